@@ -1,0 +1,109 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import {
+  InvalidLauncherAnswer,
+  maxMessageBytes,
+  parseDomainReport,
+  parseEventLine,
+  parseJson,
+  parseLauncherError,
+  parsePutAnswer,
+  parseShutdownRequest,
+} from './launcher-api.ts'
+
+const report = { vmUID: 'u-1', phase: 'Running', reason: 'booted', observedAt: '2026-11-21T09:00:00Z' } as const
+const full = {
+  ...report,
+  message: 'x',
+  domain: { type: 'qemu', devices: { disks: [{ target: { dev: 'vda' } }] } },
+  specDrift: [{ field: 'spec.domain.memory', spec: 1, libvirt: 2 }, { field: 'spec.domain.cpu' }],
+  deadline: '2026-11-21T09:00:30.123+01:00',
+  exit: 'Succeeded',
+}
+
+function nested(depth: number): unknown {
+  return depth === 0 ? {} : { deeper: nested(depth - 1) }
+}
+
+function outcome(value: unknown): string {
+  try {
+    parseDomainReport(value)
+    return 'believed'
+  } catch (error) {
+    return error instanceof InvalidLauncherAnswer ? 'refused' : 'crashed'
+  }
+}
+
+describe('a report is believed as it is', () => {
+  test.each([
+    ['the least there can be', report],
+    ['everything there can be', full],
+  ])('%s', (_, value) => expect(parseDomainReport(value)).toEqual(value))
+
+  test('what the contract does not name is dropped', () => {
+    expect(parseDomainReport({ ...report, extra: 1 })).toEqual(report)
+  })
+
+  test('in the answer of PUT /vm', () => expect(parsePutAnswer({ domain: full })).toEqual(full))
+})
+
+describe('a report is refused', () => {
+  test.each([
+    ['null', null, 'report is not an object'],
+    ['a list', [report], 'report is not an object'],
+    ['no uid', { ...report, vmUID: undefined }, 'report is not an object'],
+    ['a uid that is no string', { ...report, vmUID: 7 }, 'vmUID is not a string'],
+    ['a uid as long as a book', { ...report, vmUID: 'u'.repeat(65) }, 'vmUID is longer than 64'],
+    ['an unknown phase', { ...report, phase: 'Dancing' }, 'phase is none of Waiting'],
+    ['a phase from the prototype', { ...report, phase: 'constructor' }, 'phase is none of'],
+    ['an unknown exit', { ...report, exit: 'Maybe' }, 'exit is none of'],
+    ['a time that is none', { ...report, observedAt: 'yesterday' }, 'observedAt is no RFC 3339 time'],
+    ['a time in month 13', { ...report, observedAt: '2026-13-01T00:00:00Z' }, 'observedAt is no RFC 3339 time'],
+    ['a deadline that is a number', { ...report, deadline: 5 }, 'deadline is not a string'],
+    ['a domain that is a list', { ...report, domain: [] }, 'domain is not an object'],
+    ['a domain that is too deep', { ...report, domain: nested(40) }, 'report is not an object of at most 32 levels'],
+    ['a domain of too many values', { ...report, domain: { a: Array(60_000).fill(0) } }, 'report is not an object'],
+    ['a domain that reaches the prototype', JSON.parse(`{"domain": {"__proto__": {}}}`), 'report is not an object'],
+    ['a drift that is no object', { ...report, specDrift: ['x'] }, 'specDrift[0] is not an object'],
+    ['a drift without field', { ...report, specDrift: [{}] }, 'specDrift[0].field is not a string'],
+    [
+      'too many drifts',
+      { ...report, specDrift: Array(1001).fill({ field: 'x' }) },
+      'specDrift is not a list of at most',
+    ],
+  ])('%s', (_, value, message) => {
+    expect(() => parseDomainReport(value)).toThrow(InvalidLauncherAnswer)
+    expect(() => parseDomainReport(value)).toThrow(message)
+  })
+
+  test('or believed, never anything else, whatever JSON it is', () => {
+    fc.assert(fc.property(fc.jsonValue(), (value) => ['believed', 'refused'].includes(outcome(value))))
+  })
+})
+
+describe('the other messages', () => {
+  test('a line of events is a report or a heartbeat', () => {
+    expect(parseEventLine(JSON.stringify(report))).toEqual({ kind: 'report', report })
+    expect(parseEventLine('{"heartbeat":true}')).toEqual({ kind: 'heartbeat' })
+    expect(() => parseEventLine('{"heart')).toThrow('not JSON')
+    expect(() => parseEventLine('{"heartbeat":false}')).toThrow('vmUID is not a string')
+  })
+
+  test('an error has a known reason', () => {
+    const error = { reason: 'StartFailed', message: 'no such disk' }
+    expect(parseLauncherError({ error })).toEqual(error)
+    expect(() => parseLauncherError({ error: { reason: 'Mood', message: '' } })).toThrow('error.reason is none of')
+    expect(() => parseLauncherError({})).toThrow('error is not an object')
+  })
+
+  test('a grace period is a whole number of seconds', () => {
+    expect(parseShutdownRequest({ gracePeriodSeconds: 0 })).toEqual({ gracePeriodSeconds: 0 })
+    for (const gracePeriodSeconds of [-1, 1.5, '3', 1e10, undefined]) {
+      expect(() => parseShutdownRequest({ gracePeriodSeconds })).toThrow(InvalidLauncherAnswer)
+    }
+  })
+
+  test('text beyond the limit is not even parsed', () => {
+    expect(() => parseJson('x'.repeat(maxMessageBytes + 1))).toThrow('longer than')
+  })
+})
