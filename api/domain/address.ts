@@ -1,0 +1,50 @@
+import { attribute, child, element } from './description.ts'
+import { hex, integer, oneOf, onOff, text, uint32, uuid } from './scalar.ts'
+
+/** Where a device sits, in the guest. One element for all buses, as libvirt has it: `type` says which fields count. */
+export const address = element(
+  'Where the device sits on its bus in the guest. Assigned when absent; a written one is kept.',
+  {
+    type: attribute(
+      oneOf(
+        'pci',
+        'drive',
+        'virtio-serial',
+        'ccid',
+        'usb',
+        'spapr-vio',
+        'virtio-s390',
+        'ccw',
+        'virtio-mmio',
+        'isa',
+        'dimm',
+        'unassigned',
+        'mdev',
+      ),
+      'The kind of bus.',
+    ),
+    domain: attribute(hex(4, 0xffff), 'PCI domain (segment).'),
+    controller: attribute(uint32, 'Index of the controller, on buses with controllers.'),
+    bus: attribute(integer({ min: 0, max: 0xffffffff }), 'Bus number; PCI writes it in hex.'),
+    target: attribute(uint32, 'SCSI target.'),
+    unit: attribute(uint32, 'Unit on the bus (SCSI LUN, IDE 0 or 1).'),
+    slot: attribute(hex(2, 0x1f), 'PCI slot.'),
+    function: attribute(hex(1, 7), 'PCI function.'),
+    multifunction: attribute(onOff, 'Whether further functions share this PCI slot.'),
+    port: attribute(text(), 'USB port, in dots below hubs (1.2), or the port of a virtio-serial device.'),
+    iobase: attribute(hex(1, 0xffff), 'ISA I/O port.'),
+    irq: attribute(hex(1, 0xff), 'ISA interrupt.'),
+    base: attribute(hex(1, 0xffffffffffffffffn), 'Guest-physical address of a memory device.'),
+    uuid: attribute(uuid, 'UUID of a mediated device.'),
+  },
+)
+
+export const alias = element('A name for this device.', {
+  name: attribute(text(), 'A user alias begins with `ua-`; any other is given by libvirt while the domain runs.'),
+})
+
+/** The fields that every device of the guest has. */
+export const deviceFields = {
+  alias: child(alias, 'A name by which presets and tools find the device.'),
+  address: child(address, 'Where the device sits in the guest.'),
+} as const

@@ -1,0 +1,169 @@
+import type { Scalar, ScalarInput } from './scalar.ts'
+
+/**
+ * What a field can touch when a VM runs with it: the `guest` alone, the `pod` that the VM runs in, or the `host` below.
+ * A host-reaching field is refused when a user writes it; only a ClusterVirtualMachinePreset may inject it.
+ */
+export type Reach = 'guest' | 'pod' | 'host'
+
+interface Described {
+  /** The name in libvirt's XML where it is not the JSON key itself; see `xmlName`. */
+  readonly xml?: string
+  readonly description: string
+  /** `guest` where absent. A field inherits nothing: an element that reaches the host says so on each such field. */
+  readonly reach?: Reach
+}
+
+/** One attribute of the XML element. */
+export interface Attribute<S extends Scalar = Scalar> extends Described {
+  readonly at: 'attribute'
+  readonly scalar: S
+}
+
+/** The element's own text, beside attributes or children. */
+export interface Content<S extends Scalar = Scalar> extends Described {
+  readonly at: 'content'
+  readonly scalar: S
+}
+
+/** A child element that is only text: its JSON is the text itself. */
+export interface Leaf<S extends Scalar = Scalar> extends Described {
+  readonly at: 'leaf'
+  readonly scalar: S
+}
+
+/** A child element that may repeat and is only text: a JSON list of scalars. */
+export interface Leaves<S extends Scalar = Scalar> extends Described {
+  readonly at: 'leaves'
+  readonly scalar: S
+}
+
+/** A child element that occurs once at most. */
+export interface Child<E extends Element = Element> extends Described {
+  readonly at: 'child'
+  /** A function where elements are recursive (a backing store holds a backing store). */
+  readonly element: E | (() => E)
+}
+
+/** A child element that may repeat: a JSON list. */
+export interface Children<E extends Element = Element> extends Described {
+  readonly at: 'children'
+  readonly element: E | (() => E)
+  /**
+   * By what two items are the same item when presets are merged: alternatives, the first of which both items have decides.
+   * Each is a list of paths inside the item, e.g. `[['alias.name'], ['mac.address']]`. Absent: items are compared whole.
+   */
+  readonly key?: readonly (readonly string[])[]
+  /** The key that stands for a list of one, e.g. `host` beside `hosts`. Both are read; one item is written under it. */
+  readonly single?: string
+}
+
+/** Any XML at all, kept as a string of XML (`<metadata>` of applications). */
+export interface Foreign extends Described {
+  readonly at: 'foreign'
+}
+
+export type Field = Attribute | Content | Leaf | Leaves | Child | Children | Foreign
+export type Fields = { readonly [key: string]: Field }
+
+/** Which attribute decides what the other fields mean; presets take the fields that it owns whole. */
+export interface Union {
+  readonly by: string
+  readonly owns: readonly string[]
+  /** For each value of the deciding attribute, the paths below `owns` that are valid with it. */
+  readonly branches?: { readonly [value: string]: readonly string[] }
+}
+
+export interface Element<F extends Fields = Fields> {
+  readonly description: string
+  /** In the order in which libvirt writes them; JSON key → field. */
+  readonly fields: F
+  readonly union?: Union
+  /** One value in several fields (`{unit, value}`): presets set it whole or not at all. */
+  readonly whole?: true
+}
+
+/** The JSON that a user may write for an element or field; everything is optional, `required` is the rules' matter. */
+export type Json<T> =
+  T extends Element<infer F>
+    ? { -readonly [K in keyof F]?: Json<F[K]> }
+    : T extends { at: 'attribute' | 'content' | 'leaf'; scalar: infer S extends Scalar }
+      ? ScalarInput<S>
+      : T extends { at: 'leaves'; scalar: infer S extends Scalar }
+        ? ScalarInput<S>[]
+        : T extends { at: 'child'; element: infer E }
+          ? E extends () => infer R
+            ? Json<R>
+            : Json<E>
+          : T extends { at: 'children'; element: infer E }
+            ? (E extends () => infer R ? Json<R> : Json<E>)[]
+            : T extends { at: 'foreign' }
+              ? string
+              : never
+
+type Options = { xml?: string; reach?: Reach }
+
+export const element = <const F extends Fields>(
+  description: string,
+  fields: F,
+  options: { union?: Union; whole?: true } = {},
+): Element<F> => ({ description, fields, ...options })
+
+export const attribute = <S extends Scalar>(scalar: S, description: string, options: Options = {}): Attribute<S> => ({
+  at: 'attribute',
+  scalar,
+  description,
+  ...options,
+})
+
+export const content = <S extends Scalar>(scalar: S, description: string, options: Options = {}): Content<S> => ({
+  at: 'content',
+  scalar,
+  description,
+  ...options,
+})
+
+export const leaf = <S extends Scalar>(scalar: S, description: string, options: Options = {}): Leaf<S> => ({
+  at: 'leaf',
+  scalar,
+  description,
+  ...options,
+})
+
+export const leaves = <S extends Scalar>(
+  xml: string,
+  scalar: S,
+  description: string,
+  options: { reach?: Reach } = {},
+): Leaves<S> => ({ at: 'leaves', xml, scalar, description, ...options })
+
+export const child = <E extends Element>(of: E | (() => E), description: string, options: Options = {}): Child<E> => ({
+  at: 'child',
+  element: of,
+  description,
+  ...options,
+})
+
+/** `xml` is the name of one such element, e.g. `disk` for the list `disks`. */
+export const children = <E extends Element>(
+  xml: string,
+  of: E | (() => E),
+  description: string,
+  options: { reach?: Reach; key?: readonly (readonly string[])[]; single?: string } = {},
+): Children<E> => ({ at: 'children', xml, element: of, description, ...options })
+
+export const foreign = (description: string, options: Options = {}): Foreign => ({
+  at: 'foreign',
+  description,
+  ...options,
+})
+
+/** An empty element that means "present": `{}` in JSON. */
+export const present = (description: string, options: Options = {}): Child<Element<Record<never, Field>>> =>
+  child(element(description, {}), description, options)
+
+/** The element's name in XML: what the description says, else the key itself. */
+export const xmlName = (key: string, field: Field): string => field.xml ?? key
+
+export const elementOf = (field: Child | Children): Element =>
+  typeof field.element === 'function' ? field.element() : field.element

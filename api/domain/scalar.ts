@@ -1,0 +1,56 @@
+/**
+ * The kinds of value that an attribute or a text of libvirt's Domain XML can have, as data: schema, validation, both
+ * conversions, the canonical spelling and test arbitraries are derived from it.
+ *
+ * JSON of each: text, enumerations and everything with its own syntax are strings; yes/no and on/off are booleans (the words are
+ * accepted too); integers are numbers, a decimal string is accepted and equal, and is what a value beyond 2^53 has to be.
+ */
+export type Scalar =
+  | { readonly kind: 'text'; readonly pattern?: string; readonly maxLength?: number }
+  | { readonly kind: 'enumeration'; readonly values: readonly string[] }
+  /** `words` are the XML's words for true and false. */
+  | { readonly kind: 'boolean'; readonly words: readonly ['yes', 'no'] | readonly ['on', 'off'] }
+  /** Bounds are inclusive; a bigint where 2^53 does not reach. `hexDigits`: libvirt writes it in hex, padded to so many. */
+  | {
+      readonly kind: 'integer'
+      readonly min?: number | bigint
+      readonly max?: number | bigint
+      readonly hexDigits?: number
+    }
+  | { readonly kind: 'decimal' }
+  | { readonly kind: 'uuid' | 'mac' | 'path' | 'cpuset' | 'ip' | 'unit' | 'timestamp' | 'pciClass' | 'wwn' | 'bytes' }
+
+export type ScalarInput<S extends Scalar> = S extends { kind: 'enumeration'; values: readonly (infer V)[] }
+  ? V
+  : S extends { kind: 'boolean' }
+    ? boolean
+    : S extends { kind: 'integer' | 'decimal' }
+      ? number | string
+      : string
+
+export const text = (limits: { pattern?: string; maxLength?: number } = {}) => ({ kind: 'text', ...limits }) as const
+export const oneOf = <const V extends readonly string[]>(...values: V) => ({ kind: 'enumeration', values }) as const
+export const yesNo = { kind: 'boolean', words: ['yes', 'no'] } as const
+export const onOff = { kind: 'boolean', words: ['on', 'off'] } as const
+export const integer = (bounds: { min?: number | bigint; max?: number | bigint } = {}) =>
+  ({ kind: 'integer', ...bounds }) as const
+/** Written in hex by libvirt, `digits` wide (`0x0000:0x00:0x1f.0x7`). */
+export const hex = (digits: number, max: number | bigint) =>
+  ({ kind: 'integer', min: 0, max, hexDigits: digits }) as const
+export const uint8 = integer({ min: 0, max: 255 })
+export const uint16 = integer({ min: 0, max: 65_535 })
+export const uint32 = integer({ min: 0, max: 4_294_967_295 })
+export const uint64 = integer({ min: 0, max: 18_446_744_073_709_551_615n })
+export const int32 = integer({ min: -2_147_483_648, max: 2_147_483_647 })
+export const int64 = integer({ min: -9_223_372_036_854_775_808n, max: 9_223_372_036_854_775_807n })
+export const port = integer({ min: -1, max: 65_535 })
+export const decimal = { kind: 'decimal' } as const
+export const uuid = { kind: 'uuid' } as const
+export const mac = { kind: 'mac' } as const
+/** An absolute path of the host or pod; say with `reach` which. */
+export const path = { kind: 'path' } as const
+/** `0-3,^2,8`. */
+export const cpuset = { kind: 'cpuset' } as const
+export const ip = { kind: 'ip' } as const
+/** A unit of memory or storage: b, bytes, KB, k, KiB, MB, M, MiB, … up to E. */
+export const unit = { kind: 'unit' } as const

@@ -1,0 +1,71 @@
+import type { Domain } from './domain/domain.ts'
+import type { Condition, ObjectMeta } from './object.ts'
+
+/** A named source of data for disks, in Kubernetes' terms; exactly one kind is given. */
+export interface Volume {
+  readonly name: string
+  /** A raw disk that is made empty with the pod and gone with it. `capacity` is a Kubernetes quantity. */
+  readonly emptyDisk?: { readonly capacity: string }
+  readonly persistentVolumeClaim?: { readonly claimName: string; readonly readOnly?: boolean }
+  /** A NoCloud ISO, label `cidata`. */
+  readonly cloudInit?: { readonly userData?: string; readonly metaData?: string; readonly networkData?: string }
+}
+
+export interface Toleration {
+  readonly key?: string
+  readonly operator?: 'Exists' | 'Equal'
+  readonly value?: string
+  readonly effect?: 'NoSchedule' | 'PreferNoSchedule' | 'NoExecute'
+  readonly tolerationSeconds?: number
+}
+
+export interface MachineSpec {
+  readonly domain: Domain
+  readonly volumes?: readonly Volume[]
+  readonly nodeSelector?: { readonly [key: string]: string }
+  /** Kubernetes' own Affinity; handed on to the pod as it is. */
+  readonly affinity?: { readonly [key: string]: unknown }
+  readonly tolerations?: readonly Toleration[]
+  readonly priorityClassName?: string
+  /** Seconds that the guest has to power off after it was asked to; 30 where absent. */
+  readonly terminationGracePeriodSeconds?: number
+}
+
+export const phases = ['Pending', 'Scheduling', 'Scheduled', 'Running', 'Succeeded', 'Failed', 'Unknown'] as const
+export type Phase = (typeof phases)[number]
+
+export interface MachineStatus {
+  readonly observedGeneration?: number
+  readonly phase?: Phase
+  /** CamelCase word and sentence for the phase, where there is something to say. */
+  readonly reason?: string
+  readonly message?: string
+  readonly nodeName?: string
+  /** The one launcher pod that this VM ever has. */
+  readonly podUID?: string
+  readonly podIP?: string
+  /** The live domain as libvirt describes it, addresses included. */
+  readonly domain?: Domain
+  readonly interfaces?: readonly { readonly name?: string; readonly mac?: string; readonly ip?: string }[]
+  readonly phaseTransitionTimestamps?: readonly { readonly phase: Phase; readonly time: string }[]
+  /** For printer columns: presets that took part, machine type, memory, virtual CPUs. */
+  readonly presets?: string
+  readonly machine?: string
+  readonly memory?: string
+  readonly cpus?: number
+  readonly conditions?: readonly Condition[]
+}
+
+export interface VirtualMachine {
+  readonly apiVersion: 'virtset.io/v1alpha1'
+  readonly kind: 'VirtualMachine'
+  readonly metadata: ObjectMeta
+  readonly spec: MachineSpec
+  readonly status?: MachineStatus
+}
+
+/** Where the provenance of a completed VM is kept; a VM without it was never completed. */
+export const completedByAnnotation = 'virtset.io/completed-by'
+export const excludePresetsAnnotation = 'virtset.io/exclude-presets'
+/** Held until no launcher pod of the VM remains. */
+export const launcherPodFinalizer = 'virtset.io/launcher-pod'
