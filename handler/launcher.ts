@@ -1,0 +1,164 @@
+import { request, type ClientRequest, type IncomingMessage } from 'node:http'
+import {
+  InvalidLauncherAnswer,
+  heartbeatIntervalMs,
+  maxMessageBytes,
+  parseDomainReport,
+  parseEventLine,
+  parseJson,
+  parseLauncherError,
+  parsePutAnswer,
+  type DomainReport,
+  type LauncherErrorReason,
+} from '../runtime/launcher-api.ts'
+import type { VirtualMachine } from '../api/machine.ts'
+import { openLauncherSocket, pathOf } from './socket.ts'
+
+/** libvirt's own start takes half a second here, and tens of seconds on a machine that is short of memory. */
+const deadlineMs = 60_000
+
+/** The launcher is not there, or went away while it was asked: nothing is known about the VM. */
+export class LauncherUnreachable extends Error {
+  override name = 'LauncherUnreachable'
+}
+
+/** The launcher answered, and the answer is no. `message` is libvirt's or QEMU's own. */
+export class LauncherRefusal extends Error {
+  override name = 'LauncherRefusal'
+  readonly reason: LauncherErrorReason
+  constructor(reason: LauncherErrorReason, message: string) {
+    super(message)
+    this.reason = reason
+  }
+}
+
+/** One launcher, found anew by its pod's uid for each request, so that no socket of another pod can ever be meant. */
+export interface Launcher {
+  put(machine: VirtualMachine): Promise<DomainReport>
+  report(): Promise<DomainReport>
+  shutdown(gracePeriodSeconds: number): Promise<void>
+  destroy(): Promise<void>
+  final(): Promise<void>
+  /** Each report until the stream ends or falls silent; then it throws `LauncherUnreachable`. */
+  watch(signal: AbortSignal): AsyncGenerator<DomainReport, never>
+}
+
+export function launcherOf(kubeletRoot: string, podUID: string): Launcher {
+  const call = async (method: string, path: string, body?: unknown): Promise<unknown> => {
+    const response = await send(kubeletRoot, podUID, method, path, body, AbortSignal.timeout(deadlineMs))
+    const answer = parseJson(await readAll(response))
+    const status = response.statusCode ?? 0
+    if (status >= 200 && status < 300) return answer
+    const { reason, message } = parseLauncherError(answer)
+    throw new LauncherRefusal(reason, message)
+  }
+  return {
+    put: async (machine) => parsePutAnswer(await call('PUT', '/vm', machine)),
+    report: async () => parseDomainReport(await call('GET', '/domain')),
+    shutdown: async (gracePeriodSeconds) => void (await call('POST', '/shutdown', { gracePeriodSeconds })),
+    destroy: async () => void (await call('POST', '/destroy')),
+    final: async () => void (await call('POST', '/final')),
+    async *watch(signal) {
+      const silence = new AbortController()
+      const response = await send(
+        kubeletRoot,
+        podUID,
+        'GET',
+        '/events',
+        undefined,
+        AbortSignal.any([signal, silence.signal]),
+      )
+      const timer = setTimeout(() => silence.abort(new LauncherUnreachable('no heartbeat')), 3 * heartbeatIntervalMs)
+      try {
+        for await (const line of linesOf(response)) {
+          timer.refresh()
+          const event = parseEventLine(line)
+          if (event.kind === 'report') yield event.report
+        }
+      } catch (error) {
+        throw unreachable(error)
+      } finally {
+        clearTimeout(timer)
+        response.destroy()
+      }
+      throw new LauncherUnreachable('the launcher ended its stream of events')
+    },
+  }
+}
+
+async function send(
+  kubeletRoot: string,
+  podUID: string,
+  method: string,
+  path: string,
+  body: unknown,
+  signal: AbortSignal,
+): Promise<IncomingMessage> {
+  const handle = await openLauncherSocket(kubeletRoot, podUID)
+  if (handle === undefined) throw new LauncherUnreachable('the launcher does not listen yet, or no longer')
+  try {
+    const call = request({ socketPath: pathOf(handle), method, path, agent: false, signal, ...json })
+    call.end(body === undefined ? undefined : JSON.stringify(body))
+    return await responseTo(call)
+  } catch (error) {
+    throw unreachable(error)
+  } finally {
+    await handle.close()
+  }
+}
+
+const json = { headers: { 'content-type': 'application/json' } }
+
+function responseTo(call: ClientRequest): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    call.on('response', resolve)
+    call.on('error', reject)
+  })
+}
+
+function unreachable(error: unknown): Error {
+  if (error instanceof InvalidLauncherAnswer || error instanceof LauncherUnreachable) return error
+  return new LauncherUnreachable(error instanceof Error ? error.message : String(error), { cause: error })
+}
+
+async function readAll(response: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = []
+  let length = 0
+  try {
+    for await (const chunk of bytesOf(response)) {
+      length += chunk.length
+      if (length > maxMessageBytes) throw new InvalidLauncherAnswer(`longer than ${maxMessageBytes} bytes`)
+      chunks.push(chunk)
+    }
+  } catch (error) {
+    throw unreachable(error)
+  } finally {
+    response.destroy()
+  }
+  return Buffer.concat(chunks).toString('utf8')
+}
+
+/** Lines are cut as bytes: a character may straddle two chunks. */
+async function* linesOf(response: IncomingMessage): AsyncGenerator<string> {
+  let pending: Buffer[] = []
+  let length = 0
+  for await (const chunk of bytesOf(response)) {
+    let start = 0
+    for (let end = chunk.indexOf(10); end !== -1; end = chunk.indexOf(10, start)) {
+      yield Buffer.concat([...pending, chunk.subarray(start, end)]).toString('utf8')
+      pending = []
+      length = 0
+      start = end + 1
+    }
+    pending.push(chunk.subarray(start))
+    length += chunk.length - start
+    if (length > maxMessageBytes) throw new InvalidLauncherAnswer(`a line longer than ${maxMessageBytes} bytes`)
+  }
+}
+
+async function* bytesOf(response: IncomingMessage): AsyncGenerator<Buffer> {
+  for await (const chunk of response) {
+    if (!Buffer.isBuffer(chunk)) throw new Error('the response has an encoding')
+    yield chunk
+  }
+}

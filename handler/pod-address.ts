@@ -1,0 +1,27 @@
+import { openPodHosts } from './socket.ts'
+
+/** The kubelet writes a few hundred bytes and the pod's host aliases; a VM's pod has none. */
+const maxBytes = 64 * 1024
+
+/**
+ * The pod's first address, from the hosts file that the kubelet wrote for it; absent before the pod's network is there. Read here
+ * rather than from the API, so that the handler needs no right to read the cluster's pods.
+ */
+export async function readPodAddress(kubeletRoot: string, podUID: string): Promise<string | undefined> {
+  const handle = await openPodHosts(kubeletRoot, podUID)
+  if (handle === undefined) return undefined
+  try {
+    const { bytesRead, buffer } = await handle.read(Buffer.alloc(maxBytes), 0, maxBytes, 0)
+    return parsePodAddress(buffer.toString('utf8', 0, bytesRead))
+  } finally {
+    await handle.close()
+  }
+}
+
+/** Above the pod's own line stand loopback and IPv6's fixed names, which are the same in every pod. */
+export function parsePodAddress(hosts: string): string | undefined {
+  return hosts
+    .split('\n')
+    .map((line) => line.split('\t')[0]?.trim() ?? '')
+    .find((address) => /^[0-9a-f.:]+$/i.test(address) && !/^(127\.|::1$|f[ef]00:)/i.test(address))
+}

@@ -1,0 +1,75 @@
+import { constants, promises as fs } from 'node:fs'
+import type { FileHandle } from 'node:fs/promises'
+import { launcherSocketName } from '../runtime/launcher-api.ts'
+
+/** Linux's O_PATH: a descriptor that only names an inode. Node has no constant for it. */
+const O_PATH = 0o10000000
+
+const uidPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+
+/** What a path's last step must be; anything else is treated as if it were not there. */
+type Wanted = 'directory' | 'socket' | 'file'
+
+/**
+ * A handle on the launcher's socket of the pod `podUID`, or nothing while there is none. Connect to `pathOf(handle)`, then close it.
+ *
+ * The volume belongs to the launcher, and a guest that broke out of QEMU could put anything there. So no symbolic link is
+ * followed on the way: each step is opened with O_NOFOLLOW below the descriptor of the one before, and the end is checked to be
+ * a socket on the very descriptor that is connected to.
+ */
+export async function openLauncherSocket(kubeletRoot: string, podUID: string): Promise<FileHandle | undefined> {
+  return walk(kubeletRoot, podUID, ['volumes', 'kubernetes.io~empty-dir', 'sockets', launcherSocketName], 'socket')
+}
+
+/** The kubelet's own hosts file of the pod, mounted into it: written by root, so the pod cannot change it. */
+export async function openPodHosts(kubeletRoot: string, podUID: string): Promise<FileHandle | undefined> {
+  return walk(kubeletRoot, podUID, ['etc-hosts'], 'file')
+}
+
+/** A path that names what the handle names, whatever happens to the directory meanwhile. */
+export function pathOf(handle: FileHandle): string {
+  return `/proc/self/fd/${handle.fd}`
+}
+
+async function walk(
+  kubeletRoot: string,
+  podUID: string,
+  steps: readonly string[],
+  wanted: Wanted,
+): Promise<FileHandle | undefined> {
+  if (!uidPattern.test(podUID)) throw new Error(`no pod uid: ${JSON.stringify(podUID)}`)
+  // The root is the operator's setting and may well be a link.
+  let at = await open(kubeletRoot, O_PATH | constants.O_DIRECTORY)
+  for (const [index, step] of ['pods', podUID, ...steps].entries()) {
+    if (at === undefined) return undefined
+    const isLast = index === steps.length + 1
+    const from: FileHandle = at
+    try {
+      at = await stepInto(from, step, isLast ? wanted : 'directory')
+    } finally {
+      await from.close()
+    }
+  }
+  return at
+}
+
+async function stepInto(from: FileHandle, name: string, wanted: Wanted): Promise<FileHandle | undefined> {
+  const readable = wanted === 'file' ? constants.O_RDONLY | constants.O_NONBLOCK : O_PATH
+  const handle = await open(`${pathOf(from)}/${name}`, readable | constants.O_NOFOLLOW)
+  if (handle === undefined) return undefined
+  const stat = await handle.stat()
+  const isWanted = { directory: stat.isDirectory(), socket: stat.isSocket(), file: stat.isFile() }[wanted]
+  if (isWanted) return handle
+  await handle.close()
+  return undefined
+}
+
+async function open(path: string, flags: number): Promise<FileHandle | undefined> {
+  try {
+    return await fs.open(path, flags)
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && (error.code === 'ENOENT' || error.code === 'ELOOP'))
+      return undefined
+    throw error
+  }
+}
