@@ -1,5 +1,5 @@
 import { attribute, child, element } from './description.ts'
-import { hex, integer, oneOf, onOff, text, uint32, uuid } from './scalar.ts'
+import { hex, oneOf, onOff, text, uint32, uuid } from './scalar.ts'
 
 /** Where a device sits, in the guest. One element for all buses, as libvirt has it: `type` says which fields count. */
 export const address = element(
@@ -25,7 +25,10 @@ export const address = element(
     ),
     domain: attribute(hex(4, 0xffff), 'PCI domain (segment).'),
     controller: attribute(uint32, 'Index of the controller, on buses with controllers.'),
-    bus: attribute(integer({ min: 0, max: 0xffffffff }), 'Bus number; PCI writes it in hex.'),
+    bus: attribute(
+      { ...uint32, hexDigits: 2, hexFor: ['pci'] },
+      'Bus number; in hex for PCI, where it is at most 0xff.',
+    ),
     target: attribute(uint32, 'SCSI target.'),
     unit: attribute(uint32, 'Unit on the bus (SCSI LUN, IDE 0 or 1).'),
     slot: attribute(hex(2, 0x1f), 'PCI slot.'),

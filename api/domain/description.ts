@@ -12,6 +12,8 @@ interface Described {
   readonly description: string
   /** `guest` where absent. A field inherits nothing: an element that reaches the host says so on each such field. */
   readonly reach?: Reach
+  /** Where the value decides: the reach of each value for which it is not `reach` (interface type `user` or `bridge`). */
+  readonly reachOf?: { readonly [value: string]: Reach }
 }
 
 /** One attribute of the XML element. */
@@ -81,7 +83,21 @@ export interface Element<F extends Fields = Fields> {
   readonly union?: Union
   /** One value in several fields (`{unit, value}`): presets set it whole or not at all. */
   readonly whole?: true
+  /** The element holds a size with a unit. */
+  readonly scale?: Scale
 }
+
+/** A number in one field whose unit stands in another. */
+export interface Scale {
+  readonly value: string
+  readonly unit: string
+  /** What a number without a unit means. */
+  readonly absent: SizeUnit
+  /** The unit in which libvirt writes it, rounding up. */
+  readonly to: SizeUnit
+}
+
+export type SizeUnit = 'bytes' | 'KiB' | 'MiB' | 'GiB'
 
 /** The JSON that a user may write for an element or field; everything is optional, `required` is the rules' matter. */
 export type Json<T> =
@@ -101,12 +117,12 @@ export type Json<T> =
               ? string
               : never
 
-type Options = { xml?: string; reach?: Reach }
+type Options = { xml?: string; reach?: Reach; reachOf?: { readonly [value: string]: Reach } }
 
 export const element = <const F extends Fields>(
   description: string,
   fields: F,
-  options: { union?: Union; whole?: true } = {},
+  options: { union?: Union; whole?: true; scale?: Scale } = {},
 ): Element<F> => ({ description, fields, ...options })
 
 export const attribute = <S extends Scalar>(scalar: S, description: string, options: Options = {}): Attribute<S> => ({

@@ -10,12 +10,16 @@ export type Scalar =
   | { readonly kind: 'enumeration'; readonly values: readonly string[] }
   /** `words` are the XML's words for true and false. */
   | { readonly kind: 'boolean'; readonly words: readonly ['yes', 'no'] | readonly ['on', 'off'] }
-  /** Bounds are inclusive; a bigint where 2^53 does not reach. `hexDigits`: libvirt writes it in hex, padded to so many. */
+  /**
+   * Bounds are inclusive; a bigint where 2^53 does not reach. `hexDigits`: libvirt writes it in hex, padded to so many;
+   * `hexFor`: only where the sibling `type` is one of these.
+   */
   | {
       readonly kind: 'integer'
       readonly min?: number | bigint
       readonly max?: number | bigint
       readonly hexDigits?: number
+      readonly hexFor?: readonly string[]
     }
   | { readonly kind: 'decimal' }
   | { readonly kind: 'uuid' | 'mac' | 'path' | 'cpuset' | 'ip' | 'unit' | 'timestamp' | 'pciClass' | 'wwn' | 'bytes' }
