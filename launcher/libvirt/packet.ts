@@ -1,0 +1,127 @@
+import { ProtocolError } from './errors.ts'
+
+export const packetType = {
+  call: 0,
+  reply: 1,
+  message: 2,
+  stream: 3,
+  callWithFds: 4,
+  replyWithFds: 5,
+  streamHole: 6,
+} as const
+
+export const packetStatus = { ok: 0, error: 1, continue: 2 } as const
+
+export interface Packet {
+  readonly program: number
+  readonly version: number
+  readonly procedure: number
+  readonly type: number
+  readonly serial: number
+  readonly status: number
+  readonly payload: Uint8Array
+}
+
+/** Length word and six words of header. */
+const headerBytes = 28
+
+/** libvirt's VIR_NET_MESSAGE_MAX and the length word, which it does not count. */
+const maxPacketBytes = 32 * 1024 * 1024 + 4
+
+const maxFds = 32
+
+/**
+ * The bytes of a packet: length, header, payload.
+ * @throws ProtocolError if it is longer than libvirtd would read
+ */
+export function encodePacket(packet: Packet): Buffer {
+  const length = headerBytes + packet.payload.length
+  if (length > maxPacketBytes) throw new ProtocolError(`a message of ${length} bytes, ${maxPacketBytes} are the limit`)
+  const bytes = Buffer.allocUnsafe(length)
+  bytes.writeUInt32BE(length, 0)
+  bytes.writeUInt32BE(packet.program, 4)
+  bytes.writeUInt32BE(packet.version, 8)
+  bytes.writeInt32BE(packet.procedure, 12)
+  bytes.writeUInt32BE(packet.type, 16)
+  bytes.writeUInt32BE(packet.serial, 20)
+  bytes.writeUInt32BE(packet.status, 24)
+  bytes.set(packet.payload, headerBytes)
+  return bytes
+}
+
+/**
+ * Cuts a stream of bytes into packets: give it what the socket gave, in order, and it returns the packets that are complete.
+ * Chunks are kept as they came and joined once a packet, so that a long packet in many chunks costs no more than its length.
+ *
+ * Of a packet with file descriptors (types 4 and 5) the count is taken off the payload, and the zero byte that libvirt sends for each
+ * descriptor after the packet is skipped; node:net drops the descriptors themselves.
+ */
+export function packetReader(): (chunk: Uint8Array) => Packet[] {
+  let chunks: Uint8Array[] = []
+  let buffered = 0
+  let wanted = 4
+  let toSkip = 0
+
+  const take = (length: number): Buffer => {
+    const [first] = chunks
+    const all = chunks.length === 1 && first !== undefined ? viewOf(first) : Buffer.concat(chunks, buffered)
+    chunks = all.length > length ? [all.subarray(length)] : []
+    buffered -= length
+    return all.subarray(0, length)
+  }
+
+  return (chunk) => {
+    chunks.push(chunk)
+    buffered += chunk.length
+    const packets: Packet[] = []
+    for (;;) {
+      if (toSkip > 0) {
+        const skipped = Math.min(toSkip, buffered)
+        take(skipped)
+        toSkip -= skipped
+      }
+      if (toSkip > 0 || buffered < wanted) return packets
+      if (wanted === 4) {
+        wanted = packetLength(chunks)
+        continue
+      }
+      const { packet, fds } = parsePacket(take(wanted))
+      packets.push(packet)
+      toSkip = fds
+      wanted = 4
+    }
+  }
+}
+
+function packetLength(chunks: readonly Uint8Array[]): number {
+  let length = 0
+  let bytes = 0
+  for (const chunk of chunks) {
+    for (const byte of chunk.subarray(0, 4 - bytes)) length = length * 256 + byte
+    bytes += chunk.length
+    if (bytes >= 4) break
+  }
+  if (length < headerBytes || length > maxPacketBytes) throw new ProtocolError(`a packet of ${length} bytes`)
+  return length
+}
+
+function parsePacket(bytes: Buffer): { packet: Packet; fds: number } {
+  const packet: Packet = {
+    program: bytes.readUInt32BE(4),
+    version: bytes.readUInt32BE(8),
+    procedure: bytes.readInt32BE(12),
+    type: bytes.readUInt32BE(16),
+    serial: bytes.readUInt32BE(20),
+    status: bytes.readUInt32BE(24),
+    payload: bytes.subarray(headerBytes),
+  }
+  if (packet.type !== packetType.replyWithFds && packet.type !== packetType.callWithFds) return { packet, fds: 0 }
+  if (bytes.length < headerBytes + 4) throw new ProtocolError('a packet with descriptors does not say how many')
+  const fds = bytes.readUInt32BE(headerBytes)
+  if (fds > maxFds) throw new ProtocolError(`${fds} descriptors, ${maxFds} are the limit`)
+  return { packet: { ...packet, payload: packet.payload.subarray(4) }, fds }
+}
+
+function viewOf(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+}

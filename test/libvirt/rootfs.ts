@@ -1,0 +1,117 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { chown, mkdir, mkdtemp, readFile, readdir, readlink, rm } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+
+/** The uid under which libvirtd and QEMU run, as in a launcher pod. */
+export const uid = 107
+
+/** Set by `make test`; the root file system has Debian trixie's libvirtd and QEMU. */
+export function libvirtRootfs(): string {
+  const rootfs = process.env['LIBVIRT_ROOTFS']
+  if (rootfs === undefined)
+    throw new Error('LIBVIRT_ROOTFS is not set: run `make rootfs` and set it to the path it prints')
+  return rootfs
+}
+
+/** A directory that the chroot sees as `inside` and the test as `outside`, owned by uid 107. */
+export interface RunDirectory {
+  readonly inside: string
+  readonly outside: string
+}
+
+/** Short, since a socket's path may have 107 bytes at most and the root file system's own is part of it. */
+export async function makeRunDirectory(rootfs: string): Promise<RunDirectory> {
+  const outside = await mkdtemp(join(rootfs, 'tmp', 'run-'))
+  await chown(outside, uid, uid)
+  return { outside, inside: `/tmp/${basename(outside)}` }
+}
+
+export interface Confined {
+  readonly process: ChildProcess
+  /** Resolves when everything inside is gone. */
+  readonly ended: Promise<void>
+  /** Pids, as the host counts them, of the processes inside whose command is `command`. */
+  pids(command: string): Promise<number[]>
+  stop(): Promise<void>
+}
+
+/**
+ * Runs `script` by /bin/sh as PID 1 (a prompt reaper) of its own mount and pid namespace, chrooted into `rootfs`, under uid 107 without capabilities.
+ * `binds` are host paths that appear read-only inside. `stop` kills PID 1, and with it goes every process and mount.
+ * The same happens when the test process dies. Needs root; /sys must be there, for libvirt reads CPU affinity from it.
+ */
+export function confine(options: {
+  rootfs: string
+  directory: RunDirectory
+  script: string
+  env?: { [name: string]: string }
+  binds?: { [inside: string]: string }
+}): Confined {
+  const { rootfs, directory } = options
+  const home = directory.inside
+  const env = {
+    PATH: '/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin',
+    HOME: home,
+    XDG_RUNTIME_DIR: home,
+    XDG_CONFIG_HOME: home,
+    XDG_CACHE_HOME: home,
+    XDG_DATA_HOME: home,
+    TMPDIR: home,
+    ...options.env,
+  }
+  const mounts = [
+    `mount -t proc proc ${rootfs}/proc`,
+    `mount --rbind /dev ${rootfs}/dev`,
+    `mount --rbind /sys ${rootfs}/sys`,
+    `mount -t tmpfs tmpfs ${rootfs}/dev/shm`,
+    ...Object.entries(options.binds ?? {}).map(
+      ([inside, outside]) => `mount --bind -o ro ${outside} ${rootfs}${inside}`,
+    ),
+  ]
+  const enter =
+    'exec chroot "$ROOTFS" setpriv --reuid 107 --regid 107 --clear-groups --bounding-set -all --no-new-privs --pdeathsig KILL'
+  const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`)
+  const namespaces = '--pdeathsig KILL unshare --mount --pid --fork --kill-child --propagation private'.split(' ')
+  const inside = [`${mounts.join('\n')}\n${enter} env -i "$@"`, 'sh', ...variables, 'sh', '-c', options.script]
+  const child = spawn('setpriv', [...namespaces, 'sh', '-ec', ...inside], {
+    env: { PATH: process.env['PATH'] ?? '', ROOTFS: rootfs },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const ended = new Promise<void>((resolve) => {
+    child.once('exit', () => resolve())
+    child.once('error', () => resolve())
+  })
+  return {
+    process: child,
+    ended,
+    pids: (command) => namespacePids(child.pid, command),
+    stop: async () => {
+      child.kill('SIGKILL')
+      await ended
+      await rm(directory.outside, { recursive: true, force: true })
+    },
+  }
+}
+
+async function namespacePids(unsharePid: number | undefined, command: string): Promise<number[]> {
+  const namespace = await readlink(`/proc/${unsharePid}/ns/pid_for_children`)
+  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))
+  const found = await Promise.all(
+    pids.map(async (pid) => {
+      try {
+        const name = (await readFile(`/proc/${pid}/comm`, 'utf8')).trim()
+        return name === command && (await readlink(`/proc/${pid}/ns/pid`)) === namespace
+      } catch {
+        return false // it ended while we looked
+      }
+    }),
+  )
+  return pids.filter((_, index) => found[index]).map(Number)
+}
+
+/** `directory/name`, made and owned by uid 107. */
+export async function makeOwned(path: string): Promise<string> {
+  await mkdir(path, { recursive: true })
+  await chown(path, uid, uid)
+  return path
+}
