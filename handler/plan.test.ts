@@ -1,0 +1,218 @@
+import { expect, test } from 'vitest'
+import type { Phase, VirtualMachine } from '../api/machine.ts'
+import type { DomainReport } from '../runtime/launcher-api.ts'
+import { plan, type Action, type Observation } from './plan.ts'
+import { statusOf } from './status.ts'
+
+const now = new Date('2026-01-02T03:04:05Z')
+const seconds = (offset: number) => new Date(now.getTime() + offset * 1000).toISOString()
+
+interface Given {
+  phase: Phase
+  isDeleting?: boolean
+  grace?: number
+  scheduledAgo?: number
+}
+
+function machine({ phase, isDeleting = false, grace, scheduledAgo = 0 }: Given): VirtualMachine {
+  return {
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'VirtualMachine',
+    metadata: {
+      name: 'vm',
+      namespace: 'default',
+      uid: 'vm-1',
+      generation: 1,
+      ...(isDeleting ? { deletionTimestamp: seconds(-1) } : {}),
+    },
+    spec: { domain: {}, ...(grace === undefined ? {} : { terminationGracePeriodSeconds: grace }) },
+    status: { phase, phaseTransitionTimestamps: [{ phase: 'Scheduled', time: seconds(-scheduledAgo) }] },
+  }
+}
+
+function report(phase: DomainReport['phase'], more: Partial<DomainReport> = {}): DomainReport {
+  return { vmUID: 'vm-1', phase, reason: 'booted', observedAt: seconds(0), ...more }
+}
+
+const said = (one: DomainReport): Observation => ({ kind: 'report', report: one })
+
+/** What a plan does, in words; what it writes is the phase and the conditions' reasons. */
+function words(actions: Action[]): string[] {
+  return actions.map((action) => {
+    switch (action.do) {
+      case 'write':
+        return `write ${action.status.phase} ${action.status.conditions?.map((c) => `${c.type}=${c.status}:${c.reason}`).join(' ')}`
+      case 'tell':
+        return `tell ${action.type} ${action.reason}`
+      case 'again':
+        return `again ${action.afterMs}`
+      case 'shutdown':
+        return `shutdown ${action.gracePeriodSeconds}`
+      default:
+        return action.do
+    }
+  })
+}
+
+const running = 'write Running Ready=True:GuestRunning Synchronized=True:DomainDefined'
+const rows: [string, Given, Observation, string[]][] = [
+  ['looks for the socket at once', { phase: 'Scheduled' }, { kind: 'absent' }, ['again 50']],
+  [
+    'looks less often for a pod that pulls its image',
+    { phase: 'Scheduled', scheduledAgo: 20 },
+    { kind: 'absent' },
+    ['again 1000'],
+  ],
+  ['looks every two seconds at most', { phase: 'Scheduled', scheduledAgo: 900 }, { kind: 'absent' }, ['again 2000']],
+  ['leaves a lost pod to the controller', { phase: 'Running' }, { kind: 'absent' }, []],
+  ['hands the VM over', { phase: 'Scheduled' }, said(report('Waiting')), ['put']],
+  ['starts nothing that is being deleted', { phase: 'Scheduled', isDeleting: true }, said(report('Waiting')), []],
+  [
+    'never starts a second QEMU where the launcher lost the first',
+    { phase: 'Running' },
+    said(report('Waiting')),
+    ['write Failed Synchronized=False:DomainLost Ready=False:DomainLost', 'tell Warning DomainLost', 'final'],
+  ],
+  ['reports a guest that runs', { phase: 'Scheduled' }, said(report('Running')), [running, 'tell Normal Started']],
+  [
+    'reports a pause',
+    { phase: 'Running' },
+    said(report('Paused', { reason: 'ioerror' })),
+    ['write Running Ready=False:GuestPaused Synchronized=True:DomainDefined'],
+  ],
+  [
+    'asks for shutdown with the VM’s own grace period',
+    { phase: 'Scheduled', isDeleting: true, grace: 7 },
+    said(report('Running')),
+    [running, 'tell Normal Started', 'shutdown 7', 'tell Normal ShuttingDown'],
+  ],
+  [
+    'waits for the deadline, whoever set it',
+    { phase: 'Running', isDeleting: true },
+    said(report('ShuttingDown', { deadline: seconds(4) })),
+    ['write Running Ready=False:ShuttingDown Synchronized=True:DomainDefined', 'again 4000'],
+  ],
+  [
+    'ends the guest when its time is over',
+    { phase: 'Running' },
+    said(report('ShuttingDown', { deadline: seconds(-1) })),
+    [
+      'write Running Ready=False:ShuttingDown Synchronized=True:DomainDefined',
+      'destroy',
+      'tell Warning GracePeriodExceeded',
+    ],
+  ],
+  [
+    'writes the end before it lets the launcher go',
+    { phase: 'Running' },
+    said(report('Gone', { reason: 'shutdown', exit: 'Succeeded' })),
+    ['write Succeeded Ready=False:GuestStopped Synchronized=True:DomainDefined', 'tell Normal Stopped', 'final'],
+  ],
+  [
+    'tells a crash',
+    { phase: 'Running' },
+    said(report('Crashed', { reason: 'failed', exit: 'Failed', message: 'QEMU was killed' })),
+    ['write Failed Ready=False:GuestStopped Synchronized=True:DomainDefined', 'tell Warning GuestFailed', 'final'],
+  ],
+  [
+    'lets the launcher go when the end is written',
+    { phase: 'Failed' },
+    said(report('Crashed', { exit: 'Failed' })),
+    ['final'],
+  ],
+  ['leaves a finished VM alone', { phase: 'Succeeded' }, { kind: 'absent' }, []],
+  [
+    'fails a VM that libvirt refuses',
+    { phase: 'Scheduled' },
+    { kind: 'refused', reason: 'StartFailed', message: 'no such target' },
+    ['write Failed Synchronized=False:StartFailed Ready=False:StartFailed', 'tell Warning StartFailed', 'final'],
+  ],
+  [
+    'asks again while libvirtd comes back',
+    { phase: 'Scheduled' },
+    { kind: 'refused', reason: 'LibvirtUnavailable', message: 'restarting' },
+    ['again 1000'],
+  ],
+  [
+    'touches no launcher of another VM',
+    { phase: 'Scheduled' },
+    { kind: 'refused', reason: 'OtherVirtualMachine', message: 'has vm-2' },
+    ['write Scheduled Synchronized=Unknown:OtherVirtualMachine Ready=Unknown:OtherVirtualMachine', 'again 10000'],
+  ],
+  [
+    'says nothing of a short silence',
+    { phase: 'Running' },
+    { kind: 'unreachable', message: 'refused', silentForMs: 29_999 },
+    ['again 1000'],
+  ],
+  [
+    'says that it does not know, and does nothing else',
+    { phase: 'Running', isDeleting: true },
+    { kind: 'unreachable', message: 'refused', silentForMs: 30_000 },
+    ['write Running Synchronized=Unknown:LauncherUnreachable Ready=Unknown:LauncherUnreachable', 'again 1000'],
+  ],
+]
+
+test.each(rows)('%s', (_, given, observation, expected) => {
+  expect(words(plan(machine(given), observation, now))).toEqual(expected)
+})
+
+test('writes nothing that is written already', () => {
+  const before = machine({ phase: 'Scheduled' })
+  const written = { ...before, status: statusOf(before, report('Running'), '10.0.0.1', now) }
+  const later = new Date(now.getTime() + 60_000)
+  expect(
+    plan(written, { kind: 'report', report: report('Running', { observedAt: seconds(60) }), podIP: '10.0.0.1' }, later),
+  ).toEqual([])
+})
+
+test('a status carries the live domain, what the guest sees of its interfaces, and each transition once', () => {
+  const domain = {
+    type: 'qemu',
+    devices: { interfaces: [{ mac: { address: '52:54:00:00:00:01' }, alias: { name: 'net0' } }, {}, 7] },
+  }
+  const status = statusOf(machine({ phase: 'Scheduled' }), report('Running', { domain }), '10.0.0.1', now)
+  expect(status).toEqual({
+    phase: 'Running',
+    podIP: '10.0.0.1',
+    domain,
+    interfaces: [{ name: 'net0', mac: '52:54:00:00:00:01' }, {}, {}],
+    phaseTransitionTimestamps: [
+      { phase: 'Scheduled', time: seconds(0) },
+      { phase: 'Running', time: seconds(0) },
+    ],
+    conditions: [
+      {
+        type: 'Ready',
+        status: 'True',
+        reason: 'GuestRunning',
+        message: '',
+        observedGeneration: 1,
+        lastTransitionTime: seconds(0),
+      },
+      {
+        type: 'Synchronized',
+        status: 'True',
+        reason: 'DomainDefined',
+        message: '',
+        observedGeneration: 1,
+        lastTransitionTime: seconds(0),
+      },
+    ],
+  })
+})
+
+test('a spec that libvirt changed is a condition that names the first fields', () => {
+  const specDrift = Array.from({ length: 7 }, (_, i) => ({ field: `f${i}`, spec: i, libvirt: null }))
+  const status = statusOf(machine({ phase: 'Running' }), report('Running', { specDrift }), undefined, now)
+  expect(status.conditions?.find(({ type }) => type === 'SpecDrift')).toMatchObject({
+    status: 'True',
+    message:
+      'f0: 0 became null; f1: 1 became null; f2: 2 became null; f3: 3 became null; f4: 4 became null; and 2 more',
+  })
+})
+
+test('a domain too large for etcd is left out', () => {
+  const domain = { title: 'x'.repeat(512 * 1024) }
+  expect(statusOf(machine({ phase: 'Running' }), report('Running', { domain }), undefined, now).domain).toBeUndefined()
+})

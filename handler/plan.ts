@@ -1,0 +1,131 @@
+import type { MachineStatus, VirtualMachine } from '../api/machine.ts'
+import type { DomainReport, LauncherErrorReason } from '../runtime/launcher-api.ts'
+import { failedStatus, isAlive, isChanged, silentStatus, statusOf } from './status.ts'
+
+/** What the handler knows of a VM's launcher. `absent` and `unreachable` are not "gone": only the controller sees the pod. */
+export type Observation =
+  | { readonly kind: 'absent' }
+  | { readonly kind: 'unreachable'; readonly message: string; readonly silentForMs: number }
+  | { readonly kind: 'refused'; readonly reason: LauncherErrorReason; readonly message: string }
+  | { readonly kind: 'report'; readonly report: DomainReport; readonly podIP?: string }
+
+export type Action =
+  /** Hand the VM to the launcher; its answer is the next observation. */
+  | { readonly do: 'put' }
+  | { readonly do: 'shutdown'; readonly gracePeriodSeconds: number }
+  | { readonly do: 'destroy' }
+  /** The final state is written: the launcher may exit. */
+  | { readonly do: 'final' }
+  | { readonly do: 'write'; readonly status: MachineStatus }
+  | { readonly do: 'tell'; readonly type: 'Normal' | 'Warning'; readonly reason: string; readonly message: string }
+  | { readonly do: 'again'; readonly afterMs: number }
+
+/** Kubernetes' own default for pods. */
+export const defaultGracePeriodSeconds = 30
+
+/** Three missed heartbeats. */
+const silenceMs = 30_000
+
+const refusals: readonly LauncherErrorReason[] = ['DefineRefused', 'StartFailed', 'VolumeUnavailable', 'BadRequest']
+
+/**
+ * What to do for a VM of this node, in this order. The first failing action ends the round; the next round plans anew from what
+ * is then observed, so that nothing hangs on the handler's memory.
+ */
+export function plan(machine: VirtualMachine, observation: Observation, now: Date): Action[] {
+  const phase = machine.status?.phase
+  if (phase === 'Succeeded' || phase === 'Failed') return observation.kind === 'report' ? [{ do: 'final' }] : []
+  switch (observation.kind) {
+    case 'absent':
+      return phase === 'Scheduled' ? awaitSocket(machine, now) : []
+    case 'unreachable':
+      return [...onSilence(machine, observation, now), { do: 'again', afterMs: 1000 }]
+    case 'refused':
+      return onRefusal(machine, observation, now)
+    case 'report':
+      return onReport(machine, observation, now)
+  }
+}
+
+/** The socket comes within a second of the pod's start; a pod that pulls its image is looked at less and less often. */
+function awaitSocket(machine: VirtualMachine, now: Date): Action[] {
+  const since = machine.status?.phaseTransitionTimestamps?.findLast(({ phase }) => phase === 'Scheduled')?.time
+  const waitedMs = since === undefined ? 0 : now.getTime() - Date.parse(since)
+  return [{ do: 'again', afterMs: Math.min(Math.max(waitedMs / 20, 50), 2000) }]
+}
+
+function onSilence(
+  machine: VirtualMachine,
+  { message, silentForMs }: { message: string; silentForMs: number },
+  now: Date,
+): Action[] {
+  if (silentForMs < silenceMs) return []
+  return write(machine, silentStatus(machine, 'LauncherUnreachable', message, now))
+}
+
+function onRefusal(
+  machine: VirtualMachine,
+  { reason, message }: { reason: LauncherErrorReason; message: string },
+  now: Date,
+): Action[] {
+  if (refusals.includes(reason)) {
+    const status = failedStatus(machine, reason, message, now)
+    return [{ do: 'write', status }, { do: 'tell', type: 'Warning', reason, message }, { do: 'final' }]
+  }
+  if (reason !== 'OtherVirtualMachine') return [{ do: 'again', afterMs: 1000 }]
+  return [...write(machine, silentStatus(machine, reason, message, now)), { do: 'again', afterMs: 10_000 }]
+}
+
+function onReport(
+  machine: VirtualMachine,
+  { report, podIP }: { report: DomainReport; podIP?: string },
+  now: Date,
+): Action[] {
+  const isDeleting = machine.metadata.deletionTimestamp !== undefined
+  if (report.phase === 'Waiting') {
+    // A launcher that has forgotten its VM has lost its QEMU too; it must not start a second one on the same disks.
+    if (machine.status?.phase === 'Running') return lost(machine, now)
+    return isDeleting ? [] : [{ do: 'put' }]
+  }
+  const status = statusOf(machine, report, podIP, now)
+  if (report.exit !== undefined) return [{ do: 'write', status }, ended(report), { do: 'final' }]
+  const isFirst = status.phase === 'Running' && machine.status?.phase !== 'Running'
+  const started: Action[] = isFirst
+    ? [{ do: 'tell', type: 'Normal', reason: 'Started', message: 'Started the guest' }]
+    : []
+  return [...write(machine, status), ...started, ...shutdown(machine, report, isDeleting, now)]
+}
+
+function shutdown(machine: VirtualMachine, report: DomainReport, isDeleting: boolean, now: Date): Action[] {
+  if (!isAlive(report)) return []
+  if (report.deadline !== undefined) {
+    const leftMs = Date.parse(report.deadline) - now.getTime()
+    if (leftMs > 0) return [{ do: 'again', afterMs: leftMs }]
+    const message = 'The guest did not power off in its grace period; its QEMU is ended'
+    return [{ do: 'destroy' }, { do: 'tell', type: 'Warning', reason: 'GracePeriodExceeded', message }]
+  }
+  if (!isDeleting) return []
+  const gracePeriodSeconds = machine.spec.terminationGracePeriodSeconds ?? defaultGracePeriodSeconds
+  const message = `Asked the guest to power off within ${gracePeriodSeconds} s`
+  return [
+    { do: 'shutdown', gracePeriodSeconds },
+    { do: 'tell', type: 'Normal', reason: 'ShuttingDown', message },
+  ]
+}
+
+function lost(machine: VirtualMachine, now: Date): Action[] {
+  const message = 'The launcher no longer knows the domain'
+  const status = failedStatus(machine, 'DomainLost', message, now)
+  return [{ do: 'write', status }, { do: 'tell', type: 'Warning', reason: 'DomainLost', message }, { do: 'final' }]
+}
+
+function ended({ exit, reason, message }: DomainReport): Action {
+  const words = message ?? `The guest ended: ${reason}`
+  return exit === 'Succeeded'
+    ? { do: 'tell', type: 'Normal', reason: 'Stopped', message: words }
+    : { do: 'tell', type: 'Warning', reason: 'GuestFailed', message: words }
+}
+
+function write(machine: VirtualMachine, status: MachineStatus): Action[] {
+  return isChanged(machine, status) ? [{ do: 'write', status }] : []
+}
