@@ -1,0 +1,90 @@
+import { spawn } from 'node:child_process'
+import { createWriteStream } from 'node:fs'
+import { finished } from 'node:stream/promises'
+
+/** A command that could not be run, or ended with another status than 0. The message holds the end of what it said. */
+export class CommandFailed extends Error {
+  readonly command: readonly string[]
+  readonly output: string
+
+  constructor(command: readonly string[], outcome: string, output: string, options?: ErrorOptions) {
+    super(`${command.join(' ').slice(0, 300)}: ${outcome}${output ? `\n${lastLines(output, 8)}` : ''}`, options)
+    this.name = 'CommandFailed'
+    this.command = command
+    this.output = output
+  }
+}
+
+export interface CommandOptions {
+  /** A file to which the command and all it says is appended. */
+  readonly log?: string
+  readonly directory?: string
+  /** The whole environment of the command; without it, that of this process. */
+  readonly environment?: Readonly<Record<string, string | undefined>>
+  readonly input?: string
+  readonly timeoutMs?: number
+  /** Called with each line the command says, to show that something moves. */
+  readonly onLine?: (line: string) => void
+}
+
+/**
+ * Runs a command to its end and gives back what it wrote to standard output.
+ *
+ * @throws CommandFailed when it cannot be started, ends with another status than 0, or takes longer than `timeoutMs`
+ */
+export async function run(command: readonly string[], options: CommandOptions = {}): Promise<string> {
+  const [program, ...rest] = command
+  if (program === undefined) throw new Error('no command')
+  const log = options.log === undefined ? undefined : createWriteStream(options.log, { flags: 'a' })
+  log?.write(`$ ${command.join(' ')}\n`)
+  const child = spawn(program, rest, {
+    cwd: options.directory,
+    env: options.environment,
+    stdio: ['pipe', 'pipe', 'pipe'],
+    ...(options.timeoutMs === undefined ? {} : { timeout: options.timeoutMs, killSignal: 'SIGKILL' }),
+  })
+  const out: string[] = []
+  const all: string[] = []
+  const listen = (stream: NodeJS.ReadableStream, isOut: boolean) =>
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      if (isOut) out.push(text)
+      all.push(text)
+      log?.write(text)
+      for (const line of text.split('\n')) if (line.trim() !== '') options.onLine?.(line.trim())
+    })
+  listen(child.stdout, true)
+  listen(child.stderr, false)
+  // A command that does not read its input to the end closes the pipe; its status says whether that was wrong.
+  child.stdin.on('error', () => {})
+  child.stdin.end(options.input ?? '')
+  try {
+    const outcome = await new Promise<string | undefined>((resolve, reject) => {
+      child.once('error', reject)
+      child.once('close', (code, signal) => {
+        resolve(code === 0 ? undefined : signal === null ? `ended with status ${code}` : `was ended by ${signal}`)
+      })
+    })
+    if (outcome !== undefined) throw new CommandFailed(command, outcome, all.join(''))
+    return out.join('')
+  } catch (error) {
+    if (error instanceof CommandFailed) throw error
+    throw new CommandFailed(command, error instanceof Error ? error.message : String(error), '', { cause: error })
+  } finally {
+    log?.end()
+    if (log !== undefined) await finished(log)
+  }
+}
+
+/** The same, for a command whose failure is an answer: undefined instead of an exception. */
+export async function attempt(command: readonly string[], options: CommandOptions = {}): Promise<string | undefined> {
+  try {
+    return await run(command, options)
+  } catch (error) {
+    if (error instanceof CommandFailed) return undefined
+    throw error
+  }
+}
+
+export function lastLines(text: string, count: number): string {
+  return text.trimEnd().split('\n').slice(-count).join('\n')
+}

@@ -1,0 +1,32 @@
+import { createHash } from 'node:crypto'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+
+/**
+ * A name for content: the same for the same parts on every machine, another for any change. 12 hexadecimal digits, short enough
+ * for an image's tag that people read aloud, and 48 bits are enough for what one developer builds in a lifetime.
+ */
+export function keyOf(...parts: readonly (string | Buffer)[]): string {
+  const hash = createHash('sha256')
+  for (const part of parts) hash.update(`${part.length}\n`).update(part)
+  return hash.digest('hex').slice(0, 12)
+}
+
+/** The key of files below a directory: their names, contents and whether they can be executed. Their age does not count. */
+export function keyOfFiles(directory: string, files: readonly string[]): string {
+  return keyOf(
+    ...[...files].sort().flatMap((file) => {
+      const isExecutable = (statSync(join(directory, file)).mode & 0o100) !== 0
+      return [file, isExecutable ? 'x' : '-', readFileSync(join(directory, file))]
+    }),
+  )
+}
+
+/** The files below `directory/folder` that `isWanted`, as paths relative to `directory`, sorted. */
+export function filesBelow(directory: string, folder: string, isWanted: (path: string) => boolean): string[] {
+  return readdirSync(join(directory, folder), { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name).slice(directory.length + 1))
+    .filter(isWanted)
+    .sort()
+}

@@ -1,0 +1,128 @@
+import { spawn, type ChildProcess } from 'node:child_process'
+import { existsSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+import { Agent, request } from 'undici'
+
+import { lastLines } from '../../cluster/command.ts'
+import { apiServerCommand, etcdCommand } from '../../cluster/controlplane.ts'
+import { ensurePki, renderKubeconfig } from '../../cluster/pki.ts'
+
+/** A kube-apiserver of its own for one test file: no nodes, no scheduler, no controllers, nothing but the API. */
+export interface TestApiServer {
+  /** `https://127.0.0.1:PORT` */
+  readonly server: string
+  /** Path of a kubeconfig of a cluster admin (group system:masters), and the PEM parts for those who dial themselves. */
+  readonly kubeconfig: string
+  readonly certificateAuthority: string
+  readonly clientCertificate: string
+  readonly clientKey: string
+  /** The directory where everything of it is, etcd.log and apiserver.log too. */
+  readonly directory: string
+  readonly kubectl: string
+  stop(): Promise<void>
+}
+
+const startDeadlineMs = 60_000
+
+/**
+ * Starts etcd and kube-apiserver from the directory KUBE_BIN_DIR (`make test` sets it) on free ports of the loopback device.
+ * About 3 seconds until it is ready. The end of the log is in the error when it does not come up.
+ */
+export async function startApiServer(binaries = process.env['KUBE_BIN_DIR']): Promise<TestApiServer> {
+  if (binaries === undefined || !existsSync(join(binaries, 'kube-apiserver')))
+    throw new Error('KUBE_BIN_DIR names no directory with kube-apiserver: `make binaries` prints one')
+  const directory = mkdtempSync(join(tmpdir(), 'virtset-apiserver-'))
+  const children: ChildProcess[] = []
+  const stop = async () => {
+    for (const child of children.toReversed()) await end(child)
+    await agent?.close()
+    rmSync(directory, { recursive: true, force: true })
+  }
+  let agent: Agent | undefined
+  const start = (name: string, [program, ...rest]: string[]) => {
+    if (program === undefined) throw new Error(`no program for ${name}`)
+    const log = openSync(join(directory, `${name}.log`), 'a')
+    const child = spawn(program, rest, { stdio: ['ignore', log, log] })
+    children.push(child)
+    return child
+  }
+  try {
+    const [clientPort, peerPort, port] = await freePorts()
+    const pki = await ensurePki(join(directory, 'pki'), ['127.0.0.1', '10.96.0.1'], [], new Date())
+    const etcd = join(binaries, 'etcd')
+    const data = join(directory, 'etcd')
+    start('etcd', etcdCommand({ program: etcd, data, clientPort, peerPort, isForgetful: true }))
+    const program = join(binaries, 'kube-apiserver')
+    const apiServer = start(
+      'apiserver',
+      apiServerCommand({ program, pki, etcdPort: clientPort, address: '127.0.0.1', port }),
+    )
+    const server = `https://127.0.0.1:${port}`
+    const pem = (file: string) => readFileSync(join(pki.directory, file), 'utf8')
+    const [ca, cert, key] = [pem('ca.crt'), pem('admin.crt'), pem('admin.key')]
+    agent = new Agent({ connect: { ca, cert, key } })
+    await untilReady(server, agent, apiServer, directory)
+    const kubeconfig = join(directory, 'kubeconfig')
+    writeFileSync(kubeconfig, renderKubeconfig(pki, server, 'admin'), { mode: 0o600 })
+    return {
+      server,
+      kubeconfig,
+      certificateAuthority: ca,
+      clientCertificate: cert,
+      clientKey: key,
+      directory,
+      kubectl: join(binaries, 'kubectl'),
+      stop,
+    }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
+
+/** Ready is more than /readyz: the default namespace exists only when the API server's own start is over. */
+async function untilReady(server: string, agent: Agent, child: ChildProcess, directory: string): Promise<void> {
+  const deadline = Date.now() + startDeadlineMs
+  let last = ''
+  while (Date.now() < deadline && child.exitCode === null) {
+    try {
+      for (const path of ['/readyz', '/api/v1/namespaces/default']) {
+        const answer = await request(server + path, { dispatcher: agent })
+        last = `${path}: ${answer.statusCode} ${await answer.body.text()}`
+        if (answer.statusCode !== 200) throw new Error(last)
+      }
+      return
+    } catch (error) {
+      last = error instanceof Error ? error.message : String(error)
+      await sleep(50)
+    }
+  }
+  const logs = ['etcd', 'apiserver'].map((name) => lastLines(readFileSync(join(directory, `${name}.log`), 'utf8'), 15))
+  throw new Error(`kube-apiserver is not ready: ${last}\n${logs.join('\n')}`)
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return
+  // Nobody wants what they hold: kube-apiserver alone would take several seconds to end in peace.
+  const gone = new Promise((resolve) => child.once('exit', resolve))
+  child.kill('SIGKILL')
+  await gone
+}
+
+/** Three ports that were free a moment ago, held at the same time so that they differ. */
+async function freePorts(): Promise<[number, number, number]> {
+  const one = async () => {
+    const server = createServer()
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const address = server.address()
+    if (address === null || typeof address === 'string') throw new Error('a TCP server has an address and a port')
+    return { port: address.port, close: () => new Promise((resolve) => server.close(resolve)) }
+  }
+  const [a, b, c] = [await one(), await one(), await one()]
+  await Promise.all([a.close(), b.close(), c.close()])
+  return [a.port, b.port, c.port]
+}
