@@ -58,3 +58,34 @@ export const cpuset = { kind: 'cpuset' } as const
 export const ip = { kind: 'ip' } as const
 /** A unit of memory or storage: b, bytes, KB, k, KiB, MB, M, MiB, … up to E. */
 export const unit = { kind: 'unit' } as const
+
+/** What stands in JSON for a scalar. */
+export type ScalarValue = string | number | boolean
+
+/**
+ * The JSON of a text from XML. A number or boolean only where printing it gives back that very text: `0x10`, `007` and what is
+ * beyond 2^53 stay strings, and so does what is not of the scalar's kind at all (validation says so later).
+ */
+export const fromXml = (scalar: Scalar, xml: string): ScalarValue => {
+  switch (scalar.kind) {
+    case 'boolean':
+      return xml === scalar.words[0] ? true : xml === scalar.words[1] ? false : xml
+    case 'integer': {
+      const value = Number(xml)
+      return Number.isSafeInteger(value) && String(value) === xml ? value : xml
+    }
+    case 'decimal': {
+      const value = Number(xml)
+      return plainDecimal.test(xml) && String(value) === xml ? value : xml
+    }
+    default:
+      return xml
+  }
+}
+
+/** Without exponent, which libvirt does not read. */
+const plainDecimal = /^-?\d+(?:\.\d+)?$/
+
+/** The text of XML for what stands in JSON, as it is. */
+export const toXml = (scalar: Scalar, value: ScalarValue): string =>
+  typeof value === 'boolean' && scalar.kind === 'boolean' ? scalar.words[value ? 0 : 1] : String(value)
