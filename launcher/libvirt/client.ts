@@ -1,0 +1,80 @@
+import type { Duplex } from 'node:stream'
+import type { Clock } from '../../runtime/clock.ts'
+import { Connection, type LibvirtEvent } from './connection.ts'
+import { type Arguments, type ProcedureName, type Reply, eventKinds } from './protocol.ts'
+import { Session } from './session.ts'
+
+export interface ClientOptions {
+  /** Makes a connected socket. */
+  readonly dial: () => Promise<Duplex>
+  /** `qemu:///session` for an unprivileged daemon. */
+  readonly uri: string
+  readonly clock: Clock
+  /**
+   * Something may have changed: an event came, or (`undefined`) a connection was made. libvirt repeats no event that was missed, so read everything again.
+   */
+  readonly onHint: (event: LibvirtEvent | undefined) => void
+}
+
+/**
+ * libvirtd as the launcher uses it: one connection for events and reads, which answer even while QEMU hangs, one for what
+ * changes something and may take long, and one for each console. Lost connections come back, with all events registered again.
+ */
+export class Client {
+  readonly #options: ClientOptions
+  readonly #reads: Session
+  readonly #mutations: Session
+
+  constructor(options: ClientOptions) {
+    const { dial, uri, clock, onHint } = options
+    this.#options = options
+    this.#mutations = new Session({ dial, uri, clock })
+    this.#reads = new Session({
+      dial,
+      uri,
+      clock,
+      prepare: registerEvents,
+      onConnected: () => onHint(undefined),
+      onEvent: onHint,
+    })
+  }
+
+  /** Begins to connect; calls wait until it is done. */
+  start(): void {
+    this.#reads.start()
+    this.#mutations.start()
+  }
+
+  /** For calls that are quick and change nothing. */
+  read<P extends ProcedureName>(name: P, args: Arguments<P>, deadlineMs?: number): Promise<Reply<P>> {
+    return this.#reads.call(name, args, deadlineMs)
+  }
+
+  mutate<P extends ProcedureName>(name: P, args: Arguments<P>, deadlineMs?: number): Promise<Reply<P>> {
+    return this.#mutations.call(name, args, deadlineMs)
+  }
+
+  /** A call with data after it; its connection ends with the stream. */
+  async stream<P extends ProcedureName>(name: P, args: Arguments<P>): Promise<Duplex> {
+    const connection = new Connection(await this.#options.dial(), { clock: this.#options.clock })
+    await connection.open(this.#options.uri)
+    try {
+      const stream = await connection.stream(name, args)
+      return stream.once('close', () => connection.close())
+    } catch (error) {
+      connection.close()
+      throw error
+    }
+  }
+
+  close(): void {
+    this.#reads.close()
+    this.#mutations.close()
+  }
+}
+
+async function registerEvents(connection: Connection): Promise<void> {
+  for (const { id } of eventKinds) {
+    await connection.call('connect_domain_event_callback_register_any', { event_id: id, dom: null })
+  }
+}

@@ -1,0 +1,281 @@
+import type { Duplex } from 'node:stream'
+import type { Clock } from '../../runtime/clock.ts'
+import { ConnectionLost, DeadlineExceeded, LibvirtError, ProtocolError } from './errors.ts'
+import { type Packet, encodePacket, packetReader, packetStatus, packetType } from './packet.ts'
+import {
+  type Arguments,
+  type EventKind,
+  type Procedure,
+  type ProcedureName,
+  type Reply,
+  decodeFields,
+  encodeFields,
+  errorFields,
+  eventKinds,
+  keepalive,
+  procedure,
+  program,
+  version,
+} from './protocol.ts'
+import { CallStream } from './stream.ts'
+import type { Value } from './xdr.ts'
+
+/** The daemon stops reading a connection, PINGs included, while 5 of its requests are unanswered (max_client_requests). */
+const maxOutstanding = 4
+
+export const defaultDeadlineMs = 10_000
+
+/** The client's own PING is answered in 0.6 ms, even before authentication. The daemon never pings unless asked to. */
+const pingIntervalMs = 5000
+const maxMissedPings = 3
+
+const authNone = 0
+
+/** A callback message, decoded whole. Events are not ordered against replies: take one as a hint to read again. */
+export interface LibvirtEvent {
+  readonly name: string
+  readonly message: { readonly [field: string]: Value }
+}
+
+export interface ConnectionOptions {
+  readonly clock: Clock
+  readonly onEvent?: (event: LibvirtEvent) => void
+  /** Once, when the connection is of no more use, whoever ended it. */
+  readonly onClose?: (reason: Error) => void
+}
+
+interface Call {
+  readonly procedure: Procedure
+  readonly serial: number
+  readonly bytes: Buffer
+  readonly stream: CallStream | undefined
+  readonly resolve: (reply: { [field: string]: Value }) => void
+  readonly reject: (error: Error) => void
+  readonly cancelDeadline: () => void
+}
+
+/**
+ * One connection to libvirtd, over a socket that is already connected.
+ *
+ * - Replies are matched by serial and may overtake each other. At most 4 calls are with the daemon, more wait their turn.
+ * - Every call has a deadline, waiting included. A call that missed it still counts as outstanding until its reply comes, since the daemon works on it.
+ * - Silence of 20 s in spite of PINGs, bytes that are not the protocol, or the socket's end reject all calls; then it cannot be used again.
+ */
+export class Connection {
+  readonly #socket: Duplex
+  readonly #options: ConnectionOptions
+  readonly #outstanding = new Map<number, Call>()
+  readonly #streams = new Map<number, CallStream>()
+  #waiting: Call[] = []
+  #serial = 0
+  #closed: Error | undefined
+  #hasHeard = false
+  #missedPings = 0
+  #cancelPing: () => void
+
+  constructor(socket: Duplex, options: ConnectionOptions) {
+    this.#socket = socket
+    this.#options = options
+    const read = packetReader()
+    socket.on('data', (chunk: Buffer) => this.#receive(chunk, read))
+    socket.on('error', (error) => this.#fail(new ConnectionLost('the socket of libvirtd broke', { cause: error })))
+    socket.on('close', () => this.#fail(new ConnectionLost('libvirtd closed the connection')))
+    this.#cancelPing = options.clock.after(pingIntervalMs, () => this.#ping())
+  }
+
+  /**
+   * Authenticates, which libvirtd wants even where nobody needs to, and opens the driver of `uri`: `qemu:///session`, without a transport.
+   * On failure the connection is closed, since libvirtd serves only 20 unauthenticated ones.
+   * @throws ConnectionLost, DeadlineExceeded, LibvirtError
+   */
+  async open(uri: string): Promise<void> {
+    try {
+      const { types } = await this.call('auth_list', {})
+      if (!Array.isArray(types) || !types.includes(authNone)) {
+        throw new ConnectionLost('libvirtd asks for authentication; it must run under our own uid')
+      }
+      await this.call('connect_open', { name: uri, flags: 0 })
+    } catch (error) {
+      this.close()
+      throw error
+    }
+  }
+
+  /** @throws LibvirtError, ConnectionLost, DeadlineExceeded; ProtocolError if an argument does not fit */
+  async call<P extends ProcedureName>(
+    name: P,
+    args: Arguments<P>,
+    deadlineMs: number = defaultDeadlineMs,
+  ): Promise<Reply<P>> {
+    const reply = await this.#call(name, args, deadlineMs, undefined)
+    if (!hasFields<Reply<P>>(reply, procedure(name))) throw new ProtocolError(`the reply to ${name} is not whole`)
+    return reply
+  }
+
+  /** A call that is followed by data. Open one on a connection of its own: holding back its data holds back every reply. */
+  async stream<P extends ProcedureName>(name: P, args: Arguments<P>): Promise<Duplex> {
+    const { number } = procedure(name)
+    const serial = this.#serial + 1
+    const stream = new CallStream({
+      send: (status, payload, written) => {
+        if (this.#closed !== undefined) return written(this.#closed)
+        const packet = { program, version, procedure: number, type: packetType.stream, serial, status, payload }
+        this.#socket.write(encodePacket(packet), written)
+      },
+      pause: () => this.#socket.pause(),
+      resume: () => this.#socket.resume(),
+    })
+    await this.#call(name, args, defaultDeadlineMs, stream)
+    return stream
+  }
+
+  /** Gives up all calls. Domains go on. */
+  close(): void {
+    this.#fail(new ConnectionLost('the connection was closed'))
+  }
+
+  #call(
+    name: ProcedureName,
+    args: { readonly [argument: string]: Value },
+    deadlineMs: number,
+    stream: CallStream | undefined,
+  ): Promise<{ [field: string]: Value }> {
+    return new Promise((resolve, reject) => {
+      if (this.#closed !== undefined) return reject(new ConnectionLost(`calling ${name}`, { cause: this.#closed }))
+      const called = procedure(name)
+      this.#serial += 1
+      const serial = this.#serial
+      const header = {
+        program,
+        version,
+        procedure: called.number,
+        type: packetType.call,
+        serial,
+        status: packetStatus.ok,
+      }
+      const bytes = encodePacket({ ...header, payload: encodeFields(called.args, args) })
+      const cancelDeadline = this.#options.clock.after(deadlineMs, () => {
+        this.#waiting = this.#waiting.filter((waiting) => waiting.serial !== serial)
+        reject(new DeadlineExceeded(`${name} was not answered within ${deadlineMs} ms`))
+      })
+      this.#waiting.push({ procedure: called, serial, bytes, stream, resolve, reject, cancelDeadline })
+      this.#sendWaiting()
+    })
+  }
+
+  #sendWaiting(): void {
+    while (this.#outstanding.size < maxOutstanding) {
+      const call = this.#waiting.shift()
+      if (call === undefined) return
+      this.#outstanding.set(call.serial, call)
+      if (call.stream !== undefined) this.#streams.set(call.serial, call.stream)
+      this.#socket.write(call.bytes)
+    }
+  }
+
+  #receive(chunk: Buffer, read: (chunk: Uint8Array) => Packet[]): void {
+    if (this.#closed !== undefined) return
+    this.#hasHeard = true
+    try {
+      for (const packet of read(chunk)) this.#route(packet)
+    } catch (error) {
+      if (!(error instanceof ProtocolError)) throw error
+      this.#fail(new ConnectionLost('libvirtd sent what is not its protocol', { cause: error }))
+    }
+  }
+
+  /** By type before serial: the serial of an event is 1 and may be that of a call. */
+  #route(packet: Packet): void {
+    if (packet.program === keepalive.program) {
+      if (packet.procedure === keepalive.ping) this.#sendKeepalive(keepalive.pong)
+      return
+    }
+    if (packet.program !== program) return
+    switch (packet.type) {
+      case packetType.reply:
+      case packetType.replyWithFds:
+        return this.#answer(packet)
+      case packetType.message:
+        return this.#deliver(packet)
+      case packetType.stream:
+        return this.#streamed(packet)
+      default:
+        return
+    }
+  }
+
+  #answer(packet: Packet): void {
+    const call = this.#outstanding.get(packet.serial)
+    if (call === undefined || call.procedure.number !== packet.procedure) {
+      throw new ProtocolError(`an answer to procedure ${packet.procedure}, serial ${packet.serial}, that nobody called`)
+    }
+    this.#outstanding.delete(packet.serial)
+    call.cancelDeadline()
+    if (packet.status === packetStatus.error) {
+      this.#streams.delete(packet.serial)
+      call.reject(readError(call.procedure.name, packet.payload))
+    } else {
+      call.resolve(decodeFields(call.procedure.ret, packet.payload))
+    }
+    this.#sendWaiting()
+  }
+
+  #deliver(packet: Packet): void {
+    const kind = kindsByProcedure.get(packet.procedure)
+    if (kind === undefined) return
+    this.#options.onEvent?.({ name: kind.name, message: decodeFields(kind.message, packet.payload) })
+  }
+
+  #streamed(packet: Packet): void {
+    const stream = this.#streams.get(packet.serial)
+    if (stream === undefined) return
+    const isError = packet.status === packetStatus.error
+    if (isError || packet.status === packetStatus.ok) this.#streams.delete(packet.serial)
+    stream.receive(packet.status, packet.payload, isError ? readError('the stream', packet.payload) : undefined)
+  }
+
+  #ping(): void {
+    // A stream whose reader is slow pauses the socket: what we do not read cannot show that the daemon is silent.
+    this.#missedPings = this.#hasHeard || this.#socket.isPaused() ? 0 : this.#missedPings + 1
+    this.#hasHeard = false
+    if (this.#missedPings > maxMissedPings) return this.#fail(new ConnectionLost('libvirtd does not answer pings'))
+    this.#sendKeepalive(keepalive.ping)
+    this.#cancelPing = this.#options.clock.after(pingIntervalMs, () => this.#ping())
+  }
+
+  #sendKeepalive(number: number): void {
+    const header = { program: keepalive.program, version: keepalive.version, procedure: number }
+    const rest = { type: packetType.message, serial: 0, status: packetStatus.ok, payload: new Uint8Array() }
+    this.#socket.write(encodePacket({ ...header, ...rest }))
+  }
+
+  #fail(reason: Error): void {
+    if (this.#closed !== undefined) return
+    this.#closed = reason
+    this.#cancelPing()
+    this.#socket.destroy()
+    for (const call of [...this.#outstanding.values(), ...this.#waiting]) {
+      call.cancelDeadline()
+      call.reject(new ConnectionLost(`calling ${call.procedure.name}`, { cause: reason }))
+    }
+    for (const stream of this.#streams.values()) stream.destroy(reason)
+    this.#outstanding.clear()
+    this.#streams.clear()
+    this.#waiting = []
+    this.#options.onClose?.(reason)
+  }
+}
+
+const kindsByProcedure: ReadonlyMap<number, EventKind> = new Map(eventKinds.map((kind) => [kind.procedure, kind]))
+
+/** `decodeFields` returned all that the table names; this tells the compiler. */
+function hasFields<R>(reply: { [field: string]: Value }, called: Procedure): reply is { [field: string]: Value } & R {
+  return Object.keys(called.ret).every((field) => field in reply)
+}
+
+function readError(what: string, payload: Uint8Array): LibvirtError {
+  const { message, code, domain } = decodeFields(errorFields, payload)
+  if (typeof code !== 'number' || typeof domain !== 'number') throw new ProtocolError('an error without a number')
+  const words = typeof message === 'string' && message !== '' ? message : `${what}: error ${code} without words`
+  return new LibvirtError(words, code, domain)
+}

@@ -1,0 +1,140 @@
+import type { Duplex } from 'node:stream'
+import type { Client } from './client.ts'
+import { LibvirtError, ProtocolError } from './errors.ts'
+import { errorCodes, stateNames } from './protocol.ts'
+import type { Value } from './xdr.ts'
+
+/** How libvirt names a domain; only `uuid` counts. */
+export type DomainRef = { name: string; uuid: Uint8Array; id: number }
+
+export interface DomainState {
+  /** `running`, `paused`, `shutoff`, `crashed`, … */
+  readonly state: string
+  /** `booted`, `destroyed`, … */
+  readonly reason: string
+}
+
+const xmlInactive = 2
+const defineValidate = 1
+const shutdownAcpiPowerButton = 1
+const destroyGraceful = 1
+const metadataElement = 2
+const affectLive = 1
+const affectConfig = 2
+const consoleForce = 1
+
+/** Cold, libvirt probes QEMU first: 0.7 s here. */
+const defineDeadlineMs = 60_000
+/** QEMU opens its disks while it starts; a dead iSCSI target takes its own time to be given up. */
+const startDeadlineMs = 180_000
+/** SIGTERM, 10 s, SIGKILL for a QEMU that hangs. */
+const destroyDeadlineMs = 60_000
+
+/** Makes the domain known without starting it, checked against libvirt's schema. */
+export async function defineDomain(client: Client, xml: string): Promise<DomainRef> {
+  const { dom } = await client.mutate('domain_define_xml_flags', { xml, flags: defineValidate }, defineDeadlineMs)
+  return readRef(dom)
+}
+
+export async function startDomain(client: Client, dom: DomainRef): Promise<void> {
+  await client.mutate('domain_create_with_flags', { dom, flags: 0 }, startDeadlineMs)
+}
+
+/** Every domain the daemon knows, running or not. */
+export async function listDomains(client: Client): Promise<DomainRef[]> {
+  const { domains } = await client.read('connect_list_all_domains', { need_results: 1, flags: 0 })
+  if (!Array.isArray(domains)) throw new ProtocolError('no list of domains')
+  return domains.map(readRef)
+}
+
+/** Undefined if libvirt does not know the domain (any more). */
+export async function readState(client: Client, dom: DomainRef): Promise<DomainState | undefined> {
+  return unlessError(errorCodes.noDomain, async () => {
+    const { state, reason } = await client.read('domain_get_state', { dom, flags: 0 })
+    if (typeof state !== 'number' || typeof reason !== 'number') throw new ProtocolError('a state is no number')
+    return stateNames(state, reason)
+  })
+}
+
+/** The domain as it runs, or as it is defined where it does not; `inactive`: always as defined. Undefined if it is not known. */
+export async function readXml(
+  client: Client,
+  dom: DomainRef,
+  options: { inactive?: boolean } = {},
+): Promise<string | undefined> {
+  return unlessError(errorCodes.noDomain, async () => {
+    const flags = options.inactive === true ? xmlInactive : 0
+    return readText((await client.read('domain_get_xml_desc', { dom, flags })).xml)
+  })
+}
+
+/** Presses the power button. Whether the guest cares is the guest's matter. */
+export async function shutdownDomain(client: Client, dom: DomainRef): Promise<void> {
+  await client.mutate('domain_shutdown_flags', { dom, flags: shutdownAcpiPowerButton })
+}
+
+/** Ends QEMU by SIGTERM, so that it flushes its disks; fails if it does not end in time. */
+export async function destroyDomain(client: Client, dom: DomainRef): Promise<void> {
+  await client.mutate('domain_destroy_flags', { dom, flags: destroyGraceful }, destroyDeadlineMs)
+}
+
+/** Ends QEMU by SIGKILL if need be. */
+export async function killDomain(client: Client, dom: DomainRef): Promise<void> {
+  await client.mutate('domain_destroy_flags', { dom, flags: 0 }, destroyDeadlineMs)
+}
+
+export async function undefineDomain(client: Client, dom: DomainRef): Promise<void> {
+  await client.mutate('domain_undefine_flags', { dom, flags: 0 })
+}
+
+/** One element under `namespace` in the domain's metadata; it survives daemon and launcher. Undefined if there is none. */
+export async function readMetadata(client: Client, dom: DomainRef, namespace: string): Promise<string | undefined> {
+  return unlessError(errorCodes.noDomainMetadata, async () =>
+    readText(
+      (await client.read('domain_get_metadata', { dom, type: metadataElement, uri: namespace, flags: 0 })).metadata,
+    ),
+  )
+}
+
+/** Sets that element of a running domain, for as long as it is defined. `prefix` is what libvirt writes before the colon. */
+export async function writeMetadata(
+  client: Client,
+  dom: DomainRef,
+  element: { namespace: string; prefix: string; xml: string },
+): Promise<void> {
+  await client.mutate('domain_set_metadata', {
+    dom,
+    type: metadataElement,
+    metadata: element.xml,
+    key: element.prefix,
+    uri: element.namespace,
+    flags: affectLive | affectConfig,
+  })
+}
+
+/** The bytes of the first console or serial port, both ways. Whoever had it before loses it. */
+export function openConsole(client: Client, dom: DomainRef): Promise<Duplex> {
+  return client.stream('domain_open_console', { dom, dev_name: null, flags: consoleForce })
+}
+
+async function unlessError<T>(code: number, run: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await run()
+  } catch (error) {
+    if (error instanceof LibvirtError && error.code === code) return undefined
+    throw error
+  }
+}
+
+function readRef(value: Value): DomainRef {
+  if (typeof value === 'object' && value !== null && 'uuid' in value) {
+    const { name, uuid, id } = value
+    if (typeof name === 'string' && uuid instanceof Uint8Array && typeof id === 'number') return { name, uuid, id }
+  }
+  throw new ProtocolError('no domain where one is due')
+}
+
+function readText(value: Value): string {
+  if (typeof value !== 'string') throw new ProtocolError('no text where some is due')
+  return value
+}

@@ -1,0 +1,119 @@
+import type { Duplex } from 'node:stream'
+import type { Clock } from '../../runtime/clock.ts'
+import { Connection, type LibvirtEvent, defaultDeadlineMs } from './connection.ts'
+import { ConnectionLost, DeadlineExceeded } from './errors.ts'
+import type { Arguments, ProcedureName, Reply } from './protocol.ts'
+
+/** A new daemon answers after 0.06 to 0.2 s. */
+const firstRetryMs = 50
+const lastRetryMs = 2000
+
+export interface SessionOptions {
+  readonly dial: () => Promise<Duplex>
+  readonly uri: string
+  readonly clock: Clock
+  /** Done with each new connection before anybody may call over it; if it fails, the connection is closed and made anew. */
+  readonly prepare?: (connection: Connection) => Promise<void>
+  readonly onConnected?: () => void
+  readonly onEvent?: (event: LibvirtEvent) => void
+}
+
+/**
+ * A connection that is made anew whenever it is lost, after 50 ms, doubled up to 2 s.
+ * A call waits for a connection as long as its deadline allows; a call whose connection is lost under way fails and is never repeated, for it may have been done.
+ */
+export class Session {
+  readonly #options: SessionOptions
+  #connection: Connection | undefined
+  #waiting = new Set<() => void>()
+  #isClosed = false
+  #retryMs = firstRetryMs
+  #cancelRetry: () => void = () => {}
+
+  constructor(options: SessionOptions) {
+    this.#options = options
+  }
+
+  /** Begins to connect; returns at once. */
+  start(): void {
+    this.#connect().catch((error: unknown) => {
+      throw error
+    })
+  }
+
+  /** @throws LibvirtError, ConnectionLost, DeadlineExceeded, ProtocolError */
+  async call<P extends ProcedureName>(
+    name: P,
+    args: Arguments<P>,
+    deadlineMs: number = defaultDeadlineMs,
+  ): Promise<Reply<P>> {
+    const start = this.#options.clock.monotonic()
+    const connection = this.#connection ?? (await this.#connected(name, deadlineMs))
+    const spentMs = this.#options.clock.monotonic() - start
+    return connection.call(name, args, deadlineMs - spentMs)
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#cancelRetry()
+    this.#connection?.close()
+    this.#wake()
+  }
+
+  async #connect(): Promise<void> {
+    const { dial, uri, clock, onEvent, prepare, onConnected } = this.#options
+    let connection: Connection | undefined
+    try {
+      connection = new Connection(await dial(), {
+        clock,
+        ...(onEvent === undefined ? {} : { onEvent }),
+        onClose: () => this.#lost(connection),
+      })
+      await connection.open(uri)
+      await prepare?.(connection)
+    } catch {
+      // Refused, or lost before it was of use; the daemon may be starting.
+      if (connection === undefined) this.#retry()
+      else connection.close()
+      return
+    }
+    if (this.#isClosed) return connection.close()
+    this.#connection = connection
+    this.#retryMs = firstRetryMs
+    this.#wake()
+    onConnected?.()
+  }
+
+  #lost(connection: Connection | undefined): void {
+    if (this.#connection === connection) this.#connection = undefined
+    this.#retry()
+  }
+
+  #retry(): void {
+    if (this.#isClosed) return
+    this.#cancelRetry = this.#options.clock.after(this.#retryMs, () => this.start())
+    this.#retryMs = Math.min(this.#retryMs * 2, lastRetryMs)
+  }
+
+  #connected(name: string, deadlineMs: number): Promise<Connection> {
+    return new Promise((resolve, reject) => {
+      const cancel = this.#options.clock.after(deadlineMs, () => {
+        this.#waiting.delete(check)
+        reject(new DeadlineExceeded(`${name}: libvirtd was not there within ${deadlineMs} ms`))
+      })
+      const check = () => {
+        cancel()
+        if (this.#connection !== undefined) resolve(this.#connection)
+        else reject(new ConnectionLost(`calling ${name}: the session was closed`))
+      }
+      if (this.#isClosed) check()
+      else this.#waiting.add(check)
+    })
+  }
+
+  #wake(): void {
+    const waiting = this.#waiting
+    this.#waiting = new Set()
+    for (const check of waiting) check()
+  }
+}

@@ -1,0 +1,77 @@
+import { Duplex } from 'node:stream'
+import type { LibvirtError } from './errors.ts'
+import { packetStatus } from './packet.ts'
+
+/** libvirt's clients send at most 256 KiB a packet; small ones let other calls through. */
+const maxDataBytes = 64 * 1024
+
+/** How a stream reaches its connection. */
+export interface StreamWire {
+  /** `written` is called when the socket took the packet. */
+  send(status: number, payload: Uint8Array, written: (error?: Error | null) => void): void
+  /** The reader of the stream is full: stop reading the socket. There is no flow control but this. */
+  pause(): void
+  resume(): void
+}
+
+/**
+ * The data that follows a call such as `domain_open_console`, both ways. Ending it tells the daemon and waits for its word;
+ * destroying it aborts. It ends by itself when the daemon says so: an empty packet is the end of the data, after which the
+ * daemon still waits for our end.
+ */
+export class CallStream extends Duplex {
+  readonly #wire: StreamWire
+  #finished = false
+  #onFinished: (() => void) | undefined
+
+  constructor(wire: StreamWire) {
+    super({ allowHalfOpen: false })
+    this.#wire = wire
+  }
+
+  /** A STREAM packet of this stream came. `error` is given where its status is ERROR. */
+  receive(status: number, payload: Uint8Array, error?: LibvirtError): void {
+    if (status === packetStatus.error) {
+      this.#finished = true
+      this.destroy(error)
+      return
+    }
+    if (status === packetStatus.ok) this.#finished = true
+    if (status === packetStatus.continue && payload.length > 0) {
+      if (!this.push(payload)) this.#wire.pause()
+      return
+    }
+    this.#onFinished?.()
+    if (!this.readableEnded) this.push(null)
+  }
+
+  override _read(): void {
+    this.#wire.resume()
+  }
+
+  override _write(chunk: Uint8Array, _encoding: string, written: (error?: Error | null) => void): void {
+    const rest = chunk.subarray(maxDataBytes)
+    const next = rest.length === 0 ? written : sentThen(() => this._write(rest, '', written), written)
+    this.#wire.send(packetStatus.continue, chunk.subarray(0, maxDataBytes), next)
+  }
+
+  override _final(done: (error?: Error | null) => void): void {
+    if (this.#finished) return done()
+    this.#onFinished = done
+    this.#wire.resume()
+    this.#wire.send(packetStatus.ok, new Uint8Array(), (error) => {
+      if (error) done(error)
+    })
+  }
+
+  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+    this.#wire.resume()
+    if (this.#finished) return done(error)
+    this.#finished = true
+    this.#wire.send(packetStatus.error, new Uint8Array(), () => done(error))
+  }
+}
+
+function sentThen(next: () => void, failed: (error: Error) => void): (error?: Error | null) => void {
+  return (error) => (error ? failed(error) : next())
+}
