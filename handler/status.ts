@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { MachineStatus, Phase, VirtualMachine } from '../api/machine.ts'
 import type { Condition } from '../api/object.ts'
 import type { DomainReport, Json, JsonObject } from '../runtime/launcher-api.ts'
-import { withCondition } from '../runtime/condition.ts'
+import { setCondition } from '../runtime/condition.ts'
 
 /** etcd takes 1.5 MiB an object, and the spec wants most of it. A domain of 100 devices is 60 KiB. */
 const maxDomainLength = 512 * 1024
@@ -60,7 +60,7 @@ function conclude(
 ): MachineStatus {
   const observedGeneration = machine.metadata.generation ?? 1
   const conditions = asserted.reduce<readonly Condition[]>(
-    (all, condition) => withCondition(all, { ...condition, observedGeneration }, now),
+    (all, condition) => setCondition(all, { ...condition, observedGeneration }, now.toISOString()),
     before.conditions ?? [],
   )
   const { phase } = status
