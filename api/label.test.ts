@@ -13,7 +13,12 @@ import type { LabelSelector } from './object.ts'
 describe('syntax', () => {
   test.each([
     ['a DNS label', isDnsLabel, ['a', 'a-1', '1a', 'a'.repeat(63)], ['', 'A', 'a.b', '-a', 'a-', 'a'.repeat(64), 'ä']],
-    ['a DNS subdomain', isDnsSubdomain, ['a', 'a.b-c', `${'a'.repeat(250)}.bc`], ['', 'a..b', '.a', 'A', 'a'.repeat(254)]],
+    [
+      'a DNS subdomain',
+      isDnsSubdomain,
+      ['a', 'a.b-c', `${'a'.repeat(250)}.bc`],
+      ['', 'a..b', '.a', 'A', 'a'.repeat(254)],
+    ],
     ['a qualified name', isQualifiedName, ['a', 'A_b.c', 'x.io/a', '1'], ['', '/a', 'x/', 'X/a', 'a/b/c', 'a b', '_a']],
     ['a label value', isLabelValue, ['', 'a', 'A_b.c-1', 'a'.repeat(63)], ['-a', 'a_', 'a b', 'a'.repeat(64), 'a/b']],
   ])('%s', (_, holds, good, bad) => {
@@ -41,7 +46,11 @@ describe('a selector', () => {
 
   test.each<[string, LabelSelector, string[][]]>([
     ['empty', {}, []],
-    ['of every kind', { matchLabels: { a: 'b' }, matchExpressions: [{ key: 'c', operator: 'In', values: ['d', ''] }] }, []],
+    [
+      'of every kind',
+      { matchLabels: { a: 'b' }, matchExpressions: [{ key: 'c', operator: 'In', values: ['d', ''] }] },
+      [],
+    ],
     ['Exists without values', { matchExpressions: [{ key: 'c', operator: 'Exists' }] }, []],
     [
       'In without values',

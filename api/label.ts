@@ -28,7 +28,8 @@ export const qualifiedNameRule =
   'with an optional DNS name and `/` before it'
 export const labelValueRule =
   'must be empty, or at most 63 letters, digits, `-`, `_` and `.`, beginning and ending with a letter or digit'
-export const dnsLabelRule = 'must be at most 63 lower-case letters, digits and `-`, beginning and ending with a letter or digit'
+export const dnsLabelRule =
+  'must be at most 63 lower-case letters, digits and `-`, beginning and ending with a letter or digit'
 export const dnsSubdomainRule =
   'must be at most 253 lower-case letters, digits, `-` and `.`, each part beginning and ending with a letter or digit'
 

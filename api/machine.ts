@@ -1,5 +1,11 @@
+import type { Cause } from './cause.ts'
 import type { Domain } from './domain/domain.ts'
+import { checkMetadata } from './metadata.ts'
 import type { Condition, ObjectMeta } from './object.ts'
+import { checkPlacement, placement } from './placement.ts'
+import { checkSchema, isRecord, opaque, open } from './schema.ts'
+import type { Schema } from './schema.ts'
+import { checkVolumes, volumes } from './volume.ts'
 
 /** A named source of data for disks, in Kubernetes' terms; exactly one kind is given. */
 export interface Volume {
@@ -69,3 +75,39 @@ export const completedByAnnotation = 'virtset.io/completed-by'
 export const excludePresetsAnnotation = 'virtset.io/exclude-presets'
 /** Held until no launcher pod of the VM remains. */
 export const launcherPodFinalizer = 'virtset.io/launcher-pod'
+
+/** `spec` but for `domain`, which has a schema of its own. */
+const specSchema: Schema = open(
+  'What runs. Fixed once it is persisted.',
+  { domain: opaque("The virtual machine: libvirt's Domain XML as JSON."), volumes, ...placement },
+  ['domain'],
+)
+
+/** `spec` as the CRD has it. */
+export const machineSpecSchema = (domain: Schema): Schema => ({
+  ...specSchema,
+  properties: { ...specSchema.properties, domain },
+})
+
+/**
+ * The door for a VM: `value` is JSON from anywhere. Everything that is wrong by itself is told; what hangs together
+ * (disks and their volumes, devices and buses) is for the rules of completion.
+ */
+export function parseMachine(value: unknown): { readonly machine: VirtualMachine } | { readonly causes: Cause[] } {
+  if (!isRecord(value)) {
+    return {
+      causes: [{ rule: 'type', field: '', value, reason: 'FieldValueTypeInvalid', message: 'must be an object' }],
+    }
+  }
+  const shape = [
+    ...checkMetadata(value['metadata'], 'metadata'),
+    ...(Object.hasOwn(value, 'spec') ? checkSchema(specSchema, value['spec'], 'spec') : [specMissing]),
+  ]
+  if (shape.length > 0) return { causes: shape }
+  const causes: Cause[] = []
+  const machine = value as unknown as VirtualMachine
+  causes.push(...checkVolumes(machine.spec.volumes ?? [], 'spec.volumes'), ...checkPlacement(machine.spec, 'spec'))
+  return causes.length > 0 ? { causes } : { machine }
+}
+
+const specMissing: Cause = { rule: 'required', field: 'spec', reason: 'FieldValueRequired', message: 'must be given' }

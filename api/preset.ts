@@ -1,6 +1,15 @@
+import { labelSelector } from './affinity.ts'
+import type { Cause } from './cause.ts'
 import type { Domain } from './domain/domain.ts'
+import { checkLabels, checkSelector, dnsLabelRule, isDnsLabel } from './label.ts'
 import type { MachineSpec, Volume } from './machine.ts'
+import { checkMetadata } from './metadata.ts'
 import type { Condition, LabelSelector, ObjectMeta } from './object.ts'
+import { checkPlacement, placement } from './placement.ts'
+import { reservedKeyCauses } from './reserved.ts'
+import { checkSchema, integer, isRecord, list, map, opaque, open, string } from './schema.ts'
+import type { Schema } from './schema.ts'
+import { checkVolumes, volumes } from './volume.ts'
 
 export interface PresetSpec {
   readonly selector: LabelSelector
@@ -41,4 +50,113 @@ export interface Preset {
   readonly metadata: ObjectMeta
   readonly spec: PresetSpec
   readonly status?: PresetStatus
+}
+
+/** The API server's own limit for the costs of CEL, and more conditions than anybody can read. */
+const maxConditions = 64
+
+const namespacedSpec: Schema = open(
+  'What is injected, and into which VMs.',
+  {
+    selector: labelSelector('Which VMs, by their labels; {} selects every VM in scope.'),
+    matchConditions: list(
+      'CEL expressions over object, request and namespaceObject; all must be true for the preset to match.',
+      open(
+        'One condition.',
+        {
+          name: string('What it is called in messages.', { minLength: 1, maxLength: 253 }),
+          expression: string('CEL, true or false.', { minLength: 1, maxLength: 4096 }),
+        },
+        ['name', 'expression'],
+      ),
+      { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'], maxItems: maxConditions },
+    ),
+    strength: string('Default fills what is absent; Enforce wins over the user. Default where absent.', {
+      enum: ['Default', 'Enforce'],
+    }),
+    priority: integer(
+      'Higher wins inside a layer; equal priority with different values is a conflict. 0 where absent.',
+      {
+        format: 'int32',
+        minimum: -2_147_483_648,
+        maximum: 2_147_483_647,
+      },
+    ),
+    exclusiveGroup: string('At most one preset of a group may match a VM.', { minLength: 1, maxLength: 63 }),
+    mode: string('Warn: only say what it would do; Audit: only count it. Apply where absent.', {
+      enum: ['Apply', 'Warn', 'Audit'],
+    }),
+    metadata: open('Labels and annotations to inject; not reserved ones.', {
+      labels: map('Labels.', string('The value.')),
+      annotations: map('Annotations.', string('The value.')),
+    }),
+    domain: opaque(
+      "What to inject into the domain; the same fields as a VM's, none required: kubectl explain vm.spec.domain",
+    ),
+    volumes,
+    ...placement,
+    remove: list(
+      'Paths below spec to take away, e.g. domain.devices.disks[target.dev=vdb]; with strength Enforce only.',
+      string('A path.', { minLength: 1, maxLength: 1024 }),
+    ),
+  },
+  ['selector'],
+)
+
+const clusterSpec: Schema = {
+  ...namespacedSpec,
+  properties: {
+    ...namespacedSpec.properties,
+    namespaceSelector: labelSelector("Which namespaces, by label. Absent: all but kube-system and virtset's own."),
+  },
+}
+
+export const presetSpecSchema = (kind: Preset['kind']): Schema =>
+  kind === 'ClusterVirtualMachinePreset' ? clusterSpec : namespacedSpec
+
+/**
+ * The door for a preset: everything that is wrong with its shape, names and selectors. Its expressions, paths, reach and
+ * whether it fits others are for the presets' own check.
+ */
+export function parsePreset(value: unknown): { readonly preset: Preset } | { readonly causes: Cause[] } {
+  if (!isRecord(value)) {
+    return {
+      causes: [{ rule: 'type', field: '', value, reason: 'FieldValueTypeInvalid', message: 'must be an object' }],
+    }
+  }
+  const schema = value['kind'] === 'ClusterVirtualMachinePreset' ? clusterSpec : namespacedSpec
+  const shape = [
+    ...checkMetadata(value['metadata'], 'metadata'),
+    ...(Object.hasOwn(value, 'spec') ? checkSchema(schema, value['spec'], 'spec') : [specMissing]),
+  ]
+  if (shape.length > 0) return { causes: shape }
+  const preset = value as unknown as Preset
+  const causes = checkNames(preset.spec)
+  return causes.length > 0 ? { causes } : { preset }
+}
+
+const specMissing: Cause = { rule: 'required', field: 'spec', reason: 'FieldValueRequired', message: 'must be given' }
+
+function checkNames(spec: PresetSpec): Cause[] {
+  const { selector, namespaceSelector, exclusiveGroup, metadata = {} } = spec
+  const causes = [
+    ...checkSelector(selector, 'spec.selector'),
+    ...(namespaceSelector === undefined ? [] : checkSelector(namespaceSelector, 'spec.namespaceSelector')),
+    ...checkLabels(metadata.labels ?? {}, 'spec.metadata.labels'),
+    ...reservedKeyCauses(metadata.labels ?? {}, 'spec.metadata.labels'),
+    ...reservedKeyCauses(metadata.annotations ?? {}, 'spec.metadata.annotations'),
+    ...checkVolumes(spec.volumes ?? [], 'spec.volumes'),
+    ...checkPlacement(spec, 'spec'),
+  ]
+  if (exclusiveGroup !== undefined && !isDnsLabel(exclusiveGroup)) {
+    const field = 'spec.exclusiveGroup'
+    causes.push({
+      rule: 'group-name',
+      field,
+      value: exclusiveGroup,
+      reason: 'FieldValueInvalid',
+      message: dnsLabelRule,
+    })
+  }
+  return causes
 }

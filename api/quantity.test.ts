@@ -24,10 +24,24 @@ describe('a quantity in whole units', () => {
 })
 
 describe('no quantity', () => {
-  test.each(['', ' ', '1 Gi', 'Gi', '1gi', '1KB', '--1', '1.1.1', '.', 'e3', '1e', '0x10', '1Gi ', '٣', 'NaN', '1e9999'])(
-    '%j',
-    (text) => expect(quantityValue(text)).toBeUndefined(),
-  )
+  test.each([
+    '',
+    ' ',
+    '1 Gi',
+    'Gi',
+    '1gi',
+    '1KB',
+    '--1',
+    '1.1.1',
+    '.',
+    'e3',
+    '1e',
+    '0x10',
+    '1Gi ',
+    '٣',
+    'NaN',
+    '1e9999',
+  ])('%j', (text) => expect(quantityValue(text)).toBeUndefined())
 })
 
 test('equal meaning is equal, whatever the spelling', () => {

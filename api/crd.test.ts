@@ -1,0 +1,63 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { describe, expect, test } from 'vitest'
+import { customResourceDefinitions } from './crd.ts'
+import { crdManifests } from './manifests.ts'
+import { isRecord, opaque } from './schema.ts'
+
+describe('the manifests', () => {
+  const folder = new URL('../manifests/crds/', import.meta.url)
+
+  test.each([...crdManifests()])('%s is as `npm run manifests` makes it', (name, text) => {
+    expect(readFileSync(new URL(name, folder), 'utf8') === text).toBe(true)
+  })
+
+  test('there are no others', () => {
+    const files = readdirSync(folder).filter((name) => name !== 'kustomization.yaml')
+    expect(files.toSorted()).toEqual([...crdManifests().keys()].toSorted())
+  })
+
+  test('fit into one request to etcd, 1.5 MiB', () => {
+    expect([...crdManifests().values()].filter((text) => text.length > 1_500_000)).toEqual([])
+  })
+})
+
+/** What the API server wants of a structural schema, as far as we could break it. */
+function faults(schema: unknown, at: string): string[] {
+  if (!isRecord(schema)) return [`${at}: no schema`]
+  const found: string[] = []
+  const { type, properties, additionalProperties, items, required } = schema
+  const isAny = schema['x-kubernetes-int-or-string'] === true || schema['x-kubernetes-preserve-unknown-fields'] === true
+  if (type === undefined && !isAny) found.push(`${at}: no type`)
+  if (properties !== undefined && additionalProperties !== undefined) found.push(`${at}: both kinds of properties`)
+  if (type === 'array' && items === undefined) found.push(`${at}: no items`)
+  for (const word of ['$ref', 'const', 'patternProperties', 'uniqueItems', '$defs']) {
+    if (Object.hasOwn(schema, word)) found.push(`${at}: ${word}`)
+  }
+  if (Array.isArray(required)) {
+    const known = isRecord(properties) ? Object.keys(properties) : []
+    for (const key of required) if (!known.includes(key)) found.push(`${at}: requires unknown ${key}`)
+  }
+  for (const [key, value] of Object.entries(isRecord(properties) ? properties : {})) {
+    if (at !== '' || key !== 'metadata') found.push(...faults(value, `${at}.${key}`))
+    if ((at !== '' || key !== 'metadata') && isRecord(value) && typeof value['description'] !== 'string') {
+      found.push(`${at}.${key}: no description`)
+    }
+  }
+  if (items !== undefined) found.push(...faults(items, `${at}[]`))
+  if (additionalProperties !== undefined) found.push(...faults(additionalProperties, `${at}{}`))
+  return found
+}
+
+describe('each definition', () => {
+  const definitions = customResourceDefinitions(opaque('A domain.')).map((of) => [of.spec.names.kind, of] as const)
+
+  test.each(definitions)('of %s has a structural schema with a description on every field', (_, { spec }) => {
+    expect(spec.versions.flatMap((version) => faults(version.schema.openAPIV3Schema, ''))).toEqual([])
+  })
+
+  test.each(definitions)('of %s keeps unknown fields of spec for the webhook', (_, { spec }) => {
+    const root = spec.versions[0]?.schema.openAPIV3Schema
+    expect(root?.properties?.['spec']?.['x-kubernetes-preserve-unknown-fields']).toBe(true)
+    expect(root?.properties?.['status']?.['x-kubernetes-preserve-unknown-fields']).toBeUndefined()
+  })
+})

@@ -1,0 +1,188 @@
+import { machineSpecSchema } from './machine.ts'
+import { group, version } from './object.ts'
+import { presetSpecSchema } from './preset.ts'
+import type { Schema } from './schema.ts'
+import { machineStatusSchema, presetStatusSchema } from './status.ts'
+
+/** apiextensions.k8s.io/v1, as far as we write it. */
+export interface CustomResourceDefinition {
+  readonly apiVersion: 'apiextensions.k8s.io/v1'
+  readonly kind: 'CustomResourceDefinition'
+  readonly metadata: { readonly name: string }
+  readonly spec: {
+    readonly group: string
+    readonly scope: 'Namespaced' | 'Cluster'
+    readonly names: Names
+    readonly versions: readonly {
+      readonly name: string
+      readonly served: true
+      readonly storage: true
+      readonly subresources: { readonly status: Record<string, never> }
+      readonly additionalPrinterColumns: readonly Column[]
+      readonly selectableFields?: readonly { readonly jsonPath: string }[]
+      readonly schema: { readonly openAPIV3Schema: Schema }
+    }[]
+  }
+}
+
+interface Names {
+  readonly kind: string
+  readonly listKind: string
+  readonly plural: string
+  readonly singular: string
+  readonly shortNames: readonly string[]
+  readonly categories?: readonly string[]
+}
+
+interface Column {
+  readonly name: string
+  readonly type: 'string' | 'integer' | 'date'
+  readonly jsonPath: string
+  readonly description: string
+  /** 1: only with `-o wide`. */
+  readonly priority?: 1
+}
+
+interface Kind {
+  readonly kind: string
+  readonly scope: 'Namespaced' | 'Cluster'
+  readonly shortNames: readonly string[]
+  readonly categories?: readonly string[]
+  readonly columns: readonly Column[]
+  readonly selectableFields?: readonly string[]
+  readonly description: string
+  readonly spec: Schema
+  readonly status: Schema
+}
+
+/** The definitions of all kinds, from `domain`, the schema of a domain. */
+export const customResourceDefinitions = (domain: Schema): CustomResourceDefinition[] => [
+  define({
+    kind: 'VirtualMachine',
+    scope: 'Namespaced',
+    shortNames: ['vm', 'vms', 'vmi'],
+    categories: ['all'],
+    columns: machineColumns,
+    selectableFields: ['.status.nodeName', '.status.phase'],
+    description: 'A virtual machine that runs or is to run. Created, it starts; deleted, it stops, gracefully.',
+    spec: machineSpecSchema(domain),
+    status: machineStatusSchema,
+  }),
+  define({
+    kind: 'VirtualMachinePreset',
+    scope: 'Namespaced',
+    shortNames: ['vmp'],
+    columns: presetColumns,
+    description: 'What to inject into the VMs of this namespace that a selector picks, when they are created.',
+    spec: presetSpecSchema('VirtualMachinePreset'),
+    status: presetStatusSchema,
+  }),
+  define({
+    kind: 'ClusterVirtualMachinePreset',
+    scope: 'Cluster',
+    shortNames: ['cvmp'],
+    columns: presetColumns,
+    description:
+      'What to inject into the VMs of every namespace that selectors pick, when they are created. The only way to grant fields that reach the host.',
+    spec: presetSpecSchema('ClusterVirtualMachinePreset'),
+    status: presetStatusSchema,
+  }),
+]
+
+const condition = (type: string) => `.status.conditions[?(@.type=="${type}")].status`
+
+const age: Column = {
+  name: 'Age',
+  type: 'date',
+  jsonPath: '.metadata.creationTimestamp',
+  description: 'Since when it exists.',
+}
+
+const machineColumns: readonly Column[] = [
+  { name: 'Phase', type: 'string', jsonPath: '.status.phase', description: 'Where the VM is in its life.' },
+  { name: 'Node', type: 'string', jsonPath: '.status.nodeName', description: 'The node that it runs on.' },
+  { name: 'IP', type: 'string', jsonPath: '.status.podIP', description: 'The address of its pod.' },
+  { name: 'Ready', type: 'string', jsonPath: condition('Ready'), description: 'Whether the guest runs.' },
+  age,
+  {
+    name: 'Presets',
+    type: 'string',
+    jsonPath: '.status.presets',
+    description: 'The presets that took part in completing it.',
+    priority: 1,
+  },
+  { name: 'Machine', type: 'string', jsonPath: '.status.machine', description: 'The machine type.', priority: 1 },
+  { name: 'Memory', type: 'string', jsonPath: '.status.memory', description: 'The memory of the guest.', priority: 1 },
+  { name: 'CPUs', type: 'integer', jsonPath: '.status.cpus', description: 'The virtual CPUs.', priority: 1 },
+]
+
+const presetColumns: readonly Column[] = [
+  { name: 'Strength', type: 'string', jsonPath: '.spec.strength', description: 'Default (where empty) or Enforce.' },
+  { name: 'Priority', type: 'integer', jsonPath: '.spec.priority', description: 'Higher wins inside a layer.' },
+  { name: 'Mode', type: 'string', jsonPath: '.spec.mode', description: 'Apply (where empty), Warn or Audit.' },
+  { name: 'Accepted', type: 'string', jsonPath: condition('Accepted'), description: 'Whether it can apply at all.' },
+  { name: 'Matched', type: 'integer', jsonPath: '.status.matched', description: 'VMs that it selects now.' },
+  {
+    name: 'Outdated',
+    type: 'integer',
+    jsonPath: '.status.outdated',
+    description: 'VMs that were completed with an older revision.',
+  },
+  age,
+  {
+    name: 'ConflictFree',
+    type: 'string',
+    jsonPath: condition('ConflictFree'),
+    description: 'Whether no other preset says otherwise for the same VM.',
+    priority: 1,
+  },
+  { name: 'Revision', type: 'string', jsonPath: '.status.revision', description: 'Hash of its content.', priority: 1 },
+]
+
+function define(of: Kind): CustomResourceDefinition {
+  const singular = of.kind.toLowerCase()
+  const plural = `${singular}s`
+  return {
+    apiVersion: 'apiextensions.k8s.io/v1',
+    kind: 'CustomResourceDefinition',
+    metadata: { name: `${plural}.${group}` },
+    spec: {
+      group,
+      scope: of.scope,
+      names: {
+        kind: of.kind,
+        listKind: `${of.kind}List`,
+        plural,
+        singular,
+        shortNames: of.shortNames,
+        ...(of.categories === undefined ? {} : { categories: of.categories }),
+      },
+      versions: [
+        {
+          name: version,
+          served: true,
+          storage: true,
+          subresources: { status: {} },
+          additionalPrinterColumns: of.columns,
+          ...(of.selectableFields === undefined
+            ? {}
+            : { selectableFields: of.selectableFields.map((jsonPath) => ({ jsonPath })) }),
+          schema: { openAPIV3Schema: rootSchema(of) },
+        },
+      ],
+    },
+  }
+}
+
+const rootSchema = ({ description, spec, status }: Kind): Schema => ({
+  description,
+  type: 'object',
+  required: ['spec'],
+  properties: {
+    apiVersion: { type: 'string', description: 'The version of this form of the object.' },
+    kind: { type: 'string', description: 'The kind of the object.' },
+    metadata: { type: 'object' },
+    spec,
+    status,
+  },
+})

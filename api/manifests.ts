@@ -1,0 +1,18 @@
+import { writeFile } from 'node:fs/promises'
+import { stringify } from 'yaml'
+import { customResourceDefinitions } from './crd.ts'
+import { opaque } from './schema.ts'
+
+/** File name below `manifests/crds/` → YAML, for everything there that is made from the kinds. */
+export const crdManifests = (): ReadonlyMap<string, string> =>
+  new Map(
+    customResourceDefinitions(opaque("The virtual machine: libvirt's Domain XML as JSON.")).map((definition) => [
+      `${definition.spec.names.plural}.yaml`,
+      `# Made from api/ by \`npm run manifests\`; do not edit.\n${stringify(definition, { aliasDuplicateObjects: false, lineWidth: 0 })}`,
+    ]),
+  )
+
+if (import.meta.main) {
+  const folder = new URL('../manifests/crds/', import.meta.url)
+  for (const [name, text] of crdManifests()) await writeFile(new URL(name, folder), text)
+}

@@ -1,0 +1,90 @@
+import { describe, expect, test } from 'vitest'
+import { boolean, checkSchema, closed, integer, list, map, opaque, open, string } from './schema.ts'
+import type { Schema } from './schema.ts'
+
+const size = string('Size.', { enum: ['small', 'large'] })
+const named = open('Item.', { name: string('Name.', { minLength: 1, maxLength: 3, pattern: '^[a-z]*$' }) }, ['name'])
+const byName = list('Items.', named, {
+  'x-kubernetes-list-type': 'map',
+  'x-kubernetes-list-map-keys': ['name'],
+  minItems: 1,
+  maxItems: 2,
+})
+
+describe('a value that fits', () => {
+  test.each<[string, Schema, unknown]>([
+    ['word', size, 'small'],
+    ['whole number', integer('', { minimum: 0 }), 0],
+    ['truth', boolean(''), false],
+    ['map', map('', string('')), { 'a/b': '', __proto_: 'x' }],
+    ['list', byName, [{ name: 'a' }, { name: 'b' }]],
+    ['opaque object', opaque(''), { anything: [null, { goes: 1 }] }],
+    ['integer or string', { 'x-kubernetes-int-or-string': true }, '3260'],
+    ['anything', {}, null],
+  ])('%s', (_, schema, value) => expect(checkSchema(schema, value, 'spec')).toEqual([]))
+})
+
+describe('a value that does not fit', () => {
+  const sentence = (schema: Schema, value: unknown) =>
+    checkSchema(schema, value, 'spec').map(
+      ({ field, reason, message, suggestion }) =>
+        `${field} ${reason}: ${message}${suggestion ? ` (${suggestion})` : ''}`,
+    )
+
+  test.each<[string, Schema, unknown, string[]]>([
+    ['null', opaque(''), null, ['spec FieldValueTypeInvalid: must be an object, not null']],
+    ['a list for an object', opaque(''), [], ['spec FieldValueTypeInvalid: must be an object, not a list']],
+    ['an object for a list', byName, {}, ['spec FieldValueTypeInvalid: must be a list, not an object']],
+    ['text for truth', boolean(''), 'yes', ['spec FieldValueTypeInvalid: must be true or false, not a string']],
+    ['a fraction', integer(''), 1.5, ['spec FieldValueTypeInvalid: must be an integer, not a number']],
+    [
+      'a fraction or string',
+      { 'x-kubernetes-int-or-string': true },
+      0.5,
+      ['spec FieldValueTypeInvalid: must be an integer or a string, not a number'],
+    ],
+    ['too little', integer('', { minimum: 0 }), -1, ['spec FieldValueInvalid: must be at least 0']],
+    ['too much', integer('', { maximum: 9 }), 10, ['spec FieldValueInvalid: must be at most 9']],
+    [
+      'another word',
+      size,
+      'smal',
+      ['spec FieldValueNotSupported: supported values: "small", "large" (did you mean "small"?)'],
+    ],
+    [
+      'an unknown key',
+      closed('', { domain: opaque('') }),
+      { domian: 1 },
+      ['spec.domian FieldValueInvalid: there is no such field (did you mean "domain"?)'],
+    ],
+    [
+      'a key from the prototype',
+      open('', {}),
+      JSON.parse('{"__proto__": {}, "constructor": 1}'),
+      [
+        'spec.__proto__ FieldValueInvalid: there is no such field',
+        'spec.constructor FieldValueInvalid: there is no such field',
+      ],
+    ],
+    [
+      'a value of a map',
+      map('', string('')),
+      { 'a.b/c': 1 },
+      ['spec[a.b/c] FieldValueTypeInvalid: must be a string, not a number'],
+    ],
+    [
+      'many at once',
+      byName,
+      [{ name: 'a' }, {}, { name: 'a' }, { name: 'ABCD' }, { name: 'A' }, { name: '' }],
+      [
+        'spec[1].name FieldValueRequired: must be given',
+        'spec[3].name FieldValueTooLong: may not be longer than 3 bytes',
+        'spec[4].name FieldValueInvalid: must match ^[a-z]*$',
+        'spec[5].name FieldValueInvalid: must not be empty',
+        'spec FieldValueTooMany: must have at most 2 items',
+        'spec[2].name FieldValueDuplicate: already used by spec[0]',
+      ],
+    ],
+    ['an empty list', byName, [], ['spec FieldValueInvalid: must have at least 1 items']],
+  ])('%s', (_, schema, value, expected) => expect(sentence(schema, value)).toEqual(expected))
+})

@@ -1,0 +1,93 @@
+import type { Cause } from './cause.ts'
+import { dnsLabelRule, dnsSubdomainRule, isDnsLabel, isDnsSubdomain } from './label.ts'
+import type { Volume } from './machine.ts'
+import { quantityValue } from './quantity.ts'
+import { boolean, list, open, string } from './schema.ts'
+
+const kinds = {
+  emptyDisk: open(
+    'A raw disk that is made empty with the pod and gone with it.',
+    { capacity: string('Its size, a quantity: 1Gi.') },
+    ['capacity'],
+  ),
+  persistentVolumeClaim: open(
+    'A claim in the namespace of the VM; a block volume is the disk, a file system holds it as disk.img.',
+    {
+      claimName: string('The name of the PersistentVolumeClaim.'),
+      readOnly: boolean('Whether the guest may only read it.'),
+    },
+    ['claimName'],
+  ),
+  cloudInit: open('A NoCloud image (an ISO with the label cidata) for cloud-init in the guest.', {
+    userData: string('The file user-data, e.g. `#cloud-config` and what follows.'),
+    metaData: string('The file meta-data. Absent: instance-id and local-hostname of the VM.'),
+    networkData: string('The file network-config.'),
+  }),
+}
+
+export const volumes = list(
+  'Sources of data for disks, in terms of Kubernetes: a disk takes one by `type: volume, source: {volume: NAME}`.',
+  open(
+    'A named source of data; exactly one kind is given beside the name.',
+    {
+      name: string('The name by which disks take it; one volume has it.'),
+      ...kinds,
+    },
+    ['name'],
+  ),
+  { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'] },
+)
+
+const kindNames = Object.keys(kinds)
+
+/** What is wrong with volumes of the right shape, each by itself; whether disks use them is for the rules of completion. */
+export function checkVolumes(given: readonly Volume[], field: string): Cause[] {
+  return given.flatMap((volume, index) => checkVolume(volume, `${field}[${index}]`))
+}
+
+function checkVolume(volume: Volume, field: string): Cause[] {
+  const causes = checkKind(volume, field)
+  const { name, emptyDisk, persistentVolumeClaim } = volume
+  if (!isDnsLabel(name)) {
+    causes.push({
+      rule: 'volume-name',
+      field: `${field}.name`,
+      value: name,
+      reason: 'FieldValueInvalid',
+      message: dnsLabelRule,
+    })
+  }
+  if (emptyDisk !== undefined) causes.push(...checkCapacity(emptyDisk.capacity, `${field}.emptyDisk.capacity`))
+  if (persistentVolumeClaim !== undefined && !isDnsSubdomain(persistentVolumeClaim.claimName)) {
+    causes.push({
+      rule: 'claim-name',
+      field: `${field}.persistentVolumeClaim.claimName`,
+      value: persistentVolumeClaim.claimName,
+      reason: 'FieldValueInvalid',
+      message: dnsSubdomainRule,
+    })
+  }
+  return causes
+}
+
+function checkKind(volume: Volume, field: string): Cause[] {
+  const given = kindNames.filter((kind) => Object.hasOwn(volume, kind))
+  if (given.length === 0) {
+    const message = `must be given one of ${kindNames.join(', ')}`
+    return [{ rule: 'volume-kind', field, reason: 'FieldValueRequired', message }]
+  }
+  const [first, ...others] = given
+  return others.map((kind) => ({
+    rule: 'volume-kind',
+    field: `${field}.${kind}`,
+    reason: 'FieldValueForbidden',
+    message: `may not be given beside ${first}: a volume is of one kind`,
+  }))
+}
+
+function checkCapacity(capacity: string, field: string): Cause[] {
+  const bytes = quantityValue(capacity)
+  if (bytes !== undefined && bytes > 0n) return []
+  const message = bytes === undefined ? 'must be a quantity, e.g. 1Gi' : 'must be more than 0'
+  return [{ rule: 'volume-capacity', field, value: capacity, reason: 'FieldValueInvalid', message }]
+}
