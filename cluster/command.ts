@@ -19,8 +19,8 @@ export interface CommandOptions {
   /** A file to which the command and all it says is appended. */
   readonly log?: string
   readonly directory?: string
-  /** The whole environment of the command; without it, that of this process. */
-  readonly environment?: Readonly<Record<string, string | undefined>>
+  /** Added to the environment of this process. */
+  readonly environment?: Readonly<Record<string, string>>
   readonly input?: string
   readonly timeoutMs?: number
   /** Called with each line the command says, to show that something moves. */
@@ -39,7 +39,7 @@ export async function run(command: readonly string[], options: CommandOptions = 
   log?.write(`$ ${command.join(' ')}\n`)
   const child = spawn(program, rest, {
     cwd: options.directory,
-    env: options.environment,
+    env: { ...process.env, ...options.environment },
     stdio: ['pipe', 'pipe', 'pipe'],
     ...(options.timeoutMs === undefined ? {} : { timeout: options.timeoutMs, killSignal: 'SIGKILL' }),
   })

@@ -1,0 +1,217 @@
+import { cpSync, existsSync, lutimesSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+
+import { request } from 'undici'
+
+import type { Binaries } from './binaries.ts'
+import { attempt } from './command.ts'
+import { guestDisk } from './guest.ts'
+import { filesBelow, keyOf, keyOfFiles } from './key.ts'
+import type { Step } from './progress.ts'
+import { ensureBaseTar, suite } from './rootfs.ts'
+import type { Settings } from './settings.ts'
+
+/** An image by what goes into it. `images/NAME/Containerfile` makes it from a context with the checkout's own layout. */
+export interface ImageSource {
+  readonly name: string
+  /** Files of the checkout in the context. */
+  readonly files: readonly string[]
+  /** Files from elsewhere: their path in the context, and where they are. */
+  readonly extra: Readonly<Record<string, string>>
+  /** Whether it stands on Debian. */
+  readonly hasBase: boolean
+}
+
+/** An image that exists: its name with a tag that is the key of its content, and the OCI layout with its blobs. */
+export interface Image {
+  readonly name: string
+  readonly reference: string
+  readonly layout: string
+}
+
+/** Names of images as manifests write them and as the cluster of `make up` knows them. */
+export const localPrefix = 'localhost/virtset'
+
+const isCode = (path: string) => path.endsWith('.ts') && !path.endsWith('.test.ts')
+const isCodeOrData = (path: string) => isCode(path) || path.endsWith('.json')
+
+/** Everything that `make up` runs in pods. */
+export function imageSources(settings: Settings, binaries: Binaries, modules: string, disk: string): ImageSource[] {
+  const below = (...folders: string[]) =>
+    folders
+      .filter((folder) => existsSync(join(settings.checkout, folder)))
+      .flatMap((folder) => filesBelow(settings.checkout, folder, isCodeOrData))
+  const node = { 'bin/node': join(settings.checkout, 'node_modules/node/bin/node'), node_modules: modules }
+  const shared = ['package.json', 'images/fill-cache.ts', ...below('api', 'runtime')]
+  return [
+    { name: 'pause', files: [], extra: { catatonit: '/usr/bin/catatonit' }, hasBase: false },
+    { name: 'coredns', files: [], extra: { coredns: join(binaries.coredns, 'coredns') }, hasBase: false },
+    { name: 'iscsi-demo', files: ['images/iscsi-demo/serve.sh'], extra: { 'disk.img': disk }, hasBase: true },
+    {
+      name: 'virtset',
+      files: [...shared, ...below('presets', 'completion', 'webhooks', 'controller', 'handler')],
+      extra: node,
+      hasBase: true,
+    },
+    {
+      name: 'launcher',
+      files: [...shared, 'images/launcher/packages', ...below('launcher')],
+      extra: node,
+      hasBase: true,
+    },
+  ]
+}
+
+/** Builds the images whose content has no image yet. Gives back all of them. */
+export async function ensureImages(step: Step, settings: Settings, binaries: Binaries): Promise<Image[]> {
+  const modules = await ensureModules(step, settings)
+  const disk = await guestDisk(step, settings)
+  const sources = imageSources(settings, binaries, modules, disk)
+  const layouts = join(settings.cache, 'images')
+  let built = 0
+  const images: Image[] = []
+  for (const source of sources) {
+    const key = keyOfSource(settings, source)
+    const image = {
+      name: source.name,
+      reference: `${localPrefix}/${source.name}:${key}`,
+      layout: join(layouts, source.name),
+    }
+    if (!holds(image)) {
+      await build(step, settings, source, image)
+      built += 1
+    }
+    images.push(image)
+  }
+  step.say(built === 0 ? 'all there' : `${built} built`)
+  return images
+}
+
+/** Pushes an image to the registry that its new name begins with. */
+export async function pushImage(step: Step, settings: Settings, image: Image, reference: string): Promise<void> {
+  await step.run(buildah(settings, ['push', image.reference, `docker://${reference}`]))
+}
+
+function keyOfSource(settings: Settings, source: ImageSource): string {
+  const file = `images/${source.name}/Containerfile`
+  const extra = Object.entries(source.extra).flatMap(([name, path]) => [name, keyOfPath(path)])
+  const base = source.hasBase ? (settings.base ?? suite) : ''
+  return keyOf(keyOfFiles(settings.checkout, [file, ...source.files]), base, ...extra)
+}
+
+/** A directory here is named by its content already. */
+function keyOfPath(path: string): string {
+  return statSync(path).isDirectory() ? path : keyOf(readFileSync(path))
+}
+
+/** The production dependencies, installed once for each package-lock.json. */
+async function ensureModules(step: Step, settings: Settings): Promise<string> {
+  const key = keyOfFiles(settings.checkout, ['package.json', 'package-lock.json'])
+  const directory = join(settings.cache, `modules-${key}`)
+  const modules = join(directory, 'node_modules')
+  if (existsSync(join(modules, '.package-lock.json'))) return modules
+  mkdirSync(directory, { recursive: true })
+  for (const file of ['package.json', 'package-lock.json']) cpSync(join(settings.checkout, file), join(directory, file))
+  step.say('installing production dependencies')
+  await step.run(['npm', 'ci', '--omit=dev', '--ignore-scripts', '--no-audit', '--no-fund'], { directory })
+  return modules
+}
+
+async function build(step: Step, settings: Settings, source: ImageSource, image: Image): Promise<void> {
+  step.say(`building ${source.name}`)
+  const context = join(settings.cache, 'context', source.name)
+  stageContext(settings, source, context)
+  const base = source.hasBase ? ['--build-arg', `BASE=${await ensureBase(step, settings)}`] : []
+  const containerfile = join(settings.checkout, 'images', source.name, 'Containerfile')
+  await step.run(
+    buildah(settings, [
+      'bud',
+      '--layers',
+      '--network=host',
+      ...base,
+      '-t',
+      image.reference,
+      '-f',
+      containerfile,
+      context,
+    ]),
+    { onLine: (line) => step.say(`building ${source.name}: ${line.slice(0, 60)}`) },
+  )
+  rmSync(context, { recursive: true })
+  step.say(`writing ${source.name}`)
+  mkdirSync(image.layout, { recursive: true })
+  // Uncompressed, so that a layer has one digest here and in the cluster, and those that are there are not written again.
+  await step.run(
+    buildah(settings, ['push', '--disable-compression', image.reference, `oci:${image.layout}:${image.reference}`]),
+  )
+}
+
+/** Copies what the image's key was made of, and nothing else, so that the one always says the other. Its age is always the same. */
+function stageContext(settings: Settings, source: ImageSource, context: string): void {
+  rmSync(context, { recursive: true, force: true })
+  mkdirSync(context, { recursive: true })
+  const copy = (from: string, to: string) => {
+    mkdirSync(dirname(to), { recursive: true })
+    cpSync(from, to, { recursive: true, verbatimSymlinks: true })
+  }
+  for (const file of source.files) copy(join(settings.checkout, file), join(context, file))
+  for (const [name, path] of Object.entries(source.extra)) copy(path, join(context, name))
+  for (const entry of readdirSync(context, { recursive: true, withFileTypes: true }))
+    lutimesSync(join(entry.parentPath, entry.name), 0, 0)
+}
+
+/** The name of the base image: BASE, else Debian's from its registry where that answers, else one made by mmdebstrap. */
+async function ensureBase(step: Step, settings: Settings): Promise<string> {
+  if (settings.base !== undefined) return settings.base
+  const local = `${localPrefix}/base:${suite}`
+  if ((await attempt(buildah(settings, ['inspect', '--type', 'image', local]))) !== undefined) return local
+  if (await registryAnswers()) return `docker.io/library/debian:${suite}-slim`
+  step.say('making the base image by mmdebstrap')
+  const tar = await ensureBaseTar(step, settings)
+  const container = (await step.run(buildah(settings, ['from', 'scratch']))).trim()
+  await step.run(buildah(settings, ['add', container, tar, '/']))
+  await step.run(buildah(settings, ['commit', '--rm', container, local]))
+  return local
+}
+
+async function registryAnswers(): Promise<boolean> {
+  try {
+    const answer = await request('https://registry-1.docker.io/v2/', { headersTimeout: 3000 })
+    await answer.body.dump()
+    return answer.statusCode === 401 || answer.statusCode === 200
+  } catch {
+    return false
+  }
+}
+
+/**
+ * A buildah command whose storage is in the cache. It sees the cache's directory in the place of /var/lib/containers in a mount
+ * namespace of its own, so that neither files nor mounts are left on the machine.
+ */
+function buildah(settings: Settings, command: readonly string[]): string[] {
+  const own = join(settings.cache, 'buildah')
+  const script = [
+    'mkdir -p "$1/lib" "$1/run" /var/lib/containers /run/containers',
+    'mount --bind "$1/lib" /var/lib/containers',
+    'mount --bind "$1/run" /run/containers',
+    'shift',
+    'export BUILDAH_ISOLATION=chroot',
+    'exec buildah "$@"',
+  ].join('\n')
+  return ['unshare', '--mount', '--propagation', 'private', 'sh', '-ec', script, 'buildah', own, ...command]
+}
+
+/** Whether the layout has the image under its name. */
+function holds(image: Image): boolean {
+  return manifestDigest(image) !== undefined
+}
+
+/** The digest of the image's manifest in its layout. */
+export function manifestDigest(image: Image): string | undefined {
+  const index = join(image.layout, 'index.json')
+  if (!existsSync(index)) return undefined
+  const { manifests }: { manifests: { digest: string; annotations?: Record<string, string> }[] } = JSON.parse(
+    readFileSync(index, 'utf8'),
+  )
+  return manifests.find((each) => each.annotations?.['org.opencontainers.image.ref.name'] === image.reference)?.digest
+}

@@ -1,0 +1,67 @@
+import { join, resolve } from 'node:path'
+
+import { ensureBinaries } from './binaries.ts'
+import { ensureImages } from './images.ts'
+import { ensurePackages, machinePackages } from './packages.ts'
+import { createProgress, StepFailed } from './progress.ts'
+import { ensureRootfs } from './rootfs.ts'
+import { readSettings } from './settings.ts'
+
+const checkout = resolve(import.meta.dirname, '..')
+
+async function main(command: string | undefined): Promise<void> {
+  const settings = readSettings(checkout, process.env)
+  // Lines about the work go to stderr: what is printed to stdout can be used by a shell.
+  const progress = createProgress(
+    {
+      write: (text) => void process.stderr.write(text),
+      isTerminal: process.stderr.isTTY === true,
+      now: () => performance.now(),
+      tick: (callback) => {
+        const timer = setInterval(callback, 100)
+        return () => clearInterval(timer)
+      },
+    },
+    join(settings.cache, 'log'),
+  )
+  const packages = () =>
+    progress.step('System packages', 'look whether apt-get works here, as root', (step) =>
+      ensurePackages(step, Object.keys(machinePackages)),
+    )
+  const binaries = () =>
+    progress.step('Kubernetes, containerd and CoreDNS', 'Go >= 1.26 and a Go module proxy are needed', (step) =>
+      ensureBinaries(step, settings),
+    )
+  switch (command) {
+    case 'binaries':
+      console.log((await binaries()).kubernetes)
+      return
+    case 'rootfs': {
+      await packages()
+      const path = await progress.step(
+        'Root file system with libvirt',
+        'look whether a Debian mirror answers',
+        (step) => ensureRootfs(step, settings),
+      )
+      console.log(path)
+      return
+    }
+    case 'images': {
+      await packages()
+      const programs = await binaries()
+      const images = await progress.step('Images', 'read the log', (step) => ensureImages(step, settings, programs))
+      for (const image of images) console.log(image.reference)
+      return
+    }
+    default:
+      throw new Error(`usage: main.ts up | down | install | images | binaries | rootfs, not ${command}`)
+  }
+}
+
+try {
+  await main(process.argv[2])
+} catch (error) {
+  // A step that failed has said everything already.
+  if (!(error instanceof StepFailed)) console.error(error instanceof Error ? error.message : error)
+  process.exitCode = 1
+}

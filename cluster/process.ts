@@ -1,0 +1,128 @@
+import { spawn } from 'node:child_process'
+import { closeSync, existsSync, mkdirSync, openSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+import { keyOf } from './key.ts'
+
+/** A program that shall run in the background. */
+export interface Daemon {
+  readonly name: string
+  readonly command: readonly string[]
+  readonly environment?: Readonly<Record<string, string>>
+  /** Contents of the files it reads at its start: when they change it is started again. */
+  readonly inputs?: readonly string[]
+}
+
+/** What is written down about a started process: enough to know later whether the pid is still that process. */
+export interface ProcessRecord {
+  readonly name: string
+  readonly pid: number
+  /** Clock ticks from boot to the process's start (field 22 of /proc/PID/stat); a pid that was reused has another. */
+  readonly startTime: string
+  readonly bootId: string
+  /** Of the command and the inputs. */
+  readonly key: string
+}
+
+/** Where the records and logs of one cluster's processes are. */
+export interface Ledger {
+  readonly records: string
+  readonly logs: string
+}
+
+/** Longest wait for a process that was asked to end, before it is killed: the API server takes several seconds. */
+const stopDeadlineMs = 15_000
+
+/** The start time in a line of /proc/PID/stat. The name in it is in parentheses and can hold spaces and parentheses. */
+export function parseStartTime(stat: string): string | undefined {
+  return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]
+}
+
+/** Whether it is a zombie: it is gone, only its parent has not looked yet. */
+export function isZombie(stat: string): boolean {
+  return stat.slice(stat.lastIndexOf(')') + 2).startsWith('Z')
+}
+
+/** Starts a daemon unless it runs already with the same command and inputs. Gives back whether it had to. */
+export async function ensureProcess(ledger: Ledger, daemon: Daemon): Promise<'runs' | 'started'> {
+  const key = keyOf(...daemon.command, ...Object.entries(daemon.environment ?? {}).flat(), ...(daemon.inputs ?? []))
+  const record = readRecord(ledger, daemon.name)
+  if (record !== undefined && record.key === key && isAlive(record)) return 'runs'
+  await stopProcess(ledger, daemon.name)
+  mkdirSync(ledger.records, { recursive: true })
+  mkdirSync(ledger.logs, { recursive: true })
+  const [program, ...rest] = daemon.command
+  if (program === undefined) throw new Error(`no command for ${daemon.name}`)
+  const log = openSync(join(ledger.logs, `${daemon.name}.log`), 'a')
+  const child = spawn(program, rest, {
+    detached: true,
+    stdio: ['ignore', log, log],
+    cwd: '/',
+    ...(daemon.environment === undefined ? {} : { env: daemon.environment }),
+  })
+  await new Promise<void>((resolve, reject) => {
+    child.once('spawn', resolve)
+    child.once('error', (cause) => reject(new Error(`${program} does not start`, { cause })))
+  })
+  closeSync(log)
+  child.unref()
+  const { pid } = child
+  const startTime = pid === undefined ? undefined : parseStartTime(readStat(pid) ?? '')
+  if (pid === undefined || startTime === undefined)
+    throw new Error(`${daemon.name} ended at once: ${join(ledger.logs, `${daemon.name}.log`)}`)
+  const started: ProcessRecord = { name: daemon.name, pid, startTime, bootId: bootId(), key }
+  writeFileSync(recordPath(ledger, daemon.name), JSON.stringify(started))
+  return 'started'
+}
+
+/** Ends a recorded process, if it still runs, and removes its record. After a grace it is killed. */
+export async function stopProcess(ledger: Ledger, name: string): Promise<void> {
+  const record = readRecord(ledger, name)
+  if (record === undefined) return
+  const deadline = Date.now() + stopDeadlineMs
+  if (isAlive(record)) process.kill(record.pid, 'SIGTERM')
+  while (isAlive(record) && Date.now() < deadline) await sleep(50)
+  if (isAlive(record)) process.kill(record.pid, 'SIGKILL')
+  while (isAlive(record)) await sleep(20)
+  rmSync(recordPath(ledger, name), { force: true })
+}
+
+/** Whether a recorded process still runs. Another boot, or another process under its pid, is not it. */
+export function isAlive(record: ProcessRecord): boolean {
+  if (record.bootId !== bootId()) return false
+  const stat = readStat(record.pid)
+  return stat !== undefined && !isZombie(stat) && parseStartTime(stat) === record.startTime
+}
+
+export function readRecord(ledger: Ledger, name: string): ProcessRecord | undefined {
+  const path = recordPath(ledger, name)
+  if (!existsSync(path)) return undefined
+  // Our own file; one that was cut short by a crash of the machine is of another boot anyway.
+  try {
+    return JSON.parse(readFileSync(path, 'utf8'))
+  } catch {
+    return undefined
+  }
+}
+
+export function recordedNames(ledger: Ledger): string[] {
+  if (!existsSync(ledger.records)) return []
+  return readdirSync(ledger.records).map((file) => file.replace(/\.json$/, ''))
+}
+
+export function bootId(): string {
+  return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
+}
+
+function recordPath(ledger: Ledger, name: string): string {
+  return join(ledger.records, `${name}.json`)
+}
+
+function readStat(pid: number): string | undefined {
+  try {
+    return readFileSync(`/proc/${pid}/stat`, 'utf8')
+  } catch {
+    return undefined
+  }
+}

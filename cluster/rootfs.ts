@@ -1,0 +1,57 @@
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, appendFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+import { keyOf } from './key.ts'
+import type { Step } from './progress.ts'
+import type { Settings } from './settings.ts'
+
+/** The Debian release in the images: the first with libvirt 11 and QEMU 10. */
+export const suite = 'trixie'
+
+/** What only tests need beside the launcher's packages: emulated TPMs, UEFI firmware, and libvirt's own command line to compare with. */
+const judgePackages = ['swtpm', 'swtpm-tools', 'ovmf', 'libvirt-clients']
+
+/** The uid under which the launcher and everything in its pod runs; libvirtd refuses a uid without a name. */
+export const launcherUser = 107
+
+/** The Debian packages of the launcher's image, one a line. The Containerfile reads the same file. */
+export function launcherPackages(settings: Settings): string[] {
+  return readFileSync(join(settings.checkout, 'images/launcher/packages'), 'utf8').trim().split('\n')
+}
+
+/**
+ * The root file system that judges our libvirt defaults: the launcher's packages and what tests need besides. `chroot` into it as uid
+ * 107. Made once and kept in the cache (30 s, 400 MB). Gives back its path.
+ */
+export async function ensureRootfs(step: Step, settings: Settings): Promise<string> {
+  const packages = [...launcherPackages(settings), ...judgePackages]
+  const directory = join(settings.cache, `rootfs-${keyOf(suite, ...packages)}`)
+  if (existsSync(directory)) return directory
+  const unfinished = `${directory}.unfinished`
+  rmSync(unfinished, { recursive: true, force: true })
+  mkdirSync(settings.cache, { recursive: true })
+  await step.run([...mmdebstrap, `--include=${packages.join(',')}`, suite, unfinished], {
+    onLine: (line) => step.say(line.slice(0, 60)),
+  })
+  const user = `launcher:x:${launcherUser}:${launcherUser}::/nonexistent:/usr/sbin/nologin\n`
+  appendFileSync(join(unfinished, 'etc/passwd'), user)
+  appendFileSync(join(unfinished, 'etc/group'), `launcher:x:${launcherUser}:\n`)
+  renameSync(unfinished, directory)
+  step.say('made by mmdebstrap')
+  return directory
+}
+
+/** A base for images where no registry answers: the smallest Debian that can install packages. Gives back the path of a tar. */
+export async function ensureBaseTar(step: Step, settings: Settings): Promise<string> {
+  const path = join(settings.cache, `base-${suite}.tar`)
+  if (existsSync(path)) return path
+  mkdirSync(settings.cache, { recursive: true })
+  const unfinished = `${path}.unfinished.tar`
+  await step.run([...mmdebstrap, '--include=ca-certificates', suite, unfinished], {
+    onLine: (line) => step.say(line.slice(0, 60)),
+  })
+  renameSync(unfinished, path)
+  return path
+}
+
+const mmdebstrap = ['mmdebstrap', '--variant=minbase', '--aptopt=APT::Install-Recommends "false"']
