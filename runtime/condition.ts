@@ -1,17 +1,35 @@
 import type { Condition } from '../api/object.ts'
 
+/** A condition before anybody knows since when it holds. */
+export type NewCondition = Omit<Condition, 'lastTransitionTime'>
+
 /**
- * The conditions with this one set: in its old place, or at the end. `lastTransitionTime` moves only with the status, and a
- * condition that says the same as before is the same object, so that nothing is written for it.
+ * The conditions with this one put in its place, the others as they were. `lastTransitionTime` is `now` (RFC 3339) only if the status
+ * changed. Nothing to say gives back the same array.
  */
-export function withCondition(
-  conditions: readonly Condition[],
-  asserted: Omit<Condition, 'lastTransitionTime'>,
-  now: Date,
+export function setCondition(
+  conditions: readonly Condition[] | undefined,
+  condition: NewCondition,
+  now: string,
 ): readonly Condition[] {
-  const before = conditions.find(({ type }) => type === asserted.type)
-  const lastTransitionTime = before?.status === asserted.status ? before.lastTransitionTime : now.toISOString()
-  const condition = { ...asserted, lastTransitionTime }
-  if (before === undefined) return [...conditions, condition]
-  return conditions.map((one) => (one === before ? condition : one))
+  const before = conditions?.find(({ type }) => type === condition.type)
+  if (!before) return [...(conditions ?? []), { ...condition, lastTransitionTime: now }]
+  const lastTransitionTime = before.status === condition.status ? before.lastTransitionTime : now
+  const after = { ...condition, lastTransitionTime }
+  if (conditions && isSame(before, after)) return conditions
+  return (conditions ?? []).map((existing) => (existing.type === condition.type ? after : existing))
+}
+
+export function findCondition(conditions: readonly Condition[] | undefined, type: string): Condition | undefined {
+  return conditions?.find((condition) => condition.type === type)
+}
+
+function isSame(a: Condition, b: Condition): boolean {
+  return (
+    a.status === b.status &&
+    a.reason === b.reason &&
+    a.message === b.message &&
+    a.observedGeneration === b.observedGeneration &&
+    a.lastTransitionTime === b.lastTransitionTime
+  )
 }

@@ -1,0 +1,106 @@
+import { readFile } from 'node:fs/promises'
+import type { ConnectionOptions } from 'node:tls'
+import type { KubeConfig } from '@kubernetes/client-node'
+import { systemClock } from './clock.ts'
+import type { Clock } from './clock.ts'
+
+/** What a request to the API server carries to prove who sends it. */
+export interface Proof {
+  readonly headers: Readonly<Record<string, string>>
+  readonly tls: Pick<ConnectionOptions, 'ca' | 'cert' | 'key' | 'passphrase' | 'rejectUnauthorized' | 'servername'>
+}
+
+/** Where the API server is, and how to be believed there. */
+export interface Access {
+  /** e.g. `https://10.96.0.1:443`, without a path. */
+  readonly server: string
+  /** The namespace that the context or the service account names. */
+  readonly namespace?: string
+  /** Asked before each request; cheap, since it keeps what it read. */
+  prove(): Promise<Proof>
+}
+
+/** Where the kubelet mounts a pod's service account. */
+const serviceAccountDirectory = '/var/run/secrets/kubernetes.io/serviceaccount'
+
+/** As client-go: the kubelet replaces a token long before it expires, so a minute late is early enough. */
+const tokenLifeMs = 60_000
+
+/**
+ * Access of a pod by its service account. Token and CA are read again each minute. Ours, and not the client library's: the
+ * library costs 90 MB of memory to import, and the handler runs on every node.
+ */
+export function podAccess(
+  environment: Readonly<Record<string, string | undefined>>,
+  options: { directory?: string; clock?: Clock } = {},
+): Access {
+  const { directory = serviceAccountDirectory, clock = systemClock } = options
+  const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port } = environment
+  if (!host || !port) throw new Error('not in a pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set')
+  let proof: Promise<Proof> | undefined
+  let readAtMs = 0
+  const read = async (): Promise<Proof> => {
+    const [token, ca] = await Promise.all([readFile(`${directory}/token`, 'utf8'), readFile(`${directory}/ca.crt`)])
+    return { headers: { authorization: `Bearer ${token.trim()}` }, tls: { ca } }
+  }
+  return {
+    server: `https://${host.includes(':') ? `[${host}]` : host}:${port}`,
+    prove() {
+      if (!proof || clock.monotonic() - readAtMs > tokenLifeMs) {
+        readAtMs = clock.monotonic()
+        proof = read().catch((error: unknown) => {
+          proof = undefined
+          throw new Error(`reading the service account in ${directory}`, { cause: error })
+        })
+      }
+      return proof
+    },
+  }
+}
+
+/**
+ * Access by a kubeconfig: the named file, else what kubectl would take ($KUBECONFIG, ~/.kube/config). Client certificates,
+ * tokens, token files, exec plugins and OpenID Connect are the client library's work; it is imported only here, since that takes half a second.
+ */
+export async function kubeconfigAccess(options: { file?: string; context?: string } = {}): Promise<Access> {
+  const { KubeConfig } = await import('@kubernetes/client-node')
+  const config = new KubeConfig()
+  if (options.file === undefined) config.loadFromDefault()
+  else config.loadFromFile(options.file)
+  if (options.context !== undefined) config.setCurrentContext(options.context)
+  const cluster = config.getCurrentCluster()
+  if (!cluster) throw new Error(`kubeconfig names no cluster for the context "${config.getCurrentContext()}"`)
+  if (cluster.proxyUrl) throw new Error(`kubeconfig: proxy-url of cluster "${cluster.name}" is not supported`)
+  const namespace = config.getContextObject(config.getCurrentContext())?.namespace
+  return {
+    server: cluster.server,
+    ...(namespace ? { namespace } : {}),
+    async prove() {
+      const applied: Applied = {}
+      await config.applyToHTTPSOptions(applied)
+      const { headers = {}, auth, ca, cert, key, passphrase, rejectUnauthorized, servername } = applied
+      const basic = auth ? { authorization: `Basic ${Buffer.from(auth).toString('base64')}` } : {}
+      return {
+        headers: { ...lowerCase(headers), ...basic },
+        tls: defined({ ca, cert, key, passphrase, rejectUnauthorized, servername }),
+      }
+    },
+  }
+}
+
+/** Pods use their service account; everything else a kubeconfig. */
+export async function defaultAccess(environment: Readonly<Record<string, string | undefined>>): Promise<Access> {
+  return environment['KUBERNETES_SERVICE_HOST'] && !environment['KUBECONFIG']
+    ? podAccess(environment)
+    : kubeconfigAccess()
+}
+
+type Applied = Parameters<KubeConfig['applyToHTTPSOptions']>[0]
+
+function lowerCase(headers: object): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), String(value)]))
+}
+
+function defined(tls: { [K in keyof Proof['tls']]: Proof['tls'][K] | undefined }): Proof['tls'] {
+  return Object.fromEntries(Object.entries(tls).filter(([, value]) => value !== undefined))
+}

@@ -1,0 +1,97 @@
+import { createServer } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Registry } from 'prom-client'
+import { isLogLevel, logLevels } from './log.ts'
+import type { Logger } from './log.ts'
+
+export interface HealthOptions {
+  /** 0: any free port. */
+  readonly port: number
+  /** Absent: every address. */
+  readonly host?: string
+  readonly registry: Registry
+  readonly log: Logger
+  /** Why not ready, a sentence each; ready if there is none. */
+  readonly unready: () => readonly string[]
+  /** Why the process should be started anew, a sentence each. */
+  readonly broken?: () => readonly string[]
+}
+
+export interface Health {
+  readonly port: number
+  close(): Promise<void>
+}
+
+/**
+ * `GET /livez` and `/readyz`: 200 `ok`, or 503 and a reason per line. `GET /metrics`: Prometheus' text. `GET /log-level`, and `PUT` of
+ * a word to it: only from the machine itself, e.g. through `kubectl exec` or `port-forward`.
+ */
+export async function startHealth(options: HealthOptions): Promise<Health> {
+  const server = createServer((request, response) => {
+    answer(options, request, response).catch((error: unknown) => {
+      options.log.error({ err: error }, 'answering a probe failed')
+      reply(response, 500, 'internal error\n')
+    })
+  })
+  // Probes come each few seconds: longer than Go's idle time, so that the client is the one who closes.
+  server.keepAliveTimeout = 95_000
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(options.port, options.host, resolve)
+  })
+  const address = server.address()
+  return {
+    port: typeof address === 'object' && address ? address.port : options.port,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve())
+        server.closeIdleConnections()
+      }),
+  }
+}
+
+async function answer(options: HealthOptions, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const path = (request.url ?? '/').split('?', 1)[0]
+  if (path === '/log-level') return answerLogLevel(options.log, request, response)
+  if (request.method !== 'GET' && request.method !== 'HEAD') return reply(response, 405, 'method not allowed\n')
+  if (path === '/livez') return replyChecks(response, options.broken?.() ?? [])
+  if (path === '/readyz') return replyChecks(response, options.unready())
+  if (path !== '/metrics') return reply(response, 404, 'not found\n')
+  return reply(response, 200, await options.registry.metrics(), options.registry.contentType)
+}
+
+async function answerLogLevel(log: Logger, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  if (!isLocal(request)) return reply(response, 403, 'only from this machine\n')
+  if (request.method === 'GET') return reply(response, 200, `${log.level}\n`)
+  if (request.method !== 'PUT') return reply(response, 405, 'method not allowed\n')
+  const word = await readWord(request)
+  if (!isLogLevel(word)) return reply(response, 400, `one of ${logLevels.join(', ')}\n`)
+  log.level = word
+  return reply(response, 200, `${word}\n`)
+}
+
+function isLocal(request: IncomingMessage): boolean {
+  const address = request.socket.remoteAddress ?? ''
+  return address === '::1' || address.replace('::ffff:', '').startsWith('127.')
+}
+
+/** No level is longer than this; what is longer is cut and refused. */
+const longestWord = 16
+
+async function readWord(request: IncomingMessage): Promise<string> {
+  let word = ''
+  for await (const chunk of request) {
+    word += String(chunk)
+    if (word.length > longestWord) return word
+  }
+  return word.trim()
+}
+
+function replyChecks(response: ServerResponse, reasons: readonly string[]): void {
+  if (reasons.length === 0) reply(response, 200, 'ok\n')
+  else reply(response, 503, `${reasons.join('\n')}\n`)
+}
+
+function reply(response: ServerResponse, code: number, body: string, type = 'text/plain; charset=utf-8'): void {
+  response.writeHead(code, { 'content-type': type }).end(body)
+}

@@ -1,0 +1,32 @@
+/** The longest line of a watch: two objects of etcd's 1.5 MiB limit, escaped, and some. */
+export const longestLineBytes = 16 * 1024 * 1024
+
+/**
+ * Bytes in, a JSON value per line out. Lines are cut as bytes, before decoding: a character may straddle two chunks.
+ * An unfinished last line is dropped, since the sender was cut off. Throws SyntaxError for a line that is no JSON.
+ */
+export async function* jsonLines(
+  chunks: AsyncIterable<Uint8Array>,
+  limitBytes = longestLineBytes,
+): AsyncGenerator<unknown> {
+  let held: Uint8Array[] = []
+  let heldBytes = 0
+  for await (const chunk of chunks) {
+    let rest = chunk
+    for (let end = rest.indexOf(newline); end >= 0; end = rest.indexOf(newline)) {
+      const line = Buffer.concat([...held, rest.subarray(0, end)])
+      rest = rest.subarray(end + 1)
+      held = []
+      heldBytes = 0
+      if (line.length > limitBytes) throw new RangeError(`a line of more than ${limitBytes} bytes`)
+      const text = line.toString('utf8').trim()
+      if (text) yield JSON.parse(text)
+    }
+    if (rest.length === 0) continue
+    held.push(rest)
+    heldBytes += rest.length
+    if (heldBytes > limitBytes) throw new RangeError(`a line of more than ${limitBytes} bytes`)
+  }
+}
+
+const newline = 0x0a

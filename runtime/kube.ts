@@ -1,0 +1,358 @@
+import { Agent } from 'undici'
+import type { Dispatcher } from 'undici'
+import type { Access, Proof } from './access.ts'
+import { ApiError, ApiUnreachable, isConflict, statusOf } from './api-error.ts'
+import { sleep, systemClock } from './clock.ts'
+import type { Clock } from './clock.ts'
+import { jsonLines } from './json-lines.ts'
+import { apiVersionOf, pathOf } from './resource.ts'
+import type { KubeObject, ObjectRef, Persisted, Resource } from './resource.ts'
+
+export interface ListOptions {
+  /** Absent: all namespaces. */
+  readonly namespace?: string
+  readonly labelSelector?: string
+  readonly fieldSelector?: string
+  /** Absent: the newest, read from etcd; '0': whatever the API server has cached. */
+  readonly resourceVersion?: string
+  readonly limit?: number
+  readonly continue?: string
+  readonly signal?: AbortSignal
+}
+
+export interface List<T extends KubeObject> {
+  readonly items: readonly Persisted<T>[]
+  readonly resourceVersion: string
+  readonly continue?: string
+}
+
+export interface WriteOptions {
+  /** e.g. `status`. */
+  readonly subresource?: string
+  /** The API server does everything, admission included, but store it. */
+  readonly dryRun?: boolean
+  readonly signal?: AbortSignal
+}
+
+/** The body's kind is always named: custom resources refuse the strategic merge that is the API server's default. */
+export type Patch =
+  | { readonly type: 'merge'; readonly body: object }
+  | { readonly type: 'json'; readonly body: readonly object[] }
+  | { readonly type: 'apply'; readonly body: object; readonly fieldManager: string; readonly force?: boolean }
+
+export interface DeleteOptions {
+  /** Delete this one, and not another of the same name. */
+  readonly uid?: string
+  readonly gracePeriodSeconds?: number
+  readonly propagationPolicy?: 'Foreground' | 'Background' | 'Orphan'
+  readonly dryRun?: boolean
+  readonly signal?: AbortSignal
+}
+
+export interface WatchOptions extends Omit<ListOptions, 'limit' | 'continue' | 'signal'> {
+  readonly timeoutSeconds: number
+  readonly signal: AbortSignal
+}
+
+/** A line of a watch, as the API server sent it. */
+export interface WatchEvent {
+  readonly type: string
+  readonly object: unknown
+}
+
+/**
+ * Requests to the API server as raw JSON, over one pool of kept-alive connections; watches have a pool of their own, so that
+ * they do not occupy it. Refusals are thrown as ApiError, silence and nonsense as ApiUnreachable. 429, and 503 with a
+ * Retry-After, are tried again as told, up to four times; a read is tried again once when the connection broke.
+ */
+export interface KubeClient {
+  get<T extends KubeObject>(of: Resource<T>, ref: ObjectRef, options?: { signal?: AbortSignal }): Promise<Persisted<T>>
+  list<T extends KubeObject>(of: Resource<T>, options?: ListOptions): Promise<List<T>>
+  create<T extends KubeObject>(of: Resource<T>, object: T, options?: WriteOptions): Promise<Persisted<T>>
+  /** Replaces the object; with `metadata.resourceVersion` only if nobody wrote since. */
+  update<T extends KubeObject>(of: Resource<T>, object: Persisted<T>, options?: WriteOptions): Promise<Persisted<T>>
+  patch<T extends KubeObject>(
+    of: Resource<T>,
+    ref: ObjectRef,
+    patch: Patch,
+    options?: WriteOptions,
+  ): Promise<Persisted<T>>
+  /** Resolves when the API server has accepted; the object may live on until its finalizers and grace period end. */
+  delete<T extends KubeObject>(of: Resource<T>, ref: ObjectRef, options?: DeleteOptions): Promise<void>
+  /** Ends when the API server ends it; throws when it breaks. */
+  watch<T extends KubeObject>(of: Resource<T>, options: WatchOptions): AsyncGenerator<WatchEvent>
+  /** Any other request, e.g. a review that is answered but never stored. `path` may carry a query. */
+  request(method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, body?: object): Promise<unknown>
+  /** Ends watches at once, requests when they are done. */
+  close(): Promise<void>
+}
+
+export interface KubeOptions {
+  readonly access: Access
+  /** e.g. `virtset-controller`: shows in the audit log and as field manager of writes. */
+  readonly userAgent: string
+  readonly clock?: Clock
+  /** Longest time without a byte of an answer. */
+  readonly timeoutMs?: number
+}
+
+const contentTypes = {
+  merge: 'application/merge-patch+json',
+  json: 'application/json-patch+json',
+  apply: 'application/apply-patch+yaml',
+} as const
+
+/** The API server bounds its own work at 60 s, but answers within 34 s when a webhook is slow. */
+const defaultTimeoutMs = 35_000
+const connections = 8
+const tries = 5
+/** A longer Retry-After is not waited for here: the caller has its own back-off. */
+const longestRetryAfterMs = 30_000
+
+interface Pools {
+  readonly fingerprint: string
+  readonly requests: Agent
+  readonly watches: Agent
+}
+
+interface Call {
+  readonly method: Dispatcher.HttpMethod
+  readonly path: string
+  readonly body?: object
+  readonly contentType?: string
+  readonly signal?: AbortSignal | undefined
+}
+
+export function createKubeClient(options: KubeOptions): KubeClient {
+  const { access, userAgent, clock = systemClock, timeoutMs = defaultTimeoutMs } = options
+  let pools: Pools | undefined
+
+  /** A renewed CA or client certificate means new connections; those in use end by themselves. */
+  const poolsFor = (proof: Proof): Pools => {
+    const fingerprint = JSON.stringify(proof.tls)
+    if (pools?.fingerprint === fingerprint) return pools
+    const old = pools
+    const connect = { ...proof.tls, keepAlive: true, keepAliveInitialDelay: 30_000 }
+    pools = {
+      fingerprint,
+      // HTTP/2 leaked memory in Node's watch clients in the past.
+      requests: new Agent({ allowH2: false, connections, connect, headersTimeout: timeoutMs, bodyTimeout: timeoutMs }),
+      watches: new Agent({ allowH2: false, connect, headersTimeout: timeoutMs, bodyTimeout: 0 }),
+    }
+    if (old) void closePools(old)
+    return pools
+  }
+
+  const send = async (call: Call, pool: 'requests' | 'watches'): Promise<Dispatcher.ResponseData> => {
+    const proof = await access.prove()
+    return poolsFor(proof)[pool].request({
+      origin: access.server,
+      path: call.path,
+      method: call.method,
+      headers: {
+        accept: 'application/json',
+        'user-agent': userAgent,
+        ...(call.body ? { 'content-type': call.contentType ?? 'application/json' } : {}),
+        ...proof.headers,
+      },
+      body: call.body ? JSON.stringify(call.body) : null,
+      signal: call.signal ?? null,
+    })
+  }
+
+  const request = async (call: Call): Promise<unknown> => {
+    const name = `${call.method} ${call.path}`
+    for (let attempt = 1; ; attempt++) {
+      const answer = await attemptOnce(call, name)
+      if ('value' in answer) return answer.value
+      if (attempt >= tries || !isWorthWaiting(answer.error)) throw answer.error
+      await sleep(clock, answer.error.retryAfterMs ?? 1000, call.signal)
+    }
+  }
+
+  const attemptOnce = async (call: Call, name: string): Promise<{ value: unknown } | { error: ApiError }> => {
+    const response = await sendAgainIfBroken(call, name)
+    const text = await response.body.text().catch((error: unknown) => unreachable(name, error, call.signal))
+    if (response.statusCode < 300) return { value: parseJson(text, name) }
+    const retryAfterMs = retryAfter(response.headers['retry-after'])
+    return { error: new ApiError(name, statusOf(response.statusCode, jsonOrText(text)), retryAfterMs) }
+  }
+
+  /** A kept-alive connection may have been closed while idle; repeating is safe for reads only. */
+  const sendAgainIfBroken = async (call: Call, name: string): Promise<Dispatcher.ResponseData> => {
+    try {
+      return await send(call, 'requests')
+    } catch (error) {
+      if (call.method !== 'GET' || call.signal?.aborted) return unreachable(name, error, call.signal)
+      return send(call, 'requests').catch((again: unknown) => unreachable(name, again, call.signal))
+    }
+  }
+
+  const one = async <T extends KubeObject>(of: Resource<T>, call: Call): Promise<Persisted<T>> => {
+    const value = await request(call)
+    if (!of.accepts(value)) throw new ApiUnreachable(`${call.method} ${call.path}: the answer is no ${of.kind}`)
+    return value
+  }
+
+  return {
+    get: (of, ref, { signal } = {}) => one(of, { method: 'GET', path: pathOf(of, ref), signal }),
+
+    async list(of, { signal, namespace, ...rest } = {}) {
+      const path = `${pathOf(of, { namespace })}${query({ ...rest })}`
+      return readList(of, await request({ method: 'GET', path, signal }), path)
+    },
+
+    create: (of, object, { signal, subresource, dryRun } = {}) => {
+      const { namespace, name } = object.metadata
+      const at = subresource && name !== undefined ? { namespace, name, subresource } : { namespace }
+      const path = `${pathOf(of, at)}${query(writeQuery(userAgent, dryRun))}`
+      return one(of, { method: 'POST', path, body: withKind(of, object), signal })
+    },
+
+    update: (of, object, { signal, subresource, dryRun } = {}) => {
+      const path = `${pathOf(of, { ...refTo(object), subresource })}${query(writeQuery(userAgent, dryRun))}`
+      return one(of, { method: 'PUT', path, body: withKind(of, object), signal })
+    },
+
+    patch: (of, ref, patch, { signal, subresource, dryRun } = {}) => {
+      const manager = patch.type === 'apply' ? patch.fieldManager : userAgent
+      const force = patch.type === 'apply' && patch.force ? { force: 'true' } : {}
+      const path = `${pathOf(of, { ...ref, subresource })}${query({ ...writeQuery(manager, dryRun), ...force })}`
+      return one(of, { method: 'PATCH', path, body: patch.body, contentType: contentTypes[patch.type], signal })
+    },
+
+    async delete(of, ref, { signal, uid, dryRun, ...rest } = {}) {
+      const body = {
+        apiVersion: 'v1',
+        kind: 'DeleteOptions',
+        ...rest,
+        ...(uid === undefined ? {} : { preconditions: { uid } }),
+        ...(dryRun ? { dryRun: ['All'] } : {}),
+      }
+      await request({ method: 'DELETE', path: pathOf(of, ref), body, signal })
+    },
+
+    async *watch(of, { namespace, signal, ...rest }) {
+      const path = `${pathOf(of, { namespace })}${query({ ...rest, watch: 'true', allowWatchBookmarks: 'true' })}`
+      const name = `WATCH ${path}`
+      const call: Call = { method: 'GET', path, signal }
+      const response = await send(call, 'watches').catch((error: unknown) => unreachable(name, error, signal))
+      if (response.statusCode !== 200) {
+        const text = await response.body.text().catch((error: unknown) => unreachable(name, error, signal))
+        const retryAfterMs = retryAfter(response.headers['retry-after'])
+        throw new ApiError(name, statusOf(response.statusCode, jsonOrText(text)), retryAfterMs)
+      }
+      try {
+        for await (const line of jsonLines(response.body)) yield watchEvent(line, name)
+      } catch (error) {
+        throw error instanceof ApiUnreachable || signal.aborted ? error : new ApiUnreachable(name, { cause: error })
+      }
+    },
+
+    request: (method, path, body) => request({ method, path, ...(body ? { body } : {}) }),
+
+    async close() {
+      const old = pools
+      pools = undefined
+      await Promise.all([old?.requests.close(), old?.watches.destroy()])
+    },
+  }
+}
+
+/** `attempt` reads, changes and writes; it is called again, from its reading on, when another write came between. */
+export async function retryOnConflict<T>(attempt: () => Promise<T>, attempts = 5): Promise<T> {
+  for (let tried = 1; ; tried++) {
+    try {
+      return await attempt()
+    } catch (error) {
+      if (tried >= attempts || !isConflict(error)) throw error
+    }
+  }
+}
+
+/** Waits for what is under way, watches included: they end within their own ten minutes. */
+async function closePools(pools: Pools): Promise<void> {
+  await Promise.all([pools.requests.close(), pools.watches.close()])
+}
+
+function refTo<T extends KubeObject>(object: Persisted<T>): ObjectRef {
+  const { namespace, name } = object.metadata
+  return namespace === undefined ? { name } : { namespace, name }
+}
+
+function unreachable(request: string, error: unknown, signal: AbortSignal | undefined): never {
+  if (signal?.aborted) throw error
+  throw new ApiUnreachable(request, { cause: error })
+}
+
+function isWorthWaiting(error: ApiError): boolean {
+  const { status, retryAfterMs } = error
+  if (retryAfterMs !== undefined && retryAfterMs > longestRetryAfterMs) return false
+  return status.code === 429 || (status.code >= 500 && retryAfterMs !== undefined)
+}
+
+/** Seconds or a date; a date is compared with our own clock, as RFC 9110 means it. */
+function retryAfter(header: string | string[] | undefined): number | undefined {
+  const text = Array.isArray(header) ? header[0] : header
+  if (text === undefined) return undefined
+  const seconds = Number(text)
+  return Number.isFinite(seconds) && seconds >= 0 ? seconds * 1000 : undefined
+}
+
+function writeQuery(fieldManager: string, dryRun: boolean | undefined): Record<string, string> {
+  return dryRun ? { fieldManager, dryRun: 'All' } : { fieldManager }
+}
+
+function query(parameters: Readonly<Record<string, string | number | undefined>>): string {
+  const search = new URLSearchParams()
+  for (const [name, value] of Object.entries(parameters)) if (value !== undefined) search.set(name, String(value))
+  return search.size ? `?${search.toString()}` : ''
+}
+
+function withKind<T extends KubeObject>(of: Resource<T>, object: T): T {
+  return { ...object, apiVersion: apiVersionOf(of), kind: of.kind }
+}
+
+function parseJson(text: string, request: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    throw new ApiUnreachable(`${request}: the answer is no JSON`, { cause: error })
+  }
+}
+
+function jsonOrText(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}
+
+/** Built-in kinds come without apiVersion and kind in a list; they are put back, so that lists and watches agree. */
+function readList<T extends KubeObject>(of: Resource<T>, value: unknown, path: string): List<T> {
+  if (!isRecord(value) || !Array.isArray(value['items']) || !isRecord(value['metadata'])) {
+    throw new ApiUnreachable(`GET ${path}: the answer is no list`)
+  }
+  const { resourceVersion, continue: next } = value['metadata']
+  const apiVersion = apiVersionOf(of)
+  const items = value['items'].map((item: unknown) => {
+    const object: unknown = isRecord(item) ? { apiVersion, kind: of.kind, ...item } : item
+    if (!of.accepts(object)) throw new ApiUnreachable(`GET ${path}: an item of the list is no ${of.kind}`)
+    return object
+  })
+  return {
+    items,
+    resourceVersion: typeof resourceVersion === 'string' ? resourceVersion : '',
+    ...(typeof next === 'string' && next ? { continue: next } : {}),
+  }
+}
+
+function watchEvent(line: unknown, request: string): WatchEvent {
+  if (!isRecord(line) || typeof line['type'] !== 'string') throw new ApiUnreachable(`${request}: a line is no event`)
+  return { type: line['type'], object: line['object'] }
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

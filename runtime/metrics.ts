@@ -1,0 +1,45 @@
+import { Gauge, Registry, collectDefaultMetrics } from 'prom-client'
+import type { ReflectorStatistics } from './reflector.ts'
+
+/** A registry with the process' own figures: CPU, memory, event-loop delay, garbage collection. */
+export function createMetrics(): Registry {
+  const registry = new Registry()
+  collectDefaultMetrics({ register: registry })
+  return registry
+}
+
+interface Observed {
+  ageMs(): number
+  statistics(): ReflectorStatistics
+}
+
+/** `virtset_cache_*`, by resource, read when Prometheus asks. */
+export function observeReflectors(registry: Registry, reflectors: readonly Observed[]): void {
+  const gauge = (name: string, help: string, read: (reflector: Observed) => number) =>
+    new Gauge({
+      name,
+      help,
+      labelNames: ['resource'],
+      registers: [registry],
+      collect() {
+        for (const reflector of reflectors) this.set({ resource: reflector.statistics().resource }, read(reflector))
+      },
+    })
+  gauge(
+    'virtset_cache_age_seconds',
+    'Seconds since the API server last said anything about this kind',
+    (reflector) => reflector.ageMs() / 1000,
+  )
+  gauge('virtset_cache_objects', 'Objects in the cache', (reflector) => reflector.statistics().objects)
+  gauge(
+    'virtset_cache_lists',
+    'Lists asked of the API server since the start',
+    (reflector) => reflector.statistics().lists,
+  )
+  gauge('virtset_cache_watches', 'Watches opened since the start', (reflector) => reflector.statistics().watches)
+  gauge(
+    'virtset_cache_failures',
+    'Lists and watches that failed since the start',
+    (reflector) => reflector.statistics().failures,
+  )
+}

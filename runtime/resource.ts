@@ -1,0 +1,114 @@
+import type { VirtualMachine } from '../api/machine.ts'
+import { group, version } from '../api/object.ts'
+import type { ObjectMeta } from '../api/object.ts'
+import type { Preset } from '../api/preset.ts'
+
+/** Anything with Kubernetes' metadata. */
+export interface KubeObject {
+  readonly apiVersion?: string
+  readonly kind?: string
+  readonly metadata: ObjectMeta
+}
+
+/** As it comes from the API server: it has a name, a uid and a version. */
+export type Persisted<T extends KubeObject> = T & {
+  readonly metadata: { readonly name: string; readonly uid: string; readonly resourceVersion: string }
+}
+
+/** A kind of object and where its requests go. */
+export interface Resource<T extends KubeObject> {
+  /** Empty for the core group. */
+  readonly group: string
+  readonly version: string
+  readonly plural: string
+  readonly kind: string
+  readonly namespaced: boolean
+  /** The door: that it is an object with identity is checked, the rest is what the kind's schema made the API server check. */
+  readonly accepts: (value: unknown) => value is Persisted<T>
+}
+
+/** `name` within `namespace`; cluster-wide kinds have none. */
+export interface ObjectRef {
+  readonly namespace?: string
+  readonly name: string
+}
+
+export function resource<T extends KubeObject>(of: Omit<Resource<T>, 'accepts'>): Resource<T> {
+  return { ...of, accepts: (value): value is Persisted<T> => isPersisted(value) }
+}
+
+/** `/apis/GROUP/VERSION/namespaces/NAMESPACE/PLURAL/NAME/SUBRESOURCE`, as far as given. */
+export function pathOf(
+  of: Resource<KubeObject>,
+  at: {
+    readonly namespace?: string | undefined
+    readonly name?: string
+    readonly subresource?: string | undefined
+  } = {},
+): string {
+  const root = of.group ? `/apis/${of.group}/${of.version}` : `/api/${of.version}`
+  const scope = of.namespaced && at.namespace !== undefined ? `/namespaces/${encodeURIComponent(at.namespace)}` : ''
+  const object = at.name === undefined ? '' : `/${encodeURIComponent(at.name)}`
+  return `${root}${scope}/${of.plural}${object}${at.subresource ? `/${at.subresource}` : ''}`
+}
+
+export function apiVersionOf(of: Pick<Resource<KubeObject>, 'group' | 'version'>): string {
+  return of.group ? `${of.group}/${of.version}` : of.version
+}
+
+/** `NAMESPACE/NAME`, or `NAME` for a cluster-wide object. */
+export function keyOf(ref: { readonly namespace?: string; readonly name: string }): string {
+  return ref.namespace === undefined ? ref.name : `${ref.namespace}/${ref.name}`
+}
+
+export function refOf(key: string): ObjectRef {
+  const slash = key.indexOf('/')
+  return slash < 0 ? { name: key } : { namespace: key.slice(0, slash), name: key.slice(slash + 1) }
+}
+
+function isPersisted(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null || !('metadata' in value)) return false
+  const { metadata } = value
+  return (
+    typeof metadata === 'object' &&
+    metadata !== null &&
+    'name' in metadata &&
+    typeof metadata.name === 'string' &&
+    'uid' in metadata &&
+    typeof metadata.uid === 'string' &&
+    'resourceVersion' in metadata &&
+    typeof metadata.resourceVersion === 'string'
+  )
+}
+
+export const virtualMachines = resource<VirtualMachine>({
+  group,
+  version,
+  plural: 'virtualmachines',
+  kind: 'VirtualMachine',
+  namespaced: true,
+})
+
+export const virtualMachinePresets = resource<Preset>({
+  group,
+  version,
+  plural: 'virtualmachinepresets',
+  kind: 'VirtualMachinePreset',
+  namespaced: true,
+})
+
+export const clusterVirtualMachinePresets = resource<Preset>({
+  group,
+  version,
+  plural: 'clustervirtualmachinepresets',
+  kind: 'ClusterVirtualMachinePreset',
+  namespaced: false,
+})
+
+export const namespaces = resource<KubeObject>({
+  group: '',
+  version: 'v1',
+  plural: 'namespaces',
+  kind: 'Namespace',
+  namespaced: false,
+})

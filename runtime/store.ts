@@ -1,0 +1,123 @@
+import { keyOf } from './resource.ts'
+import type { KubeObject, Persisted } from './resource.ts'
+
+/** What happened to an object. Another object by the same name is a deletion and an addition. */
+export type Change<T extends KubeObject> =
+  | { readonly kind: 'added'; readonly object: Persisted<T> }
+  | { readonly kind: 'updated'; readonly object: Persisted<T>; readonly previous: Persisted<T> }
+  | { readonly kind: 'deleted'; readonly object: Persisted<T> }
+
+/** The values under which an object is found again. */
+export type Indexers<T extends KubeObject, Index extends string> = Readonly<
+  Record<Index, (object: Persisted<T>) => readonly string[]>
+>
+
+/** What the API server has, as far as we heard. Objects and lists are frozen, and can be kept. */
+export interface Store<T extends KubeObject, Index extends string = never> {
+  /** `key` is `NAMESPACE/NAME`, or `NAME` for a cluster-wide kind. */
+  get(key: string): Persisted<T> | undefined
+  /** The same array until something changes. */
+  list(): readonly Persisted<T>[]
+  byIndex(index: Index, value: string): readonly Persisted<T>[]
+  readonly size: number
+}
+
+export interface WritableStore<T extends KubeObject, Index extends string = never> extends Store<T, Index> {
+  /** The object is there, in this version. */
+  put(object: Persisted<T>): Change<T>[]
+  /** The object of this uid is gone; another by its name stays. */
+  remove(object: Persisted<T>): Change<T>[]
+  /** There is this and nothing else. */
+  replace(objects: readonly Persisted<T>[]): Change<T>[]
+}
+
+const nothing: readonly never[] = Object.freeze([])
+
+export function createStore<T extends KubeObject, Index extends string = never>(
+  indexers?: Indexers<T, Index>,
+): WritableStore<T, Index> {
+  const objects = new Map<string, Persisted<T>>()
+  const indices = new Map<string, Map<string, Map<string, Persisted<T>>>>()
+  let listed: readonly Persisted<T>[] | undefined
+
+  const eachValue = (
+    object: Persisted<T>,
+    visit: (index: Map<string, Map<string, Persisted<T>>>, value: string) => void,
+  ) => {
+    if (!indexers) return
+    for (const name in indexers) {
+      const index = indices.get(name) ?? new Map<string, Map<string, Persisted<T>>>()
+      indices.set(name, index)
+      for (const value of indexers[name](object)) visit(index, value)
+    }
+  }
+
+  const insert = (key: string, object: Persisted<T>) => {
+    objects.set(key, object)
+    listed = undefined
+    eachValue(object, (index, value) => {
+      const found = index.get(value) ?? new Map<string, Persisted<T>>()
+      index.set(value, found.set(key, object))
+    })
+  }
+
+  const erase = (key: string, object: Persisted<T>) => {
+    objects.delete(key)
+    listed = undefined
+    eachValue(object, (index, value) => {
+      const found = index.get(value)
+      found?.delete(key)
+      if (found?.size === 0) index.delete(value)
+    })
+  }
+
+  const put = (given: Persisted<T>): Change<T>[] => {
+    const key = keyOf(given.metadata)
+    const previous = objects.get(key)
+    if (previous?.metadata.uid === given.metadata.uid) {
+      if (previous.metadata.resourceVersion === given.metadata.resourceVersion) return []
+      const object = deepFreeze(given)
+      erase(key, previous)
+      insert(key, object)
+      return [{ kind: 'updated', object, previous }]
+    }
+    const object = deepFreeze(given)
+    if (previous) erase(key, previous)
+    insert(key, object)
+    return [...(previous ? [{ kind: 'deleted' as const, object: previous }] : []), { kind: 'added', object }]
+  }
+
+  const remove = (object: Persisted<T>): Change<T>[] => {
+    const key = keyOf(object.metadata)
+    const previous = objects.get(key)
+    if (previous?.metadata.uid !== object.metadata.uid) return []
+    erase(key, previous)
+    return [{ kind: 'deleted', object: deepFreeze(object) }]
+  }
+
+  return {
+    get: (key) => objects.get(key),
+    list: () => (listed ??= Object.freeze([...objects.values()])),
+    byIndex(index, value) {
+      const found = indices.get(index)?.get(value)
+      return found ? [...found.values()] : nothing
+    },
+    get size() {
+      return objects.size
+    },
+    put,
+    remove,
+    replace(all) {
+      const kept = new Set(all.map((object) => keyOf(object.metadata)))
+      const gone = [...objects].filter(([key]) => !kept.has(key)).flatMap(([, object]) => remove(object))
+      return [...gone, ...all.flatMap(put)]
+    },
+  }
+}
+
+/** Freezes what came from JSON: a tree, without cycles. */
+export function deepFreeze<T>(value: T): T {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
+  for (const member of Object.values(value)) deepFreeze(member)
+  return Object.freeze(value)
+}
