@@ -25,10 +25,7 @@ export const address = element(
     ),
     domain: attribute(hex(4, 0xffff), 'PCI domain (segment).'),
     controller: attribute(uint32, 'Index of the controller, on buses with controllers.'),
-    bus: attribute(
-      { ...uint32, hexDigits: 2, hexFor: ['pci'] },
-      'Bus number; in hex for PCI, where it is at most 0xff.',
-    ),
+    bus: attribute({ ...uint32, hexFor: { pci: 2 } }, 'Bus number; in hex for PCI, where it is at most 0xff.'),
     target: attribute(uint32, 'SCSI target.'),
     unit: attribute(uint32, 'Unit on the bus (SCSI LUN, IDE 0 or 1).'),
     slot: attribute(hex(2, 0x1f), 'PCI slot.'),

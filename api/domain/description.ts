@@ -93,11 +93,11 @@ export interface Scale {
   readonly unit: string
   /** What a number without a unit means. */
   readonly absent: SizeUnit
-  /** The unit in which libvirt writes it, rounding up. */
-  readonly to: SizeUnit
+  /** The unit in which libvirt writes it, rounding up; `largest`: the largest that needs no fraction. */
+  readonly to: SizeUnit | 'largest'
 }
 
-export type SizeUnit = 'bytes' | 'KiB' | 'MiB' | 'GiB'
+export type SizeUnit = 'bytes' | 'B' | 'KiB' | 'M' | 'MiB' | 'GiB'
 
 /** The JSON that a user may write for an element or field; everything is optional, `required` is the rules' matter. */
 export type Json<T> =

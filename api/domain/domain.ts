@@ -1,11 +1,109 @@
-import { attribute, child, element, type Json } from './description.ts'
-import { oneOf } from './scalar.ts'
+import { blkiotune } from './blkiotune.ts'
+import { clock } from './clock.ts'
+import { cpu } from './cpu.ts'
+import { cputune } from './cputune.ts'
+import { attribute, child, children, element, foreign, leaf, type Json } from './description.ts'
 import { devices } from './devices.ts'
+import { features } from './features.ts'
+import { idmap } from './idmap.ts'
+import { defaultiothread, iothreadids } from './iothreads.ts'
+import { keywrap } from './keywrap.ts'
+import { launchSecurity } from './launch-security.ts'
+import { currentMemory, maxMemory, memory, memoryBacking } from './memory.ts'
+import { memtune } from './memtune.ts'
+import { numatune } from './numatune.ts'
+import { os } from './os.ts'
+import { perf } from './perf.ts'
+import { pm } from './pm.ts'
+import { qemuCapabilities, qemuCommandline, qemuDeprecation, qemuOverride } from './qemu.ts'
+import { resource } from './resource.ts'
+import { int32, oneOf, text, uint32, uuid } from './scalar.ts'
+import { seclabel } from './seclabel.ts'
+import { sysinfo } from './sysinfo.ts'
+import { throttlegroups } from './throttlegroups.ts'
+import { vcpu, vcpus } from './vcpu.ts'
+
+const host = { reach: 'host' } as const
 
 /** The root of libvirt's Domain XML for x86_64. */
 export const domain = element('The virtual machine, as libvirt describes it.', {
   type: attribute(oneOf('qemu', 'kvm', 'hvf'), 'The accelerator: `kvm` needs /dev/kvm on the node, `qemu` emulates.'),
+  id: attribute(int32, 'The number that libvirt gives to a running VM.'),
+  name: leaf(text(), "libvirt's name of the VM; the object's own where absent."),
+  uuid: leaf(uuid, 'The identity of the machine that the guest sees; drawn once where absent.'),
+  genid: leaf(
+    { kind: 'uuid', mayBeEmpty: true },
+    'Tells the guest that it was copied or rolled back; empty draws one.',
+  ),
+  title: leaf(text({ pattern: '^[^\\n]*$' }), 'A short title, one line.'),
+  description: leaf(text(), 'Free text.'),
+  metadata: foreign('XML of applications, each element in its own namespace.'),
+  maxMemory: child(maxMemory, 'How far memory can grow by plugging in memory devices.'),
+  memory: child(memory, 'The memory that the guest boots with.'),
+  currentMemory: child(currentMemory, 'What the memory balloon leaves to the guest at start.'),
+  blkiotune: child(blkiotune, 'Limits on the use of block devices of the node.', host),
+  memtune: child(memtune, 'Limits on the memory of the whole QEMU process.', host),
+  memoryBacking: child(memoryBacking, 'How the memory of the guest is backed.'),
+  vcpu: child(vcpu, 'How many virtual CPUs.'),
+  vcpus: child(vcpus, 'The state of single virtual CPUs.'),
+  iothreads: leaf(uint32, 'How many I/O threads.'),
+  iothreadids: child(iothreadids, 'The I/O threads one by one.'),
+  defaultiothread: child(defaultiothread, "The worker threads of QEMU's main loop."),
+  throttlegroups: child(throttlegroups, 'Limits that several disks share.'),
+  cputune: child(cputune, 'How the node runs the threads of the VM.', host),
+  numatune: child(numatune, "On which of the host's NUMA nodes the guest's memory lies.", host),
+  resource: child(resource, 'Where the node accounts for the VM.', host),
+  sysinfos: children('sysinfo', sysinfo, 'What the guest reads about its own hardware.', { key: [['type']] }),
+  os: child(os, 'How the guest boots.'),
+  idmap: child(idmap, 'How user and group ids inside become those outside.', host),
+  features: child(features, 'Features of the hypervisor and the machine.'),
+  cpu: child(cpu, 'The CPU that the guest sees.'),
+  clock: child(clock, 'The clock that the guest boots with.'),
+  onPoweroff: leaf(
+    oneOf('destroy', 'restart', 'preserve', 'rename-restart'),
+    'What happens when the guest powers off.',
+    { xml: 'on_poweroff' },
+  ),
+  onReboot: leaf(oneOf('destroy', 'restart', 'preserve', 'rename-restart'), 'What happens when the guest reboots.', {
+    xml: 'on_reboot',
+  }),
+  onCrash: leaf(
+    oneOf('destroy', 'restart', 'preserve', 'rename-restart', 'coredump-destroy', 'coredump-restart'),
+    'What happens when the guest crashes.',
+    { xml: 'on_crash', reachOf: { 'coredump-destroy': 'pod', 'coredump-restart': 'pod' } },
+  ),
+  onLockfailure: leaf(
+    oneOf('poweroff', 'restart', 'pause', 'ignore'),
+    'What happens when the lock of a disk is lost.',
+    {
+      xml: 'on_lockfailure',
+    },
+  ),
+  pm: child(pm, 'Sleeping states that the firmware offers.'),
+  perf: child(perf, 'Performance events that the node counts for this VM.', host),
   devices: child(devices, 'Everything that the guest finds on its buses.'),
+  seclabels: children('seclabel', seclabel, 'How security modules of the node confine QEMU.', {
+    ...host,
+    key: [['model']],
+  }),
+  qemuCommandline: child(qemuCommandline, "Arguments added to QEMU's command line.", {
+    ...host,
+    xml: 'qemu:commandline',
+  }),
+  qemuCapabilities: child(qemuCapabilities, 'Capabilities that libvirt shall take for given, or for absent.', {
+    ...host,
+    xml: 'qemu:capabilities',
+  }),
+  qemuOverride: child(qemuOverride, 'Properties of devices set over what libvirt sets.', {
+    ...host,
+    xml: 'qemu:override',
+  }),
+  qemuDeprecation: child(qemuDeprecation, 'What QEMU does when what is deprecated is used.', {
+    ...host,
+    xml: 'qemu:deprecation',
+  }),
+  keywrap: child(keywrap, 'Which protected keys the guest may make.'),
+  launchSecurity: child(launchSecurity, "Memory encryption: keeps the guest's memory from the node."),
 })
 
 export type Domain = Json<typeof domain>

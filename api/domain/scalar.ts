@@ -11,18 +11,20 @@ export type Scalar =
   /** `words` are the XML's words for true and false. */
   | { readonly kind: 'boolean'; readonly words: readonly ['yes', 'no'] | readonly ['on', 'off'] }
   /**
-   * Bounds are inclusive; a bigint where 2^53 does not reach. `hexDigits`: libvirt writes it in hex, padded to so many;
-   * `hexFor`: only where the sibling `type` is one of these.
+   * Bounds are inclusive; a bigint where 2^53 does not reach. `hexDigits`: libvirt writes it in hex, padded to so many; `hexFor`: only
+   * where the sibling `type` is one of these, so many digits wide. `words` may stand instead of a number.
    */
   | {
       readonly kind: 'integer'
       readonly min?: number | bigint
       readonly max?: number | bigint
       readonly hexDigits?: number
-      readonly hexFor?: readonly string[]
+      readonly hexFor?: { readonly [type: string]: number }
+      readonly words?: readonly string[]
     }
   | { readonly kind: 'decimal' }
-  | { readonly kind: 'uuid' | 'mac' | 'path' | 'cpuset' | 'ip' | 'unit' | 'timestamp' | 'pciClass' | 'wwn' | 'bytes' }
+  | { readonly kind: 'uuid'; readonly mayBeEmpty?: true }
+  | { readonly kind: 'mac' | 'path' | 'cpuset' | 'ip' | 'unit' | 'timestamp' | 'pciClass' | 'wwn' | 'bytes' }
 
 export type ScalarInput<S extends Scalar> = S extends { kind: 'enumeration'; values: readonly (infer V)[] }
   ? V
@@ -36,7 +38,7 @@ export const text = (limits: { pattern?: string; maxLength?: number } = {}) => (
 export const oneOf = <const V extends readonly string[]>(...values: V) => ({ kind: 'enumeration', values }) as const
 export const yesNo = { kind: 'boolean', words: ['yes', 'no'] } as const
 export const onOff = { kind: 'boolean', words: ['on', 'off'] } as const
-export const integer = (bounds: { min?: number | bigint; max?: number | bigint } = {}) =>
+export const integer = (bounds: { min?: number | bigint; max?: number | bigint; words?: readonly string[] } = {}) =>
   ({ kind: 'integer', ...bounds }) as const
 /** Written in hex by libvirt, `digits` wide (`0x0000:0x00:0x1f.0x7`). */
 export const hex = (digits: number, max: number | bigint) =>

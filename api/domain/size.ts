@@ -1,11 +1,11 @@
-import { attribute, content, element, type Reach, type SizeUnit } from './description.ts'
+import { attribute, content, element, type Reach, type Scale } from './description.ts'
 import { uint64, unit } from './scalar.ts'
 
 /**
  * An element whose text is an amount of memory or storage and whose `unit` says in what: `{unit: MiB, value: 64}`.
  * `absent` is the unit of a bare number, `to` the one that libvirt writes.
  */
-export const size = (description: string, units: { absent: SizeUnit; to: SizeUnit }, options: { reach?: Reach } = {}) =>
+export const size = (description: string, units: Pick<Scale, 'absent' | 'to'>, options: { reach?: Reach } = {}) =>
   element(
     description,
     {
