@@ -75,12 +75,22 @@ export async function shutdownDomain(client: Client, dom: DomainRef): Promise<vo
 
 /** Ends QEMU by SIGTERM, so that it flushes its disks; fails if it does not end in time. */
 export async function destroyDomain(client: Client, dom: DomainRef): Promise<void> {
-  await client.mutate('domain_destroy_flags', { dom, flags: destroyGraceful }, destroyDeadlineMs)
+  await destroy(client, dom, destroyGraceful)
 }
 
 /** Ends QEMU by SIGKILL if need be. */
 export async function killDomain(client: Client, dom: DomainRef): Promise<void> {
-  await client.mutate('domain_destroy_flags', { dom, flags: 0 }, destroyDeadlineMs)
+  await destroy(client, dom, 0)
+}
+
+/**
+ * A domain that does not run is what was wanted. A daemon that has just been restarted says so even of the domain it was asked to destroy:
+ * it kills QEMU first, and has noticed the end by the time it looks whether there is something to destroy.
+ */
+async function destroy(client: Client, dom: DomainRef, flags: number): Promise<void> {
+  await unlessError(errorCodes.operationInvalid, () =>
+    client.mutate('domain_destroy_flags', { dom, flags }, destroyDeadlineMs),
+  )
 }
 
 export async function undefineDomain(client: Client, dom: DomainRef): Promise<void> {

@@ -1,0 +1,321 @@
+import { type Duplex, duplexPair } from 'node:stream'
+import { LibvirtError } from '../launcher/libvirt/errors.ts'
+import { type Packet, encodePacket, packetReader, packetStatus, packetType } from '../launcher/libvirt/packet.ts'
+import {
+  decodeFields,
+  encodeFields,
+  errorFields,
+  eventKinds,
+  keepalive,
+  procedureByNumber,
+  program,
+  version,
+} from '../launcher/libvirt/protocol.ts'
+import type { Value } from '../launcher/libvirt/xdr.ts'
+
+/** libvirt's numbers, by what they mean to the tests. */
+const states = { running: 1, shutoff: 5 } as const
+const lifecycle = { defined: 0, undefined: 1, started: 2, resumed: 4, stopped: 5 } as const
+const stateReason = { booted: 1, shutdown: 1, destroyed: 2, crashed: 3 } as const
+
+interface FakeDomain {
+  readonly name: string
+  readonly uuid: Uint8Array
+  readonly xml: string
+  id: number
+  state: number
+  reason: number
+  readonly metadata: Map<string, string>
+}
+
+interface FakeConnection {
+  readonly socket: Duplex
+  isAuthenticated: boolean
+  isOpen: boolean
+  readonly events: Set<number>
+  console: { domain: FakeDomain; serial: number; procedure: number } | undefined
+}
+
+/**
+ * A libvirtd in memory that speaks the bytes: enough domains, events and consoles for the contract suite, with the order of events, the limits and the
+ * error numbers that a real one showed. Its guests: XML that names a disk `…powerOff…` powers itself off at start, `…echo…` has an echoing console.
+ */
+export interface FakeLibvirtd {
+  dial(): Promise<Duplex>
+  /** Every connection breaks, and so many dials are refused. Domains go on. */
+  restart(refusedDials?: number): void
+  /** Every running guest dies without a word. */
+  killGuests(): void
+  /** The guest with the name powers itself off. */
+  powerOff(name: string): void
+  /** The daemon stops to read and answer, but keeps its connections. */
+  mute(): void
+  /** The next call of `procedure` is refused. */
+  refuseNext(procedure: string, error: LibvirtError): void
+  /** Calls that came in, by name, in order. */
+  readonly calls: readonly string[]
+}
+
+export function fakeLibvirtd(): FakeLibvirtd {
+  const domains = new Map<string, FakeDomain>()
+  const connections = new Set<FakeConnection>()
+  const calls: string[] = []
+  const refusals = new Map<string, LibvirtError>()
+  let refusedDials = 0
+  let isMute = false
+  let nextId = 1
+  let nextCallback = 0
+
+  const send = (connection: FakeConnection, packet: Omit<Packet, 'program' | 'version'>) => {
+    if (!connection.socket.writableEnded && !isMute)
+      connection.socket.write(encodePacket({ program, version, ...packet }))
+  }
+
+  const emit = (domain: FakeDomain, event: number, detail: number) => {
+    const kind = eventKinds.find(({ name }) => name === 'lifecycle')!
+    const { name, uuid, id } = domain
+    const payload = encodeFields(kind.message, { callback_id: 0, msg: { dom: { name, uuid, id }, event, detail } })
+    for (const connection of connections) {
+      if (!connection.events.has(kind.id)) continue
+      // A real daemon numbers its events 1, whatever the calls are numbered.
+      const header = { procedure: kind.procedure, type: packetType.message, serial: 1, status: packetStatus.ok }
+      send(connection, { ...header, payload })
+    }
+  }
+
+  const end = (domain: FakeDomain, reason: number) => {
+    Object.assign(domain, { state: states.shutoff, reason, id: -1 })
+    for (const connection of connections) {
+      if (connection.console?.domain === domain) endConsole(connection)
+    }
+    emit(domain, lifecycle.stopped, reason === stateReason.crashed ? 5 : reason - 1)
+  }
+
+  /** An empty packet is the end of the data. */
+  const endConsole = (connection: FakeConnection) => {
+    if (connection.console === undefined) return
+    const { serial, procedure } = connection.console
+    const header = { procedure, type: packetType.stream, serial, status: packetStatus.continue }
+    send(connection, { ...header, payload: Buffer.alloc(0) })
+  }
+
+  /** So a real daemon takes a console away for the next who asks with force. */
+  const breakConsole = (connection: FakeConnection) => {
+    if (connection.console === undefined) return
+    const { serial, procedure } = connection.console
+    const payload = encodeError(new LibvirtError('stream had I/O failure', 39, 38))
+    connection.console = undefined
+    send(connection, { procedure, type: packetType.stream, serial, status: packetStatus.error, payload })
+  }
+
+  const find = (dom: Value | undefined): FakeDomain => {
+    const uuid = uuidOf(dom)
+    const domain = domains.get(Buffer.from(uuid).toString('hex'))
+    if (domain === undefined) throw new LibvirtError('Domain not found', 42, 10)
+    return domain
+  }
+
+  const refOf = ({ name, uuid, id }: FakeDomain) => ({ name, uuid, id })
+
+  const mustRun = (domain: FakeDomain) => {
+    if (domain.state !== states.running) throw new LibvirtError('domain is not running', 55, 10)
+  }
+
+  const handlers: {
+    [procedure: string]: (args: { [name: string]: Value }, connection: FakeConnection) => { [name: string]: Value }
+  } = {
+    auth_list: (_, connection) => {
+      connection.isAuthenticated = true
+      return { types: [0] }
+    },
+    connect_open: (_, connection) => {
+      connection.isOpen = true
+      return {}
+    },
+    connect_get_lib_version: () => ({ lib_ver: 11_003_000n }),
+    connect_domain_event_callback_register_any: (args, connection) => {
+      connection.events.add(Number(args['event_id']))
+      nextCallback += 1
+      return { callback_id: nextCallback - 1 }
+    },
+    connect_list_all_domains: () => ({ domains: [...domains.values()].map(refOf), ret: domains.size }),
+    domain_define_xml_flags: (args) => {
+      const xml = textOf(args['xml'])
+      const name = /<name>(.*?)<\/name>/.exec(xml)?.[1]
+      if (name === undefined) throw new LibvirtError('XML error: no name', 27, 10)
+      const written = /<uuid>(.*?)<\/uuid>/.exec(xml)?.[1]?.replaceAll('-', '')
+      const hex = written ?? Buffer.from(name.padEnd(16).slice(0, 16)).toString('hex')
+      const uuid = Buffer.from(hex, 'hex')
+      const domain = { name, uuid, xml, id: -1, state: states.shutoff, reason: 0, metadata: new Map<string, string>() }
+      domains.set(hex, domain)
+      emit(domain, lifecycle.defined, 0)
+      return { dom: refOf(domain) }
+    },
+    domain_create_with_flags: (args) => {
+      const domain = find(args['dom'])
+      if (domain.state === states.running) throw new LibvirtError('domain is already running', 55, 10)
+      Object.assign(domain, { state: states.running, reason: stateReason.booted, id: nextId })
+      nextId += 1
+      emit(domain, lifecycle.resumed, 0)
+      // The real one's order: resumed before the reply, started after it.
+      setImmediate(() => emit(domain, lifecycle.started, 0))
+      if (domain.xml.includes('powerOff')) setImmediate(() => end(domain, stateReason.shutdown))
+      return { dom: refOf(domain) }
+    },
+    domain_get_state: (args) => {
+      const { state, reason } = find(args['dom'])
+      return { state, reason }
+    },
+    domain_get_xml_desc: (args) => ({ xml: find(args['dom']).xml }),
+    domain_lookup_by_uuid: (args) => ({ dom: refOf(find({ uuid: args['uuid'] ?? null })) }),
+    domain_shutdown_flags: (args) => {
+      const domain = find(args['dom'])
+      mustRun(domain)
+      if (domain.xml.includes('obedient')) setImmediate(() => end(domain, stateReason.shutdown))
+      return {}
+    },
+    domain_destroy_flags: (args) => {
+      const domain = find(args['dom'])
+      mustRun(domain)
+      end(domain, stateReason.destroyed)
+      return {}
+    },
+    domain_undefine_flags: (args) => {
+      const domain = find(args['dom'])
+      domains.delete(Buffer.from(domain.uuid).toString('hex'))
+      emit(domain, lifecycle.undefined, 0)
+      return {}
+    },
+    domain_get_metadata: (args) => {
+      const metadata = find(args['dom']).metadata.get(textOf(args['uri']))
+      if (metadata === undefined) throw new LibvirtError('metadata not found', 80, 20)
+      return { metadata }
+    },
+    domain_set_metadata: (args) => {
+      find(args['dom']).metadata.set(textOf(args['uri']), textOf(args['metadata']))
+      return {}
+    },
+    domain_open_console: (args) => {
+      const domain = find(args['dom'])
+      mustRun(domain)
+      for (const other of connections) {
+        if (other.console?.domain === domain) breakConsole(other)
+      }
+      return {}
+    },
+  }
+
+  const answer = (connection: FakeConnection, packet: Packet) => {
+    const called = procedureByNumber(packet.procedure)
+    const reply = { procedure: packet.procedure, type: packetType.reply, serial: packet.serial }
+    try {
+      if (called === undefined) throw new LibvirtError(`unknown procedure: ${packet.procedure}`, 39, 7)
+      calls.push(called.name)
+      const refusal = refusals.get(called.name)
+      refusals.delete(called.name)
+      if (refusal !== undefined) throw refusal
+      if (!connection.isAuthenticated && called.name !== 'auth_list') {
+        throw new LibvirtError('authentication required', 39, 7)
+      }
+      if (!connection.isOpen && !['auth_list', 'connect_open'].includes(called.name)) {
+        throw new LibvirtError('connection not open', 1, 7)
+      }
+      const args = decodeFields(called.args, packet.payload)
+      const result = handlers[called.name]?.(args, connection) ?? {}
+      if (called.name === 'domain_open_console') {
+        connection.console = { domain: find(args['dom']), serial: packet.serial, procedure: packet.procedure }
+      }
+      send(connection, { ...reply, status: packetStatus.ok, payload: encodeFields(called.ret, result) })
+    } catch (error) {
+      if (!(error instanceof LibvirtError)) throw error
+      send(connection, { ...reply, status: packetStatus.error, payload: encodeError(error) })
+    }
+  }
+
+  const streamed = (connection: FakeConnection, packet: Packet) => {
+    const console = connection.console
+    if (console === undefined) return
+    const header = { procedure: packet.procedure, type: packetType.stream, serial: packet.serial }
+    if (packet.status !== packetStatus.continue) {
+      connection.console = undefined
+      send(connection, { ...header, status: packetStatus.ok, payload: Buffer.alloc(0) })
+      return
+    }
+    if (!console.domain.xml.includes('echo')) return
+    const text = Buffer.from(packet.payload).toString()
+    const [typed = ''] = text.split('q')
+    if (typed !== '') send(connection, { ...header, status: packetStatus.continue, payload: Buffer.from(typed) })
+    if (text.includes('q')) end(console.domain, stateReason.shutdown)
+  }
+
+  const receive = (connection: FakeConnection, packet: Packet) => {
+    if (packet.program === keepalive.program) {
+      const pong = { ...packet, procedure: keepalive.pong }
+      if (packet.procedure === keepalive.ping) connection.socket.write(encodePacket(pong))
+      return
+    }
+    if (packet.type === packetType.call) answer(connection, packet)
+    if (packet.type === packetType.stream) streamed(connection, packet)
+  }
+
+  return {
+    calls,
+    dial: async () => {
+      if (refusedDials > 0) {
+        refusedDials -= 1
+        throw new Error('connect ECONNREFUSED')
+      }
+      const [ours, theirs] = duplexPair()
+      const connection: FakeConnection = {
+        socket: ours,
+        isAuthenticated: false,
+        isOpen: false,
+        events: new Set(),
+        console: undefined,
+      }
+      connections.add(connection)
+      const read = packetReader()
+      ours.on('data', (chunk: Buffer) => {
+        if (!isMute) for (const packet of read(chunk)) receive(connection, packet)
+      })
+      ours.on('close', () => connections.delete(connection))
+      ours.on('error', () => connections.delete(connection))
+      // A duplex pair does not carry a destroy to the other side, as a socket does.
+      theirs.on('close', () => ours.destroy())
+      ours.on('close', () => theirs.destroy())
+      return theirs
+    },
+    restart: (refused = 0) => {
+      refusedDials = refused
+      isMute = false
+      for (const { socket } of connections) socket.destroy()
+    },
+    killGuests: () => {
+      for (const domain of domains.values()) if (domain.state === states.running) end(domain, stateReason.crashed)
+    },
+    powerOff: (name) => {
+      for (const domain of domains.values()) if (domain.name === name) end(domain, stateReason.shutdown)
+    },
+    mute: () => {
+      isMute = true
+    },
+    refuseNext: (procedure, error) => {
+      refusals.set(procedure, error)
+    },
+  }
+}
+
+function uuidOf(dom: Value | undefined): Uint8Array {
+  if (typeof dom === 'object' && dom !== null && 'uuid' in dom && dom['uuid'] instanceof Uint8Array) return dom['uuid']
+  throw new LibvirtError('invalid domain', 8, 20)
+}
+
+function textOf(value: Value | undefined): string {
+  if (typeof value !== 'string') throw new LibvirtError('invalid argument', 8, 20)
+  return value
+}
+
+export function encodeError(error: LibvirtError): Buffer {
+  const nothing = { dom: null, str1: null, str2: null, str3: null, int1: 0, int2: 0, net: null, level: 2 }
+  return encodeFields(errorFields, { ...nothing, code: error.code, domain: error.domain, message: error.message })
+}
