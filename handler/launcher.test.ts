@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { InvalidLauncherAnswer, maxMessageBytes, type DomainReport } from '../runtime/launcher-api.ts'
-import { LauncherRefusal, LauncherUnreachable, launcherOf } from './launcher.ts'
+import { LauncherAbsent, LauncherRefusal, LauncherUnreachable, launcherOf } from './launcher.ts'
 import { pathOf } from './socket.ts'
 
 const uid = '0f0e0d0c-0b0a-4908-8706-050403020100'
@@ -71,7 +71,7 @@ test('asks by the contract’s methods and paths', async () => {
 })
 
 const failures: [string, RequestListener | undefined, new (...words: never[]) => Error][] = [
-  ['is not there', undefined, LauncherUnreachable],
+  ['is not there', undefined, LauncherAbsent],
   ['hangs up', (request) => request.destroy(), LauncherUnreachable],
   [
     'hangs up in the middle',

@@ -17,9 +17,14 @@ import { openLauncherSocket, pathOf } from './socket.ts'
 /** libvirt's own start takes half a second here, and tens of seconds on a machine that is short of memory. */
 const deadlineMs = 60_000
 
-/** The launcher is not there, or went away while it was asked: nothing is known about the VM. */
+/** The launcher did not answer, or went away while it was asked: nothing is known about the VM. */
 export class LauncherUnreachable extends Error {
   override name = 'LauncherUnreachable'
+}
+
+/** There is no socket: the launcher does not listen yet, or no longer. */
+export class LauncherAbsent extends LauncherUnreachable {
+  override name = 'LauncherAbsent'
 }
 
 /** The launcher answered, and the answer is no. `message` is libvirt's or QEMU's own. */
@@ -95,7 +100,7 @@ async function send(
   signal: AbortSignal,
 ): Promise<IncomingMessage> {
   const handle = await openLauncherSocket(kubeletRoot, podUID)
-  if (handle === undefined) throw new LauncherUnreachable('the launcher does not listen yet, or no longer')
+  if (handle === undefined) throw new LauncherAbsent('the launcher does not listen yet, or no longer')
   try {
     const call = request({ socketPath: pathOf(handle), method, path, agent: false, signal, ...json })
     call.end(body === undefined ? undefined : JSON.stringify(body))
