@@ -1,0 +1,198 @@
+import * as fc from 'fast-check'
+import { afterEach, describe, expect, it } from 'vitest'
+import { startFakeApiServer } from '../test/fake-apiserver.ts'
+import type { FakeApiServer, Fault } from '../test/fake-apiserver.ts'
+import { fakeClock } from '../test/fake-clock.ts'
+import { until } from '../test/until.ts'
+import { createKubeClient } from './kube.ts'
+import { startLeaderElection } from './leader-election.ts'
+import { createLogger } from './log.ts'
+
+const log = createLogger({ process: 'test', level: 'silent' })
+const collection = '/apis/coordination.k8s.io/v1/leases'
+const lease = { namespace: 'system', name: 'controller' }
+
+const opened: (() => Promise<unknown>)[] = []
+const closeAll = async () => {
+  for (const close of opened.splice(0).reverse()) await close()
+}
+afterEach(closeAll)
+
+async function startServer() {
+  const server = await startFakeApiServer()
+  opened.push(() => server.close())
+  return server
+}
+
+function startElector(server: FakeApiServer, identity: string, clock = fakeClock()) {
+  const kube = createKubeClient({ access: server.access, userAgent: identity, clock })
+  const told: string[] = []
+  const election = startLeaderElection({
+    kube,
+    log,
+    lease,
+    identity,
+    clock,
+    random: () => 0,
+    onLeading: () => told.push('leading'),
+    onLost: (why) => told.push(`lost: ${why}`),
+  })
+  opened.push(async () => {
+    await election.stop()
+    await kube.close()
+  })
+  return { election, clock, told, identity }
+}
+
+const record = (server: FakeApiServer) => server.find(collection, lease.namespace, lease.name)?.['spec']
+
+describe('leader election', () => {
+  it('creates the lease, and renews it every two seconds', async () => {
+    const server = await startServer()
+    const { election, clock, told } = startElector(server, 'one')
+    await until(() => election.isLeader())
+    expect(told).toEqual(['leading'])
+    expect(record(server)).toEqual({
+      holderIdentity: 'one',
+      leaseDurationSeconds: 15,
+      acquireTime: '2030-01-01T00:00:00.000000Z',
+      renewTime: '2030-01-01T00:00:00.000000Z',
+      leaseTransitions: 0,
+    })
+    await clock.advance(2000)
+    await until(() => JSON.stringify(record(server)).includes('"renewTime":"2030-01-01T00:00:02.000000Z"'))
+    expect(record(server)).toMatchObject({ acquireTime: '2030-01-01T00:00:00.000000Z', leaseTransitions: 0 })
+    expect(server.requests.map(({ method }) => method)).toEqual(['GET', 'POST', 'PUT'])
+  })
+
+  it('another takes over 15 s of its own time after the last change that it saw, whatever the clocks say', async () => {
+    const server = await startServer()
+    const renewTime = '2099-01-01T00:00:00.000000Z'
+    server.put(collection, {
+      metadata: lease,
+      spec: { holderIdentity: 'dead', leaseDurationSeconds: 15, renewTime, leaseTransitions: 4 },
+    })
+    const { election, clock } = startElector(server, 'two')
+    for (let second = 0; second < 14; second += 2) {
+      await until(() => clock.nextMs() === 2000)
+      expect(election.isLeader()).toBe(false)
+      await clock.advance(2000)
+    }
+    await until(() => clock.nextMs() === 2000)
+    expect(election.leader()).toBe('dead')
+    await clock.advance(2000)
+    await until(() => election.isLeader())
+    expect(record(server)).toMatchObject({ holderIdentity: 'two', leaseTransitions: 5 })
+  })
+
+  it('who comes back by the same name need not wait', async () => {
+    const server = await startServer()
+    server.put(collection, {
+      metadata: lease,
+      spec: { holderIdentity: 'one', leaseDurationSeconds: 15, leaseTransitions: 2 },
+    })
+    const { election } = startElector(server, 'one')
+    await until(() => election.isLeader())
+    expect(record(server)).toMatchObject({ holderIdentity: 'one', leaseTransitions: 2 })
+  })
+
+  it('stops leading when it could not renew for ten seconds, and says so once', async () => {
+    const server = await startServer()
+    const { election, clock, told } = startElector(server, 'one')
+    await until(() => election.isLeader())
+    server.fault = () => 'reset'
+    await until(
+      () => told.length === 2,
+      () => clock.advance(500),
+    )
+    expect(told).toEqual(['leading', 'lost: the lease could not be renewed in time'])
+    expect(clock.monotonic()).toBe(10_000)
+    expect(election.isLeader()).toBe(false)
+  })
+
+  it('a server that never answers does not hold it up', async () => {
+    const server = await startServer()
+    const { election, clock, told } = startElector(server, 'one')
+    await until(() => election.isLeader())
+    server.fault = () => 'hang'
+    await clock.advance(9999)
+    expect(election.isLeader()).toBe(true)
+    await clock.advance(1)
+    await until(() => told.length === 2)
+    expect(election.isLeader()).toBe(false)
+  })
+
+  it('leads no longer after a long pause of the process, even before any timer fired', async () => {
+    const server = await startServer()
+    const clock = fakeClock()
+    let pausedMs = 0
+    const { election } = startElector(server, 'one', { ...clock, monotonic: () => clock.monotonic() + pausedMs })
+    await until(() => election.isLeader())
+    pausedMs = 60_000
+    expect(election.isLeader()).toBe(false)
+  })
+
+  it('gives the lease back when it stops', async () => {
+    const server = await startServer()
+    const one = startElector(server, 'one')
+    await until(() => one.election.isLeader())
+    await one.election.stop()
+    expect(one.told).toEqual(['leading'])
+    expect(record(server)).toMatchObject({ holderIdentity: '', leaseDurationSeconds: 1 })
+    const two = startElector(server, 'two')
+    await until(() => two.election.isLeader())
+    expect(one.clock.pending()).toBe(0)
+  })
+
+  it('gives up when another wrote its name into the lease', async () => {
+    const server = await startServer()
+    const { election, clock, told } = startElector(server, 'one')
+    await until(() => election.isLeader())
+    server.put(collection, { metadata: lease, spec: { holderIdentity: 'two', leaseDurationSeconds: 15 } })
+    await until(
+      () => told.length === 2,
+      () => clock.advance(500),
+    )
+    expect(told[1]).toBe('lost: "two" took the lease')
+  })
+
+  it(
+    'never two leaders, with partitions, lost answers, silence and clocks of different speed',
+    { timeout: 60_000 },
+    async () => {
+      const fault = fc.constantFrom<Fault | undefined>(undefined, undefined, 'reset', 'reset-after', 'hang', {
+        status: 500,
+      })
+      const step = fc.record({ ms: fc.integer({ min: 1, max: 4000 }), faults: fc.tuple(fault, fault, fault) })
+      await fc.assert(
+        fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), async (steps) => {
+          const server = await startServer()
+          const electors = ['one', 'two', 'three'].map((identity) => startElector(server, identity))
+          const speeds = [1, 1.2, 0.9]
+          let now: Record<string, Fault | undefined> = {}
+          server.fault = ({ headers }) => now[headers['user-agent'] ?? '']
+          for (const { ms, faults } of steps) {
+            now = Object.fromEntries(electors.map(({ identity }, index) => [identity, faults[index]]))
+            for (const [index, { clock }] of electors.entries()) await clock.advance(ms * (speeds[index] ?? 1))
+            await quiet(server)
+            const leaders = electors.filter(({ election }) => election.isLeader()).map(({ identity }) => identity)
+            expect(leaders.length).toBeLessThanOrEqual(1)
+          }
+          now = {}
+          await closeAll()
+          for (const { clock } of electors) expect(clock.pending()).toBe(0)
+        }),
+        { numRuns: 25 },
+      )
+    },
+  )
+})
+
+/** Until no more requests come. */
+async function quiet(server: FakeApiServer): Promise<void> {
+  for (let before = -1; before !== server.requests.length;) {
+    before = server.requests.length
+    const untilMs = performance.now() + 3
+    await until(() => performance.now() > untilMs)
+  }
+}

@@ -1,0 +1,194 @@
+import type { ObjectMeta } from '../api/object.ts'
+import { isAlreadyExists, isConflict, isNotFound } from './api-error.ts'
+import { microTimestamp, sleep, systemClock } from './clock.ts'
+import type { Clock } from './clock.ts'
+import type { KubeClient } from './kube.ts'
+import type { Logger } from './log.ts'
+import { resource } from './resource.ts'
+import type { Persisted } from './resource.ts'
+
+interface Lease {
+  readonly apiVersion?: string
+  readonly kind?: string
+  readonly metadata: ObjectMeta
+  readonly spec?: {
+    readonly holderIdentity?: string
+    readonly leaseDurationSeconds?: number
+    readonly acquireTime?: string
+    readonly renewTime?: string
+    readonly leaseTransitions?: number
+  }
+}
+
+const leases = resource<Lease>({
+  group: 'coordination.k8s.io',
+  version: 'v1',
+  plural: 'leases',
+  kind: 'Lease',
+  namespaced: true,
+})
+
+export interface LeaderElectionOptions {
+  readonly kube: KubeClient
+  readonly log: Logger
+  readonly lease: { readonly namespace: string; readonly name: string }
+  /**
+   * Who we are; no two processes alive may share it. A pod's name serves: the kubelet starts a container again only after the last one
+   * ended, and who comes back by the same name need not wait for its own lease to expire.
+   */
+  readonly identity: string
+  /** Called once, when we lead. */
+  readonly onLeading: () => void
+  /** Called once, if we led and no longer do. The process should end: work begun under the lease may be under way. */
+  readonly onLost: (why: string) => void
+  readonly clock?: Clock
+  readonly random?: () => number
+}
+
+/**
+ * At most one process leads. The leader writes the lease every 2 s, and stops leading when it could not for 10 s, counted from when it *sent* the
+ * last write that succeeded. Another takes over when it has seen the lease unchanged for 15 s of its own time: clocks are never
+ * compared, and may differ in speed by less than half.
+ */
+export interface LeaderElection {
+  /** True only while nobody else can have taken over; asks the clock, so that it is right after a long pause, too. */
+  isLeader(): boolean
+  /** Who holds the lease, as last seen. */
+  leader(): string | undefined
+  /** Ends the candidacy; gives the lease back if we hold it, so that nobody has to wait for it to expire. */
+  stop(): Promise<void>
+}
+
+/** client-go's: 15 s, 10 s, 2 s, and up to 1.2 times as long between tries to acquire. */
+const leaseDurationMs = 15_000
+const renewDeadlineMs = 10_000
+const retryPeriodMs = 2000
+const jitter = 1.2
+
+export function startLeaderElection(options: LeaderElectionOptions): LeaderElection {
+  const { kube, log, lease, identity, clock = systemClock, random = Math.random } = options
+  const stopping = new AbortController()
+  let observed: Persisted<Lease> | undefined
+  let observedAtMs = 0
+  /** We lead until then; undefined: we never did. */
+  let leadsUntilMs: number | undefined
+  let isOver = false
+
+  const observe = (found: Persisted<Lease>) => {
+    if (found.metadata.resourceVersion === observed?.metadata.resourceVersion) return
+    observed = found
+    observedAtMs = clock.monotonic()
+  }
+
+  const holder = () => observed?.spec?.holderIdentity ?? ''
+
+  const isHeldByAnother = () => {
+    const durationMs = (observed?.spec?.leaseDurationSeconds ?? leaseDurationMs / 1000) * 1000
+    return holder() !== '' && holder() !== identity && clock.monotonic() - observedAtMs < durationMs
+  }
+
+  const nextSpec = (): NonNullable<Lease['spec']> => {
+    const now = microTimestamp(clock)
+    const before = observed?.spec
+    const transitions = before?.leaseTransitions ?? 0
+    const isOurs = holder() === identity
+    return {
+      holderIdentity: identity,
+      leaseDurationSeconds: leaseDurationMs / 1000,
+      acquireTime: isOurs ? (before?.acquireTime ?? now) : now,
+      renewTime: now,
+      leaseTransitions: isOurs || !before ? transitions : transitions + 1,
+    }
+  }
+
+  /** Writes the lease with our name, if it is free or ours; gives back whether we hold it. */
+  const acquireOrRenew = async (signal: AbortSignal): Promise<boolean> => {
+    // A leader's own copy is the newest, unless somebody interfered: then the write conflicts, and the next try reads.
+    if (!observed || holder() !== identity) {
+      const found = await read(signal)
+      if (found) observe(found)
+      else observed = undefined
+    }
+    if (isHeldByAnother()) return false
+    const sentAtMs = clock.monotonic()
+    const spec = nextSpec()
+    observe(
+      observed
+        ? await kube.update(leases, { ...observed, spec }, { signal })
+        : await kube.create(leases, { metadata: { ...lease }, spec }, { signal }),
+    )
+    leadsUntilMs = sentAtMs + renewDeadlineMs
+    return true
+  }
+
+  const read = (signal: AbortSignal): Promise<Persisted<Lease> | undefined> =>
+    kube.get(leases, lease, { signal }).catch((error: unknown) => {
+      if (isNotFound(error)) return undefined
+      throw error
+    })
+
+  /** One try, cut off after `limitMs`. */
+  const attempt = async (limitMs: number): Promise<boolean> => {
+    const limit = new AbortController()
+    const cancel = clock.after(limitMs, () => limit.abort(new Error('the API server took too long')))
+    try {
+      return await acquireOrRenew(AbortSignal.any([limit.signal, stopping.signal]))
+    } catch (error) {
+      if (stopping.signal.aborted) return false
+      if (isConflict(error) || isAlreadyExists(error)) observed = undefined
+      else log.warn({ err: error, lease }, 'acquiring or renewing the lease failed')
+      return false
+    } finally {
+      cancel()
+    }
+  }
+
+  const run = async (): Promise<void> => {
+    while (!(await attempt(renewDeadlineMs))) await pause(retryPeriodMs * (1 + random() * jitter))
+    log.info({ lease, identity }, 'leading')
+    options.onLeading()
+    while (leadsUntilMs !== undefined && clock.monotonic() < leadsUntilMs) {
+      await pause(Math.min(retryPeriodMs, leadsUntilMs - clock.monotonic()))
+      const remainingMs = leadsUntilMs - clock.monotonic()
+      if (remainingMs > 0) await attempt(remainingMs)
+      if (isHeldByAnother()) break
+    }
+    lose(isHeldByAnother() ? `"${holder()}" took the lease` : 'the lease could not be renewed in time')
+  }
+
+  const lose = (why: string) => {
+    isOver = true
+    log.error({ lease, identity, why }, 'no longer leading')
+    options.onLost(why)
+  }
+
+  const pause = (ms: number) => sleep(clock, Math.max(0, ms), stopping.signal)
+
+  const running = run().catch((error: unknown) => {
+    if (!stopping.signal.aborted) throw error
+  })
+
+  const isLeader = () => !isOver && leadsUntilMs !== undefined && clock.monotonic() < leadsUntilMs && !isHeldByAnother()
+
+  const giveBack = async (): Promise<void> => {
+    if (!observed || !isLeader()) return
+    isOver = true
+    const spec = { ...observed.spec, holderIdentity: '', leaseDurationSeconds: 1, renewTime: microTimestamp(clock) }
+    const limit = new AbortController()
+    const cancel = clock.after(retryPeriodMs, () => limit.abort(new Error('the API server took too long')))
+    await kube.update(leases, { ...observed, spec }, { signal: limit.signal }).catch((error: unknown) => {
+      log.warn({ err: error, lease }, 'giving the lease back failed; it expires by itself')
+    })
+    cancel()
+  }
+
+  return {
+    isLeader: () => isLeader() && !stopping.signal.aborted,
+    leader: () => holder() || undefined,
+    async stop() {
+      stopping.abort()
+      await running
+      await giveBack()
+    },
+  }
+}

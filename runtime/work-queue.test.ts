@@ -1,0 +1,165 @@
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { fakeClock, settle } from '../test/fake-clock.ts'
+import type { FakeClock } from '../test/fake-clock.ts'
+import { createLogger } from './log.ts'
+import { createBucket, startWorkQueue } from './work-queue.ts'
+
+const log = createLogger({ process: 'test', level: 'silent' })
+
+/** A queue whose work ends when told to; notes in order what began. */
+function setUp(concurrency = 2) {
+  const clock = fakeClock()
+  const began: string[] = []
+  const running = new Map<string, PromiseWithResolvers<void>>()
+  const queue = startWorkQueue({
+    concurrency,
+    log,
+    clock,
+    reconcile(key) {
+      if (running.has(key)) throw new Error(`${key} is worked on twice at a time`)
+      began.push(key)
+      const ending = Promise.withResolvers<void>()
+      running.set(key, ending)
+      return ending.promise.finally(() => running.delete(key))
+    },
+  })
+  const finish = async (key: string, error?: Error) => {
+    if (error) running.get(key)!.reject(error)
+    else running.get(key)!.resolve()
+    await settle()
+  }
+  return { clock, began, running, queue, finish }
+}
+
+const isEmpty = { waiting: 0, working: 0, delayed: 0, failing: 0 }
+
+describe('work queue', () => {
+  it('works on keys in the order in which they came, so many at a time', async () => {
+    const { queue, began, finish } = setUp(2)
+    for (const key of ['a', 'b', 'c']) queue.add(key)
+    expect(began).toEqual(['a', 'b'])
+    await finish('b')
+    expect(began).toEqual(['a', 'b', 'c'])
+  })
+
+  it('keeps one entry of a key that waits', async () => {
+    const { queue, began, finish } = setUp(1)
+    for (const key of ['a', 'b', 'b', 'b']) queue.add(key)
+    await finish('a')
+    await finish('b')
+    expect(began).toEqual(['a', 'b'])
+    expect(queue.statistics()).toEqual({ ...isEmpty, done: 2, failures: 0 })
+  })
+
+  it('runs a key once more that was added while it was worked on', async () => {
+    const { queue, began, finish } = setUp()
+    queue.add('a')
+    queue.add('a')
+    queue.add('a')
+    expect(began).toEqual(['a'])
+    await finish('a')
+    expect(began).toEqual(['a', 'a'])
+    await finish('a')
+    expect(began).toEqual(['a', 'a'])
+  })
+
+  it('of several delayed additions the earliest counts', async () => {
+    const { queue, began, clock } = setUp()
+    queue.addAfter('a', 500)
+    queue.addAfter('a', 100)
+    queue.addAfter('a', 900)
+    await clock.advance(99)
+    expect(began).toEqual([])
+    await clock.advance(1)
+    expect(began).toEqual(['a'])
+    expect(clock.pending()).toBe(0)
+  })
+
+  it('tries a failing key again, later and later, and forgets it when it succeeds', async () => {
+    const { queue, finish, clock } = setUp()
+    const waits: (number | undefined)[] = []
+    queue.add('a')
+    for (let failure = 0; failure < 20; failure++) {
+      await finish('a', new Error('no'))
+      waits.push(clock.nextMs())
+      await clock.advance(clock.nextMs()!)
+    }
+    expect(waits.slice(0, 4)).toEqual([5, 10, 20, 40])
+    expect(waits.slice(-3)).toEqual([655_360, 1_000_000, 1_000_000])
+    expect(queue.statistics().failing).toBe(1)
+    await finish('a')
+    expect(queue.statistics()).toEqual({ ...isEmpty, done: 1, failures: 20 })
+  })
+
+  it('drains: ends what is worked on, drops what waits, takes no more', async () => {
+    const { queue, began, finish, clock } = setUp(1)
+    queue.add('a')
+    queue.add('b')
+    queue.addAfter('c', 10)
+    let isDrained = false
+    const draining = queue.drain().then(() => (isDrained = true))
+    queue.add('d')
+    queue.addAfter('d', 1)
+    await clock.advance(1000)
+    expect(isDrained).toBe(false)
+    await finish('a', new Error('no'))
+    await draining
+    expect(began).toEqual(['a'])
+    expect(queue.statistics()).toMatchObject({ waiting: 0, working: 0, delayed: 0 })
+    expect(clock.pending()).toBe(0)
+  })
+
+  it('never works on a key twice at a time, loses no addition, and ends empty', async () => {
+    const key = fc.constantFrom('a', 'b', 'c', 'd')
+    const action = fc.oneof(
+      fc.record({ do: fc.constant('add' as const), key }),
+      fc.record({ do: fc.constant('after' as const), key, ms: fc.integer({ min: 0, max: 1000 }) }),
+      fc.record({ do: fc.constantFrom('finish' as const, 'fail' as const), key }),
+      fc.record({ do: fc.constant('wait' as const), ms: fc.integer({ min: 0, max: 500 }) }),
+    )
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(action, { maxLength: 40 }),
+        fc.integer({ min: 1, max: 3 }),
+        async (actions, concurrency) => {
+          const { queue, began, running, finish, clock } = setUp(concurrency)
+          /** For each key, how often work on it had begun when it was last added. */
+          const addedAt = new Map<string, number>()
+          const begunOf = (name: string) => began.filter((other) => other === name).length
+          for (const one of actions) {
+            if (one.do === 'wait') await clock.advance(one.ms)
+            else if (one.do === 'add' || one.do === 'after') {
+              addedAt.set(one.key, begunOf(one.key))
+              if (one.do === 'add') queue.add(one.key)
+              else queue.addAfter(one.key, one.ms)
+            } else if (running.has(one.key)) await finish(one.key, one.do === 'fail' ? new Error('no') : undefined)
+            expect(running.size).toBeLessThanOrEqual(concurrency)
+          }
+          await runDry(clock, running, finish)
+          for (const [name, count] of addedAt) expect(begunOf(name)).toBeGreaterThan(count)
+          expect(queue.statistics()).toMatchObject(isEmpty)
+          expect(clock.pending()).toBe(0)
+        },
+      ),
+      { numRuns: 150 },
+    )
+  })
+})
+
+async function runDry(clock: FakeClock, running: ReadonlyMap<string, unknown>, finish: (key: string) => Promise<void>) {
+  while (running.size > 0 || clock.pending() > 0) {
+    for (const key of running.keys()) await finish(key)
+    await clock.advance(clock.nextMs() ?? 0)
+  }
+}
+
+describe('bucket', () => {
+  it('lets a burst through and then so many a second', async () => {
+    const clock = fakeClock()
+    const bucket = createBucket(10, 3, clock)
+    expect([bucket.take(), bucket.take(), bucket.take(), bucket.take(), bucket.take()]).toEqual([0, 0, 0, 100, 200])
+    await clock.advance(1_000_000)
+    expect([bucket.take(), bucket.take(), bucket.take(), bucket.take()]).toEqual([0, 0, 0, 100])
+  })
+})

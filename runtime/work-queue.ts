@@ -1,0 +1,161 @@
+import { systemClock } from './clock.ts'
+import type { Clock } from './clock.ts'
+import type { Logger } from './log.ts'
+
+export interface WorkQueueOptions {
+  /** Brings the object by this key nearer to what is wanted. What it throws is logged, and it is called again later. */
+  readonly reconcile: (key: string) => Promise<void>
+  /** Keys worked on at once. */
+  readonly concurrency: number
+  readonly log: Logger
+  readonly clock?: Clock
+}
+
+/**
+ * Keys to be worked on. A key is never worked on twice at a time; adding it while it waits changes nothing; adding it while it is worked on
+ * makes it run once more afterwards, so no addition is lost. A failing key is tried again after 5 ms, 10 ms, … up to 1000 s, and all failing
+ * keys together ten times a second, after a first hundred.
+ */
+export interface WorkQueue {
+  add(key: string): void
+  /** Adds it after `delayMs`; of several such wishes for a key the earliest counts. */
+  addAfter(key: string, delayMs: number): void
+  statistics(): WorkQueueStatistics
+  /** Takes no more, and resolves when what is being worked on is done. What waits is dropped: whoever comes next sees it again. */
+  drain(): Promise<void>
+}
+
+export interface WorkQueueStatistics {
+  readonly waiting: number
+  readonly working: number
+  readonly delayed: number
+  /** Keys whose last attempt failed. */
+  readonly failing: number
+  readonly done: number
+  readonly failures: number
+}
+
+/** All as in client-go's default controller rate limiter. */
+const firstRetryMs = 5
+const longestRetryMs = 1_000_000
+const retriesPerSecond = 10
+const retryBurst = 100
+/** 5 ms doubled so often is over the longest. */
+const doublingsThatMatter = 20
+
+interface Delayed {
+  readonly dueMs: number
+  readonly cancel: () => void
+}
+
+export function startWorkQueue(options: WorkQueueOptions): WorkQueue {
+  const { reconcile, concurrency, log, clock = systemClock } = options
+  /** Insertion order is the order of work. */
+  const waiting = new Set<string>()
+  const working = new Set<string>()
+  /** Added while worked on. */
+  const again = new Set<string>()
+  const delayed = new Map<string, Delayed>()
+  const failures = new Map<string, number>()
+  const bucket = createBucket(retriesPerSecond, retryBurst, clock)
+  const counts = { done: 0, failures: 0 }
+  let drained: (() => void) | undefined
+
+  const add = (key: string) => {
+    if (drained) return
+    if (working.has(key)) again.add(key)
+    else {
+      waiting.add(key)
+      pump()
+    }
+  }
+
+  const addAfter = (key: string, delayMs: number) => {
+    if (drained) return
+    const dueMs = clock.monotonic() + delayMs
+    const before = delayed.get(key)
+    if (before && before.dueMs <= dueMs) return
+    before?.cancel()
+    const fire = () => {
+      delayed.delete(key)
+      add(key)
+    }
+    delayed.set(key, { dueMs, cancel: clock.after(delayMs, fire) })
+  }
+
+  const pump = () => {
+    for (const key of waiting) {
+      if (working.size >= concurrency) return
+      waiting.delete(key)
+      working.add(key)
+      void work(key)
+    }
+  }
+
+  const work = async (key: string): Promise<void> => {
+    try {
+      await reconcile(key)
+      counts.done++
+      failures.delete(key)
+    } catch (error) {
+      retryLater(key, error)
+    }
+    working.delete(key)
+    if (again.delete(key)) add(key)
+    if (drained) {
+      if (working.size === 0) drained()
+    } else pump()
+  }
+
+  const retryLater = (key: string, error: unknown) => {
+    const failed = failures.get(key) ?? 0
+    counts.failures++
+    failures.set(key, failed + 1)
+    const ownMs = Math.min(firstRetryMs * 2 ** Math.min(failed, doublingsThatMatter), longestRetryMs)
+    const waitMs = Math.max(ownMs, bucket.take())
+    log.warn({ err: error, key, waitMs }, 'reconciling failed; trying again')
+    addAfter(key, waitMs)
+  }
+
+  return {
+    add,
+    addAfter,
+    statistics: () => ({
+      waiting: waiting.size,
+      working: working.size,
+      delayed: delayed.size,
+      failing: failures.size,
+      ...counts,
+    }),
+    drain() {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      const before = drained
+      drained = () => {
+        before?.()
+        resolve()
+      }
+      waiting.clear()
+      again.clear()
+      failures.clear()
+      for (const { cancel } of delayed.values()) cancel()
+      delayed.clear()
+      if (working.size === 0) drained()
+      return promise
+    },
+  }
+}
+
+/** Tokens that grow with time: `take` gives how long to wait for one, in milliseconds. */
+export function createBucket(perSecond: number, burst: number, clock: Clock): { take(): number } {
+  let tokens = burst
+  let atMs = clock.monotonic()
+  return {
+    take() {
+      const nowMs = clock.monotonic()
+      tokens = Math.min(burst, tokens + ((nowMs - atMs) / 1000) * perSecond)
+      atMs = nowMs
+      tokens--
+      return tokens >= 0 ? 0 : (-tokens / perSecond) * 1000
+    },
+  }
+}
