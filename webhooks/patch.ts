@@ -1,0 +1,60 @@
+/** RFC 6902, the part of it that we send. */
+export type Operation =
+  | { readonly op: 'add' | 'replace'; readonly path: string; readonly value: unknown }
+  | { readonly op: 'remove'; readonly path: string }
+
+/** From so many operations below one value on, the value itself is sent: fewer, larger operations are cheaper for all. */
+const maxOperationsBelow = 8
+
+/**
+ * What makes `after` of `before`: a missing subtree is one `add`. Parts that both share by reference cost nothing. Lists are
+ * compared item by item, what is appended is added at the end; a list that lost items is replaced. `undefined` is absence.
+ */
+export function patchBetween(before: Json, after: Json): Operation[] {
+  return recordChanges(before, after, '')
+}
+
+type Json = { readonly [key: string]: unknown }
+
+function changes(before: unknown, after: unknown, path: string): Operation[] {
+  if (before === after) return []
+  const below = partChanges(before, after, path)
+  if (below === undefined || below.length > maxOperationsBelow) return [{ op: 'replace', path, value: after }]
+  return below
+}
+
+/** Undefined where the two have no parts in common. */
+function partChanges(before: unknown, after: unknown, path: string): Operation[] | undefined {
+  if (Array.isArray(before)) return Array.isArray(after) ? listChanges(before, after, path) : undefined
+  if (isJson(before) && isJson(after)) return recordChanges(before, after, path)
+  return undefined
+}
+
+function recordChanges(before: Json, after: Json, path: string): Operation[] {
+  const operations: Operation[] = []
+  for (const key of Object.keys(before)) {
+    if (has(before, key) && !has(after, key)) operations.push({ op: 'remove', path: `${path}/${escape(key)}` })
+  }
+  for (const key of Object.keys(after)) {
+    if (!has(after, key)) continue
+    const at = `${path}/${escape(key)}`
+    if (!has(before, key)) operations.push({ op: 'add', path: at, value: after[key] })
+    else operations.push(...changes(before[key], after[key], at))
+  }
+  return operations
+}
+
+function listChanges(before: readonly unknown[], after: readonly unknown[], path: string): Operation[] | undefined {
+  if (after.length < before.length) return undefined
+  return after.flatMap((item, index): Operation[] =>
+    index < before.length
+      ? changes(before[index], item, `${path}/${index}`)
+      : [{ op: 'add', path: `${path}/-`, value: item }],
+  )
+}
+
+const isJson = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+const has = (value: Json, key: string): boolean => Object.hasOwn(value, key) && value[key] !== undefined
+
+const escape = (key: string): string => key.replaceAll('~', '~0').replaceAll('/', '~1')

@@ -1,0 +1,204 @@
+import type { Cause, CauseReason, Origin } from '../api/cause.ts'
+import { isRecord } from '../api/schema.ts'
+import type { Operation } from './patch.ts'
+
+/** What is asked of us: an AdmissionReview v1 with what we read of its request. */
+export interface Review {
+  readonly uid: string
+  readonly kind: string
+  /** As the request names it; empty with `generateName`. */
+  readonly name: string
+  /** Empty for a cluster-wide kind. */
+  readonly namespace: string
+  readonly operation: 'CREATE' | 'UPDATE'
+  readonly user: User
+  readonly isDryRun: boolean
+  readonly object: unknown
+  /** What is stored, with UPDATE. */
+  readonly oldObject: unknown
+  /** The request as it came, for the presets' conditions. */
+  readonly request: { readonly [key: string]: unknown }
+}
+
+export interface User {
+  readonly username: string
+  readonly groups: readonly string[]
+}
+
+export type Verdict =
+  | { readonly allowed: true; readonly patch?: readonly Operation[]; readonly warnings?: readonly string[] }
+  | { readonly allowed: false; readonly causes: readonly Cause[]; readonly warnings?: readonly string[] }
+
+/** The answer to a review, as the API server wants it. */
+export interface ReviewAnswer {
+  readonly apiVersion: 'admission.k8s.io/v1'
+  readonly kind: 'AdmissionReview'
+  readonly response: {
+    readonly uid: string
+    readonly allowed: boolean
+    readonly status?: Status
+    readonly patchType?: 'JSONPatch'
+    readonly patch?: string
+    readonly warnings?: readonly string[]
+  }
+}
+
+export interface Status {
+  readonly code: number
+  readonly reason: string
+  readonly message: string
+  readonly details?: {
+    readonly group: string
+    readonly kind: string
+    readonly name: string
+    readonly causes: readonly { readonly reason: CauseReason; readonly field: string; readonly message: string }[]
+  }
+}
+
+/** The door. `problem` says what is not as the API server sends it; `uid` is '' where even that is missing. */
+export function parseReview(
+  body: unknown,
+): { readonly review: Review } | { readonly uid: string; readonly problem: string } {
+  if (!isRecord(body)) return { uid: '', problem: 'the body is no object' }
+  const { apiVersion, kind, request } = body
+  if (kind !== 'AdmissionReview' || !isRecord(request))
+    return { uid: '', problem: 'the body is no AdmissionReview with a request' }
+  const uid = text(request['uid'])
+  if (apiVersion !== 'admission.k8s.io/v1') return { uid, problem: 'only admission.k8s.io/v1 is spoken here' }
+  if (uid === '') return { uid, problem: 'the request has no uid' }
+  const { operation, object, oldObject } = request
+  if (operation !== 'CREATE' && operation !== 'UPDATE')
+    return { uid, problem: 'only CREATE and UPDATE are reviewed here' }
+  const kindName = isRecord(request['kind']) ? text(request['kind']['kind']) : ''
+  const { username, groups } = isRecord(request['userInfo']) ? request['userInfo'] : {}
+  return {
+    review: {
+      uid,
+      kind: kindName,
+      name: text(request['name']),
+      namespace: text(request['namespace']),
+      operation,
+      user: { username: text(username), groups: Array.isArray(groups) ? groups.map(text) : [] },
+      isDryRun: request['dryRun'] === true,
+      object,
+      oldObject,
+      request,
+    },
+  }
+}
+
+const text = (value: unknown): string => (typeof value === 'string' ? value : '')
+
+export function answerReview(review: Review, verdict: Verdict): ReviewAnswer {
+  const warnings = warningsThatFit(verdict.warnings ?? [])
+  const common = { uid: review.uid, ...(warnings.length > 0 ? { warnings } : {}) }
+  if (!verdict.allowed) return envelope({ ...common, allowed: false, status: refusal(review, verdict.causes) })
+  const { patch = [] } = verdict
+  if (patch.length === 0) return envelope({ ...common, allowed: true })
+  const encoded = Buffer.from(JSON.stringify(patch)).toString('base64')
+  return envelope({ ...common, allowed: true, patchType: 'JSONPatch', patch: encoded })
+}
+
+/** The answer to what is no review, or could not be reviewed: well-formed all the same. */
+export const answerFailure = (uid: string, status: Status): ReviewAnswer => envelope({ uid, allowed: false, status })
+
+const envelope = (response: ReviewAnswer['response']): ReviewAnswer => ({
+  apiVersion: 'admission.k8s.io/v1',
+  kind: 'AdmissionReview',
+  response,
+})
+
+/** The only form in which kubectl prints every cause: 422 Invalid with `details`. */
+function refusal(review: Review, given: readonly Cause[]): Status {
+  const { kind, object } = review
+  const metadata = isRecord(object) && isRecord(object['metadata']) ? object['metadata'] : {}
+  const name = review.name || text(metadata['name']) || text(metadata['generateName'])
+  const causes = causesThatFit(given)
+  const [first] = causes
+  const more = causes.length > 1 ? ` (and ${given.length - 1} more)` : ''
+  const summary = first === undefined ? 'refused' : `${first.field}: ${first.message}${more}`
+  return {
+    code: 422,
+    reason: 'Invalid',
+    message: `${kind} ${JSON.stringify(name)} is invalid: ${summary}`,
+    details: { group: 'virtset.io', kind, name, causes },
+  }
+}
+
+/** Far more than anybody reads, far less than what the API server takes in an answer (3 MiB). */
+const maxCauseCharacters = 256 * 1024
+
+function causesThatFit(given: readonly Cause[]) {
+  const fitting = []
+  let size = 0
+  for (const cause of given) {
+    const message = renderCause(cause)
+    size += message.length + cause.field.length
+    if (size > maxCauseCharacters) {
+      const rest = `and ${given.length - fitting.length} more`
+      return [...fitting, { reason: 'FieldValueTooMany' as const, field: 'spec', message: rest }]
+    }
+    fitting.push({ reason: cause.reason, field: cause.field, message })
+  }
+  return fitting
+}
+
+const words: { readonly [R in CauseReason]: string } = {
+  FieldValueInvalid: 'Invalid value',
+  FieldValueTypeInvalid: 'Invalid value',
+  FieldValueNotSupported: 'Unsupported value',
+  FieldValueDuplicate: 'Duplicate value',
+  FieldValueNotFound: 'Not found',
+  FieldValueRequired: 'Required value',
+  FieldValueForbidden: 'Forbidden',
+  FieldValueTooLong: 'Too long',
+  FieldValueTooMany: 'Too many',
+}
+
+/** Reasons with which Kubernetes itself prints the value. */
+const showsValue: readonly CauseReason[] = [
+  'FieldValueInvalid',
+  'FieldValueTypeInvalid',
+  'FieldValueNotSupported',
+  'FieldValueDuplicate',
+  'FieldValueNotFound',
+  'FieldValueTooMany',
+]
+
+/** In Kubernetes' own form: `Invalid value: 16: must be at most 8 (preset default/small@1a2b3c); did you mean 1?`. */
+export function renderCause({ reason, value, message, origin, suggestion }: Cause): string {
+  const shown = showsValue.includes(reason) && value !== undefined ? `: ${shorten(JSON.stringify(value), 80)}` : ''
+  const from = origin === undefined ? '' : renderOrigin(origin)
+  return `${words[reason]}${shown}: ${message}${from}${suggestion === undefined ? '' : `; ${suggestion}`}`
+}
+
+function renderOrigin(origin: Origin): string {
+  if (origin.by === 'user') return ''
+  if (origin.by === 'default') return ` (libvirt's default, ${origin.rule})`
+  const { namespace, name, revision } = origin
+  return namespace === undefined
+    ? ` (cluster preset ${name}@${revision})`
+    : ` (preset ${namespace}/${name}@${revision})`
+}
+
+/** The API server cuts a warning at 256 characters, drops all after 4096 in sum; kubectl reads well up to 120. */
+const maxWarningCharacters = 119
+const maxWarningsCharacters = 4096 - 64
+
+function warningsThatFit(given: readonly string[]): string[] {
+  const fitting: string[] = []
+  let size = 0
+  for (const warning of new Set(given)) {
+    const short = shorten(warning, maxWarningCharacters)
+    size += short.length
+    if (size > maxWarningsCharacters) return [...fitting, `and ${new Set(given).size - fitting.length} more warnings`]
+    fitting.push(short)
+  }
+  return fitting
+}
+
+/** By whole characters, so that no half of a surrogate pair remains. */
+function shorten(given: string, length: number): string {
+  if (given.length <= length) return given
+  return `${given.slice(0, length - 1).replace(/[\uD800-\uDBFF]$/, '')}…`
+}

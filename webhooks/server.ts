@@ -1,0 +1,168 @@
+import { Server as HttpsServer } from 'node:https'
+import { fastify } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Clock } from '../runtime/clock.ts'
+import { sleep } from '../runtime/clock.ts'
+import type { Logger } from '../runtime/log.ts'
+import { createGate } from './gate.ts'
+import type { Limits } from './gate.ts'
+import type { ReviewMetrics } from './metrics.ts'
+import { answerFailure, answerReview, parseReview } from './review.ts'
+import type { Review, ReviewAnswer, Status, Verdict } from './review.ts'
+
+/** The API server sends at most two objects of 3 MiB and a 1 MiB envelope. */
+export const maxBodyBytes = 7 * 1024 * 1024
+
+/** Two bodies of the largest size, and what becomes of them in memory, fit the manifest's memory limit many times. */
+export const defaultLimits: Limits = { requests: 256, bytes: 64 * 1024 * 1024 }
+
+/** Longer than the 90 s after which Go's client drops an idle connection: the client is the one who closes. */
+const keepAliveTimeoutMs = 95_000
+
+/** No review takes this long to arrive; a client that trickles its body is let go. */
+const requestTimeoutMs = 15_000
+
+/** Reviews that took longer are worth a line at info. */
+const slowMs = 100
+
+export interface Certificate {
+  readonly key: string
+  /** The leaf, and what stands between it and an authority. */
+  readonly cert: string
+}
+
+export interface ServerOptions {
+  readonly certificate: Certificate
+  readonly mutate: (review: Review) => Verdict
+  readonly validate: (review: Review) => Verdict
+  readonly metrics: ReviewMetrics
+  readonly log: Logger
+  readonly clock: Clock
+  readonly limits?: Limits
+}
+
+export interface WebhookServer {
+  readonly port: number
+  /** New connections get it; those that are open go on. */
+  use(certificate: Certificate): void
+  /**
+   * The end without a lost request: for `propagationMs` everything is served as before, but each answer asks its client to
+   * connect anew, elsewhere; then nothing new is taken, and what is under way is finished.
+   */
+  drain(propagationMs: number): Promise<void>
+}
+
+/** HTTPS on `port` (0: any free one) of `host`: `POST /mutate` and `POST /validate`. */
+export async function startServer(options: ServerOptions, port: number, host = '::'): Promise<WebhookServer> {
+  const { certificate, metrics, log, clock } = options
+  const gate = createGate(options.limits ?? defaultLimits)
+  let isDraining = false
+
+  const app = fastify({
+    https: { ...certificate, minVersion: 'TLSv1.2' },
+    bodyLimit: maxBodyBytes,
+    keepAliveTimeout: keepAliveTimeoutMs,
+    requestTimeout: requestTimeoutMs,
+    forceCloseConnections: 'idle',
+    return503OnClosing: false,
+    // A key called `__proto__` is data like any other: it is refused as an unknown field, by name.
+    onProtoPoisoning: 'ignore',
+    onConstructorPoisoning: 'ignore',
+    logger: false,
+  })
+
+  app.addHook('onRequest', async (request, reply) => {
+    if (isDraining) reply.header('connection', 'close')
+    const leave = gate.enter(Number(request.headers['content-length'] ?? maxBodyBytes))
+    if (leave === undefined) {
+      metrics.turnedAway(request.url, 'shed')
+      return sendStatus(reply, { code: 429, reason: 'TooManyRequests', message: 'too many reviews at once; try again' })
+    }
+    reply.raw.once('close', leave)
+  })
+
+  app.setErrorHandler((error, request, reply) => {
+    const { code, why, message } = failureOf(error)
+    metrics.turnedAway(pathOf(request), why)
+    if (code >= 500) log.error({ err: error, path: pathOf(request) }, 'a review failed')
+    else log.warn({ path: pathOf(request), why, message }, 'a request that is no review')
+    return sendStatus(reply, { code, reason: code >= 500 ? 'InternalError' : 'BadRequest', message })
+  })
+
+  const route = (path: string, review: (review: Review) => Verdict) =>
+    app.post(path, (request): ReviewAnswer => {
+      const parsed = parseReview(request.body)
+      if ('problem' in parsed) {
+        metrics.turnedAway(path, 'malformed')
+        return answerFailure(parsed.uid, { code: 400, reason: 'BadRequest', message: parsed.problem })
+      }
+      const startedMs = clock.monotonic()
+      const verdict = review(parsed.review)
+      const durationMs = clock.monotonic() - startedMs
+      metrics.reviewed(path, parsed.review, verdict, durationMs / 1000)
+      logReview(log, path, request, parsed.review, verdict, durationMs)
+      return answerReview(parsed.review, verdict)
+    })
+  route('/mutate', options.mutate)
+  route('/validate', options.validate)
+
+  await app.listen({ port, host })
+  const address = app.server.address()
+  return {
+    port: typeof address === 'object' && address ? address.port : port,
+    use(next) {
+      if (app.server instanceof HttpsServer) app.server.setSecureContext({ ...next, minVersion: 'TLSv1.2' })
+    },
+    async drain(propagationMs) {
+      isDraining = true
+      await sleep(clock, propagationMs)
+      await app.close()
+    },
+  }
+}
+
+const pathOf = (request: FastifyRequest): string => request.routeOptions.url ?? 'other'
+
+/** Fastify's own codes for what can be wrong with a request before a route sees it. */
+function failureOf(error: unknown): { readonly code: number; readonly why: string; readonly message: string } {
+  const code = error instanceof Error && 'statusCode' in error ? error.statusCode : 500
+  if (code === 413) {
+    return { code, why: 'too-large', message: `a review may have at most ${maxBodyBytes} bytes (7 MiB)` }
+  }
+  if (typeof code === 'number' && code >= 400 && code < 500) {
+    return { code, why: 'malformed', message: error instanceof Error ? error.message : 'malformed' }
+  }
+  return { code: 500, why: 'error', message: 'virtset could not review this; its log says why' }
+}
+
+/** Kubernetes' own form of an error: the API server shows its message to the user. */
+const sendStatus = (reply: FastifyReply, status: Status) =>
+  reply.code(status.code).send({ apiVersion: 'v1', kind: 'Status', status: 'Failure', metadata: {}, ...status })
+
+/** At info only what somebody may ask about; no spec, it may hold secrets. */
+function logReview(
+  log: Logger,
+  path: string,
+  request: FastifyRequest,
+  review: Review,
+  verdict: Verdict,
+  durationMs: number,
+): void {
+  const isNotable = !verdict.allowed || durationMs > slowMs
+  if (!log.isLevelEnabled(isNotable ? 'info' : 'debug')) return
+  const { uid, kind, namespace, name, operation, isDryRun } = review
+  const line = {
+    path,
+    uid,
+    object: `${kind} ${namespace === '' ? '' : `${namespace}/`}${name}`,
+    operation,
+    ...(isDryRun ? { isDryRun } : {}),
+    durationMs: Math.round(durationMs * 100) / 100,
+    ...(verdict.allowed
+      ? { operations: verdict.patch?.length ?? 0 }
+      : { causes: verdict.causes.map(({ rule, field }) => `${rule} ${field}`).slice(0, 20) }),
+    ...(request.headers.traceparent === undefined ? {} : { traceparent: request.headers.traceparent }),
+  }
+  if (isNotable) log.info(line, verdict.allowed ? 'slow review' : 'refused')
+  else log.debug(line, 'allowed')
+}
