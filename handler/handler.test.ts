@@ -1,0 +1,160 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { startFakeApiServer, type FakeApiServer, type FakeObject } from '../test/fake-apiserver.ts'
+import { startFakeLauncher, type FakeLauncher } from '../test/fake-launcher.ts'
+import { until } from '../test/until.ts'
+import { systemClock } from '../runtime/clock.ts'
+import { createKubeClient, type KubeClient } from '../runtime/kube.ts'
+import { createLogger } from '../runtime/log.ts'
+import { virtualMachines } from '../runtime/resource.ts'
+import { startHandler, type Handler } from './handler.ts'
+import { launcherOf } from './launcher.ts'
+import { readPodAddress } from './pod-address.ts'
+
+const collection = '/apis/virtset.io/v1alpha1/virtualmachines'
+const podUID = '0f0e0d0c-0b0a-4908-8706-050403020100'
+
+let root: string
+let api: FakeApiServer
+let kube: KubeClient
+let handler: Handler
+let launcher: FakeLauncher | undefined
+let told: string[]
+let logged: string[]
+
+beforeEach(async () => {
+  root = await mkdtemp(join(tmpdir(), 'kubelet-'))
+  api = await startFakeApiServer()
+  kube = createKubeClient({ access: api.access, userAgent: 'virtset-handler' })
+  told = []
+  logged = []
+  handler = start()
+})
+
+afterEach(async () => {
+  await handler.stop()
+  await launcher?.close()
+  launcher = undefined
+  await kube.close()
+  await api.close()
+  await rm(root, { recursive: true, force: true })
+})
+
+function start(): Handler {
+  return startHandler({
+    kube,
+    nodeName: 'node1',
+    launcherOf: (uid) => launcherOf(root, uid),
+    addressOf: (uid) => readPodAddress(root, uid),
+    tell: (_, type, reason) => told.push(`${type} ${reason}`),
+    log: createLogger({ process: 'handler', to: { write: (line) => logged.push(line) } }),
+    clock: systemClock,
+  })
+}
+
+function schedule(more: Partial<FakeObject['metadata']> = {}): void {
+  api.put(collection, {
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'VirtualMachine',
+    metadata: { name: 'vm', namespace: 'default', finalizers: ['virtset.io/launcher-pod'], ...more },
+    spec: { domain: {}, terminationGracePeriodSeconds: 0 },
+    status: { phase: 'Scheduled', nodeName: 'node1', podUID },
+  })
+}
+
+const stored = () => api.find(collection, 'default', 'vm')
+const phase = () => (stored()?.['status'] as { phase?: string } | undefined)?.phase
+const writes = () => api.requests.filter(({ method }) => method === 'PATCH' || method === 'PUT').length
+
+test('hands a VM over when its launcher listens, and reports it running with one write', async () => {
+  schedule()
+  launcher = await startFakeLauncher(root, podUID)
+  await until(() => phase() === 'Running')
+
+  expect(launcher.asked).toEqual(['PUT /vm'])
+  expect(stored()?.['status']).toMatchObject({ podIP: '10.244.0.9', nodeName: 'node1' })
+  await until(() => told.length > 0)
+  expect(told).toEqual(['Normal Started'])
+  expect(writes()).toBe(1)
+})
+
+test('touches no VM of another node', async () => {
+  launcher = await startFakeLauncher(root, podUID)
+  schedule({ name: 'other' })
+  api.put(collection, {
+    ...api.find(collection, 'default', 'other')!,
+    status: { phase: 'Scheduled', nodeName: 'node2', podUID },
+  })
+  schedule()
+  await until(() => phase() === 'Running')
+  expect(api.find(collection, 'default', 'other')?.['status']).toEqual({
+    phase: 'Scheduled',
+    nodeName: 'node2',
+    podUID,
+  })
+})
+
+test('writes the end, then lets the launcher go', async () => {
+  launcher = await startFakeLauncher(root, podUID)
+  schedule()
+  await until(() => phase() === 'Running')
+  launcher.become({ phase: 'Gone', reason: 'shutdown', exit: 'Succeeded' })
+  await until(() => launcher?.asked.includes('POST /final') ?? false)
+
+  expect(phase()).toBe('Succeeded')
+  expect(told).toEqual(['Normal Started', 'Normal Stopped'])
+})
+
+test('a VM that is refused fails in libvirt’s own words', async () => {
+  launcher = await startFakeLauncher(root, podUID)
+  launcher.refuse = { reason: 'StartFailed', message: 'iscsi: no such target' }
+  schedule()
+  await until(() => launcher?.asked.includes('POST /final') ?? false)
+  expect(stored()?.['status']).toMatchObject({
+    phase: 'Failed',
+    reason: 'StartFailed',
+    message: 'iscsi: no such target',
+  })
+})
+
+test('a VM that is deleted is asked to power off, and ended when its time is over', async () => {
+  launcher = await startFakeLauncher(root, podUID)
+  schedule()
+  await until(() => phase() === 'Running')
+  await kube.delete(virtualMachines, { namespace: 'default', name: 'vm' })
+  await until(() => launcher?.asked.includes('POST /final') ?? false)
+  expect(launcher.asked).toEqual(['PUT /vm', 'POST /shutdown', 'POST /destroy', 'POST /final'])
+})
+
+test('a handler that starts anew goes on where the old one was killed', async () => {
+  launcher = await startFakeLauncher(root, podUID)
+  schedule()
+  await until(() => phase() === 'Running')
+  await handler.stop()
+  await kube.delete(virtualMachines, { namespace: 'default', name: 'vm' })
+  handler = start()
+  await until(() => launcher?.asked.includes('POST /final') ?? false)
+  expect(launcher.asked.filter((line) => line === 'PUT /vm')).toHaveLength(1)
+})
+
+test('concludes nothing from a launcher that was killed', async () => {
+  launcher = await startFakeLauncher(root, podUID)
+  schedule()
+  await until(() => phase() === 'Running')
+  const before = writes()
+  launcher.kill()
+  await until(() => logged.some((line) => line.includes('events ended')))
+  expect(phase()).toBe('Running')
+  expect(writes()).toBe(before)
+})
+
+test('a write that meets another one is planned anew', async () => {
+  let conflicts = 2
+  api.fault = ({ method }) => (method === 'PATCH' && conflicts-- > 0 ? { status: 409 } : undefined)
+  launcher = await startFakeLauncher(root, podUID)
+  schedule()
+  await until(() => phase() === 'Running')
+  expect(launcher.asked).toEqual(['PUT /vm'])
+})
