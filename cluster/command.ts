@@ -8,7 +8,7 @@ export class CommandFailed extends Error {
   readonly output: string
 
   constructor(command: readonly string[], outcome: string, output: string, options?: ErrorOptions) {
-    super(`${command.join(' ').slice(0, 300)}: ${outcome}${output ? `\n${lastLines(output, 8)}` : ''}`, options)
+    super(`${abbreviate(command)}: ${outcome}${output ? `\n${lastLines(output, 8)}` : ''}`, options)
     this.name = 'CommandFailed'
     this.command = command
     this.output = output
@@ -87,4 +87,9 @@ export async function attempt(command: readonly string[], options: CommandOption
 
 export function lastLines(text: string, count: number): string {
   return text.trimEnd().split('\n').slice(-count).join('\n')
+}
+
+function abbreviate(command: readonly string[]): string {
+  const text = command.join(' ').replaceAll('\n', '; ')
+  return text.length > 160 ? `${text.slice(0, 160)}…` : text
 }

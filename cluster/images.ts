@@ -11,12 +11,12 @@ import type { Step } from './progress.ts'
 import { ensureBaseTar, suite } from './rootfs.ts'
 import type { Settings } from './settings.ts'
 
-/** An image by what goes into it. `images/NAME/Containerfile` makes it from a context with the checkout's own layout. */
+/** An image by what goes into it. `images/NAME/Containerfile` makes it from a context that holds this and nothing else. */
 export interface ImageSource {
   readonly name: string
-  /** Files of the checkout in the context. */
+  /** Files of the checkout that are below `source/` in the context, under their own paths. */
   readonly files: readonly string[]
-  /** Files from elsewhere: their path in the context, and where they are. */
+  /** Other files and directories: their path in the context, and where they are. */
   readonly extra: Readonly<Record<string, string>>
   /** Whether it stands on Debian. */
   readonly hasBase: boolean
@@ -41,12 +41,18 @@ export function imageSources(settings: Settings, binaries: Binaries, modules: st
     folders
       .filter((folder) => existsSync(join(settings.checkout, folder)))
       .flatMap((folder) => filesBelow(settings.checkout, folder, isCodeOrData))
+  const inImages = (path: string) => join(settings.checkout, 'images', path)
   const node = { 'bin/node': join(settings.checkout, 'node_modules/node/bin/node'), node_modules: modules }
   const shared = ['package.json', 'images/fill-cache.ts', ...below('api', 'runtime')]
   return [
     { name: 'pause', files: [], extra: { catatonit: '/usr/bin/catatonit' }, hasBase: false },
     { name: 'coredns', files: [], extra: { coredns: join(binaries.coredns, 'coredns') }, hasBase: false },
-    { name: 'iscsi-demo', files: ['images/iscsi-demo/serve.sh'], extra: { 'disk.img': disk }, hasBase: true },
+    {
+      name: 'iscsi-demo',
+      files: [],
+      extra: { 'disk.img': disk, 'serve.sh': inImages('iscsi-demo/serve.sh') },
+      hasBase: true,
+    },
     {
       name: 'virtset',
       files: [...shared, ...below('presets', 'completion', 'webhooks', 'controller', 'handler')],
@@ -55,8 +61,8 @@ export function imageSources(settings: Settings, binaries: Binaries, modules: st
     },
     {
       name: 'launcher',
-      files: [...shared, 'images/launcher/packages', ...below('launcher')],
-      extra: node,
+      files: [...shared, ...below('launcher')],
+      extra: { ...node, packages: inImages('launcher/packages') },
       hasBase: true,
     },
   ]
@@ -154,7 +160,7 @@ function stageContext(settings: Settings, source: ImageSource, context: string):
     mkdirSync(dirname(to), { recursive: true })
     cpSync(from, to, { recursive: true, verbatimSymlinks: true })
   }
-  for (const file of source.files) copy(join(settings.checkout, file), join(context, file))
+  for (const file of source.files) copy(join(settings.checkout, file), join(context, 'source', file))
   for (const [name, path] of Object.entries(source.extra)) copy(path, join(context, name))
   for (const entry of readdirSync(context, { recursive: true, withFileTypes: true }))
     lutimesSync(join(entry.parentPath, entry.name), 0, 0)
