@@ -14,7 +14,7 @@ export interface Schema {
   readonly required?: readonly string[]
   readonly additionalProperties?: Schema
   readonly items?: Schema
-  readonly enum?: readonly string[]
+  readonly enum?: readonly (string | boolean)[]
   readonly pattern?: string
   readonly minimum?: number
   readonly maximum?: number
@@ -198,8 +198,11 @@ function checkString(schema: Schema, value: string, field: string): Cause[] {
   return []
 }
 
-export function notSupported(field: string, value: string, allowed: readonly string[]): Cause {
-  const near = nearest(value, allowed)
+export function notSupported(field: string, value: string, allowed: readonly (string | boolean)[]): Cause {
+  const near = nearest(
+    value,
+    allowed.filter((word) => typeof word === 'string'),
+  )
   return {
     rule: 'enumeration',
     field,

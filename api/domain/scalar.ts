@@ -89,5 +89,12 @@ export const fromXml = (scalar: Scalar, xml: string): ScalarValue => {
 const plainDecimal = /^-?\d+(?:\.\d+)?$/
 
 /** The text of XML for what stands in JSON, as it is. */
-export const toXml = (scalar: Scalar, value: ScalarValue): string =>
-  typeof value === 'boolean' && scalar.kind === 'boolean' ? scalar.words[value ? 0 : 1] : String(value)
+export const toXml = (scalar: Scalar, value: ScalarValue): string => {
+  if (typeof value !== 'boolean') return String(value)
+  if (scalar.kind === 'boolean') return scalar.words[value ? 0 : 1]
+  return (scalar.kind === 'enumeration' ? wordOf(scalar.values, value) : undefined) ?? String(value)
+}
+
+/** Where YAML made a boolean of the bare word `on` or `no` of an enumeration, the word that was meant. */
+export const wordOf = (values: readonly string[], value: boolean): string | undefined =>
+  (value ? ['on', 'yes'] : ['off', 'no']).find((word) => values.includes(word))

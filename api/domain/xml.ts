@@ -2,6 +2,7 @@ import type { SaxesTagNS } from 'saxes'
 import { create } from 'xmlbuilder2'
 import type { XMLBuilder } from 'xmlbuilder2/lib/interfaces.js'
 import type { Cause } from '../cause.ts'
+import { isRecord } from '../schema.ts'
 import { elementOf, xmlName, type Element, type Field } from './description.ts'
 import { domain as root, type Domain } from './domain.ts'
 import { escapeForBuilder, foreignReader, writeForeign, type ForeignReader } from './foreign.ts'
@@ -226,7 +227,7 @@ export const writeDomain = (domain: Domain): string => {
 }
 
 const write = (node: XMLBuilder, element: Element, json: unknown): void => {
-  if (!isObject(json)) return
+  if (!isRecord(json)) return
   for (const [key, field] of Object.entries(element.fields)) {
     if (Object.hasOwn(json, key)) writeField(node, xmlName(key, field), field, json[key])
     if (field.at === 'children' && field.single !== undefined && Object.hasOwn(json, field.single)) {
@@ -269,6 +270,3 @@ const listOf = (value: unknown): unknown[] => {
   if (Array.isArray(value)) return value
   throw new Error(`expected a list, found ${JSON.stringify(value)}: the domain was not validated`)
 }
-
-const isObject = (value: unknown): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)

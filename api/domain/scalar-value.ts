@@ -1,0 +1,215 @@
+import { isIP } from 'node:net'
+import type { CauseReason } from '../cause.ts'
+import { nearest } from '../nearest.ts'
+import { wordOf, type Scalar } from './scalar.ts'
+
+/** What is wrong with a value, in the parts of a Cause. */
+export interface ValueFault {
+  readonly reason: CauseReason
+  readonly message: string
+  readonly suggestion?: string
+}
+
+type Kind<K extends Scalar['kind']> = Extract<Scalar, { kind: K }>
+
+/** XML 1.0 has no way to write other characters, not even as references. */
+const xmlText = /^[\t\n\r\u0020-\uD7FF\uE000-\uFFFD\u{10000}-\u{10FFFF}]*$/u
+
+/** Kinds that a regular expression describes, and what to say where it does not match. All are linear in the text's length. */
+const patterns: { readonly [kind: string]: { readonly pattern: RegExp; readonly message: string } } = {
+  uuid: {
+    pattern: /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$|^[0-9a-f]{32}$/i,
+    message: 'must be a UUID: 32 hex digits as 8-4-4-4-12',
+  },
+  mac: {
+    pattern: /^[0-9a-f]{1,2}(?::[0-9a-f]{1,2}){5}$/i,
+    message: 'must be a MAC address: six pairs of hex digits with colons, e.g. 52:54:00:12:34:56',
+  },
+  path: { pattern: /^\//, message: 'must be an absolute path' },
+  cpuset: {
+    pattern: /^\s*(?:\^\s*)?\d{1,5}(?:\s*-\s*\d{1,5})?(?:\s*,\s*(?:\^\s*)?\d{1,5}(?:\s*-\s*\d{1,5})?)*\s*$/,
+    message: 'must be a list of numbers and ranges, e.g. 0-3,^2,8',
+  },
+  unit: {
+    pattern: /^(?:b|bytes?|[kmgtpe](?:i?b)?)$/i,
+    message: 'must be a unit of size: b, KB, KiB, MB, MiB, GB, GiB, TB, TiB, PB, PiB, EB or EiB',
+  },
+  timestamp: {
+    pattern: /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?$/,
+    message: 'must be a time such as 2031-01-02T03:04:05Z',
+  },
+  pciClass: { pattern: /^0x[0-9a-f]{6}$/i, message: 'must be a PCI class: 0x and six hex digits' },
+  wwn: { pattern: /^(?:0x)?[0-9a-f]{16}$/i, message: 'must be a world wide name: 16 hex digits' },
+  bytes: { pattern: /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/, message: 'must be base 64' },
+}
+
+/**
+ * The integer that a number or text stands for, exactly; `isHex`: 0x… and, as in C, 0… for octal are read as well.
+ * @returns undefined where it is none, or a number beyond 2^53, which cannot be known to be exact
+ */
+export const integerOf = (value: unknown, isHex = true): bigint | undefined => {
+  if (typeof value === 'number') return Number.isSafeInteger(value) ? BigInt(value) : undefined
+  if (typeof value !== 'string' || value.length > 40) return undefined
+  if (!isHex) return /^-?\d+$/.test(value) ? BigInt(value) : undefined
+  if (/^0[0-7]+$/.test(value)) return BigInt(`0o${value}`)
+  return /^(?:0x[0-9a-f]+|0|-?[1-9]\d*)$/i.test(value) ? BigInt(value.toLowerCase()) : undefined
+}
+
+const readsHex = (scalar: Kind<'integer'>): boolean => scalar.hexDigits !== undefined || scalar.hexFor !== undefined
+
+/** What is wrong with the value of a scalar; undefined where nothing is. */
+export const valueFault = (scalar: Scalar, value: unknown): ValueFault | undefined => {
+  switch (scalar.kind) {
+    case 'boolean':
+      return typeof value === 'boolean' || value === scalar.words[0] || value === scalar.words[1]
+        ? undefined
+        : { reason: 'FieldValueTypeInvalid', message: `must be true or false, not ${shown(value)}` }
+    case 'enumeration':
+      return enumerationFault(scalar, value)
+    case 'integer':
+      return integerFault(scalar, value)
+    case 'decimal':
+      return (typeof value === 'number' && Number.isFinite(value) && !String(value).includes('e')) ||
+        (typeof value === 'string' && /^-?\d{1,40}(?:\.\d{1,40})?$/.test(value))
+        ? undefined
+        : { reason: 'FieldValueTypeInvalid', message: `must be a number, not ${shown(value)}` }
+    default:
+      return typeof value === 'string' ? textFault(scalar, value) : notText(value)
+  }
+}
+
+const enumerationFault = ({ values }: Kind<'enumeration'>, value: unknown): ValueFault | undefined => {
+  if (
+    typeof value === 'string'
+      ? values.includes(value)
+      : typeof value === 'boolean' && wordOf(values, value) !== undefined
+  )
+    return undefined
+  const near = typeof value === 'string' ? nearest(value, values) : undefined
+  return {
+    reason: typeof value === 'string' ? 'FieldValueNotSupported' : 'FieldValueTypeInvalid',
+    message: `supported values: ${values.map((word) => JSON.stringify(word)).join(', ')}`,
+    ...(near === undefined ? {} : { suggestion: `did you mean ${JSON.stringify(near)}?` }),
+  }
+}
+
+const integerFault = (scalar: Kind<'integer'>, value: unknown): ValueFault | undefined => {
+  const { min, max, words = [] } = scalar
+  if (typeof value === 'string' && words.includes(value)) return undefined
+  if (typeof value !== 'number' && typeof value !== 'string') {
+    return { reason: 'FieldValueTypeInvalid', message: `must be ${integerWords(scalar)}, not ${shown(value)}` }
+  }
+  if (typeof value === 'number' && Number.isInteger(value) && !Number.isSafeInteger(value)) {
+    return { reason: 'FieldValueInvalid', message: 'is too large to be exact as a number: write it as a string' }
+  }
+  const number = integerOf(value, readsHex(scalar))
+  if (number === undefined) {
+    const isHex = !readsHex(scalar) && typeof value === 'string' && /^0x[0-9a-f]{1,16}$/i.test(value)
+    return {
+      reason: 'FieldValueInvalid',
+      message: `must be ${integerWords(scalar)}`,
+      ...(isHex ? { suggestion: `did you mean ${BigInt(value)}?` } : {}),
+    }
+  }
+  if (min !== undefined && number < min) return { reason: 'FieldValueInvalid', message: `must be at least ${min}` }
+  if (max !== undefined && number > max) return { reason: 'FieldValueInvalid', message: `must be at most ${max}` }
+  return undefined
+}
+
+const integerWords = ({ words = [] }: Kind<'integer'>): string =>
+  ['an integer', ...words.map((word) => JSON.stringify(word))].join(' or ')
+
+const textFault = (
+  scalar: Exclude<Scalar, Kind<'boolean' | 'enumeration' | 'integer' | 'decimal'>>,
+  value: string,
+): ValueFault | undefined => {
+  if (!xmlText.test(value)) return { reason: 'FieldValueInvalid', message: 'has a character that XML cannot hold' }
+  if (scalar.kind === 'uuid' && value === '' && scalar.mayBeEmpty) return undefined
+  if (scalar.kind === 'ip') {
+    return isIP(value) > 0 ? undefined : { reason: 'FieldValueInvalid', message: 'must be an IP address' }
+  }
+  if (scalar.kind === 'text') {
+    const { maxLength = Infinity, pattern } = scalar
+    if (value.length > maxLength) return { reason: 'FieldValueTooLong', message: `may not be longer than ${maxLength}` }
+    return pattern === undefined || compiled(pattern).test(value)
+      ? undefined
+      : { reason: 'FieldValueInvalid', message: `must match ${pattern}` }
+  }
+  const known = patterns[scalar.kind]
+  if (!known || known.pattern.test(value)) return undefined
+  return { reason: 'FieldValueInvalid', message: known.message }
+}
+
+const notText = (value: unknown): ValueFault => ({
+  reason: 'FieldValueTypeInvalid',
+  message: `must be a string, not ${shown(value)}`,
+  ...(typeof value === 'number' || typeof value === 'boolean'
+    ? { suggestion: `put it in quotes: ${JSON.stringify(String(value))}` }
+    : {}),
+})
+
+const shown = (value: unknown): string => {
+  if (value === null) return 'null'
+  if (Array.isArray(value)) return 'a list'
+  return typeof value === 'object' ? 'an object' : typeof value === 'string' ? 'that string' : `a ${typeof value}`
+}
+
+const expressions = new Map<string, RegExp>()
+
+const compiled = (pattern: string): RegExp => {
+  const known = expressions.get(pattern) ?? new RegExp(pattern, 'u')
+  expressions.set(pattern, known)
+  return known
+}
+
+/**
+ * libvirt's own spelling of a value: words as booleans, numbers as JSON numbers, or as strings beyond 2^53; hex, MAC addresses and
+ * UUIDs in lower case and full width. What is not of the scalar's kind stays as it is.
+ * @param siblingType the `type` beside it, which decides about hex in some elements
+ */
+export const canonicalValue = (scalar: Scalar, value: unknown, siblingType?: unknown): unknown => {
+  switch (scalar.kind) {
+    case 'boolean':
+      return value === scalar.words[0] ? true : value === scalar.words[1] ? false : value
+    case 'enumeration':
+      return typeof value === 'boolean' ? (wordOf(scalar.values, value) ?? value) : value
+    case 'integer': {
+      const number = integerOf(value, readsHex(scalar))
+      if (number === undefined) return value
+      const digits = hexDigits(scalar, siblingType)
+      if (digits !== undefined && number >= 0n) return `0x${number.toString(16).padStart(digits, '0')}`
+      return exactNumber(number)
+    }
+    case 'decimal':
+      return typeof value === 'string' && String(Number(value)) === value ? Number(value) : value
+    case 'mac':
+      return typeof value === 'string' && value.length < 18
+        ? value.toLowerCase().replaceAll(/(?<=^|:)[0-9a-f](?=:|$)/g, '0$&')
+        : value
+    case 'uuid':
+      return canonicalUuid(value)
+    case 'wwn':
+      return typeof value === 'string' ? value.toLowerCase() : value
+    default:
+      return value
+  }
+}
+
+/** A JSON number where it is exact, else a decimal string. */
+export const exactNumber = (number: bigint): number | string => {
+  const double = Number(number)
+  return Number.isSafeInteger(double) ? double : number.toString()
+}
+
+const hexDigits = (scalar: Kind<'integer'>, siblingType: unknown): number | undefined => {
+  const { hexFor } = scalar
+  return hexFor && typeof siblingType === 'string' && Object.hasOwn(hexFor, siblingType)
+    ? hexFor[siblingType]
+    : scalar.hexDigits
+}
+
+const canonicalUuid = (value: unknown): unknown => {
+  if (typeof value !== 'string') return value
+  const digits = value.toLowerCase().replaceAll('-', '')
+  return /^[0-9a-f]{32}$/.test(digits) ? digits.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5') : value
+}
