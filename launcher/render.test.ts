@@ -1,0 +1,62 @@
+import { describe, expect, test } from 'vitest'
+import { renderDomain } from './render.ts'
+import type { VolumeSource } from './volume.ts'
+
+const vm = { uid: '33a0a1b2-0000-4000-8000-000000000001', name: 'testvm' }
+const sources = new Map<string, VolumeSource>([
+  ['data', { kind: 'file', path: '/volumes/data/disk.img', isReadOnly: false }],
+  ['raw', { kind: 'block', path: '/block/raw', isReadOnly: false }],
+  ['seed', { kind: 'file', path: '/volumes/seed/cloud-init.iso', isReadOnly: true }],
+])
+
+function rendered(disk: { [key: string]: unknown }): unknown {
+  const domain = JSON.parse(JSON.stringify({ devices: { emulator: '/qemu', disks: [disk] } }))
+  return renderDomain(domain, vm, sources)['devices']
+}
+
+const devices = (disk: unknown) => ({ emulator: '/qemu', disks: [disk] })
+const target = { dev: 'vda' }
+
+describe('a disk', () => {
+  test.each([
+    ['of a file', { type: 'file', source: { file: '/x' }, target }, { type: 'file', source: { file: '/x' }, target }],
+    ['without source', { type: 'file', device: 'cdrom', target }, { type: 'file', device: 'cdrom', target }],
+    [
+      'of a volume that is a file',
+      { type: 'volume', source: { volume: 'data', startupPolicy: 'optional' }, target },
+      { type: 'file', source: { file: '/volumes/data/disk.img', startupPolicy: 'optional' }, target },
+    ],
+    [
+      'of a volume that is a block device',
+      { type: 'volume', source: { volume: 'raw' }, target },
+      { type: 'block', source: { dev: '/block/raw' }, target },
+    ],
+    [
+      'of a volume that may only be read',
+      { type: 'volume', device: 'cdrom', source: { volume: 'seed' }, target },
+      { type: 'file', device: 'cdrom', source: { file: '/volumes/seed/cloud-init.iso' }, target, readonly: {} },
+    ],
+    [
+      'of a volume in a storage pool',
+      { type: 'volume', source: { pool: 'default', volume: 'data' }, target },
+      { type: 'volume', source: { pool: 'default', volume: 'data' }, target },
+    ],
+  ])('%s', (_, disk, result) => expect(rendered(disk)).toEqual(devices(result)))
+
+  test('of a volume that is not there is refused', () => {
+    expect(() => rendered({ type: 'volume', source: { volume: 'gone' } })).toThrow(
+      'spec.domain.devices.disks[0].source.volume: spec.volumes has no "gone"',
+    )
+  })
+})
+
+describe('name and uuid', () => {
+  test('are the object’s where the domain has none', () => {
+    expect(renderDomain({ type: 'qemu' }, vm, sources)).toEqual({ name: 'testvm', uuid: vm.uid, type: 'qemu' })
+  })
+
+  test('are the domain’s own where it has them', () => {
+    const own = { name: 'own', uuid: '00000000-0000-4000-8000-000000000000' }
+    expect(renderDomain(own, vm, sources)).toEqual(own)
+  })
+})

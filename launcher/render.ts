@@ -1,0 +1,38 @@
+import type { Json, JsonObject } from '../runtime/launcher-api.ts'
+import { Refused } from './refused.ts'
+import type { VolumeSource } from './volume.ts'
+
+/**
+ * The domain that libvirt is given: the VM's own, with a name and a uuid (the object's, where the domain has none) and every
+ * `type: volume` disk turned into the file or block device that its volume is in this pod.
+ * @throws Refused DefineRefused if a disk names a volume that the VM does not have
+ */
+export function renderDomain(
+  domain: JsonObject,
+  vm: { readonly uid: string; readonly name: string },
+  sources: ReadonlyMap<string, VolumeSource>,
+): JsonObject {
+  const named = { name: vm.name, uuid: vm.uid, ...domain }
+  const devices = domain['devices']
+  if (!isObject(devices) || !Array.isArray(devices['disks'])) return named
+  const disks = devices['disks'].map((disk, index) => renderDisk(disk, sources, `spec.domain.devices.disks[${index}]`))
+  return { ...named, devices: { ...devices, disks } }
+}
+
+function renderDisk(disk: Json, sources: ReadonlyMap<string, VolumeSource>, field: string): Json {
+  if (!isObject(disk) || disk['type'] !== 'volume' || !isObject(disk['source'])) return disk
+  // A volume of a storage pool is libvirt's own.
+  const { volume, ...rest } = disk['source']
+  if (rest['pool'] !== undefined) return disk
+  const source = typeof volume === 'string' ? sources.get(volume) : undefined
+  if (source === undefined) {
+    throw new Refused('DefineRefused', `${field}.source.volume: spec.volumes has no ${JSON.stringify(volume)}`)
+  }
+  const where = source.kind === 'file' ? { file: source.path } : { dev: source.path }
+  const readonly = source.isReadOnly ? { readonly: {} } : {}
+  return { ...disk, type: source.kind, source: { ...rest, ...where }, ...readonly }
+}
+
+function isObject(value: Json | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -1,0 +1,105 @@
+import { execFile } from 'node:child_process'
+import { mkdir, open, rm, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import type { Volume } from '../api/machine.ts'
+import { quantityValue } from '../api/quantity.ts'
+import { isoArguments, seedFiles } from './cloud-init.ts'
+import { Refused } from './refused.ts'
+
+/** What a disk that takes the volume gets for a source. */
+export type VolumeSource =
+  | { readonly kind: 'file'; readonly path: string; readonly isReadOnly: boolean }
+  | { readonly kind: 'block'; readonly path: string; readonly isReadOnly: boolean }
+
+/** Where the pod has its volumes: `files/NAME` is a directory, `blocks/NAME` a block device. */
+export interface VolumeDirectories {
+  readonly files: string
+  readonly blocks: string
+}
+
+export interface VolumeContext {
+  readonly directories: VolumeDirectories
+  readonly vm: { readonly uid: string; readonly name: string }
+}
+
+/**
+ * Makes what a volume lacks in the pod, and says where it is. What is there already stays as it is, so that asking twice does no harm.
+ * @throws Refused VolumeUnavailable, in words for the user
+ */
+export async function prepareVolume(volume: Volume, { directories, vm }: VolumeContext): Promise<VolumeSource> {
+  const { name } = volume
+  const directory = join(directories.files, name)
+  if (volume.emptyDisk !== undefined) {
+    const path = join(directory, 'disk.img')
+    await attempt(name, () => makeSparse(path, volume.emptyDisk?.capacity ?? ''))
+    return { kind: 'file', path, isReadOnly: false }
+  }
+  if (volume.cloudInit !== undefined) {
+    const path = join(directory, 'cloud-init.iso')
+    const files = seedFiles(volume.cloudInit, vm)
+    await attempt(name, () => makeSeed(path, join(directory, 'seed'), files))
+    return { kind: 'file', path, isReadOnly: true }
+  }
+  if (volume.persistentVolumeClaim !== undefined) {
+    return findClaim(name, directories, volume.persistentVolumeClaim)
+  }
+  throw new Refused('VolumeUnavailable', `volume "${name}" is of no kind that this launcher knows`)
+}
+
+async function findClaim(
+  name: string,
+  directories: VolumeDirectories,
+  claim: NonNullable<Volume['persistentVolumeClaim']>,
+): Promise<VolumeSource> {
+  const isReadOnly = claim.readOnly ?? false
+  const block = join(directories.blocks, name)
+  if ((await kindOf(block)) === 'block') return { kind: 'block', path: block, isReadOnly }
+  const directory = join(directories.files, name)
+  if ((await kindOf(directory)) !== 'directory') {
+    throw new Refused('VolumeUnavailable', `volume "${name}": the claim ${claim.claimName} is not in the pod`)
+  }
+  const path = join(directory, 'disk.img')
+  if ((await kindOf(path)) === 'file') return { kind: 'file', path, isReadOnly }
+  throw new Refused('VolumeUnavailable', `volume "${name}": the claim ${claim.claimName} holds no file disk.img`)
+}
+
+async function kindOf(path: string): Promise<'file' | 'directory' | 'block' | 'other' | 'absent'> {
+  try {
+    const found = await stat(path)
+    if (found.isFile()) return 'file'
+    if (found.isDirectory()) return 'directory'
+    return found.isBlockDevice() ? 'block' : 'other'
+  } catch {
+    return 'absent'
+  }
+}
+
+async function makeSparse(path: string, capacity: string): Promise<void> {
+  if ((await kindOf(path)) === 'file') return
+  const bytes = quantityValue(capacity)
+  if (bytes === undefined || bytes <= 0n) throw new Error(`${capacity} is no capacity`)
+  const file = await open(path, 'wx')
+  try {
+    await file.truncate(Number(bytes))
+  } finally {
+    await file.close()
+  }
+}
+
+async function makeSeed(image: string, directory: string, files: { [name: string]: string }): Promise<void> {
+  if ((await kindOf(image)) === 'file') return
+  await mkdir(directory, { recursive: true })
+  for (const [file, content] of Object.entries(files)) await writeFile(join(directory, file), content)
+  await promisify(execFile)('genisoimage', isoArguments(image, directory))
+  await rm(directory, { recursive: true })
+}
+
+async function attempt(name: string, make: () => Promise<void>): Promise<void> {
+  try {
+    await make()
+  } catch (error) {
+    const words = error instanceof Error ? error.message : String(error)
+    throw new Refused('VolumeUnavailable', `volume "${name}": ${words}`, { cause: error })
+  }
+}
