@@ -1,0 +1,179 @@
+import { isAlreadyExists, isConflict, isInvalid, isNotFound } from '../runtime/api-error.ts'
+import type { Clock } from '../runtime/clock.ts'
+import { sleep } from '../runtime/clock.ts'
+import type { KubeClient } from '../runtime/kube.ts'
+import type { Logger } from '../runtime/log.ts'
+import { resource } from '../runtime/resource.ts'
+import type { KubeObject, Persisted, Resource } from '../runtime/resource.ts'
+import { createAuthority, isAuthority, issueLeaf, readAuthorities, readCertificates, readLeaf } from './authority.ts'
+import { planCertificates } from './certificates.ts'
+import type { Keyring, Leaf, Step } from './certificates.ts'
+
+interface Secret extends KubeObject {
+  readonly type?: string
+  readonly data?: { readonly [key: string]: string }
+}
+
+interface WebhookConfiguration extends KubeObject {
+  readonly webhooks?: readonly { readonly clientConfig: { readonly caBundle?: string } }[]
+}
+
+const secrets = resource<Secret>({ group: '', version: 'v1', plural: 'secrets', kind: 'Secret', namespaced: true })
+
+const configurations = (['Mutating', 'Validating'] as const).map((kind) =>
+  resource<WebhookConfiguration>({
+    group: 'admissionregistration.k8s.io',
+    version: 'v1',
+    plural: `${kind.toLowerCase()}webhookconfigurations`,
+    kind: `${kind}WebhookConfiguration`,
+    namespaced: false,
+  }),
+)
+
+export interface KeeperOptions {
+  readonly kube: KubeClient
+  readonly clock: Clock
+  readonly log: Logger
+  /** Where the Secret is. */
+  readonly namespace: string
+  readonly secretName: string
+  /** The name that both webhook configurations have. */
+  readonly configurationName: string
+  readonly dnsNames: readonly string[]
+  /** Called with a certificate whenever another one is to be served. */
+  readonly serve: (leaf: Leaf) => void
+}
+
+/** How often all is looked at again: a Secret or bundle that somebody spoiled is healed within this. */
+const intervalMs = 15_000
+/** More than the steps of the longest way (authority, store, publish, issue, serve), with some lost to other replicas. */
+const maxSteps = 20
+
+/** Takes steps until the certificate is one that can be served. Lost races are tried again; refusals and silence are thrown. */
+export async function settleCertificates(options: KeeperOptions, served: Leaf | undefined): Promise<Leaf> {
+  for (let count = 0; count < maxSteps; count++) {
+    const { step, secret } = await observe(options, served)
+    if (step.kind === 'serve') {
+      if (step.leaf.pem !== served?.pem) options.serve(step.leaf)
+      return step.leaf
+    }
+    options.log.info({ step: step.kind }, 'certificates')
+    await perform(options, step, secret)
+  }
+  throw new Error(`the certificates did not settle in ${maxSteps} steps`)
+}
+
+/** Settles now and again and again, until the signal. What fails is logged and tried at the next turn. */
+export async function keepCertificates(options: KeeperOptions, first: Leaf, signal: AbortSignal): Promise<void> {
+  let served = first
+  while (!signal.aborted) {
+    await sleep(options.clock, intervalMs, signal).catch(() => {})
+    if (signal.aborted) return
+    try {
+      served = await settleCertificates(options, served)
+    } catch (error) {
+      options.log.warn({ err: error }, 'the certificates could not be looked after; trying again')
+    }
+  }
+}
+
+async function observe(
+  { kube, clock, namespace, secretName, configurationName, dnsNames }: KeeperOptions,
+  served: Leaf | undefined,
+): Promise<{ step: Step; secret: Persisted<Secret> | undefined }> {
+  const [secret, ...found] = await Promise.all([
+    ifFound(kube.get(secrets, { namespace, name: secretName })),
+    ...configurations.map((kind) => ifFound(kube.get(kind, { name: configurationName }))),
+  ])
+  const bundles = found.flatMap((configuration) =>
+    (configuration?.webhooks ?? []).map(({ clientConfig }) => readCertificates(decode(clientConfig.caBundle))),
+  )
+  const keyring = readKeyring(secret?.data ?? {})
+  const observed = { nowMs: clock.now(), dnsNames, keyring, bundles, ...(served === undefined ? {} : { served }) }
+  return { step: planCertificates(observed), secret }
+}
+
+async function perform(
+  options: KeeperOptions,
+  step: Exclude<Step, { kind: 'serve' }>,
+  secret: Persisted<Secret> | undefined,
+) {
+  const nowMs = options.clock.now()
+  switch (step.kind) {
+    case 'create-authority': {
+      const authorities = [...step.keep.authorities, await createAuthority(nowMs)]
+      return store(options, { ...step.keep, authorities }, secret)
+    }
+    case 'store':
+      return store(options, step.keyring, secret)
+    case 'issue':
+      return store(options, { ...step.keep, leaf: await issueLeaf(step.by, options.dnsNames, nowMs) }, secret)
+    case 'publish': {
+      const bundle = step.certificates.map(({ pem }) => pem).join('\n')
+      for (const kind of configurations) await publish(options, kind, encode(`${bundle}\n`))
+    }
+  }
+}
+
+/** Only on what was read: whoever comes second reads again. */
+async function store(options: KeeperOptions, keyring: Keyring, secret: Persisted<Secret> | undefined): Promise<void> {
+  const { kube, namespace, secretName } = options
+  const data = writeKeyring(keyring)
+  await unlessOvertaken(
+    secret === undefined
+      ? kube.create(secrets, { metadata: { namespace, name: secretName }, type: 'Opaque', data })
+      : kube.update(secrets, { ...secret, data }),
+  )
+}
+
+async function publish(
+  { kube, configurationName }: KeeperOptions,
+  kind: Resource<WebhookConfiguration>,
+  caBundle: string,
+): Promise<void> {
+  const configuration = await ifFound(kube.get(kind, { name: configurationName }))
+  const stale = (configuration?.webhooks ?? []).flatMap(({ clientConfig }, index) =>
+    clientConfig.caBundle === caBundle ? [] : [index],
+  )
+  if (configuration === undefined || stale.length === 0) return
+  const body = [
+    { op: 'test', path: '/metadata/resourceVersion', value: configuration.metadata.resourceVersion },
+    ...stale.map((index) => ({ op: 'add', path: `/webhooks/${index}/clientConfig/caBundle`, value: caBundle })),
+  ]
+  await unlessOvertaken(kube.patch(kind, { name: configurationName }, { type: 'json', body }))
+}
+
+function readKeyring(data: { readonly [key: string]: string }): Keyring {
+  const all = readAuthorities(decode(data['ca.crt']), decode(data['ca.key']))
+  const leaf = readLeaf(decode(data['tls.crt']), decode(data['tls.key']))
+  return {
+    authorities: all.filter(isAuthority).toSorted((a, b) => a.notAfter - b.notAfter),
+    trusted: all.filter((certificate) => !isAuthority(certificate)),
+    ...(leaf === undefined ? {} : { leaf }),
+  }
+}
+
+function writeKeyring({ authorities, trusted, leaf }: Keyring): { [key: string]: string } {
+  const lines = (texts: readonly string[]) => encode(texts.map((text) => `${text.trim()}\n`).join(''))
+  return {
+    'ca.crt': lines([...authorities, ...trusted].map(({ pem }) => pem)),
+    'ca.key': lines(authorities.map(({ key }) => key)),
+    ...(leaf === undefined ? {} : { 'tls.crt': lines([leaf.pem]), 'tls.key': lines([leaf.key]) }),
+  }
+}
+
+const decode = (text = ''): string => Buffer.from(text, 'base64').toString('utf8')
+const encode = (text: string): string => Buffer.from(text).toString('base64')
+
+const ifFound = <T>(reading: Promise<T>): Promise<T | undefined> =>
+  reading.catch((error: unknown) => {
+    if (isNotFound(error)) return undefined
+    throw error
+  })
+
+/** A failed `test` of a JSON patch is a 422, another writer of an object a 409: in both cases the next look says more. */
+const unlessOvertaken = (writing: Promise<unknown>): Promise<unknown> =>
+  writing.catch((error: unknown) => {
+    if (isConflict(error) || isAlreadyExists(error) || isNotFound(error) || isInvalid(error)) return
+    throw error
+  })
