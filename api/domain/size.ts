@@ -1,4 +1,5 @@
 import { attribute, content, element, type Reach, type Scale } from './description.ts'
+import { integerOf } from './scalar-value.ts'
 import { uint64, unit } from './scalar.ts'
 
 /**
@@ -17,3 +18,39 @@ export const size = (description: string, units: Pick<Scale, 'absent' | 'to'>, o
 
 export const kibibytes = (description: string, options: { reach?: Reach } = {}) =>
   size(description, { absent: 'KiB', to: 'KiB' }, options)
+
+/** Powers of 1024, or with `B` of 1000; letter case does not count. */
+const letters = 'kmgtpe'
+
+/** How many bytes a unit is; undefined for what is none. `''` and `b` are bytes, `K` and `KiB` 1024, `KB` 1000, as in libvirt. */
+export const bytesPer = (unit: string): bigint | undefined => {
+  const match = /^(?:b|bytes?|([kmgtpe])(i?b)?)$/i.exec(unit)
+  if (!match) return undefined
+  const [, letter, suffix] = match
+  if (letter === undefined) return 1n
+  return (suffix?.toLowerCase() === 'b' ? 1000n : 1024n) ** BigInt(letters.indexOf(letter.toLowerCase()) + 1)
+}
+
+/**
+ * A size in libvirt's unit for it, rounded up.
+ * @returns undefined where value or unit are none
+ */
+export const scaled = (scale: Scale, value: unknown, unit: unknown): { value: bigint; unit: string } | undefined => {
+  const amount = integerOf(value, false)
+  const from = unit === undefined || unit === '' ? bytesPer(scale.absent) : typeof unit === 'string' && bytesPer(unit)
+  if (amount === undefined || amount < 0n || !from) return undefined
+  const bytes = amount * from
+  if (scale.to === 'largest') return largest(bytes)
+  const to = bytesPer(scale.to) ?? 1n
+  return { value: (bytes + to - 1n) / to, unit: scale.to }
+}
+
+const largest = (bytes: bigint): { value: bigint; unit: string } => {
+  let value = bytes
+  let power = 0
+  while (value > 0n && value % 1024n === 0n && power < letters.length) {
+    value /= 1024n
+    power += 1
+  }
+  return { value, unit: ['bytes', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'][power] ?? 'bytes' }
+}

@@ -1,0 +1,95 @@
+import { isRecord } from '../schema.ts'
+import { canonicalCpuset } from './cpuset.ts'
+import { elementOf, type Children, type Element, type Field, type Scale } from './description.ts'
+import { domain as root, type Domain } from './domain.ts'
+import { normalForeign } from './foreign.ts'
+import { orders } from './order.ts'
+import { canonicalValue, exactNumber } from './scalar-value.ts'
+import type { Scalar } from './scalar.ts'
+import { shapeOf } from './shape.ts'
+import { scaled } from './size.ts'
+
+/**
+ * The domain in libvirt's own spelling: two domains mean the same where their canonical ones are equal. Numbers are JSON numbers, or
+ * decimal strings beyond 2^53; words are booleans; sizes are in libvirt's units; hex, MAC addresses and UUIDs have their full
+ * width; sets of CPUs are ascending; keys are in the order of the description, disks and controllers where libvirt
+ * puts them. Nothing is added but the unit of a bare number, nothing is left out. The input stays as it is.
+ */
+export const canonical = (domain: Domain): Domain => {
+  const result = isRecord(domain) ? canonicalElement(root, domain, '') : domain
+  // Of the same shape as what came in.
+  return result as Domain
+}
+
+type JsonObject = { [key: string]: unknown }
+
+const canonicalElement = (element: Element, json: { readonly [key: string]: unknown }, path: string): JsonObject => {
+  const result: JsonObject = {}
+  for (const [key, field] of Object.entries(element.fields)) {
+    const below = path === '' ? key : `${path}.${key}`
+    if (field.at === 'children') putList(result, key, field, json, below)
+    else if (Object.hasOwn(json, key)) result[key] = canonicalField(field, json[key], json['type'], below)
+  }
+  for (const [key, value] of Object.entries(json)) {
+    // What the description does not know, or a list that is none: that is for validation to say.
+    if (!shapeOf(element).keys.has(key)) define(result, key, value)
+  }
+  return element.scale ? canonicalSize(element.scale, result) : result
+}
+
+/** Also for a key such as `__proto__`. */
+const define = (object: JsonObject, key: string, value: unknown): void => {
+  Object.defineProperty(object, key, { value, enumerable: true, writable: true, configurable: true })
+}
+
+const putList = (
+  result: JsonObject,
+  key: string,
+  field: Children,
+  json: { readonly [key: string]: unknown },
+  path: string,
+): void => {
+  const { single } = field
+  const element = elementOf(field)
+  const item = (value: unknown): unknown => (isRecord(value) ? canonicalElement(element, value, path) : value)
+  const list = Object.hasOwn(json, key) ? json[key] : undefined
+  if (single !== undefined && Object.hasOwn(json, single)) result[single] = item(json[single])
+  if (!Array.isArray(list)) {
+    if (list !== undefined) result[key] = list
+    return
+  }
+  const items = list.map(item)
+  if (single !== undefined && items.length === 1 && !Object.hasOwn(result, single)) result[single] = items[0]
+  else result[key] = orders[path]?.(items) ?? items
+}
+
+const canonicalField = (
+  field: Exclude<Field, Children>,
+  value: unknown,
+  siblingType: unknown,
+  path: string,
+): unknown => {
+  switch (field.at) {
+    case 'attribute':
+    case 'content':
+    case 'leaf':
+      return canonicalScalar(field.scalar, value, siblingType)
+    case 'leaves':
+      return Array.isArray(value) ? value.map((item) => canonicalScalar(field.scalar, item)) : value
+    case 'foreign':
+      return typeof value === 'string' ? normalForeign(value) : value
+    case 'child':
+      return isRecord(value) ? canonicalElement(elementOf(field), value, path) : value
+  }
+}
+
+const canonicalScalar = (scalar: Scalar, value: unknown, siblingType?: unknown): unknown =>
+  scalar.kind === 'cpuset' && typeof value === 'string'
+    ? canonicalCpuset(value)
+    : canonicalValue(scalar, value, siblingType)
+
+/** Parts of an element that hold a size with its unit, in libvirt's unit; as they are where they are no size. */
+const canonicalSize = (scale: Scale, json: JsonObject): JsonObject => {
+  const size = scaled(scale, json[scale.value], json[scale.unit])
+  return size ? { ...json, [scale.unit]: size.unit, [scale.value]: exactNumber(size.value) } : json
+}

@@ -1,0 +1,39 @@
+/**
+ * A set of CPUs or NUMA nodes as libvirt prints it: ascending, neighbours as ranges. `0-3,^2,8` is `0-1,3,8`; what is excluded must
+ * have been named before.
+ * @returns the text itself where it is no such set
+ */
+export const canonicalCpuset = (text: string): string => {
+  let ranges: Range[] = []
+  for (const part of text.split(',')) {
+    const match = /^\s*(\^)?\s*(\d{1,9})(?:\s*-\s*(\d{1,9}))?\s*$/.exec(part)
+    if (!match) return text
+    const [, not, first, last = first] = match
+    const range = { first: Number(first), last: Number(last) }
+    if (range.last < range.first) return text
+    ranges = not === undefined ? [...ranges, range] : ranges.flatMap((other) => without(other, range))
+  }
+  return merge(ranges)
+    .map(({ first, last }) => (first === last ? String(first) : `${first}-${last}`))
+    .join(',')
+}
+
+interface Range {
+  readonly first: number
+  readonly last: number
+}
+
+const without = (range: Range, hole: Range): Range[] => [
+  ...(range.first < hole.first ? [{ first: range.first, last: Math.min(range.last, hole.first - 1) }] : []),
+  ...(range.last > hole.last ? [{ first: Math.max(range.first, hole.last + 1), last: range.last }] : []),
+]
+
+const merge = (ranges: readonly Range[]): Range[] => {
+  const merged: Range[] = []
+  for (const range of ranges.toSorted((left, right) => left.first - right.first)) {
+    const previous = merged.at(-1)
+    if (!previous || previous.last + 1 < range.first) merged.push(range)
+    else merged[merged.length - 1] = { first: previous.first, last: Math.max(previous.last, range.last) }
+  }
+  return merged
+}
