@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { fakeClock, settle } from '../test/fake-clock.ts'
 import type { FakeClock } from '../test/fake-clock.ts'
 import { createLogger } from './log.ts'
-import { createBucket, startWorkQueue } from './work-queue.ts'
+import { startWorkQueue } from './work-queue.ts'
 
 const log = createLogger({ process: 'test', level: 'silent' })
 
@@ -153,13 +153,3 @@ async function runDry(clock: FakeClock, running: ReadonlyMap<string, unknown>, f
     await clock.advance(clock.nextMs() ?? 0)
   }
 }
-
-describe('bucket', () => {
-  it('lets a burst through and then so many a second', async () => {
-    const clock = fakeClock()
-    const bucket = createBucket(10, 3, clock)
-    expect([bucket.take(), bucket.take(), bucket.take(), bucket.take(), bucket.take()]).toEqual([0, 0, 0, 100, 200])
-    await clock.advance(1_000_000)
-    expect([bucket.take(), bucket.take(), bucket.take(), bucket.take()]).toEqual([0, 0, 0, 100])
-  })
-})

@@ -1,3 +1,4 @@
+import { createBucket } from './bucket.ts'
 import { systemClock } from './clock.ts'
 import type { Clock } from './clock.ts'
 import type { Logger } from './log.ts'
@@ -141,21 +142,6 @@ export function startWorkQueue(options: WorkQueueOptions): WorkQueue {
       delayed.clear()
       if (working.size === 0) drained()
       return promise
-    },
-  }
-}
-
-/** Tokens that grow with time: `take` gives how long to wait for one, in milliseconds. */
-export function createBucket(perSecond: number, burst: number, clock: Clock): { take(): number } {
-  let tokens = burst
-  let atMs = clock.monotonic()
-  return {
-    take() {
-      const nowMs = clock.monotonic()
-      tokens = Math.min(burst, tokens + ((nowMs - atMs) / 1000) * perSecond)
-      atMs = nowMs
-      tokens--
-      return tokens >= 0 ? 0 : (-tokens / perSecond) * 1000
     },
   }
 }

@@ -1,0 +1,21 @@
+import { describe, expect, it } from 'vitest'
+import { fakeClock } from '../test/fake-clock.ts'
+import { createBucket } from './bucket.ts'
+
+describe('bucket', () => {
+  it('lets a burst through and then so many a second', async () => {
+    const clock = fakeClock()
+    const bucket = createBucket(10, 3, clock)
+    expect([bucket.take(), bucket.take(), bucket.take(), bucket.take(), bucket.take()]).toEqual([0, 0, 0, 100, 200])
+    await clock.advance(1_000_000)
+    expect([bucket.take(), bucket.take(), bucket.take(), bucket.take()]).toEqual([0, 0, 0, 100])
+  })
+
+  it('gives nothing on credit to those who ask for what there is', async () => {
+    const clock = fakeClock()
+    const bucket = createBucket(10, 1, clock)
+    expect([bucket.takeIfAny(), bucket.takeIfAny(), bucket.takeIfAny()]).toEqual([true, false, false])
+    await clock.advance(100)
+    expect([bucket.takeIfAny(), bucket.takeIfAny()]).toEqual([true, false])
+  })
+})

@@ -1,0 +1,154 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import { startFakeApiServer } from '../test/fake-apiserver.ts'
+import { fakeClock } from '../test/fake-clock.ts'
+import { until } from '../test/until.ts'
+import { createEventRecorder, cutBytes } from './events.ts'
+import type { Happening } from './events.ts'
+import { createKubeClient } from './kube.ts'
+import { createLogger } from './log.ts'
+
+const collection = '/api/v1/events'
+const regarding = {
+  apiVersion: 'virtset.io/v1alpha1',
+  kind: 'VirtualMachine',
+  namespace: 'default',
+  name: 'vm1',
+  uid: 'u1',
+}
+const created: Happening = {
+  regarding,
+  type: 'Normal',
+  reason: 'SuccessfulCreate',
+  message: 'Created pod virt-launcher-vm1',
+}
+
+const opened: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const close of opened.splice(0).reverse()) await close()
+})
+
+async function setUp() {
+  const server = await startFakeApiServer()
+  opened.push(() => server.close())
+  const clock = fakeClock()
+  const kube = createKubeClient({ access: server.access, userAgent: 'test', clock })
+  opened.push(() => kube.close())
+  let names = 0
+  const log = createLogger({ process: 'test', level: 'silent' })
+  const recorder = createEventRecorder({
+    kube,
+    log,
+    component: 'virtset-controller',
+    instance: 'controller-0',
+    clock,
+    suffix: () => String(++names),
+  })
+  const counts = () => server.objects(collection).map((event) => [event['message'], event['count']])
+  return { server, clock, recorder, counts }
+}
+
+describe('event recorder', () => {
+  it('writes what kubectl describe shows', async () => {
+    const { server, recorder } = await setUp()
+    recorder.record(created)
+    await recorder.stop()
+    const [event] = server.objects(collection)
+    expect(event).toMatchObject({
+      apiVersion: 'v1',
+      kind: 'Event',
+      metadata: { namespace: 'default', name: 'vm1.1' },
+      involvedObject: regarding,
+      type: 'Normal',
+      reason: 'SuccessfulCreate',
+      message: 'Created pod virt-launcher-vm1',
+      source: { component: 'virtset-controller', host: 'controller-0' },
+      count: 1,
+      firstTimestamp: '2030-01-01T00:00:00Z',
+      lastTimestamp: '2030-01-01T00:00:00Z',
+    })
+  })
+
+  it('counts the same again within ten minutes, and makes another after', async () => {
+    const { server, clock, recorder, counts } = await setUp()
+    recorder.record(created)
+    recorder.record(created)
+    recorder.record({ ...created, message: 'other' })
+    await until(() => server.objects(collection).length === 2)
+    await clock.advance(60_000)
+    recorder.record(created)
+    await until(() => JSON.stringify(counts()).includes('3'))
+    expect(counts()).toEqual([
+      ['Created pod virt-launcher-vm1', 3],
+      ['other', 1],
+    ])
+    expect(server.find(collection, 'default', 'vm1.1')).toMatchObject({ lastTimestamp: '2030-01-01T00:01:00Z' })
+    await clock.advance(600_000)
+    recorder.record(created)
+    await until(() => server.objects(collection).length === 3)
+  })
+
+  it('makes another when the first has expired at the server', async () => {
+    const { server, recorder } = await setUp()
+    recorder.record(created)
+    await until(() => server.objects(collection).length === 1)
+    server.remove(collection, 'default', 'vm1.1')
+    recorder.record(created)
+    await until(() => server.find(collection, 'default', 'vm1.2') !== undefined)
+    expect(server.find(collection, 'default', 'vm1.2')).toMatchObject({ count: 1 })
+  })
+
+  it('lets 25 of an object through, then one per five minutes; other objects are not concerned', async () => {
+    const { clock, recorder } = await setUp()
+    for (let count = 0; count < 40; count++) recorder.record({ ...created, message: `${count}` })
+    expect(recorder.statistics().dropped).toBe(15)
+    recorder.record({ ...created, regarding: { ...regarding, uid: 'u2' } })
+    expect(recorder.statistics().dropped).toBe(15)
+    await clock.advance(300_000)
+    recorder.record(created)
+    recorder.record(created)
+    expect(recorder.statistics().dropped).toBe(16)
+  })
+
+  it('tries again when the server is away for a moment, and gives up on what is refused', async () => {
+    const { server, clock, recorder, counts } = await setUp()
+    let faults = 2
+    server.fault = () => (faults-- > 0 ? 'reset' : undefined)
+    recorder.record(created)
+    await until(
+      () => counts().length === 1,
+      () => clock.advance(1000),
+    )
+    server.fault = () => ({ status: 403 })
+    recorder.record({ ...created, message: 'forbidden' })
+    await until(() => recorder.statistics().dropped === 1)
+    server.fault = undefined
+    recorder.record({ ...created, message: 'after' })
+    await until(() => counts().length === 2)
+    expect(counts().map(([message]) => message)).toEqual(['Created pod virt-launcher-vm1', 'after'])
+  })
+
+  it('drops what comes while a thousand wait, and stops in time though nobody answers', async () => {
+    const { server, clock, recorder } = await setUp()
+    server.fault = () => 'hang'
+    for (let count = 0; count < 1100; count++)
+      recorder.record({ ...created, regarding: { ...regarding, uid: `u${count}` } })
+    expect(recorder.statistics()).toEqual({ waiting: 1000, dropped: 99 })
+    const stopping = recorder.stop(2000)
+    await clock.advance(2000)
+    await stopping
+    expect(clock.pending()).toBe(0)
+  })
+})
+
+describe('cut to bytes', () => {
+  it.each([
+    ['short', 10, 'short'],
+    ['exactly te', 10, 'exactly te'],
+    ['eleven char', 10, 'eleven …'],
+    ['ÄÖÜÄÖÜ', 10, 'ÄÖÜ…'],
+    ['🖥🖥🖥', 10, '🖥…'],
+  ])('%s in %d bytes is %s', (text, limit, cut) => {
+    expect(cutBytes(text, limit)).toBe(cut)
+    expect(Buffer.byteLength(cut)).toBeLessThanOrEqual(limit)
+  })
+})
