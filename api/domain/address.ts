@@ -1,5 +1,5 @@
 import { attribute, child, element } from './description.ts'
-import { hex, oneOf, onOff, text, uint32, uuid } from './scalar.ts'
+import { hex, oneOf, onOff, text, uint8, uint32, uuid } from './scalar.ts'
 
 /** Where a device sits, in the guest. One element for all buses, as libvirt has it: `type` says which fields count. */
 export const address = element(
@@ -28,7 +28,7 @@ export const address = element(
     bus: attribute({ ...uint32, hexFor: { pci: 2 } }, 'Bus number; in hex for PCI, where it is at most 0xff.'),
     target: attribute(uint32, 'SCSI target.'),
     unit: attribute(uint32, 'Unit on the bus (SCSI LUN, IDE 0 or 1).'),
-    slot: attribute(hex(2, 0x1f), 'PCI slot.'),
+    slot: attribute({ ...uint8, hexFor: { pci: 2 } }, 'Slot; in hex for PCI, where it is at most 0x1f.'),
     function: attribute(hex(1, 7), 'PCI function.'),
     multifunction: attribute(onOff, 'Whether further functions share this PCI slot.'),
     port: attribute(text(), 'USB port, in dots below hubs (1.2), or the port of a virtio-serial device.'),
@@ -43,8 +43,13 @@ export const alias = element('A name for this device.', {
   name: attribute(text(), 'A user alias begins with `ua-`; any other is given by libvirt while the domain runs.'),
 })
 
+const acpi = element('How ACPI names the device.', {
+  index: attribute(uint32, 'ACPI index of a PCI device: guests derive stable names from it (`eno1`).'),
+})
+
 /** The fields that every device of the guest has. */
 export const deviceFields = {
   alias: child(alias, 'A name by which presets and tools find the device.'),
+  acpi: child(acpi, 'How ACPI names the device.'),
   address: child(address, 'Where the device sits in the guest.'),
 } as const

@@ -20,6 +20,8 @@ export type Scalar =
       readonly max?: number | bigint
       readonly hexDigits?: number
       readonly hexFor?: { readonly [type: string]: number }
+      /** Only where this sibling is there, so many digits wide. */
+      readonly hexBeside?: { readonly [sibling: string]: number }
       readonly words?: readonly string[]
     }
   | { readonly kind: 'decimal' }

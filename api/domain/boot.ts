@@ -1,0 +1,7 @@
+import { attribute, element } from './description.ts'
+import { integer, text } from './scalar.ts'
+
+export const boot = element('When the firmware tries this device; not together with `os.boots`.', {
+  order: attribute(integer({ min: 1, max: 4_294_967_295 }), 'The rank among the devices to boot from; 1 is first.'),
+  loadparm: attribute(text({ maxLength: 8 }), 'What the boot loader is told, on machines that have it.'),
+})
