@@ -1,7 +1,19 @@
-import type { Json, SpecDrift } from '../runtime/launcher-api.ts'
+import { canonical } from '../api/domain/canonical.ts'
+import type { Domain } from '../api/domain/domain.ts'
+import type { Json, JsonObject, SpecDrift } from '../runtime/launcher-api.ts'
 
 /** More say nothing more. */
 const maxDrifts = 100
+
+/** Where `libvirt`, the domain as libvirt has it, means something else than `spec`, the domain it was given. */
+export function specDrift(spec: Domain, libvirt: Domain): SpecDrift[] {
+  return driftBetween(jsonOf(canonical(spec)), jsonOf(canonical(libvirt)))
+}
+
+/** A domain is JSON; this tells the compiler, and drops keys whose value is undefined. */
+export function jsonOf(domain: Domain): Json {
+  return JSON.parse(JSON.stringify(domain))
+}
 
 /**
  * Where two canonical domains differ, by field path below `field`: what the spec says and what libvirt made of it.
@@ -17,13 +29,13 @@ function differences(spec: Json | undefined, libvirt: Json | undefined, field: s
     const length = Math.max(spec.length, libvirt.length)
     return Array.from({ length }, (_, index) => differences(spec[index], libvirt[index], `${field}[${index}]`)).flat()
   }
-  if (isRecord(spec) && isRecord(libvirt)) {
+  if (isJsonObject(spec) && isJsonObject(libvirt)) {
     const keys = [...new Set([...Object.keys(spec), ...Object.keys(libvirt)])]
     return keys.flatMap((key) => differences(spec[key], libvirt[key], `${field}.${key}`))
   }
   return [{ field, ...(spec === undefined ? {} : { spec }), ...(libvirt === undefined ? {} : { libvirt }) }]
 }
 
-function isRecord(value: Json | undefined): value is { [key: string]: Json } {
+export function isJsonObject(value: Json | undefined): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

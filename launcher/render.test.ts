@@ -11,7 +11,7 @@ const sources = new Map<string, VolumeSource>([
 
 function rendered(disk: { [key: string]: unknown }): unknown {
   const domain = JSON.parse(JSON.stringify({ devices: { emulator: '/qemu', disks: [disk] } }))
-  return renderDomain(domain, vm, sources)['devices']
+  return renderDomain(domain, vm, sources).devices
 }
 
 const devices = (disk: unknown) => ({ emulator: '/qemu', disks: [disk] })

@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from '../runtime/launcher-api.ts'
+import type { Domain } from '../api/domain/domain.ts'
 import { Refused } from './refused.ts'
 import type { VolumeSource } from './volume.ts'
 
@@ -8,18 +8,19 @@ import type { VolumeSource } from './volume.ts'
  * @throws Refused DefineRefused if a disk names a volume that the VM does not have
  */
 export function renderDomain(
-  domain: JsonObject,
+  domain: Domain,
   vm: { readonly uid: string; readonly name: string },
   sources: ReadonlyMap<string, VolumeSource>,
-): JsonObject {
+): Domain {
   const named = { name: vm.name, uuid: vm.uid, ...domain }
-  const devices = domain['devices']
+  const devices: unknown = domain.devices
   if (!isObject(devices) || !Array.isArray(devices['disks'])) return named
   const disks = devices['disks'].map((disk, index) => renderDisk(disk, sources, `spec.domain.devices.disks[${index}]`))
-  return { ...named, devices: { ...devices, disks } }
+  const rendered: unknown = { ...named, devices: { ...devices, disks } }
+  return isDomain(rendered) ? rendered : named
 }
 
-function renderDisk(disk: Json, sources: ReadonlyMap<string, VolumeSource>, field: string): Json {
+function renderDisk(disk: unknown, sources: ReadonlyMap<string, VolumeSource>, field: string): unknown {
   if (!isObject(disk) || disk['type'] !== 'volume' || !isObject(disk['source'])) return disk
   // A volume of a storage pool is libvirt's own.
   const { volume, ...rest } = disk['source']
@@ -33,6 +34,11 @@ function renderDisk(disk: Json, sources: ReadonlyMap<string, VolumeSource>, fiel
   return { ...disk, type: source.kind, source: { ...rest, ...where }, ...readonly }
 }
 
-function isObject(value: Json | undefined): value is JsonObject {
+function isObject(value: unknown): value is { [key: string]: unknown } {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** Every field of a domain is optional, and this one was valid before its disks were turned. */
+function isDomain(value: unknown): value is Domain {
+  return isObject(value)
 }

@@ -1,0 +1,315 @@
+import type { Domain } from '../api/domain/domain.ts'
+import type { VirtualMachine } from '../api/machine.ts'
+import type { Clock } from '../runtime/clock.ts'
+import type { DomainReport, JsonObject, LauncherExit, SpecDrift } from '../runtime/launcher-api.ts'
+import type { Client } from './libvirt/client.ts'
+import {
+  type DomainRef,
+  type DomainState,
+  defineDomain,
+  destroyDomain,
+  killDomain,
+  readMetadata,
+  readState,
+  readXml,
+  shutdownDomain,
+  startDomain,
+  writeMetadata,
+} from './libvirt/domain.ts'
+import { LibvirtError } from './libvirt/errors.ts'
+import { standingOf } from './phase.ts'
+import { Refused } from './refused.ts'
+
+/** Where the deadline of a shutdown is kept in the domain, so that whoever restarts finds it. */
+export const graceNamespace = 'https://virtset.io/launcher/1'
+
+/** How long the end of the VM is held for whoever wants to read it. */
+export const finalHoldMs = 15_000
+
+/** A guest that was still booting did not hear the power button: it is pressed again so often until the deadline. */
+const pressIntervalMs = 5000
+
+/** kubelet's own default, where a VM gives no terminationGracePeriodSeconds. */
+const defaultGraceSeconds = 30
+
+/** What the life of a VM needs besides libvirt. */
+export interface LifeOptions {
+  readonly client: Client
+  readonly clock: Clock
+  /** The one VM that this launcher is for, if it was told. */
+  readonly vmUID?: string
+  /** Prepares the volumes; the domain that libvirt is to be given. @throws Refused */
+  readonly prepare: (vm: VirtualMachine) => Promise<Domain>
+  readonly writeXml: (domain: Domain) => string
+  /** Undefined if the XML holds what the description does not know. */
+  readonly readXml: (xml: string) => JsonObject | undefined
+  readonly compare: (domain: Domain, inactiveXml: string) => SpecDrift[]
+  readonly log: (message: string, fields: { [field: string]: unknown }) => void
+}
+
+/**
+ * One VM from its definition to its end, in one libvirtd, once: define, start, follow, shut down, report. Never a second start.
+ *
+ * libvirt's state is read again on every hint and is the only truth; what is kept here is what libvirt cannot know: which VM this is,
+ * whether it was started, and what went wrong before it ran.
+ */
+export class Life {
+  readonly #options: LifeOptions
+  readonly #listeners = new Set<(report: DomainReport) => void>()
+  readonly #ended = Promise.withResolvers<LauncherExit>()
+  #vm: VirtualMachine | undefined
+  #beginning: Promise<void> | undefined
+  #dom: DomainRef | undefined
+  #wasStarted = false
+  #failure: { phase: 'Gone' | 'Shutoff'; reason: string; message: string } | undefined
+  #specDrift: SpecDrift[] | undefined
+  #deadlineMs: number | undefined
+  #last: DomainReport | undefined
+  #reading: Promise<DomainReport> | undefined
+  #isStale = false
+  #isEnding = false
+
+  constructor(options: LifeOptions) {
+    this.#options = options
+  }
+
+  /** Resolves when the launcher may exit: the end was read (`final`), or nobody did within 15 s. */
+  get ended(): Promise<LauncherExit> {
+    return this.#ended.promise
+  }
+
+  /** The domain of a VM that was defined. */
+  get dom(): DomainRef | undefined {
+    return this.#dom
+  }
+
+  /**
+   * Defines and starts the VM, or, if it is the one that is here, only says how it is. After a loss of libvirtd on the way, ask again.
+   * @throws Refused (the VM cannot run here, or is not the one), ConnectionLost, DeadlineExceeded
+   */
+  async put(vm: VirtualMachine): Promise<DomainReport> {
+    const uid = this.#vm?.metadata.uid ?? this.#options.vmUID
+    if (uid !== undefined && uid !== vm.metadata.uid) {
+      throw new Refused('OtherVirtualMachine', `this launcher belongs to the VirtualMachine with uid ${uid}`)
+    }
+    this.#vm ??= vm
+    this.#beginning ??= this.#begin(vm)
+    try {
+      await this.#beginning
+    } catch (error) {
+      // What libvirt or a volume refused stays refused; what the world did is tried again.
+      if (!(error instanceof Refused)) this.#beginning = undefined
+      throw error
+    }
+    return this.report()
+  }
+
+  /** How it stands now. @throws ConnectionLost, DeadlineExceeded */
+  report(): Promise<DomainReport> {
+    // A reading that is under way may have begun before what the caller wants to see.
+    this.#isStale = true
+    this.#reading ??= this.#readUntilFresh().finally(() => (this.#reading = undefined))
+    return this.#reading
+  }
+
+  /** Something may have changed. */
+  hint(): void {
+    this.report().catch((error: unknown) => this.#options.log('state could not be read', { err: error }))
+  }
+
+  /** Presses the power button, and destroys the domain `graceSeconds` after the first time this was asked. */
+  async shutdown(graceSeconds: number): Promise<void> {
+    const { client, clock } = this.#options
+    const dom = this.#mustHaveDomain()
+    if (this.#deadlineMs === undefined) {
+      const stored = parseGrace(await readMetadata(client, dom, graceNamespace))
+      this.#deadlineMs = stored ?? clock.now() + graceSeconds * 1000
+      if (stored === undefined) await this.#storeDeadline(dom, this.#deadlineMs)
+      this.#enforce(dom, this.#deadlineMs)
+    }
+    await this.#press(dom)
+    this.hint()
+  }
+
+  /** Ends QEMU now. */
+  async destroy(): Promise<void> {
+    const { client, log } = this.#options
+    const dom = this.#mustHaveDomain()
+    try {
+      await destroyDomain(client, dom)
+    } catch (error) {
+      // SIGTERM did not help.
+      log('domain did not end, killing it', { err: error })
+      await killDomain(client, dom)
+    }
+    this.hint()
+  }
+
+  /** kubelet wants the pod to go: the same as `shutdown`, with the VM's own grace period. */
+  async terminate(): Promise<void> {
+    if (this.#isEnding) return
+    if (this.#dom === undefined) return this.#ended.resolve('Failed')
+    await this.shutdown(this.#vm?.spec.terminationGracePeriodSeconds ?? defaultGraceSeconds)
+  }
+
+  /** The end was read. Before the end it says nothing. */
+  final(): void {
+    if (this.#last?.exit !== undefined) this.#ended.resolve(this.#last.exit)
+  }
+
+  /** Calls `listener` with each change from now on; returns how to stop that. */
+  subscribe(listener: (report: DomainReport) => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  async #begin(vm: VirtualMachine): Promise<void> {
+    const { client, prepare, writeXml, compare, log } = this.#options
+    try {
+      const domain = await prepare(vm)
+      this.#dom = await refusedAs('DefineRefused', () => defineDomain(client, writeXml(domain)))
+      const inactive = await readXml(client, this.#dom, { inactive: true })
+      if (inactive !== undefined) this.#specDrift = compare(domain, inactive)
+      if (this.#specDrift !== undefined && this.#specDrift.length > 0) {
+        log('libvirt changed the domain', { specDrift: this.#specDrift })
+      }
+      await this.#start(this.#dom)
+    } catch (error) {
+      if (error instanceof Refused) {
+        const phase = this.#dom === undefined ? 'Gone' : 'Shutoff'
+        this.#failure = { phase, reason: lowerFirst(error.reason), message: error.message }
+        this.hint()
+      }
+      throw error
+    }
+  }
+
+  /** Only a domain that never ran: after a loss of libvirtd the start that we asked for may have been done, and be over. */
+  async #start(dom: DomainRef): Promise<void> {
+    const { client } = this.#options
+    const state = await readState(client, dom)
+    if (state?.state !== 'shutoff' || state.reason !== 'unknown') {
+      this.#wasStarted = true
+      return
+    }
+    await refusedAs('StartFailed', () => startDomain(client, dom))
+    this.#wasStarted = true
+  }
+
+  /** One reading at a time; a hint that comes under way makes one more. */
+  async #readUntilFresh(): Promise<DomainReport> {
+    let report: DomainReport
+    do {
+      this.#isStale = false
+      report = await this.#read()
+    } while (this.#isStale)
+    return report
+  }
+
+  async #read(): Promise<DomainReport> {
+    const { client, clock } = this.#options
+    const base = { vmUID: this.#vm?.metadata.uid ?? '', observedAt: new Date(clock.now()).toISOString() }
+    if (this.#failure !== undefined) return this.#tell({ ...base, ...this.#failure, exit: 'Failed' })
+    const dom = this.#dom
+    if (dom === undefined) return this.#tell({ ...base, phase: 'Waiting', reason: 'noVirtualMachine' })
+    const state = await readState(client, dom)
+    const xml = await readXml(client, dom)
+    return this.#tell({ ...base, ...this.#standing(state), ...this.#details(xml) })
+  }
+
+  #standing(state: DomainState | undefined): Pick<DomainReport, 'phase' | 'reason' | 'exit'> {
+    const standing = standingOf(state, {
+      wasStarted: this.#wasStarted,
+      isShuttingDown: this.#deadlineMs !== undefined,
+    })
+    // The end of a life that was told is the end, even if libvirt's reason changes afterwards.
+    return this.#last?.exit === undefined ? standing : { ...standing, exit: this.#last.exit }
+  }
+
+  #details(xml: string | undefined): Partial<DomainReport> {
+    const domain = xml === undefined ? undefined : this.#options.readXml(xml)
+    return {
+      ...(domain === undefined ? {} : { domain }),
+      ...(this.#specDrift === undefined ? {} : { specDrift: this.#specDrift }),
+      ...(this.#deadlineMs === undefined ? {} : { deadline: new Date(this.#deadlineMs).toISOString() }),
+    }
+  }
+
+  #tell(report: DomainReport): DomainReport {
+    if (this.#last !== undefined && isSame(this.#last, report)) return report
+    this.#last = report
+    for (const listener of this.#listeners) listener(report)
+    if (report.exit !== undefined) this.#holdFinal(report.exit)
+    return report
+  }
+
+  #holdFinal(exit: LauncherExit): void {
+    if (this.#isEnding) return
+    this.#isEnding = true
+    this.#options.clock.after(finalHoldMs, () => this.#ended.resolve(exit))
+  }
+
+  async #storeDeadline(dom: DomainRef, deadlineMs: number): Promise<void> {
+    const xml = `<grace deadline="${new Date(deadlineMs).toISOString()}"/>`
+    await writeMetadata(this.#options.client, dom, { namespace: graceNamespace, prefix: 'virtset', xml })
+  }
+
+  #enforce(dom: DomainRef, deadlineMs: number): void {
+    const { clock, log } = this.#options
+    const failed = (error: unknown) => log('shutting down', { err: error })
+    const again = () => {
+      if (this.#isEnding) return
+      const leftMs = deadlineMs - clock.now()
+      if (leftMs > 0) {
+        this.#press(dom).catch(failed)
+        clock.after(Math.min(pressIntervalMs, leftMs), again)
+        return
+      }
+      log('grace period is over, destroying the domain', {})
+      this.destroy().catch(failed)
+      clock.after(pressIntervalMs, again)
+    }
+    clock.after(Math.min(pressIntervalMs, deadlineMs - clock.now()), again)
+  }
+
+  async #press(dom: DomainRef): Promise<void> {
+    try {
+      await shutdownDomain(this.#options.client, dom)
+    } catch (error) {
+      // A domain that has just ended, or one that has no power button.
+      if (!(error instanceof LibvirtError)) throw error
+      this.#options.log('the power button was not pressed', { err: error })
+    }
+  }
+
+  #mustHaveDomain(): DomainRef {
+    if (this.#dom === undefined) throw new Refused('NotReady', 'no VirtualMachine is here yet')
+    return this.#dom
+  }
+}
+
+/** libvirt's refusal is the user's to read; every other error is the world's. */
+async function refusedAs<T>(reason: 'DefineRefused' | 'StartFailed', run: () => Promise<T>): Promise<T> {
+  try {
+    return await run()
+  } catch (error) {
+    if (error instanceof LibvirtError) throw new Refused(reason, error.message, { cause: error })
+    throw error
+  }
+}
+
+function parseGrace(xml: string | undefined): number | undefined {
+  const text = xml === undefined ? undefined : /deadline=["']([^"']+)["']/.exec(xml)?.[1]
+  const time = text === undefined ? Number.NaN : Date.parse(text)
+  return Number.isNaN(time) ? undefined : time
+}
+
+function isSame(one: DomainReport, other: DomainReport): boolean {
+  const { observedAt: _, ...rest } = one
+  const { observedAt: __, ...otherRest } = other
+  return JSON.stringify(rest) === JSON.stringify(otherRest)
+}
+
+function lowerFirst(word: string): string {
+  return word.slice(0, 1).toLowerCase() + word.slice(1)
+}

@@ -1,0 +1,130 @@
+import { spawn } from 'node:child_process'
+import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import type { Duplex } from 'node:stream'
+import { readDomain, writeDomain } from '../api/domain/xml.ts'
+import { type VirtualMachine, parseMachine } from '../api/machine.ts'
+import { systemClock } from '../runtime/clock.ts'
+import { type JsonObject, launcherSocketName } from '../runtime/launcher-api.ts'
+import { createLogger } from '../runtime/log.ts'
+import { isJsonObject, jsonOf, specDrift } from './drift.ts'
+import { Life } from './life.ts'
+import { Client } from './libvirt/client.ts'
+import { openConsole } from './libvirt/domain.ts'
+import { keepLibvirtd } from './libvirtd.ts'
+import { qemuConf } from './qemu-conf.ts'
+import { Refused } from './refused.ts'
+import { renderDomain } from './render.ts'
+import { launcherServer } from './server.ts'
+import { type Settings, readSettings } from './settings.ts'
+import { type VolumeSource, prepareVolume } from './volume.ts'
+
+/**
+ * The launcher: one VM in one pod. Under tini, which is PID 1 and reaps QEMU at once (libvirt waits for that); it starts libvirtd,
+ * listens on `launcher.sock` when that answers, does what the handler asks, and exits with the VM: 0 if the guest powered off, else 1.
+ * `--warm` only loads everything, which fills Node's compile cache while the image is built.
+ */
+async function main(settings: Settings): Promise<void> {
+  const logger = createLogger({ process: 'launcher' })
+  const log = (message: string, fields: { [field: string]: unknown }) => logger.info(fields, message)
+  const clock = systemClock
+
+  for (const directory of settings.directories) await mkdir(directory, { recursive: true, mode: 0o700 })
+  await writeFile(settings.qemuConf, qemuConf)
+  const daemon = keepLibvirtd({
+    clock,
+    log,
+    spawn: () => spawn('libvirtd', [], { env: settings.libvirtd, stdio: ['ignore', 'inherit', 'inherit'] }),
+  })
+
+  const connected = Promise.withResolvers<void>()
+  const client = new Client({
+    dial: () => dial(settings.libvirtSocket),
+    uri: 'qemu:///session',
+    clock,
+    onHint: (event) => {
+      if (event === undefined) connected.resolve()
+      life.hint()
+    },
+  })
+  const life: Life = new Life({
+    client,
+    clock,
+    log,
+    ...(settings.vmUID === undefined ? {} : { vmUID: settings.vmUID }),
+    prepare: (vm) => prepare(vm, settings),
+    writeXml: writeDomain,
+    readXml: (xml) => readLive(xml, log),
+    compare: (domain, xml) => {
+      const read = readDomain(xml)
+      return 'domain' in read ? specDrift(domain, read.domain) : read.causes.map(({ field }) => ({ field }))
+    },
+  })
+  client.start()
+  await connected.promise
+
+  const server = launcherServer({
+    life,
+    clock,
+    log,
+    parseMachine,
+    openConsole: async () => {
+      if (life.dom === undefined) throw new Refused('NotReady', 'no VirtualMachine is here yet')
+      return openConsole(client, life.dom)
+    },
+  })
+  const socket = join(settings.socketDirectory, launcherSocketName)
+  await rm(`${socket}.tmp`, { force: true })
+  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(`${socket}.tmp`, resolve))
+  await rename(`${socket}.tmp`, socket)
+  log('ready', { socket })
+
+  const terminate = () => {
+    life.terminate().catch((error: unknown) => {
+      log('shutting down', { err: error })
+      clock.after(1000, terminate)
+    })
+  }
+  process.on('SIGTERM', terminate)
+
+  const exit = await life.ended
+  log('the VM has ended', { exit })
+  client.close()
+  await daemon.stop()
+  process.exit(exit === 'Succeeded' ? 0 : 1)
+}
+
+async function prepare(vm: VirtualMachine, settings: Settings) {
+  const { uid, name } = vm.metadata
+  if (uid === undefined || name === undefined) throw new Refused('BadRequest', 'the VirtualMachine has no uid or name')
+  const sources = new Map<string, VolumeSource>()
+  for (const volume of vm.spec.volumes ?? []) {
+    sources.set(volume.name, await prepareVolume(volume, { directories: settings.volumes, vm: { uid, name } }))
+  }
+  return renderDomain(vm.spec.domain, { uid, name }, sources)
+}
+
+/** The live domain for the status; what the description does not know yet is no reason to report nothing else. */
+function readLive(
+  xml: string,
+  log: (message: string, fields: { [field: string]: unknown }) => void,
+): JsonObject | undefined {
+  const read = readDomain(xml)
+  if ('causes' in read) {
+    log('the live domain holds what the description does not know', { causes: read.causes })
+    return undefined
+  }
+  const json = jsonOf(read.domain)
+  return isJsonObject(json) ? json : undefined
+}
+
+function dial(path: string): Promise<Duplex> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(path)
+    socket.once('connect', () => resolve(socket))
+    socket.once('error', reject)
+  })
+}
+
+if (!process.argv.includes('--warm')) await main(readSettings(process.env))

@@ -1,0 +1,174 @@
+import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import type { Cause } from '../api/cause.ts'
+import type { VirtualMachine } from '../api/machine.ts'
+import type { Clock } from '../runtime/clock.ts'
+import {
+  type DomainReport,
+  InvalidLauncherAnswer,
+  type LauncherErrorReason,
+  heartbeatIntervalMs,
+  maxMessageBytes,
+  parseJson,
+  parseShutdownRequest,
+} from '../runtime/launcher-api.ts'
+import type { Life } from './life.ts'
+import { ConnectionLost, DeadlineExceeded, LibvirtError } from './libvirt/errors.ts'
+import { Refused } from './refused.ts'
+
+export interface ServerOptions {
+  readonly life: Life
+  readonly clock: Clock
+  readonly openConsole: () => Promise<Duplex>
+  readonly parseMachine: (body: unknown) => { readonly machine: VirtualMachine } | { readonly causes: Cause[] }
+  readonly log: (message: string, fields: { [field: string]: unknown }) => void
+}
+
+const statusOf: { readonly [reason in LauncherErrorReason]: number } = {
+  DefineRefused: 422,
+  StartFailed: 422,
+  VolumeUnavailable: 422,
+  OtherVirtualMachine: 409,
+  NotReady: 409,
+  BadRequest: 400,
+  NotFound: 404,
+  LibvirtUnavailable: 503,
+  InternalError: 500,
+}
+
+/** A reader of events that lags so far behind is let go; it comes back and reads the current state. */
+const maxBacklogBytes = 2 * maxMessageBytes
+
+type Answer = { status: number; body?: object }
+type Route = (body: () => Promise<unknown>) => Promise<Answer>
+
+/** The contract of runtime/launcher-api.ts over HTTP; the caller listens. */
+export function launcherServer(options: ServerOptions): Server {
+  const { life, log } = options
+  const accepted = { status: 202, body: {} }
+  const routes: { readonly [request: string]: Route } = {
+    'PUT /vm': async (body) => {
+      const parsed = options.parseMachine(await body())
+      if ('causes' in parsed) {
+        throw new Refused('BadRequest', parsed.causes.map(({ field, message }) => `${field} ${message}`).join('; '))
+      }
+      return { status: 200, body: { domain: await life.put(parsed.machine) } }
+    },
+    'GET /domain': async () => ({ status: 200, body: await life.report() }),
+    'POST /shutdown': async (body) => {
+      await life.shutdown(parseShutdownRequest(await body()).gracePeriodSeconds)
+      return accepted
+    },
+    'POST /destroy': async () => {
+      await life.destroy()
+      return accepted
+    },
+    'POST /final': async () => accepted,
+  }
+
+  const server = createServer((request, response) => {
+    const name = `${request.method} ${request.url}`
+    if (name === 'GET /events') return stream(response, options)
+    const route = routes[name]
+    const run = route ?? (() => Promise.reject(new Refused('NotFound', `no ${name} here`)))
+    run(() => readBody(request))
+      .catch((error: unknown) => failure(error, log))
+      .then(
+        ({ status, body }) => {
+          response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body ?? {}), () => {
+            // Only when the answer is out may the launcher end.
+            if (name === 'POST /final') life.final()
+          })
+        },
+        log.bind(undefined, 'answering'),
+      )
+  })
+  server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    carryConsole(request, socket, head, options).catch((error: unknown) => {
+      log('a console ended', { err: error })
+      socket.destroy()
+    })
+  })
+  return server
+}
+
+/** The current state, then each change, and a sign of life. */
+function stream(response: ServerResponse, { life, clock, log }: ServerOptions): void {
+  response.writeHead(200, { 'content-type': 'application/x-ndjson' })
+  const write = (line: DomainReport | { heartbeat: true }) => {
+    if (response.writableLength > maxBacklogBytes) response.destroy()
+    else response.write(`${JSON.stringify(line)}\n`)
+  }
+  let cancel = () => {}
+  const beat = () => {
+    write({ heartbeat: true })
+    cancel = clock.after(heartbeatIntervalMs, beat)
+  }
+  cancel = clock.after(heartbeatIntervalMs, beat)
+  const unsubscribe = life.subscribe(write)
+  response.once('close', () => {
+    unsubscribe()
+    cancel()
+  })
+  life.report().then(write, (error: unknown) => {
+    log('state could not be read', { err: error })
+    response.destroy()
+  })
+}
+
+async function carryConsole(
+  request: IncomingMessage,
+  socket: Duplex,
+  head: Buffer,
+  { openConsole, log }: ServerOptions,
+): Promise<void> {
+  if (request.method !== 'GET' || request.url !== '/console' || request.headers.upgrade !== 'console') {
+    return refuseUpgrade(socket, failure(new Refused('NotFound', 'no such upgrade here'), log))
+  }
+  let console: Duplex
+  try {
+    console = await openConsole()
+  } catch (error) {
+    return refuseUpgrade(socket, failure(error, log))
+  }
+  socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: console\r\n\r\n')
+  if (head.length > 0) console.write(head)
+  await Promise.all([pipeline(socket, console), pipeline(console, socket)])
+}
+
+function refuseUpgrade(socket: Duplex, { status, body }: Answer): void {
+  const text = JSON.stringify(body)
+  socket.end(
+    `HTTP/1.1 ${status} Refused\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(text)}\r\n\r\n${text}`,
+  )
+}
+
+function failure(error: unknown, log: ServerOptions['log']): Answer {
+  const { reason, message } = explain(error)
+  if (reason === 'InternalError') log('a request failed', { err: error })
+  return { status: statusOf[reason], body: { error: { reason, message } } }
+}
+
+function explain(error: unknown): { reason: LauncherErrorReason; message: string } {
+  if (error instanceof Refused) return { reason: error.reason, message: error.message }
+  const message = error instanceof Error ? error.message : String(error)
+  if (error instanceof InvalidLauncherAnswer) return { reason: 'BadRequest', message }
+  if (error instanceof ConnectionLost || error instanceof DeadlineExceeded) {
+    return { reason: 'LibvirtUnavailable', message }
+  }
+  if (error instanceof LibvirtError) return { reason: 'NotReady', message }
+  return { reason: 'InternalError', message }
+}
+
+async function readBody(request: IncomingMessage): Promise<unknown> {
+  const chunks: Buffer[] = []
+  let length = 0
+  for await (const chunk of request) {
+    if (!Buffer.isBuffer(chunk)) throw new Error('a request is text')
+    length += chunk.length
+    if (length > maxMessageBytes) throw new Refused('BadRequest', `the body is longer than ${maxMessageBytes} bytes`)
+    chunks.push(chunk)
+  }
+  return parseJson(Buffer.concat(chunks).toString())
+}

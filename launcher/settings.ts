@@ -1,0 +1,42 @@
+import { join } from 'node:path'
+import type { VolumeDirectories } from './volume.ts'
+
+/** Where everything is in the pod. */
+export interface Settings {
+  /** The volume that the handler reaches. */
+  readonly socketDirectory: string
+  readonly volumes: VolumeDirectories
+  /** The environment of libvirtd: what it keeps and where its socket is. */
+  readonly libvirtd: { readonly [name: string]: string }
+  readonly libvirtSocket: string
+  readonly qemuConf: string
+  /** Made before libvirtd starts. */
+  readonly directories: readonly string[]
+  readonly vmUID: string | undefined
+}
+
+/** From the container's environment, each with the default that the launcher's image is built for. */
+export function readSettings(env: { readonly [name: string]: string | undefined }): Settings {
+  const run = env['VIRTSET_RUN_DIR'] ?? '/var/run/virtset/private'
+  const at = (name: string) => join(run, name)
+  return {
+    socketDirectory: env['VIRTSET_SOCKET_DIR'] ?? '/var/run/virtset/sockets',
+    volumes: {
+      files: env['VIRTSET_VOLUMES_DIR'] ?? '/var/run/virtset/volumes',
+      blocks: env['VIRTSET_BLOCK_DIR'] ?? '/var/run/virtset/block',
+    },
+    libvirtd: {
+      PATH: env['PATH'] ?? '/usr/sbin:/usr/bin:/sbin:/bin',
+      HOME: run,
+      XDG_RUNTIME_DIR: at('run'),
+      XDG_CONFIG_HOME: at('config'),
+      XDG_CACHE_HOME: at('cache'),
+      XDG_DATA_HOME: at('data'),
+      TMPDIR: at('tmp'),
+    },
+    libvirtSocket: join(at('run'), 'libvirt', 'libvirt-sock'),
+    qemuConf: join(at('config'), 'libvirt', 'qemu.conf'),
+    directories: [at('run'), join(at('config'), 'libvirt'), at('cache'), at('data'), at('tmp')],
+    vmUID: env['VIRTSET_VM_UID'],
+  }
+}
