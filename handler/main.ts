@@ -1,0 +1,53 @@
+import { defaultAccess } from '../runtime/access.ts'
+import { systemClock } from '../runtime/clock.ts'
+import { createEventRecorder } from '../runtime/events.ts'
+import { startHealth } from '../runtime/health.ts'
+import { createKubeClient } from '../runtime/kube.ts'
+import { createLogger } from '../runtime/log.ts'
+import { createMetrics, observeReflectors } from '../runtime/metrics.ts'
+import { createShutdown } from '../runtime/shutdown.ts'
+import { startHandler } from './handler.ts'
+import { launcherOf } from './launcher.ts'
+import { readPodAddress } from './pod-address.ts'
+
+/**
+ * The node handler. NODE_NAME: whose VMs; KUBELET_ROOT: the kubelet's root directory as mounted here; HEALTH_PORT. With `--warm` it
+ * only loads everything, which fills Node's compile cache while the image is built.
+ */
+async function main(environment: NodeJS.ProcessEnv): Promise<void> {
+  const {
+    NODE_NAME: nodeName,
+    KUBELET_ROOT: kubeletRoot = '/var/lib/kubelet',
+    HEALTH_PORT: port = '8080',
+  } = environment
+  if (!nodeName) throw new Error('NODE_NAME is not set: a handler belongs to a node')
+
+  const log = createLogger({ process: 'handler' })
+  const shutdown = createShutdown({ source: process, log, exit: (code) => process.exit(code) })
+  const kube = createKubeClient({ access: await defaultAccess(environment), userAgent: 'virtset-handler' })
+  const recorder = createEventRecorder({ kube, log, component: 'virtset-handler', instance: nodeName })
+  const handler = startHandler({
+    kube,
+    nodeName,
+    launcherOf: (podUID) => launcherOf(kubeletRoot, podUID),
+    addressOf: (podUID) => readPodAddress(kubeletRoot, podUID),
+    tell: ({ apiVersion, kind, metadata: { namespace, name, uid } }, type, reason, message) => {
+      const regarding = { apiVersion, kind, name, uid, ...(namespace === undefined ? {} : { namespace }) }
+      recorder.record({ regarding, type, reason, message })
+    },
+    log,
+    clock: systemClock,
+  })
+  const registry = createMetrics()
+  observeReflectors(registry, [handler.machines])
+  const unready = () => (handler.machines.hasSynced() ? [] : ['the VMs of this node are not read yet'])
+  const health = await startHealth({ port: Number(port), registry, log, unready })
+
+  shutdown.step('handler', () => handler.stop())
+  shutdown.step('events', () => recorder.stop())
+  shutdown.step('health', () => health.close())
+  shutdown.step('connections', () => kube.close())
+  log.info({ nodeName, kubeletRoot }, 'handling the VMs of this node')
+}
+
+if (!process.argv.includes('--warm')) await main(process.env)
