@@ -1,0 +1,83 @@
+import { list, open, type Schema } from '../schema.ts'
+import { elementOf, type Element, type Field } from './description.ts'
+import { wordOf, type Scalar } from './scalar.ts'
+
+/** How often an element may stand below itself in the schema before it ends in a subtree that only the webhook checks. */
+const maxRecursion = 1
+
+/**
+ * The structural schema of an element for a CRD. Every object lets unknown fields through, so that the webhook can name the nearest
+ * known one; what it checks beyond the schema is the exact syntax of strings and numbers. Numbers are integers or decimal
+ * strings. A recursive element (a backing store of a backing store) ends in a preserved subtree.
+ */
+export const schemaOf = (element: Element): Schema => elementSchema(element, element.description, [])
+
+const elementSchema = (element: Element, description: string, above: readonly Element[]): Schema => {
+  const properties: { [key: string]: Schema } = {}
+  const inside = [...above, element]
+  for (const [key, field] of Object.entries(element.fields)) {
+    const schema = fieldSchema(field, inside)
+    properties[key] = schema
+    if (field.at === 'children' && field.single !== undefined && schema.items) {
+      properties[field.single] = { ...schema.items, description: `The only one of \`${key}\`.` }
+    }
+  }
+  return open(description, properties)
+}
+
+const fieldSchema = (field: Field, above: readonly Element[]): Schema => {
+  const description = describe(field)
+  switch (field.at) {
+    case 'attribute':
+    case 'content':
+    case 'leaf':
+      return { description, ...scalarSchema(field.scalar) }
+    case 'leaves':
+      return list(description, scalarSchema(field.scalar), { 'x-kubernetes-list-type': 'atomic' })
+    case 'foreign':
+      return { description, type: 'string' }
+    case 'child':
+      return below(elementOf(field), description, above)
+    case 'children': {
+      const element = elementOf(field)
+      return list(description, below(element, element.description, above), { 'x-kubernetes-list-type': 'atomic' })
+    }
+  }
+}
+
+const below = (element: Element, description: string, above: readonly Element[]): Schema =>
+  above.filter((other) => other === element).length > maxRecursion
+    ? { description, type: 'object', 'x-kubernetes-preserve-unknown-fields': true }
+    : elementSchema(element, description, above)
+
+/** A person who reads `kubectl explain` learns what they may not write. */
+const describe = ({ description, reach, reachOf }: Field): string => {
+  if (reach === 'host') {
+    const not = Object.keys(reachOf ?? {}).filter((value) => reachOf?.[value] !== 'host')
+    return `${description} Reaches the host${not.length > 0 ? `, but for ${not.join(', ')}` : ''}: only a cluster preset may set it.`
+  }
+  const host = Object.keys(reachOf ?? {}).filter((value) => reachOf?.[value] === 'host')
+  return host.length > 0 ? `${description} Only a cluster preset may set ${host.join(', ')}.` : description
+}
+
+const scalarSchema = (scalar: Scalar): Schema => {
+  switch (scalar.kind) {
+    case 'boolean':
+      return { 'x-kubernetes-preserve-unknown-fields': true, enum: [true, false, ...scalar.words] }
+    case 'enumeration': {
+      const words = [true, false].filter((value) => wordOf(scalar.values, value) !== undefined)
+      return words.length === 0
+        ? { type: 'string', enum: scalar.values }
+        : { 'x-kubernetes-preserve-unknown-fields': true, enum: [...scalar.values, ...words] }
+    }
+    case 'integer':
+      return { 'x-kubernetes-int-or-string': true }
+    case 'decimal':
+      // No structural type is "number or string", so neither is said.
+      return { 'x-kubernetes-preserve-unknown-fields': true }
+    case 'text':
+      return { type: 'string', ...(scalar.maxLength === undefined ? {} : { maxLength: scalar.maxLength }) }
+    default:
+      return { type: 'string' }
+  }
+}
