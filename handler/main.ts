@@ -10,10 +10,7 @@ import { startHandler } from './handler.ts'
 import { launcherOf } from './launcher.ts'
 import { readPodAddress } from './pod-address.ts'
 
-/**
- * The node handler. NODE_NAME: whose VMs; KUBELET_ROOT: the kubelet's root directory as mounted here; HEALTH_PORT. With `--warm` it
- * only loads everything, which fills Node's compile cache while the image is built.
- */
+/** The node handler. NODE_NAME: whose VMs; KUBELET_ROOT: the kubelet's root directory as mounted here; HEALTH_PORT. */
 async function main(environment: NodeJS.ProcessEnv): Promise<void> {
   const {
     NODE_NAME: nodeName,
@@ -50,4 +47,4 @@ async function main(environment: NodeJS.ProcessEnv): Promise<void> {
   log.info({ nodeName, kubeletRoot }, 'handling the VMs of this node')
 }
 
-if (!process.argv.includes('--warm')) await main(process.env)
+await main(process.env)
