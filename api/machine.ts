@@ -1,5 +1,6 @@
 import type { Cause } from './cause.ts'
 import type { Domain } from './domain/domain.ts'
+import { validateDomain } from './domain/validate.ts'
 import { checkMetadata } from './metadata.ts'
 import type { Condition, ObjectMeta } from './object.ts'
 import { checkPlacement, placement } from './placement.ts'
@@ -103,11 +104,14 @@ export function parseMachine(value: unknown): { readonly machine: VirtualMachine
     ...checkMetadata(value['metadata'], 'metadata'),
     ...(Object.hasOwn(value, 'spec') ? checkSchema(specSchema, value['spec'], 'spec') : [specMissing]),
   ]
-  if (shape.length > 0) return { causes: shape }
-  const causes: Cause[] = []
+  const causes = [...shape, ...domainCauses(value['spec'])]
+  if (shape.length > 0) return { causes }
   const machine = value as unknown as VirtualMachine
   causes.push(...checkVolumes(machine.spec.volumes ?? [], 'spec.volumes'), ...checkPlacement(machine.spec, 'spec'))
   return causes.length > 0 ? { causes } : { machine }
 }
 
 const specMissing: Cause = { rule: 'required', field: 'spec', reason: 'FieldValueRequired', message: 'must be given' }
+
+const domainCauses = (spec: unknown): Cause[] =>
+  isRecord(spec) && isRecord(spec['domain']) ? validateDomain(spec['domain'], 'spec.domain') : []

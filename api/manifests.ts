@@ -1,12 +1,13 @@
 import { writeFile } from 'node:fs/promises'
 import { stringify } from 'yaml'
 import { customResourceDefinitions } from './crd.ts'
-import { opaque } from './schema.ts'
+import { domain } from './domain/domain.ts'
+import { schemaOf } from './domain/schema.ts'
 
 /** File name below `manifests/crds/` → YAML, for everything there that is made from the kinds. */
 export const crdManifests = (): ReadonlyMap<string, string> =>
   new Map(
-    customResourceDefinitions(opaque("The virtual machine: libvirt's Domain XML as JSON.")).map((definition) => [
+    customResourceDefinitions(schemaOf(domain)).map((definition) => [
       `${definition.spec.names.plural}.yaml`,
       `# Made from api/ by \`npm run manifests\`; do not edit.\n${stringify(definition, { aliasDuplicateObjects: false, lineWidth: 0 })}`,
     ]),

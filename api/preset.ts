@@ -1,6 +1,7 @@
 import { labelSelector } from './affinity.ts'
 import type { Cause } from './cause.ts'
 import type { Domain } from './domain/domain.ts'
+import { validateDomain } from './domain/validate.ts'
 import { checkLabels, checkSelector, dnsLabelRule, isDnsLabel } from './label.ts'
 import type { MachineSpec, Volume } from './machine.ts'
 import { checkMetadata } from './metadata.ts'
@@ -129,13 +130,17 @@ export function parsePreset(value: unknown): { readonly preset: Preset } | { rea
     ...checkMetadata(value['metadata'], 'metadata'),
     ...(Object.hasOwn(value, 'spec') ? checkSchema(schema, value['spec'], 'spec') : [specMissing]),
   ]
-  if (shape.length > 0) return { causes: shape }
+  const inDomain = domainCauses(value['spec'])
+  if (shape.length > 0) return { causes: [...shape, ...inDomain] }
   const preset = value as unknown as Preset
-  const causes = checkNames(preset.spec)
+  const causes = [...inDomain, ...checkNames(preset.spec)]
   return causes.length > 0 ? { causes } : { preset }
 }
 
 const specMissing: Cause = { rule: 'required', field: 'spec', reason: 'FieldValueRequired', message: 'must be given' }
+
+const domainCauses = (spec: unknown): Cause[] =>
+  isRecord(spec) && isRecord(spec['domain']) ? validateDomain(spec['domain'], 'spec.domain') : []
 
 function checkNames(spec: PresetSpec): Cause[] {
   const { selector, namespaceSelector, exclusiveGroup, metadata = {} } = spec
