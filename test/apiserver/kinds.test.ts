@@ -1,0 +1,105 @@
+import { readFileSync } from 'node:fs'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { parseAllDocuments } from 'yaml'
+import { run } from '../../cluster/command.ts'
+import { startApiServer } from './apiserver.ts'
+import type { TestApiServer } from './apiserver.ts'
+
+let api: TestApiServer
+const kubectl = (...rest: string[]) => run([api.kubectl, '--kubeconfig', api.kubeconfig, ...rest])
+
+beforeAll(async () => {
+  api = await startApiServer()
+  await kubectl('apply', '--server-side', '-k', 'manifests/crds')
+  await kubectl('wait', '--for=condition=Established', 'crd', '--all', '--timeout=60s')
+})
+afterAll(() => api?.stop())
+
+describe('the API server', () => {
+  test('finds no fault with the schemas', async () => {
+    const crds = JSON.parse(await kubectl('get', 'crd', '-o', 'json'))
+    const conditions = crds.items.flatMap((crd: { metadata: { name: string }; status: { conditions: object[] } }) =>
+      crd.status.conditions.map((condition) => ({ name: crd.metadata.name, ...condition })),
+    )
+    const bad = conditions.filter(({ type, status }: { type: string; status: string }) =>
+      type === 'NonStructuralSchema' || type === 'KubernetesAPIApprovalPolicyConformant'
+        ? status === 'True'
+        : status !== 'True',
+    )
+    expect(bad).toEqual([])
+    expect(crds.items.length).toBe(3)
+  })
+
+  test('knows the short names and the category', async () => {
+    const lines = (await kubectl('api-resources', '--api-group=virtset.io', '--no-headers', '-o', 'wide'))
+      .trim()
+      .split('\n')
+    expect(lines.map((line) => line.trim().split(/\s+/).slice(0, 5).join(' ')).toSorted()).toEqual([
+      'clustervirtualmachinepresets cvmp virtset.io/v1alpha1 false ClusterVirtualMachinePreset',
+      'virtualmachinepresets vmp virtset.io/v1alpha1 true VirtualMachinePreset',
+      'virtualmachines vm,vms,vmi virtset.io/v1alpha1 true VirtualMachine',
+    ])
+    expect(lines.filter((line) => /\ball$/.test(line.trim())).length).toBe(1)
+  })
+
+  test.each([
+    ['vm.spec.domain.memory', 'memory'],
+    ['vm.spec.domain.devices.disks.target', 'disk'],
+    ['vm.spec.affinity.nodeAffinity', 'node'],
+    ['vm.status.phase', 'life'],
+    ['vmp.spec.selector', 'labels'],
+    ['cvmp.spec.namespaceSelector', 'namespaces'],
+  ])('explains %s', async (field, word) => {
+    expect((await kubectl('explain', field)).toLowerCase()).toContain(word)
+  })
+
+  test('prints the columns of a VM', async () => {
+    const header = async (...wide: string[]) => {
+      await kubectl('apply', '-f', 'test/apiserver/plain-machine.yaml')
+      const [line = ''] = (await kubectl('get', 'vm', 'plain', ...wide)).split('\n')
+      return line.trim().split(/\s+/).join(' ')
+    }
+    expect(await header()).toBe('NAME PHASE NODE IP READY AGE')
+    expect(await header('-o', 'wide')).toBe('NAME PHASE NODE IP READY AGE PRESETS MACHINE MEMORY CPUS')
+  })
+
+  test('selects VMs by node and phase', async () => {
+    await kubectl('apply', '-f', 'test/apiserver/plain-machine.yaml')
+    const status = { status: { phase: 'Running', nodeName: 'node-1' } }
+    await kubectl('patch', 'vm', 'plain', '--subresource=status', '--type=merge', '-p', JSON.stringify(status))
+    const names = (selector: string) => kubectl('get', 'vm', '--field-selector', selector, '-o', 'name')
+    expect(await names('status.nodeName=node-1')).toBe('virtualmachine.virtset.io/plain\n')
+    expect(await names('status.phase=Running,status.nodeName=node-2')).toBe('')
+  })
+
+  test('keeps a status out of the main resource and a spec out of the status', async () => {
+    await kubectl('apply', '-f', 'test/apiserver/plain-machine.yaml')
+    await kubectl('patch', 'vm', 'plain', '--type=merge', '-p', '{"status":{"podIP":"10.0.0.9"}}')
+    await kubectl(
+      'patch',
+      'vm',
+      'plain',
+      '--subresource=status',
+      '--type=merge',
+      '-p',
+      '{"spec":{"domain":{"title":"x"}}}',
+    )
+    const machine = JSON.parse(await kubectl('get', 'vm', 'plain', '-o', 'json'))
+    expect([machine.status?.podIP, machine.spec.domain.title]).toEqual([undefined, undefined])
+  })
+})
+
+test('kustomize renders the webhooks, and they ask for what is theirs only', async () => {
+  const rendered = await kubectl('kustomize', 'manifests/webhooks')
+  const documents = parseAllDocuments(rendered).map((document) => document.toJS())
+  const hooks = documents.flatMap((document) => document.webhooks ?? [])
+  expect(hooks.map(({ name }) => name)).toEqual(['mutate.virtset.io', 'validate.virtset.io'])
+  for (const { rules, failurePolicy, sideEffects, timeoutSeconds, matchPolicy, namespaceSelector } of hooks) {
+    expect([failurePolicy, sideEffects, timeoutSeconds, matchPolicy]).toEqual(['Fail', 'None', 5, 'Equivalent'])
+    expect(
+      rules.map((rule: { apiGroups: string[]; operations: string[] }) => [rule.apiGroups, rule.operations]),
+    ).toEqual([[['virtset.io'], ['CREATE', 'UPDATE']]])
+    expect(namespaceSelector.matchExpressions[0].values).toEqual(['kube-system', 'virtset-system'])
+  }
+  expect(readFileSync('manifests/webhooks/configurations.yaml', 'utf8')).toContain('reinvocationPolicy: IfNeeded')
+})
