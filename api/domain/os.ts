@@ -1,4 +1,5 @@
 import { attribute, child, children, content, element, leaf } from './description.ts'
+import { diskSource } from './disk-source.ts'
 import { integer, oneOf, path, text, yesNo } from './scalar.ts'
 
 const host = { reach: 'host' } as const
@@ -39,6 +40,7 @@ const nvram = element('The variable store of the firmware.', {
   templateFormat: attribute(format, 'The format of the template.'),
   format: attribute(format, 'The format of the store.'),
   value: content(path, 'The file.', host),
+  source: child(diskSource, 'Where it is, if not in a file.'),
 })
 
 const table = element('One ACPI table.', {
