@@ -26,6 +26,7 @@ import { type VolumeSource, prepareVolume } from './volume.ts'
  * `--warm` only loads everything, which fills Node's compile cache while the image is built.
  */
 async function main(settings: Settings): Promise<void> {
+  process.title = 'virt-launcher'
   const logger = createLogger({ process: 'launcher' })
   const log = (message: string, fields: { [field: string]: unknown }) => logger.info(fields, message)
   const clock = systemClock

@@ -209,13 +209,17 @@ export class Connection {
     if (call === undefined || call.procedure.number !== packet.procedure) {
       throw new ProtocolError(`an answer to procedure ${packet.procedure}, serial ${packet.serial}, that nobody called`)
     }
+    // Decoded before the call is let go of: if that throws, the call must still be there to be rejected.
+    const isError = packet.status === packetStatus.error
+    const error = isError ? readError(call.procedure.name, packet.payload) : undefined
+    const reply = isError ? {} : decodeFields(call.procedure.ret, packet.payload)
     this.#outstanding.delete(packet.serial)
     call.cancelDeadline()
-    if (packet.status === packetStatus.error) {
-      this.#streams.delete(packet.serial)
-      call.reject(readError(call.procedure.name, packet.payload))
+    if (error === undefined) {
+      call.resolve(reply)
     } else {
-      call.resolve(decodeFields(call.procedure.ret, packet.payload))
+      this.#streams.delete(packet.serial)
+      call.reject(error)
     }
     this.#sendWaiting()
   }

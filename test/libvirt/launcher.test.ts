@@ -1,0 +1,254 @@
+import { execFile } from 'node:child_process'
+import { chown, mkdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { afterEach, describe, expect, test } from 'vitest'
+import { parsePutAnswer } from '../../runtime/launcher-api.ts'
+import { type GuestProgram, guestDisk } from './guest.ts'
+import { type RunningLauncher, startLauncher } from './launcher.ts'
+import { uid as launcherUid } from './rootfs.ts'
+import { until } from './until.ts'
+
+let launcher: RunningLauncher
+
+afterEach(() => launcher.stop())
+
+const uid = '5b0c0f4e-6d2a-4c2b-9a53-000000000001'
+
+const serials = [{ type: 'pty' }]
+
+function machine(guest: { disks?: unknown[]; volumes?: unknown[]; devices?: object; domain?: object; grace?: number }) {
+  return {
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'VirtualMachine',
+    metadata: { name: 'testvm', namespace: 'default', uid },
+    spec: {
+      domain: {
+        type: 'qemu',
+        memory: { unit: 'MiB', value: 32 },
+        os: { type: { os: 'hvm', arch: 'x86_64', machine: 'pc' } },
+        features: { acpi: {} },
+        devices: { disks: guest.disks ?? [], serials, ...guest.devices },
+        ...guest.domain,
+      },
+      ...(guest.volumes === undefined ? {} : { volumes: guest.volumes }),
+      ...(guest.grace === undefined ? {} : { terminationGracePeriodSeconds: guest.grace }),
+    },
+  }
+}
+
+const claim = (claimName: string) => ({ name: 'root', persistentVolumeClaim: { claimName } })
+
+function disk(volume: string, dev: string) {
+  const driver = { name: 'qemu', type: 'raw' }
+  return { type: 'volume', device: 'disk', driver, source: { volume }, target: { dev, bus: 'virtio' } }
+}
+
+/** A launcher whose volume `root` is a claim with a disk that boots the program. */
+async function launcherWith(program: GuestProgram): Promise<object> {
+  launcher = await startLauncher()
+  await writeOwned('root/disk.img', guestDisk(program))
+  return machine({ disks: [disk('root', 'vda')], volumes: [claim('disk-of-testvm')] })
+}
+
+async function writeOwned(name: string, content: Uint8Array | string): Promise<void> {
+  const path = join(launcher.volumes, name)
+  await mkdir(join(path, '..'), { recursive: true })
+  await chown(join(path, '..'), launcherUid, launcherUid)
+  await writeFile(path, content)
+  await chown(path, launcherUid, launcherUid)
+}
+
+async function put(vm: object) {
+  const answer = await launcher.ask('PUT', '/vm', vm)
+  expect(answer, JSON.stringify(answer)).toMatchObject({ status: 200 })
+  return parsePutAnswer(answer.body)
+}
+
+describe('a VM', () => {
+  test('runs, is told again as often as asked, and no other may take its place', async () => {
+    const vm = await launcherWith('idle')
+    const report = await put(vm)
+    expect(report).toMatchObject({ vmUID: uid, phase: 'Running', reason: 'booted' })
+    expect(report.domain).toMatchObject({ name: 'testvm', uuid: uid })
+    expect(await put(vm)).toMatchObject({ phase: 'Running' })
+    expect(await launcher.pids('qemu-system-x86')).toHaveLength(1)
+    const other = { ...vm, metadata: { name: 'testvm', namespace: 'default', uid: 'another' } }
+    expect(await launcher.ask('PUT', '/vm', other)).toMatchObject({
+      status: 409,
+      body: { error: { reason: 'OtherVirtualMachine' } },
+    })
+  })
+
+  test('whose guest powers itself off has succeeded; the launcher waits until that was read, and exits 0', async () => {
+    await put(await launcherWith('powerOff'))
+    const report = await launcher.reported('it ended', ({ exit }) => exit !== undefined)
+    expect(report).toMatchObject({ phase: 'Shutoff', reason: 'shutdown', exit: 'Succeeded' })
+    expect(await launcher.ask('POST', '/final')).toMatchObject({ status: 202 })
+    expect(await launcher.exitCode).toBe(0)
+  })
+
+  test('whose QEMU is killed has failed; the launcher exits 1 and never starts another', async () => {
+    await put(await launcherWith('idle'))
+    await launcher.signal('qemu-system-x86', 'SIGKILL')
+    const report = await launcher.reported('it ended', ({ exit }) => exit !== undefined)
+    expect(report).toMatchObject({ phase: 'Shutoff', reason: 'crashed', exit: 'Failed' })
+    expect(await launcher.pids('qemu-system-x86')).toEqual([])
+    await launcher.ask('POST', '/final')
+    expect(await launcher.exitCode).toBe(1)
+  })
+
+  test('goes on when libvirtd is killed, and is reported again', async () => {
+    await put(await launcherWith('idle'))
+    const [qemu] = await launcher.pids('qemu-system-x86')
+    await launcher.signal('libvirtd', 'SIGKILL')
+    await until('another libvirtd', async () => (await launcher.pids('libvirtd')).length > 0)
+    expect(await launcher.reported('it runs', ({ phase }) => phase === 'Running')).toMatchObject({ vmUID: uid })
+    expect(await launcher.pids('qemu-system-x86')).toEqual([qemu])
+    // Events come again as well.
+    await launcher.signal('qemu-system-x86', 'SIGKILL')
+    await launcher.reported('it ended', ({ exit }) => exit === 'Failed')
+  })
+
+  test('ends with the launcher', async () => {
+    await put(await launcherWith('idle'))
+    await launcher.signal('virt-launcher', 'SIGKILL')
+    expect(await launcher.exitCode).not.toBe(0)
+    expect(await launcher.pids('qemu-system-x86')).toEqual([])
+  })
+})
+
+describe('shutdown', () => {
+  test('of a deaf guest destroys it at the deadline, which is kept in the domain', async () => {
+    await put(await launcherWith('idle'))
+    expect(await launcher.ask('POST', '/shutdown', { gracePeriodSeconds: 2 })).toMatchObject({ status: 202 })
+    const first = await launcher.reported('the deadline', ({ deadline }) => deadline !== undefined)
+    expect(first.phase).toBe('ShuttingDown')
+    expect(JSON.stringify(first.domain)).toContain(first.deadline)
+    await launcher.ask('POST', '/shutdown', { gracePeriodSeconds: 3600 })
+    expect((await launcher.report()).deadline).toBe(first.deadline)
+    const last = await launcher.reported('it ended', ({ exit }) => exit !== undefined)
+    expect(last).toMatchObject({ phase: 'Shutoff', reason: 'destroyed', exit: 'Failed' })
+    expect(Date.parse(last.observedAt)).toBeGreaterThanOrEqual(Date.parse(first.deadline ?? ''))
+  })
+
+  test('by the kubelet takes the VM’s own grace period', async () => {
+    const vm = await launcherWith('idle')
+    await put({
+      ...vm,
+      spec: { ...machine({}).spec, ...('spec' in vm && Object(vm.spec)), terminationGracePeriodSeconds: 1 },
+    })
+    await launcher.signal('tini', 'SIGTERM')
+    expect(await launcher.reported('it ended', ({ exit }) => exit !== undefined)).toMatchObject({ reason: 'destroyed' })
+    await launcher.ask('POST', '/final')
+    expect(await launcher.exitCode).toBe(1)
+  })
+
+  test('by the kubelet before there is a VM ends the launcher at once', async () => {
+    launcher = await startLauncher()
+    await launcher.signal('tini', 'SIGTERM')
+    expect(await launcher.exitCode).toBe(1)
+  })
+
+  test('can be skipped', async () => {
+    await put(await launcherWith('idle'))
+    expect(await launcher.ask('POST', '/destroy')).toMatchObject({ status: 202 })
+    await launcher.reported('it ended', ({ reason, exit }) => reason === 'destroyed' && exit === 'Failed')
+  })
+})
+
+describe('what cannot run', () => {
+  test('is refused in libvirt’s own words, and the launcher exits 1 once that was read', async () => {
+    launcher = await startLauncher()
+    const answer = await launcher.ask(
+      'PUT',
+      '/vm',
+      machine({ domain: { os: { type: { os: 'hvm', machine: 'pcc' } } } }),
+    )
+    expect(answer).toMatchObject({ status: 422, body: { error: { reason: 'DefineRefused' } } })
+    expect(JSON.stringify(answer.body)).toContain('pcc')
+    expect(await launcher.report()).toMatchObject({ phase: 'Gone', reason: 'defineRefused', exit: 'Failed' })
+    await launcher.ask('POST', '/final')
+    expect(await launcher.exitCode).toBe(1)
+  })
+
+  test('since its iSCSI target is away says so in QEMU’s own words', async () => {
+    launcher = await startLauncher()
+    const source = {
+      protocol: 'iscsi',
+      name: 'iqn.2017-01.io.kubevirt:sn.42/2',
+      host: { name: '127.0.0.1', port: 3260 },
+    }
+    const remote = {
+      type: 'network',
+      device: 'disk',
+      driver: { name: 'qemu', type: 'raw' },
+      source,
+      target: { dev: 'vda' },
+    }
+    const answer = await launcher.ask('PUT', '/vm', machine({ disks: [remote] }))
+    expect(answer).toMatchObject({ status: 422, body: { error: { reason: 'StartFailed' } } })
+    expect(JSON.stringify(answer.body)).toMatch(/iSCSI: Failed to connect/)
+    expect(await launcher.report()).toMatchObject({ phase: 'Shutoff', reason: 'startFailed', exit: 'Failed' })
+  })
+
+  test.each([
+    ['whose claim is not there', 'gone', 'volume "root": the claim gone is not in the pod'],
+    ['whose claim holds no disk', 'empty', 'volume "root": the claim empty holds no file disk.img'],
+  ])('a VM %s', async (_, claimName, message) => {
+    launcher = await startLauncher()
+    if (claimName === 'empty') await mkdir(join(launcher.volumes, 'root'))
+    const vm = machine({ disks: [disk('root', 'vda')], volumes: [claim(claimName)] })
+    expect(await launcher.ask('PUT', '/vm', vm)).toEqual({
+      status: 422,
+      body: { error: { reason: 'VolumeUnavailable', message } },
+    })
+  })
+})
+
+describe('volumes', () => {
+  test('an emptyDisk is sparse, cloud-init is an ISO that the guest may only read', async () => {
+    const vm = await launcherWith('idle')
+    for (const name of ['scratch', 'seed']) {
+      await mkdir(join(launcher.volumes, name))
+      await chown(join(launcher.volumes, name), launcherUid, launcherUid)
+    }
+    const volumes = [
+      claim('root'),
+      { name: 'scratch', emptyDisk: { capacity: '1Gi' } },
+      { name: 'seed', cloudInit: { userData: '#cloud-config\n' } },
+    ]
+    const disks = [disk('root', 'vda'), disk('scratch', 'vdb'), disk('seed', 'vdc')]
+    await put({ ...vm, spec: machine({ disks, volumes }).spec })
+    const scratch = await stat(join(launcher.volumes, 'scratch/disk.img'))
+    expect([scratch.size, scratch.blocks]).toEqual([1024 ** 3, 0])
+    const iso = join(launcher.volumes, 'seed/cloud-init.iso')
+    const { stdout } = await promisify(execFile)('blkid', ['-o', 'value', '-s', 'LABEL', iso]).catch(() => ({
+      stdout: '',
+    }))
+    expect(stdout.trim()).toBe('cidata')
+    expect((await readFile(iso)).includes('instance-id: ' + uid)).toBe(true)
+    const { domain } = await launcher.report()
+    expect(JSON.stringify(domain)).toMatch(/cloud-init\.iso.*"readonly":\{\}|"readonly":\{\}.*cloud-init\.iso/)
+  })
+})
+
+describe('a console', () => {
+  test('is the guest’s first serial port', async () => {
+    await put(await launcherWith('echo'))
+    const console = await launcher.console()
+    let text = ''
+    console.on('data', (chunk: Buffer) => (text += chunk.toString()))
+    console.write('hello')
+    await until('the guest echoes', () => text.includes('hello'))
+    const ended = new Promise((resolve) => console.once('close', resolve))
+    console.write('q')
+    await ended
+    expect(await launcher.reported('it ended', ({ exit }) => exit !== undefined)).toMatchObject({ exit: 'Succeeded' })
+  })
+
+  test('without a VM is refused', async () => {
+    launcher = await startLauncher()
+    await expect(launcher.console()).rejects.toThrow('refused with 409')
+  })
+})
