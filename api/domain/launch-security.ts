@@ -1,7 +1,5 @@
 import { attribute, element, leaf } from './description.ts'
-import { oneOf, text, uint32, yesNo } from './scalar.ts'
-
-const base64 = text({ pattern: '^[A-Za-z0-9+/=\\s]*$' })
+import { base64, oneOf, text, uint32, yesNo } from './scalar.ts'
 
 export const launchSecurity = element(
   "Memory encryption: keeps the guest's memory from the node.",

@@ -40,7 +40,7 @@ const patterns: { readonly [kind: string]: { readonly pattern: RegExp; readonly 
   },
   pciClass: { pattern: /^0x[0-9a-f]{6}$/i, message: 'must be a PCI class: 0x and six hex digits' },
   wwn: { pattern: /^(?:0x)?[0-9a-f]{16}$/i, message: 'must be a world wide name: 16 hex digits' },
-  bytes: { pattern: /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/, message: 'must be base 64' },
+  bytes: { pattern: /^[A-Za-z0-9+/\s]*(?:=\s*){0,2}$/, message: 'must be base 64' },
 }
 
 /**

@@ -59,6 +59,8 @@ export const mac = { kind: 'mac' } as const
 export const path = { kind: 'path' } as const
 /** `0-3,^2,8`. */
 export const cpuset = { kind: 'cpuset' } as const
+/** Base 64, with white space where lines were broken. */
+export const base64 = { kind: 'bytes' } as const
 export const ip = { kind: 'ip' } as const
 /** A unit of memory or storage: b, bytes, KB, k, KiB, MB, M, MiB, … up to E. */
 export const unit = { kind: 'unit' } as const

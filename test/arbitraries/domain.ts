@@ -1,0 +1,132 @@
+import fc from 'fast-check'
+import { elementOf, type Element, type Field } from '../../api/domain/description.ts'
+import { domain as root, type Domain } from '../../api/domain/domain.ts'
+import { normalForeign } from '../../api/domain/foreign.ts'
+import { exactNumber, valueFault } from '../../api/domain/scalar-value.ts'
+import type { Scalar } from '../../api/domain/scalar.ts'
+
+/** Deeper than this only scalars are made, so that recursive elements end. */
+const maxDepth = 8
+
+/**
+ * Any JSON that the description allows, in the form in which an import from XML gives it: values valid one by one, though libvirt may
+ * refuse the whole. `fields`: how many fields of an element are filled at most.
+ */
+export const domains = (limits: { fields?: number } = {}): fc.Arbitrary<Domain> =>
+  elements(root, limits.fields ?? 6, 0).map((json) => json as Domain)
+
+/** The same for one element of the description. */
+export const elements = (element: Element, fields: number, depth: number): fc.Arbitrary<{ [key: string]: unknown }> => {
+  const entries = Object.entries(element.fields).filter(([, field]) => depth < maxDepth || 'scalar' in field)
+  return fc
+    .subarray(entries, { maxLength: Math.min(entries.length, fields) })
+    .chain((chosen) => fc.tuple(...chosen.map(([key, field]) => fieldEntries(key, field, fields, depth))))
+    .map((pairs) => Object.fromEntries(pairs))
+}
+
+const fieldEntries = (
+  key: string,
+  field: Field,
+  fields: number,
+  depth: number,
+): fc.Arbitrary<readonly [string, unknown]> => {
+  switch (field.at) {
+    case 'attribute':
+    case 'leaf':
+      return scalars(field.scalar).map((value) => [key, value])
+    case 'content':
+      // Blank text beside attributes is white space, which goes; around text it may.
+      return scalars(field.scalar)
+        .map((value) => (typeof value === 'string' ? value.trim() : value))
+        .filter((value) => value !== '')
+        .map((value) => [key, value])
+    case 'leaves':
+      return fc.array(scalars(field.scalar), { minLength: 1, maxLength: 3 }).map((value) => [key, value])
+    case 'foreign':
+      return foreignXml.map((value) => [key, value])
+    case 'child':
+      return elements(elementOf(field), fields, depth + 1).map((value) => [key, value])
+    case 'children': {
+      const { single } = field
+      return fc
+        .array(elements(elementOf(field), fields, depth + 1), { minLength: 1, maxLength: 3 })
+        .map((value) => (single !== undefined && value.length === 1 ? [single, value[0]] : [key, value]))
+    }
+  }
+}
+
+/** Valid values of a scalar: booleans and numbers as such, hex as text. */
+export const scalars = (scalar: Scalar): fc.Arbitrary<string | number | boolean> => {
+  switch (scalar.kind) {
+    case 'boolean':
+      return fc.boolean()
+    case 'enumeration':
+      return fc.constantFrom(...scalar.values)
+    case 'integer': {
+      const { min = -(2n ** 63n), max = 2n ** 64n - 1n, words = [] } = scalar
+      const numbers = fc.bigInt({ min: BigInt(min), max: BigInt(max) }).map(exactNumber)
+      const isHex = scalar.hexDigits !== undefined || scalar.hexFor !== undefined
+      const hex = fc
+        .tuple(fc.bigInt({ min: 0n, max: BigInt(max) }), fc.integer({ min: 1, max: 8 }))
+        .map(([value, digits]) => `0x${value.toString(16).padStart(digits, '0')}`)
+      return fc.oneof(numbers, ...(isHex ? [hex] : []), ...(words.length > 0 ? [fc.constantFrom(...words)] : []))
+    }
+    case 'decimal':
+      return fc
+        .tuple(fc.integer({ min: -9999, max: 9999 }), fc.integer({ min: 0, max: 99 }))
+        .map(([whole, part]) => Number(`${whole}.${part}`))
+    case 'text':
+      return texts(scalar.pattern, scalar.maxLength).filter((value) => valueFault(scalar, value) === undefined)
+    case 'uuid':
+      return scalar.mayBeEmpty ? fc.oneof(fc.uuid(), fc.constant('')) : fc.uuid()
+    case 'mac':
+      return fc.stringMatching(/^([0-9a-f]{2}:){5}[0-9a-f]{2}$/)
+    case 'path':
+      return fc.stringMatching(/^(\/[a-zA-Z0-9._-]{1,8}){1,3}$/)
+    case 'cpuset':
+      return fc.stringMatching(/^[0-9]{1,2}(-[0-9]{1,2})?(,\^?[0-9]{1,2}){0,2}$/)
+    case 'ip':
+      return fc.oneof(fc.ipV4(), fc.ipV6())
+    case 'unit':
+      return fc.constantFrom('b', 'bytes', 'KB', 'k', 'KiB', 'MB', 'M', 'MiB', 'GB', 'G', 'GiB', 'TiB', 'PiB', 'EiB')
+    case 'timestamp':
+      return fc.constantFrom('2031-01-02T03:04:05Z', '2031-01-02T03:04:05.678+01:00')
+    case 'pciClass':
+      return fc.stringMatching(/^0x[0-9a-f]{6}$/)
+    case 'wwn':
+      return fc.stringMatching(/^[0-9a-f]{16}$/)
+    case 'bytes':
+      return fc.base64String()
+  }
+}
+
+/** Every character that XML can hold, those that need care more often than others. */
+const characters = fc.oneof(
+  { weight: 4, arbitrary: fc.constantFrom(...'&<>"\'\t\n\r ]{}') },
+  { weight: 8, arbitrary: fc.string({ unit: 'grapheme-ascii', minLength: 1, maxLength: 1 }) },
+  { weight: 2, arbitrary: fc.string({ unit: 'grapheme', minLength: 1, maxLength: 1 }) },
+  { weight: 1, arbitrary: fc.constantFrom('&lt;', '&amp;', '&#10;', ']]>', '<!--', 'é', '😀') },
+)
+
+const texts = (pattern: string | undefined, maxLength = 20): fc.Arbitrary<string> =>
+  pattern === undefined
+    ? fc
+        .array(characters, { maxLength: Math.min(12, maxLength) })
+        .map((parts) => parts.join('').slice(0, maxLength).toWellFormed())
+    : fc.stringMatching(new RegExp(pattern, 'u'))
+
+const foreignXml: fc.Arbitrary<string> = fc
+  .tuple(fc.constantFrom('a', 'b:c'), texts(undefined), texts(undefined))
+  .map(([name, attribute, text]) =>
+    normalForeign(
+      `<${name} xmlns${name.includes(':') ? ':b' : ''}="urn:x" y="${escaped(attribute)}"><z>${escaped(text)}</z><z/></${name}>`,
+    ),
+  )
+
+const escaped = (text: string): string =>
+  text
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+    .replaceAll('>', '&gt;')
+    .replaceAll('"', '&quot;')
+    .replaceAll(/[\t\n\r]/g, (character) => `&#${character.charCodeAt(0)};`)
