@@ -1,7 +1,6 @@
 import { labelSelector } from './affinity.ts'
 import type { Cause } from './cause.ts'
 import type { Domain } from './domain/domain.ts'
-import { validateDomain } from './domain/validate.ts'
 import { checkLabels, checkSelector, dnsLabelRule, isDnsLabel } from './label.ts'
 import type { MachineSpec, Volume } from './machine.ts'
 import { checkMetadata } from './metadata.ts'
@@ -116,8 +115,8 @@ export const presetSpecSchema = (kind: Preset['kind']): Schema =>
   kind === 'ClusterVirtualMachinePreset' ? clusterSpec : namespacedSpec
 
 /**
- * The door for a preset: everything that is wrong with its shape, names and selectors. Its expressions, paths, reach and
- * whether it fits others are for the presets' own check.
+ * The door for a preset: everything that is wrong with its shape, names and selectors. Its domain,
+ * expressions, paths, reach and whether it fits others are for the presets' own check.
  */
 export function parsePreset(value: unknown): { readonly preset: Preset } | { readonly causes: Cause[] } {
   if (!isRecord(value)) {
@@ -130,17 +129,13 @@ export function parsePreset(value: unknown): { readonly preset: Preset } | { rea
     ...checkMetadata(value['metadata'], 'metadata'),
     ...(Object.hasOwn(value, 'spec') ? checkSchema(schema, value['spec'], 'spec') : [specMissing]),
   ]
-  const inDomain = domainCauses(value['spec'])
-  if (shape.length > 0) return { causes: [...shape, ...inDomain] }
+  if (shape.length > 0) return { causes: shape }
   const preset = value as unknown as Preset
-  const causes = [...inDomain, ...checkNames(preset.spec)]
+  const causes = checkNames(preset.spec)
   return causes.length > 0 ? { causes } : { preset }
 }
 
 const specMissing: Cause = { rule: 'required', field: 'spec', reason: 'FieldValueRequired', message: 'must be given' }
-
-const domainCauses = (spec: unknown): Cause[] =>
-  isRecord(spec) && isRecord(spec['domain']) ? validateDomain(spec['domain'], 'spec.domain') : []
 
 function checkNames(spec: PresetSpec): Cause[] {
   const { selector, namespaceSelector, exclusiveGroup, metadata = {} } = spec

@@ -236,9 +236,9 @@ describe('a preset', () => {
         selector: { matchExpressions: [{ key: 'a', operator: 'In' }] },
         namespaceSelector: {},
         strength: 'enforce',
-        domain: { nonsense: 1 },
+        domain: 1,
       }),
-      ['unknown-field spec.namespaceSelector', 'enumeration spec.strength', 'unknown-field spec.domain.nonsense'],
+      ['unknown-field spec.namespaceSelector', 'enumeration spec.strength', 'type spec.domain'],
     ],
     [
       'with names that cannot be',
