@@ -86,7 +86,8 @@ export function apiServerCommand(server: ApiServer): string[] {
   ]
 }
 
-export function controllerManagerCommand(program: string, pki: Pki, kubeconfig: string, podRange: string): string[] {
+/** Pods' addresses are given out by each node's CNI plugin, so no node is told a range. */
+export function controllerManagerCommand(program: string, pki: Pki, kubeconfig: string): string[] {
   const file = (name: string) => join(pki.directory, name)
   return [
     program,
@@ -97,8 +98,6 @@ export function controllerManagerCommand(program: string, pki: Pki, kubeconfig: 
     `--cluster-signing-cert-file=${file('ca.crt')}`,
     `--cluster-signing-key-file=${file('ca.key')}`,
     '--use-service-account-credentials=true',
-    '--allocate-node-cidrs=true',
-    `--cluster-cidr=${podRange}`,
     '--leader-elect=false',
   ]
 }

@@ -1,4 +1,14 @@
-import { cpSync, existsSync, lutimesSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import {
+  cpSync,
+  existsSync,
+  lutimesSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 
 import { request } from 'undici'
@@ -7,6 +17,7 @@ import type { Binaries } from './binaries.ts'
 import { attempt } from './command.ts'
 import { guestDisk } from './guest.ts'
 import { filesBelow, keyOf, keyOfFiles } from './key.ts'
+import { findManifest, listReferences, prune, unpackLayers } from './layout.ts'
 import type { Step } from './progress.ts'
 import { ensureBaseTar, suite } from './rootfs.ts'
 import type { Settings } from './settings.ts'
@@ -73,7 +84,7 @@ export async function ensureImages(step: Step, settings: Settings, binaries: Bin
   const modules = await ensureModules(step, settings)
   const disk = await guestDisk(step, settings)
   const sources = imageSources(settings, binaries, modules, disk)
-  const layouts = join(settings.cache, 'images')
+  const layout = join(settings.cache, 'images')
   let built = 0
   const images: Image[] = []
   for (const source of sources) {
@@ -81,14 +92,15 @@ export async function ensureImages(step: Step, settings: Settings, binaries: Bin
     const image = {
       name: source.name,
       reference: `${localPrefix}/${source.name}:${key}`,
-      layout: join(layouts, source.name),
+      layout,
     }
-    if (!holds(image)) {
+    if (findManifest(layout, image.reference) === undefined) {
       await build(step, settings, source, image)
       built += 1
     }
     images.push(image)
   }
+  if (built > 0) await forgetOld(step, settings, layout, images)
   step.say(built === 0 ? 'all there' : `${built} built`)
   return images
 }
@@ -110,17 +122,25 @@ function keyOfPath(path: string): string {
   return statSync(path).isDirectory() ? path : keyOf(readFileSync(path))
 }
 
+/** What of a package nobody runs. */
+const unneeded = /\.(d\.ts|d\.mts|d\.cts|map|md|markdown)$/
+
 /** The production dependencies, installed once for each package-lock.json. */
 async function ensureModules(step: Step, settings: Settings): Promise<string> {
   const key = keyOfFiles(settings.checkout, ['package.json', 'package-lock.json'])
   const directory = join(settings.cache, `modules-${key}`)
-  const modules = join(directory, 'node_modules')
-  if (existsSync(join(modules, '.package-lock.json'))) return modules
-  mkdirSync(directory, { recursive: true })
-  for (const file of ['package.json', 'package-lock.json']) cpSync(join(settings.checkout, file), join(directory, file))
+  if (existsSync(directory)) return join(directory, 'node_modules')
+  const unfinished = `${directory}.unfinished`
+  rmSync(unfinished, { recursive: true, force: true })
+  mkdirSync(unfinished, { recursive: true })
+  for (const file of ['package.json', 'package-lock.json'])
+    cpSync(join(settings.checkout, file), join(unfinished, file))
   step.say('installing production dependencies')
-  await step.run(['npm', 'ci', '--omit=dev', '--ignore-scripts', '--no-audit', '--no-fund'], { directory })
-  return modules
+  await step.run(['npm', 'ci', '--omit=dev', '--ignore-scripts', '--no-audit', '--no-fund'], { directory: unfinished })
+  for (const file of filesBelow(unfinished, 'node_modules', (path) => unneeded.test(path)))
+    rmSync(join(unfinished, file))
+  renameSync(unfinished, directory)
+  return join(directory, 'node_modules')
 }
 
 async function build(step: Step, settings: Settings, source: ImageSource, image: Image): Promise<void> {
@@ -146,10 +166,20 @@ async function build(step: Step, settings: Settings, source: ImageSource, image:
   rmSync(context, { recursive: true })
   step.say(`writing ${source.name}`)
   mkdirSync(image.layout, { recursive: true })
-  // Uncompressed, so that a layer has one digest here and in the cluster, and those that are there are not written again.
-  await step.run(
-    buildah(settings, ['push', '--disable-compression', image.reference, `oci:${image.layout}:${image.reference}`]),
+  await step.run(buildah(settings, ['push', image.reference, `oci:${image.layout}:${image.reference}`]))
+  await unpackLayers(image.layout, image.reference)
+}
+
+/** How many versions of an image stay in the cache: the present one, and what a branch or two beside it need. */
+const keptVersions = 4
+
+async function forgetOld(step: Step, settings: Settings, layout: string, images: readonly Image[]): Promise<void> {
+  const references = listReferences(layout)
+  const kept = images.flatMap(({ name }) =>
+    references.filter((each) => each.startsWith(`${localPrefix}/${name}:`)).slice(-keptVersions),
   )
+  for (const reference of prune(layout, (each) => kept.includes(each)))
+    await attempt(buildah(settings, ['rmi', reference]), { log: step.log })
 }
 
 /** Copies what the image's key was made of, and nothing else, so that the one always says the other. Its age is always the same. */
@@ -205,19 +235,4 @@ function buildah(settings: Settings, command: readonly string[]): string[] {
     'exec buildah "$@"',
   ].join('\n')
   return ['unshare', '--mount', '--propagation', 'private', 'sh', '-ec', script, 'buildah', own, ...command]
-}
-
-/** Whether the layout has the image under its name. */
-function holds(image: Image): boolean {
-  return manifestDigest(image) !== undefined
-}
-
-/** The digest of the image's manifest in its layout. */
-export function manifestDigest(image: Image): string | undefined {
-  const index = join(image.layout, 'index.json')
-  if (!existsSync(index)) return undefined
-  const { manifests }: { manifests: { digest: string; annotations?: Record<string, string> }[] } = JSON.parse(
-    readFileSync(index, 'utf8'),
-  )
-  return manifests.find((each) => each.annotations?.['org.opencontainers.image.ref.name'] === image.reference)?.digest
 }

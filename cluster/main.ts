@@ -6,6 +6,7 @@ import { ensurePackages, machinePackages } from './packages.ts'
 import { createProgress, StepFailed } from './progress.ts'
 import { ensureRootfs } from './rootfs.ts'
 import { readSettings } from './settings.ts'
+import { bringUp } from './up.ts'
 
 const checkout = resolve(import.meta.dirname, '..')
 
@@ -33,6 +34,11 @@ async function main(command: string | undefined): Promise<void> {
       ensureBinaries(step, settings),
     )
   switch (command) {
+    case 'up': {
+      const cluster = await bringUp(progress, settings)
+      console.log(cluster.kubeconfig)
+      return
+    }
     case 'binaries':
       console.log((await binaries()).kubernetes)
       return

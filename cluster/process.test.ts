@@ -3,7 +3,16 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, expect, test } from 'vitest'
 
-import { ensureProcess, isAlive, isZombie, parseStartTime, readRecord, recordedNames, stopProcess } from './process.ts'
+import {
+  ensureProcess,
+  isAlive,
+  isZombie,
+  parseStartTime,
+  readRecord,
+  recordedNames,
+  stopProcess,
+  untilSettled,
+} from './process.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'process-'))
 const ledger = { records: join(directory, 'records'), logs: join(directory, 'logs') }
@@ -69,4 +78,11 @@ test('what it says is in its log; a program that is not there is said', async ()
   await ensureProcess(ledger, { name: 'sleeper', command: ['sh', '-c', 'echo hello; exec sleep 600'] })
   await expect.poll(() => readFileSync(join(ledger.logs, 'sleeper.log'), 'utf8')).toBe('hello\n')
   await expect(ensureProcess(ledger, { name: 'x', command: ['/no/such'] })).rejects.toThrow('/no/such does not start')
+})
+
+test('a process that ends at once has not settled; one that goes on has', async () => {
+  await ensureProcess(ledger, { name: 'sleeper', command: ['false'] })
+  await expect(untilSettled(ledger, 'sleeper')).rejects.toThrow(`sleeper has ended: ${ledger.logs}/sleeper.log`)
+  await ensureProcess(ledger, sleeper)
+  await untilSettled(ledger, 'sleeper')
 })

@@ -1,5 +1,15 @@
 import { spawn } from 'node:child_process'
-import { closeSync, existsSync, mkdirSync, openSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
@@ -86,6 +96,20 @@ export async function stopProcess(ledger: Ledger, name: string): Promise<void> {
   if (isAlive(record)) process.kill(record.pid, 'SIGKILL')
   while (isAlive(record)) await sleep(20)
   rmSync(recordPath(ledger, name), { force: true })
+}
+
+/** What refuses its configuration says so and ends within this time. */
+const settledAfterMs = 1000
+
+/** Waits until a process has run for a second. @throws when it ended before */
+export async function untilSettled(ledger: Ledger, name: string): Promise<void> {
+  const record = readRecord(ledger, name)
+  const ageMs = () => Date.now() - statSync(recordPath(ledger, name)).mtimeMs
+  while (record !== undefined && isAlive(record)) {
+    if (ageMs() > settledAfterMs) return
+    await sleep(50)
+  }
+  throw new Error(`${name} has ended: ${join(ledger.logs, `${name}.log`)}`)
 }
 
 /** Whether a recorded process still runs. Another boot, or another process under its pid, is not it. */

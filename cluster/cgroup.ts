@@ -1,0 +1,69 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+const root = '/sys/fs/cgroup'
+/** All nodes' groups are below this one, so that kubelets do not see each other's pods as strangers to be removed. */
+const parent = 'virtset'
+
+/** The path of a node's group as kubelet's `cgroupRoot` wants it. */
+export function cgroupOf(node: string): string {
+  return `/${parent}/${node}`
+}
+
+/** The hierarchies in which groups are made: every mounted controller of cgroup v1, or the one of v2. */
+function hierarchies(): string[] {
+  if (existsSync(join(root, 'cgroup.controllers'))) return [root]
+  return readdirSync(root, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && entry.name !== 'unified')
+    .map((entry) => join(root, entry.name))
+}
+
+/** kubelet wants its root group to be there in every hierarchy. */
+export function ensureCgroup(node: string): void {
+  for (const hierarchy of hierarchies()) {
+    for (const path of [join(hierarchy, parent), join(hierarchy, parent, node)]) {
+      mkdirSync(path, { recursive: true })
+      // A new cpuset has no processors and no memory, and takes nobody in.
+      for (const file of ['cpuset.cpus', 'cpuset.mems']) {
+        const own = join(path, file)
+        if (hierarchy !== root && existsSync(own) && readFileSync(own, 'utf8').trim() === '')
+          writeFileSync(own, readFileSync(join(path, '..', file), 'utf8'))
+      }
+      // In v2 a controller works below a group only when the group hands it on.
+      const handOn = join(path, '..', 'cgroup.subtree_control')
+      if (hierarchy === root) {
+        const controllers = readFileSync(join(path, '..', 'cgroup.controllers'), 'utf8')
+          .trim()
+          .split(' ')
+        writeFileSync(handOn, controllers.map((controller) => `+${controller}`).join(' '))
+      }
+    }
+  }
+}
+
+/** The processes that are still in the cluster's groups, whoever started them there. */
+export function processesInCgroups(): number[] {
+  const pids = hierarchies()
+    .map((hierarchy) => join(hierarchy, parent))
+    .filter((path) => existsSync(path))
+    .flatMap((path) => ['.', ...foldersBelow(path)].map((folder) => join(path, folder, 'cgroup.procs')))
+    .flatMap((file) => readFileSync(file, 'utf8').trim().split('\n'))
+    .filter((line) => line !== '')
+  return [...new Set(pids.map(Number))]
+}
+
+/** Removes the cluster's groups, the deepest first. They must be empty of processes. */
+export function removeCgroups(): void {
+  for (const hierarchy of hierarchies()) {
+    const path = join(hierarchy, parent)
+    if (!existsSync(path)) continue
+    for (const folder of foldersBelow(path).toSorted((a, b) => b.length - a.length)) rmdirSync(join(path, folder))
+    rmdirSync(path)
+  }
+}
+
+function foldersBelow(path: string): string[] {
+  return readdirSync(path, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map((entry) => join(entry.parentPath, entry.name).slice(path.length + 1))
+}

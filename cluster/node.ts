@@ -1,0 +1,245 @@
+import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync, existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+import type { Binaries } from './binaries.ts'
+import { cgroupOf, ensureCgroup } from './cgroup.ts'
+import { attempt } from './command.ts'
+import { dnsServiceAddress } from './controlplane.ts'
+import type { Image } from './images.ts'
+import { blobPath, digestsOf, findManifest } from './layout.ts'
+import { podRange, type NodeAddresses } from './network.ts'
+import { renderKubeconfig, type Pki } from './pki.ts'
+import { bootId, ensureProcess, type Ledger } from './process.ts'
+import type { Step } from './progress.ts'
+
+/** Everything of one node, by path. The kubelets' root directories are side by side, each named as its node. */
+export interface NodePaths {
+  readonly kubelet: string
+  readonly containerd: string
+  readonly run: string
+  readonly socket: string
+  readonly configuration: string
+  readonly podLogs: string
+}
+
+export function nodePaths(state: string, node: string): NodePaths {
+  const run = join(state, 'run', node)
+  return {
+    kubelet: join(state, 'nodes', node),
+    containerd: join(state, 'containerd', node),
+    run,
+    socket: join(run, 'containerd.sock'),
+    configuration: join(state, 'conf', node),
+    podLogs: join(state, 'log/pods', node),
+  }
+}
+
+/** containerd 2's configuration. What the comments say was tried: without the line, nothing starts. */
+export function containerdConfiguration(paths: NodePaths, pauseImage: string): string {
+  return `version = 3
+root = "${paths.containerd}"
+state = "${join(paths.run, 'containerd')}"
+[grpc]
+address = "${paths.socket}"
+[plugins.'io.containerd.cri.v1.images'.pinned_images]
+sandbox = "${pauseImage}"
+[plugins.'io.containerd.cri.v1.runtime']
+# Without CAP_SYS_RESOURCE nobody may lower the score, and runc gives up.
+restrict_oom_score_adj = true
+netns_mounts_under_state_dir = true
+[plugins.'io.containerd.cri.v1.runtime'.cni]
+bin_dirs = ["/usr/lib/cni"]
+conf_dir = "${join(paths.configuration, 'cni')}"
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
+SystemdCgroup = false
+Root = "${join(paths.run, 'runc')}"
+`
+}
+
+/**
+ * Pods' network: each has a link of its own to the machine, which routes. On a bridge, answers of a Service's pod to a pod beside it
+ * would take a short cut past kube-proxy wherever the kernel does not let bridges be filtered.
+ */
+export function cniConfiguration(node: NodeAddresses, state: string): string {
+  return JSON.stringify({
+    cniVersion: '1.0.0',
+    name: 'virtset',
+    plugins: [
+      {
+        type: 'ptp',
+        ipMasq: false,
+        ipam: {
+          type: 'host-local',
+          dataDir: join(state, 'cni', node.name),
+          ranges: [[{ subnet: node.pods }]],
+          routes: [{ dst: '0.0.0.0/0' }],
+        },
+      },
+    ],
+  })
+}
+
+export function kubeletConfiguration(node: NodeAddresses, paths: NodePaths, pki: Pki, index: number): string {
+  const file = (name: string) => join(pki.directory, name)
+  return `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: ${file('ca.crt')}}}
+authorization: {mode: Webhook}
+tlsCertFile: ${file(`${node.name}.crt`)}
+tlsPrivateKeyFile: ${file(`${node.name}.key`)}
+address: ${node.address}
+healthzBindAddress: ${node.address}
+healthzPort: ${10248 + index}
+containerRuntimeEndpoint: unix://${paths.socket}
+cgroupDriver: cgroupfs
+cgroupRoot: ${cgroupOf(node.name)}
+failCgroupV1: false
+failSwapOn: false
+makeIPTablesUtilChains: false
+clusterDNS: [${dnsServiceAddress}]
+clusterDomain: cluster.local
+resolvConf: /etc/resolv.conf
+evictionHard: {nodefs.available: "1%", imagefs.available: "1%", memory.available: "100Mi"}
+imageGCHighThresholdPercent: 100
+podLogsDir: ${paths.podLogs}
+`
+}
+
+export function proxyConfiguration(kubeconfig: string): string {
+  return `apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
+clientConnection: {kubeconfig: ${kubeconfig}}
+mode: nftables
+clusterCIDR: ${podRange}
+hostnameOverride: node1
+# Its sysctls may not be written here.
+conntrack: {maxPerCore: 0}
+healthzBindAddress: 127.0.0.1:10256
+metricsBindAddress: 127.0.0.1:10249
+`
+}
+
+/** Starts a node's containerd and gives it the images; then its kubelet. */
+export async function ensureNode(
+  step: Step,
+  ledger: Ledger,
+  state: string,
+  node: NodeAddresses,
+  index: number,
+  binaries: Binaries,
+  pki: Pki,
+  server: string,
+  images: readonly Image[],
+): Promise<void> {
+  const paths = nodePaths(state, node.name)
+  const pause = images.find((image) => image.name === 'pause')
+  if (pause === undefined) throw new Error('no pause image among the images')
+  forgetLastBoot(paths)
+  for (const directory of [paths.kubelet, paths.containerd, paths.run, join(paths.configuration, 'cni'), paths.podLogs])
+    mkdirSync(directory, { recursive: true })
+  // Unlike /run, the state's parents are the user's own: pods' uids must still pass to what is theirs.
+  chmodSync(paths.run, 0o711)
+  ensureCgroup(node.name)
+  await ensureSharedMount(step, paths.kubelet)
+
+  const write = (name: string, text: string) => {
+    writeFileSync(join(paths.configuration, name), text)
+    return text
+  }
+  const containerd = write('containerd.toml', containerdConfiguration(paths, pause.reference))
+  write('cni/10-virtset.conflist', cniConfiguration(node, state))
+  step.say('containerd')
+  await ensureProcess(ledger, {
+    name: `containerd-${node.name}`,
+    command: [join(binaries.containerd, 'containerd'), '--config', join(paths.configuration, 'containerd.toml')],
+    environment: { PATH: `${binaries.containerd}:/usr/sbin:/usr/bin:/sbin:/bin` },
+    inputs: [containerd],
+  })
+  await untilAnswers(step, [...ctr(binaries, paths), 'version'], `containerd of ${node.name}`)
+  await importImages(step, binaries, paths, images)
+
+  step.say('kubelet')
+  const kubelet = write('kubelet.yaml', kubeletConfiguration(node, paths, pki, index))
+  write('kubeconfig', renderKubeconfig(pki, server, node.name))
+  await ensureProcess(ledger, {
+    name: `kubelet-${node.name}`,
+    command: [
+      join(binaries.kubernetes, 'kubelet'),
+      `--config=${join(paths.configuration, 'kubelet.yaml')}`,
+      `--kubeconfig=${join(paths.configuration, 'kubeconfig')}`,
+      `--hostname-override=${node.name}`,
+      `--node-ip=${node.address}`,
+      `--root-dir=${paths.kubelet}`,
+      `--cert-dir=${join(paths.kubelet, 'pki')}`,
+    ],
+    environment: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' },
+    inputs: [kubelet],
+  })
+}
+
+/** A `ctr` command for a node's containerd, in the namespace of Kubernetes. */
+export function ctr(binaries: Binaries, paths: NodePaths): string[] {
+  return [join(binaries.containerd, 'ctr'), '--address', paths.socket, '--namespace', 'k8s.io']
+}
+
+/** What containerd and runc keep for running containers is worthless after a reboot; elsewhere it would be in a tmpfs. */
+function forgetLastBoot(paths: NodePaths): void {
+  const mark = join(paths.run, 'boot')
+  if (existsSync(mark) && readFileSync(mark, 'utf8') === bootId()) return
+  rmSync(paths.run, { recursive: true, force: true })
+  mkdirSync(paths.run, { recursive: true })
+  writeFileSync(mark, bootId())
+}
+
+/** Mounts in pods' directories are seen by pods that ask for it only from a shared mount. systemd makes / one; not all have systemd. */
+async function ensureSharedMount(step: Step, directory: string): Promise<void> {
+  const isMounted = readFileSync('/proc/self/mountinfo', 'utf8')
+    .split('\n')
+    .some((line) => line.split(' ')[4] === directory)
+  if (isMounted) return
+  await step.run(['mount', '--bind', directory, directory])
+  await step.run(['mount', '--make-shared', directory])
+}
+
+/** Gives containerd the images it does not have, without the layers it has. */
+async function importImages(step: Step, binaries: Binaries, paths: NodePaths, images: readonly Image[]): Promise<void> {
+  const present = new Set((await step.run([...ctr(binaries, paths), 'images', 'list', '--quiet'])).split('\n'))
+  const missing = images.filter((image) => !present.has(image.reference))
+  for (const [index, image] of missing.entries()) {
+    step.say(`image ${index + 1} of ${missing.length}: ${image.name}`)
+    await importImage(step, binaries, paths, image)
+  }
+}
+
+async function importImage(step: Step, binaries: Binaries, paths: NodePaths, image: Image): Promise<void> {
+  const manifest = findManifest(image.layout, image.reference)
+  if (manifest === undefined) throw new Error(`${image.layout} has no ${image.reference}`)
+  const store = join(paths.containerd, 'io.containerd.content.v1.content')
+  const wanted = digestsOf(image.layout, manifest).filter((digest) => !existsSync(blobPath(store, digest)))
+  const annotations = { 'io.containerd.image.name': image.reference }
+  const index = { schemaVersion: 2, manifests: [{ ...manifest, annotations }] }
+  const staging = join(paths.run, 'import')
+  rmSync(staging, { recursive: true, force: true })
+  mkdirSync(staging, { recursive: true })
+  writeFileSync(join(staging, 'index.json'), JSON.stringify(index))
+  writeFileSync(join(staging, 'oci-layout'), JSON.stringify({ imageLayoutVersion: '1.0.0' }))
+  const files = wanted.map((each) => `blobs/${each.replace(':', '/')}`)
+  const archive = join(staging, 'image.tar')
+  await step.run(['tar', '-cf', archive, '-C', staging, 'oci-layout', 'index.json', '-C', image.layout, ...files])
+  await step.run([...ctr(binaries, paths), 'images', 'import', '--local', archive])
+  rmSync(staging, { recursive: true })
+}
+
+const answerDeadlineMs = 30_000
+
+/** Waits until a command succeeds. */
+export async function untilAnswers(step: Step, command: readonly string[], what: string): Promise<void> {
+  const deadline = Date.now() + answerDeadlineMs
+  while ((await attempt(command, { log: step.log })) === undefined) {
+    if (Date.now() > deadline) throw new Error(`${what} does not answer`)
+    await sleep(100)
+  }
+}
