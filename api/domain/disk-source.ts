@@ -131,6 +131,27 @@ const sourceFields = {
 
 const common = ['startupPolicy', 'index', 'seclabels', 'encryption', 'slices', 'dataStore'] as const
 
+const networkFields = [
+  'protocol',
+  'name',
+  'query',
+  'tls',
+  'tlsHostname',
+  'hosts',
+  'snapshot',
+  'config',
+  'initiator',
+  'auth',
+  'ssl',
+  'cookies',
+  'readahead',
+  'timeout',
+  'identity',
+  'reconnect',
+  'knownHosts',
+  'reservations',
+]
+
 /** For each type of source, the fields of `source` that libvirt reads with it. */
 export const sourceBranches = (prefix: string): { [type: string]: readonly string[] } => {
   const fields = (...own: string[]): readonly string[] => [...common, ...own].map((name) => `${prefix}.${name}`)
@@ -138,10 +159,7 @@ export const sourceBranches = (prefix: string): { [type: string]: readonly strin
     file: fields('file', 'fdgroup'),
     block: fields('dev', 'reservations'),
     dir: fields('dir'),
-    network: fields(
-      ...['protocol', 'name', 'query', 'tls', 'tlsHostname', 'hosts', 'snapshot', 'config', 'initiator', 'auth', 'ssl'],
-      ...['cookies', 'readahead', 'timeout', 'identity', 'reconnect', 'knownHosts', 'reservations'],
-    ),
+    network: fields(...networkFields),
     volume: fields('pool', 'volume', 'mode', 'reservations'),
     nvme: fields('type', 'managed', 'namespace', 'address'),
     vhostuser: fields('type', 'path', 'reconnect'),

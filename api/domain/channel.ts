@@ -1,0 +1,23 @@
+import { deviceFields } from './address.ts'
+import { chardevFields, chardevType, chardevUnion } from './chardev-source.ts'
+import { attribute, child, element } from './description.ts'
+import { ip, oneOf, text, uint16 } from './scalar.ts'
+
+const target = element('What the guest sees.', {
+  type: attribute(oneOf('virtio', 'guestfwd'), 'A named virtio port, or a TCP address of the user network.'),
+  name: attribute(text(), 'The name in the guest, e.g. `org.qemu.guest_agent.0`, with `virtio`.'),
+  state: attribute(oneOf('connected', 'disconnected'), 'Whether the guest has it open; told by libvirt.'),
+  address: attribute(ip, 'The address to which the guest connects, with `guestfwd`.'),
+  port: attribute(uint16, 'The port to which the guest connects, with `guestfwd`.'),
+})
+
+export const channel = element(
+  'A private channel between guest and node, e.g. of the guest agent.',
+  {
+    type: chardevType,
+    ...chardevFields,
+    target: child(target, 'What the guest sees.'),
+    ...deviceFields,
+  },
+  { union: chardevUnion },
+)

@@ -1,0 +1,23 @@
+import { deviceFields } from './address.ts'
+import { chardevFields, chardevType, chardevUnion } from './chardev-source.ts'
+import { attribute, element, leaf, leaves } from './description.ts'
+import { oneOf, path, text } from './scalar.ts'
+
+const host = { reach: 'host' } as const
+
+export const smartcard = element(
+  'A smart card reader.',
+  {
+    mode: attribute(
+      oneOf('host', 'host-certificates', 'passthrough'),
+      "The node's own reader, certificates of the node, or a character device.",
+      { reach: 'host', reachOf: { passthrough: 'guest' } },
+    ),
+    type: chardevType,
+    certificates: leaves('certificate', text(), 'Names of the three certificates, with `host-certificates`.', host),
+    database: leaf(path, 'The directory of their database; `/etc/pki/nssdb` when absent.', host),
+    ...chardevFields,
+    ...deviceFields,
+  },
+  { union: chardevUnion },
+)
