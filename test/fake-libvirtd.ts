@@ -146,7 +146,9 @@ export function fakeLibvirtd(): FakeLibvirtd {
       const written = /<uuid>(.*?)<\/uuid>/.exec(xml)?.[1]?.replaceAll('-', '')
       const hex = written ?? Buffer.from(name.padEnd(16).slice(0, 16)).toString('hex')
       const uuid = Buffer.from(hex, 'hex')
-      const domain = { name, uuid, xml, id: -1, state: states.shutoff, reason: 0, metadata: new Map<string, string>() }
+      const fresh = { id: -1, state: states.shutoff, reason: 0, metadata: new Map<string, string>() }
+      // Defining it again changes what it is at its next start, not how it stands.
+      const domain: FakeDomain = { ...fresh, ...domains.get(hex), name, uuid, xml }
       domains.set(hex, domain)
       emit(domain, lifecycle.defined, 0)
       return { dom: refOf(domain) }

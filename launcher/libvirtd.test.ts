@@ -1,0 +1,70 @@
+import { ChildProcess } from 'node:child_process'
+import { beforeEach, expect, test } from 'vitest'
+import { type FakeClock, fakeClock } from '../test/fake-clock.ts'
+import { type Daemon, keepLibvirtd } from './libvirtd.ts'
+
+let clock: FakeClock
+let children: ChildProcess[]
+let signals: unknown[]
+let startedAtMs: number[]
+let daemon: Daemon
+
+beforeEach(() => {
+  clock = fakeClock()
+  children = []
+  signals = []
+  startedAtMs = []
+  daemon = keepLibvirtd({
+    clock,
+    log: () => {},
+    spawn: () => {
+      startedAtMs.push(clock.monotonic())
+      const child = new ChildProcess()
+      child.kill = (signal) => {
+        signals.push(signal)
+        child.emit('exit', 0, null)
+        return true
+      }
+      children.push(child)
+      return child
+    },
+  })
+})
+
+const die = () => children.at(-1)?.emit('exit', null, 'SIGKILL')
+
+test('a daemon that ends is followed by another, later each time', async () => {
+  for (let death = 0; death < 8; death += 1) {
+    die()
+    await clock.advance(5000)
+  }
+  expect(startedAtMs.map((at) => at % 5000)).toEqual([0, 200, 400, 800, 1600, 3200, 0, 0, 0])
+})
+
+test('one that had started well is followed at once', async () => {
+  die()
+  await clock.advance(200 + 10_001)
+  die()
+  await clock.advance(100)
+  expect(startedAtMs).toEqual([0, 200, 10_301])
+})
+
+test('one that cannot even be spawned is tried again', async () => {
+  children[0]?.emit('error', new Error('spawn libvirtd ENOENT'))
+  await clock.advance(200)
+  expect(startedAtMs).toEqual([0, 200])
+})
+
+test('one that is stopped is not', async () => {
+  await daemon.stop()
+  expect(signals).toEqual(['SIGTERM'])
+  await clock.advance(60_000)
+  expect(startedAtMs).toEqual([0])
+})
+
+test('stopping while none runs starts none', async () => {
+  die()
+  await daemon.stop()
+  await clock.advance(60_000)
+  expect(startedAtMs).toEqual([0])
+})

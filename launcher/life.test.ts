@@ -1,0 +1,329 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { VirtualMachine } from '../api/machine.ts'
+import type { DomainReport, SpecDrift } from '../runtime/launcher-api.ts'
+import { type FakeClock, fakeClock, settle } from '../test/fake-clock.ts'
+import { type FakeLibvirtd, fakeLibvirtd } from '../test/fake-libvirtd.ts'
+import { Life, finalHoldMs, graceNamespace } from './life.ts'
+import { Client } from './libvirt/client.ts'
+import { listDomains, readMetadata } from './libvirt/domain.ts'
+import { LibvirtError } from './libvirt/errors.ts'
+import { Refused } from './refused.ts'
+
+let fake: FakeLibvirtd
+let clock: FakeClock
+let client: Client
+let life: Life
+let told: DomainReport[]
+let drift: SpecDrift[]
+let exit: string | undefined
+let prepareFailure: Error | undefined
+
+beforeEach(() => {
+  fake = fakeLibvirtd()
+  clock = fakeClock()
+  told = []
+  drift = []
+  exit = undefined
+  prepareFailure = undefined
+  makeLife()
+})
+
+afterEach(() => client.close())
+
+function makeLife(vmUID?: string): void {
+  client?.close()
+  client = new Client({ dial: () => fake.dial(), uri: 'qemu:///session', clock, onHint: () => life.hint() })
+  life = new Life({
+    client,
+    clock,
+    log: () => {},
+    ...(vmUID === undefined ? {} : { vmUID }),
+    prepare: async (vm) => {
+      if (prepareFailure !== undefined) throw prepareFailure
+      return vm.spec.domain
+    },
+    writeXml: ({ name, title }) => `<domain><name>${name}</name><title>${title}</title></domain>`,
+    readXml: (xml) => ({ xml }),
+    compare: () => drift,
+  })
+  life.subscribe((report) => told.push(report))
+  life.ended.then((ended) => (exit = ended)).catch(() => {})
+  client.start()
+}
+
+/** A VM whose guest behaves as the fake does by this word. */
+function machine(guest: 'idle' | 'powerOff' | 'obedient', uid = 'u-1', graceSeconds?: number): VirtualMachine {
+  return {
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'VirtualMachine',
+    metadata: { name: 'testvm', uid },
+    spec: {
+      domain: { name: 'testvm', title: guest },
+      ...(graceSeconds === undefined ? {} : { terminationGracePeriodSeconds: graceSeconds }),
+    },
+  }
+}
+
+const standings = () => told.map(({ phase, reason, exit: ended }) => [phase, reason, ended].filter(Boolean).join(' '))
+const count = (procedure: string) => fake.calls.filter((call) => call === procedure).length
+
+/** What a promise fails with, so that it may fail while something else is waited for. */
+const rejection = (promise: Promise<unknown>): Promise<unknown> =>
+  promise.then(
+    () => undefined,
+    (error: unknown) => error,
+  )
+
+describe('a VM', () => {
+  test('that was not given is waited for', async () => {
+    expect(await life.report()).toMatchObject({ vmUID: '', phase: 'Waiting' })
+  })
+
+  test('is defined, started and reported', async () => {
+    const report = await life.put(machine('idle'))
+    expect(report).toEqual({
+      vmUID: 'u-1',
+      phase: 'Running',
+      reason: 'booted',
+      domain: { xml: '<domain><name>testvm</name><title>idle</title></domain>' },
+      specDrift: [],
+      observedAt: '2030-01-01T00:00:00.000Z',
+    })
+    expect(told.at(-1)).toEqual(report)
+  })
+
+  test('that is given again is started once', async () => {
+    await Promise.all([life.put(machine('idle')), life.put(machine('idle')), life.put(machine('idle'))])
+    expect([count('domain_define_xml_flags'), count('domain_create_with_flags')]).toEqual([1, 1])
+  })
+
+  test('is the only one', async () => {
+    await life.put(machine('idle'))
+    await expect(life.put(machine('idle', 'u-2'))).rejects.toMatchObject({ reason: 'OtherVirtualMachine' })
+  })
+
+  test('is the one that the launcher was made for', async () => {
+    makeLife('u-2')
+    await expect(life.put(machine('idle'))).rejects.toMatchObject({ reason: 'OtherVirtualMachine' })
+    expect(await life.put(machine('idle', 'u-2'))).toMatchObject({ phase: 'Running' })
+  })
+
+  test('that libvirt changed shows where', async () => {
+    drift = [{ field: 'spec.domain.memory', spec: 1, libvirt: 2 }]
+    expect((await life.put(machine('idle'))).specDrift).toEqual(drift)
+  })
+
+  test('whose report did not change is told once', async () => {
+    await life.put(machine('idle'))
+    await settle()
+    const before = told.length
+    life.hint()
+    life.hint()
+    await settle()
+    expect(told).toHaveLength(before)
+  })
+})
+
+describe('the end', () => {
+  test('of a guest that powers itself off is a success, held until it was read', async () => {
+    await life.put(machine('powerOff'))
+    await settle()
+    expect(standings().at(-1)).toBe('Shutoff shutdown Succeeded')
+    await clock.advance(finalHoldMs - 1)
+    expect(exit).toBe(undefined)
+    life.final()
+    await settle()
+    expect(exit).toBe('Succeeded')
+  })
+
+  test('is held for 15 s at most', async () => {
+    await life.put(machine('powerOff'))
+    await settle()
+    await clock.advance(finalHoldMs)
+    expect(exit).toBe('Succeeded')
+  })
+
+  test('of a QEMU that was killed is a failure, and is not followed by a start', async () => {
+    await life.put(machine('idle'))
+    fake.killGuests()
+    await settle()
+    expect(standings().at(-1)).toBe('Shutoff crashed Failed')
+    await life.put(machine('idle'))
+    expect(count('domain_create_with_flags')).toBe(1)
+  })
+
+  test('cannot be confirmed before it came', async () => {
+    await life.put(machine('idle'))
+    life.final()
+    await clock.advance(60_000)
+    expect(exit).toBe(undefined)
+  })
+})
+
+describe('shutdown', () => {
+  const stored = async () => {
+    const [dom] = await listDomains(client)
+    return dom && readMetadata(client, dom, graceNamespace)
+  }
+
+  test('of an obedient guest is a success', async () => {
+    await life.put(machine('obedient'))
+    await life.shutdown(30)
+    await settle()
+    expect(standings().at(-1)).toBe('Shutoff shutdown Succeeded')
+    await clock.advance(120_000)
+    expect(count('domain_destroy_flags')).toBe(0)
+  })
+
+  test('of a deaf one presses the button every 5 s, and destroys it at the deadline', async () => {
+    await life.put(machine('idle'))
+    await life.shutdown(30)
+    expect(await life.report()).toMatchObject({ phase: 'ShuttingDown', deadline: '2030-01-01T00:00:30.000Z' })
+    expect(await stored()).toBe('<grace deadline="2030-01-01T00:00:30.000Z"/>')
+    await clock.advance(29_999)
+    expect([count('domain_shutdown_flags'), count('domain_destroy_flags')]).toEqual([6, 0])
+    await clock.advance(1)
+    expect(count('domain_destroy_flags')).toBe(1)
+    expect(standings().at(-1)).toBe('Shutoff destroyed Failed')
+  })
+
+  test('that is asked again keeps the first deadline', async () => {
+    await life.put(machine('idle'))
+    await life.shutdown(30)
+    await clock.advance(10_000)
+    await life.shutdown(3600)
+    expect(await life.report()).toMatchObject({ deadline: '2030-01-01T00:00:30.000Z' })
+    await clock.advance(20_000)
+    expect(standings().at(-1)).toBe('Shutoff destroyed Failed')
+  })
+
+  test('finds the deadline that is stored in the domain', async () => {
+    await life.put(machine('idle'))
+    await life.shutdown(30)
+    await clock.advance(10_000)
+    // As if this launcher knew nothing.
+    makeLife()
+    await life.put(machine('idle'))
+    await life.shutdown(3600)
+    expect(await life.report()).toMatchObject({ deadline: '2030-01-01T00:00:30.000Z' })
+  })
+
+  test('without grace destroys at once', async () => {
+    await life.put(machine('idle'))
+    await life.shutdown(0)
+    await clock.advance(0)
+    expect(standings().at(-1)).toBe('Shutoff destroyed Failed')
+  })
+
+  test('outlives the daemon', async () => {
+    await life.put(machine('idle'))
+    await life.shutdown(30)
+    fake.restart(3)
+    await clock.advance(40_000)
+    expect(standings().at(-1)).toBe('Shutoff destroyed Failed')
+  })
+
+  test('of nothing is refused', async () => {
+    await expect(life.shutdown(30)).rejects.toMatchObject({ reason: 'NotReady' })
+    await expect(life.destroy()).rejects.toMatchObject({ reason: 'NotReady' })
+  })
+
+  test.each([
+    ['the VM’s own grace period', 7, 7000],
+    ['30 s where it has none', undefined, 30_000],
+  ])('by the kubelet takes %s', async (_, graceSeconds, deadlineMs) => {
+    await life.put(machine('idle', 'u-1', graceSeconds))
+    await life.terminate()
+    await clock.advance(deadlineMs - 1)
+    expect(count('domain_destroy_flags')).toBe(0)
+    await clock.advance(1)
+    expect(standings().at(-1)).toBe('Shutoff destroyed Failed')
+  })
+
+  test('by the kubelet before there is a VM ends the launcher at once', async () => {
+    await life.terminate()
+    await settle()
+    expect(exit).toBe('Failed')
+  })
+
+  test('by the kubelet after the end changes nothing', async () => {
+    await life.put(machine('powerOff'))
+    await settle()
+    await life.terminate()
+    await clock.advance(finalHoldMs)
+    expect(exit).toBe('Succeeded')
+  })
+
+  test('of a QEMU that does not end kills it', async () => {
+    await life.put(machine('idle'))
+    fake.refuseNext('domain_destroy_flags', new LibvirtError('Failed to terminate process 7 with SIGTERM', 38, 10))
+    await life.destroy()
+    expect(count('domain_destroy_flags')).toBe(2)
+    await settle()
+    expect(standings().at(-1)).toBe('Shutoff destroyed Failed')
+  })
+})
+
+describe('what cannot run', () => {
+  test.each([
+    ['domain_define_xml_flags', 'DefineRefused', 'Gone defineRefused Failed'],
+    ['domain_create_with_flags', 'StartFailed', 'Shutoff startFailed Failed'],
+  ])('since %s is refused ends, in libvirt’s words', async (procedure, reason, standing) => {
+    fake.refuseNext(procedure, new LibvirtError('unsupported configuration: no', 67, 10))
+    await expect(life.put(machine('idle'))).rejects.toMatchObject({ reason, message: 'unsupported configuration: no' })
+    await settle()
+    expect(standings().at(-1)).toBe(standing)
+    expect(told.at(-1)?.message).toBe('unsupported configuration: no')
+    // Asked again it is not tried again.
+    await expect(life.put(machine('idle'))).rejects.toMatchObject({ reason })
+    expect(count(procedure)).toBe(1)
+    life.final()
+    await settle()
+    expect(exit).toBe('Failed')
+  })
+
+  test('since a volume is not there ends, too', async () => {
+    prepareFailure = new Refused('VolumeUnavailable', 'volume "root": gone')
+    await expect(life.put(machine('idle'))).rejects.toMatchObject({ reason: 'VolumeUnavailable' })
+    await settle()
+    expect(standings().at(-1)).toBe('Gone volumeUnavailable Failed')
+  })
+})
+
+describe('libvirtd is lost', () => {
+  test('while the VM runs: it goes on, is not reported in the meantime, and is found again', async () => {
+    await life.put(machine('idle'))
+    fake.restart(Infinity)
+    await settle()
+    const unreachable = rejection(life.report())
+    await clock.advance(20_000)
+    expect(await unreachable).toMatchObject({ name: 'DeadlineExceeded' })
+    expect(standings().at(-1)).toBe('Running booted')
+    fake.restart()
+    await clock.advance(5000)
+    expect(await life.report()).toMatchObject({ phase: 'Running' })
+    fake.killGuests()
+    await settle()
+    expect(standings().at(-1)).toBe('Shutoff crashed Failed')
+  })
+
+  test('while the VM is begun: asking again begins it anew', async () => {
+    await settle()
+    fake.mute()
+    const lost = rejection(life.put(machine('idle')))
+    await settle()
+    fake.restart()
+    expect(await lost).toMatchObject({ name: 'ConnectionLost' })
+    await clock.advance(1000)
+    expect(await life.put(machine('idle'))).toMatchObject({ phase: 'Running' })
+    expect(count('domain_create_with_flags')).toBe(1)
+  })
+
+  test('after the start was done but before it was answered: the VM is not started twice', async () => {
+    await life.put(machine('idle'))
+    // As if the answer had been lost: a launcher that knows nothing finds a domain that runs.
+    makeLife()
+    expect(await life.put(machine('idle'))).toMatchObject({ phase: 'Running' })
+    expect(count('domain_create_with_flags')).toBe(1)
+  })
+})
