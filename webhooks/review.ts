@@ -23,6 +23,8 @@ export interface Review {
 export interface User {
   readonly username: string
   readonly groups: readonly string[]
+  readonly uid?: string
+  readonly extra?: { readonly [key: string]: unknown }
 }
 
 export type Verdict =
@@ -70,7 +72,6 @@ export function parseReview(
   if (operation !== 'CREATE' && operation !== 'UPDATE')
     return { uid, problem: 'only CREATE and UPDATE are reviewed here' }
   const kindName = isRecord(request['kind']) ? text(request['kind']['kind']) : ''
-  const { username, groups } = isRecord(request['userInfo']) ? request['userInfo'] : {}
   return {
     review: {
       uid,
@@ -78,12 +79,23 @@ export function parseReview(
       name: text(request['name']),
       namespace: text(request['namespace']),
       operation,
-      user: { username: text(username), groups: Array.isArray(groups) ? groups.map(text) : [] },
+      user: readUser(request['userInfo']),
       isDryRun: request['dryRun'] === true,
       object,
       oldObject,
       request,
     },
+  }
+}
+
+function readUser(value: unknown): User {
+  if (!isRecord(value)) return { username: '', groups: [] }
+  const { username, groups, uid, extra } = value
+  return {
+    username: text(username),
+    groups: Array.isArray(groups) ? groups.map(text) : [],
+    ...(typeof uid === 'string' ? { uid } : {}),
+    ...(isRecord(extra) ? { extra } : {}),
   }
 }
 

@@ -31,10 +31,13 @@ export interface Certificate {
   readonly cert: string
 }
 
+/** A verdict is there at once, but for the few reviews for which the API server has to be asked something. */
+export type Reviewer = (review: Review) => Verdict | Promise<Verdict>
+
 export interface ServerOptions {
   readonly certificate: Certificate
-  readonly mutate: (review: Review) => Verdict
-  readonly validate: (review: Review) => Verdict
+  readonly mutate: Reviewer
+  readonly validate: Reviewer
   readonly metrics: ReviewMetrics
   readonly log: Logger
   readonly clock: Clock
@@ -89,15 +92,15 @@ export async function startServer(options: ServerOptions, port: number, host = '
     return sendStatus(reply, { code, reason: code >= 500 ? 'InternalError' : 'BadRequest', message })
   })
 
-  const route = (path: string, review: (review: Review) => Verdict) =>
-    app.post(path, (request): ReviewAnswer => {
+  const route = (path: string, review: Reviewer) =>
+    app.post(path, async (request): Promise<ReviewAnswer> => {
       const parsed = parseReview(request.body)
       if ('problem' in parsed) {
         metrics.turnedAway(path, 'malformed')
         return answerFailure(parsed.uid, { code: 400, reason: 'BadRequest', message: parsed.problem })
       }
       const startedMs = clock.monotonic()
-      const verdict = review(parsed.review)
+      const verdict = await review(parsed.review)
       const durationMs = clock.monotonic() - startedMs
       metrics.reviewed(path, parsed.review, verdict, durationMs / 1000)
       logReview(log, path, request, parsed.review, verdict, durationMs)

@@ -3,7 +3,8 @@ import { completedByAnnotation, launcherPodFinalizer, parseMachine } from '../ap
 import type { VirtualMachine } from '../api/machine.ts'
 import { parsePreset } from '../api/preset.ts'
 import { isRecord } from '../api/schema.ts'
-import type { Engine } from './engine.ts'
+import { noPermissions } from './engine.ts'
+import type { Engine, Permissions } from './engine.ts'
 import { patchBetween } from './patch.ts'
 import { checkReserved } from './reserved.ts'
 import type { Review, Verdict } from './review.ts'
@@ -15,32 +16,34 @@ export interface Trust {
 }
 
 /** Answers `POST /mutate`: the VM completed, or what is wrong with it. Pure but for the engine's caches. */
-export function mutate(review: Review, engine: Engine, trust: Trust): Verdict {
-  if (review.kind !== 'VirtualMachine') return reviewPreset(review, engine)
+export function mutate(review: Review, engine: Engine, trust: Trust, permissions = noPermissions): Verdict {
+  if (review.kind !== 'VirtualMachine') return reviewPreset(review, engine, permissions)
   const stored = storedMachine(review)
-  return stored === undefined ? mutateNew(review, engine, trust) : mutateStored(review, stored, engine, trust)
+  return stored === undefined
+    ? mutateNew(review, engine, trust, permissions)
+    : mutateStored(review, stored, engine, trust)
 }
 
 /** Answers `POST /validate`: whether what is about to be stored is whole and well, whoever changed it since. */
-export function validate(review: Review, engine: Engine, trust: Trust): Verdict {
-  if (review.kind !== 'VirtualMachine') return reviewPreset(review, engine)
+export function validate(review: Review, engine: Engine, trust: Trust, permissions = noPermissions): Verdict {
+  if (review.kind !== 'VirtualMachine') return reviewPreset(review, engine, permissions)
   const stored = storedMachine(review)
   const isTrusted = trust.controllers.includes(review.user.username)
   if (stored !== undefined) return validateStored(review, stored, isTrusted)
   const parsed = parseMachine(review.object)
   if ('causes' in parsed) return refuse(parsed.causes)
   const reserved = isTrusted ? [] : checkReserved(parsed.machine, undefined)
-  const outcome = engine.complete(parsed.machine, review)
+  const outcome = engine.complete(parsed.machine, review, permissions)
   const causes = 'causes' in outcome ? [...reserved, ...outcome.causes] : reserved
   return causes.length > 0 ? refuse(causes) : { allowed: true }
 }
 
-function mutateNew(review: Review, engine: Engine, trust: Trust): Verdict {
+function mutateNew(review: Review, engine: Engine, trust: Trust, permissions: Permissions): Verdict {
   const parsed = parseMachine(review.object)
   if ('causes' in parsed) return refuse(parsed.causes)
   const { machine } = parsed
   const reserved = trust.controllers.includes(review.user.username) ? [] : checkReserved(machine, undefined)
-  const outcome = engine.complete(machine, review)
+  const outcome = engine.complete(machine, review, permissions)
   const { warnings } = outcome
   if ('causes' in outcome) return refuse([...reserved, ...outcome.causes], warnings)
   if (reserved.length > 0) return refuse(reserved, warnings)
@@ -112,7 +115,7 @@ const respelled: Cause = {
   message: 'may not be spelled anew; the spec of a VM is fixed once it is stored',
 }
 
-function reviewPreset(review: Review, engine: Engine): Verdict {
+function reviewPreset(review: Review, engine: Engine, permissions: Permissions): Verdict {
   // What ends needs no approval: broken presets must be deletable, finalizers and all.
   if (
     isRecord(review.object) &&
@@ -123,7 +126,7 @@ function reviewPreset(review: Review, engine: Engine): Verdict {
   }
   const parsed = parsePreset(review.object)
   if ('causes' in parsed) return refuse(parsed.causes)
-  const { causes, warnings } = engine.checkPreset(parsed.preset)
+  const { causes, warnings } = engine.checkPreset(parsed.preset, permissions)
   return causes.length > 0 ? refuse(causes, warnings) : { allowed: true, warnings }
 }
 
