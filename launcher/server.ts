@@ -134,7 +134,15 @@ async function carryConsole(
   }
   socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: console\r\n\r\n')
   if (head.length > 0) console.write(head)
-  await Promise.all([pipeline(socket, console), pipeline(console, socket)])
+  // A console is over when either side has had enough.
+  const ways = [pipeline(socket, console), pipeline(console, socket)]
+  try {
+    await Promise.race(ways)
+  } finally {
+    socket.destroy()
+    console.destroy()
+    await Promise.allSettled(ways)
+  }
 }
 
 function refuseUpgrade(socket: Duplex, { status, body }: Answer): void {

@@ -61,7 +61,7 @@ async function writeOwned(name: string, content: Uint8Array | string): Promise<v
 
 async function put(vm: object) {
   const answer = await launcher.ask('PUT', '/vm', vm)
-  expect(answer, JSON.stringify(answer)).toMatchObject({ status: 200 })
+  expect(answer).toMatchObject({ status: 200, body: { domain: { vmUID: uid } } })
   return parsePutAnswer(answer.body)
 }
 

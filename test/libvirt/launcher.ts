@@ -1,15 +1,10 @@
-import { request } from 'node:http'
 import { mkdir } from 'node:fs/promises'
-import { connect, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { join, resolve } from 'node:path'
-import { type DomainReport, launcherSocketName, parseDomainReport, parseJson } from '../../runtime/launcher-api.ts'
+import { type DomainReport, launcherSocketName, parseDomainReport } from '../../runtime/launcher-api.ts'
+import { type Answer, ask, openConsole } from '../launcher-client.ts'
 import { confine, libvirtRootfs, makeOwned, makeRunDirectory } from './rootfs.ts'
 import { until } from './until.ts'
-
-export interface Answer {
-  readonly status: number
-  readonly body: unknown
-}
 
 /** A launcher in its "pod": a chroot with PID 1, the launcher, libvirtd and QEMU. */
 export interface RunningLauncher {
@@ -60,20 +55,19 @@ export async function startLauncher(): Promise<RunningLauncher> {
     pod.process.once('exit', (code, signal) => done(code ?? (signal === null ? -1 : 128)))
   })
   const socket = outside(`sockets/${launcherSocketName}`)
-  const ask = (method: string, path: string, body?: unknown) => send(socket, method, path, body)
-  const report = async () => parseDomainReport((await ask('GET', '/domain')).body)
+  const report = async () => parseDomainReport((await ask(socket, 'GET', '/domain')).body)
   const launcher: RunningLauncher = {
     socket,
     volumes: outside('volumes'),
     blocks: outside('block'),
-    ask,
+    ask: (method, path, body) => ask(socket, method, path, body),
     report,
     reported: (what, isWanted) =>
       until(what, async () => {
         const now = await report()
         return isWanted(now) && now
       }),
-    console: () => upgrade(socket),
+    console: () => openConsole(socket),
     pids: (command) => pod.pids(command),
     signal: async (command, signal) => {
       for (const pid of await pod.pids(command)) process.kill(pid, signal)
@@ -83,49 +77,10 @@ export async function startLauncher(): Promise<RunningLauncher> {
     stop: () => pod.stop(),
   }
   try {
-    await until('the launcher answers', async () => (await ask('GET', '/domain')).status === 200)
+    await until('the launcher answers', async () => (await ask(socket, 'GET', '/domain')).status === 200)
   } catch (error) {
     await pod.stop()
     throw new Error(`the launcher said: ${log.join('')}`, { cause: error })
   }
   return launcher
-}
-
-function send(socketPath: string, method: string, path: string, body?: unknown): Promise<Answer> {
-  return new Promise((resolve, reject) => {
-    const asked = request({ socketPath, method, path }, (response) => {
-      const chunks: Buffer[] = []
-      response.on('data', (chunk: Buffer) => chunks.push(chunk))
-      response.on('error', reject)
-      response.on('end', () =>
-        resolve({ status: response.statusCode ?? 0, body: parseJson(Buffer.concat(chunks).toString()) }),
-      )
-    })
-    asked.on('error', reject)
-    asked.end(body === undefined ? undefined : JSON.stringify(body))
-  })
-}
-
-function upgrade(socketPath: string): Promise<Socket> {
-  return new Promise((resolve, reject) => {
-    const headers = { connection: 'Upgrade', upgrade: 'console' }
-    const asked = request({ socketPath, method: 'GET', path: '/console', headers })
-    asked.on('upgrade', (_, socket, head) => {
-      socket.unshift(head)
-      resolve(socket)
-    })
-    asked.on('response', (response) => reject(new Error(`refused with ${response.statusCode}`)))
-    asked.on('error', reject)
-    asked.end()
-  })
-}
-
-/** Whether anybody listens on a unix socket. */
-export function isListening(path: string): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect(path)
-    socket.once('connect', () => resolve(true))
-    socket.once('error', () => resolve(false))
-    socket.on('connect', () => socket.destroy())
-  })
 }

@@ -1,0 +1,208 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { type IncomingMessage, type Server, request } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type Duplex, duplexPair } from 'node:stream'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { parseMachine } from '../api/machine.ts'
+import { type LauncherEvent, maxMessageBytes, parseEventLine, parsePutAnswer } from '../runtime/launcher-api.ts'
+import { type FakeClock, fakeClock, settle } from '../test/fake-clock.ts'
+import { type FakeLibvirtd, fakeLibvirtd } from '../test/fake-libvirtd.ts'
+import { ask, openConsole } from '../test/launcher-client.ts'
+import { until } from '../test/libvirt/until.ts'
+import { Life } from './life.ts'
+import { Client } from './libvirt/client.ts'
+import { LibvirtError } from './libvirt/errors.ts'
+import { Refused } from './refused.ts'
+import { launcherServer } from './server.ts'
+
+let directory: string
+let socket: string
+let server: Server
+let client: Client
+let fake: FakeLibvirtd
+let clock: FakeClock
+let life: Life
+/** The guest's end of the console, or why there is none. */
+let guest: Duplex | Error
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'launcher-'))
+  socket = join(directory, 'launcher.sock')
+  fake = fakeLibvirtd()
+  clock = fakeClock()
+  guest = new Refused('NotReady', 'no VirtualMachine is here yet')
+  client = new Client({ dial: () => fake.dial(), uri: 'qemu:///session', clock, onHint: () => life.hint() })
+  const log = () => {}
+  life = new Life({
+    client,
+    clock,
+    log,
+    prepare: async (vm) => vm.spec.domain,
+    writeXml: ({ name, title }) => `<domain><name>${name}</name><title>${title}</title></domain>`,
+    readXml: (xml) => ({ xml }),
+    compare: () => [],
+  })
+  client.start()
+  const open = async () => {
+    if (guest instanceof Error) throw guest
+    return guest
+  }
+  server = launcherServer({ life, clock, log, parseMachine, openConsole: open })
+  await new Promise<void>((resolve) => server.listen(socket, resolve))
+})
+
+afterEach(async () => {
+  server.closeAllConnections()
+  server.close()
+  client.close()
+  await rm(directory, { recursive: true })
+})
+
+const vm = {
+  apiVersion: 'virtset.io/v1alpha1',
+  kind: 'VirtualMachine',
+  metadata: { name: 'testvm', namespace: 'default', uid: 'u-1' },
+  spec: { domain: { type: 'qemu', name: 'testvm', title: 'idle' } },
+}
+
+const put = () => ask(socket, 'PUT', '/vm', vm)
+
+describe('requests', () => {
+  test('a VM is put, read, and asked to end', async () => {
+    expect(await ask(socket, 'GET', '/domain')).toMatchObject({ status: 200, body: { phase: 'Waiting' } })
+    const answer = await put()
+    expect(answer.status).toBe(200)
+    expect(parsePutAnswer(answer.body)).toMatchObject({ vmUID: 'u-1', phase: 'Running' })
+    expect(await ask(socket, 'POST', '/shutdown', { gracePeriodSeconds: 30 })).toEqual({ status: 202, body: {} })
+    expect(await ask(socket, 'GET', '/domain')).toMatchObject({ body: { phase: 'ShuttingDown' } })
+    expect(await ask(socket, 'POST', '/destroy')).toEqual({ status: 202, body: {} })
+    expect(await ask(socket, 'GET', '/domain')).toMatchObject({ body: { phase: 'Shutoff', exit: 'Failed' } })
+    expect(await ask(socket, 'POST', '/final')).toEqual({ status: 202, body: {} })
+    expect(await life.ended).toBe('Failed')
+  })
+
+  test.each([
+    ['another VM', 409, 'OtherVirtualMachine', 'PUT', '/vm', { ...vm, metadata: { ...vm.metadata, uid: 'u-2' } }],
+    ['what is no VM', 400, 'BadRequest', 'PUT', '/vm', { metadata: {} }],
+    ['what is no JSON', 400, 'BadRequest', 'PUT', '/vm', '{"kind": '],
+    ['nothing', 400, 'BadRequest', 'PUT', '/vm', undefined],
+    ['too much', 400, 'BadRequest', 'PUT', '/vm', ' '.repeat(maxMessageBytes + 1)],
+    ['a grace period of words', 400, 'BadRequest', 'POST', '/shutdown', { gracePeriodSeconds: 'soon' }],
+    ['an unknown path', 404, 'NotFound', 'GET', '/', undefined],
+    ['an unknown method', 404, 'NotFound', 'DELETE', '/vm', undefined],
+    ['a name from the prototype', 404, 'NotFound', 'GET', '/constructor', undefined],
+  ])('%s: %d %s', async (_, status, reason, method, path, body) => {
+    await put()
+    expect(await ask(socket, method, path, body)).toMatchObject({ status, body: { error: { reason } } })
+  })
+
+  test('to end what is not there: 409', async () => {
+    for (const path of ['/shutdown', '/destroy']) {
+      expect(await ask(socket, 'POST', path, { gracePeriodSeconds: 1 })).toMatchObject({
+        status: 409,
+        body: { error: { reason: 'NotReady' } },
+      })
+    }
+  })
+
+  test('libvirt’s refusal is told in its own words: 422', async () => {
+    fake.refuseNext('domain_create_with_flags', new LibvirtError('no such file', 38, 10))
+    expect(await put()).toEqual({ status: 422, body: { error: { reason: 'StartFailed', message: 'no such file' } } })
+  })
+
+  test('without libvirtd: 503, and the VM is not called gone', async () => {
+    await put()
+    fake.restart(Infinity)
+    const answer = ask(socket, 'GET', '/domain')
+    await until('the request waits', () => clock.advance(1000).then(() => clock.monotonic() > 15_000))
+    expect(await answer).toMatchObject({ status: 503, body: { error: { reason: 'LibvirtUnavailable' } } })
+  })
+})
+
+describe('events', () => {
+  let lines: LauncherEvent[]
+  let response: IncomingMessage
+
+  beforeEach(async () => {
+    lines = []
+    response = await new Promise((resolve, reject) => {
+      request({ socketPath: socket, path: '/events' }, resolve).on('error', reject).end()
+    })
+    let text = ''
+    response.setEncoding('utf8').on('data', (chunk: string) => {
+      const complete = (text + chunk).split('\n')
+      text = complete.pop() ?? ''
+      lines.push(...complete.map(parseEventLine))
+    })
+  })
+
+  const phases = () => lines.map((line) => (line.kind === 'report' ? line.report.phase : 'heartbeat'))
+
+  test('begin with the current state, and tell each change', async () => {
+    await until('the first line', () => lines.length > 0)
+    await put()
+    fake.killGuests()
+    await until('the end', () => phases().at(-1) === 'Shutoff')
+    expect(phases()[0]).toBe('Waiting')
+    expect(phases()).toContain('Running')
+  })
+
+  test('have a heartbeat each 10 s', async () => {
+    await until('the first line', () => lines.length > 0)
+    await clock.advance(30_000)
+    await until('three heartbeats', () => lines.length === 4)
+    expect(phases()).toEqual(['Waiting', 'heartbeat', 'heartbeat', 'heartbeat'])
+  })
+
+  test('stop with the connection', async () => {
+    await until('the first line', () => lines.length > 0)
+    const timers = clock.pending()
+    response.destroy()
+    await until('the heartbeat is called off', () => clock.pending() === timers - 1)
+    await put()
+    await settle()
+    expect(phases()).toEqual(['Waiting'])
+  })
+})
+
+describe('a console', () => {
+  function pair(): Duplex {
+    const [ours, theirs] = duplexPair()
+    guest = ours
+    return theirs
+  }
+
+  test('carries bytes both ways', async () => {
+    const theirs = pair()
+    const typed: string[] = []
+    theirs.on('data', (chunk: Buffer) => typed.push(chunk.toString()))
+    const console = await openConsole(socket)
+    let text = ''
+    console.on('data', (chunk: Buffer) => (text += chunk.toString()))
+    theirs.write('login: ')
+    console.write('root\n')
+    await until('both were heard', () => text === 'login: ' && typed.join('') === 'root\n')
+    expect([text, typed]).toEqual(['login: ', ['root\n']])
+    console.destroy()
+  })
+
+  test('ends with the guest', async () => {
+    const theirs = pair()
+    const console = await openConsole(socket)
+    const closed = new Promise((resolve) => console.resume().once('close', () => resolve('closed')))
+    theirs.end()
+    expect(await closed).toBe('closed')
+  })
+
+  test('ends when the reader goes', async () => {
+    pair()
+    const console = await openConsole(socket)
+    console.destroy()
+    expect(await until('the console is let go', () => !(guest instanceof Error) && guest.destroyed)).toBe(true)
+  })
+
+  test('that cannot be had is refused', async () => {
+    await expect(openConsole(socket)).rejects.toThrow('refused with 409')
+  })
+})

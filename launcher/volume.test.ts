@@ -1,0 +1,73 @@
+import { mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { Volume } from '../api/machine.ts'
+import { prepareVolume } from './volume.ts'
+
+let pod: string
+
+beforeEach(async () => {
+  pod = await mkdtemp(join(tmpdir(), 'volumes-'))
+})
+
+afterEach(() => rm(pod, { recursive: true }))
+
+const prepare = (volume: Volume) =>
+  prepareVolume(volume, {
+    directories: { files: join(pod, 'volumes'), blocks: join(pod, 'block') },
+    vm: { uid: 'u-1', name: 'testvm' },
+  })
+
+const mount = (name: string) => mkdir(join(pod, 'volumes', name), { recursive: true })
+
+describe('an emptyDisk', () => {
+  test('becomes a sparse file of its capacity', async () => {
+    await mount('scratch')
+    const path = join(pod, 'volumes/scratch/disk.img')
+    expect(await prepare({ name: 'scratch', emptyDisk: { capacity: '1Gi' } })).toEqual({
+      kind: 'file',
+      path,
+      isReadOnly: false,
+    })
+    const { size, blocks } = await stat(path)
+    expect([size, blocks]).toEqual([1024 ** 3, 0])
+  })
+
+  test('that is there stays as it is', async () => {
+    await mount('scratch')
+    await writeFile(join(pod, 'volumes/scratch/disk.img'), 'data')
+    await prepare({ name: 'scratch', emptyDisk: { capacity: '1Gi' } })
+    expect((await stat(join(pod, 'volumes/scratch/disk.img'))).size).toBe(4)
+  })
+})
+
+describe('a claim', () => {
+  test('in file mode is its disk.img', async () => {
+    await mount('root')
+    await writeFile(join(pod, 'volumes/root/disk.img'), '')
+    expect(await prepare({ name: 'root', persistentVolumeClaim: { claimName: 'c', readOnly: true } })).toEqual({
+      kind: 'file',
+      path: join(pod, 'volumes/root/disk.img'),
+      isReadOnly: true,
+    })
+  })
+})
+
+describe('what is not there is refused in words for the user', () => {
+  const claim = { name: 'root', persistentVolumeClaim: { claimName: 'c' } }
+
+  test.each<[string, string[], Volume, string]>([
+    ['a claim', [], claim, 'volume "root": the claim c is not in the pod'],
+    ['the disk in a claim', ['root'], claim, 'volume "root": the claim c holds no file disk.img'],
+    ['the directory of an emptyDisk', [], { name: 'a', emptyDisk: { capacity: '1Gi' } }, 'volume "a": ENOENT'],
+    ['the directory of a seed', [], { name: 'a', cloudInit: {} }, 'volume "a": '],
+    ['a capacity', ['a'], { name: 'a', emptyDisk: { capacity: 'much' } }, 'volume "a": much is no capacity'],
+    ['a kind', [], { name: 'a' }, 'volume "a" is of no kind that this launcher knows'],
+  ])('%s', async (_, mounts, volume, message) => {
+    for (const name of mounts) await mount(name)
+    const refused = prepare(volume)
+    await expect(refused).rejects.toMatchObject({ name: 'Refused', reason: 'VolumeUnavailable' })
+    await expect(refused).rejects.toThrow(message)
+  })
+})

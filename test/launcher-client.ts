@@ -1,0 +1,39 @@
+import { request } from 'node:http'
+import type { Socket } from 'node:net'
+import { parseJson } from '../runtime/launcher-api.ts'
+
+export interface Answer {
+  readonly status: number
+  readonly body: unknown
+}
+
+/** One request to a launcher's socket; `body` is sent as JSON, or as it is if it is text. */
+export function ask(socketPath: string, method: string, path: string, body?: unknown): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const asked = request({ socketPath, method, path }, (response) => {
+      const chunks: Buffer[] = []
+      response.on('data', (chunk: Buffer) => chunks.push(chunk))
+      response.on('error', reject)
+      response.on('end', () =>
+        resolve({ status: response.statusCode ?? 0, body: parseJson(Buffer.concat(chunks).toString()) }),
+      )
+    })
+    asked.on('error', reject)
+    asked.end(body === undefined || typeof body === 'string' ? body : JSON.stringify(body))
+  })
+}
+
+/** The socket after `GET /console` was upgraded; rejects with the status and the reason if it was refused. */
+export function openConsole(socketPath: string): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const headers = { connection: 'Upgrade', upgrade: 'console' }
+    const asked = request({ socketPath, method: 'GET', path: '/console', headers })
+    asked.on('upgrade', (_, socket, head) => {
+      socket.unshift(head)
+      resolve(socket)
+    })
+    asked.on('response', (response) => reject(new Error(`refused with ${response.statusCode}`)))
+    asked.on('error', reject)
+    asked.end()
+  })
+}
