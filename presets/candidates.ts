@@ -1,0 +1,134 @@
+import type { CompiledPreset } from './compile.ts'
+import type { Labels, Selector } from './selector.ts'
+import { isSelected } from './selector.ts'
+
+/** Where presets hold back: nothing in these namespaces is ever touched. */
+export const defaultProtectedNamespaces: readonly string[] = ['kube-system', 'virtset-system']
+
+export interface Namespace {
+  readonly name: string
+  readonly labels: Labels
+}
+
+/** The presets that can take part in a VM, found by its labels instead of by trying each. */
+export interface Candidates {
+  /** Puts in a preset, in the place of an earlier revision of it. */
+  readonly set: (preset: CompiledPreset) => void
+  readonly delete: (id: string) => void
+  readonly get: (id: string) => CompiledPreset | undefined
+  readonly size: () => number
+  /** All whose selectors hold, in no order that means anything. Nothing in a protected namespace. */
+  readonly select: (labels: Labels, namespace: Namespace) => readonly CompiledPreset[]
+  /** Every preset that could select a VM of this namespace, whatever its labels. */
+  readonly inScope: (namespace: Namespace) => readonly CompiledPreset[]
+}
+
+/** Presets by one thing that must be true of what they select, the rarest that they ask for. */
+type Buckets = Map<string, Map<string, CompiledPreset>>
+
+const anything = ''
+
+/**
+ * An index of presets. A preset lies in one bucket, or, where its rarest requirement names several values, in one for each.
+ * What it costs to select grows with the labels of a VM and the presets in its buckets, not with all presets.
+ */
+export function createCandidates(
+  presets: Iterable<CompiledPreset> = [],
+  protectedNamespaces: readonly string[] = defaultProtectedNamespaces,
+): Candidates {
+  const all = new Map<string, CompiledPreset>()
+  const homes = new Map<string, readonly string[]>()
+  const buckets: Buckets = new Map()
+  const remove = (id: string): void => {
+    for (const key of homes.get(id) ?? []) {
+      const bucket = buckets.get(key)
+      bucket?.delete(id)
+      if (bucket?.size === 0) buckets.delete(key)
+    }
+    homes.delete(id)
+    all.delete(id)
+  }
+  const set = (preset: CompiledPreset): void => {
+    remove(preset.id)
+    const keys = rarestKeys(preset, buckets)
+    all.set(preset.id, preset)
+    homes.set(preset.id, keys)
+    for (const key of keys) {
+      const bucket = buckets.get(key) ?? new Map<string, CompiledPreset>()
+      bucket.set(preset.id, preset)
+      buckets.set(key, bucket)
+    }
+  }
+  for (const preset of presets) set(preset)
+  return {
+    set,
+    delete: remove,
+    get: (id) => all.get(id),
+    size: () => all.size,
+    select: (labels, namespace) => {
+      if (protectedNamespaces.includes(namespace.name)) return []
+      const found = new Map<string, CompiledPreset>()
+      for (const key of probes(labels, namespace)) {
+        for (const [id, preset] of buckets.get(key) ?? []) {
+          if (!found.has(id) && selects(preset, labels, namespace)) found.set(id, preset)
+        }
+      }
+      return [...found.values()]
+    },
+    inScope: (namespace) =>
+      protectedNamespaces.includes(namespace.name)
+        ? []
+        : [...all.values()].filter((preset) => isInScope(preset, namespace)),
+  }
+}
+
+/** Whether a preset is for this namespace at all. */
+export const isInScope = (
+  { namespace: own, namespaceSelector }: Pick<CompiledPreset, 'namespace' | 'namespaceSelector'>,
+  { name, labels }: Namespace,
+): boolean =>
+  (own === undefined || own === name) && (namespaceSelector === undefined || isSelected(namespaceSelector, labels))
+
+export const selects = (preset: CompiledPreset, labels: Labels, namespace: Namespace): boolean =>
+  isInScope(preset, namespace) && isSelected(preset.selector, labels)
+
+/** A key begins with where it holds: `n/NAME ` for one namespace, `c ` for all, `s ` for labels of the namespace itself. */
+function rarestKeys(preset: CompiledPreset, buckets: Buckets): readonly string[] {
+  const scope = preset.namespace === undefined ? 'c ' : `n/${preset.namespace} `
+  const choices = [
+    ...choicesOf(preset.selector, scope),
+    ...(preset.namespaceSelector === undefined ? [] : choicesOf(preset.namespaceSelector, 's ')),
+  ]
+  const load = (keys: readonly string[]) => keys.reduce((sum, key) => sum + (buckets.get(key)?.size ?? 0), keys.length)
+  let best: readonly string[] = [`${scope}${anything}`]
+  let bestLoad = Number.POSITIVE_INFINITY
+  for (const keys of choices) {
+    const ofThis = load(keys)
+    if (ofThis >= bestLoad) continue
+    best = keys
+    bestLoad = ofThis
+  }
+  return best
+}
+
+const choicesOf = ({ requirements }: Selector, scope: string): readonly (readonly string[])[] =>
+  requirements
+    .filter(({ presence }) => presence === 'must')
+    .map(({ key, oneOf }) =>
+      oneOf === undefined ? [`${scope}${key}`] : [...oneOf].map((value) => `${scope}${key}=${value}`),
+    )
+
+function* probes(labels: Labels, namespace: Namespace): Generator<string> {
+  const scopes = [`n/${namespace.name} `, 'c ']
+  for (const scope of scopes) {
+    yield `${scope}${anything}`
+    for (const key of Object.keys(labels)) {
+      yield `${scope}${key}`
+      yield `${scope}${key}=${labels[key]}`
+    }
+  }
+  for (const key of Object.keys(namespace.labels)) {
+    yield `s ${key}`
+    yield `s ${key}=${namespace.labels[key]}`
+  }
+}

@@ -1,0 +1,237 @@
+import type { Cause } from '../api/cause.ts'
+import { validateDomain } from '../api/domain/validate.ts'
+import { nearest } from '../api/nearest.ts'
+import type { Preset, PresetSpec } from '../api/preset.ts'
+import { isRecord } from '../api/schema.ts'
+import { compileCondition } from './condition.ts'
+import { hostPaths } from './grant.ts'
+import { keysOfItem, withoutStars } from './items.ts'
+import { commonLabels } from './overlap.ts'
+import type { RemovePath } from './remove-path.ts'
+import { parseRemovePath } from './remove-path.ts'
+import { compileSelector } from './selector.ts'
+import type { Structure } from './structure.ts'
+import { virtualMachineStructure } from './structure.ts'
+
+export interface Checked {
+  readonly causes: Cause[]
+  readonly warnings: string[]
+}
+
+/**
+ * What is wrong with a preset beyond its shape, and what its author should know. Whether the author may grant host-reaching
+ * fields is for the API server to say (`needsGrant`), and how it goes with other presets `findOverlaps` tells.
+ */
+export function checkPreset(preset: Preset): Checked {
+  const { spec } = preset
+  return {
+    causes: [
+      ...checkSelectors(spec),
+      ...checkConditions(spec),
+      ...checkDomain(spec),
+      ...checkIdentity(spec),
+      ...checkReach(preset),
+      ...checkRemoves(spec),
+      ...checkDuplicates(spec),
+    ],
+    warnings: warningsOf(preset),
+  }
+}
+
+/** A selector that contradicts itself selects nothing, ever. */
+const checkSelectors = ({ selector, namespaceSelector }: PresetSpec): Cause[] =>
+  Object.entries({ selector, namespaceSelector }).flatMap(([key, one]): Cause[] => {
+    if (one === undefined || commonLabels([compileSelector(one)]) !== undefined) return []
+    const message = 'contradicts itself: nothing can have labels that it selects'
+    return [{ rule: 'preset-selects-nothing', field: `spec.${key}`, reason: 'FieldValueInvalid', message }]
+  })
+
+const checkConditions = ({ matchConditions = [] }: PresetSpec): Cause[] =>
+  matchConditions.flatMap(({ name, expression }, index): Cause[] => {
+    const condition = compileCondition(name, expression)
+    if (!('fault' in condition)) return []
+    const field = `spec.matchConditions[${index}].expression`
+    return [
+      { rule: 'preset-condition', field, value: expression, reason: 'FieldValueInvalid', message: condition.fault },
+    ]
+  })
+
+const checkDomain = ({ domain }: PresetSpec): Cause[] =>
+  domain === undefined ? [] : validateDomain(withoutEveryItem(domainStructure(), domain), 'spec.domain')
+
+function domainStructure(): Structure | undefined {
+  const spec = virtualMachineStructure().field('spec')
+  return spec?.kind === 'object' ? spec.field('domain') : undefined
+}
+
+/** The `'*'` that stands for every key is a value of no scalar. */
+function withoutEveryItem(structure: Structure | undefined, value: unknown): unknown {
+  if (structure?.kind === 'list' && Array.isArray(value)) {
+    return value.map((item) => withoutEveryItem(structure.item, withoutStars(structure, item)))
+  }
+  if (structure?.kind !== 'object' || !isRecord(value)) return value
+  const members = Object.entries(value).map(([key, member]) => [key, withoutEveryItem(structure.field(key), member)])
+  return Object.fromEntries(members)
+}
+
+/** What is one VM's own cannot be given to many. */
+const checkIdentity = ({ domain = {} }: PresetSpec): Cause[] =>
+  (['name', 'uuid', 'id'] as const)
+    .filter((key) => Object.hasOwn(domain, key))
+    .map((key) => ({
+      rule: 'preset-identity',
+      field: `spec.domain.${key}`,
+      value: domain[key],
+      reason: 'FieldValueForbidden',
+      message: 'may not be injected: no two VMs have the same',
+    }))
+
+function checkReach({ kind, spec: { domain } }: Preset): Cause[] {
+  if (kind === 'ClusterVirtualMachinePreset' || domain === undefined) return []
+  return hostPaths(domain).map((field) => ({
+    rule: 'preset-reach',
+    field,
+    reason: 'FieldValueForbidden',
+    message: 'reaches the host, which only a ClusterVirtualMachinePreset may grant',
+  }))
+}
+
+function checkRemoves({ strength = 'Default', remove = [], ...spec }: PresetSpec): Cause[] {
+  const causes: Cause[] = []
+  if (remove.length > 0 && strength !== 'Enforce') {
+    const message = 'needs strength Enforce: a default only fills what is absent'
+    causes.push({ rule: 'preset-remove', field: 'spec.remove', reason: 'FieldValueForbidden', message })
+  }
+  for (const [index, text] of remove.entries()) {
+    const field = `spec.remove[${index}]`
+    const path = parseRemovePath(text)
+    const fault =
+      path === undefined ? { message: 'must be a path such as domain.devices.disks[target.dev=vdb]' } : pathFault(path)
+    if (fault !== undefined) {
+      causes.push({ rule: 'preset-remove', field, value: text, reason: 'FieldValueInvalid', ...fault })
+    } else if (path !== undefined && isStated(path, spec)) {
+      const message = 'is set by this preset too; it cannot be both'
+      causes.push({ rule: 'preset-remove', field, value: text, reason: 'FieldValueInvalid', message })
+    }
+  }
+  return causes
+}
+
+/** Where a path leads nowhere in the description of a VM. */
+function pathFault({ text, steps }: RemovePath): { message: string; suggestion?: string } | undefined {
+  if (text === 'domain') return { message: 'would take away the whole VM' }
+  let at: Structure | undefined = virtualMachineStructure().field('spec')
+  for (const step of steps) {
+    if (step.kind === 'key' && at?.kind === 'object') {
+      const next: Structure | undefined = at.field(step.key)
+      if (next === undefined) return unknownKey(step.key, at.keys())
+      at = next
+    } else if (step.kind !== 'key' && at?.kind === 'list') {
+      at = at.item
+    } else {
+      const form = at?.kind === 'list' ? 'is a list: say which item, e.g. [0] or [KEY=VALUE]' : 'has nothing below'
+      return { message: `leads nowhere: what comes before "${stepText(step)}" ${form}` }
+    }
+  }
+  return undefined
+}
+
+const stepText = (step: RemovePath['steps'][number]): string =>
+  step.kind === 'key' ? step.key : step.kind === 'index' ? `[${step.index}]` : `[${step.path.join('.')}=${step.value}]`
+
+function unknownKey(key: string, keys: readonly string[]): { message: string; suggestion?: string } {
+  const near = nearest(key, keys)
+  const message = `leads nowhere: there is no "${key}"`
+  return near === undefined ? { message } : { message, suggestion: `did you mean ${JSON.stringify(near)}?` }
+}
+
+/** Whether a preset states something at or below a path that goes by keys alone. */
+function isStated({ steps }: RemovePath, spec: { readonly [key: string]: unknown }): boolean {
+  let at: unknown = spec
+  for (const step of steps) {
+    if (step.kind !== 'key') return false
+    if (!isRecord(at) || !Object.hasOwn(at, step.key)) return false
+    at = at[step.key]
+  }
+  return true
+}
+
+/** Two items of one key in one list would disagree with each other in every VM. */
+function checkDuplicates(spec: PresetSpec): Cause[] {
+  const causes: Cause[] = []
+  const visit = (structure: Structure | undefined, value: unknown, field: string): void => {
+    if (structure?.kind === 'list' && Array.isArray(value)) {
+      const seen = new Map<string, number>()
+      for (const [index, item] of value.entries()) {
+        for (const id of keysOfItem(structure, item)) {
+          const before = seen.get(id)
+          if (before !== undefined) {
+            const message = `is the same item as ${field}[${before}]`
+            causes.push({
+              rule: 'preset-duplicate',
+              field: `${field}[${index}]`,
+              reason: 'FieldValueDuplicate',
+              message,
+            })
+          } else seen.set(id, index)
+        }
+        visit(structure.item, item, `${field}[${index}]`)
+      }
+    } else if (structure?.kind === 'object' && isRecord(value)) {
+      for (const [key, member] of Object.entries(value)) visit(structure.field(key), member, `${field}.${key}`)
+    }
+  }
+  const structure = virtualMachineStructure().field('spec')
+  const { domain, volumes } = spec
+  visit(
+    structure,
+    { ...(domain === undefined ? {} : { domain }), ...(volumes === undefined ? {} : { volumes }) },
+    'spec',
+  )
+  return causes
+}
+
+const contentKeys: readonly (keyof PresetSpec)[] = [
+  'metadata',
+  'domain',
+  'volumes',
+  'nodeSelector',
+  'tolerations',
+  'affinity',
+  'priorityClassName',
+  'terminationGracePeriodSeconds',
+]
+
+/** What libvirt puts back when it defines a domain without it. */
+const filledAgain: readonly string[] = [
+  'domain.cpu',
+  'domain.clock',
+  'domain.onPoweroff',
+  'domain.onReboot',
+  'domain.onCrash',
+  'domain.devices.emulator',
+  'domain.devices.controllers',
+  'domain.devices.inputs',
+  'domain.devices.memballoon',
+  'domain.devices.audios',
+  'domain.uuid',
+  'domain.vcpu',
+  'domain.currentMemory',
+]
+
+function warningsOf({ kind, spec }: Preset): string[] {
+  const { selector, remove = [] } = spec
+  const isForAll = [selector.matchLabels ?? {}, selector.matchExpressions ?? []].every(
+    (part) => Object.keys(part).length === 0,
+  )
+  const scope = kind === 'VirtualMachinePreset' ? 'its namespace' : 'every namespace that it is for'
+  const changesNothing = remove.length === 0 && contentKeys.every((key) => spec[key] === undefined)
+  return [
+    ...(isForAll ? [`spec.selector: {} selects every VM of ${scope}`] : []),
+    ...(changesNothing ? ['spec: injects nothing and removes nothing'] : []),
+    ...remove.flatMap((text, index) => {
+      const plain = text.replaceAll(/\[[^\]]*\]/g, '')
+      return filledAgain.includes(plain) ? [`spec.remove[${index}]: libvirt puts ${plain} back when it is absent`] : []
+    }),
+  ]
+}

@@ -1,0 +1,160 @@
+import { createHash } from 'node:crypto'
+import type { Cause, Origin } from '../api/cause.ts'
+import type { Preset, PresetSpec } from '../api/preset.ts'
+import { parsePreset } from '../api/preset.ts'
+import { isRecord } from '../api/schema.ts'
+import { checkPreset } from './check.ts'
+import type { Condition } from './condition.ts'
+import { compileCondition } from './condition.ts'
+import { jsonMeaning } from './meaning.ts'
+import type { RemovePath } from './remove-path.ts'
+import { parseRemovePath } from './remove-path.ts'
+import type { Selector } from './selector.ts'
+import { compileSelector } from './selector.ts'
+import type { Layer } from './source.ts'
+import { originLabel, rankOf } from './source.ts'
+
+/** A preset made ready to be matched and merged. Frozen; made once for each revision. */
+export interface CompiledPreset {
+  /** `NAMESPACE/NAME`, or `NAME` of a cluster preset: unique, and what messages call it. */
+  readonly id: string
+  readonly name: string
+  /** Absent: a ClusterVirtualMachinePreset. */
+  readonly namespace?: string
+  readonly origin: Origin & { readonly by: 'preset' }
+  readonly strength: 'Default' | 'Enforce'
+  readonly mode: 'Apply' | 'Warn' | 'Audit'
+  readonly layer: Layer
+  readonly rank: number
+  readonly selector: Selector
+  readonly namespaceSelector: Selector | undefined
+  readonly conditions: readonly Condition[]
+  readonly exclusiveGroup: string | undefined
+  /** In the form of a VM: metadata and spec. */
+  readonly content: { readonly metadata?: unknown; readonly spec?: unknown }
+  readonly removes: readonly RemovePath[]
+}
+
+/** A preset that takes no part in anything, and why. */
+export interface QuarantinedPreset {
+  readonly id: string
+  readonly namespace?: string
+  readonly causes: readonly Cause[]
+  /** Where it can still be read: whether a VM is selected, so that its user can be told. */
+  readonly selector: Selector | undefined
+  readonly namespaceSelector: Selector | undefined
+}
+
+/** Sixteen digits of a hash of the spec: equal where the specs say the same, in whatever order of keys. */
+export const revisionOf = (spec: unknown): string =>
+  createHash('sha256').update(jsonMeaning(spec)).digest('hex').slice(0, 16)
+
+const contentKeys = [
+  'domain',
+  'volumes',
+  'nodeSelector',
+  'tolerations',
+  'affinity',
+  'priorityClassName',
+  'terminationGracePeriodSeconds',
+] as const
+
+/**
+ * The door for presets of the watch cache or a file: what is broken becomes a quarantined preset, never an error.
+ * @param value a preset as JSON
+ */
+export function compilePreset(
+  value: unknown,
+): { readonly preset: CompiledPreset } | { readonly quarantined: QuarantinedPreset } {
+  const parsed = parsePreset(value)
+  if ('causes' in parsed) return { quarantined: quarantine(value, parsed.causes) }
+  const { causes } = checkPreset(parsed.preset)
+  if (causes.length > 0) return { quarantined: quarantine(value, causes) }
+  return { preset: compileParsed(parsed.preset) }
+}
+
+/** A preset without fault. */
+export function compileParsed(preset: Preset): CompiledPreset {
+  const { spec } = preset
+  const origin = originOf(preset)
+  const strength = spec.strength ?? 'Default'
+  const layer: Layer = `${origin.namespace === undefined ? 'cluster' : 'namespace'} ${strength}`
+  return Object.freeze<CompiledPreset>({
+    id: originLabel(origin),
+    name: origin.name,
+    ...(origin.namespace === undefined ? {} : { namespace: origin.namespace }),
+    origin,
+    strength,
+    mode: spec.mode ?? 'Apply',
+    layer,
+    rank: rankOf(layer, spec.priority ?? 0),
+    selector: compileSelector(spec.selector),
+    namespaceSelector: spec.namespaceSelector === undefined ? undefined : compileSelector(spec.namespaceSelector),
+    conditions: compileConditions(spec),
+    exclusiveGroup: spec.exclusiveGroup,
+    content: deepFreeze(contentOf(spec)),
+    removes: (spec.remove ?? []).map((text) => {
+      const path = parseRemovePath(text)
+      if (path === undefined) throw new Error(`remove path was not checked: ${text}`)
+      return path
+    }),
+  })
+}
+
+function originOf({ kind, metadata, spec }: Preset): Origin & { readonly by: 'preset' } {
+  const { name = '', namespace = 'default' } = metadata
+  const revision = revisionOf(spec)
+  return Object.freeze(
+    kind === 'ClusterVirtualMachinePreset'
+      ? { by: 'preset', name, revision }
+      : { by: 'preset', namespace, name, revision },
+  )
+}
+
+const compileConditions = (spec: PresetSpec): readonly Condition[] =>
+  (spec.matchConditions ?? []).map(({ name, expression }) => {
+    const condition = compileCondition(name, expression)
+    if ('fault' in condition) throw new Error(`condition was not checked: ${condition.fault}`)
+    return condition
+  })
+
+/** What a preset injects, in the form of a VM. */
+function contentOf(spec: PresetSpec): CompiledPreset['content'] {
+  const members = contentKeys.filter((key) => spec[key] !== undefined).map((key) => [key, spec[key]] as const)
+  return {
+    ...(spec.metadata === undefined ? {} : { metadata: structuredClone(spec.metadata) }),
+    ...(members.length === 0 ? {} : { spec: structuredClone(Object.fromEntries(members)) }),
+  }
+}
+
+function deepFreeze<T>(value: T): T {
+  if (typeof value !== 'object' || value === null) return value
+  for (const member of Object.values(value)) deepFreeze(member)
+  return Object.freeze(value)
+}
+
+/** What can still be read of a broken preset. */
+function quarantine(value: unknown, causes: readonly Cause[]): QuarantinedPreset {
+  const metadata = isRecord(value) && isRecord(value['metadata']) ? value['metadata'] : {}
+  const name = textOf(metadata['name'])
+  const isCluster = isRecord(value) && value['kind'] === 'ClusterVirtualMachinePreset'
+  const namespace = textOf(metadata['namespace']) || 'default'
+  const spec = isRecord(value) && isRecord(value['spec']) ? value['spec'] : {}
+  return {
+    id: isCluster ? name : `${namespace}/${name}`,
+    ...(isCluster ? {} : { namespace }),
+    causes,
+    selector: readSelector(spec['selector']),
+    namespaceSelector: readSelector(spec['namespaceSelector']),
+  }
+}
+
+const textOf = (value: unknown): string => (typeof value === 'string' ? value : '')
+
+/** A broken preset's selector, where it is of matchLabels alone. */
+function readSelector(value: unknown): Selector | undefined {
+  if (!isRecord(value) || Object.keys(value).some((key) => key !== 'matchLabels')) return undefined
+  const labels = isRecord(value['matchLabels']) ? value['matchLabels'] : {}
+  const pairs = Object.entries(labels).map(([key, label]) => [key, textOf(label)] as const)
+  return compileSelector({ matchLabels: Object.fromEntries(pairs) })
+}

@@ -1,0 +1,81 @@
+import { expect, test } from 'vitest'
+import type { Condition } from './condition.ts'
+import { celValue, compileCondition, sizeOf } from './condition.ts'
+
+const object = {
+  metadata: { name: 'vm', labels: { size: 'small' } },
+  spec: {
+    domain: { vcpu: { value: 4 }, devices: { disks: [{ target: { dev: 'vda' } }, { target: { dev: 'vdb' } }] } },
+    volumes: [{ name: 'data', emptyDisk: { capacity: '2Gi' } }],
+  },
+}
+const request = { userInfo: { username: 'jane', groups: ['devs'] }, operation: 'CREATE' }
+const namespaceObject = { metadata: { name: 'team', labels: { tier: 'gold' } } }
+
+const compiled = (expression: string): Condition => {
+  const condition = compileCondition('test', expression)
+  if ('fault' in condition) throw new Error(condition.fault)
+  return condition
+}
+
+const review = {
+  object: celValue(object),
+  request: celValue(request),
+  namespaceObject: celValue(namespaceObject),
+  size: sizeOf([object, request, namespaceObject]),
+}
+
+test.each([
+  ['object.metadata.labels.size == "small"', true],
+  ['object.metadata.name == "other"', false],
+  ['has(object.metadata.labels.size) && !has(object.metadata.labels.gone)', true],
+  ['object.spec.domain.vcpu.value + 1 > 4', true],
+  ['object.spec.domain.devices.disks.exists(d, d.target.dev == "vdb")', true],
+  ['object.spec.domain.devices.disks.all(d, d.target.dev.matches("^vd[a-z]$"))', true],
+  ['"devs" in request.userInfo.groups && request.operation == "CREATE"', true],
+  ['namespaceObject.metadata.labels.tier in ["gold", "silver"]', true],
+  ['quantity(object.spec.volumes[0].emptyDisk.capacity).isGreaterThan(quantity("1Gi"))', true],
+  ['quantity("1Gi").compareTo(quantity("1024Mi")) == 0', true],
+  ['isQuantity("12parsecs")', false],
+  ['object.gone || true', true],
+  ['false && object.gone', false],
+])('%s is %s', (expression, isTrue) => {
+  expect(compiled(expression).evaluate(review)).toEqual({ isTrue })
+})
+
+test.each([
+  ['object.gone.deeper', 'No such key: gone'],
+  ['object.constructor == 1', 'No such key: constructor'],
+  ['object.metadata.name', 'is string, not true or false'],
+  ['quantity(object.metadata.name).isInteger()', 'no quantity: vm'],
+])('%s fails when evaluated: %s', (expression, error) => {
+  expect(compiled(expression).evaluate(review)).toEqual({ error })
+})
+
+test.each([
+  ['object.', 'Expected IDENTIFIER, got EOF'],
+  ['1 + "a" == 2', 'no such overload: int + string'],
+  ['machine.metadata.name == "a"', 'Unknown variable: machine'],
+  ['"three"', 'must be true or false, not string'],
+  ['object.metadata.name.matches("(")', 'no regular expression: ( (error parsing regexp: missing closing ): `(`)'],
+  [
+    'object.metadata.name.matches("(?=a)")',
+    'no regular expression: (?=a) (error parsing regexp: invalid or unsupported Perl syntax: `(?=`)',
+  ],
+])('%s is refused when written: %s', (expression, fault) => {
+  expect(compileCondition('test', expression)).toEqual({ fault })
+})
+
+test('a pattern that would keep JavaScript busy for hours takes no time', () => {
+  const name = `${'a'.repeat(5000)}!`
+  const hostile = { ...review, object: { metadata: { name } }, size: sizeOf([name]) }
+  expect(compiled('object.metadata.name.matches("^(a+)+$")').evaluate(hostile)).toEqual({ isTrue: false })
+})
+
+test('an expression that could run for long on an object is not run', () => {
+  const disks = Array.from({ length: 3000 }, () => ({}))
+  const large = { object: { disks }, request: {}, namespaceObject: {}, size: sizeOf([disks]) }
+  const expression = 'object.disks.all(a, object.disks.all(b, object.disks.all(c, true)))'
+  expect(compiled(expression).evaluate(large)).toEqual({ error: 'would cost too much on an object of this size' })
+  expect(compiled('object.disks.all(a, true)').evaluate(large)).toEqual({ isTrue: true })
+})

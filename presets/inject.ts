@@ -1,0 +1,190 @@
+import type { Cause, Origin } from '../api/cause.ts'
+import type { VirtualMachine } from '../api/machine.ts'
+import type { Candidates, Namespace } from './candidates.ts'
+import { isInScope } from './candidates.ts'
+import type { CompiledPreset, QuarantinedPreset } from './compile.ts'
+import { conflictCauses } from './conflict.ts'
+import { excludePresets } from './exclude.ts'
+import { exclusiveCauses } from './exclusive.ts'
+import { conditionCause, matchConditions, reviewer } from './match.ts'
+import type { Provenance } from './origins.ts'
+import type { Settled } from './settle.ts'
+import { settle } from './settle.ts'
+import { isSelected } from './selector.ts'
+import { compareText } from './source.ts'
+import type { ObjectStructure } from './structure.ts'
+import { virtualMachineStructure } from './structure.ts'
+
+export interface InjectOptions {
+  readonly presets: Candidates
+  readonly namespace: Namespace
+  /** Presets that take no part; those that select the VM are told in a warning. */
+  readonly quarantined?: Iterable<QuarantinedPreset>
+  /** The AdmissionRequest, for conditions; {} where absent. */
+  readonly request?: unknown
+  /** Ids of presets that the user may be exempt from; nobody where absent. */
+  readonly exempt?: ReadonlySet<string>
+  /** How VMs are put together; tests hand in a small one. */
+  readonly structure?: ObjectStructure
+}
+
+/** What the presets made of a VM. */
+export interface Injection extends Provenance {
+  /** With causes: the VM without what they hang on, so that other rules can be asked in the same answer. */
+  readonly machine: VirtualMachine
+  /** Empty: the VM is well, as far as presets go. */
+  readonly causes: readonly Cause[]
+  /** The paths of leaves on which presets disagree: rules that hang on them have nothing to say. */
+  readonly unsettled: readonly string[]
+  /**
+   * The user's leaves that a matching cluster preset states too. Where they reach the host, that is granted (a VM that is
+   * applied again as it was completed).
+   */
+  readonly granted: ReadonlyMap<string, Origin>
+  readonly warnings: readonly string[]
+  /** What presets in mode Audit would have done, for the audit annotation and their status. */
+  readonly audit: readonly Notice[]
+  /** Every preset that matched, strongest first. */
+  readonly participants: readonly Participant[]
+}
+
+export interface Participant {
+  readonly preset: CompiledPreset
+  /** Leaves that it set or removed; 0 where the VM had them all. */
+  readonly changes: number
+}
+
+export interface Notice {
+  readonly preset: CompiledPreset
+  readonly fields: readonly string[]
+}
+
+/**
+ * Puts into a VM what the presets that select it say. Pure: same VM, presets, namespace and request, same answer, in whatever order presets
+ * are listed; nothing that comes in is changed, and what did not change in the VM is the very object that came in. Injecting again
+ * adds nothing.
+ */
+export function inject(machine: VirtualMachine, options: InjectOptions): Injection {
+  const {
+    presets,
+    namespace,
+    request = {},
+    exempt = new Set<string>(),
+    structure = virtualMachineStructure(),
+  } = options
+  const selected = presets.select(machine.metadata.labels ?? {}, namespace).toSorted(comparePresets)
+  const { remaining, warnings: exclusionWarnings } = excludePresets(machine.metadata.annotations, selected, exempt)
+  const matched = decideConditions(remaining, reviewer(machine, namespace, request))
+  const applied = matched.matching.filter(({ mode }) => mode === 'Apply')
+  const settled = settle(machine, applied, structure)
+  const notices = matched.matching
+    .filter(({ mode }) => mode !== 'Apply')
+    .map((preset) => ({ preset, fields: wouldChange(machine, applied, preset, structure) }))
+  return {
+    machine: settled.machine,
+    origins: settled.origins,
+    overridden: settled.overridden,
+    removed: settled.removed,
+    skipped: settled.skipped,
+    granted: grantedBy(settled),
+    causes: [...matched.causes, ...exclusiveCauses(applied), ...conflictCauses(settled.conflicts)],
+    unsettled: settled.unsettled,
+    warnings: [
+      ...exclusionWarnings,
+      ...quarantineWarnings(options.quarantined ?? [], machine, namespace),
+      ...matched.warnings,
+      ...settled.warnings,
+      ...overrideWarnings(settled),
+      ...notices.filter(({ preset }) => preset.mode === 'Warn').flatMap(noticeWarning),
+    ],
+    audit: notices.filter(({ preset }) => preset.mode === 'Audit'),
+    participants: applied.map((preset) => ({ preset, changes: changesOf(settled, preset).length })),
+  }
+}
+
+const comparePresets = (left: CompiledPreset, right: CompiledPreset): number =>
+  right.rank - left.rank || compareText(left.id, right.id)
+
+function decideConditions(presets: readonly CompiledPreset[], review: ReturnType<typeof reviewer>) {
+  const matching: CompiledPreset[] = []
+  const causes: Cause[] = []
+  const warnings: string[] = []
+  for (const preset of presets) {
+    const match = matchConditions(preset, review)
+    if (match.outcome === 'matches') matching.push(preset)
+    if (match.outcome !== 'failed') continue
+    if (preset.strength === 'Enforce' && preset.mode === 'Apply') causes.push(conditionCause(preset, match))
+    else
+      warnings.push(`preset "${preset.id}" left out: condition "${match.condition}" cannot be decided: ${match.error}`)
+  }
+  return { matching, causes, warnings }
+}
+
+const quarantineWarnings = (
+  quarantined: Iterable<QuarantinedPreset>,
+  { metadata: { labels = {} } }: VirtualMachine,
+  namespace: Namespace,
+): string[] =>
+  [...quarantined]
+    .filter(
+      (preset) => preset.selector !== undefined && isInScope(preset, namespace) && isSelected(preset.selector, labels),
+    )
+    .map(({ id }) => `preset "${id}" is broken and left out; see its status`)
+    .toSorted(compareText)
+
+const isBy = (origin: Origin, preset: CompiledPreset): boolean =>
+  origin.by === 'preset' && origin.name === preset.name && origin.namespace === preset.namespace
+
+/** Paths that a preset set or took away. */
+const changesOf = ({ origins, removed }: Settled, preset: CompiledPreset): readonly string[] =>
+  [...origins, ...removed].filter(([, origin]) => isBy(origin, preset)).map(([path]) => path)
+
+/** What a preset that does not take part would change if it did. Each is tried alone: they see nothing of each other. */
+function wouldChange(
+  machine: VirtualMachine,
+  applied: readonly CompiledPreset[],
+  preset: CompiledPreset,
+  structure: ObjectStructure,
+): readonly string[] {
+  const settled = settle(machine, [...applied, preset], structure)
+  const disputed = settled.conflicts.length > 0 ? settled.unsettled : []
+  return [...new Set([...changesOf(settled, preset), ...disputed])].toSorted(compareText)
+}
+
+const maxFieldsTold = 3
+
+const noticeWarning = ({ preset, fields }: Notice): string[] => {
+  if (fields.length === 0) return []
+  const rest = fields.length > maxFieldsTold ? ` and ${fields.length - maxFieldsTold} more` : ''
+  return [`preset "${preset.id}" (mode Warn) would change ${fields.slice(0, maxFieldsTold).join(', ')}${rest}`]
+}
+
+/** Users are told what was taken from them, and by whom. */
+function overrideWarnings({ overridden, removed, origins }: Settled): string[] {
+  const changed = [...overridden].flatMap(([path, lost]) => {
+    const origin = origins.get(path)
+    const users = lost.find((one) => one.origin.by === 'user')
+    if (users === undefined) return []
+    const by = origin?.by === 'preset' ? `preset "${idOf(origin)}"` : 'a preset'
+    return [`${by} changed ${path}, which was ${shorten(JSON.stringify(users.value))}`]
+  })
+  const gone = [...removed].map(([path, origin]) => `preset "${idOf(origin)}" removed ${path}`)
+  return [...changed, ...gone].toSorted(compareText)
+}
+
+const idOf = (origin: Origin): string => {
+  if (origin.by !== 'preset') return origin.by
+  return origin.namespace === undefined ? origin.name : `${origin.namespace}/${origin.name}`
+}
+
+const maxValue = 40
+const shorten = (text: string): string => (text.length > maxValue ? `${text.slice(0, maxValue)}…` : text)
+
+function grantedBy({ stated }: Settled): ReadonlyMap<string, Origin> {
+  const granted = new Map<string, Origin>()
+  for (const [path, sources] of stated) {
+    const ofCluster = sources.find(({ origin }) => origin.by === 'preset' && origin.namespace === undefined)
+    if (ofCluster !== undefined) granted.set(path, ofCluster.origin)
+  }
+  return granted
+}

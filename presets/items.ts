@@ -1,0 +1,189 @@
+import type { Origin } from '../api/cause.ts'
+import { isRecord } from '../api/schema.ts'
+import { covers, meaningOf } from './cover.ts'
+import type { Source } from './source.ts'
+import { compareText, isUser } from './source.ts'
+import type { ListStructure, Structure } from './structure.ts'
+import { structureAt, valueAt } from './structure.ts'
+
+/** In the place of a key: every item that is there. */
+export const everyItem = '*'
+
+interface Item extends Source {
+  /** By each alternative of the key, what the item is called; undefined where it lacks a part of it. */
+  readonly ids: readonly (string | undefined)[]
+}
+
+interface Group {
+  readonly members: Item[]
+}
+
+export interface Grouped {
+  /** What is merged into one item each, in the order of the list that comes out. */
+  readonly groups: readonly (readonly Source[])[]
+  /** Items that only change what is there, and for which nothing is there. */
+  readonly homeless: readonly { readonly origin: Origin; readonly label: string }[]
+}
+
+/**
+ * Which items of all sources are the same item: the user's first in their order, then what presets bring, by rank and then by key as text.
+ */
+export function groupItems(structure: ListStructure, sources: readonly Source[]): Grouped {
+  const users: Group[] = []
+  const brought: Item[] = []
+  const stars: Item[] = []
+  for (const source of sources) {
+    if (!Array.isArray(source.value)) continue
+    const items = itemsOf(structure, source, source.value)
+    if (isUser(source)) users.push(...items.map((item) => ({ members: [item] })))
+    else for (const item of items) (isStar(structure, item.value) ? stars : brought).push(item)
+  }
+  const newcomers = brought.filter((item) => {
+    const home = homeOf(structure, item, users)
+    home?.members.push(item)
+    return home === undefined
+  })
+  const clusters = clusterItems(newcomers)
+  const created = clusters.filter(({ members }) => canBegin(structure, members)).toSorted(compareGroups)
+  const homeless = clusters
+    .filter(({ members }) => !canBegin(structure, members))
+    .flatMap(({ members }) => members.map((item) => ({ origin: item.origin, label: labelOf(structure, item.value) })))
+  const groups = [...users, ...created]
+  for (const star of stars) spread(structure, star, groups)
+  return { groups: groups.map(({ members }) => members), homeless }
+}
+
+/** The items of one source. Several items of one preset without a key and of one meaning are as many items. */
+function itemsOf(structure: ListStructure, source: Source, values: readonly unknown[]): Item[] {
+  const seen = new Map<string, number>()
+  return values.map((value) => {
+    const ids = structure.keys.map((paths) => idOf(structure.item, paths, value))
+    if (ids.some((id) => id !== undefined)) return { rank: source.rank, origin: source.origin, value, ids }
+    const meaning = meaningOf(structure.item, value)
+    const count = seen.get(meaning) ?? 0
+    seen.set(meaning, count + 1)
+    return { rank: source.rank, origin: source.origin, value, ids: [...ids, `${meaning}#${count}`] }
+  })
+}
+
+/** What an item is called by each alternative of its list's key, those that it has. */
+export const keysOfItem = ({ keys, item }: ListStructure, value: unknown): readonly string[] =>
+  keys.flatMap((paths, index) => {
+    const id = idOf(item, paths, value)
+    return id === undefined ? [] : [`${index} ${id}`]
+  })
+
+function idOf(structure: Structure, paths: readonly (readonly string[])[], value: unknown): string | undefined {
+  const parts: string[] = []
+  for (const path of paths) {
+    const part = valueAt(value, path)
+    if (part === undefined) return undefined
+    const leaf = structureAt(structure, path)
+    parts.push(leaf?.kind === 'leaf' ? leaf.meaning(part) : JSON.stringify(part))
+  }
+  return parts.join('\0')
+}
+
+/** The first alternative that both have decides; its number, or undefined where they are not the same. */
+function sameBy(left: Item, right: Item): number | undefined {
+  const length = Math.max(left.ids.length, right.ids.length)
+  for (let index = 0; index < length; index++) {
+    const [one, other] = [left.ids[index], right.ids[index]]
+    if (one !== undefined && other !== undefined) return one === other ? index : undefined
+  }
+  return undefined
+}
+
+/** The user's item that a preset's is about. */
+function homeOf(structure: ListStructure, item: Item, users: readonly Group[]): Group | undefined {
+  if (item.ids.length > structure.keys.length) {
+    return users.find(({ members: [first] }) => first !== undefined && covers(structure.item, item.value, first.value))
+  }
+  let home: Group | undefined
+  let homeBy = Number.POSITIVE_INFINITY
+  for (const group of users) {
+    const [first] = group.members
+    const by = first === undefined ? undefined : sameBy(item, first)
+    if (by === undefined || by >= homeBy) continue
+    home = group
+    homeBy = by
+  }
+  return home
+}
+
+/** Items that are the same, and what is the same as those. */
+function clusterItems(items: readonly Item[]): Group[] {
+  let clusters: Group[] = []
+  for (const item of items) {
+    const isSame = ({ members }: Group) => members.some((member) => sameBy(item, member) !== undefined)
+    const same = clusters.filter(isSame)
+    const members = [...same.flatMap((cluster) => cluster.members), item]
+    clusters = [...clusters.filter((cluster) => !same.includes(cluster)), { members }]
+  }
+  return clusters
+}
+
+/** An item without its union's deciding attribute only changes what is there. */
+function canBegin(structure: ListStructure, members: readonly Item[]): boolean {
+  const union = structure.item.kind === 'object' ? structure.item.union : undefined
+  if (union === undefined) return true
+  return members.some(({ value }) => isRecord(value) && union.branchOf(value) !== undefined)
+}
+
+const compareGroups = (left: Group, right: Group): number =>
+  strongest(right) - strongest(left) || compareText(nameOf(left), nameOf(right))
+
+const strongest = ({ members }: Group): number => Math.max(...members.map(({ rank }) => rank))
+
+const nameOf = ({ members }: Group): string =>
+  members
+    .map(({ ids }) => ids.find((id) => id !== undefined) ?? '')
+    .toSorted(compareText)
+    .join('\0')
+
+const isStar = (structure: ListStructure, value: unknown): boolean =>
+  structure.keys.some((paths) => paths.some((path) => valueAt(value, path) === everyItem))
+
+/** What a `'*'` item says of every item, to each whose other key fields are the same. */
+function spread(structure: ListStructure, star: Item, groups: readonly Group[]): void {
+  const value = withoutStars(structure, star.value)
+  const fixed = structure.keys
+    .find((paths) => paths.some((path) => valueAt(star.value, path) === everyItem))
+    ?.filter((path) => ![everyItem, undefined].includes(textAt(star.value, path)))
+  for (const { members } of groups) {
+    const isMeant = (fixed ?? []).every((path) =>
+      members.some((member) => idOf(structure.item, [path], member.value) === idOf(structure.item, [path], star.value)),
+    )
+    if (isMeant) members.push({ ...star, value })
+  }
+}
+
+const textAt = (value: unknown, path: readonly string[]): string | undefined => {
+  const at = valueAt(value, path)
+  return at === undefined || typeof at === 'string' ? at : JSON.stringify(at)
+}
+
+export function withoutStars(structure: ListStructure, value: unknown): unknown {
+  let result = value
+  for (const path of structure.keys.flat()) {
+    if (valueAt(result, path) === everyItem) result = without(result, path)
+  }
+  return result
+}
+
+/** A copy without the value at a path, and without the objects that it leaves empty. */
+function without(value: unknown, path: readonly string[]): unknown {
+  const [key, ...rest] = path
+  if (key === undefined || !isRecord(value)) return value
+  const { [key]: member, ...others } = value
+  if (rest.length === 0) return others
+  const left = without(member, rest)
+  return isRecord(left) && Object.keys(left).length === 0 ? others : { ...value, [key]: left }
+}
+
+/** `[target.dev=vdb]`'s inside: how a preset's item is called where it is skipped. */
+function labelOf(structure: ListStructure, value: unknown): string {
+  const paths = structure.keys.find((alternative) => alternative.every((path) => valueAt(value, path) !== undefined))
+  if (paths === undefined) return meaningOf(structure.item, value).slice(0, 64)
+  return paths.map((path) => `${path.join('.')}=${textAt(value, path)}`).join()
+}

@@ -1,0 +1,282 @@
+import type { Origin } from '../api/cause.ts'
+import { isRecord } from '../api/schema.ts'
+import { coversAll, leafPaths, prune } from './cover.ts'
+import { groupItems } from './items.ts'
+import type { Path } from './path.ts'
+import type { Source } from './source.ts'
+import { compareSources, isUser } from './source.ts'
+import type { LeafStructure, ListStructure, ObjectStructure, Structure, UnionStructure } from './structure.ts'
+import type { ListItem, Node } from './tree.ts'
+import { kept } from './tree.ts'
+
+/** Sources of one rank that say different things of one leaf, which no stronger one settles. */
+export interface Conflict {
+  readonly path: Path
+  readonly sources: readonly Source[]
+}
+
+export type SkipReason = 'no-such-item' | 'other-branch' | 'volume-lost' | 'volume-missing'
+
+/** Something that a preset says and that takes no part. */
+export interface Skip {
+  readonly origin: Origin
+  readonly path: Path
+  readonly reason: SkipReason
+}
+
+export interface Merge {
+  readonly conflicts: Conflict[]
+  readonly skipped: Skip[]
+  /** Values of a union's branch that lost to another branch. */
+  readonly lostBranches: { readonly path: Path; readonly source: Source }[]
+}
+
+export const emptyMerge = (): Merge => ({ conflicts: [], skipped: [], lostBranches: [] })
+
+/**
+ * All sources of one VM, the user among them, in one: leaf by leaf the strongest wins. The order of `sources` does not count, and
+ * none of them is changed.
+ * @returns undefined where nothing is to be put there
+ */
+export const mergeSources = (
+  structure: Structure,
+  sources: readonly Source[],
+  path: Path,
+  merge: Merge,
+): Node | undefined => mergeNode(structure, sources.toSorted(compareSources), path, merge)
+
+/** `sources` has one member at least, the strongest first. */
+function mergeNode(structure: Structure, sources: readonly Source[], path: Path, merge: Merge): Node | undefined {
+  const [first] = sources
+  if (first !== undefined && sources.length === 1 && isUser(first)) return kept(first.value)
+  switch (structure.kind) {
+    case 'leaf':
+      return mergeLeaf(structure, sources, path, merge)
+    case 'object':
+      return mergeObject(structure, sources, path, merge)
+    case 'list':
+      return mergeList(structure, sources, path, merge)
+  }
+}
+
+function mergeLeaf(structure: LeafStructure, sources: readonly Source[], path: Path, merge: Merge): Node | undefined {
+  const [top] = sources
+  if (top === undefined) return undefined
+  const group = sources.filter(({ rank }) => rank === top.rank)
+  const user = sources.find(isUser)
+  const meaning = structure.meaning(top.value)
+  const isEqual = ({ value }: Source) => structure.meaning(value) === meaning
+  if (!group.every(isEqual)) {
+    merge.conflicts.push({ path, sources: group })
+    return user === undefined ? undefined : kept(user.value)
+  }
+  const isUsers = user !== undefined && isEqual(user)
+  return {
+    kind: 'leaf',
+    value: isUsers ? user.value : commonSpelling(structure, group),
+    origin: isUsers ? user.origin : top.origin,
+    rank: top.rank,
+    stated: sources.filter((source) => !isUser(source) && isEqual(source)),
+    lost: sources.filter((source) => !isEqual(source)),
+  }
+}
+
+/** As they all spell it; where they differ, libvirt's own spelling, so that nobody's order or name decides. */
+function commonSpelling(structure: LeafStructure, group: readonly Source[]): unknown {
+  const [first, ...others] = group
+  const text = JSON.stringify(first?.value)
+  return others.every(({ value }) => JSON.stringify(value) === text) ? first?.value : structure.spelling(first?.value)
+}
+
+type Fields = { readonly [key: string]: unknown }
+
+interface ObjectSource extends Source {
+  readonly value: Fields
+}
+
+const isObjectSource = (source: Source): source is ObjectSource => isRecord(source.value)
+
+function mergeObject(structure: ObjectStructure, given: readonly Source[], path: Path, merge: Merge): Node | undefined {
+  const user = given.find(isUser)
+  if (user !== undefined && !isRecord(user.value)) return kept(user.value)
+  const objects = withOneSpelling(structure, given.filter(isObjectSource))
+  const sources = structure.union === undefined ? objects : settleUnion(structure.union, objects, path, merge)
+  const entries = new Map<string, Node>()
+  for (const key of keysOf(structure, sources)) {
+    const members = sources
+      .filter(({ value }) => Object.hasOwn(value, key))
+      .map(({ rank, origin, value }) => ({ rank, origin, value: value[key] }))
+    const node = mergeField(structure, key, members, { parent: path, key }, merge)
+    if (node !== undefined) entries.set(key, withUsersSpelling(structure, key, node, user?.value))
+  }
+  if (user === undefined && entries.size === 0) return presence(sources)
+  return { kind: 'object', structure, entries, user: isRecord(user?.value) ? user.value : undefined, path }
+}
+
+function mergeField(
+  structure: ObjectStructure,
+  key: string,
+  sources: readonly Source[],
+  path: Path,
+  merge: Merge,
+): Node | undefined {
+  const field = structure.field(key)
+  const user = sources.find(isUser)
+  // Unknown keys are refused by the schema; until then the user's is left alone.
+  if (field === undefined) return user === undefined ? undefined : kept(user.value)
+  return mergeNode(field, sources, path, merge)
+}
+
+/** Where the user wrote the only item under its short key, it stays there as long as it is the only one. */
+function withUsersSpelling(structure: ObjectStructure, key: string, node: Node, user: unknown): Node {
+  if (node.kind !== 'list' || !isRecord(user)) return node
+  const single = [...structure.singles].find(([short, list]) => list === key && Object.hasOwn(user, short))?.[0]
+  return single === undefined ? node : { ...node, single }
+}
+
+/** An empty object says that something is there at all (`acpi: {}`): a value of its own. */
+function presence(sources: readonly ObjectSource[]): Node | undefined {
+  const present = sources.filter(({ value }) => Object.keys(value).length === 0)
+  const [first] = present
+  if (first === undefined) return undefined
+  return { kind: 'leaf', value: {}, origin: first.origin, rank: first.rank, stated: present, lost: [] }
+}
+
+/** The user's keys as they wrote them, then those that presets add, in the description's order. */
+function keysOf(structure: ObjectStructure, sources: readonly ObjectSource[]): readonly string[] {
+  const keys = new Set(Object.keys(sources.find(isUser)?.value ?? {}))
+  const added = new Set(sources.flatMap(({ value }) => Object.keys(value)).filter((key) => !keys.has(key)))
+  const ordered = [...added].toSorted(
+    (left, right) => structure.place(left) - structure.place(right) || (left < right ? -1 : 1),
+  )
+  return [...keys, ...ordered]
+}
+
+/** Where one source writes a list of one under its short key and another the list, both become lists. */
+function withOneSpelling(structure: ObjectStructure, sources: readonly ObjectSource[]): readonly ObjectSource[] {
+  let result = sources
+  for (const [single, list] of structure.singles) {
+    const isMixed = result.some(({ value }) => Object.hasOwn(value, list))
+    if (!isMixed || !result.some(({ value }) => Object.hasOwn(value, single))) continue
+    result = result.map((source) => {
+      if (!Object.hasOwn(source.value, single)) return source
+      const { [single]: only, [list]: items = [], ...others } = source.value
+      const asList = [only, ...(Array.isArray(items) ? items : [items])]
+      return { ...source, value: { ...others, [list]: asList } }
+    })
+  }
+  return result
+}
+
+/**
+ * The strongest source that decides for a branch decides it for all. What others say of another branch goes whole; what they
+ * say without deciding stays where it is valid in that branch.
+ */
+function settleUnion(
+  union: UnionStructure,
+  sources: readonly ObjectSource[],
+  path: Path,
+  merge: Merge,
+): readonly ObjectSource[] {
+  const undecided = sources.find((source) => isUser(source) && union.branchOf(source.value) === undefined)
+  const owned = undecided === undefined ? [] : ownedPaths(union, undecided.value)
+  const mayDecide = (source: ObjectSource): boolean =>
+    undecided === undefined ||
+    owned.length === 0 ||
+    source.rank > undecided.rank ||
+    arePathsValid(union, union.branchOf(source.value), owned)
+  const decided = sources.filter((source) => union.branchOf(source.value) !== undefined && mayDecide(source))
+  const [top] = decided
+  const branch = top === undefined ? undefined : union.branchOf(top.value)
+  const rivals = decided.filter(({ rank }) => rank === top?.rank)
+  if (rivals.some(({ value }) => union.branchOf(value) !== branch))
+    return splitUnion(union, sources, rivals, path, merge)
+  return sources.map((source) => {
+    const own = union.branchOf(source.value)
+    if (own !== undefined && !mayDecide(source)) return withoutUnion(union, source, path, merge)
+    if (own === branch) return source
+    if (own === undefined && branch !== undefined) return onlyValid(union, branch, source, path, merge)
+    return own === undefined ? source : withoutBranch(union, source, path, merge)
+  })
+}
+
+/** Presets of one rank decide differently: one conflict, of the deciding attribute, and nothing of the union. */
+function splitUnion(
+  union: UnionStructure,
+  sources: readonly ObjectSource[],
+  rivals: readonly ObjectSource[],
+  path: Path,
+  merge: Merge,
+): readonly ObjectSource[] {
+  const { by } = union
+  merge.conflicts.push({
+    path: by === undefined ? path : { parent: path, key: by },
+    sources: rivals.map((source) => ({ ...source, value: by === undefined ? source.value : source.value[by] })),
+  })
+  return sources.map((source) =>
+    isUser(source) ? source : { ...source, value: prune(source.value, (key) => !union.owns(key)) },
+  )
+}
+
+const ownedPaths = (union: UnionStructure, value: Fields): readonly string[] =>
+  leafPaths(prune(value, (key) => union.owns(key) && key !== union.by))
+
+function arePathsValid(union: UnionStructure, branch: string | undefined, paths: readonly string[]): boolean {
+  const valid = branch === undefined ? undefined : union.validIn(branch)
+  return valid !== undefined && coversAll(valid, paths)
+}
+
+/** A source that decides nothing: what is valid in the branch stays of it. */
+function onlyValid(
+  union: UnionStructure,
+  branch: string,
+  source: ObjectSource,
+  path: Path,
+  merge: Merge,
+): ObjectSource {
+  const valid = union.validIn(branch)
+  if (valid === undefined) return source
+  const isKept = (key: string) => !union.owns(key) || coversAll(valid, leafPaths({ [key]: source.value[key] }))
+  if (Object.keys(source.value).every(isKept)) return source
+  noteLoss(source, (key) => !isKept(key), path, merge)
+  return { ...source, value: prune(source.value, isKept) }
+}
+
+/** A source that decided for another branch: the deciding attribute stays, to lose as any leaf does. */
+function withoutBranch(union: UnionStructure, source: ObjectSource, path: Path, merge: Merge): ObjectSource {
+  const isLost = (key: string) => union.owns(key) && key !== union.by
+  noteLoss(source, isLost, path, merge)
+  return { ...source, value: prune(source.value, (key) => !isLost(key)) }
+}
+
+/** A source that may not decide at all, since what the user wrote belongs to no branch of theirs. */
+function withoutUnion(union: UnionStructure, source: ObjectSource, path: Path, merge: Merge): ObjectSource {
+  noteLoss(source, union.owns, path, merge)
+  return { ...source, value: prune(source.value, (key) => !union.owns(key)) }
+}
+
+function noteLoss(source: ObjectSource, isLost: (key: string) => boolean, path: Path, merge: Merge): void {
+  for (const [key, value] of Object.entries(source.value)) {
+    if (!isLost(key)) continue
+    const at = { parent: path, key }
+    if (isUser(source)) merge.lostBranches.push({ path: at, source: { ...source, value } })
+    else merge.skipped.push({ origin: source.origin, path: at, reason: 'other-branch' })
+  }
+}
+
+function mergeList(structure: ListStructure, sources: readonly Source[], path: Path, merge: Merge): Node | undefined {
+  const user = sources.find(isUser)
+  if (user !== undefined && !Array.isArray(user.value)) return kept(user.value)
+  const { groups, homeless } = groupItems(structure, sources)
+  for (const { origin, label } of homeless) {
+    merge.skipped.push({ origin, path: { parent: path, key: label }, reason: 'no-such-item' })
+  }
+  const items: ListItem[] = []
+  for (const members of groups) {
+    const at: Path = { parent: path, key: items.length }
+    const node = mergeNode(structure.item, members.toSorted(compareSources), at, merge)
+    if (node !== undefined) items.push({ node, path: at })
+  }
+  if (user === undefined && items.length === 0) return undefined
+  return { kind: 'list', structure, items, user: Array.isArray(user?.value) ? user.value : undefined, path }
+}

@@ -1,0 +1,121 @@
+import type { CompiledPreset } from './compile.ts'
+import type { Conflict } from './merge.ts'
+import { emptyMerge, mergeSources } from './merge.ts'
+import { pathText, rootPath } from './path.ts'
+import type { Labels, Requirement, Selector } from './selector.ts'
+import { compareText } from './source.ts'
+import type { Structure } from './structure.ts'
+
+/** Two presets that can take part in one VM and would disagree there. */
+export interface Overlap {
+  readonly other: CompiledPreset
+  /** Leaves that both state, differently; `exclusiveGroup` where that is what keeps them apart. */
+  readonly fields: readonly string[]
+  /** Labels of a VM that both select. */
+  readonly labels: Labels
+  /** Labels of its namespace, where their selectors ask for some. */
+  readonly namespaceLabels: Labels
+  /** Whether CEL conditions might yet keep them apart. */
+  readonly hasConditions: boolean
+}
+
+/**
+ * Labels that all the selectors select, or undefined where there can be none. Only what the selectors ask for is in it.
+ */
+export function commonLabels(selectors: readonly Selector[]): Labels | undefined {
+  const byKey = Map.groupBy(
+    selectors.flatMap(({ requirements }) => requirements),
+    ({ key }) => key,
+  )
+  const labels: [string, string][] = []
+  for (const [key, requirements] of byKey) {
+    const value = commonValue(requirements)
+    if (value === undefined) return undefined
+    if (value !== absent) labels.push([key, value])
+  }
+  return Object.fromEntries(labels)
+}
+
+const absent = Symbol('absent')
+
+/** A value that meets all requirements on one key; `absent` where none may or need be there; undefined where nothing does. */
+function commonValue(requirements: readonly Requirement[]): string | typeof absent | undefined {
+  const mustBe = requirements.some(({ presence }) => presence === 'must')
+  if (requirements.some(({ presence }) => presence === 'must not')) return mustBe ? undefined : absent
+  if (!mustBe) return absent
+  const forbidden = new Set(requirements.flatMap(({ noneOf }) => [...(noneOf ?? [])]))
+  const sets = requirements.flatMap(({ oneOf }) => (oneOf === undefined ? [] : [oneOf]))
+  const [first, ...others] = sets
+  if (first === undefined) return freshValue(forbidden)
+  return [...first].find((value) => !forbidden.has(value) && others.every((set) => set.has(value)))
+}
+
+function freshValue(forbidden: ReadonlySet<string>): string {
+  for (let number = 0; ; number++) {
+    const value = number === 0 ? 'any' : `any-${number}`
+    if (!forbidden.has(value)) return value
+  }
+}
+
+/** With which of `others` a preset could disagree on some VM, whether or not such a VM exists. */
+export const findOverlaps = (
+  preset: CompiledPreset,
+  others: Iterable<CompiledPreset>,
+  structure: Structure,
+): readonly Overlap[] =>
+  [...others]
+    .flatMap((other) => {
+      const overlap = overlapOf(preset, other, structure)
+      return overlap === undefined ? [] : [overlap]
+    })
+    .toSorted((left, right) => compareText(left.other.id, right.other.id))
+
+function overlapOf(preset: CompiledPreset, other: CompiledPreset, structure: Structure): Overlap | undefined {
+  if (other.id === preset.id || preset.mode !== 'Apply' || other.mode !== 'Apply') return undefined
+  const isOneGroup = preset.exclusiveGroup !== undefined && preset.exclusiveGroup === other.exclusiveGroup
+  if (preset.rank !== other.rank && !isOneGroup) return undefined
+  if (preset.namespace !== undefined && other.namespace !== undefined && preset.namespace !== other.namespace) {
+    return undefined
+  }
+  const labels = commonLabels([preset.selector, other.selector])
+  const namespaceLabels = commonLabels(namespaceSelectors(preset, other))
+  if (labels === undefined || namespaceLabels === undefined) return undefined
+  const fields = [
+    ...(isOneGroup ? ['exclusiveGroup'] : []),
+    ...(preset.rank === other.rank ? disputed(preset, other, structure) : []),
+  ]
+  if (fields.length === 0) return undefined
+  const hasConditions = preset.conditions.length + other.conditions.length > 0
+  return { other, fields, labels, namespaceLabels, hasConditions }
+}
+
+/** A namespaced preset is in the one namespace that Kubernetes labels with its name. */
+const namespaceSelectors = (...presets: readonly CompiledPreset[]): Selector[] =>
+  presets.flatMap(({ namespace, namespaceSelector }): Selector[] => [
+    ...(namespace === undefined
+      ? []
+      : [
+          {
+            requirements: [{ key: 'kubernetes.io/metadata.name', oneOf: new Set([namespace]), presence: 'must' }],
+          } satisfies Selector,
+        ]),
+    ...(namespaceSelector === undefined ? [] : [namespaceSelector]),
+  ])
+
+/** The leaves on which two presets of one rank disagree, as the merge itself finds them. */
+function disputed(left: CompiledPreset, right: CompiledPreset, structure: Structure): readonly string[] {
+  const merge = emptyMerge()
+  const sources = [left, right].map(({ rank, origin, content }) => ({ rank, origin, value: content }))
+  mergeSources(structure, sources, rootPath, merge)
+  return [...new Set(merge.conflicts.map(({ path }: Conflict) => pathText(path)))].toSorted(compareText)
+}
+
+export function overlapWarning({ other, fields, labels, namespaceLabels, hasConditions }: Overlap): string {
+  const shown = [labels, namespaceLabels]
+    .flatMap((set) => Object.entries(set))
+    .map(([key, value]) => `${key}=${value}`)
+    .join(',')
+  const more = fields.length > 1 ? ` and ${fields.length - 1} more` : ''
+  const unless = hasConditions ? ' (unless their conditions exclude each other)' : ''
+  return `disagrees with preset "${other.id}" on ${fields[0]}${more}, e.g. on a VM with labels {${shown}}${unless}`
+}

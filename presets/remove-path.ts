@@ -1,0 +1,39 @@
+/** A path to take away, step by step. */
+export interface RemovePath {
+  readonly text: string
+  readonly steps: readonly RemoveStep[]
+}
+
+export type RemoveStep =
+  | { readonly kind: 'key'; readonly key: string }
+  /** Of the list before any removal. */
+  | { readonly kind: 'index'; readonly index: number }
+  /** `[target.dev=vdb]`: every item that has this value there. */
+  | { readonly kind: 'match'; readonly path: readonly string[]; readonly value: string }
+
+const stepForm = /\.?([^.[\]]+)|\[([^\]]+)\]/y
+
+/**
+ * `domain.devices.disks[target.dev=vdb]`, `domain.devices.tpms[0]`, `nodeSelector[kubernetes.io/arch]`.
+ * @returns undefined where `text` is no such path
+ */
+export function parseRemovePath(text: string): RemovePath | undefined {
+  const steps: RemoveStep[] = []
+  stepForm.lastIndex = 0
+  while (stepForm.lastIndex < text.length) {
+    const isFirst = stepForm.lastIndex === 0
+    const found = stepForm.exec(text)
+    if (found === null || (isFirst && text.startsWith('.'))) return undefined
+    const [whole, key, bracket] = found
+    if (key !== undefined && !isFirst && !whole.startsWith('.')) return undefined
+    steps.push(key === undefined ? bracketStep(bracket ?? '') : { kind: 'key', key })
+  }
+  return steps[0]?.kind === 'key' ? { text, steps } : undefined
+}
+
+function bracketStep(text: string): RemoveStep {
+  if (/^\d{1,6}$/.test(text)) return { kind: 'index', index: Number(text) }
+  const equals = text.indexOf('=')
+  if (equals <= 0) return { kind: 'key', key: text }
+  return { kind: 'match', path: text.slice(0, equals).split('.'), value: text.slice(equals + 1) }
+}

@@ -1,0 +1,153 @@
+import { isRecord } from '../api/schema.ts'
+import type { CompiledPreset } from './compile.ts'
+import { meaningOf } from './cover.ts'
+import type { Conflict } from './merge.ts'
+import type { Path } from './path.ts'
+import type { RemoveStep } from './remove-path.ts'
+import type { Source } from './source.ts'
+import { userRank } from './source.ts'
+import type { ListStructure, Structure } from './structure.ts'
+import { structureAt, valueAt } from './structure.ts'
+import type { ListItem, LeafNode, Node } from './tree.ts'
+import { emit, open } from './tree.ts'
+
+export interface Removal {
+  readonly path: Path
+  readonly preset: CompiledPreset
+}
+
+export interface Removed {
+  readonly node: Node | undefined
+  readonly conflicts: readonly Conflict[]
+  readonly removed: readonly Removal[]
+}
+
+/** A path from the root on, and whose wish it is. */
+export interface Target {
+  readonly steps: readonly RemoveStep[]
+  readonly preset: CompiledPreset
+}
+
+interface Work {
+  readonly conflicts: Conflict[]
+  readonly removed: Removal[]
+}
+
+/**
+ * Takes away what the presets' `remove` paths name, as they lead through the list before any removal. What a stronger
+ * source states stays; what one of the same rank states is a conflict.
+ */
+export function removePaths(node: Node, structure: Structure, path: Path, targets: readonly Target[]): Removed {
+  const work: Work = { conflicts: [], removed: [] }
+  return { node: removeIn(node, structure, path, targets, work), ...work }
+}
+
+/** @returns undefined where nothing remains */
+function removeIn(
+  given: Node,
+  structure: Structure | undefined,
+  path: Path,
+  targets: readonly Target[],
+  work: Work,
+): Node | undefined {
+  const here = targets.filter(({ steps }) => steps.length === 0).map(({ preset }) => preset)
+  if (here.length > 0) return strip(given, path, here, work)
+  if (targets.length === 0) return given
+  const node = open(given, structure, path)
+  if (node.kind === 'object') return removeInObject(node, targets, work)
+  return node.kind === 'list' ? removeInList(node, targets, work) : given
+}
+
+function removeInObject(
+  node: Extract<Node, { kind: 'object' }>,
+  targets: readonly Target[],
+  work: Work,
+): Node | undefined {
+  const entries = new Map<string, Node>()
+  for (const [key, entry] of node.entries) {
+    const inner = targets.flatMap(({ steps: [step, ...rest], preset }) =>
+      step?.kind === 'key' && step.key === key ? [{ steps: rest, preset }] : [],
+    )
+    const left = removeIn(entry, node.structure.field(key), { parent: node.path, key }, inner, work)
+    if (left !== undefined) entries.set(key, left)
+  }
+  return entries.size === 0 && node.entries.size > 0 && !isRoot(node.path) ? undefined : { ...node, entries }
+}
+
+/** The VM, its spec and its domain are there, however empty. */
+const isRoot = ({ parent, key }: Path): boolean =>
+  parent === undefined || parent.parent === undefined || (parent.key === 'spec' && key === 'domain')
+
+function removeInList(node: Extract<Node, { kind: 'list' }>, targets: readonly Target[], work: Work): Node | undefined {
+  const items: ListItem[] = []
+  for (const [index, item] of node.items.entries()) {
+    const inner = targets.flatMap(({ steps: [step, ...rest], preset }) =>
+      step !== undefined && isMeant(step, node.structure, item, index) ? [{ steps: rest, preset }] : [],
+    )
+    const left = removeIn(item.node, node.structure.item, item.path, inner, work)
+    if (left !== undefined && (inner.length === 0 || isWhole(node.structure, left, item))) {
+      items.push({ ...item, node: left })
+    }
+  }
+  return items.length === 0 && node.items.length > 0 ? undefined : { ...node, items }
+}
+
+function isMeant(step: RemoveStep, { item: structure }: ListStructure, item: ListItem, index: number): boolean {
+  if (step.kind === 'key') return false
+  if (step.kind === 'index') return step.index === index
+  const { value } = emit(item.node, item.path)
+  const found = valueAt(value, step.path)
+  const leaf = structureAt(structure, step.path)
+  if (found === undefined || leaf === undefined) return false
+  return meaningOf(leaf, found) === meaningOf(leaf, step.value) || JSON.stringify(found) === step.value
+}
+
+/** Without its key or its union's deciding attribute, an item that lost something is none any more. */
+function isWhole({ item: structure, keys }: ListStructure, left: Node, item: ListItem): boolean {
+  const before = emit(item.node, item.path).value
+  const after = emit(left, item.path).value
+  const isKept = (path: readonly string[]) => valueAt(before, path) === undefined || valueAt(after, path) !== undefined
+  if (!keys.flat().every(isKept)) return false
+  const union = structure.kind === 'object' ? structure.union : undefined
+  if (union === undefined || !isRecord(before) || !isRecord(after)) return true
+  return union.branchOf(before) === undefined || union.branchOf(after) !== undefined
+}
+
+/** Takes away all that weaker sources than the strongest of `presets` put below a place. */
+function strip(given: Node, path: Path, presets: readonly CompiledPreset[], work: Work): Node | undefined {
+  const [preset] = presets.toSorted((left, right) => right.rank - left.rank)
+  if (preset === undefined) return given
+  switch (given.kind) {
+    case 'kept':
+      work.removed.push({ path, preset })
+      return undefined
+    case 'leaf':
+      return stripLeaf(given, path, preset, work)
+    case 'object': {
+      const left = [...given.entries].flatMap(([key, entry]) => {
+        const node = strip(entry, { parent: path, key }, presets, work)
+        return node === undefined ? [] : [[key, node] as const]
+      })
+      return left.length === 0 ? undefined : { ...given, entries: new Map(left) }
+    }
+    case 'list': {
+      const left = given.items.flatMap((item) => {
+        const node = strip(item.node, item.path, presets, work)
+        return node === undefined ? [] : [{ ...item, node }]
+      })
+      return left.length === 0 ? undefined : { ...given, items: left }
+    }
+  }
+}
+
+function stripLeaf(leaf: LeafNode, path: Path, preset: CompiledPreset, work: Work): Node | undefined {
+  if (leaf.rank > preset.rank) return leaf
+  if (leaf.rank === preset.rank && leaf.rank !== userRank) {
+    const remover: Source = { rank: preset.rank, origin: preset.origin, value: undefined }
+    const setters = leaf.stated.filter(({ rank }) => rank === preset.rank)
+    work.conflicts.push({ path, sources: [...setters, remover] })
+    return leaf
+  }
+  work.removed.push({ path, preset })
+  return undefined
+}

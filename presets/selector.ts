@@ -1,0 +1,65 @@
+import type { LabelRequirement, LabelSelector } from '../api/object.ts'
+
+export type Labels = { readonly [key: string]: string }
+
+/** A selector made ready: what must hold of the labels, each key by itself. */
+export interface Selector {
+  readonly requirements: readonly Requirement[]
+}
+
+export interface Requirement {
+  readonly key: string
+  /** undefined: any value will do. */
+  readonly oneOf?: ReadonlySet<string>
+  readonly noneOf?: ReadonlySet<string>
+  readonly presence: 'must' | 'may' | 'must not'
+}
+
+export const compileSelector = (selector: LabelSelector): Selector => ({
+  requirements: [
+    ...Object.entries(selector.matchLabels ?? {}).map(([key, value]): Requirement => ({
+      key,
+      oneOf: new Set([value]),
+      presence: 'must',
+    })),
+    ...(selector.matchExpressions ?? []).map(compileRequirement),
+  ],
+})
+
+function compileRequirement({ key, operator, values = [] }: LabelRequirement): Requirement {
+  switch (operator) {
+    case 'In':
+      return { key, oneOf: new Set(values), presence: 'must' }
+    case 'NotIn':
+      // As Kubernetes has it: a key that is not there is in no set.
+      return { key, noneOf: new Set(values), presence: 'may' }
+    case 'Exists':
+      return { key, presence: 'must' }
+    case 'DoesNotExist':
+      return { key, presence: 'must not' }
+  }
+}
+
+export const isSelected = (selector: Selector, labels: Labels): boolean =>
+  selector.requirements.every((requirement) => isMet(requirement, labels))
+
+/** The first requirement that does not hold, for those who ask why. */
+export const unmetRequirement = (selector: Selector, labels: Labels): Requirement | undefined =>
+  selector.requirements.find((requirement) => !isMet(requirement, labels))
+
+function isMet({ key, oneOf, noneOf, presence }: Requirement, labels: Labels): boolean {
+  const value = Object.hasOwn(labels, key) ? labels[key] : undefined
+  if (value === undefined) return presence !== 'must'
+  if (presence === 'must not') return false
+  return (oneOf === undefined || oneOf.has(value)) && !(noneOf?.has(value) ?? false)
+}
+
+/** As kubectl writes selectors: `size=small`, `size in (a,b)`, `!gpu`. */
+export function requirementText({ key, oneOf, noneOf, presence }: Requirement): string {
+  if (presence === 'must not') return `!${key}`
+  if (oneOf !== undefined) return oneOf.size === 1 ? `${key}=${[...oneOf].join()}` : `${key} in (${[...oneOf].join()})`
+  return noneOf === undefined ? key : `${key} notin (${[...noneOf].join()})`
+}
+
+export const selectorText = ({ requirements }: Selector): string =>
+  requirements.length === 0 ? 'every VM' : requirements.map(requirementText).join()

@@ -1,0 +1,156 @@
+import type { Origin } from '../api/cause.ts'
+import { isRecord } from '../api/schema.ts'
+import type { Path } from './path.ts'
+import { pathText } from './path.ts'
+import type { Source } from './source.ts'
+import { byUser, userRank } from './source.ts'
+import type { ListStructure, ObjectStructure, Structure } from './structure.ts'
+
+/** A merged VM, in which each leaf still knows who stated it. */
+export type Node = KeptNode | LeafNode | ObjectNode | ListNode
+
+/** The user's value, of which no preset says anything. */
+export interface KeptNode {
+  readonly kind: 'kept'
+  readonly value: unknown
+}
+
+export interface LeafNode {
+  readonly kind: 'leaf'
+  readonly value: unknown
+  readonly origin: Origin
+  /** Of the strongest source that states this value, which need not be the one that is credited. */
+  readonly rank: number
+  /** All presets that state this very value. */
+  readonly stated: readonly Source[]
+  /** Sources that state another value. */
+  readonly lost: readonly Source[]
+}
+
+export interface ObjectNode {
+  readonly kind: 'object'
+  readonly structure: ObjectStructure
+  readonly entries: ReadonlyMap<string, Node>
+  /** The user's own object, where there is one: given back as it is when nothing in it changed. */
+  readonly user: { readonly [key: string]: unknown } | undefined
+  readonly path: Path
+}
+
+export interface ListNode {
+  readonly kind: 'list'
+  readonly structure: ListStructure
+  readonly items: readonly ListItem[]
+  readonly user: readonly unknown[] | undefined
+  readonly path: Path
+  /** The key under which a list of one is written. */
+  readonly single?: string
+}
+
+export interface ListItem {
+  readonly node: Node
+  readonly path: Path
+}
+
+export const kept = (value: unknown): KeptNode => ({ kind: 'kept', value })
+
+export const userLeaf = (value: unknown): LeafNode => ({
+  kind: 'leaf',
+  value,
+  origin: byUser,
+  rank: userRank,
+  stated: [],
+  lost: [],
+})
+
+/** A user's value opened by one level, so that something in it can be changed. */
+export function open(node: Node, structure: Structure | undefined, path: Path): Node {
+  if (node.kind !== 'kept') return node
+  const { value } = node
+  if (structure?.kind === 'object' && isRecord(value)) {
+    const entries = new Map(Object.entries(value).map(([key, member]) => [key, kept(member)]))
+    return { kind: 'object', structure, entries, user: value, path }
+  }
+  if (structure?.kind === 'list' && Array.isArray(value)) {
+    const user: readonly unknown[] = value
+    const items = user.map((item, key) => ({ node: kept(item), path: { parent: path, key } }))
+    return { kind: 'list', structure, items, user, path }
+  }
+  return userLeaf(value)
+}
+
+/** What came of the merge, for each leaf that is not simply the user's. */
+export interface Emitted {
+  readonly value: unknown
+  /** Leaves that presets put there. */
+  readonly origins: ReadonlyMap<string, Origin>
+  /** The user's leaves that presets state too. */
+  readonly stated: ReadonlyMap<string, readonly Source[]>
+  /** Values that did not stand. */
+  readonly lost: ReadonlyMap<string, readonly Source[]>
+}
+
+interface Emission {
+  readonly origins: Map<string, Origin>
+  readonly stated: Map<string, readonly Source[]>
+  readonly lost: Map<string, readonly Source[]>
+}
+
+/** The tree as a plain value. What did not change is the user's own object, not a copy. */
+export function emit(root: Node, path: Path): Emitted {
+  const emission: Emission = { origins: new Map(), stated: new Map(), lost: new Map() }
+  return { value: emitNode(root, path, emission), ...emission }
+}
+
+function emitNode(node: Node, path: Path, emission: Emission): unknown {
+  switch (node.kind) {
+    case 'kept':
+      return node.value
+    case 'leaf':
+      return emitLeaf(node, path, emission)
+    case 'object':
+      return emitObject(node, path, emission)
+    case 'list':
+      return emitList(node, path, emission)
+  }
+}
+
+function emitLeaf(node: LeafNode, path: Path, emission: Emission): unknown {
+  const isUsers = node.origin.by === 'user'
+  if (isUsers && node.stated.length === 0 && node.lost.length === 0) return node.value
+  const text = pathText(path)
+  if (!isUsers) emission.origins.set(text, node.origin)
+  if (isUsers && node.stated.length > 0) emission.stated.set(text, node.stated)
+  if (node.lost.length > 0) emission.lost.set(text, node.lost)
+  return node.value
+}
+
+function emitObject(node: ObjectNode, path: Path, emission: Emission): unknown {
+  const { user } = node
+  const members: [string, unknown][] = []
+  let isChanged = user === undefined || Object.keys(user).length !== node.entries.size
+  for (const [key, entry] of node.entries) {
+    const isSingle = entry.kind === 'list' && entry.single !== undefined && entry.items.length === 1
+    const name = isSingle && entry.single !== undefined ? entry.single : key
+    const item = isSingle ? entry.items[0] : undefined
+    const value = emitNode(item?.node ?? entry, { parent: path, key: name }, emission)
+    isChanged ||= user === undefined || !Object.hasOwn(user, name) || user[name] !== value
+    members.push([name, value])
+  }
+  return isChanged || user === undefined ? record(members) : user
+}
+
+/** `__proto__` is a key like any other. */
+const record = (members: readonly (readonly [string, unknown])[]): { [key: string]: unknown } =>
+  Object.fromEntries(members)
+
+function emitList(node: ListNode, path: Path, emission: Emission): unknown {
+  const { user } = node
+  let isChanged = user === undefined || user.length !== node.items.length
+  const items = node.items.map((item, index) => {
+    item.path.key = index
+    const value = emitNode(item.node, { parent: path, key: index }, emission)
+    isChanged ||= user?.[index] !== value
+    return value
+  })
+  return isChanged || user === undefined ? items : user
+}

@@ -1,0 +1,175 @@
+import { isRecord } from '../api/schema.ts'
+import { covers } from './cover.ts'
+import type { Merge } from './merge.ts'
+import { emptyMerge, mergeSources } from './merge.ts'
+import type { Path } from './path.ts'
+import { rootPath } from './path.ts'
+import type { Source } from './source.ts'
+import { isUser, originLabel } from './source.ts'
+import type { ObjectStructure, Structure } from './structure.ts'
+import { structureAt, valueAt } from './structure.ts'
+import type { Node } from './tree.ts'
+import { emit, open } from './tree.ts'
+
+/**
+ * A disk and the volume that it names come together or not at all. Sources are whole VMs: `{metadata, spec}`.
+ */
+export interface Paired {
+  readonly sources: readonly Source[]
+  readonly warnings: readonly string[]
+}
+
+const volumesPath = ['spec', 'volumes'] as const
+const disksPath = ['spec', 'domain', 'devices', 'disks'] as const
+
+const listAt = (value: unknown, path: readonly string[]): readonly unknown[] => {
+  const list = valueAt(value, path)
+  return Array.isArray(list) ? list : []
+}
+
+/** The name of the volume that a disk takes; a libvirt storage pool's volume is none of ours. */
+function volumeOf(disk: unknown): string | undefined {
+  if (valueAt(disk, ['type']) !== 'volume' || valueAt(disk, ['source', 'pool']) !== undefined) return undefined
+  const name = valueAt(disk, ['source', 'volume'])
+  return typeof name === 'string' ? name : undefined
+}
+
+const nameOf = (volume: unknown): string | undefined => {
+  const name = valueAt(volume, ['name'])
+  return typeof name === 'string' ? name : undefined
+}
+
+/** Whether anything of this is about volumes at all: most presets are not. */
+export const concernsVolumes = (sources: readonly Source[]): boolean =>
+  sources.some(
+    (source) =>
+      !isUser(source) &&
+      (listAt(source.value, volumesPath).length > 0 ||
+        listAt(source.value, disksPath).some((disk) => volumeOf(disk) !== undefined)),
+  )
+
+/**
+ * Before merging: a preset's volume that loses to another of its name stays away, with the disks that take it; and so does a
+ * preset's disk whose volume nobody brings.
+ */
+export function pairVolumes(structure: ObjectStructure, sources: readonly Source[], merge: Merge): Paired {
+  const settled = settleVolumes(structure, sources)
+  const withoutLosers = sources.map((source) => {
+    if (isUser(source)) return source
+    const lost = new Set(
+      listAt(source.value, volumesPath)
+        .filter((volume) => !settled.holds(volume))
+        .map(nameOf),
+    )
+    if (lost.size === 0) return source
+    noteSkips(source, lost, 'volume-lost', merge)
+    return dropVolumes(source, (name) => lost.has(name))
+  })
+  const brought = new Set(withoutLosers.flatMap(({ value }) => listAt(value, volumesPath).map(nameOf)))
+  const warnings: string[] = []
+  const paired = withoutLosers.map((source) => {
+    if (isUser(source)) return source
+    const names = listAt(source.value, disksPath).map(volumeOf)
+    const missing = new Set(names.filter((name) => name !== undefined && !brought.has(name)))
+    if (missing.size === 0) return source
+    noteSkips(source, missing, 'volume-missing', merge)
+    for (const name of missing) {
+      warnings.push(
+        `preset "${originLabel(source.origin)}": its disk stays away, for nothing brings its volume "${name}"`,
+      )
+    }
+    return dropVolumes(source, (name) => missing.has(name))
+  })
+  return { sources: paired, warnings }
+}
+
+/** What would come of the volumes alone; a conflict counts for nobody's loss, since it is told anyway. */
+function settleVolumes(structure: ObjectStructure, sources: readonly Source[]) {
+  const list = structureAt(structure, volumesPath)
+  const stated = sources.flatMap(({ rank, origin, value }) =>
+    listAt(value, volumesPath).length === 0 ? [] : [{ rank, origin, value: listAt(value, volumesPath) }],
+  )
+  const merge = emptyMerge()
+  const node = list === undefined ? undefined : mergeSources(list, stated, rootPath, merge)
+  const settled = node === undefined ? [] : listAt({ list: emit(node, rootPath).value }, ['list'])
+  const item = list?.kind === 'list' ? list.item : undefined
+  return {
+    holds: (volume: unknown): boolean =>
+      item === undefined || merge.conflicts.length > 0 || settled.some((one) => covers(item, volume, one)),
+  }
+}
+
+function noteSkips(
+  source: Source,
+  names: ReadonlySet<string | undefined>,
+  reason: 'volume-lost' | 'volume-missing',
+  merge: Merge,
+): void {
+  const note = (path: readonly string[], key: number) => {
+    let at: Path = rootPath
+    for (const step of [...path, key]) at = { parent: at, key: step }
+    merge.skipped.push({ origin: source.origin, path: at, reason })
+  }
+  for (const [index, volume] of listAt(source.value, volumesPath).entries()) {
+    if (names.has(nameOf(volume))) note(volumesPath, index)
+  }
+  for (const [index, disk] of listAt(source.value, disksPath).entries()) {
+    if (volumeOf(disk) !== undefined && names.has(volumeOf(disk))) note(disksPath, index)
+  }
+}
+
+function dropVolumes(source: Source, isDropped: (name: string | undefined) => boolean): Source {
+  const withoutVolumes = replaceList(source.value, volumesPath, (volume) => !isDropped(nameOf(volume)))
+  const isKept = (disk: unknown) => volumeOf(disk) === undefined || !isDropped(volumeOf(disk))
+  return { ...source, value: replaceList(withoutVolumes, disksPath, isKept) }
+}
+
+/** A copy whose list at a path holds only what is kept; a list that would be empty goes. */
+function replaceList(value: unknown, path: readonly string[], isKept: (item: unknown) => boolean): unknown {
+  const [key, ...rest] = path
+  if (key === undefined) return Array.isArray(value) ? value.filter(isKept) : value
+  if (!isRecord(value) || !Object.hasOwn(value, key)) return value
+  const { [key]: member, ...others } = value
+  const left = replaceList(member, rest, isKept)
+  const isGone = Array.isArray(left) ? left.length === 0 : isRecord(left) && Object.keys(left).length === 0
+  return isGone ? others : { ...value, [key]: left }
+}
+
+/**
+ * After merging: the tree without the volumes that no disk takes any more: the user's where a disk of theirs did, a preset's where
+ * any disk would have.
+ * @param sources those that were merged
+ */
+export function dropOrphans(root: Node, structure: ObjectStructure, sources: readonly Source[]): Node {
+  const taken = new Set(listAt(emit(root, rootPath).value, disksPath).map(volumeOf))
+  const users = sources.filter(isUser)
+  const ofUser = new Set(users.flatMap(({ value }) => volumeNames(value)))
+  const takenBy = (some: readonly Source[]) => some.flatMap(({ value }) => listAt(value, disksPath).map(volumeOf))
+  const once = [...takenBy(users), ...takenBy(sources).filter((name) => !ofUser.has(name))]
+  const orphans = new Set(once.flatMap((name) => (name === undefined || taken.has(name) ? [] : [name])))
+  return orphans.size === 0 ? root : filterVolumes(root, structure, rootPath, volumesPath, orphans)
+}
+
+function filterVolumes(
+  given: Node,
+  structure: Structure | undefined,
+  path: Path,
+  [key, ...rest]: readonly string[],
+  orphans: ReadonlySet<string>,
+): Node {
+  const node = open(given, structure, path)
+  if (node.kind === 'list' && key === undefined) {
+    const items = node.items.filter((item) => !orphans.has(nameOf(emit(item.node, item.path).value) ?? ''))
+    return items.length === node.items.length ? given : { ...node, items }
+  }
+  if (node.kind !== 'object' || key === undefined) return given
+  const entry = node.entries.get(key)
+  if (entry === undefined) return given
+  const entries = new Map(node.entries)
+  const left = filterVolumes(entry, node.structure.field(key), { parent: path, key }, rest, orphans)
+  if (left.kind === 'list' && left.items.length === 0) entries.delete(key)
+  else entries.set(key, left)
+  return { ...node, entries }
+}
+
+export const volumeNames = (value: unknown): readonly (string | undefined)[] => listAt(value, volumesPath).map(nameOf)
