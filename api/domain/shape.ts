@@ -3,13 +3,14 @@ import { xmlName } from './description.ts'
 
 type Nested = Leaf | Leaves | Child | Children | Foreign
 
-/** The fields of an element by their names in XML. */
+/** The fields of an element by their names. */
 export interface Shape {
+  /** By the names in XML. */
   readonly attributes: ReadonlyMap<string, { readonly key: string; readonly field: Attribute }>
   readonly elements: ReadonlyMap<string, { readonly key: string; readonly field: Nested }>
   readonly content: { readonly key: string; readonly field: Content } | undefined
-  /** Every key of the JSON, the second one of a list of one included. */
-  readonly keys: ReadonlyMap<string, Field>
+  /** By the keys of the JSON. `singleOf`: the key stands for a list of one, which is else under that key. */
+  readonly keys: ReadonlyMap<string, { readonly field: Field; readonly singleOf?: string }>
 }
 
 const shapes = new WeakMap<Element, Shape>()
@@ -26,14 +27,14 @@ export const shapeOf = (element: Element): Shape => {
 const derive = (element: Element): Shape => {
   const attributes = new Map<string, { key: string; field: Attribute }>()
   const elements = new Map<string, { key: string; field: Nested }>()
-  const keys = new Map<string, Field>()
+  const keys = new Map<string, { field: Field; singleOf?: string }>()
   let content: Shape['content']
   for (const [key, field] of Object.entries(element.fields)) {
-    keys.set(key, field)
+    keys.set(key, { field })
     if (field.at === 'content') content = { key, field }
     else if (field.at === 'attribute') attributes.set(xmlName(key, field), { key, field })
     else elements.set(xmlName(key, field), { key, field })
-    if (field.at === 'children' && field.single !== undefined) keys.set(field.single, field)
+    if (field.at === 'children' && field.single !== undefined) keys.set(field.single, { field, singleOf: key })
   }
   return { attributes, elements, content, keys }
 }

@@ -19,6 +19,9 @@ export const size = (description: string, units: Pick<Scale, 'absent' | 'to'>, o
 export const kibibytes = (description: string, options: { reach?: Reach } = {}) =>
   size(description, { absent: 'KiB', to: 'KiB' }, options)
 
+/** libvirt counts bytes in 64 bits. */
+const maxBytes = 2n ** 64n - 1n
+
 /** Powers of 1024, or with `B` of 1000; letter case does not count. */
 const letters = 'kmgtpe'
 
@@ -33,13 +36,14 @@ export const bytesPer = (unit: string): bigint | undefined => {
 
 /**
  * A size in libvirt's unit for it, rounded up.
- * @returns undefined where value or unit are none
+ * @returns undefined where value or unit are none, or the size is more than libvirt can count
  */
 export const scaled = (scale: Scale, value: unknown, unit: unknown): { value: bigint; unit: string } | undefined => {
   const amount = integerOf(value, false)
   const from = unit === undefined || unit === '' ? bytesPer(scale.absent) : typeof unit === 'string' && bytesPer(unit)
   if (amount === undefined || amount < 0n || !from) return undefined
   const bytes = amount * from
+  if (bytes > maxBytes) return undefined
   if (scale.to === 'largest') return largest(bytes)
   const to = bytesPer(scale.to) ?? 1n
   return { value: (bytes + to - 1n) / to, unit: scale.to }

@@ -1,14 +1,18 @@
-import { Ajv, type ErrorObject, type SchemaObject, type ValidateFunction } from 'ajv'
 import type { Cause } from '../cause.ts'
 import { isRecord, unknownField } from '../schema.ts'
 import { elementOf, type Element, type Field } from './description.ts'
 import { domain as root, type Domain } from './domain.ts'
 import { foreignFault } from './foreign.ts'
 import { placeFor } from './misplaced.ts'
-import { maxXmlDepth } from './sax.ts'
 import { valueFault } from './scalar-value.ts'
 import type { Scalar } from './scalar.ts'
-import { fieldAt } from './walk.ts'
+import { shapeOf } from './shape.ts'
+
+/** No domain nests deeper, a long chain of backing stores included. */
+const maxDepth = 128
+
+/** A hostile object could have a million unknown fields; nobody reads beyond so many. The rest is counted. */
+const maxCauses = 1000
 
 /**
  * Everything in which a value is not a domain as the description has it, each with the value, what is allowed and the likely fix. What
@@ -16,211 +20,162 @@ import { fieldAt } from './walk.ts'
  * @param field where the value stands, as kubectl prints it
  */
 export const validateDomain = (value: unknown, field = 'spec.domain'): Cause[] => {
-  if (isDeeper(value, maxXmlDepth)) {
-    const message = `may not nest deeper than ${maxXmlDepth}`
-    return [{ rule: 'nesting', field, reason: 'FieldValueInvalid', message }]
-  }
-  const validate = domainValidator()
-  if (validate(value)) return []
-  return (validate.errors ?? []).map((error) => causeOf(error, value, field))
+  const found: Found = { causes: [], more: 0, path: [], prefix: field }
+  checkElement(root, value, found)
+  if (found.more === 0) return found.causes
+  const message = `has ${found.more} more faults`
+  return [...found.causes, { rule: 'too-many-faults', field, reason: 'FieldValueTooMany', message }]
 }
 
 /** The door for domains that are no XML. */
 export const parseDomain = (value: unknown, field?: string): { domain: Domain } | { causes: Cause[] } => {
   const causes = validateDomain(value, field)
-  // What the validator passes is what `Domain` is made of, but for other spellings of one value.
+  // What passes is what `Domain` is made of, but for other spellings of one value.
   return causes.length > 0 ? { causes } : { domain: value as Domain }
 }
 
-let compiled: ValidateFunction | undefined
-
-/** Compiles the description once; a process that answers requests calls this before it is ready. */
-export const domainValidator = (): ValidateFunction => {
-  compiled ??= compile()
-  return compiled
+/** What was found so far, and where we are. */
+interface Found {
+  readonly causes: Cause[]
+  more: number
+  /** Keys, and indexes of lists. */
+  readonly path: (string | number)[]
+  readonly prefix: string
 }
 
-const compile = (): ValidateFunction => {
-  const ajv = new Ajv({
-    allErrors: true,
-    verbose: true,
-    messages: false,
-    strict: false,
-    validateSchema: false,
-    addUsedSchema: false,
-    inlineRefs: false,
-    code: { optimize: false },
-  })
-  ajv.addKeyword({
-    keyword: 'scalar',
-    errors: false,
-    compile: (scalar: Scalar) => (value: unknown) => valueFault(scalar, value) === undefined,
-  })
-  ajv.addKeyword({
-    keyword: 'foreign',
-    errors: false,
-    validate: (_: unknown, value: unknown) => typeof value === 'string' && foreignFault(value) === undefined,
-  })
-  ajv.addKeyword({
-    keyword: 'notBoth',
-    errors: false,
-    validate: (pairs: [string, string][], value: unknown) =>
-      isRecord(value) && pairs.every(([one, other]) => !(Object.hasOwn(value, one) && Object.hasOwn(value, other))),
-  })
-  return ajv.compile(domainSchema())
+/** The cause is made only where somebody will read it: to look for the nearest name costs more than all the rest. */
+const say = (found: Found, cause: (field: string) => Cause): void => {
+  if (found.causes.length < maxCauses) found.causes.push(cause(fieldOf(found.prefix, found.path)))
+  else found.more += 1
 }
 
-/** A schema for each element that can be reached; those that refer to each other, or to themselves, do so by name. */
-const domainSchema = (): SchemaObject => {
-  const names = new Map<Element, string>()
-  const definitions: { [name: string]: SchemaObject } = {}
-  const waiting: Element[] = []
-  const reference = (element: Element): string => {
-    const name = names.get(element) ?? `e${names.size}`
-    if (!names.has(element)) waiting.push(element)
-    names.set(element, name)
-    return `#/definitions/${name}`
+const fieldOf = (prefix: string, path: readonly (string | number)[]): string => {
+  let field = prefix
+  for (const part of path) {
+    if (typeof part === 'number' || !/^\w+$/.test(part)) field += `[${part}]`
+    else field += field === '' ? part : `.${part}`
   }
-  const $ref = reference(root)
-  for (let element = waiting.pop(); element; element = waiting.pop()) {
-    definitions[names.get(element) ?? ''] = elementSchema(element, reference)
-  }
-  return { definitions, $ref }
+  return field
 }
 
-const elementSchema = (element: Element, reference: (element: Element) => string): SchemaObject => {
-  const properties: { [key: string]: SchemaObject } = {}
-  const pairs: [string, string][] = []
-  for (const [key, field] of Object.entries(element.fields)) {
-    properties[key] = fieldSchema(field, reference)
-    if (field.at !== 'children' || field.single === undefined) continue
-    properties[field.single] = { $ref: reference(elementOf(field)) }
-    pairs.push([key, field.single])
+const checkElement = (element: Element, value: unknown, found: Found): void => {
+  if (!isRecord(value)) {
+    say(found, (field) => noObject(element, value, field))
+    return
   }
-  return { type: 'object', properties, additionalProperties: false, ...(pairs.length > 0 ? { notBoth: pairs } : {}) }
+  if (found.path.length > maxDepth) {
+    const message = `may not nest deeper than ${maxDepth}`
+    say(found, (field) => ({ rule: 'nesting', field, reason: 'FieldValueInvalid', message }))
+    return
+  }
+  const { keys } = shapeOf(element)
+  for (const key of Object.keys(value)) {
+    const known = keys.get(key)
+    found.path.push(key)
+    if (!known) say(found, (field) => unknownKey(key, value[key], field, element, found.path))
+    else if (known.singleOf === undefined) checkField(known.field, value[key], found)
+    else checkSingle(known.field, value, key, known.singleOf, found)
+    found.path.pop()
+  }
 }
 
-const fieldSchema = (field: Field, reference: (element: Element) => string): SchemaObject => {
+const checkField = (field: Field, value: unknown, found: Found): void => {
   switch (field.at) {
     case 'attribute':
     case 'content':
     case 'leaf':
-      return { scalar: field.scalar }
-    case 'leaves':
-      return { type: 'array', items: { scalar: field.scalar } }
-    case 'foreign':
-      return { foreign: true }
+      checkScalar(field.scalar, value, found)
+      return
     case 'child':
-      return { $ref: reference(elementOf(field)) }
-    case 'children':
-      return { type: 'array', items: { $ref: reference(elementOf(field)) } }
-  }
-}
-
-const causeOf = (error: ErrorObject, whole: unknown, prefix: string): Cause => {
-  const path = fieldPath(error.instancePath, whole)
-  const field = path === '' ? prefix : `${prefix}.${path}`
-  const { data: value } = error
-  const described = path === '' ? undefined : fieldAt(path)
-  const element = described ? elementBelow(described) : root
-  switch (error.keyword) {
-    case 'additionalProperties':
-      return unknownKey(String(error.params['additionalProperty']), value, field, path)
-    case 'scalar':
-      return scalarCause(described, value, field)
+      checkElement(elementOf(field), value, found)
+      return
+    case 'leaves':
+      checkList(value, found, (item) => checkScalar(field.scalar, item, found))
+      return
+    case 'children': {
+      const element = elementOf(field)
+      checkList(value, found, (item) => checkElement(element, item, found))
+      return
+    }
     case 'foreign':
-      return foreignCause(value, field)
-    case 'notBoth':
-      return bothCause(element, value, field)
-    case 'type':
-      return typeCause(String(error.params['type']), element, value, field)
-    default:
-      throw new Error(`the validator of domains has no words for ${error.keyword}`)
+      checkForeign(value, found)
   }
 }
 
-const elementBelow = (field: Field): Element | undefined =>
-  field.at === 'child' || field.at === 'children' ? elementOf(field) : undefined
-
-const scalarCause = (described: Field | undefined, value: unknown, field: string): Cause => {
-  const scalar = described && 'scalar' in described ? described.scalar : undefined
-  const fault = scalar && valueFault(scalar, value)
-  if (!fault) throw new Error(`${field} was refused as a scalar, and is none the worse`)
-  const rule =
-    scalar.kind === 'enumeration' ? 'enumeration' : fault.reason === 'FieldValueTypeInvalid' ? 'type' : 'value'
-  return { rule, field, value, ...fault }
+const checkScalar = (scalar: Scalar, value: unknown, found: Found): void => {
+  const fault = valueFault(scalar, value)
+  if (!fault) return
+  const isType = fault.reason === 'FieldValueTypeInvalid'
+  const rule = scalar.kind === 'enumeration' ? 'enumeration' : isType ? 'type' : 'value'
+  say(found, (field) => ({ rule, field, value, ...fault }))
 }
 
-const foreignCause = (value: unknown, field: string): Cause => {
+const checkList = (value: unknown, found: Found, check: (item: unknown) => void): void => {
+  if (!Array.isArray(value)) {
+    const suggestion = isRecord(value) ? { suggestion: 'put a dash before its first field: a list of one' } : {}
+    say(found, (field) => ({ ...wrongType(field, value, 'a list'), ...suggestion }))
+    return
+  }
+  for (const [index, item] of value.entries()) {
+    found.path.push(index)
+    check(item)
+    found.path.pop()
+  }
+}
+
+const checkSingle = (
+  field: Field,
+  holder: { readonly [key: string]: unknown },
+  key: string,
+  list: string,
+  found: Found,
+): void => {
+  if (Object.hasOwn(holder, list)) {
+    const message = `stands beside ${list}, and is only the short form of a list of one`
+    say(found, (at) => ({ rule: 'value', field: at, reason: 'FieldValueForbidden', message }))
+  }
+  if (field.at === 'children') checkElement(elementOf(field), holder[key], found)
+}
+
+const checkForeign = (value: unknown, found: Found): void => {
   if (typeof value !== 'string') {
-    return { rule: 'type', field, value, reason: 'FieldValueTypeInvalid', message: 'must be a string of XML' }
+    say(found, (field) => wrongType(field, value, 'a string of XML'))
+    return
   }
   const fault = foreignFault(value)
-  const message = fault ? `must be well-formed XML: line ${fault.line}: ${fault.message}` : 'must be well-formed XML'
-  return { rule: 'value', field, value, reason: 'FieldValueInvalid', message }
+  if (!fault) return
+  const message = `must be well-formed XML: line ${fault.line}: ${fault.message}`
+  say(found, (field) => ({ rule: 'value', field, value, reason: 'FieldValueInvalid', message }))
 }
 
-const bothCause = (element: Element | undefined, value: unknown, field: string): Cause => {
-  for (const [key, of] of Object.entries(element?.fields ?? {})) {
-    if (of.at !== 'children' || of.single === undefined || !isRecord(value)) continue
-    if (!Object.hasOwn(value, key) || !Object.hasOwn(value, of.single)) continue
-    const message = `stands beside ${key}, and is only the short form of a list of one`
-    return { rule: 'value', field: `${field}.${of.single}`, reason: 'FieldValueForbidden', message }
-  }
-  throw new Error(`${field} was refused for a list in two forms, and has none`)
-}
-
-const typeCause = (type: string, element: Element | undefined, value: unknown, field: string): Cause => {
-  const wanted = type === 'array' ? 'a list' : 'an object'
-  const found =
+const wrongType = (field: string, value: unknown, wanted: string): Cause => {
+  const is =
     value === null ? 'null' : Array.isArray(value) ? 'a list' : isRecord(value) ? 'an object' : `a ${typeof value}`
-  const isText = type !== 'array' && typeof value !== 'object' && element?.fields['value']?.at === 'content'
+  const message = `must be ${wanted}, not ${is}`
+  return { rule: 'type', field, ...ofScalar(value), reason: 'FieldValueTypeInvalid', message }
+}
+
+const noObject = (element: Element, value: unknown, field: string): Cause => {
+  const { content } = shapeOf(element)
+  const isText = content !== undefined && value !== null && typeof value !== 'object'
   return {
-    rule: 'type',
-    field,
-    value,
-    reason: 'FieldValueTypeInvalid',
-    message: `must be ${wanted}, not ${found}`,
-    ...(isText ? { suggestion: `did you mean {value: ${JSON.stringify(value)}}?` } : {}),
+    ...wrongType(field, value, 'an object'),
+    ...(isText ? { suggestion: `did you mean {${content.key}: ${JSON.stringify(value)}}?` } : {}),
   }
 }
 
-const unknownKey = (key: string, holder: unknown, field: string, path: string): Cause => {
-  const described = path === '' ? undefined : fieldAt(path)
-  const element = described ? elementBelow(described) : root
-  const value = isRecord(holder) ? holder[key] : undefined
-  const known = element ? Object.keys(element.fields) : []
-  const at = /^\w+$/.test(key) ? `${field}.${key}` : `${field}[${key}]`
-  const cause = unknownField(at, key, value, known)
-  const place = element && placeFor(key, element, path)
+const unknownKey = (
+  key: string,
+  value: unknown,
+  field: string,
+  element: Element,
+  path: readonly (string | number)[],
+): Cause => {
+  const { value: _, ...unknown } = unknownField(field, key, value, Object.keys(element.fields))
+  const cause = { ...unknown, ...ofScalar(value) }
+  const place = placeFor(key, element, fieldOf('', path.slice(0, -1)))
   return place === undefined ? cause : { ...cause, suggestion: place }
 }
 
-/** `/devices/disks/1/target` is `devices.disks[1].target`. */
-const fieldPath = (pointer: string, whole: unknown): string => {
-  let path = ''
-  let value = whole
-  for (const part of pointer.split('/').slice(1)) {
-    const key = part.replaceAll('~1', '/').replaceAll('~0', '~')
-    if (Array.isArray(value)) {
-      path += `[${key}]`
-      value = value[Number(key)]
-      continue
-    }
-    path += path === '' ? key : `.${key}`
-    value = isRecord(value) ? value[key] : undefined
-  }
-  return path
-}
-
-/** Without recursion, which a hostile value could exhaust. */
-const isDeeper = (value: unknown, limit: number): boolean => {
-  let level: unknown[] = [value]
-  for (let depth = 0; depth <= limit; depth += 1) {
-    const next: unknown[] = []
-    for (const item of level) if (typeof item === 'object' && item !== null) next.push(...Object.values(item))
-    if (next.length === 0) return false
-    level = next
-  }
-  return true
-}
+/** A whole object says nothing in a line, and a deep one cannot even be printed. */
+const ofScalar = (value: unknown): { value?: unknown } => (typeof value === 'object' ? {} : { value })

@@ -34,10 +34,12 @@ export const walkElement = (
 ): void => {
   const { keys } = shapeOf(element)
   for (const [key, value] of Object.entries(holder)) {
-    const field = keys.get(key)
-    if (!field) continue
+    const known = keys.get(key)
+    if (!known) continue
+    const { field, singleOf } = known
     const path = prefix === '' ? key : `${prefix}.${key}`
-    const isList = Array.isArray(value) && (field.at === 'leaves' || (field.at === 'children' && field.single !== key))
+    const isList =
+      Array.isArray(value) && (field.at === 'leaves' || (field.at === 'children' && singleOf === undefined))
     const items: [string, unknown][] = isList
       ? value.map((item, index) => [`${path}[${index}]`, item])
       : [[path, value]]
@@ -64,7 +66,7 @@ export const fieldAt = (path: string): Field | undefined => {
   let element: Element | undefined = root
   let field: Field | undefined
   for (const key of path.replaceAll(/\[[^\]]*\]/g, '').split('.')) {
-    field = element && shapeOf(element).keys.get(key)
+    field = element && shapeOf(element).keys.get(key)?.field
     if (!field) return undefined
     element = field.at === 'child' || field.at === 'children' ? elementOf(field) : undefined
   }

@@ -1,0 +1,175 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { domains } from '../../test/arbitraries/domain.ts'
+import { canonical } from './canonical.ts'
+import { parseDomain, validateDomain } from './validate.ts'
+
+/** `FIELD: REASON: MESSAGE (SUGGESTION)` of each cause. */
+const lines = (json: string): string[] =>
+  validateDomain(JSON.parse(json)).map(
+    ({ field, reason, message, suggestion }) =>
+      `${field}: ${reason.replace('FieldValue', '')}: ${message}${suggestion === undefined ? '' : ` (${suggestion})`}`,
+  )
+
+describe('a domain as the description has it', () => {
+  test.each([
+    ['nothing', '{}'],
+    ['decimal strings and hex where libvirt writes hex', '{"memory":{"value":"64"},"launchSecurity":{"policy":"0x1"}}'],
+    ['words for booleans', '{"os":{"bootmenu":{"enable":"yes"}},"features":{"pmu":{"state":"off"}}}'],
+    ['64 bits as a string', '{"clock":{"timers":[{"name":"tsc","frequency":"18446744073709551615"}]}}'],
+    ['a word beside numbers', '{"clock":{"offset":"utc","adjustment":"reset"}}'],
+    ['an empty genid', '{"genid":""}'],
+    ['XML of applications', '{"metadata":"<a xmlns=\\"urn:x\\"/>text"}'],
+    ['a list of one by its short form', '{"devices":{"disks":[{"source":{"host":{"name":"a"}}}]}}'],
+  ])('%s', (_, json) => expect(lines(json)).toEqual([]))
+})
+
+describe('all causes at once, with value, what is allowed and the likely fix', () => {
+  test.each([
+    ['no object', '[]', ['spec.domain: TypeInvalid: must be an object, not a list']],
+    ['null', '{"cpu":null}', ['spec.domain.cpu: TypeInvalid: must be an object, not null']],
+    [
+      'a slip of the keyboard in a key',
+      '{"memroy":{}}',
+      ['spec.domain.memroy: Invalid: there is no such field (did you mean "memory"?)'],
+    ],
+    [
+      'the name that libvirt has for it',
+      '{"on_reboot":"destroy","os":{"boot":{"dev":"hd"}}}',
+      [
+        'spec.domain.on_reboot: Invalid: there is no such field (did you mean "onReboot"?)',
+        'spec.domain.os.boot: Invalid: there is no such field (did you mean "boots"?)',
+      ],
+    ],
+    [
+      'a key in the wrong place',
+      '{"cpu":{"cores":4},"hyperv":{}}',
+      [
+        'spec.domain.cpu.cores: Invalid: there is no such field ("cores" belongs under cpu.topology)',
+        'spec.domain.hyperv: Invalid: there is no such field ("hyperv" belongs under features)',
+      ],
+    ],
+    ['a key that nobody can guess', '{"cpu":{"a b":4}}', ['spec.domain.cpu[a b]: Invalid: there is no such field']],
+    [
+      'a word that is none of the enumeration',
+      '{"cpu":{"mode":"hostmodel"}}',
+      [
+        'spec.domain.cpu.mode: NotSupported: supported values: "custom", "host-model", "host-passthrough", "maximum" (did you mean "host-model"?)',
+      ],
+    ],
+    [
+      'a number for a size',
+      '{"memory":64}',
+      ['spec.domain.memory: TypeInvalid: must be an object, not a number (did you mean {value: 64}?)'],
+    ],
+    [
+      'an object for a list',
+      '{"clock":{"timers":{"name":"rtc"}}}',
+      [
+        'spec.domain.clock.timers: TypeInvalid: must be a list, not an object (put a dash before its first field: a list of one)',
+      ],
+    ],
+    [
+      'numbers',
+      '{"vcpu":{"value":0},"iothreads":1.5,"memory":{"value":"0x40"},"clock":{"start":9007199254740993}}',
+      [
+        'spec.domain.vcpu.value: Invalid: must be at least 1',
+        'spec.domain.iothreads: Invalid: must be an integer',
+        'spec.domain.memory.value: Invalid: must be an integer (did you mean 64?)',
+        'spec.domain.clock.start: Invalid: is too large to be exact as a number: write it as a string',
+      ],
+    ],
+    [
+      'a range beyond 2^53',
+      '{"memory":{"value":"18446744073709551616"}}',
+      ['spec.domain.memory.value: Invalid: must be at most 18446744073709551615'],
+    ],
+    [
+      'text',
+      '{"name":1.0,"title":"a\\u0000","uuid":"1-2","os":{"kernel":"vmlinuz"},"metadata":"<a>"}',
+      [
+        'spec.domain.name: TypeInvalid: must be a string, not a number (put it in quotes: "1")',
+        'spec.domain.title: Invalid: has a character that XML cannot hold',
+        'spec.domain.uuid: Invalid: must be a UUID: 32 hex digits as 8-4-4-4-12',
+        'spec.domain.os.kernel: Invalid: must be an absolute path',
+        'spec.domain.metadata: Invalid: must be well-formed XML: line 1: unclosed tag: a',
+      ],
+    ],
+    [
+      'a word of the other kind',
+      '{"features":{"pmu":{"state":"yes"}}}',
+      ['spec.domain.features.pmu.state: TypeInvalid: must be true or false, not that string'],
+    ],
+    [
+      'items of lists by their index',
+      '{"clock":{"timers":[{"name":"rtc"},{"name":"hpt"}]}}',
+      [
+        'spec.domain.clock.timers[1].name: NotSupported: supported values: "platform", "hpet", "kvmclock", "pit", "rtc", "tsc", "hypervclock", "armvtimer" (did you mean "hpet"?)',
+      ],
+    ],
+    [
+      'a list in both its forms',
+      '{"devices":{"disks":[{"source":{"hosts":[],"host":{"name":"a"}}}]}}',
+      [
+        'spec.domain.devices.disks[0].source.host: Forbidden: stands beside hosts, and is only the short form of a list of one',
+      ],
+    ],
+  ])('%s', (_, json, expected) => expect(lines(json)).toEqual(expected))
+})
+
+describe('hostile JSON', () => {
+  test('a key that is special in JavaScript is data', () => {
+    const json = '{"__proto__":{"polluted":1},"constructor":{"prototype":{}},"cpu":{"toString":1,"__proto__":2}}'
+    expect(validateDomain(JSON.parse(json)).map(({ field }) => field)).toEqual([
+      'spec.domain.__proto__',
+      'spec.domain.constructor',
+      'spec.domain.cpu.toString',
+      'spec.domain.cpu.__proto__',
+    ])
+    expect({}).not.toHaveProperty('polluted')
+  })
+
+  test('what recurses by right recurses only so far', () => {
+    const depth = 100_000
+    const json = `{"devices":{"disks":[${'{"backingStore":'.repeat(depth)}{}${'}'.repeat(depth)}]}}`
+    expect(validateDomain(JSON.parse(json))).toMatchObject([
+      { rule: 'nesting', message: 'may not nest deeper than 128' },
+    ])
+  })
+
+  test('a hundred thousand unknown fields are counted, not all told', () => {
+    const many = Object.fromEntries(Array.from({ length: 100_000 }, (_, index) => [`field${index}`, 1]))
+    const start = performance.now()
+    const causes = validateDomain(many)
+    expect(performance.now() - start).toBeLessThan(2000)
+    expect(causes).toHaveLength(1001)
+    expect(causes.at(-1)).toMatchObject({ field: 'spec.domain', message: 'has 99000 more faults' })
+  })
+
+  test('no JSON at all makes it throw', () =>
+    fc.assert(fc.property(fc.jsonValue(), (value) => void validateDomain(value))))
+})
+
+test('whatever the description generates is valid, and so is its canonical form', () =>
+  fc.assert(
+    fc.property(domains(), (domain) => {
+      expect(validateDomain(domain)).toEqual([])
+      expect(validateDomain(canonical(domain))).toEqual([])
+    }),
+    { numRuns: 300 },
+  ))
+
+test('parsing gives a domain or causes', () => {
+  expect(parseDomain({ type: 'kvm' })).toEqual({ domain: { type: 'kvm' } })
+  expect(parseDomain(1, 'domain')).toEqual({
+    causes: [
+      {
+        rule: 'type',
+        field: 'domain',
+        value: 1,
+        reason: 'FieldValueTypeInvalid',
+        message: 'must be an object, not a number',
+      },
+    ],
+  })
+})
