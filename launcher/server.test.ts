@@ -196,7 +196,7 @@ describe('a console', () => {
   })
 
   test('ends when the reader goes', async () => {
-    pair()
+    pair().resume()
     const console = await openConsole(socket)
     console.destroy()
     expect(await until('the console is let go', () => !(guest instanceof Error) && guest.destroyed)).toBe(true)
