@@ -1,0 +1,349 @@
+import * as fc from 'fast-check'
+import { afterEach, describe, expect, it } from 'vitest'
+import { completedByAnnotation, launcherPodFinalizer } from '../api/machine.ts'
+import type { VirtualMachine } from '../api/machine.ts'
+import { startFakeApiServer } from '../test/fake-apiserver.ts'
+import type { FakeApiServer, FakeObject, FakeRequest } from '../test/fake-apiserver.ts'
+import { fakeClock } from '../test/fake-clock.ts'
+import { storedMachine } from '../test/stored-machine.ts'
+import { until } from '../test/until.ts'
+import { createEventRecorder } from '../runtime/events.ts'
+import { createKubeClient } from '../runtime/kube.ts'
+import { createLogger } from '../runtime/log.ts'
+import { startController } from './controller.ts'
+import type { Engine } from './engine.ts'
+
+const machines = '/apis/virtset.io/v1alpha1/virtualmachines'
+const pods = '/api/v1/pods'
+const log = createLogger({ process: 'test', level: 'silent' })
+const podName = 'virt-launcher-vm1-a1b2c3d4'
+
+const opened: (() => Promise<unknown>)[] = []
+const closeAll = async () => {
+  for (const close of opened.splice(0).reverse()) await close()
+}
+afterEach(closeAll)
+
+/** Completes by setting a title, refuses what is called `bad`. */
+const engine: Engine = {
+  presetsOf: () => ['default/console'],
+  complete(machine) {
+    if (machine.metadata.name === 'bad') {
+      const field = 'spec.domain.memory'
+      return { causes: [{ rule: 'memory', field, reason: 'FieldValueRequired', message: 'a VM needs memory' }] }
+    }
+    const annotations = { ...machine.metadata.annotations, [completedByAnnotation]: 'by the controller' }
+    const spec = { ...machine.spec, domain: { ...machine.spec.domain, title: 'completed' } }
+    return { machine: { ...machine, spec, metadata: { ...machine.metadata, annotations } } }
+  },
+}
+
+async function setUp() {
+  const clock = fakeClock()
+  const server = await startFakeApiServer({ now: clock.now })
+  opened.push(() => server.close())
+  const start = (over: { engine?: Engine; isLeader?: () => boolean } = {}) => {
+    const kube = createKubeClient({ access: server.access, userAgent: 'virtset-controller', clock })
+    const events = createEventRecorder({ kube, log, component: 'virtset-controller', instance: 'c0', clock })
+    const controller = startController({
+      kube,
+      engine,
+      events,
+      log,
+      image: 'launcher:1',
+      isLeader: () => true,
+      clock,
+      ...over,
+    })
+    controller.lead()
+    const stop = async () => {
+      await controller.stop()
+      await events.stop()
+      await kube.close()
+    }
+    opened.push(stop)
+    return { controller, stop }
+  }
+  return { clock, server, start }
+}
+
+const create = (server: FakeApiServer, over: Parameters<typeof storedMachine>[0] = {}) => {
+  const { metadata, ...rest } = storedMachine(over)
+  const { resourceVersion: _, ...others } = metadata
+  return server.put(machines, JSON.parse(JSON.stringify({ ...rest, metadata: others })))
+}
+
+const vm = (server: FakeApiServer, name = 'vm1') =>
+  server.find(machines, 'default', name) as unknown as VirtualMachine | undefined
+const pod = (server: FakeApiServer, name = podName) => server.find(pods, 'default', name)
+
+/** What scheduler and kubelet do to a pod. */
+const change = (server: FakeApiServer, object: FakeObject, spec: object, status: object = {}) =>
+  server.put(pods, {
+    ...object,
+    spec: { ...(object['spec'] as object), ...spec },
+    status: { ...(object['status'] as object), ...status },
+  })
+
+const writes = (server: FakeApiServer) =>
+  server.requests
+    .filter(({ method, path }) => method !== 'GET' && !path.includes('/events'))
+    .map(({ method, path }) => `${method} ${path}`)
+
+const scheduled = async (server: FakeApiServer) => {
+  await until(() => pod(server) !== undefined)
+  change(server, pod(server)!, { nodeName: 'n1' })
+  await until(() => vm(server)?.status?.phase === 'Scheduled')
+}
+
+const markDeleted = (server: FakeApiServer) => {
+  const object = server.find(machines, 'default', 'vm1')!
+  server.put(machines, { ...object, metadata: { ...object.metadata, deletionTimestamp: '2030-01-01T00:01:00Z' } })
+}
+
+const conditions = (server: FakeApiServer, name = 'vm1') =>
+  Object.fromEntries(
+    (vm(server, name)?.status?.conditions ?? []).map(({ type, status, reason, message }) => [
+      type,
+      `${status} ${reason}: ${message}`,
+    ]),
+  )
+
+describe('controller', () => {
+  it('takes a VM from its creation to its end with four writes', async () => {
+    const { server, start } = await setUp()
+    start()
+    create(server)
+    await scheduled(server)
+    expect(vm(server)!.status).toMatchObject({
+      phase: 'Scheduled',
+      nodeName: 'n1',
+      podUID: pod(server)!.metadata.uid,
+      presets: 'default/console',
+      machine: 'pc-q35-10.0',
+      memory: '64Mi',
+      cpus: 1,
+      observedGeneration: 1,
+    })
+    expect(vm(server)!.status?.phaseTransitionTimestamps).toEqual([
+      { phase: 'Pending', time: '2030-01-01T00:00:00Z' },
+      { phase: 'Scheduled', time: '2030-01-01T00:00:00Z' },
+    ])
+    markDeleted(server)
+    await until(() => pod(server)?.metadata.deletionTimestamp !== undefined)
+    expect(vm(server)).toBeDefined()
+    server.remove(pods, 'default', podName)
+    await until(() => vm(server) === undefined)
+    expect(writes(server)).toEqual([
+      'POST /api/v1/namespaces/default/pods',
+      'PATCH /apis/virtset.io/v1alpha1/namespaces/default/virtualmachines/vm1/status',
+      `DELETE /api/v1/namespaces/default/pods/${podName}`,
+      'PATCH /apis/virtset.io/v1alpha1/namespaces/default/virtualmachines/vm1',
+    ])
+  })
+
+  it('completes a VM that slipped past admission before anything starts', async () => {
+    const { server, start } = await setUp()
+    start()
+    create(server, { metadata: { annotations: {}, finalizers: [] } })
+    await until(() => pod(server) !== undefined)
+    expect(vm(server)).toMatchObject({
+      metadata: { annotations: { [completedByAnnotation]: 'by the controller' }, finalizers: [launcherPodFinalizer] },
+      spec: { domain: { title: 'completed' } },
+    })
+    expect(writes(server).slice(0, 2)).toEqual([
+      'PUT /apis/virtset.io/v1alpha1/namespaces/default/virtualmachines/vm1',
+      'POST /api/v1/namespaces/default/pods',
+    ])
+  })
+
+  it('starts nothing that cannot be completed, says why, and looks again when presets change', async () => {
+    const { server, start } = await setUp()
+    let isBad = true
+    const moody: Engine = {
+      ...engine,
+      complete: (machine) =>
+        engine.complete(isBad ? machine : { ...machine, metadata: { ...machine.metadata, name: 'good' } }),
+    }
+    const { controller } = start({ engine: moody })
+    create(server, { metadata: { name: 'bad', annotations: {} } })
+    await until(() => vm(server, 'bad')?.status !== undefined)
+    expect(vm(server, 'bad')!.status).toMatchObject({ phase: 'Pending', reason: 'CompletionRefused' })
+    expect(conditions(server, 'bad')).toEqual({
+      Completed: 'False CompletionRefused: spec.domain.memory: a VM needs memory',
+      Ready: 'False NotCompleted: it is not started before its spec is complete',
+    })
+    expect(server.objects(pods)).toEqual([])
+    isBad = false
+    controller.reconsiderIncomplete()
+    await until(() => server.objects(pods).length === 1)
+  })
+
+  it('copies what the scheduler says, and clears it when a node is found', async () => {
+    const { server, start } = await setUp()
+    start()
+    create(server, { spec: { ...storedMachine().spec, domain: { ...storedMachine().spec.domain, type: 'kvm' } } })
+    await until(() => pod(server) !== undefined)
+    const message = '0/1 nodes are available: 1 Insufficient devices.virtset.io/kvm.'
+    change(
+      server,
+      pod(server)!,
+      {},
+      { conditions: [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message }] },
+    )
+    await until(() => vm(server)?.status?.phase === 'Scheduling')
+    expect(conditions(server)['PodScheduled']).toBe(
+      `False Unschedulable: ${message} (type: kvm wants a node with /dev/kvm; type: qemu runs anywhere, more slowly)`,
+    )
+    change(server, pod(server)!, { nodeName: 'n1' })
+    await until(() => vm(server)?.status?.phase === 'Scheduled')
+    expect(vm(server)!.status?.reason).toBeUndefined()
+    expect(conditions(server)['PodScheduled']).toBe('True Scheduled: on node n1')
+    expect(vm(server)!.status?.phaseTransitionTimestamps?.map(({ phase }) => phase)).toEqual([
+      'Pending',
+      'Scheduling',
+      'Scheduled',
+    ])
+  })
+
+  it('waits for a claim, and then gives a block claim as a device', async () => {
+    const { server, clock, start } = await setUp()
+    start()
+    const volumes = [{ name: 'data', persistentVolumeClaim: { claimName: 'claim1' } }]
+    create(server, { spec: { ...storedMachine().spec, volumes } })
+    await until(() => vm(server)?.status !== undefined)
+    expect(conditions(server)['PodScheduled']).toBe('False ClaimNotFound: persistentvolumeclaim "claim1" not found')
+    server.put('/api/v1/persistentvolumeclaims', {
+      metadata: { namespace: 'default', name: 'claim1' },
+      spec: { volumeMode: 'Block' },
+    })
+    await until(
+      () => pod(server) !== undefined,
+      () => clock.advance(5000),
+    )
+    expect(JSON.stringify(pod(server))).toContain('"devicePath":"/var/run/virtset/block/data"')
+  })
+
+  it('a pod that is gone after hand-over is a failed VM, never a second pod', async () => {
+    const { server, clock, start } = await setUp()
+    start()
+    create(server)
+    await scheduled(server)
+    server.put('/api/v1/nodes', { metadata: { name: 'n1' } })
+    server.remove(pods, 'default', podName)
+    await until(() => vm(server)?.status?.phase === 'Failed')
+    expect(vm(server)!.status).toMatchObject({
+      reason: 'PodLost',
+      message: `the launcher pod ${podName} is gone; a VM never gets a second one`,
+    })
+    await clock.advance(100_000)
+    expect(server.objects(pods)).toEqual([])
+  })
+
+  it('says so when the node is gone too', async () => {
+    const { server, start } = await setUp()
+    start()
+    create(server)
+    await scheduled(server)
+    server.remove(pods, 'default', podName)
+    await until(() => vm(server)?.status?.reason === 'NodeLost')
+    expect(vm(server)!.status?.message).toBe(`the node n1 is gone, and the launcher pod ${podName} with it`)
+  })
+
+  it('says why the API server refuses the pod, and tries again', async () => {
+    const { server, clock, start } = await setUp()
+    const refusal = { kind: 'Status', code: 403, reason: 'Forbidden', message: 'exceeded quota: pods' }
+    server.fault = ({ method, path }) =>
+      method === 'POST' && path.endsWith('/pods') ? { status: 403, body: refusal } : undefined
+    start()
+    create(server)
+    await until(() => vm(server)?.status !== undefined)
+    expect(conditions(server)['PodScheduled']).toBe('False FailedCreate: exceeded quota: pods')
+    server.fault = undefined
+    await until(
+      () => pod(server) !== undefined,
+      () => clock.advance(5000),
+    )
+    expect(server.objects('/api/v1/events').map((event) => event['reason'])).toContain('FailedCreate')
+  })
+
+  it('leaves a pod alone that only has the name', async () => {
+    const { server, start } = await setUp()
+    server.put(pods, { metadata: { namespace: 'default', name: podName } })
+    start()
+    create(server)
+    await until(() => vm(server)?.status !== undefined)
+    expect(conditions(server)['PodScheduled']).toBe(`False PodNameTaken: the pod ${podName} is not of this VM`)
+    markDeleted(server)
+    await until(() => vm(server) === undefined)
+    expect(pod(server)).toBeDefined()
+  })
+
+  it('the name created again at once is another VM with another pod', async () => {
+    const { server, start } = await setUp()
+    start()
+    create(server)
+    await scheduled(server)
+    server.remove(machines, 'default', 'vm1')
+    create(server, { metadata: { uid: 'ffffffff-0000-4000-8000-000000000002' } })
+    await until(() => pod(server, 'virt-launcher-vm1-ffffffff') !== undefined)
+    expect(vm(server)?.status?.podUID).toBeUndefined()
+  })
+
+  it('writes nothing while it does not lead', async () => {
+    const { server, start } = await setUp()
+    const { controller } = start({ isLeader: () => false })
+    create(server)
+    await until(() => (controller.statistics()?.failures ?? 0) > 0)
+    expect(writes(server)).toEqual([])
+  })
+
+  it(
+    'kill -9 anywhere: never two pods at once or after hand-over, and in the end what was asked',
+    { timeout: 60_000 },
+    async () => {
+      await fc.assert(
+        fc.asyncProperty(
+          fc.array(fc.integer({ min: 1, max: 3 }), { maxLength: 6 }),
+          fc.boolean(),
+          async (kills, isLostAnswer) => {
+            const { server, clock, start } = await setUp()
+            let current = start()
+            let untilKill = kills.shift()
+            let killing: Promise<unknown> = Promise.resolve()
+            const created: string[] = []
+            server.fault = (request: FakeRequest) => {
+              if (request.method === 'POST' && request.path.endsWith('/pods'))
+                created.push(vm(server)?.status?.podUID ?? 'before hand-over')
+              if (request.method === 'GET' || request.path.includes('/events') || untilKill === undefined)
+                return undefined
+              untilKill--
+              if (untilKill > 0) return undefined
+              // The process dies with this request on its way: it takes effect or does not, and nothing comes after it.
+              untilKill = kills.shift()
+              const dying = current
+              killing = killing.then(() => dying.stop()).then(() => (current = start()))
+              return isLostAnswer ? 'reset-after' : 'reset'
+            }
+            create(server)
+            const meanwhile = () => clock.advance(1000)
+            await until(() => pod(server) !== undefined, meanwhile)
+            change(server, pod(server)!, { nodeName: 'n1' })
+            await until(() => vm(server)?.status?.phase === 'Scheduled', meanwhile)
+            markDeleted(server)
+            await until(() => pod(server)?.metadata.deletionTimestamp !== undefined, meanwhile)
+            expect(vm(server)).toBeDefined()
+            server.remove(pods, 'default', podName)
+            await until(() => vm(server) === undefined, meanwhile)
+            expect(created.filter((uid) => uid !== 'before hand-over')).toEqual([])
+            expect(server.objects(pods)).toEqual([])
+            server.fault = undefined
+            await killing
+            await closeAll()
+          },
+        ),
+        { numRuns: 40 },
+      )
+    },
+  )
+})

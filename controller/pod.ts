@@ -1,0 +1,99 @@
+import type { Toleration } from '../api/machine.ts'
+import type { ObjectMeta } from '../api/object.ts'
+import { resource } from '../runtime/resource.ts'
+import type { KubeObject } from '../runtime/resource.ts'
+
+/** The part of Kubernetes' Pod that we write or read. */
+export interface Pod {
+  readonly apiVersion?: string
+  readonly kind?: string
+  readonly metadata: ObjectMeta
+  readonly spec: PodSpec
+  readonly status?: PodStatus
+}
+
+export interface PodSpec {
+  readonly nodeName?: string
+  readonly restartPolicy: 'Never'
+  readonly automountServiceAccountToken: boolean
+  readonly enableServiceLinks: boolean
+  readonly terminationGracePeriodSeconds: number
+  readonly securityContext: object
+  readonly containers: readonly Container[]
+  readonly volumes: readonly ({ readonly name: string } & Readonly<Record<string, unknown>>)[]
+  readonly nodeSelector?: { readonly [key: string]: string }
+  readonly affinity?: { readonly [key: string]: unknown }
+  readonly tolerations?: readonly Toleration[]
+  readonly priorityClassName?: string
+}
+
+export interface Container {
+  readonly name: string
+  readonly image: string
+  readonly imagePullPolicy: 'IfNotPresent'
+  readonly env: readonly { readonly name: string; readonly value: string }[]
+  readonly resources: {
+    readonly requests: Readonly<Record<string, string>>
+    readonly limits?: Readonly<Record<string, string>>
+  }
+  readonly securityContext: object
+  readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string; readonly readOnly?: boolean }[]
+  readonly volumeDevices: readonly { readonly name: string; readonly devicePath: string }[]
+}
+
+export interface PodStatus {
+  readonly phase?: 'Pending' | 'Running' | 'Succeeded' | 'Failed' | 'Unknown'
+  /** e.g. `Evicted`, `NodeLost`. */
+  readonly reason?: string
+  readonly message?: string
+  readonly podIP?: string
+  readonly conditions?: readonly PodCondition[]
+  readonly containerStatuses?: readonly ContainerStatus[]
+}
+
+export interface PodCondition {
+  readonly type: string
+  readonly status: 'True' | 'False' | 'Unknown'
+  readonly reason?: string
+  readonly message?: string
+  readonly lastTransitionTime?: string
+}
+
+export interface ContainerStatus {
+  readonly name: string
+  readonly state?: {
+    readonly waiting?: { readonly reason?: string; readonly message?: string }
+    readonly terminated?: {
+      readonly exitCode: number
+      readonly signal?: number
+      readonly reason?: string
+      readonly message?: string
+      readonly finishedAt?: string
+    }
+  }
+}
+
+export const pods = resource<Pod>({ group: '', version: 'v1', plural: 'pods', kind: 'Pod', namespaced: true })
+
+export interface Claim {
+  readonly apiVersion?: string
+  readonly kind?: string
+  readonly metadata: ObjectMeta
+  readonly spec?: { readonly volumeMode?: 'Filesystem' | 'Block' }
+}
+
+export const persistentVolumeClaims = resource<Claim>({
+  group: '',
+  version: 'v1',
+  plural: 'persistentvolumeclaims',
+  kind: 'PersistentVolumeClaim',
+  namespaced: true,
+})
+
+export const nodes = resource<KubeObject>({
+  group: '',
+  version: 'v1',
+  plural: 'nodes',
+  kind: 'Node',
+  namespaced: false,
+})
