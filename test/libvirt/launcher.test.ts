@@ -161,9 +161,10 @@ describe('shutdown', () => {
 describe('what cannot run', () => {
   test('is refused in libvirt’s own words, and the launcher exits 1 once that was read', async () => {
     launcher = await startLauncher()
-    const answer = await launcher.ask('PUT', '/vm', machine({ domain: { cpu: { mode: 'host-passthrough' } } }))
+    const twice = { type: 'file', source: { file: '/x.img' }, target: { dev: 'vda' } }
+    const answer = await launcher.ask('PUT', '/vm', machine({ disks: [twice, twice] }))
     expect(answer).toMatchObject({ status: 422, body: { error: { reason: 'DefineRefused' } } })
-    expect(JSON.stringify(answer.body)).toContain('not supported by hypervisor')
+    expect(JSON.stringify(answer.body)).toContain("target 'vda' duplicated")
     expect(await launcher.report()).toMatchObject({ phase: 'Gone', reason: 'defineRefused', exit: 'Failed' })
     await launcher.ask('POST', '/final')
     expect(await launcher.exitCode).toBe(1)
