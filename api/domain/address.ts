@@ -34,7 +34,7 @@ export const address = element(
     port: attribute(text(), 'USB port, in dots below hubs (1.2), or the port of a virtio-serial device.'),
     iobase: attribute(hex(1, 0xffff), 'ISA I/O port.'),
     irq: attribute(hex(1, 0xff), 'ISA interrupt.'),
-    reg: attribute(hex(1, 0xffffffffffffffffn), 'Register of a spapr-vio device.'),
+    reg: attribute(hex(8, 0xffffffffffffffffn), 'Register of a spapr-vio device.'),
     base: attribute(hex(1, 0xffffffffffffffffn), 'Guest-physical address of a memory device.'),
     uuid: attribute(uuid, 'UUID of a mediated device.'),
   },

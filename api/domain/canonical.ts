@@ -22,13 +22,14 @@ export const canonical = (domain: Domain): Domain => {
 }
 
 type JsonObject = { [key: string]: unknown }
+type JsonSiblings = { readonly [key: string]: unknown }
 
 const canonicalElement = (element: Element, json: { readonly [key: string]: unknown }, path: string): JsonObject => {
   const result: JsonObject = {}
   for (const [key, field] of Object.entries(element.fields)) {
     const below = path === '' ? key : `${path}.${key}`
     if (field.at === 'children') putList(result, key, field, json, below)
-    else if (Object.hasOwn(json, key)) result[key] = canonicalField(field, json[key], json['type'], below)
+    else if (Object.hasOwn(json, key)) result[key] = canonicalField(field, json[key], json, below)
   }
   for (const [key, value] of Object.entries(json)) {
     // What the description does not know, or a list that is none: that is for validation to say.
@@ -66,14 +67,14 @@ const putList = (
 const canonicalField = (
   field: Exclude<Field, Children>,
   value: unknown,
-  siblingType: unknown,
+  siblings: JsonSiblings,
   path: string,
 ): unknown => {
   switch (field.at) {
     case 'attribute':
     case 'content':
     case 'leaf':
-      return canonicalScalar(field.scalar, value, siblingType)
+      return canonicalScalar(field.scalar, value, siblings)
     case 'leaves':
       return Array.isArray(value) ? value.map((item) => canonicalScalar(field.scalar, item)) : value
     case 'foreign':
@@ -83,10 +84,10 @@ const canonicalField = (
   }
 }
 
-const canonicalScalar = (scalar: Scalar, value: unknown, siblingType?: unknown): unknown =>
+const canonicalScalar = (scalar: Scalar, value: unknown, siblings?: JsonSiblings): unknown =>
   scalar.kind === 'cpuset' && typeof value === 'string'
     ? canonicalCpuset(value)
-    : canonicalValue(scalar, value, siblingType)
+    : canonicalValue(scalar, value, siblings)
 
 /** Parts of an element that hold a size with its unit, in libvirt's unit; as they are where they are no size. */
 const canonicalSize = (scale: Scale, json: JsonObject): JsonObject => {

@@ -32,12 +32,15 @@ const modelName = element('The chip of a PCI controller.', {
   ),
 })
 
+/** libvirt reads hex as well, and writes decimal. */
+const byte = { ...uint8, hexBeside: {} } as const
+
 const target = element('Properties of a PCI controller.', {
-  chassisNr: attribute(uint8, 'Chassis number of a PCI bridge.'),
-  chassis: attribute(uint8, 'Chassis of a PCIe port.'),
+  chassisNr: attribute(byte, 'Chassis number of a PCI bridge.'),
+  chassis: attribute(byte, 'Chassis of a PCIe port.'),
   port: attribute({ ...uint8, hexDigits: 1 }, 'Port number of a PCIe port.'),
-  busNr: attribute(uint8, 'First bus number of an expander bus.'),
-  index: attribute(uint8, 'Number of a host bridge, on machines that have several.'),
+  busNr: attribute(byte, 'First bus number of an expander bus.'),
+  index: attribute(byte, 'Number of a host bridge, on machines that have several.'),
   hotplug: attribute(onOff, 'Whether devices can be added to the port while the guest runs.'),
   memReserve: attribute(uint64, 'Address space kept free behind the port, in KiB.'),
   node: leaf(uint32, 'NUMA node of the guest to which an expander bus belongs.'),
@@ -66,6 +69,7 @@ export const controller = element('A bus, or what connects devices to one.', {
       'ncr53c90',
       'am53c974',
       'dc390',
+      'ibmvscsi',
       'piix3-uhci',
       'piix4-uhci',
       'vt82c686b-uhci',

@@ -2,7 +2,8 @@ import { attribute, children, element } from './description.ts'
 import { text, yesNo } from './scalar.ts'
 
 /** In hex, `digits` wide; -1, as if absent, is any. */
-const usbNumber = (digits: number, max: number) => ({ kind: 'integer', min: -1, max, hexDigits: digits }) as const
+const usbNumber = (digits: number, max: number) =>
+  ({ kind: 'integer', min: -1, max, hexDigits: digits, hexUpperCase: true }) as const
 
 const usbdev = element('A rule; the first one that fits decides.', {
   class: attribute(usbNumber(2, 0xff), 'The USB class; any when absent.'),

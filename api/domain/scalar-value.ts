@@ -55,7 +55,11 @@ export const integerOf = (value: unknown, isHex = true): bigint | undefined => {
   return /^(?:0x[0-9a-f]+|0|-?[1-9]\d*)$/i.test(value) ? BigInt(value.toLowerCase()) : undefined
 }
 
-const readsHex = (scalar: Kind<'integer'>): boolean => scalar.hexDigits !== undefined || scalar.hexFor !== undefined
+const readsHex = (scalar: Kind<'integer'>): boolean =>
+  scalar.hexDigits !== undefined ||
+  scalar.hexFor !== undefined ||
+  scalar.hexBeside !== undefined ||
+  scalar.hexBeside !== undefined
 
 /** What is wrong with the value of a scalar; undefined where nothing is. */
 export const valueFault = (scalar: Scalar, value: unknown): ValueFault | undefined => {
@@ -162,12 +166,14 @@ const compiled = (pattern: string): RegExp => {
   return known
 }
 
+type Siblings = { readonly [key: string]: unknown }
+
 /**
  * libvirt's own spelling of a value: words as booleans, numbers as JSON numbers, or as strings beyond 2^53; hex, MAC addresses and
  * UUIDs in lower case and full width. What is not of the scalar's kind stays as it is.
- * @param siblingType the `type` beside it, which decides about hex in some elements
+ * @param siblings the values beside it, which decide about hex in some elements
  */
-export const canonicalValue = (scalar: Scalar, value: unknown, siblingType?: unknown): unknown => {
+export const canonicalValue = (scalar: Scalar, value: unknown, siblings: Siblings = {}): unknown => {
   switch (scalar.kind) {
     case 'boolean':
       return value === scalar.words[0] ? true : value === scalar.words[1] ? false : value
@@ -176,8 +182,8 @@ export const canonicalValue = (scalar: Scalar, value: unknown, siblingType?: unk
     case 'integer': {
       const number = integerOf(value, readsHex(scalar))
       if (number === undefined) return value
-      const digits = hexDigits(scalar, siblingType)
-      if (digits !== undefined && number >= 0n) return `0x${number.toString(16).padStart(digits, '0')}`
+      const digits = hexDigits(scalar, siblings)
+      if (digits !== undefined && number >= 0n) return hexText(number, digits, scalar.hexUpperCase)
       return exactNumber(number)
     }
     case 'decimal':
@@ -201,11 +207,16 @@ export const exactNumber = (number: bigint): number | string => {
   return Number.isSafeInteger(double) ? double : number.toString()
 }
 
-const hexDigits = (scalar: Kind<'integer'>, siblingType: unknown): number | undefined => {
-  const { hexFor } = scalar
-  return hexFor && typeof siblingType === 'string' && Object.hasOwn(hexFor, siblingType)
-    ? hexFor[siblingType]
-    : scalar.hexDigits
+const hexText = (number: bigint, digits: number, isUpperCase = false): string => {
+  const text = number.toString(16).padStart(digits, '0')
+  return `0x${isUpperCase ? text.toUpperCase() : text}`
+}
+
+const hexDigits = ({ hexDigits, hexFor, hexBeside }: Kind<'integer'>, siblings: Siblings): number | undefined => {
+  const { type } = siblings
+  if (hexFor && typeof type === 'string' && Object.hasOwn(hexFor, type)) return hexFor[type]
+  const beside = hexBeside && Object.keys(hexBeside).find((key) => Object.hasOwn(siblings, key))
+  return beside === undefined ? hexDigits : hexBeside?.[beside]
 }
 
 const canonicalUuid = (value: unknown): unknown => {

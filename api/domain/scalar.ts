@@ -12,15 +12,16 @@ export type Scalar =
   | { readonly kind: 'boolean'; readonly words: readonly ['yes', 'no'] | readonly ['on', 'off'] }
   /**
    * Bounds are inclusive; a bigint where 2^53 does not reach. `hexDigits`: libvirt writes it in hex, padded to so many; `hexFor`: only
-   * where the sibling `type` is one of these, so many digits wide. `words` may stand instead of a number.
+   * where the sibling `type` is one of these, so many digits wide; `hexBeside`: only where this sibling is there (`{}`: hex is read,
+   * never written). `words` may stand instead of a number.
    */
   | {
       readonly kind: 'integer'
       readonly min?: number | bigint
       readonly max?: number | bigint
       readonly hexDigits?: number
+      readonly hexUpperCase?: true
       readonly hexFor?: { readonly [type: string]: number }
-      /** Only where this sibling is there, so many digits wide. */
       readonly hexBeside?: { readonly [sibling: string]: number }
       readonly words?: readonly string[]
     }

@@ -65,7 +65,11 @@ export const scalars = (scalar: Scalar): fc.Arbitrary<string | number | boolean>
     case 'integer': {
       const { min = -(2n ** 63n), max = 2n ** 64n - 1n, words = [] } = scalar
       const numbers = fc.bigInt({ min: BigInt(min), max: BigInt(max) }).map(exactNumber)
-      const isHex = scalar.hexDigits !== undefined || scalar.hexFor !== undefined
+      const isHex =
+        scalar.hexDigits !== undefined ||
+        scalar.hexFor !== undefined ||
+        scalar.hexBeside !== undefined ||
+        scalar.hexBeside !== undefined
       const hex = fc
         .tuple(fc.bigInt({ min: 0n, max: BigInt(max) }), fc.integer({ min: 1, max: 8 }))
         .map(([value, digits]) => `0x${value.toString(16).padStart(digits, '0')}`)
