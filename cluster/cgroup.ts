@@ -10,11 +10,11 @@ export function cgroupOf(node: string): string {
   return `/${parent}/${node}`
 }
 
-/** The hierarchies in which groups are made: every mounted controller of cgroup v1, or the one of v2. */
+/** Every hierarchy: one for each controller of cgroup v1 and often v2's beside them without any, or v2's alone. */
 function hierarchies(): string[] {
   if (existsSync(join(root, 'cgroup.controllers'))) return [root]
   return readdirSync(root, { withFileTypes: true })
-    .filter((entry) => entry.isDirectory() && entry.name !== 'unified')
+    .filter((entry) => entry.isDirectory())
     .map((entry) => join(root, entry.name))
 }
 

@@ -1,6 +1,7 @@
 import { join, resolve } from 'node:path'
 
 import { ensureBinaries } from './binaries.ts'
+import { bringDown } from './down.ts'
 import { ensureImages } from './images.ts'
 import { ensurePackages, machinePackages } from './packages.ts'
 import { createProgress, StepFailed } from './progress.ts'
@@ -39,6 +40,9 @@ async function main(command: string | undefined): Promise<void> {
       console.log(cluster.kubeconfig)
       return
     }
+    case 'down':
+      await bringDown(progress, settings)
+      return
     case 'binaries':
       console.log((await binaries()).kubernetes)
       return

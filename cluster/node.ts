@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync, existsSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
@@ -6,32 +6,46 @@ import type { Binaries } from './binaries.ts'
 import { cgroupOf, ensureCgroup } from './cgroup.ts'
 import { attempt } from './command.ts'
 import { dnsServiceAddress } from './controlplane.ts'
+import { ensureFile } from './file.ts'
 import type { Image } from './images.ts'
 import { blobPath, digestsOf, findManifest } from './layout.ts'
+import { ensureNamespace, inNamespace, namespaceHolder, type Namespace } from './namespace.ts'
 import { podRange, type NodeAddresses } from './network.ts'
 import { renderKubeconfig, type Pki } from './pki.ts'
-import { bootId, ensureProcess, type Ledger } from './process.ts'
+import { bootId, ensureProcess, untilSettled, type Ledger } from './process.ts'
 import type { Step } from './progress.ts'
 
-/** Everything of one node, by path. The kubelets' root directories are side by side, each named as its node. */
+/** Everything of one node, by path on the machine. */
 export interface NodePaths {
-  readonly kubelet: string
+  readonly configuration: string
   readonly containerd: string
+  /** What is worth nothing after a reboot. */
   readonly run: string
   readonly socket: string
-  readonly configuration: string
-  readonly podLogs: string
+  readonly namespace: Namespace
 }
 
+/** The kubelet's root directory as everybody knows it. Inside a node's namespace this is where it is. */
+const kubeletRoot = '/var/lib/kubelet'
+
 export function nodePaths(state: string, node: string): NodePaths {
-  const run = join(state, 'run', node)
+  const root = join(state, 'nodes', node)
+  const run = join(root, 'run')
   return {
-    kubelet: join(state, 'nodes', node),
-    containerd: join(state, 'containerd', node),
+    configuration: join(root, 'conf'),
+    containerd: join(root, 'containerd'),
     run,
     socket: join(run, 'containerd.sock'),
-    configuration: join(state, 'conf', node),
-    podLogs: join(state, 'log/pods', node),
+    namespace: {
+      file: join(namespaceHolder(state), node),
+      directories: {
+        [kubeletRoot]: join(root, 'kubelet'),
+        '/var/lib/cni': join(root, 'cni'),
+        '/var/log/pods': join(root, 'log/pods'),
+        '/var/log/containers': join(root, 'log/containers'),
+        '/run/containerd': join(run, 'shims'),
+      },
+    },
   }
 }
 
@@ -40,6 +54,7 @@ export function containerdConfiguration(paths: NodePaths, pauseImage: string): s
   return `version = 3
 root = "${paths.containerd}"
 state = "${join(paths.run, 'containerd')}"
+disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.nri.v1.nri"]
 [grpc]
 address = "${paths.socket}"
 [plugins.'io.containerd.cri.v1.images'.pinned_images]
@@ -63,7 +78,7 @@ Root = "${join(paths.run, 'runc')}"
  * Pods' network: each has a link of its own to the machine, which routes. On a bridge, answers of a Service's pod to a pod beside it
  * would take a short cut past kube-proxy wherever the kernel does not let bridges be filtered.
  */
-export function cniConfiguration(node: NodeAddresses, state: string): string {
+export function cniConfiguration(node: NodeAddresses): string {
   return JSON.stringify({
     cniVersion: '1.0.0',
     name: 'virtset',
@@ -73,7 +88,6 @@ export function cniConfiguration(node: NodeAddresses, state: string): string {
         ipMasq: false,
         ipam: {
           type: 'host-local',
-          dataDir: join(state, 'cni', node.name),
           ranges: [[{ subnet: node.pods }]],
           routes: [{ dst: '0.0.0.0/0' }],
         },
@@ -104,7 +118,7 @@ clusterDomain: cluster.local
 resolvConf: /etc/resolv.conf
 evictionHard: {nodefs.available: "1%", imagefs.available: "1%", memory.available: "100Mi"}
 imageGCHighThresholdPercent: 100
-podLogsDir: ${paths.podLogs}
+volumePluginDir: ${kubeletRoot}/volume-plugins
 `
 }
 
@@ -138,23 +152,20 @@ export async function ensureNode(
   const pause = images.find((image) => image.name === 'pause')
   if (pause === undefined) throw new Error('no pause image among the images')
   forgetLastBoot(paths)
-  for (const directory of [paths.kubelet, paths.containerd, paths.run, join(paths.configuration, 'cni'), paths.podLogs])
-    mkdirSync(directory, { recursive: true })
-  // Unlike /run, the state's parents are the user's own: pods' uids must still pass to what is theirs.
-  chmodSync(paths.run, 0o711)
+  for (const directory of [paths.containerd, paths.run]) mkdirSync(directory, { recursive: true })
   ensureCgroup(node.name)
-  await ensureSharedMount(step, paths.kubelet)
-
-  const write = (name: string, text: string) => {
-    writeFileSync(join(paths.configuration, name), text)
-    return text
-  }
-  const containerd = write('containerd.toml', containerdConfiguration(paths, pause.reference))
-  write('cni/10-virtset.conflist', cniConfiguration(node, state))
+  await ensureNamespace(step, paths.namespace, join(state, 'created'))
+  const file = (name: string) => join(paths.configuration, name)
+  const containerd = ensureFile(file('containerd.toml'), containerdConfiguration(paths, pause.reference))
+  ensureFile(file('cni/10-virtset.conflist'), cniConfiguration(node))
   step.say('containerd')
   await ensureProcess(ledger, {
     name: `containerd-${node.name}`,
-    command: [join(binaries.containerd, 'containerd'), '--config', join(paths.configuration, 'containerd.toml')],
+    command: inNamespace(paths.namespace, [
+      join(binaries.containerd, 'containerd'),
+      '--config',
+      file('containerd.toml'),
+    ]),
     environment: { PATH: `${binaries.containerd}:/usr/sbin:/usr/bin:/sbin:/bin` },
     inputs: [containerd],
   })
@@ -162,22 +173,22 @@ export async function ensureNode(
   await importImages(step, binaries, paths, images)
 
   step.say('kubelet')
-  const kubelet = write('kubelet.yaml', kubeletConfiguration(node, paths, pki, index))
-  write('kubeconfig', renderKubeconfig(pki, server, node.name))
+  const kubelet = ensureFile(file('kubelet.yaml'), kubeletConfiguration(node, paths, pki, index))
+  ensureFile(file('kubeconfig'), renderKubeconfig(pki, server, node.name), 0o600)
   await ensureProcess(ledger, {
     name: `kubelet-${node.name}`,
-    command: [
+    command: inNamespace(paths.namespace, [
       join(binaries.kubernetes, 'kubelet'),
-      `--config=${join(paths.configuration, 'kubelet.yaml')}`,
-      `--kubeconfig=${join(paths.configuration, 'kubeconfig')}`,
+      `--config=${file('kubelet.yaml')}`,
+      `--kubeconfig=${file('kubeconfig')}`,
       `--hostname-override=${node.name}`,
       `--node-ip=${node.address}`,
-      `--root-dir=${paths.kubelet}`,
-      `--cert-dir=${join(paths.kubelet, 'pki')}`,
-    ],
+      `--root-dir=${kubeletRoot}`,
+    ]),
     environment: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' },
     inputs: [kubelet],
   })
+  await untilSettled(ledger, `kubelet-${node.name}`)
 }
 
 /** A `ctr` command for a node's containerd, in the namespace of Kubernetes. */
@@ -192,16 +203,6 @@ function forgetLastBoot(paths: NodePaths): void {
   rmSync(paths.run, { recursive: true, force: true })
   mkdirSync(paths.run, { recursive: true })
   writeFileSync(mark, bootId())
-}
-
-/** Mounts in pods' directories are seen by pods that ask for it only from a shared mount. systemd makes / one; not all have systemd. */
-async function ensureSharedMount(step: Step, directory: string): Promise<void> {
-  const isMounted = readFileSync('/proc/self/mountinfo', 'utf8')
-    .split('\n')
-    .some((line) => line.split(' ')[4] === directory)
-  if (isMounted) return
-  await step.run(['mount', '--bind', directory, directory])
-  await step.run(['mount', '--make-shared', directory])
 }
 
 /** Gives containerd the images it does not have, without the layers it has. */

@@ -21,7 +21,7 @@ test.each([
 
 test.each([
   ['three nodes are refused', { NODES: '3' }, 'NODES=3: one machine can carry 1 or 2 nodes'],
-  ['a state directory too deep for sockets is refused', { VIRTSET_STATE: `/${'x'.repeat(60)}` }, 'set VIRTSET_STATE'],
+  ['a state directory too deep for sockets is refused', { VIRTSET_STATE: `/${'x'.repeat(80)}` }, 'set VIRTSET_STATE'],
 ])('%s', (_, environment, message) => {
   expect(() => at(environment)).toThrow(message)
 })

@@ -19,8 +19,8 @@ export interface Settings {
   readonly kubeconfig: string | undefined
 }
 
-/** The longest socket below the state directory (containerd's, see node.ts), and Linux' limit for a socket's path. */
-const longestSocket = '/nodes/node1/device-plugins/kubelet_internal_checkpoint.sock'
+/** The longest socket below the state directory (see node.ts), and Linux' limit for a socket's path. */
+const longestSocket = '/nodes/node1/run/containerd.sock.ttrpc'
 const maxSocketPath = 107
 
 /** Reads the environment. A value that cannot work is thrown as a sentence that says what to set instead. */

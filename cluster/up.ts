@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 
 import { ensureBinaries, type Binaries } from './binaries.ts'
@@ -10,6 +10,7 @@ import {
   schedulerCommand,
 } from './controlplane.ts'
 import { dnsManifest } from './dns.ts'
+import { ensureFile } from './file.ts'
 import { ensureImages, type Image } from './images.ts'
 import { ensureNetwork, nodesOf } from './network.ts'
 import { ensureNode, proxyConfiguration, untilAnswers } from './node.ts'
@@ -39,6 +40,12 @@ export function kubeconfigOf(settings: Settings): string {
   return join(settings.state, 'kubeconfig')
 }
 
+/** kubectl that leaves the user's own ~/.kube alone, its cache too. */
+export function kubectlOf(settings: Settings, binaries: Binaries): string[] {
+  const cache = join(settings.state, 'kubectl')
+  return [join(binaries.kubernetes, 'kubectl'), '--kubeconfig', kubeconfigOf(settings), '--cache-dir', cache]
+}
+
 /** Brings up a cluster on this machine. What runs already and is as it should be is left alone. */
 export async function bringUp(progress: Progress, settings: Settings): Promise<Cluster> {
   await progress.step('System packages', 'look whether apt-get works here, as root', (step) =>
@@ -53,7 +60,7 @@ export async function bringUp(progress: Progress, settings: Settings): Promise<C
     ensureImages(step, settings, binaries),
   )
   const kubeconfig = kubeconfigOf(settings)
-  const kubectl = [join(binaries.kubernetes, 'kubectl'), '--kubeconfig', kubeconfig]
+  const kubectl = kubectlOf(settings, binaries)
   const nodes = nodesOf(settings.nodes)
   const [first] = nodes
   if (first === undefined) throw new Error('a cluster has at least one node')
@@ -72,10 +79,9 @@ export async function bringUp(progress: Progress, settings: Settings): Promise<C
       new Date(),
     )
     const conf = join(settings.state, 'conf')
-    mkdirSync(conf, { recursive: true })
-    writeFileSync(kubeconfig, renderKubeconfig(made, server, 'admin'), { mode: 0o600 })
+    ensureFile(kubeconfig, renderKubeconfig(made, server, 'admin'), 0o600)
     const audit = { policy: join(conf, 'audit.yaml'), log: join(ledger.logs, 'audit.log') }
-    writeFileSync(audit.policy, auditPolicy)
+    ensureFile(audit.policy, auditPolicy)
     const programs = binaries.kubernetes
     const data = join(settings.state, 'etcd')
     const etcd = { program: join(programs, 'etcd'), data, ...etcdPorts, isForgetful: false }
@@ -88,7 +94,7 @@ export async function bringUp(progress: Progress, settings: Settings): Promise<C
     })
     const actor = (name: string) => {
       const path = join(conf, `${name}.kubeconfig`)
-      writeFileSync(path, renderKubeconfig(made, server, name), { mode: 0o600 })
+      ensureFile(path, renderKubeconfig(made, server, name), 0o600)
       return path
     }
     // Ready is later than answering: the roles of the others are made in between, and without them they give up.
@@ -101,8 +107,7 @@ export async function bringUp(progress: Progress, settings: Settings): Promise<C
       name: 'kube-scheduler',
       command: schedulerCommand(join(programs, 'kube-scheduler'), actor('scheduler')),
     })
-    const proxy = proxyConfiguration(actor('proxy'))
-    writeFileSync(join(conf, 'proxy.yaml'), proxy)
+    const proxy = ensureFile(join(conf, 'proxy.yaml'), proxyConfiguration(actor('proxy')))
     await ensureProcess(ledger, {
       name: 'kube-proxy',
       command: [join(programs, 'kube-proxy'), `--config=${join(conf, 'proxy.yaml')}`],

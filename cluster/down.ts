@@ -1,0 +1,111 @@
+import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+import { processesInCgroups, removeCgroups } from './cgroup.ts'
+import { attempt } from './command.ts'
+import { mountPoints, namespaceHolder, removeCreated, removeNamespaces } from './namespace.ts'
+import { removeNetwork } from './network.ts'
+import { recordedNames, stopProcess } from './process.ts'
+import type { Progress } from './progress.ts'
+import type { Settings } from './settings.ts'
+import { ledgerOf } from './up.ts'
+
+const podsDeadlineMs = 20_000
+
+/**
+ * Ends the cluster and removes its state. Pods go first, in peace, while there is somebody to take their networks and volumes down; what
+ * is left of them then is ended. Each step works as well when half of what it looks for is gone.
+ */
+export async function bringDown(progress: Progress, settings: Settings): Promise<void> {
+  const { state } = settings
+  if (!existsSync(state)) return
+  const ledger = ledgerOf(settings)
+  const stop = async (...prefixes: string[]) => {
+    for (const name of recordedNames(ledger))
+      if (prefixes.some((prefix) => name.startsWith(prefix))) await stopProcess(ledger, name)
+  }
+  const remedy = `run it again; what it could not end is in ${ledger.records}`
+  await progress.step('Pods', remedy, async (step) => {
+    // Nobody shall replace what is deleted now.
+    await stop('kube-controller-manager', 'kube-scheduler')
+    const kubectl = kubectlIn(settings)
+    if (kubectl === undefined) return step.say('no API server to ask')
+    const remove = [
+      ...kubectl,
+      'delete',
+      'pods',
+      '--all',
+      '--all-namespaces',
+      '--grace-period=1',
+      '--request-timeout=5s',
+    ]
+    const timeoutMs = podsDeadlineMs
+    if ((await attempt([...remove, `--timeout=${podsDeadlineMs / 1000}s`], { log: step.log, timeoutMs })) === undefined)
+      step.say('the API server does not answer, or pods do not end: ended below')
+  })
+  await progress.step('Processes', remedy, async (step) => {
+    await stop('kubelet', 'kube-proxy')
+    // Containers first, while their shims can still clean up; then the shims, which nobody holds any more.
+    await endAll(step.log, () => processesInCgroups())
+    await endAll(step.log, () => processesWith(join(state, 'nodes')))
+    await stop('containerd')
+    await stop('kube-apiserver')
+    await stop('')
+  })
+  await progress.step('Mounts, network and cgroups', remedy, async (step) => {
+    await removeNamespaces(step, namespaceHolder(state))
+    for (const point of mountPoints()
+      .filter((each) => each.startsWith(`${state}/`))
+      .toReversed())
+      await step.run(['umount', '--lazy', point])
+    await removeNetwork(step, state)
+    removeCgroups()
+    removeCreated(join(state, 'created'))
+  })
+  await progress.step('State', `rm -rf ${state}`, async () => rmSync(state, { recursive: true }))
+}
+
+function kubectlIn(settings: Settings): string[] | undefined {
+  const kubeconfig = join(settings.state, 'kubeconfig')
+  const bin = join(settings.cache, 'bin')
+  const directories = [
+    ...(settings.kubeBinDir === undefined ? [] : [settings.kubeBinDir]),
+    ...(existsSync(bin) ? readdirSync(bin).map((name) => join(bin, name)) : []),
+  ]
+  const program = directories.map((directory) => join(directory, 'kubectl')).find((path) => existsSync(path))
+  if (program === undefined || !existsSync(kubeconfig)) return undefined
+  return [program, '--kubeconfig', kubeconfig, '--cache-dir', join(settings.state, 'kubectl')]
+}
+
+/** The shims of this cluster's containers: they carry containerd's socket in their command line, and the socket's path is ours. */
+function processesWith(path: string): number[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+    .filter((pid) => {
+      try {
+        const [program = '', ...rest] = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')
+        return program.endsWith('containerd-shim-runc-v2') && rest.some((each) => each.startsWith(path))
+      } catch {
+        // It has ended meanwhile.
+        return false
+      }
+    })
+}
+
+/** Kills until nobody is left. */
+async function endAll(log: string, list: () => number[]): Promise<void> {
+  const deadline = Date.now() + podsDeadlineMs
+  for (let pids = list(); pids.length > 0; pids = list()) {
+    if (Date.now() > deadline) throw new Error(`processes ${pids.join(', ')} do not end, see ${log}`)
+    for (const pid of pids) {
+      try {
+        process.kill(pid, 'SIGKILL')
+      } catch {
+        // It has ended meanwhile.
+      }
+    }
+    await sleep(100)
+  }
+}
