@@ -43,7 +43,7 @@ export const chardevType = attribute(
 
 const source = element('The other end. The `type` of the device decides which fields count.', {
   mode: attribute(oneOf('connect', 'bind'), 'Whether QEMU connects or listens; with `udp`, each has its own source.'),
-  path: attribute(path, 'The file, pipe, device or socket.', host),
+  path: attribute(text(), 'The file, pipe, device or socket.', host),
   append: attribute(onOff, 'Whether a file is appended to; it is emptied when absent.'),
   host: attribute(text(), 'Host name or address, with `tcp` and `udp`.', host),
   service: attribute(text(), 'Port, with `tcp` and `udp`.', host),

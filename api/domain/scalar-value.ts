@@ -56,10 +56,7 @@ export const integerOf = (value: unknown, isHex = true): bigint | undefined => {
 }
 
 const readsHex = (scalar: Kind<'integer'>): boolean =>
-  scalar.hexDigits !== undefined ||
-  scalar.hexFor !== undefined ||
-  scalar.hexBeside !== undefined ||
-  scalar.hexBeside !== undefined
+  scalar.hexDigits !== undefined || scalar.hexFor !== undefined || scalar.hexBeside !== undefined
 
 /** What is wrong with the value of a scalar; undefined where nothing is. */
 export const valueFault = (scalar: Scalar, value: unknown): ValueFault | undefined => {

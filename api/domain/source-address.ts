@@ -11,7 +11,7 @@ export const sourceAddress = element('The address of the device on the node.', {
   slot: attribute(hex(2, 0x1f), 'PCI slot.', host),
   function: attribute(hex(1, 7), 'PCI function.', host),
   multifunction: attribute(onOff, 'Whether further functions share the PCI slot.', host),
-  device: attribute(uint32, 'USB device number.', host),
+  device: attribute({ ...uint32, hexBeside: {} }, 'USB device number.', host),
   port: attribute({ kind: 'text' }, 'USB port, in dots below hubs.', host),
   target: attribute(uint32, 'SCSI target.', host),
   unit: attribute({ kind: 'integer', min: 0, max: 18_446_744_073_709_551_615n }, 'SCSI LUN.', host),
