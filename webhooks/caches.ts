@@ -13,16 +13,19 @@ import type { KubeObject, Persisted } from '../runtime/resource.ts'
 import type { Change } from '../runtime/store.ts'
 
 /** What completion must know of the cluster; a review asks the API server for nothing. */
-export interface Caches {
+export interface EngineCaches {
   readonly candidates: Candidates
   /** Presets that take part in nothing since they are broken, by id. */
   readonly quarantined: ReadonlyMap<string, QuarantinedPreset>
   namespace(name: string): Namespace
-  /** Why reviews cannot be answered yet, a sentence each. */
-  unready(): string[]
   /** Milliseconds since the API server was last heard of, by the cache for which it is longest. */
   ageMs(): number
-  readonly reflectors: readonly Pick<Reflector<KubeObject>, 'ageMs' | 'statistics' | 'hasSynced'>[]
+}
+
+export interface Caches extends EngineCaches {
+  /** Why reviews cannot be answered yet, a sentence each. */
+  unready(): string[]
+  readonly reflectors: readonly Pick<Reflector<KubeObject>, 'ageMs' | 'statistics' | 'hasSynced' | 'synced'>[]
   stop(): Promise<void>
 }
 

@@ -46,6 +46,7 @@ export interface KeeperOptions {
 
 /** How often all is looked at again: a Secret or bundle that somebody spoiled is healed within this. */
 const intervalMs = 15_000
+const firstIntervalMs = 1000
 /** More than the steps of the longest way (authority, store, publish, issue, serve), with some lost to other replicas. */
 const maxSteps = 20
 
@@ -61,6 +62,18 @@ export async function settleCertificates(options: KeeperOptions, served: Leaf | 
     await perform(options, step, secret)
   }
   throw new Error(`the certificates did not settle in ${maxSteps} steps`)
+}
+
+/** The first certificate: until there is one nothing can be served, so it is tried again and again. Throws when the signal comes. */
+export async function settleFirst(options: KeeperOptions, signal: AbortSignal): Promise<Leaf> {
+  for (;;) {
+    try {
+      return await settleCertificates(options, undefined)
+    } catch (error) {
+      options.log.warn({ err: error }, 'there is no certificate yet; trying again')
+      await sleep(options.clock, firstIntervalMs, signal)
+    }
+  }
 }
 
 /** Settles now and again and again, until the signal. What fails is logged and tried at the next turn. */

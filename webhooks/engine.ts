@@ -1,7 +1,21 @@
 import type { Cause } from '../api/cause.ts'
 import type { VirtualMachine } from '../api/machine.ts'
 import type { Preset } from '../api/preset.ts'
+import { exemptionsToAuthorize } from '../presets/exclude.ts'
+import { checkPreset } from '../presets/check.ts'
+import { needsGrant } from '../presets/grant.ts'
+import { parsePreset } from '../api/preset.ts'
+import { completedByAnnotation, excludePresetsAnnotation } from '../api/machine.ts'
+import { isRecord } from '../api/schema.ts'
+import { bundledCapabilities } from '../completion/capabilities.ts'
+import { complete } from '../completion/complete.ts'
+import { decodeProvenance } from '../completion/provenance.ts'
+import type { EngineCaches } from './caches.ts'
+import { patchBetween } from './patch.ts'
+import { noPermissions } from './permission.ts'
+import type { MayAccess, Permissions } from './permission.ts'
 import type { Review } from './review.ts'
+import type { Remembered } from './update.ts'
 
 /** What admission asks of completion and the presets; holds the caches, so that the verdicts stay pure. */
 export interface Engine {
@@ -18,8 +32,8 @@ export interface Engine {
   ):
     | { readonly machine: VirtualMachine; readonly warnings: readonly string[] }
     | { readonly causes: readonly Cause[]; readonly warnings: readonly string[] }
-  /** Whether the user wrote the leaf at `path` of a stored VM, by its provenance. */
-  isUsers(machine: VirtualMachine): (path: string) => boolean
+  /** How the spec of a stored VM came about, by its provenance. */
+  remember(machine: VirtualMachine): Remembered
   /** What is wrong with a preset beyond its shape. */
   checkPreset(
     preset: Preset,
@@ -27,11 +41,100 @@ export interface Engine {
   ): { readonly causes: readonly Cause[]; readonly warnings: readonly string[] }
 }
 
-export interface Permissions {
-  /** Ids of presets that the user may be exempt from. */
-  readonly exempt: ReadonlySet<string>
-  /** Whether the user may write a preset that grants what reaches the host. */
-  readonly mayGrantHost: boolean
+/** Older than this, the caches may know so little of the presets that users are told. */
+const staleMs = 120_000
+
+export function createEngine(caches: EngineCaches, mayAccess: MayAccess): Engine {
+  return {
+    permissions: (review) => askPermissions(caches, mayAccess, review),
+    complete(machine, review, { exempt }) {
+      const outcome = complete(machine, {
+        presets: caches.candidates,
+        quarantined: caches.quarantined.values(),
+        namespace: caches.namespace(review.namespace),
+        request: review.request,
+        exempt,
+        capabilities: bundledCapabilities,
+        entropy: { uid: review.uid },
+      })
+      const warnings = [...outcome.warnings, ...staleWarnings(caches.ageMs())]
+      return outcome.outcome === 'refused'
+        ? { causes: outcome.causes, warnings }
+        : { machine: outcome.machine, warnings }
+    },
+    remember: rememberOf,
+    checkPreset(preset, { mayGrantHost }) {
+      const { causes, warnings } = checkPreset(preset)
+      return { causes: needsGrant(preset) && !mayGrantHost ? [...causes, grantMissing] : causes, warnings }
+    },
+  }
 }
 
-export const noPermissions: Permissions = { exempt: new Set(), mayGrantHost: false }
+const grantMissing: Cause = {
+  rule: 'grant-host',
+  field: 'spec.domain',
+  reason: 'FieldValueForbidden',
+  message:
+    'holds fields that reach the host: to write them you need the verb "grant-host" on clustervirtualmachinepresets.virtset.io',
+}
+
+const staleWarnings = (ageMs: number): string[] =>
+  ageMs > staleMs
+    ? [`presets may be out of date: the API server was last heard of ${Math.round(ageMs / 1000)} s ago`]
+    : []
+
+function askPermissions(caches: EngineCaches, mayAccess: MayAccess, review: Review): Promise<Permissions> | undefined {
+  const { kind, object, user } = review
+  if (!isRecord(object) || !isRecord(object['metadata'])) return undefined
+  if (kind === 'ClusterVirtualMachinePreset') {
+    const parsed = parsePreset(object)
+    if (!('preset' in parsed) || !needsGrant(parsed.preset)) return undefined
+    if (isSpecKept(review)) return Promise.resolve({ ...noPermissions, mayGrantHost: true })
+    const access = { verb: 'grant-host', resource: 'clustervirtualmachinepresets', name: review.name }
+    return mayAccess(user, access).then((mayGrantHost) => ({ ...noPermissions, mayGrantHost }))
+  }
+  const annotations = stringsOf(object['metadata']['annotations'])
+  if (kind !== 'VirtualMachine' || annotations[excludePresetsAnnotation] === undefined) return undefined
+  const labels = stringsOf(object['metadata']['labels'])
+  const selected = caches.candidates.select(labels, caches.namespace(review.namespace))
+  return askExemptions(exemptionsToAuthorize(annotations, selected), mayAccess, review)
+}
+
+async function askExemptions(ids: readonly string[], mayAccess: MayAccess, { user }: Review): Promise<Permissions> {
+  const answers = await Promise.all(
+    ids.map((id) => {
+      const [first = '', second] = id.split('/')
+      return second === undefined
+        ? mayAccess(user, { verb: 'exempt', resource: 'clustervirtualmachinepresets', name: first })
+        : mayAccess(user, { verb: 'exempt', resource: 'virtualmachinepresets', namespace: first, name: second })
+    }),
+  )
+  return { ...noPermissions, exempt: new Set(ids.filter((_, index) => answers[index] === true)) }
+}
+
+/** Labels and annotations may be touched by who may not grant. */
+function isSpecKept({ object, oldObject }: Review): boolean {
+  return isRecord(object) && isRecord(oldObject) && isSame(object['spec'], oldObject['spec'])
+}
+
+const isSame = (left: unknown, right: unknown): boolean => patchBetween({ of: left }, { of: right }).length === 0
+
+const stringsOf = (value: unknown): { readonly [key: string]: string } =>
+  Object.fromEntries(
+    Object.entries(isRecord(value) ? value : {}).flatMap(([key, item]) =>
+      typeof item === 'string' ? [[key, item]] : [],
+    ),
+  )
+
+function rememberOf(machine: VirtualMachine): Remembered {
+  const provenance = decodeProvenance(machine.metadata.annotations?.[completedByAnnotation] ?? '')
+  // Unreadable provenance: then all counts as the user's, and nothing may be left out.
+  if (provenance === undefined) return { isUsers: () => true, isOverridden: () => false }
+  const { origins, overridden, removed } = provenance
+  return {
+    isUsers: (path) => (origins.get(path)?.by ?? 'user') === 'user',
+    isOverridden: (path, value) =>
+      removed.has(path) ||
+      (overridden.get(path) ?? []).some((lost) => lost.origin.by === 'user' && isSame(lost.value, value)),
+  }
+}

@@ -55,21 +55,15 @@ export function createReviewMetrics(registry: Registry): ReviewMetrics {
   }
 }
 
-/** When the certificate that is served, and its authority, end. */
-export function observeCertificate(
-  registry: Registry,
-  read: () => { leaf: number; authority: number } | undefined,
-): void {
+/** When the certificate that is served ends. */
+export function observeCertificate(registry: Registry, served: () => { readonly notAfter: number } | undefined): void {
   new Gauge({
     name: 'virtset_certificate_expiry_timestamp_seconds',
-    help: 'Unix time at which the served certificate (leaf) and its authority end',
-    labelNames: ['certificate'],
+    help: 'Unix time at which the served certificate ends',
     registers: [registry],
     collect() {
-      const ends = read()
-      if (ends === undefined) return
-      this.set({ certificate: 'leaf' }, ends.leaf / 1000)
-      this.set({ certificate: 'authority' }, ends.authority / 1000)
+      const certificate = served()
+      if (certificate !== undefined) this.set(certificate.notAfter / 1000)
     },
   })
 }

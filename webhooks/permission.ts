@@ -9,6 +9,15 @@ export interface Access {
   readonly namespace?: string
 }
 
+export interface Permissions {
+  /** Ids of presets that the user may be exempt from. */
+  readonly exempt: ReadonlySet<string>
+  /** Whether the user may write a preset that grants what reaches the host. */
+  readonly mayGrantHost: boolean
+}
+
+export const noPermissions: Permissions = { exempt: new Set(), mayGrantHost: false }
+
 /** The part of a client that is needed. */
 export interface Asker {
   request(method: 'POST', path: string, body: object): Promise<unknown>

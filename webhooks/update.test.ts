@@ -16,16 +16,26 @@ const users = new Set([
   'spec.domain.memory.value',
   'spec.domain.devices.disks[0].target.dev',
 ])
+const remembered = {
+  isUsers: (path: string) => users.has(path),
+  // A preset had enforced virtio in place of sata, and taken the user's title away.
+  isOverridden: (path: string, value: unknown) =>
+    (path === 'spec.domain.devices.disks[1].target.bus' && value === 'sata') || path === 'spec.domain.title',
+}
 const memory = { unit: 'MB', value: 64 }
 const disk = { target: { dev: 'vda' } }
 
 describe('a manifest sent again', () => {
-  const restored = (sent: unknown) => restoreSpec(sent, stored, (path) => users.has(path))
+  const restored = (sent: unknown) => restoreSpec(sent, stored, remembered)
 
   test.each<[string, unknown]>([
     ['as it is stored', stored],
     ['as its author wrote it', { domain: { memory, devices: { disks: [disk] } } }],
     ['spelled otherwise', { domain: { memory: { unit: 'MB', value: '64' }, devices: { disks: [disk] } } }],
+    [
+      'with what a preset overrode or took away',
+      { domain: { memory, title: 'x', devices: { disks: [disk, { target: { dev: 'vdb', bus: 'sata' } }] } } },
+    ],
     ['with a part of what was added', { domain: { memory, devices: { disks: [disk], serials: [{}] } } }],
   ])('%s gets back what completion had added', (_, sent) => expect(restored(sent)).toEqual({ restored: stored }))
 
@@ -42,8 +52,8 @@ describe('a manifest sent again', () => {
     ],
     [
       'with more',
-      { domain: { memory, title: 'x', devices: { disks: [disk] } }, 'a.b': 1 },
-      ['spec.domain.title: may not be added', 'spec[a.b]: may not be added'],
+      { domain: { memory, uuid: 'x', devices: { disks: [disk] } }, 'a.b': 1 },
+      ['spec.domain.uuid: may not be added', 'spec[a.b]: may not be added'],
     ],
     [
       'with a further disk',

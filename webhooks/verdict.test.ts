@@ -25,7 +25,7 @@ const engine: Engine = {
       warnings: [],
     }
   },
-  isUsers: () => (path) => path !== 'spec.domain.title',
+  remember: () => ({ isUsers: (path) => path !== 'spec.domain.title', isOverridden: () => false }),
   checkPreset: (preset) => ({
     causes: [],
     warnings: Object.keys(preset.spec.selector).length === 0 ? ['selects every VM'] : [],

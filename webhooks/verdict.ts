@@ -3,12 +3,14 @@ import { completedByAnnotation, launcherPodFinalizer, parseMachine } from '../ap
 import type { VirtualMachine } from '../api/machine.ts'
 import { parsePreset } from '../api/preset.ts'
 import { isRecord } from '../api/schema.ts'
-import { noPermissions } from './engine.ts'
-import type { Engine, Permissions } from './engine.ts'
+import type { Engine } from './engine.ts'
+import { noPermissions } from './permission.ts'
+import type { Permissions } from './permission.ts'
 import { patchBetween } from './patch.ts'
 import { checkReserved } from './reserved.ts'
 import type { Review, Verdict } from './review.ts'
 import { restoreSpec } from './update.ts'
+import type { Remembered } from './update.ts'
 
 /** Who may write what users may not: virtset's controller, and Kubernetes' own when it orphans what an owner leaves. */
 export interface Trust {
@@ -62,7 +64,7 @@ function mutateStored(review: Review, stored: VirtualMachine, engine: Engine, tr
   const isEnding = stored.metadata.deletionTimestamp !== undefined
   const metadata = keepOurs(object['metadata'], stored, isEnding)
   if (!isCompleted(stored)) return { allowed: true, patch: patchBetween(object, { ...object, metadata }) }
-  const outcome = restoreSpec(object['spec'], stored.spec, engine.isUsers(stored))
+  const outcome = restoreSpec(object['spec'], stored.spec, engine.remember(stored))
   if ('causes' in outcome) return refuse(outcome.causes)
   return { allowed: true, patch: patchBetween(object, { ...object, metadata, spec: outcome.restored }) }
 }
@@ -94,7 +96,7 @@ function validateStored(review: Review, stored: VirtualMachine, isTrusted: boole
   const changed = isFixed && patchBetween({ spec: stored.spec }, { spec: object['spec'] }).length > 0
   if (changed) {
     // Mutation has said it in detail; here is only what another webhook changed after it, or a never completed VM.
-    const outcome = restoreSpec(object['spec'], stored.spec, () => true)
+    const outcome = restoreSpec(object['spec'], stored.spec, nothingAdded)
     return refuse('causes' in outcome ? outcome.causes : [respelled])
   }
   if (!isFixed || isTrusted) {
@@ -105,6 +107,9 @@ function validateStored(review: Review, stored: VirtualMachine, isTrusted: boole
   const reserved = checkReserved(object as unknown as VirtualMachine, stored)
   return reserved.length > 0 ? refuse(reserved) : { allowed: true }
 }
+
+/** After mutation nothing may be absent any more. */
+const nothingAdded: Remembered = { isUsers: () => true, isOverridden: () => false }
 
 const notWhole: Cause = { rule: 'type', field: '', reason: 'FieldValueTypeInvalid', message: 'must be an object' }
 

@@ -1,0 +1,87 @@
+import { createReviewMetrics } from '../../webhooks/metrics.ts'
+import { createMetrics } from '../../runtime/metrics.ts'
+import { createLogger } from '../../runtime/log.ts'
+import { systemClock } from '../../runtime/clock.ts'
+import { kubeconfigAccess } from '../../runtime/access.ts'
+import { createKubeClient } from '../../runtime/kube.ts'
+import { createAuthority, issueLeaf } from '../../webhooks/authority.ts'
+import { startCaches } from '../../webhooks/caches.ts'
+import type { Caches } from '../../webhooks/caches.ts'
+import type { Engine } from '../../webhooks/engine.ts'
+import { createReviewers, trustedAccounts } from '../../webhooks/reviewers.ts'
+import { startServer } from '../../webhooks/server.ts'
+import type { WebhookServer } from '../../webhooks/server.ts'
+import { parseAllDocuments } from 'yaml'
+import { run } from '../../cluster/command.ts'
+import type { TestApiServer } from './apiserver.ts'
+
+export interface TestWebhooks {
+  readonly caches: Caches
+  readonly server: WebhookServer
+  stop(): Promise<void>
+}
+
+/** Installs the CRDs, and the webhooks of this process by URL, as the manifests have them otherwise. */
+export async function startWebhooks(
+  api: TestApiServer,
+  engineOf: (caches: Caches, kube: ReturnType<typeof createKubeClient>) => Engine,
+): Promise<TestWebhooks> {
+  const kubectl = (rest: string[], input?: string) =>
+    run([api.kubectl, '--kubeconfig', api.kubeconfig, ...rest], input === undefined ? {} : { input })
+  await kubectl(['apply', '--server-side', '-k', 'manifests/crds'])
+  await kubectl(['wait', '--for=condition=Established', 'crd', '--all', '--timeout=60s'])
+
+  const log = createLogger({ process: 'webhooks', level: 'silent' })
+  const kube = createKubeClient({
+    access: await kubeconfigAccess({ file: api.kubeconfig }),
+    userAgent: 'virtset-webhooks',
+  })
+  const caches = startCaches(kube, log, systemClock)
+  await Promise.all(caches.reflectors.map((reflector) => reflector.synced()))
+  const authority = await createAuthority(Date.now())
+  const leaf = await issueLeaf(authority, ['localhost'], Date.now())
+  const reviewers = createReviewers(engineOf(caches, kube), { controllers: trustedAccounts('virtset-system') })
+  const server = await startServer(
+    {
+      certificate: { key: leaf.key, cert: leaf.pem },
+      ...reviewers,
+      metrics: createReviewMetrics(createMetrics()),
+      log,
+      clock: systemClock,
+    },
+    0,
+    '127.0.0.1',
+  )
+  const configurations = await kubectl(['kustomize', 'manifests/webhooks'])
+  await kubectl(['apply', '-f', '-'], byUrl(configurations, server.port, authority.pem))
+  return {
+    caches,
+    server,
+    async stop() {
+      await server.drain(0)
+      await caches.stop()
+      await kube.close()
+    },
+  }
+}
+
+interface Document {
+  readonly kind: string
+  readonly webhooks?: { clientConfig: { service?: { readonly path: string } } }[]
+}
+
+/** Only the webhook configurations of the manifests, with a URL in place of the service. */
+function byUrl(manifests: string, port: number, authority: string): string {
+  const caBundle = Buffer.from(authority).toString('base64')
+  const documents = parseAllDocuments(manifests).map((document): Document => document.toJS())
+  const items = documents
+    .filter(({ kind }) => kind.endsWith('WebhookConfiguration'))
+    .map(({ webhooks = [], ...rest }) => ({
+      ...rest,
+      webhooks: webhooks.map((webhook) => ({
+        ...webhook,
+        clientConfig: { caBundle, url: `https://localhost:${port}${webhook.clientConfig.service?.path}` },
+      })),
+    }))
+  return JSON.stringify({ apiVersion: 'v1', kind: 'List', items })
+}

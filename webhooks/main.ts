@@ -1,0 +1,110 @@
+import { parseArgs } from 'node:util'
+import { defaultAccess } from '../runtime/access.ts'
+import { systemClock } from '../runtime/clock.ts'
+import { startHealth } from '../runtime/health.ts'
+import { createKubeClient } from '../runtime/kube.ts'
+import { createLogger, isLogLevel } from '../runtime/log.ts'
+import { createMetrics, observeReflectors } from '../runtime/metrics.ts'
+import { createShutdown } from '../runtime/shutdown.ts'
+import { startCaches } from './caches.ts'
+import { keepCertificates, settleFirst } from './certificate-keeper.ts'
+import type { KeeperOptions } from './certificate-keeper.ts'
+import type { Leaf } from './certificates.ts'
+import { createEngine } from './engine.ts'
+import { localCaches, readCertificate } from './local.ts'
+import { createReviewMetrics, observeCertificate } from './metrics.ts'
+import { createMayAccess } from './permission.ts'
+import { createReviewers, trustedAccounts } from './reviewers.ts'
+import { startServer } from './server.ts'
+import type { Certificate, WebhookServer } from './server.ts'
+
+const { env } = process
+const namespace = env['NAMESPACE'] ?? 'virtset-system'
+const level = env['LOG_LEVEL'] ?? 'info'
+const log = createLogger({ process: 'webhooks', ...(isLogLevel(level) ? { level } : {}) })
+const trust = { controllers: trustedAccounts(namespace) }
+const registry = createMetrics()
+
+/** Longer than PROPAGATION_SECONDS, shorter than the pod's terminationGracePeriodSeconds. */
+const shutdown = createShutdown({ source: process, log, exit: (code) => process.exit(code), timeoutMs: 35_000 })
+
+const { values } = parseArgs({
+  options: {
+    presets: { type: 'string' },
+    port: { type: 'string', default: env['PORT'] ?? '8443' },
+    cert: { type: 'string' },
+    key: { type: 'string' },
+  },
+})
+
+const { presets: folder, cert, key } = values
+if (folder === undefined) await serveCluster(Number(values.port))
+else if (cert === undefined || key === undefined) throw new Error('--presets DIR wants --cert FILE and --key FILE')
+else await serveFolder(folder, await readCertificate(cert, key), Number(values.port))
+
+/** In a cluster: presets from its API server, certificates of our own, health and metrics on a second port. */
+async function serveCluster(port: number): Promise<void> {
+  const kube = createKubeClient({ access: await defaultAccess(env), userAgent: 'virtset-webhooks' })
+  const caches = startCaches(kube, log, systemClock)
+  observeReflectors(registry, caches.reflectors)
+  let server: WebhookServer | undefined
+  let served: Leaf | undefined
+  observeCertificate(registry, () => served)
+  const health = await startHealth({
+    port: Number(env['HEALTH_PORT'] ?? 8080),
+    registry,
+    log,
+    unready: () => [
+      ...caches.unready(),
+      ...(server === undefined ? ['there is no certificate yet'] : []),
+      ...(shutdown.signal.aborted ? ['stopping'] : []),
+    ],
+  })
+  const service = env['SERVICE'] ?? 'virtset-webhooks'
+  const keeper: KeeperOptions = {
+    kube,
+    clock: systemClock,
+    log,
+    namespace,
+    secretName: env['SECRET'] ?? 'virtset-webhooks-certificates',
+    configurationName: env['CONFIGURATION'] ?? 'virtset',
+    dnsNames: [`${service}.${namespace}.svc`, `${service}.${namespace}.svc.cluster.local`],
+    serve(leaf) {
+      served = leaf
+      server?.use({ key: leaf.key, cert: leaf.pem })
+    },
+  }
+  const propagationMs = Number(env['PROPAGATION_SECONDS'] ?? 10) * 1000
+  shutdown.step('serve until nobody comes any more', () => server?.drain(propagationMs))
+  shutdown.step('caches', () => caches.stop())
+  shutdown.step('client', () => kube.close())
+  shutdown.step('health', () => health.close())
+
+  const first = await settleFirst(keeper, shutdown.signal)
+  await Promise.all(caches.reflectors.map((reflector) => reflector.synced(shutdown.signal)))
+  server = await serve(
+    { key: first.key, cert: first.pem },
+    createEngine(caches, createMayAccess(kube, systemClock)),
+    port,
+  )
+  await keepCertificates(keeper, first, shutdown.signal)
+}
+
+/** Without a cluster, presets from files: to measure the webhooks, or to try presets. */
+async function serveFolder(folder: string, certificate: Certificate, port: number): Promise<void> {
+  const engine = createEngine(await localCaches(folder), () => Promise.resolve(false))
+  const server = await serve(certificate, engine, port)
+  shutdown.step('close', () => server.drain(0))
+}
+
+async function serve(
+  certificate: Certificate,
+  engine: ReturnType<typeof createEngine>,
+  port: number,
+): Promise<WebhookServer> {
+  const reviewers = createReviewers(engine, trust)
+  const metrics = createReviewMetrics(registry)
+  const server = await startServer({ certificate, ...reviewers, metrics, log, clock: systemClock }, port)
+  log.info({ port: server.port }, 'reviewing')
+  return server
+}

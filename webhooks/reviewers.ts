@@ -1,0 +1,30 @@
+import type { Engine } from './engine.ts'
+import type { Reviewer } from './server.ts'
+import { mutate, validate } from './verdict.ts'
+import type { Trust } from './verdict.ts'
+
+/** Both webhooks over one engine: waits for permissions only where a review needs them. */
+export function createReviewers(
+  engine: Engine,
+  trust: Trust,
+): { readonly mutate: Reviewer; readonly validate: Reviewer } {
+  const reviewer =
+    (judge: typeof mutate): Reviewer =>
+    (review) => {
+      const permissions = engine.permissions(review)
+      return permissions === undefined
+        ? judge(review, engine, trust)
+        : permissions.then((known) => judge(review, engine, trust, known))
+    }
+  return { mutate: reviewer(mutate), validate: reviewer(validate) }
+}
+
+/**
+ * Who may write what of a VM users may not: virtset's controller, and Kubernetes' own, which takes owners away when something is
+ * orphaned, under either name that it may go by.
+ */
+export const trustedAccounts = (namespace: string): readonly string[] => [
+  `system:serviceaccount:${namespace}:virtset-controller`,
+  'system:serviceaccount:kube-system:generic-garbage-collector',
+  'system:kube-controller-manager',
+]
