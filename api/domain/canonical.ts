@@ -21,13 +21,25 @@ export const canonical = (domain: Domain): Domain => {
   return result as Domain
 }
 
+/** The values in libvirt's own spelling, each in the place where it was written: paths mean the same before and after. */
+export const canonicalSpelling = (domain: Domain): Domain => {
+  const result = isRecord(domain) ? canonicalElement(root, domain, undefined) : domain
+  // Of the same shape as what came in.
+  return result as Domain
+}
+
 type JsonObject = { [key: string]: unknown }
 type JsonSiblings = { readonly [key: string]: unknown }
 
-const canonicalElement = (element: Element, json: { readonly [key: string]: unknown }, path: string): JsonObject => {
+/** @param path of the element, by which the order of lists is known; undefined where everything stays in its place */
+const canonicalElement = (
+  element: Element,
+  json: { readonly [key: string]: unknown },
+  path: string | undefined,
+): JsonObject => {
   const result: JsonObject = {}
   for (const [key, field] of Object.entries(element.fields)) {
-    const below = path === '' ? key : `${path}.${key}`
+    const below = path === undefined ? undefined : path === '' ? key : `${path}.${key}`
     if (field.at === 'children') putList(result, key, field, json, below)
     else if (Object.hasOwn(json, key)) result[key] = canonicalField(field, json[key], json, below)
   }
@@ -48,7 +60,7 @@ const putList = (
   key: string,
   field: Children,
   json: { readonly [key: string]: unknown },
-  path: string,
+  path: string | undefined,
 ): void => {
   const { single } = field
   const element = elementOf(field)
@@ -60,7 +72,8 @@ const putList = (
     return
   }
   const items = list.map(item)
-  if (single !== undefined && items.length === 1 && !Object.hasOwn(result, single)) result[single] = items[0]
+  if (path === undefined) result[key] = items
+  else if (single !== undefined && items.length === 1 && !Object.hasOwn(result, single)) result[single] = items[0]
   else result[key] = orders[path]?.(items) ?? items
 }
 
@@ -68,7 +81,7 @@ const canonicalField = (
   field: Exclude<Field, Children>,
   value: unknown,
   siblings: JsonSiblings,
-  path: string,
+  path: string | undefined,
 ): unknown => {
   switch (field.at) {
     case 'attribute':

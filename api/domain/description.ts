@@ -48,7 +48,10 @@ export interface Child<E extends Element = Element> extends Described {
 }
 
 /** A child element that may repeat: a JSON list. */
-export interface Children<E extends Element = Element> extends Described {
+export interface Children<
+  E extends Element = Element,
+  S extends string | undefined = string | undefined,
+> extends Described {
   readonly at: 'children'
   readonly element: E | (() => E)
   /**
@@ -57,7 +60,7 @@ export interface Children<E extends Element = Element> extends Described {
    */
   readonly key?: readonly (readonly string[])[]
   /** The key that stands for a list of one, e.g. `host` beside `hosts`. Both are read; one item is written under it. */
-  readonly single?: string
+  readonly single?: S
 }
 
 /** Any XML at all, kept as a string of XML (`<metadata>` of applications). */
@@ -102,7 +105,13 @@ export type SizeUnit = 'bytes' | 'B' | 'KiB' | 'M' | 'MiB' | 'GiB'
 /** The JSON that a user may write for an element or field; everything is optional, `required` is the rules' matter. */
 export type Json<T> =
   T extends Element<infer F>
-    ? { -readonly [K in keyof F]?: Json<F[K]> }
+    ? { -readonly [K in keyof F]?: Json<F[K]> } & {
+        -readonly [K in keyof F as F[K] extends { single?: infer S extends string } ? S : never]?: Json<
+          F[K]
+        > extends (infer I)[]
+          ? I
+          : never
+      }
     : T extends { at: 'attribute' | 'content' | 'leaf'; scalar: infer S extends Scalar }
       ? ScalarInput<S>
       : T extends { at: 'leaves'; scalar: infer S extends Scalar }
@@ -161,12 +170,12 @@ export const child = <E extends Element>(of: E | (() => E), description: string,
 })
 
 /** `xml` is the name of one such element, e.g. `disk` for the list `disks`. */
-export const children = <E extends Element>(
+export const children = <E extends Element, const S extends string | undefined = undefined>(
   xml: string,
   of: E | (() => E),
   description: string,
-  options: { reach?: Reach; key?: readonly (readonly string[])[]; single?: string } = {},
-): Children<E> => ({ at: 'children', xml, element: of, description, ...options })
+  options: { reach?: Reach; key?: readonly (readonly string[])[]; single?: S } = {},
+): Children<E, S> => ({ at: 'children', xml, element: of, description, ...options })
 
 export const foreign = (description: string, options: Options = {}): Foreign => ({
   at: 'foreign',

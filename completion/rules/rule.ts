@@ -1,0 +1,32 @@
+import type { Cause, Origin } from '../../api/cause.ts'
+import type { Domain } from '../../api/domain/domain.ts'
+import type { MachineSpec } from '../../api/machine.ts'
+import type { Capabilities } from '../capabilities.ts'
+
+export interface RuleContext {
+  readonly capabilities: Capabilities
+  /** Who put the value at a path (`spec.domain.…`) where it is. */
+  readonly originOf: (path: string) => Origin
+  /** Lets the user reach the host: offline only. */
+  readonly allowHostReach: boolean
+}
+
+/** What a rule sees: the whole, completed spec. `domain` is `spec.domain` with numbers as numbers and words as booleans, in the same order. */
+export interface Subject extends RuleContext {
+  readonly spec: MachineSpec
+  readonly domain: Domain
+}
+
+/** What a rule finds; its id and the origin of the field are put to it. */
+export type Finding = Omit<Cause, 'rule' | 'origin'>
+
+/**
+ * One thing that must hold. Reads everything, changes nothing, and tells each place where it does not hold. A rule that misses what
+ * it would judge says nothing: that something is missing is another rule's matter.
+ */
+export interface Rule {
+  /** Stands in the cause: `disk-target-unique`. */
+  readonly id: string
+  readonly description: string
+  readonly check: (subject: Subject) => Iterable<Finding>
+}
