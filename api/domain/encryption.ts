@@ -8,10 +8,10 @@ const secret = element('A secret of libvirt that holds a passphrase.', {
 })
 
 const cipher = element('The cipher of a new image.', {
-  name: attribute(text(), 'The cipher: `aes`, `serpent`, `twofish`, …'),
+  name: attribute(text(), 'The cipher, e.g. `aes`.'),
   size: attribute(uint32, 'Size of the key in bits.'),
-  mode: attribute(text(), 'The mode: `xts`, `cbc`, …'),
-  hash: attribute(text(), 'The hash: `sha256`, …'),
+  mode: attribute(text(), 'The mode, e.g. `xts`.'),
+  hash: attribute(text(), 'The hash, e.g. `sha256`.'),
 })
 
 const ivgen = element('How initialisation vectors are made in a new image.', {

@@ -152,7 +152,7 @@ const branches: { [type: string]: readonly string[] } = {
   bridge: ['source.bridge', 'source.macTableManager'],
   internal: ['source.name'],
   direct: ['source.dev', 'source.mode'],
-  hostdev: ['source.address', 'source.vendor', 'source.product'],
+  hostdev: ['source.address', 'source.vendor', 'source.product', 'source.missing'],
   vdpa: ['source.dev'],
   null: [],
   vds: ['source.switchid', 'source.portid', 'source.portgroupid', 'source.connectionid'],
