@@ -46,6 +46,9 @@ export const localPrefix = 'localhost/virtset'
 const isCode = (path: string) => path.endsWith('.ts') && !path.endsWith('.test.ts')
 const isCodeOrData = (path: string) => isCode(path) || path.endsWith('.json')
 
+/** The packages that the launcher imports, and theirs. Another one that is missing here fails the image's build, when it fills the cache. */
+const launcherModules = ['saxes', 'xmlchars']
+
 /** Everything that `make up` runs in pods. */
 export function imageSources(settings: Settings, binaries: Binaries, modules: string, disk: string): ImageSource[] {
   const below = (...folders: string[]) =>
@@ -73,7 +76,11 @@ export function imageSources(settings: Settings, binaries: Binaries, modules: st
     {
       name: 'launcher',
       files: [...shared, ...below('launcher')],
-      extra: { ...node, packages: inImages('launcher/packages') },
+      extra: {
+        'bin/node': node['bin/node'],
+        packages: inImages('launcher/packages'),
+        ...Object.fromEntries(launcherModules.map((name) => [`node_modules/${name}`, join(modules, name)])),
+      },
       hasBase: true,
     },
   ]

@@ -2,7 +2,9 @@ import { join, resolve } from 'node:path'
 
 import { ensureBinaries } from './binaries.ts'
 import { bringDown } from './down.ts'
+import { applyExamples } from './examples.ts'
 import { ensureImages } from './images.ts'
+import { install } from './install.ts'
 import { ensurePackages, machinePackages } from './packages.ts'
 import { createProgress, StepFailed } from './progress.ts'
 import { ensureRootfs } from './rootfs.ts'
@@ -37,6 +39,12 @@ async function main(command: string | undefined): Promise<void> {
   switch (command) {
     case 'up': {
       const cluster = await bringUp(progress, settings)
+      await progress.step('virtset', `${cluster.kubectl.join(' ')} -n virtset-system describe pods`, (step) =>
+        install(step, settings, cluster.kubectl, cluster.images),
+      )
+      await progress.step('Example VMs', `${cluster.kubectl.join(' ')} describe vm,pods`, (step) =>
+        applyExamples(step, settings, cluster.kubectl, cluster.images),
+      )
       console.log(cluster.kubeconfig)
       return
     }

@@ -2,7 +2,6 @@
 # Serves /srv/disk.img as LUN 2 of the target that the example names, until it is told to end.
 set -eu
 target=iqn.2017-01.io.kubevirt:sn.42
-# A pod has few file descriptors; tgtd asks for more than it needs.
 tgtd --foreground --iscsi portal=0.0.0.0:3260 &
 daemon=$!
 trap 'kill $daemon' TERM INT
@@ -13,5 +12,6 @@ done
 tgtadm --lld iscsi --op new --mode target --tid 1 --targetname $target
 tgtadm --lld iscsi --op new --mode logicalunit --tid 1 --lun 2 --backing-store /srv/disk.img
 tgtadm --lld iscsi --op bind --mode target --tid 1 --initiator-address ALL
+touch /run/serving
 echo "serving $target LUN 2"
 wait $daemon

@@ -1,0 +1,68 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+import { attempt } from './command.ts'
+import { examplesOverlay } from './install.ts'
+import type { Image } from './images.ts'
+import type { Step } from './progress.ts'
+import type { Settings } from './settings.ts'
+
+/** The example's VM, and the one that takes all presets. */
+export const exampleMachines = ['testvm', 'small-with-video'] as const
+/** A preset that the webhooks do not know yet after this time is one they will not learn of. */
+const presetDeadlineMs = 10_000
+
+/** Where an example's manifest is. */
+export function exampleFile(settings: Settings, name: string): string {
+  return join(settings.checkout, 'manifests/examples', `${name}.yaml`)
+}
+
+/** Applies the presets and the disk's target, then the VMs, and waits until these run. One that has ended is created anew. */
+export async function applyExamples(
+  step: Step,
+  settings: Settings,
+  kubectl: readonly string[],
+  images: readonly Image[],
+): Promise<void> {
+  const directory = join(settings.state, 'examples')
+  mkdirSync(directory, { recursive: true })
+  const manifests = relative(directory, join(settings.checkout, 'manifests/examples'))
+  writeFileSync(join(directory, 'kustomization.yaml'), examplesOverlay(manifests, images))
+  await step.run([...kubectl, 'apply', '--server-side', '--force-conflicts', '-k', directory])
+  step.say('waiting for the iSCSI target')
+  await step.run([...kubectl, 'rollout', 'status', 'deployment/iscsi-demo-target', '--timeout=60s'])
+  await untilPresetsAreKnown(step, kubectl)
+  for (const name of exampleMachines) {
+    const phase = await attempt([...kubectl, 'get', 'vm', name, '-o', 'jsonpath={.status.phase}'], { log: step.log })
+    if (phase === 'Succeeded' || phase === 'Failed') {
+      step.say(`${name} has ended: deleting it`)
+      await step.run([...kubectl, 'delete', 'vm', name, '--timeout=60s'])
+    }
+    await step.run([...kubectl, 'apply', '--server-side', '-f', exampleFile(settings, name)])
+  }
+  for (const name of exampleMachines) {
+    step.say(`waiting for ${name}`)
+    await step.run([...kubectl, 'wait', `vm/${name}`, '--for=jsonpath={.status.phase}=Running', '--timeout=90s'])
+  }
+  step.say(`${exampleMachines.join(' and ')} run`)
+}
+
+/** Presets reach the webhooks by a watch. What a VM would become tells whether they have arrived. */
+async function untilPresetsAreKnown(step: Step, kubectl: readonly string[]): Promise<void> {
+  step.say('waiting for the webhooks to know the presets')
+  const deadline = Date.now() + presetDeadlineMs
+  const dryRun = [...kubectl, 'create', '--dry-run=server', '-o', 'json', '-f', '-']
+  const probe = {
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'VirtualMachine',
+    metadata: { generateName: 'probe-', labels: { size: 'small', video: 'yes' } },
+    spec: { domain: { type: 'qemu', memory: { unit: 'MiB', value: 64 }, os: { type: { os: 'hvm' } } } },
+  }
+  for (;;) {
+    const machine = await step.run(dryRun, { input: JSON.stringify(probe) })
+    if (['serials', 'videos', 'topology'].every((key) => machine.includes(`"${key}"`))) return
+    if (Date.now() > deadline) throw new Error(`the presets are not injected into a new VM: ${machine}`)
+    await sleep(200)
+  }
+}

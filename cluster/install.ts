@@ -1,0 +1,80 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join, relative } from 'node:path'
+
+import type { Image } from './images.ts'
+import type { Step } from './progress.ts'
+import type { Settings } from './settings.ts'
+
+/** The names of images as `manifests/` has them for everybody. */
+const published = 'ghcr.io/virtset'
+const kinds = ['virtualmachines', 'virtualmachinepresets', 'clustervirtualmachinepresets'] as const
+
+/** A kustomization over `manifests/` that names other images; the launcher's is a setting of the controller, not a container's image. */
+export function overlay(manifests: string, images: readonly Image[]): string {
+  const used = images.filter(({ name }) => name === 'virtset')
+  const launcher = images.find(({ name }) => name === 'launcher')
+  if (launcher === undefined) throw new Error('no launcher image among the images')
+  return `apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+resources: [${manifests}]
+images:
+${used.map(imageEntry).join('\n')}
+patches:
+- target: {kind: Deployment, name: virtset-controller}
+  patch: |
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata: {name: virtset-controller}
+    spec:
+      template:
+        spec:
+          containers:
+          - name: controller
+            env: [{name: VIRTSET_LAUNCHER_IMAGE, value: "${launcher.reference}"}]
+`
+}
+
+/** The same for the examples. */
+export function examplesOverlay(manifests: string, images: readonly Image[]): string {
+  return `apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+resources: [${manifests}]
+images:
+${images
+  .filter(({ name }) => name === 'iscsi-demo')
+  .map(imageEntry)
+  .join('\n')}
+`
+}
+
+/** Installs virtset with these images, and waits until all of it runs. What is as it should be stays untouched. */
+export async function install(
+  step: Step,
+  settings: Settings,
+  kubectl: readonly string[],
+  images: readonly Image[],
+): Promise<void> {
+  const directory = join(settings.state, 'install')
+  mkdirSync(directory, { recursive: true })
+  const manifests = relative(directory, join(settings.checkout, 'manifests'))
+  writeFileSync(join(directory, 'kustomization.yaml'), overlay(manifests, images))
+  await step.run([...kubectl, 'apply', '--server-side', '--force-conflicts', '-k', directory])
+  for (const kind of kinds) {
+    step.say(`waiting for ${kind}`)
+    await step.run([...kubectl, 'wait', '--for=condition=Established', `crd/${kind}.virtset.io`, '--timeout=30s'])
+  }
+  for (const workload of [
+    'deployment/virtset-webhooks',
+    'deployment/virtset-controller',
+    'daemonset/virtset-handler',
+  ]) {
+    step.say(`waiting for ${workload}`)
+    await step.run([...kubectl, '-n', 'virtset-system', 'rollout', 'status', workload, '--timeout=120s'])
+  }
+  step.say('')
+}
+
+function imageEntry({ name, reference }: Image): string {
+  const colon = reference.lastIndexOf(':')
+  return `- {name: ${published}/${name}, newName: ${reference.slice(0, colon)}, newTag: "${reference.slice(colon + 1)}"}`
+}
