@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Cause } from '../api/cause.ts'
-import { answerReview, parseReview, renderCause } from './review.ts'
+import { renderCause } from '../api/refusal.ts'
+import { answerReview, parseReview } from './review.ts'
 import type { Review } from './review.ts'
 
 const request = {
@@ -51,7 +52,8 @@ describe('a review', () => {
   ])('is not: %s', (_, given, uid, problem) => expect(parseReview(given)).toEqual({ uid, problem }))
 
   test('is anything at all without a crash', () => {
-    fc.assert(fc.property(fc.jsonValue(), (value) => 'problem' in parseReview({ ...body, request: value })))
+    const property = fc.property(fc.jsonValue(), (value) => 'problem' in parseReview({ ...body, request: value }))
+    expect(fc.check(property).failed).toBe(false)
   })
 })
 

@@ -1,4 +1,5 @@
-import type { Cause, CauseReason, Origin } from '../api/cause.ts'
+import type { Cause } from '../api/cause.ts'
+import { shorten, statusCauses, type StatusCause } from '../api/refusal.ts'
 import { isRecord } from '../api/schema.ts'
 import type { Operation } from './patch.ts'
 
@@ -53,7 +54,7 @@ export interface Status {
     readonly group: string
     readonly kind: string
     readonly name: string
-    readonly causes: readonly { readonly reason: CauseReason; readonly field: string; readonly message: string }[]
+    readonly causes: readonly StatusCause[]
   }
 }
 
@@ -125,7 +126,7 @@ function refusal(review: Review, given: readonly Cause[]): Status {
   const { kind, object } = review
   const metadata = isRecord(object) && isRecord(object['metadata']) ? object['metadata'] : {}
   const name = review.name || text(metadata['name']) || text(metadata['generateName'])
-  const causes = causesThatFit(given)
+  const causes = statusCauses(given)
   const [first] = causes
   const more = causes.length > 1 ? ` (and ${given.length - 1} more)` : ''
   const summary = first === undefined ? 'refused' : `${first.field}: ${first.message}${more}`
@@ -135,62 +136,6 @@ function refusal(review: Review, given: readonly Cause[]): Status {
     message: `${kind} ${JSON.stringify(name)} is invalid: ${summary}`,
     details: { group: 'virtset.io', kind, name, causes },
   }
-}
-
-/** Far more than anybody reads, far less than what the API server takes in an answer (3 MiB). */
-const maxCauseCharacters = 256 * 1024
-
-function causesThatFit(given: readonly Cause[]) {
-  const fitting = []
-  let size = 0
-  for (const cause of given) {
-    const message = renderCause(cause)
-    size += message.length + cause.field.length
-    if (size > maxCauseCharacters) {
-      const rest = `and ${given.length - fitting.length} more`
-      return [...fitting, { reason: 'FieldValueTooMany' as const, field: 'spec', message: rest }]
-    }
-    fitting.push({ reason: cause.reason, field: cause.field, message })
-  }
-  return fitting
-}
-
-const words: { readonly [R in CauseReason]: string } = {
-  FieldValueInvalid: 'Invalid value',
-  FieldValueTypeInvalid: 'Invalid value',
-  FieldValueNotSupported: 'Unsupported value',
-  FieldValueDuplicate: 'Duplicate value',
-  FieldValueNotFound: 'Not found',
-  FieldValueRequired: 'Required value',
-  FieldValueForbidden: 'Forbidden',
-  FieldValueTooLong: 'Too long',
-  FieldValueTooMany: 'Too many',
-}
-
-/** Reasons with which Kubernetes itself prints the value. */
-const showsValue: readonly CauseReason[] = [
-  'FieldValueInvalid',
-  'FieldValueTypeInvalid',
-  'FieldValueNotSupported',
-  'FieldValueDuplicate',
-  'FieldValueNotFound',
-  'FieldValueTooMany',
-]
-
-/** In Kubernetes' own form: `Invalid value: 16: must be at most 8 (preset default/small@1a2b3c); did you mean 1?`. */
-export function renderCause({ reason, value, message, origin, suggestion }: Cause): string {
-  const shown = showsValue.includes(reason) && value !== undefined ? `: ${shorten(JSON.stringify(value), 80)}` : ''
-  const from = origin === undefined ? '' : renderOrigin(origin)
-  return `${words[reason]}${shown}: ${message}${from}${suggestion === undefined ? '' : `; ${suggestion}`}`
-}
-
-function renderOrigin(origin: Origin): string {
-  if (origin.by === 'user') return ''
-  if (origin.by === 'default') return ` (libvirt's default, ${origin.rule})`
-  const { namespace, name, revision } = origin
-  return namespace === undefined
-    ? ` (cluster preset ${name}@${revision})`
-    : ` (preset ${namespace}/${name}@${revision})`
 }
 
 /** The API server cuts a warning at 256 characters, drops all after 4096 in sum; kubectl reads well up to 120. */
@@ -207,10 +152,4 @@ function warningsThatFit(given: readonly string[]): string[] {
     fitting.push(short)
   }
   return fitting
-}
-
-/** By whole characters, so that no half of a surrogate pair remains. */
-function shorten(given: string, length: number): string {
-  if (given.length <= length) return given
-  return `${given.slice(0, length - 1).replace(/[\uD800-\uDBFF]$/, '')}…`
 }

@@ -1,0 +1,27 @@
+import { expect, test } from 'vitest'
+import type { Cause } from './cause.ts'
+import { refusalText } from './refusal.ts'
+
+const cause = (field: string): Cause => ({
+  rule: 'r',
+  field,
+  value: 16,
+  reason: 'FieldValueInvalid',
+  message: 'must be at most 8',
+})
+
+test('one cause stands in the line itself, as kubectl has it', () => {
+  expect(refusalText('VirtualMachine', 'vm', [cause('spec.a')])).toBe(
+    'The VirtualMachine "vm" is invalid: spec.a: Invalid value: 16: must be at most 8',
+  )
+})
+
+test('several have a line each', () => {
+  expect(refusalText('VirtualMachine', 'vm', [cause('spec.a'), cause('spec.b')])).toBe(
+    [
+      'The VirtualMachine "vm" is invalid: ',
+      '* spec.a: Invalid value: 16: must be at most 8',
+      '* spec.b: Invalid value: 16: must be at most 8',
+    ].join('\n'),
+  )
+})

@@ -1,0 +1,79 @@
+import type { Cause, CauseReason, Origin } from './cause.ts'
+
+/** A cause as `metav1.StatusDetails` has it. */
+export interface StatusCause {
+  readonly reason: CauseReason
+  readonly field: string
+  readonly message: string
+}
+
+/** Far more than anybody reads, far less than what the API server takes in an answer (3 MiB). */
+const maxCauseCharacters = 256 * 1024
+
+/** Causes in the form that kubectl prints, a line each; what does not fit is counted in the last one. */
+export function statusCauses(given: readonly Cause[]): readonly StatusCause[] {
+  const fitting: StatusCause[] = []
+  let size = 0
+  for (const cause of given) {
+    const message = renderCause(cause)
+    size += message.length + cause.field.length
+    if (size > maxCauseCharacters) {
+      const rest = `and ${given.length - fitting.length} more`
+      return [...fitting, { reason: 'FieldValueTooMany' as const, field: 'spec', message: rest }]
+    }
+    fitting.push({ reason: cause.reason, field: cause.field, message })
+  }
+  return fitting
+}
+
+const words: { readonly [R in CauseReason]: string } = {
+  FieldValueInvalid: 'Invalid value',
+  FieldValueTypeInvalid: 'Invalid value',
+  FieldValueNotSupported: 'Unsupported value',
+  FieldValueDuplicate: 'Duplicate value',
+  FieldValueNotFound: 'Not found',
+  FieldValueRequired: 'Required value',
+  FieldValueForbidden: 'Forbidden',
+  FieldValueTooLong: 'Too long',
+  FieldValueTooMany: 'Too many',
+}
+
+/** Reasons with which Kubernetes itself prints the value. */
+const showsValue: readonly CauseReason[] = [
+  'FieldValueInvalid',
+  'FieldValueTypeInvalid',
+  'FieldValueNotSupported',
+  'FieldValueDuplicate',
+  'FieldValueNotFound',
+  'FieldValueTooMany',
+]
+
+/** In Kubernetes' own form: `Invalid value: 16: must be at most 8 (preset default/small@1a2b3c); did you mean 1?`. */
+export function renderCause({ reason, value, message, origin, suggestion }: Cause): string {
+  const shown = showsValue.includes(reason) && value !== undefined ? `: ${shorten(JSON.stringify(value), 80)}` : ''
+  const from = origin === undefined ? '' : renderOrigin(origin)
+  return `${words[reason]}${shown}: ${message}${from}${suggestion === undefined ? '' : `; ${suggestion}`}`
+}
+
+function renderOrigin(origin: Origin): string {
+  if (origin.by === 'user') return ''
+  if (origin.by === 'default') return ` (libvirt's default, ${origin.rule})`
+  const { namespace, name, revision } = origin
+  return namespace === undefined
+    ? ` (cluster preset ${name}@${revision})`
+    : ` (preset ${namespace}/${name}@${revision})`
+}
+
+/** By whole characters, so that no half of a surrogate pair remains. */
+export function shorten(given: string, length: number): string {
+  if (given.length <= length) return given
+  return `${given.slice(0, length - 1).replace(/[\uD800-\uDBFF]$/, '')}…`
+}
+
+/** What kubectl prints of a refusal, but for where the manifest stood. */
+export function refusalText(kind: string, name: string, causes: readonly Cause[]): string {
+  const lines = statusCauses(causes).map(({ field, message }) => `${field}: ${message}`)
+  const [only] = lines
+  const head = `The ${kind} "${name}" is invalid: `
+  return lines.length === 1 ? `${head}${only}` : [head, ...lines.map((line) => `* ${line}`)].join('\n')
+}
