@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest'
 import { completedByAnnotation, launcherPodFinalizer } from '../api/machine.ts'
-import type { VirtualMachine } from '../api/machine.ts'
 import type { Engine } from './engine.ts'
 import { mutate, validate } from './verdict.ts'
 import type { Review, Verdict } from './review.ts'
@@ -267,7 +266,7 @@ test('verdicts read and never write', () => {
     if (typeof value === 'object' && value !== null) Object.values(Object.freeze(value)).forEach(freeze)
     return value
   }
-  const pairs: [VirtualMachine | unknown, unknown][] = [
+  const pairs: [object, object | undefined][] = [
     [freeze(machine()), undefined],
     [freeze(machine()), freeze(stored)],
   ]

@@ -1,0 +1,184 @@
+import { Agent, request } from 'undici'
+import { afterEach, describe, expect, test } from 'vitest'
+import { systemClock } from '../runtime/clock.ts'
+import { createLogger } from '../runtime/log.ts'
+import { createMetrics } from '../runtime/metrics.ts'
+import { createAuthority, issueLeaf } from './authority.ts'
+import type { Authority } from './certificates.ts'
+import { createReviewMetrics } from './metrics.ts'
+import type { Review, Verdict } from './review.ts'
+import { defaultLimits, maxBodyBytes, startServer } from './server.ts'
+import type { WebhookServer } from './server.ts'
+
+const closing: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const close of closing.splice(0).toReversed()) await close()
+})
+
+const serverLeaf = async (authority: Authority) => {
+  const leaf = await issueLeaf(authority, ['localhost'], Date.now())
+  return { key: leaf.key, cert: leaf.pem }
+}
+
+interface Answer {
+  code: number
+  body: { kind?: string; code?: number; reason?: string; response?: object }
+  connection: unknown
+}
+
+interface Running {
+  server: WebhookServer
+  authority: Authority
+  post: (path: string, body: string | Buffer, agent?: Agent) => Promise<Answer>
+  metrics: () => Promise<string>
+}
+
+async function start(judge: (review: Review) => Verdict | Promise<Verdict>, limits = defaultLimits): Promise<Running> {
+  const authority = await createAuthority(Date.now())
+  const registry = createMetrics()
+  const options = {
+    certificate: await serverLeaf(authority),
+    mutate: judge,
+    validate: judge,
+    metrics: createReviewMetrics(registry),
+    log: createLogger({ process: 'test', level: 'silent' }),
+    clock: systemClock,
+    limits,
+  }
+  const server = await startServer(options, 0, '127.0.0.1')
+  const shared = new Agent({ connect: { ca: authority.pem } })
+  closing.push(
+    () => server.drain(0),
+    () => shared.close(),
+  )
+  return {
+    server,
+    authority,
+    metrics: () => registry.metrics(),
+    async post(path, body, agent = shared) {
+      const answer = await request(`https://localhost:${server.port}${path}`, {
+        method: 'POST',
+        body,
+        headers: { 'content-type': 'application/json' },
+        dispatcher: agent,
+      })
+      return {
+        code: answer.statusCode,
+        body: (await answer.body.json()) as Answer['body'],
+        connection: answer.headers['connection'],
+      }
+    },
+  }
+}
+
+const reviewOf = (object: unknown, uid = 'u-1') =>
+  JSON.stringify({
+    apiVersion: 'admission.k8s.io/v1',
+    kind: 'AdmissionReview',
+    request: { uid, kind: { kind: 'VirtualMachine' }, operation: 'CREATE', object },
+  })
+
+const allowed = { apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', response: { uid: 'u-1', allowed: true } }
+
+describe('the server', () => {
+  test.each(['/mutate', '/validate'])('answers POST %s', async (path) => {
+    const { post, metrics } = await start(() => ({ allowed: true }))
+    expect((await post(path, reviewOf({}))).body).toEqual(allowed)
+    const line = `virtset_admission_reviews_total{path="${path}",kind="VirtualMachine",operation="CREATE",outcome="allowed"} 1`
+    expect(await metrics()).toContain(line)
+  })
+
+  test('takes __proto__ for the data that it is', async () => {
+    const seen: unknown[] = []
+    const { post } = await start(({ object }) => {
+      seen.push(JSON.stringify(object))
+      return { allowed: true }
+    })
+    const hostile = '{"__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}}}'
+    await post('/mutate', reviewOf(JSON.parse(hostile)))
+    expect([seen, Object.hasOwn(Object.prototype, 'polluted')]).toEqual([[hostile], false])
+  })
+
+  test.each<[string, string, number, string]>([
+    ['no JSON', '{', 400, 'BadRequest'],
+    ['no body', '', 400, 'BadRequest'],
+    ['a body that is too large', ' '.repeat(maxBodyBytes + 1), 413, 'BadRequest'],
+  ])('refuses %s as a Status', async (_, body, code, reason) => {
+    const { post } = await start(() => ({ allowed: true }))
+    const answer = await post('/mutate', body)
+    expect([answer.code, answer.body.kind, answer.body.code, answer.body.reason]).toEqual([
+      code,
+      'Status',
+      code,
+      reason,
+    ])
+  })
+
+  test('answers what is no review well-formed, with the uid if there is one', async () => {
+    const { post } = await start(() => ({ allowed: true }))
+    const body = JSON.stringify({ apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', request: { uid: 'x' } })
+    expect((await post('/mutate', body)).body.response).toMatchObject({
+      uid: 'x',
+      allowed: false,
+      status: { code: 400 },
+    })
+  })
+
+  test('takes a body of 7 MiB', async () => {
+    const { post } = await start(() => ({ allowed: true }))
+    const empty = reviewOf('').length
+    const body = reviewOf('x'.repeat(maxBodyBytes - empty))
+    expect([body.length, (await post('/mutate', body)).code]).toEqual([maxBodyBytes, 200])
+  })
+
+  test('says that the fault is its own, and nothing of it, when a verdict crashes', async () => {
+    const { post } = await start(() => {
+      throw new Error('secret of the spec')
+    })
+    const answer = await post('/mutate', reviewOf({}))
+    expect([answer.code, JSON.stringify(answer.body).includes('secret')]).toEqual([500, false])
+  })
+
+  test('sends away at once what it could not serve in time', async () => {
+    const { promise, resolve } = Promise.withResolvers<Verdict>()
+    const { post, metrics } = await start(() => promise, { requests: 2, bytes: 1024 * 1024 })
+    const first = post('/mutate', reviewOf({}))
+    const second = post('/mutate', reviewOf({}))
+    let third = await post('/mutate', reviewOf({}))
+    while (third.code !== 429) third = await post('/mutate', reviewOf({}))
+    expect([third.body.reason, (await metrics()).includes('why="shed"')]).toEqual(['TooManyRequests', true])
+    resolve({ allowed: true })
+    expect([(await first).code, (await second).code]).toEqual([200, 200])
+    expect((await post('/mutate', reviewOf({}))).code).toBe(200)
+  })
+
+  test('serves another certificate to new connections, and open ones go on', async () => {
+    const { server, authority, post } = await start(() => ({ allowed: true }))
+    await post('/mutate', reviewOf({}))
+    const other = await createAuthority(Date.now())
+    server.use(await serverLeaf(other))
+    expect((await post('/mutate', reviewOf({}))).code).toBe(200)
+    const newcomer = new Agent({ connect: { ca: other.pem } })
+    const outdated = new Agent({ connect: { ca: authority.pem } })
+    closing.push(
+      () => newcomer.close(),
+      () => outdated.close(),
+    )
+    expect((await post('/mutate', reviewOf({}), newcomer)).code).toBe(200)
+    await expect(post('/mutate', reviewOf({}), outdated)).rejects.toThrow('certificate')
+  })
+
+  test('drains: serves on, sends its clients elsewhere, finishes what it has, then is gone', async () => {
+    const slow = Promise.withResolvers<Verdict>()
+    const { server, post } = await start(({ uid }) => (uid === 'slow' ? slow.promise : { allowed: true }))
+    const first = await post('/mutate', reviewOf({}))
+    const under = post('/mutate', reviewOf({}, 'slow'))
+    const drained = server.drain(200)
+    const during = await post('/mutate', reviewOf({}))
+    expect([first.connection, during.connection, during.code]).toEqual(['keep-alive', 'close', 200])
+    slow.resolve({ allowed: true })
+    expect((await under).code).toBe(200)
+    await drained
+    await expect(post('/mutate', reviewOf({}))).rejects.toThrow('ECONNREFUSED')
+  })
+})
