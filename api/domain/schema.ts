@@ -2,9 +2,6 @@ import { list, open, type Schema } from '../schema.ts'
 import { elementOf, type Element, type Field } from './description.ts'
 import { wordOf, type Scalar } from './scalar.ts'
 
-/** How often an element may stand below itself in the schema before it ends in a subtree that only the webhook checks. */
-const maxRecursion = 1
-
 /**
  * The structural schema of an element for a CRD. Every object lets unknown fields through, so that the webhook can name the nearest
  * known one; what it checks beyond the schema is the exact syntax of strings and numbers. Numbers are integers or decimal
@@ -33,20 +30,20 @@ const fieldSchema = (field: Field, above: readonly Element[]): Schema => {
     case 'leaf':
       return { description, ...scalarSchema(field.scalar) }
     case 'leaves':
-      return list(description, scalarSchema(field.scalar), { 'x-kubernetes-list-type': 'atomic' })
+      return list(description, scalarSchema(field.scalar))
     case 'foreign':
       return { description, type: 'string' }
     case 'child':
       return below(elementOf(field), description, above)
     case 'children': {
       const element = elementOf(field)
-      return list(description, below(element, element.description, above), { 'x-kubernetes-list-type': 'atomic' })
+      return list(description, below(element, element.description, above))
     }
   }
 }
 
 const below = (element: Element, description: string, above: readonly Element[]): Schema =>
-  above.filter((other) => other === element).length > maxRecursion
+  above.includes(element)
     ? { description, type: 'object', 'x-kubernetes-preserve-unknown-fields': true }
     : elementSchema(element, description, above)
 
