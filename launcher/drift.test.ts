@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { driftBetween } from './drift.ts'
+import { driftBetween, specDrift } from './drift.ts'
 
 describe('drift', () => {
   test.each([
@@ -32,6 +32,20 @@ describe('drift', () => {
       (one, other) => driftBetween(one, other).length > 0 === (sorted(one) !== sorted(other)),
     )
     expect(fc.check(differs).counterexample).toBe(null)
+  })
+})
+
+describe('the machine type', () => {
+  const machine = (name: string) => ({ os: { type: { os: 'hvm' as const, machine: name } } })
+
+  test.each([
+    ['pc', 'pc-i440fx-10.0', true],
+    ['q35', 'pc-q35-10.0', true],
+    ['pc', 'pc-q35-10.0', false],
+    ['pc-q35-9.2', 'pc-q35-10.0', false],
+    ['constructor', 'pc-q35-10.0', false],
+  ])('%s may become %s: %s', (spec, libvirt, isSame) => {
+    expect(specDrift(machine(spec), machine(libvirt)).length === 0).toBe(isSame)
   })
 })
 

@@ -7,7 +7,16 @@ const maxDrifts = 100
 
 /** Where `libvirt`, the domain as libvirt has it, means something else than `spec`, the domain it was given. */
 export function specDrift(spec: Domain, libvirt: Domain): SpecDrift[] {
-  return driftBetween(jsonOf(canonical(spec)), jsonOf(canonical(libvirt)))
+  return driftBetween(jsonOf(canonical(spec)), jsonOf(canonical(libvirt))).filter((drift) => !isAlias(drift))
+}
+
+/** What a machine type without a version stands for; libvirt writes the version that its QEMU has. */
+const machineAliases: { readonly [alias: string]: string } = { pc: 'pc-i440fx-', q35: 'pc-q35-' }
+
+function isAlias({ field, spec, libvirt }: SpecDrift): boolean {
+  if (field !== 'spec.domain.os.type.machine' || typeof spec !== 'string' || typeof libvirt !== 'string') return false
+  const prefix = machineAliases[spec]
+  return prefix !== undefined && libvirt.startsWith(prefix)
 }
 
 /** A domain is JSON; this tells the compiler, and drops keys whose value is undefined. */

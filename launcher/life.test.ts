@@ -307,6 +307,16 @@ describe('libvirtd is lost', () => {
     expect(standings().at(-1)).toBe('Shutoff crashed Failed')
   })
 
+  test('and finds QEMU dead without telling: it is noticed within 10 s', async () => {
+    await life.put(machine('idle'))
+    await settle()
+    fake.killGuests({ isTold: false })
+    await clock.advance(9999)
+    expect(standings().at(-1)).toBe('Running booted')
+    await clock.advance(1)
+    expect(standings().at(-1)).toBe('Shutoff crashed Failed')
+  })
+
   test('while the VM is begun: asking again begins it anew', async () => {
     await settle()
     fake.mute()

@@ -29,6 +29,12 @@ export const finalHoldMs = 15_000
 /** A guest that was still booting did not hear the power button: it is pressed again so often until the deadline. */
 const pressIntervalMs = 5000
 
+/**
+ * State is read again so often without a hint. A daemon that finds QEMU dead while it takes the domain over, after a restart of its own,
+ * tells nobody; and what was read just before was that the domain runs.
+ */
+const resyncMs = 10_000
+
 /** kubelet's own default, where a VM gives no terminationGracePeriodSeconds. */
 const defaultGraceSeconds = 30
 
@@ -174,6 +180,7 @@ export class Life {
         log('libvirt changed the domain', { specDrift: this.#specDrift })
       }
       await this.#start(this.#dom)
+      this.#resync()
     } catch (error) {
       if (error instanceof Refused) {
         const phase = this.#dom === undefined ? 'Gone' : 'Shutoff'
@@ -182,6 +189,14 @@ export class Life {
       }
       throw error
     }
+  }
+
+  #resync(): void {
+    this.#options.clock.after(resyncMs, () => {
+      if (this.#isEnding) return
+      this.hint()
+      this.#resync()
+    })
   }
 
   /** Only a domain that never ran: after a loss of libvirtd the start that we asked for may have been done, and be over. */

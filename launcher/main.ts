@@ -23,7 +23,6 @@ import { type VolumeSource, prepareVolume } from './volume.ts'
 /**
  * The launcher: one VM in one pod. Under tini, which is PID 1 and reaps QEMU at once (libvirt waits for that); it starts libvirtd,
  * listens on `launcher.sock` when that answers, does what the handler asks, and exits with the VM: 0 if the guest powered off, else 1.
- * `--warm` only loads everything, which fills Node's compile cache while the image is built.
  */
 async function main(settings: Settings): Promise<void> {
   process.title = 'virt-launcher'
@@ -128,4 +127,4 @@ function dial(path: string): Promise<Duplex> {
   })
 }
 
-if (!process.argv.includes('--warm')) await main(readSettings(process.env))
+await main(readSettings(process.env))

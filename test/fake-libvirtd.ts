@@ -44,8 +44,8 @@ export interface FakeLibvirtd {
   dial(): Promise<Duplex>
   /** Every connection breaks, and so many dials are refused. Domains go on. */
   restart(refusedDials?: number): void
-  /** Every running guest dies without a word. */
-  killGuests(): void
+  /** Every running guest dies; the daemon tells it by an event, or, as one does that has just been restarted, does not. */
+  killGuests(how?: { isTold: boolean }): void
   /** The guest with the name powers itself off. */
   powerOff(name: string): void
   /** The daemon stops to read and answer, but keeps its connections. */
@@ -83,12 +83,12 @@ export function fakeLibvirtd(): FakeLibvirtd {
     }
   }
 
-  const end = (domain: FakeDomain, reason: number) => {
+  const end = (domain: FakeDomain, reason: number, isTold = true) => {
     Object.assign(domain, { state: states.shutoff, reason, id: -1 })
     for (const connection of connections) {
       if (connection.console?.domain === domain) endConsole(connection)
     }
-    emit(domain, lifecycle.stopped, reason === stateReason.crashed ? 5 : reason - 1)
+    if (isTold) emit(domain, lifecycle.stopped, reason === stateReason.crashed ? 5 : reason - 1)
   }
 
   /** An empty packet is the end of the data. */
@@ -292,8 +292,9 @@ export function fakeLibvirtd(): FakeLibvirtd {
       isMute = false
       for (const { socket } of connections) socket.destroy()
     },
-    killGuests: () => {
-      for (const domain of domains.values()) if (domain.state === states.running) end(domain, stateReason.crashed)
+    killGuests: ({ isTold } = { isTold: true }) => {
+      const running = [...domains.values()].filter(({ state }) => state === states.running)
+      for (const domain of running) end(domain, stateReason.crashed, isTold)
     },
     powerOff: (name) => {
       for (const domain of domains.values()) if (domain.name === name) end(domain, stateReason.shutdown)

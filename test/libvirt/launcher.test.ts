@@ -110,6 +110,13 @@ describe('a VM', () => {
     await launcher.reported('it ended', ({ exit }) => exit === 'Failed')
   })
 
+  test('whose QEMU dies together with libvirtd has failed', async () => {
+    await put(await launcherWith('idle'))
+    await launcher.signal('libvirtd', 'SIGKILL')
+    await launcher.signal('qemu-system-x86', 'SIGKILL')
+    expect(await launcher.reported('it ended', ({ exit }) => exit !== undefined)).toMatchObject({ exit: 'Failed' })
+  })
+
   test('ends with the launcher', async () => {
     await put(await launcherWith('idle'))
     const [qemu = 0] = await launcher.pids('qemu-system-x86')
