@@ -1,0 +1,61 @@
+import type { Domain } from '../../api/domain/domain.ts'
+import { isRecord } from '../../api/schema.ts'
+import type { Addition, Context, Rule } from './rule.ts'
+
+/**
+ * Applies rules one after the other to a copy of the domain.
+ * @returns the copy with what was added, and for each leaf that was, its path (`devices.disks[1].driver.name`) and the rule's name
+ */
+export const applyRules = (
+  rules: readonly Rule[],
+  original: Domain,
+  context: Context,
+): { domain: Domain; added: ReadonlyMap<string, string> } => {
+  const domain = structuredClone(original)
+  const added = new Map<string, string>()
+  for (const { name, apply } of rules) {
+    for (const addition of apply(domain, context)) add(addition, name, added)
+  }
+  return { domain, added }
+}
+
+const add = (addition: Addition, rule: string, added: Map<string, string>): void => {
+  // Rules name objects of the copy, which is ours to change.
+  const target = addition.to as { [key: string]: unknown }
+  if (addition.kind === 'fill') {
+    merge(target, addition.values, addition.at, rule, added)
+    return
+  }
+  const { key, item, at } = addition
+  const list = target[key] ?? (target[key] = [])
+  if (Array.isArray(list)) list.push(copy(item, `${at}[${list.length}]`, rule, added))
+}
+
+const merge = (
+  target: { [key: string]: unknown },
+  values: object,
+  at: string,
+  rule: string,
+  added: Map<string, string>,
+): void => {
+  for (const [key, value] of Object.entries(values)) {
+    if (value === undefined) continue
+    const path = at === '' ? key : `${at}.${key}`
+    const present = target[key]
+    if (present === undefined) target[key] = copy(value, path, rule, added)
+    else if (isRecord(present) && isRecord(value)) merge(present, value, path, rule, added)
+  }
+}
+
+/** A copy of what a rule adds, each leaf recorded; an empty object or list is a leaf too. */
+const copy = (value: unknown, path: string, rule: string, added: Map<string, string>): unknown => {
+  if (Array.isArray(value) && value.length > 0) {
+    return value.map((item, index) => copy(item, `${path}[${index}]`, rule, added))
+  }
+  const entries = isRecord(value) ? Object.entries(value).filter(([, member]) => member !== undefined) : []
+  if (entries.length > 0) {
+    return Object.fromEntries(entries.map(([key, member]) => [key, copy(member, `${path}.${key}`, rule, added)]))
+  }
+  added.set(path, rule)
+  return value
+}

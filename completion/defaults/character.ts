@@ -1,0 +1,139 @@
+import type { Domain } from '../../api/domain/domain.ts'
+import { numberOf } from './reading.ts'
+import { append, each, fill, list, type Addition, type DeviceOf, type Rule } from './rule.ts'
+
+type Serial = DeviceOf<'serials'>
+
+const isMissing = (port: unknown): boolean => port === undefined || numberOf(port) === -1
+
+/** Each without a port number gets the one after the highest so far. */
+const portsOf = (domain: Domain, key: 'serials' | 'parallels'): Addition[] => {
+  const devices: readonly { target?: { port?: number | string } }[] = list(domain, key)
+  let last = Math.max(-1, ...devices.map(({ target }) => numberOf(target?.port) ?? -1))
+  return devices.flatMap((device, index) => {
+    if (!isMissing(device.target?.port)) return []
+    last += 1
+    return [fill(`devices.${key}[${index}]`, device, { target: { port: last } })]
+  })
+}
+
+export const serialPort: Rule = {
+  name: 'serial-port',
+  description: 'A serial or parallel port without number is the next one.',
+  apply: (domain) => [...portsOf(domain, 'serials'), ...portsOf(domain, 'parallels')],
+}
+
+/** Which chip each kind of serial port is. */
+const chips = {
+  'isa-serial': 'isa-serial',
+  'pci-serial': 'pci-serial',
+  'usb-serial': 'usb-serial',
+  'isa-debug': 'isa-debugcon',
+} as const
+
+const kindOf = ({ address, target }: Serial): keyof typeof chips => {
+  if (target?.type !== undefined) return target.type
+  if (address?.type === 'pci') return 'pci-serial'
+  return address?.type === 'usb' ? 'usb-serial' : 'isa-serial'
+}
+
+export const serialTarget = each('serials')(
+  'serial-target',
+  'A serial port is one of the ISA bus, unless its address is on another; each kind is a certain chip.',
+  (serial) => {
+    const type = kindOf(serial)
+    return { target: { type, model: { name: chips[type] } } }
+  },
+)
+
+export const characterType: Rule = {
+  name: 'character-device-type',
+  description: 'A character device of which nothing is said is a pseudo terminal.',
+  apply: ({ devices }) => [
+    ...(devices?.serials ?? []).map((one, index) => fill(`devices.serials[${index}]`, one, { type: 'pty' })),
+    ...(devices?.consoles ?? []).map((one, index) => fill(`devices.consoles[${index}]`, one, { type: 'pty' })),
+  ],
+}
+
+export const consoleType = each('consoles')('console-type', 'A console is on the first serial port.', () => ({
+  target: { type: 'serial' },
+}))
+
+/** Kinds of serial port that can be the console as well. */
+const canBeConsole = (serial: Serial | undefined): boolean => serial !== undefined && kindOf(serial) === 'isa-serial'
+
+/**
+ * The serial console and the first serial port are one device under two names: where only one of them is there, the other is
+ * added.
+ */
+export const consoleSerial: Rule = {
+  name: 'console-serial',
+  description: 'The first console and the first serial port are one device: each is added where the other is there.',
+  apply: (domain) => {
+    const { devices } = domain
+    if (!devices) return []
+    const [firstSerial] = list(domain, 'serials')
+    const consoles = list(domain, 'consoles')
+    const serialConsole = consoles.find(({ target }) => target?.type === 'serial')
+    if (serialConsole && !firstSerial) {
+      const { type, source, sources, protocol, log } = serialConsole
+      return [append(devices, 'serials', { type, source, sources, protocol, log, target: { port: 0 } } as object)]
+    }
+    if (!serialConsole && firstSerial && canBeConsole(firstSerial)) {
+      const { type, source, sources, protocol, log } = firstSerial
+      return [
+        append(devices, 'consoles', {
+          type,
+          source,
+          sources,
+          protocol,
+          log,
+          target: { type: 'serial', port: 0 },
+        } as object),
+      ]
+    }
+    return []
+  },
+}
+
+export const consolePort: Rule = {
+  name: 'console-port',
+  description: 'Consoles are numbered in their order, the serial one first.',
+  apply: (domain) => {
+    const consoles = list(domain, 'consoles')
+    const serial = consoles.findIndex(({ target }) => target?.type === 'serial')
+    return consoles.map((one, index) => {
+      const port = index === serial ? 0 : index < serial ? index + 1 : index
+      return fill(`devices.consoles[${index}]`, one, { target: { port } })
+    })
+  },
+}
+
+export const channelName = each('channels')(
+  'channel-name',
+  'The channel of the SPICE agent has the name that the agent looks for.',
+  ({ type, target }) =>
+    (type === 'spicevmc' || type === 'qemu-vdagent') && target?.type === 'virtio'
+      ? { target: { name: 'com.redhat.spice.0' } }
+      : undefined,
+)
+
+const chardevs = ({
+  devices = {},
+}: Domain): readonly { at: string; device: { type?: string; protocol?: { type?: string } } }[] => [
+  ...(devices.serials ?? []).map((device, index) => ({ at: `devices.serials[${index}]`, device })),
+  ...(devices.parallels ?? []).map((device, index) => ({ at: `devices.parallels[${index}]`, device })),
+  ...(devices.consoles ?? []).map((device, index) => ({ at: `devices.consoles[${index}]`, device })),
+  ...(devices.channels ?? []).map((device, index) => ({ at: `devices.channels[${index}]`, device })),
+  ...(devices.redirdevs ?? []).map((device, index) => ({ at: `devices.redirdevs[${index}]`, device })),
+  ...(devices.smartcards ?? []).map((device, index) => ({ at: `devices.smartcards[${index}]`, device })),
+]
+
+export const tcpProtocol: Rule = {
+  name: 'tcp-protocol',
+  description: 'A TCP connection carries the bytes as they are.',
+  apply: (domain) =>
+    chardevs(domain)
+      .filter(({ device: { type } }) => type === 'tcp')
+      .map(({ at, device }) => fill(at, device, { protocol: { type: 'raw' } })),
+}

@@ -1,0 +1,137 @@
+import type { Domain } from '../../api/domain/domain.ts'
+import { applyRules } from './apply.ts'
+import { audio } from './audio.ts'
+import * as character from './character.ts'
+import { clock } from './clock.ts'
+import * as controller from './controller.ts'
+import * as cpu from './cpu.ts'
+import * as device from './device.ts'
+import * as disk from './disk.ts'
+import { emulator } from './emulator.ts'
+import * as feature from './feature.ts'
+import * as graphics from './graphics.ts'
+import * as identity from './identity.ts'
+import * as input from './input.ts'
+import { interfaceModel } from './interface.ts'
+import * as lifecycle from './lifecycle.ts'
+import { memballoon } from './memballoon.ts'
+import * as memory from './memory.ts'
+import * as numa from './numa.ts'
+import * as os from './os.ts'
+import * as pci from './pci.ts'
+import type { Context, Rule } from './rule.ts'
+import * as vcpu from './vcpu.ts'
+import * as video from './video.ts'
+import { virtioSerialAddress } from './virtio-serial.ts'
+import * as watchdog from './watchdog.ts'
+
+/**
+ * All the rules, in the order in which libvirt comes to them: what a rule reads, one before it has filled in.
+ */
+export const rules: readonly Rule[] = [
+  identity.name,
+  identity.uuid,
+  os.architecture,
+  os.machine,
+  os.boot,
+  emulator,
+  lifecycle.onPoweroff,
+  lifecycle.onReboot,
+  lifecycle.onCrash,
+  clock,
+  vcpu.vcpuCount,
+  vcpu.vcpuPlacement,
+  memory.memoryUnit,
+  memory.currentMemoryUnit,
+  memory.memory,
+  memory.currentMemory,
+  feature.featureState,
+  feature.hypervMode,
+  cpu.cpuModel,
+  cpu.cpuMatch,
+  cpu.cpuCheck,
+  cpu.cpuMigratable,
+  cpu.cpuTopology,
+  numa.numaCellId,
+  numa.numaDistance,
+
+  // What devices are, before others are added that follow from them.
+  disk.diskType,
+  disk.diskDevice,
+  disk.diskBus,
+  disk.diskDriver,
+  disk.diskReadonly,
+  disk.diskSnapshot,
+  disk.diskSource,
+  disk.diskAddress,
+  controller.controllerIndex,
+  input.inputBus,
+  character.characterType,
+  character.consoleType,
+  device.filesystemType,
+  device.hostdevManaged,
+  device.redirdevBus,
+  device.vsockModel,
+  device.tpmModel,
+  device.tpmVersion,
+  device.panicModel,
+  device.shmemSize,
+  device.shmemMsi,
+  watchdog.watchdogModel,
+  watchdog.watchdogAction,
+  identity.macAddress,
+  interfaceModel,
+
+  // What the machine always has.
+  input.ps2Inputs,
+  controller.usbController,
+  controller.sataController,
+  controller.pciRoot,
+  memballoon,
+  watchdog.q35Watchdog,
+  audio,
+
+  // What follows from devices.
+  character.consoleSerial,
+  character.serialPort,
+  character.serialTarget,
+  character.consolePort,
+  character.channelName,
+  character.tcpProtocol,
+  graphics.graphicsListen,
+  graphics.graphicsPort,
+  video.implicitVideo,
+  video.videoModel,
+  video.videoMemory,
+  video.videoHeads,
+  video.videoPrimary,
+  device.hostdevAddress,
+  controller.diskController,
+  controller.virtioSerialController,
+  device.ccidAddress,
+  controller.smartcardController,
+  controller.hostdevController,
+  controller.usbModel,
+  controller.scsiModel,
+
+  // Where everything sits.
+  virtioSerialAddress,
+  pci.pciControllers,
+  pci.pciAddresses,
+  controller.pciChip,
+  controller.pciTarget,
+  controller.expanderBusNumber,
+  device.memorySlot,
+]
+
+/**
+ * What libvirt itself would fill in when it defines this domain, no more and no less. What is there stays as it is, its spelling
+ * and order included; new devices come behind those that are there.
+ * @returns the domain with its defaults, and the name of the rule for the path of each leaf that was added
+ * (`devices.disks[0].driver.name`)
+ */
+export const fillDefaults = (
+  domain: Domain,
+  context: Context,
+): { readonly domain: Domain; readonly added: ReadonlyMap<string, string> } =>
+  applyRules(rules, domain.devices ? domain : { ...domain, devices: {} }, context)

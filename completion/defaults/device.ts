@@ -1,0 +1,120 @@
+import { numberOf } from './reading.ts'
+import { each, fill, list, rule, type Addition, type Rule } from './rule.ts'
+
+export const panicModel = each('panics')('panic-model', 'A panic device is the one on the ISA bus.', () => ({
+  model: 'isa',
+}))
+
+export const tpmModel = each('tpms')('tpm-model', 'A TPM has the TIS interface.', () => ({ model: 'tpm-tis' }))
+
+export const tpmVersion = each('tpms')(
+  'tpm-version',
+  'An emulated TPM is of version 2.0 with the CRB interface, of version 1.2 with TIS.',
+  ({ model, backend }) =>
+    backend?.type === 'emulator' ? { backend: { version: model === 'tpm-crb' ? '2.0' : '1.2' } } : undefined,
+)
+
+export const vsockModel = rule(
+  'vsock-model',
+  'Sockets to the node are a virtio device.',
+  ({ devices }) => devices?.vsock && { devices: { vsock: { model: 'virtio' } } },
+)
+
+export const shmemSize = each('shmems')('shmem-size', 'Shared memory without a server is 4 MiB.', ({ size, server }) =>
+  size === undefined && !server ? { size: { unit: 'M', value: 4 } } : undefined,
+)
+
+export const shmemMsi = each('shmems')('shmem-msi', 'A doorbell rings without stopping the CPU.', ({ server, model }) =>
+  server || model?.type === 'ivshmem-doorbell' ? { msi: { ioeventfd: true } } : undefined,
+)
+
+export const filesystemType = each('filesystems')('filesystem-type', 'A directory is shared as it is.', () => ({
+  type: 'mount',
+  accessmode: 'passthrough',
+}))
+
+export const hostdevManaged = each('hostdevs')(
+  'hostdev-managed',
+  'A device of the host stays with the driver that it has there.',
+  () => ({ mode: 'subsystem', managed: false }),
+)
+
+export const redirdevBus = each('redirdevs')('redirdev-bus', 'A redirected device is on USB.', () => ({ bus: 'usb' }))
+
+/** SCSI devices of the host share their units with disks. */
+const unitsOfController = 7
+
+export const hostdevAddress: Rule = {
+  name: 'hostdev-scsi-address',
+  description: 'A SCSI device of the host gets the first free unit of the first SCSI controller that has one.',
+  *apply(domain) {
+    const taken = new Set<string>()
+    for (const { address } of [
+      ...list(domain, 'disks').filter(({ target }) => target?.bus === 'scsi'),
+      ...list(domain, 'hostdevs').filter(({ type }) => type === 'scsi'),
+    ]) {
+      if (address?.type === 'drive') taken.add(`${numberOf(address.controller) ?? 0} ${numberOf(address.unit) ?? 0}`)
+    }
+    const controllers = list(domain, 'controllers').flatMap(({ type, index }) =>
+      type === 'scsi' ? [numberOf(index) ?? 0] : [],
+    )
+    for (const [index, hostdev] of list(domain, 'hostdevs').entries()) {
+      if (hostdev.type !== 'scsi' || hostdev.address?.type !== undefined) continue
+      const place = freeUnit(taken, controllers)
+      taken.add(`${place.controller} ${place.unit}`)
+      yield fill(`devices.hostdevs[${index}]`, hostdev, {
+        address: { type: 'drive', controller: place.controller, bus: 0, target: 0, unit: place.unit },
+      })
+    }
+  },
+}
+
+const freeUnit = (taken: ReadonlySet<string>, controllers: readonly number[]): { controller: number; unit: number } => {
+  const next = controllers.length === 0 ? 0 : Math.max(...controllers) + 1
+  for (const controller of [...controllers, next]) {
+    for (let unit = 0; unit < unitsOfController; unit += 1) {
+      if (!taken.has(`${controller} ${unit}`)) return { controller, unit }
+    }
+  }
+  return { controller: next, unit: 0 }
+}
+
+export const ccidAddress: Rule = {
+  name: 'ccid-address',
+  description: 'A smart card is in the next slot of the first controller.',
+  apply: (domain) => {
+    const smartcards = list(domain, 'smartcards')
+    let last = Math.max(
+      -1,
+      ...smartcards.map(({ address }) =>
+        address?.type === 'ccid' && (numberOf(address.controller) ?? 0) === 0 ? (numberOf(address.slot) ?? 0) : -1,
+      ),
+    )
+    return smartcards.flatMap((one, index): Addition[] => {
+      if (one.address?.type !== undefined) return []
+      last += 1
+      return [fill(`devices.smartcards[${index}]`, one, { address: { type: 'ccid', controller: 0, slot: last } })]
+    })
+  },
+}
+
+export const memorySlot: Rule = {
+  name: 'memory-slot',
+  description: 'A memory module is in the first free slot.',
+  apply: (domain) => {
+    const isModule = (model: string | undefined): boolean => model === 'dimm' || model === 'nvdimm'
+    const memories = list(domain, 'memories')
+    const taken = new Set(
+      memories.flatMap(({ address }) =>
+        address?.type === 'dimm' && address.slot !== undefined ? [numberOf(address.slot)] : [],
+      ),
+    )
+    return memories.flatMap((one, index): Addition[] => {
+      if (!isModule(one.model) || one.address?.slot !== undefined) return []
+      let slot = 0
+      while (taken.has(slot)) slot += 1
+      taken.add(slot)
+      return [fill(`devices.memories[${index}]`, one, { address: { type: 'dimm', slot } })]
+    })
+  },
+}

@@ -1,0 +1,106 @@
+import { diskIndex } from '../../api/domain/order.ts'
+import { each, fill, type Addition, type DeviceOf, type Rule, type Values } from './rule.ts'
+
+type Disk = DeviceOf<'disks'>
+type Source = NonNullable<Disk['source']>
+
+export const diskType = each('disks')('disk-type', 'The image of a disk is a file.', () => ({ type: 'file' }))
+
+export const diskDevice = each('disks')('disk-device', 'A disk is a hard disk.', () => ({ device: 'disk' }))
+
+/** What begins the name of a target on each bus. */
+const busOfPrefix: readonly (readonly [string, NonNullable<NonNullable<Disk['target']>['bus']>])[] = [
+  ['hd', 'ide'],
+  ['sd', 'scsi'],
+  ['vd', 'virtio'],
+]
+
+export const diskBus = each('disks')(
+  'disk-bus',
+  'The name of the target says which bus the disk is on; a floppy drive has its own.',
+  ({ target, device }) => {
+    if (!target) return undefined
+    if (device === 'floppy') return { target: { bus: 'fdc' } }
+    const known = busOfPrefix.find(([prefix]) => target.dev?.startsWith(prefix))
+    return { target: { bus: known?.[1] ?? 'ide' } }
+  },
+)
+
+export const diskDriver = each('disks')(
+  'disk-driver',
+  'QEMU serves a disk, and takes its image for a raw one.',
+  () => ({
+    driver: { name: 'qemu', type: 'raw' },
+  }),
+)
+
+export const diskReadonly = each('disks')('disk-readonly', 'A CD-ROM cannot be written to.', ({ device }) =>
+  device === 'cdrom' ? { readonly: {} } : undefined,
+)
+
+export const diskSnapshot = each('disks')(
+  'disk-snapshot',
+  'A disk that another process serves is left out of snapshots.',
+  ({ type }) => (type === 'vhostuser' ? { snapshot: 'no' } : undefined),
+)
+
+/** Where servers of a protocol listen. libvirt fills in those of protocols whose URL it makes. */
+const standardPorts: { readonly [protocol: string]: number } = { http: 80, https: 443, ftp: 21, ftps: 990, tftp: 69 }
+
+const sourceValues = ({ protocol, host, hosts, encryption }: Source): Values<Source> => {
+  const port = standardPorts[protocol ?? '']
+  const withPort = <H extends object>(one: H): H & { port?: number } => ({
+    ...one,
+    ...(port === undefined ? {} : { port }),
+  })
+  return {
+    ...(port !== undefined && host ? { host: withPort({}) } : {}),
+    ...(port !== undefined && hosts ? {} : {}),
+    ...(encryption ? { encryption: { engine: encryption.format === 'luks' ? 'qemu' : undefined } } : {}),
+  }
+}
+
+export const diskSource: Rule = {
+  name: 'disk-source',
+  description: 'A server listens on the port of its protocol; QEMU itself decrypts a LUKS image.',
+  apply: ({ devices }) =>
+    (devices?.disks ?? []).flatMap(({ source, backingStore }, index): Addition[] => [
+      ...(source ? [fill(`devices.disks[${index}].source`, source, sourceValues(source))] : []),
+      ...(backingStore?.source
+        ? [fill(`devices.disks[${index}].backingStore.source`, backingStore.source, sourceValues(backingStore.source))]
+        : []),
+    ]),
+}
+
+type DriveAddress = { controller: number; bus: number; target: number; unit: number }
+
+/** How many disks a controller has, and how its own number of a disk becomes an address. */
+const placeOnBus = (bus: string | undefined, number: number): DriveAddress | undefined => {
+  switch (bus) {
+    case 'scsi':
+      return { controller: Math.floor(number / scsiUnits), bus: 0, target: 0, unit: number % scsiUnits }
+    case 'ide':
+      return { controller: Math.floor(number / 4), bus: Math.floor((number % 4) / 2), target: 0, unit: number % 2 }
+    case 'sata':
+      return { controller: Math.floor(number / 6), bus: 0, target: 0, unit: number % 6 }
+    case 'fdc':
+      return { controller: Math.floor(number / 2), bus: 0, target: 0, unit: number % 2 }
+    default:
+      return undefined
+  }
+}
+
+/** A narrow SCSI bus has eight units, one of which is the controller. */
+export const scsiUnits = 7
+
+export const diskAddress = each('disks')(
+  'disk-address',
+  'The letter of the target says which place on its bus a disk has: two on an IDE cable, six on SATA, seven on SCSI, two floppy drives.',
+  ({ target, address }) => {
+    if (address?.type !== undefined && address.type !== 'drive') return undefined
+    if (address?.type === 'drive') return { address: { controller: 0, bus: 0, target: 0, unit: 0 } }
+    const number = diskIndex(target?.dev ?? '')
+    const place = number < 0 ? undefined : placeOnBus(target?.bus, number)
+    return place && { address: { type: 'drive', ...place } }
+  },
+)

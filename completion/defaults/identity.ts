@@ -1,0 +1,40 @@
+import { createHash } from 'node:crypto'
+import { each, rule, type Context } from './rule.ts'
+
+/** Bytes that are the same for the same request and purpose, and look like chance otherwise. */
+const draw = ({ entropy: { uid } }: Context, purpose: string): Buffer =>
+  createHash('sha256').update(`${uid}\n${purpose}`).digest()
+
+/** A UUID of version 4, as libvirt draws them. */
+export const drawUuid = (context: Context, purpose: string): string => {
+  const bytes = draw(context, purpose).subarray(0, 16)
+  bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40
+  bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80
+  return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
+}
+
+/** 52:54:00 is the prefix that QEMU and libvirt use. `attempt`: drawn again after a clash. */
+export const drawMac = (context: Context, index: number, attempt = 0): string => {
+  const [a = 0, b = 0, c = 0] = draw(context, `mac ${index} ${attempt}`)
+  return `52:54:00:${[a, b, c].map((byte) => byte.toString(16).padStart(2, '0')).join(':')}`
+}
+
+export const uuid = rule('uuid', 'A VM without UUID is given one, drawn from the request.', (_, context) => ({
+  uuid: drawUuid(context, 'uuid'),
+}))
+
+export const name = rule('name', 'The domain is called as the VM is.', (_, context) =>
+  context.name === undefined ? undefined : { name: context.name },
+)
+
+export const macAddress = each('interfaces')(
+  'interface-mac',
+  'An interface without MAC address is given one with the prefix 52:54:00, drawn from the request.',
+  ({ mac }, domain, context, index) => {
+    if (mac?.address !== undefined) return undefined
+    const taken = new Set(domain.devices?.interfaces?.map((one) => one.mac?.address?.toLowerCase()))
+    let attempt = 0
+    while (taken.has(drawMac(context, index, attempt))) attempt += 1
+    return { mac: { address: drawMac(context, index, attempt) } }
+  },
+)

@@ -1,0 +1,47 @@
+import { numberOf } from './reading.ts'
+import { appendTo, fill, type Addition, type Rule } from './rule.ts'
+
+export const numaCellId: Rule = {
+  name: 'numa-cell-id',
+  description: 'NUMA nodes are numbered in the order in which they stand; their memory is in KiB.',
+  apply: ({ cpu }) =>
+    (cpu?.numa?.cells ?? []).map((cell, index) =>
+      fill(`cpu.numa.cells[${index}]`, cell, {
+        id: index,
+        ...(cell.memory === undefined ? {} : { unit: 'KiB' }),
+      }),
+    ),
+}
+
+/** A NUMA node is this far from itself, and that far from another, where nothing is said: what ACPI has for them. */
+const localDistance = 10
+const remoteDistance = 20
+
+export const numaDistance: Rule = {
+  name: 'numa-distance',
+  description:
+    'Where any distance between NUMA nodes is given, all are: 10 to itself, the same there and back, otherwise 20.',
+  apply: ({ cpu }) => {
+    const cells = cpu?.numa?.cells ?? []
+    if (!cells.some(({ distances }) => distances?.siblings?.length)) return []
+    const known = new Map<string, number>()
+    for (const [index, { distances, id }] of cells.entries()) {
+      for (const sibling of distances?.siblings ?? []) {
+        known.set(`${numberOf(id) ?? index} ${numberOf(sibling.id)}`, numberOf(sibling.value) ?? remoteDistance)
+      }
+    }
+    const ids = cells.map(({ id }, index) => numberOf(id) ?? index)
+    return cells.flatMap((cell, index): Addition[] => {
+      const own = ids[index] ?? index
+      const distance = (other: number): number =>
+        own === other ? localDistance : (known.get(`${own} ${other}`) ?? known.get(`${other} ${own}`) ?? remoteDistance)
+      const siblings = ids.map((other) => ({ id: other, value: distance(other) }))
+      const present = cell.distances
+      if (!present?.siblings) return [fill(`cpu.numa.cells[${index}]`, cell, { distances: { siblings } })]
+      const named = new Set(present.siblings.map(({ id }) => numberOf(id)))
+      return siblings
+        .filter(({ id }) => !named.has(id))
+        .map((sibling) => appendTo(`cpu.numa.cells[${index}].distances`, present, 'siblings', sibling))
+    })
+  },
+}

@@ -1,0 +1,74 @@
+import { connect } from './pci-bus.ts'
+import type { DeviceOf } from './rule.ts'
+
+/** How devices of a machine are plugged in: what each kind asks of a PCI bus; 0 for what does not go on one. */
+export interface Connections {
+  /** A device of conventional PCI. */
+  readonly pci: number
+  /** A device of PCI Express, where the machine has it. */
+  readonly pcie: number
+}
+
+export const connectionsOf = (isExpress: boolean): Connections => {
+  const pci = connect.pciDevice | connect.hotplug
+  return { pci, pcie: isExpress ? connect.pcieDevice | connect.hotplug : pci }
+}
+
+/** Virtio devices are PCI Express, but for the transitional model, which guests without virtio 1.0 drive. */
+export const virtioConnection = (model: string | undefined, { pci, pcie }: Connections): number =>
+  model === 'virtio-transitional' ? pci : pcie
+
+export const controllerConnection = ({ type, model }: DeviceOf<'controllers'>, connections: Connections): number => {
+  switch (type) {
+    case 'ide':
+    case 'sata':
+      return connections.pci
+    case 'usb':
+      return model === 'none' ? 0 : model === 'nec-xhci' || model === 'qemu-xhci' ? connections.pcie : connections.pci
+    case 'scsi':
+      return model === 'virtio-scsi' || model?.startsWith('virtio')
+        ? virtioConnection(model, connections)
+        : connections.pci
+    case 'virtio-serial':
+      return virtioConnection(model, connections)
+    default:
+      return 0
+  }
+}
+
+/** Cards that QEMU has for PCI Express. */
+const expressCards = new Set(['e1000e', 'igb', 'vmxnet3'])
+
+export const interfaceConnection = (type: string | undefined, connections: Connections): number => {
+  const model = type?.toLowerCase()
+  if (model === 'usb-net') return 0
+  if (model?.startsWith('virtio')) return virtioConnection(model, connections)
+  return model !== undefined && expressCards.has(model) ? connections.pcie : connections.pci
+}
+
+export const soundConnection = ({ model }: DeviceOf<'sounds'>, connections: Connections): number => {
+  if (model === 'sb16' || model === 'pcspk' || model === 'usb') return 0
+  return model === 'virtio' ? connections.pcie : connections.pci
+}
+
+export const videoConnection = (type: string | undefined, connections: Connections): number => {
+  if (type === 'none' || type === 'ramfb' || type === undefined) return 0
+  return type === 'virtio' || type === 'bochs' ? connections.pcie : connections.pci
+}
+
+/** Whether a device of the host is PCI Express cannot be known here; libvirt, too, takes it for one then. */
+export const hostdevConnection = ({ type, model }: DeviceOf<'hostdevs'>, connections: Connections): number => {
+  if (type === 'pci') return connections.pcie
+  if (type === 'mdev') return model === undefined || model === 'vfio-pci' ? connections.pcie : 0
+  return type === 'scsi_host' ? virtioConnection(model, connections) : 0
+}
+
+/** A virtio IOMMU belongs to the chipset. */
+export const iommuConnection = (model: string | undefined, { pcie }: Connections): number =>
+  model === 'virtio' ? (pcie & ~connect.hotplug) | connect.integrated : 0
+
+export const panicConnection = (model: string | undefined, { pci }: Connections): number =>
+  model === 'pvpanic' ? pci & ~connect.hotplug : 0
+
+export const memoryConnection = (model: string | undefined, { pcie }: Connections): number =>
+  model === 'virtio-pmem' || model === 'virtio-mem' ? pcie : 0

@@ -1,0 +1,367 @@
+import { orders } from '../../api/domain/order.ts'
+import type { Domain } from '../../api/domain/domain.ts'
+import { chipsetOf, hasPci, type Chipset } from './machine.ts'
+import {
+  asksOf,
+  connect,
+  createBuses,
+  hasOtherFunctions,
+  isPciModel,
+  isSlotUsed,
+  reserve,
+  reserveNext,
+  type Buses,
+  type PciAddress,
+} from './pci-bus.ts'
+import {
+  connectionsOf,
+  controllerConnection,
+  hostdevConnection,
+  interfaceConnection,
+  iommuConnection,
+  memoryConnection,
+  panicConnection,
+  soundConnection,
+  videoConnection,
+  virtioConnection,
+  type Connections,
+} from './pci-connection.ts'
+import { isOn, numberOf } from './reading.ts'
+import { append, fill, list, type Addition, type DeviceOf, type Rule } from './rule.ts'
+
+type Controller = DeviceOf<'controllers'>
+type Address = NonNullable<Controller['address']>
+
+/** A device that sits on a PCI bus, or will. */
+interface Seat {
+  readonly at: string
+  readonly device: { readonly address?: Address }
+  /** What it asks of a slot; 0 for a root, which has none. */
+  readonly asks: number
+  /** Its address, the user's or ours. */
+  address: PciAddress | undefined
+  /** Whether we found the address. */
+  isNew: boolean
+  /** Says that further functions share the slot, whether they do or not. */
+  multifunction?: true
+}
+
+/** All that sits on PCI, by what decides about the order in which addresses are given out. */
+interface Plan {
+  readonly chipset: Chipset
+  readonly controllers: readonly (Seat & { readonly controller: Controller })[]
+  readonly bridges: readonly (Seat & { readonly controller: Controller })[]
+  readonly videos: readonly Seat[]
+  readonly sounds: readonly (Seat & { readonly isIch9: boolean })[]
+  /** In the order in which they get what is left: before the controllers, and after them. */
+  readonly before: readonly Seat[]
+  readonly after: readonly Seat[]
+}
+
+/** The address that is there, undefined where none is, or only its type. */
+const written = (address: Address | undefined): PciAddress | undefined => {
+  if (address?.type !== 'pci') return undefined
+  const [bus, slot] = [numberOf(address.bus) ?? 0, numberOf(address.slot) ?? 0]
+  return bus === 0 && slot === 0 && (numberOf(address.domain) ?? 0) === 0
+    ? undefined
+    : { bus, slot, function: numberOf(address.function) ?? 0 }
+}
+
+/** Whether the device is on PCI at all: an address of another kind says that it is not. */
+const isSeated = (address: Address | undefined): boolean => address?.type === undefined || address.type === 'pci'
+
+const planOf = (domain: Domain): Plan => {
+  const { devices } = domain
+  const chipset = chipsetOf(domain)
+  const connections = connectionsOf(chipset === 'q35')
+  const controllers = sortedControllers(domain)
+  return {
+    chipset,
+    bridges: controllers.filter(({ controller: { type } }) => type === 'pci'),
+    controllers: controllers
+      .filter(({ controller: { type } }) => type !== 'pci')
+      .map((one) => ({ ...one, asks: controllerConnection(one.controller, connections) }))
+      .filter(({ asks }) => asks !== 0),
+    videos: seats('videos', devices?.videos?.slice(0, 1), ({ model }) => videoConnection(model?.type, connections)),
+    sounds: seats('sounds', devices?.sounds, (sound) => soundConnection(sound, connections)).map((one) => ({
+      ...one,
+      isIch9: one.source.model === 'ich9',
+    })),
+    before: [
+      ...seats('filesystems', devices?.filesystems, ({ model }) => virtioConnection(model, connections)),
+      ...seats('interfaces', devices?.interfaces, ({ type, model }) =>
+        type === 'hostdev' ? 0 : interfaceConnection(model?.type, connections),
+      ),
+    ],
+    after: [...sortedDisks(domain, connections), ...laterSeats(domain, connections)],
+  }
+}
+
+const laterSeats = ({ devices = {} }: Domain, connections: Connections): Seat[] => {
+  const virtio = (model: string | undefined): number => virtioConnection(model, connections)
+  const { memballoon, vsock, iommu, pstore } = devices
+  return [
+    ...seats('interfaces', devices.interfaces, ({ type }) => (type === 'hostdev' ? connections.pcie : 0)),
+    ...seats('hostdevs', devices.hostdevs, (hostdev) => hostdevConnection(hostdev, connections)),
+    ...single('memballoon', memballoon, memballoon?.model === 'none' ? 0 : virtio(memballoon?.model)),
+    ...seats('rngs', devices.rngs, ({ model }) => virtio(model)),
+    ...seats('watchdogs', devices.watchdogs, ({ model }) => (model === 'i6300esb' ? connections.pci : 0)),
+    ...seats('videos', devices.videos?.slice(1), ({ model }) => videoConnection(model?.type, connections), 1),
+    ...seats('shmems', devices.shmems, () => connections.pci),
+    ...seats('inputs', devices.inputs, ({ bus, model }) => (bus === 'virtio' ? virtio(model) : 0)),
+    ...seats('serials', devices.serials, ({ target }) => (target?.type === 'pci-serial' ? connections.pci : 0)),
+    ...single('vsock', vsock, virtio(vsock?.model)),
+    ...seats('memories', devices.memories, ({ model }) => memoryConnection(model, connections)),
+    ...single('iommu', iommu, iommuConnection(iommu?.model, connections)),
+    ...seats('cryptos', devices.cryptos, () => connections.pcie),
+    ...seats('panics', devices.panics, ({ model }) => panicConnection(model, connections)),
+    ...single('pstore', pstore, connections.pci & ~connect.hotplug),
+  ]
+}
+
+const seat = (at: string, device: { readonly address?: Address }, asks: number): Seat => ({
+  at,
+  device,
+  asks,
+  address: written(device.address),
+  isNew: false,
+})
+
+const seats = <D extends { readonly address?: Address }>(
+  key: string,
+  devices: readonly D[] | undefined,
+  asksOfDevice: (device: D) => number,
+  first = 0,
+): (Seat & { readonly source: D })[] => {
+  const found: (Seat & { readonly source: D })[] = []
+  for (const [index, source] of (devices ?? []).entries()) {
+    const asks = asksOfDevice(source)
+    if (asks === 0 || !isSeated(source.address)) continue
+    found.push({ ...seat(`devices.${key}[${first + index}]`, source, asks), source })
+  }
+  return found
+}
+
+const single = (key: string, device: { readonly address?: Address } | undefined, asks: number): Seat[] =>
+  device && asks !== 0 && isSeated(device.address) ? [seat(`devices.${key}`, device, asks)] : []
+
+/** libvirt's own order of a list decides who gets the first address, not the order in which it is stored. */
+const sortedControllers = (domain: Domain): (Seat & { controller: Controller })[] => {
+  const controllers = list(domain, 'controllers')
+  const places = new Map(controllers.map((controller, index) => [controller, index]))
+  return libvirtOrder('devices.controllers', controllers)
+    .filter(({ address }) => isSeated(address))
+    .map((controller) => ({
+      ...seat(
+        `devices.controllers[${places.get(controller)}]`,
+        controller,
+        isPciModel(controller.model) ? asksOf(controller.model) : 0,
+      ),
+      controller,
+    }))
+}
+
+const sortedDisks = (domain: Domain, connections: Connections): Seat[] => {
+  const disks = list(domain, 'disks')
+  const places = new Map(disks.map((disk, index) => [disk, index]))
+  return libvirtOrder('devices.disks', disks)
+    .filter(({ target, address }) => target?.bus === 'virtio' && isSeated(address))
+    .map((disk) => seat(`devices.disks[${places.get(disk)}]`, disk, virtioConnection(disk.model, connections)))
+}
+
+const libvirtOrder = <T>(path: string, items: readonly T[]): readonly T[] => {
+  const sort = orders[path]
+  // What sorts gives back the same items.
+  return sort && items.length > 1 ? (sort(items) as T[]) : items
+}
+
+/** How many buses there are and of what models, by the controllers; a hole in the numbers is filled as libvirt would. */
+const busesOf = (plan: Plan, canGrow: boolean): Buses => {
+  const known = new Map(plan.bridges.map(({ controller }) => [numberOf(controller.index) ?? 0, controller]))
+  const models = Array.from({ length: Math.max(0, ...known.keys()) + 1 }, (_, index) => {
+    const controller = known.get(index)
+    const filler = index === 0 ? 'pci-root' : plan.chipset === 'q35' ? 'pcie-root-port' : 'pci-bridge'
+    return {
+      model: isPciModel(controller?.model) ? controller.model : filler,
+      canHotplug: isOn(controller?.target?.hotplug) !== false,
+    } as const
+  })
+  return createBuses(models, canGrow)
+}
+
+const all = (plan: Plan): Seat[] => [
+  ...plan.bridges,
+  ...plan.videos,
+  ...plan.before,
+  ...plan.sounds,
+  ...plan.controllers,
+  ...plan.after,
+]
+
+const take = (buses: Buses, one: Seat, address: PciAddress): void => {
+  reserve(buses, address, one.asks)
+  one.address = address
+  one.isNew = true
+}
+
+const takeNext = (buses: Buses, one: Seat, wanted?: number): void => {
+  if (one.address || one.asks === 0) return
+  const address = reserveNext(buses, one.asks, wanted)
+  if (!address) return
+  one.address = address
+  one.isNew = true
+}
+
+/** Gives an address to everything on PCI that has none, as libvirt does; the seats of the plan are filled. */
+const assign = (plan: Plan, buses: Buses, isTrial: boolean): void => {
+  for (const one of all(plan)) if (one.address && !isOfChipset(plan.chipset, one)) reserve(buses, one.address, one.asks)
+  if (plan.chipset === 'q35') seatQ35(plan, buses)
+  if (plan.chipset === 'i440fx') seatI440fx(plan, buses)
+  // libvirt keeps a slot for what may be plugged in later.
+  if (isTrial && plan.chipset === 'i440fx') reserveNext(buses, connect.pciDevice | connect.hotplug)
+  for (const bridge of plan.bridges) takeNext(buses, bridge)
+  for (const one of plan.before) takeNext(buses, one)
+  for (const one of plan.sounds) takeNext(buses, one)
+  seatControllers(plan, buses)
+  for (const one of plan.after) takeNext(buses, one)
+}
+
+/** The IDE and USB controllers of the PIIX3 chip: what they have is reserved with the chip. */
+const isOfChipset = (chipset: Chipset, one: Seat): boolean =>
+  chipset === 'i440fx' && one.address !== undefined && one.address.bus === 0 && one.address.slot === 1
+
+const isPiix3 = ({ type, index, model }: Controller): boolean =>
+  (numberOf(index) ?? 0) === 0 && (type === 'ide' || (type === 'usb' && (model ?? 'piix3-uhci') === 'piix3-uhci'))
+
+const seatI440fx = (plan: Plan, buses: Buses): void => {
+  for (const one of plan.controllers) {
+    if (one.address || !isPiix3(one.controller)) continue
+    one.address = { bus: 0, slot: 1, function: one.controller.type === 'ide' ? 1 : 2 }
+    one.isNew = true
+  }
+  // The ISA bridge, IDE, USB and power management: one chip in one slot.
+  for (const index of [0, 1, 2, 3]) reserve(buses, { bus: 0, slot: 1, function: index }, 0)
+  seatPrimaryVideo(plan, buses, 2)
+}
+
+const seatPrimaryVideo = ({ videos: [primary] }: Plan, buses: Buses, slot: number): void => {
+  if (!primary || primary.address) return
+  const address = { bus: 0, slot, function: 0 }
+  if (isSlotUsed(buses, address)) takeNext(buses, primary)
+  else take(buses, primary, address)
+}
+
+/** Where the parts of the ICH9 chip sit on a real board. */
+const seatQ35 = (plan: Plan, buses: Buses): void => {
+  for (const one of plan.controllers) {
+    const { type, model, index } = one.controller
+    if (one.address) continue
+    if (type === 'sata' && (numberOf(index) ?? 0) === 0) take(buses, one, { bus: 0, slot: 0x1f, function: 2 })
+    if (type === 'usb' && model === 'ich9-uhci1') {
+      const free = [0x1d, 0x1a].find((slot) => !isSlotUsed(buses, { bus: 0, slot, function: 0 }))
+      if (free === undefined) continue
+      take(buses, one, { bus: 0, slot: free, function: 0 })
+      one.multifunction = true
+    }
+  }
+  const dmi = plan.bridges.find(({ controller, address }) => controller.model === 'dmi-to-pci-bridge' && !address)
+  if (dmi && !isSlotUsed(buses, { bus: 0, slot: 0x1e, function: 0 })) {
+    take(buses, dmi, { bus: 0, slot: 0x1e, function: 0 })
+  }
+  // The ISA bridge and the SMBus.
+  for (const index of [0, 3]) reserve(buses, { bus: 0, slot: 0x1f, function: index }, 0)
+  seatPrimaryVideo(plan, buses, 1)
+  const ich9 = plan.sounds.find(({ isIch9, address }) => isIch9 && !address)
+  if (ich9 && !isSlotUsed(buses, { bus: 0, slot: 0x1b, function: 0 })) {
+    take(buses, ich9, { bus: 0, slot: 0x1b, function: 0 })
+  }
+}
+
+/** The functions of one slot that the parts of a USB 2 controller have. */
+const usb2Functions = new Map([
+  ['ich9-uhci1', 0],
+  ['ich9-uhci2', 1],
+  ['ich9-uhci3', 2],
+  ['ich9-ehci1', 7],
+])
+
+const seatControllers = (plan: Plan, buses: Buses): void => {
+  /** The slot of each USB 2 controller, by its index. */
+  const slots = new Map<number, PciAddress>()
+  for (const { controller, address } of plan.controllers) {
+    const index = numberOf(controller.index) ?? 0
+    if (usb2Functions.has(controller.model ?? '') && address && !slots.has(index)) slots.set(index, address)
+  }
+  for (const one of plan.controllers) {
+    const wanted = usb2Functions.get(one.controller.model ?? '')
+    if (wanted === undefined) {
+      takeNext(buses, one)
+      continue
+    }
+    if (one.address) continue
+    const index = numberOf(one.controller.index) ?? 0
+    const slot = slots.get(index)
+    if (slot) take(buses, one, { ...slot, function: wanted })
+    else takeNext(buses, one, wanted)
+    if (one.address) slots.set(index, one.address)
+    if (wanted === 0) one.multifunction = true
+  }
+}
+
+/** The controllers that are missing for everything to have a place: those that the devices' addresses name, and as many as are needed. */
+const missingControllers = (domain: Domain): { readonly index: number; readonly model: string }[] => {
+  const plan = planOf(domain)
+  const numbers = new Set(plan.bridges.map(({ controller }) => numberOf(controller.index) ?? 0))
+  const buses = busesOf(plan, true)
+  assign(plan, buses, true)
+  // A machine that had no port of its own gets one that stays empty, for what is plugged in later.
+  if (plan.chipset === 'q35' && Math.max(...numbers) <= 0 && buses.list.length > 1) {
+    reserveNext(buses, connect.pcieDevice | connect.hotplug)
+  }
+  const missing: { index: number; model: string }[] = []
+  for (let index = 1; index < buses.list.length; index += 1) {
+    const model = buses.list[index]?.model
+    if (numbers.has(index) || model === undefined) continue
+    missing.push({ index, model })
+    if (asksOf(model) !== 0) reserveNext(buses, asksOf(model))
+  }
+  return missing
+}
+
+export const pciControllers: Rule = {
+  name: 'pci-controllers',
+  description:
+    'PCI bridges and PCI Express root ports are added until every device has a slot. A q35 machine without a port of its own gets one more, left empty for hot-plug.',
+  *apply(domain) {
+    const { devices } = domain
+    if (!devices || !hasPci(domain)) return
+    for (const { index, model } of missingControllers(domain)) {
+      yield append(devices, 'controllers', { type: 'pci', index, model } as object)
+    }
+  },
+}
+
+export const pciAddresses: Rule = {
+  name: 'pci-address',
+  description:
+    'Every PCI device without an address gets the first free slot of a bus that it fits on: bridges first, then file systems, interfaces, sound cards, controllers, virtio disks, host devices and the rest. Chipset devices, the primary video card and the parts of a USB 2 controller have fixed places; root ports share slots.',
+  apply: (domain) => {
+    if (!hasPci(domain)) return []
+    const plan = planOf(domain)
+    const buses = busesOf(plan, false)
+    assign(plan, buses, false)
+    const additions: Addition[] = []
+    for (const one of all(plan)) {
+      const values = one.address && addressValues(one, one.address, buses)
+      if (values) additions.push(fill(one.at, one.device, { address: values }))
+    }
+    return additions
+  },
+}
+
+const addressValues = (one: Seat, address: PciAddress, buses: Buses): object | undefined => {
+  const isShared = one.multifunction ?? (address.function === 0 && hasOtherFunctions(buses, address))
+  const multifunction = isShared ? { multifunction: true } : {}
+  if (one.isNew) return { type: 'pci', domain: 0, ...address, ...multifunction }
+  return isShared ? multifunction : undefined
+}

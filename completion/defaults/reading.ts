@@ -1,0 +1,15 @@
+/** How values that a user may spell in several ways are read: `10`, `"10"`, `"0x0a"`; `true`, `"yes"`, `"on"`. */
+
+/** The number that stands there; undefined where none does, or what is there is not one. */
+export const numberOf = (value: unknown): number | undefined => {
+  if (typeof value === 'number') return value
+  if (typeof value !== 'string' || value === '') return undefined
+  const number = Number(value)
+  return Number.isNaN(number) ? undefined : number
+}
+
+/** Whether something is switched on; undefined where nothing is said. */
+export const isOn = (value: unknown): boolean | undefined => {
+  if (value === undefined) return undefined
+  return value === true || value === 'yes' || value === 'on'
+}

@@ -1,0 +1,111 @@
+import type { Domain } from '../../api/domain/domain.ts'
+import type { Capabilities } from '../capabilities.ts'
+
+/** What identities are drawn from: the same uid gives the same answer. */
+export interface Entropy {
+  /** The uid of the admission request. */
+  readonly uid: string
+}
+
+export interface Context {
+  readonly capabilities: Capabilities
+  readonly entropy: Entropy
+  /** The name of the VM, where the domain has none of its own. */
+  readonly name?: string
+  /**
+   * Whether USB devices get addresses, and hubs where ports run out. libvirt does it for a domain that it defines anew, not for one
+   * that it reads again.
+   */
+  readonly assignUsb?: boolean
+}
+
+export type Devices = NonNullable<Domain['devices']>
+/** The keys of the lists of devices. */
+export type DeviceList = {
+  [K in keyof Devices]-?: NonNullable<Devices[K]> extends readonly (infer _)[] ? K : never
+}[keyof Devices]
+export type DeviceOf<K extends DeviceList> =
+  NonNullable<Devices[K]> extends readonly (infer D extends object)[] ? D : never
+
+/** The same tree with everything optional, as a rule adds it. */
+export type Values<T> = T extends object ? { readonly [K in keyof T]?: Values<T[K]> | undefined } : T
+
+/** What a rule adds: values below an object that is there, or a new item at the end of a list. */
+export type Addition =
+  | { readonly kind: 'fill'; readonly at: string; readonly to: object; readonly values: object }
+  | { readonly kind: 'append'; readonly at: string; readonly to: object; readonly key: string; readonly item: object }
+
+/**
+ * One default. It reads the domain as the rules before it have left it, and gives back what it adds; what is there already stays
+ * whatever a rule says. A rule that is a generator sees each of its additions done when it goes on.
+ */
+export interface Rule {
+  /** Stands in the provenance of what it adds. */
+  readonly name: string
+  readonly description: string
+  readonly apply: (domain: Domain, context: Context) => Iterable<Addition>
+}
+
+/** Adds, below `to`, what of `values` is not there; `at` is the path of `to`, empty for the domain itself. */
+export const fill = <T extends object>(at: string, to: T, values: Values<T>): Addition => ({
+  kind: 'fill',
+  at,
+  to,
+  values,
+})
+
+/** Adds an item at the end of a list of `to`, whose path is `at`. */
+export const appendTo = (at: string, to: object, key: string, item: object): Addition => ({
+  kind: 'append',
+  at: at === '' ? key : `${at}.${key}`,
+  to,
+  key,
+  item,
+})
+
+/** Adds a device at the end of its list. */
+export const append = <K extends DeviceList>(devices: Devices, key: K, item: Values<DeviceOf<K>>): Addition =>
+  appendTo('devices', devices, key, item)
+
+/** A rule for the domain as a whole: what it gives back is filled in at the root. */
+export const rule = (
+  name: string,
+  description: string,
+  values: (domain: Domain, context: Context) => Values<Domain> | undefined,
+): Rule => ({
+  name,
+  description,
+  apply: (domain, context) => {
+    const added = values(domain, context)
+    return added === undefined ? [] : [fill('', domain, added)]
+  },
+})
+
+/** Makes rules for every device of a kind. */
+export const each =
+  <K extends DeviceList>(key: K) =>
+  (
+    name: string,
+    description: string,
+    values: (device: DeviceOf<K>, domain: Domain, context: Context, index: number) => Values<DeviceOf<K>> | undefined,
+  ): Rule => ({
+    name,
+    description,
+    apply: (domain, context) => {
+      const additions: Addition[] = []
+      for (const [index, device] of list(domain, key).entries()) {
+        const added = values(device, domain, context, index)
+        if (added !== undefined) additions.push(fill(`devices.${key}[${index}]`, device, added))
+      }
+      return additions
+    },
+  })
+
+/** The devices of a kind, in the order in which they are stored; the list itself, so that later additions are seen. */
+export const list = <K extends DeviceList>(domain: Domain, key: K): readonly DeviceOf<K>[] => {
+  const found: unknown = domain.devices?.[key]
+  // The key says what the list holds; the compiler does not follow that through the mapped type.
+  return Array.isArray(found) ? (found as DeviceOf<K>[]) : none
+}
+
+const none: readonly never[] = []

@@ -1,0 +1,21 @@
+import { chipsetOf } from './machine.ts'
+import { append, each, list, type Rule } from './rule.ts'
+
+export const watchdogModel = each('watchdogs')('watchdog-model', 'A watchdog is an i6300ESB card.', () => ({
+  model: 'i6300esb',
+}))
+
+export const watchdogAction = each('watchdogs')('watchdog-action', 'A watchdog resets the guest.', () => ({
+  action: 'reset',
+}))
+
+export const q35Watchdog: Rule = {
+  name: 'q35-watchdog',
+  description: 'Every q35 machine has an iTCO watchdog, which does what the first other one does.',
+  apply: (domain) => {
+    const { devices } = domain
+    const watchdogs = list(domain, 'watchdogs')
+    if (!devices || chipsetOf(domain) !== 'q35' || watchdogs.some(({ model }) => model === 'itco')) return []
+    return [append(devices, 'watchdogs', { model: 'itco', action: watchdogs[0]?.action ?? 'reset' })]
+  },
+}
