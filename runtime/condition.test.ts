@@ -1,0 +1,34 @@
+import { describe, expect, it } from 'vitest'
+import { findCondition, setCondition } from './condition.ts'
+
+const ready = { type: 'Ready', status: 'True', reason: 'Running', message: '', observedGeneration: 1 } as const
+const at = (second: number) => `2030-01-01T00:00:0${second}Z`
+
+describe('conditions', () => {
+  const before = setCondition(undefined, ready, at(1))
+
+  it('a new one begins now, after the others', () => {
+    expect(setCondition(before, { ...ready, type: 'Other' }, at(2))).toEqual([
+      { ...ready, lastTransitionTime: at(1) },
+      { ...ready, type: 'Other', lastTransitionTime: at(2) },
+    ])
+  })
+
+  it('nothing new is the same array', () => {
+    expect(setCondition(before, ready, at(2))).toBe(before)
+  })
+
+  it.each([
+    ['another reason', { reason: 'Other' }, at(1)],
+    ['another message', { message: 'm' }, at(1)],
+    ['another generation', { observedGeneration: 2 }, at(1)],
+    ['another status', { status: 'False' as const }, at(2)],
+  ])('%s keeps or moves the transition time', (_name, change, lastTransitionTime) => {
+    expect(setCondition(before, { ...ready, ...change }, at(2))).toEqual([{ ...ready, ...change, lastTransitionTime }])
+  })
+
+  it('finds by type', () => {
+    expect(findCondition(before, 'Ready')?.reason).toBe('Running')
+    expect(findCondition(undefined, 'Ready')).toBeUndefined()
+  })
+})

@@ -1,0 +1,75 @@
+import { Counter, Registry } from 'prom-client'
+import { afterEach, describe, expect, it } from 'vitest'
+import { startHealth } from './health.ts'
+import type { Health, HealthOptions } from './health.ts'
+import { createLogger } from './log.ts'
+
+const opened: Health[] = []
+afterEach(async () => {
+  for (const health of opened.splice(0)) await health.close()
+})
+
+async function setUp(over: Partial<HealthOptions> = {}) {
+  const registry = new Registry()
+  const log = createLogger({ process: 'test', level: 'silent' })
+  const health = await startHealth({ port: 0, host: '127.0.0.1', registry, log, unready: () => [], ...over })
+  opened.push(health)
+  const ask = async (path: string, init: RequestInit = {}) => {
+    const response = await fetch(`http://127.0.0.1:${health.port}${path}`, init)
+    return `${response.status} ${await response.text()}`
+  }
+  return { ask, registry, log }
+}
+
+describe('health server', () => {
+  it.each([
+    ['/livez', 'GET', '200 ok\n'],
+    ['/readyz?verbose', 'GET', '200 ok\n'],
+    ['/readyz', 'POST', '405 method not allowed\n'],
+    ['/other', 'GET', '404 not found\n'],
+  ])('%s %s is %s', async (path, method, answer) => {
+    const { ask } = await setUp()
+    expect(await ask(path, { method })).toBe(answer)
+  })
+
+  it('says why it is not ready, or broken', async () => {
+    const { ask } = await setUp({ unready: () => ['no cache', 'no certificate'], broken: () => ['stuck'] })
+    expect(await ask('/readyz')).toBe('503 no cache\nno certificate\n')
+    expect(await ask('/livez')).toBe('503 stuck\n')
+  })
+
+  it('answers 500 when a check throws', async () => {
+    const unready = () => {
+      throw new Error('no')
+    }
+    const { ask } = await setUp({ unready })
+    expect(await ask('/readyz')).toBe('500 internal error\n')
+  })
+
+  it('shows metrics', async () => {
+    const { ask, registry } = await setUp()
+    new Counter({ name: 'things', help: 'Things', registers: [registry] }).inc(3)
+    expect(await ask('/metrics')).toContain('\nthings 3\n')
+  })
+
+  it('changes the level of the log while it runs', async () => {
+    const { ask, log } = await setUp()
+    expect(await ask('/log-level')).toBe('200 silent\n')
+    expect(await ask('/log-level', { method: 'PUT', body: 'debug' })).toBe('200 debug\n')
+    expect(log.level).toBe('debug')
+    expect(await ask('/log-level', { method: 'PUT', body: 'loud' })).toMatch(/^400 one of trace/)
+    expect(await ask('/log-level', { method: 'PUT', body: 'x'.repeat(100_000) })).toMatch(/^400/)
+    expect(await ask('/log-level', { method: 'DELETE' })).toBe('405 method not allowed\n')
+    expect(log.level).toBe('debug')
+  })
+
+  it('throws when the port is taken', async () => {
+    const { port } = await startHealth({
+      port: 0,
+      registry: new Registry(),
+      log: createLogger({ process: 'test', level: 'silent' }),
+      unready: () => [],
+    }).then((health) => (opened.push(health), health))
+    await expect(setUp({ port, host: '0.0.0.0' })).rejects.toThrow('EADDRINUSE')
+  })
+})

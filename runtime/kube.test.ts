@@ -1,0 +1,272 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import { startFakeApiServer } from '../test/fake-apiserver.ts'
+import type { FakeApiServer } from '../test/fake-apiserver.ts'
+import { fakeClock } from '../test/fake-clock.ts'
+import { until } from '../test/until.ts'
+import type { Proof } from './access.ts'
+import {
+  ApiError,
+  ApiUnreachable,
+  isAlreadyExists,
+  isConflict,
+  isExpired,
+  isForbidden,
+  isInvalid,
+  isNotFound,
+} from './api-error.ts'
+import { createKubeClient, retryOnConflict } from './kube.ts'
+import { namespaces, resource } from './resource.ts'
+import type { KubeObject } from './resource.ts'
+
+interface Pod extends KubeObject {
+  readonly spec?: { readonly nodeName?: string; readonly count?: number }
+  readonly status?: { readonly phase: string }
+}
+
+const pods = resource<Pod>({ group: '', version: 'v1', plural: 'pods', kind: 'Pod', namespaced: true })
+const machines = resource<Pod>({
+  group: 'virtset.io',
+  version: 'v1alpha1',
+  plural: 'virtualmachines',
+  kind: 'VirtualMachine',
+  namespaced: true,
+})
+const ref = { namespace: 'default', name: 'a' }
+
+const opened: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const close of opened.splice(0).reverse()) await close()
+})
+
+async function setUp(options: { prove?: () => Promise<Proof>; timeoutMs?: number } = {}) {
+  const server = await startFakeApiServer()
+  opened.push(() => server.close())
+  const clock = fakeClock()
+  const prove = options.prove ?? (() => server.access.prove())
+  const access = { ...server.access, prove }
+  const timeout = options.timeoutMs === undefined ? {} : { timeoutMs: options.timeoutMs }
+  const kube = createKubeClient({ access, userAgent: 'test', clock, ...timeout })
+  opened.push(() => kube.close())
+  return { server, clock, kube }
+}
+
+const lastOf = ({ requests }: FakeApiServer) => {
+  const { method, path, query, body, headers } = requests.at(-1)!
+  return { line: `${method} ${path}`, query: query.toString(), body, type: headers['content-type'] }
+}
+
+describe('requests', () => {
+  it('creates, reads, replaces, patches and deletes, naming the kind of every body', async () => {
+    const { server, kube } = await setUp()
+    const created = await kube.create(pods, { metadata: ref })
+    expect(created).toMatchObject({ apiVersion: 'v1', kind: 'Pod', metadata: { ...ref, uid: expect.any(String) } })
+    expect(lastOf(server)).toEqual({
+      line: 'POST /api/v1/namespaces/default/pods',
+      query: 'fieldManager=test',
+      body: { apiVersion: 'v1', kind: 'Pod', metadata: ref },
+      type: 'application/json',
+    })
+    const updated = await kube.update(pods, { ...created, spec: { nodeName: 'n1' } })
+    expect(lastOf(server).line).toBe('PUT /api/v1/namespaces/default/pods/a')
+    expect(await kube.get(pods, ref)).toEqual(updated)
+    await kube.patch(pods, ref, { type: 'merge', body: { status: { phase: 'Running' } } }, { subresource: 'status' })
+    expect(lastOf(server)).toMatchObject({
+      line: 'PATCH /api/v1/namespaces/default/pods/a/status',
+      type: 'application/merge-patch+json',
+    })
+    await kube.patch(pods, ref, { type: 'json', body: [{ op: 'add', path: '/spec/count', value: 1 }] })
+    expect(lastOf(server).type).toBe('application/json-patch+json')
+    expect(await kube.get(pods, ref)).toMatchObject({
+      spec: { nodeName: 'n1', count: 1 },
+      status: { phase: 'Running' },
+    })
+    await kube.delete(pods, ref, { uid: created.metadata.uid, gracePeriodSeconds: 0 })
+    expect(lastOf(server)).toMatchObject({
+      line: 'DELETE /api/v1/namespaces/default/pods/a',
+      body: { kind: 'DeleteOptions', gracePeriodSeconds: 0, preconditions: { uid: created.metadata.uid } },
+    })
+    await expect(kube.get(pods, ref)).rejects.toSatisfy(isNotFound)
+  })
+
+  it('server-side apply has its own content type, manager and force', async () => {
+    const { server, kube } = await setUp()
+    server.fault = () => ({ status: 200, body: { metadata: { name: 'a', uid: 'u', resourceVersion: '1' } } })
+    await kube.patch(pods, ref, { type: 'apply', body: { spec: {} }, fieldManager: 'me', force: true })
+    expect(lastOf(server)).toMatchObject({ type: 'application/apply-patch+yaml', query: 'fieldManager=me&force=true' })
+  })
+
+  it('a dry run answers as if, and stores nothing', async () => {
+    const { server, kube } = await setUp()
+    expect(await kube.create(pods, { metadata: ref }, { dryRun: true })).toMatchObject({ metadata: { name: 'a' } })
+    expect(lastOf(server).query).toBe('fieldManager=test&dryRun=All')
+    expect(server.objects('/api/v1/pods')).toEqual([])
+  })
+
+  it('groups, cluster-wide kinds and other requests have their own paths', async () => {
+    const { server, kube } = await setUp()
+    server.put('/apis/virtset.io/v1alpha1/virtualmachines', { metadata: ref })
+    server.put('/api/v1/namespaces', { metadata: { name: 'default' } })
+    expect((await kube.list(machines)).items).toMatchObject([
+      { apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachine' },
+    ])
+    expect((await kube.get(namespaces, { name: 'default' })).metadata.name).toBe('default')
+    server.fault = () => ({ status: 201, body: { status: { allowed: true } } })
+    const review = '/apis/authorization.k8s.io/v1/subjectaccessreviews'
+    expect(await kube.request('POST', review, { spec: {} })).toEqual({ status: { allowed: true } })
+  })
+
+  it('selects by label, field and namespace, and pages', async () => {
+    const { server, kube } = await setUp()
+    for (const name of ['a', 'b', 'c'])
+      server.put('/api/v1/pods', { metadata: { namespace: 'default', name, labels: { app: name } } })
+    const found = await kube.list(pods, { namespace: 'default', labelSelector: 'app=b' })
+    expect(found.items.map(({ metadata }) => metadata.name)).toEqual(['b'])
+    const first = await kube.list(pods, { limit: 2 })
+    expect(first.continue).toBeDefined()
+    const second = await kube.list(pods, { limit: 2, continue: first.continue! })
+    expect([...first.items, ...second.items].map(({ metadata }) => metadata.name)).toEqual(['a', 'b', 'c'])
+  })
+
+  it('uses few connections again and again', async () => {
+    const { server, kube } = await setUp()
+    await Promise.all(Array.from({ length: 200 }, () => kube.list(pods)))
+    expect(server.connections()).toBeLessThanOrEqual(8)
+  })
+})
+
+describe('what goes wrong', () => {
+  it.each([
+    ['Conflict', 409, 'Conflict', isConflict],
+    ['AlreadyExists', 409, 'AlreadyExists', isAlreadyExists],
+    ['Expired', 410, 'Expired', isExpired],
+    ['Invalid', 422, 'Invalid', isInvalid],
+    ['Forbidden', 403, 'Forbidden', isForbidden],
+  ])('%s is an error of its own', async (_name, status, reason, isIt) => {
+    const { server, kube } = await setUp()
+    server.fault = () => ({ status, body: { kind: 'Status', code: status, reason, message: 'said so' } })
+    const error: unknown = await kube.get(pods, ref).catch((thrown: unknown) => thrown)
+    expect(error).toBeInstanceOf(ApiError)
+    expect(String(error)).toBe(`ApiError: GET /api/v1/namespaces/default/pods/a: said so (${status} ${reason})`)
+    expect([isConflict, isAlreadyExists, isExpired, isInvalid, isForbidden].filter((is) => is(error))).toEqual([isIt])
+  })
+
+  it('an answer in plain text is an error with that text', async () => {
+    const { server, kube } = await setUp()
+    server.fault = () => ({ status: 502, body: 'bad gateway' })
+    await expect(kube.get(pods, ref)).rejects.toMatchObject({ status: { code: 502, message: 'bad gateway' } })
+  })
+
+  it('causes of a refusal are kept', async () => {
+    const { server, kube } = await setUp()
+    const details = { causes: [{ reason: 'FieldValueInvalid', field: 'spec.x', message: 'no' }] }
+    server.fault = () => ({ status: 422, body: { code: 422, reason: 'Invalid', message: 'm', details } })
+    await expect(kube.get(pods, ref)).rejects.toMatchObject({ status: { details } })
+  })
+
+  it('waits as long as Retry-After says, and gives up after four times', async () => {
+    const { server, clock, kube } = await setUp()
+    server.fault = () => ({ status: 429, headers: { 'retry-after': '7' } })
+    const outcome = kube.create(pods, { metadata: ref }).catch((thrown: unknown) => thrown)
+    for (let wait = 0; wait < 4; wait++) {
+      await until(() => clock.nextMs() === 7000)
+      await clock.advance(7000)
+    }
+    expect(await outcome).toMatchObject({ status: { code: 429 }, retryAfterMs: 7000 })
+    expect(server.requests.length).toBe(5)
+  })
+
+  it('does not wait for what takes too long, nor for an error without Retry-After', async () => {
+    const { server, kube } = await setUp()
+    server.fault = () => ({ status: 503, headers: { 'retry-after': '120' } })
+    await expect(kube.get(pods, ref)).rejects.toMatchObject({ retryAfterMs: 120_000 })
+    server.fault = () => ({ status: 500 })
+    await expect(kube.get(pods, ref)).rejects.toMatchObject({ status: { code: 500 } })
+    expect(server.requests.length).toBe(2)
+  })
+
+  it('a read over a broken connection is repeated once, a write never', async () => {
+    const { server, kube } = await setUp()
+    let faults = 1
+    server.fault = () => (faults-- > 0 ? 'reset' : undefined)
+    expect((await kube.list(pods)).items).toEqual([])
+    faults = 1
+    await expect(kube.create(pods, { metadata: ref })).rejects.toBeInstanceOf(ApiUnreachable)
+    expect(server.objects('/api/v1/pods')).toEqual([])
+  })
+
+  it('silence ends with the time limit', async () => {
+    const { server, kube } = await setUp({ timeoutMs: 50 })
+    server.fault = () => 'hang'
+    await expect(kube.create(pods, { metadata: ref })).rejects.toBeInstanceOf(ApiUnreachable)
+  })
+
+  it('an abort is the abort, not the server’s fault', async () => {
+    const { server, kube } = await setUp()
+    server.fault = () => 'hang'
+    const stop = new AbortController()
+    const outcome = kube.get(pods, ref, { signal: stop.signal }).catch((thrown: unknown) => thrown)
+    await until(() => server.requests.length === 1)
+    const reason = new Error('enough')
+    stop.abort(reason)
+    expect(await outcome).toBe(reason)
+  })
+
+  it.each([
+    ['no JSON', 'ok'],
+    ['no object', { items: [] }],
+    ['without identity', { metadata: { name: 'a' } }],
+  ])('an answer that is %s is not believed', async (_name, body) => {
+    const { server, kube } = await setUp()
+    server.fault = () => ({ status: 200, body })
+    await expect(kube.get(pods, ref)).rejects.toBeInstanceOf(ApiUnreachable)
+  })
+})
+
+describe('credentials', () => {
+  it('go into every request, as they are then', async () => {
+    let token = 'one'
+    const { server, kube } = await setUp({
+      prove: async () => ({ headers: { authorization: `Bearer ${token}` }, tls: {} }),
+    })
+    await kube.list(pods)
+    token = 'two'
+    await kube.list(pods)
+    expect(server.requests.map(({ headers }) => headers.authorization)).toEqual(['Bearer one', 'Bearer two'])
+  })
+
+  it('a renewed CA makes new connections', async () => {
+    let ca = 'one'
+    const { server, kube } = await setUp({ prove: async () => ({ headers: {}, tls: { ca } }) })
+    await kube.list(pods)
+    ca = 'two'
+    await kube.list(pods)
+    expect(server.connections()).toBe(2)
+  })
+})
+
+describe('retry on conflict', () => {
+  it('reads again when another write came between', async () => {
+    const { server, kube } = await setUp()
+    server.put('/api/v1/pods', { metadata: ref, spec: { count: 1 } })
+    let isFirst = true
+    const written = await retryOnConflict(async () => {
+      const pod = await kube.get(pods, ref)
+      if (isFirst) server.put('/api/v1/pods', { metadata: ref, spec: { count: 10 } })
+      isFirst = false
+      return kube.update(pods, { ...pod, spec: { count: (pod.spec?.count ?? 0) + 1 } })
+    })
+    expect(written.spec).toEqual({ count: 11 })
+  })
+
+  it('gives up in the end, and at once on anything else', async () => {
+    let tries = 0
+    const conflict = new ApiError('PUT', { code: 409, reason: 'Conflict', message: '' })
+    const attempt = async () => {
+      tries++
+      throw conflict
+    }
+    await expect(retryOnConflict(attempt, 3)).rejects.toBe(conflict)
+    expect(tries).toBe(3)
+    await expect(retryOnConflict(() => Promise.reject(new Error('other')))).rejects.toThrow('other')
+  })
+})

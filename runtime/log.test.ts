@@ -1,0 +1,24 @@
+import { describe, expect, it } from 'vitest'
+import { createLogger, isLogLevel } from './log.ts'
+
+describe('log', () => {
+  it('writes lines of JSON with words for levels, and errors with their causes', () => {
+    const lines: string[] = []
+    const log = createLogger({ process: 'controller', to: { write: (line) => void lines.push(line) } })
+    log.debug('not this')
+    log.warn({ err: new Error('outer', { cause: new Error('inner') }) }, 'failed')
+    expect(lines.map((line): unknown => JSON.parse(line))).toEqual([
+      {
+        level: 'warn',
+        time: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+        process: 'controller',
+        err: { type: 'Error', message: 'outer: inner', stack: expect.stringContaining('caused by: Error: inner') },
+        msg: 'failed',
+      },
+    ])
+  })
+
+  it('knows its levels', () => {
+    expect(['trace', 'info', 'silent', 'loud', ''].map(isLogLevel)).toEqual([true, true, true, false, false])
+  })
+})
