@@ -1,0 +1,78 @@
+import { bundledCapabilities } from '../completion/capabilities.ts'
+import { defaultAccess } from '../runtime/access.ts'
+import { systemClock } from '../runtime/clock.ts'
+import { createEventRecorder } from '../runtime/events.ts'
+import { startHealth } from '../runtime/health.ts'
+import { createKubeClient } from '../runtime/kube.ts'
+import { startLeaderElection } from '../runtime/leader-election.ts'
+import { createLogger, isLogLevel } from '../runtime/log.ts'
+import { createMetrics, observeReflectors } from '../runtime/metrics.ts'
+import { createShutdown } from '../runtime/shutdown.ts'
+import { startCaches } from './caches.ts'
+import { startController } from './controller.ts'
+import { createEngine } from './engine.ts'
+import { observeController } from './metrics.ts'
+
+const { env } = process
+const level = env['LOG_LEVEL'] ?? 'info'
+const log = createLogger({ process: 'controller', ...(isLogLevel(level) ? { level } : {}) })
+const shutdown = createShutdown({ source: process, log, exit: (code) => process.exit(code) })
+
+const namespace = env['NAMESPACE'] ?? 'virtset-system'
+const identity = env['POD_NAME'] ?? `${env['HOSTNAME'] ?? 'controller'}-${process.pid}`
+const image = env['LAUNCHER_IMAGE']
+if (!image) throw new Error('LAUNCHER_IMAGE must name the image that VMs run in')
+
+const name = 'virtset-controller'
+const kube = createKubeClient({ access: await defaultAccess(env), userAgent: name })
+const events = createEventRecorder({ kube, log, component: name, instance: identity })
+const caches = startCaches(kube, log, systemClock)
+const isLeader = () => election.isLeader()
+const controller = startController({
+  kube,
+  engine: createEngine(caches, bundledCapabilities),
+  events,
+  log,
+  image,
+  isLeader,
+})
+caches.onChange(() => controller.reconsiderIncomplete())
+
+/** What is completed here must not miss a preset that was merely not loaded yet. */
+const lead = () => {
+  caches.synced().then(
+    () => controller.lead(),
+    () => log.info('stopped before the caches were filled'),
+  )
+}
+const election = startLeaderElection({
+  kube,
+  log,
+  lease: { namespace, name },
+  identity,
+  onLeading: lead,
+  onLost: (why) => shutdown.fail(why),
+})
+
+const reflectors = [controller.machines, controller.pods, ...caches.reflectors]
+const registry = createMetrics()
+observeReflectors(registry, reflectors)
+observeController(registry, controller, isLeader)
+const health = await startHealth({
+  port: Number(env['HEALTH_PORT'] ?? 8080),
+  registry,
+  log,
+  unready: () => [
+    ...(controller.machines.hasSynced() && controller.pods.hasSynced() && caches.hasSynced()
+      ? []
+      : ['the caches are not filled yet']),
+    ...(shutdown.signal.aborted ? ['stopping'] : []),
+  ],
+})
+
+shutdown.step('work', () => controller.stop())
+shutdown.step('lease', () => election.stop())
+shutdown.step('caches', () => caches.stop())
+shutdown.step('events', () => events.stop())
+shutdown.step('client', () => kube.close())
+shutdown.step('health', () => health.close())
