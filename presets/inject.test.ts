@@ -12,9 +12,7 @@ interface Case {
   readonly result: unknown
 }
 
-const check = ({ user, presets, result }: Case) => {
-  expect(domainOf(injectSmall(vm(user), presets))).toEqual(result)
-}
+const outcome = ({ user, presets }: Case) => domainOf(injectSmall(vm(user), presets))
 
 describe('layers', () => {
   const say = (title: string) => ({ domain: { title } })
@@ -69,7 +67,7 @@ describe('layers', () => {
       presets: [one({ domain: { features: { acpi: {} } } })],
       result: { features: { acpi: {} } },
     },
-  ])('$sentence', check)
+  ])('$sentence', (one) => expect(outcome(one)).toEqual(one.result))
 })
 
 describe('one value in two fields', () => {
@@ -105,7 +103,7 @@ describe('one value in two fields', () => {
       ],
       result: { memory: { unit: 'KiB', value: 1_048_576 }, clock: { timers: [{ name: 'hpet', present: true }] } },
     },
-  ])('$sentence', check)
+  ])('$sentence', (one) => expect(outcome(one)).toEqual(one.result))
 })
 
 describe('conflicts', () => {
@@ -167,7 +165,7 @@ describe('conflicts', () => {
         'spec.domain.vcpu.value: presets of one layer (namespace Default) and priority (0) disagree: "team/a" says 1, "team/b" says 2',
       ],
     },
-  ])('$sentence', check)
+  ])('$sentence', (one) => expect(outcome(one)).toEqual(one.result))
 
   test('the rest of the VM is made all the same, so that its rules can speak', () => {
     const { machine, unsettled } = injectSmall(vm({ type: 'kvm' }), [
@@ -319,7 +317,7 @@ describe('lists', () => {
       ],
       result: disks({ type: 'network', source: { hosts: [{ name: 'a' }, { name: 'b' }] }, target: { dev: 'vda' } }),
     },
-  ])('$sentence', check)
+  ])('$sentence', (one) => expect(outcome(one)).toEqual(one.result))
 })
 
 describe('unions', () => {
@@ -375,7 +373,7 @@ describe('unions', () => {
       ],
       result: { clock: { offset: 'utc' } },
     },
-  ])('$sentence', check)
+  ])('$sentence', (one) => expect(outcome(one)).toEqual(one.result))
 })
 
 describe('a disk and its volume', () => {
@@ -400,6 +398,7 @@ describe('a disk and its volume', () => {
     expect(machine).toEqual(sent)
     expect(skipped.map(({ path, reason }) => [path, reason])).toEqual([
       ['spec.domain.devices.disks[0]', 'volume-lost'],
+      ['spec.domain.devices.disks[target.dev=vdb]', 'no-such-item'],
       ['spec.volumes[0]', 'volume-lost'],
     ])
   })
@@ -594,7 +593,7 @@ describe('remove', () => {
       ],
       result: {},
     },
-  ])('$sentence', check)
+  ])('$sentence', (one) => expect(outcome(one)).toEqual(one.result))
 
   test('is told to the user and noted', () => {
     const { removed, warnings } = injectSmall(vm(disks('vda', 'vdb')), [remove('domain.devices.disks[target.dev=vdb]')])

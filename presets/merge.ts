@@ -193,8 +193,8 @@ function settleUnion(
     return splitUnion(union, sources, rivals, path, merge)
   return sources.map((source) => {
     const own = union.branchOf(source.value)
-    if (own !== undefined && !mayDecide(source)) return withoutUnion(union, source, path, merge)
     if (own === branch) return source
+    if (own !== undefined && !mayDecide(source)) return withoutUnion(union, source, path, merge)
     if (own === undefined && branch !== undefined) return onlyValid(union, branch, source, path, merge)
     return own === undefined ? source : withoutBranch(union, source, path, merge)
   })

@@ -45,7 +45,7 @@ export function settle(
   const left = removes.length === 0 ? undefined : removePaths(merged, structure, rootPath, removes)
   const node = left?.node ?? merged
   const isTaking = isAboutVolumes || presets.some(({ strength }) => strength === 'Enforce')
-  const remaining = isTaking ? dropOrphans(node, structure, sources) : node
+  const remaining = isTaking ? dropOrphans(node, structure, given) : node
   const emitted = emit(remaining, rootPath)
   const conflicts = [...merge.conflicts, ...(left?.conflicts ?? [])]
   return {

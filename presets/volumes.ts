@@ -1,5 +1,5 @@
 import { isRecord } from '../api/schema.ts'
-import { covers } from './cover.ts'
+import { covers, prune } from './cover.ts'
 import type { Merge } from './merge.ts'
 import { emptyMerge, mergeSources } from './merge.ts'
 import type { Path } from './path.ts'
@@ -118,35 +118,50 @@ function noteSkips(
   }
 }
 
+/**
+ * The source without some volumes, and without what makes a disk of them. What else it says of a disk stays: like any item
+ * that does not say what it is, it changes a disk that is there and makes none.
+ */
 function dropVolumes(source: Source, isDropped: (name: string | undefined) => boolean): Source {
-  const withoutVolumes = replaceList(source.value, volumesPath, (volume) => !isDropped(nameOf(volume)))
-  const isKept = (disk: unknown) => volumeOf(disk) === undefined || !isDropped(volumeOf(disk))
-  return { ...source, value: replaceList(withoutVolumes, disksPath, isKept) }
+  const withoutVolumes = replaceList(source.value, volumesPath, (volume) => (isDropped(nameOf(volume)) ? [] : [volume]))
+  const undecided = (disk: unknown): readonly unknown[] => {
+    if (volumeOf(disk) === undefined || !isDropped(volumeOf(disk)) || !isRecord(disk)) return [disk]
+    return [prune(disk, (key) => key !== 'type' && key !== 'source')]
+  }
+  return { ...source, value: replaceList(withoutVolumes, disksPath, undecided) }
 }
 
-/** A copy whose list at a path holds only what is kept; a list that would be empty goes. */
-function replaceList(value: unknown, path: readonly string[], isKept: (item: unknown) => boolean): unknown {
+/** A copy whose list at a path holds what became of each item; a list that would be empty goes. */
+function replaceList(value: unknown, path: readonly string[], replace: (item: unknown) => readonly unknown[]): unknown {
   const [key, ...rest] = path
-  if (key === undefined) return Array.isArray(value) ? value.filter(isKept) : value
+  if (key === undefined) return Array.isArray(value) ? value.flatMap(replace) : value
   if (!isRecord(value) || !Object.hasOwn(value, key)) return value
   const { [key]: member, ...others } = value
-  const left = replaceList(member, rest, isKept)
+  const left = replaceList(member, rest, replace)
   const isGone = Array.isArray(left) ? left.length === 0 : isRecord(left) && Object.keys(left).length === 0
   return isGone ? others : { ...value, [key]: left }
 }
 
 /**
- * After merging: the tree without the volumes that no disk takes any more: the user's where a disk of theirs did, a preset's where
- * any disk would have.
- * @param sources those that were merged
+ * After merging: the tree without the volumes that no disk takes any more. The user's go where a disk of theirs took them, those
+ * of presets where the disk of a preset did; one that a preset brings by itself stays.
+ * @param sources as they were before any of them was held back
  */
 export function dropOrphans(root: Node, structure: ObjectStructure, sources: readonly Source[]): Node {
-  const taken = new Set(listAt(emit(root, rootPath).value, disksPath).map(volumeOf))
   const users = sources.filter(isUser)
-  const ofUser = new Set(users.flatMap(({ value }) => volumeNames(value)))
-  const takenBy = (some: readonly Source[]) => some.flatMap(({ value }) => listAt(value, disksPath).map(volumeOf))
-  const once = [...takenBy(users), ...takenBy(sources).filter((name) => !ofUser.has(name))]
-  const orphans = new Set(once.flatMap((name) => (name === undefined || taken.has(name) ? [] : [name])))
+  const others = sources.filter((source) => !isUser(source))
+  const disksTake = (some: readonly Source[]) =>
+    new Set(some.flatMap(({ value }) => listAt(value, disksPath).flatMap((disk) => volumeOf(disk) ?? [])))
+  const [byUsers, byOthers] = [disksTake(users), disksTake(others)]
+  const ofUsers = new Set(users.flatMap(({ value }) => volumeNames(value)))
+  const ofOthers = new Set(others.flatMap(({ value }) => volumeNames(value)))
+  const isOrphan = (name: string): boolean => {
+    if (ofOthers.has(name) && !byOthers.has(name)) return false
+    return ofUsers.has(name) ? byUsers.has(name) : byOthers.has(name)
+  }
+  const value = emit(root, rootPath).value
+  const taken = new Set(listAt(value, disksPath).map(volumeOf))
+  const orphans = new Set(volumeNames(value).filter((name) => !taken.has(name) && isOrphan(name)))
   return orphans.size === 0 ? root : filterVolumes(root, structure, rootPath, volumesPath, orphans)
 }
 
@@ -167,9 +182,10 @@ function filterVolumes(
   if (entry === undefined) return given
   const entries = new Map(node.entries)
   const left = filterVolumes(entry, node.structure.field(key), { parent: path, key }, rest, orphans)
-  if (left.kind === 'list' && left.items.length === 0) entries.delete(key)
+  if (left.kind === 'list' && left.items.length === 0 && left.user?.length !== 0) entries.delete(key)
   else entries.set(key, left)
   return { ...node, entries }
 }
 
-export const volumeNames = (value: unknown): readonly (string | undefined)[] => listAt(value, volumesPath).map(nameOf)
+export const volumeNames = (value: unknown): readonly string[] =>
+  listAt(value, volumesPath).flatMap((volume) => nameOf(volume) ?? [])

@@ -1,0 +1,235 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { isRecord } from '../api/schema.ts'
+import { clusterPreset, injectSmall, preset, vm } from '../test/presets/make.ts'
+import type { CompiledPreset } from './compile.ts'
+
+/** Few values and keys, so that presets meet. */
+const pick = <T>(...values: T[]) => fc.constantFrom(...values)
+const some = <T>(fields: { [key: string]: fc.Arbitrary<T> }) => fc.record(fields, { requiredKeys: [] })
+
+const size = fc.oneof(
+  fc.record({ unit: pick('KiB', 'MiB', 'GiB'), value: pick<number | string>(0, 1, '1024', 1024) }),
+  fc.record({ value: pick(1, 1024) }),
+)
+
+const source = some<unknown>({
+  file: pick('/a', '/b'),
+  volume: pick('data', 'logs'),
+  name: pick('n', ''),
+  hosts: fc.array(fc.record({ name: pick('a', 'b') }), { maxLength: 2 }),
+})
+
+const diskFields = {
+  type: pick('file', 'volume', 'network'),
+  driver: some({ cache: pick('none', 'unsafe'), io: pick('native', 'threads') }),
+  source,
+  serial: pick('', 's'),
+  readonly: fc.constant({}),
+}
+
+const disk = (devs: readonly string[]) =>
+  fc.record(
+    {
+      ...diskFields,
+      target: fc.record({ dev: fc.constantFrom(...devs), bus: pick('virtio', 'sata') }, { requiredKeys: ['dev'] }),
+    },
+    { requiredKeys: ['target'] },
+  )
+
+const unique = (keys: readonly string[]) =>
+  fc.uniqueArray(disk(keys), { maxLength: 3, selector: ({ target }) => target.dev })
+
+const clock = some<unknown>({
+  offset: pick('utc', 'timezone', 'variable'),
+  timezone: pick('Asia/Tokyo', 'Europe/Vienna'),
+  adjustment: pick<number | string>(0, '0', 5),
+  timers: fc.uniqueArray(
+    fc.record({ name: pick('hpet', 'rtc'), present: pick<boolean | string>(true, false, 'yes', 'no') }),
+    {
+      selector: ({ name }) => name,
+    },
+  ),
+})
+
+const domain = (devs: readonly string[]) =>
+  some<unknown>({
+    type: pick('qemu', 'kvm'),
+    title: pick('', 'a', 'b'),
+    memory: size,
+    vcpu: some<unknown>({ value: pick<number | string>(0, 1, '1'), cpuset: pick('0-1', '0,1') }),
+    features: some({ acpi: fc.constant({}), apic: fc.constant({}) }),
+    clock,
+    boots: fc.uniqueArray(pick('hd', 'network')),
+    devices: some<unknown>({
+      disks: unique(devs),
+      videos: fc.array(fc.record({ model: some<unknown>({ type: pick('vga', 'qxl'), vram: pick(1, 2) }) }), {
+        maxLength: 2,
+      }),
+      serials: fc.array(some({ type: pick('pty', 'tcp'), log: pick('a', 'b') }), { maxLength: 2 }),
+    }),
+  })
+
+const volumes = fc.uniqueArray(
+  fc.oneof(
+    fc.record({ name: pick('data', 'logs'), emptyDisk: fc.record({ capacity: pick('1Gi', '1024Mi', '2Gi') }) }),
+    fc.record({ name: pick('data', 'logs'), cloudInit: some({ userData: pick('u', ''), metaData: pick('m') }) }),
+  ),
+  { maxLength: 2, selector: ({ name }) => name },
+)
+
+const others = some<unknown>({
+  volumes,
+  nodeSelector: fc.dictionary(pick('zone', '__proto__', 'constructor'), pick('a', 'b')),
+  tolerations: fc.array(fc.record({ key: pick('a', 'b') }), { maxLength: 2 }),
+  terminationGracePeriodSeconds: pick(0, 30),
+})
+
+const machines = fc
+  .tuple(domain(['vda', 'vdb', 'vdc']), others, fc.dictionary(pick('size', 'app'), pick('small', 'large')))
+  .map(([given, spec, labels]) => vm(given, { spec: isRecord(spec) ? spec : {}, labels }))
+
+const selector = pick<unknown>(
+  {},
+  { matchLabels: { size: 'small' } },
+  { matchExpressions: [{ key: 'app', operator: 'Exists' }] },
+)
+
+const presetSpec = fc
+  .tuple(
+    fc.record({
+      selector,
+      strength: pick('Default', 'Enforce'),
+      priority: pick(0, 1),
+      mode: pick('Apply', 'Apply', 'Apply', 'Warn', 'Audit'),
+    }),
+    some<unknown>({ domain: domain(['vda', 'vdb', 'vdd', '*']) }),
+    others,
+  )
+  .map(([head, content, rest]) => ({ ...head, ...content, ...rest }))
+
+const presets: fc.Arbitrary<CompiledPreset[]> = fc
+  .array(fc.tuple(presetSpec, fc.boolean()), { maxLength: 5 })
+  .map((specs) =>
+    specs.map(([spec, isCluster], index) => (isCluster ? clusterPreset(`p${index}`, spec) : preset(`p${index}`, spec))),
+  )
+
+const runs = { numRuns: 400 }
+
+function deepFreeze(value: unknown): void {
+  if (typeof value !== 'object' || value === null) return
+  for (const member of Object.values(value)) deepFreeze(member)
+  Object.freeze(value)
+}
+
+/** path → value of every leaf, items of lists by index. */
+function leaves(value: unknown, at = ''): Map<string, unknown> {
+  const isLeaf = typeof value !== 'object' || value === null || Object.keys(value).length === 0
+  if (isLeaf) return new Map([[at, value]])
+  const join = (key: string) => {
+    if (Array.isArray(value) || !/^\w+$/.test(key)) return `${at}[${key}]`
+    return at === '' ? key : `${at}.${key}`
+  }
+  return new Map(Object.entries(value).flatMap(([key, member]) => [...leaves(member, join(key))]))
+}
+
+describe('whatever the VM and the presets', () => {
+  test('the order in which presets are listed does not count', () => {
+    const permuted = presets.chain((list) =>
+      fc.tuple(fc.constant(list), fc.shuffledSubarray(list, { minLength: list.length })),
+    )
+    fc.assert(
+      fc.property(machines, permuted, (machine, [list, shuffled]) => {
+        const told = JSON.stringify(injectSmall(machine, list), replaceMaps)
+        expect(JSON.stringify(injectSmall(machine, shuffled), replaceMaps)).toBe(told)
+      }),
+      runs,
+    )
+  })
+
+  test('injecting again adds nothing', () => {
+    fc.assert(
+      fc.property(machines, presets, (machine, list) => {
+        const first = injectSmall(machine, list)
+        if (first.causes.length > 0) return
+        const again = injectSmall(first.machine, list)
+        expect(again.causes).toEqual([])
+        expect(again.machine).toEqual(first.machine)
+        expect(again.machine).toBe(first.machine)
+      }),
+      runs,
+    )
+  })
+
+  test('nothing that comes in is changed', () => {
+    fc.assert(
+      fc.property(machines, presets, (machine, list) => {
+        const before = JSON.stringify(machine)
+        deepFreeze(machine)
+        injectSmall(machine, list)
+        expect(JSON.stringify(machine)).toBe(before)
+      }),
+      runs,
+    )
+  })
+
+  test('defaults leave every value of the user where and as it is', () => {
+    fc.assert(
+      fc.property(machines, presets, (machine, list) => {
+        const defaults = list.filter(({ strength }) => strength === 'Default')
+        const after = leaves(injectSmall(machine, defaults).machine)
+        for (const [path, value] of leaves(machine)) {
+          // Where the user wrote that something is there at all, a preset may say more of it.
+          if (typeof value === 'object' && hasBelow(after, path)) continue
+          const inList = after.has(path) ? path : path.replace('.host.', '.hosts[0].')
+          expect({ path, value }).toEqual({ path, value: after.get(inList) })
+        }
+      }),
+      runs,
+    )
+  })
+
+  test('every change has one entry of provenance, and every entry is a change', () => {
+    fc.assert(
+      fc.property(machines, presets, (machine, list) => {
+        const { machine: after, causes, origins } = injectSmall(machine, list)
+        if (causes.length > 0) return
+        const [was, is] = [leaves(machine), leaves(after)]
+        for (const path of origins.keys()) expect(is.has(path) || hasBelow(is, path)).toBe(true)
+        const changed = list.some(({ strength }) => strength === 'Enforce')
+          ? []
+          : [...is.keys()].filter((path) => !was.has(path))
+        for (const path of changed) expect([path, originAbove(origins, path)]).toEqual([path, true])
+        for (const [path, origin] of origins) {
+          if (origin.by !== 'preset') throw new Error(`${path} is by ${origin.by}`)
+        }
+      }),
+      runs,
+    )
+  })
+
+  test('a preset of another namespace, and any in a protected one, takes no part', () => {
+    fc.assert(
+      fc.property(machines, presets, (machine, list) => {
+        const elsewhere = list.flatMap(({ namespace, name }) =>
+          namespace === undefined ? [] : [preset(name, { domain: { title: 'x' } }, 'other')],
+        )
+        expect(injectSmall(machine, elsewhere).machine).toBe(machine)
+        const system = { name: 'kube-system', labels: {} }
+        expect(injectSmall(machine, list, { namespace: system }).machine).toBe(machine)
+      }),
+      runs,
+    )
+  })
+})
+
+const replaceMaps = (_: string, value: unknown): unknown => {
+  if (value instanceof Map) return [...value]
+  return typeof value === 'bigint' ? value.toString() : value
+}
+
+const hasBelow = (paths: ReadonlyMap<string, unknown>, path: string): boolean =>
+  [...paths.keys()].some((other) => other.startsWith(`${path}.`) || other.startsWith(`${path}[`))
+
+const originAbove = (origins: ReadonlyMap<string, unknown>, path: string): boolean =>
+  [...origins.keys()].some((other) => path === other || path.startsWith(`${other}.`) || path.startsWith(`${other}[`))
