@@ -160,7 +160,7 @@ describe('what reaches the host is for cluster presets only', () => {
       device('filesystems', { binary: { path: '/bin/sh' } }),
       'devices.filesystems[0].binary.path',
     ),
-    ["the node's TPM", device('tpms', { backend: { type: 'passthrough' } }), 'devices.tpms[0].backend.type'],
+    row("the node's TPM", device('tpms', { backend: { type: 'passthrough' } }), 'devices.tpms[0].backend.type'),
     row(
       'an emulator of a TPM that runs already',
       device('tpms', { backend: { type: 'external', source: { type: 'unix', path: '/run/tpm' } } }),
@@ -223,7 +223,7 @@ describe('what reaches the host is for cluster presets only', () => {
     ),
     row('a file for crash records', { devices: { pstore: { path: '/x' } } }, 'devices.pstore.path'),
     row('sockets to the node', { devices: { vsock: { model: 'virtio' } } }, 'devices.vsock'),
-    ["QEMU's command line", { qemuCommandline: { args: [{ value: '-S' }] } }, 'qemuCommandline'],
+    row("QEMU's command line", { qemuCommandline: { args: [{ value: '-S' }] } }, 'qemuCommandline'),
     row('a loader', { os: { loader: { value: '/x' } } }, 'os.loader.value'),
     row('a variable store', { os: { nvram: { value: '/x' } } }, 'os.nvram.value'),
     row(
