@@ -1,4 +1,5 @@
 import type { Volume } from '../api/machine.ts'
+import type { Identity } from './identity.ts'
 
 type CloudInit = NonNullable<Volume['cloudInit']>
 
@@ -6,7 +7,7 @@ type CloudInit = NonNullable<Volume['cloudInit']>
  * The files of a NoCloud seed. cloud-init takes it for a seed only if both user-data and meta-data are there;
  * a meta-data that the user did not give names the instance by the VM's uid, so that a new VM is a new instance.
  */
-export function seedFiles(cloudInit: CloudInit, vm: { uid: string; name: string }): { [file: string]: string } {
+export function seedFiles(cloudInit: CloudInit, vm: Identity): { [file: string]: string } {
   const metaData = cloudInit.metaData ?? `instance-id: ${vm.uid}\nlocal-hostname: ${vm.name}\n`
   const files = { 'user-data': cloudInit.userData ?? '', 'meta-data': metaData }
   return cloudInit.networkData === undefined ? files : { ...files, 'network-config': cloudInit.networkData }

@@ -38,9 +38,9 @@ function makeLife(vmUID?: string): void {
     clock,
     log: () => {},
     ...(vmUID === undefined ? {} : { vmUID }),
-    prepare: async (vm) => {
+    prepare: async (spec) => {
       if (prepareFailure !== undefined) throw prepareFailure
-      return vm.spec.domain
+      return spec.domain
     },
     writeXml: ({ name, title }) => `<domain><name>${name}</name><title>${title}</title></domain>`,
     readXml: (xml) => ({ xml }),

@@ -1,5 +1,5 @@
 import type { Domain } from '../api/domain/domain.ts'
-import type { VirtualMachine } from '../api/machine.ts'
+import type { MachineSpec, VirtualMachine } from '../api/machine.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { DomainReport, JsonObject, LauncherExit, SpecDrift } from '../runtime/launcher-api.ts'
 import type { Client } from './libvirt/client.ts'
@@ -17,6 +17,7 @@ import {
   writeMetadata,
 } from './libvirt/domain.ts'
 import { LibvirtError } from './libvirt/errors.ts'
+import type { Identity } from './identity.ts'
 import { standingOf } from './phase.ts'
 import { Refused } from './refused.ts'
 
@@ -45,7 +46,7 @@ export interface LifeOptions {
   /** The one VM that this launcher is for, if it was told. */
   readonly vmUID?: string
   /** Prepares the volumes; the domain that libvirt is to be given. @throws Refused */
-  readonly prepare: (vm: VirtualMachine) => Promise<Domain>
+  readonly prepare: (spec: MachineSpec, identity: Identity) => Promise<Domain>
   readonly writeXml: (domain: Domain) => string
   /** Undefined if the XML holds what the description does not know. */
   readonly readXml: (xml: string) => JsonObject | undefined
@@ -94,12 +95,15 @@ export class Life {
    * @throws Refused (the VM cannot run here, or is not the one), ConnectionLost, DeadlineExceeded
    */
   async put(vm: VirtualMachine): Promise<DomainReport> {
-    const uid = this.#vm?.metadata.uid ?? this.#options.vmUID
-    if (uid !== undefined && uid !== vm.metadata.uid) {
-      throw new Refused('OtherVirtualMachine', `this launcher belongs to the VirtualMachine with uid ${uid}`)
+    const { uid, name } = vm.metadata
+    if (uid === undefined || name === undefined)
+      throw new Refused('BadRequest', 'metadata.uid and metadata.name are due')
+    const ours = this.#vm?.metadata.uid ?? this.#options.vmUID ?? uid
+    if (ours !== uid) {
+      throw new Refused('OtherVirtualMachine', `this launcher belongs to the VirtualMachine with uid ${ours}`)
     }
     this.#vm ??= vm
-    this.#beginning ??= this.#begin(vm)
+    this.#beginning ??= this.#begin(vm, { uid, name })
     try {
       await this.#beginning
     } catch (error) {
@@ -169,10 +173,10 @@ export class Life {
     return () => this.#listeners.delete(listener)
   }
 
-  async #begin(vm: VirtualMachine): Promise<void> {
+  async #begin(vm: VirtualMachine, identity: Identity): Promise<void> {
     const { client, prepare, writeXml, compare, log } = this.#options
     try {
-      const domain = await prepare(vm)
+      const domain = await prepare(vm.spec, identity)
       this.#dom = await refusedAs('DefineRefused', () => defineDomain(client, writeXml(domain)))
       const inactive = await readXml(client, this.#dom, { inactive: true })
       if (inactive !== undefined) this.#specDrift = compare(domain, inactive)

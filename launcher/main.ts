@@ -3,12 +3,14 @@ import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import type { Duplex } from 'node:stream'
+import type { Domain } from '../api/domain/domain.ts'
 import { readDomain, writeDomain } from '../api/domain/xml.ts'
-import { type VirtualMachine, parseMachine } from '../api/machine.ts'
+import { type MachineSpec, parseMachine } from '../api/machine.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { type JsonObject, launcherSocketName } from '../runtime/launcher-api.ts'
 import { createLogger } from '../runtime/log.ts'
 import { isJsonObject, jsonOf, specDrift } from './drift.ts'
+import type { Identity } from './identity.ts'
 import { Life } from './life.ts'
 import { Client } from './libvirt/client.ts'
 import { openConsole } from './libvirt/domain.ts'
@@ -53,7 +55,7 @@ async function main(settings: Settings): Promise<void> {
     clock,
     log,
     ...(settings.vmUID === undefined ? {} : { vmUID: settings.vmUID }),
-    prepare: (vm) => prepare(vm, settings),
+    prepare: (spec, vm) => prepare(spec, vm, settings),
     writeXml: writeDomain,
     readXml: (xml) => readLive(xml, log),
     compare: (domain, xml) => {
@@ -90,19 +92,18 @@ async function main(settings: Settings): Promise<void> {
 
   const exit = await life.ended
   log('the VM has ended', { exit })
+  await rm(socket, { force: true })
   client.close()
   await daemon.stop()
   process.exit(exit === 'Succeeded' ? 0 : 1)
 }
 
-async function prepare(vm: VirtualMachine, settings: Settings) {
-  const { uid, name } = vm.metadata
-  if (uid === undefined || name === undefined) throw new Refused('BadRequest', 'the VirtualMachine has no uid or name')
+async function prepare(spec: MachineSpec, vm: Identity, settings: Settings): Promise<Domain> {
   const sources = new Map<string, VolumeSource>()
-  for (const volume of vm.spec.volumes ?? []) {
-    sources.set(volume.name, await prepareVolume(volume, { directories: settings.volumes, vm: { uid, name } }))
+  for (const volume of spec.volumes ?? []) {
+    sources.set(volume.name, await prepareVolume(volume, { directories: settings.volumes, vm }))
   }
-  return renderDomain(vm.spec.domain, { uid, name }, sources)
+  return renderDomain(spec.domain, vm, sources)
 }
 
 /** The live domain for the status; what the description does not know yet is no reason to report nothing else. */

@@ -1,4 +1,5 @@
 import type { Domain } from '../api/domain/domain.ts'
+import type { Identity } from './identity.ts'
 import { Refused } from './refused.ts'
 import type { VolumeSource } from './volume.ts'
 
@@ -7,11 +8,7 @@ import type { VolumeSource } from './volume.ts'
  * `type: volume` disk turned into the file or block device that its volume is in this pod.
  * @throws Refused DefineRefused if a disk names a volume that the VM does not have
  */
-export function renderDomain(
-  domain: Domain,
-  vm: { readonly uid: string; readonly name: string },
-  sources: ReadonlyMap<string, VolumeSource>,
-): Domain {
+export function renderDomain(domain: Domain, vm: Identity, sources: ReadonlyMap<string, VolumeSource>): Domain {
   const named = { name: vm.name, uuid: vm.uid, ...domain }
   const devices: unknown = domain.devices
   if (!isObject(devices) || !Array.isArray(devices['disks'])) return named

@@ -5,6 +5,7 @@ import { promisify } from 'node:util'
 import type { Volume } from '../api/machine.ts'
 import { quantityValue } from '../api/quantity.ts'
 import { isoArguments, seedFiles } from './cloud-init.ts'
+import type { Identity } from './identity.ts'
 import { Refused } from './refused.ts'
 
 /** What a disk that takes the volume gets for a source. */
@@ -20,7 +21,7 @@ export interface VolumeDirectories {
 
 export interface VolumeContext {
   readonly directories: VolumeDirectories
-  readonly vm: { readonly uid: string; readonly name: string }
+  readonly vm: Identity
 }
 
 /**

@@ -165,6 +165,17 @@ describe('shutdown', () => {
   })
 })
 
+describe('a QEMU that hangs', () => {
+  test('is still reported, and is killed when it does not end by itself', async () => {
+    await put(await launcherWith('idle'))
+    await launcher.signal('qemu-system-x86', 'SIGSTOP')
+    expect(await launcher.report()).toMatchObject({ phase: 'Running' })
+    // libvirt waits for 10 s after SIGTERM.
+    expect(await launcher.ask('POST', '/destroy')).toMatchObject({ status: 202 })
+    await launcher.reported('it ended', ({ exit }) => exit === 'Failed')
+  })
+})
+
 describe('what cannot run', () => {
   test('is refused in libvirt’s own words, and the launcher exits 1 once that was read', async () => {
     launcher = await startLauncher()
