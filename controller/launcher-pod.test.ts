@@ -1,0 +1,169 @@
+import { describe, expect, it } from 'vitest'
+import type { Volume } from '../api/machine.ts'
+import { storedMachine } from '../test/stored-machine.ts'
+import { claimsOf, launcherPod, podName } from './launcher-pod.ts'
+import type { Claim } from './pod.ts'
+
+const uid = 'a1b2c3d4-0000-4000-8000-000000000001'
+const { spec } = storedMachine()
+const podOf = (over: Parameters<typeof storedMachine>[0] = {}, claims: ReadonlyMap<string, Claim> = new Map()) =>
+  launcherPod(storedMachine(over), { image: 'launcher:1', claims })
+const withVolume = (volume: Volume, claim: Claim = { metadata: { name: 'c' } }) => {
+  const pod = podOf({ spec: { ...spec, volumes: [volume] } }, new Map([['c', claim]]))
+  const [container] = pod.spec.containers
+  return {
+    volume: pod.spec.volumes.at(-1),
+    mounts: container?.volumeMounts.filter(({ name }) => name === 'volume-0'),
+    devices: container?.volumeDevices,
+  }
+}
+
+describe('launcher pod', () => {
+  it('is this, and nothing more', () => {
+    expect(podOf()).toEqual({
+      metadata: {
+        name: 'virt-launcher-vm1-a1b2c3d4',
+        namespace: 'default',
+        labels: { 'virtset.io/vm-uid': uid, 'virtset.io/vm-name': 'vm1' },
+        ownerReferences: [
+          {
+            apiVersion: 'virtset.io/v1alpha1',
+            kind: 'VirtualMachine',
+            name: 'vm1',
+            uid,
+            controller: true,
+            blockOwnerDeletion: true,
+          },
+        ],
+      },
+      spec: {
+        restartPolicy: 'Never',
+        automountServiceAccountToken: false,
+        enableServiceLinks: false,
+        terminationGracePeriodSeconds: 60,
+        securityContext: {
+          runAsUser: 107,
+          runAsGroup: 107,
+          fsGroup: 107,
+          runAsNonRoot: true,
+          seccompProfile: { type: 'RuntimeDefault' },
+        },
+        containers: [
+          {
+            name: 'compute',
+            image: 'launcher:1',
+            imagePullPolicy: 'IfNotPresent',
+            env: [{ name: 'VIRTSET_VM_UID', value: uid }],
+            // 64 MiB for the guest, 90 + 80 + 8 around it, and a 512th of the guest's.
+            resources: { requests: { cpu: '100m', memory: String(242 * 2 ** 20 + 2 ** 17) } },
+            securityContext: {
+              allowPrivilegeEscalation: false,
+              capabilities: { drop: ['ALL'] },
+              readOnlyRootFilesystem: true,
+            },
+            volumeMounts: [
+              { name: 'sockets', mountPath: '/var/run/virtset/sockets' },
+              { name: 'private', mountPath: '/var/run/virtset/private' },
+              { name: 'tmp', mountPath: '/tmp' },
+            ],
+            volumeDevices: [],
+          },
+        ],
+        volumes: [
+          { name: 'sockets', emptyDir: {} },
+          { name: 'private', emptyDir: {} },
+          { name: 'tmp', emptyDir: {} },
+        ],
+      },
+    })
+  })
+
+  it('hands on where it may run and how long it may take to end', () => {
+    const placement = {
+      nodeSelector: { zone: 'a' },
+      affinity: { podAntiAffinity: {} },
+      tolerations: [{ operator: 'Exists' as const }],
+      priorityClassName: 'high',
+    }
+    expect(podOf({ spec: { ...spec, ...placement, terminationGracePeriodSeconds: 0 } }).spec).toMatchObject({
+      ...placement,
+      terminationGracePeriodSeconds: 30,
+    })
+  })
+
+  it('of type kvm asks for the device', () => {
+    const { containers } = podOf({ spec: { domain: { ...spec.domain, type: 'kvm' } } }).spec
+    expect(containers[0]?.resources).toMatchObject({
+      requests: { 'devices.virtset.io/kvm': '1' },
+      limits: { 'devices.virtset.io/kvm': '1' },
+    })
+  })
+
+  it.each<[string, Volume, Claim | undefined, ReturnType<typeof withVolume>]>([
+    [
+      'an empty disk with room around it',
+      { name: 'data', emptyDisk: { capacity: '1Gi' } },
+      undefined,
+      {
+        volume: { name: 'volume-0', emptyDir: { sizeLimit: String(2 ** 30 + 2 ** 24) } },
+        mounts: [{ name: 'volume-0', mountPath: '/var/run/virtset/volumes/data' }],
+        devices: [],
+      },
+    ],
+    [
+      'cloud-init, made by the launcher',
+      { name: 'seed', cloudInit: { userData: '#cloud-config' } },
+      undefined,
+      {
+        volume: { name: 'volume-0', emptyDir: { sizeLimit: String(2 ** 24) } },
+        mounts: [{ name: 'volume-0', mountPath: '/var/run/virtset/volumes/seed' }],
+        devices: [],
+      },
+    ],
+    [
+      'a claim with a file system',
+      { name: 'data', persistentVolumeClaim: { claimName: 'c', readOnly: true } },
+      { metadata: { name: 'c' }, spec: { volumeMode: 'Filesystem' } },
+      {
+        volume: { name: 'volume-0', persistentVolumeClaim: { claimName: 'c', readOnly: true } },
+        mounts: [{ name: 'volume-0', mountPath: '/var/run/virtset/volumes/data', readOnly: true }],
+        devices: [],
+      },
+    ],
+    [
+      'a claim of a block device',
+      { name: 'data', persistentVolumeClaim: { claimName: 'c' } },
+      { metadata: { name: 'c' }, spec: { volumeMode: 'Block' } },
+      {
+        volume: { name: 'volume-0', persistentVolumeClaim: { claimName: 'c' } },
+        mounts: [],
+        devices: [{ name: 'volume-0', devicePath: '/var/run/virtset/block/data' }],
+      },
+    ],
+  ])('has %s', (_name, volume, claim, placed) => {
+    expect(withVolume(volume, claim)).toEqual(placed)
+  })
+
+  it('asks for each claim once', () => {
+    const claim = (name: string, claimName: string): Volume => ({ name, persistentVolumeClaim: { claimName } })
+    const volumes = [claim('a', 'x'), claim('b', 'x'), { name: 'c', cloudInit: {} }, claim('d', 'y')]
+    expect(claimsOf(storedMachine({ spec: { ...spec, volumes } }))).toEqual(['x', 'y'])
+  })
+})
+
+describe('its name', () => {
+  it.each([
+    ['vm1', 'virt-launcher-vm1-a1b2c3d4'],
+    ['a'.repeat(253), `virt-launcher-${'a'.repeat(40)}-a1b2c3d4`],
+    [`${'a'.repeat(39)}.b`, `virt-launcher-${'a'.repeat(39)}-a1b2c3d4`],
+  ])('of %s is %s: never longer than a host name', (name, expected) => {
+    const found = podName(storedMachine({ metadata: { name } }))
+    expect(found).toBe(expected)
+    expect(found.length).toBeLessThanOrEqual(63)
+  })
+
+  it('of a long VM is cut in the label, too', () => {
+    const { labels } = podOf({ metadata: { name: `${'a'.repeat(62)}.b` } }).metadata
+    expect(labels?.['virtset.io/vm-name']).toBe('a'.repeat(62))
+  })
+})
