@@ -1,0 +1,142 @@
+import { describe, expect, test } from 'vitest'
+import type { Origin } from '../api/cause.ts'
+import type { Provenance } from '../presets/origins.ts'
+import { vm } from '../test/presets/make.ts'
+import { decodeProvenance, encodeProvenance, maxProvenanceBytes, originOf, withoutClaims } from './provenance.ts'
+
+const small: Origin = { by: 'preset', namespace: 'team', name: 'small', revision: '0123456789abcdef' }
+const site: Origin = { by: 'preset', name: 'site', revision: 'fedcba9876543210' }
+const bus: Origin = { by: 'default', rule: 'disk-bus' }
+const user: Origin = { by: 'user' }
+
+const nothing: Provenance = { origins: new Map(), overridden: new Map(), removed: new Map(), skipped: [] }
+
+const machine = vm(
+  {
+    type: 'kvm',
+    cpu: { mode: 'host-model', check: 'partial' },
+    devices: { disks: [{ target: { dev: 'vda', bus: 'virtio' } }, { target: { dev: 'vdb', bus: 'virtio' } }] },
+  },
+  { labels: { app: 'web', '1': 'x' }, annotations: { 'example.org/note': 'n' } },
+)
+
+const provenance: Provenance = {
+  origins: new Map<string, Origin>([
+    ['metadata.labels.1', small],
+    ['metadata.annotations[example.org/note]', small],
+    ['spec.domain.cpu.mode', small],
+    ['spec.domain.cpu.check', small],
+    ['spec.domain.devices.disks[0].target.bus', bus],
+    ['spec.domain.devices.disks[1].target.dev', site],
+    ['spec.domain.devices.disks[1].target.bus', site],
+  ]),
+  overridden: new Map([
+    [
+      'spec.domain.devices.disks[1].target.bus',
+      [
+        { origin: user, value: 'sata' },
+        { origin: small, value: 'ide' },
+      ],
+    ],
+  ]),
+  removed: new Map([['spec.domain.devices.tpms[0]', site]]),
+  skipped: [{ origin: small, path: 'spec.domain.devices.disks[target.dev=vdz]', reason: 'no-such-item' }],
+}
+
+describe('the annotation', () => {
+  const { text, left } = encodeProvenance(provenance, machine)
+
+  test('ends where all leaves below are of one origin', () => {
+    expect(left).toBe(0)
+    expect(JSON.parse(text)).toEqual({
+      v: 1,
+      by: [['team', 'small', '0123456789abcdef'], '=disk-bus', ['', 'site', 'fedcba9876543210'], 'user'],
+      at: {
+        metadata: { labels: { '.1': 0 }, annotations: 0 },
+        spec: { domain: { cpu: 0, devices: { disks: { 0: { target: { bus: 1 } }, 1: 2 } } } },
+      },
+      over: { spec: { domain: { devices: { disks: { 1: { target: { bus: [3, 0] } } } } } } },
+      gone: { spec: { domain: { devices: { tpms: { 0: 2 } } } } },
+      skip: [[0, 'spec.domain.devices.disks[target.dev=vdz]', 'no-such-item']],
+    })
+  })
+
+  const decoded = decodeProvenance(text)
+
+  test.each([
+    ['metadata.labels.app', user],
+    ['metadata.labels.1', small],
+    ['metadata.annotations[example.org/note]', small],
+    ['spec.domain.type', user],
+    ['spec.domain.cpu.mode', small],
+    ['spec.domain.devices.disks[0].target.dev', user],
+    ['spec.domain.devices.disks[0].target.bus', bus],
+    ['spec.domain.devices.disks[1].target.bus', site],
+  ])('says who put %s there', (path, origin) => {
+    expect(originOf(decoded?.origins ?? new Map(), path)).toEqual(origin)
+  })
+
+  test('says what was overridden, removed and skipped, without the values', () => {
+    expect(decoded?.overridden).toEqual(
+      new Map([
+        [
+          'spec.domain.devices.disks[1].target.bus',
+          [
+            { origin: user, value: undefined },
+            { origin: small, value: undefined },
+          ],
+        ],
+      ]),
+    )
+    expect(decoded?.removed).toEqual(provenance.removed)
+    expect(decoded?.skipped).toEqual(provenance.skipped)
+  })
+})
+
+test.each(['', '{', '[]', '"x"', '{"v":2,"by":[]}', '{"v":1}', '{"v":1,"by":"x"}'])(
+  '%s is no annotation of ours',
+  (text) => {
+    expect(decodeProvenance(text)).toBeUndefined()
+  },
+)
+
+test('what is broken in one that is nearly ours is passed over', () => {
+  const text = '{"v":1,"by":[7,["a"],"=r"],"at":{"spec":{"a":0,"b":1,"c":2,"d":9,"__proto__":2}},"skip":[1,["x"]]}'
+  expect(decodeProvenance(text)).toEqual({
+    ...nothing,
+    origins: new Map([
+      ['spec.c', { by: 'default', rule: 'r' }],
+      ['spec.__proto__', { by: 'default', rule: 'r' }],
+    ]),
+    left: 0,
+  })
+})
+
+describe('a monstrous VM', () => {
+  const disks = Array.from({ length: 3000 }, (_, index) => ({
+    target: { dev: `vd${index}`, bus: 'virtio' },
+    serial: 's',
+  }))
+  const large = vm({ devices: { disks } })
+  const origins = new Map<string, Origin>(
+    disks.flatMap((_, index) => [
+      [`spec.domain.devices.disks[${index}].target.bus`, bus] as const,
+      [`spec.domain.devices.disks[${index}].serial`, small] as const,
+    ]),
+  )
+  const { text, left } = encodeProvenance({ ...provenance, origins }, large)
+
+  test('keeps within the limit and says how much is left out', () => {
+    expect(Buffer.byteLength(text)).toBeLessThanOrEqual(maxProvenanceBytes)
+    const decoded = decodeProvenance(text)
+    expect(decoded?.left).toBe(left)
+    expect(left).toBeGreaterThan(0)
+    expect(decoded?.origins.size).toBe(6000 + 3 - left)
+  })
+})
+
+test('without its claims a VM is what its user may have sent', () => {
+  expect(withoutClaims(machine, provenance.origins)).toEqual(
+    vm({ type: 'kvm', devices: { disks: [{ target: { dev: 'vda' } }] } }, { labels: { app: 'web' } }),
+  )
+})

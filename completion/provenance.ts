@@ -1,0 +1,299 @@
+import type { Origin } from '../api/cause.ts'
+import type { VirtualMachine } from '../api/machine.ts'
+import { isRecord } from '../api/schema.ts'
+import type { LostValue, Origins, Provenance, Skipped } from '../presets/origins.ts'
+import { joinPath, pathKeys } from '../presets/path.ts'
+
+export type { Origins, Provenance } from '../presets/origins.ts'
+
+/** etcd's limit for all annotations of an object is 256 KiB; ours leaves room for others. In bytes of UTF-8. */
+export const maxProvenanceBytes = 32 * 1024
+
+/**
+ * A completed VM's provenance as it is kept in its annotation:
+ *
+ *     {v: 1, by: [["team","small","0f1e…"], ["","site","…"], "disk-bus"], at: {spec: {domain: {cpu: 0, devices: {disks: {1: 2}}}}}, …}
+ *
+ * `by` are the origins: a preset's namespace ('' for a cluster preset), name and revision, or a default's rule. `at` is a tree of
+ * paths that ends in places of `by`; where all leaves of a subtree have one origin the tree ends there. What it does not lead to is
+ * the user's. `over` and `gone` are such trees for what was overridden and removed, `skip` a list of [by, path, reason].
+ */
+interface Encoded {
+  readonly v: 1
+  readonly by: readonly (readonly string[] | string)[]
+  readonly at?: Tree
+  readonly over?: Tree
+  readonly gone?: Tree
+  readonly skip?: readonly (readonly [number, string, string])[]
+  /** How many entries were left out, for lack of room. */
+  readonly more?: number
+}
+
+type Tree = number | readonly number[] | { readonly [key: string]: Tree }
+
+const userMark = 'user'
+
+export interface EncodedProvenance {
+  readonly text: string
+  /** Entries that did not fit; 0 but for monstrous VMs. */
+  readonly left: number
+}
+
+/**
+ * The annotation's text. Where it would be too long, what was skipped goes first, then what was overridden and removed, then origins from
+ * the last path on: how many is told in the text itself.
+ * @param machine as completed: its leaves tell where a whole subtree is of one origin
+ */
+export function encodeProvenance(
+  provenance: Provenance,
+  machine: VirtualMachine,
+  maxBytes = maxProvenanceBytes,
+): EncodedProvenance {
+  const extras = provenance.overridden.size + provenance.removed.size
+  const empty = { overridden: new Map(), removed: new Map(), skipped: [] }
+  const choices = [
+    { kept: provenance, left: 0 },
+    { kept: { ...provenance, skipped: [] }, left: provenance.skipped.length },
+    { kept: { ...provenance, ...empty }, left: provenance.skipped.length + extras },
+  ]
+  for (const { kept, left } of choices) {
+    const text = textOf(kept, machine, left)
+    if (Buffer.byteLength(text) <= maxBytes) return { text, left }
+  }
+  return cutOrigins({ ...provenance, ...empty }, machine, provenance.skipped.length + extras, maxBytes)
+}
+
+/** As many origins as there is room for, found by halving. */
+function cutOrigins(
+  provenance: Provenance,
+  machine: VirtualMachine,
+  leftBefore: number,
+  maxBytes: number,
+): EncodedProvenance {
+  const origins = [...provenance.origins]
+  const cut = (count: number): EncodedProvenance => {
+    const left = leftBefore + origins.length - count
+    return { text: textOf({ ...provenance, origins: new Map(origins.slice(0, count)) }, machine, left), left }
+  }
+  let [fits, tooMany] = [0, origins.length]
+  while (tooMany - fits > 1) {
+    const middle = Math.floor((fits + tooMany) / 2)
+    if (Buffer.byteLength(cut(middle).text) <= maxBytes) fits = middle
+    else tooMany = middle
+  }
+  return cut(fits)
+}
+
+function textOf(provenance: Provenance, machine: VirtualMachine, left: number): string {
+  const by: (readonly string[] | string)[] = []
+  const places = new Map<string, number>()
+  const placeOf = (origin: Origin): number => {
+    const encoded = encodeOrigin(origin)
+    const key = JSON.stringify(encoded)
+    const known = places.get(key)
+    if (known !== undefined) return known
+    places.set(key, by.length)
+    by.push(encoded)
+    return by.length - 1
+  }
+  const at = collapse(treeOf(machine, '', (path) => mapOrigin(provenance.origins, path, placeOf)))
+  const over = trieOf(provenance.overridden, (lost) => lost.map(({ origin }) => placeOf(origin)))
+  const gone = trieOf(provenance.removed, placeOf)
+  const skip = provenance.skipped.map(({ origin, path, reason }) => [placeOf(origin), path, reason] as const)
+  return JSON.stringify({
+    v: 1,
+    by,
+    ...(at === undefined ? {} : { at }),
+    ...(over === undefined ? {} : { over }),
+    ...(gone === undefined ? {} : { gone }),
+    ...(skip.length === 0 ? {} : { skip }),
+    ...(left === 0 ? {} : { more: left }),
+  } satisfies Encoded)
+}
+
+function encodeOrigin(origin: Origin): readonly string[] | string {
+  if (origin.by === 'preset') return [origin.namespace ?? '', origin.name, origin.revision]
+  return origin.by === 'default' ? `=${origin.rule}` : userMark
+}
+
+function decodeOrigin(encoded: unknown): Origin | undefined {
+  if (encoded === userMark) return { by: 'user' }
+  if (typeof encoded === 'string') return { by: 'default', rule: encoded.slice(1) }
+  if (!Array.isArray(encoded)) return undefined
+  const [namespace, name, revision]: readonly unknown[] = encoded
+  if (typeof namespace !== 'string' || typeof name !== 'string' || typeof revision !== 'string') return undefined
+  return { by: 'preset', ...(namespace === '' ? {} : { namespace }), name, revision }
+}
+
+/** A map's key that looks like an index gets a dot before it. */
+const treeKey = (key: string | number): string =>
+  typeof key === 'string' && /^\.*\d+$/.test(key) ? `.${key}` : String(key)
+
+const pathKey = (key: string): string | number => {
+  if (/^\d+$/.test(key)) return Number(key)
+  return /^\.+\d+$/.test(key) ? key.slice(1) : key
+}
+
+/** For each leaf of the VM a number, or undefined for the user's. */
+type LeafTree = number | undefined | Map<string, LeafTree>
+
+const mapOrigin = (origins: Origins, path: string, placeOf: (origin: Origin) => number): number | undefined => {
+  const origin = origins.get(path)
+  return origin === undefined || origin.by === 'user' ? undefined : placeOf(origin)
+}
+
+function treeOf(value: unknown, path: string, numberOf: (path: string) => number | undefined): LeafTree {
+  const own = numberOf(path)
+  if (own !== undefined) return own
+  if (Array.isArray(value)) {
+    return new Map(value.map((item, index) => [String(index), treeOf(item, joinPath(path, index), numberOf)]))
+  }
+  if (!isRecord(value)) return undefined
+  const keys = path === '' ? ['metadata', 'spec'] : Object.keys(value)
+  return new Map(keys.map((key) => [treeKey(key), treeOf(value[key], joinPath(path, key), numberOf)]))
+}
+
+/** Subtrees of one origin as one number; what is the user's is left out. */
+function collapse(tree: LeafTree): Tree | undefined {
+  if (!(tree instanceof Map)) return tree
+  const members = [...tree].map(([key, member]) => [key, collapse(member)] as const)
+  const [first] = members
+  const isOne = first !== undefined && typeof first[1] === 'number' && members.every(([, one]) => one === first[1])
+  if (isOne) return first[1]
+  const kept = members.flatMap(([key, member]) => (member === undefined ? [] : [[key, member] as const]))
+  return kept.length === 0 ? undefined : Object.fromEntries(kept)
+}
+
+/** The paths as a tree. Keys of maps that hold `]` are cut there: they are for reading only. */
+function trieOf<T>(paths: ReadonlyMap<string, T>, encode: (value: T) => Tree): Tree | undefined {
+  const root = new Map<string, unknown>()
+  for (const [path, value] of paths) {
+    const keys = pathKeys(path).map(treeKey)
+    const last = keys.pop() ?? ''
+    let at = root
+    for (const key of keys) {
+      const next = at.get(key)
+      const below = next instanceof Map ? next : new Map<string, unknown>()
+      at.set(key, below)
+      at = below
+    }
+    at.set(last, encode(value))
+  }
+  return root.size === 0 ? undefined : mapTree(root)
+}
+
+const mapTree = (map: ReadonlyMap<string, unknown>): Tree =>
+  Object.fromEntries(
+    [...map].map(([key, value]) => [
+      key,
+      value instanceof Map ? mapTree(value) : (value as number | readonly number[]),
+    ]),
+  )
+
+/** The provenance of a stored VM. */
+export interface DecodedProvenance extends Provenance {
+  /** Entries that had no room. */
+  readonly left: number
+}
+
+/**
+ * Reads an annotation. Paths of `origins` may end above the leaves that they are about: ask with `originOf`.
+ * @returns undefined where it is none of ours: users may write what they like
+ */
+export function decodeProvenance(text: string): DecodedProvenance | undefined {
+  const encoded = parseJson(text)
+  if (!isRecord(encoded) || encoded['v'] !== 1 || !Array.isArray(encoded['by'])) return undefined
+  const by = encoded['by'].map(decodeOrigin)
+  const one = (place: unknown): Origin | undefined => (typeof place === 'number' ? by[place] : undefined)
+  const many = (places: unknown): readonly LostValue[] | undefined =>
+    Array.isArray(places)
+      ? places.flatMap((place) => {
+          const origin = one(place)
+          return origin === undefined ? [] : [{ origin, value: undefined }]
+        })
+      : undefined
+  return {
+    origins: pathsOf(encoded['at'], one),
+    overridden: pathsOf(encoded['over'], many),
+    removed: pathsOf(encoded['gone'], one),
+    skipped: skipsOf(encoded['skip'], one),
+    left: typeof encoded['more'] === 'number' ? encoded['more'] : 0,
+  }
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+function pathsOf<T>(tree: unknown, decode: (end: unknown) => T | undefined): ReadonlyMap<string, T> {
+  const paths = new Map<string, T>()
+  const visit = (at: unknown, path: string): void => {
+    const end = decode(at)
+    if (end !== undefined) paths.set(path, end)
+    else if (isRecord(at)) {
+      for (const [key, member] of Object.entries(at)) visit(member, joinPath(path, pathKey(key)))
+    }
+  }
+  visit(tree, '')
+  return paths
+}
+
+const reasons = ['no-such-item', 'other-branch', 'volume-lost', 'volume-missing'] as const
+
+function skipsOf(list: unknown, one: (place: unknown) => Origin | undefined): readonly Skipped[] {
+  if (!Array.isArray(list)) return []
+  return list.flatMap((entry): readonly Skipped[] => {
+    if (!Array.isArray(entry)) return []
+    const [place, path, told]: readonly unknown[] = entry
+    const origin = one(place)
+    const reason = reasons.find((known) => known === told)
+    return origin === undefined || typeof path !== 'string' || reason === undefined ? [] : [{ origin, path, reason }]
+  })
+}
+
+const users: Origin = { by: 'user' }
+
+/** Who put the leaf at `path` there: the nearest entry above it, else the user. */
+export function originOf(origins: Origins, path: string): Origin {
+  for (let at = path; at !== ''; at = parentOf(at)) {
+    const origin = origins.get(at)
+    if (origin !== undefined) return origin
+  }
+  return origins.get('') ?? users
+}
+
+/** `a.b[1]` → `a.b` → `a` → ''. */
+function parentOf(path: string): string {
+  if (path.endsWith(']')) return path.slice(0, path.lastIndexOf('['))
+  return path.slice(0, Math.max(0, path.lastIndexOf('.'), path.lastIndexOf(']') + 1))
+}
+
+/**
+ * The VM without what a provenance claims that presets and defaults put there: what its user may have sent. A claim is as good as
+ * the proof: completed again, it must give the very same VM.
+ */
+export function withoutClaims(machine: VirtualMachine, origins: Origins): VirtualMachine {
+  const visit = (value: unknown, path: string): unknown => {
+    if (path !== '' && (origins.get(path)?.by ?? 'user') !== 'user') return undefined
+    if (Array.isArray(value)) {
+      const items = value.map((item, index) => visit(item, joinPath(path, index))).filter((item) => item !== undefined)
+      return items.length === 0 && value.length > 0 ? undefined : items
+    }
+    if (!isRecord(value)) return value
+    const members = Object.entries(value).flatMap(([key, member]) => {
+      const left = visit(member, joinPath(path, key))
+      return left === undefined ? [] : [[key, left] as const]
+    })
+    return members.length === 0 && Object.keys(value).length > 0 && !isRoot(path)
+      ? undefined
+      : Object.fromEntries(members)
+  }
+  // The parts of a VM that were taken out are those that a user may leave out.
+  return visit(machine, '') as VirtualMachine
+}
+
+const isRoot = (path: string): boolean => ['', 'metadata', 'spec', 'spec.domain'].includes(path)
