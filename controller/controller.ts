@@ -1,4 +1,4 @@
-import { completedByAnnotation, launcherPodFinalizer } from '../api/machine.ts'
+import { launcherPodFinalizer } from '../api/machine.ts'
 import type { MachineStatus, VirtualMachine } from '../api/machine.ts'
 import { apiVersion } from '../api/object.ts'
 import { isAlreadyExists, isConflict, isForbidden, isInvalid, isNotFound } from '../runtime/api-error.ts'
@@ -19,6 +19,7 @@ import { claimsOf, podName, vmUidLabel } from './launcher-pod.ts'
 import { isFinal, plan, refusedToCreate } from './plan.ts'
 import type { Action, Completion, Observed } from './plan.ts'
 import { nodes, persistentVolumeClaims, pods } from './pod.ts'
+import { completionRefused } from './status.ts'
 import type { Claim, Pod } from './pod.ts'
 
 type Machine = Persisted<VirtualMachine>
@@ -114,7 +115,8 @@ export function startController(options: ControllerOptions): Controller {
     status?.nodeName !== undefined && (await unlessNotFound(kube.get(nodes, { name: status.nodeName }))) === undefined
 
   const completionOf = (machine: Machine): Completion => {
-    if (isCompleted(machine)) return { kind: 'done', presets: engine.presetsOf(machine) }
+    const presets = engine.presetsOf(machine)
+    if (presets) return { kind: 'done', presets }
     if (isEnding(machine) || isFinal(machine)) return { kind: 'done', presets: [] }
     const outcome = engine.complete(machine)
     return 'causes' in outcome
@@ -206,7 +208,7 @@ export function startController(options: ControllerOptions): Controller {
         () => log.info('stopped before the caches were filled'),
       )
     },
-    reconsiderIncomplete: () => addAll((machine) => !isCompleted(machine)),
+    reconsiderIncomplete: () => addAll(({ status }) => status?.reason === completionRefused),
     statistics: () => queue?.statistics(),
     async stop() {
       await queue?.drain()
@@ -244,10 +246,6 @@ function withIdentity(completed: VirtualMachine, stored: Machine): Machine {
   const held = finalizers.includes(launcherPodFinalizer) ? finalizers : [...finalizers, launcherPodFinalizer]
   const { name, uid, resourceVersion } = stored.metadata
   return { ...completed, metadata: { ...completed.metadata, name, uid, resourceVersion, finalizers: held } }
-}
-
-function isCompleted({ metadata }: VirtualMachine): boolean {
-  return (metadata.annotations?.[completedByAnnotation] ?? '') !== ''
 }
 
 function isEnding({ metadata }: VirtualMachine): boolean {

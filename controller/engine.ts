@@ -1,10 +1,50 @@
-import type { Cause } from '../api/cause.ts'
+import type { Cause, Origin } from '../api/cause.ts'
+import { completedByAnnotation, parseMachine } from '../api/machine.ts'
 import type { VirtualMachine } from '../api/machine.ts'
+import type { Capabilities } from '../completion/capabilities.ts'
+import { complete } from '../completion/complete.ts'
+import { decodeProvenance } from '../completion/provenance.ts'
+import type { Caches } from './caches.ts'
 
-/** Completion with the caches that it needs; the same engine that the webhooks ask. */
+/** Completion with the caches that it needs; the same function that the webhooks ask. */
 export interface Engine {
   /** The whole VM, with its provenance in the annotation; or everything that is wrong with it. */
   complete(machine: VirtualMachine): { readonly machine: VirtualMachine } | { readonly causes: readonly Cause[] }
-  /** Names of the presets that took part in completing it. */
-  presetsOf(machine: VirtualMachine): readonly string[]
+  /** The presets that took part in completing a VM; undefined for one that was never completed. */
+  presetsOf(machine: VirtualMachine): readonly string[] | undefined
+}
+
+type CompletionCaches = Pick<Caches, 'candidates' | 'quarantined' | 'namespace'>
+
+/**
+ * A VM that slipped past admission has had none of its checks: its shape is checked here first. Nobody is exempt from presets, since nobody's
+ * right to be was asked for; identities are drawn from the VM's own uid.
+ */
+export function createEngine(caches: CompletionCaches, capabilities: Capabilities): Engine {
+  return {
+    complete(given) {
+      const parsed = parseMachine(given)
+      if ('causes' in parsed) return parsed
+      const { namespace = '', uid = '' } = given.metadata
+      const outcome = complete(given, {
+        presets: caches.candidates,
+        quarantined: caches.quarantined.values(),
+        namespace: caches.namespace(namespace),
+        capabilities,
+        entropy: { uid },
+      })
+      return outcome.outcome === 'refused' ? { causes: outcome.causes } : { machine: outcome.machine }
+    },
+    presetsOf({ metadata }) {
+      const provenance = decodeProvenance(metadata.annotations?.[completedByAnnotation] ?? '')
+      if (provenance === undefined) return undefined
+      const names = [...provenance.origins.values()].flatMap(presetName)
+      return [...new Set(names)].toSorted()
+    },
+  }
+}
+
+function presetName(origin: Origin): string[] {
+  if (origin.by !== 'preset') return []
+  return [origin.namespace === undefined ? origin.name : `${origin.namespace}/${origin.name}`]
 }

@@ -5,6 +5,7 @@ import type { Persisted } from '../runtime/resource.ts'
 import { claimsOf, kvmResource, launcherPod, podName, vmUidLabel } from './launcher-pod.ts'
 import type { Claim, ContainerStatus, Pod } from './pod.ts'
 import {
+  completionRefused,
   endedStatus,
   isChanged,
   pendingStatus,
@@ -151,7 +152,7 @@ function complete(machine: Machine, completion: Exclude<Completion, { kind: 'don
   const { message = '' } = status
   return [
     { do: 'write', status },
-    { do: 'tell', type: 'Warning', reason: 'CompletionRefused', message },
+    { do: 'tell', type: 'Warning', reason: completionRefused, message },
   ]
 }
 

@@ -11,6 +11,9 @@ import type { Pod } from './pod.ts'
 type Machine = Persisted<VirtualMachine>
 type Asserted = Omit<NewCondition, 'observedGeneration'>
 
+/** The reason of a VM that waits for presets, or for its user, to change. */
+export const completionRefused = 'CompletionRefused'
+
 /** Causes told in a condition; kubectl shows a message in one line. */
 const mostCauses = 5
 
@@ -21,8 +24,8 @@ export function isChanged(machine: Machine, status: MachineStatus): boolean {
 /** Completion refused it: nothing starts. */
 export function refusedStatus(machine: Machine, causes: readonly Cause[], now: string): MachineStatus {
   const message = causesMessage(causes)
-  return next(machine, { phase: 'Pending', reason: 'CompletionRefused', message }, now, [
-    { type: 'Completed', status: 'False', reason: 'CompletionRefused', message },
+  return next(machine, { phase: 'Pending', reason: completionRefused, message }, now, [
+    { type: 'Completed', status: 'False', reason: completionRefused, message },
     {
       type: 'Ready',
       status: 'False',

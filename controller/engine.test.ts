@@ -1,0 +1,47 @@
+import { describe, expect, it } from 'vitest'
+import { completedByAnnotation } from '../api/machine.ts'
+import { bundledCapabilities } from '../completion/capabilities.ts'
+import { createCandidates } from '../presets/candidates.ts'
+import { compileParsed } from '../presets/compile.ts'
+import { storedMachine } from '../test/stored-machine.ts'
+import { createEngine } from './engine.ts'
+
+const preset = compileParsed({
+  apiVersion: 'virtset.io/v1alpha1',
+  kind: 'VirtualMachinePreset',
+  metadata: { namespace: 'default', name: 'titled' },
+  spec: { selector: {}, domain: { title: 'by a preset' } },
+})
+const engine = createEngine(
+  {
+    candidates: createCandidates([preset]),
+    quarantined: new Map(),
+    namespace: (name) => ({ name, labels: {} }),
+  },
+  bundledCapabilities,
+)
+const slipped = (spec: object) => storedMachine({ spec: spec as never, metadata: { annotations: {} } })
+const domain = { type: 'qemu', memory: { unit: 'MiB', value: 64 }, os: { type: { os: 'hvm' } } }
+
+describe('the controller’s engine', () => {
+  it('completes a VM that slipped past admission, with its presets, once', () => {
+    const outcome = engine.complete(slipped({ domain }))
+    if ('causes' in outcome) throw new Error(JSON.stringify(outcome.causes))
+    const { machine } = outcome
+    expect(machine.spec.domain).toMatchObject({ ...domain, title: 'by a preset', uuid: expect.any(String) })
+    expect(engine.presetsOf(machine)).toEqual(['default/titled'])
+    expect(engine.complete(machine)).toMatchObject({ machine: { spec: machine.spec } })
+    expect(engine.complete(slipped({ domain }))).toEqual(outcome)
+  })
+
+  it('refuses what has not the shape of a VM', () => {
+    expect(engine.complete(slipped({ domain: { memery: 1 } }))).toMatchObject({
+      causes: [{ field: 'spec.domain.memery' }],
+    })
+  })
+
+  it.each([undefined, '', 'provenance', '{}'])('a VM with the annotation %j was never completed', (text) => {
+    const annotations = text === undefined ? {} : { [completedByAnnotation]: text }
+    expect(engine.presetsOf(storedMachine({ metadata: { annotations } }))).toBeUndefined()
+  })
+})
