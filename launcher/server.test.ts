@@ -24,9 +24,12 @@ let fake: FakeLibvirtd
 let clock: FakeClock
 let life: Life
 /** The guest's end of the console, or why there is none. */
-let guest: Duplex | Error
+let guest: Duplex | Promise<Duplex> | Error
+
+let isConsoleAsked: boolean
 
 beforeEach(async () => {
+  isConsoleAsked = false
   directory = await mkdtemp(join(tmpdir(), 'launcher-'))
   socket = join(directory, 'launcher.sock')
   fake = fakeLibvirtd()
@@ -45,6 +48,7 @@ beforeEach(async () => {
   })
   client.start()
   const open = async () => {
+    isConsoleAsked = true
     if (guest instanceof Error) throw guest
     return guest
   }
@@ -200,7 +204,26 @@ describe('a console', () => {
     pair().resume()
     const console = await openConsole(socket)
     console.destroy()
-    expect(await until('the console is let go', () => !(guest instanceof Error) && guest.destroyed)).toBe(true)
+    expect(await until('the console is let go', () => 'destroyed' in guest && guest.destroyed)).toBe(true)
+  })
+
+  test('whose reader goes while it is opened is let go', async () => {
+    const [ours, theirs] = duplexPair()
+    theirs.resume()
+    const opening = Promise.withResolvers<Duplex>()
+    guest = opening.promise
+    const { promise: connected, resolve } = Promise.withResolvers<Socket>()
+    const headers = { connection: 'Upgrade', upgrade: 'console' }
+    const asked = request({ socketPath: socket, path: '/console', headers })
+      .on('socket', resolve)
+      .on('error', () => {})
+    asked.end()
+    const reader = await connected
+    await until('the request is out', () => reader.bytesWritten > 0)
+    reader.destroy()
+    opening.resolve(ours)
+    expect(await until('the console is let go', () => ours.destroyed)).toBe(true)
+    expect(await ask(socket, 'GET', '/domain')).toMatchObject({ status: 200 })
   })
 
   test('that cannot be had is refused', async () => {

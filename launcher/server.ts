@@ -85,6 +85,8 @@ export function launcherServer(options: ServerOptions): Server {
       )
   })
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    // An error that nobody hears would end the launcher, and the VM with it.
+    socket.on('error', (error) => log('a console was lost', { err: error }))
     carryConsole(request, socket, head, options).catch((error: unknown) => {
       log('a console ended', { err: error })
       socket.destroy()
@@ -96,6 +98,7 @@ export function launcherServer(options: ServerOptions): Server {
 /** The current state, then each change, and a sign of life. */
 function stream(response: ServerResponse, { life, clock, log }: ServerOptions): void {
   response.writeHead(200, { 'content-type': 'application/x-ndjson' })
+  response.on('error', (error) => log('a reader of events was lost', { err: error }))
   const write = (line: DomainReport | { heartbeat: true }) => {
     if (response.writableLength > maxBacklogBytes) response.destroy()
     else response.write(`${JSON.stringify(line)}\n`)

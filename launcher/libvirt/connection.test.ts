@@ -1,4 +1,5 @@
 import { type Duplex, duplexPair } from 'node:stream'
+import fc from 'fast-check'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { type FakeClock, fakeClock, settle } from '../../test/fake-clock.ts'
 import { encodeError } from '../../test/fake-libvirtd.ts'
@@ -206,6 +207,39 @@ describe('what is not the protocol ends the connection and rejects every call', 
     await settle()
     expect(closed).toEqual([])
   })
+})
+
+test('whatever bytes a daemon sends, calls are answered, rejected or still waited for, and nothing crashes', async () => {
+  const packet = fc.record({
+    program: fc.constantFrom(program, keepalive.program, 7),
+    version: fc.constant(1),
+    procedure: fc.constantFrom(state.number, 201, 318, 1, 2, 99),
+    type: fc.constantFrom(0, 1, 2, 3, 4, 5, 6, 9),
+    serial: fc.integer({ min: 0, max: 3 }),
+    status: fc.constantFrom(0, 1, 2, 9),
+    payload: fc.oneof(fc.uint8Array({ maxLength: 80 }), fc.constant(new Uint8Array(running))),
+  })
+  const bytes = fc.oneof(packet.map(encodePacket), fc.uint8Array({ maxLength: 60 }))
+  const property = fc.asyncProperty(fc.array(bytes, { maxLength: 8 }), async (chunks) => {
+    const [ours, other] = duplexPair()
+    other.resume()
+    const reasons: Error[] = []
+    const tried = new Connection(ours, { clock: fakeClock(), onClose: (reason) => reasons.push(reason) })
+    const call = watch(tried.call('domain_get_state', { dom, flags: 0 }))
+    const console = watch(tried.stream('domain_open_console', { dom, dev_name: null, flags: 0 }))
+    for (const chunk of chunks) other.write(chunk)
+    await settle()
+    tried.close()
+    await settle()
+    return (
+      reasons.length === 1 &&
+      reasons[0] instanceof ConnectionLost &&
+      call.outcome !== undefined &&
+      !(call.outcome instanceof TypeError) &&
+      console.outcome !== undefined
+    )
+  })
+  expect((await fc.check(property, { numRuns: 300 })).counterexample).toBe(null)
 })
 
 describe('liveness', () => {

@@ -26,6 +26,8 @@ export class CallStream extends Duplex {
 
   constructor(wire: StreamWire) {
     super({ allowHalfOpen: false })
+    // The stream may break before anybody was given it; an error that nobody hears would end the process, and the VM with it.
+    this.on('error', () => {})
     this.#wire = wire
   }
 
