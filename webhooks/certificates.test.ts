@@ -83,6 +83,22 @@ describe('the next step', () => {
     ],
   ])('when %s', (_, change, expected) => expect(step(change)).toEqual(expected))
 
+  test('when the authority lost its key goes on serving what it signed, until another one is known everywhere', () => {
+    const key = { authorities: [authorityAt(day0 + dayMs, 'b')], trusted: [first], leaf }
+    const at = (ms: number) =>
+      planCertificates({ ...settled, nowMs: day0 + dayMs + ms, keyring: key, bundles: [[first, ...key.authorities]] })
+    expect([at(0).kind, at(settleMs - 1).kind, at(settleMs).kind]).toEqual(['serve', 'serve', 'issue'])
+    const { leaf: _lost, ...without } = key
+    const found = planCertificates({
+      ...settled,
+      nowMs: day0 + dayMs,
+      served: leaf,
+      keyring: without,
+      bundles: [[first, ...key.authorities]],
+    })
+    expect(found).toEqual({ kind: 'store', keyring: key })
+  })
+
   test('when the Secret was deleted keeps what is served trusted', () => {
     const keyring: Keyring = { authorities: [], trusted: [] }
     const next = planCertificates({ ...settled, keyring, served: leaf })

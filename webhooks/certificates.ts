@@ -73,7 +73,11 @@ export function planCertificates(observed: Observed): Step {
   const certificates = [...keep.authorities, ...keep.trusted]
   if (bundles.some((bundle) => !sameCertificates(bundle, certificates))) return { kind: 'publish', certificates }
   const { leaf } = keep
-  if (leaf !== undefined && isGood(leaf, observed)) return { kind: 'serve', leaf }
+  if (leaf !== undefined && isGood(leaf, keep, observed)) return { kind: 'serve', leaf }
+  const { served } = observed
+  if (leaf === undefined && served !== undefined && isGood(served, keep, observed)) {
+    return { kind: 'store', keyring: { ...keep, leaf: served } }
+  }
   return { kind: 'issue', by: signer(keep.authorities, nowMs) ?? newest, keep }
 }
 
@@ -81,10 +85,14 @@ export function planCertificates(observed: Observed): Step {
 const signer = (authorities: readonly Authority[], nowMs: number): Authority | undefined =>
   authorities.findLast((authority) => nowMs - (authority.notAfter - authorityLifeMs) >= settleMs)
 
-function isGood(leaf: Leaf, { nowMs, keyring, dnsNames }: Observed): boolean {
-  const authority = keyring.authorities.find(({ subject }) => subject === leaf.issuer)
+/**
+ * A leaf whose authority has lost its key serves on until another authority is known everywhere, which is when it is replaced.
+ */
+function isGood(leaf: Leaf, { authorities, trusted }: Keyring, { nowMs, dnsNames }: Observed): boolean {
+  const isSigned = ({ subject }: Certificate) => subject === leaf.issuer
+  const isWaiting = trusted.some(isSigned) && signer(authorities, nowMs) === undefined
   return (
-    authority !== undefined &&
+    (authorities.some(isSigned) || isWaiting) &&
     nowMs >= leaf.notBefore &&
     nowMs < leaf.notAfter - leafLifeMs / 3 &&
     dnsNames.every((name) => leaf.dnsNames.includes(name))

@@ -4,14 +4,14 @@ import { parseAllDocuments } from 'yaml'
 import { run } from '../../cluster/command.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
+import { installKinds } from './kinds.ts'
 
 let api: TestApiServer
 const kubectl = (...rest: string[]) => run([api.kubectl, '--kubeconfig', api.kubeconfig, ...rest])
 
 beforeAll(async () => {
   api = await startApiServer()
-  await kubectl('apply', '--server-side', '-k', 'manifests/crds')
-  await kubectl('wait', '--for=condition=Established', 'crd', '--all', '--timeout=60s')
+  await installKinds(api)
 })
 afterAll(() => api?.stop())
 

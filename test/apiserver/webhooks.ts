@@ -14,6 +14,7 @@ import type { WebhookServer } from '../../webhooks/server.ts'
 import { parseAllDocuments } from 'yaml'
 import { run } from '../../cluster/command.ts'
 import type { TestApiServer } from './apiserver.ts'
+import { installKinds } from './kinds.ts'
 
 export interface TestWebhooks {
   readonly caches: Caches
@@ -28,8 +29,7 @@ export async function startWebhooks(
 ): Promise<TestWebhooks> {
   const kubectl = (rest: string[], input?: string) =>
     run([api.kubectl, '--kubeconfig', api.kubeconfig, ...rest], input === undefined ? {} : { input })
-  await kubectl(['apply', '--server-side', '-k', 'manifests/crds'])
-  await kubectl(['wait', '--for=condition=Established', 'crd', '--all', '--timeout=60s'])
+  await installKinds(api)
 
   const log = createLogger({ process: 'webhooks', level: 'silent' })
   const kube = createKubeClient({

@@ -1,0 +1,193 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { run } from '../../cluster/command.ts'
+import { kubeconfigAccess } from '../../runtime/access.ts'
+import { systemClock } from '../../runtime/clock.ts'
+import type { Clock } from '../../runtime/clock.ts'
+import { createKubeClient } from '../../runtime/kube.ts'
+import type { KubeClient } from '../../runtime/kube.ts'
+import { resource } from '../../runtime/resource.ts'
+import type { KubeObject } from '../../runtime/resource.ts'
+import { createLogger } from '../../runtime/log.ts'
+import { createMetrics } from '../../runtime/metrics.ts'
+import { settleCertificates } from '../../webhooks/certificate-keeper.ts'
+import type { KeeperOptions } from '../../webhooks/certificate-keeper.ts'
+import type { Leaf } from '../../webhooks/certificates.ts'
+import { createReviewMetrics } from '../../webhooks/metrics.ts'
+import { startServer } from '../../webhooks/server.ts'
+import type { WebhookServer } from '../../webhooks/server.ts'
+import { until } from '../until.ts'
+import { startApiServer } from './apiserver.ts'
+import type { TestApiServer } from './apiserver.ts'
+import { installKinds } from './kinds.ts'
+
+let api: TestApiServer
+let kube: KubeClient
+const namespace = 'virtset-system'
+const name = 'virtset-webhooks-certificates'
+const secrets = resource<KubeObject>({ group: '', version: 'v1', plural: 'secrets', kind: 'Secret', namespaced: true })
+const log = createLogger({ process: 'webhooks', level: 'silent' })
+const kubectl = (rest: string[], input = '') => run([api.kubectl, '--kubeconfig', api.kubeconfig, ...rest], { input })
+
+beforeAll(async () => {
+  api = await startApiServer()
+  kube = createKubeClient({ access: await kubeconfigAccess({ file: api.kubeconfig }), userAgent: 'virtset-webhooks' })
+  await kubectl(['create', 'namespace', namespace])
+  await installKinds(api)
+})
+afterAll(async () => {
+  await kube?.close()
+  await api?.stop()
+})
+
+interface Replica {
+  served: Leaf | undefined
+  settle(): Promise<void>
+}
+
+function replica(clock: Clock, serve: (leaf: Leaf) => void = () => {}, dnsNames = ['localhost']): Replica {
+  const options: KeeperOptions = {
+    kube,
+    clock,
+    log,
+    namespace,
+    secretName: name,
+    configurationName: 'virtset',
+    dnsNames,
+    serve,
+  }
+  const it: Replica = {
+    served: undefined,
+    async settle() {
+      it.served = await settleCertificates(options, it.served)
+    },
+  }
+  return it
+}
+
+const bundleOf = (kind: string) =>
+  kubectl(['get', kind, 'virtset', '-o', 'jsonpath={.webhooks[*].clientConfig.caBundle}'])
+
+test('three replicas that start together agree on one certificate, and publish one authority', async () => {
+  await kubectl(['apply', '-f', 'manifests/webhooks/configurations.yaml'])
+  const replicas = [replica(systemClock), replica(systemClock), replica(systemClock)]
+  await Promise.all(replicas.map((one) => one.settle()))
+  await Promise.all(replicas.map((one) => one.settle()))
+  expect(new Set(replicas.map(({ served }) => served?.pem)).size).toBe(1)
+  const bundles = await Promise.all(['mutatingwebhookconfiguration', 'validatingwebhookconfiguration'].map(bundleOf))
+  expect([bundles[0] === bundles[1], bundles[0]?.length === 0]).toEqual([true, false])
+  const text = Buffer.from(bundles[0] ?? '', 'base64').toString()
+  expect(text.split('BEGIN CERTIFICATE').length - 1).toBe(1)
+})
+
+test('what somebody spoils is healed: Secret deleted, authority emptied, bundle overwritten', async () => {
+  const one = replica(systemClock)
+  await one.settle()
+  const before = one.served
+  const spoilers: string[][] = [
+    ['delete', 'secret', '-n', namespace, name],
+    [
+      'patch',
+      'secret',
+      '-n',
+      namespace,
+      'virtset-webhooks-certificates',
+      '--type=merge',
+      '-p',
+      '{"data":{"ca.crt":"","ca.key":"AAAA"}}',
+    ],
+    [
+      'patch',
+      'validatingwebhookconfiguration',
+      'virtset',
+      '--type=json',
+      '-p',
+      '[{"op":"remove","path":"/webhooks/0/clientConfig/caBundle"}]',
+    ],
+    [
+      'patch',
+      'secret',
+      '-n',
+      namespace,
+      'virtset-webhooks-certificates',
+      '--type=merge',
+      '-p',
+      '{"data":{"tls.crt":"bm8="}}',
+    ],
+  ]
+  for (const spoil of spoilers) {
+    await kubectl(spoil)
+    await one.settle()
+    const bundles = await Promise.all(['mutatingwebhookconfiguration', 'validatingwebhookconfiguration'].map(bundleOf))
+    expect([bundles[0] === bundles[1], bundles[0] === '']).toEqual([true, false])
+  }
+  // What was served could be trusted all the time: nothing else was needed.
+  expect(before?.pem).toBe(one.served?.pem)
+})
+
+test('twenty rotations under load, with authorities that come and go: no request fails', async () => {
+  const time = { skewMs: 0 }
+  const clock: Clock = { ...systemClock, now: () => Date.now() + time.skewMs }
+  const servers: WebhookServer[] = []
+  // A name that is new makes a new leaf necessary, at any time.
+  const names = ['localhost']
+  const one = replica(clock, (leaf) => servers[0]?.use({ key: leaf.key, cert: leaf.pem }), names)
+  await one.settle()
+  const certificate = { key: one.served?.key ?? '', cert: one.served?.pem ?? '' }
+  const allow = () => ({ allowed: true }) as const
+  const metrics = createReviewMetrics(createMetrics())
+  const server = await startServer({ certificate, mutate: allow, validate: allow, metrics, log, clock }, 0, '127.0.0.1')
+  servers.push(server)
+  for (const [kind, path] of [
+    ['mutatingwebhookconfiguration', 'mutate'],
+    ['validatingwebhookconfiguration', 'validate'],
+  ] as const) {
+    const url = `https://localhost:${server.port}/${path}`
+    const operations = [
+      { op: 'remove', path: '/webhooks/0/clientConfig/service' },
+      { op: 'add', path: '/webhooks/0/clientConfig/url', value: url },
+    ]
+    await kubectl(['patch', kind, 'virtset', '--type=json', '-p', JSON.stringify(operations)])
+  }
+  const outcomes = { created: 0, failed: [] as string[] }
+  const stop = new AbortController()
+  const load = async (worker: number) => {
+    for (let count = 0; !stop.signal.aborted; count++) {
+      try {
+        await kube.request('POST', '/apis/virtset.io/v1alpha1/namespaces/default/virtualmachines?dryRun=All', {
+          apiVersion: 'virtset.io/v1alpha1',
+          kind: 'VirtualMachine',
+          metadata: { name: `vm-${worker}-${count}` },
+          spec: { domain: {} },
+        })
+        outcomes.created++
+      } catch (error) {
+        outcomes.failed.push(String(error))
+      }
+    }
+  }
+  const workers = [load(1)]
+  const leaves = new Set<string>()
+  for (let rotation = 0; rotation < 20; rotation++) {
+    // Twenty minutes lie between two of them: longer than an API server may take to hear of a new authority.
+    time.skewMs += 20 * 60 * 1000
+    if (rotation % 5 === 4) {
+      await kube.patch(secrets, { namespace, name }, { type: 'merge', body: { data: { 'ca.key': '' } } })
+      await one.settle()
+      time.skewMs += 20 * 60 * 1000
+    }
+    names.push(`name-${rotation}`)
+    await one.settle()
+    const enough = outcomes.created + outcomes.failed.length + 10
+    await until(
+      () => outcomes.created + outcomes.failed.length >= enough,
+      () => {},
+      { deadlineMs: 20_000 },
+    )
+    leaves.add(one.served?.pem ?? '')
+  }
+  stop.abort()
+  await Promise.all(workers)
+  await server.drain(0)
+  expect(outcomes.failed).toEqual([])
+  expect([leaves.size, outcomes.created >= 200]).toEqual([20, true])
+})

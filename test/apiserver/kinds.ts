@@ -1,0 +1,16 @@
+import { attempt, run } from '../../cluster/command.ts'
+import { until } from '../until.ts'
+import type { TestApiServer } from './apiserver.ts'
+
+/** Installs the CRDs of the manifests and waits until they are served. */
+export async function installKinds(api: TestApiServer): Promise<void> {
+  const kubectl = [api.kubectl, '--kubeconfig', api.kubeconfig]
+  await run([...kubectl, 'apply', '--server-side', '-k', 'manifests/crds'])
+  // `kubectl wait` fails at once on a definition that has no conditions yet, hence again and again.
+  const wait = [...kubectl, 'wait', '--for=condition=Established', 'crd', '--all', '--timeout=60s']
+  await until(
+    async () => (await attempt(wait)) !== undefined,
+    () => {},
+    { deadlineMs: 60_000 },
+  )
+}
