@@ -212,14 +212,10 @@ describe('a console', () => {
     theirs.resume()
     const opening = Promise.withResolvers<Duplex>()
     guest = opening.promise
-    const { promise: connected, resolve } = Promise.withResolvers<Socket>()
     const headers = { connection: 'Upgrade', upgrade: 'console' }
-    const asked = request({ socketPath: socket, path: '/console', headers })
-      .on('socket', resolve)
-      .on('error', () => {})
-    asked.end()
-    const reader = await connected
-    await until('the request is out', () => reader.bytesWritten > 0)
+    const reader = request({ socketPath: socket, path: '/console', headers }).on('error', () => {})
+    reader.end()
+    await until('it is being opened', () => isConsoleAsked)
     reader.destroy()
     opening.resolve(ours)
     expect(await until('the console is let go', () => ours.destroyed)).toBe(true)
