@@ -1,0 +1,111 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { clusterPreset, preset, team } from '../test/presets/make.ts'
+import { createCandidates, selects } from './candidates.ts'
+
+const ids = (presets: readonly { readonly id: string }[]) => presets.map(({ id }) => id).toSorted()
+
+describe('which presets a VM gets', () => {
+  const gold = { name: 'team', labels: { tier: 'gold', 'kubernetes.io/metadata.name': 'team' } }
+  const list = [
+    preset('all', { selector: {} }),
+    preset('small', { selector: { matchLabels: { size: 'small' } } }),
+    preset('small-web', { selector: { matchLabels: { size: 'small', app: 'web' } } }),
+    preset('sized', { selector: { matchExpressions: [{ key: 'size', operator: 'Exists' }] } }),
+    preset('unsized', { selector: { matchExpressions: [{ key: 'size', operator: 'DoesNotExist' }] } }),
+    preset('some', { selector: { matchExpressions: [{ key: 'size', operator: 'In', values: ['small', 'medium'] }] } }),
+    preset('not-large', { selector: { matchExpressions: [{ key: 'size', operator: 'NotIn', values: ['large'] }] } }),
+    preset('elsewhere', { selector: {} }, 'other'),
+    clusterPreset('everywhere', { selector: {} }),
+    clusterPreset('golden', { selector: {}, namespaceSelector: { matchLabels: { tier: 'gold' } } }),
+    clusterPreset('every-namespace', { selector: {}, namespaceSelector: {} }),
+  ]
+  const candidates = createCandidates(list)
+  test.each([
+    [{}, team, ['every-namespace', 'everywhere', 'team/all', 'team/not-large', 'team/unsized']],
+    [
+      { size: 'small' },
+      team,
+      ['every-namespace', 'everywhere', 'team/all', 'team/not-large', 'team/sized', 'team/small', 'team/some'],
+    ],
+    [{ size: 'large' }, team, ['every-namespace', 'everywhere', 'team/all', 'team/sized']],
+    [
+      { size: 'small', app: 'web' },
+      gold,
+      [
+        'every-namespace',
+        'everywhere',
+        'golden',
+        'team/all',
+        'team/not-large',
+        'team/sized',
+        'team/small',
+        'team/small-web',
+        'team/some',
+      ],
+    ],
+    [{}, { name: 'other', labels: {} }, ['every-namespace', 'everywhere', 'other/elsewhere']],
+    [{ size: 'small' }, { name: 'kube-system', labels: {} }, []],
+    [{ size: 'small' }, { name: 'virtset-system', labels: { tier: 'gold' } }, []],
+  ])('labels %j', (labels, namespace, expected) => {
+    expect(ids(candidates.select(labels, namespace))).toEqual(expected)
+  })
+})
+
+test('a new revision takes the place of the old one, wherever that lay', () => {
+  const candidates = createCandidates([preset('a', { selector: { matchLabels: { size: 'small' } } })])
+  candidates.set(preset('a', { selector: { matchLabels: { size: 'large' } } }))
+  expect(candidates.size()).toBe(1)
+  expect(ids(candidates.select({ size: 'small' }, team))).toEqual([])
+  expect(ids(candidates.select({ size: 'large' }, team))).toEqual(['team/a'])
+  candidates.delete('team/a')
+  expect(candidates.size()).toBe(0)
+  expect(candidates.select({ size: 'large' }, team)).toEqual([])
+})
+
+const key = fc.constantFrom('size', 'app', '__proto__')
+const value = fc.constantFrom('a', 'b', '')
+const requirement = fc.oneof(
+  fc.record({ key, operator: fc.constantFrom('In', 'NotIn'), values: fc.uniqueArray(value, { minLength: 1 }) }),
+  fc.record({ key, operator: fc.constantFrom('Exists', 'DoesNotExist') }),
+)
+const selector = fc.record(
+  { matchLabels: fc.dictionary(key, value), matchExpressions: fc.array(requirement, { maxLength: 3 }) },
+  { requiredKeys: [] },
+)
+const labels = fc.dictionary(key, value)
+
+test('the index finds what trying each would find, through all changes', () => {
+  const change = fc.record({
+    name: fc.constantFrom('a', 'b', 'c'),
+    isCluster: fc.boolean(),
+    isDeleted: fc.boolean(),
+    selector,
+    namespaceSelector: fc.option(selector, { nil: undefined }),
+  })
+  fc.assert(
+    fc.property(fc.array(change, { maxLength: 8 }), labels, labels, (changes, vmLabels, namespaceLabels) => {
+      const candidates = createCandidates()
+      const plain = new Map<string, ReturnType<typeof preset>>()
+      for (const one of changes) {
+        const made = one.isCluster
+          ? clusterPreset(one.name, {
+              selector: one.selector,
+              ...(one.namespaceSelector === undefined ? {} : { namespaceSelector: one.namespaceSelector }),
+            })
+          : preset(one.name, { selector: one.selector })
+        if (one.isDeleted) {
+          candidates.delete(made.id)
+          plain.delete(made.id)
+        } else {
+          candidates.set(made)
+          plain.set(made.id, made)
+        }
+      }
+      const namespace = { name: 'team', labels: namespaceLabels }
+      const expected = [...plain.values()].filter((made) => selects(made, vmLabels, namespace))
+      expect(ids(candidates.select(vmLabels, namespace))).toEqual(ids(expected))
+    }),
+    { numRuns: 500 },
+  )
+})

@@ -1,0 +1,163 @@
+import { describe, expect, test } from 'vitest'
+import type { Preset } from '../api/preset.ts'
+import { parsePreset } from '../api/preset.ts'
+import { checkPreset } from './check.ts'
+import { compilePreset } from './compile.ts'
+import { needsGrant } from './grant.ts'
+
+type Given = { readonly [key: string]: unknown }
+
+const written = (spec: Given, kind = 'VirtualMachinePreset'): Preset => {
+  const parsed = parsePreset({
+    apiVersion: 'virtset.io/v1alpha1',
+    kind,
+    metadata: { name: 'p', ...(kind === 'VirtualMachinePreset' ? { namespace: 'team' } : {}) },
+    spec: { selector: { matchLabels: { app: 'web' } }, ...spec },
+  })
+  if ('causes' in parsed) throw new Error(JSON.stringify(parsed.causes))
+  return parsed.preset
+}
+
+const enforce = (...remove: string[]) => ({ strength: 'Enforce', remove })
+
+describe('a preset is refused when it is written', () => {
+  test.each<[string, Given, string[]]>([
+    [
+      'with an expression that is none',
+      {
+        matchConditions: [
+          { name: 'a', expression: 'object.' },
+          { name: 'b', expression: '1' },
+        ],
+        domain: { title: 't' },
+      },
+      [
+        'spec.matchConditions[0].expression: Expected IDENTIFIER, got EOF',
+        'spec.matchConditions[1].expression: must be true or false, not int',
+      ],
+    ],
+    [
+      'with a selector that contradicts itself',
+      {
+        selector: { matchLabels: { a: '1' }, matchExpressions: [{ key: 'a', operator: 'DoesNotExist' }] },
+        domain: { title: 't' },
+      },
+      ['spec.selector: contradicts itself: nothing can have labels that it selects'],
+    ],
+    [
+      'with a removal that is only a default',
+      { remove: ['domain.title'] },
+      ['spec.remove: needs strength Enforce: a default only fills what is absent'],
+    ],
+    [
+      'with removals that lead nowhere',
+      enforce('domain', 'domain.titel', 'domain.devices.disks.target', 'domain.title.text', '[0]', 'domain..title'),
+      [
+        'spec.remove[0]: would take away the whole VM',
+        'spec.remove[1]: leads nowhere: there is no "titel"',
+        'spec.remove[2]: leads nowhere: what comes before "target" is a list: say which item, e.g. [0] or [KEY=VALUE]',
+        'spec.remove[3]: leads nowhere: what comes before "text" has nothing below',
+        'spec.remove[4]: must be a path such as domain.devices.disks[target.dev=vdb]',
+        'spec.remove[5]: must be a path such as domain.devices.disks[target.dev=vdb]',
+      ],
+    ],
+    [
+      'that removes what it sets',
+      { ...enforce('domain.title'), domain: { title: 't' } },
+      ['spec.remove[0]: is set by this preset too; it cannot be both'],
+    ],
+    [
+      'that gives many VMs one identity',
+      { domain: { name: 'n', uuid: '00000000-0000-0000-0000-000000000001' } },
+      [
+        'spec.domain.name: may not be injected: no two VMs have the same',
+        'spec.domain.uuid: may not be injected: no two VMs have the same',
+      ],
+    ],
+    [
+      'that reaches the host from a namespace',
+      { domain: { devices: { emulator: '/usr/bin/qemu' } } },
+      ['spec.domain.devices.emulator: reaches the host, which only a ClusterVirtualMachinePreset may grant'],
+    ],
+    [
+      'with two items of one key',
+      {
+        domain: {
+          clock: {
+            timers: [
+              { name: 'hpet', present: true },
+              { name: 'hpet', present: false },
+            ],
+          },
+        },
+      },
+      ['spec.domain.clock.timers[1]: is the same item as spec.domain.clock.timers[0]'],
+    ],
+  ])('%s', (_, spec, expected) => {
+    expect(checkPreset(written(spec)).causes.map(({ field, message }) => `${field}: ${message}`)).toEqual(expected)
+  })
+
+  test('with fields that libvirt does not know, each with the nearest that it does', () => {
+    const { causes } = checkPreset(
+      written({ domain: { titel: 't', devices: { disks: [{ tpye: 'file', target: { dev: 'vda' } }] } } }),
+    )
+    expect(causes.map(({ field, suggestion }) => [field, suggestion])).toEqual([
+      ['spec.domain.titel', 'did you mean "title"?'],
+      ['spec.domain.devices.disks[0].tpye', 'did you mean "type"?'],
+    ])
+  })
+})
+
+test.each<[string, Given, string[]]>([
+  ['for every VM', { selector: {}, domain: { title: 't' } }, ['spec.selector: {} selects every VM of its namespace']],
+  ['without content', {}, ['spec: injects nothing and removes nothing']],
+  [
+    'that removes what libvirt puts back',
+    enforce('domain.clock', 'domain.devices.inputs[0]', 'domain.title'),
+    [
+      'spec.remove[0]: libvirt puts domain.clock back when it is absent',
+      'spec.remove[1]: libvirt puts domain.devices.inputs back when it is absent',
+    ],
+  ],
+])('a preset %s is accepted with a warning', (_, spec, warnings) => {
+  expect(checkPreset(written(spec))).toEqual({ causes: [], warnings })
+})
+
+test("the key '*' stands for every item, and is no value of its field", () => {
+  const domain = { devices: { disks: [{ target: { dev: '*' }, driver: { cache: 'none' } }] } }
+  expect(checkPreset(written({ domain })).causes).toEqual([])
+})
+
+test.each<[string, Given, boolean]>([
+  ['an emulator', { devices: { emulator: '/usr/bin/qemu' } }, true],
+  ['a title', { title: 't' }, false],
+])('to write a cluster preset with %s needs a grant: %s', (_, domain, needs) => {
+  const preset = written({ domain }, 'ClusterVirtualMachinePreset')
+  expect(checkPreset(preset).causes).toEqual([])
+  expect(needsGrant(preset)).toBe(needs)
+})
+
+describe('a broken preset that slipped in', () => {
+  test.each<[string, unknown, string, number | undefined]>([
+    ['nothing', undefined, 'default/', undefined],
+    ['a list', [], 'default/', undefined],
+    ['no spec', { kind: 'VirtualMachinePreset', metadata: { name: 'p', namespace: 'team' } }, 'team/p', undefined],
+    [
+      'a bad expression',
+      {
+        apiVersion: 'virtset.io/v1alpha1',
+        kind: 'ClusterVirtualMachinePreset',
+        metadata: { name: 'c' },
+        spec: { selector: { matchLabels: { a: 'b' } }, matchConditions: [{ name: 'x', expression: '(' }] },
+      },
+      'c',
+      1,
+    ],
+  ])('(%s) is quarantined, never an error', (_, value, id, requirements) => {
+    const compiled = compilePreset(value)
+    if (!('quarantined' in compiled)) throw new Error('was compiled')
+    expect(compiled.quarantined.id).toBe(id)
+    expect(compiled.quarantined.causes.length).toBeGreaterThan(0)
+    expect(compiled.quarantined.selector?.requirements.length).toBe(requirements)
+  })
+})

@@ -1,0 +1,107 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import type { LabelSelector } from '../api/object.ts'
+import { clusterPreset, preset } from '../test/presets/make.ts'
+import { smallStructure } from '../test/presets/small-domain.ts'
+import { commonLabels, findOverlaps, overlapWarning } from './overlap.ts'
+import { compileSelector, isSelected } from './selector.ts'
+
+const requires = (
+  key: string,
+  operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist',
+  ...values: string[]
+): LabelSelector => ({
+  matchExpressions: [{ key, operator, ...(values.length === 0 ? {} : { values }) }],
+})
+
+describe('labels that several selectors select', () => {
+  test.each<[string, LabelSelector[], unknown]>([
+    ['everything', [{}, {}], {}],
+    ['two keys', [{ matchLabels: { a: '1' } }, { matchLabels: { b: '2' } }], { a: '1', b: '2' }],
+    ['one key, two values', [{ matchLabels: { a: '1' } }, { matchLabels: { a: '2' } }], undefined],
+    ['a value in both sets', [requires('a', 'In', '1', '2'), requires('a', 'In', '2', '3')], { a: '2' }],
+    [
+      'a value that one set has and the other forbids',
+      [requires('a', 'In', '1'), requires('a', 'NotIn', '1')],
+      undefined,
+    ],
+    ['any value but one', [requires('a', 'Exists'), requires('a', 'NotIn', 'any')], { a: 'any-1' }],
+    ['there and not there', [requires('a', 'Exists'), requires('a', 'DoesNotExist')], undefined],
+    ['not there is not in any set', [requires('a', 'NotIn', '1'), requires('a', 'DoesNotExist')], {}],
+  ])('%s', (_, selectors, expected) => {
+    expect(commonLabels(selectors.map(compileSelector))).toEqual(expected)
+  })
+
+  const key = fc.constantFrom('a', 'b')
+  const value = fc.constantFrom('1', '2', '3')
+  const selector: fc.Arbitrary<LabelSelector> = fc
+    .array(
+      fc.oneof(
+        fc.record({
+          key,
+          operator: fc.constantFrom('In' as const, 'NotIn' as const),
+          values: fc.uniqueArray(value, { minLength: 1 }),
+        }),
+        fc.record({ key, operator: fc.constantFrom('Exists' as const, 'DoesNotExist' as const) }),
+      ),
+      { maxLength: 3 },
+    )
+    .map((matchExpressions) => ({ matchExpressions }))
+
+  test('are selected by all; and where there are none, no labels are', () => {
+    const worlds = [undefined, '1', '2', '3', 'other'].flatMap((a) =>
+      [undefined, '1', '2', '3', 'other'].map((b) => ({
+        ...(a === undefined ? {} : { a }),
+        ...(b === undefined ? {} : { b }),
+      })),
+    )
+    fc.assert(
+      fc.property(selector, selector, (left, right) => {
+        const both = [left, right].map(compileSelector)
+        const found = commonLabels(both)
+        const isHit = (labels: { readonly [key: string]: string }) => both.every((one) => isSelected(one, labels))
+        if (found === undefined) expect(worlds.filter(isHit)).toEqual([])
+        else expect(isHit(found)).toBe(true)
+      }),
+    )
+  })
+})
+
+describe('presets that could disagree', () => {
+  const small = { matchLabels: { size: 'small' } }
+  const web = { matchLabels: { app: 'web' } }
+  const one = preset('one', { selector: small, domain: { title: 'a', vcpu: { value: 1 } } })
+  test.each([
+    ['on labels that both select', preset('two', { selector: web, domain: { title: 'b' } }), ['spec.domain.title']],
+    ['but not where they say the same', preset('two', { selector: web, domain: { vcpu: { value: '1' } } }), undefined],
+    ['nor on other leaves', preset('two', { selector: web, domain: { type: 'kvm' } }), undefined],
+    ['nor with another priority', preset('two', { selector: web, priority: 1, domain: { title: 'b' } }), undefined],
+    ['nor in another layer', clusterPreset('two', { selector: web, domain: { title: 'b' } }), undefined],
+    [
+      'nor where no VM has both labels',
+      preset('two', { selector: { matchLabels: { size: 'large' } }, domain: { title: 'b' } }),
+      undefined,
+    ],
+    ['nor in another namespace', preset('two', { selector: web, domain: { title: 'b' } }, 'other'), undefined],
+    ['nor where one only warns', preset('two', { mode: 'Warn', selector: web, domain: { title: 'b' } }), undefined],
+  ])('%s', (_, other, fields) => {
+    expect(findOverlaps(one, [one, other], smallStructure)[0]?.fields).toEqual(fields)
+  })
+
+  test('are named with a VM that both would hit', () => {
+    const other = preset('two', {
+      selector: web,
+      domain: { title: 'b', vcpu: { value: 2 } },
+      matchConditions: [{ name: 'c', expression: 'true' }],
+    })
+    expect(findOverlaps(one, [other], smallStructure).map(overlapWarning)).toEqual([
+      'disagrees with preset "team/two" on spec.domain.title and 1 more, e.g. on a VM with labels {size=small,app=web,kubernetes.io/metadata.name=team} (unless their conditions exclude each other)',
+    ])
+  })
+
+  test('are told of an exclusive group too, over all layers', () => {
+    const left = preset('one', { selector: small, exclusiveGroup: 'size' })
+    const right = clusterPreset('two', { selector: web, exclusiveGroup: 'size', priority: 9 })
+    expect(findOverlaps(left, [right], smallStructure).map(({ fields }) => fields)).toEqual([['exclusiveGroup']])
+  })
+})
