@@ -3,7 +3,9 @@ import { canonicalCpuset } from './cpuset.ts'
 import { elementOf, type Children, type Element, type Field, type Scale } from './description.ts'
 import { domain as root, type Domain } from './domain.ts'
 import { normalForeign } from './foreign.ts'
+import { keep } from './kept.ts'
 import { orders } from './order.ts'
+import { rewrite } from './rewrite.ts'
 import { canonicalValue, exactNumber } from './scalar-value.ts'
 import type { Scalar } from './scalar.ts'
 import { shapeOf } from './shape.ts'
@@ -13,12 +15,13 @@ import { scaled } from './size.ts'
  * The domain in libvirt's own spelling: two domains mean the same where their canonical ones are equal. Numbers are JSON numbers, or
  * decimal strings beyond 2^53; words are booleans; sizes are in libvirt's units; hex, MAC addresses and UUIDs have their full
  * width; sets of CPUs are ascending; keys are in the order of the description, disks and controllers where libvirt
- * puts them. Nothing is added but the unit of a bare number, nothing is left out. The input stays as it is.
+ * puts them. Nothing is added but the unit of a bare number; what libvirt does not say of a domain that does not run is left out (rewrite.ts).
+ * The input stays as it is.
  */
 export const canonical = (domain: Domain): Domain => {
-  const result = isRecord(domain) ? canonicalElement(root, domain, '') : domain
+  if (!isRecord(domain)) return domain
   // Of the same shape as what came in.
-  return result as Domain
+  return rewrite(canonicalElement(root, domain, '') as Domain)
 }
 
 /** The values in libvirt's own spelling, each in the place where it was written: paths mean the same before and after. */
@@ -29,16 +32,14 @@ export const canonicalSpelling = (domain: Domain): Domain => {
 }
 
 type JsonObject = { [key: string]: unknown }
-type JsonSiblings = { readonly [key: string]: unknown }
+type JsonReadonly = { readonly [key: string]: unknown }
 
 /** @param path of the element, by which the order of lists is known; undefined where everything stays in its place */
-const canonicalElement = (
-  element: Element,
-  json: { readonly [key: string]: unknown },
-  path: string | undefined,
-): JsonObject => {
+const canonicalElement = (element: Element, given: JsonReadonly, path: string | undefined): JsonObject => {
+  const json = element.scale ? canonicalSize(element.scale, given) : given
   const result: JsonObject = {}
   for (const [key, field] of Object.entries(element.fields)) {
+    if (field.live && path !== undefined) continue
     const below = path === undefined ? undefined : path === '' ? key : `${path}.${key}`
     if (field.at === 'children') putList(result, key, field, json, below)
     else if (Object.hasOwn(json, key)) result[key] = canonicalField(field, json[key], json, below)
@@ -47,7 +48,7 @@ const canonicalElement = (
     // What the description does not know, or a list that is none: that is for validation to say.
     if (!shapeOf(element).keys.has(key)) define(result, key, value)
   }
-  return element.scale ? canonicalSize(element.scale, result) : result
+  return path === undefined ? result : keep(path, result)
 }
 
 /** Also for a key such as `__proto__`. */
@@ -59,7 +60,7 @@ const putList = (
   result: JsonObject,
   key: string,
   field: Children,
-  json: { readonly [key: string]: unknown },
+  json: JsonReadonly,
   path: string | undefined,
 ): void => {
   const { single } = field
@@ -80,7 +81,7 @@ const putList = (
 const canonicalField = (
   field: Exclude<Field, Children>,
   value: unknown,
-  siblings: JsonSiblings,
+  siblings: JsonReadonly,
   path: string | undefined,
 ): unknown => {
   switch (field.at) {
@@ -97,13 +98,13 @@ const canonicalField = (
   }
 }
 
-const canonicalScalar = (scalar: Scalar, value: unknown, siblings?: JsonSiblings): unknown =>
+const canonicalScalar = (scalar: Scalar, value: unknown, siblings?: JsonReadonly): unknown =>
   scalar.kind === 'cpuset' && typeof value === 'string'
     ? canonicalCpuset(value)
     : canonicalValue(scalar, value, siblings)
 
 /** Parts of an element that hold a size with its unit, in libvirt's unit; as they are where they are no size. */
-const canonicalSize = (scale: Scale, json: JsonObject): JsonObject => {
+const canonicalSize = (scale: Scale, json: JsonReadonly): JsonReadonly => {
   const size = scaled(scale, json[scale.value], json[scale.unit])
   return size ? { ...json, [scale.unit]: size.unit, [scale.value]: exactNumber(size.value) } : json
 }

@@ -1,4 +1,3 @@
-import { isIP } from 'node:net'
 import type { CauseReason } from '../cause.ts'
 import { nearest } from '../nearest.ts'
 import { wordOf, type Scalar } from './scalar.ts'
@@ -14,6 +13,9 @@ type Kind<K extends Scalar['kind']> = Extract<Scalar, { kind: K }>
 
 /** XML 1.0 has no way to write other characters, not even as references. */
 const xmlText = /^[\t\n\r\u0020-\uD7FF\uE000-\uFFFD\u{10000}-\u{10FFFF}]*$/u
+
+/** For what has a syntax; the largest such value, a session of an encrypted guest, is a few thousand characters long. */
+const maxLength = 65_536
 
 /** Kinds that a regular expression describes, and what to say where it does not match. All are linear in the text's length. */
 const patterns: { readonly [kind: string]: { readonly pattern: RegExp; readonly message: string } } = {
@@ -127,7 +129,7 @@ const textFault = (
   if (!xmlText.test(value)) return { reason: 'FieldValueInvalid', message: 'has a character that XML cannot hold' }
   if (scalar.kind === 'uuid' && value === '' && scalar.mayBeEmpty) return undefined
   if (scalar.kind === 'ip') {
-    return isIP(value) > 0 ? undefined : { reason: 'FieldValueInvalid', message: 'must be an IP address' }
+    return isAddress(value) ? undefined : { reason: 'FieldValueInvalid', message: 'must be an IP address' }
   }
   if (scalar.kind === 'text') {
     const { maxLength = Infinity, pattern } = scalar
@@ -137,8 +139,29 @@ const textFault = (
       : { reason: 'FieldValueInvalid', message: `must match ${pattern}` }
   }
   const known = patterns[scalar.kind]
-  if (!known || known.pattern.test(value)) return undefined
+  if (!known) return undefined
+  if (value.length > maxLength) return { reason: 'FieldValueTooLong', message: `may not be longer than ${maxLength}` }
+  if (known.pattern.test(value)) return undefined
   return { reason: 'FieldValueInvalid', message: known.message }
+}
+
+const octet = '(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)'
+const ipv4 = new RegExp(`^${octet}(?:\\.${octet}){3}$`)
+
+/** IPv4 in dots; IPv6 in groups, `::` once for groups of zeros, the last two maybe as IPv4. */
+const isAddress = (text: string): boolean => {
+  if (ipv4.test(text)) return true
+  if (text.length > 45) return false
+  const lastColon = text.lastIndexOf(':')
+  const last = text.slice(lastColon + 1)
+  const whole = ipv4.test(last) ? `${text.slice(0, lastColon)}:0:0` : text
+  const halves = whole.split('::')
+  if (halves.length > 2) return false
+  const groups = halves.flatMap((half) => (half === '' ? [] : half.split(':')))
+  return (
+    groups.every((group) => /^[0-9a-f]{1,4}$/i.test(group)) &&
+    (halves.length === 2 ? groups.length < 8 : groups.length === 8)
+  )
 }
 
 const notText = (value: unknown): ValueFault => ({

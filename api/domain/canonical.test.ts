@@ -1,0 +1,85 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { domains } from '../../test/arbitraries/domain.ts'
+import { canonical } from './canonical.ts'
+import { writeDomain } from './xml.ts'
+
+/** As JSON, so that the order of keys counts. */
+const spelled = (json: string): string => JSON.stringify(canonical(JSON.parse(json)))
+
+describe("libvirt's own spelling", () => {
+  test.each([
+    ['sizes in KiB', '{"memory":{"unit":"MiB","value":1}}', '{"memory":{"unit":"KiB","value":1024}}'],
+    ['sizes rounded up', '{"memory":{"unit":"MB","value":64}}', '{"memory":{"unit":"KiB","value":62500}}'],
+    ['a bare size in its unit', '{"memory":{"value":"064"}}', '{"memory":{"unit":"KiB","value":64}}'],
+    [
+      'sizes beyond 2^53, exactly',
+      '{"memory":{"unit":"b","value":"18446744073709551615"}}',
+      '{"memory":{"unit":"KiB","value":"18014398509481984"}}',
+    ],
+    [
+      'a size that libvirt cannot count stays',
+      '{"memory":{"unit":"EiB","value":16}}',
+      '{"memory":{"unit":"EiB","value":16}}',
+    ],
+    [
+      'sizes in the largest unit without a fraction, where libvirt does so',
+      '{"features":{"smm":{"tseg":{"unit":"KiB","value":49152}},"tcg":{"tbCache":{"value":128}}}}',
+      '{"features":{"smm":{"tseg":{"unit":"MiB","value":48}},"tcg":{"tbCache":{"unit":"MiB","value":128}}}}',
+    ],
+    [
+      'sizes among other fields',
+      '{"cpu":{"numa":{"cells":[{"unit":"GiB","memory":"1","cpus":"1,0"}]}}}',
+      '{"cpu":{"numa":{"cells":[{"cpus":"0-1","memory":1048576,"unit":"KiB"}]}}}',
+    ],
+    [
+      'words as booleans, decimal strings as numbers',
+      '{"os":{"bootmenu":{"timeout":"3000","enable":"yes"}}}',
+      '{"os":{"bootmenu":{"enable":true,"timeout":3000}}}',
+    ],
+    [
+      'hex in its width where the address is one of PCI',
+      '{"devices":{"disks":[{"address":{"type":"pci","domain":0,"bus":0,"slot":"0x1","function":0}},{"address":{"type":"drive","bus":"0"}}]}}',
+      '{"devices":{"disks":[{"address":{"type":"pci","domain":"0x0000","bus":"0x00","slot":"0x01","function":"0x0"}},{"address":{"type":"drive","bus":0}}]}}',
+    ],
+    [
+      'a list of one by its short form',
+      '{"devices":{"disks":[{"source":{"hosts":[{"name":"a","port":"3260"}]}}]}}',
+      '{"devices":{"disks":[{"source":{"host":{"name":"a","port":3260}}}]}}',
+    ],
+    [
+      'disks where libvirt puts them',
+      '{"devices":{"disks":[{"target":{"dev":"vdb"}},{"target":{"dev":"vda"}}]}}',
+      '{"devices":{"disks":[{"target":{"dev":"vda"}},{"target":{"dev":"vdb"}}]}}',
+    ],
+    [
+      'XML of applications',
+      '{"metadata":"<a  xmlns=\'urn:x\'> <b></b> </a>"}',
+      '{"metadata":"<a xmlns=\\"urn:x\\"><b/></a>"}',
+    ],
+    ['keys in the order of the description', '{"vcpu":{"value":1},"name":"a"}', '{"name":"a","vcpu":{"value":1}}'],
+    ['nothing is added', '{"cpu":{},"devices":{"disks":[]}}', '{"cpu":{},"devices":{"disks":[]}}'],
+    [
+      'what the description does not know stays',
+      '{"cpu":{"x":1},"__proto__":{"y":2}}',
+      '{"cpu":{"x":1},"__proto__":{"y":2}}',
+    ],
+    [
+      'what is of the wrong type stays',
+      '{"devices":{"disks":{"a":1}},"memory":64}',
+      '{"memory":64,"devices":{"disks":{"a":1}}}',
+    ],
+  ])('%s', (_, json, expected) => expect(spelled(json)).toBe(expected))
+})
+
+test('the canonical domain is its own, and the input stays as it was', () =>
+  fc.assert(
+    fc.property(domains(), (domain) => {
+      const before = structuredClone(domain)
+      const once = canonical(domain)
+      expect(domain).toEqual(before)
+      expect(JSON.stringify(canonical(once))).toBe(JSON.stringify(once))
+      expect(() => writeDomain(once)).not.toThrow()
+    }),
+    { numRuns: 300 },
+  ))

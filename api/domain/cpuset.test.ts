@@ -1,0 +1,23 @@
+import { expect, test } from 'vitest'
+import { canonicalCpuset } from './cpuset.ts'
+
+test.each([
+  ['0', '0'],
+  ['0-3', '0-3'],
+  ['0,1,2,3', '0-3'],
+  ['3,1', '1,3'],
+  ['0-1', '0-1'],
+  ['0-3,^2,8', '0-1,3,8'],
+  ['0-7,^0,^7', '1-6'],
+  ['0-7,^2-4', '0-1,5-7'],
+  ['^2,0-3', '0-3'],
+  ['0-3,2-5', '0-5'],
+  [' 0 - 3 , ^ 1 ', '0,2-3'],
+  ['0-99999', '0-99999'],
+  ['007', '7'],
+  ['0-3,^0-3', ''],
+])('%s is %s', (text, canonical) => expect(canonicalCpuset(text)).toBe(canonical))
+
+test.each(['', 'aaa', '3-1', '1,,2', '-1', '0x1'])('%s is no set, and stays', (text) =>
+  expect(canonicalCpuset(text)).toBe(text),
+)

@@ -1,0 +1,54 @@
+import { describe, expect, test } from 'vitest'
+import { foreignFault, normalForeign } from './foreign.ts'
+import { readDomain, writeDomain } from './xml.ts'
+
+describe('one spelling of XML that we do not know', () => {
+  test.each([
+    ['quotes', `<a b='c"d'/>`, '<a b="c&quot;d"/>'],
+    ['an element without content', '<a></a>', '<a/>'],
+    ['white space between elements goes', '<a>\n  <b/>\n</a>\n', '<a><b/></a>'],
+    ['white space that is all there is stays', '<a> </a>', '<a> </a>'],
+    ['text beside elements is trimmed', '<a> x <b/> y </a>', '<a>x<b/>y</a>'],
+    ['comments go', '<a><!-- x --><b/></a>', '<a><b/></a>'],
+    ['CDATA is text', '<a><![CDATA[<&]]></a>', '<a>&lt;&amp;</a>'],
+    ['references', '<a b="&#10;&#9;&#x41;">&gt;&#13;</a>', '<a b="&#10;&#9;A">&gt;&#13;</a>'],
+    ['namespaces', '<p:a xmlns:p="urn:x" p:b="1"><p:c/></p:a>', '<p:a xmlns:p="urn:x" p:b="1"><p:c/></p:a>'],
+    ['a namespace that nobody uses goes', '<a xmlns:p="urn:x"/>', '<a/>'],
+    [
+      'a default namespace, and none below it',
+      '<a xmlns="urn:x"><b xmlns=""/></a>',
+      '<a xmlns="urn:x"><b xmlns=""/></a>',
+    ],
+    ['several elements', '<a/>x<b/>', '<a/>x<b/>'],
+    ['nothing', '', ''],
+  ])('%s', (_, xml, expected) => {
+    expect(normalForeign(xml)).toBe(expected)
+    expect(normalForeign(expected)).toBe(expected)
+    expect(foreignFault(expected)).toBeUndefined()
+  })
+})
+
+test.each([
+  '<a>',
+  '</a>',
+  '<a></b>',
+  '<p:a/>',
+  '&x;',
+  '<!DOCTYPE a><a/>',
+  '<a/><',
+  '</metadata><name>x</name><metadata>',
+])('%s is no such XML, and stays', (xml) => {
+  expect(foreignFault(xml)).toBeDefined()
+  expect(normalForeign(xml)).toBe(xml)
+})
+
+test('namespaces that the domain declares are declared where they are used', () => {
+  const read = readDomain(
+    `<domain xmlns:p='urn:x' xmlns:q='urn:y'><metadata><p:a q:b='1'><p:c/></p:a><p:d/></metadata></domain>`,
+  )
+  const domain = {
+    metadata: '<p:a xmlns:p="urn:x" xmlns:q="urn:y" q:b="1"><p:c/></p:a><p:d xmlns:p="urn:x"/>',
+  }
+  expect(read).toEqual({ domain })
+  expect(readDomain(writeDomain(domain))).toEqual({ domain })
+})

@@ -1,0 +1,61 @@
+import { describe, expect, test } from 'vitest'
+import { diskIndex, orders } from './order.ts'
+
+describe('where libvirt puts disks', () => {
+  const order = (...targets: string[]): string =>
+    (
+      orders['devices.disks']?.(
+        targets.map((target) => {
+          const [dev, bus] = target.split(':')
+          return { target: bus === undefined ? { dev } : { dev, bus } }
+        }),
+      ) ?? []
+    )
+      .map((disk) => JSON.stringify(disk).replaceAll(/.*"dev":"(\w+)".*/g, '$1'))
+      .join(' ')
+
+  test.each([
+    ['by target within a bus', ['vdb', 'vda'], 'vda vdb'],
+    ['buses keep the places of their first disks', ['hdc', 'vdb', 'hda', 'vda'], 'hda hdc vda vdb'],
+    ['vdz is before vdaa', ['vdaa', 'vdz'], 'vdz vdaa'],
+    ['a bus that is written counts, not the name', ['sdb:usb', 'sda:sata', 'sda:usb'], 'sda sdb sda'],
+    ['what has no index is before what has one', ['vda', 'vdX:virtio'], 'vdX vda'],
+    ['equals keep their order', ['vda', 'vdb', 'vda'], 'vda vda vdb'],
+  ])('%s', (_, targets, expected) => expect(order(...targets)).toBe(expected))
+
+  test.each([
+    ['vda', 0],
+    ['vdz', 25],
+    ['vdaa', 26],
+    ['xvdb', 1],
+    ['sda1', 0],
+    ['fdb', 1],
+    ['nvme0', -1],
+    ['vd', -1],
+    ['', -1],
+  ])('the index of %s is %d', (target, index) => expect(diskIndex(target)).toBe(index))
+})
+
+describe('where libvirt puts controllers', () => {
+  const order = (...controllers: string[]): string =>
+    (
+      orders['devices.controllers']?.(
+        controllers.map((text) => {
+          const [type, index, master] = text.split(':')
+          return {
+            type,
+            ...(index === undefined ? {} : { index: Number(index) }),
+            ...(master === undefined ? {} : { master: { startport: Number(master) } }),
+          }
+        }),
+      ) ?? []
+    )
+      .map((controller) => JSON.stringify(Object.values(controller ?? {})).replaceAll(/"startport":|[["\]{}]/g, ''))
+      .join(' ')
+
+  test.each([
+    ['by index within a type', ['pci:2', 'usb:0', 'pci:1', 'pci:0'], 'pci,0 pci,1 pci,2 usb,0'],
+    ['without an index behind the last of the type', ['scsi:3', 'usb:0', 'scsi'], 'scsi,3 scsi usb,0'],
+    ['a USB 2 controller before its companions', ['usb:0:0', 'usb:0:2', 'usb:0'], 'usb,0 usb,0,0 usb,0,2'],
+  ])('%s', (_, controllers, expected) => expect(order(...controllers)).toBe(expected))
+})
