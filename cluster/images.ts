@@ -46,8 +46,8 @@ export const localPrefix = 'localhost/virtset'
 const isCode = (path: string) => path.endsWith('.ts') && !path.endsWith('.test.ts')
 const isCodeOrData = (path: string) => isCode(path) || path.endsWith('.json')
 
-/** The packages that the launcher imports, and theirs. Another one that is missing here fails the image's build, when it fills the cache. */
-const launcherModules = ['saxes', 'xmlchars']
+/** The packages that the launcher imports. Another one that is missing here fails the image's build, when it fills the cache. */
+const launcherModules = ['pino', 'saxes', 'xmlbuilder2']
 
 /** Everything that `make up` runs in pods. */
 export function imageSources(settings: Settings, binaries: Binaries, modules: string, disk: string): ImageSource[] {
@@ -79,7 +79,9 @@ export function imageSources(settings: Settings, binaries: Binaries, modules: st
       extra: {
         'bin/node': node['bin/node'],
         packages: inImages('launcher/packages'),
-        ...Object.fromEntries(launcherModules.map((name) => [`node_modules/${name}`, join(modules, name)])),
+        ...Object.fromEntries(
+          withDependencies(modules, launcherModules).map((name) => [`node_modules/${name}`, join(modules, name)]),
+        ),
       },
       hasBase: true,
     },
@@ -127,6 +129,21 @@ function keyOfSource(settings: Settings, source: ImageSource): string {
 /** A directory here is named by its content already. */
 function keyOfPath(path: string): string {
   return statSync(path).isDirectory() ? path : keyOf(readFileSync(path))
+}
+
+/** Packages and all they depend on, which are beside them. */
+function withDependencies(modules: string, names: readonly string[]): string[] {
+  const found = new Set<string>()
+  const visit = (name: string) => {
+    if (found.has(name) || !existsSync(join(modules, name))) return
+    found.add(name)
+    const { dependencies = {} }: { dependencies?: Record<string, string> } = JSON.parse(
+      readFileSync(join(modules, name, 'package.json'), 'utf8'),
+    )
+    for (const dependency of Object.keys(dependencies)) visit(dependency)
+  }
+  for (const name of names) visit(name)
+  return [...found].sort()
 }
 
 /** What of a package nobody runs. */

@@ -30,7 +30,7 @@ patches:
         spec:
           containers:
           - name: controller
-            env: [{name: VIRTSET_LAUNCHER_IMAGE, value: "${launcher.reference}"}]
+            env: [{name: LAUNCHER_IMAGE, value: "${launcher.reference}"}]
 `
 }
 
