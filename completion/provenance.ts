@@ -278,7 +278,9 @@ function parentOf(path: string): string {
  */
 export function withoutClaims(machine: VirtualMachine, origins: Origins): VirtualMachine {
   const visit = (value: unknown, path: string): unknown => {
-    if (path !== '' && (origins.get(path)?.by ?? 'user') !== 'user') return undefined
+    const isClaimed = (origins.get(path)?.by ?? 'user') !== 'user'
+    if (isClaimed)
+      return path === 'spec' ? { domain: {} } : path === 'spec.domain' ? {} : isRoot(path) ? value : undefined
     if (Array.isArray(value)) {
       const items = value.map((item, index) => visit(item, joinPath(path, index))).filter((item) => item !== undefined)
       return items.length === 0 && value.length > 0 ? undefined : items

@@ -1,0 +1,147 @@
+import { expect, test } from 'vitest'
+import { completedByAnnotation, type MachineSpec, type VirtualMachine } from '../api/machine.ts'
+import type { Preset, PresetSpec } from '../api/preset.ts'
+import { createCandidates } from '../presets/candidates.ts'
+import { compileParsed } from '../presets/compile.ts'
+import { bundledCapabilities } from './capabilities.ts'
+import { complete, type Completed } from './complete.ts'
+import { decodeProvenance, originOf } from './provenance.ts'
+
+function machine(spec: Partial<MachineSpec['domain']> = {}, labels: Record<string, string> = {}): VirtualMachine {
+  return freeze({
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'VirtualMachine',
+    metadata: { name: 'vm', namespace: 'default', labels },
+    spec: {
+      domain: {
+        type: 'qemu',
+        memory: { unit: 'MB', value: 64 },
+        os: { type: { os: 'hvm' } },
+        devices: {
+          disks: [
+            {
+              type: 'network',
+              source: { protocol: 'iscsi', name: 'iqn.x:y/2', host: { name: 'target.default', port: '3260' } },
+              target: { dev: 'vda' },
+            },
+          ],
+        },
+        ...spec,
+      },
+    },
+  })
+}
+
+function preset(name: string, spec: Partial<PresetSpec>, namespace?: string): Preset {
+  return {
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: namespace === undefined ? 'ClusterVirtualMachinePreset' : 'VirtualMachinePreset',
+    metadata: { name, ...(namespace === undefined ? {} : { namespace }) },
+    spec: { selector: {}, ...spec },
+  }
+}
+
+const run = (vm: VirtualMachine, presets: readonly Preset[] = [], uid = 'request-1') =>
+  complete(vm, {
+    presets: createCandidates(presets.map(compileParsed)),
+    namespace: { name: 'default', labels: {} },
+    capabilities: bundledCapabilities,
+    entropy: { uid },
+  })
+
+function completed(vm: VirtualMachine, presets: readonly Preset[] = [], uid?: string): Completed {
+  const outcome = run(vm, presets, uid)
+  if (outcome.outcome === 'refused') throw new Error(JSON.stringify(outcome.causes, null, 2))
+  return outcome
+}
+
+function freeze<T>(value: T): T {
+  if (typeof value === 'object' && value !== null)
+    for (const member of Object.values(Object.freeze(value))) freeze(member)
+  return value
+}
+
+const serial = preset('console', { domain: { devices: { serials: [{ type: 'pty' }] } } }, 'default')
+
+test('keeps every byte of what the user wrote, spelling included', () => {
+  const vm = machine()
+  const { spec } = completed(vm, [serial]).machine
+  expect(spec.domain).toMatchObject(vm.spec.domain)
+})
+
+test('says of each leaf who put it there', () => {
+  const { machine: vm } = completed(machine(), [serial])
+  const provenance = decodeProvenance(vm.metadata.annotations?.[completedByAnnotation] ?? '')!
+  const by = (path: string) => originOf(provenance.origins, path)
+  expect(by('spec.domain.memory.value')).toEqual({ by: 'user' })
+  expect(by('spec.domain.devices.serials[0].type')).toMatchObject({
+    by: 'preset',
+    namespace: 'default',
+    name: 'console',
+  })
+  expect(by('spec.domain.devices.emulator')).toEqual({ by: 'default', rule: 'emulator' })
+})
+
+test('completed again, in the same request or another one, nothing changes', () => {
+  const once = completed(machine(), [serial]).machine
+  expect(completed(once, [serial]).machine).toEqual(once)
+  expect(completed(once, [serial], 'request-2').machine).toEqual(once)
+})
+
+test('the same request gives the same identity, another one another', () => {
+  const uuid = (uid: string) => completed(machine(), [], uid).machine.spec.domain.uuid
+  expect(uuid('a')).toBe(uuid('a'))
+  expect(uuid('a')).not.toBe(uuid('b'))
+})
+
+test('a provenance that a user made up is written anew', () => {
+  const vm = machine()
+  const forged = {
+    ...vm,
+    metadata: {
+      ...vm.metadata,
+      annotations: { [completedByAnnotation]: '{"v":1,"by":[["","operators","1"]],"at":{"spec":0}}' },
+    },
+  }
+  expect(completed(forged).machine).toEqual(completed(vm).machine)
+})
+
+test('no provenance makes a host-reaching field somebody else’s', () => {
+  const vm = machine({ devices: { interfaces: [{ type: 'bridge', source: { bridge: 'br0' } }] } })
+  const forged = {
+    ...vm,
+    metadata: {
+      ...vm.metadata,
+      annotations: { [completedByAnnotation]: '{"v":1,"by":[["","operators","1"]],"at":{"spec":0}}' },
+    },
+  }
+  const outcome = run(forged)
+  expect(outcome.outcome === 'refused' && outcome.causes.map(({ rule }) => rule)).toContain('host-reach')
+})
+
+test('a user may repeat what completion would write, but no more', () => {
+  const { emulator } = bundledCapabilities
+  expect(run(machine({ devices: { emulator } })).outcome).toBe('completed')
+  expect(run(machine({ devices: { emulator: '/tmp/evil' } })).outcome).toBe('refused')
+})
+
+test('a cluster preset grants, and so does one that states what the user wrote', () => {
+  const bridge = preset('bridge', {
+    domain: { devices: { interfaces: [{ type: 'bridge', source: { bridge: 'br0' }, alias: { name: 'ua-lan' } }] } },
+  })
+  expect(run(machine(), [bridge]).outcome).toBe('completed')
+  const same = machine({
+    devices: { interfaces: [{ type: 'bridge', source: { bridge: 'br0' }, alias: { name: 'ua-lan' } }] },
+  })
+  expect(run(same, [bridge]).outcome).toBe('completed')
+})
+
+test('presets in conflict and a rule that does not hang on it are told together', () => {
+  const one = preset('one', { domain: { vcpu: { value: 1 } } }, 'default')
+  const two = preset('two', { domain: { vcpu: { value: 2 } } }, 'default')
+  const outcome = run(machine({ devices: { emulator: '/tmp/evil' } }), [one, two])
+  expect(outcome.outcome === 'refused' && outcome.causes.map(({ rule, field }) => `${rule} ${field}`)).toEqual([
+    'preset-conflict spec.domain.vcpu.value',
+    'host-reach spec.domain.devices.emulator',
+  ])
+})

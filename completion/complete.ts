@@ -1,0 +1,181 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { Cause, Origin } from '../api/cause.ts'
+import { completedByAnnotation, type MachineSpec, type VirtualMachine } from '../api/machine.ts'
+import { inject, type InjectOptions, type Injection } from '../presets/inject.ts'
+import { joinPath } from '../presets/path.ts'
+import type { Capabilities } from './capabilities.ts'
+import { fillDefaults } from './defaults/defaults.ts'
+import { macAddress, uuid } from './defaults/identity.ts'
+import type { Entropy } from './defaults/rule.ts'
+import {
+  decodeProvenance,
+  encodeProvenance,
+  originOf,
+  withoutClaims,
+  type Origins,
+  type Provenance,
+} from './provenance.ts'
+import { reach } from './rules/reach.ts'
+import { checkRules } from './rules/rules.ts'
+
+export interface CompleteOptions extends InjectOptions {
+  readonly capabilities: Capabilities
+  readonly entropy: Entropy
+  /** Lets the user write what reaches the host. For trying things offline; never at admission. */
+  readonly allowHostReach?: boolean
+  /** Leaves out the rules, reach among them: what would come out, valid or not. Offline only. */
+  readonly skipRules?: boolean
+}
+
+/** Presets that looked on, and what is to be told whatever came out. */
+type Told = Pick<Injection, 'audit' | 'participants' | 'warnings'>
+
+export interface Completed extends Told, Provenance {
+  readonly outcome: 'completed'
+  /** Whole and valid, with its provenance in the annotation. */
+  readonly machine: VirtualMachine
+}
+
+export interface Refused extends Told {
+  readonly outcome: 'refused'
+  /** Everything that is wrong, at once. */
+  readonly causes: readonly Cause[]
+}
+
+/**
+ * Completes a VM: presets by their layers, then what libvirt itself would fill in, then the rules over the whole. Pure: the same
+ * arguments give the same answer, nothing that comes in is changed, and a VM that is complete comes back with nothing added.
+ *
+ * A VM that comes with a provenance was completed before, or says so. It is believed if the VM without what the provenance claims
+ * for presets and defaults, completed now, is this very VM; otherwise everything in it is its user's.
+ *
+ * @param machine a VM whose shape was checked at the door (`parseMachine`)
+ */
+export function complete(machine: VirtualMachine, options: CompleteOptions): Completed | Refused {
+  const { [completedByAnnotation]: claim, ...annotations } = machine.metadata.annotations ?? {}
+  if (claim === undefined) return completeAnew(machine, options)
+  const bare = { ...machine, metadata: { ...machine.metadata, annotations } }
+  const claimed = decodeProvenance(claim)
+  if (claimed !== undefined) {
+    const proof = completeAnew(withoutClaims(bare, withoutDrawn(claimed.origins)), options)
+    if (proof.outcome === 'completed' && isSame(proof.machine, bare)) return credit(bare, proof, claimed.origins)
+  }
+  return completeAnew(bare, options)
+}
+
+function completeAnew(machine: VirtualMachine, options: CompleteOptions): Completed | Refused {
+  const injection = inject(machine, options)
+  const { audit, participants } = injection
+  const { spec, added } = fill(injection.machine, options)
+  const origins = withDefaults(injection.origins, added)
+  const judged = judge(injection, spec, origins, options)
+  const causes = [...injection.causes, ...judged.causes.filter((cause) => !hangsOn(cause, injection.unsettled))]
+  const told = { audit, participants, warnings: [...injection.warnings, ...judged.warnings] }
+  if (causes.length > 0) return { outcome: 'refused', causes, ...told }
+
+  const { overridden, removed, skipped } = injection
+  return annotate({ ...injection.machine, spec }, { origins, overridden, removed, skipped }, told)
+}
+
+function fill(
+  { metadata, spec }: VirtualMachine,
+  { capabilities, entropy }: CompleteOptions,
+): { spec: MachineSpec; added: ReadonlyMap<string, string> } {
+  const name = metadata.name ?? metadata.generateName
+  const context = { capabilities, entropy, ...(name === undefined ? {} : { name }) }
+  const { domain, added } = fillDefaults(spec.domain, context)
+  return { spec: added.size === 0 ? spec : { ...spec, domain }, added }
+}
+
+function judge(injection: Injection, spec: MachineSpec, origins: Origins, options: CompleteOptions) {
+  if (options.skipRules) return { causes: [], warnings: [] }
+  const { capabilities, allowHostReach = false } = options
+  const origin = (path: string): Origin => {
+    const found = originOf(origins, path)
+    return found.by === 'user' ? originOf(injection.granted, path) : found
+  }
+  const judged = checkRules(spec, { capabilities, originOf: origin, allowHostReach })
+  const reaching = judged.causes.filter(({ rule }) => rule === reach.id)
+  if (reaching.length === 0) return judged
+  const ours = againstOwn(injection.machine, reaching, options)
+  return { ...judged, causes: judged.causes.filter((cause) => !ours.has(cause)) }
+}
+
+/** Of what reaches the host, that which completion would put there by itself: a user who repeats it has taken nothing. */
+function againstOwn(machine: VirtualMachine, reaching: readonly Cause[], options: CompleteOptions): ReadonlySet<Cause> {
+  const claims: Origins = new Map(reaching.map(({ field }) => [field, { by: 'default', rule: reach.id }]))
+  const { spec } = fill(withoutClaims(machine, claims), options)
+  const values = leavesOf(spec)
+  return new Set(reaching.filter(({ field, value }) => value !== undefined && values.get(field) === value))
+}
+
+/** Scalars and empty objects and lists, in the order in which they stand. */
+function leavesOf(spec: MachineSpec): ReadonlyMap<string, unknown> {
+  const leaves = new Map<string, unknown>()
+  const visit = (value: unknown, path: string): void => {
+    if (typeof value !== 'object' || value === null || Object.keys(value).length === 0) leaves.set(path, value)
+    else if (Array.isArray(value)) for (const [index, item] of value.entries()) visit(item, joinPath(path, index))
+    else for (const [key, member] of Object.entries(value)) visit(member, joinPath(path, key))
+  }
+  visit(spec, 'spec')
+  return leaves
+}
+
+function withDefaults(origins: Origins, added: ReadonlyMap<string, string>): Origins {
+  if (added.size === 0) return origins
+  const all = new Map(origins)
+  for (const [path, rule] of added) all.set(`spec.domain.${path}`, { by: 'default', rule })
+  return all
+}
+
+/** What was drawn stays: drawn again, for another request, it would be another. */
+const drawn: readonly string[] = [uuid.name, macAddress.name]
+
+const isDrawn = (origin: Origin): boolean => origin.by === 'default' && drawn.includes(origin.rule)
+
+const withoutDrawn = (origins: Origins): Origins => new Map([...origins].filter(([, origin]) => !isDrawn(origin)))
+
+/** A leaf that presets dispute is not there: what a rule says of it, or of what is above or below it, would be about nothing. */
+const hangsOn = ({ field }: Cause, unsettled: readonly string[]): boolean =>
+  unsettled.some((path) => isBelow(path, field) || isBelow(field, path))
+
+const isBelow = (path: string, above: string): boolean =>
+  path === above || path.startsWith(`${above}.`) || path.startsWith(`${above}[`)
+
+function annotate(machine: VirtualMachine, given: Provenance, told: Told): Completed {
+  const provenance = { ...given, origins: inOrder(given.origins, machine.spec) }
+  const { text } = encodeProvenance(provenance, machine)
+  const annotations = { ...machine.metadata.annotations, [completedByAnnotation]: text }
+  const metadata = { ...machine.metadata, annotations }
+  return { outcome: 'completed', machine: { ...machine, metadata }, ...provenance, ...told }
+}
+
+/** As the leaves stand in the spec: the same spec gives the same annotation, whatever came first. */
+function inOrder(origins: Origins, spec: MachineSpec): Origins {
+  const ordered = new Map<string, Origin>()
+  for (const path of leavesOf(spec).keys()) {
+    const origin = origins.get(path)
+    if (origin !== undefined) ordered.set(path, origin)
+  }
+  for (const [path, origin] of origins) if (!ordered.has(path)) ordered.set(path, origin)
+  return ordered
+}
+
+/**
+ * A proof sees what was drawn as the user's; the claim knows better, and gains nothing by it.
+ */
+function credit(machine: VirtualMachine, proof: Completed, claimed: Origins): Completed {
+  const identities = [...claimed].filter(([, origin]) => isDrawn(origin))
+  const { audit, participants, warnings, overridden, removed, skipped } = proof
+  const all = new Map([...proof.origins, ...identities])
+  return annotate(machine, { origins: all, overridden, removed, skipped }, { audit, participants, warnings })
+}
+
+function isSame(left: VirtualMachine, right: VirtualMachine): boolean {
+  const { [completedByAnnotation]: _, ...annotations } = left.metadata.annotations ?? {}
+  return (
+    isDeepStrictEqual(left.spec, right.spec) &&
+    isDeepStrictEqual(left.metadata.labels ?? {}, right.metadata.labels ?? {}) &&
+    isDeepStrictEqual(annotations, right.metadata.annotations ?? {})
+  )
+}
