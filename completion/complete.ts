@@ -11,6 +11,8 @@ import {
   decodeProvenance,
   encodeProvenance,
   originOf,
+  originWithin,
+  valueAtPath,
   withoutClaims,
   type Origins,
   type Provenance,
@@ -90,10 +92,11 @@ function fill(
 function judge(injection: Injection, spec: MachineSpec, origins: Origins, options: CompleteOptions) {
   if (options.skipRules) return { causes: [], warnings: [] }
   const { capabilities, allowHostReach = false } = options
-  const origin = (path: string): Origin => {
+  const leafOrigin = (path: string): Origin => {
     const found = originOf(origins, path)
     return found.by === 'user' ? originOf(injection.granted, path) : found
   }
+  const origin = (path: string): Origin => originWithin(valueAtPath({ spec }, path), path, leafOrigin)
   const judged = checkRules(spec, { capabilities, originOf: origin, allowHostReach })
   const reaching = judged.causes.filter(({ rule }) => rule === reach.id)
   if (reaching.length === 0) return judged

@@ -266,6 +266,33 @@ export function originOf(origins: Origins, path: string): Origin {
   return origins.get('') ?? users
 }
 
+/**
+ * Who is to answer for all that stands at a place: the user where any leaf is theirs, then a preset of a namespace, then whoever put
+ * the first one there.
+ * @param leafOrigin who put a leaf there
+ */
+export function originWithin(value: unknown, path: string, leafOrigin: (path: string) => Origin): Origin {
+  const found: Origin[] = []
+  const visit = (at: unknown, atPath: string): void => {
+    const members = typeof at === 'object' && at !== null ? Object.entries(at) : []
+    if (members.length === 0) found.push(leafOrigin(atPath))
+    for (const [key, member] of members) visit(member, joinPath(atPath, Array.isArray(at) ? Number(key) : key))
+  }
+  visit(value, path)
+  const isNamespaced = (origin: Origin) => origin.by === 'preset' && origin.namespace !== undefined
+  return found.find(({ by }) => by === 'user') ?? found.find(isNamespaced) ?? found[0] ?? users
+}
+
+/** The value at a path as it is printed; undefined where nothing is. */
+export function valueAtPath(value: unknown, path: string): unknown {
+  let at = value
+  for (const key of pathKeys(path)) {
+    if (typeof at !== 'object' || at === null || !Object.hasOwn(at, key)) return undefined
+    at = Reflect.get(at, key)
+  }
+  return at
+}
+
 /** `a.b[1]` → `a.b` → `a` → ''. */
 function parentOf(path: string): string {
   if (path.endsWith(']')) return path.slice(0, path.lastIndexOf('['))
