@@ -65,6 +65,7 @@ describe('launcher pod', () => {
               { name: 'sockets', mountPath: '/var/run/virtset/sockets' },
               { name: 'private', mountPath: '/var/run/virtset/private' },
               { name: 'tmp', mountPath: '/tmp' },
+              { name: 'tmp', mountPath: '/run/lock' },
             ],
             volumeDevices: [],
           },

@@ -110,6 +110,8 @@ function compute(machine: Persisted<VirtualMachine>, image: string, volumes: rea
       { name: 'sockets', mountPath: `${root}/sockets` },
       { name: 'private', mountPath: `${root}/private` },
       { name: 'tmp', mountPath: '/tmp' },
+      // libvirt locks the terminal of a console there while somebody has it open.
+      { name: 'tmp', mountPath: '/run/lock' },
       ...volumes.flatMap(({ mount }) => (mount ? [mount] : [])),
     ],
     volumeDevices: volumes.flatMap(({ device }) => (device ? [device] : [])),
