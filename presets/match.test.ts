@@ -1,0 +1,145 @@
+import { describe, expect, test } from 'vitest'
+import { clusterPreset, injectSmall, preset, vm } from '../test/presets/make.ts'
+import type { CompiledPreset } from './compile.ts'
+import { exemptionsToAuthorize } from './exclude.ts'
+
+const title = (text: string, others = {}) => ({ domain: { title: text }, ...others })
+const when = (...expressions: string[]) => ({
+  matchConditions: expressions.map((expression, index) => ({ name: `c${index}`, expression })),
+})
+const titleOf = (presets: readonly CompiledPreset[], options = {}, annotations = {}) => {
+  const { machine, causes, warnings } = injectSmall(vm({}, { annotations }), presets, options)
+  return { domain: machine.spec.domain, causes: causes.map(({ message }) => message), warnings }
+}
+
+describe('conditions', () => {
+  const request = { userInfo: { username: 'jane', groups: ['devs'] } }
+  test.each<[string, readonly string[], boolean]>([
+    ['all are true', ['object.metadata.name == "vm"', '"devs" in request.userInfo.groups'], true],
+    ['the namespace says so', ['namespaceObject.metadata.name == "team"'], true],
+    ['one is false', ['true', 'request.userInfo.username == "joe"'], false],
+    ['one is false and another fails', ['object.gone.deeper', 'false'], false],
+  ])('a preset takes part where %s', (_, expressions, isIn) => {
+    const given = preset('p', title('a', { strength: 'Enforce', ...when(...expressions) }))
+    expect(titleOf([given], { request })).toEqual({ domain: isIn ? { title: 'a' } : {}, causes: [], warnings: [] })
+  })
+
+  test('a default whose condition fails is left out with a warning', () => {
+    expect(titleOf([preset('p', title('a', when('object.gone.deeper')))])).toEqual({
+      domain: {},
+      causes: [],
+      warnings: ['preset "team/p" left out: condition "c0" cannot be decided: No such key: gone'],
+    })
+  })
+
+  test('what is enforced refuses the VM', () => {
+    expect(titleOf([preset('p', title('a', { strength: 'Enforce', ...when('object.gone.deeper') }))])).toEqual({
+      domain: {},
+      causes: ['preset "team/p" enforces, and its condition "c0" cannot be decided: No such key: gone'],
+      warnings: [],
+    })
+  })
+
+  test('see the VM as its user sent it: what one preset injects selects no other', () => {
+    const labels = preset('labels', { metadata: { labels: { size: 'small' } } })
+    const bySelector = preset('by-selector', { selector: { matchLabels: { size: 'small' } }, ...title('a') })
+    const byCondition = preset('by-condition', title('b', when('has(object.metadata.labels)')))
+    expect(titleOf([labels, bySelector, byCondition])).toEqual({ domain: {}, causes: [], warnings: [] })
+  })
+})
+
+describe('modes', () => {
+  test('Warn says what it would do, Audit notes it, neither does it', () => {
+    const { machine, warnings, audit, participants } = injectSmall(vm({ title: 'u' }), [
+      preset('w', title('w', { mode: 'Warn', strength: 'Enforce' })),
+      preset('idle', title('w', { mode: 'Warn' })),
+      preset('a', { mode: 'Audit', domain: { type: 'kvm', vcpu: { value: 1 } } }),
+    ])
+    expect(machine).toEqual(vm({ title: 'u' }))
+    expect(warnings).toEqual(['preset "team/w" (mode Warn) would change spec.domain.title'])
+    expect(audit.map(({ preset: { id }, fields }) => [id, fields])).toEqual([
+      ['team/a', ['spec.domain.type', 'spec.domain.vcpu.value']],
+    ])
+    expect(participants).toEqual([])
+  })
+
+  test('one that only warns and cannot be decided refuses nothing', () => {
+    const given = preset('p', title('a', { mode: 'Warn', strength: 'Enforce', ...when('object.gone.deeper') }))
+    expect(titleOf([given]).causes).toEqual([])
+  })
+})
+
+describe('exclusive groups', () => {
+  const sized = (name: string, others = {}) => preset(name, { exclusiveGroup: 'size', ...others })
+  test('let one member match at most, over all layers and whatever the priority', () => {
+    const presets = [sized('small'), sized('large', { priority: 9 }), clusterPreset('huge', { exclusiveGroup: 'size' })]
+    expect(titleOf(presets).causes).toEqual([
+      'select 3 presets of the exclusive group "size", of which one at most may match: huge, team/large, team/small',
+    ])
+  })
+
+  test.each<[string, CompiledPreset]>([
+    ['another group', preset('b', { exclusiveGroup: 'network' })],
+    ['no group', preset('b', {})],
+    ['a mode that only looks on', sized('b', { mode: 'Audit' })],
+    ['a condition that is not met', sized('b', when('false'))],
+    ['a selector that does not hold', sized('b', { selector: { matchLabels: { a: 'b' } } })],
+  ])('do not count %s', (_, other) => {
+    expect(titleOf([sized('a'), other]).causes).toEqual([])
+  })
+
+  test('do not count what the user excluded', () => {
+    const annotations = { 'virtset.io/exclude-presets': 'small' }
+    expect(titleOf([sized('small'), sized('large')], {}, annotations).causes).toEqual([])
+  })
+})
+
+describe('the annotation that excludes presets', () => {
+  const presets = [
+    preset('default', title('d')),
+    preset('enforced', { strength: 'Enforce', domain: { type: 'kvm' } }),
+    clusterPreset('site', { domain: { vcpu: { value: 1 } } }),
+  ]
+  const stays = (id: string) => `virtset.io/exclude-presets: preset "${id}" stays, since you may not "exempt" it`
+  const all = { title: 'd', type: 'kvm', vcpu: { value: 1 } }
+  test.each<[string, readonly string[], unknown, readonly string[]]>([
+    ['', [], all, []],
+    [' default , ', [], { type: 'kvm', vcpu: { value: 1 } }, []],
+    ['team/default', [], { type: 'kvm', vcpu: { value: 1 } }, []],
+    ['*', [], { type: 'kvm', vcpu: { value: 1 } }, [stays('site'), stays('team/enforced')]],
+    ['enforced,site', [], all, [stays('site'), stays('team/enforced')]],
+    ['enforced,site', ['team/enforced', 'site'], { title: 'd' }, []],
+    ['*', ['site'], { type: 'kvm' }, [stays('team/enforced')]],
+    ['defualt', [], all, ['virtset.io/exclude-presets: no preset "defualt" selects this VM']],
+  ])('%j, exempt from %j', (annotation, exempt, domain, warnings) => {
+    const told = titleOf(presets, { exempt: new Set(exempt) }, { 'virtset.io/exclude-presets': annotation })
+    expect(told.domain).toEqual(domain)
+    expect(told.warnings).toEqual(warnings)
+  })
+
+  test('asks who may be exempt only of those presets that need it', () => {
+    expect(exemptionsToAuthorize({ 'virtset.io/exclude-presets': '*' }, presets)).toEqual(['site', 'team/enforced'])
+    expect(exemptionsToAuthorize({ 'virtset.io/exclude-presets': 'default' }, presets)).toEqual([])
+    expect(exemptionsToAuthorize(undefined, presets)).toEqual([])
+  })
+})
+
+test('a quarantined preset that selects the VM is told, and left out', () => {
+  const broken = (labels: { [key: string]: string }, namespace = 'team') => ({
+    id: `${namespace}/broken`,
+    namespace,
+    causes: [],
+    namespaceSelector: undefined,
+    selector: {
+      requirements: Object.entries(labels).map(([key, value]) => ({
+        key,
+        oneOf: new Set([value]),
+        presence: 'must' as const,
+      })),
+    },
+  })
+  const quarantined = [broken({}), broken({ size: 'large' }), broken({}, 'other')]
+  expect(injectSmall(vm({}), [], { quarantined }).warnings).toEqual([
+    'preset "team/broken" is broken and left out; see its status',
+  ])
+})
