@@ -5,7 +5,7 @@ import { format } from './storage-format.ts'
 
 const fields = {
   type: sourceType,
-  index: attribute(uint32, 'The node of the storage graph, told by libvirt while the VM runs.'),
+  index: attribute(uint32, 'The node of the storage graph, told by libvirt while the VM runs.', { live: true }),
   format: child(format, 'The format of the image.'),
   source: child(diskSource, 'Where the image is.'),
 } as const

@@ -3,7 +3,6 @@ import { canonicalCpuset } from './cpuset.ts'
 import { elementOf, type Children, type Element, type Field, type Scale } from './description.ts'
 import { domain as root, type Domain } from './domain.ts'
 import { normalForeign } from './foreign.ts'
-import { keep } from './kept.ts'
 import { orders } from './order.ts'
 import { rewrite } from './rewrite.ts'
 import { canonicalValue, exactNumber } from './scalar-value.ts'
@@ -48,7 +47,7 @@ const canonicalElement = (element: Element, given: JsonReadonly, path: string | 
     // What the description does not know, or a list that is none: that is for validation to say.
     if (!shapeOf(element).keys.has(key)) define(result, key, value)
   }
-  return path === undefined ? result : keep(path, result)
+  return result
 }
 
 /** Also for a key such as `__proto__`. */

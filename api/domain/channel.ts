@@ -6,7 +6,9 @@ import { ip, oneOf, text, uint16 } from './scalar.ts'
 const target = element('What the guest sees.', {
   type: attribute(oneOf('virtio', 'guestfwd'), 'A named virtio port, or a TCP address of the user network.'),
   name: attribute(text(), 'The name in the guest, e.g. `org.qemu.guest_agent.0`, with `virtio`.'),
-  state: attribute(oneOf('connected', 'disconnected'), 'Whether the guest has it open; told by libvirt.'),
+  state: attribute(oneOf('connected', 'disconnected'), 'Whether the guest has it open; told by libvirt.', {
+    live: true,
+  }),
   address: attribute(ip, 'The address to which the guest connects, with `guestfwd`.'),
   port: attribute(uint16, 'The port to which the guest connects, with `guestfwd`.'),
 })

@@ -12,7 +12,7 @@ export const guestConsole = element(
   'A console. The first one, if serial, is the first of `serials` under another name.',
   {
     type: chardevType,
-    tty: attribute(path, 'The terminal, told by libvirt while the VM runs.', { reach: 'host' }),
+    tty: attribute(path, 'The terminal, told by libvirt while the VM runs.', { reach: 'host', live: true }),
     ...chardevFields,
     target: child(target, 'What the guest sees.'),
     ...deviceFields,

@@ -14,6 +14,8 @@ interface Described {
   readonly reach?: Reach
   /** Where the value decides: the reach of each value for which it is not `reach` (interface type `user` or `bridge`). */
   readonly reachOf?: { readonly [value: string]: Reach }
+  /** Told by libvirt while the VM runs. It does not keep what is written there. */
+  readonly live?: true
 }
 
 /** One attribute of the XML element. */
@@ -126,7 +128,7 @@ export type Json<T> =
               ? string
               : never
 
-type Options = { xml?: string; reach?: Reach; reachOf?: { readonly [value: string]: Reach } }
+type Options = { xml?: string; reach?: Reach; reachOf?: { readonly [value: string]: Reach }; live?: true }
 
 export const element = <const F extends Fields>(
   description: string,

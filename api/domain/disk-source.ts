@@ -91,7 +91,7 @@ const sourceFields = {
     oneOf('mandatory', 'requisite', 'optional'),
     'What happens when the source is not there: fail, fail only at boot, or start without it.',
   ),
-  index: attribute(uint32, 'The node of the storage graph, told by libvirt while the VM runs.'),
+  index: attribute(uint32, 'The node of the storage graph, told by libvirt while the VM runs.', { live: true }),
   fdgroup: attribute(text(), 'File descriptors handed to libvirt under this name.', host),
   hosts: children('host', sourceHost, 'The servers that have the image.', { single: 'host' }),
   snapshot: child(snapshot, 'A snapshot of the image, for RBD.'),

@@ -99,7 +99,7 @@ export const disk = element(
     auth: child(auth, 'How QEMU says who it is to the server; in `source` nowadays.'),
     source: child(diskSource, 'Where the image is; absent for an empty drive.'),
     backingStore: child(backingStore, 'The image below; found out when absent.'),
-    mirror: child(mirror, 'Where a running block job copies the disk to.'),
+    mirror: child(mirror, 'Where a running block job copies the disk to.', { live: true }),
     target: child(target, 'What the guest sees.'),
     geometry: child(geometry, 'The geometry that the disk claims.'),
     blockio: child(blockio, 'The block sizes that the disk claims.'),

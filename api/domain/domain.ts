@@ -28,7 +28,7 @@ const host = { reach: 'host' } as const
 /** The root of libvirt's Domain XML for x86_64. */
 export const domain = element('The virtual machine, as libvirt describes it.', {
   type: attribute(oneOf('qemu', 'kvm', 'hvf'), 'The accelerator: `kvm` needs /dev/kvm on the node, `qemu` emulates.'),
-  id: attribute(int32, 'The number that libvirt gives to a running VM.'),
+  id: attribute(int32, 'The number that libvirt gives to a running VM.', { live: true }),
   name: leaf(text(), "libvirt's name of the VM; the object's own where absent."),
   uuid: leaf(uuid, 'The identity of the machine that the guest sees; drawn once where absent.'),
   genid: leaf(

@@ -33,7 +33,10 @@ export const interfaceSource = element(
     ),
     type: attribute(oneOf('unix'), 'The kind of socket, with `vhostuser`.', host),
     path: attribute(path, 'The socket, with `vhostuser`.', host),
-    missing: attribute(yesNo, 'Told by libvirt: the device was not there, with `hostdev`.', host),
+    missing: attribute(yesNo, 'Told by libvirt: the device was not there, with `hostdev`.', {
+      ...host,
+      live: true,
+    }),
     ipAddress: attribute(ip, 'The address of the tunnel, with `server`, `client`, `mcast` and `udp`.', {
       xml: 'address',
       reach: 'host',

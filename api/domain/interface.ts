@@ -16,7 +16,7 @@ const macAddress = element('The hardware address.', {
   address: attribute(mac, 'The address; drawn once when absent.'),
   type: attribute(oneOf('generated', 'static'), 'Whether it comes from a range of a hypervisor.'),
   check: attribute(yesNo, 'Whether a hypervisor checks that it comes from its range.'),
-  currentAddress: attribute(mac, 'The address that the guest has set, told by libvirt.'),
+  currentAddress: attribute(mac, 'The address that the guest has set, told by libvirt.', { live: true }),
 })
 
 const offloads = {
@@ -100,7 +100,7 @@ const rate = (direction: string) =>
   })
 
 const bandwidth = element('Limits of the traffic, enforced outside the guest.', {
-  classID: attribute(uint32, 'The traffic class, told by libvirt.'),
+  classID: attribute(uint32, 'The traffic class, told by libvirt.', { live: true }),
   inbound: child(rate('To the guest.'), 'To the guest.'),
   outbound: child(rate('From the guest.'), 'From the guest.'),
 })

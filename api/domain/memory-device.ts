@@ -23,7 +23,7 @@ const target = element('What the guest sees.', {
   ),
   block: child(kibibytes('The step in which it grows.'), 'The step in which it grows, with `virtio-mem`.'),
   requested: child(kibibytes('How much the guest is to have.'), 'How much the guest is to have, with `virtio-mem`.'),
-  current: child(kibibytes('How much the guest has.'), 'How much the guest has, told by libvirt.'),
+  current: child(kibibytes('How much the guest has.'), 'How much the guest has, told by libvirt.', { live: true }),
   readonly: present('The guest cannot write to an NVDIMM.'),
   address: child(
     element('Where it begins.', {

@@ -9,5 +9,5 @@ export const seclabel = element('How a security module of the node confines QEMU
   relabel: attribute(yesNo, 'Whether files of the VM are relabelled.', host),
   label: leaf(text(), 'The label, with `static`.', host),
   baselabel: leaf(text(), 'What a dynamic label is made from.', host),
-  imagelabel: leaf(text(), 'The label of files while the VM runs.', host),
+  imagelabel: leaf(text(), 'The label of files while the VM runs.', { ...host, live: true }),
 })

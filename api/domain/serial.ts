@@ -23,7 +23,7 @@ export const serial = element(
   'A serial port.',
   {
     type: chardevType,
-    tty: attribute(path, 'The terminal, told by libvirt while the VM runs.', { reach: 'host' }),
+    tty: attribute(path, 'The terminal, told by libvirt while the VM runs.', { reach: 'host', live: true }),
     ...chardevFields,
     target: child(target, 'What the guest sees.'),
     ...deviceFields,
