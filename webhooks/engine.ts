@@ -5,16 +5,17 @@ import { exemptionsToAuthorize } from '../presets/exclude.ts'
 import { checkPreset } from '../presets/check.ts'
 import { needsGrant } from '../presets/grant.ts'
 import { parsePreset } from '../api/preset.ts'
-import { completedByAnnotation, excludePresetsAnnotation } from '../api/machine.ts'
+import { completedByAnnotation, excludePresetsAnnotation, parseMachine } from '../api/machine.ts'
 import { isRecord } from '../api/schema.ts'
 import { bundledCapabilities } from '../completion/capabilities.ts'
 import { complete } from '../completion/complete.ts'
-import { decodeProvenance } from '../completion/provenance.ts'
+import { decodeProvenance, originOf, withoutClaims } from '../completion/provenance.ts'
 import type { EngineCaches } from './caches.ts'
 import { patchBetween } from './patch.ts'
 import { noPermissions } from './permission.ts'
 import type { MayAccess, Permissions } from './permission.ts'
 import type { Review } from './review.ts'
+import { restoreSpec } from './update.ts'
 import type { Remembered } from './update.ts'
 
 /** What admission asks of completion and the presets; holds the caches, so that the verdicts stay pure. */
@@ -48,15 +49,18 @@ export function createEngine(caches: EngineCaches, mayAccess: MayAccess): Engine
   return {
     permissions: (review) => askPermissions(caches, mayAccess, review),
     complete(machine, review, { exempt }) {
-      const outcome = complete(machine, {
-        presets: caches.candidates,
-        quarantined: caches.quarantined.values(),
-        namespace: caches.namespace(review.namespace),
-        request: review.request,
-        exempt,
-        capabilities: bundledCapabilities,
-        entropy: { uid: review.uid },
-      })
+      const namespace = caches.namespace(review.namespace)
+      const outcome = completeClaimed(machine, (claimless) =>
+        complete(claimless, {
+          presets: caches.candidates,
+          quarantined: caches.quarantined.values(),
+          namespace,
+          request: review.request,
+          exempt,
+          capabilities: bundledCapabilities,
+          entropy: { uid: review.uid },
+        }),
+      )
       const warnings = [...outcome.warnings, ...staleWarnings(caches.ageMs())]
       return outcome.outcome === 'refused'
         ? { causes: outcome.causes, warnings }
@@ -131,10 +135,38 @@ function rememberOf(machine: VirtualMachine): Remembered {
   // Unreadable provenance: then all counts as the user's, and nothing may be left out.
   if (provenance === undefined) return { isUsers: () => true, isOverridden: () => false }
   const { origins, overridden, removed } = provenance
+  const lost = new Map([...overridden].filter(([, values]) => values.some(({ origin }) => origin.by === 'user')))
   return {
-    isUsers: (path) => (origins.get(path)?.by ?? 'user') === 'user',
-    isOverridden: (path, value) =>
-      removed.has(path) ||
-      (overridden.get(path) ?? []).some((lost) => lost.origin.by === 'user' && isSame(lost.value, value)),
+    isUsers: (path) => originOf(origins, path).by === 'user',
+    isOverridden: (path) => lost.has(path) || removed.has(path),
   }
 }
+
+/**
+ * A VM that comes with provenance (mutated a moment ago, and once more since another webhook changed it) keeps it, if it is proven:
+ * completed anew without what presets and defaults are claimed to have put there, it has all of it again. Otherwise all that it
+ * has is the user's.
+ */
+function completeClaimed(
+  machine: VirtualMachine,
+  run: (machine: VirtualMachine) => ReturnType<typeof complete>,
+): ReturnType<typeof complete> {
+  const claimed = decodeProvenance(machine.metadata.annotations?.[completedByAnnotation] ?? '')
+  if (claimed === undefined) return run(machine)
+  const parsed = parseMachine(withoutClaims(machine, claimed.origins))
+  if ('causes' in parsed) return run(machine)
+  const outcome = run(parsed.machine)
+  return outcome.outcome === 'completed' && hasAllOf(outcome.machine, machine) ? outcome : run(machine)
+}
+
+function hasAllOf(completed: VirtualMachine, sent: VirtualMachine): boolean {
+  const { [completedByAnnotation]: _claim, ...annotations } = sent.metadata.annotations ?? {}
+  const isThere = (wanted: object, there: object) => 'restored' in restoreSpec(wanted, there, onlyAdditions)
+  return (
+    isThere(sent.spec, completed.spec) &&
+    isThere(sent.metadata.labels ?? {}, completed.metadata.labels ?? {}) &&
+    isThere(annotations, completed.metadata.annotations ?? {})
+  )
+}
+
+const onlyAdditions: Remembered = { isUsers: () => false, isOverridden: () => false }

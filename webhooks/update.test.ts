@@ -19,8 +19,7 @@ const users = new Set([
 const remembered = {
   isUsers: (path: string) => users.has(path),
   // A preset had enforced virtio in place of sata, and taken the user's title away.
-  isOverridden: (path: string, value: unknown) =>
-    (path === 'spec.domain.devices.disks[1].target.bus' && value === 'sata') || path === 'spec.domain.title',
+  isOverridden: (path: string) => ['spec.domain.devices.disks[1].target.bus', 'spec.domain.title'].includes(path),
 }
 const memory = { unit: 'MB', value: 64 }
 const disk = { target: { dev: 'vda' } }

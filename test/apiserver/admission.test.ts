@@ -1,0 +1,311 @@
+import { spawn } from 'node:child_process'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { systemClock } from '../../runtime/clock.ts'
+import { createEngine } from '../../webhooks/engine.ts'
+import { createMayAccess } from '../../webhooks/permission.ts'
+import { until } from '../until.ts'
+import { startApiServer } from './apiserver.ts'
+import type { TestApiServer } from './apiserver.ts'
+import { startWebhooks } from './webhooks.ts'
+import type { TestWebhooks } from './webhooks.ts'
+
+let api: TestApiServer
+let webhooks: TestWebhooks
+
+beforeAll(async () => {
+  api = await startApiServer()
+  webhooks = await startWebhooks(api, (caches, kube) => createEngine(caches, createMayAccess(kube, systemClock)))
+  await kubectl('', 'create', 'clusterrolebinding', 'jane', '--clusterrole=edit-everything', '--user=jane')
+  const everything = [
+    '--verb=*',
+    '--resource=virtualmachines.virtset.io,virtualmachinepresets.virtset.io,clustervirtualmachinepresets.virtset.io',
+  ]
+  await kubectl(
+    '',
+    'create',
+    'clusterrole',
+    'edit-everything',
+    '--verb=get,list,create,update,patch,delete',
+    everything[1] ?? '',
+  )
+})
+afterAll(async () => {
+  await webhooks?.stop()
+  await api?.stop()
+})
+
+interface Said {
+  readonly code: number | null
+  readonly out: string
+  readonly err: string
+}
+
+/** Runs kubectl with `input`; gives back all that it says, whatever its exit code. */
+const kubectl = (input: string, ...rest: string[]): Promise<Said> =>
+  new Promise((resolve) => {
+    const child = spawn(api.kubectl, ['--kubeconfig', api.kubeconfig, ...rest])
+    const said = { out: '', err: '' }
+    child.stdout.setEncoding('utf8').on('data', (text: string) => (said.out += text))
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (said.err += text))
+    child.stdin.end(input)
+    child.on('close', (code) => resolve({ code, ...said }))
+  })
+
+const apply = (manifest: string, ...rest: string[]) => kubectl(manifest, 'apply', '-f', '-', ...rest)
+
+const read = async (kind: string, name: string) => JSON.parse((await kubectl('', 'get', kind, name, '-o', 'json')).out)
+
+/** The example of the README under another name. */
+const machine = (name: string, more = '', metadata = '') => `
+apiVersion: virtset.io/v1alpha1
+kind: VirtualMachine
+metadata: {name: ${name}${metadata}}
+spec:
+  domain:
+    devices:
+      disks:
+      - {type: network, snapshot: external, device: disk, driver: {name: qemu, type: raw, cache: none},
+         source: {host: {name: iscsi-demo-target.default, port: "3260"}, protocol: iscsi, name: "iqn.2017-01.io.kubevirt:sn.42/2"},
+         target: {dev: vda}}
+    memory: {unit: MB, value: 64}
+    os: {type: {os: hvm}}
+    type: qemu
+${more}`
+
+const console = (name: string, selector = '{}', more = '') => `
+apiVersion: virtset.io/v1alpha1
+kind: VirtualMachinePreset
+metadata: {name: ${name}}
+spec:
+  selector: ${selector}
+  domain: {devices: {serials: [{type: pty, target: {port: 0}}]}}
+${more}`
+
+/** A preset counts for reviews once the watch has told of it. */
+const known = (id: string) => until(() => webhooks.caches.candidates.get(id) !== undefined)
+
+describe('a VM by kubectl apply', () => {
+  test('is completed with presets and defaults, and stored so', async () => {
+    expect((await apply(console('console', '{matchLabels: {console: "yes"}}'))).err).toBe('')
+    await known('default/console')
+    expect(await apply(machine('whole', '', ', labels: {console: "yes"}'))).toEqual({
+      code: 0,
+      out: 'virtualmachine.virtset.io/whole created\n',
+      err: '',
+    })
+    const { metadata, spec } = await read('vm', 'whole')
+    expect(metadata.finalizers).toEqual(['virtset.io/launcher-pod'])
+    expect(metadata.annotations['virtset.io/completed-by']).toContain('console')
+    expect(spec.domain.memory).toEqual({ unit: 'MB', value: 64 })
+    expect(spec.domain.devices.serials[0]).toMatchObject({ type: 'pty', target: { port: 0 } })
+    expect(spec.domain.devices.disks[0].target).toEqual({ dev: 'vda', bus: 'virtio' })
+    expect(spec.domain.uuid).toMatch(/^[0-9a-f-]{36}$/)
+  })
+
+  test('is not completed by a preset that does not select it', async () => {
+    await apply(machine('plain'))
+    const { spec, metadata } = await read('vm', 'plain')
+    expect([spec.domain.devices.serials, metadata.annotations['virtset.io/completed-by'].includes('console')]).toEqual([
+      undefined,
+      false,
+    ])
+  })
+
+  test('is refused with every cause at once, and nothing is stored', async () => {
+    const wrong = `
+apiVersion: virtset.io/v1alpha1
+kind: VirtualMachine
+metadata: {name: wrong}
+spec:
+  terminationGracePeriodSeconds: -1
+  toleration: []
+  domain:
+    type: vmware
+    memroy: {value: 1}
+    devices: {disks: [{device: diskette}]}
+`
+    const { code, err } = await apply(wrong)
+    expect([
+      code,
+      err
+        .split('\n')
+        .filter((line) => line !== '')
+        .toSorted(),
+    ]).toEqual([
+      1,
+      [
+        '* spec.domain.devices.disks[0].device: Unsupported value: "diskette": supported values: "disk", "cdrom", "floppy", "lun"',
+        '* spec.domain.memroy: Invalid value: there is no such field; did you mean "memory"?',
+        '* spec.domain.type: Unsupported value: "vmware": supported values: "qemu", "kvm", "hvf"',
+        '* spec.terminationGracePeriodSeconds: Invalid value: -1: must be at least 0',
+        '* spec.toleration: Invalid value: []: there is no such field; did you mean "tolerations"?',
+        'The VirtualMachine "wrong" is invalid: ',
+      ].toSorted(),
+    ])
+    expect((await kubectl('', 'get', 'vm', 'wrong')).err).toContain('NotFound')
+  })
+
+  test('that reaches the host is refused', async () => {
+    const { err } = await apply(machine('reacher').replace('devices:', 'devices:\n      emulator: /bin/sh'))
+    expect(err).toContain('spec.domain.devices.emulator')
+  })
+
+  test.each([
+    ['with strict validation', []],
+    ['without validation', ['--validate=false']],
+    ['on the server side', ['--server-side']],
+    ['dry on the server', ['--dry-run=server']],
+  ])('with an unknown field %s is refused by us, with the nearest name', async (_, rest) => {
+    const { code, err } = await apply(machine('odd', '    vcpuu: 2\n'), ...rest)
+    expect([code, err]).toEqual([
+      1,
+      'The VirtualMachine "odd" is invalid: spec.domain.vcpuu: Invalid value: 2: there is no such field; did you mean "vcpu"?\n',
+    ])
+  })
+
+  test('with a server-side dry run is completed and not stored', async () => {
+    const { out } = await apply(machine('dry'), '--dry-run=server', '-o', 'json')
+    expect(JSON.parse(out).spec.domain.devices.disks[0].target.bus).toBe('virtio')
+    expect((await kubectl('', 'get', 'vm', 'dry')).err).toContain('NotFound')
+  })
+
+  test('may not take what is reserved', async () => {
+    const { err } = await apply(
+      machine('taker', '', ', labels: {virtset.io/vm-uid: x}, annotations: {virtset.io/y: z}'),
+    )
+    expect(err).toContain('* metadata.labels[virtset.io/vm-uid]: Forbidden')
+    expect(err).toContain('* metadata.annotations[virtset.io/y]: Forbidden')
+  })
+
+  test('with a name of many is told of by its prefix', async () => {
+    const manifest = machine('x', '    vcpuu: 1\n').replace('name: x', 'generateName: many-')
+    expect((await kubectl(manifest, 'create', '-f', '-')).err).toContain('"many-')
+  })
+})
+
+describe('a stored VM', () => {
+  test.each([
+    ['apply', ['apply']],
+    ['apply --server-side', ['apply', '--server-side']],
+    ['replace', ['replace']],
+  ])('stays as it is when its manifest comes again by %s', async (name, [verb = '', ...rest]) => {
+    const of = name.replaceAll(/[^a-z]/g, '')
+    const first = await kubectl(machine(of), verb === 'replace' ? 'create' : verb, '-f', '-', ...rest)
+    const before = await read('vm', of)
+    const again = await kubectl(machine(of), verb, '-f', '-', ...rest)
+    const after = await read('vm', of)
+    expect([first.code, again.code, again.err]).toEqual([0, 0, ''])
+    expect([after.spec, after.metadata.uid, after.metadata.generation]).toEqual([before.spec, before.metadata.uid, 1])
+    expect(after.metadata.annotations['virtset.io/completed-by']).toBe(
+      before.metadata.annotations['virtset.io/completed-by'],
+    )
+    expect(after.metadata.finalizers).toEqual(before.metadata.finalizers)
+  })
+
+  test('stays as it is through get and apply', async () => {
+    await apply(machine('round'))
+    const { out } = await kubectl('', 'get', 'vm', 'round', '-o', 'yaml')
+    expect([(await apply(out)).code, (await read('vm', 'round')).metadata.generation]).toEqual([0, 1])
+  })
+
+  test('does not change its spec, and says what would', async () => {
+    await apply(machine('fixed'))
+    const { code, err } = await apply(machine('fixed').replace('value: 64', 'value: 128'))
+    expect([code, err]).toEqual([
+      1,
+      'The VirtualMachine "fixed" is invalid: spec.domain.memory.value: Invalid value: 128: may not be changed from 64; the spec of a VM is fixed once it is stored\n',
+    ])
+    const patch = '[{"op":"remove","path":"/spec/domain/devices/disks/0"}]'
+    expect((await kubectl('', 'patch', 'vm', 'fixed', '--type=json', '-p', patch)).err).toContain(
+      'may not be taken away',
+    )
+  })
+
+  test('takes labels, gives up no owner and no finalizer to a user, and lets the controller do its work', async () => {
+    await apply(machine('held'))
+    expect((await kubectl('', 'label', 'vm', 'held', 'a=b', '--as=jane')).code).toBe(0)
+    const owner = {
+      apiVersion: 'virtset.io/v1alpha1',
+      kind: 'VirtualMachineConfig',
+      name: 'c',
+      uid: 'u',
+      controller: true,
+    }
+    const owned = JSON.stringify({ metadata: { ownerReferences: [owner] } })
+    const controller = ['--as=system:serviceaccount:virtset-system:virtset-controller', '--as-group=system:masters']
+    const patch = (body: string, ...as: string[]) =>
+      kubectl('', 'patch', 'vm', 'held', '--type=merge', '-p', body, ...as)
+    expect((await patch(owned, '--as=jane')).err).toContain("only virtset's controller says")
+    expect((await patch(owned, ...controller)).code).toBe(0)
+    expect((await patch('{"metadata":{"ownerReferences":null}}', '--as=jane')).err).toContain('may not be taken away')
+    await kubectl('', 'delete', 'vm', 'held', '--wait=false')
+    expect((await patch('{"metadata":{"finalizers":null}}', '--as=jane')).err).toContain(
+      'metadata.finalizers: Forbidden',
+    )
+    expect((await patch('{"metadata":{"finalizers":null}}', ...controller)).code).toBe(0)
+    expect((await kubectl('', 'get', 'vm', 'held')).err).toContain('NotFound')
+  })
+})
+
+describe('a preset', () => {
+  test('without selector, or with what is no domain, is refused', async () => {
+    const bad = console('bad', '{}', '  strength: Always\n').replace('selector: {}', 'namespaceSelector: {}')
+    const { err } = await apply(bad)
+    expect(
+      err
+        .split('\n')
+        .filter((line) => line.startsWith('*'))
+        .toSorted(),
+    ).toEqual([
+      '* spec.namespaceSelector: Invalid value: {}: there is no such field',
+      '* spec.selector: Required value: must be given',
+      '* spec.strength: Unsupported value: "Always": supported values: "Default", "Enforce"',
+    ])
+    expect((await apply(console('bad').replace('serials', 'serails'))).err).toContain('serails')
+  })
+
+  test('that selects every VM earns a warning', async () => {
+    expect((await apply(console('all'), '--dry-run=server')).err).toContain('Warning: ')
+  })
+
+  test('of a namespace may not reach the host; of the cluster it may by who may grant it', async () => {
+    const reaching = (kind: string) => `
+apiVersion: virtset.io/v1alpha1
+kind: ${kind}
+metadata: {name: grant}
+spec:
+  selector: {matchLabels: {granted: "yes"}}
+  domain: {devices: {emulator: /usr/local/bin/qemu}}
+`
+    expect((await apply(reaching('VirtualMachinePreset'))).err).toContain('spec.domain.devices.emulator')
+    expect((await apply(reaching('ClusterVirtualMachinePreset'), '--as=jane')).err).toContain('grant-host')
+    expect((await apply(reaching('ClusterVirtualMachinePreset'))).err).toBe('')
+    await known('grant')
+    await apply(machine('granted', '', ', labels: {granted: "yes"}'))
+    expect((await read('vm', 'granted')).spec.domain.devices.emulator).toBe('/usr/local/bin/qemu')
+    expect((await apply(machine('granted', '', ', labels: {granted: "yes"}'))).code).toBe(0)
+  })
+
+  test('of the cluster is declined only by who may be exempt from it', async () => {
+    await apply(
+      console('site', '{matchLabels: {site: "yes"}}').replace('VirtualMachinePreset', 'ClusterVirtualMachinePreset'),
+    )
+    await known('site')
+    const declining = (name: string) =>
+      machine(name, '', ', labels: {site: "yes"}, annotations: {virtset.io/exclude-presets: "site"}')
+    const refused = await apply(declining('declines-1'), '--as=jane')
+    expect([refused.code, refused.err.includes('exempt')]).toEqual([0, true])
+    expect((await read('vm', 'declines-1')).spec.domain.devices.serials?.length).toBe(1)
+    await apply(declining('declines-2'))
+    expect((await read('vm', 'declines-2')).spec.domain.devices.serials).toBe(undefined)
+  })
+})
+
+test('when the webhooks are away VMs cannot be created, and kubectl says why; they can be deleted', async () => {
+  await apply(machine('orphan'))
+  await webhooks.server.drain(0)
+  const { code, err } = await apply(machine('late'))
+  expect([code, err.includes('failed calling webhook "mutate.virtset.io"')]).toEqual([1, true])
+  expect((await kubectl('', 'delete', 'vm', 'orphan', '--wait=false')).code).toBe(0)
+  expect((await kubectl('', 'create', 'configmap', 'other', '--from-literal=a=b')).code).toBe(0)
+})
