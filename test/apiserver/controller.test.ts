@@ -1,0 +1,193 @@
+import { spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
+import { readFile, writeFile } from 'node:fs/promises'
+import { openSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { lastLines, run } from '../../cluster/command.ts'
+import { until } from '../until.ts'
+import { startApiServer } from './apiserver.ts'
+import type { TestApiServer } from './apiserver.ts'
+import { installKinds } from './kinds.ts'
+
+/** The controller as a process of its own, with its own account and no more rights than its manifests give. */
+let api: TestApiServer
+let kubeconfig: string
+const children: ChildProcess[] = []
+
+const kubectl = (...rest: string[]) => run([api.kubectl, '--kubeconfig', api.kubeconfig, ...rest])
+const apply = async (name: string, object: object) => {
+  const file = join(api.directory, `${name}.json`)
+  await writeFile(file, JSON.stringify(object))
+  return kubectl('apply', '--server-side', '-f', file)
+}
+const read = async (...what: string[]): Promise<unknown> => JSON.parse(await kubectl('get', ...what, '-o', 'json'))
+const field = (path: string, ...what: string[]) =>
+  kubectl('get', ...what, '--ignore-not-found', '-o', `jsonpath=${path}`)
+const phase = (name: string) => field('{.status.phase}', 'vm', name)
+const podOf = (name: string) => field('{.items[*].metadata.name}', 'pods', '-l', `virtset.io/vm-name=${name}`)
+
+const logFile = (identity: string) => join(api.directory, `${identity}.log`)
+const startReplica = (identity: string) => {
+  const log = openSync(logFile(identity), 'a')
+  const env = {
+    ...process.env,
+    KUBECONFIG: kubeconfig,
+    POD_NAME: identity,
+    LAUNCHER_IMAGE: 'launcher:1',
+    HEALTH_PORT: '0',
+  }
+  const child = spawn(process.execPath, ['controller/main.ts'], { stdio: ['ignore', log, log], env })
+  children.push(child)
+  return child
+}
+
+const eventually = async (what: string, isTrue: () => Promise<boolean>) => {
+  const failed = async () => {
+    const logs = await Promise.all(['one', 'two'].map((name) => readFile(logFile(name), 'utf8').catch(() => '')))
+    throw new Error(`${what} did not come true\n${logs.map((log) => lastLines(log, 15)).join('\n')}`)
+  }
+  await until(isTrue, () => {}, { deadlineMs: 40_000 }).catch(failed)
+}
+
+/** What the scheduler does. */
+const bind = async (pod: string, node: string) => {
+  const file = join(api.directory, 'binding.json')
+  const binding = {
+    apiVersion: 'v1',
+    kind: 'Binding',
+    metadata: { name: pod },
+    target: { apiVersion: 'v1', kind: 'Node', name: node },
+  }
+  await writeFile(file, JSON.stringify(binding))
+  await kubectl('create', '--raw', `/api/v1/namespaces/default/pods/${pod}/binding`, '-f', file)
+}
+
+const machine = (name: string) => ({
+  apiVersion: 'virtset.io/v1alpha1',
+  kind: 'VirtualMachine',
+  metadata: { name, labels: { size: 'small' } },
+  spec: { domain: { type: 'qemu', memory: { unit: 'MB', value: 64 }, os: { type: { os: 'hvm' } } } },
+})
+
+beforeAll(async () => {
+  api = await startApiServer()
+  await installKinds(api)
+  await kubectl('create', 'namespace', 'virtset-system')
+  await kubectl('create', 'serviceaccount', 'default')
+  await kubectl('apply', '-f', 'manifests/controller/rbac.yaml')
+  const token = (await kubectl('create', 'token', '-n', 'virtset-system', 'virtset-controller')).trim()
+  kubeconfig = join(api.directory, 'controller.kubeconfig')
+  const cluster = {
+    server: api.server,
+    'certificate-authority-data': Buffer.from(api.certificateAuthority).toString('base64'),
+  }
+  const config = {
+    clusters: [{ name: 'c', cluster }],
+    users: [{ name: 'u', user: { token } }],
+    contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
+    'current-context': 'x',
+  }
+  await writeFile(kubeconfig, JSON.stringify(config))
+  await apply('preset', {
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'VirtualMachinePreset',
+    metadata: { name: 'titled', namespace: 'default' },
+    spec: { selector: { matchLabels: { size: 'small' } }, domain: { title: 'by a preset' } },
+  })
+})
+
+afterAll(async () => {
+  for (const child of children) child.kill('SIGKILL')
+  await api.stop()
+})
+
+describe('the controller on a real API server, without webhooks', () => {
+  it('completes a VM, makes its pod, hands over, and lets it go; a killed leader is followed by the other', async () => {
+    const one = startReplica('one')
+    await eventually('the first replica leads', async () =>
+      (await readFile(logFile('one'), 'utf8')).includes('"leading"'),
+    )
+    startReplica('two')
+    await apply('vm1', machine('vm1'))
+    await eventually('vm1 has a pod', async () => (await podOf('vm1')) !== '')
+    expect(await read('vm', 'vm1')).toMatchObject({
+      metadata: { finalizers: ['virtset.io/launcher-pod'] },
+      spec: { domain: { title: 'by a preset', memory: { unit: 'MB', value: 64 }, uuid: expect.any(String) } },
+    })
+
+    one.kill('SIGKILL')
+    await bind(await podOf('vm1'), 'n1')
+    await apply('vm2', machine('vm2'))
+    await eventually('vm1 is scheduled', async () => (await phase('vm1')) === 'Scheduled')
+    await eventually('vm2 has a pod', async () => (await podOf('vm2')) !== '')
+    expect(await read('vm', 'vm1')).toMatchObject({
+      status: {
+        nodeName: 'n1',
+        podUID: await field('{.metadata.uid}', 'pod', await podOf('vm1')),
+        presets: 'default/titled',
+        memory: '62500Ki',
+        cpus: 1,
+        conditions: [
+          { type: 'Completed', status: 'True' },
+          { type: 'PodScheduled', status: 'True' },
+          { type: 'Ready', status: 'False' },
+          { type: 'Synchronized', status: 'False' },
+        ],
+      },
+    })
+
+    const pod = await podOf('vm1')
+    await kubectl('delete', 'vm', 'vm1', '--wait=false')
+    await eventually(
+      'the pod is asked to end',
+      async () => (await field('{.metadata.deletionTimestamp}', 'pod', pod)) !== '',
+    )
+    expect(await field('{.metadata.name}', 'vm', 'vm1')).toBe('vm1')
+    // What the kubelet does when the container has ended.
+    await kubectl('delete', 'pod', pod, '--grace-period=0', '--force')
+    await eventually('vm1 is gone', async () => (await field('{.metadata.name}', 'vm', 'vm1')) === '')
+    const told = await kubectl(
+      'get',
+      'events',
+      '--field-selector',
+      'involvedObject.name=vm1',
+      '-o',
+      'jsonpath={.items[*].reason}',
+    )
+    expect(told.split(' ').toSorted()).toEqual(['Completed', 'Scheduled', 'SuccessfulCreate', 'SuccessfulDelete'])
+  })
+
+  it('a lost pod is a failed VM', async () => {
+    const pod = await podOf('vm2')
+    await bind(pod, 'n1')
+    await eventually('vm2 is scheduled', async () => (await phase('vm2')) === 'Scheduled')
+    await kubectl('delete', 'pod', pod, '--grace-period=0', '--force')
+    await eventually('vm2 has failed', async () => (await phase('vm2')) === 'Failed')
+    expect(await field('{.status.reason}', 'vm', 'vm2')).toBe('NodeLost')
+    expect(await podOf('vm2')).toBe('')
+    await kubectl('delete', 'vm', 'vm2', '--timeout=20s')
+  })
+
+  it('says what is wrong with a VM that cannot be completed, and completes it once that is put right', async () => {
+    const right = machine('vm3')
+    const { memory, ...domain } = right.spec.domain
+    await apply('vm3', { ...right, spec: { domain: { ...domain, memery: memory } } })
+    await eventually(
+      'vm3 is refused',
+      async () => (await field('{.status.reason}', 'vm', 'vm3')) === 'CompletionRefused',
+    )
+    expect(await field('{.status.message}', 'vm', 'vm3')).toContain('spec.domain.memery')
+    expect(await podOf('vm3')).toBe('')
+    await apply('vm3', right)
+    await eventually('vm3 has a pod', async () => (await podOf('vm3')) !== '')
+  })
+
+  it('ends in peace on SIGTERM, and gives the lease back', async () => {
+    const two = children.at(-1)!
+    const ended = new Promise((resolve) => two.once('exit', (code) => resolve(code)))
+    two.kill('SIGTERM')
+    expect(await ended).toBe(0)
+    expect(await field('{.spec.holderIdentity}', 'lease', '-n', 'virtset-system', 'virtset-controller')).toBe('')
+  })
+})
