@@ -282,6 +282,13 @@ describe('what cannot run', () => {
     expect(exit).toBe('Failed')
   })
 
+  test('is told in as many words as the contract allows', async () => {
+    fake.refuseNext('domain_create_with_flags', new LibvirtError('x'.repeat(100_000), 1, 10))
+    await expect(life.put(machine('idle'))).rejects.toMatchObject({ reason: 'StartFailed' })
+    await settle()
+    expect(told.at(-1)?.message).toHaveLength(65_536)
+  })
+
   test('since a volume is not there ends, too', async () => {
     prepareFailure = new Refused('VolumeUnavailable', 'volume "root": gone')
     await expect(life.put(machine('idle'))).rejects.toMatchObject({ reason: 'VolumeUnavailable' })

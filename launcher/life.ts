@@ -1,7 +1,13 @@
 import type { Domain } from '../api/domain/domain.ts'
 import type { MachineSpec, VirtualMachine } from '../api/machine.ts'
 import type { Clock } from '../runtime/clock.ts'
-import type { DomainReport, JsonObject, LauncherExit, SpecDrift } from '../runtime/launcher-api.ts'
+import {
+  type DomainReport,
+  type JsonObject,
+  type LauncherExit,
+  type SpecDrift,
+  maxTextLength,
+} from '../runtime/launcher-api.ts'
 import type { Client } from './libvirt/client.ts'
 import {
   type DomainRef,
@@ -312,7 +318,8 @@ async function refusedAs<T>(reason: 'DefineRefused' | 'StartFailed', run: () => 
   try {
     return await run()
   } catch (error) {
-    if (error instanceof LibvirtError) throw new Refused(reason, error.message, { cause: error })
+    if (error instanceof LibvirtError)
+      throw new Refused(reason, error.message.slice(0, maxTextLength), { cause: error })
     throw error
   }
 }

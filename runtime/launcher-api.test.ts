@@ -38,6 +38,7 @@ describe('a report is believed as it is', () => {
   test.each([
     ['the least there can be', report],
     ['everything there can be', full],
+    ['a domain with much metadata', { ...report, domain: { metadata: 'x'.repeat(500_000) } }],
   ])('%s', (_, value) => expect(parseDomainReport(value)).toEqual(value))
 
   test('what the contract does not name is dropped', () => {
@@ -62,6 +63,12 @@ describe('a report is refused', () => {
     ['a deadline that is a number', { ...report, deadline: 5 }, 'deadline is not a string'],
     ['a domain that is a list', { ...report, domain: [] }, 'domain is not an object'],
     ['a domain that is too deep', { ...report, domain: nested(40) }, 'report is not an object of at most 32 levels'],
+    [
+      'a domain with a string too long',
+      { ...report, domain: { metadata: 'x'.repeat(2 ** 20 + 1) } },
+      'report is not an object',
+    ],
+    ['a message too long', { ...report, message: 'x'.repeat(65_537) }, 'message is longer than 65536'],
     ['a domain of too many values', { ...report, domain: { a: Array(60_000).fill(0) } }, 'report is not an object'],
     ['a domain that reaches the prototype', JSON.parse(`{"domain": {"__proto__": {}}}`), 'report is not an object'],
     ['a drift that is no object', { ...report, specDrift: ['x'] }, 'specDrift[0] is not an object'],

@@ -23,6 +23,9 @@ export interface JsonObject {
 /** The most bytes that either side reads of one body or one event line: a domain of a thousand devices is a tenth of it. */
 export const maxMessageBytes = 4 * 1024 * 1024
 
+/** The longest `message`; what libvirt and QEMU say beyond it is cut. */
+export const maxTextLength = 64 * 1024
+
 /** The socket's name in the volume `sockets`; it appears by rename when libvirtd answers. */
 export const launcherSocketName = 'launcher.sock'
 
@@ -31,7 +34,8 @@ export const heartbeatIntervalMs = 10_000
 
 const maxDepth = 32
 const maxValues = 50_000
-const maxTextLength = 64 * 1024
+/** A whole object in the API server is hardly longer; libvirt's metadata is one string of it. */
+const maxValueLength = 1024 * 1024
 const maxDrifts = 1000
 
 const phases = ['Waiting', 'Defined', 'Running', 'Paused', 'ShuttingDown', 'Shutoff', 'Crashed', 'Gone'] as const
@@ -222,7 +226,7 @@ function isBounded(value: unknown, levels: number, budget: { values: number }): 
   budget.values -= 1
   if (budget.values < 0) return false
   if (value === null || typeof value === 'boolean' || typeof value === 'number') return true
-  if (typeof value === 'string') return value.length <= maxTextLength
+  if (typeof value === 'string') return value.length <= maxValueLength
   if (typeof value !== 'object' || levels === 0) return false
   if (Array.isArray(value)) return value.every((item) => isBounded(item, levels - 1, budget))
   return Object.entries(value).every(

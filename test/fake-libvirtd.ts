@@ -169,7 +169,6 @@ export function fakeLibvirtd(): FakeLibvirtd {
       return { state, reason }
     },
     domain_get_xml_desc: (args) => ({ xml: find(args['dom']).xml }),
-    domain_lookup_by_uuid: (args) => ({ dom: refOf(find({ uuid: args['uuid'] ?? null })) }),
     domain_shutdown_flags: (args) => {
       const domain = find(args['dom'])
       mustRun(domain)
