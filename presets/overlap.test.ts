@@ -60,8 +60,7 @@ describe('labels that several selectors select', () => {
         const both = [left, right].map(compileSelector)
         const found = commonLabels(both)
         const isHit = (labels: { readonly [key: string]: string }) => both.every((one) => isSelected(one, labels))
-        if (found === undefined) expect(worlds.filter(isHit)).toEqual([])
-        else expect(isHit(found)).toBe(true)
+        expect(found === undefined ? worlds.filter(isHit) : isHit(found)).toEqual(found === undefined ? [] : true)
       }),
     )
   })
