@@ -22,7 +22,7 @@ test: node_modules/.package-lock.json
 	@$(CLUSTER) test
 
 node_modules/.package-lock.json: package-lock.json
-	@npm ci --no-audit --no-fund --loglevel=error
+	@if [ -d node_modules ]; then npm install --no-save --no-audit --no-fund --loglevel=error; else npm ci --no-audit --no-fund --loglevel=error; fi
 	@touch $@
 
 .PHONY: help up down install images binaries rootfs check test
