@@ -4,7 +4,7 @@ import { parse } from 'yaml'
 import { customResourceDefinitions } from './crd.ts'
 import { domain } from './domain/domain.ts'
 import { schemaOf } from './domain/schema.ts'
-import { crdManifests } from './manifests.ts'
+import { crdManifests } from './generate-manifests.ts'
 import { isRecord } from './schema.ts'
 
 describe('the manifests', () => {
