@@ -124,6 +124,15 @@ describe('a VM', () => {
   })
 })
 
+test('a hundred who ask at once cost two readings', async () => {
+  await life.put(machine('idle'))
+  await settle()
+  const before = count('domain_get_state')
+  const reports = await Promise.all(Array.from({ length: 100 }, () => life.report()))
+  expect(new Set(reports.map(({ phase }) => phase))).toEqual(new Set(['Running']))
+  expect(count('domain_get_state') - before).toBe(2)
+})
+
 describe('the end', () => {
   test('of a guest that powers itself off is a success, held until it was read', async () => {
     await life.put(machine('powerOff'))

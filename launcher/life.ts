@@ -79,7 +79,7 @@ export class Life {
   #deadlineMs: number | undefined
   #last: DomainReport | undefined
   #reading: Promise<DomainReport> | undefined
-  #isStale = false
+  #next: Promise<DomainReport> | undefined
   #isEnding = false
 
   constructor(options: LifeOptions) {
@@ -120,12 +120,20 @@ export class Life {
     return this.report()
   }
 
-  /** How it stands now. @throws ConnectionLost, DeadlineExceeded */
+  /**
+   * How it stands now. One reading at a time: who asks while one is under way gets the next, for the first may have begun before what he wants to see.
+   * @throws ConnectionLost, DeadlineExceeded
+   */
   report(): Promise<DomainReport> {
-    // A reading that is under way may have begun before what the caller wants to see.
-    this.#isStale = true
-    this.#reading ??= this.#readUntilFresh().finally(() => (this.#reading = undefined))
-    return this.#reading
+    if (this.#reading === undefined) {
+      this.#reading = this.#read().finally(() => (this.#reading = undefined))
+      return this.#reading
+    }
+    this.#next ??= this.#reading.then(
+      () => this.#readNext(),
+      () => this.#readNext(),
+    )
+    return this.#next
   }
 
   /** Something may have changed. */
@@ -221,14 +229,9 @@ export class Life {
     this.#wasStarted = true
   }
 
-  /** One reading at a time; a hint that comes under way makes one more. */
-  async #readUntilFresh(): Promise<DomainReport> {
-    let report: DomainReport
-    do {
-      this.#isStale = false
-      report = await this.#read()
-    } while (this.#isStale)
-    return report
+  #readNext(): Promise<DomainReport> {
+    this.#next = undefined
+    return this.report()
   }
 
   async #read(): Promise<DomainReport> {
