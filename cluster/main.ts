@@ -9,6 +9,7 @@ import { ensurePackages, machinePackages } from './packages.ts'
 import { createProgress, StepFailed } from './progress.ts'
 import { ensureRootfs } from './rootfs.ts'
 import { readSettings } from './settings.ts'
+import { showcase } from './showcase.ts'
 import { bringUp } from './up.ts'
 
 const checkout = resolve(import.meta.dirname, '..')
@@ -45,7 +46,7 @@ async function main(command: string | undefined): Promise<void> {
       await progress.step('Example VMs', `${cluster.kubectl.join(' ')} describe vm,pods`, (step) =>
         applyExamples(step, settings, cluster.kubectl, cluster.images),
       )
-      console.log(cluster.kubeconfig)
+      console.log(await showcase(settings, cluster.kubectl))
       return
     }
     case 'down':
