@@ -3,11 +3,12 @@ import { canonicalCpuset } from './cpuset.ts'
 import { elementOf, type Children, type Element, type Field, type Scale } from './description.ts'
 import { domain as root, type Domain } from './domain.ts'
 import { normalForeign } from './foreign.ts'
+import { keep } from './kept.ts'
 import { orders } from './order.ts'
 import { rewrite } from './rewrite.ts'
 import { canonicalValue, exactNumber } from './scalar-value.ts'
 import type { Scalar } from './scalar.ts'
-import { shapeOf } from './shape.ts'
+import { orderedKeys, shapeOf } from './shape.ts'
 import { scaled } from './size.ts'
 
 /**
@@ -36,45 +37,51 @@ type JsonReadonly = { readonly [key: string]: unknown }
 /** @param path of the element, by which the order of lists is known; undefined where everything stays in its place */
 const canonicalElement = (element: Element, given: JsonReadonly, path: string | undefined): JsonObject => {
   const json = element.scale ? canonicalSize(element.scale, given) : given
+  const shape = shapeOf(element)
   const result: JsonObject = {}
-  for (const [key, field] of Object.entries(element.fields)) {
-    if (field.live && path !== undefined) continue
-    const below = path === undefined ? undefined : path === '' ? key : `${path}.${key}`
-    if (field.at === 'children') putList(result, key, field, json, below)
-    else if (Object.hasOwn(json, key)) result[key] = canonicalField(field, json[key], json, below)
-  }
-  for (const [key, value] of Object.entries(json)) {
+  for (const key of orderedKeys(shape, json)) {
+    const known = shape.keys.get(key)
+    if (known?.field.live && path !== undefined) continue
     // What the description does not know, or a list that is none: that is for validation to say.
-    if (!shapeOf(element).keys.has(key)) define(result, key, value)
+    if (!known) define(result, key, json[key])
+    else if (known.field.at === 'children') putList(result, key, known.singleOf ?? key, known.field, json[key], path)
+    else result[key] = canonicalField(known.field, json[key], json, pathOf(path, key))
   }
-  return result
+  return path === undefined ? result : keep(path, result)
 }
+
+const pathOf = (path: string | undefined, key: string): string | undefined =>
+  path === undefined ? undefined : path === '' ? key : `${path}.${key}`
 
 /** Also for a key such as `__proto__`. */
 const define = (object: JsonObject, key: string, value: unknown): void => {
   Object.defineProperty(object, key, { value, enumerable: true, writable: true, configurable: true })
 }
 
+/** @param key under which the value stands: the list's own, or the one of a list of one */
 const putList = (
   result: JsonObject,
   key: string,
+  listKey: string,
   field: Children,
-  json: JsonReadonly,
-  path: string | undefined,
+  value: unknown,
+  above: string | undefined,
 ): void => {
   const { single } = field
+  const path = pathOf(above, listKey)
   const element = elementOf(field)
-  const item = (value: unknown): unknown => (isRecord(value) ? canonicalElement(element, value, path) : value)
-  const list = Object.hasOwn(json, key) ? json[key] : undefined
-  if (single !== undefined && Object.hasOwn(json, single)) result[single] = item(json[single])
-  if (!Array.isArray(list)) {
-    if (list !== undefined) result[key] = list
+  const item = (of: unknown): unknown => (isRecord(of) ? canonicalElement(element, of, path) : of)
+  if (key !== listKey) {
+    result[key] = item(value)
     return
   }
-  const items = list.map(item)
-  if (path === undefined) result[key] = items
-  else if (single !== undefined && items.length === 1 && !Object.hasOwn(result, single)) result[single] = items[0]
-  else result[key] = orders[path]?.(items) ?? items
+  if (!Array.isArray(value)) {
+    result[key] = value
+    return
+  }
+  const items = value.map(item)
+  if (single !== undefined && items.length === 1 && !Object.hasOwn(result, single)) result[single] = items[0]
+  else result[key] = (path === undefined ? undefined : orders[path])?.(items) ?? items
 }
 
 const canonicalField = (

@@ -9,8 +9,16 @@ export interface Shape {
   readonly attributes: ReadonlyMap<string, { readonly key: string; readonly field: Attribute }>
   readonly elements: ReadonlyMap<string, { readonly key: string; readonly field: Nested }>
   readonly content: { readonly key: string; readonly field: Content } | undefined
-  /** By the keys of the JSON. `singleOf`: the key stands for a list of one, which is else under that key. */
-  readonly keys: ReadonlyMap<string, { readonly field: Field; readonly singleOf?: string }>
+  /** By the keys of the JSON. */
+  readonly keys: ReadonlyMap<string, KnownKey>
+}
+
+export interface KnownKey {
+  readonly field: Field
+  /** Its place in the order of the description. */
+  readonly place: number
+  /** The key stands for a list of one, which is else under this one. */
+  readonly singleOf?: string
 }
 
 const shapes = new WeakMap<Element, Shape>()
@@ -27,14 +35,30 @@ export const shapeOf = (element: Element): Shape => {
 const derive = (element: Element): Shape => {
   const attributes = new Map<string, { key: string; field: Attribute }>()
   const elements = new Map<string, { key: string; field: Nested }>()
-  const keys = new Map<string, { field: Field; singleOf?: string }>()
+  const keys = new Map<string, KnownKey>()
   let content: Shape['content']
   for (const [key, field] of Object.entries(element.fields)) {
-    keys.set(key, { field })
+    const place = keys.size
+    keys.set(key, { field, place })
     if (field.at === 'content') content = { key, field }
     else if (field.at === 'attribute') attributes.set(xmlName(key, field), { key, field })
     else elements.set(xmlName(key, field), { key, field })
-    if (field.at === 'children' && field.single !== undefined) keys.set(field.single, { field, singleOf: key })
+    if (field.at === 'children' && field.single !== undefined) keys.set(field.single, { field, place, singleOf: key })
   }
   return { attributes, elements, content, keys }
 }
+
+/** The keys of an object in the order of the description; those that it does not know come last. */
+export const orderedKeys = (shape: Shape, json: object): string[] => {
+  const keys = Object.keys(json)
+  const placeOf = (key: string): number => shape.keys.get(key)?.place ?? Infinity
+  let last = -1
+  for (const key of keys) {
+    const place = placeOf(key)
+    if (place < last) return keys.toSorted((left, right) => compare(placeOf(left), placeOf(right)))
+    last = place
+  }
+  return keys
+}
+
+const compare = (left: number, right: number): number => (left === right ? 0 : left < right ? -1 : 1)

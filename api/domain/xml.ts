@@ -8,7 +8,7 @@ import { domain as root, type Domain } from './domain.ts'
 import { escapeForBuilder, foreignReader, writeForeign, type ForeignReader } from './foreign.ts'
 import { readXml } from './sax.ts'
 import { fromXml, toXml, type Scalar } from './scalar.ts'
-import { shapeOf, type Shape } from './shape.ts'
+import { orderedKeys, shapeOf, type Shape } from './shape.ts'
 
 export const qemuNamespace = 'http://libvirt.org/schemas/domain/qemu/1.0'
 
@@ -228,11 +228,12 @@ export const writeDomain = (domain: Domain): string => {
 
 const write = (node: XMLBuilder, element: Element, json: unknown): void => {
   if (!isRecord(json)) return
-  for (const [key, field] of Object.entries(element.fields)) {
-    if (Object.hasOwn(json, key)) writeField(node, xmlName(key, field), field, json[key])
-    if (field.at === 'children' && field.single !== undefined && Object.hasOwn(json, field.single)) {
-      writeField(node, xmlName(key, field), field, [json[field.single]])
-    }
+  const shape = shapeOf(element)
+  for (const key of orderedKeys(shape, json)) {
+    const known = shape.keys.get(key)
+    if (!known) continue
+    const { field, singleOf } = known
+    writeField(node, xmlName(key, field), field, singleOf === undefined ? json[key] : [json[key]])
   }
 }
 

@@ -1,0 +1,10 @@
+import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { domainReference } from './reference.ts'
+
+/** Writes the reference of the domain anew, and nothing when imported. */
+if (import.meta.main) {
+  const folder = new URL('../../docs/reference/domain/', import.meta.url)
+  await rm(folder, { recursive: true, force: true })
+  await mkdir(folder, { recursive: true })
+  for (const [name, text] of domainReference()) await writeFile(new URL(name, folder), text)
+}

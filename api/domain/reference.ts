@@ -1,0 +1,192 @@
+import { elementOf, xmlName, type Children, type Element, type Field } from './description.ts'
+import { domain } from './domain.ts'
+import type { Scalar } from './scalar.ts'
+
+/**
+ * The reference of the domain, a page a subject or device: file name → Markdown. `docs/reference/domain/` holds it; a test says when
+ * it is stale.
+ */
+export const domainReference = (): ReadonlyMap<string, string> => {
+  const pages = new Map<string, string>()
+  const plain: Row[] = []
+  const index: string[] = []
+  for (const { path, field } of subjects()) {
+    if (field.at !== 'child' && field.at !== 'children') {
+      plain.push(rowOf(path, field))
+      continue
+    }
+    const name = `${path.replace('devices.', '')}.md`
+    pages.set(name, page(path, field))
+    index.push(`- [\`${path}\`](${name}): ${field.description}`)
+  }
+  pages.set('README.md', indexPage(index, plain))
+  return pages
+}
+
+const note = 'Made from `api/domain/` by `npm run reference`; do not edit.'
+
+interface Subject {
+  readonly path: string
+  readonly field: Field
+}
+
+/** The fields of the domain, and each of `devices` on its own. */
+const subjects = (): Subject[] =>
+  Object.entries(domain.fields).flatMap(([key, field]: [string, Field]): Subject[] =>
+    key === 'devices' && field.at === 'child'
+      ? Object.entries(elementOf(field).fields).map(([name, of]) => ({ path: `devices.${name}`, field: of }))
+      : [{ path: key, field }],
+  )
+
+const indexPage = (index: readonly string[], plain: readonly Row[]): string => `# spec.domain
+
+${note}
+
+What libvirt's Domain XML can express, as JSON: an attribute or a child element is a key in camelCase, an element that may repeat a list with
+a plural name, text beside attributes \`value\`. Numbers may be written as decimal strings, and have to be beyond 2^53. A field that
+reaches the *host* is refused when a user writes it, and allowed where a ClusterVirtualMachinePreset injects it.
+
+${table(plain)}
+
+${index.join('\n')}
+`
+
+const page = (path: string, field: Field): string => {
+  const element = field.at === 'child' || field.at === 'children' ? elementOf(field) : undefined
+  const parts = [
+    `# spec.domain.${path}`,
+    note,
+    field.description,
+    facts(path, field, element),
+    element ? table(rowsOf(element, '', new Map([[element, `spec.domain.${path}`]]))) : '',
+    element?.union ? union(element.union) : '',
+  ]
+  return `${parts.filter((part) => part !== '').join('\n\n')}\n`
+}
+
+const facts = (path: string, field: Field, element: Element | undefined): string => {
+  const name = xmlName(path.slice(path.lastIndexOf('.') + 1), field)
+  const lines = [`In XML: \`<${name}>\`.`]
+  if (field.at === 'children') lines.push(...listFacts(field))
+  if (element?.whole) lines.push('Presets set it whole or not at all.')
+  return lines.join(' ')
+}
+
+const listFacts = ({ key, single }: Children): string[] => {
+  const keys = key?.map((paths) => paths.map((path) => `\`${path}\``).join(' and ')).join(', else ')
+  return [
+    keys === undefined ? 'A list; presets compare its items whole.' : `A list; presets know an item by ${keys}.`,
+    ...(single === undefined ? [] : [`A list of one may be written as \`${single}\`.`]),
+  ]
+}
+
+const union = ({ by, owns, branches }: NonNullable<Element['union']>): string => {
+  const rows = Object.entries(branches ?? {}).map(
+    ([value, paths]) => `| \`${value}\` | ${paths.map((path) => `\`${path}\``).join(', ') || '–'} |`,
+  )
+  const owned = owns.map((path) => `\`${path}\``).join(', ')
+  const intro = `\`${by}\` decides which of ${owned} count; presets take them as one.`
+  return rows.length === 0 ? intro : `${intro}\n\n| \`${by}\` | fields |\n|---|---|\n${rows.join('\n')}`
+}
+
+interface Row {
+  readonly path: string
+  readonly xml: string
+  readonly value: string
+  readonly reach: string
+  readonly description: string
+}
+
+/** `seen`: an element that was told before is not told again, which ends recursion too. */
+const rowsOf = (element: Element, prefix: string, seen: Map<Element, string>): Row[] =>
+  Object.entries(element.fields).flatMap(([key, field]) => {
+    const path = `${prefix}${key}`
+    if (field.at !== 'child' && field.at !== 'children') return [rowOf(path, field)]
+    const below = elementOf(field)
+    const listed = field.at === 'children' ? `${path}[]` : path
+    const before = seen.get(below)
+    if (before !== undefined) return [{ ...rowOf(path, field), value: `as \`${before}\`` }]
+    seen.set(below, listed)
+    return [rowOf(path, field), ...rowsOf(below, `${listed}.`, seen)]
+  })
+
+const rowOf = (path: string, field: Field): Row => {
+  const key = path.slice(path.lastIndexOf('.') + 1)
+  return {
+    path,
+    xml: xmlOf(key, field),
+    value: valueOf(field),
+    reach: reachOf(field),
+    description: field.description,
+  }
+}
+
+const xmlOf = (key: string, field: Field): string => {
+  if (field.at === 'content') return 'text'
+  return field.at === 'attribute' ? `\`${xmlName(key, field)}=\`` : `\`<${xmlName(key, field)}>\``
+}
+
+const valueOf = (field: Field): string => {
+  switch (field.at) {
+    case 'attribute':
+    case 'content':
+    case 'leaf':
+      return scalarText(field.scalar)
+    case 'leaves':
+      return `list of ${scalarText(field.scalar)}`
+    case 'children':
+      return 'list'
+    case 'foreign':
+      return 'XML'
+    case 'child':
+      return Object.keys(elementOf(field).fields).length === 0 ? '`{}`' : 'object'
+  }
+}
+
+const reachOf = ({ reach = 'guest', reachOf: byValue = {} }: Field): string => {
+  const others = Object.entries(byValue).map(([value, other]) => `\`${value}\`: ${other}`)
+  return [reach, ...others].join(', ')
+}
+
+const words: { readonly [kind: string]: string } = {
+  decimal: 'number',
+  uuid: 'UUID',
+  mac: 'MAC address',
+  path: 'absolute path',
+  cpuset: 'set, `0-3,^2,8`',
+  ip: 'IP address',
+  unit: 'unit of size',
+  timestamp: 'time',
+  pciClass: 'PCI class',
+  wwn: 'world wide name',
+  bytes: 'base 64',
+}
+
+const scalarText = (scalar: Scalar): string => {
+  switch (scalar.kind) {
+    case 'boolean':
+      return 'boolean'
+    case 'enumeration':
+      return scalar.values.map((value) => `\`${value}\``).join(', ')
+    case 'integer': {
+      const { min, max, words: also = [] } = scalar
+      const isHex = scalar.hexDigits !== undefined || scalar.hexFor !== undefined || scalar.hexBeside !== undefined
+      const range = min === undefined && max === undefined ? '' : ` ${min ?? ''}…${max ?? ''}`
+      return [`integer${range}${isHex ? ', may be hex' : ''}`, ...also.map((word) => `\`${word}\``)].join(', ')
+    }
+    case 'text':
+      return scalar.maxLength === undefined ? 'text' : `text, at most ${scalar.maxLength} long`
+    default:
+      return words[scalar.kind] ?? scalar.kind
+  }
+}
+
+const table = (rows: readonly Row[]): string => {
+  if (rows.length === 0) return ''
+  const cell = (text: string): string => text.replaceAll('|', '\\|')
+  const lines = rows.map(
+    ({ path, xml, value, reach, description }) =>
+      `| \`${path}\` | ${xml} | ${cell(value)} | ${reach} | ${cell(description)} |`,
+  )
+  return ['| field | XML | value | reach | |', '|---|---|---|---|---|', ...lines].join('\n')
+}
