@@ -42,7 +42,9 @@ const merge = (
     if (value === undefined) continue
     const path = at === '' ? key : `${at}.${key}`
     const present = target[key]
-    if (present === undefined) target[key] = copy(value, path, rule, added)
+    if (Array.isArray(value) && value.length === 0) target[key] = present ?? []
+    // An empty text asks for what it does not say: `genid: ''`.
+    else if (present === undefined || present === '') target[key] = copy(value, path, rule, added)
     else if (isRecord(present) && isRecord(value)) merge(present, value, path, rule, added)
   }
 }

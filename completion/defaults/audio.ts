@@ -1,15 +1,15 @@
-import { append, list, type DeviceOf, type Rule } from './rule.ts'
-
-type AudioType = NonNullable<DeviceOf<'audios'>['type']>
+import { append, list, type Rule } from './rule.ts'
 
 export const audio: Rule = {
   name: 'audio',
-  description: 'Sound goes where the screen goes, if that can have it: to SPICE or SDL; otherwise nowhere.',
+  description: 'Sound goes to SPICE where the screen goes there, otherwise nowhere.',
   apply: (domain) => {
     const { devices } = domain
     if (!devices || list(domain, 'audios').length > 0) return []
-    const graphics = list(domain, 'graphics').find(({ type }) => type !== undefined && type !== 'egl-headless')
-    const type: AudioType = graphics?.type === 'spice' ? 'spice' : graphics?.type === 'sdl' ? 'sdl' : 'none'
-    return [append(devices, 'audios', { id: 1, type })]
+    const types = list(domain, 'graphics').map(({ type }) => type)
+    const first = types.find((type) => type !== undefined && type !== 'egl-headless')
+    // QEMU itself decides where the sound of a window or of D-Bus goes.
+    if (first === 'sdl' || first === 'dbus') return []
+    return [append(devices, 'audios', { id: 1, type: first === 'spice' ? 'spice' : 'none' })]
   },
 }

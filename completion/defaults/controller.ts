@@ -29,6 +29,15 @@ const isUsb2 = ({ type, model }: Controller): boolean => type === 'usb' && usb2.
 /** The first port of the companion's controller that it serves. */
 const startPorts: { readonly [model: string]: string } = { 'ich9-uhci1': '0', 'ich9-uhci2': '2', 'ich9-uhci3': '4' }
 
+export const usbCompanion = each('controllers')(
+  'usb-companion',
+  'The USB 1 parts of a USB 2 controller serve two of its ports each.',
+  ({ type, model, master }) => {
+    const startport = type === 'usb' && !master ? startPorts[model ?? ''] : undefined
+    return startport === undefined ? undefined : { master: { startport } }
+  },
+)
+
 export const controllerIndex: Rule = {
   name: 'controller-index',
   description:
@@ -46,13 +55,7 @@ export const controllerIndex: Rule = {
       if (!indexes.has(one)) {
         const index = companionIndex(one, previous, indexes) ?? freeIndex(one, indexes)
         indexes.set(one, index)
-        const startport = isUsb2(one) ? startPorts[one.model ?? ''] : undefined
-        additions.push(
-          fill(`devices.controllers[${places.get(one)}]`, one, {
-            index,
-            ...(startport === undefined ? {} : { master: { startport } }),
-          }),
-        )
+        additions.push(fill(`devices.controllers[${places.get(one)}]`, one, { index }))
       }
       previous = one
     }

@@ -9,6 +9,7 @@ import * as device from './device.ts'
 import * as disk from './disk.ts'
 import { emulator } from './emulator.ts'
 import * as feature from './feature.ts'
+import * as firmware from './firmware.ts'
 import * as graphics from './graphics.ts'
 import * as identity from './identity.ts'
 import * as input from './input.ts'
@@ -20,6 +21,7 @@ import * as numa from './numa.ts'
 import * as os from './os.ts'
 import * as pci from './pci.ts'
 import type { Context, Rule } from './rule.ts'
+import { seclabelModel } from './seclabel.ts'
 import * as vcpu from './vcpu.ts'
 import * as video from './video.ts'
 import { virtioSerialAddress } from './virtio-serial.ts'
@@ -31,6 +33,7 @@ import * as watchdog from './watchdog.ts'
 export const rules: readonly Rule[] = [
   identity.name,
   identity.uuid,
+  identity.generationId,
   os.architecture,
   os.machine,
   os.boot,
@@ -47,6 +50,11 @@ export const rules: readonly Rule[] = [
   memory.currentMemory,
   feature.featureState,
   feature.hypervMode,
+  firmware.loaderType,
+  firmware.firmware,
+  firmware.legacyFirmware,
+  firmware.loaderFormat,
+  firmware.nvram,
   cpu.cpuModel,
   cpu.cpuMatch,
   cpu.cpuCheck,
@@ -54,6 +62,7 @@ export const rules: readonly Rule[] = [
   cpu.cpuTopology,
   numa.numaCellId,
   numa.numaDistance,
+  seclabelModel,
 
   // What devices are, before others are added that follow from them.
   disk.diskType,
@@ -64,11 +73,13 @@ export const rules: readonly Rule[] = [
   disk.diskSnapshot,
   disk.diskSource,
   disk.diskAddress,
+  controller.usbCompanion,
   controller.controllerIndex,
   input.inputBus,
   character.characterType,
   character.consoleType,
   device.filesystemType,
+  device.filesystemAccess,
   device.hostdevManaged,
   device.redirdevBus,
   device.vsockModel,

@@ -28,9 +28,14 @@ export const shmemMsi = each('shmems')('shmem-msi', 'A doorbell rings without st
   server || model?.type === 'ivshmem-doorbell' ? { msi: { ioeventfd: true } } : undefined,
 )
 
+export const filesystemAccess = each('filesystems')(
+  'filesystem-access',
+  'Files are reached as the user that QEMU runs as.',
+  ({ source }) => (source?.socket === undefined ? { accessmode: 'passthrough' } : undefined),
+)
+
 export const filesystemType = each('filesystems')('filesystem-type', 'A directory is shared as it is.', () => ({
   type: 'mount',
-  accessmode: 'passthrough',
 }))
 
 export const hostdevManaged = each('hostdevs')(

@@ -28,10 +28,8 @@ export const diskBus = each('disks')(
 
 export const diskDriver = each('disks')(
   'disk-driver',
-  'QEMU serves a disk, and takes its image for a raw one.',
-  () => ({
-    driver: { name: 'qemu', type: 'raw' },
-  }),
+  'QEMU serves a disk, and takes its image for a raw one; of a volume the pool knows.',
+  ({ type }) => ({ driver: { name: 'qemu', ...(type === 'volume' ? {} : { type: 'raw' }) } }),
 )
 
 export const diskReadonly = each('disks')('disk-readonly', 'A CD-ROM cannot be written to.', ({ device }) =>

@@ -19,21 +19,23 @@ const listenOf = (one: Graphics, at: string): Addition[] => {
   if (first) {
     return first.type === 'address' && first.address !== undefined ? [fill(at, one, { listen: first.address })] : []
   }
+  if (type === 'spice' && listen === undefined && !hasPort(one)) return [fill(at, one, { listens: [{ type: 'none' }] })]
   if (socket !== undefined) return [fill(at, one, { listens: [{ type: 'socket', socket }] })]
   return [
     fill(at, one, { listens: [listen === undefined ? { type: 'address' } : { type: 'address', address: listen }] }),
   ]
 }
 
+/** Without a port, and without one to be chosen, SPICE is for a process that is handed the connection. */
+const hasPort = ({ port, tlsPort, autoport }: Graphics): boolean =>
+  isOn(autoport) === true || port !== undefined || tlsPort !== undefined
+
 export const graphicsPort = each('graphics')(
   'graphics-port',
   'A port that is not given is chosen at start.',
-  ({ type, port, tlsPort, autoport, listens: places = [] }) => {
+  ({ type, port, autoport, listens: places = [] }) => {
     if (!listens(type) || ['socket', 'none'].includes(places[0]?.type ?? '')) return undefined
-    if (type === 'spice') {
-      const isChosen = port === undefined && tlsPort === undefined
-      return isChosen && isOn(autoport) !== false ? { autoport: true } : undefined
-    }
+    if (type === 'spice') return undefined
     if (isOn(autoport)) return { port: -1 }
     return port === undefined || numberOf(port) === -1 ? { port: -1, autoport: true } : { autoport: false }
   },

@@ -23,6 +23,12 @@ export const uuid = rule('uuid', 'A VM without UUID is given one, drawn from the
   uuid: drawUuid(context, 'uuid'),
 }))
 
+export const generationId = rule(
+  'genid',
+  'A generation id that is asked for, but left empty, is drawn.',
+  ({ genid }, context) => (genid === '' ? { genid: drawUuid(context, 'genid') } : undefined),
+)
+
 export const name = rule('name', 'The domain is called as the VM is.', (_, context) =>
   context.name === undefined ? undefined : { name: context.name },
 )

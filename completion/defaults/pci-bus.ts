@@ -5,8 +5,8 @@
 
 /** What a device needs of a slot, and a bus offers: bits. */
 export const connect = {
-  /** Plugged and unplugged while the guest runs. */
-  hotplug: 1,
+  /** A place that is given out by itself; a root bus of PCI Express, whose slots cannot be plugged into, is not for plain devices. */
+  automatic: 1,
   /** May share a slot with others of its kind, a function each. */
   aggregate: 2,
   /** Part of the chipset: on the root bus only. */
@@ -23,7 +23,7 @@ export const connect = {
   pcieToPciBridge: 4096,
 } as const
 
-const kinds = ~(connect.hotplug | connect.aggregate | connect.integrated)
+const kinds = ~(connect.automatic | connect.aggregate | connect.integrated)
 
 export type PciModel =
   | 'pci-root'
@@ -46,12 +46,12 @@ interface ModelOfBus {
   readonly asks: number
 }
 
-const { hotplug, integrated, pciDevice, pcieDevice, pcieRootPort, pciBridge } = connect
-const behindPort = hotplug | pcieDevice | connect.switchUpstream | connect.pcieToPciBridge
+const { automatic, integrated, pciDevice, pcieDevice, pcieRootPort, pciBridge } = connect
+const behindPort = automatic | pcieDevice | connect.switchUpstream | connect.pcieToPciBridge
 
 const models: { readonly [model in PciModel]: ModelOfBus } = {
   'pci-root': {
-    offers: hotplug | integrated | pciDevice | pciBridge | connect.pciExpander,
+    offers: automatic | integrated | pciDevice | pciBridge | connect.pciExpander,
     firstSlot: 1,
     lastSlot: 31,
     asks: 0,
@@ -62,10 +62,10 @@ const models: { readonly [model in PciModel]: ModelOfBus } = {
     lastSlot: 31,
     asks: 0,
   },
-  'pci-bridge': { offers: hotplug | pciDevice | pciBridge, firstSlot: 1, lastSlot: 31, asks: pciBridge },
+  'pci-bridge': { offers: automatic | pciDevice | pciBridge, firstSlot: 1, lastSlot: 31, asks: pciBridge },
   'dmi-to-pci-bridge': { offers: pciDevice | pciBridge, firstSlot: 0, lastSlot: 31, asks: connect.dmiBridge },
   'pcie-to-pci-bridge': {
-    offers: hotplug | pciDevice | pciBridge,
+    offers: automatic | pciDevice | pciBridge,
     firstSlot: 1,
     lastSlot: 31,
     asks: connect.pcieToPciBridge,
@@ -79,7 +79,7 @@ const models: { readonly [model in PciModel]: ModelOfBus } = {
   },
   'pcie-switch-downstream-port': { offers: behindPort, firstSlot: 0, lastSlot: 0, asks: connect.switchDownstream },
   'pci-expander-bus': {
-    offers: hotplug | pciDevice | pciBridge,
+    offers: automatic | pciDevice | pciBridge,
     firstSlot: 0,
     lastSlot: 31,
     asks: connect.pciExpander,
@@ -120,19 +120,15 @@ export interface Buses {
   readonly searched: Map<number, number>
 }
 
-/** `hotplug: false`: the port's own setting, nothing can be plugged into it while the guest runs. */
-export const createBuses = (
-  controllers: readonly { readonly model: PciModel; readonly canHotplug: boolean }[],
-  canGrow: boolean,
-): Buses => ({
-  list: controllers.map(({ model, canHotplug }) => createBus(model, canHotplug)),
+export const createBuses = (controllers: readonly PciModel[], canGrow: boolean): Buses => ({
+  list: controllers.map(createBus),
   canGrow,
   searched: new Map(),
 })
 
-const createBus = (model: PciModel, canHotplug = true): Bus => ({
+const createBus = (model: PciModel): Bus => ({
   model,
-  offers: canHotplug ? models[model].offers : models[model].offers & ~hotplug,
+  offers: models[model].offers,
   functions: new Uint8Array(32),
   shared: 0,
 })
@@ -143,6 +139,13 @@ export const isSlotUsed = (buses: Buses, { bus, slot }: PciAddress): boolean =>
 /** Whether another function of the slot is in use. */
 export const hasOtherFunctions = (buses: Buses, { bus, slot, function: own }: PciAddress): boolean =>
   ((buses.list[bus]?.functions[slot] ?? 0) & ~(1 << own)) !== 0
+
+/** Whether any slot of any bus is still free. */
+export const hasFreeSlot = ({ list }: Buses): boolean =>
+  list.some(({ model, functions }) => {
+    const { firstSlot, lastSlot } = models[model]
+    return functions.subarray(firstSlot, lastSlot + 1).includes(0)
+  })
 
 /** Takes an address, whoever has it already: that two devices may not share one is for the rules of validation. */
 export const reserve = (buses: Buses, address: PciAddress, asks: number): void => {
@@ -179,7 +182,7 @@ export const reserveNext = (buses: Buses, asks: number, wanted?: number): PciAdd
 
 const isCompatible = (offers: number, asks: number): boolean =>
   (asks & offers & kinds) !== 0 &&
-  (asks & hotplug) <= (offers & hotplug) &&
+  (asks & automatic) <= (offers & automatic) &&
   (asks & integrated) <= (offers & integrated)
 
 const nextOn = (buses: Buses, index: number, asks: number, wanted: number | undefined): PciAddress | undefined => {

@@ -10,8 +10,8 @@ export interface Connections {
 }
 
 export const connectionsOf = (isExpress: boolean): Connections => {
-  const pci = connect.pciDevice | connect.hotplug
-  return { pci, pcie: isExpress ? connect.pcieDevice | connect.hotplug : pci }
+  const pci = connect.pciDevice | connect.automatic
+  return { pci, pcie: isExpress ? connect.pcieDevice | connect.automatic : pci }
 }
 
 /** Virtio devices are PCI Express, but for the transitional model, which guests without virtio 1.0 drive. */
@@ -65,10 +65,10 @@ export const hostdevConnection = ({ type, model }: DeviceOf<'hostdevs'>, connect
 
 /** A virtio IOMMU belongs to the chipset. */
 export const iommuConnection = (model: string | undefined, { pcie }: Connections): number =>
-  model === 'virtio' ? (pcie & ~connect.hotplug) | connect.integrated : 0
+  model === 'virtio' ? (pcie & ~connect.automatic) | connect.integrated : 0
 
 export const panicConnection = (model: string | undefined, { pci }: Connections): number =>
-  model === 'pvpanic' ? pci & ~connect.hotplug : 0
+  model === 'pvpanic' ? pci & ~connect.automatic : 0
 
 export const memoryConnection = (model: string | undefined, { pcie }: Connections): number =>
   model === 'virtio-pmem' || model === 'virtio-mem' ? pcie : 0

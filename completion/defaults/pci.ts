@@ -5,6 +5,7 @@ import {
   asksOf,
   connect,
   createBuses,
+  hasFreeSlot,
   hasOtherFunctions,
   isPciModel,
   isSlotUsed,
@@ -82,7 +83,7 @@ const planOf = (domain: Domain): Plan => {
       .filter(({ controller: { type } }) => type !== 'pci')
       .map((one) => ({ ...one, asks: controllerConnection(one.controller, connections) }))
       .filter(({ asks }) => asks !== 0),
-    videos: seats('videos', devices?.videos?.slice(0, 1), ({ model }) => videoConnection(model?.type, connections)),
+    videos: sortedVideos(domain, connections),
     sounds: seats('sounds', devices?.sounds, (sound) => soundConnection(sound, connections)).map((one) => ({
       ...one,
       isIch9: one.source.model === 'ich9',
@@ -97,7 +98,8 @@ const planOf = (domain: Domain): Plan => {
   }
 }
 
-const laterSeats = ({ devices = {} }: Domain, connections: Connections): Seat[] => {
+const laterSeats = (domain: Domain, connections: Connections): Seat[] => {
+  const { devices = {} } = domain
   const virtio = (model: string | undefined): number => virtioConnection(model, connections)
   const { memballoon, vsock, iommu, pstore } = devices
   return [
@@ -106,7 +108,7 @@ const laterSeats = ({ devices = {} }: Domain, connections: Connections): Seat[] 
     ...single('memballoon', memballoon, memballoon?.model === 'none' ? 0 : virtio(memballoon?.model)),
     ...seats('rngs', devices.rngs, ({ model }) => virtio(model)),
     ...seats('watchdogs', devices.watchdogs, ({ model }) => (model === 'i6300esb' ? connections.pci : 0)),
-    ...seats('videos', devices.videos?.slice(1), ({ model }) => videoConnection(model?.type, connections), 1),
+    ...sortedVideos(domain, connections).slice(1),
     ...seats('shmems', devices.shmems, () => connections.pci),
     ...seats('inputs', devices.inputs, ({ bus, model }) => (bus === 'virtio' ? virtio(model) : 0)),
     ...seats('serials', devices.serials, ({ target }) => (target?.type === 'pci-serial' ? connections.pci : 0)),
@@ -115,7 +117,7 @@ const laterSeats = ({ devices = {} }: Domain, connections: Connections): Seat[] 
     ...single('iommu', iommu, iommuConnection(iommu?.model, connections)),
     ...seats('cryptos', devices.cryptos, () => connections.pcie),
     ...seats('panics', devices.panics, ({ model }) => panicConnection(model, connections)),
-    ...single('pstore', pstore, connections.pci & ~connect.hotplug),
+    ...single('pstore', pstore, connections.pci & ~connect.automatic),
   ]
 }
 
@@ -131,13 +133,12 @@ const seats = <D extends { readonly address?: Address }>(
   key: string,
   devices: readonly D[] | undefined,
   asksOfDevice: (device: D) => number,
-  first = 0,
 ): (Seat & { readonly source: D })[] => {
   const found: (Seat & { readonly source: D })[] = []
   for (const [index, source] of (devices ?? []).entries()) {
     const asks = asksOfDevice(source)
     if (asks === 0 || !isSeated(source.address)) continue
-    found.push({ ...seat(`devices.${key}[${first + index}]`, source, asks), source })
+    found.push({ ...seat(`devices.${key}[${index}]`, source, asks), source })
   }
   return found
 }
@@ -169,6 +170,13 @@ const sortedDisks = (domain: Domain, connections: Connections): Seat[] => {
     .map((disk) => seat(`devices.disks[${places.get(disk)}]`, disk, virtioConnection(disk.model, connections)))
 }
 
+/** The card that the firmware uses comes first. */
+const sortedVideos = (domain: Domain, connections: Connections): Seat[] => {
+  const videos = seats('videos', domain.devices?.videos, ({ model }) => videoConnection(model?.type, connections))
+  const isPrimary = ({ source }: { source: DeviceOf<'videos'> }): boolean => isOn(source.model?.primary) === true
+  return [...videos.filter(isPrimary), ...videos.filter((one) => !isPrimary(one))]
+}
+
 const libvirtOrder = <T>(path: string, items: readonly T[]): readonly T[] => {
   const sort = orders[path]
   // What sorts gives back the same items.
@@ -179,19 +187,16 @@ const libvirtOrder = <T>(path: string, items: readonly T[]): readonly T[] => {
 const busesOf = (plan: Plan, canGrow: boolean): Buses => {
   const known = new Map(plan.bridges.map(({ controller }) => [numberOf(controller.index) ?? 0, controller]))
   const models = Array.from({ length: Math.max(0, ...known.keys()) + 1 }, (_, index) => {
-    const controller = known.get(index)
+    const model = known.get(index)?.model
     const filler = index === 0 ? 'pci-root' : plan.chipset === 'q35' ? 'pcie-root-port' : 'pci-bridge'
-    return {
-      model: isPciModel(controller?.model) ? controller.model : filler,
-      canHotplug: isOn(controller?.target?.hotplug) !== false,
-    } as const
+    return isPciModel(model) ? model : filler
   })
   return createBuses(models, canGrow)
 }
 
 const all = (plan: Plan): Seat[] => [
   ...plan.bridges,
-  ...plan.videos,
+  ...plan.videos.slice(0, 1),
   ...plan.before,
   ...plan.sounds,
   ...plan.controllers,
@@ -218,7 +223,8 @@ const assign = (plan: Plan, buses: Buses, isTrial: boolean): void => {
   if (plan.chipset === 'q35') seatQ35(plan, buses)
   if (plan.chipset === 'i440fx') seatI440fx(plan, buses)
   // libvirt keeps a slot for what may be plugged in later.
-  if (isTrial && plan.chipset === 'i440fx') reserveNext(buses, connect.pciDevice | connect.hotplug)
+  if (isTrial && plan.chipset === 'i440fx' && hasFreeSlot(buses))
+    reserveNext(buses, connect.pciDevice | connect.automatic)
   for (const bridge of plan.bridges) takeNext(buses, bridge)
   for (const one of plan.before) takeNext(buses, one)
   for (const one of plan.sounds) takeNext(buses, one)
@@ -316,7 +322,7 @@ const missingControllers = (domain: Domain): { readonly index: number; readonly 
   assign(plan, buses, true)
   // A machine that had no port of its own gets one that stays empty, for what is plugged in later.
   if (plan.chipset === 'q35' && Math.max(...numbers) <= 0 && buses.list.length > 1) {
-    reserveNext(buses, connect.pcieDevice | connect.hotplug)
+    reserveNext(buses, connect.pcieDevice | connect.automatic)
   }
   const missing: { index: number; model: string }[] = []
   for (let index = 1; index < buses.list.length; index += 1) {
@@ -362,6 +368,5 @@ export const pciAddresses: Rule = {
 const addressValues = (one: Seat, address: PciAddress, buses: Buses): object | undefined => {
   const isShared = one.multifunction ?? (address.function === 0 && hasOtherFunctions(buses, address))
   const multifunction = isShared ? { multifunction: true } : {}
-  if (one.isNew) return { type: 'pci', domain: 0, ...address, ...multifunction }
-  return isShared ? multifunction : undefined
+  return { type: 'pci', domain: 0, ...address, ...multifunction }
 }

@@ -13,10 +13,10 @@ export interface Context {
   /** The name of the VM, where the domain has none of its own. */
   readonly name?: string
   /**
-   * Whether USB devices get addresses, and hubs where ports run out. libvirt does it for a domain that it defines anew, not for one
-   * that it reads again.
+   * Whether libvirt shall see the domain for the first time: then USB devices get addresses, and hubs where ports run out, and any
+   * format of firmware will do. For one that it reads again it does neither.
    */
-  readonly assignUsb?: boolean
+  readonly isNew?: boolean
 }
 
 export type Devices = NonNullable<Domain['devices']>

@@ -1,4 +1,5 @@
 import { offers } from '../capabilities.ts'
+import { isOn } from './reading.ts'
 import { append, each, list, type DeviceOf, type Rule } from './rule.ts'
 
 export const implicitVideo: Rule = {
@@ -53,6 +54,9 @@ export const videoHeads = each('videos')(
 
 export const videoPrimary = each('videos')(
   'video-primary',
-  'The first graphics card is the one that the firmware uses.',
-  ({ model }, _, __, index) => (index === 0 && model?.type !== 'none' ? { model: { primary: true } } : undefined),
+  'The first graphics card is the one that the firmware uses, if no other is.',
+  ({ model }, domain, _, index) =>
+    index === 0 && model?.type !== 'none' && !list(domain, 'videos').some((one) => isOn(one.model?.primary))
+      ? { model: { primary: true } }
+      : undefined,
 )

@@ -9,15 +9,16 @@ const defaultPorts = 31
 export const virtioSerialAddress: Rule = {
   name: 'virtio-serial-address',
   description:
-    'Consoles and channels on virtio get the first free port; port 0 is for a console. A controller is added where all ports are taken.',
+    'Channels on virtio get the first free port, and consoles that ask for one; port 0 is for a console. A controller is added where all ports are taken.',
   *apply(domain) {
     const { devices } = domain
     if (!devices) return
     const ports = portsInUse(domain)
     const consoles = list(domain, 'consoles').map((device, index) => ({ device, at: `devices.consoles[${index}]` }))
     const channels = list(domain, 'channels').map((device, index) => ({ device, at: `devices.channels[${index}]` }))
+    const partlyPlaced = consoles.filter(({ device }) => device.address?.type === 'virtio-serial')
     for (const { device, at, first } of [
-      ...consoles.map((one) => ({ ...one, first: 0 })),
+      ...partlyPlaced.map((one) => ({ ...one, first: 0 })),
       ...channels.map((one) => ({ ...one, first: 1 })),
     ]) {
       if (device.target?.type !== 'virtio' || isComplete(device)) continue

@@ -1,0 +1,186 @@
+import { isRecord } from '../schema.ts'
+
+type JsonObject = { readonly [key: string]: unknown }
+
+/** What libvirt keeps of the element at a path (`devices.disks.driver`; indexes do not count), which is in libvirt's spelling. */
+export const keep = (path: string, json: JsonObject): JsonObject => {
+  const result = Object.hasOwn(kept, path) ? (kept[path]?.(json) ?? json) : json
+  return path.startsWith('devices.') ? withoutGeneratedAlias(result) : result
+}
+
+/** libvirt keeps the aliases of users, and gives its own anew at each start. */
+const withoutGeneratedAlias = (device: JsonObject): JsonObject => {
+  const { alias } = device
+  return isRecord(alias) && typeof alias['name'] === 'string' && !alias['name'].startsWith('ua-')
+    ? omit(device, ['alias'])
+    : device
+}
+
+/**
+ * What libvirt keeps of an element that it reads into a domain at rest, beyond the spelling of single values: it leaves out what does
+ * not count beside the other fields, and what is a default by its own lights. Each function gets the element in libvirt's spelling.
+ * What libvirt alone tells, while a VM runs, is marked `live` in the description instead.
+ */
+const kept: { readonly [path: string]: (json: JsonObject) => JsonObject } = {
+  'devices.disks': (disk) => keptDisk(disk),
+  'devices.disks.driver': (driver) => omit(driver, driver['cache'] === 'default' ? ['cache'] : []),
+  'devices.filesystems': (filesystem) => octalMode(octalMode(filesystem, 'fmode'), 'dmode'),
+  'devices.interfaces': (nic) => keptInterface(nic),
+  'devices.smartcards': (device) => keptCharacter(device),
+  'devices.serials': (device) => keptCharacter(device),
+  'devices.parallels': (device) => keptCharacter(device),
+  'devices.consoles': (device) => keptCharacter(device),
+  'devices.channels': (device) => withoutDefaultPath(keptCharacter(device)),
+  'devices.redirdevs': (device) => keptCharacter(device),
+  'devices.rngs.backend': (backend) => keptCharacter(backend),
+  'devices.graphics': (graphics) => keptGraphics(graphics),
+  'devices.videos.model': (model) => omit(model, model['primary'] === false ? ['primary'] : []),
+  'devices.hostdevs': (hostdev) => within(hostdev, 'source', iscsiUnit),
+  'os.bootmenu': (menu) => omit(menu, menu['enable'] === false ? ['timeout'] : []),
+  'devices.redirfilter.usbdevs': (rule) =>
+    omit(
+      rule,
+      // -1 is for any, which is what libvirt says with nothing.
+      ['class', 'vendor', 'product', 'version'].filter((key) => rule[key] === -1 || rule[key] === '-1'),
+    ),
+}
+
+const omit = (json: JsonObject, keys: readonly string[]): JsonObject =>
+  keys.some((key) => Object.hasOwn(json, key))
+    ? Object.fromEntries(Object.entries(json).filter(([key]) => !keys.includes(key)))
+    : json
+
+/** With one child element changed, if it is there. */
+const within = (json: JsonObject, key: string, change: (child: JsonObject) => JsonObject): JsonObject => {
+  const child = json[key]
+  return isRecord(child) ? { ...json, [key]: change(child) } : json
+}
+
+const keptDisk = (disk: JsonObject): JsonObject => {
+  const isReadonly = disk['readonly'] !== undefined
+  let result = omit(disk, isReadonly && disk['snapshot'] === 'no' ? ['snapshot'] : [])
+  // A network drive without a medium is, to libvirt, an empty drive like any other.
+  if (disk['type'] === 'network' && disk['source'] === undefined) result = { ...result, type: 'file' }
+  result = within(result, 'source', (source) => withoutEmptyLabels(iscsiUnit(source)))
+  return within(result, 'target', (target) =>
+    omit(target, [...(target['tray'] === 'closed' ? ['tray'] : []), ...(target['bus'] === 'usb' ? [] : ['removable'])]),
+  )
+}
+
+/** The first logical unit is meant where none is named. */
+const iscsiUnit = (source: JsonObject): JsonObject => {
+  const { protocol, name } = source
+  return protocol === 'iscsi' && typeof name === 'string' && !name.includes('/')
+    ? { ...source, name: `${name}/0` }
+    : source
+}
+
+/** A label that only said that the source could not be labelled says nothing about the next start. */
+const withoutEmptyLabels = (source: JsonObject): JsonObject => {
+  const { seclabel } = source
+  const isEmpty = isRecord(seclabel) && seclabel['label'] === undefined && seclabel['relabel'] === undefined
+  return isEmpty ? omit(source, ['seclabel']) : source
+}
+
+/** Octal, four digits wide. */
+const octalMode = (filesystem: JsonObject, key: string): JsonObject => {
+  const value = filesystem[key]
+  return typeof value === 'string' && /^[0-7]{1,4}$/.test(value)
+    ? { ...filesystem, [key]: value.padStart(4, '0') }
+    : filesystem
+}
+
+/** The prefixes of names that libvirt makes up for the outer end, anew at each start. */
+const generatedNames = ['vnet', 'macvtap', 'macvlan']
+
+/** Cards that libvirt knows under one spelling, whatever the case in which they are written. */
+const knownCards = [
+  'netfront',
+  'rtl8139',
+  'virtio',
+  'e1000',
+  'e1000e',
+  'igb',
+  'virtio-transitional',
+  'virtio-non-transitional',
+  'usb-net',
+  'spapr-vlan',
+  'lan9118',
+  'scm91c111',
+  'vlance',
+  'vmxnet',
+  'vmxnet2',
+  'vmxnet3',
+  'Am79C970A',
+  'Am79C973',
+  '82540EM',
+  '82545EM',
+  '82543GC',
+]
+
+const keptInterface = (nic: JsonObject): JsonObject => {
+  const { type, source, target } = nic
+  const card = isRecord(nic['model']) ? nic['model']['type'] : undefined
+  const model =
+    typeof card === 'string' ? (knownCards.find((known) => known.toLowerCase() === card.toLowerCase()) ?? card) : card
+  const isVirtio = typeof model === 'string' && /^virtio(?:-(?:non-)?transitional)?$/.test(model)
+  let result = within(nic, 'model', (json) => (model === undefined ? json : { ...json, type: model }))
+  // Options of the driver are those of virtio, or say how a device of the node is assigned.
+  if (type !== 'hostdev' && !isVirtio) result = omit(result, ['driver'])
+  if (type === 'hostdev') {
+    result = within(result, 'driver', (driver) =>
+      omit(
+        driver,
+        Object.keys(driver).filter((key) => key !== 'name' && key !== 'model'),
+      ),
+    )
+  }
+  result = within(result, 'driver', (driver) => omit(driver, driver['queues'] === 1 ? ['queues'] : []))
+  if (!isVirtio) result = within(result, 'backend', (backend) => omit(backend, ['vhost']))
+  if (typeof type === 'string' && !['ethernet', 'network', 'bridge'].includes(type))
+    result = omit(result, ['filterref'])
+  if (type === 'network' && isRecord(source)) result = { ...result, source: omit(source, ['portid']) }
+  const dev = isRecord(target) ? target['dev'] : undefined
+  if (typeof dev === 'string' && generatedNames.some((prefix) => dev.startsWith(prefix))) {
+    result = within(result, 'target', (json) => omit(json, ['dev']))
+  }
+  return omit(
+    result,
+    ['driver', 'backend', 'target'].filter((key) => {
+      const child = result[key]
+      return isRecord(child) && Object.keys(child).length === 0
+    }),
+  )
+}
+
+/** Only TCP has a protocol; a socket without a path has no other properties either. */
+const keptCharacter = (device: JsonObject): JsonObject => {
+  const { type, source } = device
+  const result = type === undefined || type === 'tcp' ? device : omit(device, ['protocol'])
+  return type === 'unix' && isRecord(source) && source['path'] === undefined ? omit(result, ['source']) : result
+}
+
+/** libvirt makes up the path of a channel at each start, and knows its own paths again. */
+const withoutDefaultPath = (channel: JsonObject): JsonObject => {
+  const { type, source, target } = channel
+  if (type !== 'unix' || !isRecord(source) || !isRecord(target)) return channel
+  const { path } = source
+  const { name } = target
+  if (typeof path !== 'string' || typeof name !== 'string' || !path.endsWith(name)) return channel
+  return defaultPath.test(path.slice(0, path.length - name.length)) ? omit(channel, ['source']) : channel
+}
+
+const defaultPath =
+  /^\/(?:var\/lib|var\/run|run)\/libvirt\/qemu\/channel\/(?:target\/)?(?:[^/]+\.|domain-[^/]+\/|\d+-[^/]+\/)$/
+
+/** A server without a port has none of the properties of ports; what is chosen at start is not kept. */
+const keptGraphics = (graphics: JsonObject): JsonObject => {
+  const { type, listens, autoport, port, tlsPort } = graphics
+  const first: unknown = Array.isArray(listens) ? listens[0] : undefined
+  const hasPort = !isRecord(first) || (first['type'] !== 'none' && first['type'] !== 'socket')
+  if (!hasPort) return omit(graphics, ['port', 'tlsPort', 'autoport', 'websocket'])
+  if (type === 'spice' && autoport === false && port === undefined && tlsPort === undefined) {
+    return omit(graphics, ['autoport'])
+  }
+  return autoport === true && port !== undefined && type === 'vnc' ? { ...graphics, port: -1 } : graphics
+}

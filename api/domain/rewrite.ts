@@ -1,0 +1,124 @@
+import { isRecord } from '../schema.ts'
+import type { Domain } from './domain.ts'
+import { scaled } from './size.ts'
+
+type Devices = NonNullable<Domain['devices']>
+type Item<K extends keyof Devices> = NonNullable<Devices[K]> extends readonly (infer I)[] ? I : never
+
+/**
+ * What libvirt says in other words when it prints a domain that does not run, where several elements decide together; what one
+ * element decides by itself is in kept.ts. `domain` is in libvirt's spelling and order already. What is of a wrong type stays.
+ */
+export const rewrite = (domain: Domain): Domain => {
+  const result = { ...domain }
+  if (isRecord(domain.os)) result.os = rewriteOs(domain.os)
+  if (isRecord(domain.cpu)) result.cpu = rewriteCpu(domain.cpu)
+  if (isRecord(domain.vcpu)) result.vcpu = rewriteVcpu(domain.vcpu, domain.numatune)
+  if (isRecord(domain.memtune)) put(result, 'memtune', rewriteMemtune(domain.memtune))
+  if (domain.seclabels && isList(domain.seclabels)) result.seclabels = domain.seclabels.map(rewriteSeclabel)
+  if (isRecord(domain.devices)) result.devices = rewriteDevices(domain.devices)
+  return rewriteMemory(result)
+}
+
+const isList = (value: unknown): boolean => Array.isArray(value) && value.every(isRecord)
+
+/** Sets the key, or takes it away where there is no value. */
+const put = <T extends object, K extends keyof T>(object: T, key: K, value: T[K] | undefined): void => {
+  if (value === undefined) delete object[key]
+  else object[key] = value
+}
+
+const without = <T extends object, K extends keyof T>(object: T, ...keys: K[]): Omit<T, K> => {
+  const result = { ...object }
+  for (const key of keys) delete result[key]
+  return result
+}
+
+const kibibytes = { value: 'value', unit: 'unit', absent: 'KiB', to: 'KiB' } as const
+
+const amount = (size: unknown): bigint =>
+  isRecord(size) ? (scaled(kibibytes, size['value'], size['unit'])?.value ?? 0n) : 0n
+
+/** The balloon leaves no more to the guest than there is. */
+const rewriteMemory = (domain: Domain): Domain => {
+  const total = amount(domain.memory)
+  return domain.memory && amount(domain.currentMemory) > total
+    ? { ...domain, currentMemory: { ...domain.memory } }
+    : domain
+}
+
+const rewriteOs = (os: NonNullable<Domain['os']>): NonNullable<Domain['os']> => {
+  const { firmwareSelection } = os
+  if (!isRecord(firmwareSelection) || !isList(firmwareSelection.features)) return os
+  const features = firmwareSelection.features?.toSorted((a, b) => ((a.name ?? '') < (b.name ?? '') ? -1 : 1))
+  return { ...os, firmwareSelection: { ...firmwareSelection, ...(features ? { features } : {}) } }
+}
+
+const rewriteCpu = (cpu: NonNullable<Domain['cpu']>): NonNullable<Domain['cpu']> => {
+  const result = { ...cpu }
+  // Which model stands for the host's is found out where the VM runs.
+  if (cpu.mode === 'host-model' || cpu.mode === 'host-passthrough' || cpu.mode === 'maximum') delete result.model
+  const cells = cpu.numa?.cells
+  if (cells && isList(cells)) {
+    result.numa = {
+      ...cpu.numa,
+      cells: cells
+        .map((cell) =>
+          cell.distances?.siblings && isList(cell.distances.siblings)
+            ? { ...cell, distances: { siblings: cell.distances.siblings.toSorted(byId) } }
+            : cell,
+        )
+        .toSorted(byId),
+    }
+  }
+  return result
+}
+
+const byId = (a: { id?: number | string }, b: { id?: number | string }): number => Number(a.id ?? 0) - Number(b.id ?? 0)
+
+/** Where numad places memory, and no CPUs are named, virtual CPUs follow it. */
+const rewriteVcpu = (vcpu: NonNullable<Domain['vcpu']>, numatune: Domain['numatune']): NonNullable<Domain['vcpu']> =>
+  numatune?.memory?.placement === 'auto' && vcpu.cpuset === undefined ? { ...vcpu, placement: 'auto' } : vcpu
+
+/** In KiB: libvirt's word for no limit at all. */
+const unlimited = 9_007_199_254_740_991n
+
+const rewriteMemtune = (memtune: NonNullable<Domain['memtune']>): Domain['memtune'] => {
+  const limits = Object.entries(memtune).filter(([, limit]) => amount(limit) < unlimited)
+  return limits.length === 0 ? undefined : Object.fromEntries(limits)
+}
+
+type Seclabel = NonNullable<Domain['seclabels']>[number]
+
+/** Without a security module there is nothing to draw a label from. */
+const rewriteSeclabel = (label: Seclabel): Seclabel => {
+  if (label.type === 'none' || (label.type === 'dynamic' && label.model === 'none')) {
+    return { ...without(label, 'relabel'), type: 'none' }
+  }
+  return label.type === 'dynamic' ? without(label, 'label') : label
+}
+
+const rewriteDevices = (devices: Devices): Devices => {
+  const result = { ...devices }
+  if (devices.consoles && isList(devices.consoles)) result.consoles = rewriteConsoles(devices.consoles, devices.serials)
+  if (devices.videos && isList(devices.videos)) result.videos = primaryFirst(devices.videos)
+  return result
+}
+
+/** The serial console comes first, is what the first serial port is, and consoles are numbered in their order. */
+const rewriteConsoles = (consoles: Item<'consoles'>[], serials: Devices['serials']): Item<'consoles'>[] => {
+  const isSerial = ({ target }: Item<'consoles'>): boolean => (target?.type ?? 'serial') === 'serial'
+  const firstSerial = isList(serials) ? serials?.[0] : undefined
+  return [...consoles.filter(isSerial), ...consoles.filter((one) => !isSerial(one))].map((one, port) => ({
+    ...(isSerial(one) && firstSerial ? asConsole(firstSerial) : one),
+    target: { ...one.target, port },
+  }))
+}
+
+const asConsole = ({ target: _, ...serial }: Item<'serials'>): Item<'consoles'> => serial
+
+/** The card that the firmware uses comes first. */
+const primaryFirst = (videos: Item<'videos'>[]): Item<'videos'>[] => {
+  const isPrimary = ({ model }: Item<'videos'>): boolean => model?.primary === true
+  return [...videos.filter(isPrimary), ...videos.filter((one) => !isPrimary(one))]
+}

@@ -1,0 +1,202 @@
+import type { Domain } from '../../api/domain/domain.ts'
+import { machineType, type Capabilities, type Firmware } from '../capabilities.ts'
+import { isOn } from './reading.ts'
+import { appendTo, fill, rule, type Context, type Rule, type Values } from './rule.ts'
+
+type Os = NonNullable<Domain['os']>
+type Loader = NonNullable<Os['loader']>
+
+/** Which kind of firmware a loader of a type holds. */
+const interfaceOf = ({ firmware, loader }: Os): string | undefined => {
+  if (firmware !== undefined) return firmware === 'efi' ? 'uefi' : firmware
+  if (loader?.type === 'pflash') return 'uefi'
+  return loader?.type === 'rom' ? 'bios' : undefined
+}
+
+export const loaderType = rule('loader-type', 'A firmware image of which nothing else is said is a ROM.', ({ os }) =>
+  os?.loader?.value !== undefined && os.firmware === undefined ? { os: { loader: { type: 'rom' } } } : undefined,
+)
+
+/** What is asked of a firmware: what the domain says, and the format where libvirt has a preference of its own. */
+interface Wish {
+  readonly domain: Domain
+  readonly os: Os
+  readonly interface: string
+  readonly loaderFormat: string | undefined
+}
+
+/**
+ * libvirt reads a domain again, whose firmware is chosen automatically, as if it had asked for the raw format: that was the only one
+ * once. For a new one the order of the descriptors decides.
+ */
+const formatOf = ({ firmware, loader, nvram }: Os, { isNew }: Context): string | undefined => {
+  if (loader?.format !== undefined) return loader.format
+  return firmware !== undefined && nvram?.format === undefined && isNew !== true ? 'raw' : undefined
+}
+
+const hasStatedFeature = ({ firmwareSelection }: Os, name: string): boolean | undefined =>
+  isOn(firmwareSelection?.features?.find((feature) => feature.name === name)?.enabled)
+
+const matches = (firmware: Firmware, wish: Wish, capabilities: Capabilities): boolean => {
+  const { features } = firmware
+  return (
+    firmware.interfaces.includes(wish.interface) &&
+    runsOn(firmware, wish.os, capabilities) &&
+    (wish.domain.features?.smm === undefined ||
+      isOn(wish.domain.features.smm.state) !== false ||
+      !features.includes('requires-smm')) &&
+    (isOn(wish.domain.pm?.suspendToMem?.enabled) !== true || features.includes('acpi-s3')) &&
+    (isOn(wish.domain.pm?.suspendToDisk?.enabled) !== true || features.includes('acpi-s4')) &&
+    (['secure-boot', 'enrolled-keys'] as const).every(
+      (name) => (hasStatedFeature(wish.os, name) ?? features.includes(name)) === features.includes(name),
+    ) &&
+    isOn(wish.os.loader?.secure) !== !features.includes('requires-smm') &&
+    hasMapping(firmware, wish) &&
+    encrypts(firmware, wish.domain)
+  )
+}
+
+const runsOn = ({ targets }: Firmware, { type }: Os, capabilities: Capabilities): boolean => {
+  const machine = machineType(capabilities, type?.machine ?? '')?.name ?? type?.machine ?? ''
+  return targets.some(
+    ({ architecture, machines }) =>
+      architecture === (type?.arch === 'i686' ? 'i386' : type?.arch) && machines.some((glob) => isLike(machine, glob)),
+  )
+}
+
+/** Descriptors use `*` at the end of a name only. */
+const isLike = (name: string, glob: string): boolean =>
+  glob.endsWith('*') ? name.startsWith(glob.slice(0, -1)) : name === glob
+
+const encrypts = ({ features }: Firmware, { launchSecurity }: Domain): boolean => {
+  if (launchSecurity?.type === 'sev') return features.includes('amd-sev')
+  return launchSecurity?.type !== 'sev-snp' || features.includes('amd-sev-snp')
+}
+
+const hasMapping = ({ mapping }: Firmware, { os: { loader = {}, nvram }, loaderFormat }: Wish): boolean => {
+  if (mapping.device === 'memory') {
+    return (
+      (loader.type ?? 'rom') === 'rom' &&
+      isOn(loader.stateless) !== false &&
+      isOn(loader.readonly) !== false &&
+      (loaderFormat ?? 'raw') === 'raw' &&
+      (loader.value ?? mapping.path) === mapping.path &&
+      nvram === undefined
+    )
+  }
+  const { code } = mapping
+  const isWanted = isOn(loader.stateless) === true ? mapping.mode === 'stateless' : mapping.mode === 'split'
+  return (
+    isWanted &&
+    (loader.type ?? 'pflash') === 'pflash' &&
+    isOn(loader.readonly) !== false &&
+    (loaderFormat ?? code.format) === code.format &&
+    (loader.value ?? code.path) === code.path &&
+    (mapping.mode !== 'split' ||
+      ((nvram?.format ?? mapping.variables.format) === mapping.variables.format &&
+        (nvram?.template ?? mapping.variables.path) === mapping.variables.path &&
+        (nvram?.templateFormat ?? mapping.variables.format) === mapping.variables.format))
+  )
+}
+
+/** Whether the variable store is a file that can be made from a template. */
+const isLocal = ({ nvram }: Os): boolean =>
+  nvram?.type === undefined || nvram.type === 'file' || nvram.type === 'block' || nvram.type === 'dir'
+
+const valuesOf = (firmware: Firmware, os: Os): Values<Domain> => {
+  const { mapping, features } = firmware
+  const isSecure = features.includes('requires-smm') && features.includes('secure-boot')
+  const kind: 'efi' | 'bios' = firmware.interfaces.includes('uefi') ? 'efi' : 'bios'
+  const loader: Values<Loader> =
+    mapping.device === 'memory'
+      ? { type: 'rom', format: 'raw', value: mapping.path }
+      : {
+          readonly: true,
+          ...(isSecure ? { secure: true } : {}),
+          type: 'pflash',
+          format: formatName(mapping.code.format),
+          value: mapping.code.path,
+        }
+  const variables =
+    mapping.device === 'flash' && mapping.mode === 'split' && isLocal(os) ? mapping.variables : undefined
+  return {
+    os: {
+      firmware: kind,
+      firmwareSelection: { features: [] },
+      loader,
+      ...(variables ? { nvram: { template: variables.path, templateFormat: formatName(variables.format) } } : {}),
+    },
+    ...(features.includes('requires-smm') ? { features: { smm: { state: true } } } : {}),
+  }
+}
+
+const formatName = (format: string): 'raw' | 'qcow2' => (format === 'qcow2' ? 'qcow2' : 'raw')
+
+/** The firmware that is chosen: the first that fits, in the order of the descriptors. */
+const choose = (domain: Domain, context: Context): Firmware | undefined => {
+  const { os } = domain
+  const wanted = os && interfaceOf(os)
+  if (!os || wanted === undefined) return undefined
+  if (os.firmware === undefined && os.loader?.type !== 'pflash') return undefined
+  const wish: Wish = { domain, os, interface: wanted, loaderFormat: formatOf(os, context) }
+  return context.capabilities.firmware.find((firmware) => matches(firmware, wish, context.capabilities))
+}
+
+export const firmware: Rule = {
+  name: 'firmware',
+  description:
+    'The first firmware descriptor of the node that has all that is asked for says which image is used, and what it can do. It is found by the path of a given image as well.',
+  *apply(domain, context) {
+    const chosen = choose(domain, context)
+    const { os } = domain
+    if (!chosen || !os) return
+    // The keys are in the variable store: of one that is elsewhere nothing is known.
+    const names = isLocal(os) ? (['enrolled-keys', 'secure-boot'] as const) : (['secure-boot'] as const)
+    yield fill('', domain, valuesOf(chosen, os))
+    for (const name of names) {
+      if (hasStatedFeature(os, name) !== undefined || !os.firmwareSelection) continue
+      const feature = { enabled: chosen.features.includes(name), name }
+      yield appendTo('os.firmwareSelection', os.firmwareSelection, 'features', feature)
+    }
+  },
+}
+
+/** Images from before there were descriptors, and the variable stores that go with them. */
+const legacy: ReadonlyMap<string, string> = new Map([
+  ['/usr/share/OVMF/OVMF_CODE.fd', '/usr/share/OVMF/OVMF_VARS.fd'],
+  ['/usr/share/OVMF/OVMF_CODE.secboot.fd', '/usr/share/OVMF/OVMF_VARS.fd'],
+])
+
+export const legacyFirmware = rule(
+  'firmware-legacy',
+  'The variable store of an image from before there were firmware descriptors is the one that goes with it.',
+  ({ os }) => {
+    const template = legacy.get(os?.loader?.value ?? '')
+    const { readonly: isReadonly, stateless } = os?.loader ?? {}
+    if (os?.loader?.type !== 'pflash' || template === undefined) return undefined
+    if (isOn(isReadonly) !== true || isOn(stateless) === true) return undefined
+    return { os: { nvram: { template, templateFormat: 'raw' } } }
+  },
+)
+
+export const loaderFormat = rule('loader-format', 'A firmware image is raw.', ({ os }) =>
+  os?.loader || os?.firmware !== undefined ? { os: { loader: { format: 'raw' } } } : undefined,
+)
+
+const folderOfVariables = '/var/lib/libvirt/qemu/nvram'
+
+export const nvram = rule(
+  'nvram',
+  'The variable store of a firmware that has one is a file that is called after the VM.',
+  ({ os, name }) => {
+    const loader = os?.loader
+    if (loader?.type !== 'pflash' || loader.value === undefined || isOn(loader.readonly) !== true) return undefined
+    // None was found that has what is asked for: libvirt says so when the VM starts.
+    if (os?.firmware !== undefined && os.firmwareSelection === undefined) return undefined
+    if (isOn(loader.stateless) === true) return undefined
+    const format = os?.nvram?.format ?? os?.nvram?.templateFormat ?? 'raw'
+    const isElsewhere = os?.nvram?.source !== undefined || os?.nvram?.type !== undefined
+    const path = `${folderOfVariables}/${name ?? ''}_VARS.${format === 'qcow2' ? 'qcow2' : 'fd'}`
+    return { os: { nvram: { format, ...(isElsewhere ? {} : { value: path }) } } }
+  },
+)
