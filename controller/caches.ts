@@ -18,6 +18,11 @@ export interface Caches {
   /** Presets that take part in nothing since they are broken, by id. */
   readonly quarantined: ReadonlyMap<string, QuarantinedPreset>
   namespace(name: string): Namespace
+  /** Every preset of both kinds, as stored. */
+  presets(): readonly Persisted<Preset>[]
+  /** By id: `NAMESPACE/NAME`, or `NAME` of a cluster preset. */
+  preset(id: string): Persisted<Preset> | undefined
+  onPresetChange(listener: (id: string) => void): void
   hasSynced(): boolean
   synced(): Promise<void>
   /** Calls `listener` after each change of a preset or a namespace. */
@@ -43,6 +48,11 @@ export function startCaches(kube: KubeClient, log: Logger, clock: Clock): Caches
       name,
       labels: namespaceCache.store.get(name)?.metadata.labels ?? { 'kubernetes.io/metadata.name': name },
     }),
+    presets: () => presets.flatMap(({ store }) => store.list()),
+    preset: (id) => presets.map(({ store }) => store.get(id)).find((preset) => preset !== undefined),
+    onPresetChange(listener) {
+      for (const cache of presets) cache.onChange(({ object }) => listener(keyOf(object.metadata)))
+    },
     hasSynced: () => reflectors.every((reflector) => reflector.hasSynced()),
     async synced() {
       await Promise.all(reflectors.map((reflector) => reflector.synced()))

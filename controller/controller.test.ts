@@ -26,7 +26,8 @@ afterEach(closeAll)
 
 /** Completes by setting a title, refuses what is called `bad`. */
 const engine: Engine = {
-  presetsOf: ({ metadata }) => (metadata.annotations?.[completedByAnnotation] ? ['default/console'] : undefined),
+  presetsOf: ({ metadata }) =>
+    metadata.annotations?.[completedByAnnotation] ? new Map([['default/console', 'r1']]) : undefined,
   complete(machine) {
     if (machine.metadata.name === 'bad') {
       const field = 'spec.domain.memory'

@@ -116,7 +116,7 @@ export function startController(options: ControllerOptions): Controller {
 
   const completionOf = (machine: Machine): Completion => {
     const presets = engine.presetsOf(machine)
-    if (presets) return { kind: 'done', presets }
+    if (presets) return { kind: 'done', presets: [...presets.keys()].toSorted() }
     if (isEnding(machine) || isFinal(machine)) return { kind: 'done', presets: [] }
     const outcome = engine.complete(machine)
     return 'causes' in outcome

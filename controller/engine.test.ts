@@ -29,7 +29,7 @@ describe('the controller’s engine', () => {
     if ('causes' in outcome) throw new Error(JSON.stringify(outcome.causes))
     const { machine } = outcome
     expect(machine.spec.domain).toMatchObject({ ...domain, title: 'by a preset', uuid: expect.any(String) })
-    expect(engine.presetsOf(machine)).toEqual(['default/titled'])
+    expect(engine.presetsOf(machine)).toEqual(new Map([['default/titled', preset.origin.revision]]))
     expect(engine.complete(machine)).toMatchObject({ machine: { spec: machine.spec } })
     expect(engine.complete(slipped({ domain }))).toEqual(outcome)
   })

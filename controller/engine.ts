@@ -10,9 +10,12 @@ import type { Caches } from './caches.ts'
 export interface Engine {
   /** The whole VM, with its provenance in the annotation; or everything that is wrong with it. */
   complete(machine: VirtualMachine): { readonly machine: VirtualMachine } | { readonly causes: readonly Cause[] }
-  /** The presets that took part in completing a VM; undefined for one that was never completed. */
-  presetsOf(machine: VirtualMachine): readonly string[] | undefined
+  /** The presets that took part in completing a VM, by id; undefined for one that was never completed. */
+  presetsOf(machine: VirtualMachine): ReadonlyMap<string, Revision> | undefined
 }
+
+/** The hash of a preset's content. */
+export type Revision = string
 
 type CompletionCaches = Pick<Caches, 'candidates' | 'quarantined' | 'namespace'>
 
@@ -38,13 +41,13 @@ export function createEngine(caches: CompletionCaches, capabilities: Capabilitie
     presetsOf({ metadata }) {
       const provenance = decodeProvenance(metadata.annotations?.[completedByAnnotation] ?? '')
       if (provenance === undefined) return undefined
-      const names = [...provenance.origins.values()].flatMap(presetName)
-      return [...new Set(names)].toSorted()
+      return new Map([...provenance.origins.values()].flatMap(presetOf))
     },
   }
 }
 
-function presetName(origin: Origin): string[] {
+function presetOf(origin: Origin): [string, Revision][] {
   if (origin.by !== 'preset') return []
-  return [origin.namespace === undefined ? origin.name : `${origin.namespace}/${origin.name}`]
+  const { namespace, name, revision } = origin
+  return [[namespace === undefined ? name : `${namespace}/${name}`, revision]]
 }

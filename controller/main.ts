@@ -12,6 +12,7 @@ import { startCaches } from './caches.ts'
 import { startController } from './controller.ts'
 import { createEngine } from './engine.ts'
 import { observeController } from './metrics.ts'
+import { startPresetController } from './preset-controller.ts'
 
 const { env } = process
 const level = env['LOG_LEVEL'] ?? 'info'
@@ -28,20 +29,18 @@ const kube = createKubeClient({ access: await defaultAccess(env), userAgent: nam
 const events = createEventRecorder({ kube, log, component: name, instance: identity })
 const caches = startCaches(kube, log, systemClock)
 const isLeader = () => election.isLeader()
-const controller = startController({
-  kube,
-  engine: createEngine(caches, bundledCapabilities),
-  events,
-  log,
-  image,
-  isLeader,
-})
+const engine = createEngine(caches, bundledCapabilities)
+const controller = startController({ kube, engine, events, log, image, isLeader })
+const presets = startPresetController({ kube, caches, machines: controller.machines, engine, log, isLeader })
 caches.onChange(() => controller.reconsiderIncomplete())
 
-/** What is completed here must not miss a preset that was merely not loaded yet. */
+/** What is completed here must not miss a preset that was merely not loaded yet, and no VM be left out of a count. */
 const lead = () => {
-  caches.synced().then(
-    () => controller.lead(),
+  Promise.all([caches.synced(), controller.machines.synced()]).then(
+    () => {
+      controller.lead()
+      presets.lead()
+    },
     () => log.info('stopped before the caches were filled'),
   )
 }
@@ -70,7 +69,8 @@ const health = await startHealth({
   ],
 })
 
-shutdown.step('work', () => controller.stop())
+shutdown.step('presets', () => presets.stop())
+shutdown.step('machines', () => controller.stop())
 shutdown.step('lease', () => election.stop())
 shutdown.step('caches', () => caches.stop())
 shutdown.step('events', () => events.stop())

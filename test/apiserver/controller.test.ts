@@ -158,6 +158,11 @@ describe('the controller on a real API server, without webhooks', () => {
     expect(told.split(' ').toSorted()).toEqual(['Completed', 'Scheduled', 'SuccessfulCreate', 'SuccessfulDelete'])
   })
 
+  it('tells a preset that it is accepted', async () => {
+    const accepted = '{.status.conditions[?(@.type=="Accepted")].status} {.status.revision}'
+    await eventually('accepted', async () => /^True [0-9a-f]{16}$/.test(await field(accepted, 'vmp', 'titled')))
+  })
+
   it('a lost pod is a failed VM', async () => {
     const pod = await podOf('vm2')
     await bind(pod, 'n1')

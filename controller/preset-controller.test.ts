@@ -1,0 +1,104 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import type { Preset } from '../api/preset.ts'
+import { createKubeClient } from '../runtime/kube.ts'
+import { createLogger } from '../runtime/log.ts'
+import { startReflector } from '../runtime/reflector.ts'
+import { virtualMachines } from '../runtime/resource.ts'
+import { startFakeApiServer } from '../test/fake-apiserver.ts'
+import type { FakeApiServer } from '../test/fake-apiserver.ts'
+import { fakeClock } from '../test/fake-clock.ts'
+import { until } from '../test/until.ts'
+import { startCaches } from './caches.ts'
+import { startPresetController } from './preset-controller.ts'
+
+const presets = '/apis/virtset.io/v1alpha1/virtualmachinepresets'
+const clusterPresets = '/apis/virtset.io/v1alpha1/clustervirtualmachinepresets'
+const machines = '/apis/virtset.io/v1alpha1/virtualmachines'
+const log = createLogger({ process: 'test', level: 'silent' })
+const head = { apiVersion: 'virtset.io/v1alpha1' }
+
+const opened: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const close of opened.splice(0).reverse()) await close()
+})
+
+async function setUp() {
+  const clock = fakeClock()
+  const server = await startFakeApiServer({ now: () => clock.now() })
+  opened.push(() => server.close())
+  const kube = createKubeClient({ access: server.access, userAgent: 'virtset-controller', clock })
+  opened.push(() => kube.close())
+  const caches = startCaches(kube, log, clock)
+  opened.push(() => caches.stop())
+  const all = startReflector({ kube, resource: virtualMachines, log, clock })
+  opened.push(() => all.stop())
+  const engine = { presetsOf: () => new Map([['default/small', 'old']]) }
+  const controller = startPresetController({ kube, caches, machines: all, engine, log, clock, isLeader: () => true })
+  opened.push(() => controller.stop())
+  await Promise.all([caches.synced(), all.synced()])
+  await until(() => server.watchers() === 4)
+  controller.lead()
+  return { clock, server, all }
+}
+
+const small = {
+  ...head,
+  kind: 'VirtualMachinePreset',
+  metadata: { namespace: 'default', name: 'small' },
+  spec: { selector: {}, domain: { title: 'x' } },
+}
+const statusOf = (server: FakeApiServer, collection: string, namespace: string | undefined, name: string) =>
+  server.find(collection, namespace, name)?.['status'] as Preset['status']
+const writes = (server: FakeApiServer) =>
+  server.requests.filter(({ method }) => method === 'PATCH').map(({ path }) => path)
+
+describe('preset controller', () => {
+  it('accepts a preset of either kind at once', async () => {
+    const { server } = await setUp()
+    server.put(presets, small)
+    server.put(clusterPresets, {
+      ...head,
+      kind: 'ClusterVirtualMachinePreset',
+      metadata: { name: 'all' },
+      spec: { selector: {} },
+    })
+    await until(() => writes(server).length === 2)
+    const accepted = {
+      revision: expect.any(String),
+      matched: 0,
+      applied: 0,
+      conditions: [{ type: 'Accepted', status: 'True' }],
+    }
+    expect(statusOf(server, presets, 'default', 'small')).toMatchObject(accepted)
+    expect(statusOf(server, clusterPresets, undefined, 'all')).toMatchObject(accepted)
+  })
+
+  it('says what is wrong with a broken one', async () => {
+    const { server } = await setUp()
+    server.put(presets, { ...small, spec: { selector: {}, domain: { memery: 1 } } })
+    await until(() => statusOf(server, presets, 'default', 'small') !== undefined)
+    expect(statusOf(server, presets, 'default', 'small')?.conditions?.[0]).toMatchObject({
+      status: 'False',
+      reason: 'Invalid',
+    })
+    expect(statusOf(server, presets, 'default', 'small')?.conditions?.[0]?.message).toContain('memery')
+  })
+
+  it('counts VMs, but not more often than each half minute', async () => {
+    const { server, clock, all } = await setUp()
+    server.put(presets, small)
+    await until(() => writes(server).length === 1)
+    for (let count = 0; count < 20; count++)
+      server.put(machines, { ...head, metadata: { namespace: 'default', name: `vm${count}` } })
+    await until(() => all.store.size === 20)
+    await clock.advance(29_000)
+    expect(writes(server).length).toBe(1)
+    await until(
+      () => writes(server).length === 2,
+      () => clock.advance(1000),
+    )
+    expect(statusOf(server, presets, 'default', 'small')).toMatchObject({ matched: 20, applied: 20, outdated: 20 })
+    await clock.advance(200_000)
+    expect(writes(server).length).toBe(2)
+  })
+})

@@ -1,0 +1,110 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { VirtualMachine } from '../api/machine.ts'
+import type { Preset } from '../api/preset.ts'
+import { isConflict, isNotFound } from '../runtime/api-error.ts'
+import { systemClock, timestamp } from '../runtime/clock.ts'
+import type { Clock } from '../runtime/clock.ts'
+import type { KubeClient } from '../runtime/kube.ts'
+import type { Logger } from '../runtime/log.ts'
+import { createOwnWrites } from '../runtime/own-writes.ts'
+import type { Reflector } from '../runtime/reflector.ts'
+import { clusterVirtualMachinePresets, keyOf, virtualMachinePresets } from '../runtime/resource.ts'
+import type { Persisted } from '../runtime/resource.ts'
+import { startWorkQueue } from '../runtime/work-queue.ts'
+import type { WorkQueue } from '../runtime/work-queue.ts'
+import type { Caches } from './caches.ts'
+import type { Engine, Revision } from './engine.ts'
+import { countUsage, presetStatus, unused } from './preset-status.ts'
+import type { Usage } from './preset-status.ts'
+
+export interface PresetControllerOptions {
+  readonly kube: KubeClient
+  readonly caches: Caches
+  readonly machines: Reflector<VirtualMachine>
+  readonly engine: Pick<Engine, 'presetsOf'>
+  readonly log: Logger
+  readonly isLeader: () => boolean
+  readonly clock?: Clock
+}
+
+/** Keeps `status` of presets. */
+export interface PresetController {
+  lead(): void
+  stop(): Promise<void>
+}
+
+/**
+ * Counts are told this much later than they change: a VM that comes and goes changes them twice, and each write goes to everybody who watches presets. What
+ * concerns the preset itself, accepted or not and in which revision, is told at once.
+ */
+const countDelayMs = 30_000
+/** The key under which all are counted anew; no preset has it, for a name has no star. */
+const everything = '*'
+const concurrency = 4
+
+export function startPresetController(options: PresetControllerOptions): PresetController {
+  const { kube, caches, machines, engine, log, isLeader, clock = systemClock } = options
+  const written = createOwnWrites<Preset>()
+  /** Provenance is text; it is read once for each version of a VM. */
+  const used = new WeakMap<VirtualMachine, ReadonlyMap<string, Revision>>()
+  let usages: ReadonlyMap<string, Usage> = new Map()
+  let queue: WorkQueue | undefined
+
+  machines.onChange(() => queue?.addAfter(everything, countDelayMs))
+  caches.onPresetChange((id) => {
+    queue?.add(id)
+    queue?.addAfter(everything, countDelayMs)
+  })
+
+  const presetsOf = (machine: VirtualMachine) => {
+    const known = used.get(machine) ?? engine.presetsOf(machine)
+    if (known) used.set(machine, known)
+    return known
+  }
+
+  const countAll = () => {
+    usages = countUsage(machines.store.list(), caches.candidates, (name) => caches.namespace(name), presetsOf)
+    for (const { metadata } of caches.presets()) queue?.add(keyOf(metadata))
+  }
+
+  const reconcile = async (key: string): Promise<void> => {
+    if (key === everything) return countAll()
+    const stored = caches.preset(key)
+    if (stored) await settle(key, written.newest(stored))
+    else written.forget({ name: key })
+  }
+
+  const settle = async (id: string, preset: Persisted<Preset>): Promise<void> => {
+    const compiled = caches.candidates.get(id)
+    const verdict = compiled
+      ? { revision: compiled.origin.revision }
+      : { causes: caches.quarantined.get(id)?.causes ?? [] }
+    const status = presetStatus(preset, verdict, usages.get(id) ?? unused, timestamp(clock))
+    if (isDeepStrictEqual(status, preset.status)) return
+    if (!isLeader()) throw new Error('no longer leading')
+    const resource = preset.metadata.namespace === undefined ? clusterVirtualMachinePresets : virtualMachinePresets
+    const body = [
+      { op: 'test', path: '/metadata/uid', value: preset.metadata.uid },
+      { op: 'replace', path: '/metadata/resourceVersion', value: preset.metadata.resourceVersion },
+      { op: 'add', path: '/status', value: status },
+    ]
+    const { namespace, name } = preset.metadata
+    const ref = namespace === undefined ? { name } : { namespace, name }
+    try {
+      written.note(await kube.patch(resource, ref, { type: 'json', body }, { subresource: 'status' }))
+    } catch (error) {
+      // Somebody wrote it since, or it is gone; the watch brings that, and another round.
+      if (!isConflict(error) && !isNotFound(error)) throw error
+    }
+  }
+
+  return {
+    lead() {
+      queue = startWorkQueue({ reconcile, concurrency, log, clock })
+      queue.add(everything)
+    },
+    async stop() {
+      await queue?.drain()
+    },
+  }
+}

@@ -1,0 +1,90 @@
+import { describe, expect, it } from 'vitest'
+import type { Cause } from '../api/cause.ts'
+import type { Preset } from '../api/preset.ts'
+import { createCandidates } from '../presets/candidates.ts'
+import { compileParsed } from '../presets/compile.ts'
+import type { Persisted } from '../runtime/resource.ts'
+import { storedMachine } from '../test/stored-machine.ts'
+import { countUsage, presetStatus } from './preset-status.ts'
+
+const preset: Persisted<Preset> = {
+  apiVersion: 'virtset.io/v1alpha1',
+  kind: 'VirtualMachinePreset',
+  metadata: { namespace: 'default', name: 'small', uid: 'p', resourceVersion: '3', generation: 2 },
+  spec: { selector: { matchLabels: { size: 'small' } }, domain: { title: 'small' } },
+}
+const compiled = compileParsed(preset)
+const { revision } = compiled.origin
+
+const machine = (name: string, size: string, completedWith: Record<string, string>, namespace = 'default') =>
+  storedMachine({ metadata: { name, namespace, labels: { size }, annotations: completedWith } })
+
+const count = (machines: readonly ReturnType<typeof machine>[]) =>
+  Object.fromEntries(
+    countUsage(
+      machines,
+      createCandidates([compiled]),
+      (name) => ({ name, labels: {} }),
+      ({ metadata }) => new Map(Object.entries(metadata.annotations ?? {})),
+    ),
+  )
+
+describe('what VMs make of a preset', () => {
+  it('counts who is selected, who was completed with it, and who with another revision', () => {
+    expect(
+      count([
+        machine('a', 'small', { 'default/small': revision }),
+        machine('b', 'small', { 'default/small': 'old' }),
+        machine('c', 'small', {}),
+        machine('d', 'large', { 'default/small': 'older', gone: 'x' }),
+        machine('e', 'small', {}, 'other'),
+      ]),
+    ).toEqual({
+      'default/small': { matched: 3, applied: 3, outdated: 2 },
+      gone: { matched: 0, applied: 1, outdated: 1 },
+    })
+  })
+})
+
+describe('the status of a preset', () => {
+  const usage = { matched: 1, applied: 1, outdated: 0 }
+  const first = presetStatus(preset, { revision }, usage, '2030-01-01T00:00:00Z')
+  const accepted = { type: 'Accepted', observedGeneration: 2 }
+
+  it('says that it takes part, and in which revision', () => {
+    expect(first).toEqual({
+      revision,
+      ...usage,
+      observedGeneration: 2,
+      conditions: [
+        { ...accepted, status: 'True', reason: 'Accepted', message: '', lastTransitionTime: '2030-01-01T00:00:00Z' },
+      ],
+    })
+  })
+
+  it('stays the same while nothing changes', () => {
+    expect(presetStatus({ ...preset, status: first }, { revision }, usage, '2030-01-01T00:01:00Z')).toEqual(first)
+  })
+
+  it('of a broken one has all causes, and no revision', () => {
+    const causes: Cause[] = ['a', 'b'].map((field) => ({
+      rule: 'r',
+      field,
+      reason: 'FieldValueInvalid',
+      message: 'is bad',
+    }))
+    expect(presetStatus({ ...preset, status: first }, { causes }, usage, '2030-01-01T00:01:00Z')).toEqual({
+      ...usage,
+      observedGeneration: 2,
+      conditions: [
+        {
+          ...accepted,
+          status: 'False',
+          reason: 'Invalid',
+          message: 'a: is bad; b: is bad',
+          lastTransitionTime: '2030-01-01T00:01:00Z',
+        },
+      ],
+    })
+  })
+})
