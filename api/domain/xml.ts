@@ -42,8 +42,10 @@ const nothing: Element = { description: '', fields: {} }
  */
 export const readDomain = (xml: string | Uint8Array): { domain: Domain } | { causes: Cause[] } => {
   const causes: Cause[] = []
+  let more = 0
   const say = (rule: string, field: string, message: string): void => {
     if (causes.length < maxCauses) causes.push({ rule, field, reason: 'FieldValueInvalid', message })
+    else more += 1
   }
   const stack: Frame[] = []
   let result: unknown
@@ -100,6 +102,10 @@ export const readDomain = (xml: string | Uint8Array): { domain: Domain } | { cau
 
   const fault = readXml(xml, { open, close, text })
   if (fault) say('xml-malformed', stack.at(-1)?.path ?? '/', `line ${fault.line}: ${fault.message}`)
+  if (more > 0) {
+    const message = `has ${more} more faults`
+    causes.push({ rule: 'too-many-faults', field: '/', reason: 'FieldValueTooMany', message })
+  }
   if (causes.length > 0) return { causes }
   // The reader makes only keys of the description; what the values are, validation says.
   return { domain: result as Domain }
