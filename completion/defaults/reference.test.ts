@@ -1,0 +1,15 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { rules } from './defaults.ts'
+import { defaultsReference } from './reference.ts'
+
+test('docs/reference/defaults.md is what the rules say; else run `npm run reference`', () => {
+  const page = readFileSync(join(import.meta.dirname, '../../docs/reference/defaults.md'), 'utf8')
+  expect(page).toBe(defaultsReference())
+})
+
+test('every rule has a name of its own', () => {
+  const names = rules.map(({ name }) => name)
+  expect(names).toEqual([...new Set(names)])
+})

@@ -1,0 +1,40 @@
+/** `npm run corpus`: completes every case of LIBVIRT_CORPUS and prints where the result is not libvirt's, the commonest causes first. */
+import { complete, difference, parse, readCases } from './corpus.ts'
+import { writeDomain } from '../../api/domain/xml.ts'
+import { canonical } from '../../api/domain/canonical.ts'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+const folder = process.env['LIBVIRT_CORPUS']
+const [results] = process.argv.slice(2)
+if (folder === undefined) {
+  console.error(
+    'LIBVIRT_CORPUS is not set: see test/corpus/corpus.ts for how to make such a folder from the source of libvirt',
+  )
+  process.exit(2)
+}
+const known: { readonly [name: string]: string } = JSON.parse(
+  readFileSync(join(import.meta.dirname, 'known-differences.json'), 'utf8'),
+)
+const cases = readCases(folder)
+const byCause = new Map<string, string[]>()
+let equal = 0
+for (const { name, before, after } of cases) {
+  if (results !== undefined) {
+    mkdirSync(results, { recursive: true })
+    writeFileSync(join(results, `${name}.xml`), writeDomain(canonical(complete(parse(before)))))
+  }
+  const found = difference(before, after)
+  if (!found) {
+    equal += 1
+    continue
+  }
+  const cause = known[name] ?? found.path.replaceAll(/\[\d+\]/g, '')
+  const line = `${name}: ${found.path}: expected ${found.expected ?? 'nothing'}, got ${found.actual ?? 'nothing'}`
+  byCause.set(cause, [...(byCause.get(cause) ?? []), line])
+}
+for (const [cause, lines] of [...byCause].toSorted((a, b) => b[1].length - a[1].length)) {
+  console.log(`${cause} (${lines.length})`)
+  for (const line of lines) console.log(`  ${line.length > 200 ? `${line.slice(0, 199)}…` : line}`)
+}
+console.log(`${equal} of ${cases.length} equal`)
