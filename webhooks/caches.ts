@@ -11,12 +11,15 @@ import type { Reflector } from '../runtime/reflector.ts'
 import { clusterVirtualMachinePresets, keyOf, namespaces, virtualMachinePresets } from '../runtime/resource.ts'
 import type { KubeObject, Persisted } from '../runtime/resource.ts'
 import type { Change } from '../runtime/store.ts'
+import { createArrivals } from './arrivals.ts'
+import type { Arrivals } from './arrivals.ts'
 
 /** What completion must know of the cluster; a review asks the API server for nothing. */
 export interface EngineCaches {
   readonly candidates: Candidates
   /** Presets that take part in nothing since they are broken, by id. */
   readonly quarantined: ReadonlyMap<string, QuarantinedPreset>
+  readonly arrivals: Arrivals
   namespace(name: string): Namespace
   /** Milliseconds since the API server was last heard of, by the cache for which it is longest. */
   ageMs(): number
@@ -32,17 +35,22 @@ export interface Caches extends EngineCaches {
 export function startCaches(kube: KubeClient, log: Logger, clock: Clock): Caches {
   const candidates = createCandidates()
   const quarantined = new Map<string, QuarantinedPreset>()
+  const arrivals = createArrivals(clock)
   const presetReflectors = [virtualMachinePresets, clusterVirtualMachinePresets].map((resource) =>
     startReflector({ kube, resource, log, clock }),
   )
   const namespaceReflector = startReflector({ kube, resource: namespaces, log, clock, transform: withoutAnnotations })
   const reflectors = [...presetReflectors, namespaceReflector]
   for (const reflector of presetReflectors) {
-    reflector.onChange((change) => applyChange(change, candidates, quarantined, log))
+    reflector.onChange((change) => {
+      applyChange(change, candidates, quarantined, log)
+      arrivals.arrived(keyOf(change.object.metadata))
+    })
   }
   return {
     candidates,
     quarantined,
+    arrivals,
     namespace: (name) => namespaceOf(name, namespaceReflector.store.get(name)),
     unready: () =>
       reflectors

@@ -1,28 +1,30 @@
-import type { Cause } from '../api/cause.ts'
+import type { Cause, Origin } from '../api/cause.ts'
 import type { VirtualMachine } from '../api/machine.ts'
 import type { Preset } from '../api/preset.ts'
 import { exemptionsToAuthorize } from '../presets/exclude.ts'
 import { checkPreset } from '../presets/check.ts'
 import { needsGrant } from '../presets/grant.ts'
 import { parsePreset } from '../api/preset.ts'
-import { completedByAnnotation, excludePresetsAnnotation, parseMachine } from '../api/machine.ts'
+import { completedByAnnotation, excludePresetsAnnotation } from '../api/machine.ts'
 import { isRecord } from '../api/schema.ts'
 import { bundledCapabilities } from '../completion/capabilities.ts'
 import { complete } from '../completion/complete.ts'
-import { decodeProvenance, originOf, withoutClaims } from '../completion/provenance.ts'
+import type { Completed } from '../completion/complete.ts'
+import { decodeProvenance, encodeProvenance, originOf } from '../completion/provenance.ts'
+import type { Provenance } from '../completion/provenance.ts'
+import { keyOf } from '../runtime/resource.ts'
 import type { EngineCaches } from './caches.ts'
 import { patchBetween } from './patch.ts'
 import { noPermissions } from './permission.ts'
 import type { MayAccess, Permissions } from './permission.ts'
 import type { Review } from './review.ts'
-import { restoreSpec } from './update.ts'
 import type { Remembered } from './update.ts'
 
 /** What admission asks of completion and the presets; holds the caches, so that the verdicts stay pure. */
 export interface Engine {
   /**
-   * What the user of a review may do beyond the ordinary; asked of the API server where the review needs it. Undefined where it
-   * does not, as is usual: then nobody waits.
+   * What the user of a review may do beyond the ordinary, asked of the API server where the review needs it; comes when every preset
+   * that was approved before is known. Undefined where there is nothing to ask or to wait for, as is usual.
    */
   permissions(review: Review): Promise<Permissions> | undefined
   /** The whole VM, with its provenance in the annotation. Same review, same answer. */
@@ -35,6 +37,8 @@ export interface Engine {
     | { readonly causes: readonly Cause[]; readonly warnings: readonly string[] }
   /** How the spec of a stored VM came about, by its provenance. */
   remember(machine: VirtualMachine): Remembered
+  /** A preset is about to be stored: reviews from now on have to know it. */
+  expect(review: Review): void
   /** What is wrong with a preset beyond its shape. */
   checkPreset(
     preset: Preset,
@@ -47,24 +51,31 @@ const staleMs = 120_000
 
 export function createEngine(caches: EngineCaches, mayAccess: MayAccess): Engine {
   return {
-    permissions: (review) => askPermissions(caches, mayAccess, review),
+    permissions(review) {
+      const arrival =
+        review.kind === 'VirtualMachine' && review.operation === 'CREATE' ? caches.arrivals.wait() : undefined
+      if (arrival === undefined) return askPermissions(caches, mayAccess, review)
+      return arrival.then(() => askPermissions(caches, mayAccess, review) ?? noPermissions)
+    },
+    expect(review) {
+      const { kind, name, namespace, isDryRun } = review
+      if (isDryRun || name === '' || kind === 'VirtualMachine' || isSpecKept(review)) return
+      caches.arrivals.expect(keyOf(namespace === '' ? { name } : { namespace, name }))
+    },
     complete(machine, review, { exempt }) {
-      const namespace = caches.namespace(review.namespace)
-      const outcome = completeClaimed(machine, (claimless) =>
-        complete(claimless, {
-          presets: caches.candidates,
-          quarantined: caches.quarantined.values(),
-          namespace,
-          request: review.request,
-          exempt,
-          capabilities: bundledCapabilities,
-          entropy: { uid: review.uid },
-        }),
-      )
+      const outcome = complete(machine, {
+        presets: caches.candidates,
+        quarantined: caches.quarantined.values(),
+        namespace: caches.namespace(review.namespace),
+        request: review.request,
+        exempt,
+        capabilities: bundledCapabilities,
+        entropy: { uid: review.uid },
+      })
       const warnings = [...outcome.warnings, ...staleWarnings(caches.ageMs())]
-      return outcome.outcome === 'refused'
-        ? { causes: outcome.causes, warnings }
-        : { machine: outcome.machine, warnings }
+      if (outcome.outcome === 'refused') return { causes: outcome.causes, warnings }
+      const claim = machine.metadata.annotations?.[completedByAnnotation]
+      return { machine: (claim === undefined ? outcome : withClaims(outcome, claim)).machine, warnings }
     },
     remember: rememberOf,
     checkPreset(preset, { mayGrantHost }) {
@@ -143,30 +154,23 @@ function rememberOf(machine: VirtualMachine): Remembered {
 }
 
 /**
- * A VM that comes with provenance (mutated a moment ago, and once more since another webhook changed it) keeps it, if it is proven:
- * completed anew without what presets and defaults are claimed to have put there, it has all of it again. Otherwise all that it
- * has is the user's.
+ * A VM that comes with provenance was mutated a moment ago, and comes once more since another webhook changed it; or somebody copies
+ * it. All that it has is judged as its user's, reach above all, so a claim permits nothing. As a label it is kept: of a default always,
+ * of a preset if that preset, in that revision, selects the VM.
  */
-function completeClaimed(
-  machine: VirtualMachine,
-  run: (machine: VirtualMachine) => ReturnType<typeof complete>,
-): ReturnType<typeof complete> {
-  const claimed = decodeProvenance(machine.metadata.annotations?.[completedByAnnotation] ?? '')
-  if (claimed === undefined) return run(machine)
-  const parsed = parseMachine(withoutClaims(machine, claimed.origins))
-  if ('causes' in parsed) return run(machine)
-  const outcome = run(parsed.machine)
-  return outcome.outcome === 'completed' && hasAllOf(outcome.machine, machine) ? outcome : run(machine)
+function withClaims(outcome: Completed, claim: string): Completed {
+  const claimed = decodeProvenance(claim)
+  if (claimed === undefined) return outcome
+  const matching = new Set(outcome.participants.map(({ preset }) => JSON.stringify(preset.origin)))
+  const isKept = (origin: Origin) => origin.by === 'default' || matching.has(JSON.stringify(origin))
+  const provenance: Provenance = {
+    origins: new Map([...[...claimed.origins].filter(([, origin]) => isKept(origin)), ...outcome.origins]),
+    overridden: new Map([...claimed.overridden, ...outcome.overridden]),
+    removed: new Map([...[...claimed.removed].filter(([, origin]) => isKept(origin)), ...outcome.removed]),
+    skipped: outcome.skipped,
+  }
+  const { machine } = outcome
+  const { text } = encodeProvenance(provenance, machine)
+  const annotations = { ...machine.metadata.annotations, [completedByAnnotation]: text }
+  return { ...outcome, ...provenance, machine: { ...machine, metadata: { ...machine.metadata, annotations } } }
 }
-
-function hasAllOf(completed: VirtualMachine, sent: VirtualMachine): boolean {
-  const { [completedByAnnotation]: _claim, ...annotations } = sent.metadata.annotations ?? {}
-  const isThere = (wanted: object, there: object) => 'restored' in restoreSpec(wanted, there, onlyAdditions)
-  return (
-    isThere(sent.spec, completed.spec) &&
-    isThere(sent.metadata.labels ?? {}, completed.metadata.labels ?? {}) &&
-    isThere(annotations, completed.metadata.annotations ?? {})
-  )
-}
-
-const onlyAdditions: Remembered = { isUsers: () => false, isOverridden: () => false }

@@ -5,6 +5,8 @@ import { isRecord } from '../api/schema.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compilePreset } from '../presets/compile.ts'
 import type { QuarantinedPreset } from '../presets/compile.ts'
+import { systemClock } from '../runtime/clock.ts'
+import { createArrivals } from './arrivals.ts'
 import type { EngineCaches } from './caches.ts'
 import type { Certificate } from './server.ts'
 
@@ -25,7 +27,7 @@ export async function localCaches(folder: string): Promise<EngineCaches> {
     }
   }
   const namespace = (name: string) => ({ name, labels: { 'kubernetes.io/metadata.name': name } })
-  return { candidates, quarantined, namespace, ageMs: () => 0 }
+  return { candidates, quarantined, arrivals: createArrivals(systemClock), namespace, ageMs: () => 0 }
 }
 
 export async function readCertificate(cert: string, key: string): Promise<Certificate> {

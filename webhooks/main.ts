@@ -93,6 +93,9 @@ async function serveCluster(port: number): Promise<void> {
 /** Without a cluster, presets from files: to measure the webhooks, or to try presets. */
 async function serveFolder(folder: string, certificate: Certificate, port: number): Promise<void> {
   const engine = createEngine(await localCaches(folder), () => Promise.resolve(false))
+  const unready = () => (shutdown.signal.aborted ? ['stopping'] : [])
+  const health = await startHealth({ port: Number(env['HEALTH_PORT'] ?? 0), registry, log, unready })
+  log.info({ port: health.port }, 'probes and metrics')
   const server = await serve(certificate, engine, port)
   shutdown.step('close', () => server.drain(0))
 }

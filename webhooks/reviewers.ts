@@ -16,7 +16,15 @@ export function createReviewers(
         ? judge(review, engine, trust)
         : permissions.then((known) => judge(review, engine, trust, known))
     }
-  return { mutate: reviewer(mutate), validate: reviewer(validate) }
+  const validating = reviewer(validate)
+  return {
+    mutate: reviewer(mutate),
+    async validate(review) {
+      const verdict = await validating(review)
+      if (verdict.allowed) engine.expect(review)
+      return verdict
+    },
+  }
 }
 
 /**

@@ -7,6 +7,7 @@ import type { Review, Verdict } from './review.ts'
 /** Adds a title where there is none, refuses the title `bad`; the user wrote all but that. */
 const engine: Engine = {
   permissions: () => undefined,
+  expect() {},
   complete(machine) {
     if (machine.spec.domain.title === 'bad') {
       const cause = {

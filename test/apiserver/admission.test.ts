@@ -1,12 +1,14 @@
 import { spawn } from 'node:child_process'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { decodeProvenance, originOf } from '../../completion/provenance.ts'
 import { systemClock } from '../../runtime/clock.ts'
 import { createEngine } from '../../webhooks/engine.ts'
 import { createMayAccess } from '../../webhooks/permission.ts'
 import { until } from '../until.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
-import { startWebhooks } from './webhooks.ts'
+import { startOtherWebhook, startWebhooks } from './webhooks.ts'
 import type { TestWebhooks } from './webhooks.ts'
 
 let api: TestApiServer
@@ -299,6 +301,55 @@ spec:
     await apply(declining('declines-2'))
     expect((await read('vm', 'declines-2')).spec.domain.devices.serials).toBe(undefined)
   })
+})
+
+test('a disk that another webhook adds is completed as well, and provenance stays what it was', async () => {
+  await apply(console('second', '{matchLabels: {second: "yes"}}'))
+  await known('default/second')
+  const other = await startOtherWebhook(api)
+  try {
+    const labels = ', labels: {second: "yes", extra-disk: "yes"}'
+    expect((await apply(machine('twice', '', labels))).err).toBe('')
+    await apply(machine('once', '', ', labels: {second: "yes"}'))
+    const [twice, once] = [await read('vm', 'twice'), await read('vm', 'once')]
+    const { disks, serials } = twice.spec.domain.devices
+    expect(disks.map(({ target }: { target: object }) => target)).toMatchObject([
+      { dev: 'vda', bus: 'virtio' },
+      { dev: 'vdz', bus: 'virtio' },
+    ])
+    expect(serials.length).toBe(1)
+    const origins = (vm: typeof twice) => {
+      const provenance = decodeProvenance(vm.metadata.annotations['virtset.io/completed-by'])
+      return [
+        'spec.domain.devices.serials[0].type',
+        'spec.domain.devices.disks[0].target.bus',
+        'spec.domain.memory.value',
+      ].map((path) => originOf(provenance?.origins ?? new Map(), path).by)
+    }
+    expect([origins(twice), origins(once)]).toEqual([
+      ['preset', 'default', 'user'],
+      ['preset', 'default', 'user'],
+    ])
+  } finally {
+    await kubectl('', 'delete', 'mutatingwebhookconfiguration', 'zz-other')
+    await other.drain(0)
+  }
+})
+
+test('a preset counts for a VM that is created right after it', async () => {
+  const lost: string[] = []
+  for (let count = 0; count < 200; count++) {
+    const name = `fresh-${count}`
+    const [preset, vm] = [
+      parse(console(name, `{matchLabels: {fresh: "${count}"}}`)),
+      parse(machine(name, '', `, labels: {fresh: "${count}"}`)),
+    ]
+    const base = '/apis/virtset.io/v1alpha1/namespaces/default'
+    await webhooks.kube.request('POST', `${base}/virtualmachinepresets`, preset)
+    const answer = JSON.stringify(await webhooks.kube.request('POST', `${base}/virtualmachines?dryRun=All`, vm))
+    if (!answer.includes('"serials"')) lost.push(name)
+  }
+  expect(lost).toEqual([])
 })
 
 test('when the webhooks are away VMs cannot be created, and kubectl says why; they can be deleted', async () => {

@@ -4,11 +4,13 @@ import { createLogger } from '../../runtime/log.ts'
 import { systemClock } from '../../runtime/clock.ts'
 import { kubeconfigAccess } from '../../runtime/access.ts'
 import { createKubeClient } from '../../runtime/kube.ts'
+import type { KubeClient } from '../../runtime/kube.ts'
 import { createAuthority, issueLeaf } from '../../webhooks/authority.ts'
 import { startCaches } from '../../webhooks/caches.ts'
 import type { Caches } from '../../webhooks/caches.ts'
 import type { Engine } from '../../webhooks/engine.ts'
 import { createReviewers, trustedAccounts } from '../../webhooks/reviewers.ts'
+import type { Review, Verdict } from '../../webhooks/review.ts'
 import { startServer } from '../../webhooks/server.ts'
 import type { WebhookServer } from '../../webhooks/server.ts'
 import { parseAllDocuments } from 'yaml'
@@ -18,14 +20,60 @@ import { installKinds } from './kinds.ts'
 
 export interface TestWebhooks {
   readonly caches: Caches
+  readonly kube: KubeClient
   readonly server: WebhookServer
   stop(): Promise<void>
+}
+
+/** A mutating webhook of somebody else on VMs with the label `extra-disk`, called after ours; it adds a disk `vdz` where there is none. */
+export async function startOtherWebhook(api: TestApiServer): Promise<WebhookServer> {
+  const authority = await createAuthority(Date.now())
+  const leaf = await issueLeaf(authority, ['localhost'], Date.now())
+  const add = ({ object }: Review): Verdict => {
+    const value = { type: 'file', device: 'cdrom', target: { dev: 'vdz' } }
+    const patch = JSON.stringify(object).includes('vdz')
+      ? []
+      : [{ op: 'add' as const, path: '/spec/domain/devices/disks/-', value }]
+    return { allowed: true, patch }
+  }
+  const server = await startServer(
+    {
+      certificate: { key: leaf.key, cert: leaf.pem },
+      mutate: add,
+      validate: add,
+      metrics: createReviewMetrics(createMetrics()),
+      log: createLogger({ process: 'other', level: 'silent' }),
+      clock: systemClock,
+    },
+    0,
+    '127.0.0.1',
+  )
+  const caBundle = Buffer.from(authority.pem).toString('base64')
+  const configuration = {
+    apiVersion: 'admissionregistration.k8s.io/v1',
+    kind: 'MutatingWebhookConfiguration',
+    metadata: { name: 'zz-other' },
+    webhooks: [
+      {
+        name: 'other.example.org',
+        admissionReviewVersions: ['v1'],
+        sideEffects: 'None',
+        clientConfig: { caBundle, url: `https://localhost:${server.port}/mutate` },
+        objectSelector: { matchLabels: { 'extra-disk': 'yes' } },
+        rules: [
+          { apiGroups: ['virtset.io'], apiVersions: ['*'], operations: ['CREATE'], resources: ['virtualmachines'] },
+        ],
+      },
+    ],
+  }
+  await run([api.kubectl, '--kubeconfig', api.kubeconfig, 'apply', '-f', '-'], { input: JSON.stringify(configuration) })
+  return server
 }
 
 /** Installs the CRDs, and the webhooks of this process by URL, as the manifests have them otherwise. */
 export async function startWebhooks(
   api: TestApiServer,
-  engineOf: (caches: Caches, kube: ReturnType<typeof createKubeClient>) => Engine,
+  engineOf: (caches: Caches, kube: KubeClient) => Engine,
 ): Promise<TestWebhooks> {
   const kubectl = (rest: string[], input?: string) =>
     run([api.kubectl, '--kubeconfig', api.kubeconfig, ...rest], input === undefined ? {} : { input })
@@ -56,6 +104,7 @@ export async function startWebhooks(
   await kubectl(['apply', '-f', '-'], byUrl(configurations, server.port, authority.pem))
   return {
     caches,
+    kube,
     server,
     async stop() {
       await server.drain(0)
