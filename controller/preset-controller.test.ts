@@ -67,7 +67,10 @@ describe('preset controller', () => {
       revision: expect.any(String),
       matched: 0,
       applied: 0,
-      conditions: [{ type: 'Accepted', status: 'True' }],
+      conditions: [
+        { type: 'Accepted', status: 'True' },
+        { type: 'ConflictFree', status: 'True' },
+      ],
     }
     expect(statusOf(server, presets, 'default', 'small')).toMatchObject(accepted)
     expect(statusOf(server, clusterPresets, undefined, 'all')).toMatchObject(accepted)
@@ -82,6 +85,19 @@ describe('preset controller', () => {
       reason: 'Invalid',
     })
     expect(statusOf(server, presets, 'default', 'small')?.conditions?.[0]?.message).toContain('memery')
+  })
+
+  it('tells both of two that could disagree', async () => {
+    const { server } = await setUp()
+    server.put(presets, small)
+    server.put(presets, {
+      ...small,
+      metadata: { namespace: 'default', name: 'other' },
+      spec: { selector: {}, domain: { title: 'y' } },
+    })
+    const disputes = (name: string) => statusOf(server, presets, 'default', name)?.conditions?.[1]?.message ?? ''
+    await until(() => disputes('small').includes('"default/other"') && disputes('other').includes('"default/small"'))
+    expect(disputes('small')).toContain('spec.domain.title')
   })
 
   it('counts VMs, but not more often than each half minute', async () => {

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { VirtualMachine } from '../api/machine.ts'
 import type { Preset } from '../api/preset.ts'
+import { virtualMachineStructure } from '../presets/structure.ts'
 import { isConflict, isNotFound } from '../runtime/api-error.ts'
 import { systemClock, timestamp } from '../runtime/clock.ts'
 import type { Clock } from '../runtime/clock.ts'
@@ -14,6 +15,7 @@ import { startWorkQueue } from '../runtime/work-queue.ts'
 import type { WorkQueue } from '../runtime/work-queue.ts'
 import type { Caches } from './caches.ts'
 import type { Engine, Revision } from './engine.ts'
+import { createOverlaps } from './overlaps.ts'
 import { countUsage, presetStatus, unused } from './preset-status.ts'
 import type { Usage } from './preset-status.ts'
 
@@ -47,11 +49,19 @@ export function startPresetController(options: PresetControllerOptions): PresetC
   const written = createOwnWrites<Preset>()
   /** Provenance is text; it is read once for each version of a VM. */
   const used = new WeakMap<VirtualMachine, ReadonlyMap<string, Revision>>()
+  const overlaps = createOverlaps(
+    (id) => caches.candidates.get(id),
+    () => caches.presets().flatMap(({ metadata }) => caches.candidates.get(keyOf(metadata)) ?? []),
+    virtualMachineStructure(),
+  )
+  /** Presets whose overlaps are to be looked at. */
+  const changed = new Set<string>()
   let usages: ReadonlyMap<string, Usage> = new Map()
   let queue: WorkQueue | undefined
 
   machines.onChange(() => queue?.addAfter(everything, countDelayMs))
   caches.onPresetChange((id) => {
+    changed.add(id)
     queue?.add(id)
     queue?.addAfter(everything, countDelayMs)
   })
@@ -69,6 +79,12 @@ export function startPresetController(options: PresetControllerOptions): PresetC
 
   const reconcile = async (key: string): Promise<void> => {
     if (key === everything) return countAll()
+    if (changed.delete(key)) {
+      for (const other of overlaps.change(key)) {
+        changed.add(other)
+        queue?.add(other)
+      }
+    }
     const stored = caches.preset(key)
     if (stored) await settle(key, written.newest(stored))
     else written.forget({ name: key })
@@ -77,7 +93,7 @@ export function startPresetController(options: PresetControllerOptions): PresetC
   const settle = async (id: string, preset: Persisted<Preset>): Promise<void> => {
     const compiled = caches.candidates.get(id)
     const verdict = compiled
-      ? { revision: compiled.origin.revision }
+      ? { revision: compiled.origin.revision, overlaps: overlaps.of(id) }
       : { causes: caches.quarantined.get(id)?.causes ?? [] }
     const status = presetStatus(preset, verdict, usages.get(id) ?? unused, timestamp(clock))
     if (isDeepStrictEqual(status, preset.status)) return

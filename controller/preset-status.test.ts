@@ -48,22 +48,41 @@ describe('what VMs make of a preset', () => {
 
 describe('the status of a preset', () => {
   const usage = { matched: 1, applied: 1, outdated: 0 }
-  const first = presetStatus(preset, { revision }, usage, '2030-01-01T00:00:00Z')
+  const first = presetStatus(preset, { revision, overlaps: [] }, usage, '2030-01-01T00:00:00Z')
   const accepted = { type: 'Accepted', observedGeneration: 2 }
+  const lastTransitionTime = '2030-01-01T00:00:00Z'
+  const free = {
+    type: 'ConflictFree',
+    observedGeneration: 2,
+    status: 'True',
+    reason: 'NoConflicts',
+    message: '',
+    lastTransitionTime,
+  }
 
   it('says that it takes part, and in which revision', () => {
     expect(first).toEqual({
       revision,
       ...usage,
       observedGeneration: 2,
-      conditions: [
-        { ...accepted, status: 'True', reason: 'Accepted', message: '', lastTransitionTime: '2030-01-01T00:00:00Z' },
-      ],
+      conditions: [{ ...accepted, status: 'True', reason: 'Accepted', message: '', lastTransitionTime }, free],
     })
   })
 
   it('stays the same while nothing changes', () => {
-    expect(presetStatus({ ...preset, status: first }, { revision }, usage, '2030-01-01T00:01:00Z')).toEqual(first)
+    expect(
+      presetStatus({ ...preset, status: first }, { revision, overlaps: [] }, usage, '2030-01-01T00:01:00Z'),
+    ).toEqual(first)
+  })
+
+  it('names those with which it could disagree, but not endlessly many', () => {
+    const overlaps = Array.from({ length: 12 }, (_, index) => `disagrees with ${index}`)
+    expect(presetStatus(preset, { revision, overlaps }, usage, lastTransitionTime).conditions?.[1]).toEqual({
+      ...free,
+      status: 'False',
+      reason: 'CouldDisagree',
+      message: `${overlaps.slice(0, 10).join('; ')}; and 2 more`,
+    })
   })
 
   it('of a broken one has all causes, and no revision', () => {
@@ -82,6 +101,13 @@ describe('the status of a preset', () => {
           status: 'False',
           reason: 'Invalid',
           message: 'a: is bad; b: is bad',
+          lastTransitionTime: '2030-01-01T00:01:00Z',
+        },
+        {
+          ...free,
+          status: 'Unknown',
+          reason: 'NotAccepted',
+          message: 'it takes part in nothing',
           lastTransitionTime: '2030-01-01T00:01:00Z',
         },
       ],

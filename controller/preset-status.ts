@@ -45,25 +45,48 @@ export function countUsage(
   return usages
 }
 
-/** Either it takes part, in this revision, or it does not, for these causes. */
-export type Verdict = { readonly revision: Revision } | { readonly causes: readonly Cause[] }
+/** Either it takes part, in this revision, with these presets that could disagree with it, or it does not, for these causes. */
+export type Verdict =
+  | { readonly revision: Revision; readonly overlaps: readonly string[] }
+  | { readonly causes: readonly Cause[] }
 
 /** The whole status of a preset; a broken one matches nothing. */
 export function presetStatus(preset: Persisted<Preset>, verdict: Verdict, usage: Usage, now: string): PresetStatus {
   const { revision: _revision, ...before } = preset.status ?? {}
   const observedGeneration = preset.metadata.generation ?? 1
+  const asserted = [accepted(verdict), conflictFree(verdict)]
   return {
     ...before,
     ...('revision' in verdict ? { revision: verdict.revision } : {}),
     ...usage,
     observedGeneration,
-    conditions: setCondition(before.conditions, { ...accepted(verdict), observedGeneration }, now),
+    conditions: asserted.reduce(
+      (all, condition) => setCondition(all, { ...condition, observedGeneration }, now),
+      before.conditions ?? [],
+    ),
   }
 }
 
 function accepted(verdict: Verdict): NewCondition {
   const type = 'Accepted'
   if ('revision' in verdict) return { type, status: 'True', reason: 'Accepted', message: '' }
-  const message = verdict.causes.map(({ field, message: words }) => `${field}: ${words}`).join('; ')
-  return { type, status: 'False', reason: 'Invalid', message }
+  const words = verdict.causes.map(({ field, message }) => `${field}: ${message}`)
+  return { type, status: 'False', reason: 'Invalid', message: sentence(words) }
+}
+
+function conflictFree(verdict: Verdict): NewCondition {
+  const type = 'ConflictFree'
+  if (!('revision' in verdict)) {
+    return { type, status: 'Unknown', reason: 'NotAccepted', message: 'it takes part in nothing' }
+  }
+  if (verdict.overlaps.length === 0) return { type, status: 'True', reason: 'NoConflicts', message: '' }
+  return { type, status: 'False', reason: 'CouldDisagree', message: sentence(verdict.overlaps) }
+}
+
+/** More are not read, and a preset may disagree with all others. */
+const mostShown = 10
+
+function sentence(words: readonly string[]): string {
+  const rest = words.length - mostShown
+  return [...words.slice(0, mostShown), ...(rest > 0 ? [`and ${rest} more`] : [])].join('; ')
 }

@@ -1,0 +1,60 @@
+import { describe, expect, it } from 'vitest'
+import type { PresetSpec } from '../api/preset.ts'
+import { compileParsed } from '../presets/compile.ts'
+import type { CompiledPreset } from '../presets/compile.ts'
+import { virtualMachineStructure } from '../presets/structure.ts'
+import { createOverlaps } from './overlaps.ts'
+
+const presets = new Map<string, CompiledPreset>()
+const put = (name: string, spec: Partial<PresetSpec>) => {
+  const compiled = compileParsed({
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'VirtualMachinePreset',
+    metadata: { namespace: 'default', name },
+    spec: { selector: {}, ...spec },
+  })
+  presets.set(compiled.id, compiled)
+}
+
+/** Takes a change in, and whatever follows from it, as the queue does; gives back who was looked at. */
+const settle = (overlaps: ReturnType<typeof createOverlaps>, id: string): string[] => {
+  const looked: string[] = []
+  const waiting = [id]
+  for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
+    looked.push(next)
+    waiting.push(...overlaps.change(next))
+  }
+  return looked
+}
+
+describe('presets that could disagree', () => {
+  it('know of each other as they come, change and go', () => {
+    const overlaps = createOverlaps(
+      (id) => presets.get(id),
+      () => presets.values(),
+      virtualMachineStructure(),
+    )
+    put('a', { domain: { title: 'one' } })
+    expect(settle(overlaps, 'default/a')).toEqual(['default/a'])
+    expect(overlaps.of('default/a')).toEqual([])
+
+    put('b', { domain: { title: 'two' } })
+    expect(settle(overlaps, 'default/b')).toEqual(['default/b', 'default/a', 'default/b'])
+    expect(overlaps.of('default/a')).toEqual([
+      expect.stringMatching(/^disagrees with preset "default\/b" on spec.domain.title/),
+    ])
+    expect(overlaps.of('default/b')).toEqual([
+      expect.stringMatching(/^disagrees with preset "default\/a" on spec.domain.title/),
+    ])
+
+    put('b', { domain: { title: 'two' }, priority: 5 })
+    settle(overlaps, 'default/b')
+    expect([overlaps.of('default/a'), overlaps.of('default/b')]).toEqual([[], []])
+
+    put('b', { domain: { title: 'two', description: 'x' } })
+    settle(overlaps, 'default/b')
+    presets.delete('default/b')
+    settle(overlaps, 'default/b')
+    expect([overlaps.of('default/a'), overlaps.of('default/b')]).toEqual([[], []])
+  })
+})
