@@ -1,0 +1,64 @@
+import { createCandidates } from '../presets/candidates.ts'
+import { compilePreset } from '../presets/compile.ts'
+import { systemClock } from '../runtime/clock.ts'
+import { createLogger } from '../runtime/log.ts'
+import { createMetrics } from '../runtime/metrics.ts'
+import { createArrivals } from '../webhooks/arrivals.ts'
+import { createAuthority, issueLeaf } from '../webhooks/authority.ts'
+import { createEngine } from '../webhooks/engine.ts'
+import { createReviewMetrics } from '../webhooks/metrics.ts'
+import { createReviewers } from '../webhooks/reviewers.ts'
+import { startServer } from '../webhooks/server.ts'
+
+/**
+ * One server of `bench/admission.ts`, in a process of its own: `echo`, or the webhooks with so many presets of which three select VMs with the
+ * label `bench: "yes"`. Says its port and authority in a line of JSON, and serves until its input ends.
+ */
+const what = process.argv[2] ?? 'echo'
+
+const preset = (index: number) => ({
+  apiVersion: 'virtset.io/v1alpha1',
+  kind: 'VirtualMachinePreset',
+  metadata: { name: `preset-${index}`, namespace: 'default' },
+  spec: {
+    selector: { matchLabels: index < 3 ? { bench: 'yes' } : { [`label-${index % 50}`]: `value-${index}` } },
+    domain: [
+      { devices: { serials: [{ type: 'pty', target: { port: 0 } }] } },
+      { vcpu: { value: 2 } },
+      { description: 'from a preset' },
+    ][index % 3],
+  },
+})
+
+function webhooks(presets: number) {
+  const candidates = createCandidates()
+  for (let index = 0; index < presets; index++) {
+    const compiled = compilePreset(preset(index))
+    if (!('preset' in compiled)) throw new Error(JSON.stringify(compiled.quarantined.causes))
+    candidates.set(compiled.preset)
+  }
+  const namespace = (name: string) => ({ name, labels: { 'kubernetes.io/metadata.name': name } })
+  const arrivals = createArrivals(systemClock)
+  const caches = { candidates, quarantined: new Map(), arrivals, namespace, ageMs: () => 0 }
+  return createReviewers(
+    createEngine(caches, () => Promise.resolve(false)),
+    { controllers: [] },
+  )
+}
+
+const echo = () => ({ allowed: true }) as const
+const authority = await createAuthority(Date.now())
+const { key, pem } = await issueLeaf(authority, ['localhost'], Date.now())
+const server = await startServer(
+  {
+    certificate: { key, cert: pem },
+    ...(what === 'echo' ? { mutate: echo, validate: echo } : webhooks(Number(what))),
+    metrics: createReviewMetrics(createMetrics()),
+    log: createLogger({ process: 'bench', level: 'warn' }),
+    clock: systemClock,
+  },
+  0,
+  '127.0.0.1',
+)
+process.stdout.write(`${JSON.stringify({ port: server.port, authority: authority.pem })}\n`)
+process.stdin.resume().on('end', () => process.exit(0))
