@@ -18,7 +18,7 @@ const at = (path: string): Schema | undefined => {
 describe('the structural schema', () => {
   test.each<[string, Partial<Schema>]>([
     ['memory', { type: 'object', 'x-kubernetes-preserve-unknown-fields': true }],
-    ['memory.value', { 'x-kubernetes-int-or-string': true }],
+    ['memory.value', { 'x-kubernetes-int-or-string': true, description: 'The amount. An integer.' }],
     ['title', { type: 'string' }],
     ['metadata', { type: 'string' }],
     ['cpu.mode', { type: 'string', enum: ['custom', 'host-model', 'host-passthrough', 'maximum'] }],

@@ -23,7 +23,7 @@ const elementSchema = (element: Element, description: string, above: readonly El
 }
 
 const fieldSchema = (field: Field, above: readonly Element[]): Schema => {
-  const description = describe(field)
+  const description = [describe(field), ...numberText(field)].join(' ')
   switch (field.at) {
     case 'attribute':
     case 'content':
@@ -55,6 +55,16 @@ const describe = ({ description, reach, reachOf }: Field): string => {
   }
   const host = Object.keys(reachOf ?? {}).filter((value) => reachOf?.[value] === 'host')
   return host.length > 0 ? `${description} Only a cluster preset may set ${host.join(', ')}.` : description
+}
+
+/** `kubectl explain` shows no type where a number may be a string. */
+const numberText = (field: Field): string[] => {
+  const scalar = 'scalar' in field ? field.scalar : undefined
+  if (scalar?.kind === 'decimal') return ['A number.']
+  if (scalar?.kind !== 'integer') return []
+  const { min, max, words = [] } = scalar
+  const range = min !== undefined && max !== undefined && max < 0xffff_ffff ? ` from ${min} to ${max}` : ''
+  return [`An integer${range}${words.map((word) => `, or \`${word}\``).join('')}.`]
 }
 
 const scalarSchema = (scalar: Scalar): Schema => {
