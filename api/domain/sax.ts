@@ -58,7 +58,9 @@ const parse = (xml: string, handlers: XmlHandlers, fragment: boolean): XmlFault 
   parser.on('doctype', () => {
     throw new Refused('has a DOCTYPE; libvirt needs none, and entities are not read')
   })
-  parser.on('xmldecl', ({ encoding }) => {
+  parser.on('xmldecl', ({ encoding, version }) => {
+    // XML 1.1 has characters that the XML that we write cannot hold.
+    if (version !== undefined && version !== '1.0') throw new Refused(`is XML ${version}; only XML 1.0 is read`)
     if (encoding !== undefined && !/^(utf-?8|us-ascii)$/i.test(encoding)) {
       throw new Refused(`is declared to be in ${encoding}; only UTF-8 is read`)
     }

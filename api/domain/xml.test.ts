@@ -183,6 +183,7 @@ describe('hostile XML is refused at once', () => {
       `<?xml version='1.0' encoding='ISO-8859-1'?><domain/>`,
       'is declared to be in ISO-8859-1; only UTF-8 is read',
     ],
+    ['XML 1.1', `<?xml version='1.1'?><domain/>`, 'is XML 1.1; only XML 1.0 is read'],
     ['NUL', '<domain><title>\0</title></domain>', 'disallowed character.'],
     ['a reference to NUL', '<domain><title>&#0;</title></domain>', 'malformed character entity.'],
     ['a prefix of no namespace', '<domain><a:b/></domain>', 'unbound namespace prefix: "a".'],
