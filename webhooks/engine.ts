@@ -160,7 +160,8 @@ function rememberOf(machine: VirtualMachine): Remembered {
  */
 function withClaims(outcome: Completed, claim: string): Completed {
   const claimed = decodeProvenance(claim)
-  if (claimed === undefined) return outcome
+  const isProven = outcome.machine.metadata.annotations?.[completedByAnnotation] === claim
+  if (claimed === undefined || isProven) return outcome
   const matching = new Set(outcome.participants.map(({ preset }) => JSON.stringify(preset.origin)))
   const isKept = (origin: Origin) => origin.by === 'default' || matching.has(JSON.stringify(origin))
   const provenance: Provenance = {

@@ -1,0 +1,45 @@
+import { describe, expect, test } from 'vitest'
+import type { MachineSpec } from './machine.ts'
+import { checkPlacement } from './placement.ts'
+
+describe('a placement', () => {
+  const problems = (spec: Partial<MachineSpec>) =>
+    checkPlacement(spec, 'spec').map(({ rule, field }) => `${rule} ${field}`)
+
+  test.each<[string, Partial<MachineSpec>, string[]]>([
+    ['empty', {}, []],
+    [
+      'of every kind',
+      {
+        nodeSelector: { 'kubernetes.io/os': 'linux', ssd: '' },
+        priorityClassName: 'high',
+        tolerations: [{ operator: 'Exists' }, { key: 'a', value: 'b', effect: 'NoExecute', tolerationSeconds: 5 }],
+      },
+      [],
+    ],
+    [
+      'on labels that cannot be',
+      { nodeSelector: { 'a b': '-' } },
+      ['label-key spec.nodeSelector[a b]', 'label-value spec.nodeSelector[a b]'],
+    ],
+    ['of a class that cannot be', { priorityClassName: 'High' }, ['priority-class-name spec.priorityClassName']],
+    [
+      'with tolerations that the API server refuses on a pod',
+      {
+        tolerations: [
+          { value: 'x' },
+          { key: '/', operator: 'Exists', value: 'x' },
+          { key: 'a', value: 'b c' },
+          { key: 'a', tolerationSeconds: 1 },
+        ],
+      },
+      [
+        'toleration-operator spec.tolerations[0].operator',
+        'label-key spec.tolerations[1].key',
+        'toleration-value spec.tolerations[1].value',
+        'label-value spec.tolerations[2].value',
+        'toleration-effect spec.tolerations[3].effect',
+      ],
+    ],
+  ])('%s', (_, spec, expected) => expect(problems(spec)).toEqual(expected))
+})
