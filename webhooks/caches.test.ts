@@ -1,0 +1,52 @@
+import { afterEach, expect, test } from 'vitest'
+import { systemClock } from '../runtime/clock.ts'
+import { createKubeClient } from '../runtime/kube.ts'
+import { createLogger } from '../runtime/log.ts'
+import { startFakeApiServer } from '../test/fake-apiserver.ts'
+import { until } from '../test/until.ts'
+import { startCaches } from './caches.ts'
+
+const closing: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const close of closing.splice(0).toReversed()) await close()
+})
+
+test('presets and namespaces follow the API server; a broken preset is set apart until it is mended', async () => {
+  const api = await startFakeApiServer()
+  closing.push(() => api.close())
+  const kube = createKubeClient({ access: api.access, userAgent: 'test' })
+  closing.push(() => kube.close())
+  const preset = (name: string, spec: object) => ({
+    kind: 'VirtualMachinePreset',
+    metadata: { name, namespace: 'shop' },
+    spec,
+  })
+  api.put('/api/v1/namespaces', { metadata: { name: 'shop', labels: { team: 'a' } } })
+  api.put('/apis/virtset.io/v1alpha1/virtualmachinepresets', preset('one', { selector: {} }))
+  const caches = startCaches(kube, createLogger({ process: 'test', level: 'silent' }), systemClock)
+  closing.push(() => caches.stop())
+  await until(() => caches.unready().length === 0)
+  expect([caches.namespace('shop'), caches.namespace('new')]).toEqual([
+    { name: 'shop', labels: { team: 'a' } },
+    { name: 'new', labels: { 'kubernetes.io/metadata.name': 'new' } },
+  ])
+  const selected = () =>
+    caches.candidates
+      .select({}, caches.namespace('shop'))
+      .map(({ id }) => id)
+      .toSorted()
+  expect(selected()).toEqual(['shop/one'])
+
+  api.put('/apis/virtset.io/v1alpha1/clustervirtualmachinepresets', {
+    kind: 'ClusterVirtualMachinePreset',
+    metadata: { name: 'site' },
+    spec: { selector: {} },
+  })
+  api.put('/apis/virtset.io/v1alpha1/virtualmachinepresets', preset('one', { selector: 7 }))
+  await until(() => caches.quarantined.has('shop/one') && caches.candidates.get('site') !== undefined)
+  expect(selected()).toEqual(['site'])
+
+  api.put('/apis/virtset.io/v1alpha1/virtualmachinepresets', preset('one', { selector: {} }))
+  await until(() => !caches.quarantined.has('shop/one'))
+  expect(selected()).toEqual(['shop/one', 'site'])
+})
