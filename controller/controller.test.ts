@@ -241,6 +241,21 @@ describe('controller', () => {
     expect(server.objects(pods)).toEqual([])
   })
 
+  it('does not know what runs on a node that is silent, and says so', async () => {
+    const { server, start } = await setUp()
+    const node = (status: string) =>
+      server.put('/api/v1/nodes', { metadata: { name: 'n1' }, status: { conditions: [{ type: 'Ready', status }] } })
+    node('True')
+    start()
+    create(server)
+    await scheduled(server)
+    const object = server.find(machines, 'default', 'vm1')!
+    server.put(machines, { ...object, status: { ...(object['status'] as object), phase: 'Running' } })
+    node('Unknown')
+    await until(() => vm(server)?.status?.phase === 'Unknown')
+    expect(conditions(server)['Ready']).toContain('Unknown NodeUnreachable: the node n1 does not answer')
+  })
+
   it('says so when the node is gone too', async () => {
     const { server, start } = await setUp()
     start()

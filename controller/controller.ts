@@ -18,7 +18,9 @@ import type { Engine } from './engine.ts'
 import { claimsOf, podName, vmUidLabel } from './launcher-pod.ts'
 import { isFinal, plan, refusedToCreate } from './plan.ts'
 import type { Action, Completion, Observed } from './plan.ts'
-import { nodes, persistentVolumeClaims, pods } from './pod.ts'
+import { nodes, onlyReadiness, stateOf } from './node.ts'
+import type { Node } from './node.ts'
+import { persistentVolumeClaims, pods } from './pod.ts'
 import { completionRefused } from './status.ts'
 import type { Claim, Pod } from './pod.ts'
 
@@ -38,8 +40,9 @@ export interface ControllerOptions {
 
 /** Fills its caches at once, so that it can take over at any time; acts only once told to lead. */
 export interface Controller {
-  readonly machines: Reflector<VirtualMachine>
+  readonly machines: Reflector<VirtualMachine, 'node'>
   readonly pods: Reflector<Pod>
+  readonly nodes: Reflector<Node>
   /** Begins to act on all VMs, and then on each that changes. */
   lead(): void
   /** A preset or namespace changed: VMs that were never completed get another chance. */
@@ -55,7 +58,14 @@ const cacheLagMs = 100
 
 export function startController(options: ControllerOptions): Controller {
   const { kube, engine, events, log, image, isLeader, clock = systemClock } = options
-  const machines = startReflector({ kube, resource: virtualMachines, log, clock })
+  const machines = startReflector({
+    kube,
+    resource: virtualMachines,
+    log,
+    clock,
+    indexers: { node: ({ status }: VirtualMachine) => (status?.nodeName === undefined ? [] : [status.nodeName]) },
+  })
+  const nodeCache = startReflector({ kube, resource: nodes, log, clock, transform: onlyReadiness })
   const podCache = startReflector({ kube, resource: pods, log, clock, labelSelector: vmUidLabel })
   const written = createOwnWrites<VirtualMachine>()
   let queue: WorkQueue | undefined
@@ -69,6 +79,12 @@ export function startController(options: ControllerOptions): Controller {
       ({ kind, controller }) => controller === true && kind === 'VirtualMachine',
     )
     if (owner) queue?.add(keyOf({ ...object.metadata, name: owner.name }))
+  })
+
+  nodeCache.onChange((change) => {
+    const { object } = change
+    if (change.kind === 'updated' && stateOf(change.previous) === stateOf(object)) return
+    for (const { metadata } of machines.store.byIndex('node', object.metadata.name)) queue?.add(keyOf(metadata))
   })
 
   const reconcile = async (key: string): Promise<void> => {
@@ -90,7 +106,7 @@ export function startController(options: ControllerOptions): Controller {
       image,
       nowMs: clock.now(),
       claims: isStarting ? await findClaims(machine) : new Map<string, Claim>(),
-      isNodeGone: pod === undefined && !isEnding(machine) && !isFinal(machine) && (await isNodeGone(machine)),
+      node: stateOf(nodeCache.store.get(machine.status?.nodeName ?? '')),
     }
   }
 
@@ -110,9 +126,6 @@ export function startController(options: ControllerOptions): Controller {
     }
     return found
   }
-
-  const isNodeGone = async ({ status }: Machine): Promise<boolean> =>
-    status?.nodeName !== undefined && (await unlessNotFound(kube.get(nodes, { name: status.nodeName }))) === undefined
 
   const completionOf = (machine: Machine): Completion => {
     const presets = engine.presetsOf(machine)
@@ -198,8 +211,9 @@ export function startController(options: ControllerOptions): Controller {
   return {
     machines,
     pods: podCache,
+    nodes: nodeCache,
     lead() {
-      const synced = Promise.all([machines.synced(), podCache.synced()])
+      const synced = Promise.all([machines.synced(), podCache.synced(), nodeCache.synced()])
       synced.then(
         () => {
           queue = startWorkQueue({ reconcile: unlessOutdated(reconcile), concurrency, log, clock })
@@ -212,7 +226,7 @@ export function startController(options: ControllerOptions): Controller {
     statistics: () => queue?.statistics(),
     async stop() {
       await queue?.drain()
-      await Promise.all([machines.stop(), podCache.stop()])
+      await Promise.all([machines.stop(), podCache.stop(), nodeCache.stop()])
     },
   }
 }

@@ -53,7 +53,8 @@ const election = startLeaderElection({
   onLost: (why) => shutdown.fail(why),
 })
 
-const reflectors = [controller.machines, controller.pods, ...caches.reflectors]
+const own = [controller.machines, controller.pods, controller.nodes]
+const reflectors = [...own, ...caches.reflectors]
 const registry = createMetrics()
 observeReflectors(registry, reflectors)
 observeController(registry, controller, isLeader)
@@ -62,9 +63,7 @@ const health = await startHealth({
   registry,
   log,
   unready: () => [
-    ...(controller.machines.hasSynced() && controller.pods.hasSynced() && caches.hasSynced()
-      ? []
-      : ['the caches are not filled yet']),
+    ...(own.every((reflector) => reflector.hasSynced()) && caches.hasSynced() ? [] : ['the caches are not filled yet']),
     ...(shutdown.signal.aborted ? ['stopping'] : []),
   ],
 })

@@ -44,7 +44,7 @@ const observed = (over: Partial<Observed>): Observed => ({
   pod: undefined,
   completion: { kind: 'done', presets: [] },
   claims: new Map(),
-  isNodeGone: false,
+  node: 'answers',
   image: 'launcher:1',
   nowMs: now,
   ...over,
@@ -202,8 +202,26 @@ const table: [string, Partial<Observed>, string[]][] = [
     [`write Failed PodLost: ${gone}`, `tell Warning PodLost: ${gone}`],
   ],
   [
+    'a node that does not answer makes what runs there unknown',
+    { machine: running, pod: seen({ nodeName: 'n1', status: { phase: 'Running' } }), node: 'silent' },
+    [
+      'write Unknown NodeUnreachable: the node n1 does not answer; the VM may still run there, and is not started elsewhere',
+      'tell Warning NodeUnreachable: the node n1 does not answer; the VM may still run there, and is not started elsewhere',
+    ],
+  ],
+  [
+    'and the handler says when it is heard of again',
+    { machine: withStatus(inPhase('Unknown')), pod: seen({ nodeName: 'n1', status: { phase: 'Running' } }) },
+    [],
+  ],
+  [
+    'what has not run yet waits for its node',
+    { machine: withStatus(inPhase('Scheduled')), pod: seen({ nodeName: 'n1' }), node: 'silent' },
+    [],
+  ],
+  [
     'a lost node is named',
-    { machine: running, isNodeGone: true },
+    { machine: running, node: 'gone' },
     [
       `write Failed NodeLost: the node n1 is gone, and the launcher pod ${name} with it`,
       `tell Warning NodeLost: the node n1 is gone, and the launcher pod ${name} with it`,

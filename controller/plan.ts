@@ -3,6 +3,7 @@ import { launcherPodFinalizer } from '../api/machine.ts'
 import type { MachineStatus, VirtualMachine } from '../api/machine.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { claimsOf, kvmResource, launcherPod, podName, vmUidLabel } from './launcher-pod.ts'
+import type { NodeState } from './node.ts'
 import type { Claim, ContainerStatus, Pod } from './pod.ts'
 import {
   completionRefused,
@@ -14,6 +15,7 @@ import {
   schedulingStatus,
   stuckStatus,
   troubledStatus,
+  unknownStatus,
 } from './status.ts'
 
 type Machine = Persisted<VirtualMachine>
@@ -26,8 +28,8 @@ export interface Observed {
   readonly completion: Completion
   /** By name; a claim that does not exist is not in it. Looked up only while there is no pod. */
   readonly claims: ReadonlyMap<string, Claim>
-  /** Whether `status.nodeName` names a node that is gone. Looked up only when the pod is gone. */
-  readonly isNodeGone: boolean
+  /** Of the node that `status.nodeName` names. */
+  readonly node: NodeState
   readonly image: string
   readonly nowMs: number
 }
@@ -130,8 +132,9 @@ function tidy({ machine, pod, nowMs }: Observed): Action[] {
 }
 
 function lose(observed: Observed): Action[] {
-  const { machine, isNodeGone } = observed
+  const { machine, node } = observed
   const { nodeName } = machine.status ?? {}
+  const isNodeGone = nodeName !== undefined && node === 'gone'
   const reason = isNodeGone ? 'NodeLost' : 'PodLost'
   const message = isNodeGone
     ? `the node ${nodeName} is gone, and the launcher pod ${podName(machine)} with it`
@@ -176,7 +179,7 @@ function follow(observed: Observed, pod: Persisted<Pod>): Action[] {
   const { podUID } = machine.status ?? {}
   if (podUID !== undefined && podUID !== pod.metadata.uid) return [...lose(observed), { do: 'delete', pod }]
   if (isTerminal(pod)) return concludeFrom(observed, pod)
-  if (isHandedOver(machine)) return trouble(observed, pod)
+  if (isHandedOver(machine)) return observed.node === 'silent' ? doubt(observed) : trouble(observed, pod)
   if (pod.metadata.deletionTimestamp !== undefined) {
     const message = `the launcher pod ${pod.metadata.name} was deleted before the VM started`
     return fail(observed, { phase: 'Failed', reason: 'PodDeleted', message, podUID: pod.metadata.uid })
@@ -205,6 +208,18 @@ function concludeFrom(observed: Observed, pod: Persisted<Pod>): Action[] {
     pod.status?.message ?? ended?.message ?? (ended ? `the launcher ended with exit code ${ended.exitCode}` : '')
   const message = words || `the launcher pod ${pod.metadata.name} failed`
   return fail(observed, { phase: 'Failed', reason, message, podUID: pod.metadata.uid })
+}
+
+/** What runs there may go on, and nobody can see it: the phase says so until the handler is heard of again, and writes what it sees. */
+function doubt({ machine, nowMs }: Observed): Action[] {
+  const { phase, nodeName } = machine.status ?? {}
+  if (phase !== 'Running') return []
+  const message = `the node ${nodeName} does not answer; the VM may still run there, and is not started elsewhere`
+  const status = unknownStatus(machine, 'NodeUnreachable', message, timestampOf({ nowMs }))
+  return [
+    { do: 'write', status },
+    { do: 'tell', type: 'Warning', reason: 'NodeUnreachable', message },
+  ]
 }
 
 /** Between Scheduled and Running the kubelet may have something to say. */
@@ -301,6 +316,6 @@ function terminatedOf(pod: Pod) {
   return computeOf(pod)?.state?.terminated
 }
 
-function timestampOf({ nowMs }: Observed): string {
+function timestampOf({ nowMs }: Pick<Observed, 'nowMs'>): string {
   return `${new Date(nowMs).toISOString().slice(0, 19)}Z`
 }

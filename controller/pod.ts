@@ -1,7 +1,6 @@
 import type { Toleration } from '../api/machine.ts'
 import type { ObjectMeta } from '../api/object.ts'
 import { resource } from '../runtime/resource.ts'
-import type { KubeObject } from '../runtime/resource.ts'
 
 /** The part of Kubernetes' Pod that we write or read. */
 export interface Pod {
@@ -88,12 +87,4 @@ export const persistentVolumeClaims = resource<Claim>({
   plural: 'persistentvolumeclaims',
   kind: 'PersistentVolumeClaim',
   namespaced: true,
-})
-
-export const nodes = resource<KubeObject>({
-  group: '',
-  version: 'v1',
-  plural: 'nodes',
-  kind: 'Node',
-  namespaced: false,
 })

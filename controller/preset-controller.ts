@@ -11,6 +11,7 @@ import { createOwnWrites } from '../runtime/own-writes.ts'
 import type { Reflector } from '../runtime/reflector.ts'
 import { clusterVirtualMachinePresets, keyOf, virtualMachinePresets } from '../runtime/resource.ts'
 import type { Persisted } from '../runtime/resource.ts'
+import type { Store } from '../runtime/store.ts'
 import { startWorkQueue } from '../runtime/work-queue.ts'
 import type { WorkQueue } from '../runtime/work-queue.ts'
 import type { Caches } from './caches.ts'
@@ -22,7 +23,9 @@ import type { Usage } from './preset-status.ts'
 export interface PresetControllerOptions {
   readonly kube: KubeClient
   readonly caches: Caches
-  readonly machines: Reflector<VirtualMachine>
+  readonly machines: Pick<Reflector<VirtualMachine>, 'onChange'> & {
+    readonly store: Pick<Store<VirtualMachine>, 'list'>
+  }
   readonly engine: Pick<Engine, 'presetsOf'>
   readonly log: Logger
   readonly isLeader: () => boolean

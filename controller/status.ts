@@ -81,6 +81,13 @@ export function troubledStatus(machine: Machine, reason: string, message: string
   return next(machine, {}, now, [{ type: 'Ready', status: 'False', reason, message }])
 }
 
+/** Nobody can see what the guest does. */
+export function unknownStatus(machine: Machine, reason: string, message: string, now: string): MachineStatus {
+  return next(machine, { phase: 'Unknown', reason, message }, now, [
+    { type: 'Ready', status: 'Unknown', reason, message },
+  ])
+}
+
 /** The pod ended, or is gone, and with it the guest. */
 export function endedStatus(
   machine: Machine,
