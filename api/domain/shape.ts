@@ -9,6 +9,8 @@ export interface Shape {
   readonly attributes: ReadonlyMap<string, { readonly key: string; readonly field: Attribute }>
   readonly elements: ReadonlyMap<string, { readonly key: string; readonly field: Nested }>
   readonly content: { readonly key: string; readonly field: Content } | undefined
+  /** The lists that have a short form for one item: their keys, and that of the short form. */
+  readonly singles: readonly (readonly [list: string, single: string])[]
   /** By the keys of the JSON. */
   readonly keys: ReadonlyMap<string, KnownKey>
 }
@@ -36,6 +38,7 @@ const derive = (element: Element): Shape => {
   const attributes = new Map<string, { key: string; field: Attribute }>()
   const elements = new Map<string, { key: string; field: Nested }>()
   const keys = new Map<string, KnownKey>()
+  const singles: (readonly [string, string])[] = []
   let content: Shape['content']
   for (const [key, field] of Object.entries(element.fields)) {
     const place = keys.size
@@ -43,9 +46,11 @@ const derive = (element: Element): Shape => {
     if (field.at === 'content') content = { key, field }
     else if (field.at === 'attribute') attributes.set(xmlName(key, field), { key, field })
     else elements.set(xmlName(key, field), { key, field })
-    if (field.at === 'children' && field.single !== undefined) keys.set(field.single, { field, place, singleOf: key })
+    if (field.at !== 'children' || field.single === undefined) continue
+    keys.set(field.single, { field, place, singleOf: key })
+    singles.push([key, field.single])
   }
-  return { attributes, elements, content, keys }
+  return { attributes, elements, content, singles, keys }
 }
 
 /** The keys of an object in the order of the description; those that it does not know come last. */

@@ -21,7 +21,6 @@ type JsonObject = { [key: string]: unknown }
 interface Frame {
   /** `/domain/devices/disk[2]` */
   readonly path: string
-  readonly element: Element
   readonly shape: Shape
   readonly json: JsonObject
   readonly scalar?: Scalar
@@ -126,7 +125,6 @@ const enterRoot = (tag: SaxesTagNS, line: number, say: Say, done: (value: unknow
 
 const frameOf = (path: string, element: Element, done: (value: unknown) => void, more: Partial<Frame> = {}): Frame => ({
   path,
-  element,
   shape: shapeOf(element),
   json: {},
   done,
@@ -207,10 +205,10 @@ const leave = (frame: Frame): void => {
     const { key, field } = shape.content
     json[key] = fromXml(field.scalar, frame.hasChildren ? text.trim() : textOf(field.scalar, text))
   }
-  for (const [key, field] of Object.entries(frame.element.fields)) {
-    const list = field.at === 'children' && field.single !== undefined ? json[key] : undefined
-    if (field.at !== 'children' || field.single === undefined || !Array.isArray(list) || list.length !== 1) continue
-    json[field.single] = list[0]
+  for (const [key, single] of shape.singles) {
+    const list = json[key]
+    if (!Array.isArray(list) || list.length !== 1) continue
+    json[single] = list[0]
     delete json[key]
   }
   frame.done(json)
