@@ -3,8 +3,12 @@ import type { Registry } from 'prom-client'
 import { phases } from '../api/machine.ts'
 import type { Controller } from './controller.ts'
 
+interface Observed extends Pick<Controller, 'statistics'> {
+  readonly machines: { readonly store: Pick<Controller['machines']['store'], 'list'> }
+}
+
 /** What the controller is about: VMs by phase, its queue, and whether it leads. Read when Prometheus asks. */
-export function observeController(registry: Registry, controller: Controller, isLeader: () => boolean): void {
+export function observeController(registry: Registry, controller: Observed, isLeader: () => boolean): void {
   const registers = [registry]
   new Gauge({
     name: 'virtset_machines',
