@@ -12,11 +12,14 @@ import { complete } from '../completion/complete.ts'
 import type { Completed } from '../completion/complete.ts'
 import { decodeProvenance, encodeProvenance, originOf } from '../completion/provenance.ts'
 import type { Provenance } from '../completion/provenance.ts'
+import { systemClock } from '../runtime/clock.ts'
+import type { Clock } from '../runtime/clock.ts'
 import { keyOf } from '../runtime/resource.ts'
 import type { EngineCaches } from './caches.ts'
 import { patchBetween } from './patch.ts'
 import { noPermissions } from './permission.ts'
 import type { MayAccess, Permissions } from './permission.ts'
+import { createRecall } from './recall.ts'
 import type { Review } from './review.ts'
 import type { Remembered } from './update.ts'
 
@@ -35,6 +38,8 @@ export interface Engine {
   ):
     | { readonly machine: VirtualMachine; readonly warnings: readonly string[] }
     | { readonly causes: readonly Cause[]; readonly warnings: readonly string[] }
+  /** Whether this is, to the letter, what `complete` gave a moment ago. */
+  isOwn(object: unknown, review: Review): boolean
   /** How the spec of a stored VM came about, by its provenance. */
   remember(machine: VirtualMachine): Remembered
   /** A preset is about to be stored: reviews from now on have to know it. */
@@ -49,7 +54,8 @@ export interface Engine {
 /** Older than this, the caches may know so little of the presets that users are told. */
 const staleMs = 120_000
 
-export function createEngine(caches: EngineCaches, mayAccess: MayAccess): Engine {
+export function createEngine(caches: EngineCaches, mayAccess: MayAccess, clock: Clock = systemClock): Engine {
+  const recall = createRecall(clock)
   return {
     permissions(review) {
       const arrival =
@@ -75,8 +81,11 @@ export function createEngine(caches: EngineCaches, mayAccess: MayAccess): Engine
       const warnings = [...outcome.warnings, ...staleWarnings(caches.ageMs())]
       if (outcome.outcome === 'refused') return { causes: outcome.causes, warnings }
       const claim = machine.metadata.annotations?.[completedByAnnotation]
-      return { machine: (claim === undefined ? outcome : withClaims(outcome, claim)).machine, warnings }
+      const completed = claim === undefined ? outcome : withClaims(outcome, claim)
+      recall.keep(review.namespace, completed.machine)
+      return { machine: completed.machine, warnings }
     },
+    isOwn: (object, { namespace }) => recall.has(namespace, object),
     remember: rememberOf,
     checkPreset(preset, { mayGrantHost }) {
       const { causes, warnings } = checkPreset(preset)

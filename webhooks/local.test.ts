@@ -23,11 +23,12 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true }))
 
 test('reads every preset of a folder, and keeps broken ones apart', async () => {
-  const { candidates, quarantined, namespace } = await localCaches(folder)
+  const caches = await localCaches(folder)
+  const { candidates, quarantined } = caches
   expect([candidates.size(), [...quarantined.keys()]]).toEqual([2, ['default/bad']])
   expect(
     candidates
-      .select({}, namespace('default'))
+      .select({}, caches.namespace('default'))
       .map(({ id }) => id)
       .toSorted(),
   ).toEqual(['default/one', 'two'])

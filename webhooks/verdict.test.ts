@@ -8,6 +8,7 @@ import type { Review, Verdict } from './review.ts'
 const engine: Engine = {
   permissions: () => undefined,
   expect() {},
+  isOwn: () => false,
   complete(machine) {
     if (machine.spec.domain.title === 'bad') {
       const cause = {
@@ -117,6 +118,19 @@ describe('a new VM', () => {
     expect(told(validate(review(spoiled), engine, trust))).toEqual(['title spec.domain.title'])
     expect(mutate(review(spoiled), engine, trust).warnings).toEqual(['look'])
   })
+})
+
+test('what was completed a moment ago is not completed again, but its owners are looked at', () => {
+  const recalling: Engine = {
+    ...engine,
+    isOwn: () => true,
+    complete() {
+      throw new Error('completed again')
+    },
+  }
+  expect(told(validate(review(stored), recalling, trust))).toEqual(['allowed'])
+  const owned = machine(stored.spec, { ...ours, ownerReferences: [owner] })
+  expect(told(validate(review(owned), recalling, trust))).toEqual(['owner-reference metadata.ownerReferences[0]'])
 })
 
 describe('a stored VM', () => {
