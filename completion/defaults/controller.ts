@@ -1,9 +1,9 @@
-import { orders } from '../../api/domain/order.ts'
 import type { Domain } from '../../api/domain/domain.ts'
 import { offers } from '../capabilities.ts'
 import { chipsetOf } from './machine.ts'
 import { numberOf } from './reading.ts'
 import { append, each, fill, list, type Addition, type DeviceOf, type Devices, type Rule, type Values } from './rule.ts'
+import { inLibvirtOrder } from './stored-order.ts'
 
 type Controller = DeviceOf<'controllers'>
 type ControllerType = NonNullable<Controller['type']>
@@ -48,14 +48,12 @@ export const controllerIndex: Rule = {
     if (controllers.every(({ index }) => index !== undefined)) return additions
     const indexes = new Map<Controller, number>()
     for (const one of controllers) if (one.index !== undefined) indexes.set(one, indexOf(one))
-    const places = new Map(controllers.map((one, place) => [one, place]))
-    const sorted = orders['devices.controllers']?.(controllers) ?? controllers
     let previous: Controller | undefined
-    for (const one of sorted as Controller[]) {
+    for (const { item: one, index: place } of inLibvirtOrder('devices.controllers', controllers)) {
       if (!indexes.has(one)) {
         const index = companionIndex(one, previous, indexes) ?? freeIndex(one, indexes)
         indexes.set(one, index)
-        additions.push(fill(`devices.controllers[${places.get(one)}]`, one, { index }))
+        additions.push(fill(`devices.controllers[${place}]`, one, { index }))
       }
       previous = one
     }

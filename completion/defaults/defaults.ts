@@ -1,4 +1,5 @@
 import type { Domain } from '../../api/domain/domain.ts'
+import * as address from './address.ts'
 import { applyRules } from './apply.ts'
 import { audio } from './audio.ts'
 import * as character from './character.ts'
@@ -22,6 +23,7 @@ import * as os from './os.ts'
 import * as pci from './pci.ts'
 import type { Context, Rule } from './rule.ts'
 import { seclabelModel } from './seclabel.ts'
+import * as usb from './usb.ts'
 import * as vcpu from './vcpu.ts'
 import * as video from './video.ts'
 import { virtioSerialAddress } from './virtio-serial.ts'
@@ -133,6 +135,9 @@ export const rules: readonly Rule[] = [
   controller.pciTarget,
   controller.expanderBusNumber,
   device.memorySlot,
+  usb.usbHubs,
+  usb.usbAddresses,
+  address.addressParts,
 ]
 
 /**

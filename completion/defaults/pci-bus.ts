@@ -94,6 +94,9 @@ const models: { readonly [model in PciModel]: ModelOfBus } = {
 
 export const isPciModel = (model: string | undefined): model is PciModel => model !== undefined && model in models
 
+/** What can be plugged into the bus of a controller of this model, and its slots. */
+export const slotsOf = (model: PciModel): Omit<ModelOfBus, 'asks'> => models[model]
+
 /** What a controller of this model asks of the slot that it is plugged into. */
 export const asksOf = (model: PciModel): number => models[model].asks
 

@@ -1,4 +1,3 @@
-import { orders } from '../../api/domain/order.ts'
 import type { Domain } from '../../api/domain/domain.ts'
 import { chipsetOf, hasPci, type Chipset } from './machine.ts'
 import {
@@ -29,6 +28,7 @@ import {
 } from './pci-connection.ts'
 import { isOn, numberOf } from './reading.ts'
 import { append, fill, list, type Addition, type DeviceOf, type Rule } from './rule.ts'
+import { inLibvirtOrder } from './stored-order.ts'
 
 type Controller = DeviceOf<'controllers'>
 type Address = NonNullable<Controller['address']>
@@ -59,10 +59,15 @@ interface Plan {
   readonly after: readonly Seat[]
 }
 
-/** The address that is there, undefined where none is, or only its type. */
+/** No PCI bus has a higher number, no slot, no function: what goes beyond is for the rules to tell. */
+const lastBus = 0xff
+const lastSlot = 0x1f
+
+/** The address that is there, undefined where none is, only its type, or what is none. */
 const written = (address: Address | undefined): PciAddress | undefined => {
   if (address?.type !== 'pci') return undefined
   const [bus, slot] = [numberOf(address.bus) ?? 0, numberOf(address.slot) ?? 0]
+  if (bus > lastBus || slot > lastSlot) return undefined
   return bus === 0 && slot === 0 && (numberOf(address.domain) ?? 0) === 0
     ? undefined
     : { bus, slot, function: numberOf(address.function) ?? 0 }
@@ -147,28 +152,18 @@ const single = (key: string, device: { readonly address?: Address } | undefined,
   device && asks !== 0 && isSeated(device.address) ? [seat(`devices.${key}`, device, asks)] : []
 
 /** libvirt's own order of a list decides who gets the first address, not the order in which it is stored. */
-const sortedControllers = (domain: Domain): (Seat & { controller: Controller })[] => {
-  const controllers = list(domain, 'controllers')
-  const places = new Map(controllers.map((controller, index) => [controller, index]))
-  return libvirtOrder('devices.controllers', controllers)
-    .filter(({ address }) => isSeated(address))
-    .map((controller) => ({
-      ...seat(
-        `devices.controllers[${places.get(controller)}]`,
-        controller,
-        isPciModel(controller.model) ? asksOf(controller.model) : 0,
-      ),
-      controller,
+const sortedControllers = (domain: Domain): (Seat & { controller: Controller })[] =>
+  inLibvirtOrder('devices.controllers', list(domain, 'controllers'))
+    .filter(({ item }) => isSeated(item.address))
+    .map(({ item, index }) => ({
+      ...seat(`devices.controllers[${index}]`, item, isPciModel(item.model) ? asksOf(item.model) : 0),
+      controller: item,
     }))
-}
 
-const sortedDisks = (domain: Domain, connections: Connections): Seat[] => {
-  const disks = list(domain, 'disks')
-  const places = new Map(disks.map((disk, index) => [disk, index]))
-  return libvirtOrder('devices.disks', disks)
-    .filter(({ target, address }) => target?.bus === 'virtio' && isSeated(address))
-    .map((disk) => seat(`devices.disks[${places.get(disk)}]`, disk, virtioConnection(disk.model, connections)))
-}
+const sortedDisks = (domain: Domain, connections: Connections): Seat[] =>
+  inLibvirtOrder('devices.disks', list(domain, 'disks'))
+    .filter(({ item: { target, address } }) => target?.bus === 'virtio' && isSeated(address))
+    .map(({ item, index }) => seat(`devices.disks[${index}]`, item, virtioConnection(item.model, connections)))
 
 /** The card that the firmware uses comes first. */
 const sortedVideos = (domain: Domain, connections: Connections): Seat[] => {
@@ -177,15 +172,13 @@ const sortedVideos = (domain: Domain, connections: Connections): Seat[] => {
   return [...videos.filter(isPrimary), ...videos.filter((one) => !isPrimary(one))]
 }
 
-const libvirtOrder = <T>(path: string, items: readonly T[]): readonly T[] => {
-  const sort = orders[path]
-  // What sorts gives back the same items.
-  return sort && items.length > 1 ? (sort(items) as T[]) : items
-}
-
 /** How many buses there are and of what models, by the controllers; a hole in the numbers is filled as libvirt would. */
 const busesOf = (plan: Plan, canGrow: boolean): Buses => {
-  const known = new Map(plan.bridges.map(({ controller }) => [numberOf(controller.index) ?? 0, controller]))
+  const known = new Map(
+    plan.bridges
+      .map(({ controller }) => [numberOf(controller.index) ?? 0, controller] as const)
+      .filter(([index]) => index <= lastBus),
+  )
   const models = Array.from({ length: Math.max(0, ...known.keys()) + 1 }, (_, index) => {
     const model = known.get(index)?.model
     const filler = index === 0 ? 'pci-root' : plan.chipset === 'q35' ? 'pcie-root-port' : 'pci-bridge'
@@ -193,6 +186,9 @@ const busesOf = (plan: Plan, canGrow: boolean): Buses => {
   })
   return createBuses(models, canGrow)
 }
+
+/** Every device that sits on a PCI bus, what it asks of its slot (0: nothing), and the address that is written. */
+export const pciSeats = (domain: Domain): readonly Pick<Seat, 'at' | 'asks' | 'address'>[] => all(planOf(domain))
 
 const all = (plan: Plan): Seat[] => [
   ...plan.bridges,

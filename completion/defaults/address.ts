@@ -1,0 +1,63 @@
+import type { Domain } from '../../api/domain/domain.ts'
+import { fill, type DeviceOf, type Rule, type Values } from './rule.ts'
+
+type Address = NonNullable<DeviceOf<'inputs'>['address']>
+
+/** What an address of each kind means where a part of it is not given. */
+const parts: { readonly [type in NonNullable<Address['type']>]?: Values<Address> } = {
+  pci: { domain: 0, bus: 0, slot: 0, function: 0 },
+  drive: { controller: 0, bus: 0, target: 0, unit: 0 },
+  'virtio-serial': { controller: 0, bus: 0 },
+  ccid: { controller: 0, slot: 0 },
+  usb: { bus: 0 },
+}
+
+interface Addressed {
+  readonly address?: Address
+}
+
+const lists = [
+  'disks',
+  'controllers',
+  'filesystems',
+  'interfaces',
+  'smartcards',
+  'serials',
+  'parallels',
+  'consoles',
+  'channels',
+  'inputs',
+  'sounds',
+  'videos',
+  'hostdevs',
+  'redirdevs',
+  'hubs',
+  'watchdogs',
+  'rngs',
+  'shmems',
+  'memories',
+  'panics',
+  'cryptos',
+  'tpms',
+] as const
+
+const addressed = ({ devices = {} }: Domain): { readonly at: string; readonly device: Addressed }[] => [
+  ...lists.flatMap((key) => {
+    const items: readonly Addressed[] = devices[key] ?? []
+    return items.map((device, index) => ({ at: `devices.${key}[${index}]`, device }))
+  }),
+  ...(['memballoon', 'vsock', 'iommu', 'pstore'] as const).flatMap((key) => {
+    const device: Addressed | undefined = devices[key]
+    return device ? [{ at: `devices.${key}`, device }] : []
+  }),
+]
+
+export const addressParts: Rule = {
+  name: 'address-part',
+  description: 'A part of an address that is not given is 0.',
+  apply: (domain) =>
+    addressed(domain).flatMap(({ at, device: { address } }) => {
+      const values = address?.type === undefined ? undefined : parts[address.type]
+      return address && values ? [fill(`${at}.address`, address, values)] : []
+    }),
+}

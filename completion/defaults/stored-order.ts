@@ -1,0 +1,13 @@
+import { orders } from '../../api/domain/order.ts'
+
+/** Items of a list in the order in which libvirt keeps them, each with its place in the list as it is stored. */
+export const inLibvirtOrder = <T>(
+  path: string,
+  items: readonly T[],
+): readonly { readonly item: T; readonly index: number }[] => {
+  const places = new Map(items.map((item, index) => [item, index]))
+  const sort = orders[path]
+  // What sorts gives back the same items.
+  const sorted = sort && items.length > 1 ? (sort(items) as T[]) : items
+  return sorted.map((item) => ({ item, index: places.get(item) ?? -1 }))
+}
