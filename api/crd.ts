@@ -1,8 +1,10 @@
+import { configSpecSchema } from './config.ts'
+import { groupSpecSchema } from './group.ts'
 import { machineSpecSchema } from './machine.ts'
 import { group, version } from './object.ts'
 import { presetSpecSchema } from './preset.ts'
 import type { Schema } from './schema.ts'
-import { machineStatusSchema, presetStatusSchema } from './status.ts'
+import { configStatusSchema, groupStatusSchema, machineStatusSchema, presetStatusSchema } from './status.ts'
 
 /** apiextensions.k8s.io/v1, as far as we write it. */
 export interface CustomResourceDefinition {
@@ -17,7 +19,7 @@ export interface CustomResourceDefinition {
       readonly name: string
       readonly served: true
       readonly storage: true
-      readonly subresources: { readonly status: Record<string, never> }
+      readonly subresources: { readonly status: Record<string, never>; readonly scale?: Scale }
       readonly additionalPrinterColumns: readonly Column[]
       readonly selectableFields?: readonly { readonly jsonPath: string }[]
       readonly schema: { readonly openAPIV3Schema: Schema }
@@ -34,9 +36,16 @@ interface Names {
   readonly categories?: readonly string[]
 }
 
+/** Where the scale sub-resource reads and writes. */
+interface Scale {
+  readonly specReplicasPath: string
+  readonly statusReplicasPath: string
+  readonly labelSelectorPath: string
+}
+
 interface Column {
   readonly name: string
-  readonly type: 'string' | 'integer' | 'date'
+  readonly type: 'string' | 'integer' | 'boolean' | 'date'
   readonly jsonPath: string
   readonly description: string
   /** 1: only with `-o wide`. */
@@ -50,6 +59,7 @@ interface Kind {
   readonly categories?: readonly string[]
   readonly columns: readonly Column[]
   readonly selectableFields?: readonly string[]
+  readonly scale?: Scale
   readonly description: string
   readonly spec: Schema
   readonly status: Schema
@@ -86,6 +96,33 @@ export const customResourceDefinitions = (domain: Schema): CustomResourceDefinit
       'What to inject into the VMs of every namespace that selectors pick, when they are created. The only way to grant fields that reach the host.',
     spec: presetSpecSchema('ClusterVirtualMachinePreset'),
     status: presetStatusSchema,
+  }),
+  define({
+    kind: 'VirtualMachineConfig',
+    scope: 'Namespaced',
+    shortNames: ['vmc', 'vmic'],
+    categories: ['all'],
+    columns: configColumns,
+    selectableFields: ['.status.phase'],
+    description:
+      'A virtual machine at rest: kept while it is off. Its sub-resources start, stop and restart make and delete the VM that runs.',
+    spec: configSpecSchema,
+    status: configStatusSchema,
+  }),
+  define({
+    kind: 'VirtualMachineGroup',
+    scope: 'Namespaced',
+    shortNames: ['vmg'],
+    categories: ['all'],
+    columns: groupColumns,
+    scale: {
+      specReplicasPath: '.spec.replicas',
+      statusReplicasPath: '.status.replicas',
+      labelSelectorPath: '.status.selector',
+    },
+    description: 'A number of equal virtual machines, kept at that number.',
+    spec: groupSpecSchema,
+    status: groupStatusSchema,
   }),
 ]
 
@@ -139,6 +176,25 @@ const presetColumns: readonly Column[] = [
   { name: 'Revision', type: 'string', jsonPath: '.status.revision', description: 'Hash of its content.', priority: 1 },
 ]
 
+const configColumns: readonly Column[] = [
+  { name: 'Status', type: 'string', jsonPath: '.status.phase', description: 'Off, on, or between.' },
+  { name: 'Node', type: 'string', jsonPath: '.status.instance.nodeName', description: 'The node that its VM runs on.' },
+  {
+    name: 'Outdated',
+    type: 'boolean',
+    jsonPath: '.status.outdated',
+    description: 'Whether its VM was made of another template than there is now.',
+  },
+  age,
+]
+
+const groupColumns: readonly Column[] = [
+  { name: 'Desired', type: 'integer', jsonPath: '.spec.replicas', description: 'How many VMs there are to be.' },
+  { name: 'Current', type: 'integer', jsonPath: '.status.replicas', description: 'How many there are.' },
+  { name: 'Ready', type: 'integer', jsonPath: '.status.readyReplicas', description: 'How many guests run.' },
+  age,
+]
+
 function define(of: Kind): CustomResourceDefinition {
   const singular = of.kind.toLowerCase()
   const plural = `${singular}s`
@@ -162,7 +218,7 @@ function define(of: Kind): CustomResourceDefinition {
           name: version,
           served: true,
           storage: true,
-          subresources: { status: {} },
+          subresources: { status: {}, ...(of.scale === undefined ? {} : { scale: of.scale }) },
           additionalPrinterColumns: of.columns,
           ...(of.selectableFields === undefined
             ? {}

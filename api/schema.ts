@@ -18,6 +18,7 @@ export interface Schema {
   readonly pattern?: string
   readonly minimum?: number
   readonly maximum?: number
+  readonly default?: number
   readonly minLength?: number
   readonly maxLength?: number
   readonly minItems?: number
@@ -31,7 +32,7 @@ export interface Schema {
 
 type Properties = { readonly [key: string]: Schema }
 type StringLimits = Pick<Schema, 'enum' | 'pattern' | 'minLength' | 'maxLength' | 'format'>
-type NumberLimits = Pick<Schema, 'minimum' | 'maximum' | 'format'>
+type NumberLimits = Pick<Schema, 'minimum' | 'maximum' | 'format' | 'default'>
 type ListOptions = Pick<Schema, 'x-kubernetes-list-type' | 'x-kubernetes-list-map-keys' | 'minItems' | 'maxItems'>
 
 export const string = (description: string, limits: StringLimits = {}): Schema => ({

@@ -1,5 +1,6 @@
+import { configPhases } from './config.ts'
 import { phases } from './machine.ts'
-import { closed, integer, list, opaque, string } from './schema.ts'
+import { boolean, closed, integer, list, opaque, string } from './schema.ts'
 
 /** The schemas of `status`: virtset alone writes it, so what is not named here is dropped. */
 
@@ -69,5 +70,45 @@ export const presetStatusSchema = closed('What became of the preset, as the cont
   matched: count('VMs that it selects now.'),
   applied: count('VMs that were completed with it.'),
   outdated: count('VMs that were completed with an older revision.'),
+  conditions,
+})
+
+export const configStatusSchema = closed('What is, as the controller sees it.', {
+  observedGeneration,
+  phase: string('Whether the machine is off, on, or between.', { enum: [...configPhases] }),
+  instance: closed(
+    'The VM, while there is one.',
+    {
+      name: string('Its name: that of the config.'),
+      uid: string('Its identity.'),
+      nodeName: string('The node that it runs on.'),
+    },
+    ['name', 'uid'],
+  ),
+  outdated: boolean('Whether the VM was made of another template than there is now; restart brings the new one.'),
+  restart: closed(
+    'A restart that is under way: another VM is to take the place of this one.',
+    {
+      uid: string('The identity of the VM that goes.'),
+      requestedAt: time('When it was asked for.'),
+      gracePeriodSeconds: integer('Seconds that its guest has to power off.', { minimum: 0, format: 'int64' }),
+    },
+    ['uid', 'requestedAt'],
+  ),
+  conditions,
+})
+
+export const groupStatusSchema = closed('How many there are, as the controller sees it.', {
+  observedGeneration,
+  replicas: count('VMs that are there and not finished; those that are ending count until they are gone.'),
+  readyReplicas: count('VMs whose guest runs.'),
+  availableReplicas: count('The same: there is no minReadySeconds.'),
+  outdatedReplicas: count('VMs that were made of another template than there is now.'),
+  succeeded: count('VMs whose guest ended by itself, ever.'),
+  failed: count('VMs that failed, ever.'),
+  counted: list('Finished VMs that are counted already and may still be there, by identity.', string('A uid.'), {
+    'x-kubernetes-list-type': 'set',
+  }),
+  selector: string('The selector as text, for the scale sub-resource.'),
   conditions,
 })

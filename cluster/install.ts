@@ -7,7 +7,13 @@ import type { Settings } from './settings.ts'
 
 /** The names of images as `manifests/` has them for everybody. */
 const published = 'ghcr.io/virtset'
-const kinds = ['virtualmachines', 'virtualmachinepresets', 'clustervirtualmachinepresets'] as const
+const kinds = [
+  'virtualmachines',
+  'virtualmachinepresets',
+  'clustervirtualmachinepresets',
+  'virtualmachineconfigs',
+  'virtualmachinegroups',
+] as const
 
 /** A kustomization over `manifests/` that names other images; the launcher's is a setting of the controller, not a container's image. */
 export function overlay(manifests: string, images: readonly Image[]): string {

@@ -1,3 +1,5 @@
+import type { VirtualMachineConfig } from '../api/config.ts'
+import type { VirtualMachineGroup } from '../api/group.ts'
 import type { VirtualMachine } from '../api/machine.ts'
 import { group, version } from '../api/object.ts'
 import type { ObjectMeta } from '../api/object.ts'
@@ -86,6 +88,22 @@ export const virtualMachines = resource<VirtualMachine>({
   version,
   plural: 'virtualmachines',
   kind: 'VirtualMachine',
+  namespaced: true,
+})
+
+export const virtualMachineConfigs = resource<VirtualMachineConfig>({
+  group,
+  version,
+  plural: 'virtualmachineconfigs',
+  kind: 'VirtualMachineConfig',
+  namespaced: true,
+})
+
+export const virtualMachineGroups = resource<VirtualMachineGroup>({
+  group,
+  version,
+  plural: 'virtualmachinegroups',
+  kind: 'VirtualMachineGroup',
   namespaced: true,
 })
 

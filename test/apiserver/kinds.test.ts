@@ -27,7 +27,7 @@ describe('the API server', () => {
         : status !== 'True',
     )
     expect(bad).toEqual([])
-    expect(crds.items.length).toBe(3)
+    expect(crds.items.length).toBe(5)
   })
 
   test('knows the short names and the category', async () => {
@@ -36,10 +36,12 @@ describe('the API server', () => {
       .split('\n')
     expect(lines.map((line) => line.trim().split(/\s+/).slice(0, 5).join(' ')).toSorted()).toEqual([
       'clustervirtualmachinepresets cvmp virtset.io/v1alpha1 false ClusterVirtualMachinePreset',
+      'virtualmachineconfigs vmc,vmic virtset.io/v1alpha1 true VirtualMachineConfig',
+      'virtualmachinegroups vmg virtset.io/v1alpha1 true VirtualMachineGroup',
       'virtualmachinepresets vmp virtset.io/v1alpha1 true VirtualMachinePreset',
       'virtualmachines vm,vms,vmi virtset.io/v1alpha1 true VirtualMachine',
     ])
-    expect(lines.filter((line) => /\ball$/.test(line.trim())).length).toBe(1)
+    expect(lines.filter((line) => /\ball$/.test(line.trim())).length).toBe(3)
   })
 
   test.each([

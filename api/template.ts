@@ -1,0 +1,108 @@
+import type { Cause } from './cause.ts'
+import { validateDomain } from './domain/validate.ts'
+import { checkLabels } from './label.ts'
+import { excludePresetsAnnotation, machineSpecSchema } from './machine.ts'
+import type { MachineSpec, VirtualMachine } from './machine.ts'
+import { apiVersion, group } from './object.ts'
+import type { ObjectMeta, OwnerReference } from './object.ts'
+import { checkPlacement } from './placement.ts'
+import { reservedKeyCauses } from './reserved.ts'
+import { isRecord, map, opaque, open, string } from './schema.ts'
+import { checkVolumes } from './volume.ts'
+
+/** What a config or a group makes VMs of. It is kept as its user wrote it: only the VM that comes from it is completed. */
+export interface MachineTemplate {
+  readonly metadata?: {
+    readonly labels?: { readonly [key: string]: string }
+    readonly annotations?: { readonly [key: string]: string }
+  }
+  readonly spec: MachineSpec
+}
+
+/** The kinds that own VMs. */
+export const owningKinds = ['VirtualMachineConfig', 'VirtualMachineGroup'] as const
+export type OwningKind = (typeof owningKinds)[number]
+
+/** On a VM: the hash of the template that it was made of. */
+export const templateRevisionAnnotation = 'virtset.io/template-revision'
+/** On a VM that is to be stopped with another grace period than its spec's, in seconds. */
+export const gracePeriodAnnotation = 'virtset.io/grace-period-seconds'
+
+export const templateSchema = open(
+  'What each VM is made of. A change reaches only VMs that are started after it.',
+  {
+    metadata: open('Labels and annotations of the VM; not reserved ones.', {
+      labels: map('Labels.', string('The value.')),
+      annotations: map('Annotations.', string('The value.')),
+    }),
+    spec: machineSpecSchema(
+      opaque(
+        "The virtual machine; the same fields as a VM's, completed only when one is made: kubectl explain vm.spec.domain",
+      ),
+    ),
+  },
+  ['spec'],
+)
+
+/** What is wrong with the domain of `value`, the template, whatever else is wrong with it. */
+export function templateDomainCauses(value: unknown, field: string): Cause[] {
+  const spec = isRecord(value) ? value['spec'] : undefined
+  return isRecord(spec) && isRecord(spec['domain']) ? validateDomain(spec['domain'], `${field}.spec.domain`) : []
+}
+
+/** What is wrong with a template of the right shape, by itself. */
+export function checkTemplate({ metadata = {}, spec }: MachineTemplate, field: string): Cause[] {
+  const { labels = {}, annotations = {} } = metadata
+  return [
+    ...checkLabels(labels, `${field}.metadata.labels`),
+    ...reservedKeyCauses(labels, `${field}.metadata.labels`),
+    ...reservedKeyCauses(annotations, `${field}.metadata.annotations`, [excludePresetsAnnotation]),
+    ...checkVolumes(spec.volumes ?? [], `${field}.spec.volumes`),
+    ...checkPlacement(spec, `${field}.spec`),
+  ]
+}
+
+/** Whoever owns VMs. */
+export interface Owner {
+  readonly kind: OwningKind
+  readonly metadata: ObjectMeta & { readonly name: string; readonly uid: string }
+  readonly spec: { readonly template: MachineTemplate }
+}
+
+/** The VM called `name` that `owner` has by its template. `revision` is the template's hash. */
+export function machineOf(owner: Owner, name: string, revision: string): VirtualMachine {
+  const { metadata = {}, spec } = owner.spec.template
+  const { namespace } = owner.metadata
+  return {
+    apiVersion,
+    kind: 'VirtualMachine',
+    metadata: {
+      name,
+      ...(namespace === undefined ? {} : { namespace }),
+      ...(metadata.labels === undefined ? {} : { labels: metadata.labels }),
+      annotations: { ...metadata.annotations, [templateRevisionAnnotation]: revision },
+      ownerReferences: [ownerReference(owner)],
+    },
+    spec,
+  }
+}
+
+export const ownerReference = ({ kind, metadata }: Pick<Owner, 'kind' | 'metadata'>): OwnerReference => ({
+  apiVersion,
+  kind,
+  name: metadata.name,
+  uid: metadata.uid,
+  controller: true,
+  blockOwnerDeletion: true,
+})
+
+/** The owner that controls `object`, whatever kind it is of. */
+export const controllerOf = ({ metadata }: { readonly metadata: ObjectMeta }): OwnerReference | undefined =>
+  metadata.ownerReferences?.find(({ controller }) => controller === true)
+
+export const isControlledBy = (object: { readonly metadata: ObjectMeta }, uid: string): boolean =>
+  controllerOf(object)?.uid === uid
+
+/** Whether `owner` is of one of our kinds that own VMs. */
+export const isOwning = ({ apiVersion: version, kind }: OwnerReference): boolean =>
+  owningKinds.some((known) => known === kind) && version.startsWith(`${group}/`)
