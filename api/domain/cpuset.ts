@@ -4,18 +4,31 @@
  * @returns the text itself where it is no such set
  */
 export const canonicalCpuset = (text: string): string => {
+  const ranges = rangesOf(text)
+  return ranges === undefined
+    ? text
+    : ranges.map(({ first, last }) => (first === last ? String(first) : `${first}-${last}`)).join(',')
+}
+
+/** Whether a text is such a set, and not an empty one: libvirt has no use for that. */
+export const isCpuset = (text: string): boolean => rangesOf(text) !== undefined
+
+/** Longer than any list of all CPUs of a machine; bounds the work. */
+const maxLength = 16_384
+
+const rangesOf = (text: string): Range[] | undefined => {
+  if (text.length > maxLength) return undefined
   let ranges: Range[] = []
   for (const part of text.split(',')) {
-    const match = /^\s*(\^)?\s*(\d{1,9})(?:\s*-\s*(\d{1,9}))?\s*$/.exec(part)
-    if (!match) return text
+    const match = /^\s*(\^)?\s*(\d{1,5})(?:\s*-\s*(\d{1,5}))?\s*$/.exec(part)
+    if (!match) return undefined
     const [, not, first, last = first] = match
     const range = { first: Number(first), last: Number(last) }
-    if (range.last < range.first) return text
-    ranges = not === undefined ? [...ranges, range] : ranges.flatMap((other) => without(other, range))
+    if (range.last < range.first) return undefined
+    if (not === undefined) ranges.push(range)
+    else ranges = merge(ranges).flatMap((other) => without(other, range))
   }
-  return merge(ranges)
-    .map(({ first, last }) => (first === last ? String(first) : `${first}-${last}`))
-    .join(',')
+  return ranges.length === 0 ? undefined : merge(ranges)
 }
 
 interface Range {

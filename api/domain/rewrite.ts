@@ -42,9 +42,9 @@ const amount = (size: unknown): bigint =>
 /** The balloon leaves no more to the guest than there is. */
 const rewriteMemory = (domain: Domain): Domain => {
   const total = amount(domain.memory)
-  return domain.memory && amount(domain.currentMemory) > total
-    ? { ...domain, currentMemory: { ...domain.memory } }
-    : domain
+  if (!domain.memory || total === 0n || amount(domain.currentMemory) <= total) return domain
+  const { dumpCore: _, ...size } = domain.memory
+  return { ...domain, currentMemory: size }
 }
 
 const rewriteOs = (os: NonNullable<Domain['os']>): NonNullable<Domain['os']> => {

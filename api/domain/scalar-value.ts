@@ -1,5 +1,6 @@
 import type { CauseReason } from '../cause.ts'
 import { nearest } from '../nearest.ts'
+import { isCpuset } from './cpuset.ts'
 import { wordOf, type Scalar } from './scalar.ts'
 
 /** What is wrong with a value, in the parts of a Cause. */
@@ -28,10 +29,6 @@ const patterns: { readonly [kind: string]: { readonly pattern: RegExp; readonly 
     message: 'must be a MAC address: six pairs of hex digits with colons, e.g. 52:54:00:12:34:56',
   },
   path: { pattern: /^\//, message: 'must be an absolute path' },
-  cpuset: {
-    pattern: /^\s*(?:\^\s*)?\d{1,5}(?:\s*-\s*\d{1,5})?(?:\s*,\s*(?:\^\s*)?\d{1,5}(?:\s*-\s*\d{1,5})?)*\s*$/,
-    message: 'must be a list of numbers and ranges, e.g. 0-3,^2,8',
-  },
   unit: {
     pattern: /^(?:b|bytes?|[kmgtpe](?:i?b)?)$/i,
     message: 'must be a unit of size: b, KB, KiB, MB, MiB, GB, GiB, TB, TiB, PB, PiB, EB or EiB',
@@ -128,6 +125,11 @@ const textFault = (
 ): ValueFault | undefined => {
   if (!xmlText.test(value)) return { reason: 'FieldValueInvalid', message: 'has a character that XML cannot hold' }
   if (scalar.kind === 'uuid' && value === '' && scalar.mayBeEmpty) return undefined
+  if (scalar.kind === 'cpuset') {
+    return isCpuset(value)
+      ? undefined
+      : { reason: 'FieldValueInvalid', message: 'must be a list of numbers and ranges, e.g. 0-3,^2,8' }
+  }
   if (scalar.kind === 'ip') {
     return isAddress(value) ? undefined : { reason: 'FieldValueInvalid', message: 'must be an IP address' }
   }

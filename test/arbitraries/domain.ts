@@ -88,7 +88,11 @@ export const scalars = (scalar: Scalar): fc.Arbitrary<string | number | boolean>
     case 'path':
       return fc.stringMatching(/^(\/[a-zA-Z0-9._-]{1,8}){1,3}$/)
     case 'cpuset':
-      return fc.stringMatching(/^[0-9]{1,2}(-[0-9]{1,2})?(,\^?[0-9]{1,2}){0,2}$/)
+      return fc
+        .array(fc.tuple(fc.nat(15), fc.nat(7)), { minLength: 1, maxLength: 3 })
+        .map((ranges) =>
+          ranges.map(([first, more]) => (more === 0 ? `${first}` : `${first}-${first + more}`)).join(','),
+        )
     case 'ip':
       return fc.oneof(fc.ipV4(), fc.ipV6())
     case 'unit':
