@@ -3,11 +3,11 @@ import { completedByAnnotation, launcherPodFinalizer, parseMachine } from '../ap
 import type { VirtualMachine } from '../api/machine.ts'
 import { parsePreset } from '../api/preset.ts'
 import { isRecord } from '../api/schema.ts'
+import { checkReserved, withFinalizer } from '../completion/reserved.ts'
 import type { Engine } from './engine.ts'
 import { noPermissions } from './permission.ts'
 import type { Permissions } from './permission.ts'
 import { patchBetween } from './patch.ts'
-import { checkReserved } from './reserved.ts'
 import type { Review, Verdict } from './review.ts'
 import { restoreSpec } from './update.ts'
 import type { Remembered } from './update.ts'
@@ -151,12 +151,6 @@ function storedMachine(review: Review): VirtualMachine | undefined {
 
 const isCompleted = (machine: VirtualMachine): boolean =>
   machine.metadata.annotations?.[completedByAnnotation] !== undefined
-
-function withFinalizer(machine: VirtualMachine): VirtualMachine {
-  const { finalizers = [] } = machine.metadata
-  if (finalizers.includes(launcherPodFinalizer)) return machine
-  return { ...machine, metadata: { ...machine.metadata, finalizers: [...finalizers, launcherPodFinalizer] } }
-}
 
 const refuse = (causes: readonly Cause[], warnings: readonly string[] = []): Verdict => ({
   allowed: false,

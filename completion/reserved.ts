@@ -72,3 +72,10 @@ const forbidden = (rule: string, field: string, message: string): Cause => ({
   reason: 'FieldValueForbidden',
   message,
 })
+
+/** The VM, held from the first until no launcher pod of it remains. */
+export function withFinalizer(machine: VirtualMachine): VirtualMachine {
+  const { finalizers = [] } = machine.metadata
+  if (finalizers.includes(launcherPodFinalizer)) return machine
+  return { ...machine, metadata: { ...machine.metadata, finalizers: [...finalizers, launcherPodFinalizer] } }
+}
