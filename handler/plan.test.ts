@@ -73,6 +73,13 @@ const rows: [string, Given, Observation, string[]][] = [
     said(report('Waiting')),
     ['write Failed Synchronized=False:DomainLost Ready=False:DomainLost', 'tell Warning DomainLost', 'final'],
   ],
+  [
+    'nor where its node had not answered for a while',
+    { phase: 'Unknown' },
+    said(report('Waiting')),
+    ['write Failed Synchronized=False:DomainLost Ready=False:DomainLost', 'tell Warning DomainLost', 'final'],
+  ],
+  ['sees again what ran on a node that had not answered', { phase: 'Unknown' }, said(report('Running')), [running]],
   ['reports a guest that runs', { phase: 'Scheduled' }, said(report('Running')), [running, 'tell Normal Started']],
   [
     'reports a pause',
@@ -90,17 +97,13 @@ const rows: [string, Given, Observation, string[]][] = [
     'waits for the deadline, whoever set it',
     { phase: 'Running', isDeleting: true },
     said(report('ShuttingDown', { deadline: seconds(4) })),
-    ['write Running Ready=False:ShuttingDown Synchronized=True:DomainDefined', 'again 4000'],
+    ['again 4000'],
   ],
   [
     'ends the guest when its time is over',
     { phase: 'Running' },
     said(report('ShuttingDown', { deadline: seconds(-1) })),
-    [
-      'write Running Ready=False:ShuttingDown Synchronized=True:DomainDefined',
-      'destroy',
-      'tell Warning GracePeriodExceeded',
-    ],
+    ['destroy', 'tell Warning GracePeriodExceeded'],
   ],
   [
     'writes the end before it lets the launcher go',
@@ -215,4 +218,12 @@ test('a spec that libvirt changed is a condition that names the first fields', (
 test('a domain too large for etcd is left out', () => {
   const domain = { title: 'x'.repeat(512 * 1024) }
   expect(statusOf(machine({ phase: 'Running' }), report('Running', { domain }), undefined, now).domain).toBeUndefined()
+})
+
+test('what runs again no longer says why it was Unknown', () => {
+  const before = machine({ phase: 'Unknown' })
+  const reason = 'NodeUnreachable'
+  const doubted = { ...before, status: { ...before.status, reason, message: 'the node does not answer' } }
+  const status = statusOf(doubted, report('Running'), undefined, now)
+  expect([status.phase, status.reason, status.message]).toEqual(['Running', undefined, undefined])
 })

@@ -82,18 +82,23 @@ function onReport(
   now: Date,
 ): Action[] {
   const isDeleting = machine.metadata.deletionTimestamp !== undefined
+  const before = machine.status?.phase
+  // The controller writes Unknown for a VM that ran, while its node does not answer.
+  const hasRun = before === 'Running' || before === 'Unknown'
   if (report.phase === 'Waiting') {
     // A launcher that has forgotten its VM has lost its QEMU too; it must not start a second one on the same disks.
-    if (machine.status?.phase === 'Running') return lost(machine, now)
+    if (hasRun) return lost(machine, now)
     return isDeleting ? [] : [{ do: 'put' }]
   }
   const status = statusOf(machine, report, podIP, now)
   if (report.exit !== undefined) return [{ do: 'write', status }, ended(report), { do: 'final' }]
-  const isFirst = status.phase === 'Running' && machine.status?.phase !== 'Running'
+  const isFirst = status.phase === 'Running' && !hasRun
   const started: Action[] = isFirst
     ? [{ do: 'tell', type: 'Normal', reason: 'Started', message: 'Started the guest' }]
     : []
-  return [...write(machine, status), ...started, ...shutdown(machine, report, isDeleting, now)]
+  // That it is about to end is told by an event; the status has its end in a moment, and a write for each VM less.
+  const isEnding = report.phase === 'ShuttingDown' && before === 'Running'
+  return [...(isEnding ? [] : write(machine, status)), ...started, ...shutdown(machine, report, isDeleting, now)]
 }
 
 function shutdown(machine: VirtualMachine, report: DomainReport, isDeleting: boolean, now: Date): Action[] {

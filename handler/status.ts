@@ -16,8 +16,10 @@ export function statusOf(
 ): MachineStatus {
   const before = machine.status ?? {}
   const domain = domainOf(report)
+  const { reason: _reason, message: _message, ...rest } = before
   const status: MachineStatus = {
-    ...before,
+    // What runs has nothing to excuse: a reason is of the phase before.
+    ...(isAlive(report) ? rest : before),
     ...phaseOf(report),
     ...(podIP === undefined ? {} : { podIP }),
     ...(domain === undefined ? {} : { domain, interfaces: interfacesOf(domain) }),
