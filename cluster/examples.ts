@@ -61,7 +61,7 @@ async function untilPresetsAreKnown(step: Step, kubectl: readonly string[]): Pro
   }
   for (;;) {
     const machine = await step.run(dryRun, { input: JSON.stringify(probe) })
-    if (['serials', 'videos', 'topology'].every((key) => machine.includes(`"${key}"`))) return
+    if (['serials', 'acpi', 'videos', 'topology'].every((key) => machine.includes(`"${key}"`))) return
     if (Date.now() > deadline) throw new Error(`the presets are not injected into a new VM: ${machine}`)
     await sleep(200)
   }

@@ -146,12 +146,18 @@ function withDependencies(modules: string, names: readonly string[]): string[] {
   return [...found].sort()
 }
 
+/** A registry that does not answer is asked again after a minute, not after npm's five. */
+const npmCi = ['npm', 'ci', '--omit=dev', '--ignore-scripts', '--no-audit', '--no-fund', '--fetch-timeout=60000']
+
 /** What of a package nobody runs. */
 const unneeded = /\.(d\.ts|d\.mts|d\.cts|map|md|markdown)$/
 
 /** The production dependencies, installed once for each package-lock.json. */
 async function ensureModules(step: Step, settings: Settings): Promise<string> {
-  const key = keyOfFiles(settings.checkout, ['package.json', 'package-lock.json'])
+  const { dependencies }: { dependencies: Record<string, string> } = JSON.parse(
+    readFileSync(join(settings.checkout, 'package.json'), 'utf8'),
+  )
+  const key = keyOf(JSON.stringify(dependencies), keyOfFiles(settings.checkout, ['package-lock.json']))
   const directory = join(settings.cache, `modules-${key}`)
   if (existsSync(directory)) return join(directory, 'node_modules')
   const unfinished = `${directory}.unfinished`
@@ -160,7 +166,7 @@ async function ensureModules(step: Step, settings: Settings): Promise<string> {
   for (const file of ['package.json', 'package-lock.json'])
     cpSync(join(settings.checkout, file), join(unfinished, file))
   step.say('installing production dependencies')
-  await step.run(['npm', 'ci', '--omit=dev', '--ignore-scripts', '--no-audit', '--no-fund'], { directory: unfinished })
+  await step.run(npmCi, { directory: unfinished })
   for (const file of filesBelow(unfinished, 'node_modules', (path) => unneeded.test(path)))
     rmSync(join(unfinished, file))
   renameSync(unfinished, directory)

@@ -10,7 +10,7 @@ export const machinePackages = {
   catatonit: 'the pause image',
   iproute2: 'addresses of nodes',
   nftables: 'services (kube-proxy) and masquerading',
-  'grub-pc-bin': "the example's guest",
+  nasm: "the example's guest",
   'ca-certificates': 'downloads',
   'util-linux': 'unshare, mount',
 } as const
