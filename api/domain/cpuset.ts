@@ -31,6 +31,14 @@ const rangesOf = (text: string): Range[] | undefined => {
   return ranges.length === 0 ? undefined : merge(ranges)
 }
 
+/** The numbers of a set in its canonical form; none where it is no such set. */
+export const numbersIn = (set: string): number[] =>
+  set.split(',').flatMap((range) => {
+    const [, first, last = first] = /^(\d{1,9})(?:-(\d{1,9}))?$/.exec(range) ?? []
+    if (first === undefined || Number(last) - Number(first) > 100_000) return []
+    return Array.from({ length: Number(last) - Number(first) + 1 }, (_, index) => Number(first) + index)
+  })
+
 interface Range {
   readonly first: number
   readonly last: number

@@ -34,7 +34,7 @@ const kept: { readonly [path: string]: (json: JsonObject) => JsonObject } = {
   'devices.redirdevs': (device) => keptCharacter(device),
   'devices.rngs.backend': (backend) => keptCharacter(backend),
   'devices.graphics': (graphics) => keptGraphics(graphics),
-  'devices.videos.model': (model) => omit(model, model['primary'] === false ? ['primary'] : []),
+  'devices.videos.model': (model) => keptVideoModel(model),
   'devices.hostdevs': (hostdev) => within(hostdev, 'source', iscsiUnit),
   'os.bootmenu': (menu) => omit(menu, menu['enable'] === false ? ['timeout'] : []),
   'devices.redirfilter.usbdevs': (rule) =>
@@ -81,6 +81,17 @@ const withoutEmptyLabels = (source: JsonObject): JsonObject => {
   const isEmpty = isRecord(seclabel) && seclabel['label'] === undefined && seclabel['relabel'] === undefined
   return isEmpty ? omit(source, ['seclabel']) : source
 }
+
+/** Sizes of video memory are powers of two. */
+const keptVideoModel = (model: JsonObject): JsonObject => ({
+  ...model,
+  ...Object.fromEntries(
+    ['ram', 'vram', 'vram64', 'vgamem'].flatMap((key) => {
+      const size = model[key]
+      return typeof size === 'number' && size > 0 ? [[key, 2 ** Math.ceil(Math.log2(size))]] : []
+    }),
+  ),
+})
 
 /** Octal, four digits wide. */
 const octalMode = (filesystem: JsonObject, key: string): JsonObject => {
@@ -182,5 +193,7 @@ const keptGraphics = (graphics: JsonObject): JsonObject => {
   if (type === 'spice' && autoport === false && port === undefined && tlsPort === undefined) {
     return omit(graphics, ['autoport'])
   }
+  if (port === 0 || (port === -1 && autoport === false)) return omit(graphics, type === 'rdp' ? [] : ['port'])
+  if (type === 'spice' && autoport === true) return omit(graphics, ['port', 'tlsPort'])
   return autoport === true && port !== undefined && type === 'vnc' ? { ...graphics, port: -1 } : graphics
 }

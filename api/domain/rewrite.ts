@@ -1,4 +1,5 @@
 import { isRecord } from '../schema.ts'
+import { canonicalCpuset, numbersIn } from './cpuset.ts'
 import type { Domain } from './domain.ts'
 import { scaled } from './size.ts'
 
@@ -12,7 +13,10 @@ type Item<K extends keyof Devices> = NonNullable<Devices[K]> extends readonly (i
 export const rewrite = (domain: Domain): Domain => {
   const result = { ...domain }
   if (isRecord(domain.os)) result.os = rewriteOs(domain.os)
-  if (isRecord(domain.cpu)) result.cpu = rewriteCpu(domain.cpu)
+  if (isRecord(domain.cpu)) result.cpu = rewriteCpu(domain.cpu, domain.vcpu)
+  if (isRecord(domain.iothreadids) && isList(domain.iothreadids.iothreads) && domain.iothreads !== undefined) {
+    result.iothreads = Math.max(Number(domain.iothreads), domain.iothreadids.iothreads?.length ?? 0)
+  }
   if (isRecord(domain.vcpu)) result.vcpu = rewriteVcpu(domain.vcpu, domain.numatune)
   if (isRecord(domain.memtune)) put(result, 'memtune', rewriteMemtune(domain.memtune))
   if (domain.seclabels && isList(domain.seclabels)) result.seclabels = domain.seclabels.map(rewriteSeclabel)
@@ -54,7 +58,7 @@ const rewriteOs = (os: NonNullable<Domain['os']>): NonNullable<Domain['os']> => 
   return { ...os, firmwareSelection: { ...firmwareSelection, ...(features ? { features } : {}) } }
 }
 
-const rewriteCpu = (cpu: NonNullable<Domain['cpu']>): NonNullable<Domain['cpu']> => {
+const rewriteCpu = (cpu: NonNullable<Domain['cpu']>, vcpu: Domain['vcpu']): NonNullable<Domain['cpu']> => {
   const result = { ...cpu }
   // Which model stands for the host's is found out where the VM runs.
   if (cpu.mode === 'host-model' || cpu.mode === 'host-passthrough' || cpu.mode === 'maximum') delete result.model
@@ -62,7 +66,7 @@ const rewriteCpu = (cpu: NonNullable<Domain['cpu']>): NonNullable<Domain['cpu']>
   if (cells && isList(cells)) {
     result.numa = {
       ...cpu.numa,
-      cells: cells
+      cells: withAllCpus(cells, Number(vcpu?.value ?? 1))
         .map((cell) =>
           cell.distances?.siblings && isList(cell.distances.siblings)
             ? { ...cell, distances: { siblings: cell.distances.siblings.toSorted(byId) } }
@@ -74,11 +78,32 @@ const rewriteCpu = (cpu: NonNullable<Domain['cpu']>): NonNullable<Domain['cpu']>
   return result
 }
 
+type Cell = NonNullable<NonNullable<NonNullable<Domain['cpu']>['numa']>['cells']>[number]
+
+/** Virtual CPUs that no NUMA node has are of the first. */
+const withAllCpus = (cells: readonly Cell[], count: number): Cell[] => {
+  const [first, ...others] = cells
+  if (typeof first?.cpus !== 'string' || !(count <= mostCpus)) return [...cells]
+  const taken = new Set(cells.flatMap(({ cpus }) => (typeof cpus === 'string' ? numbersIn(cpus) : [])))
+  const free = Array.from({ length: count }, (_, index) => index).filter((one) => !taken.has(one))
+  return free.length === 0
+    ? [...cells]
+    : [{ ...first, cpus: canonicalCpuset([first.cpus, ...free].join(',')) }, ...others]
+}
+
+/** As many as any machine has. */
+const mostCpus = 16_384
+
 const byId = (a: { id?: number | string }, b: { id?: number | string }): number => Number(a.id ?? 0) - Number(b.id ?? 0)
 
 /** Where numad places memory, and no CPUs are named, virtual CPUs follow it. */
-const rewriteVcpu = (vcpu: NonNullable<Domain['vcpu']>, numatune: Domain['numatune']): NonNullable<Domain['vcpu']> =>
-  numatune?.memory?.placement === 'auto' && vcpu.cpuset === undefined ? { ...vcpu, placement: 'auto' } : vcpu
+const rewriteVcpu = (
+  stated: NonNullable<Domain['vcpu']>,
+  numatune: Domain['numatune'],
+): NonNullable<Domain['vcpu']> => {
+  const vcpu = stated.current === stated.value ? without(stated, 'current') : stated
+  return numatune?.memory?.placement === 'auto' && vcpu.cpuset === undefined ? { ...vcpu, placement: 'auto' } : vcpu
+}
 
 /** In KiB: libvirt's word for no limit at all. */
 const unlimited = 9_007_199_254_740_991n
@@ -111,14 +136,21 @@ const rewriteConsoles = (consoles: Item<'consoles'>[], serials: Devices['serials
   const firstSerial = isList(serials) ? serials?.[0] : undefined
   return [...consoles.filter(isSerial), ...consoles.filter((one) => !isSerial(one))].map((one, port) => ({
     ...(isSerial(one) && firstSerial ? asConsole(firstSerial) : one),
-    target: { ...one.target, port },
+    target: { ...one.target, port: isSerial(one) ? (firstSerial?.target?.port ?? port) : port },
   }))
 }
 
-const asConsole = ({ target: _, ...serial }: Item<'serials'>): Item<'consoles'> => serial
+const asConsole = (serial: Item<'serials'>): Item<'consoles'> => without(serial, 'target')
 
-/** The card that the firmware uses comes first. */
+/** The card that the firmware uses comes first, and only it says which one it is; that it is none of them cannot be. */
 const primaryFirst = (videos: Item<'videos'>[]): Item<'videos'>[] => {
   const isPrimary = ({ model }: Item<'videos'>): boolean => model?.primary === true
-  return [...videos.filter(isPrimary), ...videos.filter((one) => !isPrimary(one))]
+  const hasPrimary = videos.some(isPrimary)
+  return [...videos.filter(isPrimary), ...videos.filter((one) => !isPrimary(one))].map((video, index) => {
+    if (video.model?.primary !== false) return video
+    return {
+      ...video,
+      model: index === 0 && !hasPrimary ? { ...video.model, primary: true } : without(video.model, 'primary'),
+    }
+  })
 }

@@ -4,16 +4,15 @@ import { append, each, fill, list, type Addition, type DeviceOf, type Rule } fro
 
 type Serial = DeviceOf<'serials'>
 
-const isMissing = (port: unknown): boolean => port === undefined || numberOf(port) === -1
-
-/** Each without a port number gets the one after the highest so far. */
+/** Each without a port number gets the one after the highest of those before it. */
 const portsOf = (domain: Domain, key: 'serials' | 'parallels'): Addition[] => {
   const devices: readonly { target?: { port?: number | string } }[] = list(domain, key)
-  let last = Math.max(-1, ...devices.map(({ target }) => numberOf(target?.port) ?? -1))
+  let last = -1
   return devices.flatMap((device, index) => {
-    if (!isMissing(device.target?.port)) return []
-    last += 1
-    return [fill(`devices.${key}[${index}]`, device, { target: { port: last } })]
+    const port = numberOf(device.target?.port) ?? -1
+    const isMissing = port === -1
+    last = isMissing ? last + 1 : Math.max(last, port)
+    return isMissing ? [fill(`devices.${key}[${index}]`, device, { target: { port: last } })] : []
   })
 }
 
@@ -88,7 +87,7 @@ export const consoleSerial: Rule = {
           sources,
           protocol,
           log,
-          target: { type: 'serial', port: 0 },
+          target: { type: 'serial' },
         } as object),
       ]
     }
@@ -98,12 +97,13 @@ export const consoleSerial: Rule = {
 
 export const consolePort: Rule = {
   name: 'console-port',
-  description: 'Consoles are numbered in their order, the serial one first.',
+  description: 'Consoles are numbered in their order; the serial one has the number of the serial port that it is.',
   apply: (domain) => {
     const consoles = list(domain, 'consoles')
     const serial = consoles.findIndex(({ target }) => target?.type === 'serial')
+    const portOfSerial = numberOf(list(domain, 'serials')[0]?.target?.port) ?? 0
     return consoles.map((one, index) => {
-      const port = index === serial ? 0 : index < serial ? index + 1 : index
+      const port = index === serial ? portOfSerial : index < serial ? index + 1 : index
       return fill(`devices.consoles[${index}]`, one, { target: { port } })
     })
   },
@@ -118,9 +118,13 @@ export const channelName = each('channels')(
       : undefined,
 )
 
-const chardevs = ({
-  devices = {},
-}: Domain): readonly { at: string; device: { type?: string; protocol?: { type?: string } } }[] => [
+interface Chardev {
+  readonly type?: string
+  readonly protocol?: { readonly type?: string }
+  readonly source?: { readonly path?: string; readonly mode?: string }
+}
+
+const chardevs = ({ devices = {} }: Domain): readonly { at: string; device: Chardev }[] => [
   ...(devices.serials ?? []).map((device, index) => ({ at: `devices.serials[${index}]`, device })),
   ...(devices.parallels ?? []).map((device, index) => ({ at: `devices.parallels[${index}]`, device })),
   ...(devices.consoles ?? []).map((device, index) => ({ at: `devices.consoles[${index}]`, device })),
@@ -128,6 +132,20 @@ const chardevs = ({
   ...(devices.redirdevs ?? []).map((device, index) => ({ at: `devices.redirdevs[${index}]`, device })),
   ...(devices.smartcards ?? []).map((device, index) => ({ at: `devices.smartcards[${index}]`, device })),
 ]
+
+/** Types of character device that another process may be at the end of. */
+const connects = new Set(['unix', 'tcp'])
+
+export const socketMode: Rule = {
+  name: 'socket-mode',
+  description: 'QEMU connects to a socket, rather than wait for somebody to connect.',
+  apply: (domain) =>
+    chardevs(domain).flatMap(({ at, device: { type, source } }) =>
+      connects.has(type ?? '') && source && (type === 'tcp' || source.path !== undefined)
+        ? [fill(`${at}.source`, source, { mode: 'connect' })]
+        : [],
+    ),
+}
 
 export const tcpProtocol: Rule = {
   name: 'tcp-protocol',

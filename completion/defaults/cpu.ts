@@ -35,8 +35,7 @@ export const cpuCheck = rule(
 export const cpuMigratable = rule(
   'cpu-migratable',
   'A CPU passed through leaves out what would keep the VM from migrating.',
-  ({ cpu }) =>
-    cpu && (cpu.mode === 'host-passthrough' || cpu.mode === 'maximum') ? { cpu: { migratable: true } } : undefined,
+  ({ cpu }) => (cpu?.mode === 'host-passthrough' ? { cpu: { migratable: true } } : undefined),
 )
 
 export const cpuTopology = rule(

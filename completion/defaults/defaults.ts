@@ -3,7 +3,7 @@ import * as address from './address.ts'
 import { applyRules } from './apply.ts'
 import { audio } from './audio.ts'
 import * as character from './character.ts'
-import { clock } from './clock.ts'
+import * as clock from './clock.ts'
 import * as controller from './controller.ts'
 import * as cpu from './cpu.ts'
 import * as device from './device.ts'
@@ -15,6 +15,8 @@ import * as graphics from './graphics.ts'
 import * as identity from './identity.ts'
 import * as input from './input.ts'
 import { interfaceModel } from './interface.ts'
+import * as iothread from './iothread.ts'
+import * as iommu from './iommu.ts'
 import * as lifecycle from './lifecycle.ts'
 import { memballoon } from './memballoon.ts'
 import * as memory from './memory.ts'
@@ -43,9 +45,12 @@ export const rules: readonly Rule[] = [
   lifecycle.onPoweroff,
   lifecycle.onReboot,
   lifecycle.onCrash,
-  clock,
+  clock.clock,
+  clock.clockAdjustment,
   vcpu.vcpuCount,
   vcpu.vcpuPlacement,
+  iothread.iothreadCount,
+  iothread.iothreadIds,
   memory.memoryUnit,
   memory.currentMemoryUnit,
   memory.memory,
@@ -63,6 +68,7 @@ export const rules: readonly Rule[] = [
   cpu.cpuMigratable,
   cpu.cpuTopology,
   numa.numaCellId,
+  numa.numaCpus,
   numa.numaDistance,
   seclabelModel,
 
@@ -85,6 +91,12 @@ export const rules: readonly Rule[] = [
   device.hostdevManaged,
   device.redirdevBus,
   device.vsockModel,
+  device.vsockCid,
+  device.rngSource,
+  device.mdevDisplay,
+  device.soundStreams,
+  device.pstorePath,
+  device.tpmDevice,
   device.tpmModel,
   device.tpmVersion,
   device.panicModel,
@@ -97,6 +109,9 @@ export const rules: readonly Rule[] = [
 
   // What the machine always has.
   input.ps2Inputs,
+  iommu.largeIommu,
+  iommu.interruptRemapping,
+  iommu.splitIoapic,
   controller.usbController,
   controller.sataController,
   controller.pciRoot,
@@ -111,6 +126,7 @@ export const rules: readonly Rule[] = [
   character.consolePort,
   character.channelName,
   character.tcpProtocol,
+  character.socketMode,
   graphics.graphicsListen,
   graphics.graphicsPort,
   video.implicitVideo,

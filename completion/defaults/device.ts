@@ -20,6 +20,38 @@ export const vsockModel = rule(
   ({ devices }) => devices?.vsock && { devices: { vsock: { model: 'virtio' } } },
 )
 
+export const vsockCid = rule(
+  'vsock-cid',
+  'The number of a VM among the sockets of its node is picked when it starts.',
+  ({ devices }) =>
+    devices?.vsock && { devices: { vsock: { cid: { auto: devices.vsock.cid?.address === undefined } } } },
+)
+
+export const tpmDevice = each('tpms')('tpm-device', 'A TPM of the node is its first.', ({ backend }) =>
+  backend?.type === 'passthrough' ? { backend: { device: { path: '/dev/tpm0' } } } : undefined,
+)
+
+export const rngSource = each('rngs')('rng-source', 'Random numbers come from /dev/random.', ({ backend }) =>
+  backend?.model === 'random' ? { backend: { value: '/dev/random' } } : undefined,
+)
+
+export const mdevDisplay = each('hostdevs')(
+  'mdev-display',
+  'A mediated device does not show its screen.',
+  ({ type, model }) => (type === 'mdev' && model === 'vfio-pci' ? { display: false } : undefined),
+)
+
+export const soundStreams = each('sounds')('sound-streams', 'A virtio sound card has two streams.', ({ model }) =>
+  model === 'virtio' ? { streams: 2 } : undefined,
+)
+
+export const pstorePath = rule(
+  'pstore-path',
+  'What the guest keeps of its crash is in a file that is called after the VM.',
+  ({ devices, name }) =>
+    devices?.pstore && { devices: { pstore: { path: `/var/lib/libvirt/qemu/nvram/${name ?? ''}_PSTORE.raw` } } },
+)
+
 export const shmemSize = each('shmems')('shmem-size', 'Shared memory without a server is 4 MiB.', ({ size, server }) =>
   size === undefined && !server ? { size: { unit: 'M', value: 4 } } : undefined,
 )

@@ -17,7 +17,13 @@ const listenOf = (one: Graphics, at: string): Addition[] => {
   if (!listens(type)) return []
   const [first] = places
   if (first) {
-    return first.type === 'address' && first.address !== undefined ? [fill(at, one, { listen: first.address })] : []
+    if (type === 'vnc' && first.type === 'socket' && first.socket !== undefined) {
+      return [fill(at, one, { socket: first.socket })]
+    }
+    if (first.type !== 'address') return []
+    if (first.address === undefined)
+      return listen === undefined ? [] : [fill(`${at}.listens[0]`, first, { address: listen })]
+    return [fill(at, one, { listen: first.address })]
   }
   if (type === 'spice' && listen === undefined && !hasPort(one)) return [fill(at, one, { listens: [{ type: 'none' }] })]
   if (socket !== undefined) return [fill(at, one, { listens: [{ type: 'socket', socket }] })]

@@ -1,3 +1,4 @@
+import { canonicalCpuset, numbersIn } from '../../api/domain/cpuset.ts'
 import { numberOf } from './reading.ts'
 import { appendTo, fill, type Addition, type Rule } from './rule.ts'
 
@@ -43,5 +44,19 @@ export const numaDistance: Rule = {
         .filter(({ id }) => !named.has(id))
         .map((sibling) => appendTo(`cpu.numa.cells[${index}].distances`, present, 'siblings', sibling))
     })
+  },
+}
+
+export const numaCpus: Rule = {
+  name: 'numa-cpus',
+  description: 'Virtual CPUs that no NUMA node has are of the first, if nothing is said about that one.',
+  apply: ({ cpu, vcpu }) => {
+    const [first, ...others] = cpu?.numa?.cells ?? []
+    if (!first || first.cpus !== undefined) return []
+    const taken = new Set(others.flatMap(({ cpus }) => numbersIn(canonicalCpuset(cpus ?? ''))))
+    const free = Array.from({ length: numberOf(vcpu?.value) ?? 1 }, (_, index) => index).filter(
+      (one) => !taken.has(one),
+    )
+    return free.length === 0 ? [] : [fill('cpu.numa.cells[0]', first, { cpus: canonicalCpuset(free.join(',')) })]
   },
 }

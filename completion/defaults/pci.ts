@@ -94,7 +94,9 @@ const planOf = (domain: Domain): Plan => {
       isIch9: one.source.model === 'ich9',
     })),
     before: [
-      ...seats('filesystems', devices?.filesystems, ({ model }) => virtioConnection(model, connections)),
+      ...seats('filesystems', devices?.filesystems, ({ model, driver }) =>
+        driver?.type === 'mtp' ? 0 : virtioConnection(model, connections),
+      ),
       ...seats('interfaces', devices?.interfaces, ({ type, model }) =>
         type === 'hostdev' ? 0 : interfaceConnection(model?.type, connections),
       ),

@@ -47,17 +47,18 @@ const seats = <D extends { readonly address?: Address }>(
 
 /** Everything on USB but hubs, in the order in which ports are given out. */
 const usbDevices = (domain: Domain): Seat[] => [
-  ...seats('hostdevs', list(domain, 'hostdevs'), ({ type }) => type === 'usb'),
   ...inLibvirtOrder('devices.disks', list(domain, 'disks')).flatMap(({ item, index }) =>
     item.target?.bus === 'usb' ? [{ at: `devices.disks[${index}]`, device: item }] : [],
   ),
   ...seats('interfaces', list(domain, 'interfaces'), ({ model }) => model?.type?.toLowerCase() === 'usb-net'),
+  ...seats('sounds', list(domain, 'sounds'), ({ model }) => model === 'usb'),
+  ...seats('hostdevs', list(domain, 'hostdevs'), ({ type }) => type === 'usb'),
   ...inLibvirtOrder('devices.controllers', list(domain, 'controllers')).flatMap(({ item, index }) =>
     item.type === 'ccid' ? [{ at: `devices.controllers[${index}]`, device: item }] : [],
   ),
-  ...seats('inputs', list(domain, 'inputs'), ({ bus }) => bus === 'usb'),
   ...seats('serials', list(domain, 'serials'), ({ target }) => target?.type === 'usb-serial'),
-  ...seats('sounds', list(domain, 'sounds'), ({ model }) => model === 'usb'),
+  ...seats('inputs', list(domain, 'inputs'), ({ bus }) => bus === 'usb'),
+  ...seats('filesystems', list(domain, 'filesystems'), ({ driver }) => driver?.type === 'mtp'),
   ...seats('redirdevs', list(domain, 'redirdevs'), () => true),
 ]
 
@@ -73,8 +74,9 @@ export const usbHubs: Rule = {
     const controllers = list(domain, 'controllers').filter(({ type }) => type === 'usb')
     const available = controllers.reduce((sum, one) => sum + portsOf(one), 0) + hubs.length * hubPorts
     const missing = usbDevices(domain).length + hubs.length - available
-    // Each new hub takes a port itself.
-    for (let count = Math.ceil(missing / (hubPorts - 1)); count > 0; count -= 1) {
+    if (missing <= 0) return
+    // Each new hub takes a port itself, and one port is spared.
+    for (let count = Math.ceil((missing + 1) / (hubPorts - 1)); count > 0; count -= 1) {
       yield append(devices, 'hubs', { type: 'usb' })
     }
   },

@@ -49,7 +49,7 @@ export const videoMemory = each('videos')(
 export const videoHeads = each('videos')(
   'video-heads',
   'One screen can be connected to a graphics card.',
-  ({ model }) => (model?.type === 'none' || model?.type === 'ramfb' ? undefined : { model: { heads: 1 } }),
+  ({ model }) => (model?.type === 'none' ? undefined : { model: { heads: 1 } }),
 )
 
 export const videoPrimary = each('videos')(

@@ -1,0 +1,22 @@
+import { numberOf } from './reading.ts'
+import { appendTo, rule, type Rule } from './rule.ts'
+
+export const iothreadCount = rule('iothread-count', 'There are as many I/O threads as are named.', ({ iothreadids }) =>
+  iothreadids?.iothreads?.length ? { iothreads: iothreadids.iothreads.length } : undefined,
+)
+
+export const iothreadIds: Rule = {
+  name: 'iothread-id',
+  description: 'Where some I/O threads are named, the others get the lowest free numbers.',
+  *apply({ iothreads, iothreadids }) {
+    const named = iothreadids?.iothreads
+    if (!iothreadids || !named) return
+    const taken = new Set(named.map(({ id }) => numberOf(id)))
+    let id = 1
+    for (let missing = (numberOf(iothreads) ?? 0) - named.length; missing > 0; missing -= 1) {
+      while (taken.has(id)) id += 1
+      taken.add(id)
+      yield appendTo('iothreadids', iothreadids, 'iothreads', { id })
+    }
+  },
+}
