@@ -119,6 +119,37 @@ test('no provenance makes a host-reaching field somebody else’s', () => {
   expect(outcome.outcome === 'refused' && outcome.causes.map(({ rule }) => rule)).toContain('host-reach')
 })
 
+test('another webhook that adds a disk in between takes nobody’s credit away', () => {
+  const { machine: once } = completed(machine(), [serial])
+  const { devices = {} } = once.spec.domain
+  const disk = {
+    type: 'volume',
+    device: 'disk',
+    source: { volume: 'data' },
+    target: { dev: 'vdb', bus: 'virtio' },
+  } as const
+  const spec = {
+    ...once.spec,
+    volumes: [{ name: 'data', emptyDisk: { capacity: '1Gi' } }],
+    domain: { ...once.spec.domain, devices: { ...devices, disks: [...(devices.disks ?? []), disk] } },
+  }
+  const twice = completed({ ...once, spec }, [serial])
+  const by = (path: string) => originOf(twice.origins, path)
+  expect(by('spec.domain.devices.serials[0].type')).toMatchObject({ by: 'preset', name: 'console' })
+  expect(by('spec.domain.devices.emulator')).toEqual({ by: 'default', rule: 'emulator' })
+  expect(by('spec.domain.uuid')).toEqual({ by: 'default', rule: 'uuid' })
+  expect(by('spec.domain.devices.disks[1].target.dev')).toEqual({ by: 'user' })
+  expect(by('spec.domain.devices.disks[1].driver.name')).toMatchObject({ by: 'default' })
+})
+
+test('a user who calls their own values defaults is not believed', () => {
+  const { machine: once } = completed(machine())
+  const claim = once.metadata.annotations?.[completedByAnnotation] ?? ''
+  const mine = { ...once, spec: { ...once.spec, domain: { ...once.spec.domain, onCrash: 'preserve' as const } } }
+  expect(claim).toContain('on-crash')
+  expect(originOf(completed(mine).origins, 'spec.domain.onCrash')).toEqual({ by: 'user' })
+})
+
 test('a user may repeat what completion would write, but no more', () => {
   const { emulator } = bundledCapabilities
   expect(run(machine({ devices: { emulator } })).outcome).toBe('completed')

@@ -48,35 +48,64 @@ export interface Refused extends Told {
  * Completes a VM: presets by their layers, then what libvirt itself would fill in, then the rules over the whole. Pure: the same
  * arguments give the same answer, nothing that comes in is changed, and a VM that is complete comes back with nothing added.
  *
- * A VM that comes with a provenance was completed before, or says so. It is believed if the VM without what the provenance claims
- * for presets and defaults, completed now, is this very VM; otherwise everything in it is its user's.
+ * A VM that comes with a provenance was completed before, or says so. The claim is proved leaf by leaf: the VM without what is claimed
+ * for presets and defaults is completed, and what comes back just as it was is theirs. The rest is its user's, and judged so.
  *
  * @param machine a VM whose shape was checked at the door (`parseMachine`)
  */
 export function complete(machine: VirtualMachine, options: CompleteOptions): Completed | Refused {
   const { [completedByAnnotation]: claim, ...annotations } = machine.metadata.annotations ?? {}
-  if (claim === undefined) return completeAnew(machine, options)
+  if (claim === undefined) return completeBare(machine, unclaimed, options)
   const bare = { ...machine, metadata: { ...machine.metadata, annotations } }
   const claimed = decodeProvenance(claim)
-  if (claimed !== undefined) {
-    const proof = completeAnew(withoutClaims(bare, withoutDrawn(claimed.origins)), options)
-    if (proof.outcome === 'completed' && isSame(proof.machine, bare)) return credit(bare, proof, claimed.origins)
-  }
-  return completeAnew(bare, options)
+  return completeBare(bare, claimed === undefined ? unclaimed : prove(bare, claimed, options), options)
 }
 
-function completeAnew(machine: VirtualMachine, options: CompleteOptions): Completed | Refused {
+/** What of a claim holds. */
+type Proven = Pick<Provenance, 'origins' | 'overridden' | 'removed'>
+
+const unclaimed: Proven = { origins: new Map(), overridden: new Map(), removed: new Map() }
+
+function prove(machine: VirtualMachine, claimed: Provenance, options: CompleteOptions): Proven {
+  const again = inject(withoutClaims(machine, withoutDrawn(claimed.origins)), options)
+  const { spec, added } = fill(again.machine, options)
+  const found = withDefaults(again.origins, added)
+  const values = leavesOf({ ...again.machine, spec })
+  const origins = new Map<string, Origin>()
+  for (const [path, value] of leavesOf(machine)) {
+    const claim = originOf(claimed.origins, path)
+    const origin = isDrawn(claim) ? claim : found.get(path)
+    if (origin !== undefined && (isDrawn(origin) || isSameLeaf(values, path, value))) origins.set(path, origin)
+  }
+  const isHere = (origin: Origin): boolean =>
+    again.participants.some(({ preset }) => isDeepStrictEqual(preset.origin, origin))
+  return {
+    origins,
+    overridden: new Map([...claimed.overridden].filter(([path]) => origins.has(path))),
+    removed: new Map([...claimed.removed].filter(([, origin]) => isHere(origin))),
+  }
+}
+
+const isSameLeaf = (values: ReadonlyMap<string, unknown>, path: string, value: unknown): boolean =>
+  values.has(path) && isDeepStrictEqual(values.get(path), value)
+
+function completeBare(machine: VirtualMachine, proven: Proven, options: CompleteOptions): Completed | Refused {
   const injection = inject(machine, options)
   const { audit, participants } = injection
   const { spec, added } = fill(injection.machine, options)
-  const origins = withDefaults(injection.origins, added)
+  const origins = new Map([...proven.origins, ...withDefaults(injection.origins, added)])
   const judged = judge(injection, spec, origins, options)
   const causes = [...injection.causes, ...judged.causes.filter((cause) => !hangsOn(cause, injection.unsettled))]
   const told = { audit, participants, warnings: [...injection.warnings, ...judged.warnings] }
   if (causes.length > 0) return { outcome: 'refused', causes, ...told }
 
-  const { overridden, removed, skipped } = injection
-  return annotate({ ...injection.machine, spec }, { origins, overridden, removed, skipped }, told)
+  const provenance = {
+    origins,
+    overridden: new Map([...proven.overridden, ...injection.overridden]),
+    removed: new Map([...proven.removed, ...injection.removed]),
+    skipped: injection.skipped,
+  }
+  return annotate({ ...injection.machine, spec }, provenance, told)
 }
 
 function fill(
@@ -108,18 +137,20 @@ function judge(injection: Injection, spec: MachineSpec, origins: Origins, option
 function againstOwn(machine: VirtualMachine, reaching: readonly Cause[], options: CompleteOptions): ReadonlySet<Cause> {
   const claims: Origins = new Map(reaching.map(({ field }) => [field, { by: 'default', rule: reach.id }]))
   const { spec } = fill(withoutClaims(machine, claims), options)
-  const values = leavesOf(spec)
+  const values = leavesOf({ ...machine, spec })
   return new Set(reaching.filter(({ field, value }) => value !== undefined && values.get(field) === value))
 }
 
-/** Scalars and empty objects and lists, in the order in which they stand. */
-function leavesOf(spec: MachineSpec): ReadonlyMap<string, unknown> {
+/** Scalars and empty objects and lists of all that completion may fill, in the order in which they stand. */
+function leavesOf({ metadata: { labels = {}, annotations = {} }, spec }: VirtualMachine): ReadonlyMap<string, unknown> {
   const leaves = new Map<string, unknown>()
   const visit = (value: unknown, path: string): void => {
     if (typeof value !== 'object' || value === null || Object.keys(value).length === 0) leaves.set(path, value)
     else if (Array.isArray(value)) for (const [index, item] of value.entries()) visit(item, joinPath(path, index))
     else for (const [key, member] of Object.entries(value)) visit(member, joinPath(path, key))
   }
+  visit(labels, 'metadata.labels')
+  visit(annotations, 'metadata.annotations')
   visit(spec, 'spec')
   return leaves
 }
@@ -146,7 +177,7 @@ const isBelow = (path: string, above: string): boolean =>
   path === above || path.startsWith(`${above}.`) || path.startsWith(`${above}[`)
 
 function annotate(machine: VirtualMachine, given: Provenance, told: Told): Completed {
-  const provenance = { ...given, origins: inOrder(given.origins, machine.spec) }
+  const provenance = { ...given, origins: inOrder(given.origins, machine) }
   const { text } = encodeProvenance(provenance, machine)
   const annotations = { ...machine.metadata.annotations, [completedByAnnotation]: text }
   const metadata = { ...machine.metadata, annotations }
@@ -154,31 +185,12 @@ function annotate(machine: VirtualMachine, given: Provenance, told: Told): Compl
 }
 
 /** As the leaves stand in the spec: the same spec gives the same annotation, whatever came first. */
-function inOrder(origins: Origins, spec: MachineSpec): Origins {
+function inOrder(origins: Origins, machine: VirtualMachine): Origins {
   const ordered = new Map<string, Origin>()
-  for (const path of leavesOf(spec).keys()) {
+  for (const path of leavesOf(machine).keys()) {
     const origin = origins.get(path)
     if (origin !== undefined) ordered.set(path, origin)
   }
   for (const [path, origin] of origins) if (!ordered.has(path)) ordered.set(path, origin)
   return ordered
-}
-
-/**
- * A proof sees what was drawn as the user's; the claim knows better, and gains nothing by it.
- */
-function credit(machine: VirtualMachine, proof: Completed, claimed: Origins): Completed {
-  const identities = [...claimed].filter(([, origin]) => isDrawn(origin))
-  const { audit, participants, warnings, overridden, removed, skipped } = proof
-  const all = new Map([...proof.origins, ...identities])
-  return annotate(machine, { origins: all, overridden, removed, skipped }, { audit, participants, warnings })
-}
-
-function isSame(left: VirtualMachine, right: VirtualMachine): boolean {
-  const { [completedByAnnotation]: _, ...annotations } = left.metadata.annotations ?? {}
-  return (
-    isDeepStrictEqual(left.spec, right.spec) &&
-    isDeepStrictEqual(left.metadata.labels ?? {}, right.metadata.labels ?? {}) &&
-    isDeepStrictEqual(annotations, right.metadata.annotations ?? {})
-  )
 }

@@ -1,4 +1,4 @@
-import type { Cause, Origin } from '../api/cause.ts'
+import type { Cause } from '../api/cause.ts'
 import type { VirtualMachine } from '../api/machine.ts'
 import type { Preset } from '../api/preset.ts'
 import { exemptionsToAuthorize } from '../presets/exclude.ts'
@@ -9,9 +9,7 @@ import { completedByAnnotation, excludePresetsAnnotation } from '../api/machine.
 import { isRecord } from '../api/schema.ts'
 import { bundledCapabilities } from '../completion/capabilities.ts'
 import { complete } from '../completion/complete.ts'
-import type { Completed } from '../completion/complete.ts'
-import { decodeProvenance, encodeProvenance, originOf } from '../completion/provenance.ts'
-import type { Provenance } from '../completion/provenance.ts'
+import { decodeProvenance, originOf } from '../completion/provenance.ts'
 import { systemClock } from '../runtime/clock.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { keyOf } from '../runtime/resource.ts'
@@ -80,10 +78,8 @@ export function createEngine(caches: EngineCaches, mayAccess: MayAccess, clock: 
       })
       const warnings = [...outcome.warnings, ...staleWarnings(caches.ageMs())]
       if (outcome.outcome === 'refused') return { causes: outcome.causes, warnings }
-      const claim = machine.metadata.annotations?.[completedByAnnotation]
-      const completed = claim === undefined ? outcome : withClaims(outcome, claim)
-      recall.keep(review.namespace, completed.machine)
-      return { machine: completed.machine, warnings }
+      recall.keep(review.namespace, outcome.machine)
+      return { machine: outcome.machine, warnings }
     },
     isOwn: (object, { namespace }) => recall.has(namespace, object),
     remember: rememberOf,
@@ -160,27 +156,4 @@ function rememberOf(machine: VirtualMachine): Remembered {
     isUsers: (path) => originOf(origins, path).by === 'user',
     isOverridden: (path) => lost.has(path) || removed.has(path),
   }
-}
-
-/**
- * A VM that comes with provenance was mutated a moment ago, and comes once more since another webhook changed it; or somebody copies
- * it. All that it has is judged as its user's, reach above all, so a claim permits nothing. As a label it is kept: of a default always,
- * of a preset if that preset, in that revision, selects the VM.
- */
-function withClaims(outcome: Completed, claim: string): Completed {
-  const claimed = decodeProvenance(claim)
-  const isProven = outcome.machine.metadata.annotations?.[completedByAnnotation] === claim
-  if (claimed === undefined || isProven) return outcome
-  const matching = new Set(outcome.participants.map(({ preset }) => JSON.stringify(preset.origin)))
-  const isKept = (origin: Origin) => origin.by === 'default' || matching.has(JSON.stringify(origin))
-  const provenance: Provenance = {
-    origins: new Map([...[...claimed.origins].filter(([, origin]) => isKept(origin)), ...outcome.origins]),
-    overridden: new Map([...claimed.overridden, ...outcome.overridden]),
-    removed: new Map([...[...claimed.removed].filter(([, origin]) => isKept(origin)), ...outcome.removed]),
-    skipped: outcome.skipped,
-  }
-  const { machine } = outcome
-  const { text } = encodeProvenance(provenance, machine)
-  const annotations = { ...machine.metadata.annotations, [completedByAnnotation]: text }
-  return { ...outcome, ...provenance, machine: { ...machine, metadata: { ...machine.metadata, annotations } } }
 }
