@@ -30,6 +30,18 @@ const configurations = (['Mutating', 'Validating'] as const).map((kind) =>
   }),
 )
 
+interface ApiService extends KubeObject {
+  readonly spec?: { readonly caBundle?: string }
+}
+
+const apiServices = resource<ApiService>({
+  group: 'apiregistration.k8s.io',
+  version: 'v1',
+  plural: 'apiservices',
+  kind: 'APIService',
+  namespaced: false,
+})
+
 export interface KeeperOptions {
   readonly kube: KubeClient
   readonly clock: Clock
@@ -39,6 +51,8 @@ export interface KeeperOptions {
   readonly secretName: string
   /** The name that both webhook configurations have. */
   readonly configurationName: string
+  /** The APIService that this process serves, if it does. */
+  readonly apiServiceName?: string
   readonly dnsNames: readonly string[]
   /** Called with a certificate whenever another one is to be served. */
   readonly serve: (leaf: Leaf) => void
@@ -91,16 +105,20 @@ export async function keepCertificates(options: KeeperOptions, first: Leaf, sign
 }
 
 async function observe(
-  { kube, clock, namespace, secretName, configurationName, dnsNames }: KeeperOptions,
+  { kube, clock, namespace, secretName, configurationName, apiServiceName, dnsNames }: KeeperOptions,
   served: Leaf | undefined,
 ): Promise<{ step: Step; secret: Persisted<Secret> | undefined }> {
-  const [secret, ...found] = await Promise.all([
+  const [secret, apiService, ...found] = await Promise.all([
     ifFound(kube.get(secrets, { namespace, name: secretName })),
+    apiServiceName === undefined ? undefined : ifFound(kube.get(apiServices, { name: apiServiceName })),
     ...configurations.map((kind) => ifFound(kube.get(kind, { name: configurationName }))),
   ])
-  const bundles = found.flatMap((configuration) =>
-    (configuration?.webhooks ?? []).map(({ clientConfig }) => readCertificates(decode(clientConfig.caBundle))),
-  )
+  const bundles = [
+    ...found.flatMap((configuration) =>
+      (configuration?.webhooks ?? []).map(({ clientConfig }) => clientConfig.caBundle),
+    ),
+    ...(apiService === undefined ? [] : [apiService.spec?.caBundle]),
+  ].map((bundle) => readCertificates(decode(bundle)))
   const keyring = readKeyring(secret?.data ?? {})
   const observed = { nowMs: clock.now(), dnsNames, keyring, bundles, ...(served === undefined ? {} : { served }) }
   return { step: planCertificates(observed), secret }
@@ -124,6 +142,7 @@ async function perform(
     case 'publish': {
       const bundle = step.certificates.map(({ pem }) => pem).join('\n')
       for (const kind of configurations) await publish(options, kind, encode(`${bundle}\n`))
+      await publishApiService(options, encode(`${bundle}\n`))
     }
   }
 }
@@ -154,6 +173,17 @@ async function publish(
     ...stale.map((index) => ({ op: 'add', path: `/webhooks/${index}/clientConfig/caBundle`, value: caBundle })),
   ]
   await unlessOvertaken(kube.patch(kind, { name: configurationName }, { type: 'json', body }))
+}
+
+async function publishApiService({ kube, apiServiceName: name }: KeeperOptions, caBundle: string): Promise<void> {
+  const apiService = name === undefined ? undefined : await ifFound(kube.get(apiServices, { name }))
+  if (apiService === undefined || apiService.spec?.caBundle === caBundle) return
+  const { name: found, resourceVersion } = apiService.metadata
+  const body = [
+    { op: 'test', path: '/metadata/resourceVersion', value: resourceVersion },
+    { op: 'add', path: '/spec/caBundle', value: caBundle },
+  ]
+  await unlessOvertaken(kube.patch(apiServices, { name: found }, { type: 'json', body }))
 }
 
 function readKeyring(data: { readonly [key: string]: string }): Keyring {

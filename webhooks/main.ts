@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
 import { defaultAccess } from '../runtime/access.ts'
-import { systemClock } from '../runtime/clock.ts'
+import { sleep, systemClock } from '../runtime/clock.ts'
 import { startHealth } from '../runtime/health.ts'
 import { createKubeClient } from '../runtime/kube.ts'
 import { createLogger, isLogLevel } from '../runtime/log.ts'
@@ -17,6 +17,10 @@ import { createMayAccess } from './permission.ts'
 import { createReviewers, trustedAccounts } from './reviewers.ts'
 import { startServer } from './server.ts'
 import type { Certificate, WebhookServer } from './server.ts'
+import { createApi } from './subresources/api.ts'
+import type { Api } from './subresources/api.ts'
+import { watchFrontProxy } from './subresources/front-proxy.ts'
+import { createPower } from './subresources/power.ts'
 
 const { env } = process
 const namespace = env['NAMESPACE'] ?? 'virtset-system'
@@ -27,6 +31,9 @@ const registry = createMetrics()
 
 /** Longer than PROPAGATION_SECONDS, shorter than the pod's terminationGracePeriodSeconds. */
 const shutdown = createShutdown({ source: process, log, exit: (code) => process.exit(code), timeoutMs: 35_000 })
+
+/** How long the first answer waits to know whom to believe as front proxy. */
+const frontProxyMs = 5000
 
 const { values } = parseArgs({
   options: {
@@ -46,7 +53,9 @@ else await serveFolder(folder, await readCertificate(cert, key), Number(values.p
 async function serveCluster(port: number): Promise<void> {
   const kube = createKubeClient({ access: await defaultAccess(env), userAgent: 'virtset-webhooks' })
   const caches = startCaches(kube, log, systemClock)
-  observeReflectors(registry, caches.reflectors)
+  const frontProxy = watchFrontProxy(kube, log, systemClock)
+  const reflectors = [...caches.reflectors, frontProxy.reflector]
+  observeReflectors(registry, reflectors)
   let server: WebhookServer | undefined
   let served: Leaf | undefined
   observeCertificate(registry, () => served)
@@ -68,6 +77,7 @@ async function serveCluster(port: number): Promise<void> {
     namespace,
     secretName: env['SECRET'] ?? 'virtset-webhooks-certificates',
     configurationName: env['CONFIGURATION'] ?? 'virtset',
+    apiServiceName: 'v1alpha1.subresources.virtset.io',
     dnsNames: [`${service}.${namespace}.svc`, `${service}.${namespace}.svc.cluster.local`],
     serve(leaf) {
       served = leaf
@@ -77,16 +87,23 @@ async function serveCluster(port: number): Promise<void> {
   const propagationMs = Number(env['PROPAGATION_SECONDS'] ?? 10) * 1000
   shutdown.step('serve until nobody comes any more', () => server?.drain(propagationMs))
   shutdown.step('caches', () => caches.stop())
+  shutdown.step('front proxy', () => frontProxy.stop())
   shutdown.step('client', () => kube.close())
   shutdown.step('health', () => health.close())
 
   const first = await settleFirst(keeper, shutdown.signal)
   await Promise.all(caches.reflectors.map((reflector) => reflector.synced(shutdown.signal)))
-  server = await serve(
-    { key: first.key, cert: first.pem },
-    createEngine(caches, createMayAccess(kube, systemClock)),
-    port,
-  )
+  // Admission does not depend on it: a cluster may have no front proxy.
+  await Promise.race([frontProxy.reflector.synced(shutdown.signal), sleep(systemClock, frontProxyMs)])
+  const mayAccess = createMayAccess(kube, systemClock)
+  const api = createApi({
+    power: createPower(kube, systemClock),
+    mayAccess,
+    frontProxy: () => frontProxy.current(),
+    log,
+    clock: systemClock,
+  })
+  server = await serve({ key: first.key, cert: first.pem }, createEngine(caches, mayAccess), port, api)
   await keepCertificates(keeper, first, shutdown.signal)
 }
 
@@ -104,10 +121,12 @@ async function serve(
   certificate: Certificate,
   engine: ReturnType<typeof createEngine>,
   port: number,
+  api?: Api,
 ): Promise<WebhookServer> {
   const reviewers = createReviewers(engine, trust)
   const metrics = createReviewMetrics(registry)
-  const server = await startServer({ certificate, ...reviewers, metrics, log, clock: systemClock }, port)
+  const options = { certificate, ...reviewers, metrics, log, clock: systemClock, ...(api === undefined ? {} : { api }) }
+  const server = await startServer(options, port)
   log.info({ port: server.port }, 'reviewing')
   return server
 }

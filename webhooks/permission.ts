@@ -4,7 +4,10 @@ import type { User } from './review.ts'
 /** An access of which the API server says whether a user may. */
 export interface Access {
   readonly verb: string
+  /** virtset.io where absent. */
+  readonly group?: string
   readonly resource: string
+  readonly subresource?: string
   readonly name: string
   readonly namespace?: string
 }
@@ -38,7 +41,7 @@ const maxKept = 1000
 export function createMayAccess(asker: Asker, clock: Clock): MayAccess {
   const kept = new Map<string, { readonly isAllowed: boolean; readonly askedMs: number }>()
   return async (user, access) => {
-    const key = JSON.stringify([user.username, user.groups, access])
+    const key = JSON.stringify([user.username, user.groups, user.extra, access])
     const known = kept.get(key)
     if (known !== undefined && clock.monotonic() - known.askedMs < freshMs) return known.isAllowed
     const askedMs = clock.monotonic()

@@ -1,5 +1,6 @@
 import type { Engine } from './engine.ts'
 import type { Reviewer } from './server.ts'
+import { hasTemplate, machineReview } from './template.ts'
 import { mutate, validate } from './verdict.ts'
 import type { Trust } from './verdict.ts'
 
@@ -11,7 +12,7 @@ export function createReviewers(
   const reviewer =
     (judge: typeof mutate): Reviewer =>
     (review) => {
-      const permissions = engine.permissions(review)
+      const permissions = engine.permissions(hasTemplate(review) ? machineReview(review) : review)
       return permissions === undefined
         ? judge(review, engine, trust)
         : permissions.then((known) => judge(review, engine, trust, known))
@@ -21,18 +22,19 @@ export function createReviewers(
     mutate: reviewer(mutate),
     async validate(review) {
       const verdict = await validating(review)
-      if (verdict.allowed) engine.expect(review)
+      if (verdict.allowed && !hasTemplate(review)) engine.expect(review)
       return verdict
     },
   }
 }
 
 /**
- * Who may write what of a VM users may not: virtset's controller, and Kubernetes' own, which takes owners away when something is
- * orphaned, under either name that it may go by.
+ * Who may write what of a VM users may not: virtset's controller; the webhooks, whose sub-resources start and stop the VMs of configs; and
+ * Kubernetes' own, which takes owners away when something is orphaned, under either name that it may go by.
  */
 export const trustedAccounts = (namespace: string): readonly string[] => [
   `system:serviceaccount:${namespace}:virtset-controller`,
+  `system:serviceaccount:${namespace}:virtset-webhooks`,
   'system:serviceaccount:kube-system:generic-garbage-collector',
   'system:kube-controller-manager',
 ]

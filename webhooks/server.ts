@@ -9,6 +9,7 @@ import type { Limits } from './gate.ts'
 import type { ReviewMetrics } from './metrics.ts'
 import { answerFailure, answerReview, parseReview } from './review.ts'
 import type { Review, ReviewAnswer, Status, Verdict } from './review.ts'
+import type { Api } from './subresources/api.ts'
 
 /** The API server sends at most two objects of 3 MiB and a 1 MiB envelope. */
 export const maxBodyBytes = 7 * 1024 * 1024
@@ -42,6 +43,8 @@ export interface ServerOptions {
   readonly log: Logger
   readonly clock: Clock
   readonly limits?: Limits
+  /** What else is served here; with it, clients are asked for a certificate. */
+  readonly api?: Api
 }
 
 export interface WebhookServer {
@@ -57,12 +60,17 @@ export interface WebhookServer {
 
 /** HTTPS on `port` (0: any free one) of `host`: `POST /mutate` and `POST /validate`. */
 export async function startServer(options: ServerOptions, port: number, host = '::'): Promise<WebhookServer> {
-  const { certificate, metrics, log, clock } = options
+  const { certificate, metrics, log, clock, api } = options
   const gate = createGate(options.limits ?? defaultLimits)
   let isDraining = false
 
   const app = fastify({
-    https: { ...certificate, minVersion: 'TLSv1.2' },
+    // Who sends no certificate, or one of whatever authority, is served all the same: reviews want none, and the API judges for itself.
+    https: {
+      ...certificate,
+      minVersion: 'TLSv1.2',
+      ...(api === undefined ? {} : { requestCert: true, rejectUnauthorized: false }),
+    },
     bodyLimit: maxBodyBytes,
     keepAliveTimeout: keepAliveTimeoutMs,
     requestTimeout: requestTimeoutMs,
@@ -76,6 +84,7 @@ export async function startServer(options: ServerOptions, port: number, host = '
 
   app.addHook('onRequest', async (request, reply) => {
     if (isDraining) reply.header('connection', 'close')
+    if (api?.owns(request.url)) return undefined
     const leave = gate.enter(Number(request.headers['content-length'] ?? maxBodyBytes))
     if (leave === undefined) {
       metrics.turnedAway(request.url, 'shed')
@@ -108,6 +117,7 @@ export async function startServer(options: ServerOptions, port: number, host = '
     })
   route('/mutate', options.mutate)
   route('/validate', options.validate)
+  api?.register(app)
 
   await app.listen({ port, host })
   const address = app.server.address()

@@ -9,6 +9,7 @@ import { noPermissions } from './permission.ts'
 import type { Permissions } from './permission.ts'
 import { patchBetween } from './patch.ts'
 import type { Review, Verdict } from './review.ts'
+import { hasTemplate, reviewTemplate } from './template.ts'
 import { restoreSpec } from './update.ts'
 import type { Remembered } from './update.ts'
 
@@ -19,6 +20,7 @@ export interface Trust {
 
 /** Answers `POST /mutate`: the VM completed, or what is wrong with it. Pure but for the engine's caches. */
 export function mutate(review: Review, engine: Engine, trust: Trust, permissions = noPermissions): Verdict {
+  if (hasTemplate(review)) return reviewTemplate(review, engine, permissions)
   if (review.kind !== 'VirtualMachine') return reviewPreset(review, engine, permissions)
   const stored = storedMachine(review)
   return stored === undefined
@@ -28,6 +30,7 @@ export function mutate(review: Review, engine: Engine, trust: Trust, permissions
 
 /** Answers `POST /validate`: whether what is about to be stored is whole and well, whoever changed it since. */
 export function validate(review: Review, engine: Engine, trust: Trust, permissions = noPermissions): Verdict {
+  if (hasTemplate(review)) return reviewTemplate(review, engine, permissions)
   if (review.kind !== 'VirtualMachine') return reviewPreset(review, engine, permissions)
   const stored = storedMachine(review)
   const isTrusted = trust.controllers.includes(review.user.username)

@@ -1,0 +1,104 @@
+import { isDnsSubdomain } from '../../api/label.ts'
+import { isRecord } from '../../api/schema.ts'
+import type { Status } from '../review.ts'
+import { documents } from './discovery.ts'
+
+export const verbs = ['start', 'stop', 'restart'] as const
+export type Verb = (typeof verbs)[number]
+
+/** What is asked of a config. */
+export interface Wish {
+  readonly verb: Verb
+  readonly namespace: string
+  readonly name: string
+  readonly isDryRun: boolean
+  /** start: wait until the instance before is gone, instead of a refusal. */
+  readonly isWaiting: boolean
+  readonly gracePeriodSeconds?: number
+}
+
+export type Route =
+  | { readonly kind: 'document'; readonly document: object }
+  | { readonly kind: 'wish'; readonly wish: Wish }
+  | { readonly kind: 'refused'; readonly status: Status }
+
+/** The original design asks for GET; who controls a machine by POST or PUT is as right. They mean and need the same. */
+const methods = ['GET', 'POST', 'PUT']
+
+/** Kubernetes' own limit of a pod's grace period. */
+const longestGraceSeconds = 2 ** 31 - 1
+
+/** What a request is about. `url` is path and query; `body` is text, '' where there was none. */
+export function route(method: string, url: string, body: string): Route {
+  const { pathname, searchParams } = new URL(url, 'https://api')
+  const document = documents.get(pathname.replace(/\/$/, ''))
+  if (document !== undefined) {
+    return method === 'GET' ? { kind: 'document', document } : notAllowed(method, 'GET')
+  }
+  const [, , , , namespaces, namespace = '', plural, name = '', verb, ...rest] = pathname.split('/').map(decoded)
+  if (!pathname.startsWith('/apis/') || namespaces !== 'namespaces' || rest.length > 0) return notFound(pathname)
+  if (plural !== 'virtualmachineconfigs' || !isDnsSubdomain(namespace) || !isDnsSubdomain(name)) {
+    return notFound(pathname)
+  }
+  const known = verbs.find((candidate) => candidate === verb)
+  if (known === undefined) {
+    return refused(404, 'NotFound', `there is no sub-resource "${verb ?? ''}" here: ${verbs.join(', ')}`)
+  }
+  if (!methods.includes(method)) return notAllowed(method, methods.join(', '))
+  const options = parseOptions(searchParams, body)
+  if ('problem' in options) return refused(400, 'BadRequest', options.problem)
+  return { kind: 'wish', wish: { verb: known, namespace, name, ...options } }
+}
+
+type Options = Pick<Wish, 'isDryRun' | 'isWaiting' | 'gracePeriodSeconds'>
+
+/** The query, and the body: an object such as DeleteOptions, of which only these members are read. */
+function parseOptions(query: URLSearchParams, text: string): Options | { readonly problem: string } {
+  const body = parseBody(text)
+  if ('problem' in body) return body
+  const dryRun = query.has('dryRun') ? query.getAll('dryRun') : (body.value['dryRun'] ?? [])
+  if (!Array.isArray(dryRun) || dryRun.some((item) => item !== 'All')) return { problem: 'dryRun: may only be All' }
+  const wait = query.get('wait')
+  if (wait !== null && !['', 'true', 'false'].includes(wait)) return { problem: 'wait: must be true or false' }
+  const common = { isDryRun: dryRun.length > 0, isWaiting: wait !== null && wait !== 'false' }
+  const grace = query.get('gracePeriodSeconds') ?? body.value['gracePeriodSeconds'] ?? null
+  if (grace === null) return common
+  const gracePeriodSeconds = typeof grace === 'string' && /^\d{1,10}$/.test(grace) ? Number(grace) : grace
+  if (typeof gracePeriodSeconds !== 'number' || !Number.isInteger(gracePeriodSeconds) || gracePeriodSeconds < 0) {
+    return { problem: 'gracePeriodSeconds: must be a whole number of seconds, 0 or more' }
+  }
+  if (gracePeriodSeconds > longestGraceSeconds) {
+    return { problem: `gracePeriodSeconds: must be at most ${longestGraceSeconds}` }
+  }
+  return { ...common, gracePeriodSeconds }
+}
+
+function parseBody(
+  text: string,
+): { readonly value: { readonly [key: string]: unknown } } | { readonly problem: string } {
+  if (text.trim() === '') return { value: {} }
+  try {
+    const value: unknown = JSON.parse(text)
+    return isRecord(value) ? { value } : { problem: 'the body must be a JSON object, or empty' }
+  } catch {
+    return { problem: 'the body is no JSON' }
+  }
+}
+
+const refused = (code: number, reason: string, message: string): Route => ({
+  kind: 'refused',
+  status: { code, reason, message },
+})
+
+const notFound = (path: string): Route => refused(404, 'NotFound', `there is nothing at ${path}`)
+
+const notAllowed = (method: string, allowed: string): Route =>
+  refused(405, 'MethodNotAllowed', `${method} is not understood here, only ${allowed}`)
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return part
+  }
+}
