@@ -129,7 +129,10 @@ export function startController(options: ControllerOptions): Controller {
 
   const completionOf = (machine: Machine): Completion => {
     const presets = engine.presetsOf(machine)
-    if (presets) return { kind: 'done', presets: [...presets.keys()].toSorted() }
+    if (presets) {
+      const causes = machine.status?.podUID === undefined ? engine.taken(machine) : []
+      return causes.length > 0 ? { kind: 'refused', causes } : { kind: 'done', presets: [...presets.keys()].toSorted() }
+    }
     if (isEnding(machine) || isFinal(machine)) return { kind: 'done', presets: [] }
     const outcome = engine.complete(machine)
     return 'causes' in outcome

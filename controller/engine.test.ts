@@ -44,4 +44,18 @@ describe('the controller’s engine', () => {
     const annotations = text === undefined ? {} : { [completedByAnnotation]: text }
     expect(engine.presetsOf(storedMachine({ metadata: { annotations } }))).toBeUndefined()
   })
+
+  it('proves anew what a VM claims of the host', () => {
+    const claimed = (devices: object, by: string) => {
+      const machine = slipped({ domain: { ...domain, devices } })
+      return { ...machine, metadata: { ...machine.metadata, annotations: { [completedByAnnotation]: by } } }
+    }
+    const forged = '{"v":1,"by":[["","operators","1"],"=emulator"],"at":{"spec":{"domain":{"devices":0}}}}'
+    const outcome = engine.complete(slipped({ domain }))
+    if ('causes' in outcome) throw new Error(JSON.stringify(outcome.causes))
+    expect(engine.taken(outcome.machine)).toEqual([])
+    expect(engine.taken(claimed({ emulator: '/tmp/evil' }, forged))).toMatchObject([
+      { rule: 'host-reach', field: 'spec.domain.devices.emulator' },
+    ])
+  })
 })

@@ -4,12 +4,18 @@ import type { VirtualMachine } from '../api/machine.ts'
 import type { Capabilities } from '../completion/capabilities.ts'
 import { complete } from '../completion/complete.ts'
 import { decodeProvenance } from '../completion/provenance.ts'
+import { reach } from '../completion/rules/reach.ts'
 import type { Caches } from './caches.ts'
 
 /** Completion with the caches that it needs; the same function that the webhooks ask. */
 export interface Engine {
   /** The whole VM, with its provenance in the annotation; or everything that is wrong with it. */
   complete(machine: VirtualMachine): { readonly machine: VirtualMachine } | { readonly causes: readonly Cause[] }
+  /**
+   * What a VM that says it was completed takes of the host without anybody's grant: empty, unless it was written while the webhooks were
+   * away. Its claim is proved anew, as at admission.
+   */
+  taken(machine: VirtualMachine): readonly Cause[]
   /** The presets that took part in completing a VM, by id; undefined for one that was never completed. */
   presetsOf(machine: VirtualMachine): ReadonlyMap<string, Revision> | undefined
 }
@@ -24,19 +30,24 @@ type CompletionCaches = Pick<Caches, 'candidates' | 'quarantined' | 'namespace'>
  * right to be was asked for; identities are drawn from the VM's own uid.
  */
 export function createEngine(caches: CompletionCaches, capabilities: Capabilities): Engine {
+  const completeNow = (given: VirtualMachine): ReturnType<Engine['complete']> => {
+    const parsed = parseMachine(given)
+    if ('causes' in parsed) return parsed
+    const { namespace = '', uid = '' } = given.metadata
+    const outcome = complete(given, {
+      presets: caches.candidates,
+      quarantined: caches.quarantined.values(),
+      namespace: caches.namespace(namespace),
+      capabilities,
+      entropy: { uid },
+    })
+    return outcome.outcome === 'refused' ? { causes: outcome.causes } : { machine: outcome.machine }
+  }
   return {
-    complete(given) {
-      const parsed = parseMachine(given)
-      if ('causes' in parsed) return parsed
-      const { namespace = '', uid = '' } = given.metadata
-      const outcome = complete(given, {
-        presets: caches.candidates,
-        quarantined: caches.quarantined.values(),
-        namespace: caches.namespace(namespace),
-        capabilities,
-        entropy: { uid },
-      })
-      return outcome.outcome === 'refused' ? { causes: outcome.causes } : { machine: outcome.machine }
+    complete: completeNow,
+    taken(machine) {
+      const outcome = completeNow(machine)
+      return 'causes' in outcome ? outcome.causes.filter(({ rule }) => rule === reach.id) : []
     },
     presetsOf({ metadata }) {
       const provenance = decodeProvenance(metadata.annotations?.[completedByAnnotation] ?? '')

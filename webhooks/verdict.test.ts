@@ -19,7 +19,7 @@ const engine: Engine = {
       } as const
       return { causes: [cause], warnings: ['look'] }
     }
-    const annotations = { ...machine.metadata.annotations, [completedByAnnotation]: 'provenance' }
+    const annotations = { ...machine.metadata.annotations, [completedByAnnotation]: provenance }
     const domain = { title: 'added', ...machine.spec.domain }
     return {
       machine: { ...machine, metadata: { ...machine.metadata, annotations }, spec: { ...machine.spec, domain } },
@@ -41,7 +41,9 @@ const machine = (spec: object = { domain: { type: 'qemu' } }, metadata: object =
   metadata: { name: 'vm1', ...metadata },
   spec,
 })
-const ours = { annotations: { [completedByAnnotation]: 'provenance' }, finalizers: [launcherPodFinalizer] }
+/** The least that counts as one. */
+const provenance = '{"v":1,"by":[]}'
+const ours = { annotations: { [completedByAnnotation]: provenance }, finalizers: [launcherPodFinalizer] }
 const stored = machine({ domain: { type: 'qemu', title: 'added' } }, ours)
 
 const review = (object: unknown, oldObject?: unknown, username = 'jane', kind = 'VirtualMachine'): Review => ({

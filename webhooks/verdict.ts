@@ -3,6 +3,7 @@ import { completedByAnnotation, launcherPodFinalizer, parseMachine } from '../ap
 import type { VirtualMachine } from '../api/machine.ts'
 import { parsePreset } from '../api/preset.ts'
 import { isRecord } from '../api/schema.ts'
+import { decodeProvenance } from '../completion/provenance.ts'
 import { checkReserved, withFinalizer } from '../completion/reserved.ts'
 import type { Engine } from './engine.ts'
 import { noPermissions } from './permission.ts'
@@ -153,7 +154,7 @@ function storedMachine(review: Review): VirtualMachine | undefined {
 }
 
 const isCompleted = (machine: VirtualMachine): boolean =>
-  machine.metadata.annotations?.[completedByAnnotation] !== undefined
+  decodeProvenance(machine.metadata.annotations?.[completedByAnnotation] ?? '') !== undefined
 
 const refuse = (causes: readonly Cause[], warnings: readonly string[] = []): Verdict => ({
   allowed: false,
