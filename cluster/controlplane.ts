@@ -87,7 +87,12 @@ export function apiServerCommand(server: ApiServer): string[] {
 }
 
 /** Pods' addresses are given out by each node's CNI plugin, so no node is told a range. */
-export function controllerManagerCommand(program: string, pki: Pki, kubeconfig: string): string[] {
+export function controllerManagerCommand(
+  program: string,
+  pki: Pki,
+  kubeconfig: string,
+  volumePlugins: string,
+): string[] {
   const file = (name: string) => join(pki.directory, name)
   return [
     program,
@@ -98,6 +103,8 @@ export function controllerManagerCommand(program: string, pki: Pki, kubeconfig: 
     `--cluster-signing-cert-file=${file('ca.crt')}`,
     `--cluster-signing-key-file=${file('ca.key')}`,
     '--use-service-account-credentials=true',
+    // It makes this directory, whether there are plugins or not; by default below /usr.
+    `--flex-volume-plugin-dir=${volumePlugins}`,
     '--leader-elect=false',
   ]
 }

@@ -260,9 +260,11 @@ function buildah(settings: Settings, command: readonly string[]): string[] {
     'mkdir -p "$1/lib" "$1/run" /var/lib/containers /run/containers',
     'mount --bind "$1/lib" /var/lib/containers',
     'mount --bind "$1/run" /run/containers',
+    // Directories that were made for this go again, if nothing else is in them.
+    'own=/var/lib/containers other=/run/containers',
+    'trap "umount $own $other; rmdir --ignore-fail-on-non-empty $own $other" EXIT',
     'shift',
-    'export BUILDAH_ISOLATION=chroot',
-    'exec buildah "$@"',
+    'BUILDAH_ISOLATION=chroot buildah "$@"',
   ].join('\n')
   return ['unshare', '--mount', '--propagation', 'private', 'sh', '-ec', script, 'buildah', own, ...command]
 }

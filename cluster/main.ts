@@ -2,15 +2,14 @@ import { join, resolve } from 'node:path'
 
 import { ensureBinaries } from './binaries.ts'
 import { bringDown } from './down.ts'
-import { applyExamples } from './examples.ts'
 import { ensureImages } from './images.ts'
-import { install } from './install.ts'
 import { ensurePackages, machinePackages } from './packages.ts'
 import { createProgress, StepFailed } from './progress.ts'
 import { ensureRootfs } from './rootfs.ts'
 import { readSettings } from './settings.ts'
 import { showcase } from './showcase.ts'
-import { bringUp } from './up.ts'
+import { runTests } from './test.ts'
+import { bringUpAll } from './whole.ts'
 
 const checkout = resolve(import.meta.dirname, '..')
 
@@ -39,18 +38,15 @@ async function main(command: string | undefined): Promise<void> {
     )
   switch (command) {
     case 'up': {
-      const cluster = await bringUp(progress, settings)
-      await progress.step('virtset', `${cluster.kubectl.join(' ')} -n virtset-system describe pods`, (step) =>
-        install(step, settings, cluster.kubectl, cluster.images),
-      )
-      await progress.step('Example VMs', `${cluster.kubectl.join(' ')} describe vm,pods`, (step) =>
-        applyExamples(step, settings, cluster.kubectl, cluster.images),
-      )
+      const cluster = await bringUpAll(progress, settings)
       console.log(await showcase(settings, cluster.kubectl))
       return
     }
     case 'down':
       await bringDown(progress, settings)
+      return
+    case 'test':
+      if (!(await runTests(progress, settings))) process.exitCode = 1
       return
     case 'binaries':
       console.log((await binaries()).kubernetes)
@@ -73,7 +69,7 @@ async function main(command: string | undefined): Promise<void> {
       return
     }
     default:
-      throw new Error(`usage: main.ts up | down | install | images | binaries | rootfs, not ${command}`)
+      throw new Error(`usage: main.ts up | down | test | install | images | binaries | rootfs, not ${command}`)
   }
 }
 

@@ -67,7 +67,9 @@ function nameOf(origin: Origin): string {
 }
 
 function renderCounts(counts: ReadonlyMap<string, number>): string {
-  return [...counts].map(([who, count]) => `${String(count).padStart(4)} fields from ${who}\n`).join('')
+  return [...counts]
+    .map(([who, count]) => `${String(count).padStart(4)} ${count === 1 ? 'field ' : 'fields'} from ${who}\n`)
+    .join('')
 }
 
 function indent(text: string): string {

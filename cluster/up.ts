@@ -101,7 +101,12 @@ export async function bringUp(progress: Progress, settings: Settings): Promise<C
     await untilAnswers(step, [...kubectl, 'get', '--raw', '/readyz'], 'kube-apiserver')
     await ensureProcess(ledger, {
       name: 'kube-controller-manager',
-      command: controllerManagerCommand(join(programs, 'kube-controller-manager'), made, actor('controller-manager')),
+      command: controllerManagerCommand(
+        join(programs, 'kube-controller-manager'),
+        made,
+        actor('controller-manager'),
+        join(settings.state, 'volume-plugins'),
+      ),
     })
     await ensureProcess(ledger, {
       name: 'kube-scheduler',

@@ -1,0 +1,69 @@
+import { spawn } from 'node:child_process'
+import { existsSync, readFileSync, rmSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+
+import type { Progress } from './progress.ts'
+import { ensureRootfs } from './rootfs.ts'
+import type { Settings } from './settings.ts'
+import { bringUpAll } from './whole.ts'
+
+/**
+ * Every test there is: types, lint and format, then all of vitest's projects in one run with what they need made ready: the Kubernetes
+ * binaries, a root file system with libvirt, the cluster. Ends with vitest's own summary and one plain line of figures.
+ *
+ * @returns whether everything passed
+ */
+export async function runTests(progress: Progress, settings: Settings): Promise<boolean> {
+  const remedy = 'read the log; `npm run format` mends format and some lint'
+  const bin = (name: string) => join(settings.checkout, 'node_modules/.bin', name)
+  const directory = settings.checkout
+  // The checkers' scripts ask for `node`, and shall get the one that runs this.
+  const environment = { PATH: `${dirname(process.execPath)}:${process.env['PATH'] ?? ''}` }
+  await progress.step('Types', remedy, (step) => step.run([bin('tsc')], { directory, environment }))
+  await progress.step('Lint', remedy, (step) => step.run([bin('oxlint')], { directory, environment }))
+  await progress.step('Format', remedy, (step) => step.run([bin('oxfmt'), '--check'], { directory, environment }))
+  const cluster = await bringUpAll(progress, settings)
+  const rootfs = await progress.step('Root file system with libvirt', 'look whether a Debian mirror answers', (step) =>
+    ensureRootfs(step, settings),
+  )
+  const results = join(settings.cache, 'log/tests.json')
+  rmSync(results, { force: true })
+  const status = await inherit(
+    [bin('node'), bin('vitest'), 'run', '--reporter=default', '--reporter=json', `--outputFile.json=${results}`],
+    directory,
+    {
+      ...environment,
+      KUBE_BIN_DIR: cluster.binaries.kubernetes,
+      LIBVIRT_ROOTFS: rootfs,
+      KUBECONFIG: cluster.kubeconfig,
+      VIRTSET_STATE: settings.state,
+    },
+  )
+  console.log(existsSync(results) ? summary(readFileSync(results, 'utf8')) : '0 passed, 1 failed')
+  return status === 0
+}
+
+/** The figures of vitest's JSON report. A file that could not even be loaded counts as one that failed. */
+export function summary(report: string): string {
+  const { numPassedTests, numFailedTests, testResults }: Report = JSON.parse(report)
+  const broken = testResults.filter((file) => file.status === 'failed' && file.assertionResults.length === 0).length
+  return `${numPassedTests} passed, ${numFailedTests + broken} failed`
+}
+
+interface Report {
+  readonly numPassedTests: number
+  readonly numFailedTests: number
+  readonly testResults: readonly { readonly status: string; readonly assertionResults: readonly unknown[] }[]
+}
+
+function inherit(
+  [program = '', ...rest]: readonly string[],
+  directory: string,
+  environment: Readonly<Record<string, string>>,
+): Promise<number | null> {
+  const child = spawn(program, rest, { cwd: directory, stdio: 'inherit', env: { ...process.env, ...environment } })
+  return new Promise((resolve, reject) => {
+    child.once('error', reject)
+    child.once('close', resolve)
+  })
+}
