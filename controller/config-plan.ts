@@ -43,11 +43,11 @@ export function planConfig(observed: ObservedConfig): ConfigAction[] {
   if (machine === undefined) return [{ do: 'create' }]
   if (!isControlledBy(machine, config.metadata.uid)) {
     const message = `the VM ${machine.metadata.name} is not of this config; it is not restarted`
-    return [...follow(forgetting(observed)), { do: 'tell', type: 'Warning', reason: 'NameTaken', message }]
+    return [...follow(observed, 'forget the wish'), { do: 'tell', type: 'Warning', reason: 'NameTaken', message }]
   }
   if (machine.metadata.uid !== restart.uid) {
     const message = `The VM ${restart.uid} was replaced by ${machine.metadata.uid}`
-    return [...follow(forgetting(observed)), { do: 'tell', type: 'Normal', reason: 'Restarted', message }]
+    return [...follow(observed, 'forget the wish'), { do: 'tell', type: 'Normal', reason: 'Restarted', message }]
   }
   if (machine.metadata.deletionTimestamp !== undefined) return follow(observed)
   const { gracePeriodSeconds } = restart
@@ -69,25 +69,22 @@ export function refusedToRestart({ config, now }: ObservedConfig, message: strin
   ]
 }
 
-const forgetting = (observed: ObservedConfig): ObservedConfig => {
-  const { restart: _fulfilled, ...status } = observed.config.status ?? {}
-  return { ...observed, config: { ...observed.config, status } }
-}
-
 /** The status as it should be, told where it changes. */
-function follow({ config, machine, revision, now }: ObservedConfig): ConfigAction[] {
+function follow(
+  { config, machine, revision, now }: ObservedConfig,
+  wish: 'keep the wish' | 'forget the wish' = 'keep the wish',
+): ConfigAction[] {
   const own = machine !== undefined && isControlledBy(machine, config.metadata.uid) ? machine : undefined
-  const { instance: _before, outdated: _then, ...rest } = config.status ?? {}
+  const { instance: _before, outdated: _then, restart, ...rest } = config.status ?? {}
   const phase = phaseOf(own)
   const status: ConfigStatus = {
     ...rest,
     phase,
+    ...(restart === undefined || wish === 'forget the wish' ? {} : { restart }),
     ...(own === undefined ? {} : instanceOf(own, revision)),
     ...told(config, readyOf(own), now),
   }
-  // A wish that has come true is not in `config` any more, but it is still stored.
-  const isStored = isDeepStrictEqual(status, config.status) && rest.restart === config.status?.restart
-  const write: ConfigAction[] = isStored ? [] : [{ do: 'write', status }]
+  const write: ConfigAction[] = isDeepStrictEqual(status, config.status) ? [] : [{ do: 'write', status }]
   if (phase === config.status?.phase) return write
   const message = messageOf(phase, own)
   return [...write, { do: 'tell', type: phase === 'Failed' ? 'Warning' : 'Normal', reason: phase, message }]

@@ -9,6 +9,7 @@ import { createLogger, isLogLevel } from '../runtime/log.ts'
 import { createMetrics, observeReflectors } from '../runtime/metrics.ts'
 import { createShutdown } from '../runtime/shutdown.ts'
 import { startCaches } from './caches.ts'
+import { startConfigController } from './config-controller.ts'
 import { startController } from './controller.ts'
 import { createEngine } from './engine.ts'
 import { observeController } from './metrics.ts'
@@ -32,17 +33,19 @@ const isLeader = () => election.isLeader()
 const engine = createEngine(caches, bundledCapabilities)
 const controller = startController({ kube, engine, events, log, image, isLeader })
 const presets = startPresetController({ kube, caches, machines: controller.machines, engine, log, isLeader })
+const configs = startConfigController({ kube, machines: controller.machines, events, log, isLeader })
 caches.onChange(() => controller.reconsiderIncomplete())
 
 /** What is completed here must not miss a preset that was merely not loaded yet, and no VM be left out of a count. */
 const lead = () => {
-  Promise.all([caches.synced(), controller.machines.synced()]).then(
-    () => {
-      controller.lead()
-      presets.lead()
-    },
-    () => log.info('stopped before the caches were filled'),
-  )
+  const begin = async () => {
+    await Promise.all([caches.synced(), controller.machines.synced()])
+    // First of all: a VM that took another's place must be seen by whoever finishes the restart before it may go.
+    await configs.lead()
+    controller.lead()
+    presets.lead()
+  }
+  begin().catch(() => log.info('stopped before the caches were filled'))
 }
 const election = startLeaderElection({
   kube,
@@ -53,7 +56,7 @@ const election = startLeaderElection({
   onLost: (why) => shutdown.fail(why),
 })
 
-const own = [controller.machines, controller.pods, controller.nodes]
+const own = [controller.machines, controller.pods, configs.configs, controller.nodes]
 const reflectors = [...own, ...caches.reflectors]
 const registry = createMetrics()
 observeReflectors(registry, reflectors)
@@ -69,6 +72,7 @@ const health = await startHealth({
 })
 
 shutdown.step('presets', () => presets.stop())
+shutdown.step('configs', () => configs.stop())
 shutdown.step('machines', () => controller.stop())
 shutdown.step('lease', () => election.stop())
 shutdown.step('caches', () => caches.stop())
