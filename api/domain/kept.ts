@@ -5,7 +5,13 @@ type JsonObject = { readonly [key: string]: unknown }
 /** What libvirt keeps of the element at a path (`devices.disks.driver`; indexes do not count), which is in libvirt's spelling. */
 export const keep = (path: string, json: JsonObject): JsonObject => {
   const result = Object.hasOwn(kept, path) ? (kept[path]?.(json) ?? json) : json
-  return path.startsWith('devices.') ? withoutGeneratedAlias(result) : result
+  return path.startsWith('devices.') ? withoutEmptyDriver(withoutGeneratedAlias(result)) : result
+}
+
+/** A driver of which nothing is said. */
+const withoutEmptyDriver = (device: JsonObject): JsonObject => {
+  const { driver } = device
+  return isRecord(driver) && Object.keys(driver).length === 0 ? omit(device, ['driver']) : device
 }
 
 /** libvirt keeps the aliases of users, and gives its own anew at each start. */
@@ -60,7 +66,8 @@ const keptDisk = (disk: JsonObject): JsonObject => {
   const isReadonly = disk['readonly'] !== undefined
   let result = omit(disk, isReadonly && disk['snapshot'] === 'no' ? ['snapshot'] : [])
   // A network drive without a medium is, to libvirt, an empty drive like any other.
-  if (disk['type'] === 'network' && disk['source'] === undefined) result = { ...result, type: 'file' }
+  if ((disk['type'] === 'network' || disk['type'] === 'volume') && disk['source'] === undefined)
+    result = { ...result, type: 'file' }
   result = within(result, 'source', (source) => withoutEmptyLabels(iscsiUnit(source)))
   return within(result, 'target', (target) =>
     omit(target, [...(target['tray'] === 'closed' ? ['tray'] : []), ...(target['bus'] === 'usb' ? [] : ['removable'])]),

@@ -52,6 +52,26 @@ const addressed = ({ devices = {} }: Domain): { readonly at: string; readonly de
   }),
 ]
 
+/** Devices of the node that are named by their PCI address. */
+const hostAddresses = ({ devices = {} }: Domain): { readonly at: string; readonly address: object }[] => [
+  ...(devices.hostdevs ?? []).flatMap(({ type, source }, index) =>
+    type === 'pci' && source?.address
+      ? [{ at: `devices.hostdevs[${index}].source.address`, address: source.address }]
+      : [],
+  ),
+  ...(devices.interfaces ?? []).flatMap(({ type, source }, index) =>
+    type === 'hostdev' && source?.address && source.address.type !== 'usb'
+      ? [{ at: `devices.interfaces[${index}].source.address`, address: source.address }]
+      : [],
+  ),
+]
+
+export const hostAddressParts: Rule = {
+  name: 'host-address-part',
+  description: 'A part of the PCI address of a device of the host that is not given is 0.',
+  apply: (domain) => hostAddresses(domain).map(({ at, address }) => fill(at, address, parts.pci ?? {})),
+}
+
 export const addressParts: Rule = {
   name: 'address-part',
   description: 'A part of an address that is not given is 0.',

@@ -188,20 +188,31 @@ export const smartcardController: Rule = {
 
 export const hostdevController: Rule = {
   name: 'hostdev-scsi-controller',
-  description:
-    'SCSI devices of the host have controllers: virtio ones like the first there is, otherwise as disks have.',
+  description: 'SCSI devices of the host have controllers, of the model that the last of those in use has.',
   *apply(domain) {
     const { devices } = domain
     if (!devices) return
-    const used = list(domain, 'hostdevs').flatMap(({ type, address }) =>
-      type === 'scsi' && address?.type === 'drive' ? [numberOf(address.controller) ?? 0] : [],
-    )
-    const last = Math.max(-1, ...used)
-    const model = list(domain, 'controllers').find(({ type }) => type === 'scsi')?.model
+    const controllers = list(domain, 'controllers').filter(({ type }) => type === 'scsi')
+    let last = -1
+    let model: Controller['model']
+    for (const { type, address } of list(domain, 'hostdevs')) {
+      // One without an address will be on the first that has room.
+      const index = address?.type === 'drive' ? (numberOf(address.controller) ?? 0) : 0
+      if (type !== 'scsi' || index <= last) continue
+      last = index
+      model = controllers.find((one) => indexOf(one) === index)?.model ?? model
+    }
     for (let index = 0; index <= last; index += 1) {
       yield* unlessThere(domain, devices, 'scsi', index, model === undefined ? {} : { model })
     }
   },
+}
+
+/** Again, when devices of the host have got their addresses. */
+export const fullHostdevController: Rule = {
+  ...hostdevController,
+  name: 'hostdev-scsi-controller-full',
+  description: 'Where the SCSI controllers are full, there is one more for devices of the host.',
 }
 
 /** The chip of each model of PCI controller. */

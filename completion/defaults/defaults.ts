@@ -83,6 +83,8 @@ export const rules: readonly Rule[] = [
   disk.diskAddress,
   controller.usbCompanion,
   controller.controllerIndex,
+  // Added as early as that by libvirt, and so before the controllers that a machine always has.
+  controller.hostdevController,
   input.inputBus,
   character.characterType,
   character.consoleType,
@@ -139,7 +141,7 @@ export const rules: readonly Rule[] = [
   controller.virtioSerialController,
   device.ccidAddress,
   controller.smartcardController,
-  controller.hostdevController,
+  controller.fullHostdevController,
   controller.usbModel,
   controller.scsiModel,
 
@@ -154,6 +156,7 @@ export const rules: readonly Rule[] = [
   usb.usbHubs,
   usb.usbAddresses,
   address.addressParts,
+  address.hostAddressParts,
 ]
 
 /**

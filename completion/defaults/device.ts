@@ -90,11 +90,12 @@ export const hostdevAddress: Rule = {
       ...list(domain, 'disks').filter(({ target }) => target?.bus === 'scsi'),
       ...list(domain, 'hostdevs').filter(({ type }) => type === 'scsi'),
     ]) {
-      if (address?.type === 'drive') taken.add(`${numberOf(address.controller) ?? 0} ${numberOf(address.unit) ?? 0}`)
+      if (address?.type !== 'drive' || (numberOf(address.bus) ?? 0) > 0 || (numberOf(address.target) ?? 0) > 0) continue
+      taken.add(`${numberOf(address.controller) ?? 0} ${numberOf(address.unit) ?? 0}`)
     }
-    const controllers = list(domain, 'controllers').flatMap(({ type, index }) =>
-      type === 'scsi' ? [numberOf(index) ?? 0] : [],
-    )
+    const controllers = list(domain, 'controllers')
+      .flatMap(({ type, index }) => (type === 'scsi' ? [numberOf(index) ?? 0] : []))
+      .toSorted((a, b) => a - b)
     for (const [index, hostdev] of list(domain, 'hostdevs').entries()) {
       if (hostdev.type !== 'scsi' || hostdev.address?.type !== undefined) continue
       const place = freeUnit(taken, controllers)

@@ -36,14 +36,30 @@ export const controllerConnection = ({ type, model }: DeviceOf<'controllers'>, c
   }
 }
 
-/** Cards that QEMU has for PCI Express. */
-const expressCards = new Set(['e1000e', 'igb', 'vmxnet3'])
+/** Network cards that libvirt knows by name and that are of conventional PCI; what it does not know it takes for PCI Express. */
+const conventionalCards = new Set([
+  'netfront',
+  'rtl8139',
+  'e1000',
+  'spapr-vlan',
+  'lan9118',
+  'scm91c111',
+  'vlance',
+  'vmxnet',
+  'vmxnet2',
+  'vmxnet3',
+  'am79c970a',
+  'am79c973',
+  '82540em',
+  '82545em',
+  '82543gc',
+])
 
 export const interfaceConnection = (type: string | undefined, connections: Connections): number => {
   const model = type?.toLowerCase()
   if (model === 'usb-net') return 0
   if (model?.startsWith('virtio')) return virtioConnection(model, connections)
-  return model !== undefined && expressCards.has(model) ? connections.pcie : connections.pci
+  return model === undefined || conventionalCards.has(model) ? connections.pci : connections.pcie
 }
 
 export const soundConnection = ({ model }: DeviceOf<'sounds'>, connections: Connections): number => {

@@ -122,7 +122,7 @@ const laterSeats = (domain: Domain, connections: Connections): Seat[] => {
     ...single('vsock', vsock, virtio(vsock?.model)),
     ...seats('memories', devices.memories, ({ model }) => memoryConnection(model, connections)),
     ...single('iommu', iommu, iommuConnection(iommu?.model, connections)),
-    ...seats('cryptos', devices.cryptos, () => connections.pcie),
+    ...seats('cryptos', devices.cryptos, () => connections.pci),
     ...seats('panics', devices.panics, ({ model }) => panicConnection(model, connections)),
     ...single('pstore', pstore, connections.pci & ~connect.automatic),
   ]

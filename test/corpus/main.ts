@@ -8,8 +8,8 @@ import { join } from 'node:path'
 const folder = process.env['LIBVIRT_CORPUS']
 const [results] = process.argv.slice(2)
 if (folder === undefined) {
-  console.error(
-    'LIBVIRT_CORPUS is not set: see test/corpus/corpus.ts for how to make such a folder from the source of libvirt',
+  process.stderr.write(
+    'LIBVIRT_CORPUS is not set: see test/corpus/corpus.ts for how to make such a folder from the source of libvirt\n',
   )
   process.exit(2)
 }
@@ -34,7 +34,7 @@ for (const { name, before, after } of cases) {
   byCause.set(cause, [...(byCause.get(cause) ?? []), line])
 }
 for (const [cause, lines] of [...byCause].toSorted((a, b) => b[1].length - a[1].length)) {
-  console.log(`${cause} (${lines.length})`)
-  for (const line of lines) console.log(`  ${line.length > 200 ? `${line.slice(0, 199)}…` : line}`)
+  process.stdout.write(`${`${cause} (${lines.length})`}\n`)
+  for (const line of lines) process.stdout.write(`${`  ${line.length > 200 ? `${line.slice(0, 199)}…` : line}`}\n`)
 }
-console.log(`${equal} of ${cases.length} equal`)
+process.stdout.write(`${`${equal} of ${cases.length} equal`}\n`)
