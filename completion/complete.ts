@@ -27,7 +27,11 @@ export interface CompleteOptions extends InjectOptions {
   readonly allowHostReach?: boolean
   /** Leaves out the rules, reach among them: what would come out, valid or not. Offline only. */
   readonly skipRules?: boolean
+  /** Told as each part of the work is done, by who wants to measure; completion itself reads no clock. */
+  readonly onPhase?: (phase: Phase) => void
 }
+
+export type Phase = 'claim' | 'presets' | 'defaults' | 'rules' | 'provenance'
 
 /** Presets that looked on, and what is to be told whatever came out. */
 type Told = Pick<Injection, 'audit' | 'participants' | 'warnings'>
@@ -58,7 +62,9 @@ export function complete(machine: VirtualMachine, options: CompleteOptions): Com
   if (claim === undefined) return completeBare(machine, unclaimed, options)
   const bare = { ...machine, metadata: { ...machine.metadata, annotations } }
   const claimed = decodeProvenance(claim)
-  return completeBare(bare, claimed === undefined ? unclaimed : prove(bare, claimed, options), options)
+  const proven = claimed === undefined ? unclaimed : prove(bare, claimed, options)
+  options.onPhase?.('claim')
+  return completeBare(bare, proven, options)
 }
 
 /** What of a claim holds. */
@@ -92,9 +98,12 @@ const isSameLeaf = (values: ReadonlyMap<string, unknown>, path: string, value: u
 function completeBare(machine: VirtualMachine, proven: Proven, options: CompleteOptions): Completed | Refused {
   const injection = inject(machine, options)
   const { audit, participants } = injection
+  options.onPhase?.('presets')
   const { spec, added } = fill(injection.machine, options)
+  options.onPhase?.('defaults')
   const origins = new Map([...proven.origins, ...withDefaults(injection.origins, added)])
   const judged = judge(injection, spec, origins, options)
+  options.onPhase?.('rules')
   const causes = [...injection.causes, ...judged.causes.filter((cause) => !hangsOn(cause, injection.unsettled))]
   const told = { audit, participants, warnings: [...injection.warnings, ...judged.warnings] }
   if (causes.length > 0) return { outcome: 'refused', causes, ...told }
@@ -105,7 +114,9 @@ function completeBare(machine: VirtualMachine, proven: Proven, options: Complete
     removed: new Map([...proven.removed, ...injection.removed]),
     skipped: injection.skipped,
   }
-  return annotate({ ...injection.machine, spec }, provenance, told)
+  const completed = annotate({ ...injection.machine, spec }, provenance, told)
+  options.onPhase?.('provenance')
+  return completed
 }
 
 function fill(

@@ -17,6 +17,8 @@ export interface Candidates {
   readonly delete: (id: string) => void
   readonly get: (id: string) => CompiledPreset | undefined
   readonly size: () => number
+  /** In no order that means anything. */
+  readonly all: () => Iterable<CompiledPreset>
   /** All whose selectors hold, in no order that means anything. Nothing in a protected namespace. */
   readonly select: (labels: Labels, namespace: Namespace) => readonly CompiledPreset[]
   /** Every preset that could select a VM of this namespace, whatever its labels. */
@@ -65,6 +67,7 @@ export function createCandidates(
     delete: remove,
     get: (id) => all.get(id),
     size: () => all.size,
+    all: () => all.values(),
     select: (labels, namespace) => {
       if (protectedNamespaces.includes(namespace.name)) return []
       const found = new Map<string, CompiledPreset>()

@@ -6,8 +6,10 @@ import type { Logger } from '../runtime/log.ts'
 import { resource } from '../runtime/resource.ts'
 import type { KubeObject, Persisted, Resource } from '../runtime/resource.ts'
 import { createAuthority, isAuthority, issueLeaf, readAuthorities, readCertificates, readLeaf } from './authority.ts'
+import { newsOf } from './certificate-news.ts'
+import type { News } from './certificate-news.ts'
 import { planCertificates } from './certificates.ts'
-import type { Keyring, Leaf, Step } from './certificates.ts'
+import type { Certificate, Keyring, Leaf, Observed, Step } from './certificates.ts'
 
 interface Secret extends KubeObject {
   readonly type?: string
@@ -55,7 +57,9 @@ export interface KeeperOptions {
   readonly apiServiceName?: string
   readonly dnsNames: readonly string[]
   /** Called with a certificate whenever another one is to be served. */
-  readonly serve: (leaf: Leaf) => void
+  readonly serve: (leaf: Leaf, authority: Certificate | undefined) => void
+  /** Told of each step that this replica, and no other, has taken. */
+  readonly tell?: (news: News) => void
 }
 
 /** How often all is looked at again: a Secret or bundle that somebody spoiled is healed within this. */
@@ -67,13 +71,20 @@ const maxSteps = 20
 /** Takes steps until the certificate is one that can be served. Lost races are tried again; refusals and silence are thrown. */
 export async function settleCertificates(options: KeeperOptions, served: Leaf | undefined): Promise<Leaf> {
   for (let count = 0; count < maxSteps; count++) {
-    const { step, secret } = await observe(options, served)
+    const { observed, secret } = await observe(options, served)
+    const step = planCertificates(observed)
     if (step.kind === 'serve') {
-      if (step.leaf.pem !== served?.pem) options.serve(step.leaf)
-      return step.leaf
+      const { leaf } = step
+      const { authorities, trusted } = observed.keyring
+      const authority = [...authorities, ...trusted].find(({ subject }) => subject === leaf.issuer)
+      if (leaf.pem !== served?.pem) options.serve(leaf, authority)
+      return leaf
     }
-    options.log.info({ step: step.kind }, 'certificates')
-    await perform(options, step, secret)
+    const isDone = await perform(options, step, secret)
+    if (!isDone) continue
+    const news = newsOf(step, observed)
+    options.log[news.type === 'Warning' ? 'warn' : 'info']({ step: step.kind, reason: news.reason }, news.message)
+    options.tell?.(news)
   }
   throw new Error(`the certificates did not settle in ${maxSteps} steps`)
 }
@@ -107,7 +118,7 @@ export async function keepCertificates(options: KeeperOptions, first: Leaf, sign
 async function observe(
   { kube, clock, namespace, secretName, configurationName, apiServiceName, dnsNames }: KeeperOptions,
   served: Leaf | undefined,
-): Promise<{ step: Step; secret: Persisted<Secret> | undefined }> {
+): Promise<{ observed: Observed; secret: Persisted<Secret> | undefined }> {
   const [secret, apiService, ...found] = await Promise.all([
     ifFound(kube.get(secrets, { namespace, name: secretName })),
     apiServiceName === undefined ? undefined : ifFound(kube.get(apiServices, { name: apiServiceName })),
@@ -121,14 +132,15 @@ async function observe(
   ].map((bundle) => readCertificates(decode(bundle)))
   const keyring = readKeyring(secret?.data ?? {})
   const observed = { nowMs: clock.now(), dnsNames, keyring, bundles, ...(served === undefined ? {} : { served }) }
-  return { step: planCertificates(observed), secret }
+  return { observed, secret }
 }
 
+/** False where another replica was faster. */
 async function perform(
   options: KeeperOptions,
   step: Exclude<Step, { kind: 'serve' }>,
   secret: Persisted<Secret> | undefined,
-) {
+): Promise<boolean> {
   const nowMs = options.clock.now()
   switch (step.kind) {
     case 'create-authority': {
@@ -141,17 +153,23 @@ async function perform(
       return store(options, { ...step.keep, leaf: await issueLeaf(step.by, options.dnsNames, nowMs) }, secret)
     case 'publish': {
       const bundle = step.certificates.map(({ pem }) => pem).join('\n')
-      for (const kind of configurations) await publish(options, kind, encode(`${bundle}\n`))
-      await publishApiService(options, encode(`${bundle}\n`))
+      const published: boolean[] = []
+      for (const kind of configurations) published.push(await publish(options, kind, encode(`${bundle}\n`)))
+      published.push(await publishApiService(options, encode(`${bundle}\n`)))
+      return published.some((isDone) => isDone)
     }
   }
 }
 
 /** Only on what was read: whoever comes second reads again. */
-async function store(options: KeeperOptions, keyring: Keyring, secret: Persisted<Secret> | undefined): Promise<void> {
+async function store(
+  options: KeeperOptions,
+  keyring: Keyring,
+  secret: Persisted<Secret> | undefined,
+): Promise<boolean> {
   const { kube, namespace, secretName } = options
   const data = writeKeyring(keyring)
-  await unlessOvertaken(
+  return unlessOvertaken(
     secret === undefined
       ? kube.create(secrets, { metadata: { namespace, name: secretName }, type: 'Opaque', data })
       : kube.update(secrets, { ...secret, data }),
@@ -162,28 +180,28 @@ async function publish(
   { kube, configurationName }: KeeperOptions,
   kind: Resource<WebhookConfiguration>,
   caBundle: string,
-): Promise<void> {
+): Promise<boolean> {
   const configuration = await ifFound(kube.get(kind, { name: configurationName }))
   const stale = (configuration?.webhooks ?? []).flatMap(({ clientConfig }, index) =>
     clientConfig.caBundle === caBundle ? [] : [index],
   )
-  if (configuration === undefined || stale.length === 0) return
+  if (configuration === undefined || stale.length === 0) return false
   const body = [
     { op: 'test', path: '/metadata/resourceVersion', value: configuration.metadata.resourceVersion },
     ...stale.map((index) => ({ op: 'add', path: `/webhooks/${index}/clientConfig/caBundle`, value: caBundle })),
   ]
-  await unlessOvertaken(kube.patch(kind, { name: configurationName }, { type: 'json', body }))
+  return unlessOvertaken(kube.patch(kind, { name: configurationName }, { type: 'json', body }))
 }
 
-async function publishApiService({ kube, apiServiceName: name }: KeeperOptions, caBundle: string): Promise<void> {
+async function publishApiService({ kube, apiServiceName: name }: KeeperOptions, caBundle: string): Promise<boolean> {
   const apiService = name === undefined ? undefined : await ifFound(kube.get(apiServices, { name }))
-  if (apiService === undefined || apiService.spec?.caBundle === caBundle) return
+  if (apiService === undefined || apiService.spec?.caBundle === caBundle) return false
   const { name: found, resourceVersion } = apiService.metadata
   const body = [
     { op: 'test', path: '/metadata/resourceVersion', value: resourceVersion },
     { op: 'add', path: '/spec/caBundle', value: caBundle },
   ]
-  await unlessOvertaken(kube.patch(apiServices, { name: found }, { type: 'json', body }))
+  return unlessOvertaken(kube.patch(apiServices, { name: found }, { type: 'json', body }))
 }
 
 function readKeyring(data: { readonly [key: string]: string }): Keyring {
@@ -215,8 +233,11 @@ const ifFound = <T>(reading: Promise<T>): Promise<T | undefined> =>
   })
 
 /** A failed `test` of a JSON patch is a 422, another writer of an object a 409: in both cases the next look says more. */
-const unlessOvertaken = (writing: Promise<unknown>): Promise<unknown> =>
-  writing.catch((error: unknown) => {
-    if (isConflict(error) || isAlreadyExists(error) || isNotFound(error) || isInvalid(error)) return
-    throw error
-  })
+const unlessOvertaken = (writing: Promise<unknown>): Promise<boolean> =>
+  writing.then(
+    () => true,
+    (error: unknown) => {
+      if (isConflict(error) || isAlreadyExists(error) || isNotFound(error) || isInvalid(error)) return false
+      throw error
+    },
+  )

@@ -3,7 +3,10 @@ import type { VirtualMachine } from '../api/machine.ts'
 import type { Preset } from '../api/preset.ts'
 import { exemptionsToAuthorize } from '../presets/exclude.ts'
 import { checkPreset } from '../presets/check.ts'
+import { compilePreset } from '../presets/compile.ts'
 import { needsGrant } from '../presets/grant.ts'
+import { findOverlaps, overlapWarning } from '../presets/overlap.ts'
+import { virtualMachineStructure } from '../presets/structure.ts'
 import { parsePreset } from '../api/preset.ts'
 import { completedByAnnotation, excludePresetsAnnotation } from '../api/machine.ts'
 import { isRecord } from '../api/schema.ts'
@@ -13,8 +16,12 @@ import { decodeProvenance, originOf } from '../completion/provenance.ts'
 import { systemClock } from '../runtime/clock.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { keyOf } from '../runtime/resource.ts'
+import { auditAnnotations } from './audit.ts'
 import type { EngineCaches } from './caches.ts'
+import { unmeasured } from './metrics.ts'
+import type { CompletionMetrics, Phase } from './metrics.ts'
 import { patchBetween } from './patch.ts'
+import type { Operation } from './patch.ts'
 import { noPermissions } from './permission.ts'
 import type { MayAccess, Permissions } from './permission.ts'
 import { createRecall } from './recall.ts'
@@ -33,9 +40,9 @@ export interface Engine {
     machine: VirtualMachine,
     review: Review,
     permissions: Permissions,
-  ):
-    | { readonly machine: VirtualMachine; readonly warnings: readonly string[] }
-    | { readonly causes: readonly Cause[]; readonly warnings: readonly string[] }
+  ): Told & ({ readonly machine: VirtualMachine } | { readonly causes: readonly Cause[] })
+  /** What makes `after` of `before`. */
+  patch(before: { readonly [key: string]: unknown }, after: { readonly [key: string]: unknown }): Operation[]
   /** Whether this is, to the letter, what `complete` gave a moment ago. */
   isOwn(object: unknown, review: Review): boolean
   /** How the spec of a stored VM came about, by its provenance. */
@@ -49,10 +56,21 @@ export interface Engine {
   ): { readonly causes: readonly Cause[]; readonly warnings: readonly string[] }
 }
 
+interface Told {
+  readonly warnings: readonly string[]
+  /** For the API server's audit log. */
+  readonly audit?: Readonly<Record<string, string>>
+}
+
 /** Older than this, the caches may know so little of the presets that users are told. */
 const staleMs = 120_000
 
-export function createEngine(caches: EngineCaches, mayAccess: MayAccess, clock: Clock = systemClock): Engine {
+export function createEngine(
+  caches: EngineCaches,
+  mayAccess: MayAccess,
+  clock: Clock = systemClock,
+  metrics: CompletionMetrics = unmeasured,
+): Engine {
   const recall = createRecall(clock)
   return {
     permissions(review) {
@@ -67,6 +85,12 @@ export function createEngine(caches: EngineCaches, mayAccess: MayAccess, clock: 
       caches.arrivals.expect(keyOf(namespace === '' ? { name } : { namespace, name }))
     },
     complete(machine, review, { exempt }) {
+      let sinceMs = clock.monotonic()
+      const onPhase = (phase: Phase) => {
+        const nowMs = clock.monotonic()
+        metrics.phase(phase, (nowMs - sinceMs) / 1000)
+        sinceMs = nowMs
+      }
       const outcome = complete(machine, {
         presets: caches.candidates,
         quarantined: caches.quarantined.values(),
@@ -75,19 +99,47 @@ export function createEngine(caches: EngineCaches, mayAccess: MayAccess, clock: 
         exempt,
         capabilities: bundledCapabilities,
         entropy: { uid: review.uid },
+        onPhase,
       })
+      metrics.matched(outcome.participants.length)
+      const audit = auditAnnotations(outcome)
       const warnings = [...outcome.warnings, ...staleWarnings(caches.ageMs())]
-      if (outcome.outcome === 'refused') return { causes: outcome.causes, warnings }
+      if (outcome.outcome === 'refused') return { causes: outcome.causes, warnings, audit }
       recall.keep(review.namespace, outcome.machine)
-      return { machine: outcome.machine, warnings }
+      return { machine: outcome.machine, warnings, audit }
+    },
+    patch(before, after) {
+      const sinceMs = clock.monotonic()
+      const operations = patchBetween(before, after)
+      metrics.phase('patch', (clock.monotonic() - sinceMs) / 1000)
+      return operations
     },
     isOwn: (object, { namespace }) => recall.has(namespace, object),
     remember: rememberOf,
     checkPreset(preset, { mayGrantHost }) {
-      const { causes, warnings } = checkPreset(preset)
-      return { causes: needsGrant(preset) && !mayGrantHost ? [...causes, grantMissing] : causes, warnings }
+      const checked = checkPreset(preset)
+      const causes = needsGrant(preset) && !mayGrantHost ? [...checked.causes, grantMissing] : checked.causes
+      return {
+        causes,
+        warnings: [...checked.warnings, ...(causes.length === 0 ? overlapWarnings(preset, caches) : [])],
+      }
     },
   }
+}
+
+/** As many as an author reads. */
+const maxOverlapsTold = 5
+
+/** With which presets this one will disagree, now that its author still looks. */
+function overlapWarnings(preset: Preset, { candidates }: EngineCaches): string[] {
+  const compiled = compilePreset(preset)
+  if (!('preset' in compiled)) return []
+  const found = findOverlaps(compiled.preset, candidates.all(), virtualMachineStructure())
+  const rest = found.length - maxOverlapsTold
+  return [
+    ...found.slice(0, maxOverlapsTold).map(overlapWarning),
+    ...(rest > 0 ? [`disagrees with ${rest} more presets`] : []),
+  ]
 }
 
 const grantMissing: Cause = {

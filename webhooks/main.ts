@@ -1,18 +1,20 @@
 import { parseArgs } from 'node:util'
 import { defaultAccess } from '../runtime/access.ts'
 import { sleep, systemClock } from '../runtime/clock.ts'
+import { createEventRecorder } from '../runtime/events.ts'
 import { startHealth } from '../runtime/health.ts'
 import { createKubeClient } from '../runtime/kube.ts'
 import { createLogger, isLogLevel } from '../runtime/log.ts'
 import { createMetrics, observeReflectors } from '../runtime/metrics.ts'
 import { createShutdown } from '../runtime/shutdown.ts'
 import { startCaches } from './caches.ts'
+import { firstFromFiles, keepFromFiles } from './certificate-files.ts'
 import { keepCertificates, settleFirst } from './certificate-keeper.ts'
 import type { KeeperOptions } from './certificate-keeper.ts'
 import type { Leaf } from './certificates.ts'
 import { createEngine } from './engine.ts'
 import { localCaches, readCertificate } from './local.ts'
-import { createReviewMetrics, observeCertificate } from './metrics.ts'
+import { createCompletionMetrics, createReviewMetrics, observeCertificate } from './metrics.ts'
 import { createMayAccess } from './permission.ts'
 import { createReviewers, trustedAccounts } from './reviewers.ts'
 import { startServer } from './server.ts'
@@ -57,7 +59,7 @@ async function serveCluster(port: number): Promise<void> {
   const reflectors = [...caches.reflectors, frontProxy.reflector]
   observeReflectors(registry, reflectors)
   let server: WebhookServer | undefined
-  let served: Leaf | undefined
+  let served: { readonly notAfter: number; readonly authorityNotAfter?: number } | undefined
   observeCertificate(registry, () => served)
   const health = await startHealth({
     port: Number(env['HEALTH_PORT'] ?? 8080),
@@ -69,6 +71,13 @@ async function serveCluster(port: number): Promise<void> {
       ...(shutdown.signal.aborted ? ['stopping'] : []),
     ],
   })
+  const use = (leaf: Leaf, authority: { readonly notAfter: number } | undefined) => {
+    served = { notAfter: leaf.notAfter, ...(authority === undefined ? {} : { authorityNotAfter: authority.notAfter }) }
+    server?.use({ key: leaf.key, cert: leaf.pem })
+  }
+  const { POD_NAME: podName = 'virtset-webhooks', POD_UID: podUid = '' } = env
+  const pod = { apiVersion: 'v1', kind: 'Pod', namespace, name: podName, uid: podUid }
+  const recorder = createEventRecorder({ kube, log, component: 'virtset-webhooks', instance: podName })
   const service = env['SERVICE'] ?? 'virtset-webhooks'
   const keeper: KeeperOptions = {
     kube,
@@ -79,19 +88,22 @@ async function serveCluster(port: number): Promise<void> {
     configurationName: env['CONFIGURATION'] ?? 'virtset',
     apiServiceName: 'v1alpha1.subresources.virtset.io',
     dnsNames: [`${service}.${namespace}.svc`, `${service}.${namespace}.svc.cluster.local`],
-    serve(leaf) {
-      served = leaf
-      server?.use({ key: leaf.key, cert: leaf.pem })
-    },
+    serve: use,
+    tell: (news) => recorder.record({ ...news, regarding: pod }),
   }
   const propagationMs = Number(env['PROPAGATION_SECONDS'] ?? 10) * 1000
   shutdown.step('serve until nobody comes any more', () => server?.drain(propagationMs))
   shutdown.step('caches', () => caches.stop())
   shutdown.step('front proxy', () => frontProxy.stop())
+  shutdown.step('events', () => recorder.stop())
   shutdown.step('client', () => kube.close())
   shutdown.step('health', () => health.close())
 
-  const first = await settleFirst(keeper, shutdown.signal)
+  const directory = env['CERTIFICATE_DIRECTORY']
+  const files = { directory: directory ?? '', clock: systemClock, log, serve: use }
+  const first = await (directory === undefined
+    ? settleFirst(keeper, shutdown.signal)
+    : firstFromFiles(files, shutdown.signal))
   await Promise.all(caches.reflectors.map((reflector) => reflector.synced(shutdown.signal)))
   // Admission does not depend on it: a cluster may have no front proxy.
   await Promise.race([frontProxy.reflector.synced(shutdown.signal), sleep(systemClock, frontProxyMs)])
@@ -103,13 +115,25 @@ async function serveCluster(port: number): Promise<void> {
     log,
     clock: systemClock,
   })
-  server = await serve({ key: first.key, cert: first.pem }, createEngine(caches, mayAccess), port, api)
-  await keepCertificates(keeper, first, shutdown.signal)
+  server = await serve(
+    { key: first.key, cert: first.pem },
+    createEngine(caches, mayAccess, systemClock, createCompletionMetrics(registry)),
+    port,
+    api,
+  )
+  await (directory === undefined
+    ? keepCertificates(keeper, first, shutdown.signal)
+    : keepFromFiles(files, first, shutdown.signal))
 }
 
 /** Without a cluster, presets from files: to measure the webhooks, or to try presets. */
 async function serveFolder(folder: string, certificate: Certificate, port: number): Promise<void> {
-  const engine = createEngine(await localCaches(folder), () => Promise.resolve(false))
+  const engine = createEngine(
+    await localCaches(folder),
+    () => Promise.resolve(false),
+    systemClock,
+    createCompletionMetrics(registry),
+  )
   const unready = () => (shutdown.signal.aborted ? ['stopping'] : [])
   const health = await startHealth({ port: Number(env['HEALTH_PORT'] ?? 0), registry, log, unready })
   log.info({ port: health.port }, 'probes and metrics')

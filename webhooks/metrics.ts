@@ -1,9 +1,12 @@
 import { Counter, Gauge, Histogram } from 'prom-client'
 import type { Registry } from 'prom-client'
+import type { Phase as CompletionPhase } from '../completion/complete.ts'
 import type { Review, Verdict } from './review.ts'
 
 export interface ReviewMetrics {
   reviewed(path: string, review: Review, verdict: Verdict, seconds: number): void
+  /** `bytes` of JSON went back as a patch. */
+  patched(bytes: number): void
   /** A request that was not reviewed: `shed`, `malformed`, `too-large`, `late`, `error`. */
   turnedAway(path: string, why: string): void
 }
@@ -44,7 +47,14 @@ export function createReviewMetrics(registry: Registry): ReviewMetrics {
     buckets: [0, 1, 2, 4, 8, 16, 32, 64],
     registers,
   })
+  const bytes = new Histogram({
+    name: 'virtset_admission_patch_bytes',
+    help: 'Bytes of JSON in a patch',
+    buckets: [256, 1024, 2048, 4096, 8192, 16_384, 65_536, 262_144, 1_048_576],
+    registers,
+  })
   return {
+    patched: (count) => bytes.observe(count),
     reviewed(path, { kind, operation }, verdict, seconds) {
       reviews.inc({ path, kind, operation, outcome: verdict.allowed ? 'allowed' : 'refused' })
       duration.observe({ path }, seconds)
@@ -55,15 +65,75 @@ export function createReviewMetrics(registry: Registry): ReviewMetrics {
   }
 }
 
-/** When the certificate that is served ends. */
-export function observeCertificate(registry: Registry, served: () => { readonly notAfter: number } | undefined): void {
-  new Gauge({
-    name: 'virtset_certificate_expiry_timestamp_seconds',
-    help: 'Unix time at which the served certificate ends',
-    registers: [registry],
-    collect() {
-      const certificate = served()
-      if (certificate !== undefined) this.set(certificate.notAfter / 1000)
-    },
+/** What a completion is made of, in the order in which it happens. */
+const phases = ['claim', 'presets', 'defaults', 'rules', 'provenance', 'patch'] as const
+export type Phase = CompletionPhase | 'patch'
+
+/** What the engine tells of its work. */
+export interface CompletionMetrics {
+  phase(phase: Phase, seconds: number): void
+  /** So many presets took part in a VM. */
+  matched(presets: number): void
+}
+
+const phaseBuckets = [0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.5]
+
+/** `virtset_completion_*` in `registry`. */
+export function createCompletionMetrics(registry: Registry): CompletionMetrics {
+  const registers = [registry]
+  const duration = new Histogram({
+    name: 'virtset_completion_phase_seconds',
+    help: 'Seconds of a completion by its part',
+    labelNames: ['phase'],
+    buckets: phaseBuckets,
+    registers,
   })
+  const matched = new Histogram({
+    name: 'virtset_completion_presets_matched',
+    help: 'Presets that took part in a VM',
+    buckets: [0, 1, 2, 3, 5, 10, 20, 50],
+    registers,
+  })
+  const byPhase = new Map<Phase, Histogram.Internal<'phase'>>(
+    phases.map((phase) => [phase, duration.labels({ phase })]),
+  )
+  return {
+    phase: (phase: Phase, seconds) => byPhase.get(phase)?.observe(seconds),
+    matched: (presets) => matched.observe(presets),
+  }
+}
+
+/** For who wants no figures. */
+export const unmeasured: CompletionMetrics = { phase() {}, matched() {} }
+
+/** When the certificate that is served ends, and when the authority does that signed it. */
+export function observeCertificate(
+  registry: Registry,
+  served: () => { readonly notAfter: number; readonly authorityNotAfter?: number } | undefined,
+): void {
+  const gauge = (
+    name: string,
+    help: string,
+    read: (of: NonNullable<ReturnType<typeof served>>) => number | undefined,
+  ) =>
+    new Gauge({
+      name,
+      help,
+      registers: [registry],
+      collect() {
+        const certificate = served()
+        const ms = certificate === undefined ? undefined : read(certificate)
+        if (ms !== undefined) this.set(ms / 1000)
+      },
+    })
+  gauge(
+    'virtset_certificate_expiry_timestamp_seconds',
+    'Unix time at which the served certificate ends',
+    ({ notAfter }) => notAfter,
+  )
+  gauge(
+    'virtset_certificate_authority_expiry_timestamp_seconds',
+    'Unix time at which the authority of the served certificate ends',
+    ({ authorityNotAfter }) => authorityNotAfter,
+  )
 }

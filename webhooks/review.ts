@@ -29,8 +29,21 @@ export interface User {
 }
 
 export type Verdict =
-  | { readonly allowed: true; readonly patch?: readonly Operation[]; readonly warnings?: readonly string[] }
-  | { readonly allowed: false; readonly causes: readonly Cause[]; readonly warnings?: readonly string[] }
+  | {
+      readonly allowed: true
+      readonly patch?: readonly Operation[]
+      readonly warnings?: readonly string[]
+      readonly audit?: Audit
+    }
+  | {
+      readonly allowed: false
+      readonly causes: readonly Cause[]
+      readonly warnings?: readonly string[]
+      readonly audit?: Audit
+    }
+
+/** For the API server's audit log. */
+export type Audit = Readonly<Record<string, string>>
 
 /** The answer to a review, as the API server wants it. */
 export interface ReviewAnswer {
@@ -43,6 +56,7 @@ export interface ReviewAnswer {
     readonly patchType?: 'JSONPatch'
     readonly patch?: string
     readonly warnings?: readonly string[]
+    readonly auditAnnotations?: Audit
   }
 }
 
@@ -104,7 +118,12 @@ const text = (value: unknown): string => (typeof value === 'string' ? value : ''
 
 export function answerReview(review: Review, verdict: Verdict): ReviewAnswer {
   const warnings = warningsThatFit(verdict.warnings ?? [])
-  const common = { uid: review.uid, ...(warnings.length > 0 ? { warnings } : {}) }
+  const { audit = {} } = verdict
+  const common = {
+    uid: review.uid,
+    ...(warnings.length > 0 ? { warnings } : {}),
+    ...(Object.keys(audit).length > 0 ? { auditAnnotations: audit } : {}),
+  }
   if (!verdict.allowed) return envelope({ ...common, allowed: false, status: refusal(review, verdict.causes) })
   const { patch = [] } = verdict
   if (patch.length === 0) return envelope({ ...common, allowed: true })

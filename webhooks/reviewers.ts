@@ -1,4 +1,5 @@
 import type { Engine } from './engine.ts'
+import type { Review, Verdict } from './review.ts'
 import type { Reviewer } from './server.ts'
 import { hasTemplate, machineReview } from './template.ts'
 import { mutate, validate } from './verdict.ts'
@@ -18,12 +19,15 @@ export function createReviewers(
         : permissions.then((known) => judge(review, engine, trust, known))
     }
   const validating = reviewer(validate)
+  const noted = (review: Review, verdict: Verdict): Verdict => {
+    if (verdict.allowed && !hasTemplate(review)) engine.expect(review)
+    return verdict
+  }
   return {
     mutate: reviewer(mutate),
-    async validate(review) {
-      const verdict = await validating(review)
-      if (verdict.allowed && !hasTemplate(review)) engine.expect(review)
-      return verdict
+    validate(review) {
+      const verdict = validating(review)
+      return verdict instanceof Promise ? verdict.then((known) => noted(review, known)) : noted(review, verdict)
     },
   }
 }

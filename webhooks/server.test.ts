@@ -142,14 +142,40 @@ describe('the server', () => {
   test('sends away at once what it could not serve in time', async () => {
     const { promise, resolve } = Promise.withResolvers<Verdict>()
     const { post, metrics } = await start(() => promise, { requests: 2, bytes: 1024 * 1024 })
-    const first = post('/mutate', reviewOf({}))
-    const second = post('/mutate', reviewOf({}))
-    let third = await post('/mutate', reviewOf({}))
-    while (third.code !== 429) third = await post('/mutate', reviewOf({}))
-    expect([third.body.reason, (await metrics()).includes('why="shed"')]).toEqual(['TooManyRequests', true])
+    const three = ['a', 'b', 'c'].map((uid) => post('/mutate', reviewOf({}, uid)))
+    // Whichever comes last is the one that is sent away, while the other two wait.
+    const away = await Promise.race(three)
+    expect([away.code, away.body.reason]).toEqual([429, 'TooManyRequests'])
+    expect(await metrics()).toContain('why="shed"')
     resolve({ allowed: true })
-    expect([(await first).code, (await second).code]).toEqual([200, 200])
+    expect((await Promise.all(three)).map(({ code }) => code).toSorted()).toEqual([200, 200, 429])
     expect((await post('/mutate', reviewOf({}))).code).toBe(200)
+  })
+
+  test('tells a caller in its own time that it is late, and does no work for who waits no more', async () => {
+    const never = Promise.withResolvers<Verdict>()
+    const seen: string[] = []
+    const { post, metrics } = await start(({ uid }) => {
+      seen.push(uid)
+      return never.promise
+    })
+    const late = await post('/mutate?timeout=120ms', reviewOf({}, 'slow'))
+    const gone = await post('/mutate?timeout=10ms', reviewOf({}, 'gone'))
+    expect([late, gone].map(({ code, body: { kind, reason } }) => [code, kind, reason])).toEqual([
+      [504, 'Status', 'Timeout'],
+      [504, 'Status', 'Timeout'],
+    ])
+    expect(seen).toEqual(['slow'])
+    expect(await metrics()).toContain('virtset_admission_turned_away_total{path="/mutate",why="late"} 2')
+    never.resolve({ allowed: true })
+  })
+
+  test('measures patches in bytes', async () => {
+    const patch = [{ op: 'add', path: '/metadata/labels', value: { a: 'b' } }] as const
+    const { post, metrics } = await start(() => ({ allowed: true, patch }))
+    await post('/mutate', reviewOf({}))
+    const sum = Number(/virtset_admission_patch_bytes_sum (\d+)/.exec(await metrics())?.[1])
+    expect(Math.abs(sum - JSON.stringify(patch).length)).toBeLessThan(3)
   })
 
   test('serves another certificate to new connections, and open ones go on', async () => {

@@ -4,6 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../runtime/clock.ts'
 import { sleep } from '../runtime/clock.ts'
 import type { Logger } from '../runtime/log.ts'
+import { budgetMs, inTime } from './deadline.ts'
 import { createGate } from './gate.ts'
 import type { Limits } from './gate.ts'
 import type { ReviewMetrics } from './metrics.ts'
@@ -62,6 +63,7 @@ export interface WebhookServer {
 export async function startServer(options: ServerOptions, port: number, host = '::'): Promise<WebhookServer> {
   const { certificate, metrics, log, clock, api } = options
   const gate = createGate(options.limits ?? defaultLimits)
+  const arrivals = new WeakMap<FastifyRequest, number>()
   let isDraining = false
 
   const app = fastify({
@@ -85,6 +87,7 @@ export async function startServer(options: ServerOptions, port: number, host = '
   app.addHook('onRequest', async (request, reply) => {
     if (isDraining) reply.header('connection', 'close')
     if (api?.owns(request.url)) return undefined
+    arrivals.set(request, clock.monotonic())
     const leave = gate.enter(Number(request.headers['content-length'] ?? maxBodyBytes))
     if (leave === undefined) {
       metrics.turnedAway(request.url, 'shed')
@@ -102,18 +105,28 @@ export async function startServer(options: ServerOptions, port: number, host = '
   })
 
   const route = (path: string, review: Reviewer) =>
-    app.post(path, async (request): Promise<ReviewAnswer> => {
+    app.post(path, async (request, reply): Promise<ReviewAnswer | FastifyReply> => {
       const parsed = parseReview(request.body)
       if ('problem' in parsed) {
         metrics.turnedAway(path, 'malformed')
         return answerFailure(parsed.uid, { code: 400, reason: 'BadRequest', message: parsed.problem })
       }
       const startedMs = clock.monotonic()
-      const verdict = await review(parsed.review)
+      const leftMs = budgetMs(request.url) - (startedMs - (arrivals.get(request) ?? startedMs))
+      const asked = leftMs > 0 ? review(parsed.review) : undefined
+      const verdict = asked instanceof Promise ? await inTime(asked, leftMs, clock) : asked
       const durationMs = clock.monotonic() - startedMs
+      if (verdict === undefined) {
+        metrics.turnedAway(path, 'late')
+        const { uid } = parsed.review
+        log.warn({ path, uid, durationMs, leftMs }, 'a review could not be answered within the time of its caller')
+        return sendStatus(reply, { code: 504, reason: 'Timeout', message: tooLate })
+      }
       metrics.reviewed(path, parsed.review, verdict, durationMs / 1000)
       logReview(log, path, request, parsed.review, verdict, durationMs)
-      return answerReview(parsed.review, verdict)
+      const answer = answerReview(parsed.review, verdict)
+      if (answer.response.patch !== undefined) metrics.patched(answer.response.patch.length * 0.75)
+      return answer
     })
   route('/mutate', options.mutate)
   route('/validate', options.validate)
@@ -133,6 +146,8 @@ export async function startServer(options: ServerOptions, port: number, host = '
     },
   }
 }
+
+const tooLate = 'virtset could not review this in time: it is busy, or waits for the API server; try again'
 
 const pathOf = (request: FastifyRequest): string => request.routeOptions.url ?? 'other'
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { completedByAnnotation, launcherPodFinalizer } from '../api/machine.ts'
 import type { Engine } from './engine.ts'
+import { patchBetween } from './patch.ts'
 import { mutate, validate } from './verdict.ts'
 import type { Review, Verdict } from './review.ts'
 
@@ -9,6 +10,7 @@ const engine: Engine = {
   permissions: () => undefined,
   expect() {},
   isOwn: () => false,
+  patch: patchBetween,
   complete(machine) {
     if (machine.spec.domain.title === 'bad') {
       const cause = {

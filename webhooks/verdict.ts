@@ -57,10 +57,11 @@ function mutateNew(review: Review, engine: Engine, trust: Trust, permissions: Pe
   const { machine } = parsed
   const reserved = trust.controllers.includes(review.user.username) ? [] : checkReserved(machine, undefined)
   const outcome = engine.complete(machine, review, permissions)
-  const { warnings } = outcome
-  if ('causes' in outcome) return refuse([...reserved, ...outcome.causes], warnings)
-  if (reserved.length > 0) return refuse(reserved, warnings)
-  return { allowed: true, patch: patchBetween({ ...machine }, { ...withFinalizer(outcome.machine) }), warnings }
+  const { warnings, audit = {} } = outcome
+  const causes = 'causes' in outcome ? [...reserved, ...outcome.causes] : reserved
+  if ('causes' in outcome || causes.length > 0) return { ...refuse(causes, warnings), audit }
+  const patch = engine.patch({ ...machine }, { ...withFinalizer(outcome.machine) })
+  return { allowed: true, patch, warnings, audit }
 }
 
 /**

@@ -11,6 +11,7 @@ import { createLogger } from '../../runtime/log.ts'
 import { createMetrics } from '../../runtime/metrics.ts'
 import { settleCertificates } from '../../webhooks/certificate-keeper.ts'
 import type { KeeperOptions } from '../../webhooks/certificate-keeper.ts'
+import type { News } from '../../webhooks/certificate-news.ts'
 import type { Leaf } from '../../webhooks/certificates.ts'
 import { createReviewMetrics } from '../../webhooks/metrics.ts'
 import { startServer } from '../../webhooks/server.ts'
@@ -44,7 +45,12 @@ interface Replica {
   settle(): Promise<void>
 }
 
-function replica(clock: Clock, serve: (leaf: Leaf) => void = () => {}, dnsNames = ['localhost']): Replica {
+function replica(
+  clock: Clock,
+  serve: (leaf: Leaf) => void = () => {},
+  dnsNames = ['localhost'],
+  tell: (news: News) => void = () => {},
+): Replica {
   const options: KeeperOptions = {
     kube,
     clock,
@@ -54,6 +60,7 @@ function replica(clock: Clock, serve: (leaf: Leaf) => void = () => {}, dnsNames 
     configurationName: 'virtset',
     dnsNames,
     serve,
+    tell,
   }
   const it: Replica = {
     served: undefined,
@@ -79,8 +86,14 @@ test('three replicas that start together agree on one certificate, and publish o
   expect(text.split('BEGIN CERTIFICATE').length - 1).toBe(1)
 })
 
-test('what somebody spoils is healed: Secret deleted, authority emptied, bundle overwritten', async () => {
-  const one = replica(systemClock)
+test('what somebody spoils is healed, and told: Secret deleted, authority emptied, bundle overwritten', async () => {
+  const told: string[] = []
+  const one = replica(
+    systemClock,
+    () => {},
+    ['localhost'],
+    ({ type, reason }) => type === 'Warning' && told.push(reason),
+  )
   await one.settle()
   const before = one.served
   const spoilers: string[][] = [
@@ -120,6 +133,7 @@ test('what somebody spoils is healed: Secret deleted, authority emptied, bundle 
     const bundles = await Promise.all(['mutatingwebhookconfiguration', 'validatingwebhookconfiguration'].map(bundleOf))
     expect([bundles[0] === bundles[1], bundles[0] === '']).toEqual([true, false])
   }
+  expect(new Set(told)).toEqual(new Set(['AuthorityLost', 'CaBundleHealed', 'SecretHealed']))
   // What was served could be trusted all the time: nothing else was needed.
   expect(before?.pem).toBe(one.served?.pem)
 })
