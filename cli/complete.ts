@@ -1,112 +1,131 @@
-import { stringify } from 'yaml'
-import type { Cause } from '../api/cause.ts'
 import { canonical } from '../api/domain/canonical.ts'
-import { validateDomain } from '../api/domain/validate.ts'
-import { readDomain, writeDomain } from '../api/domain/xml.ts'
-import { parseMachine, type VirtualMachine } from '../api/machine.ts'
+import { writeDomain } from '../api/domain/xml.ts'
 import { refusalText } from '../api/refusal.ts'
-import { complete, type Completed } from '../completion/complete.ts'
 import type { Capabilities } from '../completion/capabilities.ts'
-import { exitCodes } from './failure.ts'
-import { nameOf, type Input } from './input.ts'
-import type { Output, Streams } from './output.ts'
-import type { PresetSource } from './presets.ts'
+import type { Completed, Refused } from '../completion/complete.ts'
+import { yamlWithProvenance } from './annotated.ts'
+import { completeAsAdmission } from './completion.ts'
+import { drawnUid } from './draw.ts'
+import { exitCode, type ExitCode } from './failure.ts'
+import { unreadableText, type Input } from './input.ts'
+import type { Output } from './output.ts'
 import { provenanceEntries } from './provenance.ts'
-import { machineOfDomain } from './machine.ts'
-import { yamlWithProvenance } from './yaml.ts'
+import { causesAt, subjectOf, type Subject } from './subject.ts'
+import type { Surroundings } from './surroundings.ts'
+import type { Streams } from './world.ts'
+import { toYaml } from './yaml.ts'
 
 export interface CompleteSettings {
-  readonly format: 'yaml' | 'json' | 'xml'
-  readonly presets: PresetSource
-  readonly namespace: string
-  readonly namespaceLabels: (namespace: string) => { readonly [key: string]: string }
+  readonly surroundings: Surroundings
   readonly capabilities: Capabilities
-  readonly uid: string
-  readonly provenance: boolean
+  readonly namespace: string
+  /** The request's; absent: one of each input's own. */
+  readonly uid?: string
   readonly allowHostReach: boolean
-  readonly validate: boolean
+  readonly skipRules: boolean
+}
+
+export interface CompleteOutput {
+  readonly format: 'yaml' | 'json' | 'xml'
+  readonly provenance: boolean
   readonly strict: boolean
   readonly quiet: boolean
 }
 
 /** What became of one input. */
-export type Outcome =
-  | Completed
-  | { readonly outcome: 'refused'; readonly causes: readonly Cause[]; readonly warnings: readonly string[] }
+export interface Outcome {
+  readonly subject: Subject
+  readonly outcome: Completed | Pick<Refused, 'outcome' | 'causes' | 'warnings'>
+}
+
+/** Completes what an input is about, as admission would. Undefined for a preset among VMs. */
+export async function completeInput(
+  input: Exclude<Input, { kind: 'unreadable' }>,
+  settings: CompleteSettings,
+): Promise<Outcome | undefined> {
+  const subject = subjectOf(input, settings.namespace)
+  if (subject === undefined) return undefined
+  const { parsed, prefix, name } = subject
+  if ('causes' in parsed) return { subject, outcome: { outcome: 'refused', causes: parsed.causes, warnings: [] } }
+  const { machine } = parsed
+  const surrounding = await settings.surroundings.of(machine.metadata.namespace ?? settings.namespace)
+  const { capabilities, allowHostReach, skipRules, uid = drawnUid(input.file, name) } = settings
+  const outcome = await completeAsAdmission(machine, surrounding, { capabilities, uid, allowHostReach, skipRules })
+  return {
+    subject,
+    outcome: outcome.outcome === 'completed' ? outcome : { ...outcome, causes: causesAt(prefix, outcome.causes) },
+  }
+}
 
 /**
- * `kubectl vm complete`: each input completed, printed or written, and refusals in the words of the webhook; one that is refused
- * does not keep the others from being done.
- * @returns the exit code
+ * `kubectl vm complete`: each input completed, printed or written, and refusals in the words of the webhook; one that is refused or
+ * cannot be read does not keep the others from being done.
  */
 export async function completeAll(
   inputs: AsyncIterable<Input>,
   settings: CompleteSettings,
+  how: CompleteOutput,
   output: Output,
   streams: Streams,
   step: (word: string) => void,
-): Promise<number> {
-  let isRefused = false
-  let isWarned = false
+): Promise<ExitCode> {
+  const seen = { unreadable: false, refused: false, warned: false }
+  let subjects = 0
   for await (const input of inputs) {
-    const read = machineOf(input, settings.namespace)
-    const outcome = 'causes' in read ? refused(read.causes) : completeOne(read.machine, settings)
-    const name = 'causes' in read ? read.name : nameOf({ ...read.machine })
-    isWarned ||= outcome.warnings.length > 0
-    if (!settings.quiet) for (const warning of outcome.warnings) streams.err(`Warning: ${warning}\n`)
-    if (outcome.warnings.length > 0) await output.beside(input.stem, 'warnings', outcome.warnings)
-    if (outcome.outcome === 'refused') {
-      isRefused = true
-      streams.err(`${refusalText('VirtualMachine', name, outcome.causes)}\n`)
-      await output.beside(input.stem, 'causes', outcome.causes)
-    } else {
-      await output.result(input.stem, settings.format, render(outcome, settings))
-      if (settings.provenance) {
-        await output.beside(input.stem, 'provenance', provenanceEntries(outcome.machine.spec, 'spec', outcome))
-      }
+    const done = await attempt(input, settings)
+    if ('error' in done) {
+      seen.unreadable = true
+      streams.err(`error: ${done.error}\n`)
+    } else if (done.outcome !== undefined) {
+      subjects++
+      const { outcome } = done.outcome
+      seen.warned ||= outcome.warnings.length > 0
+      seen.refused ||= outcome.outcome === 'refused'
+      await tell(input.stem, done.outcome, how, output, streams)
     }
     step(input.file)
   }
-  if (isRefused) return exitCodes.refused
-  return isWarned && settings.strict ? exitCodes.warnings : exitCodes.fine
-}
-
-const refused = (causes: readonly Cause[]): Outcome => ({ outcome: 'refused', causes, warnings: [] })
-
-export function completeOne(machine: VirtualMachine, settings: CompleteSettings): Outcome {
-  const namespace = machine.metadata.namespace ?? settings.namespace
-  return complete(machine, {
-    presets: settings.presets.candidates,
-    quarantined: settings.presets.quarantined,
-    namespace: { name: namespace, labels: settings.namespaceLabels(namespace) },
-    capabilities: settings.capabilities,
-    entropy: { uid: settings.uid },
-    allowHostReach: settings.allowHostReach,
-    skipRules: !settings.validate,
-  })
-}
-
-function machineOf(
-  input: Input,
-  namespace: string,
-): { readonly machine: VirtualMachine } | { readonly name: string; readonly causes: readonly Cause[] } {
-  if (input.kind === 'xml') {
-    const read = readDomain(input.xml)
-    if ('causes' in read) return { name: input.stem, causes: read.causes }
-    const causes = validateDomain(read.domain)
-    return causes.length > 0
-      ? { name: input.stem, causes }
-      : { machine: machineOfDomain(read.domain, input.stem, namespace) }
+  if (subjects === 0 && !seen.unreadable) {
+    streams.err('error: there is nothing to complete: only presets\n')
+    seen.unreadable = true
   }
-  const parsed = parseMachine(input.object)
-  if ('causes' in parsed) return { name: nameOf(input.object), causes: parsed.causes }
-  const { machine } = parsed
-  return { machine: { ...machine, metadata: { namespace, ...machine.metadata } } }
+  return exitCode(seen, how.strict)
 }
 
-function render(completed: Completed, { format, provenance }: CompleteSettings): string {
+async function attempt(
+  input: Input,
+  settings: CompleteSettings,
+): Promise<{ readonly outcome: Outcome | undefined } | { readonly error: string }> {
+  if (input.kind === 'unreadable') return { error: input.message }
+  try {
+    return { outcome: await completeInput(input, settings) }
+  } catch (error) {
+    return { error: unreadableText(error) }
+  }
+}
+
+async function tell(
+  stem: string,
+  { subject, outcome }: Outcome,
+  how: CompleteOutput,
+  output: Output,
+  streams: Streams,
+): Promise<void> {
+  const { warnings } = outcome
+  if (!how.quiet) for (const warning of warnings) streams.err(`Warning: ${warning}\n`)
+  if (warnings.length > 0) await output.beside(stem, 'warnings', warnings)
+  if (outcome.outcome === 'refused') {
+    streams.err(`${refusalText(subject.kind, subject.name, outcome.causes)}\n`)
+    await output.beside(stem, 'causes', outcome.causes)
+    return
+  }
+  await output.result(stem, how.format, render(outcome, how))
+  if (how.provenance) await output.beside(stem, 'provenance', provenanceEntries(outcome.machine, outcome))
+}
+
+function render(completed: Completed, { format, provenance }: CompleteOutput): string {
   const { machine } = completed
   if (format === 'xml') return writeDomain(canonical(machine.spec.domain))
   if (format === 'json') return `${JSON.stringify(machine, null, 2)}\n`
-  return provenance ? yamlWithProvenance(machine, completed) : stringify(machine, { lineWidth: 0 })
+  return provenance ? yamlWithProvenance(machine, completed) : toYaml(machine)
 }

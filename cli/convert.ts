@@ -1,16 +1,20 @@
-import { stringify } from 'yaml'
 import type { Cause } from '../api/cause.ts'
+import type { Domain } from '../api/domain/domain.ts'
 import { readDomain, writeDomain } from '../api/domain/xml.ts'
-import { parseMachine, type VirtualMachine } from '../api/machine.ts'
+import type { VirtualMachine } from '../api/machine.ts'
 import { refusalText } from '../api/refusal.ts'
+import { Usage, exitCode, type ExitCode } from './failure.ts'
+import { unreadableText, type Input } from './input.ts'
 import { machineOfDomain } from './machine.ts'
-import { Usage, exitCodes } from './failure.ts'
-import { nameOf, type Input } from './input.ts'
-import type { Output, Streams } from './output.ts'
+import type { Output } from './output.ts'
+import { subjectOf } from './subject.ts'
+import type { Streams } from './world.ts'
+import { toYaml } from './yaml.ts'
+
+type Readable = Exclude<Input, { kind: 'unreadable' }>
 
 /**
  * `kubectl vm import`: Domain XML → VM. What the description does not know is an error that names it; nothing is dropped.
- * @returns the exit code
  */
 export function importAll(
   inputs: AsyncIterable<Input>,
@@ -18,61 +22,77 @@ export function importAll(
   output: Output,
   streams: Streams,
   step: (word: string) => void,
-): Promise<number> {
+): Promise<ExitCode> {
   return convertAll(inputs, output, streams, step, (input) => {
     if (input.kind !== 'xml')
       throw new Usage(`${input.file}: import reads libvirt's Domain XML, and this is a manifest`)
     const read = readDomain(input.xml)
-    if ('causes' in read) return { name: input.stem, causes: read.causes }
+    if ('causes' in read) return { kind: 'VirtualMachine', name: input.stem, causes: read.causes }
     const machine = machineOfDomain(read.domain, input.stem)
-    const text = format === 'json' ? `${JSON.stringify(machine, null, 2)}\n` : stringify(machine, { lineWidth: 0 })
-    return { extension: format, text }
+    return { extension: format, text: format === 'json' ? `${JSON.stringify(machine, null, 2)}\n` : toYaml(machine) }
   })
 }
 
 /**
  * `kubectl vm export`: VM → Domain XML, in the user's own spelling, with nothing added but the name.
- * @returns the exit code
  */
 export function exportAll(
   inputs: AsyncIterable<Input>,
   output: Output,
   streams: Streams,
   step: (word: string) => void,
-): Promise<number> {
+): Promise<ExitCode> {
   return convertAll(inputs, output, streams, step, (input) => {
-    if (input.kind === 'xml') throw new Usage(`${input.file}: export reads VirtualMachine manifests, and this is XML`)
-    const parsed = parseMachine(input.object)
-    if ('causes' in parsed) return { name: nameOf(input.object), causes: parsed.causes }
+    if (input.kind === 'xml') throw new Usage(`${input.file}: export reads manifests of VMs, and this is XML`)
+    const subject = subjectOf(input, 'default')
+    if (subject === undefined) return undefined
+    const { kind, name, parsed } = subject
+    if ('causes' in parsed) return { kind, name, causes: parsed.causes }
     return { extension: 'xml', text: writeDomain(named(parsed.machine)) }
   })
 }
 
-const named = ({ metadata, spec }: VirtualMachine): VirtualMachine['spec']['domain'] =>
+const named = ({ metadata, spec }: VirtualMachine): Domain =>
   metadata.name === undefined || spec.domain.name !== undefined ? spec.domain : { ...spec.domain, name: metadata.name }
 
 type Converted =
   | { readonly extension: string; readonly text: string }
-  | { readonly name: string; readonly causes: readonly Cause[] }
+  | { readonly kind: string; readonly name: string; readonly causes: readonly Cause[] }
 
 async function convertAll(
   inputs: AsyncIterable<Input>,
   output: Output,
   streams: Streams,
   step: (word: string) => void,
-  convert: (input: Input) => Converted,
-): Promise<number> {
-  let code: number = exitCodes.fine
+  convert: (input: Readable) => Converted | undefined,
+): Promise<ExitCode> {
+  const seen = { unreadable: false, refused: false }
   for await (const input of inputs) {
-    const converted = convert(input)
-    if ('causes' in converted) {
-      code = exitCodes.refused
-      streams.err(`${refusalText('VirtualMachine', converted.name, converted.causes)}\n`)
+    const converted = attempt(input, convert)
+    if (converted === undefined) continue
+    if ('error' in converted) {
+      seen.unreadable = true
+      streams.err(`error: ${converted.error}\n`)
+    } else if ('causes' in converted) {
+      seen.refused = true
+      streams.err(`${refusalText(converted.kind, converted.name, converted.causes)}\n`)
       await output.beside(input.stem, 'causes', converted.causes)
     } else {
       await output.result(input.stem, converted.extension, converted.text)
     }
     step(input.file)
   }
-  return code
+  return exitCode(seen)
+}
+
+function attempt(
+  input: Input,
+  convert: (input: Readable) => Converted | undefined,
+): Converted | { readonly error: string } | undefined {
+  if (input.kind === 'unreadable') return { error: input.message }
+  try {
+    return convert(input)
+  } catch (error) {
+    return { error: unreadableText(error) }
+  }
 }

@@ -1,32 +1,64 @@
 import { readFile, readdir, stat } from 'node:fs/promises'
 import { basename, extname, join } from 'node:path'
-import { LineCounter, parseAllDocuments } from 'yaml'
 import { isRecord } from '../api/schema.ts'
 import { Usage } from './failure.ts'
+import { parseDocuments } from './yaml.ts'
 
 /** One thing to work on. */
 export type Input = {
   /** As the caller named it; `-` for standard input. */
   readonly file: string
-  /** What results are called: the file's name without its last extension, and the object's name where a file holds several. */
+  /** What results are called: the file's name without its last extension, and the object's name where a file holds several. No two are equal. */
   readonly stem: string
-} & ({ readonly kind: 'xml'; readonly xml: Buffer } | { readonly kind: 'manifest'; readonly object: Manifest })
+} & (
+  | { readonly kind: 'xml'; readonly xml: Buffer }
+  | { readonly kind: 'manifest'; readonly object: Manifest }
+  /** What is wrong with the file, a sentence that begins with its name. */
+  | { readonly kind: 'unreadable'; readonly message: string }
+)
 
 export interface Manifest {
   readonly [key: string]: unknown
 }
 
-/** Reads files, folders (their manifests), and standard input for `-`, one after the other: memory does not grow with their number. */
+/**
+ * Reads files, folders (their manifests), and standard input for `-`, one after the other: memory does not grow with their number. A file that
+ * cannot be read is an input of its own, so that the others are still done.
+ */
 export async function* readInputs(paths: readonly string[], stdin: AsyncIterable<unknown>): AsyncGenerator<Input> {
+  const stems = new Map<string, number>()
+  const unique = (stem: string): string => {
+    const before = stems.get(stem) ?? 0
+    stems.set(stem, before + 1)
+    return before === 0 ? stem : unique(`${stem}-${before + 1}`)
+  }
   for (const path of paths) {
-    for (const file of path === '-' ? ['-'] : await filesOf(path)) yield* inputsOf(file, await bytesOf(file, stdin))
+    const files = await readable(path, path === '-' ? () => Promise.resolve(['-']) : () => filesOf(path))
+    if (!Array.isArray(files)) {
+      yield files
+      continue
+    }
+    for (const file of files) {
+      const inputs = await readable(file, async () => inputsOf(file, await bytesOf(file, stdin)))
+      for (const input of Array.isArray(inputs) ? inputs : [inputs]) yield { ...input, stem: unique(input.stem) }
+    }
   }
 }
 
-/** All objects of manifests; a Domain XML among them is a mistake. */
+async function readable<T>(file: string, read: () => Promise<T[]>): Promise<T[] | Input> {
+  try {
+    return await read()
+  } catch (error) {
+    if (!(error instanceof Usage)) throw error
+    return { file, stem: stemOf(file), kind: 'unreadable', message: error.message }
+  }
+}
+
+/** All objects of manifests. A Domain XML among them, or what cannot be read, is a mistake. */
 export async function readManifests(paths: readonly string[], stdin: AsyncIterable<unknown>): Promise<Manifest[]> {
   const objects: Manifest[] = []
   for await (const input of readInputs(paths, stdin)) {
+    if (input.kind === 'unreadable') throw new Usage(input.message)
     if (input.kind === 'xml') throw new Usage(`${input.file}: is XML, and Kubernetes manifests are wanted here`)
     objects.push(input.object)
   }
@@ -35,29 +67,48 @@ export async function readManifests(paths: readonly string[], stdin: AsyncIterab
 
 const manifestNames = /\.(ya?ml|json)$/i
 
-async function filesOf(path: string): Promise<string[]> {
+/** The files that a path stands for: itself, or the manifests of a folder, whose own tests of presets are none. */
+export async function filesOf(path: string, wanted = manifestNames, unwanted = testNames): Promise<string[]> {
   if (!(await statOf(path)).isDirectory()) return [path]
-  const names = (await readdir(path, { recursive: true })).filter((name) => manifestNames.test(name)).toSorted()
+  const names = (await readdir(path, { recursive: true }))
+    .filter((name) => wanted.test(name) && !unwanted.test(name) && !/(^|\/)(node_modules|\.git)\//.test(name))
+    .toSorted()
   if (names.length === 0) throw new Usage(`${path}: holds no manifest (*.yaml, *.yml, *.json)`)
   return names.map((name) => join(path, name))
 }
+
+const testNames = /\.vmtest\.ya?ml$/i
 
 const statOf = (path: string) => stat(path).catch((error: unknown) => unreadable(path, error))
 
 async function bytesOf(file: string, stdin: AsyncIterable<unknown>): Promise<Buffer> {
   if (file !== '-') return readFile(file).catch((error: unknown) => unreadable(file, error))
   const chunks: Buffer[] = []
-  for await (const chunk of stdin) chunks.push(Buffer.from(String(chunk)))
+  for await (const chunk of stdin) chunks.push(Buffer.from(chunk instanceof Uint8Array ? chunk : String(chunk)))
   return Buffer.concat(chunks)
 }
 
-function unreadable(file: string, error: unknown): never {
-  const code = error instanceof Error && 'code' in error ? error.code : undefined
-  throw new Usage(`${file}: ${code === 'ENOENT' ? 'no such file' : String(error)}`)
+export async function readText(file: string): Promise<string> {
+  return (await bytesOf(file, nothing())).toString('utf8')
 }
 
+async function* nothing(): AsyncGenerator<never> {}
+
+const words: { readonly [code: string]: string } = {
+  ENOENT: 'no such file',
+  EACCES: 'may not be read',
+  EISDIR: 'is a folder',
+}
+
+function unreadable(file: string, error: unknown): never {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  throw new Usage(`${file}: ${words[code] ?? String(error)}`, { cause: error })
+}
+
+const stemOf = (file: string): string => (file === '-' ? 'stdin' : basename(file, extname(file)))
+
 function inputsOf(file: string, bytes: Buffer): Input[] {
-  const stem = file === '-' ? 'stdin' : basename(file, extname(file))
+  const stem = stemOf(file)
   if (isXml(bytes)) return [{ file, stem, kind: 'xml', xml: bytes }]
   const objects = objectsOf(file, bytes.toString('utf8'))
   const isOne = objects.length === 1
@@ -75,16 +126,8 @@ function isXml(bytes: Buffer): boolean {
 }
 
 function objectsOf(file: string, text: string): Manifest[] {
-  const lines = new LineCounter()
-  const documents = parseAllDocuments(text, { lineCounter: lines })
   const objects: Manifest[] = []
-  for (const document of documents) {
-    const [error] = document.errors
-    if (error !== undefined) {
-      const { line, col } = lines.linePos(error.pos[0])
-      throw new Usage(`${file}:${line}:${col}: ${error.message.split('\n')[0]}`)
-    }
-    const value: unknown = document.toJS()
+  for (const value of documentsOf(file, text)) {
     if (value === null || value === undefined) continue
     if (!isRecord(value) || typeof value['kind'] !== 'string') {
       throw new Usage(`${file}: holds something that is no Kubernetes object (it has no \`kind\`)`)
@@ -94,6 +137,26 @@ function objectsOf(file: string, text: string): Manifest[] {
   }
   if (objects.length === 0) throw new Usage(`${file}: is empty`)
   return objects
+}
+
+/** JSON is YAML, too, but for big files it is read much faster by its own parser. */
+function documentsOf(file: string, text: string): readonly unknown[] {
+  const json = file.endsWith('.json') ? parseJson(text) : undefined
+  return json === undefined ? parseDocuments(file, text).map((document): unknown => document.toJS()) : [json]
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** The words for the caller of what made one input unreadable; what is nobody's mistake is thrown on. */
+export function unreadableText(error: unknown): string {
+  if (error instanceof Usage) return error.message
+  throw error
 }
 
 export function nameOf(object: Manifest): string {

@@ -1,5 +1,6 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { Streams } from './world.ts'
 
 /** Where results go: printed one after the other, or a file each in a folder. */
 export interface Output {
@@ -9,13 +10,8 @@ export interface Output {
   readonly beside: (stem: string, what: string, value: unknown) => Promise<void>
 }
 
-export interface Streams {
-  readonly out: (text: string) => void
-  readonly err: (text: string) => void
-}
-
 /** Printed: YAML documents are parted by `---`, as kubectl reads them again. */
-export function printed({ out }: Streams): Output {
+export function printed({ out }: Pick<Streams, 'out'>): Output {
   let isFirst = true
   return {
     result: (_, extension, text) => {
@@ -36,24 +32,30 @@ export async function filed(folder: string): Promise<Output> {
   }
 }
 
+export interface Progress {
+  readonly step: (word: string) => void
+  readonly end: () => void
+}
+
+const quietMs = 2000
+/** More often nobody reads it. */
+const intervalMs = 100
+
 /** A line that says how far a long run is; only on a terminal, and only after two seconds. */
-export function progress(
-  streams: Streams,
-  isTerminal: boolean,
-  now: () => number,
-): { step: (word: string) => void; end: () => void } {
-  const startedMs = now()
+export function progress({ err }: Pick<Streams, 'err'>, isTerminal: boolean, now: () => number): Progress {
+  let shownMs = now() + quietMs - intervalMs
   let count = 0
   let isShown = false
   return {
     step(word) {
       count++
-      if (!isTerminal || now() - startedMs < 2000) return
+      if (!isTerminal || now() - shownMs < intervalMs) return
+      shownMs = now()
       isShown = true
-      streams.err(`\r\u001B[K${count} done, ${word}`)
+      err(`\r\u001B[K${count} done, ${word}`)
     },
     end() {
-      if (isShown) streams.err('\r\u001B[K')
+      if (isShown) err('\r\u001B[K')
     },
   }
 }

@@ -1,5 +1,8 @@
 import type { Origin } from '../api/cause.ts'
+import { completedByAnnotation, type VirtualMachine } from '../api/machine.ts'
+import { originOf } from '../completion/provenance.ts'
 import type { Provenance } from '../presets/origins.ts'
+import { joinPath } from '../presets/path.ts'
 
 /** Who put a leaf there, for people and scripts: `{user: true}`, `{preset, revision}` or `{default: rule}`. */
 export interface Credit {
@@ -11,28 +14,23 @@ export interface Credit {
 }
 
 export interface Entry extends Credit {
-  readonly overridden?: readonly (Credit & { readonly value: unknown })[]
+  readonly overridden?: readonly (Credit & { readonly value?: unknown })[]
   readonly removed?: true
   readonly skipped?: string
 }
 
-/** For each leaf of `value` below `at`, who put it there; and what was overridden, removed or skipped. */
-export function provenanceEntries(
-  value: unknown,
-  at: string,
-  { origins, overridden, removed, skipped }: Provenance,
-): { readonly [path: string]: Entry } {
+/** For each leaf of a VM's labels, annotations and spec, who put it there; and what was overridden, removed or skipped. */
+export function provenanceEntries(machine: VirtualMachine, provenance: Provenance): { readonly [path: string]: Entry } {
+  const { origins, overridden, removed, skipped } = provenance
   const entries = new Map<string, Entry>()
-  for (const path of leafPathsOf(value, at)) {
-    const lost = overridden
-      .get(path)
-      ?.map(({ origin, value: lostValue }) => ({ ...creditOf(origin), value: lostValue }))
-    entries.set(path, {
-      ...creditOf(origins.get(path) ?? { by: 'user' }),
-      ...(lost === undefined ? {} : { overridden: lost }),
-    })
+  for (const { path } of leavesOf(machine)) {
+    const lost = overridden.get(path)?.map(({ origin, value }) => ({
+      ...creditOf(origin),
+      ...(value === undefined ? {} : { value }),
+    }))
+    entries.set(path, { ...creditOf(originOf(origins, path)), ...(lost === undefined ? {} : { overridden: lost }) })
   }
-  for (const [path, origin] of removed) entries.set(path, { ...creditOf(origin), removed: true })
+  for (const [path, origin] of removed) entries.set(path, { ...entries.get(path), ...creditOf(origin), removed: true })
   for (const { path, origin, reason } of skipped) {
     if (!entries.has(path)) entries.set(path, { ...creditOf(origin), skipped: reason })
   }
@@ -51,13 +49,26 @@ export function creditText(credit: Credit): string {
   return credit.default === undefined ? 'user' : `default ${credit.default}`
 }
 
-/** Every scalar and every empty object or list, as kubectl prints paths. */
-function* leafPathsOf(value: unknown, at: string): Generator<string> {
-  const members: readonly (readonly [string, unknown])[] = Array.isArray(value)
-    ? value.map((item, index) => [`${at}[${index}]`, item])
-    : typeof value === 'object' && value !== null
-      ? Object.entries(value).map(([key, item]) => [/^\w+$/.test(key) ? `${at}.${key}` : `${at}[${key}]`, item])
-      : []
-  if (members.length === 0) yield at
-  for (const [path, item] of members) yield* leafPathsOf(item, path)
+export interface Leaf {
+  /** As kubectl prints it. */
+  readonly path: string
+  readonly value: unknown
+}
+
+/** What completion answers for, leaf by leaf: scalars and empty objects and lists of labels, annotations but its own, and the spec. */
+export function* leavesOf({ metadata, spec }: VirtualMachine): Generator<Leaf> {
+  const { labels = {}, annotations = {} } = metadata
+  const { [completedByAnnotation]: _, ...others } = annotations
+  for (const [at, map] of Object.entries({ 'metadata.labels': labels, 'metadata.annotations': others })) {
+    for (const [key, value] of Object.entries(map)) yield { path: joinPath(at, key), value }
+  }
+  yield* leavesBelow(spec, 'spec')
+}
+
+function* leavesBelow(value: unknown, path: string): Generator<Leaf> {
+  const members = typeof value === 'object' && value !== null ? Object.entries(value) : []
+  if (members.length === 0) yield { path, value }
+  for (const [key, member] of members) {
+    yield* leavesBelow(member, joinPath(path, Array.isArray(value) ? Number(key) : key))
+  }
 }

@@ -1,29 +1,53 @@
-import { Document, isCollection, isMap, isPair, isScalar, visit } from 'yaml'
-import type { VirtualMachine } from '../api/machine.ts'
-import { joinPath } from '../presets/path.ts'
-import type { Provenance } from '../presets/origins.ts'
-import { creditOf, creditText } from './provenance.ts'
+import { LineCounter, parseAllDocuments, stringify, type Document, type ScalarTag } from 'yaml'
+import { Usage } from './failure.ts'
 
-/** The VM as YAML, each line of its spec with a comment: who put it there. */
-export function yamlWithProvenance(machine: VirtualMachine, { origins }: Provenance): string {
-  const document = new Document(machine)
-  visit(document, {
-    Scalar(key, node, ancestors) {
-      if (key === 'key') return
-      const path = pathOf([...ancestors, node])
-      if (path.startsWith('spec')) node.comment = ` ${creditText(creditOf(origins.get(path) ?? { by: 'user' }))}`
-    },
-  })
-  return document.toString({ lineWidth: 0 })
+/**
+ * YAML as kubectl reads it, which is neither 1.1 nor 1.2 (sigs.k8s.io/yaml over go-yaml 2; tried with kubectl 1.36): `yes`, `on` and `y` are true,
+ * `010`, `0o10` and `0b1000` are eight, `1_000` is a thousand, and `1:30` is text, as MAC addresses are.
+ */
+const kubectlTags: readonly ScalarTag[] = [
+  {
+    tag: 'tag:yaml.org,2002:bool',
+    default: true,
+    test: /^(?:y|Y|yes|Yes|YES|on|On|ON|n|N|no|No|NO|off|Off|OFF)$/,
+    resolve: (text) => /^(?:y|on)/i.test(text),
+  },
+  {
+    tag: 'tag:yaml.org,2002:int',
+    default: true,
+    test: /^[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|[1-9][0-9_]*_[0-9_]*)$/,
+    resolve: integerOf,
+  },
+]
+
+function integerOf(text: string): number {
+  const sign = text.startsWith('-') ? -1 : 1
+  const digits = text.replace(/^[-+]/, '').replaceAll('_', '')
+  const isOldOctal = /^0[0-7]+$/.test(digits)
+  return sign * Number(isOldOctal ? `0o${digits.slice(1)}` : digits)
 }
 
-/** The path of the last of these nodes, each of which holds the next. */
-function pathOf(nodes: readonly unknown[]): string {
-  let path = ''
-  for (const [index, node] of nodes.entries()) {
-    const next = nodes[index + 1]
-    if (isPair(node) && isScalar(node.key)) path = joinPath(path, String(node.key.value))
-    else if (isCollection(node) && !isMap(node)) path = joinPath(path, node.items.indexOf(next))
+/** The documents of a YAML file; what is no YAML is told with its line and column. */
+export function parseDocuments(file: string, text: string): Document[] {
+  const lines = new LineCounter()
+  const documents: Document[] = []
+  for (const document of parseAllDocuments(text, {
+    lineCounter: lines,
+    merge: true,
+    customTags: (tags) => [...kubectlTags, ...tags],
+  })) {
+    const [error] = document.errors
+    if (error !== undefined) {
+      const { line, col } = lines.linePos(error.pos[0])
+      const said = error.message.split('\n')[0]?.replace(/ at line \d+, column \d+:?$/, '')
+      throw new Usage(`${file}:${line}:${col}: ${said}`)
+    }
+    documents.push(document)
   }
-  return path
+  return documents
 }
+
+/** Written so that kubectl, too, reads text as text: `yes` and `1:30` stand in quotes. */
+export const yamlOptions = { version: '1.1', lineWidth: 0, aliasDuplicateObjects: false } as const
+
+export const toYaml = (value: unknown): string => stringify(value, yamlOptions)

@@ -41,7 +41,7 @@ export async function startDomain(client: Client, dom: DomainRef): Promise<void>
 }
 
 /** Every domain the daemon knows, running or not. */
-export async function listDomains(client: Client): Promise<DomainRef[]> {
+export async function listDomains(client: Pick<Client, 'read'>): Promise<DomainRef[]> {
   const { domains } = await client.read('connect_list_all_domains', { need_results: 1, flags: 0 })
   if (!Array.isArray(domains)) throw new ProtocolError('no list of domains')
   return domains.map(readRef)
@@ -58,7 +58,7 @@ export async function readState(client: Client, dom: DomainRef): Promise<DomainS
 
 /** The domain as it runs, or as it is defined where it does not; `inactive`: always as defined. Undefined if it is not known. */
 export async function readXml(
-  client: Client,
+  client: Pick<Client, 'read'>,
   dom: DomainRef,
   options: { inactive?: boolean } = {},
 ): Promise<string | undefined> {

@@ -16,6 +16,9 @@ const arrows: { readonly [folder: string]: readonly string[] } = {
   cluster: ['api', 'completion', 'presets'],
 }
 
+/** `kubectl vm import --from` takes domains of a libvirt daemon; the launcher's client for it knows nothing of the launcher. */
+const exceptions: { readonly [folder: string]: string } = { cli: 'launcher/libvirt/' }
+
 /** Folders whose files have no effect but to return a value: nothing of Node that touches the world. */
 const pure = ['api', 'presets', 'completion']
 
@@ -48,6 +51,7 @@ test.each(folders)('%s imports only what it may', (folder) => {
   const wrong = importsBelow(folder)
     .filter(({ of }) => of.startsWith('.'))
     .map(({ file, of }) => ({ file, target: relative(root, resolve(root, dirname(file), of)) }))
+    .filter(({ target }) => !target.startsWith(exceptions[folder] ?? '\0'))
     .filter(({ target }) => ![folder, ...(arrows[folder] ?? [])].includes(target.split('/')[0] ?? ''))
   expect(wrong).toEqual([])
 })

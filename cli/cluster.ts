@@ -1,0 +1,148 @@
+import type { VirtualMachine } from '../api/machine.ts'
+import { group } from '../api/object.ts'
+import type { Preset } from '../api/preset.ts'
+import { isRecord } from '../api/schema.ts'
+import { exemptionsToAuthorize } from '../presets/exclude.ts'
+import { ApiError, ApiUnreachable, isForbidden, isNotFound } from '../runtime/api-error.ts'
+import type { KubeClient } from '../runtime/kube.ts'
+import {
+  clusterVirtualMachinePresets,
+  namespaces,
+  virtualMachinePresets,
+  type KubeObject,
+  type Persisted,
+  type Resource,
+} from '../runtime/resource.ts'
+import { Usage, errorText } from './failure.ts'
+import { presetsOf, type Surrounding, type Surroundings } from './surroundings.ts'
+import type { Cluster } from './world.ts'
+
+/** As kubectl reads large lists. */
+const pageSize = 500
+
+/** A list in pages, so that memory does not grow with it. */
+export async function* pages<T extends KubeObject>(
+  kube: KubeClient,
+  of: Resource<T>,
+  namespace?: string,
+): AsyncGenerator<readonly Persisted<T>[]> {
+  let next: string | undefined
+  do {
+    const list = await kube.list(of, {
+      limit: pageSize,
+      ...(namespace === undefined ? {} : { namespace }),
+      ...(next === undefined ? {} : { continue: next }),
+    })
+    yield list.items
+    next = list.continue
+  } while (next !== undefined)
+}
+
+/** Presets and namespaces as the cluster has them now, each namespace read once, when it is first asked for. */
+export function online({ kube }: Cluster): Surroundings {
+  const known = new Map<string, Promise<Surrounding>>()
+  const clusterPresets = once(() => listAll(kube, clusterVirtualMachinePresets))
+  const userInfo = once(() => whoAmI(kube))
+  const read = async (name: string): Promise<Surrounding> => {
+    const [labels, ofCluster, ofNamespace, user] = await Promise.all([
+      labelsOf(kube, name),
+      clusterPresets(),
+      listAll(kube, virtualMachinePresets, name),
+      userInfo(),
+    ])
+    const { candidates, quarantined } = presetsOf(
+      [...ofCluster, ...ofNamespace].map((preset) => ({ ...preset })),
+      name,
+    )
+    const namespace = { name, labels }
+    return {
+      namespace,
+      presets: candidates,
+      quarantined,
+      ...(user === undefined ? {} : { userInfo: user }),
+      exempt: (machine: VirtualMachine) => {
+        const { labels: own = {}, annotations } = machine.metadata
+        const ids = exemptionsToAuthorize(annotations, candidates.select(own, namespace))
+        return ids.length === 0 ? undefined : exemptOf(kube, ids)
+      },
+    }
+  }
+  return {
+    of(name) {
+      const found = known.get(name) ?? read(name)
+      known.set(name, found)
+      return found
+    },
+  }
+}
+
+async function listAll(kube: KubeClient, of: Resource<Preset>, namespace?: string): Promise<Persisted<Preset>[]> {
+  const all: Persisted<Preset>[] = []
+  for await (const page of pages(kube, of, namespace)) all.push(...page)
+  return all
+}
+
+/** Who may not read namespaces sees at least what every namespace is labelled with. */
+async function labelsOf(kube: KubeClient, name: string): Promise<{ readonly [key: string]: string }> {
+  try {
+    return (await kube.get(namespaces, { name })).metadata.labels ?? {}
+  } catch (error) {
+    if (isForbidden(error)) return { 'kubernetes.io/metadata.name': name }
+    throw error
+  }
+}
+
+/** For conditions that ask for the user; API servers before 1.28 cannot tell. */
+async function whoAmI(kube: KubeClient): Promise<unknown> {
+  const review = { apiVersion: 'authentication.k8s.io/v1', kind: 'SelfSubjectReview' }
+  try {
+    const answer = await kube.request('POST', '/apis/authentication.k8s.io/v1/selfsubjectreviews', review)
+    return isRecord(answer) && isRecord(answer['status']) ? answer['status']['userInfo'] : undefined
+  } catch (error) {
+    if (error instanceof ApiError) return undefined
+    throw error
+  }
+}
+
+async function exemptOf(kube: KubeClient, ids: readonly string[]): Promise<ReadonlySet<string>> {
+  const answers = await Promise.all(ids.map((id) => mayExempt(kube, id)))
+  return new Set(ids.filter((_, index) => answers[index] === true))
+}
+
+async function mayExempt(kube: KubeClient, id: string): Promise<boolean> {
+  const [first = '', second] = id.split('/')
+  const preset =
+    second === undefined
+      ? { resource: 'clustervirtualmachinepresets', name: first }
+      : { resource: 'virtualmachinepresets', namespace: first, name: second }
+  const answer = await kube.request('POST', '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews', {
+    apiVersion: 'authorization.k8s.io/v1',
+    kind: 'SelfSubjectAccessReview',
+    spec: { resourceAttributes: { group, verb: 'exempt', ...preset } },
+  })
+  return isRecord(answer) && isRecord(answer['status']) && answer['status']['allowed'] === true
+}
+
+function once<T>(make: () => Promise<T>): () => Promise<T> {
+  let made: Promise<T> | undefined
+  return () => (made ??= make())
+}
+
+/** What an API server that refuses or is silent means for the caller, in words; anything else as it is. */
+export function clusterFailure(error: unknown, { server }: Pick<Cluster, 'server'>): unknown {
+  if (error instanceof ApiUnreachable) {
+    const why = errorText(error.cause ?? error)
+    return new Usage(`the cluster at ${server} cannot be reached: ${why}\nWithout a cluster: --presets FILE|DIR`, {
+      cause: error,
+    })
+  }
+  if (!(error instanceof ApiError)) return error
+  const { reason, message } = error.status
+  if (isNotFound(error) && !message.includes('"')) {
+    return new Usage(`the cluster at ${server} has no virtset: ${message}\nWithout a cluster: --presets FILE|DIR`, {
+      cause: error,
+    })
+  }
+  // As kubectl says it.
+  return new Usage(`from server (${reason}): ${message}`, { cause: error })
+}

@@ -1,0 +1,76 @@
+import type { Cause } from '../api/cause.ts'
+import type { VirtualMachine } from '../api/machine.ts'
+import { group, version } from '../api/object.ts'
+import type { Capabilities } from '../completion/capabilities.ts'
+import { complete, type Completed, type Refused } from '../completion/complete.ts'
+import { checkReserved, withFinalizer } from '../completion/reserved.ts'
+import type { Surrounding } from './surroundings.ts'
+
+export interface CompletionSettings {
+  readonly capabilities: Capabilities
+  /** From which uuid and MACs are drawn, as admission draws them from the request's uid. */
+  readonly uid: string
+  readonly allowHostReach?: boolean
+  /** Leaves out reach and rules. */
+  readonly skipRules?: boolean
+}
+
+/**
+ * What admission would make of a VM that is created here and now: the same completion, the same refusals, the finalizer that the stored VM
+ * has.
+ */
+export async function completeAsAdmission(
+  machine: VirtualMachine,
+  surrounding: Surrounding,
+  settings: CompletionSettings,
+): Promise<Completed | Refused> {
+  const exempt = await surrounding.exempt(machine)
+  return completeIn(machine, surrounding, settings, exempt)
+}
+
+/** The same where nobody needs to be asked. */
+export function completeIn(
+  machine: VirtualMachine,
+  { namespace, presets, quarantined, userInfo }: Omit<Surrounding, 'exempt'>,
+  { capabilities, uid, allowHostReach = false, skipRules = false }: CompletionSettings,
+  exempt?: ReadonlySet<string>,
+): Completed | Refused {
+  const outcome = complete(machine, {
+    presets,
+    quarantined,
+    namespace,
+    capabilities,
+    entropy: { uid },
+    allowHostReach,
+    skipRules,
+    request: requestOf(machine, namespace.name, uid, userInfo),
+    ...(exempt === undefined ? {} : { exempt }),
+  })
+  const reserved: readonly Cause[] = skipRules ? [] : checkReserved(machine, undefined)
+  if (outcome.outcome === 'refused') return { ...outcome, causes: [...reserved, ...outcome.causes] }
+  if (reserved.length > 0) {
+    const { audit, participants, warnings } = outcome
+    return { outcome: 'refused', causes: reserved, audit, participants, warnings }
+  }
+  return { ...outcome, machine: withFinalizer(outcome.machine) }
+}
+
+/** What conditions see of the request that creates the VM, as far as anybody knows it. */
+function requestOf(machine: VirtualMachine, namespace: string, uid: string, userInfo: unknown) {
+  const kind = { group, version, kind: 'VirtualMachine' }
+  const resource = { group, version, resource: 'virtualmachines' }
+  return {
+    uid,
+    kind,
+    resource,
+    requestKind: kind,
+    requestResource: resource,
+    ...(machine.metadata.name === undefined ? {} : { name: machine.metadata.name }),
+    namespace,
+    operation: 'CREATE',
+    ...(userInfo === undefined ? {} : { userInfo }),
+    object: machine,
+    oldObject: null,
+    dryRun: false,
+  }
+}

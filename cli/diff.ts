@@ -1,0 +1,62 @@
+import { refusalText } from '../api/refusal.ts'
+import { completedByAnnotation, type VirtualMachine } from '../api/machine.ts'
+import { completeInput, type CompleteSettings, type Outcome } from './complete.ts'
+import { exitCode, type ExitCode } from './failure.ts'
+import { unreadableText, type Input } from './input.ts'
+import { unifiedDiff } from './line-diff.ts'
+import type { Paint } from './paint.ts'
+import type { Streams } from './world.ts'
+import { toYaml } from './yaml.ts'
+
+/**
+ * `kubectl vm diff`: what completion makes of each VM, as `diff -u` of its YAML. As with `kubectl diff`, 1 says that there is a difference.
+ * The provenance annotation is left out: it is what the difference is about.
+ */
+export async function diffAll(
+  inputs: AsyncIterable<Input>,
+  settings: CompleteSettings,
+  quiet: boolean,
+  paint: Paint,
+  streams: Streams,
+): Promise<ExitCode> {
+  const seen = { unreadable: false, refused: false }
+  for await (const input of inputs) {
+    if (input.kind === 'unreadable') {
+      seen.unreadable = true
+      streams.err(`error: ${input.message}\n`)
+      continue
+    }
+    try {
+      const done = await completeInput(input, settings)
+      if (done === undefined) continue
+      if (!quiet) for (const warning of done.outcome.warnings) streams.err(`Warning: ${warning}\n`)
+      const isSame = tell(input.file, done, paint, streams)
+      seen.refused ||= !isSame
+    } catch (error) {
+      seen.unreadable = true
+      streams.err(`error: ${unreadableText(error)}\n`)
+    }
+  }
+  return exitCode(seen)
+}
+
+/** @returns whether there is nothing to tell */
+function tell(file: string, { subject, outcome }: Outcome, paint: Paint, streams: Streams): boolean {
+  const { parsed, kind, name } = subject
+  if (outcome.outcome === 'refused' || 'causes' in parsed) {
+    const causes = 'causes' in outcome ? outcome.causes : []
+    streams.err(`${refusalText(kind, name, causes)}\n`)
+    return false
+  }
+  const names = [`${file} (${kind} ${name})`, 'completed'] as const
+  const text = unifiedDiff(names, shown(parsed.machine), shown(outcome.machine), paint)
+  streams.out(text)
+  return text === ''
+}
+
+export function shown(machine: VirtualMachine): string {
+  const { [completedByAnnotation]: _, ...annotations } = machine.metadata.annotations ?? {}
+  const { annotations: _all, ...metadata } = machine.metadata
+  const hasAnnotations = Object.keys(annotations).length > 0
+  return toYaml({ ...machine, metadata: hasAnnotations ? { ...metadata, annotations } : metadata })
+}

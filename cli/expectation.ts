@@ -1,0 +1,103 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { Cause } from '../api/cause.ts'
+import { shorten } from '../api/refusal.ts'
+import { isRecord } from '../api/schema.ts'
+import type { Completed, Refused } from '../completion/complete.ts'
+import { joinPath } from '../presets/path.ts'
+import { causeLine } from './surroundings.ts'
+
+/** What a test says must come out; what it does not name is not looked at. */
+export interface Expectation {
+  /** Part of the completed VM, or with `exact` the whole of it. Lists are whole: item by item. */
+  readonly completed?: unknown
+  readonly exact?: boolean
+  /** Exactly these causes, in any order. A text must be within `FIELD: MESSAGE`; an object's members must be the cause's own. */
+  readonly causes?: readonly unknown[]
+  /** Exactly these warnings, in any order; each text must be within its warning. */
+  readonly warnings?: readonly string[]
+  /** Exactly the presets that took part, in any order. */
+  readonly presets?: readonly string[]
+}
+
+/** What came out, in the words of an expectation. */
+export interface Result {
+  readonly completed: unknown
+  readonly causes: readonly Cause[]
+  readonly warnings: readonly string[]
+  readonly presets: readonly string[]
+}
+
+export const resultOf = (
+  outcome: Completed | Pick<Refused, 'outcome' | 'causes' | 'warnings' | 'participants'>,
+): Result => ({
+  completed: outcome.outcome === 'completed' ? outcome.machine : undefined,
+  causes: outcome.outcome === 'refused' ? outcome.causes : [],
+  warnings: outcome.warnings,
+  presets: outcome.participants.map(({ preset }) => preset.id).toSorted(),
+})
+
+/** Every way in which what came out is not what was expected, a line each. */
+export function disappointments(expected: Expectation, result: Result): readonly string[] {
+  const wantsCompleted = expected.causes === undefined
+  return [
+    ...(wantsCompleted && result.completed === undefined
+      ? result.causes.map((cause) => `refused: ${causeLine(cause)}`)
+      : []),
+    ...(expected.completed === undefined || result.completed === undefined
+      ? []
+      : differences(expected.completed, result.completed, expected.exact === true, '')),
+    ...(expected.causes === undefined ? [] : unmatched('cause', expected.causes, result.causes, isCause, causeLine)),
+    ...(expected.warnings === undefined
+      ? []
+      : unmatched(
+          'warning',
+          expected.warnings,
+          result.warnings,
+          (text, warning) => warning.includes(String(text)),
+          String,
+        )),
+    ...(expected.presets === undefined
+      ? []
+      : unmatched('preset', expected.presets, result.presets, (id, preset) => preset === id, String)),
+  ]
+}
+
+/** Each expected one takes the first that fits it and is not taken yet. */
+function unmatched<T>(
+  what: string,
+  expected: readonly unknown[],
+  actual: readonly T[],
+  fits: (expected: unknown, actual: T) => boolean,
+  text: (actual: T) => string,
+): string[] {
+  const left = [...actual]
+  const missing = expected.filter((one) => {
+    const at = left.findIndex((candidate) => fits(one, candidate))
+    if (at >= 0) left.splice(at, 1)
+    return at < 0
+  })
+  return [
+    ...missing.map((one) => `no such ${what}: ${typeof one === 'string' ? one : JSON.stringify(one)}`),
+    ...left.map((one) => `unexpected ${what}: ${text(one)}`),
+  ]
+}
+
+const isCause = (expected: unknown, cause: Cause): boolean =>
+  isRecord(expected)
+    ? Object.entries(expected).every(([key, value]) => isDeepStrictEqual(Reflect.get(cause, key), value))
+    : causeLine(cause).includes(String(expected))
+
+function differences(expected: unknown, actual: unknown, isExact: boolean, path: string): string[] {
+  if (isRecord(expected) && isRecord(actual)) {
+    const keys = isExact ? new Set([...Object.keys(expected), ...Object.keys(actual)]) : Object.keys(expected)
+    return [...keys].flatMap((key) => differences(expected[key], actual[key], isExact, joinPath(path, key)))
+  }
+  if (Array.isArray(expected) && Array.isArray(actual)) {
+    return Array.from({ length: Math.max(expected.length, actual.length) }, (_, index) =>
+      differences(expected[index], actual[index], isExact, joinPath(path, index)),
+    ).flat()
+  }
+  return isDeepStrictEqual(expected, actual) ? [] : [`${path}: expected ${shown(expected)}, came out ${shown(actual)}`]
+}
+
+const shown = (value: unknown): string => (value === undefined ? 'nothing' : shorten(JSON.stringify(value), 80))

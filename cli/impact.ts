@@ -1,0 +1,305 @@
+import type { Cause } from '../api/cause.ts'
+import { completedByAnnotation, excludePresetsAnnotation, parseMachine, type VirtualMachine } from '../api/machine.ts'
+import { refusalText } from '../api/refusal.ts'
+import { isReservedKey } from '../api/reserved.ts'
+import type { Capabilities } from '../completion/capabilities.ts'
+import type { Completed, Refused } from '../completion/complete.ts'
+import { decodeProvenance, withoutClaims } from '../completion/provenance.ts'
+import { createCandidates, type Candidates, type Namespace } from '../presets/candidates.ts'
+import {
+  clusterVirtualMachinePresets,
+  namespaces,
+  virtualMachinePresets,
+  virtualMachines,
+} from '../runtime/resource.ts'
+import { changeLine, changesBetween, type Change } from './change.ts'
+import { clusterFailure, pages } from './cluster.ts'
+import { completeIn } from './completion.ts'
+import { drawnUid } from './draw.ts'
+import { Usage, exitCodes, type ExitCode } from './failure.ts'
+import { filesOf, nameOf, readInputs, readManifests, readText, type Manifest } from './input.ts'
+import type { Paint } from './paint.ts'
+import { causeLine, isPreset, presetsOf } from './surroundings.ts'
+import type { Cluster, Streams, World } from './world.ts'
+
+/** Where the VMs and the presets are that there are now. */
+export interface ImpactSource {
+  /** Files or folders; absent: the cluster. */
+  readonly files?: readonly string[]
+  readonly namespace?: string
+  readonly cluster: () => Promise<Cluster>
+  readonly capabilities: Capabilities
+}
+
+export interface ImpactOutput {
+  readonly format: 'text' | 'json'
+  /** VMs shown for each namespace. */
+  readonly limit: number
+  readonly quiet: boolean
+  readonly paint: Paint
+}
+
+/** What there is now: presets, the labels of namespaces, and VMs, which come one after the other. */
+interface State {
+  readonly presets: readonly Manifest[]
+  readonly labelsOf: (namespace: string) => { readonly [key: string]: string }
+  readonly machines: AsyncIterable<Manifest>
+}
+
+/** What becomes of one VM that does not come out as before. */
+interface Affected {
+  readonly name: string
+  readonly changes: readonly Change[]
+  /** Causes that it was not refused for before. */
+  readonly causes: readonly Cause[]
+  /** It was refused before, and is no longer. */
+  readonly isFreed: boolean
+}
+
+interface Tally {
+  vms: number
+  different: number
+  refused: number
+  conflicts: number
+  freed: number
+  shown: Affected[]
+}
+
+/**
+ * `kubectl vm impact`: completes each VM as its user wrote it with the presets that there are, and again with the given ones applied. What
+ * the presets' change does not select is not completed at all. Nothing is written.
+ */
+export async function impact(
+  paths: readonly string[],
+  source: ImpactSource,
+  how: ImpactOutput,
+  world: Pick<World, 'out' | 'err' | 'stdin'>,
+  step: (word: string) => void,
+): Promise<ExitCode> {
+  const given = await readManifests(paths, world.stdin)
+  if (!given.some(isPreset)) throw new Usage(`${paths.join(', ')}: no preset is in there`)
+  if (source.files !== undefined) {
+    return weigh(given, await stateOfFiles(source.files, source.namespace), source, how, world, step)
+  }
+  const cluster = await source.cluster()
+  try {
+    return await weigh(given, await stateOfCluster(cluster, source.namespace), source, how, world, step)
+  } catch (error) {
+    throw clusterFailure(error, cluster)
+  } finally {
+    await cluster.kube.close()
+  }
+}
+
+async function stateOfCluster({ kube }: Cluster, namespace: string | undefined): Promise<State> {
+  const presets: Manifest[] = []
+  for (const resource of [clusterVirtualMachinePresets, virtualMachinePresets]) {
+    for await (const page of pages(kube, resource, resource.namespaced ? namespace : undefined)) {
+      presets.push(...page.map((preset) => ({ ...preset })))
+    }
+  }
+  const labels = new Map<string, { readonly [key: string]: string }>()
+  for await (const page of pages(kube, namespaces)) {
+    for (const { metadata } of page) labels.set(metadata.name, metadata.labels ?? {})
+  }
+  return {
+    presets,
+    labelsOf: (name) => labels.get(name) ?? { 'kubernetes.io/metadata.name': name },
+    machines: (async function* () {
+      for await (const page of pages(kube, virtualMachines, namespace)) for (const machine of page) yield { ...machine }
+    })(),
+  }
+}
+
+/** A first look at the files is for presets alone, and takes apart only those that hold some. */
+async function stateOfFiles(paths: readonly string[], wanted: string | undefined): Promise<State> {
+  const presets: Manifest[] = []
+  const files = (await Promise.all(paths.map((path) => filesOf(path)))).flat()
+  for (const file of files) {
+    if (!(await readText(file)).includes('VirtualMachinePreset')) continue
+    presets.push(...(await readManifests([file], nothing())).filter(isPreset))
+  }
+  return {
+    presets,
+    labelsOf: (name) => ({ 'kubernetes.io/metadata.name': name }),
+    machines: (async function* () {
+      for await (const input of readInputs(files, nothing())) {
+        if (input.kind === 'unreadable') throw new Usage(input.message)
+        if (input.kind === 'xml' || input.object['kind'] !== 'VirtualMachine') continue
+        const isWanted = wanted === undefined || namespaceOf(input.object, 'default') === wanted
+        if (isWanted) yield input.object
+      }
+    })(),
+  }
+}
+
+async function* nothing(): AsyncGenerator<never> {}
+
+const namespaceOf = ({ metadata }: Manifest, otherwise: string): string => {
+  const named =
+    typeof metadata === 'object' && metadata !== null && 'namespace' in metadata ? metadata.namespace : undefined
+  return typeof named === 'string' ? named : otherwise
+}
+
+async function weigh(
+  given: readonly Manifest[],
+  state: State,
+  { namespace: own = 'default', capabilities }: ImpactSource,
+  how: ImpactOutput,
+  streams: Streams,
+  step: (word: string) => void,
+): Promise<ExitCode> {
+  const now = presetsOf(state.presets, own)
+  const proposed = presetsOf(given, own)
+  for (const { id, causes } of proposed.quarantined) streams.err(`${refusalText('preset', id, causes)}\n`)
+  const before = createCandidates(now.compiled.values())
+  const after = createCandidates([...now.compiled.values(), ...proposed.compiled.values()])
+  const tallies = new Map<string, Tally>()
+  for await (const object of state.machines) {
+    const name = namespaceOf(object, own)
+    const tally = tallies.get(name) ?? { vms: 0, different: 0, refused: 0, conflicts: 0, freed: 0, shown: [] }
+    tallies.set(name, tally)
+    const affected = affectedBy(object, { name, labels: state.labelsOf(name) }, { before, after }, capabilities)
+    count(tally, affected, how.limit)
+    step(`${name}/${nameOf(object)}`)
+  }
+  const sorted = [...tallies].toSorted(([left], [right]) => (left < right ? -1 : 1))
+  streams.out(
+    how.format === 'json'
+      ? `${JSON.stringify(report(sorted, proposed.quarantined.length), null, 2)}\n`
+      : reportText(sorted, how),
+  )
+  const isDifferent = sorted.some(([, { different, refused, freed }]) => different + refused + freed > 0)
+  return isDifferent || proposed.quarantined.length > 0 ? exitCodes.refused : exitCodes.fine
+}
+
+function affectedBy(
+  object: Manifest,
+  namespace: Namespace,
+  { before, after }: { readonly before: Candidates; readonly after: Candidates },
+  capabilities: Capabilities,
+): Affected | undefined {
+  const parsed = parseMachine(object)
+  // Stored before its fields were checked as they are now: no preset has a part in that.
+  if ('causes' in parsed) return undefined
+  const machine = asWritten(parsed.machine)
+  const labels = machine.metadata.labels ?? {}
+  if (selection(before, labels, namespace) === selection(after, labels, namespace)) return undefined
+  const name = nameOf(object)
+  const settings = { capabilities, uid: machine.metadata.uid ?? drawnUid(namespace.name, name) }
+  const completeWith = (presets: Candidates) => completeIn(machine, { namespace, presets, quarantined: [] }, settings)
+  return difference(name, completeWith(before), completeWith(after))
+}
+
+/** The presets that select these labels, as text to compare. */
+const selection = (presets: Candidates, labels: { readonly [key: string]: string }, namespace: Namespace): string =>
+  presets
+    .select(labels, namespace)
+    .map(({ id, origin }) => `${id}@${origin.revision}`)
+    .toSorted()
+    .join()
+
+/** What the user of a completed VM wrote, as far as its provenance knows; what virtset holds of it is no user's. */
+function asWritten(machine: VirtualMachine): VirtualMachine {
+  const { [completedByAnnotation]: claim, ...annotations } = machine.metadata.annotations ?? {}
+  const provenance = claim === undefined ? undefined : decodeProvenance(claim)
+  const { ownerReferences: _owners, ...metadata } = machine.metadata
+  const bare = {
+    ...machine,
+    metadata: { ...metadata, annotations: unreserved(annotations), labels: unreserved(machine.metadata.labels ?? {}) },
+  }
+  return provenance === undefined ? bare : withoutClaims(bare, provenance.origins)
+}
+
+/** Without what virtset's controller wrote, on a VM of a config for one. */
+const unreserved = (keys: { readonly [key: string]: string }): { readonly [key: string]: string } =>
+  Object.fromEntries(Object.entries(keys).filter(([key]) => key === excludePresetsAnnotation || !isReservedKey(key)))
+
+function difference(name: string, before: Completed | Refused, after: Completed | Refused): Affected | undefined {
+  if (after.outcome === 'refused') {
+    const known = new Set(before.outcome === 'refused' ? before.causes.map(causeLine) : [])
+    const causes = after.causes.filter((cause) => !known.has(causeLine(cause)))
+    return causes.length === 0 ? undefined : { name, changes: [], causes, isFreed: false }
+  }
+  if (before.outcome === 'refused') return { name, changes: [], causes: [], isFreed: true }
+  const changes = changesBetween(before.machine, after.machine)
+  return changes.length === 0 ? undefined : { name, changes, causes: [], isFreed: false }
+}
+
+const isConflict = ({ rule }: Cause): boolean =>
+  rule.startsWith('preset-conflict') || rule.startsWith('preset-exclusive')
+
+function count(tally: Tally, affected: Affected | undefined, limit: number): void {
+  tally.vms++
+  if (affected === undefined) return
+  if (affected.isFreed) tally.freed++
+  else if (affected.causes.length > 0) tally.refused++
+  else tally.different++
+  if (affected.causes.some(isConflict)) tally.conflicts++
+  if (tally.shown.length < limit) tally.shown.push(affected)
+}
+
+const sum = (tallies: readonly (readonly [string, Tally])[]): Omit<Tally, 'shown'> =>
+  tallies.reduce(
+    (all, [, { vms, different, refused, conflicts, freed }]) => ({
+      vms: all.vms + vms,
+      different: all.different + different,
+      refused: all.refused + refused,
+      conflicts: all.conflicts + conflicts,
+      freed: all.freed + freed,
+    }),
+    { vms: 0, different: 0, refused: 0, conflicts: 0, freed: 0 },
+  )
+
+const report = (tallies: readonly (readonly [string, Tally])[], brokenPresets: number) => ({
+  total: sum(tallies),
+  brokenPresets,
+  namespaces: Object.fromEntries(
+    tallies.map(([name, { shown, ...counts }]) => [
+      name,
+      {
+        ...counts,
+        shown: shown.map((one) => ({
+          name: one.name,
+          ...(one.isFreed ? { freed: true } : {}),
+          ...(one.changes.length === 0 ? {} : { changes: one.changes }),
+          ...(one.causes.length === 0 ? {} : { causes: one.causes }),
+        })),
+      },
+    ]),
+  ),
+})
+
+/** More fields of one VM nobody reads. */
+const maxChanges = 12
+
+function reportText(tallies: readonly (readonly [string, Tally])[], { paint, quiet }: ImpactOutput): string {
+  const lines: string[] = []
+  for (const [name, tally] of tallies) {
+    const affected = tally.different + tally.refused + tally.freed
+    if (affected === 0) continue
+    lines.push(paint('bold', `${name}: ${countsText(tally)}`))
+    if (quiet) continue
+    for (const one of tally.shown) lines.push(...affectedLines(one, paint).map((line) => `  ${line}`))
+    if (affected > tally.shown.length) lines.push(`  and ${affected - tally.shown.length} more`)
+  }
+  const total = sum(tallies)
+  const place = `${tallies.length} ${tallies.length === 1 ? 'namespace' : 'namespaces'}`
+  return `${[...lines, `${place}: ${countsText(total)}`].join('\n')}\n`
+}
+
+function countsText({ vms, different, refused, conflicts, freed }: Omit<Tally, 'shown'>): string {
+  const others = [
+    refused > 0 ? `${refused} newly refused${conflicts > 0 ? ` (${conflicts} by a conflict)` : ''}` : '',
+    freed > 0 ? `${freed} no longer refused` : '',
+  ].filter((text) => text !== '')
+  return [`${different} of ${vms} ${vms === 1 ? 'VM comes' : 'VMs come'} out differently`, ...others].join(', ')
+}
+
+function affectedLines({ name, changes, causes, isFreed }: Affected, paint: Paint): string[] {
+  if (isFreed) return [`${name}: no longer refused`]
+  if (causes.length > 0)
+    return [`${name}: ${paint('red', 'refused')}`, ...causes.map((cause) => `  * ${causeLine(cause)}`)]
+  const rest = changes.length > maxChanges ? [`  and ${changes.length - maxChanges} more`] : []
+  return [name, ...changes.slice(0, maxChanges).map((change) => `  ${changeLine(change, paint)}`), ...rest]
+}

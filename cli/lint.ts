@@ -1,0 +1,98 @@
+import { parsePreset } from '../api/preset.ts'
+import { refusalText } from '../api/refusal.ts'
+import { checkPreset } from '../presets/check.ts'
+import { compileParsed, type CompiledPreset } from '../presets/compile.ts'
+import { needsGrant } from '../presets/grant.ts'
+import { findOverlaps, overlapWarning } from '../presets/overlap.ts'
+import { virtualMachineStructure } from '../presets/structure.ts'
+import { exitCode, type ExitCode } from './failure.ts'
+import { nameOf, type Input, type Manifest } from './input.ts'
+import { inNamespace, isPreset } from './surroundings.ts'
+import type { Streams } from './world.ts'
+
+export interface LintSettings {
+  readonly namespace: string
+  readonly strict: boolean
+  readonly quiet: boolean
+}
+
+/**
+ * `kubectl vm lint`: of each preset what its admission would say, and which presets among these could disagree about a VM, whether such a VM exists or
+ * not.
+ */
+export async function lint(inputs: AsyncIterable<Input>, settings: LintSettings, streams: Streams): Promise<ExitCode> {
+  const seen = { unreadable: false, refused: false, warned: false }
+  const presets = new Map<string, { readonly file: string; readonly preset: CompiledPreset }>()
+  const warn = (file: string, text: string): void => {
+    seen.warned = true
+    if (!settings.quiet) streams.err(`Warning: ${file}: ${text}\n`)
+  }
+  let checked = 0
+  for await (const input of inputs) {
+    if (input.kind !== 'manifest') {
+      seen.unreadable = true
+      streams.err(
+        `error: ${input.kind === 'xml' ? `${input.file}: is XML, and presets are wanted here` : input.message}\n`,
+      )
+      continue
+    }
+    if (!isPreset(input.object)) continue
+    checked++
+    const found = lintOne(inNamespace(input.object, settings.namespace))
+    for (const text of found.warnings) warn(input.file, text)
+    if (found.refusal !== undefined) {
+      seen.refused = true
+      streams.err(`${input.file}: ${found.refusal}\n`)
+    }
+    if (found.preset === undefined) continue
+    const { id } = found.preset
+    const before = presets.get(id)
+    if (before !== undefined)
+      warn(input.file, `preset "${id}" is in ${before.file}, too: only one of the two can be applied`)
+    presets.set(id, { file: input.file, preset: found.preset })
+  }
+  for (const { file, text } of overlapsAmong(presets)) warn(file, text)
+  if (checked === 0 && !seen.unreadable) {
+    seen.unreadable = true
+    streams.err('error: there is no preset in these files\n')
+  } else streams.out(`${checked} ${checked === 1 ? 'preset' : 'presets'} checked\n`)
+  return exitCode(seen, settings.strict)
+}
+
+interface Found {
+  readonly preset?: CompiledPreset
+  readonly refusal?: string
+  readonly warnings: readonly string[]
+}
+
+function lintOne(object: Manifest): Found {
+  const parsed = parsePreset(object)
+  const kind = String(object['kind'])
+  if ('causes' in parsed) return { refusal: refusalText(kind, nameOf(object), parsed.causes), warnings: [] }
+  const { causes, warnings } = checkPreset(parsed.preset)
+  const id = `preset "${nameOf(object)}"`
+  const told = [
+    ...warnings.map((text) => `${id}: ${text}`),
+    ...(needsGrant(parsed.preset)
+      ? [
+          `${id}: holds fields that reach the host: who writes it needs the verb "grant-host" on clustervirtualmachinepresets`,
+        ]
+      : []),
+  ]
+  if (causes.length > 0) return { refusal: refusalText(kind, nameOf(object), causes), warnings: told }
+  return { preset: compileParsed(parsed.preset), warnings: told }
+}
+
+/** Each pair once, told of the file that comes later. */
+function* overlapsAmong(
+  presets: ReadonlyMap<string, { readonly file: string; readonly preset: CompiledPreset }>,
+): Generator<{ readonly file: string; readonly text: string }> {
+  const structure = virtualMachineStructure()
+  const earlier: CompiledPreset[] = []
+  for (const { file, preset } of presets.values()) {
+    for (const overlap of findOverlaps(preset, earlier, structure)) {
+      yield { file, text: `preset "${preset.id}" ${overlapWarning(overlap)}` }
+    }
+    earlier.push(preset)
+  }
+}

@@ -1,0 +1,113 @@
+import { customResourceDefinitions } from '../api/crd.ts'
+import { domain } from '../api/domain/domain.ts'
+import { schemaOf } from '../api/domain/schema.ts'
+import { nearest } from '../api/nearest.ts'
+import { apiVersion } from '../api/object.ts'
+import type { Schema } from '../api/schema.ts'
+import { Usage } from './failure.ts'
+import type { Output } from './output.ts'
+
+/** A JSON Schema as editors read it (draft 7). */
+export interface JsonSchema {
+  readonly [key: string]: unknown
+}
+
+const draft = 'http://json-schema.org/draft-07/schema#'
+
+/**
+ * `kubectl vm schema`: for yaml-language-server and its like. One document for all kinds, told apart by `kind`; or one for a kind.
+ * @throws Usage for a kind that is none
+ */
+export async function printSchemas(kind: string | undefined, output: Output, isFiled: boolean): Promise<void> {
+  const schemas = kindSchemas()
+  const print = (name: string, schema: JsonSchema) =>
+    output.result(`${name.toLowerCase()}.schema`, 'json', `${JSON.stringify({ $schema: draft, ...schema }, null, 1)}\n`)
+  if (kind === undefined && !isFiled) return print('virtset', anyOf(schemas))
+  const wanted = kind === undefined ? [...schemas.keys()] : [found(kind, schemas)]
+  for (const name of wanted) await print(name, schemas.get(name) ?? {})
+}
+
+function found(kind: string, schemas: ReadonlyMap<string, JsonSchema>): string {
+  const name = [...schemas.keys()].find((known) => known.toLowerCase() === kind.toLowerCase())
+  if (name !== undefined) return name
+  const near = nearest(kind, schemas.keys())
+  throw new Usage(
+    `kind "${kind}" is not known; ${near === undefined ? `there are ${[...schemas.keys()].join(', ')}` : `did you mean ${near}?`}`,
+  )
+}
+
+/** A schema for each kind, from the one description that the CRDs come from. */
+export function kindSchemas(): ReadonlyMap<string, JsonSchema> {
+  const domainSchema = schemaOf(domain)
+  return new Map(
+    customResourceDefinitions(domainSchema).map(({ spec }) => {
+      const [version] = spec.versions
+      if (version === undefined) throw new Error(`no version of ${spec.names.kind}`)
+      return [spec.names.kind, kindSchema(spec.names.kind, version.schema.openAPIV3Schema, domainSchema)]
+    }),
+  )
+}
+
+function kindSchema(kind: string, { description, properties = {} }: Schema, domainSchema: Schema): JsonSchema {
+  return {
+    title: kind,
+    description,
+    type: 'object',
+    required: ['apiVersion', 'kind', 'metadata', 'spec'],
+    additionalProperties: false,
+    properties: {
+      apiVersion: { const: apiVersion },
+      kind: { const: kind },
+      metadata: { type: 'object', description: "Kubernetes' own metadata: name, namespace, labels, annotations." },
+      spec: jsonSchema(withDomain(properties['spec'] ?? {}, domainSchema)),
+      status: { type: 'object', description: 'What virtset makes of it; nobody writes it.' },
+    },
+  }
+}
+
+/** In the CRDs of presets and templates the domain is opaque, for size alone; an editor has room. */
+function withDomain(schema: Schema, domainSchema: Schema): Schema {
+  const { properties, items } = schema
+  if (items !== undefined) return { ...schema, items: withDomain(items, domainSchema) }
+  if (properties === undefined) return schema
+  const members = Object.entries(properties).map(([key, member]) => [
+    key,
+    key === 'domain' && member.properties === undefined ? domainSchema : withDomain(member, domainSchema),
+  ])
+  return { ...schema, properties: Object.fromEntries(members) }
+}
+
+/** What is open in the CRD, so that the webhook can name the nearest key, is closed here: the editor shall underline it at once. */
+function jsonSchema(schema: Schema): JsonSchema {
+  const { description, type, properties, additionalProperties, items, required, enum: values, ...rest } = schema
+  const limits = Object.fromEntries(Object.entries(rest).filter(([key]) => !key.startsWith('x-kubernetes-')))
+  const isNumberOrText = schema['x-kubernetes-int-or-string'] === true
+  return {
+    ...(description === undefined ? {} : { description }),
+    ...(isNumberOrText ? { type: ['integer', 'string'] } : type === undefined ? {} : { type }),
+    ...(values === undefined ? {} : { enum: values }),
+    ...(items === undefined ? {} : { items: jsonSchema(items) }),
+    ...(required === undefined ? {} : { required }),
+    ...limits,
+    ...(properties === undefined
+      ? {}
+      : {
+          properties: Object.fromEntries(Object.entries(properties).map(([key, member]) => [key, jsonSchema(member)])),
+          additionalProperties: false,
+        }),
+    ...(additionalProperties === undefined ? {} : { additionalProperties: jsonSchema(additionalProperties) }),
+  }
+}
+
+/** By `kind`, so that an editor tells what is wrong with this kind, and not that it is none of the others. */
+const anyOf = (schemas: ReadonlyMap<string, JsonSchema>): JsonSchema => ({
+  title: 'virtset',
+  type: 'object',
+  required: ['kind'],
+  properties: { kind: { enum: [...schemas.keys()] } },
+  allOf: [...schemas].map(([kind, schema]) => ({
+    if: { properties: { kind: { const: kind } }, required: ['kind'] },
+    // oxlint-disable-next-line unicorn/no-thenable -- JSON Schema's own word
+    then: schema,
+  })),
+})

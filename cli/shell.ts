@@ -1,0 +1,69 @@
+import type { Command, Option } from 'commander'
+
+/** Asks `kubectl-vm` itself what may come next, so that no script knows the commands. */
+const scripts: { readonly [shell: string]: string } = {
+  bash: `# Completion of kubectl-vm for bash. kubectl-vm completion bash > /etc/bash_completion.d/kubectl-vm
+_kubectl_vm() {
+  local words=("\${COMP_WORDS[@]:1:COMP_CWORD}")
+  mapfile -t COMPREPLY < <(compgen -W "$(kubectl-vm __complete "\${words[@]}" 2>/dev/null)" -- "\${COMP_WORDS[COMP_CWORD]}")
+}
+complete -o default -F _kubectl_vm kubectl-vm
+`,
+  zsh: `#compdef kubectl-vm
+# Completion of kubectl-vm for zsh. kubectl-vm completion zsh > "\${fpath[1]}/_kubectl-vm"
+_kubectl_vm() {
+  local -a found
+  found=("\${(@f)$(kubectl-vm __complete "\${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  if [[ -n "\${found[*]}" ]]; then compadd -- "\${found[@]}"; else _files; fi
+}
+compdef _kubectl_vm kubectl-vm
+`,
+  fish: `# Completion of kubectl-vm for fish. kubectl-vm completion fish > ~/.config/fish/completions/kubectl-vm.fish
+function __kubectl_vm
+  set -l words (commandline -opc)[2..-1] (commandline -ct)
+  kubectl-vm __complete $words 2>/dev/null
+end
+complete -c kubectl-vm -a '(__kubectl_vm)'
+`,
+  kubectl: `#!/bin/sh
+# kubectl asks this file, on the PATH as kubectl_complete-vm, to complete \`kubectl vm\`.
+kubectl-vm __complete "$@"
+echo :0
+`,
+}
+
+/** @param shell one of bash, zsh, fish; or kubectl, for a file that kubectl itself asks */
+export function shellScript(shell: string): string {
+  const script = scripts[shell]
+  if (script === undefined) throw new Error(`no script for ${shell}`)
+  return script
+}
+
+/**
+ * What may stand for the last of these words: commands, flags, values of a flag. Nothing where a file may stand: shells complete
+ * files by themselves.
+ */
+export function candidates(program: Command, words: readonly string[]): readonly string[] {
+  const current = words.at(-1) ?? ''
+  const [name, ...before] = words.slice(0, -1)
+  if (name === undefined) return starting(current, [...visible(program), 'help'])
+  if (name === 'help') return starting(current, visible(program))
+  const command = program.commands.find((one) => one.name() === name)
+  if (command === undefined) return []
+  const flag = command.options.find(({ short, long }) => [short, long].includes(before.at(-1) ?? ''))
+  if (flag !== undefined && (flag.required || flag.optional)) return starting(current, flag.argChoices ?? [])
+  if (current.startsWith('-')) return starting(current, flagsOf(command))
+  const [argument] = command.registeredArguments
+  return starting(current, argument?.argChoices ?? [])
+}
+
+const visible = (program: Command): string[] =>
+  program.commands.map((command) => command.name()).filter((name) => !name.startsWith('_'))
+
+const flagsOf = ({ options }: Command): string[] => [
+  ...options.map((option: Option) => option.long ?? option.flags),
+  '--help',
+]
+
+const starting = (current: string, words: readonly string[]): string[] =>
+  words.filter((word) => word.startsWith(current))
