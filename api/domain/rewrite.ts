@@ -54,7 +54,11 @@ const rewriteMemory = (domain: Domain): Domain => {
 const rewriteOs = (os: NonNullable<Domain['os']>): NonNullable<Domain['os']> => {
   const { firmwareSelection } = os
   if (!isRecord(firmwareSelection) || !isList(firmwareSelection.features)) return os
-  const features = firmwareSelection.features?.toSorted((a, b) => ((a.name ?? '') < (b.name ?? '') ? -1 : 1))
+  // The keys are in the variable store: of one that is on a server, nothing is known.
+  const isRemote = isRecord(os.nvram) && os.nvram.type === 'network'
+  const features = firmwareSelection.features
+    ?.filter(({ name }) => !isRemote || name !== 'enrolled-keys')
+    .toSorted((a, b) => ((a.name ?? '') < (b.name ?? '') ? -1 : 1))
   return { ...os, firmwareSelection: { ...firmwareSelection, ...(features ? { features } : {}) } }
 }
 

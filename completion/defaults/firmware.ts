@@ -31,7 +31,7 @@ interface Wish {
  */
 const formatOf = ({ firmware, loader, nvram }: Os, { isNew }: Context): string | undefined => {
   if (loader?.format !== undefined) return loader.format
-  return firmware !== undefined && nvram?.format === undefined && isNew !== true ? 'raw' : undefined
+  return firmware !== undefined && formatOfStore(nvram) === undefined && isNew !== true ? 'raw' : undefined
 }
 
 const hasStatedFeature = ({ firmwareSelection }: Os, name: string): boolean | undefined =>
@@ -73,15 +73,17 @@ const encrypts = ({ features }: Firmware, { launchSecurity }: Domain): boolean =
   return launchSecurity?.type !== 'sev-snp' || features.includes('amd-sev-snp')
 }
 
+/** A format counts only where there is something that has it. */
+const formatOfStore = (nvram: Os['nvram']): string | undefined =>
+  nvram?.value === undefined && nvram?.source === undefined ? undefined : nvram.format
+
 const hasMapping = ({ mapping }: Firmware, { os: { loader = {}, nvram }, loaderFormat }: Wish): boolean => {
   if (mapping.device === 'memory') {
     return (
       (loader.type ?? 'rom') === 'rom' &&
       isOn(loader.stateless) !== false &&
       isOn(loader.readonly) !== false &&
-      (loaderFormat ?? 'raw') === 'raw' &&
-      (loader.value ?? mapping.path) === mapping.path &&
-      nvram === undefined
+      (loader.value ?? mapping.path) === mapping.path
     )
   }
   const { code } = mapping
@@ -93,7 +95,7 @@ const hasMapping = ({ mapping }: Firmware, { os: { loader = {}, nvram }, loaderF
     (loaderFormat ?? code.format) === code.format &&
     (loader.value ?? code.path) === code.path &&
     (mapping.mode !== 'split' ||
-      ((nvram?.format ?? mapping.variables.format) === mapping.variables.format &&
+      ((formatOfStore(nvram) ?? mapping.variables.format) === mapping.variables.format &&
         (nvram?.template ?? mapping.variables.path) === mapping.variables.path &&
         (nvram?.templateFormat ?? mapping.variables.format) === mapping.variables.format))
   )
@@ -109,7 +111,7 @@ const valuesOf = (firmware: Firmware, os: Os): Values<Domain> => {
   const kind: 'efi' | 'bios' = firmware.interfaces.includes('uefi') ? 'efi' : 'bios'
   const loader: Values<Loader> =
     mapping.device === 'memory'
-      ? { type: 'rom', format: 'raw', value: mapping.path }
+      ? { type: 'rom', value: mapping.path }
       : {
           readonly: true,
           ...(isSecure ? { secure: true } : {}),
@@ -179,9 +181,11 @@ export const legacyFirmware = rule(
   },
 )
 
-export const loaderFormat = rule('loader-format', 'A firmware image is raw.', ({ os }) =>
-  os?.loader || os?.firmware !== undefined ? { os: { loader: { format: 'raw' } } } : undefined,
-)
+export const loaderFormat = rule('loader-format', 'A firmware image is raw.', ({ os }, { isNew }) => {
+  // Of what is known to be a ROM, libvirt says nothing, unless it has chosen it before.
+  if (os?.loader?.type === 'rom' && (isNew === true || os.firmware === undefined)) return undefined
+  return os?.loader || os?.firmware !== undefined ? { os: { loader: { format: 'raw' } } } : undefined
+})
 
 const folderOfVariables = '/var/lib/libvirt/qemu/nvram'
 
@@ -194,7 +198,7 @@ export const nvram = rule(
     // None was found that has what is asked for: libvirt says so when the VM starts.
     if (os?.firmware !== undefined && os.firmwareSelection === undefined) return undefined
     if (isOn(loader.stateless) === true) return undefined
-    const format = os?.nvram?.format ?? os?.nvram?.templateFormat ?? 'raw'
+    const format = os?.nvram?.format ?? os?.nvram?.templateFormat ?? loader.format ?? 'raw'
     const isElsewhere = os?.nvram?.source !== undefined || os?.nvram?.type !== undefined
     const path = `${folderOfVariables}/${name ?? ''}_VARS.${format === 'qcow2' ? 'qcow2' : 'fd'}`
     return { os: { nvram: { format, ...(isElsewhere ? {} : { value: path }) } } }
