@@ -262,7 +262,7 @@ function buildah(settings: Settings, command: readonly string[]): string[] {
     'mount --bind "$1/run" /run/containers',
     // Directories that were made for this go again, if nothing else is in them.
     'own=/var/lib/containers other=/run/containers',
-    'trap "umount $own $other; rmdir --ignore-fail-on-non-empty $own $other" EXIT',
+    'trap "umount --lazy $own $other; rmdir --ignore-fail-on-non-empty $own $other || :" EXIT',
     'shift',
     'BUILDAH_ISOLATION=chroot buildah "$@"',
   ].join('\n')

@@ -8,8 +8,16 @@ import type { Settings } from './settings.ts'
 /** The Debian release in the images: the first with libvirt 11 and QEMU 10. */
 export const suite = 'trixie'
 
-/** What only tests need beside the launcher's packages: emulated TPMs, UEFI firmware, and libvirt's own command line to compare with. */
-const judgePackages = ['swtpm', 'swtpm-tools', 'ovmf', 'libvirt-clients']
+/** What only tests need beside the launcher's packages: emulated TPMs, UEFI firmware, SPICE with its video cards, OpenGL, and libvirt's own
+ * command line to compare with. */
+const judgePackages = [
+  'swtpm',
+  'swtpm-tools',
+  'ovmf',
+  'libvirt-clients',
+  'qemu-system-modules-spice',
+  'qemu-system-modules-opengl',
+]
 
 /** The uid under which the launcher and everything in its pod runs; libvirtd refuses a uid without a name. */
 export const launcherUser = 107

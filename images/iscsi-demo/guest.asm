@@ -1,5 +1,6 @@
 ; The demo guest: a machine that lives in one sector of a disk. It greets on the first serial line, echoes what is typed, powers off on
-; "halt" and when somebody presses the power button, and sleeps in between: it costs no processor, as a boot loader's prompt would.
+; "halt" and when somebody presses the power button, starts anew on "boot", and sleeps in between: it costs no processor, as a boot
+; loader's prompt would.
 ; Assembled by nasm; the BIOS loads it to 0x7c00 and jumps there in real mode.
 bits 16
 org 0x7c00
@@ -69,6 +70,8 @@ read:
 line:
         cmp ebx, 'tlah'         ; "halt", the first character uppermost
         je halt
+        cmp ebx, 'toob'
+        je boot
         mov si, help
         call print
         jmp prompt
@@ -88,6 +91,12 @@ halt:
         mov si, no_switch       ; still here after a second: a machine without ACPI
         call print
         jmp prompt
+
+boot:
+        mov al, 0xfe            ; the keyboard's controller resets the machine
+        out 0x64, al
+        hlt
+        jmp boot
 
 print:                          ; the text at si, up to a zero
         lodsb
@@ -112,7 +121,7 @@ put:                            ; the character in al
 
 greeting        db 13, 10, 'virtset demo guest is up', 13, 10, 0
 prompt_text     db 13, 10, 'guest> ', 0
-help            db 13, 10, 'the one command is: halt', 0
+help            db 13, 10, 'the commands are: halt, boot', 0
 button_text     db 13, 10, 'power button', 0
 bye             db 13, 10, 'powering off', 13, 10, 0
 no_switch       db 'this machine has no power switch (no ACPI)', 0

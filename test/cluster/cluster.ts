@@ -1,0 +1,222 @@
+import { randomBytes } from 'node:crypto'
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { open, type FileHandle } from 'node:fs/promises'
+import type { Socket } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+import { attempt, CommandFailed, run } from '../../cluster/command.ts'
+import { openConsole } from '../launcher-client.ts'
+
+/** A VM as the API server gives it, as far as tests look at it. */
+export interface Machine {
+  readonly metadata: {
+    readonly name: string
+    readonly uid: string
+    readonly annotations?: Readonly<Record<string, string>>
+    readonly finalizers?: readonly string[]
+    readonly deletionTimestamp?: string
+  }
+  readonly spec: { readonly domain: Readonly<Record<string, unknown>> }
+  readonly status?: {
+    readonly phase?: string
+    readonly reason?: string
+    readonly message?: string
+    readonly nodeName?: string
+    readonly podUID?: string
+    readonly podIP?: string
+    readonly conditions?: readonly Condition[]
+    readonly interfaces?: readonly { readonly mac: string }[]
+    readonly domain?: Readonly<Record<string, unknown>>
+  }
+}
+
+export interface Condition {
+  readonly type: string
+  readonly status: string
+  readonly reason: string
+  readonly message: string
+}
+
+/** What `make test` brought up, and a namespace of one test file's own in it. */
+export interface TestCluster {
+  readonly namespace: string
+  kubectl(...rest: string[]): Promise<string>
+  /** kubectl whose refusal is the answer: the text on both streams. */
+  refusal(...rest: string[]): Promise<string>
+  apply(...objects: object[]): Promise<void>
+  machine(name: string): Promise<Machine | undefined>
+  /** Waits until a VM is as wanted; dumps the namespace when the deadline passes. */
+  untilMachine(
+    name: string,
+    what: string,
+    isWanted: (machine: Machine) => boolean,
+    deadlineMs?: number,
+  ): Promise<Machine>
+  untilGone(name: string, deadlineMs?: number): Promise<void>
+  /** Waits until `read` gives something. */
+  until<T>(what: string, read: () => Promise<T | undefined>, deadlineMs?: number): Promise<T>
+  /** The serial console of a VM, through its launcher's socket. */
+  console(machine: Machine): Promise<Console>
+  close(): Promise<void>
+}
+
+export interface Console {
+  write(text: string): void
+  /** Waits until the guest has said this, since the console was opened. */
+  hear(text: string, deadlineMs?: number): Promise<void>
+  close(): void
+}
+
+const defaultDeadlineMs = 60_000
+const setting = (name: string) => {
+  const value = process.env[name]
+  if (value === undefined) throw new Error(`${name} is not set: run \`make test\``)
+  return value
+}
+
+export async function openCluster(): Promise<TestCluster> {
+  const [state, kubeconfig, binaries] = [setting('VIRTSET_STATE'), setting('KUBECONFIG'), setting('KUBE_BIN_DIR')]
+  const namespace = `test-${randomBytes(4).toString('hex')}`
+  const base = [join(binaries, 'kubectl'), '--kubeconfig', kubeconfig, '--cache-dir', join(state, 'kubectl')]
+  const kubectl = (...rest: string[]) => run([...base, '-n', namespace, ...rest])
+  await kubectl('create', 'namespace', namespace)
+
+  const cluster: TestCluster = {
+    namespace,
+    kubectl,
+    async refusal(...rest) {
+      try {
+        return `not refused: ${await kubectl(...rest)}`
+      } catch (error) {
+        if (error instanceof CommandFailed) return error.output
+        throw error
+      }
+    },
+    async apply(...objects) {
+      const input = JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects })
+      await run([...base, '-n', namespace, 'apply', '--server-side', '-f', '-'], { input })
+    },
+    async machine(name) {
+      const text = await attempt([...base, '-n', namespace, 'get', 'vm', name, '-o', 'json'])
+      return text === undefined ? undefined : JSON.parse(text)
+    },
+    untilMachine: (name, what, isWanted, deadlineMs) =>
+      cluster.until(
+        `VM ${name}: ${what}`,
+        async () => {
+          const machine = await cluster.machine(name)
+          return machine !== undefined && isWanted(machine) ? machine : undefined
+        },
+        deadlineMs,
+      ),
+    async untilGone(name, deadlineMs) {
+      await cluster.until(
+        `VM ${name} gone`,
+        async () => ((await cluster.machine(name)) === undefined ? true : undefined),
+        deadlineMs,
+      )
+    },
+    async until(what, read, deadlineMs = defaultDeadlineMs) {
+      const start = performance.now()
+      for (;;) {
+        const value = await read()
+        if (value !== undefined) return value
+        if (performance.now() - start > deadlineMs)
+          throw new Error(`not within ${deadlineMs} ms: ${what}\n${await dump(kubectl, namespace)}`)
+        await sleep(100)
+      }
+    },
+    async console(machine) {
+      const sockets = await open(socketDirectory(state, machine))
+      // The path through the kubelet's directory is longer than a socket's may be.
+      return listen(await openConsole(`/proc/self/fd/${sockets.fd}/launcher.sock`), sockets)
+    },
+    async close() {
+      await attempt([...base, 'delete', 'namespace', namespace, '--timeout=120s'])
+    },
+  }
+  return cluster
+}
+
+function socketDirectory(state: string, { metadata, status }: Machine): string {
+  if (status?.nodeName === undefined || status.podUID === undefined) throw new Error(`${metadata.name} has no node yet`)
+  const pods = join(state, 'nodes', status.nodeName, 'kubelet/pods')
+  return join(pods, status.podUID, 'volumes/kubernetes.io~empty-dir/sockets')
+}
+
+function listen(socket: Socket, holder: FileHandle): Console {
+  let heard = ''
+  const waiting = new Set<() => void>()
+  socket.setEncoding('latin1').on('data', (text: string) => {
+    heard += text
+    for (const wake of waiting) wake()
+  })
+  return {
+    write: (text) => void socket.write(text),
+    async hear(text, deadlineMs = 15_000) {
+      const timer = AbortSignal.timeout(deadlineMs)
+      while (!heard.includes(text)) {
+        if (timer.aborted) throw new Error(`"${text}" was not heard on the console, but: ${JSON.stringify(heard)}`)
+        await new Promise<void>((resolve) => {
+          const wake = () => {
+            waiting.delete(wake)
+            timer.removeEventListener('abort', wake)
+            resolve()
+          }
+          waiting.add(wake)
+          timer.addEventListener('abort', wake)
+        })
+      }
+    },
+    close() {
+      socket.destroy()
+      void holder.close()
+    },
+  }
+}
+
+/** The processes of a pod on this machine whose command line `isWanted`, by the cgroup that the kubelet put them in. */
+export function processesOfPod(podUid: string, isWanted: (command: string) => boolean): number[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name))
+    .filter((pid) => {
+      try {
+        const isOfPod = readFileSync(`/proc/${pid}/cgroup`, 'utf8').includes(podUid)
+        return isOfPod && isWanted(readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' '))
+      } catch {
+        // It has ended meanwhile.
+        return false
+      }
+    })
+    .map(Number)
+}
+
+/** Everything about a namespace that explains a failure, as a text, and in a file whose path is in the text. */
+async function dump(kubectl: (...rest: string[]) => Promise<string>, namespace: string): Promise<string> {
+  const ask = async (...rest: string[]) => {
+    try {
+      return await kubectl(...rest)
+    } catch (error) {
+      return String(error)
+    }
+  }
+  const directory = join(setting('VIRTSET_STATE'), 'log/failures')
+  mkdirSync(directory, { recursive: true })
+  const file = join(directory, `${namespace}.txt`)
+  const events = await ask('get', 'events', '--sort-by=.lastTimestamp')
+  const objects = await ask('get', 'vm,pods,vmp', '-o', 'wide')
+  const parts = [
+    objects,
+    events,
+    await ask('get', 'vm,pods', '-o', 'yaml'),
+    ...(await Promise.all([
+      ask('logs', '-l', 'virtset.io/vm-uid', '--tail=200', '--prefix'),
+      ...['webhooks', 'controller', 'handler'].map((component) =>
+        ask('-n', 'virtset-system', 'logs', '-l', `app.kubernetes.io/component=${component}`, '--tail=100', '--prefix'),
+      ),
+    ])),
+  ]
+  writeFileSync(file, parts.join('\n---\n'))
+  return `${objects}\n${events}\nall of it: ${file}`
+}
