@@ -11,6 +11,7 @@ import { createShutdown } from '../runtime/shutdown.ts'
 import { startCaches } from './caches.ts'
 import { startConfigController } from './config-controller.ts'
 import { startController } from './controller.ts'
+import { startGroupController } from './group-controller.ts'
 import { createEngine } from './engine.ts'
 import { observeController } from './metrics.ts'
 import { startPresetController } from './preset-controller.ts'
@@ -34,6 +35,7 @@ const engine = createEngine(caches, bundledCapabilities)
 const controller = startController({ kube, engine, events, log, image, isLeader })
 const presets = startPresetController({ kube, caches, machines: controller.machines, engine, log, isLeader })
 const configs = startConfigController({ kube, machines: controller.machines, events, log, isLeader })
+const groups = startGroupController({ kube, machines: controller.machines, events, log, isLeader })
 caches.onChange(() => controller.reconsiderIncomplete())
 
 /** What is completed here must not miss a preset that was merely not loaded yet, and no VM be left out of a count. */
@@ -44,6 +46,7 @@ const lead = () => {
     await configs.lead()
     controller.lead()
     presets.lead()
+    await groups.lead()
   }
   begin().catch(() => log.info('stopped before the caches were filled'))
 }
@@ -56,7 +59,7 @@ const election = startLeaderElection({
   onLost: (why) => shutdown.fail(why),
 })
 
-const own = [controller.machines, controller.pods, configs.configs, controller.nodes]
+const own = [controller.machines, controller.pods, configs.configs, groups.groups, controller.nodes]
 const reflectors = [...own, ...caches.reflectors]
 const registry = createMetrics()
 observeReflectors(registry, reflectors)
@@ -72,6 +75,7 @@ const health = await startHealth({
 })
 
 shutdown.step('presets', () => presets.stop())
+shutdown.step('groups', () => groups.stop())
 shutdown.step('configs', () => configs.stop())
 shutdown.step('machines', () => controller.stop())
 shutdown.step('lease', () => election.stop())
