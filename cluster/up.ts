@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs'
+import { existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 
 import { ensureBinaries, type Binaries } from './binaries.ts'
@@ -61,7 +61,10 @@ export async function bringUp(progress: Progress, settings: Settings): Promise<C
   )
   const kubeconfig = kubeconfigOf(settings)
   const kubectl = kubectlOf(settings, binaries)
-  const nodes = nodesOf(settings.nodes)
+  // A node that is there stays, and gets what the others get, until `make down`.
+  const nodes = nodesOf(2).filter(
+    ({ name }, index) => index < settings.nodes || existsSync(join(settings.state, 'nodes', name)),
+  )
   const [first] = nodes
   if (first === undefined) throw new Error('a cluster has at least one node')
   const server = `https://${first.address}:${apiServerPort}`
