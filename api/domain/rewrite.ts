@@ -55,7 +55,7 @@ const rewriteOs = (os: NonNullable<Domain['os']>): NonNullable<Domain['os']> => 
   const { firmwareSelection } = os
   if (!isRecord(firmwareSelection) || !isList(firmwareSelection.features)) return os
   // The keys are in the variable store: of one that is on a server, nothing is known.
-  const isRemote = isRecord(os.nvram) && os.nvram.type === 'network'
+  const isRemote = isRecord(os.nvram) && os.nvram.type === 'network' && os.loader?.type !== 'rom'
   const features = firmwareSelection.features
     ?.filter(({ name }) => !isRemote || name !== 'enrolled-keys')
     .toSorted((a, b) => ((a.name ?? '') < (b.name ?? '') ? -1 : 1))

@@ -81,7 +81,6 @@ const hasMapping = ({ mapping }: Firmware, { os: { loader = {}, nvram }, loaderF
   if (mapping.device === 'memory') {
     return (
       (loader.type ?? 'rom') === 'rom' &&
-      isOn(loader.stateless) !== false &&
       isOn(loader.readonly) !== false &&
       (loader.value ?? mapping.path) === mapping.path
     )
@@ -144,6 +143,10 @@ const choose = (domain: Domain, context: Context): Firmware | undefined => {
   return context.capabilities.firmware.find((firmware) => matches(firmware, wish, context.capabilities))
 }
 
+/** The firmware of the node that has all that a domain asks for, in a domain that is complete; undefined where none has. */
+export const firmwareFor = (domain: Domain, capabilities: Capabilities): Firmware | undefined =>
+  choose(domain, { capabilities, entropy: { uid: '' } })
+
 export const firmware: Rule = {
   name: 'firmware',
   description:
@@ -153,7 +156,10 @@ export const firmware: Rule = {
     const { os } = domain
     if (!chosen || !os) return
     // The keys are in the variable store: of one that is elsewhere nothing is known.
-    const names = isLocal(os) ? (['enrolled-keys', 'secure-boot'] as const) : (['secure-boot'] as const)
+    const names =
+      isLocal(os) || chosen.mapping.device === 'memory'
+        ? (['enrolled-keys', 'secure-boot'] as const)
+        : (['secure-boot'] as const)
     yield fill('', domain, valuesOf(chosen, os))
     for (const name of names) {
       if (hasStatedFeature(os, name) !== undefined || !os.firmwareSelection) continue
@@ -175,9 +181,9 @@ export const legacyFirmware = rule(
   ({ os }) => {
     const template = legacy.get(os?.loader?.value ?? '')
     const { readonly: isReadonly, stateless } = os?.loader ?? {}
-    if (os?.loader?.type !== 'pflash' || template === undefined) return undefined
-    if (isOn(isReadonly) !== true || isOn(stateless) === true) return undefined
-    return { os: { nvram: { template, templateFormat: 'raw' } } }
+    if (os?.loader?.type !== 'pflash' || template === undefined || os.loader.format === 'qcow2') return undefined
+    if (isOn(isReadonly) === false || isOn(stateless) === true) return undefined
+    return { os: { loader: { readonly: true }, nvram: { template, templateFormat: 'raw' } } }
   },
 )
 
