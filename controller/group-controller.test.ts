@@ -1,0 +1,252 @@
+import { afterEach, describe, expect, test } from 'vitest'
+import type { VirtualMachineGroup } from '../api/group.ts'
+import type { VirtualMachine } from '../api/machine.ts'
+import { createEventRecorder } from '../runtime/events.ts'
+import { createKubeClient } from '../runtime/kube.ts'
+import { createLogger } from '../runtime/log.ts'
+import { startReflector } from '../runtime/reflector.ts'
+import { virtualMachines } from '../runtime/resource.ts'
+import { startFakeApiServer } from '../test/fake-apiserver.ts'
+import type { FakeApiServer, FakeRequest } from '../test/fake-apiserver.ts'
+import { fakeClock } from '../test/fake-clock.ts'
+import { storedMachine } from '../test/stored-machine.ts'
+import { until } from '../test/until.ts'
+import { startGroupController } from './group-controller.ts'
+
+const machines = '/apis/virtset.io/v1alpha1/virtualmachines'
+const groups = '/apis/virtset.io/v1alpha1/virtualmachinegroups'
+const log = createLogger({ process: 'test', level: 'silent' })
+const labels = { app: 'web' }
+
+const opened: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const close of opened.splice(0).reverse()) await close()
+})
+
+const spec = (replicas: number) => ({
+  replicas,
+  selector: { matchLabels: labels },
+  template: { metadata: { labels }, spec: JSON.parse(JSON.stringify(storedMachine().spec)) },
+})
+
+async function setUp(replicas: number) {
+  const clock = fakeClock()
+  const server = await startFakeApiServer({ now: () => clock.now() })
+  opened.push(() => server.close())
+  server.put(groups, { metadata: { namespace: 'default', name: 'web', generation: 1 }, spec: spec(replicas) })
+  let most = 0
+  const watchMost = () => {
+    most = Math.max(most, server.objects(machines).length)
+  }
+  /** Whatever is asked, how many there are is looked at first. */
+  const faults: { of: FakeApiServer['fault'] } = { of: undefined }
+  server.fault = (request) => {
+    watchMost()
+    return faults.of?.(request)
+  }
+  const start = () => {
+    const kube = createKubeClient({ access: server.access, userAgent: 'virtset-controller', clock })
+    const events = createEventRecorder({ kube, log, component: 'c', instance: 'c0', clock })
+    const reflector = startReflector({ kube, resource: virtualMachines, log, clock })
+    const controller = startGroupController({
+      kube,
+      machines: reflector,
+      events,
+      log,
+      isLeader: () => true,
+      clock,
+      random: () => 0,
+    })
+    void controller.lead()
+    const stop = async () => {
+      await controller.stop()
+      await reflector.stop()
+      await events.stop()
+      await kube.close()
+    }
+    opened.push(stop)
+    return stop
+  }
+  const scale = (to: number) => {
+    const group = server.find(groups, 'default', 'web')
+    if (group) server.put(groups, { ...group, spec: spec(to) })
+  }
+  const names = () => server.objects(machines).map(({ metadata }) => metadata.name)
+  const reaches = (count: number) =>
+    until(
+      () => server.objects(machines).length === count,
+      () => clock.advance(100),
+      { describe: () => `${server.objects(machines).length} VMs, not ${count}` },
+    )
+  return { clock, server, faults, start, scale, names, reaches, most: () => most }
+}
+
+const status = (server: FakeApiServer) =>
+  (server.find(groups, 'default', 'web') as unknown as VirtualMachineGroup | undefined)?.status
+const writes = (server: FakeApiServer, path = machines) =>
+  server.requests.filter(
+    ({ method, path: at }) =>
+      method !== 'GET' && at.startsWith(path.replace('/virtual', '/namespaces/default/virtual')),
+  )
+const isCreation = ({ method, path }: FakeRequest) => method === 'POST' && path.endsWith('/virtualmachines')
+const change = (server: FakeApiServer, name: string, over: object, metadata: object = {}) => {
+  const found = server.find(machines, 'default', name)
+  if (found) server.put(machines, { ...found, ...over, metadata: { ...found.metadata, ...metadata } })
+}
+
+describe('a group', () => {
+  test('is filled, emptied and filled again, with one write a VM each time', async () => {
+    const { server, start, scale, reaches, most } = await setUp(20)
+    start()
+    await reaches(20)
+    expect(writes(server).length).toBe(20)
+    expect((server.objects(machines)[0] as unknown as VirtualMachine).metadata).toMatchObject({
+      generateName: 'web-',
+      labels,
+      annotations: { 'virtset.io/template-revision': expect.any(String) },
+      ownerReferences: [{ kind: 'VirtualMachineGroup', name: 'web', controller: true, blockOwnerDeletion: true }],
+    })
+    scale(0)
+    await reaches(0)
+    expect(writes(server).length).toBe(40)
+    scale(20)
+    await reaches(20)
+    expect(writes(server).length).toBe(60)
+    expect(most()).toBe(20)
+  })
+
+  test('starts slowly: after one and two come four, and where those are refused no more', async () => {
+    const { faults, server, start, reaches } = await setUp(20)
+    let refusedFrom = Infinity
+    faults.of = (request) => {
+      if (!isCreation(request)) return undefined
+      const count = server.requests.filter(isCreation).length
+      return count > refusedFrom
+        ? { status: 403, body: { kind: 'Status', code: 403, reason: 'Forbidden', message: 'exceeded quota' } }
+        : undefined
+    }
+    refusedFrom = 3
+    start()
+    await reaches(3)
+    await until(() => status(server)?.conditions?.length === 1)
+    // The batch of four was refused as one; the next try is one VM, a second later.
+    expect(server.requests.filter(isCreation).length).toBe(7)
+    expect(status(server)?.conditions).toMatchObject([
+      { type: 'ReplicaFailure', status: 'True', reason: 'FailedCreate', message: 'exceeded quota' },
+    ])
+  })
+
+  test('that is refused tries less and less often, and goes on when it may', async () => {
+    const { faults, clock, server, start, reaches } = await setUp(2)
+    const refusal = {
+      kind: 'Status',
+      code: 422,
+      reason: 'Invalid',
+      message: 'no',
+      details: { causes: [{ field: 'spec.domain.memory', message: 'Required value' }] },
+    }
+    faults.of = (request) => (isCreation(request) ? { status: 422, body: refusal } : undefined)
+    start()
+    await until(
+      () => status(server)?.conditions?.[0]?.message === 'spec.domain.memory: Required value',
+      () => clock.advance(10),
+    )
+    for (let second = 0; second < 60; second++) await clock.advance(1000)
+    await until(
+      () => server.requests.filter(isCreation).length >= 5,
+      () => clock.advance(1000),
+    )
+    expect(server.requests.filter(isCreation).length).toBeLessThan(9)
+    faults.of = undefined
+    await reaches(2)
+    await until(
+      () => status(server)?.conditions === undefined,
+      () => clock.advance(1000),
+    )
+  })
+
+  test('makes no VM twice whose creation had no answer', async () => {
+    const { faults, server, start, reaches, clock, most } = await setUp(5)
+    let broken = 0
+    faults.of = (request) => (isCreation(request) && broken++ < 3 ? 'reset-after' : undefined)
+    start()
+    await reaches(5)
+    for (let turn = 0; turn < 20; turn++) await clock.advance(1000)
+    expect([server.objects(machines).length, most()]).toEqual([5, 5])
+  })
+
+  test('makes none too many while its watch is silent', async () => {
+    const { faults, server, start, scale, reaches, clock, most } = await setUp(3)
+    start()
+    await reaches(3)
+    // Watches of VMs stay open and say nothing; those of groups go on.
+    faults.of = (request) => (request.query.get('watch') === 'true' && request.path === machines ? 'hang' : undefined)
+    server.breakWatches('end')
+    await clock.advance(5000)
+    scale(6)
+    await until(
+      () => server.objects(machines).length === 6,
+      () => clock.advance(1000),
+    )
+    scale(7)
+    await until(
+      () => server.objects(machines).length === 7,
+      () => clock.advance(1000),
+    )
+    for (let turn = 0; turn < 20; turn++) await clock.advance(1000)
+    expect([server.objects(machines).length, most() <= 7]).toEqual([7, true])
+  })
+
+  test('whose controller dies in the middle has what was asked for in the end, and never more', async () => {
+    const { server, start, reaches, clock, most } = await setUp(30)
+    const stop = start()
+    await until(
+      () => server.objects(machines).length > 7,
+      () => clock.advance(1),
+    )
+    await stop()
+    opened.splice(opened.indexOf(stop), 1)
+    start()
+    await reaches(30)
+    for (let turn = 0; turn < 10; turn++) await clock.advance(1000)
+    expect([server.objects(machines).length, most()]).toEqual([30, 30])
+  })
+
+  test('counts, tells and clears away what has finished', async () => {
+    const { server, start, reaches, names, clock } = await setUp(2)
+    start()
+    await reaches(2)
+    const [first = '', second = ''] = names()
+    change(server, first, { status: { phase: 'Succeeded' } })
+    change(server, second, { status: { phase: 'Failed', reason: 'PodLost', message: 'the pod is gone' } })
+    await until(
+      () => !names().includes(first) && !names().includes(second),
+      () => clock.advance(100),
+    )
+    await reaches(2)
+    await until(
+      () => status(server)?.failed === 1 && status(server)?.counted === undefined,
+      () => clock.advance(100),
+    )
+    expect(status(server)).toMatchObject({ succeeded: 1, failed: 1, replicas: 2 })
+    const told = server.objects('/api/v1/events').map(({ reason, message }) => `${String(reason)} ${String(message)}`)
+    expect(told).toContain(`Failed VM ${second} has ended: PodLost: the pod is gone`)
+  })
+
+  test('takes in an orphan and lets go what no longer matches, by uid', async () => {
+    const { server, start, reaches, names, clock } = await setUp(1)
+    const orphan = { metadata: { namespace: 'default', name: 'orphan', labels }, spec: {} }
+    server.put(machines, orphan)
+    start()
+    const owners = () => server.find(machines, 'default', 'orphan')?.metadata['ownerReferences']
+    await until(
+      () => owners() !== undefined,
+      () => clock.advance(100),
+    )
+    expect(owners()).toMatchObject([{ uid: server.find(groups, 'default', 'web')?.metadata.uid }])
+    expect(names()).toEqual(['orphan'])
+    change(server, 'orphan', {}, { labels: { app: 'other' } })
+    await reaches(2)
+    expect(owners()).toEqual([])
+  })
+})
