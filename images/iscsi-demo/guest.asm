@@ -5,7 +5,7 @@
 bits 16
 org 0x7c00
 
-serial          equ 0x3f8       ; data; +1 interrupt enable, +3 line control, +5 line status
+serial          equ 0x3f8       ; data; +1 interrupt enable, +2 buffer control, +3 line control, +5 line status
 power_status    equ 0x600       ; ACPI's PM1a event block where QEMU's BIOS puts it, for pc and q35
 power_enable    equ 0x602
 power_control   equ 0x604
@@ -30,6 +30,9 @@ start:
         out dx, al
         mov dx, serial + 3
         mov al, 3
+        out dx, al
+        mov dx, serial + 2      ; what is typed while we print waits in the line's own buffer
+        mov al, 7
         out dx, al
         in al, 0xa1             ; the power button is polled: its interrupt (9) stays masked
         or al, 2
