@@ -5,15 +5,8 @@
 import { readFileSync, readdirSync, existsSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { readXml } from '../../api/domain/sax.ts'
-import type {
-  Accelerator,
-  Capabilities,
-  CpuModel,
-  Firmware,
-  FirmwareFile,
-  HostModel,
-  MachineType,
-} from '../capabilities.ts'
+import type { Accelerator, Capabilities, CpuModel, Firmware, HostModel, MachineType } from '../capabilities.ts'
+import { readFirmware } from './firmware.ts'
 
 interface Node {
   readonly name: string
@@ -116,7 +109,7 @@ const firmware = (root: string): Firmware[] => {
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
     .flatMap(([, path]) => {
       const text = contentOf(path)
-      return text === '' ? [] : descriptor(JSON.parse(text))
+      return text === '' ? [] : readFirmware(text)
     })
 }
 
@@ -124,35 +117,6 @@ const firmware = (root: string): Firmware[] => {
 const contentOf = (path: string): string => {
   const text = readFileSync(path, 'utf8')
   return text.startsWith('../') ? contentOf(join(dirname(path), text.trim())) : text
-}
-
-interface Descriptor {
-  'interface-types'?: string[]
-  mapping?: {
-    device: string
-    mode?: string
-    filename?: string
-    executable?: { filename: string; format: string }
-    'nvram-template'?: { filename: string; format: string }
-  }
-  targets?: { architecture: string; machines: string[] }[]
-  features?: string[]
-}
-
-const descriptor = (json: Descriptor): Firmware[] => {
-  if (!json.mapping) return []
-  const targets = (json.targets ?? []).filter(({ architecture }) => ['x86_64', 'i386'].includes(architecture))
-  if (targets.length === 0) return []
-  const { device, mode = 'split', filename, executable, 'nvram-template': template } = json.mapping
-  const file = (one: { filename: string; format: string }): FirmwareFile => ({ path: one.filename, format: one.format })
-  const rest = { interfaces: json['interface-types'] ?? [], targets, features: json.features ?? [] }
-  if (device === 'memory' && filename !== undefined) return [{ ...rest, mapping: { device, path: filename } }]
-  if (device !== 'flash' || !executable) return []
-  if (mode === 'split' && template) {
-    return [{ ...rest, mapping: { device, mode, code: file(executable), variables: file(template) } }]
-  }
-  if (mode !== 'stateless' && mode !== 'combined') return []
-  return [{ ...rest, mapping: { device, mode, code: file(executable) } }]
 }
 
 const [folder = '', name = 'qemu-10-x86_64'] = process.argv.slice(2)
@@ -170,6 +134,8 @@ const profile: Capabilities = {
   devices: find(qemu, 'qemuCaps', 'flag').map(({ attributes }) => attributes['name'] ?? ''),
   accelerators: { kvm: accelerator(domainFile('')), qemu: accelerator(domainFile('-tcg')) },
   hyperv: find(qemu, 'qemuCaps', 'hypervCapabilities', 'cap').map(({ attributes }) => attributes['name'] ?? ''),
+  // What libvirt's own tests take for the host.
+  host: { numaNodes: 4, pageSizes: [4, 2048, 1_048_576] },
   words: Object.fromEntries(words(domainFile(''))),
   firmware: firmware(join(folder, 'firmware')),
 }

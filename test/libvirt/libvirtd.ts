@@ -1,6 +1,8 @@
-import { chown, mkdir, writeFile } from 'node:fs/promises'
+import { execFile } from 'node:child_process'
+import { chmod, chown, mkdir, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { qemuConf } from '../../launcher/qemu-conf.ts'
 import { confine, libvirtRootfs, makeOwned, makeRunDirectory, uid } from './rootfs.ts'
 import { until } from './until.ts'
@@ -23,13 +25,15 @@ export interface Libvirtd {
  * A real libvirtd of its own in the root file system, as in a launcher pod: uid 107, no capabilities, session URI, the launcher's qemu.conf.
  * Measured on 2 cores: 0.25 s until it answers, then 0.9 s for the first define (QEMU is probed), 3 ms for a later one, 0.6 s for a start; `stop` 20 ms.
  * So start one for a whole test file, not for each test. Nothing is left behind, even if the test process is killed.
+ * @param options withKvm: a device of its own for KVM, which the host may keep from uid 107
  */
-export async function startLibvirtd(): Promise<Libvirtd> {
+export async function startLibvirtd(options: { withKvm?: boolean } = {}): Promise<Libvirtd> {
   const rootfs = libvirtRootfs()
   const directory = await makeRunDirectory(rootfs)
   const configuration = await makeOwned(join(directory.outside, 'libvirt'))
   await writeFile(join(configuration, 'qemu.conf'), qemuConf)
-  const daemon = confine({ rootfs, directory, script: 'while :; do libvirtd; done' })
+  const binds = options.withKvm === true ? { '/dev/kvm': await makeKvm(directory.outside) } : {}
+  const daemon = confine({ rootfs, directory, script: 'while :; do libvirtd; done', binds })
   const log: string[] = []
   daemon.process.stderr?.on('data', (chunk: Buffer) => log.push(chunk.toString()))
   const socket = join(configuration, 'libvirt-sock')
@@ -57,6 +61,14 @@ export async function startLibvirtd(): Promise<Libvirtd> {
     killGuests: () => kill('qemu-system-x86'),
     stop: () => daemon.stop(),
   }
+}
+
+/** Numbers of the device as in Linux' Documentation/admin-guide/devices.txt. Read-only is its place, not the device. */
+async function makeKvm(folder: string): Promise<string> {
+  const path = join(folder, 'kvm')
+  await promisify(execFile)('mknod', [path, 'c', '10', '232'])
+  await chmod(path, 0o666)
+  return path
 }
 
 function answers(path: string): Promise<boolean> {

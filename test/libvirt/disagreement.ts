@@ -1,0 +1,155 @@
+import { canonical } from '../../api/domain/canonical.ts'
+import type { Domain } from '../../api/domain/domain.ts'
+import { validateDomain } from '../../api/domain/validate.ts'
+import { writeDomain } from '../../api/domain/xml.ts'
+import { type Capabilities, machineType } from '../../completion/capabilities.ts'
+import { fillDefaults } from '../../completion/defaults/defaults.ts'
+import { checkRules } from '../../completion/rules/rules.ts'
+import { firstDifference } from '../corpus/difference.ts'
+import type { Judge } from './judge.ts'
+
+/** Where libvirt and we are not of one mind. */
+export interface Disagreement {
+  /**
+   * `missing-rule`: libvirt refuses what we take. `false-refusal`: it takes what we refuse. `spoilt`: it takes the domain, but not with our
+   * defaults. `changed`: it changes what we have completed. `different`: its defaults are others than ours.
+   */
+  readonly kind: 'missing-rule' | 'false-refusal' | 'spoilt' | 'changed' | 'different'
+  /** By which disagreements of one cause are known: libvirt's message or our rule, without names and numbers, or the path that differs. */
+  readonly signature: string
+  readonly detail: string
+}
+
+export type Opinion =
+  | { readonly outcome: 'taken' | 'refused'; readonly disagreement?: undefined }
+  | { readonly outcome: 'disagreed'; readonly disagreement: Disagreement }
+
+const entropy = { uid: 'judge' }
+
+/** Completes as at admission: libvirt has not seen the domain before. */
+export const complete = (domain: Domain, capabilities: Capabilities): Domain =>
+  fillDefaults(domain, { capabilities, entropy, isNew: true }).domain
+
+/** As libvirt prints it; it knows no machine type by its alias. */
+export const printed = (domain: Domain, capabilities: Capabilities): string => {
+  const machine = domain.os?.type?.machine
+  const known = machine === undefined ? undefined : machineType(capabilities, machine)?.name
+  return writeDomain(
+    canonical(
+      known === undefined ? domain : { ...domain, os: { ...domain.os, type: { ...domain.os?.type, machine: known } } },
+    ),
+  )
+}
+
+/** What we and libvirt say of a domain, and of what we make of it. */
+export async function compare(domain: Domain, judge: Judge): Promise<Opinion> {
+  const { capabilities } = judge
+  const refusal = refusalOf(domain, capabilities)
+  const whole = refusal?.isMalformed ? undefined : complete(domain, capabilities)
+  const plain = whole === undefined ? domain : withIdentity(domain, whole)
+  const verdict = await judge.judge(writeDomain(plain))
+  if (refusal) {
+    return verdict.outcome === 'refused'
+      ? { outcome: 'refused' }
+      : disagreed('false-refusal', refusal.signature, refusal.message)
+  }
+  if (verdict.outcome === 'refused') return disagreed('missing-rule', withoutNames(verdict.message), verdict.message)
+  if (whole === undefined) throw new Error('what is not refused is completed')
+  const expected = printed(whole, capabilities)
+  const again = await judge.judge(expected)
+  if (again.outcome === 'refused') return disagreed('spoilt', withoutNames(again.message), again.message)
+  return differs('different', verdict.xml, expected) ?? differs('changed', again.xml, expected) ?? { outcome: 'taken' }
+}
+
+const disagreed = (kind: Disagreement['kind'], signature: string, detail: string): Opinion => ({
+  outcome: 'disagreed',
+  disagreement: { kind, signature, detail },
+})
+
+const differs = (kind: Disagreement['kind'], libvirt: string, ours: string): Opinion | undefined => {
+  const found = firstDifference(libvirt, ours)
+  if (!found) return undefined
+  const signature = found.path.replaceAll(/\[\d+\]/g, '')
+  return disagreed(
+    kind,
+    signature,
+    `${found.path}: libvirt ${found.expected ?? 'nothing'}, we ${found.actual ?? 'nothing'}`,
+  )
+}
+
+const refusalOf = (
+  domain: Domain,
+  capabilities: Capabilities,
+): { isMalformed: boolean; signature: string; message: string } | undefined => {
+  const malformed = validateDomain(domain)
+  const causes =
+    malformed.length > 0
+      ? malformed
+      : checkRules(
+          { domain: complete(domain, capabilities) },
+          { capabilities, originOf: () => ({ by: 'user' }), allowHostReach: true },
+        ).causes
+  const [first] = causes
+  if (!first) return undefined
+  const signature = `${first.rule} ${first.field.replaceAll(/\[\d+\]/g, '[]')}`
+  return {
+    isMalformed: malformed.length > 0,
+    signature,
+    message: causes.map(({ rule, field, message }) => `${field} ${message} (${rule})`).join('; '),
+  }
+}
+
+const withoutNames = (message: string): string =>
+  message
+    .replaceAll(/'[^']*'|"[^"]*"/g, '…')
+    .replaceAll(/(?<![a-zA-Z])(0x[0-9a-f]+|\d[\d:.a-f]*)/g, 'N')
+    .replaceAll(/\s+/g, ' ')
+
+/** libvirt draws what is drawn by chance anew: it gets ours. */
+const withIdentity = (domain: Domain, whole: Domain): Domain => {
+  const interfaces = domain.devices?.interfaces?.map((one, index) => ({
+    ...one,
+    mac: { ...one.mac, ...whole.devices?.interfaces?.[index]?.mac },
+  }))
+  return {
+    ...domain,
+    name: domain.name ?? 'judged',
+    ...(whole.uuid === undefined ? {} : { uuid: whole.uuid }),
+    ...(interfaces ? { devices: { ...domain.devices, interfaces } } : {}),
+  }
+}
+
+/**
+ * The smallest part of a value of which `holds` is still true: fields and items are taken away one after the other until none can be.
+ * `holds` is asked about once for each field, and again after each that went.
+ */
+export async function shrink<T extends object>(value: T, holds: (smaller: T) => Promise<boolean>): Promise<T> {
+  let smallest = value
+  let skipped = 0
+  for (;;) {
+    const places = placesOf(smallest, [])
+    const place = places[skipped]
+    if (place === undefined) return smallest
+    const smaller = structuredClone(smallest)
+    remove(smaller, place)
+    if (await holds(smaller)) smallest = smaller
+    else skipped += 1
+  }
+}
+
+type Place = readonly (string | number)[]
+
+/** Every field and item, those above before those below. */
+const placesOf = (value: unknown, path: Place): Place[] => {
+  if (typeof value !== 'object' || value === null) return []
+  const keys = Array.isArray(value) ? value.map((_, index) => index) : Object.keys(value)
+  return keys.flatMap((key) => [[...path, key], ...placesOf(Reflect.get(value, key), [...path, key])])
+}
+
+const remove = (from: object, place: Place): void => {
+  const [key, ...rest] = place
+  if (key === undefined) return
+  if (rest.length > 0) remove(Object(Reflect.get(from, key)), rest)
+  else if (Array.isArray(from)) from.splice(Number(key), 1)
+  else Reflect.deleteProperty(from, key)
+}

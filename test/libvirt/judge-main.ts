@@ -1,0 +1,55 @@
+/**
+ * `npm run judge -- [--seed N] [--count N] [--raw]`: completes generated domains, asks the libvirt in LIBVIRT_ROOTFS about them, and prints
+ * each kind of disagreement, the commonest first, with the smallest domain that shows it. `--raw`: anything that the description allows.
+ */
+import { parseArgs } from 'node:util'
+import fc from 'fast-check'
+import type { Domain } from '../../api/domain/domain.ts'
+import { domains } from '../arbitraries/domain.ts'
+import { plausibleDomains } from '../arbitraries/plausible.ts'
+import { type Disagreement, compare, shrink } from './disagreement.ts'
+import { startJudge } from './judge.ts'
+
+const { values } = parseArgs({
+  options: {
+    seed: { type: 'string', default: '1' },
+    count: { type: 'string', default: '1000' },
+    raw: { type: 'boolean', default: false },
+    /** No smallest domains. */
+    brief: { type: 'boolean', default: false },
+  },
+})
+const judge = await startJudge()
+const generated = fc.sample(values.raw ? domains() : plausibleDomains(), {
+  seed: Number(values.seed),
+  numRuns: Number(values.count),
+})
+const agreed = { taken: 0, refused: 0 }
+const found = new Map<string, { count: number; example: Domain; disagreement: Disagreement }>()
+for (const domain of generated) {
+  const { outcome, disagreement } = await compare(domain, judge)
+  if (outcome !== 'disagreed') {
+    agreed[outcome] += 1
+    continue
+  }
+  const key = `${disagreement.kind}: ${disagreement.signature}`
+  const known = found.get(key)
+  if (known) known.count += 1
+  else found.set(key, { count: 1, example: domain, disagreement })
+}
+const byKind = Map.groupBy(found.values(), ({ disagreement: { kind } }) => kind)
+for (const [key, { count, example }] of [...found].toSorted(([, a], [, b]) => b.count - a.count)) {
+  const isSame = async (domain: Domain): Promise<boolean> => {
+    const { disagreement } = await compare(domain, judge)
+    return disagreement !== undefined && `${disagreement.kind}: ${disagreement.signature}` === key
+  }
+  const smallest = values.brief ? example : await shrink(example, isSame)
+  const { disagreement } = await compare(smallest, judge)
+  process.stdout.write(`${count} × ${key}\n    ${disagreement?.detail.replaceAll(/\s+/g, ' ')}\n`)
+  if (!values.brief) process.stdout.write(`    ${JSON.stringify(smallest)}\n`)
+}
+process.stdout.write(`${generated.length} domains: both take ${agreed.taken}, both refuse ${agreed.refused}\n`)
+for (const [kind, all] of byKind) {
+  process.stdout.write(`${kind}: ${all.reduce((sum, { count }) => sum + count, 0)} in ${all.length} ways\n`)
+}
+await judge.stop()

@@ -1,0 +1,84 @@
+import { readFile, readdir } from 'node:fs/promises'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import type { Duplex } from 'node:stream'
+import { type Capabilities, type Firmware, bundledCapabilities } from '../../completion/capabilities.ts'
+import { readFirmware } from '../../completion/profiles/firmware.ts'
+import { Client } from '../../launcher/libvirt/client.ts'
+import { LibvirtError } from '../../launcher/libvirt/errors.ts'
+import { systemClock } from '../../runtime/clock.ts'
+import { startLibvirtd } from './libvirtd.ts'
+
+/** What libvirt says of a domain: what it has made of it, or why it does not take it. */
+export type Verdict =
+  | { readonly outcome: 'taken'; readonly xml: string }
+  | { readonly outcome: 'refused'; readonly message: string }
+
+/** A real libvirt that is asked about domains, one at a time. */
+export interface Judge {
+  /** What its QEMU can do: the bundled profile, with the firmware that is there. */
+  readonly capabilities: Capabilities
+  judge(xml: string): Promise<Verdict>
+  stop(): Promise<void>
+}
+
+/** Managed save, snapshots; the variable store may stay. */
+const undefineFlags = 1 | 2 | 8
+const secure = 1
+const validate = 1
+const schemaFault = 'failed to validate against schema'
+/** The first define probes QEMU. */
+const defineDeadlineMs = 60_000
+const inactive = 2
+
+export async function startJudge(): Promise<Judge> {
+  const libvirtd = await startLibvirtd({ withKvm: true })
+  const client = new Client({
+    dial: () => dial(libvirtd.socket),
+    uri: 'qemu:///session',
+    clock: systemClock,
+    onHint: () => {},
+  })
+  client.start()
+  return {
+    capabilities: { ...bundledCapabilities, firmware: await firmwareOf(libvirtd.rootfs) },
+    judge: async (xml) => {
+      const checked = await define(client, xml, validate)
+      if (checked.outcome === 'taken' || !checked.message.includes(schemaFault)) return checked
+      // The schema gives no reason; libvirt itself does, unless the schema is the only one that minds.
+      const plain = await define(client, xml, 0)
+      return plain.outcome === 'refused' ? plain : { outcome: 'refused', message: 'the schema does not allow it' }
+    },
+    stop: async () => {
+      client.close()
+      await libvirtd.stop()
+    },
+  }
+}
+
+async function define(client: Client, xml: string, flags: number): Promise<Verdict> {
+  try {
+    const { dom } = await client.mutate('domain_define_xml_flags', { xml, flags }, defineDeadlineMs)
+    const text = await client.mutate('domain_get_xml_desc', { dom, flags: secure | inactive })
+    await client.mutate('domain_undefine_flags', { dom, flags: undefineFlags })
+    return { outcome: 'taken', xml: String(text.xml) }
+  } catch (error) {
+    if (error instanceof LibvirtError) return { outcome: 'refused', message: error.message }
+    throw error
+  }
+}
+
+function dial(path: string): Promise<Duplex> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(path)
+    socket.once('connect', () => resolve(socket))
+    socket.once('error', reject)
+  })
+}
+
+/** What the descriptors in the root file system name, in their order of precedence. */
+async function firmwareOf(rootfs: string): Promise<Firmware[]> {
+  const folder = join(rootfs, 'usr/share/qemu/firmware')
+  const texts = (await readdir(folder)).toSorted().map((name) => readFile(join(folder, name), 'utf8'))
+  return (await Promise.all(texts)).flatMap(readFirmware)
+}
