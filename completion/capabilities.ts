@@ -19,6 +19,13 @@ export interface Capabilities {
   readonly hyperv: readonly string[]
   /** Allowed words where they depend on the QEMU: `disk.bus` → `ide`, `fdc`, …. */
   readonly words: { readonly [subject: string]: readonly string[] }
+  /** What nodes have beside QEMU; what is not known is not judged. */
+  readonly host?: {
+    /** NUMA nodes, from 0. */
+    readonly numaNodes?: number
+    /** Sizes of memory pages, in KiB. */
+    readonly pageSizes?: readonly number[]
+  }
   /** In the order of precedence in which automatic selection tries them. */
   readonly firmware: readonly Firmware[]
 }

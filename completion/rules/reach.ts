@@ -1,5 +1,5 @@
 import { reachOf, walk } from '../../api/domain/walk.ts'
-import type { Finding, Rule } from './rule.ts'
+import { example, type Finding, type Rule } from './rule.ts'
 
 /**
  * What reaches the host below the pod is for a cluster's operator to give. Only the values that stand in the end are judged, and only
@@ -33,4 +33,8 @@ export const reach: Rule = {
     )
     return findings
   },
+  example: example(
+    { devices: { interfaces: [{ type: 'bridge', source: { bridge: 'br0' } }] } },
+    { devices: { interfaces: [{ type: 'user' }] } },
+  ),
 }

@@ -29,4 +29,18 @@ export interface Rule {
   readonly id: string
   readonly description: string
   readonly check: (subject: Subject) => Iterable<Finding>
+  readonly example: Example
 }
+
+/** For the reference and the tests: specs, but for memory and what completion fills in. */
+export interface Example {
+  readonly breaks: MachineSpec
+  /** As like to the other as can be. */
+  readonly holds: MachineSpec
+}
+
+/** An example that is about the domain only. */
+export const example = (breaks: Domain, holds: Domain): Example => ({
+  breaks: { domain: breaks },
+  holds: { domain: holds },
+})

@@ -1,0 +1,224 @@
+import type { Domain } from '../../api/domain/domain.ts'
+import { numberOf } from '../defaults/reading.ts'
+import { eachDevice, list, type DeviceOf } from './device.ts'
+import { duplicate, invalid, notFound, required, unsupported } from './finding.ts'
+import { example, type Finding, type Rule } from './rule.ts'
+
+type Channel = DeviceOf<'channels'>
+
+/** What all character devices share. */
+interface Character {
+  readonly type?: Channel['type']
+  readonly source?: Channel['source']
+  readonly sources?: Channel['sources']
+  readonly protocol?: Channel['protocol']
+}
+
+interface PlacedCharacter {
+  readonly at: string
+  readonly device: Character
+  /** libvirt makes up a socket for it where none is named. */
+  readonly hasOwnSocket: boolean
+}
+
+/** The console that stands for the first serial port says nothing of its own. */
+const charactersOf = (domain: Domain): readonly PlacedCharacter[] => {
+  const found: PlacedCharacter[] = []
+  for (const key of ['serials', 'parallels', 'consoles', 'channels', 'redirdevs', 'smartcards'] as const) {
+    for (const [index, device] of list(domain, key).entries()) {
+      const hasOwnSocket = key === 'channels' && list(domain, 'channels')[index]?.target?.type === 'virtio'
+      found.push({ at: `spec.domain.devices.${key}[${index}]`, device, hasOwnSocket })
+    }
+  }
+  for (const [index, { backend }] of list(domain, 'rngs').entries()) {
+    if (backend?.model === 'egd') found.push({ at: `spec.domain.devices.rngs[${index}].backend`, device: backend, hasOwnSocket: false })
+  }
+  return found
+}
+
+const serial = (more: DeviceOf<'serials'>): Domain => ({ devices: { serials: [more] } })
+
+export const characterSource: Rule = {
+  id: 'character-source',
+  description: 'A character device names its other end: a path, a server and port, or a channel, as its type demands.',
+  *check({ domain }) {
+    for (const { at, device, hasOwnSocket } of charactersOf(domain)) yield* sourceFaults(device, at, hasOwnSocket)
+  },
+  example: example(serial({ type: 'file' }), serial({ type: 'file', source: { path: '/log' } })),
+}
+
+function* sourceFaults({ type, source, sources }: Character, at: string, hasOwnSocket: boolean): Iterable<Finding> {
+  const ends = sources ?? (source ? [source] : [])
+  const has = (key: 'path' | 'host' | 'service' | 'channel'): boolean => ends.some((end) => end[key] !== undefined && end[key] !== '')
+  const demand = (key: 'path' | 'host' | 'service' | 'channel'): Finding[] =>
+    has(key) ? [] : [required(`${at}.source.${key}`, `must be given for type ${type}`)]
+  switch (type) {
+    case 'file':
+    case 'pipe':
+    case 'dev':
+      yield* demand('path')
+      break
+    case 'unix':
+      if (!hasOwnSocket) yield* demand('path')
+      break
+    case 'tcp':
+      yield* demand('host')
+      yield* demand('service')
+      break
+    case 'udp':
+      yield* demand('service')
+      break
+    case 'spiceport':
+    case 'dbus':
+      yield* demand('channel')
+      break
+    default:
+  }
+}
+
+export const characterReconnect: Rule = {
+  id: 'character-reconnect',
+  description: 'A character device that connects again does so after a second at least; one that listens does not.',
+  *check({ domain }) {
+    for (const { at, device } of charactersOf(domain)) {
+      const { source } = device
+      if (source?.reconnect?.enabled !== true) continue
+      if (source.mode === 'bind') yield invalid(`${at}.source.reconnect.enabled`, true, 'is possible for mode connect only')
+      if (numberOf(source.reconnect.timeout) === 0) yield invalid(`${at}.source.reconnect.timeout`, 0, 'must be at least 1 second')
+    }
+  },
+  example: example(
+    serial({ type: 'tcp', source: { mode: 'connect', host: 'h', service: '1', reconnect: { enabled: true, timeout: 0 } } }),
+    serial({ type: 'tcp', source: { mode: 'connect', host: 'h', service: '1', reconnect: { enabled: true, timeout: 1 } } }),
+  ),
+}
+
+export const characterProtocol: Rule = {
+  id: 'character-protocol',
+  description: 'QEMU speaks raw TCP and telnet.',
+  *check({ domain }) {
+    for (const { at, device } of charactersOf(domain)) {
+      const protocol = device.type === 'tcp' ? device.protocol?.type : undefined
+      if (protocol === undefined || protocol === 'raw' || protocol === 'telnet') continue
+      yield unsupported(`${at}.protocol.type`, protocol, 'QEMU speaks raw and telnet only', 'for TLS: raw, and source.tls true')
+    }
+  },
+  example: example(
+    serial({ type: 'tcp', source: { mode: 'bind', host: 'h', service: '1' }, protocol: { type: 'telnets' } }),
+    serial({ type: 'tcp', source: { mode: 'bind', host: 'h', service: '1' }, protocol: { type: 'telnet' } }),
+  ),
+}
+
+const serialKinds: { readonly [type: string]: { readonly address: string; readonly chip: string } } = {
+  'isa-serial': { address: 'isa', chip: 'isa-serial' },
+  'pci-serial': { address: 'pci', chip: 'pci-serial' },
+  'usb-serial': { address: 'usb', chip: 'usb-serial' },
+  'isa-debug': { address: 'isa', chip: 'isa-debugcon' },
+}
+
+export const serialTarget = eachDevice('serials')(
+  'serial-target',
+  'A serial port has the chip of its kind and sits on the bus of its kind.',
+  ({ target, address }, at) => {
+    const kind = serialKinds[target?.type ?? '']
+    if (!kind) return []
+    const chip = target?.model?.name
+    return [
+      ...(chip !== undefined && chip !== kind.chip
+        ? [invalid(`${at}.target.model.name`, chip, `must be ${kind.chip} for target type ${target?.type}`)]
+        : []),
+      ...(address?.type !== undefined && address.type !== kind.address
+        ? [invalid(`${at}.address.type`, address.type, `must be ${kind.address} for target type ${target?.type}`)]
+        : []),
+    ]
+  },
+  example(
+    serial({ type: 'pty', target: { type: 'isa-serial', model: { name: 'pci-serial' } } }),
+    serial({ type: 'pty', target: { type: 'pci-serial', model: { name: 'pci-serial' } } }),
+  ),
+)
+
+const spiceAgent = 'com.redhat.spice.0'
+
+export const channelTarget = eachDevice('channels')(
+  'channel-target',
+  'A channel has a target: a virtio port, or the address and port to which the guest connects; the SPICE agent has its own name.',
+  ({ type, target }, at) => {
+    const findings: Finding[] = []
+    if (target?.type === undefined) findings.push(required(`${at}.target.type`, 'must be given: virtio or guestfwd'))
+    if (target?.type === 'guestfwd') {
+      for (const key of ['address', 'port'] as const) {
+        if (target[key] === undefined) findings.push(required(`${at}.target.${key}`, 'must be given for target type guestfwd'))
+      }
+    }
+    if (type !== 'spicevmc' && type !== 'qemu-vdagent') return findings
+    if (target?.type === 'guestfwd') findings.push(invalid(`${at}.target.type`, 'guestfwd', `must be virtio for type ${type}`))
+    const name = target?.name
+    if (name !== undefined && name !== spiceAgent && type === 'spicevmc' && !name.startsWith('org.')) {
+      findings.push(invalid(`${at}.target.name`, name, `must be ${spiceAgent}, the name that the agent looks for`))
+    }
+    return findings
+  },
+  example(
+    { devices: { channels: [{ type: 'pty', target: { type: 'guestfwd', port: 80 } }] } },
+    { devices: { channels: [{ type: 'pty', target: { type: 'guestfwd', port: 80, address: '10.0.2.1' } }] } },
+  ),
+)
+
+const defaultPorts = 31
+
+export const virtioSerialPort: Rule = {
+  id: 'virtio-serial-port',
+  description: 'Channels and consoles on virtio have ports of their own, which their controller has.',
+  *check({ domain }) {
+    const controllers = new Map<number, number>()
+    for (const { type, index, ports } of list(domain, 'controllers')) {
+      if (type === 'virtio-serial') controllers.set(numberOf(index) ?? 0, numberOf(ports) ?? defaultPorts)
+    }
+    const taken = new Map<string, string>()
+    for (const key of ['channels', 'consoles'] as const) {
+      for (const [index, { address }] of list(domain, key).entries()) {
+        if (address?.type !== 'virtio-serial') continue
+        const at = `spec.domain.devices.${key}[${index}].address`
+        const controller = numberOf(address.controller) ?? 0
+        const port = numberOf(address.port) ?? 0
+        const ports = controllers.get(controller)
+        if (ports === undefined) yield notFound(`${at}.controller`, controller, 'there is no virtio-serial controller with this index')
+        else if (port >= ports) yield invalid(`${at}.port`, address.port, `must be less than ${ports}, the ports of controller ${controller}`)
+        const name = `${controller}:${port}`
+        const other = taken.get(name)
+        if (other !== undefined) yield duplicate(`${at}.port`, address.port, `is the port of ${other} as well`)
+        else taken.set(name, at)
+      }
+    }
+  },
+  example: example(
+    {
+      devices: {
+        channels: ['1', '1'].map((port, index) => ({
+          type: 'unix' as const,
+          target: { type: 'virtio' as const, name: `org.example.${index}` },
+          address: { type: 'virtio-serial' as const, port },
+        })),
+      },
+    },
+    {
+      devices: {
+        channels: ['1', '2'].map((port, index) => ({
+          type: 'unix' as const,
+          target: { type: 'virtio' as const, name: `org.example.${index}` },
+          address: { type: 'virtio-serial' as const, port },
+        })),
+      },
+    },
+  ),
+}
+
+export const characterRules: readonly Rule[] = [
+  characterSource,
+  characterReconnect,
+  characterProtocol,
+  serialTarget,
+  channelTarget,
+  virtioSerialPort,
+]

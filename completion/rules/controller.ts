@@ -1,0 +1,196 @@
+import { chipsetOf } from '../defaults/machine.ts'
+import { numberOf } from '../defaults/reading.ts'
+import { eachDevice, list, type DeviceOf } from './device.ts'
+import { duplicate, forbidden, invalid, unsupported } from './finding.ts'
+import { example, type Rule } from './rule.ts'
+
+type Controller = DeviceOf<'controllers'>
+
+/** Far more than any machine has slots for. */
+const maxIndex = 255
+
+export const controllerIndex = eachDevice('controllers')(
+  'controller-index',
+  'The index of a controller, and the controller that an address names, is 255 at most.',
+  ({ index }, at) => {
+    const number = numberOf(index) ?? 0
+    return number <= maxIndex && number >= 0 ? [] : [invalid(`${at}.index`, index, `must be from 0 to ${maxIndex}`)]
+  },
+  example(
+    { devices: { controllers: [{ type: 'scsi', index: 256 }] } },
+    { devices: { controllers: [{ type: 'scsi', index: 1 }] } },
+  ),
+)
+
+export const controllerUnique: Rule = {
+  id: 'controller-unique',
+  description: 'No two controllers of a type have the same index. USB controllers have a rule of their own.',
+  *check({ domain }) {
+    const seen = new Map<string, string>()
+    for (const [place, { type, index }] of list(domain, 'controllers').entries()) {
+      if (type === undefined || type === 'usb') continue
+      const number = numberOf(index) ?? 0
+      const key = `${type} ${number}`
+      const field = `spec.domain.devices.controllers[${place}].index`
+      const other = seen.get(key)
+      if (other === undefined) seen.set(key, field)
+      else yield duplicate(field, number, `is the index of another ${type} controller, ${other}, as well`)
+    }
+  },
+  example: example(
+    { devices: { controllers: [1, 1].map((index) => ({ type: 'scsi', index })) } },
+    { devices: { controllers: [0, 1].map((index) => ({ type: 'scsi', index })) } },
+  ),
+}
+
+/** The models of each type; a type that is not named has none. */
+const models: { readonly [type: string]: readonly string[] } = {
+  pci: [
+    'pci-root',
+    'pcie-root',
+    'pci-bridge',
+    'dmi-to-pci-bridge',
+    'pcie-to-pci-bridge',
+    'pcie-root-port',
+    'pcie-switch-upstream-port',
+    'pcie-switch-downstream-port',
+    'pci-expander-bus',
+    'pcie-expander-bus',
+  ],
+  usb: [
+    'none',
+    'piix3-uhci',
+    'piix4-uhci',
+    'vt82c686b-uhci',
+    'pci-ohci',
+    'ehci',
+    'ich9-ehci1',
+    'ich9-uhci1',
+    'ich9-uhci2',
+    'ich9-uhci3',
+    'nec-xhci',
+    'qemu-xhci',
+  ],
+  scsi: [
+    'auto',
+    'virtio-scsi',
+    'virtio-transitional',
+    'virtio-non-transitional',
+    'lsilogic',
+    'lsisas1068',
+    'lsisas1078',
+    'buslogic',
+    'vmpvscsi',
+    'ncr53c90',
+    'am53c974',
+    'dc390',
+    'ibmvscsi',
+  ],
+  ide: ['piix3', 'piix4', 'ich6'],
+  'virtio-serial': ['virtio', 'virtio-transitional', 'virtio-non-transitional'],
+}
+
+/** SCSI models, and what QEMU calls those that not every QEMU for a PC has. */
+const scsiDevices: { readonly [model: string]: string | undefined } = {
+  lsilogic: 'lsi',
+  lsisas1068: 'mptsas1068',
+  lsisas1078: 'megasas',
+  vmpvscsi: 'pvscsi',
+  am53c974: 'am53c974',
+  dc390: 'dc390',
+  'virtio-scsi': 'virtio-scsi-pci',
+}
+
+const noScsi = new Set(['buslogic', 'ncr53c90', 'ibmvscsi'])
+
+export const controllerModel = eachDevice('controllers')(
+  'controller-model',
+  'The model of a controller is one of its type, and the QEMU of the node has it.',
+  ({ type, model }, at, { capabilities: { devices } }) => {
+    if (type === undefined || model === undefined) return []
+    const allowed = models[type] ?? []
+    if (!allowed.includes(model)) {
+      const message = allowed.length === 0 ? `a ${type} controller has no model` : `a ${type} controller is one of ${allowed.join(', ')}`
+      return [unsupported(`${at}.model`, model, message)]
+    }
+    if (type !== 'scsi') return []
+    const name = scsiDevices[model]
+    return noScsi.has(model) || (name !== undefined && !devices.includes(name))
+      ? [unsupported(`${at}.model`, model, 'is no SCSI controller that QEMU has for a PC')]
+      : []
+  },
+  example(
+    { devices: { controllers: [{ type: 'scsi', index: 0, model: 'ibmvscsi' }] } },
+    { devices: { controllers: [{ type: 'scsi', index: 0, model: 'virtio-scsi' }] } },
+  ),
+)
+
+export const ideController = eachDevice('controllers')(
+  'ide-controller',
+  'An i440fx machine has one IDE controller, a q35 machine has none.',
+  ({ type, index }, at, { domain }) => {
+    const chipset = chipsetOf(domain)
+    if (type !== 'ide' || !['i440fx', 'q35'].includes(chipset)) return []
+    if (chipset === 'q35') {
+      const message = 'cannot be on a q35 machine, which has no IDE'
+      return [forbidden(at, undefined, message, 'put its disks on bus sata, or take machine type pc')]
+    }
+    return (numberOf(index) ?? 0) === 0 ? [] : [invalid(`${at}.index`, index, 'must be 0: the machine has one IDE controller only')]
+  },
+  example(
+    { devices: { controllers: [{ type: 'ide', index: 1 }] } },
+    { devices: { controllers: [{ type: 'ide', index: 0 }] } },
+  ),
+)
+
+const isVirtioScsi = ({ type, model }: Controller): boolean =>
+  type === 'scsi' && ['virtio-scsi', 'virtio-transitional', 'virtio-non-transitional'].includes(model ?? '')
+
+export const controllerDriver = eachDevice('controllers')(
+  'controller-driver',
+  'Queues, commands, sectors and I/O threads are options of virtio-scsi controllers only.',
+  (controller, at) => {
+    if (isVirtioScsi(controller)) return []
+    const { driver = {} } = controller
+    return (['queues', 'cmdPerLun', 'maxSectors', 'iothread', 'iothreads'] as const)
+      .filter((key) => driver[key] !== undefined)
+      .map((key) => forbidden(`${at}.driver.${key}`, driver[key], 'may be given for virtio-scsi controllers only'))
+  },
+  example(
+    { devices: { controllers: [{ type: 'virtio-serial', index: 0, driver: { iothread: 1 } }], disks: [] }, iothreads: 1 },
+    { devices: { controllers: [{ type: 'scsi', index: 0, model: 'virtio-scsi', driver: { iothread: 1 } }] }, iothreads: 1 },
+  ),
+)
+
+const maxSerialPorts = 31
+
+export const virtioSerialPorts = eachDevice('controllers')(
+  'virtio-serial-ports',
+  'A virtio-serial controller has 31 ports at most; ports and vectors are options of no other but USB.',
+  ({ type, ports, vectors }, at) => {
+    const count = numberOf(ports)
+    if (type === 'virtio-serial') {
+      return count !== undefined && count > maxSerialPorts
+        ? [invalid(`${at}.ports`, ports, `must be at most ${maxSerialPorts}, QEMU's limit`)]
+        : []
+    }
+    const message = `may not be given for a ${type} controller`
+    return [
+      ...(ports !== undefined && type !== 'usb' ? [forbidden(`${at}.ports`, ports, message)] : []),
+      ...(vectors !== undefined ? [forbidden(`${at}.vectors`, vectors, message)] : []),
+    ]
+  },
+  example(
+    { devices: { controllers: [{ type: 'virtio-serial', index: 0, ports: 32 }] } },
+    { devices: { controllers: [{ type: 'virtio-serial', index: 0, ports: 31 }] } },
+  ),
+)
+
+export const controllerRules: readonly Rule[] = [
+  controllerIndex,
+  controllerUnique,
+  controllerModel,
+  ideController,
+  controllerDriver,
+  virtioSerialPorts,
+]

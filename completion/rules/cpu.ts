@@ -1,0 +1,288 @@
+import { numberOf } from '../defaults/reading.ts'
+import { chipsetOf } from '../defaults/machine.ts'
+import { machineType } from '../capabilities.ts'
+import type { Domain } from '../../api/domain/domain.ts'
+import { numbersOf } from './cpuset.ts'
+import { duplicate, forbidden, invalid, required } from './finding.ts'
+import { example, type Finding, type Rule } from './rule.ts'
+
+type Cpu = NonNullable<Domain['cpu']>
+
+const isHosts = ({ mode }: Cpu): boolean => mode === 'host-passthrough' || mode === 'maximum'
+
+export const cpuMode: Rule = {
+  id: 'cpu-mode',
+  description: 'The CPU of the node is handed through under KVM only.',
+  *check({ domain: { cpu, type } }) {
+    if (cpu?.mode !== 'host-passthrough' || type === 'kvm') return
+    const message = 'is possible under KVM only: emulation has no use for the CPU of the node'
+    yield invalid('spec.domain.cpu.mode', cpu.mode, message, 'type: kvm, or mode maximum')
+  },
+  example: example(
+    { type: 'qemu', cpu: { mode: 'host-passthrough' } },
+    { type: 'kvm', cpu: { mode: 'host-passthrough' } },
+  ),
+}
+
+export const cpuCache: Rule = {
+  id: 'cpu-cache',
+  description: 'The caches of the node are shown with its own CPU only, made-up ones at level 3 only.',
+  *check({ domain: { cpu } }) {
+    const { mode, level } = cpu?.cache ?? {}
+    if (!cpu || mode === undefined) return
+    const field = 'spec.domain.cpu.cache'
+    if (mode === 'emulate' && numberOf(level) !== 3) {
+      yield invalid(`${field}.level`, level ?? '', 'must be 3 where the cache is emulated')
+    }
+    if (mode === 'passthrough' && !isHosts(cpu)) {
+      yield invalid(`${field}.mode`, mode, 'is possible with cpu.mode host-passthrough and maximum only')
+    }
+    if (mode !== 'emulate' && level !== undefined) {
+      yield forbidden(`${field}.level`, level, `may not be given for mode ${mode}, which is about all levels`)
+    }
+  },
+  example: example(
+    { type: 'kvm', cpu: { mode: 'host-model', cache: { mode: 'passthrough' } } },
+    { type: 'kvm', cpu: { mode: 'host-passthrough', cache: { mode: 'passthrough' } } },
+  ),
+}
+
+export const cpuAddressBits: Rule = {
+  id: 'cpu-address-bits',
+  description: 'The width of addresses is a number of bits where it is made up, and a limit at most where it is the node’s own.',
+  *check({ domain: { cpu } }) {
+    const { mode, bits, limit } = cpu?.maxphysaddr ?? {}
+    if (!cpu || mode === undefined) return
+    const field = 'spec.domain.cpu.maxphysaddr'
+    if (mode === 'passthrough') {
+      if (!isHosts(cpu)) yield invalid(`${field}.mode`, mode, 'is possible with cpu.mode host-passthrough and maximum only')
+      if (bits !== undefined) yield forbidden(`${field}.bits`, bits, 'may not be given for mode passthrough', 'did you mean "limit"?')
+      return
+    }
+    if (bits === undefined) yield required(`${field}.bits`, 'must be given for mode emulate')
+    if (limit !== undefined) yield forbidden(`${field}.limit`, limit, 'may be given for mode passthrough only')
+  },
+  example: example(
+    { type: 'kvm', cpu: { mode: 'host-passthrough', maxphysaddr: { mode: 'passthrough', bits: 42 } } },
+    { type: 'kvm', cpu: { mode: 'host-passthrough', maxphysaddr: { mode: 'passthrough', limit: 42 } } },
+  ),
+}
+
+export const cpuFeatures: Rule = {
+  id: 'cpu-features',
+  description: 'Features and a vendor go with a model that is named, each feature once; what migrates is said of the node’s own CPU only.',
+  *check({ domain: { cpu }, originOf }) {
+    if (!cpu) return
+    const field = 'spec.domain.cpu'
+    const features = cpu.features ?? []
+    const isNamed = cpu.model?.value !== undefined && originOf(`${field}.model.value`).by !== 'default'
+    const isCustom = (cpu.mode ?? 'custom') === 'custom'
+    if (isCustom && !isNamed && (features.length > 0 || cpu.vendor !== undefined)) {
+      const what = features.length > 0 ? 'features' : 'vendor'
+      yield required(`${field}.model`, `must be given beside ${what}: the model that they belong to`, 'or a mode, e.g. host-model')
+    }
+    const seen = new Set<string>()
+    for (const [index, { name }] of features.entries()) {
+      if (name === undefined || name === '') yield required(`${field}.features[${index}].name`, 'must be given')
+      else if (seen.has(name)) yield duplicate(`${field}.features[${index}].name`, name, 'is given twice')
+      if (name !== undefined) seen.add(name)
+    }
+    if (cpu.migratable !== undefined && !isHosts(cpu)) {
+      yield forbidden(`${field}.migratable`, cpu.migratable, 'may be given for mode host-passthrough and maximum only')
+    }
+  },
+  example: example(
+    { cpu: { features: [{ name: 'vmx' }] } },
+    { cpu: { mode: 'host-model', features: [{ name: 'vmx' }] } },
+  ),
+}
+
+const parts = ['sockets', 'dies', 'clusters', 'cores', 'threads'] as const
+
+export const cpuTopology: Rule = {
+  id: 'cpu-topology',
+  description: 'Sockets, dies, clusters, cores and threads multiply to the number of virtual CPUs.',
+  *check({ domain: { cpu, vcpu } }) {
+    const topology = cpu?.topology
+    if (!topology) return
+    const field = 'spec.domain.cpu.topology'
+    const faults: Finding[] = []
+    for (const key of ['sockets', 'cores', 'threads'] as const) {
+      if (topology[key] === undefined) faults.push(required(`${field}.${key}`, 'must be given: a topology is whole'))
+    }
+    for (const key of parts) {
+      if (numberOf(topology[key]) === 0) faults.push(invalid(`${field}.${key}`, 0, 'must be at least 1'))
+    }
+    yield* faults
+    if (faults.length > 0) return
+    const product = parts.reduce((all, key) => all * (numberOf(topology[key]) ?? 1), 1)
+    const count = numberOf(vcpu?.value) ?? 1
+    if (product !== count) {
+      const given = parts.filter((key) => topology[key] !== undefined).map((key) => `${topology[key]} ${key}`).join(' × ')
+      yield invalid('spec.domain.vcpu.value', count, `must be ${product}, which is what cpu.topology makes: ${given}`)
+    }
+  },
+  example: example(
+    { vcpu: { value: 3 }, cpu: { topology: { sockets: 1, cores: 2, threads: 1 } } },
+    { vcpu: { value: 2 }, cpu: { topology: { sockets: 1, cores: 2, threads: 1 } } },
+  ),
+}
+
+/** Interrupts reach more CPUs in the extended mode of an IOMMU only. */
+const maxWithoutEim = 255
+
+export const vcpuCount: Rule = {
+  id: 'vcpu-count',
+  description: 'There are as many virtual CPUs as the machine type can have, and no more plugged in than there are.',
+  *check({ domain, capabilities }) {
+    const { vcpu, os, devices } = domain
+    const count = numberOf(vcpu?.value) ?? 1
+    const field = 'spec.domain.vcpu'
+    const current = numberOf(vcpu?.current)
+    if (current !== undefined && current > count) {
+      yield invalid(`${field}.current`, current, `must be at most value, ${count}`)
+    }
+    if (current === 0) yield invalid(`${field}.current`, current, 'must be at least 1')
+    const machine = machineType(capabilities, os?.type?.machine ?? '')
+    if (machine && count > machine.maxCpus && machine.maxCpus > 0) {
+      yield invalid(`${field}.value`, count, `must be at most ${machine.maxCpus}, for machine type ${machine.name}`)
+    } else if (count > maxWithoutEim && chipsetOf(domain) === 'q35' && devices?.iommu?.driver?.eim !== true) {
+      const message = `must be at most ${maxWithoutEim} without an IOMMU in extended interrupt mode`
+      yield invalid(`${field}.value`, count, message, 'devices.iommu: {model: intel, driver: {intremap: on, eim: on}}')
+    }
+  },
+  example: example({ vcpu: { value: 2, current: 3 } }, { vcpu: { value: 2, current: 2 } }),
+}
+
+export const vcpuStates: Rule = {
+  id: 'vcpu-states',
+  description: 'Single virtual CPUs are named once, exist, and are plugged in one after the other; the first is always there.',
+  *check({ domain: { vcpus, vcpu } }) {
+    const count = numberOf(vcpu?.value) ?? 1
+    const ids = new Set<number>()
+    const orders = new Set<number>()
+    for (const [index, one] of (vcpus?.vcpus ?? []).entries()) {
+      const at = `spec.domain.vcpus.vcpus[${index}]`
+      const id = numberOf(one.id)
+      const order = numberOf(one.order)
+      if (id === undefined) yield required(`${at}.id`, 'must be given')
+      else if (id >= count) yield invalid(`${at}.id`, id, `must be less than ${count}, the number of virtual CPUs`)
+      else if (ids.has(id)) yield duplicate(`${at}.id`, id, 'is named twice')
+      if (id !== undefined) ids.add(id)
+      if (id === 0 && one.enabled === false) yield invalid(`${at}.enabled`, false, 'must be true: the first CPU is always plugged in')
+      if (order === undefined || one.enabled === false) continue
+      if (orders.has(order)) yield duplicate(`${at}.order`, order, 'is the order of another CPU as well')
+      orders.add(order)
+    }
+  },
+  example: example(
+    { vcpu: { value: 1 }, vcpus: { vcpus: [{ id: 1, enabled: true }] } },
+    { vcpu: { value: 1 }, vcpus: { vcpus: [{ id: 0, enabled: true }] } },
+  ),
+}
+
+/** In microseconds, as the kernel has it. */
+const minPeriod = 1000
+const maxPeriod = 1_000_000
+
+export const cputuneLimits: Rule = {
+  id: 'cputune-limits',
+  description: 'Periods are from 1000 to 1000000 microseconds, quotas from 1000 on or none.',
+  *check({ domain: { cputune } }) {
+    if (!cputune) return
+    for (const key of ['period', 'globalPeriod', 'emulatorPeriod', 'iothreadPeriod'] as const) {
+      const value = numberOf(cputune[key]) ?? 0
+      if (value > 0 && (value < minPeriod || value > maxPeriod)) {
+        yield invalid(`spec.domain.cputune.${key}`, value, `must be from ${minPeriod} to ${maxPeriod} microseconds`)
+      }
+    }
+    for (const key of ['quota', 'globalQuota', 'emulatorQuota', 'iothreadQuota'] as const) {
+      const value = numberOf(cputune[key]) ?? 0
+      if (value > 0 && value < minPeriod) {
+        yield invalid(`spec.domain.cputune.${key}`, value, `must be at least ${minPeriod} microseconds, or negative: no limit`)
+      }
+    }
+  },
+  example: example({ cputune: { period: 999 } }, { cputune: { period: 1000 } }),
+}
+
+/** The threads that there are: those that are named, and as many more as `iothreads` says. */
+export const iothreadIds = ({ iothreads, iothreadids }: Domain): ReadonlySet<number> => {
+  const ids = new Set((iothreadids?.iothreads ?? []).flatMap(({ id }) => numberOf(id) ?? []))
+  const count = Math.min(numberOf(iothreads) ?? 0, 65_536)
+  for (let id = 1; ids.size < count; id += 1) ids.add(id)
+  return ids
+}
+
+export const cputunePins: Rule = {
+  id: 'cputune-threads',
+  description: 'CPUs and I/O threads that are pinned or scheduled exist, and each is told of once; real-time schedulers have a priority.',
+  *check({ domain }) {
+    const { cputune, vcpu } = domain
+    if (!cputune) return
+    const field = 'spec.domain.cputune'
+    const threads = iothreadIds(domain)
+    const count = numberOf(vcpu?.value) ?? 1
+    yield* pins(cputune.vcpupins ?? [], `${field}.vcpupins`, 'vcpu')
+    yield* pins(cputune.iothreadpins ?? [], `${field}.iothreadpins`, 'iothread')
+    for (const [index, { iothread }] of (cputune.iothreadpins ?? []).entries()) {
+      const id = numberOf(iothread)
+      if (id !== undefined && !threads.has(id)) yield invalid(`${field}.iothreadpins[${index}].iothread`, id, noThread)
+    }
+    yield* schedules(cputune.vcpuscheds ?? [], `${field}.vcpuscheds`, 'vcpus', (id) => id < count, `there are CPUs 0 to ${count - 1}`)
+    yield* schedules(cputune.iothreadscheds ?? [], `${field}.iothreadscheds`, 'iothreads', (id) => threads.has(id), noThread)
+  },
+  example: example(
+    { iothreads: 1, cputune: { iothreadscheds: [{ iothreads: '2', scheduler: 'batch' }] } },
+    { iothreads: 1, cputune: { iothreadscheds: [{ iothreads: '1', scheduler: 'batch' }] } },
+  ),
+}
+
+const noThread = 'there is no such I/O thread: see iothreads and iothreadids'
+
+function* pins<K extends 'vcpu' | 'iothread'>(
+  given: readonly { readonly [key in K]?: number | string }[],
+  field: string,
+  key: K,
+): Iterable<Finding> {
+  const seen = new Set<number>()
+  for (const [index, one] of given.entries()) {
+    const id = numberOf(one[key])
+    if (id === undefined) yield required(`${field}[${index}].${key}`, 'must be given')
+    else if (seen.has(id)) yield duplicate(`${field}[${index}].${key}`, id, 'is pinned twice')
+    else seen.add(id)
+  }
+}
+
+function* schedules<K extends 'vcpus' | 'iothreads'>(
+  given: readonly ({ readonly [key in K]?: string } & { readonly scheduler?: string; readonly priority?: number | string })[],
+  field: string,
+  key: K,
+  exists: (id: number) => boolean,
+  missing: string,
+): Iterable<Finding> {
+  const seen = new Set<number>()
+  for (const [index, one] of given.entries()) {
+    const ids = numbersOf(one[key])
+    const overlap = ids.find((id) => seen.has(id))
+    const absent = ids.find((id) => !exists(id))
+    if (overlap !== undefined) yield duplicate(`${field}[${index}].${key}`, one[key], `names ${overlap}, which another entry schedules as well`)
+    if (absent !== undefined) yield invalid(`${field}[${index}].${key}`, one[key], `names ${absent}: ${missing}`)
+    for (const id of ids) seen.add(id)
+    if ((one.scheduler === 'fifo' || one.scheduler === 'rr') && one.priority === undefined) {
+      yield required(`${field}[${index}].priority`, `must be given for scheduler ${one.scheduler}`)
+    }
+  }
+}
+
+export const cpuRules: readonly Rule[] = [
+  cpuMode,
+  cpuCache,
+  cpuAddressBits,
+  cpuFeatures,
+  cpuTopology,
+  vcpuCount,
+  vcpuStates,
+  cputuneLimits,
+  cputunePins,
+]

@@ -1,0 +1,62 @@
+import type { DeviceList, DeviceOf } from '../defaults/rule.ts'
+import { list } from '../defaults/rule.ts'
+import type { Domain } from '../../api/domain/domain.ts'
+import { isRecord } from '../../api/schema.ts'
+import type { Example, Finding, Rule, Subject } from './rule.ts'
+
+export { list, type DeviceOf } from '../defaults/rule.ts'
+
+/** Makes a rule that looks at every device of a kind by itself; `at` is its path. */
+export const eachDevice =
+  <K extends DeviceList>(key: K) =>
+  (
+    id: string,
+    description: string,
+    check: (device: DeviceOf<K>, at: string, subject: Subject, index: number) => Iterable<Finding>,
+    example: Example,
+  ): Rule => ({
+    id,
+    description,
+    *check(subject) {
+      for (const [index, device] of list(subject.domain, key).entries()) {
+        yield* check(device, `spec.domain.devices.${key}[${index}]`, subject, index)
+      }
+    },
+    example,
+  })
+
+type DeviceAddress = NonNullable<DeviceOf<'controllers'>['address']>
+
+/** What all devices have in common. */
+export interface AnyDevice {
+  readonly address?: DeviceAddress
+  readonly alias?: { readonly name?: string }
+  readonly acpi?: { readonly index?: number | string }
+  readonly boot?: { readonly order?: number | string }
+  readonly [key: string]: unknown
+}
+
+/** A device with its list and path. */
+export interface Placed {
+  readonly kind: string
+  readonly at: string
+  readonly device: AnyDevice
+}
+
+const known = new WeakMap<Domain, readonly Placed[]>()
+
+/** Every device of the domain, lists and single ones alike. */
+export const allDevices = (domain: Domain): readonly Placed[] => {
+  const found = known.get(domain)
+  if (found) return found
+  const placed: Placed[] = []
+  for (const [kind, value] of Object.entries(domain.devices ?? {})) {
+    if (Array.isArray(value)) {
+      for (const [index, device] of value.entries()) {
+        if (isRecord(device)) placed.push({ kind, at: `spec.domain.devices.${kind}[${index}]`, device })
+      }
+    } else if (isRecord(value)) placed.push({ kind, at: `spec.domain.devices.${kind}`, device: value })
+  }
+  known.set(domain, placed)
+  return placed
+}

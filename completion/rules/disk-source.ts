@@ -1,0 +1,216 @@
+import type { Domain } from '../../api/domain/domain.ts'
+import { numberOf } from '../defaults/reading.ts'
+import { eachDevice, list, type DeviceOf } from './device.ts'
+import { forbidden, invalid, required, unsupported } from './finding.ts'
+import { example, type Finding, type Rule } from './rule.ts'
+
+type Disk = DeviceOf<'disks'>
+type Source = NonNullable<Disk['source']>
+type Auth = NonNullable<Disk['auth']>
+type Encryption = NonNullable<Disk['encryption']>
+
+const disk = (more: Disk): Domain => ({ devices: { disks: [{ target: { dev: 'vda' }, ...more }] } })
+
+const host = { name: 'example.org' }
+const iscsi = (more: Source): Domain =>
+  disk({ type: 'network', source: { protocol: 'iscsi', name: 'iqn.2017-01.example:disk/1', host, ...more } })
+
+/** The field of `source` without which a source of that type is nowhere. */
+const fieldOf: { readonly [type: string]: 'file' | 'dev' | 'dir' | 'path' | 'volume' | 'protocol' } = {
+  file: 'file',
+  block: 'dev',
+  dir: 'dir',
+  vhostuser: 'path',
+  vhostvdpa: 'dev',
+  volume: 'volume',
+  network: 'protocol',
+}
+
+const isEmptyable = ({ device, target }: Disk): boolean =>
+  (device === 'cdrom' || device === 'floppy') && target?.bus !== 'usb'
+
+export const diskSource = eachDevice('disks')(
+  'disk-source',
+  'A disk has a source; only a CD-ROM or floppy drive that is not on USB may be empty.',
+  (one, at) => {
+    const { type = 'file', source, device } = one
+    const key = fieldOf[type]
+    // A group of file descriptors stands for the file.
+    if (key === undefined || (source?.[key] !== undefined && source[key] !== '') || source?.fdgroup !== undefined) return []
+    if (isEmptyable(one) && key !== 'protocol') return []
+    const message =
+      device === 'cdrom' || device === 'floppy'
+        ? 'must be given: a drive on bus usb cannot be empty'
+        : `must be given: a disk of type ${type} has a source`
+    return [required(`${at}.source.${key}`, message)]
+  },
+  example(
+    { devices: { disks: [{ type: 'file', target: { dev: 'vda' } }] } },
+    { devices: { disks: [{ type: 'file', device: 'cdrom', target: { dev: 'sda', bus: 'sata' } }] } },
+  ),
+)
+
+/** Protocols that take one server and no more. */
+const singleHost = new Set(['nbd', 'iscsi', 'http', 'https', 'ftp', 'ftps', 'tftp', 'ssh', 'nfs', 'vxhs'])
+
+export const diskProtocol = eachDevice('disks')(
+  'disk-protocol',
+  'A network disk speaks a protocol that QEMU still has, names what it wants, and has the servers that the protocol takes.',
+  ({ type, source }, at) => {
+    if (type !== 'network' || source?.protocol === undefined) return []
+    const { protocol, name, tls } = source
+    const findings: Finding[] = []
+    if (protocol === 'sheepdog' || protocol === 'vxhs') {
+      findings.push(unsupported(`${at}.source.protocol`, protocol, 'is no longer supported by QEMU'))
+    }
+    if (name === undefined && protocol !== 'nbd') {
+      findings.push(required(`${at}.source.name`, `must be given for protocol ${protocol}`))
+    }
+    const servers = source.hosts ?? (source.host ? [source.host] : [])
+    if (servers.length > 1 && singleHost.has(protocol)) {
+      findings.push(invalid(`${at}.source.hosts`, undefined, `must be one server for protocol ${protocol}`))
+    }
+    if (tls === true && !['nbd', 'vxhs'].includes(protocol)) {
+      findings.push(forbidden(`${at}.source.tls`, tls, `may be given for protocol nbd only, not for ${protocol}`))
+    }
+    for (const [index, { transport, socket, name: server }] of servers.entries()) {
+      const field = source.hosts ? `${at}.source.hosts[${index}]` : `${at}.source.host`
+      if (transport === 'unix' && socket === undefined) findings.push(required(`${field}.socket`, 'must be given for transport unix'))
+      if (transport === 'unix' ? server !== undefined : socket !== undefined) {
+        const wrong = transport === 'unix' ? 'name' : 'socket'
+        findings.push(forbidden(`${field}.${wrong}`, undefined, `may not be given for transport ${transport ?? 'tcp'}`))
+      }
+    }
+    return findings
+  },
+  example(
+    disk({ type: 'network', source: { protocol: 'sheepdog', name: 'image', host } }),
+    disk({ type: 'network', source: { protocol: 'rbd', name: 'pool/image', host } }),
+  ),
+)
+
+/** What the secret of each protocol is called. */
+const secretTypes: { readonly [protocol: string]: 'iscsi' | 'ceph' } = { iscsi: 'iscsi', rbd: 'ceph' }
+
+function* checkAuth({ username, secret }: Auth, protocol: string | undefined, field: string): Iterable<Finding> {
+  if (username === undefined) yield required(`${field}.username`, 'must be given to authenticate')
+  if (secret === undefined) {
+    yield required(`${field}.secret`, 'must be given to authenticate')
+    return
+  }
+  const { type, usage, uuid } = secret
+  const wanted = secretTypes[protocol ?? '']
+  if (type === undefined) yield required(`${field}.secret.type`, `must be given: ${wanted ?? 'iscsi or ceph'}`)
+  else if (wanted !== undefined && type !== wanted) {
+    yield invalid(`${field}.secret.type`, type, `must be ${wanted} for protocol ${protocol}`, `did you mean "${wanted}"?`)
+  }
+  if ((usage === undefined) === (uuid === undefined)) {
+    yield required(`${field}.secret.usage`, 'must be given, or uuid, and not both: which secret it is')
+  }
+}
+
+export const diskAuth = eachDevice('disks')(
+  'disk-auth',
+  'Who authenticates to a server says the user and a secret of the kind that the protocol has, once.',
+  function* ({ auth, source }, at) {
+    if (auth && source?.auth) yield forbidden(`${at}.auth`, undefined, 'may not be given beside source.auth')
+    if (auth) yield* checkAuth(auth, source?.protocol, `${at}.auth`)
+    if (source?.auth) yield* checkAuth(source.auth, source.protocol, `${at}.source.auth`)
+  },
+  example(
+    iscsi({ auth: { username: 'me', secret: { type: 'ceph', usage: 'mine' } } }),
+    iscsi({ auth: { username: 'me', secret: { type: 'iscsi', usage: 'mine' } } }),
+  ),
+)
+
+function* checkEncryption(one: Encryption, { driver, type }: Disk, protocol: string | undefined, field: string): Iterable<Finding> {
+  const { format, engine, cipher, secret, secrets } = one
+  if (cipher) yield forbidden(`${field}.cipher`, undefined, 'may not be given: the image says itself how it is encrypted')
+  if (format === undefined) yield required(`${field}.format`, 'must be given')
+  if (format === 'qcow' || format === 'default') {
+    yield unsupported(`${field}.format`, format, 'is no longer supported: the old encryption of qcow', 'did you mean "luks"?')
+  }
+  const count = secrets?.length ?? (secret ? 1 : 0)
+  if (count === 0) yield required(`${field}.secret`, 'must be given: it holds the passphrase')
+  const image = driver?.type
+  if (engine === 'librbd') {
+    if (type !== 'network' || protocol !== 'rbd') yield invalid(`${field}.engine`, engine, 'decrypts disks of protocol rbd only')
+    return
+  }
+  if (count > 1) yield forbidden(`${field}.secrets`, undefined, 'must be one: QEMU itself decrypts with a single secret')
+  if (format === 'luks2' || format === 'luks-any') {
+    yield unsupported(`${field}.format`, format, 'is decrypted by engine librbd only')
+  }
+  if (image !== undefined && image !== 'raw' && image !== 'qcow2' && image !== 'luks') {
+    yield invalid(`${field}.format`, format, `is possible with images of format raw and qcow2 only, not ${image}`)
+  }
+}
+
+const secret = { type: 'passphrase' as const, usage: 'disk' }
+
+export const diskEncryption = eachDevice('disks')(
+  'disk-encryption',
+  'An encrypted image is raw or qcow2, in LUKS, with a secret; encryption is described once, without a cipher.',
+  function* (one, at) {
+    const { encryption, source } = one
+    if (encryption && source?.encryption) {
+      yield forbidden(`${at}.encryption`, undefined, 'may not be given beside source.encryption')
+    }
+    if (encryption) yield* checkEncryption(encryption, one, source?.protocol, `${at}.encryption`)
+    if (source?.encryption) yield* checkEncryption(source.encryption, one, source.protocol, `${at}.source.encryption`)
+  },
+  example(
+    disk({
+      driver: { type: 'vmdk' },
+      source: { file: '/d', encryption: { format: 'luks', secret } },
+    }),
+    disk({
+      driver: { type: 'qcow2' },
+      source: { file: '/d', encryption: { format: 'luks', secret } },
+    }),
+  ),
+)
+
+export const nvmeNamespace = eachDevice('disks')(
+  'nvme-namespace',
+  'An NVMe disk names the controller and a namespace, from 1.',
+  ({ type, source }, at) => {
+    if (type !== 'nvme') return []
+    const { namespace, address } = source ?? {}
+    return [
+      ...(namespace === undefined ? [required(`${at}.source.namespace`, 'must be given for type nvme')] : []),
+      ...(numberOf(namespace) === 0 ? [invalid(`${at}.source.namespace`, namespace, 'must be at least 1')] : []),
+      ...(address === undefined ? [required(`${at}.source.address`, 'must be given for type nvme: the controller')] : []),
+    ]
+  },
+  example(
+    disk({ type: 'nvme', source: { type: 'pci', namespace: 0, address: { bus: 1 } } }),
+    disk({ type: 'nvme', source: { type: 'pci', namespace: 1, address: { bus: 1 } } }),
+  ),
+)
+
+export const diskTransient: Rule = {
+  id: 'disk-transient',
+  description: 'What is thrown away when the VM stops is the file of a hard disk that can be written.',
+  *check({ domain }) {
+    for (const [index, { transient, readonly, device = 'disk' }] of list(domain, 'disks').entries()) {
+      const at = `spec.domain.devices.disks[${index}].transient`
+      if (transient === undefined) continue
+      if (readonly !== undefined) yield forbidden(at, undefined, 'may not be given for a read-only disk, to which nothing is written')
+      else if (device !== 'disk') yield forbidden(at, undefined, `may not be given for device ${device}`)
+    }
+  },
+  example: example(
+    disk({ source: { file: '/d' }, transient: {}, readonly: {} }),
+    disk({ source: { file: '/d' }, transient: {} }),
+  ),
+}
+
+export const diskSourceRules: readonly Rule[] = [
+  diskSource,
+  diskProtocol,
+  diskAuth,
+  diskEncryption,
+  nvmeNamespace,
+  diskTransient,
+]

@@ -1,0 +1,143 @@
+import type { Domain } from '../../api/domain/domain.ts'
+import { numberOf } from '../defaults/reading.ts'
+import { allDevices, eachDevice, list, type AnyDevice } from './device.ts'
+import { duplicate, invalid } from './finding.ts'
+import { example, type Finding, type Rule } from './rule.ts'
+
+const disk = (dev: string, bus: 'sata' | 'ide' | 'scsi', address: object): Domain => ({
+  devices: { disks: [{ device: 'cdrom', target: { dev, bus }, address }] },
+})
+
+/** Buses whose disks have the address of a drive and no other. */
+const driveBuses = ['ide', 'sata', 'scsi', 'fdc']
+
+export const diskAddressType = eachDevice('disks')(
+  'disk-address-type',
+  'The address of a disk is of the kind of its bus: `drive` on IDE, SATA, SCSI and floppy, `usb` on USB.',
+  ({ target, address }, at) => {
+    const { bus } = target ?? {}
+    if (bus === undefined || address?.type === undefined) return []
+    const { type } = address
+    const allowed = driveBuses.includes(bus)
+      ? ['drive']
+      : bus === 'usb'
+        ? ['usb']
+        : bus === 'virtio'
+          ? ['pci', 'virtio-mmio', 'ccw']
+          : undefined
+    if (!allowed || allowed.includes(type)) return []
+    return [invalid(`${at}.address.type`, type, `must be ${allowed[0]}, since the disk is on bus ${bus}`)]
+  },
+  example(disk('sda', 'sata', { type: 'pci', slot: 7 }), disk('sda', 'sata', { type: 'drive', unit: 1 })),
+)
+
+/** For each bus: what may be in the address, beyond which QEMU has no such place. */
+const limits: { readonly [bus: string]: { readonly bus: number; readonly target: number; readonly unit: number } } = {
+  ide: { bus: 1, target: 0, unit: 1 },
+  sata: { bus: 0, target: 0, unit: 5 },
+  fdc: { bus: 0, target: 0, unit: 1 },
+  scsi: { bus: 0, target: 255, unit: 16_383 },
+}
+
+/** These have one level of numbers only. */
+const narrowScsi = new Set(['lsilogic', 'am53c974', 'dc390', 'ncr53c90'])
+
+export const diskAddressRange = eachDevice('disks')(
+  'disk-address-range',
+  'A drive address names a place that the bus has: two on an IDE cable, six on SATA, one bus on SCSI.',
+  ({ target, address }, at, { domain }) => {
+    const range = limits[target?.bus ?? '']
+    if (!range || address?.type !== 'drive') return []
+    const controller = list(domain, 'controllers').find(
+      ({ type, index }) => type === 'scsi' && numberOf(index) === (numberOf(address.controller) ?? 0),
+    )
+    const isNarrow = target?.bus === 'scsi' && narrowScsi.has(controller?.model ?? '')
+    const findings: Finding[] = []
+    const check = (key: 'bus' | 'target' | 'unit', max: number): void => {
+      const value = numberOf(address[key]) ?? 0
+      if (value <= max) return
+      const message = max === 0 ? `must be 0 on bus ${target?.bus}` : `must be at most ${max} on bus ${target?.bus}`
+      findings.push(invalid(`${at}.address.${key}`, address[key], message))
+    }
+    check('bus', range.bus)
+    check('target', isNarrow ? 0 : range.target)
+    check('unit', range.unit)
+    return findings
+  },
+  example(disk('sda', 'sata', { type: 'drive', unit: 6 }), disk('sda', 'sata', { type: 'drive', unit: 5 })),
+)
+
+const maxController = 255
+
+export const addressController: Rule = {
+  id: 'address-controller',
+  description: 'The controller that an address names is 255 at most: one is added for each number below.',
+  *check({ domain }) {
+    for (const { at, device } of allDevices(domain)) {
+      const number = numberOf(device.address?.controller)
+      if (number !== undefined && number > maxController) {
+        yield invalid(`${at}.address.controller`, number, `must be at most ${maxController}`)
+      }
+    }
+  },
+  example: example(
+    disk('sda', 'scsi', { type: 'drive', controller: 256 }),
+    disk('sda', 'scsi', { type: 'drive', controller: 1 }),
+  ),
+}
+
+export const driveAddressUnique: Rule = {
+  id: 'drive-address-unique',
+  description: 'No two disks, and no SCSI device of the host and a disk, have the same place on a bus.',
+  *check({ domain, originOf }) {
+    const taken = new Map<string, string>()
+    const drives: [string, string | undefined, AnyDevice][] = [
+      ...list(domain, 'disks').map((one, index): [string, string | undefined, AnyDevice] => [
+        `spec.domain.devices.disks[${index}]`,
+        one.target?.bus,
+        one,
+      ]),
+      ...list(domain, 'hostdevs').map((one, index): [string, string | undefined, AnyDevice] => [
+        `spec.domain.devices.hostdevs[${index}]`,
+        one.type === 'scsi' ? 'scsi' : undefined,
+        one,
+      ]),
+    ]
+    for (const [at, bus, { address }] of drives) {
+      if (bus === undefined || address?.type !== 'drive') continue
+      const place = [address.controller, address.bus, address.target, address.unit].map((part) => numberOf(part) ?? 0)
+      const key = `${bus} ${place.join(':')}`
+      const field = `${at}.address`
+      const other = taken.get(key)
+      if (other === undefined) {
+        taken.set(key, field)
+        continue
+      }
+      const isOurs = originOf(`${field}.unit`).by === 'default'
+      const [blamed, kept] = isOurs ? [other, field] : [field, other]
+      yield duplicate(blamed, place.join(':'), `is the place of ${kept} on bus ${bus} as well (controller:bus:target:unit)`)
+    }
+  },
+  example: example(
+    {
+      devices: {
+        disks: ['sda', 'sdb'].map((dev) => ({
+          device: 'cdrom' as const,
+          target: { dev, bus: 'sata' as const },
+          address: { type: 'drive' as const, unit: 1 },
+        })),
+      },
+    },
+    {
+      devices: {
+        disks: ['sda', 'sdb'].map((dev, unit) => ({
+          device: 'cdrom' as const,
+          target: { dev, bus: 'sata' as const },
+          address: { type: 'drive' as const, unit },
+        })),
+      },
+    },
+  ),
+}
+
+export const driveRules: readonly Rule[] = [diskAddressType, diskAddressRange, addressController, driveAddressUnique]

@@ -1,0 +1,27 @@
+import type { CauseReason } from '../../api/cause.ts'
+import type { Finding } from './rule.ts'
+
+const finding =
+  (reason: CauseReason) =>
+  (field: string, value: unknown, message: string, suggestion?: string): Finding => ({
+    field,
+    // A whole object says nothing in a line.
+    ...(value === undefined || (typeof value === 'object' && value !== null) ? {} : { value }),
+    reason,
+    message,
+    ...(suggestion === undefined ? {} : { suggestion }),
+  })
+
+export const invalid = finding('FieldValueInvalid')
+export const unsupported = finding('FieldValueNotSupported')
+export const duplicate = finding('FieldValueDuplicate')
+export const forbidden = finding('FieldValueForbidden')
+export const notFound = finding('FieldValueNotFound')
+export const tooMany = finding('FieldValueTooMany')
+
+export const required = (field: string, message: string, suggestion?: string): Finding => ({
+  field,
+  reason: 'FieldValueRequired',
+  message,
+  ...(suggestion === undefined ? {} : { suggestion }),
+})

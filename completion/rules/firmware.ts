@@ -1,0 +1,139 @@
+import { chipsetOf } from '../defaults/machine.ts'
+import { firmwareFor } from '../defaults/firmware.ts'
+import type { Domain } from '../../api/domain/domain.ts'
+import { forbidden, invalid, required } from './finding.ts'
+import { example, type Rule, type Subject } from './rule.ts'
+
+const field = 'spec.domain.os'
+
+/** Whether somebody asked for it, and it is not what completion found. */
+const isAsked = ({ originOf }: Subject, path: string, value: unknown): boolean =>
+  value !== undefined && originOf(`${field}.${path}`).by !== 'default'
+
+const efi = (os: NonNullable<Domain['os']>): Domain => ({
+  features: { acpi: {} },
+  os: { type: { os: 'hvm', machine: 'q35' }, ...os },
+})
+
+export const firmwareFeatures: Rule = {
+  id: 'firmware-features',
+  description: 'Features are asked of a firmware that is chosen automatically; keys are enrolled for Secure Boot only.',
+  *check(subject) {
+    const { os } = subject.domain
+    const features = os?.firmwareSelection?.features ?? []
+    const isAuto = isAsked(subject, 'firmware', os?.firmware)
+    const asked = features.some((_, index) =>
+      isAsked(subject, `firmwareSelection.features[${index}].name`, features[index]?.name),
+    )
+    if (asked && !isAuto) {
+      yield forbidden(`${field}.firmwareSelection`, undefined, 'may be given only where firmware is (chosen automatically)', 'firmware: efi')
+    }
+    const enabled = (name: string): boolean | undefined => features.find((one) => one.name === name)?.enabled
+    if (enabled('enrolled-keys') === true && enabled('secure-boot') === false) {
+      const index = features.findIndex(({ name }) => name === 'enrolled-keys')
+      const message = 'cannot be, while secure-boot is off: enrolled keys switch it on'
+      yield invalid(`${field}.firmwareSelection.features[${index}].enabled`, true, message)
+    }
+  },
+  example: example(
+    efi({
+      firmware: 'efi',
+      firmwareSelection: { features: [{ name: 'enrolled-keys', enabled: true }, { name: 'secure-boot', enabled: false }] },
+    }),
+    efi({ firmware: 'efi', firmwareSelection: { features: [{ name: 'enrolled-keys', enabled: false }] } }),
+  ),
+}
+
+export const firmwareNvram: Rule = {
+  id: 'firmware-nvram',
+  description: 'Only UEFI that is not stateless keeps variables.',
+  *check({ domain: { os } }) {
+    if (!os?.loader && !os?.nvram) return
+    const { firmware, loader, nvram } = os
+    if (nvram && firmware === 'bios') {
+      yield forbidden(`${field}.nvram`, undefined, 'may not be given for firmware bios, which keeps no variables')
+    }
+    if (loader?.stateless === true && nvram) {
+      const what = nvram.template === undefined ? 'nvram' : 'nvram.template'
+      yield forbidden(`${field}.${what}`, undefined, 'may not be given, since the loader is stateless: it keeps no variables')
+    }
+    if (loader?.stateless === false) {
+      const keeps = firmware === undefined ? loader.type === 'pflash' : firmware === 'efi'
+      if (!keeps) yield invalid(`${field}.loader.stateless`, false, 'must be true: only UEFI on pflash keeps variables')
+    }
+  },
+  example: example(
+    { os: { type: { os: 'hvm' }, firmware: 'bios', nvram: { value: '/vars.fd' } } },
+    { os: { type: { os: 'hvm' }, firmware: 'bios' } },
+  ),
+}
+
+export const firmwareLoader: Rule = {
+  id: 'firmware-loader',
+  description: 'A firmware is chosen automatically, or its image is named.',
+  *check(subject) {
+    const { os } = subject.domain
+    if (!os?.loader || !isAskedLoader(subject)) return
+    if (isAsked(subject, 'firmware', os.firmware) || isAsked(subject, 'loader.value', os.loader.value)) return
+    yield required(`${field}.loader.value`, 'must be given, since firmware is not: which image it is', 'or firmware: efi')
+  },
+  example: example(
+    efi({ loader: { readonly: true, type: 'pflash' } }),
+    efi({ firmware: 'efi', loader: { readonly: true, type: 'pflash' } }),
+  ),
+}
+
+const isAskedLoader = (subject: Subject): boolean =>
+  Object.keys(subject.domain.os?.loader ?? {}).some((key) => isAsked(subject, `loader.${key}`, key))
+
+export const firmwareFound: Rule = {
+  id: 'firmware-found',
+  description: 'A firmware that is chosen automatically is there: one of the node has all that is asked for.',
+  *check(subject) {
+    const { domain, capabilities } = subject
+    const { os } = domain
+    if (os?.firmware === undefined || !isAsked(subject, 'firmware', os.firmware)) return
+    if (firmwareFor(domain, capabilities) !== undefined) return
+    const asked = ['loader', 'nvram', 'firmwareSelection'].filter((key) => Object.hasOwn(os, key))
+    const because = asked.length === 0 ? '' : `, with what ${asked.join(', ')} ask for`
+    yield invalid(`${field}.firmware`, os.firmware, `no firmware of the node fits machine type ${os.type?.machine}${because}`)
+  },
+  example: example(
+    efi({ firmware: 'efi', loader: { readonly: false } }),
+    efi({ firmware: 'efi', loader: { readonly: true } }),
+  ),
+}
+
+export const firmwareMachine: Rule = {
+  id: 'firmware-machine',
+  description: 'UEFI needs ACPI; Secure Boot needs a q35 machine of x86_64, and system management mode.',
+  *check({ domain, originOf }) {
+    const { os, features } = domain
+    if (!os) return
+    const isUefi = os.firmware === 'efi' || (os.loader?.type === 'pflash' && os.loader.value !== undefined)
+    if (isUefi && features?.acpi === undefined) {
+      yield required('spec.domain.features.acpi', 'must be given: UEFI needs ACPI', 'features: {acpi: {}}')
+    }
+    if (os.loader?.secure !== true) return
+    if (chipsetOf(domain) !== 'q35') {
+      yield invalid(`${field}.loader.secure`, true, 'is possible on machine type q35 only')
+    }
+    if (os.type?.arch === 'i686') yield invalid(`${field}.loader.secure`, true, 'is possible on x86_64 only')
+    const isManual = os.firmware === undefined || originOf(`${field}.firmware`).by === 'default'
+    if (isManual && features?.smm?.state !== true) {
+      yield required('spec.domain.features.smm.state', 'must be true: Secure Boot needs system management mode')
+    }
+  },
+  example: example(
+    { os: { type: { os: 'hvm', machine: 'q35' }, firmware: 'efi' } },
+    { os: { type: { os: 'hvm', machine: 'q35' }, firmware: 'efi' }, features: { acpi: {} } },
+  ),
+}
+
+export const firmwareRules: readonly Rule[] = [
+  firmwareFeatures,
+  firmwareNvram,
+  firmwareLoader,
+  firmwareFound,
+  firmwareMachine,
+]

@@ -1,0 +1,163 @@
+import type { Domain } from '../../api/domain/domain.ts'
+import { numberOf } from '../defaults/reading.ts'
+import { eachDevice, list, type DeviceOf } from './device.ts'
+import { duplicate, forbidden, invalid, required } from './finding.ts'
+import { example, type Finding, type Rule } from './rule.ts'
+
+type Hostdev = DeviceOf<'hostdevs'>
+type SourceAddress = NonNullable<NonNullable<Hostdev['source']>['address']>
+
+const hostdevs = (...given: Hostdev[]): Domain => ({ devices: { hostdevs: given } })
+
+const uuid = '53764d0e-85a0-42b4-af5c-2046b460b1dc'
+
+export const hostdevSource = eachDevice('hostdevs')(
+  'hostdev-source',
+  'A device of the host is named in the way of its kind: PCI by its address, USB by address or ids, a mediated device by its UUID.',
+  ({ type, source, model }, at) => {
+    const { address, vendor, product } = source ?? {}
+    switch (type) {
+      case undefined:
+        return [required(`${at}.type`, 'must be given: the kind of device')]
+      case 'mdev':
+        return [
+          ...(address?.uuid === undefined ? [required(`${at}.source.address.uuid`, 'must be given for type mdev')] : []),
+          ...(model === undefined ? [required(`${at}.model`, 'must be given for type mdev', 'e.g. vfio-pci')] : []),
+        ]
+      case 'pci':
+        return address === undefined ? [required(`${at}.source.address`, 'must be given for type pci')] : []
+      case 'usb':
+        return address === undefined && (vendor === undefined || product === undefined)
+          ? [required(`${at}.source.address`, 'must be given for type usb, or vendor and product')]
+          : []
+      case 'scsi':
+        return source?.protocol === 'iscsi'
+          ? source.name === undefined
+            ? [required(`${at}.source.name`, 'must be given for protocol iscsi')]
+            : []
+          : source?.adapter?.name === undefined
+            ? [required(`${at}.source.adapter.name`, 'must be given for type scsi')]
+            : []
+      case 'scsi_host':
+        return source?.wwpn === undefined ? [required(`${at}.source.wwpn`, 'must be given for type scsi_host')] : []
+      default:
+        return []
+    }
+  },
+  example(
+    hostdevs({ type: 'mdev', model: 'vfio-pci', source: { address: { bus: 6, slot: 1 } } }),
+    hostdevs({ type: 'mdev', model: 'vfio-pci', source: { address: { uuid } } }),
+  ),
+)
+
+const addressTypes: { readonly [type: string]: readonly string[] } = {
+  pci: ['pci', 'unassigned'],
+  mdev: ['pci', 'unassigned'],
+  usb: ['usb'],
+  scsi: ['drive'],
+  scsi_host: ['pci', 'ccw'],
+}
+
+export const hostdevAddress = eachDevice('hostdevs')(
+  'hostdev-address-type',
+  'A device of the host sits on the bus of its kind in the guest.',
+  ({ type, address }, at) => {
+    const allowed = addressTypes[type ?? '']
+    if (!allowed || address?.type === undefined || allowed.includes(address.type)) return []
+    return [invalid(`${at}.address.type`, address.type, `must be ${allowed[0]} for type ${type}`)]
+  },
+  example(
+    hostdevs({ type: 'mdev', model: 'vfio-pci', source: { address: { uuid } }, address: { type: 'drive' } }),
+    hostdevs({ type: 'mdev', model: 'vfio-pci', source: { address: { uuid } }, address: { type: 'pci', slot: 9 } }),
+  ),
+)
+
+const virtio = ['virtio', 'virtio-transitional', 'virtio-non-transitional']
+
+export const hostdevOptions = eachDevice('hostdevs')(
+  'hostdev-options',
+  'A screen is shown of mediated vfio-pci devices only, where there is a viewer; raw SCSI commands are for SCSI devices.',
+  ({ type, model, display, ramfb, rawio, sgio, readonly, shareable }, at, { domain }) => {
+    const findings: Finding[] = []
+    if (model !== undefined && type !== 'mdev' && type !== 'scsi_host') {
+      findings.push(forbidden(`${at}.model`, model, 'may be given for type mdev and scsi_host only'))
+    }
+    if (type === 'mdev' && (model === 'vfio-ccw' || model === 'vfio-ap' || virtio.includes(model ?? ''))) {
+      findings.push(invalid(`${at}.model`, model, 'must be vfio-pci on x86'))
+    }
+    if (display !== undefined && (type !== 'mdev' || model !== 'vfio-pci')) {
+      findings.push(forbidden(`${at}.display`, display, 'may be given for type mdev with model vfio-pci only'))
+    } else if (display === true && list(domain, 'graphics').length === 0) {
+      findings.push(invalid(`${at}.display`, true, 'needs a viewer to show it to: there are no devices.graphics'))
+    }
+    if (ramfb === true && display !== true) findings.push(invalid(`${at}.ramfb`, true, 'is possible with display on only'))
+    if (type !== 'scsi') {
+      for (const [key, value] of Object.entries({ rawio, sgio, readonly, shareable })) {
+        if (value !== undefined) findings.push(forbidden(`${at}.${key}`, value, 'may be given for type scsi only'))
+      }
+    }
+    return findings
+  },
+  example(
+    hostdevs({ type: 'mdev', model: 'vfio-pci', display: true, source: { address: { uuid } } }),
+    hostdevs({ type: 'mdev', model: 'vfio-pci', display: false, source: { address: { uuid } } }),
+  ),
+)
+
+const pciName = ({ domain, bus, slot, function: part }: SourceAddress): string =>
+  [domain, bus, slot, part].map((number) => numberOf(number) ?? 0).join(':')
+
+/** What tells one device of the host from another; undefined where too little is said. */
+const identityOf = ({ type, source }: Hostdev): string | undefined => {
+  const { address, vendor, product, adapter, name, host, hosts, wwpn } = source ?? {}
+  switch (type) {
+    case 'pci':
+      return address && `pci ${pciName(address)}`
+    case 'mdev':
+      return address?.uuid && `mdev ${address.uuid}`
+    case 'usb':
+      return address?.bus === undefined
+        ? vendor?.id === undefined
+          ? undefined
+          : `usb ids ${numberOf(vendor.id)}:${numberOf(product?.id)}`
+        : `usb ${numberOf(address.bus)}:${numberOf(address.device) ?? address.port}`
+    case 'scsi':
+      return source?.protocol === 'iscsi'
+        ? `iscsi ${JSON.stringify(host ?? hosts)} ${name}`
+        : adapter?.name && `scsi ${adapter.name} ${[address?.bus, address?.target, address?.unit].map((one) => numberOf(one) ?? 0).join(':')}`
+    case 'scsi_host':
+      return wwpn && `scsi_host ${wwpn}`
+    default:
+      return undefined
+  }
+}
+
+export const hostdevUnique: Rule = {
+  id: 'hostdev-unique',
+  description: 'A device of the host is handed over once, be it as a device or as an interface.',
+  *check({ domain }) {
+    const seen = new Map<string, string>()
+    const devices: [string, string | undefined][] = [
+      ...list(domain, 'hostdevs').map((one, index): [string, string | undefined] => [
+        `spec.domain.devices.hostdevs[${index}].source`,
+        identityOf(one),
+      ]),
+      ...list(domain, 'interfaces').map(({ type, source }, index): [string, string | undefined] => [
+        `spec.domain.devices.interfaces[${index}].source`,
+        type === 'hostdev' && source?.address && source.address.slot !== undefined ? `pci ${pciName(source.address)}` : undefined,
+      ]),
+    ]
+    for (const [at, identity] of devices) {
+      if (identity === undefined) continue
+      const other = seen.get(identity)
+      if (other === undefined) seen.set(identity, at)
+      else yield duplicate(at, identity, `is the device of ${other} as well`)
+    }
+  },
+  example: example(
+    hostdevs(...[1, 1].map((slot): Hostdev => ({ type: 'pci', source: { address: { bus: 6, slot } } }))),
+    hostdevs(...[1, 2].map((slot): Hostdev => ({ type: 'pci', source: { address: { bus: 6, slot } } }))),
+  ),
+}
+
+export const hostdevRules: readonly Rule[] = [hostdevSource, hostdevAddress, hostdevOptions, hostdevUnique]

@@ -1,0 +1,164 @@
+import type { Domain } from '../../api/domain/domain.ts'
+import { numberOf } from '../defaults/reading.ts'
+import { eachDevice, list, type DeviceOf } from './device.ts'
+import { forbidden, invalid, notFound, required } from './finding.ts'
+import { example, type Finding, type Rule } from './rule.ts'
+
+type Interface = DeviceOf<'interfaces'>
+
+const nic = (more: Interface): Domain => ({ devices: { interfaces: [{ type: 'user', ...more }] } })
+
+const isVirtio = ({ model }: Interface): boolean => model?.type?.toLowerCase().startsWith('virtio') === true
+
+/** Without which field of `source` an interface of each type leads nowhere. */
+const sources: { readonly [type: string]: readonly ('bridge' | 'network' | 'dev' | 'name' | 'port' | 'ipAddress' | 'address')[] } = {
+  bridge: ['bridge'],
+  network: ['network'],
+  direct: ['dev'],
+  vdpa: ['dev'],
+  internal: ['name'],
+  server: ['port'],
+  client: ['ipAddress', 'port'],
+  mcast: ['ipAddress', 'port'],
+  udp: ['ipAddress', 'port'],
+  hostdev: ['address'],
+}
+
+export const interfaceSource = eachDevice('interfaces')(
+  'interface-source',
+  'An interface says to what it is connected, as its type demands.',
+  ({ type, source, backend }, at) => {
+    if (type === undefined) return [required(`${at}.type`, 'must be given: what the interface is connected to', 'e.g. user')]
+    const findings: Finding[] = (sources[type] ?? [])
+      .filter((key) => source?.[key] === undefined || source[key] === '')
+      .map((key) => required(`${at}.source.${key}`, `must be given for type ${type}`))
+    if (type === 'vhostuser' && backend?.type !== 'passt') {
+      if (source?.path === undefined) findings.push(required(`${at}.source.path`, 'must be given for type vhostuser: the socket'))
+      if (source?.mode !== 'client' && source?.mode !== 'server') {
+        findings.push(required(`${at}.source.mode`, 'must be client or server for type vhostuser'))
+      }
+      if (source?.reconnect !== undefined && source.mode === 'server') {
+        findings.push(forbidden(`${at}.source.reconnect`, undefined, 'may be given for mode client only: a server does not connect'))
+      }
+    }
+    return findings
+  },
+  example(nic({ type: 'bridge' }), nic({ type: 'bridge', source: { bridge: 'br0' } })),
+)
+
+const isPowerOfTwo = (value: number): boolean => value > 0 && (value & (value - 1)) === 0
+
+export const interfaceDriver = eachDevice('interfaces')(
+  'interface-driver',
+  'Queues have a power of two entries; the options of virtio are for virtio models.',
+  (one, at) => {
+    const { driver } = one
+    const findings: Finding[] = []
+    for (const key of ['rxQueueSize', 'txQueueSize'] as const) {
+      const size = numberOf(driver?.[key])
+      if (size !== undefined && size !== 0 && !isPowerOfTwo(size)) findings.push(invalid(`${at}.driver.${key}`, size, 'must be a power of two'))
+    }
+    if (one.type === 'hostdev' || isVirtio(one)) return findings
+    for (const key of ['iommu', 'ats', 'packed', 'pagePerVq'] as const) {
+      if (driver?.[key] === undefined) continue
+      findings.push(forbidden(`${at}.driver.${key}`, driver[key], `may be given for virtio models only, not for ${one.model?.type}`))
+    }
+    return findings
+  },
+  example(
+    nic({ model: { type: 'virtio' }, driver: { rxQueueSize: 511 } }),
+    nic({ model: { type: 'virtio' }, driver: { rxQueueSize: 512 } }),
+  ),
+)
+
+const taps = ['network', 'bridge', 'ethernet']
+
+/** Fields that only some types have: a device of the kernel is needed for each. */
+const typesOf: readonly (readonly [(one: Interface) => unknown, string, readonly string[]])[] = [
+  [({ backend }) => backend?.tap, 'backend.tap', taps],
+  [({ filterref }) => filterref, 'filterref', taps],
+  [({ mtu }) => mtu, 'mtu', [...taps, 'vhostuser', 'direct', 'vdpa', 'hostdev']],
+  [({ coalesce }) => coalesce, 'coalesce', [...taps, 'direct']],
+]
+
+export const interfaceType = eachDevice('interfaces')(
+  'interface-type',
+  'A tap device, a network filter, an MTU, coalescing and VLANs are for types of interface that have them; forwarded ports are for passt.',
+  (one, at) => {
+    const { type, backend, portForwards, vlan } = one
+    if (type === undefined) return []
+    const findings = typesOf
+      .filter(([read, , types]) => read(one) !== undefined && !types.includes(type))
+      .map(([read, path, types]) =>
+        forbidden(`${at}.${path}`, read(one), `may not be given for type ${type}, only for ${types.join(', ')}`),
+      )
+    const canPasst = type === 'user' || type === 'vhostuser'
+    if (backend?.type === 'passt' && !canPasst) {
+      findings.push(invalid(`${at}.backend.type`, 'passt', 'is possible for type user and vhostuser only'))
+    }
+    if ((portForwards?.length ?? 0) > 0 && !(canPasst && backend?.type === 'passt')) {
+      const message = 'may be given with backend passt only, for type user and vhostuser'
+      findings.push(forbidden(`${at}.portForwards`, undefined, message, canPasst ? 'backend: {type: passt}' : undefined))
+    }
+    if (vlan && ['user', 'vhostuser', 'server', 'client', 'mcast', 'udp', 'vdpa', 'null'].includes(type)) {
+      findings.push(forbidden(`${at}.vlan`, undefined, `may not be given for type ${type}`))
+    }
+    return findings
+  },
+  example(
+    nic({ portForwards: [{ proto: 'tcp', ranges: [{ start: 8080, to: 80 }] }] }),
+    nic({ backend: { type: 'passt' }, portForwards: [{ proto: 'tcp', ranges: [{ start: 8080, to: 80 }] }] }),
+  ),
+)
+
+export const interfaceMac = eachDevice('interfaces')(
+  'interface-mac',
+  'A MAC address is that of one card: the lowest bit of its first byte, which means several, is not set.',
+  ({ mac }, at) => {
+    const first = Number.parseInt(mac?.address?.split(':')[0] ?? '0', 16)
+    if ((first & 1) === 0) return []
+    return [invalid(`${at}.mac.address`, mac?.address, 'is a multicast address; the first byte must be even', 'e.g. 52:54:00:12:34:56')]
+  },
+  example(nic({ mac: { address: '01:54:00:12:34:56' } }), nic({ mac: { address: '02:54:00:12:34:56' } })),
+)
+
+export const interfaceModel = eachDevice('interfaces')(
+  'interface-model',
+  'A model is a word, and interfaces of type vdpa are virtio.',
+  (one, at) => {
+    const type = one.model?.type
+    if (type === undefined) return []
+    if (!/^[\w-]+$/.test(type)) return [invalid(`${at}.model.type`, type, 'may have letters, digits, - and _ only')]
+    return one.type === 'vdpa' && !isVirtio(one) ? [invalid(`${at}.model.type`, type, 'must be virtio for type vdpa')] : []
+  },
+  example(nic({ model: { type: 'e1000,id=x' } }), nic({ model: { type: 'e1000' } })),
+)
+
+export const interfaceTeaming: Rule = {
+  id: 'interface-teaming',
+  description: 'An interface that stands in for another names the alias of one that is there.',
+  *check({ domain }) {
+    const aliases = new Set(list(domain, 'interfaces').map(({ alias }) => alias?.name))
+    for (const key of ['interfaces', 'hostdevs'] as const) {
+      for (const [index, { teaming }] of list(domain, key).entries()) {
+        if (teaming?.type !== 'transient') continue
+        const field = `spec.domain.devices.${key}[${index}].teaming.persistent`
+        if (teaming.persistent === undefined) yield required(field, 'must be given: the alias of the interface that stays')
+        else if (!aliases.has(teaming.persistent)) yield notFound(field, teaming.persistent, 'is the alias of no interface')
+      }
+    }
+  },
+  example: example(
+    nic({ teaming: { type: 'transient', persistent: 'ua-other' } }),
+    nic({ alias: { name: 'ua-net' }, teaming: { type: 'persistent' } }),
+  ),
+}
+
+export const interfaceRules: readonly Rule[] = [
+  interfaceSource,
+  interfaceDriver,
+  interfaceType,
+  interfaceMac,
+  interfaceModel,
+  interfaceTeaming,
+]

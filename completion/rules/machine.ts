@@ -1,0 +1,70 @@
+import { machineType } from '../capabilities.ts'
+import { nearest } from '../../api/nearest.ts'
+import { invalid, required, unsupported } from './finding.ts'
+import { example, type Rule } from './rule.ts'
+
+export const domainType: Rule = {
+  id: 'domain-type',
+  description: 'A domain has an accelerator that the node has.',
+  *check({ domain: { type }, capabilities: { accelerators } }) {
+    const known = Object.keys(accelerators)
+    if (type === undefined) yield required('spec.domain.type', `must be given: ${known.join(' or ')}`)
+    else if (!known.includes(type)) {
+      yield unsupported('spec.domain.type', type, `is no accelerator of the QEMU here; there are: ${known.join(', ')}`)
+    }
+  },
+  example: example({ type: 'hvf' }, { type: 'kvm' }),
+}
+
+const architectures = ['x86_64', 'i686']
+
+export const osType: Rule = {
+  id: 'os-type',
+  description: 'A domain runs an unmodified operating system (`hvm`) for x86 on a machine type that QEMU has.',
+  *check({ domain: { os }, capabilities }) {
+    const { type } = os ?? {}
+    if (type?.os === undefined) yield required('spec.domain.os.type.os', 'must be given', 'os: {type: {os: hvm}}')
+    if (type?.arch !== undefined && !architectures.includes(type.arch)) {
+      yield unsupported('spec.domain.os.type.arch', type.arch, `the QEMU here emulates ${architectures.join(' and ')}`)
+    }
+    if (type?.machine !== undefined && machineType(capabilities, type.machine) === undefined) {
+      const names = capabilities.machines.flatMap(({ name, alias }) => (alias === undefined ? [name] : [alias, name]))
+      const near = nearest(type.machine, names)
+      const message = 'is no machine type of the QEMU here; q35 and pc stand for the newest of their kind'
+      yield unsupported('spec.domain.os.type.machine', type.machine, message, near && `did you mean ${JSON.stringify(near)}?`)
+    }
+  },
+  example: example(
+    { os: { type: { os: 'hvm', machine: 'q53' } } },
+    { os: { type: { os: 'hvm', machine: 'q35' } } },
+  ),
+}
+
+export const launchSecurity: Rule = {
+  id: 'launch-security',
+  description: 'Memory is encrypted by a technique of x86, with a policy.',
+  *check({ domain: { launchSecurity } }) {
+    if (!launchSecurity) return
+    const { type, policy } = launchSecurity
+    if (type === undefined) yield required('spec.domain.launchSecurity.type', 'must be given: sev or sev-snp')
+    else if (type === 's390-pv') yield unsupported('spec.domain.launchSecurity.type', type, 'is for s390x only')
+    else if (policy === undefined) yield required('spec.domain.launchSecurity.policy', `must be given for type ${type}`)
+  },
+  example: example(
+    { launchSecurity: { type: 's390-pv' } },
+    { launchSecurity: { type: 'sev', policy: '0x0001', cbitpos: 47, reducedPhysBits: 1 } },
+  ),
+}
+
+export const nameValid: Rule = {
+  id: 'domain-name',
+  description: 'The name of the domain is no path.',
+  *check({ domain: { name } }) {
+    if (name === undefined) return
+    if (name.trim() === '') yield invalid('spec.domain.name', name, 'must not be empty')
+    else if (name.includes('/')) yield invalid('spec.domain.name', name, 'may not have a slash: files are called after it')
+  },
+  example: example({ name: 'a/b' }, { name: 'a-b' }),
+}
+
+export const machineRules: readonly Rule[] = [domainType, osType, nameValid, launchSecurity]

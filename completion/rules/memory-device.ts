@@ -1,0 +1,179 @@
+import type { Domain } from '../../api/domain/domain.ts'
+import { integerOf } from '../../api/domain/scalar-value.ts'
+import { numberOf } from '../defaults/reading.ts'
+import { eachDevice, list, type DeviceOf } from './device.ts'
+import { duplicate, forbidden, invalid, notFound, required } from './finding.ts'
+import { example, type Finding, type Rule } from './rule.ts'
+
+type Memory = DeviceOf<'memories'>
+
+const size = (value: number) => ({ unit: 'MiB' as const, value })
+
+/** A guest with one NUMA node and room for more. */
+const growing = (...memories: Memory[]): Domain => ({
+  maxMemory: { unit: 'GiB', value: 8, slots: 4 },
+  cpu: { numa: { cells: [{ id: 0, cpus: '0', memory: 1, unit: 'GiB' }] } },
+  devices: { memories },
+})
+
+const isModule = (model: Memory['model']): boolean => model === 'dimm' || model === 'nvdimm'
+
+export const memoryNode = eachDevice('memories')(
+  'memory-device-node',
+  'A memory device is in a NUMA node that the guest has; persistent memory on virtio is in none.',
+  ({ model, target }, at, { domain }) => {
+    const cells = domain.cpu?.numa?.cells?.length ?? 0
+    const node = numberOf(target?.node)
+    if (model === 'virtio-pmem') {
+      return node === undefined ? [] : [forbidden(`${at}.target.node`, node, 'may not be given for virtio-pmem')]
+    }
+    if (node === undefined) {
+      return cells > 0 && model !== 'sgx-epc' ? [required(`${at}.target.node`, 'must be given: the NUMA node of the guest')] : []
+    }
+    if (node < cells) return []
+    const message = cells === 0 ? 'is no NUMA node: cpu.numa has no cells' : `is no NUMA node: cpu.numa has cells 0 to ${cells - 1}`
+    return [notFound(`${at}.target.node`, node, message)]
+  },
+  example(
+    growing({ model: 'dimm', target: { size: size(256), node: 1 } }),
+    growing({ model: 'dimm', target: { size: size(256), node: 0 } }),
+  ),
+)
+
+const kibibytes = (of: { readonly value?: number | string } | undefined): bigint | undefined => integerOf(of?.value)
+
+const isPowerOfTwo = (value: bigint): boolean => value > 0n && (value & (value - 1n)) === 0n
+
+/** The smallest label area of an NVDIMM, in KiB. */
+const minLabel = 128n
+
+export const memoryTarget = eachDevice('memories')(
+  'memory-device-target',
+  'A memory device has a size; what virtio-mem gives the guest is a multiple of its blocks, and no more than the size.',
+  ({ model, target, source, access, discard }, at) => {
+    const findings: Finding[] = []
+    const total = kibibytes(target?.size)
+    const block = kibibytes(target?.block)
+    const wanted = kibibytes(target?.requested)
+    const label = kibibytes(target?.label?.size)
+    if (model === undefined) findings.push(required(`${at}.model`, 'must be given'))
+    if (total === undefined || total === 0n) findings.push(required(`${at}.target.size`, 'must be given'))
+    if (model === 'virtio-mem') {
+      if (block !== undefined && !isPowerOfTwo(block)) {
+        findings.push(invalid(`${at}.target.block.value`, String(block), 'must be a power of two'))
+      } else if (block !== undefined) {
+        if (total !== undefined && total % block !== 0n) {
+          findings.push(invalid(`${at}.target.size.value`, String(total), `must be a multiple of the block, ${block} KiB`))
+        }
+        if (wanted !== undefined && wanted % block !== 0n) {
+          findings.push(invalid(`${at}.target.requested.value`, String(wanted), `must be a multiple of the block, ${block} KiB`))
+        }
+      }
+      if (wanted !== undefined && total !== undefined && wanted > total) {
+        findings.push(invalid(`${at}.target.requested.value`, String(wanted), `must be at most the size, ${total} KiB`))
+      }
+    }
+    if (label !== undefined && (label < minLabel || (total !== undefined && label >= total))) {
+      findings.push(invalid(`${at}.target.label.size.value`, String(label), 'must be at least 128 KiB and less than the size'))
+    }
+    if ((model === 'nvdimm' || model === 'virtio-pmem') && source?.path === undefined) {
+      findings.push(required(`${at}.source.path`, `must be given for ${model}: the file that keeps it`))
+    }
+    if (model === 'virtio-pmem' && access === 'private') {
+      findings.push(invalid(`${at}.access`, access, 'must be shared for virtio-pmem'))
+    }
+    if (discard !== undefined && (model === 'nvdimm' || model === 'virtio-pmem')) {
+      findings.push(forbidden(`${at}.discard`, discard, `may not be given for ${model}, which keeps what is written`))
+    }
+    return findings
+  },
+  example(
+    growing({ model: 'virtio-mem', target: { size: size(256), node: 0, block: size(2), requested: size(257) } }),
+    growing({ model: 'virtio-mem', target: { size: size(256), node: 0, block: size(2), requested: size(256) } }),
+  ),
+)
+
+export const memorySlots: Rule = {
+  id: 'memory-device-slots',
+  description: 'There is room for all memory devices: in maxMemory, and a slot for each module.',
+  *check({ domain }) {
+    const devices = list(domain, 'memories').filter(({ model }) => model !== 'sgx-epc')
+    if (devices.length === 0) return
+    const { maxMemory } = domain
+    if (!maxMemory) {
+      const message = 'must be given, since there are memory devices: how far memory can grow, and in how many slots'
+      yield required('spec.domain.maxMemory', message)
+      return
+    }
+    const slots = numberOf(maxMemory.slots) ?? 0
+    const modules = devices.filter(({ model }) => isModule(model)).length
+    if (modules > slots) {
+      yield invalid('spec.domain.maxMemory.slots', slots, `must be at least ${modules}, the number of memory modules`)
+    }
+    const cells = domain.cpu?.numa?.cells ?? []
+    const boot = cells.reduce((sum, cell) => sum + (integerOf(cell.memory) ?? 0n), 0n)
+    const plugged = devices.reduce((sum, { target }) => sum + (kibibytes(target?.size) ?? 0n), 0n)
+    const most = integerOf(maxMemory.value) ?? 0n
+    if (cells.length > 0 && boot + plugged > most) {
+      const message = `must be at least ${boot + plugged} KiB: NUMA nodes and memory devices together`
+      yield invalid('spec.domain.maxMemory.value', String(most), message)
+    }
+  },
+  example: example(
+    {
+      ...growing({ model: 'dimm', target: { size: size(256), node: 0 } }),
+      maxMemory: { unit: 'GiB', value: 8, slots: 0 },
+    },
+    growing({ model: 'dimm', target: { size: size(256), node: 0 } }),
+  ),
+}
+
+interface Range {
+  readonly at: string
+  readonly first: bigint
+  readonly last: bigint
+}
+
+export const memoryAddress: Rule = {
+  id: 'memory-device-address',
+  description: 'Memory devices lie apart, each in a slot of its own that there is.',
+  *check({ domain }) {
+    const slots = numberOf(domain.maxMemory?.slots) ?? 0
+    const ranges: Range[] = []
+    const taken = new Map<number, string>()
+    for (const [index, { model, address, target }] of list(domain, 'memories').entries()) {
+      const at = `spec.domain.devices.memories[${index}]`
+      const slot = address?.type === 'dimm' && isModule(model) ? numberOf(address.slot) : undefined
+      if (slot !== undefined) {
+        const other = taken.get(slot)
+        if (other !== undefined) yield duplicate(`${at}.address.slot`, slot, `is the slot of ${other} as well`)
+        else taken.set(slot, at)
+        if (slots > 0 && slot >= slots) yield invalid(`${at}.address.slot`, slot, `must be less than ${slots}, the number of slots`)
+      }
+      const isVirtio = target?.address?.base !== undefined
+      const base = integerOf(isVirtio ? target?.address?.base : address?.base)
+      const bytes = (kibibytes(target?.size) ?? 0n) * 1024n
+      if (base === undefined || base === 0n) continue
+      const range = { at, first: base, last: base + bytes }
+      const other = ranges.find((one) => range.first < one.last && one.first < range.last)
+      ranges.push(range)
+      if (!other) continue
+      const field = isVirtio ? `${at}.target.address.base` : `${at}.address.base`
+      yield invalid(field, hex(base), `overlaps with ${other.at}, which has ${hex(other.first)} to ${hex(other.last)}`)
+    }
+  },
+  example: example(
+    growing(
+      { model: 'virtio-mem', target: { size: size(256), node: 0, block: size(2), requested: size(2), address: { base: '0x140000000' } } },
+      { model: 'virtio-mem', target: { size: size(256), node: 0, block: size(2), requested: size(2), address: { base: '0x148000000' } } },
+    ),
+    growing(
+      { model: 'virtio-mem', target: { size: size(256), node: 0, block: size(2), requested: size(2), address: { base: '0x140000000' } } },
+      { model: 'virtio-mem', target: { size: size(256), node: 0, block: size(2), requested: size(2), address: { base: '0x150000000' } } },
+    ),
+  ),
+}
+
+const hex = (value: bigint): string => `0x${value.toString(16)}`
+
+export const memoryDeviceRules: readonly Rule[] = [memoryNode, memoryTarget, memorySlots, memoryAddress]

@@ -1,0 +1,127 @@
+import type { Domain } from '../../api/domain/domain.ts'
+import { integerOf } from '../../api/domain/scalar-value.ts'
+import { numberOf } from '../defaults/reading.ts'
+import { numbersOf } from './cpuset.ts'
+import { forbidden, invalid, notFound, required } from './finding.ts'
+import { example, type Finding, type Rule } from './rule.ts'
+
+/** In KiB: libvirt counts bytes in 63 bits. */
+const maxMemory = 9_007_199_254_740_991n
+
+/** QEMU takes memory in steps of 1 MiB; libvirt rounds up to them. */
+const stepKiB = 1024n
+
+const roundedUp = (kibibytes: bigint): bigint => ((kibibytes + stepKiB - 1n) / stepKiB) * stepKiB
+
+const amount = (size: { readonly value?: number | string } | undefined): bigint => integerOf(size?.value) ?? 0n
+
+export const memoryGiven: Rule = {
+  id: 'memory',
+  description: 'A VM has memory: as a whole, or in the NUMA nodes of the guest.',
+  *check({ domain: { memory, cpu } }) {
+    if (amount(memory) > 0n) return
+    if ((cpu?.numa?.cells ?? []).some((cell) => (integerOf(cell.memory) ?? 0n) > 0n)) return
+    const message = 'must be given, and more than 0: the memory of the guest'
+    const suggestion = 'e.g. {unit: GiB, value: 2}'
+    yield memory?.value === undefined
+      ? required('spec.domain.memory', message, suggestion)
+      : invalid('spec.domain.memory.value', memory.value, message, suggestion)
+  },
+  example: example({ memory: { unit: 'MiB', value: 0 } }, { memory: { unit: 'MiB', value: 64 } }),
+}
+
+/** Every amount of memory of a domain, by its path. */
+const amountsOf = ({ memory, maxMemory, currentMemory, cpu, devices }: Domain): [string, bigint][] => [
+  ['memory.value', amount(memory)],
+  ['currentMemory.value', amount(currentMemory)],
+  ['maxMemory.value', amount(maxMemory)],
+  ...(cpu?.numa?.cells ?? []).map((cell, index): [string, bigint] => [
+    `cpu.numa.cells[${index}].memory`,
+    integerOf(cell.memory) ?? 0n,
+  ]),
+  ...(devices?.memories ?? []).map(({ target }, index): [string, bigint] => [
+    `devices.memories[${index}].target.size.value`,
+    amount(target?.size),
+  ]),
+]
+
+export const memorySize: Rule = {
+  id: 'memory-size',
+  description: 'Memory is less than 8 EiB, which is as far as libvirt counts, after rounding up to whole MiB.',
+  *check({ domain }) {
+    for (const [path, size] of amountsOf(domain)) {
+      if (roundedUp(size) > maxMemory) {
+        yield invalid(`spec.domain.${path}`, String(size), 'must be less than 8 EiB, rounded up to whole MiB')
+      }
+    }
+  },
+  example: example({ memory: { unit: 'KiB', value: '9007199254740991' } }, { memory: { unit: 'TiB', value: 1 } }),
+}
+
+export const maxMemoryRule: Rule = {
+  id: 'max-memory',
+  description: 'Memory that can grow needs a NUMA node of the guest, and grows beyond what the guest boots with.',
+  *check({ domain }) {
+    const { maxMemory, cpu, memory } = domain
+    if (!maxMemory) return
+    const most = amount(maxMemory)
+    if (most === 0n) {
+      yield required('spec.domain.maxMemory.value', 'must be given beside slots: how far memory can grow')
+      return
+    }
+    if (most < amount(memory)) {
+      yield invalid('spec.domain.maxMemory.value', maxMemory.value, 'must not be less than memory, with which the guest boots')
+    }
+    if ((cpu?.numa?.cells?.length ?? 0) === 0) {
+      const message = 'must be given: memory that can grow belongs to a NUMA node of the guest'
+      yield required('spec.domain.cpu.numa.cells', message, 'e.g. one cell with id 0, all cpus and all memory')
+    }
+  },
+  example: example(
+    { maxMemory: { unit: 'MiB', value: 2, slots: 1 } },
+    {
+      maxMemory: { unit: 'GiB', value: 2, slots: 1 },
+      cpu: { numa: { cells: [{ id: 0, cpus: '0', memory: 1, unit: 'GiB' }] } },
+    },
+  ),
+}
+
+export const memoryBacking: Rule = {
+  id: 'memory-backing',
+  description: 'Huge pages come in sizes that the node has, for NUMA nodes that the guest has, and are no anonymous memory.',
+  *check({ domain: { memoryBacking, cpu }, capabilities: { host } }) {
+    const cells = Math.max(1, cpu?.numa?.cells?.length ?? 0)
+    const field = 'spec.domain.memoryBacking'
+    if (!memoryBacking?.hugepages) return
+    if (memoryBacking.source?.type === 'anonymous') {
+      yield forbidden(`${field}.source.type`, 'anonymous', 'cannot be huge pages', 'did you mean "memfd"?')
+    }
+    for (const [index, page] of (memoryBacking.hugepages.pages ?? []).entries()) {
+      const at = `${field}.hugepages.pages[${index}]`
+      yield* pageFaults(page, at, cells, host?.pageSizes)
+    }
+  },
+  example: example(
+    { memoryBacking: { hugepages: { pages: [{ size: 5, unit: 'MiB' }] } } },
+    { memoryBacking: { hugepages: { pages: [{ size: 2, unit: 'MiB' }] } } },
+  ),
+}
+
+function* pageFaults(
+  { size, nodeset }: { readonly size?: number | string; readonly nodeset?: string },
+  at: string,
+  cells: number,
+  sizes: readonly number[] | undefined,
+): Iterable<Finding> {
+  const kibibytes = numberOf(size)
+  if (kibibytes === undefined || kibibytes === 0) yield required(`${at}.size`, 'must be given: the size of the pages')
+  else if (sizes !== undefined && !sizes.includes(kibibytes)) {
+    yield invalid(`${at}.size`, `${kibibytes} KiB`, `must be a size of page that the node has: ${sizes.join(', ')} KiB`)
+  }
+  const missing = numbersOf(nodeset).find((node) => node >= cells)
+  if (missing !== undefined) {
+    yield notFound(`${at}.nodeset`, nodeset, `names node ${missing}, and cpu.numa has no such cell`)
+  }
+}
+
+export const memoryRules: readonly Rule[] = [memoryGiven, memorySize, maxMemoryRule, memoryBacking]

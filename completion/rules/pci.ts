@@ -1,0 +1,319 @@
+import { duplicate, forbidden, invalid, notFound } from './finding.ts'
+import { allDevices, list } from './device.ts'
+import { connect, isPciModel, slotsOf, type PciModel } from '../defaults/pci-bus.ts'
+import { chipsetOf, hasPci } from '../defaults/machine.ts'
+import { pciSeats } from '../defaults/pci.ts'
+import { numberOf } from '../defaults/reading.ts'
+import type { Domain } from '../../api/domain/domain.ts'
+import { example, type Finding, type Rule } from './rule.ts'
+
+const nic = (address: object): Domain => ({
+  devices: { interfaces: [{ type: 'user', model: { type: 'virtio' }, address: { type: 'pci', ...address } }] },
+})
+
+export const pciAddressRange: Rule = {
+  id: 'pci-address-range',
+  description: 'A PCI address has a bus up to 0xff and a slot up to 0x1f, in domain 0, the only one that a PC has.',
+  *check({ domain }) {
+    for (const { at, device } of allDevices(domain)) {
+      const { address } = device
+      if (address?.type !== 'pci') continue
+      const [bus = 0, slot = 0, segment = 0] = [address.bus, address.slot, address.domain].map(numberOf)
+      if (bus > 0xff) yield invalid(`${at}.address.bus`, address.bus, 'must be at most 0xff: so many PCI buses there can be')
+      if (slot > 0x1f) yield invalid(`${at}.address.slot`, address.slot, 'must be at most 0x1f: a PCI bus has 32 slots')
+      if (segment !== 0) yield invalid(`${at}.address.domain`, address.domain, 'must be 0: a PC has one PCI domain only')
+    }
+  },
+  example: example(nic({ slot: 0x20 }), nic({ slot: 0x1e })),
+}
+
+const shown = ({ bus, slot, function: part }: { bus: number; slot: number; function: number }): string =>
+  `0000:${bus.toString(16).padStart(2, '0')}:${slot.toString(16).padStart(2, '0')}.${part}`
+
+/** What the chipset itself has on the root bus, by slot and function. */
+const builtIn: { readonly [chipset: string]: readonly (readonly [number, number, string])[] } = {
+  i440fx: [[1, 0, 'the ISA bridge of the chipset']],
+  q35: [
+    [0x1f, 0, 'the ISA bridge of the chipset'],
+    [0x1f, 3, 'the SMBus of the chipset'],
+  ],
+}
+
+export const pciAddressUnique: Rule = {
+  id: 'pci-address-unique',
+  description: 'No two devices have the same PCI address, and none has one that the chipset takes.',
+  *check({ domain, originOf }) {
+    const taken = new Map<string, string>()
+    for (const [slot, part, what] of builtIn[chipsetOf(domain)] ?? []) {
+      taken.set(shown({ bus: 0, slot, function: part }), what)
+    }
+    for (const { at, address } of pciSeats(domain)) {
+      if (!address) continue
+      const name = shown(address)
+      const field = `spec.domain.${at}.address`
+      const other = taken.get(name)
+      if (other === undefined) {
+        taken.set(name, field)
+        continue
+      }
+      // Of two, the one that somebody wrote is to blame.
+      const isOurs = originOf(`${field}.slot`).by === 'default'
+      const [blamed, kept] = isOurs && other.startsWith('spec.') ? [other, field] : [field, other]
+      yield duplicate(blamed, name, `is the PCI address of ${kept} as well`, 'leave the address out, and a free one is found')
+    }
+  },
+  example: example(
+    { devices: { interfaces: [7, 7].map((slot) => ({ type: 'user', address: { type: 'pci', slot } })) } },
+    { devices: { interfaces: [7, 8].map((slot) => ({ type: 'user', address: { type: 'pci', slot } })) } },
+  ),
+}
+
+const endpoints = connect.pciDevice | connect.pcieDevice
+
+const wanted: readonly (readonly [number, string])[] = [
+  [connect.pcieRootPort, 'a pcie-root-port'],
+  [connect.switchUpstream, 'a pcie-switch-upstream-port'],
+  [connect.switchDownstream, 'a pcie-switch-downstream-port'],
+  [connect.dmiBridge, 'a dmi-to-pci-bridge'],
+  [connect.pciExpander, 'a pci-expander-bus'],
+  [connect.pcieExpander, 'a pcie-expander-bus'],
+  [connect.pciBridge, 'a pci-bridge'],
+  [connect.pcieToPciBridge, 'a pcie-to-pci-bridge'],
+  [connect.pcieDevice, 'a PCI Express device'],
+  [connect.pciDevice, 'a PCI device'],
+]
+
+const controllersOf = (domain: Domain): ReadonlyMap<number, PciModel> => {
+  const models = new Map<number, PciModel>()
+  for (const { type, index, model } of list(domain, 'controllers')) {
+    const number = numberOf(index)
+    if (type === 'pci' && number !== undefined && isPciModel(model) && !models.has(number)) models.set(number, model)
+  }
+  return models
+}
+
+export const pciConnection: Rule = {
+  id: 'pci-connection',
+  description: 'A device sits in a slot of a PCI controller that is there, has that slot, and takes such devices.',
+  *check({ domain }) {
+    if (!hasPci(domain)) return
+    const models = controllersOf(domain)
+    for (const { at, asks, address } of pciSeats(domain)) {
+      if (!address || asks === 0) continue
+      yield* checkSeat(`spec.domain.${at}.address`, asks, address, models)
+    }
+  },
+  example: example(
+    {
+      devices: {
+        controllers: [
+          { type: 'pci', index: 1, model: 'pci-bridge' },
+          { type: 'pci', index: 2, model: 'pci-expander-bus', address: { type: 'pci', bus: 1, slot: 1 } },
+        ],
+      },
+    },
+    {
+      devices: {
+        controllers: [
+          { type: 'pci', index: 1, model: 'pci-bridge' },
+          { type: 'pci', index: 2, model: 'pci-expander-bus', address: { type: 'pci', bus: 0, slot: 7 } },
+        ],
+      },
+    },
+  ),
+}
+
+function* checkSeat(
+  field: string,
+  asks: number,
+  address: { readonly bus: number; readonly slot: number },
+  models: ReadonlyMap<number, PciModel>,
+): Iterable<Finding> {
+  const model = models.get(address.bus)
+  if (model === undefined) {
+    yield notFound(`${field}.bus`, address.bus, 'there is no PCI controller with this index')
+    return
+  }
+  const { offers, firstSlot, lastSlot } = slotsOf(model)
+  // Who writes an address may put a PCI device into an Express slot and the other way round.
+  const taken = offers & endpoints ? offers | endpoints : offers
+  const kinds = wanted.filter(([kind]) => asks & kind)
+  if (!kinds.some(([kind]) => taken & kind)) {
+    const what = kinds.map(([, name]) => name).join(' or ') || 'this device'
+    yield invalid(`${field}.bus`, address.bus, `is a ${model}, into which ${what} cannot be plugged`)
+    return
+  }
+  if (address.slot < firstSlot || address.slot > lastSlot) {
+    const range = firstSlot === lastSlot ? `${firstSlot}` : `from ${firstSlot} to ${lastSlot}`
+    yield invalid(`${field}.slot`, address.slot, `must be ${range}, on a ${model}`)
+  }
+}
+
+export const pciFixedAddress: Rule = {
+  id: 'pci-fixed-address',
+  description: 'The IDE, USB and SATA controllers of the chipset have the address that they have on the board.',
+  *check({ domain }) {
+    const chipset = chipsetOf(domain)
+    for (const [index, controller] of list(domain, 'controllers').entries()) {
+      const { type, model, address } = controller
+      if (numberOf(controller.index) !== 0 || address?.type !== 'pci') continue
+      const fixed =
+        chipset === 'i440fx' && type === 'ide'
+          ? { bus: 0, slot: 1, function: 1 }
+          : chipset === 'i440fx' && type === 'usb' && (model ?? 'piix3-uhci') === 'piix3-uhci'
+            ? { bus: 0, slot: 1, function: 2 }
+            : chipset === 'q35' && type === 'sata'
+              ? { bus: 0, slot: 0x1f, function: 2 }
+              : undefined
+      if (!fixed) continue
+      const given = {
+        bus: numberOf(address.bus) ?? 0,
+        slot: numberOf(address.slot) ?? 0,
+        function: numberOf(address.function) ?? 0,
+      }
+      if (shown(given) === shown(fixed) || shown(given) === shown({ bus: 0, slot: 0, function: 0 })) continue
+      const field = `spec.domain.devices.controllers[${index}].address`
+      yield invalid(field, shown(given), `must be ${shown(fixed)}, where the chipset has this controller`)
+    }
+  },
+  example: example(
+    { devices: { controllers: [{ type: 'ide', index: 0, address: { type: 'pci', slot: 7 } }] } },
+    { devices: { controllers: [{ type: 'ide', index: 0, address: { type: 'pci', slot: 1, function: 1 } }] } },
+  ),
+}
+
+export const pciRootModel: Rule = {
+  id: 'pci-root-model',
+  description: 'The PCI controller 0 is the root that the machine type has: `pcie-root` on q35, `pci-root` on i440fx.',
+  *check({ domain }) {
+    if (!hasPci(domain)) return
+    const model = chipsetOf(domain) === 'q35' ? 'pcie-root' : 'pci-root'
+    for (const [index, one] of list(domain, 'controllers').entries()) {
+      if (one.type !== 'pci' || numberOf(one.index) !== 0 || one.model === model) continue
+      const field = `spec.domain.devices.controllers[${index}].model`
+      const message = `must be ${model}: that is the PCI controller 0 of machine type ${domain.os?.type?.machine}`
+      yield invalid(field, one.model, message)
+    }
+  },
+  example: example(
+    { devices: { controllers: [{ type: 'pci', index: 0, model: 'pcie-root' }] } },
+    { devices: { controllers: [{ type: 'pci', index: 0, model: 'pci-root' }] } },
+  ),
+}
+
+const isRoot = (model: string | undefined): boolean => model === 'pci-root' || model === 'pcie-root'
+
+export const pciRoot: Rule = {
+  id: 'pci-root',
+  description: 'A PCI root has index 0 and no address; every other PCI controller has a higher index.',
+  *check({ domain }) {
+    for (const [place, { type, model, index, address }] of list(domain, 'controllers').entries()) {
+      if (type !== 'pci') continue
+      const field = `spec.domain.devices.controllers[${place}]`
+      const number = numberOf(index) ?? 0
+      if (isRoot(model) && number !== 0) yield invalid(`${field}.index`, index, `must be 0 for a ${model}`)
+      if (isRoot(model) && address?.type !== undefined) {
+        yield forbidden(`${field}.address`, undefined, `may not be given: a ${model} is what addresses begin with`)
+      }
+      if (model === undefined) yield invalid(`${field}.model`, undefined, 'must be given for a PCI controller')
+    }
+  },
+  example: example(
+    { devices: { controllers: [{ type: 'pci', index: 1, model: 'pci-root' }] } },
+    { devices: { controllers: [{ type: 'pci', index: 1, model: 'pci-bridge' }] } },
+  ),
+}
+
+/** Which chips each model of PCI controller can be. */
+const chips: { readonly [model: string]: readonly string[] } = {
+  'pci-root': [],
+  'pcie-root': [],
+  'pci-bridge': ['pci-bridge'],
+  'dmi-to-pci-bridge': ['i82801b11-bridge'],
+  'pcie-to-pci-bridge': ['pcie-pci-bridge'],
+  'pcie-root-port': ['ioh3420', 'pcie-root-port'],
+  'pcie-switch-upstream-port': ['x3130-upstream'],
+  'pcie-switch-downstream-port': ['xio3130-downstream'],
+  'pci-expander-bus': ['pxb'],
+  'pcie-expander-bus': ['pxb-pcie'],
+}
+
+const targets: { readonly [key: string]: readonly string[] } = {
+  chassisNr: ['pci-bridge'],
+  chassis: ['pcie-root-port', 'pcie-switch-downstream-port'],
+  port: ['pcie-root-port', 'pcie-switch-downstream-port'],
+  busNr: ['pci-expander-bus', 'pcie-expander-bus'],
+  hotplug: ['pcie-root-port', 'pcie-switch-downstream-port'],
+}
+
+export const pciControllerOptions: Rule = {
+  id: 'pci-controller-options',
+  description: 'A PCI controller is one of the chips of its model, and has only the options that the model has.',
+  *check({ domain }) {
+    const cells = domain.cpu?.numa?.cells?.length ?? 0
+    const isExpress = chipsetOf(domain) === 'q35'
+    for (const [place, { type, model, modelName, target, pcihole64 }] of list(domain, 'controllers').entries()) {
+      if (type !== 'pci' || model === undefined) continue
+      const field = `spec.domain.devices.controllers[${place}]`
+      const allowed = chips[model]
+      if (allowed && modelName?.name !== undefined && !allowed.includes(modelName.name)) {
+        yield invalid(`${field}.modelName.name`, modelName.name, `is not the chip of a ${model}`)
+      }
+      for (const [key, models] of Object.entries(targets)) {
+        const value = Object.entries(target ?? {}).find(([name]) => name === key)?.[1]
+        if (value !== undefined && !models.includes(model)) {
+          yield forbidden(`${field}.target.${key}`, undefined, `is an option of ${models.join(' and ')}, not of ${model}`)
+        }
+      }
+      const node = numberOf(target?.node)
+      if (node !== undefined && node >= cells) {
+        yield notFound(`${field}.target.node`, node, 'is no NUMA node of the guest: cpu.numa has no such cell')
+      }
+      if (pcihole64 !== undefined && !isRoot(model)) {
+        yield forbidden(`${field}.pcihole64`, undefined, `is an option of the PCI root, not of ${model}`)
+      }
+      if (isExpress ? model === 'pci-expander-bus' : ['pcie-expander-bus', 'dmi-to-pci-bridge'].includes(model)) {
+        const machine = isExpress ? 'an i440fx' : 'a q35'
+        if (hasPci(domain)) yield invalid(`${field}.model`, model, `can only be on ${machine} machine`)
+      }
+    }
+  },
+  example: example(
+    { devices: { controllers: [{ type: 'pci', index: 1, model: 'pci-bridge', modelName: { name: 'pxb' } }] } },
+    { devices: { controllers: [{ type: 'pci', index: 1, model: 'pci-bridge', modelName: { name: 'pci-bridge' } }] } },
+  ),
+}
+
+export const acpiIndexUnique: Rule = {
+  id: 'acpi-index-unique',
+  description: 'No two devices have the same ACPI index, and only PCI devices have one.',
+  *check({ domain }) {
+    const taken = new Map<number, string>()
+    for (const { at, device } of allDevices(domain)) {
+      const index = numberOf(device.acpi?.index)
+      if (index === undefined || index === 0) continue
+      const other = taken.get(index)
+      if (other !== undefined) yield duplicate(`${at}.acpi.index`, index, `is the ACPI index of ${other} as well`)
+      else taken.set(index, at)
+      const type = device.address?.type
+      if (type !== undefined && type !== 'pci') {
+        yield forbidden(`${at}.acpi.index`, index, 'may be given for PCI devices only')
+      }
+    }
+  },
+  example: example(
+    { devices: { interfaces: [1, 1].map((index) => ({ type: 'user', acpi: { index } })) } },
+    { devices: { interfaces: [1, 2].map((index) => ({ type: 'user', acpi: { index } })) } },
+  ),
+}
+
+export const pciRules: readonly Rule[] = [
+  pciRootModel,
+  pciRoot,
+  pciControllerOptions,
+  pciAddressRange,
+  pciAddressUnique,
+  pciConnection,
+  pciFixedAddress,
+  acpiIndexUnique,
+]

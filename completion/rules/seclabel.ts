@@ -1,0 +1,72 @@
+import { walk } from '../../api/domain/walk.ts'
+import { isRecord } from '../../api/schema.ts'
+import { duplicate, invalid, required } from './finding.ts'
+import { example, type Finding, type Rule } from './rule.ts'
+import type { Domain } from '../../api/domain/domain.ts'
+
+export const seclabelUnique: Rule = {
+  id: 'seclabel-unique',
+  description: 'A security module labels a domain once, and a static label is given.',
+  *check({ domain }) {
+    const seen = new Set<string>()
+    for (const [index, { model, type, label }] of (domain.seclabels ?? []).entries()) {
+      const field = `spec.domain.seclabels[${index}]`
+      if (model !== undefined && seen.has(model)) yield duplicate(`${field}.model`, model, 'is labelled by another of seclabels as well')
+      if (model !== undefined) seen.add(model)
+      if (type === 'static' && label === undefined && model !== 'none') yield required(`${field}.label`, 'must be given for type static')
+    }
+  },
+  example: example(
+    { seclabels: ['a', 'b'].map((label) => ({ model: 'selinux', type: 'static' as const, label })) },
+    { seclabels: ['a'].map((label) => ({ model: 'selinux', type: 'static' as const, label })) },
+  ),
+}
+
+interface Label {
+  readonly model?: unknown
+  readonly relabel?: unknown
+  readonly label?: unknown
+}
+
+function* check(labels: readonly Label[], fields: readonly string[]): Iterable<Finding> {
+  const seen = new Set<unknown>()
+  for (const [index, { model, relabel, label }] of labels.entries()) {
+    const field = fields[index] ?? ''
+    if (seen.has(model)) yield duplicate(`${field}.model`, model, 'is named by another label of this source as well')
+    seen.add(model)
+    if (relabel === true && label === undefined) yield required(`${field}.label`, 'must be given where relabel is true')
+    if (relabel === false && label !== undefined) yield invalid(`${field}.relabel`, false, 'must be true where a label is given')
+  }
+}
+
+/** The labels of sources, by the path of the source. */
+const labelsOf = (domain: Domain): ReadonlyMap<string, { labels: Label[]; fields: string[] }> => {
+  const found = new Map<string, { labels: Label[]; fields: string[] }>()
+  walk(
+    domain,
+    ({ key, path, value }) => {
+      if ((key !== 'seclabels' && key !== 'seclabel') || !isRecord(value) || !path.includes('.devices.')) return
+      const holder = path.slice(0, path.lastIndexOf('.'))
+      const entry = found.get(holder) ?? { labels: [], fields: [] }
+      entry.labels.push(value)
+      entry.fields.push(path)
+      found.set(holder, entry)
+    },
+    'spec.domain',
+  )
+  return found
+}
+
+export const seclabelSource: Rule = {
+  id: 'seclabel-source',
+  description: 'A security module labels a source once; where it relabels, the label is given, and only there.',
+  *check({ domain }) {
+    for (const { labels, fields } of labelsOf(domain).values()) yield* check(labels, fields)
+  },
+  example: example(
+    { devices: { disks: [{ target: { dev: 'vda' }, source: { file: '/d', seclabel: { model: 'selinux', relabel: true } } }] } },
+    { devices: { disks: [{ target: { dev: 'vda' }, source: { file: '/d', seclabel: { model: 'selinux', relabel: false } } }] } },
+  ),
+}
+
+export const seclabelRules: readonly Rule[] = [seclabelUnique, seclabelSource]

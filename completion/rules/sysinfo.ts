@@ -1,0 +1,59 @@
+import { forbidden, invalid, required } from './finding.ts'
+import { example, type Rule } from './rule.ts'
+
+const uuid = 'a94b4335-6a14-8bc4-d6da-f7ea590b6816'
+const other = 'a94b4335-6a14-8bc4-d6da-f7ea590b6817'
+
+export const sysinfoSmbios: Rule = {
+  id: 'sysinfo-smbios',
+  description: 'What the guest reads in SMBIOS has the UUID of the domain and a date of the form mm/dd/yyyy, and is there where it is asked for.',
+  *check({ domain: { sysinfos = [], uuid, os } }) {
+    const smbios = sysinfos.filter(({ type }) => type === 'smbios')
+    if (os?.smbios?.mode === 'sysinfo' && smbios.length === 0) {
+      yield required('spec.domain.sysinfos', 'must have one of type smbios, since os.smbios.mode is sysinfo')
+    }
+    for (const [index, { type, system, bios }] of sysinfos.entries()) {
+      if (type !== 'smbios') continue
+      const at = `spec.domain.sysinfos[${index}]`
+      for (const [place, { name, value }] of (system?.entries ?? []).entries()) {
+        if (name !== 'uuid' || value === undefined || uuid === undefined) continue
+        if (value.toLowerCase() !== uuid.toLowerCase()) {
+          yield invalid(`${at}.system.entries[${place}].value`, value, `must be the UUID of the domain, ${uuid}`)
+        }
+      }
+      for (const [place, { name, value }] of (bios?.entries ?? []).entries()) {
+        if (name === 'date' && value !== undefined && !/^\d{1,2}\/\d{1,2}\/(?:\d{2}|\d{4})$/.test(value)) {
+          yield invalid(`${at}.bios.entries[${place}].value`, value, 'must be a date of the form mm/dd/yyyy')
+        }
+      }
+    }
+  },
+  example: example(
+    { uuid, sysinfos: [{ type: 'smbios', system: { entries: [{ name: 'uuid', value: other }] } }] },
+    { uuid, sysinfos: [{ type: 'smbios', system: { entries: [{ name: 'uuid', value: uuid }] } }] },
+  ),
+}
+
+export const sysinfoFwcfg: Rule = {
+  id: 'sysinfo-fwcfg',
+  description: 'A file of the fw_cfg device is named opt/…, but not as QEMU and OVMF name theirs, and has its content in one place.',
+  *check({ domain: { sysinfos = [] } }) {
+    for (const [index, { type, entries = [] }] of sysinfos.entries()) {
+      if (type !== 'fwcfg') continue
+      for (const [place, { name, value, file }] of entries.entries()) {
+        const at = `spec.domain.sysinfos[${index}].entries[${place}]`
+        if (name === undefined) yield required(`${at}.name`, 'must be given')
+        else if (!name.startsWith('opt/')) yield invalid(`${at}.name`, name, 'must begin with opt/', 'e.g. opt/com.example/name')
+        else if (/^opt\/(?:ovmf|org\.qemu)\//.test(name)) yield invalid(`${at}.name`, name, 'is reserved for QEMU and its firmware')
+        if (value === undefined && file === undefined) yield required(`${at}.value`, 'must be given, or file')
+        if (value !== undefined && file !== undefined) yield forbidden(`${at}.file`, file, 'may not be given beside value')
+      }
+    }
+  },
+  example: example(
+    { sysinfos: [{ type: 'fwcfg', entries: [{ name: 'example', value: 'x' }] }] },
+    { sysinfos: [{ type: 'fwcfg', entries: [{ name: 'opt/com.example/name', value: 'x' }] }] },
+  ),
+}
+
+export const sysinfoRules: readonly Rule[] = [sysinfoSmbios, sysinfoFwcfg]
