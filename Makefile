@@ -9,6 +9,7 @@ help:
 	@echo 'make test      every test there is, on the cluster of make up'
 	@echo 'make install   builds, pushes to IMAGE_PREFIX=… and installs on the cluster of KUBECONFIG'
 	@echo 'make images    builds the images'
+	@echo 'make dist      dist/kubectl-vm: the command line in one file that needs no Node'
 	@echo 'make binaries  finds or builds the Kubernetes binaries, prints where they are'
 	@echo 'make rootfs    prepares the root file system with libvirt for tests, prints where it is'
 
@@ -18,6 +19,9 @@ up down install images binaries rootfs: node_modules/.package-lock.json
 check: node_modules/.package-lock.json
 	@npm run --silent check
 
+dist: node_modules/.package-lock.json
+	@node_modules/.bin/node cli/generate-executable.ts
+
 test: node_modules/.package-lock.json
 	@$(CLUSTER) test
 
@@ -25,4 +29,4 @@ node_modules/.package-lock.json: package-lock.json
 	@if [ -d node_modules ]; then npm install --no-save --no-audit --no-fund --loglevel=error; else npm ci --no-audit --no-fund --loglevel=error; fi
 	@touch $@
 
-.PHONY: help up down install images binaries rootfs check test
+.PHONY: help up down install images binaries rootfs check dist test

@@ -1,5 +1,3 @@
-import { canonical } from '../api/domain/canonical.ts'
-import { writeDomain } from '../api/domain/xml.ts'
 import { refusalText } from '../api/refusal.ts'
 import type { Capabilities } from '../completion/capabilities.ts'
 import type { Completed, Refused } from '../completion/complete.ts'
@@ -43,14 +41,16 @@ export async function completeInput(
   input: Exclude<Input, { kind: 'unreadable' }>,
   settings: CompleteSettings,
 ): Promise<Outcome | undefined> {
-  const subject = subjectOf(input, settings.namespace)
+  const subject = await subjectOf(input, settings.namespace)
   if (subject === undefined) return undefined
   const { parsed, prefix, name } = subject
   if ('causes' in parsed) return { subject, outcome: { outcome: 'refused', causes: parsed.causes, warnings: [] } }
   const { machine } = parsed
   const surrounding = await settings.surroundings.of(machine.metadata.namespace ?? settings.namespace)
   const { capabilities, allowHostReach, skipRules, uid = drawnUid(input.file, name) } = settings
-  const outcome = await completeAsAdmission(machine, surrounding, { capabilities, uid, allowHostReach, skipRules })
+  const isStored = input.kind === 'xml'
+  const how = { capabilities, uid, allowHostReach, skipRules, isStored }
+  const outcome = await completeAsAdmission(machine, surrounding, how)
   return {
     subject,
     outcome: outcome.outcome === 'completed' ? outcome : { ...outcome, causes: causesAt(prefix, outcome.causes) },
@@ -119,13 +119,19 @@ async function tell(
     await output.beside(stem, 'causes', outcome.causes)
     return
   }
-  await output.result(stem, how.format, render(outcome, how))
+  await output.result(stem, how.format, await render(outcome, how))
   if (how.provenance) await output.beside(stem, 'provenance', provenanceEntries(outcome.machine, outcome))
 }
 
-function render(completed: Completed, { format, provenance }: CompleteOutput): string {
+async function render(completed: Completed, { format, provenance }: CompleteOutput): Promise<string> {
   const { machine } = completed
-  if (format === 'xml') return writeDomain(canonical(machine.spec.domain))
+  if (format === 'xml') {
+    const [{ canonical }, { writeDomain }] = await Promise.all([
+      import('../api/domain/canonical.ts'),
+      import('../api/domain/xml.ts'),
+    ])
+    return writeDomain(canonical(machine.spec.domain))
+  }
   if (format === 'json') return `${JSON.stringify(machine, null, 2)}\n`
   return provenance ? yamlWithProvenance(machine, completed) : toYaml(machine)
 }

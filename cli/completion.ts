@@ -13,6 +13,8 @@ export interface CompletionSettings {
   readonly allowHostReach?: boolean
   /** Leaves out reach and rules. */
   readonly skipRules?: boolean
+  /** The domain is libvirt's own, from its XML. */
+  readonly isStored?: boolean
 }
 
 /**
@@ -32,7 +34,7 @@ export async function completeAsAdmission(
 export function completeIn(
   machine: VirtualMachine,
   { namespace, presets, quarantined, userInfo }: Omit<Surrounding, 'exempt'>,
-  { capabilities, uid, allowHostReach = false, skipRules = false }: CompletionSettings,
+  { capabilities, uid, allowHostReach = false, skipRules = false, isStored = false }: CompletionSettings,
   exempt?: ReadonlySet<string>,
 ): Completed | Refused {
   const outcome = complete(machine, {
@@ -43,6 +45,7 @@ export function completeIn(
     entropy: { uid },
     allowHostReach,
     skipRules,
+    isStored,
     request: requestOf(machine, namespace.name, uid, userInfo),
     ...(exempt === undefined ? {} : { exempt }),
   })

@@ -23,7 +23,7 @@ export function importAll(
   streams: Streams,
   step: (word: string) => void,
 ): Promise<ExitCode> {
-  return convertAll(inputs, output, streams, step, (input) => {
+  return convertAll(inputs, output, streams, step, async (input) => {
     if (input.kind !== 'xml')
       throw new Usage(`${input.file}: import reads libvirt's Domain XML, and this is a manifest`)
     const read = readDomain(input.xml)
@@ -42,9 +42,9 @@ export function exportAll(
   streams: Streams,
   step: (word: string) => void,
 ): Promise<ExitCode> {
-  return convertAll(inputs, output, streams, step, (input) => {
+  return convertAll(inputs, output, streams, step, async (input) => {
     if (input.kind === 'xml') throw new Usage(`${input.file}: export reads manifests of VMs, and this is XML`)
-    const subject = subjectOf(input, 'default')
+    const subject = await subjectOf(input, 'default')
     if (subject === undefined) return undefined
     const { kind, name, parsed } = subject
     if ('causes' in parsed) return { kind, name, causes: parsed.causes }
@@ -64,11 +64,11 @@ async function convertAll(
   output: Output,
   streams: Streams,
   step: (word: string) => void,
-  convert: (input: Readable) => Converted | undefined,
+  convert: (input: Readable) => Promise<Converted | undefined>,
 ): Promise<ExitCode> {
   const seen = { unreadable: false, refused: false }
   for await (const input of inputs) {
-    const converted = attempt(input, convert)
+    const converted = await attempt(input, convert)
     if (converted === undefined) continue
     if ('error' in converted) {
       seen.unreadable = true
@@ -85,13 +85,13 @@ async function convertAll(
   return exitCode(seen)
 }
 
-function attempt(
+async function attempt(
   input: Input,
-  convert: (input: Readable) => Converted | undefined,
-): Converted | { readonly error: string } | undefined {
+  convert: (input: Readable) => Promise<Converted | undefined>,
+): Promise<Converted | { readonly error: string } | undefined> {
   if (input.kind === 'unreadable') return { error: input.message }
   try {
-    return convert(input)
+    return await convert(input)
   } catch (error) {
     return { error: unreadableText(error) }
   }

@@ -1,7 +1,6 @@
 import type { Cause } from '../api/cause.ts'
 import { parseConfig } from '../api/config.ts'
 import { validateDomain } from '../api/domain/validate.ts'
-import { readDomain } from '../api/domain/xml.ts'
 import { parseGroup } from '../api/group.ts'
 import { parseMachine, type VirtualMachine } from '../api/machine.ts'
 import { nearest } from '../api/nearest.ts'
@@ -28,7 +27,10 @@ type Kind = (typeof kinds)[number]
  * The VM that an input is about: its own, the one of a config's or a group's template, or one for a bare domain. Undefined for a preset, which
  * may lie beside VMs.
  */
-export function subjectOf(input: Exclude<Input, { kind: 'unreadable' }>, namespace: string): Subject | undefined {
+export async function subjectOf(
+  input: Exclude<Input, { kind: 'unreadable' }>,
+  namespace: string,
+): Promise<Subject | undefined> {
   if (input.kind === 'xml') return domainSubject(input.stem, input.xml, namespace)
   const { object, file } = input
   if (isPreset(object)) return undefined
@@ -49,17 +51,15 @@ function unknownKind(kind: string, name: string): string {
   return `kind ${JSON.stringify(kind)} of "${name}" is not known; ${hint}`
 }
 
-function domainSubject(stem: string, xml: Buffer, namespace: string): Subject {
+/** What reads XML is not loaded for those who have none. */
+async function domainSubject(stem: string, xml: Buffer, namespace: string): Promise<Subject> {
+  const { readDomain } = await import('../api/domain/xml.ts')
   const read = readDomain(xml)
   const causes = 'causes' in read ? read.causes : validateDomain(read.domain)
   const parsed =
     'causes' in read || causes.length > 0 ? { causes } : { machine: machineOfDomain(read.domain, stem, namespace) }
-  return {
-    kind: 'VirtualMachine',
-    name: 'machine' in parsed ? nameOf({ ...parsed.machine }) : stem,
-    prefix: '',
-    parsed,
-  }
+  const name = 'machine' in parsed ? nameOf({ ...parsed.machine }) : stem
+  return { kind: 'VirtualMachine', name, prefix: '', parsed }
 }
 
 function parse(kind: Kind, object: Manifest): Subject['parsed'] {

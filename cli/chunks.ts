@@ -1,0 +1,39 @@
+import { Script } from 'node:vm'
+
+/** How the code in the stand-alone executable is found: chunks of CommonJS by name, each with V8's cache for it where there is one. */
+export interface Chunks {
+  readonly source: (name: string) => string
+  readonly cache: (name: string) => Buffer | undefined
+}
+
+/**
+ * Runs the chunk of this name, and those that it requires when it does; each once. Gives back what was compiled, by name.
+ * An executable has no files, so Node's own loader is of no use there, and what it compiles has no cache.
+ */
+export function runChunks(name: string, { source, cache }: Chunks): ReadonlyMap<string, Script> {
+  const scripts = new Map<string, Script>()
+  const loaded = new Map<string, { exports: unknown }>()
+  const load = (chunk: string): unknown => {
+    const known = loaded.get(chunk)
+    if (known !== undefined) return known.exports
+    const module = { exports: {} }
+    loaded.set(chunk, module)
+    const cachedData = cache(chunk)
+    const script = new Script(`(function (exports, require, module) {${source(chunk)}\n})`, {
+      filename: chunk,
+      ...(cachedData === undefined ? {} : { cachedData }),
+    })
+    scripts.set(chunk, script)
+    script.runInThisContext()(module.exports, require, module)
+    return module.exports
+  }
+  const require = (of: string): unknown => {
+    if (of.startsWith('./')) return load(of.slice(2))
+    const builtin = process.getBuiltinModule(of)
+    if (builtin === undefined)
+      throw Object.assign(new Error(`Cannot find module '${of}'`), { code: 'MODULE_NOT_FOUND' })
+    return builtin
+  }
+  load(name)
+  return scripts
+}
