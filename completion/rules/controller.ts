@@ -101,7 +101,7 @@ const scsiDevices: { readonly [model: string]: string | undefined } = {
   'virtio-scsi': 'virtio-scsi-pci',
 }
 
-const noScsi = new Set(['buslogic', 'ncr53c90', 'ibmvscsi'])
+const noScsi = new Set(['buslogic', 'ncr53c90'])
 
 export const controllerModel = eachDevice('controllers')(
   'controller-model',
@@ -120,7 +120,7 @@ export const controllerModel = eachDevice('controllers')(
       : []
   },
   example(
-    { devices: { controllers: [{ type: 'scsi', index: 0, model: 'ibmvscsi' }] } },
+    { devices: { controllers: [{ type: 'scsi', index: 0, model: 'buslogic' }] } },
     { devices: { controllers: [{ type: 'scsi', index: 0, model: 'virtio-scsi' }] } },
   ),
 )

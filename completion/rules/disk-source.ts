@@ -37,7 +37,7 @@ export const diskSource = eachDevice('disks')(
     const key = fieldOf[type]
     // A group of file descriptors stands for the file.
     if (key === undefined || (source?.[key] !== undefined && source[key] !== '') || source?.fdgroup !== undefined) return []
-    if (isEmptyable(one) && key !== 'protocol') return []
+    if (isEmptyable(one)) return []
     const message =
       device === 'cdrom' || device === 'floppy'
         ? 'must be given: a drive on bus usb cannot be empty'

@@ -182,7 +182,7 @@ export const diskDriver = eachDevice('disks')(
 /** Fields that only a disk on certain buses has, by their path. */
 const fieldBuses: readonly (readonly [(disk: Disk) => unknown, string, readonly string[]])[] = [
   [({ vendor }) => vendor, 'vendor', ['scsi']],
-  [({ product }) => product, 'product', ['scsi']],
+  [({ product }) => product, 'product', ['scsi', 'sata', 'ide']],
   [({ wwn }) => wwn, 'wwn', ['ide', 'scsi', 'sata']],
   [({ target }) => target?.removable, 'target.removable', ['usb', 'scsi']],
   [({ target }) => target?.rotationRate, 'target.rotationRate', ['scsi', 'ide', 'sata']],

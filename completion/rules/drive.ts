@@ -31,12 +31,12 @@ export const diskAddressType = eachDevice('disks')(
   example(disk('sda', 'sata', { type: 'pci', slot: 7 }), disk('sda', 'sata', { type: 'drive', unit: 1 })),
 )
 
-/** For each bus: what may be in the address, beyond which QEMU has no such place. */
-const limits: { readonly [bus: string]: { readonly bus: number; readonly target: number; readonly unit: number } } = {
-  ide: { bus: 1, target: 0, unit: 1 },
-  sata: { bus: 0, target: 0, unit: 5 },
-  fdc: { bus: 0, target: 0, unit: 1 },
-  scsi: { bus: 0, target: 255, unit: 16_383 },
+/** For each bus: the highest number of a bus and a target. Any unit is taken. */
+const limits: { readonly [bus: string]: { readonly bus: number; readonly target: number } } = {
+  ide: { bus: Infinity, target: 0 },
+  sata: { bus: 0, target: 0 },
+  fdc: { bus: 0, target: 0 },
+  scsi: { bus: 0, target: Infinity },
 }
 
 /** These have one level of numbers only. */
@@ -44,7 +44,7 @@ const narrowScsi = new Set(['lsilogic', 'am53c974', 'dc390', 'ncr53c90'])
 
 export const diskAddressRange = eachDevice('disks')(
   'disk-address-range',
-  'A drive address names a place that the bus has: two on an IDE cable, six on SATA, one bus on SCSI.',
+  'A drive address names a place that the bus has: SATA, SCSI and floppy have one bus, all but SCSI one target.',
   ({ target, address }, at, { domain }) => {
     const range = limits[target?.bus ?? '']
     if (!range || address?.type !== 'drive') return []
@@ -53,18 +53,15 @@ export const diskAddressRange = eachDevice('disks')(
     )
     const isNarrow = target?.bus === 'scsi' && narrowScsi.has(controller?.model ?? '')
     const findings: Finding[] = []
-    const check = (key: 'bus' | 'target' | 'unit', max: number): void => {
+    const check = (key: 'bus' | 'target', max: number): void => {
       const value = numberOf(address[key]) ?? 0
-      if (value <= max) return
-      const message = max === 0 ? `must be 0 on bus ${target?.bus}` : `must be at most ${max} on bus ${target?.bus}`
-      findings.push(invalid(`${at}.address.${key}`, address[key], message))
+      if (value > max) findings.push(invalid(`${at}.address.${key}`, value, `must be ${max} on bus ${target?.bus}`))
     }
     check('bus', range.bus)
     check('target', isNarrow ? 0 : range.target)
-    check('unit', range.unit)
     return findings
   },
-  example(disk('sda', 'sata', { type: 'drive', unit: 6 }), disk('sda', 'sata', { type: 'drive', unit: 5 })),
+  example(disk('sda', 'sata', { type: 'drive', bus: 1 }), disk('sda', 'sata', { type: 'drive', unit: 1 })),
 )
 
 const maxController = 255

@@ -21,11 +21,10 @@ export const firmwareFeatures: Rule = {
   *check(subject) {
     const { os } = subject.domain
     const features = os?.firmwareSelection?.features ?? []
-    const isAuto = isAsked(subject, 'firmware', os?.firmware)
     const asked = features.some((_, index) =>
       isAsked(subject, `firmwareSelection.features[${index}].name`, features[index]?.name),
     )
-    if (asked && !isAuto) {
+    if (asked && os?.firmware === undefined) {
       yield forbidden(`${field}.firmwareSelection`, undefined, 'may be given only where firmware is (chosen automatically)', 'firmware: efi')
     }
     const enabled = (name: string): boolean | undefined => features.find((one) => one.name === name)?.enabled

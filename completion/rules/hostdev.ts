@@ -76,7 +76,7 @@ const virtio = ['virtio', 'virtio-transitional', 'virtio-non-transitional']
 
 export const hostdevOptions = eachDevice('hostdevs')(
   'hostdev-options',
-  'A screen is shown of mediated vfio-pci devices only, where there is a viewer; raw SCSI commands are for SCSI devices.',
+  'A screen is shown of PCI and mediated vfio-pci devices only, where there is a viewer; raw SCSI commands are for SCSI devices.',
   ({ type, model, display, ramfb, rawio, sgio, readonly, shareable }, at, { domain }) => {
     const findings: Finding[] = []
     if (model !== undefined && type !== 'mdev' && type !== 'scsi_host') {
@@ -85,8 +85,8 @@ export const hostdevOptions = eachDevice('hostdevs')(
     if (type === 'mdev' && (model === 'vfio-ccw' || model === 'vfio-ap' || virtio.includes(model ?? ''))) {
       findings.push(invalid(`${at}.model`, model, 'must be vfio-pci on x86'))
     }
-    if (display !== undefined && (type !== 'mdev' || model !== 'vfio-pci')) {
-      findings.push(forbidden(`${at}.display`, display, 'may be given for type mdev with model vfio-pci only'))
+    if (display !== undefined && type !== 'pci' && (type !== 'mdev' || model !== 'vfio-pci')) {
+      findings.push(forbidden(`${at}.display`, display, 'may be given for type pci, and type mdev with model vfio-pci, only'))
     } else if (display === true && list(domain, 'graphics').length === 0) {
       findings.push(invalid(`${at}.display`, true, 'needs a viewer to show it to: there are no devices.graphics'))
     }

@@ -136,7 +136,7 @@ interface Range {
 
 export const memoryAddress: Rule = {
   id: 'memory-device-address',
-  description: 'Memory devices lie apart, each in a slot of its own that there is.',
+  description: 'Virtio memory devices lie apart, and each module is in a slot of its own that there is.',
   *check({ domain }) {
     const slots = numberOf(domain.maxMemory?.slots) ?? 0
     const ranges: Range[] = []
@@ -150,16 +150,14 @@ export const memoryAddress: Rule = {
         else taken.set(slot, at)
         if (slots > 0 && slot >= slots) yield invalid(`${at}.address.slot`, slot, `must be less than ${slots}, the number of slots`)
       }
-      const isVirtio = target?.address?.base !== undefined
-      const base = integerOf(isVirtio ? target?.address?.base : address?.base)
+      const base = integerOf(target?.address?.base)
       const bytes = (kibibytes(target?.size) ?? 0n) * 1024n
       if (base === undefined || base === 0n) continue
       const range = { at, first: base, last: base + bytes }
       const other = ranges.find((one) => range.first < one.last && one.first < range.last)
       ranges.push(range)
       if (!other) continue
-      const field = isVirtio ? `${at}.target.address.base` : `${at}.address.base`
-      yield invalid(field, hex(base), `overlaps with ${other.at}, which has ${hex(other.first)} to ${hex(other.last)}`)
+      yield invalid(`${at}.target.address.base`, hex(base), `overlaps with ${other.at}, which has ${hex(other.first)} to ${hex(other.last)}`)
     }
   },
   example: example(

@@ -243,7 +243,7 @@ const targets: { readonly [key: string]: readonly string[] } = {
   chassis: ['pcie-root-port', 'pcie-switch-downstream-port'],
   port: ['pcie-root-port', 'pcie-switch-downstream-port'],
   busNr: ['pci-expander-bus', 'pcie-expander-bus'],
-  hotplug: ['pcie-root-port', 'pcie-switch-downstream-port'],
+  hotplug: ['pci-root', 'pcie-root-port', 'pcie-switch-downstream-port'],
 }
 
 export const pciControllerOptions: Rule = {

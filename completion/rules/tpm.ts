@@ -8,12 +8,13 @@ const tpm = (...tpms: DeviceOf<'tpms'>[]): Domain => ({ devices: { tpms } })
 export const tpmBackend = eachDevice('tpms')(
   'tpm-backend',
   'A TPM has a backend, of a version that is there; the CRB interface is of version 2.0.',
-  ({ model, backend }, at, { capabilities: { words } }) => {
+  ({ model, backend }, at, { capabilities: { words }, originOf }) => {
     const { type, version } = backend ?? {}
     if (type === undefined) return [required(`${at}.backend.type`, 'must be given', 'e.g. emulator')]
     const findings: Finding[] = []
     const versions = words['tpm.backendVersion']
-    if (type === 'emulator' && version !== undefined && versions && !versions.includes(version)) {
+    const isAsked = version !== undefined && originOf(`${at}.backend.version`).by !== 'default'
+    if (type === 'emulator' && isAsked && versions && !versions.includes(version)) {
       const message = `is no version of the TPM emulator here; there is ${versions.join(', ')}`
       findings.push(unsupported(`${at}.backend.version`, version, message, 'model: tpm-crb, or version: "2.0"'))
     }
@@ -32,7 +33,7 @@ export const tpmBackend = eachDevice('tpms')(
     }
     return findings
   },
-  example(tpm({ model: 'tpm-crb' }), tpm({ model: 'tpm-crb', backend: { type: 'emulator', version: '2.0' } })),
+  example(tpm({ model: 'tpm-tis', backend: { type: 'emulator', version: '1.2' } }), tpm({ model: 'tpm-crb', backend: { type: 'emulator', version: '2.0' } })),
 )
 
 export const tpmCount: Rule = {
