@@ -27,6 +27,11 @@ export interface CompleteOptions extends InjectOptions {
   readonly allowHostReach?: boolean
   /** Leaves out the rules, reach among them: what would come out, valid or not. Offline only. */
   readonly skipRules?: boolean
+  /**
+   * The domain is libvirt's own, from its XML: it is completed as libvirt reads again what it has stored, which is less than what it
+   * fills in for a domain that is new (USB ports, a versioned machine type). Offline only.
+   */
+  readonly isStored?: boolean
   /** Told as each part of the work is done, by who wants to measure; completion itself reads no clock. */
   readonly onPhase?: (phase: Phase) => void
 }
@@ -121,10 +126,10 @@ function completeBare(machine: VirtualMachine, proven: Proven, options: Complete
 
 function fill(
   { metadata, spec }: VirtualMachine,
-  { capabilities, entropy }: CompleteOptions,
+  { capabilities, entropy, isStored = false }: CompleteOptions,
 ): { spec: MachineSpec; added: ReadonlyMap<string, string> } {
   const name = metadata.name ?? metadata.generateName
-  const context = { capabilities, entropy, ...(name === undefined ? {} : { name }) }
+  const context = { capabilities, entropy, isNew: !isStored, ...(name === undefined ? {} : { name }) }
   const { domain, added } = fillDefaults(spec.domain, context)
   return { spec: added.size === 0 ? spec : { ...spec, domain }, added }
 }

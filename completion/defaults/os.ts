@@ -7,10 +7,11 @@ export const architecture = rule('os-architecture', 'The architecture is that of
 
 export const machine = rule(
   'os-machine',
-  'The machine type is the default one of QEMU: `pc`.',
-  (_, { capabilities: { machines } }) => {
+  'The machine type is the default one of QEMU, the newest `pc`; a new VM is given its version, so that its hardware stays.',
+  (_, { capabilities: { machines }, isNew }) => {
     const standard = machines.find(({ isDefault }) => isDefault)
-    return standard && { os: { type: { machine: standard.alias ?? standard.name } } }
+    const machine = isNew === true ? standard?.name : (standard?.alias ?? standard?.name)
+    return machine === undefined ? undefined : { os: { type: { machine } } }
   },
 )
 
