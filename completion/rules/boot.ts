@@ -5,7 +5,8 @@ import { example, type Rule } from './rule.ts'
 
 export const bootOrder: Rule = {
   id: 'boot-order',
-  description: 'No two devices have the same rank to boot from, and ranks of devices replace the list of kinds in `os`.',
+  description:
+    'No two devices have the same rank to boot from, and ranks of devices replace the list of kinds in `os`.',
   *check({ domain }) {
     const seen = new Map<number, string>()
     const hasBoots = (domain.os?.boots?.length ?? 0) > 0
@@ -30,7 +31,8 @@ export const bootKernel: Rule = {
   id: 'boot-shim',
   description: 'A shim starts a kernel.',
   *check({ domain: { os } }) {
-    if (os?.shim !== undefined && os.kernel === undefined) yield required('spec.domain.os.kernel', 'must be given beside shim, which starts it')
+    if (os?.shim !== undefined && os.kernel === undefined)
+      yield required('spec.domain.os.kernel', 'must be given beside shim, which starts it')
   },
   example: example(
     { os: { type: { os: 'hvm' }, shim: '/shim.efi' } },

@@ -31,7 +31,8 @@ const charactersOf = (domain: Domain): readonly PlacedCharacter[] => {
     }
   }
   for (const [index, { backend }] of list(domain, 'rngs').entries()) {
-    if (backend?.model === 'egd') found.push({ at: `spec.domain.devices.rngs[${index}].backend`, device: backend, hasOwnSocket: false })
+    if (backend?.model === 'egd')
+      found.push({ at: `spec.domain.devices.rngs[${index}].backend`, device: backend, hasOwnSocket: false })
   }
   return found
 }
@@ -49,7 +50,8 @@ export const characterSource: Rule = {
 
 function* sourceFaults({ type, source, sources }: Character, at: string, hasOwnSocket: boolean): Iterable<Finding> {
   const ends = sources ?? (source ? [source] : [])
-  const has = (key: 'path' | 'host' | 'service' | 'channel'): boolean => ends.some((end) => end[key] !== undefined && end[key] !== '')
+  const has = (key: 'path' | 'host' | 'service' | 'channel'): boolean =>
+    ends.some((end) => end[key] !== undefined && end[key] !== '')
   const demand = (key: 'path' | 'host' | 'service' | 'channel'): Finding[] =>
     has(key) ? [] : [required(`${at}.source.${key}`, `must be given for type ${type}`)]
   switch (type) {
@@ -83,13 +85,21 @@ export const characterReconnect: Rule = {
     for (const { at, device } of charactersOf(domain)) {
       const { source } = device
       if (source?.reconnect?.enabled !== true) continue
-      if (source.mode === 'bind') yield invalid(`${at}.source.reconnect.enabled`, true, 'is possible for mode connect only')
-      if (numberOf(source.reconnect.timeout) === 0) yield invalid(`${at}.source.reconnect.timeout`, 0, 'must be at least 1 second')
+      if (source.mode === 'bind')
+        yield invalid(`${at}.source.reconnect.enabled`, true, 'is possible for mode connect only')
+      if (numberOf(source.reconnect.timeout) === 0)
+        yield invalid(`${at}.source.reconnect.timeout`, 0, 'must be at least 1 second')
     }
   },
   example: example(
-    serial({ type: 'tcp', source: { mode: 'connect', host: 'h', service: '1', reconnect: { enabled: true, timeout: 0 } } }),
-    serial({ type: 'tcp', source: { mode: 'connect', host: 'h', service: '1', reconnect: { enabled: true, timeout: 1 } } }),
+    serial({
+      type: 'tcp',
+      source: { mode: 'connect', host: 'h', service: '1', reconnect: { enabled: true, timeout: 0 } },
+    }),
+    serial({
+      type: 'tcp',
+      source: { mode: 'connect', host: 'h', service: '1', reconnect: { enabled: true, timeout: 1 } },
+    }),
   ),
 }
 
@@ -100,7 +110,12 @@ export const characterProtocol: Rule = {
     for (const { at, device } of charactersOf(domain)) {
       const protocol = device.type === 'tcp' ? device.protocol?.type : undefined
       if (protocol === undefined || protocol === 'raw' || protocol === 'telnet') continue
-      yield unsupported(`${at}.protocol.type`, protocol, 'QEMU speaks raw and telnet only', 'for TLS: raw, and source.tls true')
+      yield unsupported(
+        `${at}.protocol.type`,
+        protocol,
+        'QEMU speaks raw and telnet only',
+        'for TLS: raw, and source.tls true',
+      )
     }
   },
   example: example(
@@ -148,11 +163,13 @@ export const channelTarget = eachDevice('channels')(
     if (target?.type === undefined) findings.push(required(`${at}.target.type`, 'must be given: virtio or guestfwd'))
     if (target?.type === 'guestfwd') {
       for (const key of ['address', 'port'] as const) {
-        if (target[key] === undefined) findings.push(required(`${at}.target.${key}`, 'must be given for target type guestfwd'))
+        if (target[key] === undefined)
+          findings.push(required(`${at}.target.${key}`, 'must be given for target type guestfwd'))
       }
     }
     if (type !== 'spicevmc' && type !== 'qemu-vdagent') return findings
-    if (target?.type === 'guestfwd') findings.push(invalid(`${at}.target.type`, 'guestfwd', `must be virtio for type ${type}`))
+    if (target?.type === 'guestfwd')
+      findings.push(invalid(`${at}.target.type`, 'guestfwd', `must be virtio for type ${type}`))
     const name = target?.name
     if (name !== undefined && name !== spiceAgent && type === 'spicevmc' && !name.startsWith('org.')) {
       findings.push(invalid(`${at}.target.name`, name, `must be ${spiceAgent}, the name that the agent looks for`))
@@ -183,8 +200,10 @@ export const virtioSerialPort: Rule = {
         const controller = numberOf(address.controller) ?? 0
         const port = numberOf(address.port) ?? 0
         const ports = controllers.get(controller)
-        if (ports === undefined) yield notFound(`${at}.controller`, controller, 'there is no virtio-serial controller with this index')
-        else if (port >= ports) yield invalid(`${at}.port`, address.port, `must be less than ${ports}, the ports of controller ${controller}`)
+        if (ports === undefined)
+          yield notFound(`${at}.controller`, controller, 'there is no virtio-serial controller with this index')
+        else if (port >= ports)
+          yield invalid(`${at}.port`, address.port, `must be less than ${ports}, the ports of controller ${controller}`)
         const name = `${controller}:${port}`
         const other = taken.get(name)
         if (other !== undefined) yield duplicate(`${at}.port`, address.port, `is the port of ${other} as well`)

@@ -110,7 +110,10 @@ export const controllerModel = eachDevice('controllers')(
     if (type === undefined || model === undefined) return []
     const allowed = models[type] ?? []
     if (!allowed.includes(model)) {
-      const message = allowed.length === 0 ? `a ${type} controller has no model` : `a ${type} controller is one of ${allowed.join(', ')}`
+      const message =
+        allowed.length === 0
+          ? `a ${type} controller has no model`
+          : `a ${type} controller is one of ${allowed.join(', ')}`
       return [unsupported(`${at}.model`, model, message)]
     }
     if (type !== 'scsi') return []
@@ -135,7 +138,9 @@ export const ideController = eachDevice('controllers')(
       const message = 'cannot be on a q35 machine, which has no IDE'
       return [forbidden(at, undefined, message, 'put its disks on bus sata, or take machine type pc')]
     }
-    return (numberOf(index) ?? 0) === 0 ? [] : [invalid(`${at}.index`, index, 'must be 0: the machine has one IDE controller only')]
+    return (numberOf(index) ?? 0) === 0
+      ? []
+      : [invalid(`${at}.index`, index, 'must be 0: the machine has one IDE controller only')]
   },
   example(
     { devices: { controllers: [{ type: 'ide', index: 1 }] } },
@@ -157,8 +162,14 @@ export const controllerDriver = eachDevice('controllers')(
       .map((key) => forbidden(`${at}.driver.${key}`, driver[key], 'may be given for virtio-scsi controllers only'))
   },
   example(
-    { devices: { controllers: [{ type: 'virtio-serial', index: 0, driver: { iothread: 1 } }], disks: [] }, iothreads: 1 },
-    { devices: { controllers: [{ type: 'scsi', index: 0, model: 'virtio-scsi', driver: { iothread: 1 } }] }, iothreads: 1 },
+    {
+      devices: { controllers: [{ type: 'virtio-serial', index: 0, driver: { iothread: 1 } }], disks: [] },
+      iothreads: 1,
+    },
+    {
+      devices: { controllers: [{ type: 'scsi', index: 0, model: 'virtio-scsi', driver: { iothread: 1 } }] },
+      iothreads: 1,
+    },
   ),
 )
 

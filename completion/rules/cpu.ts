@@ -49,14 +49,17 @@ export const cpuCache: Rule = {
 
 export const cpuAddressBits: Rule = {
   id: 'cpu-address-bits',
-  description: 'The width of addresses is a number of bits where it is made up, and a limit at most where it is the node’s own.',
+  description:
+    'The width of addresses is a number of bits where it is made up, and a limit at most where it is the node’s own.',
   *check({ domain: { cpu } }) {
     const { mode, bits, limit } = cpu?.maxphysaddr ?? {}
     if (!cpu || mode === undefined) return
     const field = 'spec.domain.cpu.maxphysaddr'
     if (mode === 'passthrough') {
-      if (!isHosts(cpu)) yield invalid(`${field}.mode`, mode, 'is possible with cpu.mode host-passthrough and maximum only')
-      if (bits !== undefined) yield forbidden(`${field}.bits`, bits, 'may not be given for mode passthrough', 'did you mean "limit"?')
+      if (!isHosts(cpu))
+        yield invalid(`${field}.mode`, mode, 'is possible with cpu.mode host-passthrough and maximum only')
+      if (bits !== undefined)
+        yield forbidden(`${field}.bits`, bits, 'may not be given for mode passthrough', 'did you mean "limit"?')
       return
     }
     if (bits === undefined) yield required(`${field}.bits`, 'must be given for mode emulate')
@@ -70,7 +73,8 @@ export const cpuAddressBits: Rule = {
 
 export const cpuFeatures: Rule = {
   id: 'cpu-features',
-  description: 'Features and a vendor go with a model that is named, each feature once; what migrates is said of the node’s own CPU only.',
+  description:
+    'Features and a vendor go with a model that is named, each feature once; what migrates is said of the node’s own CPU only.',
   *check({ domain: { cpu }, originOf }) {
     if (!cpu) return
     const field = 'spec.domain.cpu'
@@ -79,7 +83,11 @@ export const cpuFeatures: Rule = {
     const isCustom = (cpu.mode ?? 'custom') === 'custom'
     if (isCustom && !isNamed && (features.length > 0 || cpu.vendor !== undefined)) {
       const what = features.length > 0 ? 'features' : 'vendor'
-      yield required(`${field}.model`, `must be given beside ${what}: the model that they belong to`, 'or a mode, e.g. host-model')
+      yield required(
+        `${field}.model`,
+        `must be given beside ${what}: the model that they belong to`,
+        'or a mode, e.g. host-model',
+      )
     }
     const seen = new Set<string>()
     for (const [index, { name }] of features.entries()) {
@@ -118,7 +126,10 @@ export const cpuTopology: Rule = {
     const product = parts.reduce((all, key) => all * (numberOf(topology[key]) ?? 1), 1)
     const count = numberOf(vcpu?.value) ?? 1
     if (product !== count) {
-      const given = parts.filter((key) => topology[key] !== undefined).map((key) => `${topology[key]} ${key}`).join(' × ')
+      const given = parts
+        .filter((key) => topology[key] !== undefined)
+        .map((key) => `${topology[key]} ${key}`)
+        .join(' × ')
       yield invalid('spec.domain.vcpu.value', count, `must be ${product}, which is what cpu.topology makes: ${given}`)
     }
   },
@@ -156,7 +167,8 @@ export const vcpuCount: Rule = {
 
 export const vcpuStates: Rule = {
   id: 'vcpu-states',
-  description: 'Single virtual CPUs are named once, exist, and are plugged in one after the other; the first is always there.',
+  description:
+    'Single virtual CPUs are named once, exist, and are plugged in one after the other; the first is always there.',
   *check({ domain: { vcpus, vcpu } }) {
     const count = numberOf(vcpu?.value) ?? 1
     const ids = new Set<number>()
@@ -169,7 +181,8 @@ export const vcpuStates: Rule = {
       else if (id >= count) yield invalid(`${at}.id`, id, `must be less than ${count}, the number of virtual CPUs`)
       else if (ids.has(id)) yield duplicate(`${at}.id`, id, 'is named twice')
       if (id !== undefined) ids.add(id)
-      if (id === 0 && one.enabled === false) yield invalid(`${at}.enabled`, false, 'must be true: the first CPU is always plugged in')
+      if (id === 0 && one.enabled === false)
+        yield invalid(`${at}.enabled`, false, 'must be true: the first CPU is always plugged in')
       if (order === undefined || one.enabled === false) continue
       if (orders.has(order)) yield duplicate(`${at}.order`, order, 'is the order of another CPU as well')
       orders.add(order)
@@ -199,7 +212,11 @@ export const cputuneLimits: Rule = {
     for (const key of ['quota', 'globalQuota', 'emulatorQuota', 'iothreadQuota'] as const) {
       const value = numberOf(cputune[key]) ?? 0
       if (value > 0 && value < minPeriod) {
-        yield invalid(`spec.domain.cputune.${key}`, value, `must be at least ${minPeriod} microseconds, or negative: no limit`)
+        yield invalid(
+          `spec.domain.cputune.${key}`,
+          value,
+          `must be at least ${minPeriod} microseconds, or negative: no limit`,
+        )
       }
     }
   },
@@ -216,7 +233,8 @@ export const iothreadIds = ({ iothreads, iothreadids }: Domain): ReadonlySet<num
 
 export const cputunePins: Rule = {
   id: 'cputune-threads',
-  description: 'CPUs and I/O threads that are pinned or scheduled exist, and each is told of once; real-time schedulers have a priority.',
+  description:
+    'CPUs and I/O threads that are pinned or scheduled exist, and each is told of once; real-time schedulers have a priority.',
   *check({ domain }) {
     const { cputune, vcpu } = domain
     if (!cputune) return
@@ -229,8 +247,20 @@ export const cputunePins: Rule = {
       const id = numberOf(iothread)
       if (id !== undefined && !threads.has(id)) yield invalid(`${field}.iothreadpins[${index}].iothread`, id, noThread)
     }
-    yield* schedules(cputune.vcpuscheds ?? [], `${field}.vcpuscheds`, 'vcpus', (id) => id < count, `there are CPUs 0 to ${count - 1}`)
-    yield* schedules(cputune.iothreadscheds ?? [], `${field}.iothreadscheds`, 'iothreads', (id) => threads.has(id), noThread)
+    yield* schedules(
+      cputune.vcpuscheds ?? [],
+      `${field}.vcpuscheds`,
+      'vcpus',
+      (id) => id < count,
+      `there are CPUs 0 to ${count - 1}`,
+    )
+    yield* schedules(
+      cputune.iothreadscheds ?? [],
+      `${field}.iothreadscheds`,
+      'iothreads',
+      (id) => threads.has(id),
+      noThread,
+    )
   },
   example: example(
     { iothreads: 1, cputune: { iothreadscheds: [{ iothreads: '2', scheduler: 'batch' }] } },
@@ -255,7 +285,10 @@ function* pins<K extends 'vcpu' | 'iothread'>(
 }
 
 function* schedules<K extends 'vcpus' | 'iothreads'>(
-  given: readonly ({ readonly [key in K]?: string } & { readonly scheduler?: string; readonly priority?: number | string })[],
+  given: readonly ({ readonly [key in K]?: string } & {
+    readonly scheduler?: string
+    readonly priority?: number | string
+  })[],
   field: string,
   key: K,
   exists: (id: number) => boolean,
@@ -266,7 +299,8 @@ function* schedules<K extends 'vcpus' | 'iothreads'>(
     const ids = numbersOf(one[key])
     const overlap = ids.find((id) => seen.has(id))
     const absent = ids.find((id) => !exists(id))
-    if (overlap !== undefined) yield duplicate(`${field}[${index}].${key}`, one[key], `names ${overlap}, which another entry schedules as well`)
+    if (overlap !== undefined)
+      yield duplicate(`${field}[${index}].${key}`, one[key], `names ${overlap}, which another entry schedules as well`)
     if (absent !== undefined) yield invalid(`${field}[${index}].${key}`, one[key], `names ${absent}: ${missing}`)
     for (const id of ids) seen.add(id)
     if ((one.scheduler === 'fifo' || one.scheduler === 'rr') && one.priority === undefined) {

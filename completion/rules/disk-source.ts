@@ -36,7 +36,8 @@ export const diskSource = eachDevice('disks')(
     const { type = 'file', source, device } = one
     const key = fieldOf[type]
     // A group of file descriptors stands for the file.
-    if (key === undefined || (source?.[key] !== undefined && source[key] !== '') || source?.fdgroup !== undefined) return []
+    if (key === undefined || (source?.[key] !== undefined && source[key] !== '') || source?.fdgroup !== undefined)
+      return []
     if (isEmptyable(one)) return []
     const message =
       device === 'cdrom' || device === 'floppy'
@@ -75,7 +76,8 @@ export const diskProtocol = eachDevice('disks')(
     }
     for (const [index, { transport, socket, name: server }] of servers.entries()) {
       const field = source.hosts ? `${at}.source.hosts[${index}]` : `${at}.source.host`
-      if (transport === 'unix' && socket === undefined) findings.push(required(`${field}.socket`, 'must be given for transport unix'))
+      if (transport === 'unix' && socket === undefined)
+        findings.push(required(`${field}.socket`, 'must be given for transport unix'))
       if (transport === 'unix' ? server !== undefined : socket !== undefined) {
         const wrong = transport === 'unix' ? 'name' : 'socket'
         findings.push(forbidden(`${field}.${wrong}`, undefined, `may not be given for transport ${transport ?? 'tcp'}`))
@@ -102,7 +104,12 @@ function* checkAuth({ username, secret }: Auth, protocol: string | undefined, fi
   const wanted = secretTypes[protocol ?? '']
   if (type === undefined) yield required(`${field}.secret.type`, `must be given: ${wanted ?? 'iscsi or ceph'}`)
   else if (wanted !== undefined && type !== wanted) {
-    yield invalid(`${field}.secret.type`, type, `must be ${wanted} for protocol ${protocol}`, `did you mean "${wanted}"?`)
+    yield invalid(
+      `${field}.secret.type`,
+      type,
+      `must be ${wanted} for protocol ${protocol}`,
+      `did you mean "${wanted}"?`,
+    )
   }
   if ((usage === undefined) === (uuid === undefined)) {
     yield required(`${field}.secret.usage`, 'must be given, or uuid, and not both: which secret it is')
@@ -123,21 +130,34 @@ export const diskAuth = eachDevice('disks')(
   ),
 )
 
-function* checkEncryption(one: Encryption, { driver, type }: Disk, protocol: string | undefined, field: string): Iterable<Finding> {
+function* checkEncryption(
+  one: Encryption,
+  { driver, type }: Disk,
+  protocol: string | undefined,
+  field: string,
+): Iterable<Finding> {
   const { format, engine, cipher, secret, secrets } = one
-  if (cipher) yield forbidden(`${field}.cipher`, undefined, 'may not be given: the image says itself how it is encrypted')
+  if (cipher)
+    yield forbidden(`${field}.cipher`, undefined, 'may not be given: the image says itself how it is encrypted')
   if (format === undefined) yield required(`${field}.format`, 'must be given')
   if (format === 'qcow' || format === 'default') {
-    yield unsupported(`${field}.format`, format, 'is no longer supported: the old encryption of qcow', 'did you mean "luks"?')
+    yield unsupported(
+      `${field}.format`,
+      format,
+      'is no longer supported: the old encryption of qcow',
+      'did you mean "luks"?',
+    )
   }
   const count = secrets?.length ?? (secret ? 1 : 0)
   if (count === 0) yield required(`${field}.secret`, 'must be given: it holds the passphrase')
   const image = driver?.type
   if (engine === 'librbd') {
-    if (type !== 'network' || protocol !== 'rbd') yield invalid(`${field}.engine`, engine, 'decrypts disks of protocol rbd only')
+    if (type !== 'network' || protocol !== 'rbd')
+      yield invalid(`${field}.engine`, engine, 'decrypts disks of protocol rbd only')
     return
   }
-  if (count > 1) yield forbidden(`${field}.secrets`, undefined, 'must be one: QEMU itself decrypts with a single secret')
+  if (count > 1)
+    yield forbidden(`${field}.secrets`, undefined, 'must be one: QEMU itself decrypts with a single secret')
   if (format === 'luks2' || format === 'luks-any') {
     yield unsupported(`${field}.format`, format, 'is decrypted by engine librbd only')
   }
@@ -180,7 +200,9 @@ export const nvmeNamespace = eachDevice('disks')(
     return [
       ...(namespace === undefined ? [required(`${at}.source.namespace`, 'must be given for type nvme')] : []),
       ...(numberOf(namespace) === 0 ? [invalid(`${at}.source.namespace`, namespace, 'must be at least 1')] : []),
-      ...(address === undefined ? [required(`${at}.source.address`, 'must be given for type nvme: the controller')] : []),
+      ...(address === undefined
+        ? [required(`${at}.source.address`, 'must be given for type nvme: the controller')]
+        : []),
     ]
   },
   example(
@@ -196,7 +218,8 @@ export const diskTransient: Rule = {
     for (const [index, { transient, readonly, device = 'disk' }] of list(domain, 'disks').entries()) {
       const at = `spec.domain.devices.disks[${index}].transient`
       if (transient === undefined) continue
-      if (readonly !== undefined) yield forbidden(at, undefined, 'may not be given for a read-only disk, to which nothing is written')
+      if (readonly !== undefined)
+        yield forbidden(at, undefined, 'may not be given for a read-only disk, to which nothing is written')
       else if (device !== 'disk') yield forbidden(at, undefined, `may not be given for device ${device}`)
     }
   },

@@ -9,7 +9,10 @@ type Disk = DeviceOf<'disks'>
 /** One disk, of a volume of the VM. */
 const disk = (more: Disk, rest: Domain = {}): Domain => ({
   ...rest,
-  devices: { ...rest.devices, disks: [{ type: 'file', source: { file: '/disk.img' }, target: { dev: 'vda' }, ...more }] },
+  devices: {
+    ...rest.devices,
+    disks: [{ type: 'file', source: { file: '/disk.img' }, target: { dev: 'vda' }, ...more }],
+  },
 })
 
 /** What begins the name of a target; the last two are of hypervisors that are gone, and libvirt still reads them. */
@@ -20,12 +23,20 @@ export const diskTarget = eachDevice('disks')(
   'A disk has a target, named by its bus and a letter: `vda`, `sdb`; partitions have none of their own.',
   ({ target, device }, at) => {
     const { dev } = target ?? {}
-    if (dev === undefined || dev === '') return [required(`${at}.target.dev`, 'must be given: it tells disks apart', 'e.g. vda, sdb')]
+    if (dev === undefined || dev === '')
+      return [required(`${at}.target.dev`, 'must be given: it tells disks apart', 'e.g. vda, sdb')]
     const match = targetName.exec(dev)
     if (!match) return [invalid(`${at}.target.dev`, dev, 'must be fd, hd, sd or vd and a letter, e.g. vda')]
     const whole = dev.replace(/\d+$/, '')
     if (match[1] !== '' && Number(match[1]) !== 0) {
-      return [invalid(`${at}.target.dev`, dev, 'is a partition, and only a whole disk can be a target', `did you mean "${whole}"?`)]
+      return [
+        invalid(
+          `${at}.target.dev`,
+          dev,
+          'is a partition, and only a whole disk can be a target',
+          `did you mean "${whole}"?`,
+        ),
+      ]
     }
     if (device === 'floppy' && !dev.startsWith('fd')) {
       return [invalid(`${at}.target.dev`, dev, 'must begin with fd, since device is floppy')]
@@ -68,7 +79,14 @@ export const diskBus = eachDevice('disks')(
     if (device === 'floppy') return bus === 'fdc' ? [] : [invalid(field, bus, 'must be fdc for a floppy drive')]
     if (bus === 'fdc') return [invalid(field, bus, 'is for floppy drives only', 'device: floppy, or another bus')]
     if (bus === 'virtio' && device === 'cdrom') {
-      return [invalid(field, bus, 'cannot have a CD-ROM drive: virtio disks have no media to take out', 'did you mean "sata"?')]
+      return [
+        invalid(
+          field,
+          bus,
+          'cannot have a CD-ROM drive: virtio disks have no media to take out',
+          'did you mean "sata"?',
+        ),
+      ]
     }
     return bus !== 'virtio' && (type === 'vhostuser' || type === 'vhostvdpa')
       ? [invalid(field, bus, `must be virtio for a disk of type ${type}`)]
@@ -109,10 +127,7 @@ export const diskShareable = eachDevice('disks')(
     if (disk.shareable === undefined || isReadonly(disk) || type === undefined || type === 'raw') return []
     return [invalid(`${at}.driver.type`, type, 'must be raw for a disk that is shareable and written to')]
   },
-  example(
-    disk({ shareable: {}, driver: { type: 'qcow2' } }),
-    disk({ shareable: {}, driver: { type: 'raw' } }),
-  ),
+  example(disk({ shareable: {}, driver: { type: 'qcow2' } }), disk({ shareable: {}, driver: { type: 'raw' } })),
 )
 
 /** Formats that libvirt knows by name and QEMU does not serve, and what to do instead. */
@@ -167,7 +182,9 @@ export const diskDriver = eachDevice('disks')(
     }
     const findings = Object.entries(driverBuses)
       .filter(([key]) => driver !== undefined && Object.hasOwn(driver, key))
-      .map(([key]) => forbidden(`${at}.driver.${key}`, undefined, `may be given for disks on bus virtio only, not on ${bus}`))
+      .map(([key]) =>
+        forbidden(`${at}.driver.${key}`, undefined, `may be given for disks on bus virtio only, not on ${bus}`),
+      )
     if (model !== undefined) {
       findings.push(forbidden(`${at}.model`, model, `may be given for disks on bus virtio only, not on ${bus}`))
     }
@@ -251,16 +268,22 @@ export const diskTray = eachDevice('disks')(
   ({ device, target, source, type }, at) => {
     if (device === 'cdrom' || device === 'floppy') return []
     const findings: Finding[] = []
-    if (target?.tray !== undefined) findings.push(forbidden(`${at}.target.tray`, target.tray, 'may be given for CD-ROM and floppy drives only'))
+    if (target?.tray !== undefined)
+      findings.push(forbidden(`${at}.target.tray`, target.tray, 'may be given for CD-ROM and floppy drives only'))
     if (source?.startupPolicy === 'requisite') {
-      findings.push(invalid(`${at}.source.startupPolicy`, 'requisite', 'may be given for CD-ROM and floppy drives only'))
+      findings.push(
+        invalid(`${at}.source.startupPolicy`, 'requisite', 'may be given for CD-ROM and floppy drives only'),
+      )
     }
     if (source?.startupPolicy !== undefined && type === 'network') {
       findings.push(forbidden(`${at}.source.startupPolicy`, source.startupPolicy, 'may not be given for type network'))
     }
     return findings
   },
-  example(disk({ target: { dev: 'vda', tray: 'open' } }), disk({ device: 'cdrom', target: { dev: 'sda', bus: 'sata', tray: 'open' } })),
+  example(
+    disk({ target: { dev: 'vda', tray: 'open' } }),
+    disk({ device: 'cdrom', target: { dev: 'sda', bus: 'sata', tray: 'open' } }),
+  ),
 )
 
 /** Limits that add up what two others limit one by one. */
@@ -280,7 +303,8 @@ function* checkLimits(limits: Limits, field: string): Iterable<Finding> {
   for (const [total, ...parts] of totals) {
     if ((numberOf(limits[total]) ?? 0) !== 0) {
       const part = parts.find((key) => (numberOf(limits[key]) ?? 0) !== 0)
-      if (part !== undefined) yield forbidden(`${field}.${part}`, limits[part], `may not be given beside ${total}, which limits both ways`)
+      if (part !== undefined)
+        yield forbidden(`${field}.${part}`, limits[part], `may not be given beside ${total}, which limits both ways`)
     }
     for (const key of [total, ...parts]) {
       const value = numberOf(limits[key]) ?? 0
@@ -291,7 +315,8 @@ function* checkLimits(limits: Limits, field: string): Iterable<Finding> {
 
 export const diskLimits: Rule = {
   id: 'disk-limits',
-  description: 'A limit for reading and writing together stands alone; throttle groups exist and replace the limits of the disk itself.',
+  description:
+    'A limit for reading and writing together stands alone; throttle groups exist and replace the limits of the disk itself.',
   *check({ domain }) {
     const groups = domain.throttlegroups?.throttlegroups ?? []
     for (const [index, group] of groups.entries()) {
@@ -302,7 +327,8 @@ export const diskLimits: Rule = {
       const at = `spec.domain.devices.disks[${index}]`
       const filters = throttlefilters?.throttlefilters ?? []
       if (iotune) yield* checkLimits(iotune, `${at}.iotune`)
-      if (iotune && filters.length > 0) yield forbidden(`${at}.iotune`, undefined, 'may not be given beside throttlefilters')
+      if (iotune && filters.length > 0)
+        yield forbidden(`${at}.iotune`, undefined, 'may not be given beside throttlefilters')
       for (const [place, { group }] of filters.entries()) {
         if (names.has(group)) continue
         const field = `${at}.throttlefilters.throttlefilters[${place}].group`

@@ -112,7 +112,11 @@ export const driveAddressUnique: Rule = {
       }
       const isOurs = originOf(`${field}.unit`).by === 'default'
       const [blamed, kept] = isOurs ? [other, field] : [field, other]
-      yield duplicate(blamed, place.join(':'), `is the place of ${kept} on bus ${bus} as well (controller:bus:target:unit)`)
+      yield duplicate(
+        blamed,
+        place.join(':'),
+        `is the place of ${kept} on bus ${bus} as well (controller:bus:target:unit)`,
+      )
     }
   },
   example: example(

@@ -18,7 +18,8 @@ export const smmTseg: Rule = {
     const field = 'spec.domain.features.smm.tseg'
     if (chipsetOf(domain) !== 'q35') yield forbidden(field, undefined, 'may be given for machine type q35 only')
     const bytes = scaled(inBytes, tseg.value, tseg.unit)?.value
-    if (bytes !== undefined && bytes % mebibyte !== 0n) yield invalid(`${field}.value`, tseg.value, 'must be a whole number of MiB')
+    if (bytes !== undefined && bytes % mebibyte !== 0n)
+      yield invalid(`${field}.value`, tseg.value, 'must be a whole number of MiB')
   },
   example: example(
     { ...q35, features: { smm: { state: true, tseg: { unit: 'KiB', value: 12_345 } } } },
@@ -31,18 +32,21 @@ const minRetries = 4095
 
 export const hypervValues: Rule = {
   id: 'hyperv',
-  description: 'Spinlocks of Hyper-V have a number of tries, 4095 at least; its vendor id has up to 12 characters and no comma.',
+  description:
+    'Spinlocks of Hyper-V have a number of tries, 4095 at least; its vendor id has up to 12 characters and no comma.',
   *check({ domain }) {
     const { spinlocks, vendorId } = domain.features?.hyperv ?? {}
     const field = 'spec.domain.features.hyperv'
     if (spinlocks?.state === true) {
       const retries = numberOf(spinlocks.retries)
       if (retries === undefined) yield required(`${field}.spinlocks.retries`, 'must be given where spinlocks are on')
-      else if (retries < minRetries) yield invalid(`${field}.spinlocks.retries`, retries, `must be at least ${minRetries}`)
+      else if (retries < minRetries)
+        yield invalid(`${field}.spinlocks.retries`, retries, `must be at least ${minRetries}`)
     }
     if (vendorId?.state === true) {
       if (vendorId.value === undefined) yield required(`${field}.vendorId.value`, 'must be given where vendorId is on')
-      else if (vendorId.value.includes(',')) yield invalid(`${field}.vendorId.value`, vendorId.value, 'may not have a comma')
+      else if (vendorId.value.includes(','))
+        yield invalid(`${field}.vendorId.value`, vendorId.value, 'may not have a comma')
     }
   },
   example: example(
@@ -62,7 +66,11 @@ export const kvmDirtyRing: Rule = {
     if (dirtyRing?.state !== true) return
     const size = numberOf(dirtyRing.size) ?? 0
     if (size < minRing || size > maxRing || (size & (size - 1)) !== 0) {
-      yield invalid('spec.domain.features.kvm.dirtyRing.size', dirtyRing.size ?? '', `must be a power of two from ${minRing} to ${maxRing}`)
+      yield invalid(
+        'spec.domain.features.kvm.dirtyRing.size',
+        dirtyRing.size ?? '',
+        `must be a power of two from ${minRing} to ${maxRing}`,
+      )
     }
   },
   example: example(
@@ -75,9 +83,14 @@ export const featureMachine: Rule = {
   id: 'feature-machine',
   description: 'Features of ARM are not for x86, and settings of emulation not for KVM.',
   *check({ domain: { features, type } }) {
-    if (features?.gic) yield unsupported('spec.domain.features.gic', undefined, 'is the interrupt controller of ARM machines')
+    if (features?.gic)
+      yield unsupported('spec.domain.features.gic', undefined, 'is the interrupt controller of ARM machines')
     if (features?.tcg && type !== 'qemu') {
-      yield forbidden('spec.domain.features.tcg', undefined, `is about emulation, and may not be given for type ${type}`)
+      yield forbidden(
+        'spec.domain.features.tcg',
+        undefined,
+        `is about emulation, and may not be given for type ${type}`,
+      )
     }
   },
   example: example({ features: { gic: { version: '3' } } }, { features: { acpi: {} } }),
@@ -89,8 +102,10 @@ export const clockTimers: Rule = {
   *check({ domain: { clock } }) {
     if (!clock) return
     const { offset, timezone, start, timers = [] } = clock
-    if (offset === 'timezone' && timezone === undefined) yield required('spec.domain.clock.timezone', 'must be given for offset timezone')
-    if (offset === 'absolute' && start === undefined) yield required('spec.domain.clock.start', 'must be given for offset absolute')
+    if (offset === 'timezone' && timezone === undefined)
+      yield required('spec.domain.clock.timezone', 'must be given for offset timezone')
+    if (offset === 'absolute' && start === undefined)
+      yield required('spec.domain.clock.start', 'must be given for offset absolute')
     for (const [index, { name, tickpolicy, track }] of timers.entries()) {
       const at = `spec.domain.clock.timers[${index}]`
       if (name === undefined) yield required(`${at}.name`, 'must be given')
@@ -98,8 +113,10 @@ export const clockTimers: Rule = {
       if (name === 'rtc' && (tickpolicy === 'merge' || tickpolicy === 'discard')) {
         yield unsupported(`${at}.tickpolicy`, tickpolicy, 'is not possible for rtc: delay or catchup')
       }
-      if (name === 'rtc' && track === 'boot') yield unsupported(`${at}.track`, track, 'is not possible for rtc: guest, wall or realtime')
-      if (name === 'pit' && tickpolicy === 'merge') yield unsupported(`${at}.tickpolicy`, tickpolicy, 'is not possible for pit')
+      if (name === 'rtc' && track === 'boot')
+        yield unsupported(`${at}.track`, track, 'is not possible for rtc: guest, wall or realtime')
+      if (name === 'pit' && tickpolicy === 'merge')
+        yield unsupported(`${at}.tickpolicy`, tickpolicy, 'is not possible for pit')
     }
   },
   example: example(
@@ -124,4 +141,11 @@ export const memtuneLimits: Rule = {
   ),
 }
 
-export const featureRules: readonly Rule[] = [smmTseg, hypervValues, kvmDirtyRing, featureMachine, clockTimers, memtuneLimits]
+export const featureRules: readonly Rule[] = [
+  smmTseg,
+  hypervValues,
+  kvmDirtyRing,
+  featureMachine,
+  clockTimers,
+  memtuneLimits,
+]

@@ -25,7 +25,12 @@ export const firmwareFeatures: Rule = {
       isAsked(subject, `firmwareSelection.features[${index}].name`, features[index]?.name),
     )
     if (asked && os?.firmware === undefined) {
-      yield forbidden(`${field}.firmwareSelection`, undefined, 'may be given only where firmware is (chosen automatically)', 'firmware: efi')
+      yield forbidden(
+        `${field}.firmwareSelection`,
+        undefined,
+        'may be given only where firmware is (chosen automatically)',
+        'firmware: efi',
+      )
     }
     const enabled = (name: string): boolean | undefined => features.find((one) => one.name === name)?.enabled
     if (enabled('enrolled-keys') === true && enabled('secure-boot') === false) {
@@ -37,7 +42,12 @@ export const firmwareFeatures: Rule = {
   example: example(
     efi({
       firmware: 'efi',
-      firmwareSelection: { features: [{ name: 'enrolled-keys', enabled: true }, { name: 'secure-boot', enabled: false }] },
+      firmwareSelection: {
+        features: [
+          { name: 'enrolled-keys', enabled: true },
+          { name: 'secure-boot', enabled: false },
+        ],
+      },
     }),
     efi({ firmware: 'efi', firmwareSelection: { features: [{ name: 'enrolled-keys', enabled: false }] } }),
   ),
@@ -54,7 +64,11 @@ export const firmwareNvram: Rule = {
     }
     if (loader?.stateless === true && nvram) {
       const what = nvram.template === undefined ? 'nvram' : 'nvram.template'
-      yield forbidden(`${field}.${what}`, undefined, 'may not be given, since the loader is stateless: it keeps no variables')
+      yield forbidden(
+        `${field}.${what}`,
+        undefined,
+        'may not be given, since the loader is stateless: it keeps no variables',
+      )
     }
     if (loader?.stateless === false) {
       const keeps = firmware === undefined ? loader.type === 'pflash' : firmware === 'efi'
@@ -74,7 +88,11 @@ export const firmwareLoader: Rule = {
     const { os } = subject.domain
     if (!os?.loader || !isAskedLoader(subject)) return
     if (isAsked(subject, 'firmware', os.firmware) || isAsked(subject, 'loader.value', os.loader.value)) return
-    yield required(`${field}.loader.value`, 'must be given, since firmware is not: which image it is', 'or firmware: efi')
+    yield required(
+      `${field}.loader.value`,
+      'must be given, since firmware is not: which image it is',
+      'or firmware: efi',
+    )
   },
   example: example(
     efi({ loader: { readonly: true, type: 'pflash' } }),
@@ -95,7 +113,11 @@ export const firmwareFound: Rule = {
     if (firmwareFor(domain, capabilities) !== undefined) return
     const asked = ['loader', 'nvram', 'firmwareSelection'].filter((key) => Object.hasOwn(os, key))
     const because = asked.length === 0 ? '' : `, with what ${asked.join(', ')} ask for`
-    yield invalid(`${field}.firmware`, os.firmware, `no firmware of the node fits machine type ${os.type?.machine}${because}`)
+    yield invalid(
+      `${field}.firmware`,
+      os.firmware,
+      `no firmware of the node fits machine type ${os.type?.machine}${because}`,
+    )
   },
   example: example(
     efi({ firmware: 'efi', loader: { readonly: false } }),

@@ -21,7 +21,9 @@ export const hostdevSource = eachDevice('hostdevs')(
         return [required(`${at}.type`, 'must be given: the kind of device')]
       case 'mdev':
         return [
-          ...(address?.uuid === undefined ? [required(`${at}.source.address.uuid`, 'must be given for type mdev')] : []),
+          ...(address?.uuid === undefined
+            ? [required(`${at}.source.address.uuid`, 'must be given for type mdev')]
+            : []),
           ...(model === undefined ? [required(`${at}.model`, 'must be given for type mdev', 'e.g. vfio-pci')] : []),
         ]
       case 'pci':
@@ -86,11 +88,14 @@ export const hostdevOptions = eachDevice('hostdevs')(
       findings.push(invalid(`${at}.model`, model, 'must be vfio-pci on x86'))
     }
     if (display !== undefined && type !== 'pci' && (type !== 'mdev' || model !== 'vfio-pci')) {
-      findings.push(forbidden(`${at}.display`, display, 'may be given for type pci, and type mdev with model vfio-pci, only'))
+      findings.push(
+        forbidden(`${at}.display`, display, 'may be given for type pci, and type mdev with model vfio-pci, only'),
+      )
     } else if (display === true && list(domain, 'graphics').length === 0) {
       findings.push(invalid(`${at}.display`, true, 'needs a viewer to show it to: there are no devices.graphics'))
     }
-    if (ramfb === true && display !== true) findings.push(invalid(`${at}.ramfb`, true, 'is possible with display on only'))
+    if (ramfb === true && display !== true)
+      findings.push(invalid(`${at}.ramfb`, true, 'is possible with display on only'))
     if (type !== 'scsi') {
       for (const [key, value] of Object.entries({ rawio, sgio, readonly, shareable })) {
         if (value !== undefined) findings.push(forbidden(`${at}.${key}`, value, 'may be given for type scsi only'))
@@ -124,7 +129,8 @@ const identityOf = ({ type, source }: Hostdev): string | undefined => {
     case 'scsi':
       return source?.protocol === 'iscsi'
         ? `iscsi ${JSON.stringify(host ?? hosts)} ${name}`
-        : adapter?.name && `scsi ${adapter.name} ${[address?.bus, address?.target, address?.unit].map((one) => numberOf(one) ?? 0).join(':')}`
+        : adapter?.name &&
+            `scsi ${adapter.name} ${[address?.bus, address?.target, address?.unit].map((one) => numberOf(one) ?? 0).join(':')}`
     case 'scsi_host':
       return wwpn && `scsi_host ${wwpn}`
     default:
@@ -144,7 +150,9 @@ export const hostdevUnique: Rule = {
       ]),
       ...list(domain, 'interfaces').map(({ type, source }, index): [string, string | undefined] => [
         `spec.domain.devices.interfaces[${index}].source`,
-        type === 'hostdev' && source?.address && source.address.slot !== undefined ? `pci ${pciName(source.address)}` : undefined,
+        type === 'hostdev' && source?.address && source.address.slot !== undefined
+          ? `pci ${pciName(source.address)}`
+          : undefined,
       ]),
     ]
     for (const [at, identity] of devices) {

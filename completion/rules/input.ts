@@ -14,14 +14,19 @@ export const inputDevice = eachDevice('inputs')(
     if (bus === 'ps2' && type !== 'mouse' && type !== 'keyboard') {
       findings.push(invalid(`${at}.bus`, bus, `is for mouse and keyboard only, not for ${type}`, 'did you mean "usb"?'))
     }
-    if (type === 'passthrough' && bus !== undefined && bus !== 'virtio') findings.push(invalid(`${at}.bus`, bus, 'must be virtio for passthrough'))
-    if (model !== undefined && bus !== 'virtio') findings.push(forbidden(`${at}.model`, model, `may be given for bus virtio only, not for ${bus}`))
+    if (type === 'passthrough' && bus !== undefined && bus !== 'virtio')
+      findings.push(invalid(`${at}.bus`, bus, 'must be virtio for passthrough'))
+    if (model !== undefined && bus !== 'virtio')
+      findings.push(forbidden(`${at}.model`, model, `may be given for bus virtio only, not for ${bus}`))
     else if (model !== undefined && model !== 'virtio' && type !== 'passthrough') {
       findings.push(unsupported(`${at}.model`, model, `must be virtio for type ${type}`))
     }
-    if (driver !== undefined && bus !== 'virtio') findings.push(forbidden(`${at}.driver`, undefined, 'may be given for bus virtio only'))
-    if (type === 'passthrough' && source?.evdev === undefined) findings.push(required(`${at}.source.evdev`, 'must be given for type passthrough'))
-    if (type === 'evdev' && source?.dev === undefined) findings.push(required(`${at}.source.dev`, 'must be given for type evdev'))
+    if (driver !== undefined && bus !== 'virtio')
+      findings.push(forbidden(`${at}.driver`, undefined, 'may be given for bus virtio only'))
+    if (type === 'passthrough' && source?.evdev === undefined)
+      findings.push(required(`${at}.source.evdev`, 'must be given for type passthrough'))
+    if (type === 'evdev' && source?.dev === undefined)
+      findings.push(required(`${at}.source.dev`, 'must be given for type evdev'))
     return findings
   },
   example(
@@ -32,18 +37,23 @@ export const inputDevice = eachDevice('inputs')(
 
 const isShared = ({ memoryBacking, cpu }: Domain): boolean => {
   const cells = cpu?.numa?.cells ?? []
-  return memoryBacking?.access?.mode === 'shared' || (cells.length > 0 && cells.every(({ memAccess }) => memAccess === 'shared'))
+  return (
+    memoryBacking?.access?.mode === 'shared' ||
+    (cells.length > 0 && cells.every(({ memAccess }) => memAccess === 'shared'))
+  )
 }
 
 export const sharedMemory: Rule = {
   id: 'shared-memory',
-  description: 'virtiofs and vhost-user disks are served by a process that reads the memory of the guest, which must be shared.',
+  description:
+    'virtiofs and vhost-user disks are served by a process that reads the memory of the guest, which must be shared.',
   *check({ domain }) {
     if (isShared(domain)) return
     const message = 'needs memory that is shared with the process that serves it'
     const suggestion = 'memoryBacking: {source: {type: memfd}, access: {mode: shared}}'
     for (const [index, { driver }] of list(domain, 'filesystems').entries()) {
-      if (driver?.type === 'virtiofs') yield invalid(`spec.domain.devices.filesystems[${index}].driver.type`, 'virtiofs', message, suggestion)
+      if (driver?.type === 'virtiofs')
+        yield invalid(`spec.domain.devices.filesystems[${index}].driver.type`, 'virtiofs', message, suggestion)
     }
     for (const [index, { type }] of list(domain, 'disks').entries()) {
       if (type === 'vhostuser') yield invalid(`spec.domain.devices.disks[${index}].type`, type, message, suggestion)
@@ -64,17 +74,23 @@ export const filesystem = eachDevice('filesystems')(
   ({ driver, target, source, accessmode, fmode, dmode, binary }, at) => {
     const findings: Finding[] = []
     const type = driver?.type
-    if (target?.dir === undefined && source?.socket === undefined) findings.push(required(`${at}.target.dir`, 'must be given: the tag by which the guest mounts it'))
-    if (type === 'loop' || type === 'nbd') findings.push(unsupported(`${at}.driver.type`, type, 'is no way in which QEMU shares files'))
+    if (target?.dir === undefined && source?.socket === undefined)
+      findings.push(required(`${at}.target.dir`, 'must be given: the tag by which the guest mounts it'))
+    if (type === 'loop' || type === 'nbd')
+      findings.push(unsupported(`${at}.driver.type`, type, 'is no way in which QEMU shares files'))
     if (type === 'virtiofs') {
-      if (accessmode !== undefined && accessmode !== 'passthrough') findings.push(invalid(`${at}.accessmode`, accessmode, 'must be passthrough for virtiofs'))
-      if (driver?.wrpolicy !== undefined) findings.push(forbidden(`${at}.driver.wrpolicy`, driver.wrpolicy, 'may not be given for virtiofs'))
+      if (accessmode !== undefined && accessmode !== 'passthrough')
+        findings.push(invalid(`${at}.accessmode`, accessmode, 'must be passthrough for virtiofs'))
+      if (driver?.wrpolicy !== undefined)
+        findings.push(forbidden(`${at}.driver.wrpolicy`, driver.wrpolicy, 'may not be given for virtiofs'))
     } else {
-      if (driver?.queue !== undefined) findings.push(forbidden(`${at}.driver.queue`, driver.queue, 'may be given for virtiofs only'))
+      if (driver?.queue !== undefined)
+        findings.push(forbidden(`${at}.driver.queue`, driver.queue, 'may be given for virtiofs only'))
       if (binary !== undefined) findings.push(forbidden(`${at}.binary`, undefined, 'may be given for virtiofs only'))
     }
     for (const [key, value] of Object.entries({ fmode, dmode })) {
-      if (value !== undefined && accessmode !== 'mapped') findings.push(forbidden(`${at}.${key}`, value, 'may be given with accessmode mapped only'))
+      if (value !== undefined && accessmode !== 'mapped')
+        findings.push(forbidden(`${at}.${key}`, value, 'may be given with accessmode mapped only'))
     }
     return findings
   },
@@ -92,18 +108,38 @@ export const watchdogs: Rule = {
     const machine = domain.os?.type?.machine ?? ''
     for (const [index, { model, address }] of list(domain, 'watchdogs').entries()) {
       const at = `spec.domain.devices.watchdogs[${index}]`
-      if (model === 'itco' && !machine.includes('q35')) yield invalid(`${at}.model`, model, 'is part of machine type q35 only')
-      if (model !== 'i6300esb' && address?.type === 'pci') yield invalid(`${at}.address.type`, 'pci', `is not possible for model ${model}`)
+      if (model === 'itco' && !machine.includes('q35'))
+        yield invalid(`${at}.model`, model, 'is part of machine type q35 only')
+      if (model !== 'i6300esb' && address?.type === 'pci')
+        yield invalid(`${at}.address.type`, 'pci', `is not possible for model ${model}`)
     }
     for (const [index, { action }] of others.entries()) {
       if (action !== first?.action) {
-        yield invalid(`spec.domain.devices.watchdogs[${index + 1}].action`, action, `must be ${first?.action}, as that of the first watchdog`)
+        yield invalid(
+          `spec.domain.devices.watchdogs[${index + 1}].action`,
+          action,
+          `must be ${first?.action}, as that of the first watchdog`,
+        )
       }
     }
   },
   example: example(
-    { devices: { watchdogs: [{ model: 'i6300esb', action: 'reset' }, { model: 'ib700', action: 'none' }] } },
-    { devices: { watchdogs: [{ model: 'i6300esb', action: 'reset' }, { model: 'ib700', action: 'reset' }] } },
+    {
+      devices: {
+        watchdogs: [
+          { model: 'i6300esb', action: 'reset' },
+          { model: 'ib700', action: 'none' },
+        ],
+      },
+    },
+    {
+      devices: {
+        watchdogs: [
+          { model: 'i6300esb', action: 'reset' },
+          { model: 'ib700', action: 'reset' },
+        ],
+      },
+    },
   ),
 }
 
@@ -135,7 +171,8 @@ export const smartcards: Rule = {
   description: 'A VM has one smart card reader, which says where the card is.',
   *check({ domain }) {
     const cards = list(domain, 'smartcards')
-    if (cards.length > 1) yield tooMany('spec.domain.devices.smartcards', cards.length, 'QEMU has one smart card reader')
+    if (cards.length > 1)
+      yield tooMany('spec.domain.devices.smartcards', cards.length, 'QEMU has one smart card reader')
     for (const [index, { mode, certificates = [] }] of cards.entries()) {
       const at = `spec.domain.devices.smartcards[${index}]`
       if (mode === undefined) yield required(`${at}.mode`, 'must be given')
@@ -164,4 +201,3 @@ export const rng = eachDevice('rngs')(
 )
 
 export const inputRules: readonly Rule[] = [inputDevice, filesystem, sharedMemory, watchdogs, panics, smartcards, rng]
-

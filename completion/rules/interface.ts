@@ -11,7 +11,9 @@ const nic = (more: Interface): Domain => ({ devices: { interfaces: [{ type: 'use
 const isVirtio = ({ model }: Interface): boolean => model?.type?.toLowerCase().startsWith('virtio') === true
 
 /** Without which field of `source` an interface of each type leads nowhere. */
-const sources: { readonly [type: string]: readonly ('bridge' | 'network' | 'dev' | 'name' | 'port' | 'ipAddress' | 'address')[] } = {
+const sources: {
+  readonly [type: string]: readonly ('bridge' | 'network' | 'dev' | 'name' | 'port' | 'ipAddress' | 'address')[]
+} = {
   bridge: ['bridge'],
   network: ['network'],
   direct: ['dev'],
@@ -28,17 +30,25 @@ export const interfaceSource = eachDevice('interfaces')(
   'interface-source',
   'An interface says to what it is connected, as its type demands.',
   ({ type, source, backend }, at) => {
-    if (type === undefined) return [required(`${at}.type`, 'must be given: what the interface is connected to', 'e.g. user')]
+    if (type === undefined)
+      return [required(`${at}.type`, 'must be given: what the interface is connected to', 'e.g. user')]
     const findings: Finding[] = (sources[type] ?? [])
       .filter((key) => source?.[key] === undefined || source[key] === '')
       .map((key) => required(`${at}.source.${key}`, `must be given for type ${type}`))
     if (type === 'vhostuser' && backend?.type !== 'passt') {
-      if (source?.path === undefined) findings.push(required(`${at}.source.path`, 'must be given for type vhostuser: the socket'))
+      if (source?.path === undefined)
+        findings.push(required(`${at}.source.path`, 'must be given for type vhostuser: the socket'))
       if (source?.mode !== 'client' && source?.mode !== 'server') {
         findings.push(required(`${at}.source.mode`, 'must be client or server for type vhostuser'))
       }
       if (source?.reconnect !== undefined && source.mode === 'server') {
-        findings.push(forbidden(`${at}.source.reconnect`, undefined, 'may be given for mode client only: a server does not connect'))
+        findings.push(
+          forbidden(
+            `${at}.source.reconnect`,
+            undefined,
+            'may be given for mode client only: a server does not connect',
+          ),
+        )
       }
     }
     return findings
@@ -56,12 +66,19 @@ export const interfaceDriver = eachDevice('interfaces')(
     const findings: Finding[] = []
     for (const key of ['rxQueueSize', 'txQueueSize'] as const) {
       const size = numberOf(driver?.[key])
-      if (size !== undefined && size !== 0 && !isPowerOfTwo(size)) findings.push(invalid(`${at}.driver.${key}`, size, 'must be a power of two'))
+      if (size !== undefined && size !== 0 && !isPowerOfTwo(size))
+        findings.push(invalid(`${at}.driver.${key}`, size, 'must be a power of two'))
     }
     if (one.type === 'hostdev' || isVirtio(one)) return findings
     for (const key of ['iommu', 'ats', 'packed', 'pagePerVq'] as const) {
       if (driver?.[key] === undefined) continue
-      findings.push(forbidden(`${at}.driver.${key}`, driver[key], `may be given for virtio models only, not for ${one.model?.type}`))
+      findings.push(
+        forbidden(
+          `${at}.driver.${key}`,
+          driver[key],
+          `may be given for virtio models only, not for ${one.model?.type}`,
+        ),
+      )
     }
     return findings
   },
@@ -98,7 +115,9 @@ export const interfaceType = eachDevice('interfaces')(
     }
     if ((portForwards?.length ?? 0) > 0 && !(canPasst && backend?.type === 'passt')) {
       const message = 'may be given with backend passt only, for type user and vhostuser'
-      findings.push(forbidden(`${at}.portForwards`, undefined, message, canPasst ? 'backend: {type: passt}' : undefined))
+      findings.push(
+        forbidden(`${at}.portForwards`, undefined, message, canPasst ? 'backend: {type: passt}' : undefined),
+      )
     }
     if (vlan && ['user', 'vhostuser', 'server', 'client', 'mcast', 'udp', 'vdpa', 'null'].includes(type)) {
       findings.push(forbidden(`${at}.vlan`, undefined, `may not be given for type ${type}`))
@@ -117,7 +136,14 @@ export const interfaceMac = eachDevice('interfaces')(
   ({ mac }, at) => {
     const first = Number.parseInt(mac?.address?.split(':')[0] ?? '0', 16)
     if ((first & 1) === 0) return []
-    return [invalid(`${at}.mac.address`, mac?.address, 'is a multicast address; the first byte must be even', 'e.g. 52:54:00:12:34:56')]
+    return [
+      invalid(
+        `${at}.mac.address`,
+        mac?.address,
+        'is a multicast address; the first byte must be even',
+        'e.g. 52:54:00:12:34:56',
+      ),
+    ]
   },
   example(nic({ mac: { address: '01:54:00:12:34:56' } }), nic({ mac: { address: '02:54:00:12:34:56' } })),
 )
@@ -129,7 +155,9 @@ export const interfaceModel = eachDevice('interfaces')(
     const type = one.model?.type
     if (type === undefined) return []
     if (!/^[\w-]+$/.test(type)) return [invalid(`${at}.model.type`, type, 'may have letters, digits, - and _ only')]
-    return one.type === 'vdpa' && !isVirtio(one) ? [invalid(`${at}.model.type`, type, 'must be virtio for type vdpa')] : []
+    return one.type === 'vdpa' && !isVirtio(one)
+      ? [invalid(`${at}.model.type`, type, 'must be virtio for type vdpa')]
+      : []
   },
   example(nic({ model: { type: 'e1000,id=x' } }), nic({ model: { type: 'e1000' } })),
 )
@@ -143,8 +171,10 @@ export const interfaceTeaming: Rule = {
       for (const [index, { teaming }] of list(domain, key).entries()) {
         if (teaming?.type !== 'transient') continue
         const field = `spec.domain.devices.${key}[${index}].teaming.persistent`
-        if (teaming.persistent === undefined) yield required(field, 'must be given: the alias of the interface that stays')
-        else if (!aliases.has(teaming.persistent)) yield notFound(field, teaming.persistent, 'is the alias of no interface')
+        if (teaming.persistent === undefined)
+          yield required(field, 'must be given: the alias of the interface that stays')
+        else if (!aliases.has(teaming.persistent))
+          yield notFound(field, teaming.persistent, 'is the alias of no interface')
       }
     }
   },

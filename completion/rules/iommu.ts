@@ -16,11 +16,14 @@ export const iommuModel: Rule = {
     else if (chipsetOf(domain) !== 'q35') {
       yield invalid(`${field}.model`, model, `is possible on machine type q35 only, not on ${domain.os?.type?.machine}`)
     }
-    if (model === 'intel' && address?.type !== undefined) yield forbidden(`${field}.address`, undefined, 'may not be given for model intel')
+    if (model === 'intel' && address?.type !== undefined)
+      yield forbidden(`${field}.address`, undefined, 'may not be given for model intel')
     if (model !== 'virtio') return
-    if (address?.type !== undefined && address.type !== 'pci') yield invalid(`${field}.address.type`, address.type, 'must be pci for model virtio')
+    if (address?.type !== undefined && address.type !== 'pci')
+      yield invalid(`${field}.address.type`, address.type, 'must be pci for model virtio')
     for (const key of ['intremap', 'cachingMode', 'eim', 'iotlb', 'awBits', 'dmaTranslation'] as const) {
-      if (driver?.[key] !== undefined) yield forbidden(`${field}.driver.${key}`, driver[key], 'may be given for model intel only')
+      if (driver?.[key] !== undefined)
+        yield forbidden(`${field}.driver.${key}`, driver[key], 'may be given for model intel only')
     }
   },
   example: example(
@@ -39,11 +42,16 @@ export const iommuInterrupts: Rule = {
     if (intremap === true && features?.ioapic?.driver !== 'qemu') {
       yield required('spec.domain.features.ioapic.driver', 'must be qemu, since the IOMMU remaps interrupts')
     }
-    if (eim === true && intremap !== true) yield invalid(`${field}.driver.eim`, true, 'is possible with intremap on only')
+    if (eim === true && intremap !== true)
+      yield invalid(`${field}.driver.eim`, true, 'is possible with intremap on only')
   },
   example: example(
     { ...q35, devices: { iommu: { model: 'intel', driver: { eim: true } } } },
-    { ...q35, features: { ioapic: { driver: 'qemu' } }, devices: { iommu: { model: 'intel', driver: { eim: true, intremap: true } } } },
+    {
+      ...q35,
+      features: { ioapic: { driver: 'qemu' } },
+      devices: { iommu: { model: 'intel', driver: { eim: true, intremap: true } } },
+    },
   ),
 }
 

@@ -23,7 +23,9 @@ export const iothreadExists: Rule = {
         const at = `spec.domain.devices.${key}[${index}].driver`
         const named = [
           [driver?.iothread, `${at}.iothread`] as const,
-          ...(driver?.iothreads?.iothreads ?? []).map(({ id }, place) => [id, `${at}.iothreads.iothreads[${place}].id`] as const),
+          ...(driver?.iothreads?.iothreads ?? []).map(
+            ({ id }, place) => [id, `${at}.iothreads.iothreads[${place}].id`] as const,
+          ),
         ]
         for (const [id, field] of named) {
           const number = numberOf(id)

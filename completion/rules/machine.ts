@@ -31,13 +31,15 @@ export const osType: Rule = {
       const names = capabilities.machines.flatMap(({ name, alias }) => (alias === undefined ? [name] : [alias, name]))
       const near = nearest(type.machine, names)
       const message = 'is no machine type of the QEMU here; q35 and pc stand for the newest of their kind'
-      yield unsupported('spec.domain.os.type.machine', type.machine, message, near && `did you mean ${JSON.stringify(near)}?`)
+      yield unsupported(
+        'spec.domain.os.type.machine',
+        type.machine,
+        message,
+        near && `did you mean ${JSON.stringify(near)}?`,
+      )
     }
   },
-  example: example(
-    { os: { type: { os: 'hvm', machine: 'q53' } } },
-    { os: { type: { os: 'hvm', machine: 'q35' } } },
-  ),
+  example: example({ os: { type: { os: 'hvm', machine: 'q53' } } }, { os: { type: { os: 'hvm', machine: 'q35' } } }),
 }
 
 export const launchSecurity: Rule = {
@@ -62,7 +64,8 @@ export const nameValid: Rule = {
   *check({ domain: { name } }) {
     if (name === undefined) return
     if (name.trim() === '') yield invalid('spec.domain.name', name, 'must not be empty')
-    else if (name.includes('/')) yield invalid('spec.domain.name', name, 'may not have a slash: files are called after it')
+    else if (name.includes('/'))
+      yield invalid('spec.domain.name', name, 'may not have a slash: files are called after it')
   },
   example: example({ name: 'a/b' }, { name: 'a-b' }),
 }

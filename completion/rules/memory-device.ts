@@ -28,10 +28,13 @@ export const memoryNode = eachDevice('memories')(
       return node === undefined ? [] : [forbidden(`${at}.target.node`, node, 'may not be given for virtio-pmem')]
     }
     if (node === undefined) {
-      return cells > 0 && model !== 'sgx-epc' ? [required(`${at}.target.node`, 'must be given: the NUMA node of the guest')] : []
+      return cells > 0 && model !== 'sgx-epc'
+        ? [required(`${at}.target.node`, 'must be given: the NUMA node of the guest')]
+        : []
     }
     if (node < cells) return []
-    const message = cells === 0 ? 'is no NUMA node: cpu.numa has no cells' : `is no NUMA node: cpu.numa has cells 0 to ${cells - 1}`
+    const message =
+      cells === 0 ? 'is no NUMA node: cpu.numa has no cells' : `is no NUMA node: cpu.numa has cells 0 to ${cells - 1}`
     return [notFound(`${at}.target.node`, node, message)]
   },
   example(
@@ -63,10 +66,14 @@ export const memoryTarget = eachDevice('memories')(
         findings.push(invalid(`${at}.target.block.value`, String(block), 'must be a power of two'))
       } else if (block !== undefined) {
         if (total !== undefined && total % block !== 0n) {
-          findings.push(invalid(`${at}.target.size.value`, String(total), `must be a multiple of the block, ${block} KiB`))
+          findings.push(
+            invalid(`${at}.target.size.value`, String(total), `must be a multiple of the block, ${block} KiB`),
+          )
         }
         if (wanted !== undefined && wanted % block !== 0n) {
-          findings.push(invalid(`${at}.target.requested.value`, String(wanted), `must be a multiple of the block, ${block} KiB`))
+          findings.push(
+            invalid(`${at}.target.requested.value`, String(wanted), `must be a multiple of the block, ${block} KiB`),
+          )
         }
       }
       if (wanted !== undefined && total !== undefined && wanted > total) {
@@ -74,7 +81,9 @@ export const memoryTarget = eachDevice('memories')(
       }
     }
     if (label !== undefined && (label < minLabel || (total !== undefined && label >= total))) {
-      findings.push(invalid(`${at}.target.label.size.value`, String(label), 'must be at least 128 KiB and less than the size'))
+      findings.push(
+        invalid(`${at}.target.label.size.value`, String(label), 'must be at least 128 KiB and less than the size'),
+      )
     }
     if ((model === 'nvdimm' || model === 'virtio-pmem') && source?.path === undefined) {
       findings.push(required(`${at}.source.path`, `must be given for ${model}: the file that keeps it`))
@@ -148,7 +157,8 @@ export const memoryAddress: Rule = {
         const other = taken.get(slot)
         if (other !== undefined) yield duplicate(`${at}.address.slot`, slot, `is the slot of ${other} as well`)
         else taken.set(slot, at)
-        if (slots > 0 && slot >= slots) yield invalid(`${at}.address.slot`, slot, `must be less than ${slots}, the number of slots`)
+        if (slots > 0 && slot >= slots)
+          yield invalid(`${at}.address.slot`, slot, `must be less than ${slots}, the number of slots`)
       }
       const base = integerOf(target?.address?.base)
       const bytes = (kibibytes(target?.size) ?? 0n) * 1024n
@@ -157,17 +167,33 @@ export const memoryAddress: Rule = {
       const other = ranges.find((one) => range.first < one.last && one.first < range.last)
       ranges.push(range)
       if (!other) continue
-      yield invalid(`${at}.target.address.base`, hex(base), `overlaps with ${other.at}, which has ${hex(other.first)} to ${hex(other.last)}`)
+      yield invalid(
+        `${at}.target.address.base`,
+        hex(base),
+        `overlaps with ${other.at}, which has ${hex(other.first)} to ${hex(other.last)}`,
+      )
     }
   },
   example: example(
     growing(
-      { model: 'virtio-mem', target: { size: size(256), node: 0, block: size(2), requested: size(2), address: { base: '0x140000000' } } },
-      { model: 'virtio-mem', target: { size: size(256), node: 0, block: size(2), requested: size(2), address: { base: '0x148000000' } } },
+      {
+        model: 'virtio-mem',
+        target: { size: size(256), node: 0, block: size(2), requested: size(2), address: { base: '0x140000000' } },
+      },
+      {
+        model: 'virtio-mem',
+        target: { size: size(256), node: 0, block: size(2), requested: size(2), address: { base: '0x148000000' } },
+      },
     ),
     growing(
-      { model: 'virtio-mem', target: { size: size(256), node: 0, block: size(2), requested: size(2), address: { base: '0x140000000' } } },
-      { model: 'virtio-mem', target: { size: size(256), node: 0, block: size(2), requested: size(2), address: { base: '0x150000000' } } },
+      {
+        model: 'virtio-mem',
+        target: { size: size(256), node: 0, block: size(2), requested: size(2), address: { base: '0x140000000' } },
+      },
+      {
+        model: 'virtio-mem',
+        target: { size: size(256), node: 0, block: size(2), requested: size(2), address: { base: '0x150000000' } },
+      },
     ),
   ),
 }

@@ -70,7 +70,11 @@ export const maxMemoryRule: Rule = {
       return
     }
     if (most < amount(memory)) {
-      yield invalid('spec.domain.maxMemory.value', maxMemory.value, 'must not be less than memory, with which the guest boots')
+      yield invalid(
+        'spec.domain.maxMemory.value',
+        maxMemory.value,
+        'must not be less than memory, with which the guest boots',
+      )
     }
     if ((cpu?.numa?.cells?.length ?? 0) === 0) {
       const message = 'must be given: memory that can grow belongs to a NUMA node of the guest'
@@ -88,7 +92,8 @@ export const maxMemoryRule: Rule = {
 
 export const memoryBacking: Rule = {
   id: 'memory-backing',
-  description: 'Huge pages come in sizes that the node has, for NUMA nodes that the guest has, and are no anonymous memory.',
+  description:
+    'Huge pages come in sizes that the node has, for NUMA nodes that the guest has, and are no anonymous memory.',
   *check({ domain: { memoryBacking, cpu }, capabilities: { host } }) {
     const cells = Math.max(1, cpu?.numa?.cells?.length ?? 0)
     const field = 'spec.domain.memoryBacking'

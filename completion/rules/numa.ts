@@ -10,7 +10,8 @@ const cells = (...more: { id: number; cpus?: string }[]) => ({
 
 export const numaCells: Rule = {
   id: 'numa-cells',
-  description: 'NUMA nodes of the guest are numbered from 0 without a gap; each has memory, and CPUs of its own that the VM has.',
+  description:
+    'NUMA nodes of the guest are numbered from 0 without a gap; each has memory, and CPUs of its own that the VM has.',
   *check({ domain: { cpu, vcpu } }) {
     const cells = cpu?.numa?.cells ?? []
     const field = 'spec.domain.cpu.numa.cells'
@@ -26,7 +27,8 @@ export const numaCells: Rule = {
         yield invalid(`${field}[${index}].id`, id, message)
       }
       ids.set(id, index)
-      if (cell.memory === undefined) yield required(`${field}[${index}].memory`, 'must be given: the memory of the NUMA node')
+      if (cell.memory === undefined)
+        yield required(`${field}[${index}].memory`, 'must be given: the memory of the NUMA node')
       const cpus = numbersOf(cell.cpus)
       const shared = cpus.find((one) => owners.has(one))
       if (shared !== undefined) {
@@ -36,11 +38,18 @@ export const numaCells: Rule = {
       for (const one of cpus) owners.set(one, index)
       const beyond = cpus.find((one) => one >= count)
       if (beyond !== undefined) {
-        yield notFound(`${field}[${index}].cpus`, cell.cpus, `names CPU ${beyond}, and the VM has CPUs 0 to ${count - 1}`)
+        yield notFound(
+          `${field}[${index}].cpus`,
+          cell.cpus,
+          `names CPU ${beyond}, and the VM has CPUs 0 to ${count - 1}`,
+        )
       }
     }
   },
-  example: example(cells({ id: 1, cpus: '0' }, { id: 2, cpus: '1' }), cells({ id: 0, cpus: '0' }, { id: 1, cpus: '1' })),
+  example: example(
+    cells({ id: 1, cpus: '0' }, { id: 2, cpus: '1' }),
+    cells({ id: 0, cpus: '0' }, { id: 1, cpus: '1' }),
+  ),
 }
 
 /** ACPI's distance of a node from itself. */
@@ -58,7 +67,8 @@ export const numaDistances: Rule = {
         const other = numberOf(id)
         const distance = numberOf(value)
         if (other === undefined) yield required(`${at}.id`, 'must be given: the other NUMA node')
-        else if (other >= cells.length) yield notFound(`${at}.id`, other, `is no NUMA node: there are 0 to ${cells.length - 1}`)
+        else if (other >= cells.length)
+          yield notFound(`${at}.id`, other, `is no NUMA node: there are 0 to ${cells.length - 1}`)
         else if (distance !== undefined && (other === own) !== (distance === localDistance)) {
           const message = other === own ? 'must be 10, to itself' : 'must be more than 10, to another node'
           yield invalid(`${at}.value`, distance, message)
@@ -92,7 +102,8 @@ export const numaDistances: Rule = {
 
 export const numatune: Rule = {
   id: 'numatune',
-  description: 'Memory of the guest is bound to NUMA nodes of the host that are there, cell by cell only where the guest has such cells.',
+  description:
+    'Memory of the guest is bound to NUMA nodes of the host that are there, cell by cell only where the guest has such cells.',
   *check({ domain: { numatune, cpu }, capabilities: { host } }) {
     if (!numatune) return
     const field = 'spec.domain.numatune'
@@ -104,7 +115,11 @@ export const numatune: Rule = {
     yield* missingNodes(memory?.nodeset, `${field}.memory.nodeset`, host?.numaNodes)
     const isAuto = memory?.placement === 'auto' || (memory !== undefined && memory.nodeset === undefined)
     if (isAuto && memnodes.length > 0) {
-      yield forbidden(`${field}.memnodes`, undefined, 'may not be given where numad places the memory (memory.placement auto)')
+      yield forbidden(
+        `${field}.memnodes`,
+        undefined,
+        'may not be given where numad places the memory (memory.placement auto)',
+      )
     }
     const seen = new Set<number>()
     for (const [index, { cellid, mode, nodeset }] of memnodes.entries()) {
@@ -112,14 +127,19 @@ export const numatune: Rule = {
       const id = numberOf(cellid)
       if (id === undefined) yield required(`${at}.cellid`, 'must be given: the NUMA node of the guest')
       else if (seen.has(id)) yield duplicate(`${at}.cellid`, id, 'is bound by another of memnodes as well')
-      else if (id >= cells) yield notFound(`${at}.cellid`, id, 'is no NUMA node of the guest: cpu.numa has no such cell')
+      else if (id >= cells)
+        yield notFound(`${at}.cellid`, id, 'is no NUMA node of the guest: cpu.numa has no such cell')
       if (id !== undefined) seen.add(id)
       if (nodeset === undefined) yield required(`${at}.nodeset`, 'must be given')
       yield* missingNodes(nodeset, `${at}.nodeset`, host?.numaNodes)
       if (!memory) continue
       const [isHere, isThere] = [(mode ?? 'strict') === 'restrictive', (memory.mode ?? 'strict') === 'restrictive']
       if (isHere && !isThere) {
-        yield invalid(`${field}.memory.mode`, memory.mode ?? 'strict', `must be restrictive, as that of memnodes[${index}]`)
+        yield invalid(
+          `${field}.memory.mode`,
+          memory.mode ?? 'strict',
+          `must be restrictive, as that of memnodes[${index}]`,
+        )
       }
       if (isThere && !isHere) yield invalid(`${at}.mode`, mode ?? 'strict', 'must be restrictive, as that of memory')
     }
@@ -132,7 +152,8 @@ export const numatune: Rule = {
 
 function* missingNodes(nodeset: string | undefined, field: string, count: number | undefined): Iterable<Finding> {
   const missing = count === undefined ? undefined : numbersOf(nodeset).find((node) => node >= count)
-  if (missing !== undefined) yield notFound(field, nodeset, `names NUMA node ${missing}, and nodes have 0 to ${(count ?? 0) - 1}`)
+  if (missing !== undefined)
+    yield notFound(field, nodeset, `names NUMA node ${missing}, and nodes have 0 to ${(count ?? 0) - 1}`)
 }
 
 export const numaRules: readonly Rule[] = [numaCells, numaDistances, numatune]

@@ -19,9 +19,11 @@ export const pciAddressRange: Rule = {
       const { address } = device
       if (address?.type !== 'pci') continue
       const [bus = 0, slot = 0, segment = 0] = [address.bus, address.slot, address.domain].map(numberOf)
-      if (bus > 0xff) yield invalid(`${at}.address.bus`, address.bus, 'must be at most 0xff: so many PCI buses there can be')
+      if (bus > 0xff)
+        yield invalid(`${at}.address.bus`, address.bus, 'must be at most 0xff: so many PCI buses there can be')
       if (slot > 0x1f) yield invalid(`${at}.address.slot`, address.slot, 'must be at most 0x1f: a PCI bus has 32 slots')
-      if (segment !== 0) yield invalid(`${at}.address.domain`, address.domain, 'must be 0: a PC has one PCI domain only')
+      if (segment !== 0)
+        yield invalid(`${at}.address.domain`, address.domain, 'must be 0: a PC has one PCI domain only')
     }
   },
   example: example(nic({ slot: 0x20 }), nic({ slot: 0x1e })),
@@ -59,7 +61,12 @@ export const pciAddressUnique: Rule = {
       // Of two, the one that somebody wrote is to blame.
       const isOurs = originOf(`${field}.slot`).by === 'default'
       const [blamed, kept] = isOurs && other.startsWith('spec.') ? [other, field] : [field, other]
-      yield duplicate(blamed, name, `is the PCI address of ${kept} as well`, 'leave the address out, and a free one is found')
+      yield duplicate(
+        blamed,
+        name,
+        `is the PCI address of ${kept} as well`,
+        'leave the address out, and a free one is found',
+      )
     }
   },
   example: example(
@@ -262,7 +269,11 @@ export const pciControllerOptions: Rule = {
       for (const [key, models] of Object.entries(targets)) {
         const value = Object.entries(target ?? {}).find(([name]) => name === key)?.[1]
         if (value !== undefined && !models.includes(model)) {
-          yield forbidden(`${field}.target.${key}`, undefined, `is an option of ${models.join(' and ')}, not of ${model}`)
+          yield forbidden(
+            `${field}.target.${key}`,
+            undefined,
+            `is an option of ${models.join(' and ')}, not of ${model}`,
+          )
         }
       }
       const node = numberOf(target?.node)

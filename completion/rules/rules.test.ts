@@ -24,13 +24,16 @@ function broken(spec: MachineSpec): string[] {
   return causes.map(({ rule }) => rule)
 }
 
-test.each(rules.map((rule) => [rule.id, rule] as const))('%s: an example breaks it, another just does not', (id, rule) => {
-  const { breaks, holds } = rule.example
-  expect(validateDomain({ ...base, ...breaks.domain })).toEqual([])
-  expect(validateDomain({ ...base, ...holds.domain })).toEqual([])
-  expect(broken(breaks)).toContain(id)
-  expect(broken(holds).filter((one) => one === id || one !== 'host-reach')).toEqual([])
-})
+test.each(rules.map((rule) => [rule.id, rule] as const))(
+  '%s: an example breaks it, another just does not',
+  (id, rule) => {
+    const { breaks, holds } = rule.example
+    expect(validateDomain({ ...base, ...breaks.domain })).toEqual([])
+    expect(validateDomain({ ...base, ...holds.domain })).toEqual([])
+    expect(broken(breaks)).toContain(id)
+    expect(broken(holds).filter((one) => one === id || one !== 'host-reach')).toEqual([])
+  },
+)
 
 test('ids are unique and in the form of a word', () => {
   const ids = rules.map(({ id }) => id)

@@ -39,13 +39,18 @@ export const graphicsListen = eachDevice('graphics')(
   'A display server listens on one place, which its type has, and `listen` says the same as `listens`; VNC passwords have 8 characters.',
   ({ type, listens = [], listen, passwd }, at) => {
     const findings: Finding[] = []
-    if (listens.length > 1) findings.push(forbidden(`${at}.listens`, undefined, 'may be one: QEMU listens on one place'))
+    if (listens.length > 1)
+      findings.push(forbidden(`${at}.listens`, undefined, 'may be one: QEMU listens on one place'))
     const [first] = listens
     const kind = first?.type
-    if ((kind === 'socket' && type !== 'vnc' && type !== 'spice') || (kind === 'none' && (type === 'rdp' || type === 'sdl'))) {
+    if (
+      (kind === 'socket' && type !== 'vnc' && type !== 'spice') ||
+      (kind === 'none' && (type === 'rdp' || type === 'sdl'))
+    ) {
       findings.push(invalid(`${at}.listens[0].type`, kind, `is not possible for type ${type}`))
     }
-    if (kind === 'network' && first?.network === undefined) findings.push(required(`${at}.listens[0].network`, 'must be given for type network'))
+    if (kind === 'network' && first?.network === undefined)
+      findings.push(required(`${at}.listens[0].network`, 'must be given for type network'))
     if (listen !== undefined && kind === 'address' && first?.address !== undefined && first.address !== listen) {
       findings.push(invalid(`${at}.listen`, listen, `must be ${first.address}, as listens[0].address says`))
     }
@@ -70,7 +75,8 @@ const videos = (...types: ('none' | 'qxl' | 'vga' | 'virtio' | 'cirrus')[]): Dom
 
 export const videoSet: Rule = {
   id: 'video-set',
-  description: 'One graphics card is the primary one, the others are qxl or virtio; where there is to be none there is no other.',
+  description:
+    'One graphics card is the primary one, the others are qxl or virtio; where there is to be none there is no other.',
   *check({ domain }) {
     const cards = list(domain, 'videos')
     let primary: number | undefined
@@ -80,13 +86,21 @@ export const videoSet: Rule = {
         yield invalid(`${field}.type`, 'none', 'must be the only one: it says that there is no graphics card')
       }
       if (model?.primary !== true) continue
-      if (primary !== undefined) yield duplicate(`${field}.primary`, true, `is so for videos[${primary}] as well, and one can be`)
+      if (primary !== undefined)
+        yield duplicate(`${field}.primary`, true, `is so for videos[${primary}] as well, and one can be`)
       primary ??= index
     }
     if (cards.some(({ model }) => model?.type === 'none')) return
     for (const [index, { model }] of cards.entries()) {
       const isFirst = primary === undefined ? index === 0 : index === primary
-      if (isFirst || model?.type === undefined || model.primary === true || model.type === 'qxl' || model.type === 'virtio') continue
+      if (
+        isFirst ||
+        model?.type === undefined ||
+        model.primary === true ||
+        model.type === 'qxl' ||
+        model.type === 'virtio'
+      )
+        continue
       const message = 'can be the primary graphics card only; a further one is qxl or virtio'
       yield invalid(`spec.domain.devices.videos[${index}].model.type`, model.type, message)
     }
@@ -105,7 +119,9 @@ export const videoModel = eachDevice('videos')(
     const findings: Finding[] = []
     const known = words['video.modelType']
     if (type !== undefined && known && !known.includes(type)) {
-      findings.push(unsupported(`${at}.model.type`, type, `is no graphics card of the QEMU here; there are: ${known.join(', ')}`))
+      findings.push(
+        unsupported(`${at}.model.type`, type, `is no graphics card of the QEMU here; there are: ${known.join(', ')}`),
+      )
     }
     for (const key of ['ram', 'vram64', 'vgamem'] as const) {
       if (model?.[key] !== undefined && type !== 'qxl') {
@@ -122,11 +138,13 @@ export const videoModel = eachDevice('videos')(
     if (type === 'qxl' && (frameBuffer & (frameBuffer - 1)) !== 0) {
       findings.push(invalid(`${at}.model.vgamem`, frameBuffer, 'must be a power of two'))
     }
-    if (model?.blob !== undefined && type !== 'virtio') findings.push(forbidden(`${at}.model.blob`, model.blob, 'may be given for virtio only'))
+    if (model?.blob !== undefined && type !== 'virtio')
+      findings.push(forbidden(`${at}.model.blob`, model.blob, 'may be given for virtio only'))
     if (model?.acceleration?.accel3d === true && type !== 'virtio') {
       findings.push(invalid(`${at}.model.acceleration.accel3d`, true, 'is possible for virtio only'))
     }
-    if (driver?.name === 'vhostuser' && type !== 'virtio') findings.push(invalid(`${at}.driver.name`, 'vhostuser', 'is possible for virtio only'))
+    if (driver?.name === 'vhostuser' && type !== 'virtio')
+      findings.push(invalid(`${at}.driver.name`, 'vhostuser', 'is possible for virtio only'))
     return findings
   },
   example(
@@ -142,13 +160,15 @@ export const soundAudio: Rule = {
     const ids = new Set<number>()
     for (const [index, { id }] of list(domain, 'audios').entries()) {
       const number = numberOf(id)
-      if (number !== undefined && ids.has(number)) yield duplicate(`spec.domain.devices.audios[${index}].id`, number, 'is the id of another one as well')
+      if (number !== undefined && ids.has(number))
+        yield duplicate(`spec.domain.devices.audios[${index}].id`, number, 'is the id of another one as well')
       if (number !== undefined) ids.add(number)
     }
     for (const key of ['sounds', 'graphics'] as const) {
       for (const [index, { audio }] of list(domain, key).entries()) {
         const id = numberOf(audio?.id)
-        if (id !== undefined && !ids.has(id)) yield notFound(`spec.domain.devices.${key}[${index}].audio.id`, id, 'is the id of none of devices.audios')
+        if (id !== undefined && !ids.has(id))
+          yield notFound(`spec.domain.devices.${key}[${index}].audio.id`, id, 'is the id of none of devices.audios')
       }
     }
   },
@@ -166,7 +186,9 @@ export const soundModel = eachDevice('sounds')(
     ...(codecs.length > 0 && model !== 'ich6' && model !== 'ich9'
       ? [forbidden(`${at}.codecs`, undefined, 'may be given for ich6 and ich9 only')]
       : []),
-    ...(streams !== undefined && model !== 'virtio' ? [forbidden(`${at}.streams`, streams, 'may be given for virtio only')] : []),
+    ...(streams !== undefined && model !== 'virtio'
+      ? [forbidden(`${at}.streams`, streams, 'may be given for virtio only')]
+      : []),
   ],
   example({ devices: { sounds: [{}] } }, { devices: { sounds: [{ model: 'ac97' }] } }),
 )

@@ -11,9 +11,11 @@ export const seclabelUnique: Rule = {
     const seen = new Set<string>()
     for (const [index, { model, type, label }] of (domain.seclabels ?? []).entries()) {
       const field = `spec.domain.seclabels[${index}]`
-      if (model !== undefined && seen.has(model)) yield duplicate(`${field}.model`, model, 'is labelled by another of seclabels as well')
+      if (model !== undefined && seen.has(model))
+        yield duplicate(`${field}.model`, model, 'is labelled by another of seclabels as well')
       if (model !== undefined) seen.add(model)
-      if (type === 'static' && label === undefined && model !== 'none') yield required(`${field}.label`, 'must be given for type static')
+      if (type === 'static' && label === undefined && model !== 'none')
+        yield required(`${field}.label`, 'must be given for type static')
     }
   },
   example: example(
@@ -35,7 +37,8 @@ function* check(labels: readonly Label[], fields: readonly string[]): Iterable<F
     if (seen.has(model)) yield duplicate(`${field}.model`, model, 'is named by another label of this source as well')
     seen.add(model)
     if (relabel === true && label === undefined) yield required(`${field}.label`, 'must be given where relabel is true')
-    if (relabel === false && label !== undefined) yield invalid(`${field}.relabel`, false, 'must be true where a label is given')
+    if (relabel === false && label !== undefined)
+      yield invalid(`${field}.relabel`, false, 'must be true where a label is given')
   }
 }
 
@@ -64,8 +67,16 @@ export const seclabelSource: Rule = {
     for (const { labels, fields } of labelsOf(domain).values()) yield* check(labels, fields)
   },
   example: example(
-    { devices: { disks: [{ target: { dev: 'vda' }, source: { file: '/d', seclabel: { model: 'selinux', relabel: true } } }] } },
-    { devices: { disks: [{ target: { dev: 'vda' }, source: { file: '/d', seclabel: { model: 'selinux', relabel: false } } }] } },
+    {
+      devices: {
+        disks: [{ target: { dev: 'vda' }, source: { file: '/d', seclabel: { model: 'selinux', relabel: true } } }],
+      },
+    },
+    {
+      devices: {
+        disks: [{ target: { dev: 'vda' }, source: { file: '/d', seclabel: { model: 'selinux', relabel: false } } }],
+      },
+    },
   ),
 }
 

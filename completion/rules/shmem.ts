@@ -12,12 +12,20 @@ export const shmem = eachDevice('shmems')(
     const findings: Finding[] = []
     const type = model?.type
     if (name === undefined || name === '' || name.includes('/')) {
-      findings.push(name === undefined ? required(`${at}.name`, 'must be given') : invalid(`${at}.name`, name, 'must be a name without slash'))
+      findings.push(
+        name === undefined
+          ? required(`${at}.name`, 'must be given')
+          : invalid(`${at}.name`, name, 'must be a name without slash'),
+      )
     }
-    if (type === 'ivshmem') findings.push(unsupported(`${at}.model.type`, type, 'is no longer in QEMU', 'did you mean "ivshmem-plain"?'))
-    if (type === 'ivshmem-plain' && server) findings.push(forbidden(`${at}.server`, undefined, 'may not be given for ivshmem-plain'))
-    if (type === 'ivshmem-doorbell' && !server) findings.push(required(`${at}.server`, 'must be given for ivshmem-doorbell'))
-    else if (msi && !server) findings.push(forbidden(`${at}.msi`, undefined, 'may be given with a server only, through which interrupts go'))
+    if (type === 'ivshmem')
+      findings.push(unsupported(`${at}.model.type`, type, 'is no longer in QEMU', 'did you mean "ivshmem-plain"?'))
+    if (type === 'ivshmem-plain' && server)
+      findings.push(forbidden(`${at}.server`, undefined, 'may not be given for ivshmem-plain'))
+    if (type === 'ivshmem-doorbell' && !server)
+      findings.push(required(`${at}.server`, 'must be given for ivshmem-doorbell'))
+    else if (msi && !server)
+      findings.push(forbidden(`${at}.msi`, undefined, 'may be given with a server only, through which interrupts go'))
     const written = spec.domain.devices?.shmems?.[index]?.size
     // libvirt's own unit for it is MiB: what is less than one would not be seen there.
     const bytes = scaled(inBytes, written?.value, written?.unit)?.value

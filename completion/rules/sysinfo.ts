@@ -6,7 +6,8 @@ const other = 'a94b4335-6a14-8bc4-d6da-f7ea590b6817'
 
 export const sysinfoSmbios: Rule = {
   id: 'sysinfo-smbios',
-  description: 'What the guest reads in SMBIOS has the UUID of the domain and a date of the form mm/dd/yyyy, and is there where it is asked for.',
+  description:
+    'What the guest reads in SMBIOS has the UUID of the domain and a date of the form mm/dd/yyyy, and is there where it is asked for.',
   *check({ domain: { sysinfos = [], uuid, os } }) {
     const smbios = sysinfos.filter(({ type }) => type === 'smbios')
     if (os?.smbios?.mode === 'sysinfo' && smbios.length === 0) {
@@ -36,17 +37,21 @@ export const sysinfoSmbios: Rule = {
 
 export const sysinfoFwcfg: Rule = {
   id: 'sysinfo-fwcfg',
-  description: 'A file of the fw_cfg device is named opt/…, but not as QEMU and OVMF name theirs, and has its content in one place.',
+  description:
+    'A file of the fw_cfg device is named opt/…, but not as QEMU and OVMF name theirs, and has its content in one place.',
   *check({ domain: { sysinfos = [] } }) {
     for (const [index, { type, entries = [] }] of sysinfos.entries()) {
       if (type !== 'fwcfg') continue
       for (const [place, { name, value, file }] of entries.entries()) {
         const at = `spec.domain.sysinfos[${index}].entries[${place}]`
         if (name === undefined) yield required(`${at}.name`, 'must be given')
-        else if (!name.startsWith('opt/')) yield invalid(`${at}.name`, name, 'must begin with opt/', 'e.g. opt/com.example/name')
-        else if (/^opt\/(?:ovmf|org\.qemu)\//.test(name)) yield invalid(`${at}.name`, name, 'is reserved for QEMU and its firmware')
+        else if (!name.startsWith('opt/'))
+          yield invalid(`${at}.name`, name, 'must begin with opt/', 'e.g. opt/com.example/name')
+        else if (/^opt\/(?:ovmf|org\.qemu)\//.test(name))
+          yield invalid(`${at}.name`, name, 'is reserved for QEMU and its firmware')
         if (value === undefined && file === undefined) yield required(`${at}.value`, 'must be given, or file')
-        if (value !== undefined && file !== undefined) yield forbidden(`${at}.file`, file, 'may not be given beside value')
+        if (value !== undefined && file !== undefined)
+          yield forbidden(`${at}.file`, file, 'may not be given beside value')
       }
     }
   },

@@ -33,7 +33,10 @@ export const tpmBackend = eachDevice('tpms')(
     }
     return findings
   },
-  example(tpm({ model: 'tpm-tis', backend: { type: 'emulator', version: '1.2' } }), tpm({ model: 'tpm-crb', backend: { type: 'emulator', version: '2.0' } })),
+  example(
+    tpm({ model: 'tpm-tis', backend: { type: 'emulator', version: '1.2' } }),
+    tpm({ model: 'tpm-crb', backend: { type: 'emulator', version: '2.0' } }),
+  ),
 )
 
 export const tpmCount: Rule = {
@@ -44,7 +47,12 @@ export const tpmCount: Rule = {
     if (count > 1) yield tooMany('spec.domain.devices.tpms', count, 'a PC has one TPM at most')
   },
   example: example(
-    tpm(...['2.0', '2.0'].map((): DeviceOf<'tpms'> => ({ model: 'tpm-crb', backend: { type: 'emulator', version: '2.0' } }))),
+    tpm(
+      ...['2.0', '2.0'].map((): DeviceOf<'tpms'> => ({
+        model: 'tpm-crb',
+        backend: { type: 'emulator', version: '2.0' },
+      })),
+    ),
     tpm({ model: 'tpm-crb', backend: { type: 'emulator', version: '2.0' } }),
   ),
 }

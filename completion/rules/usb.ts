@@ -25,7 +25,8 @@ const isOnUsb = (domain: Domain): ReadonlySet<AnyDevice> =>
 
 export const usbDisabled: Rule = {
   id: 'usb-disabled',
-  description: 'Where USB is switched off (a USB controller of model `none`) there is neither another USB controller nor a USB device.',
+  description:
+    'Where USB is switched off (a USB controller of model `none`) there is neither another USB controller nor a USB device.',
   *check({ domain }) {
     if (!isOff(domain)) return
     for (const [index, { type, model }] of list(domain, 'controllers').entries()) {
@@ -35,7 +36,8 @@ export const usbDisabled: Rule = {
     }
     const onUsb = isOnUsb(domain)
     for (const { at, device } of allDevices(domain)) {
-      if (onUsb.has(device)) yield forbidden(at, undefined, 'is a USB device, and USB is switched off by a controller of model none')
+      if (onUsb.has(device))
+        yield forbidden(at, undefined, 'is a USB device, and USB is switched off by a controller of model none')
     }
   },
   example: example(
@@ -71,7 +73,11 @@ export const usbPorts: Rule = {
       if (type !== 'usb' || count === undefined) continue
       const field = `spec.domain.devices.controllers[${index}].ports`
       if (model !== 'qemu-xhci' && model !== 'nec-xhci') {
-        yield forbidden(field, ports, `may be given for qemu-xhci and nec-xhci only, not for ${model ?? 'a USB controller without model'}`)
+        yield forbidden(
+          field,
+          ports,
+          `may be given for qemu-xhci and nec-xhci only, not for ${model ?? 'a USB controller without model'}`,
+        )
       } else if (count < 1 || count > maxXhciPorts) {
         yield invalid(field, ports, `must be from 1 to ${maxXhciPorts}, which is what a ${model} has`)
       }
@@ -123,7 +129,8 @@ const pathPattern = /^[0-9]+(?:\.[0-9]+)*$/
 
 export const usbAddress: Rule = {
   id: 'usb-address',
-  description: 'A USB device is on a controller that is there, at a port that it has, through hubs that are there, alone.',
+  description:
+    'A USB device is on a controller that is there, at a port that it has, through hubs that are there, alone.',
   *check({ domain }) {
     if (isOff(domain)) return
     const buses = new Map<number, number>()
@@ -179,15 +186,21 @@ const portFault = (
   if (!pathPattern.test(port)) return invalid(field, port, 'must be port numbers with dots between them, e.g. 1.2')
   if (ports.length > maxDepth) return invalid(field, port, `may not go through more than ${maxDepth - 1} hubs`)
   const count = buses.get(bus)
-  if (count === undefined) return notFound(field.replace(/port$/, 'bus'), bus, 'there is no USB controller with this index')
+  if (count === undefined)
+    return notFound(field.replace(/port$/, 'bus'), bus, 'there is no USB controller with this index')
   for (let depth = 0; depth < ports.length; depth += 1) {
     const number = Number(ports[depth])
     const hub = ports.slice(0, depth).join('.')
-    if (depth > 0 && !hubs.has(`${bus}:${hub}`)) return notFound(field, port, `there is no hub at port ${hub} of USB bus ${bus}`)
+    if (depth > 0 && !hubs.has(`${bus}:${hub}`))
+      return notFound(field, port, `there is no hub at port ${hub} of USB bus ${bus}`)
     const last = depth === 0 ? count : hubPorts
     // A controller that serves companions only has no ports of its own to count.
     if (number < 1 || (last > 0 && number > last)) {
-      return invalid(field, port, `${depth === 0 ? `USB controller ${bus}` : `the hub at ${hub}`} has ports 1 to ${last}`)
+      return invalid(
+        field,
+        port,
+        `${depth === 0 ? `USB controller ${bus}` : `the hub at ${hub}`} has ports 1 to ${last}`,
+      )
     }
   }
   return undefined

@@ -7,7 +7,9 @@ import type { Rule, Subject } from './rule.ts'
 const takers = ({ domain }: Subject) =>
   list(domain, 'disks')
     .map((disk, index) => ({ disk, field: `spec.domain.devices.disks[${index}].source.volume` }))
-    .filter(({ disk: { type, source } }) => type === 'volume' && source?.pool === undefined && source?.volume !== undefined)
+    .filter(
+      ({ disk: { type, source } }) => type === 'volume' && source?.pool === undefined && source?.volume !== undefined,
+    )
 
 const emptyDisk = (name: string) => ({ name, emptyDisk: { capacity: '1Gi' } })
 
@@ -20,7 +22,8 @@ export const volumeFound: Rule = {
       const name = disk.source?.volume ?? ''
       if (names.includes(name)) continue
       const near = nearest(name, names)
-      const message = names.length === 0 ? 'there are no spec.volumes' : `there is no such volume; there are: ${names.join(', ')}`
+      const message =
+        names.length === 0 ? 'there are no spec.volumes' : `there is no such volume; there are: ${names.join(', ')}`
       yield notFound(field, name, message, near === undefined ? undefined : `did you mean ${JSON.stringify(near)}?`)
     }
   },
@@ -53,7 +56,11 @@ export const volumeOnce: Rule = {
     breaks: {
       domain: {
         devices: {
-          disks: ['vda', 'vdb'].map((dev) => ({ type: 'volume' as const, source: { volume: 'root' }, target: { dev } })),
+          disks: ['vda', 'vdb'].map((dev) => ({
+            type: 'volume' as const,
+            source: { volume: 'root' },
+            target: { dev },
+          })),
         },
       },
       volumes: [emptyDisk('root')],
@@ -72,4 +79,3 @@ export const unusedVolumes = (subject: Subject): readonly string[] => {
   const taken = new Set(takers(subject).map(({ disk }) => disk.source?.volume))
   return (subject.spec.volumes ?? []).map(({ name }) => name).filter((name) => !taken.has(name))
 }
-
