@@ -26,13 +26,23 @@ export interface TestApiServer {
   stop(): Promise<void>
 }
 
+export interface ApiServerOptions {
+  /** An audit policy; the log is then `audit.log` in the directory. */
+  readonly auditPolicy?: object
+  /** Flags beside those of `make up`. */
+  readonly flags?: readonly string[]
+}
+
 const startDeadlineMs = 60_000
 
 /**
  * Starts etcd and kube-apiserver from the directory KUBE_BIN_DIR (`make test` sets it) on free ports of the loopback device.
  * About 3 seconds until it is ready. The end of the log is in the error when it does not come up.
  */
-export async function startApiServer(binaries = process.env['KUBE_BIN_DIR']): Promise<TestApiServer> {
+export async function startApiServer(
+  binaries = process.env['KUBE_BIN_DIR'],
+  options: ApiServerOptions = {},
+): Promise<TestApiServer> {
   if (binaries === undefined || !existsSync(join(binaries, 'kube-apiserver')))
     throw new Error('KUBE_BIN_DIR names no directory with kube-apiserver: `make binaries` prints one')
   const directory = mkdtempSync(join(tmpdir(), 'virtset-apiserver-'))
@@ -57,10 +67,18 @@ export async function startApiServer(binaries = process.env['KUBE_BIN_DIR']): Pr
     const data = join(directory, 'etcd')
     start('etcd', etcdCommand({ program: etcd, data, clientPort, peerPort, isForgetful: true }))
     const program = join(binaries, 'kube-apiserver')
-    const apiServer = start(
-      'apiserver',
-      apiServerCommand({ program, pki, etcdPort: clientPort, address: '127.0.0.1', port }),
-    )
+    const audit = { policy: join(directory, 'audit.json'), log: join(directory, 'audit.log') }
+    const { auditPolicy, flags = [] } = options
+    if (auditPolicy !== undefined) writeFileSync(audit.policy, JSON.stringify(auditPolicy))
+    const command = apiServerCommand({
+      program,
+      pki,
+      etcdPort: clientPort,
+      address: '127.0.0.1',
+      port,
+      ...(auditPolicy === undefined ? {} : { audit }),
+    })
+    const apiServer = start('apiserver', [...command, ...flags])
     const server = `https://127.0.0.1:${port}`
     const pem = (file: string) => readFileSync(join(pki.directory, file), 'utf8')
     const [ca, cert, key] = [pem('ca.crt'), pem('admin.crt'), pem('admin.key')]

@@ -1,0 +1,213 @@
+import { spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
+import { mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { lastLines, run } from '../../cluster/command.ts'
+import { startFakeLauncher } from '../fake-launcher.ts'
+import type { FakeLauncher } from '../fake-launcher.ts'
+import { until } from '../until.ts'
+import { startApiServer } from './apiserver.ts'
+import type { TestApiServer } from './apiserver.ts'
+import { installProcesses } from './processes.ts'
+import type { Processes } from './processes.ts'
+import { isUsed, readAudit, rightsOf, textOf } from './rights.ts'
+import type { Right } from './rights.ts'
+
+/**
+ * The processes do all that they can do, each with its own account, on an API server that writes down what they ask for: nothing that they ask
+ * for is missing in their roles, and nothing is in their roles that they do not ask for.
+ */
+let api: TestApiServer
+let processes: Processes
+let handler: ChildProcess
+const launchers: FakeLauncher[] = []
+const kubeletRoot = mkdtempSync(join(tmpdir(), 'virtset-kubelet-'))
+
+const kubectl = (rest: string[], input?: object) =>
+  run(
+    [api.kubectl, '--kubeconfig', api.kubeconfig, ...rest],
+    input === undefined ? {} : { input: JSON.stringify(input) },
+  )
+const apply = (object: object) => kubectl(['apply', '--server-side', '-f', '-'], object)
+const field = (path: string, ...what: string[]) =>
+  kubectl(['get', ...what, '--ignore-not-found', '-o', `jsonpath=${path}`])
+const replicaLog = (name: string) => lastLines(readFileSync(join(api.directory, `${name}.log`), 'utf8'), 12)
+const eventually = (what: string, isTrue: () => Promise<boolean>, deadlineMs = 30_000) =>
+  until(isTrue, undefined, {
+    deadlineMs,
+    describe: () => [what, ...['webhooks', 'controller', 'handler'].map(replicaLog)].join('\n'),
+  })
+
+const policy = {
+  apiVersion: 'audit.k8s.io/v1',
+  kind: 'Policy',
+  omitStages: ['RequestReceived'],
+  rules: [{ level: 'Metadata', userGroups: ['system:serviceaccounts:virtset-system'] }, { level: 'None' }],
+}
+const domain = { type: 'qemu', memory: { unit: 'MB', value: 64 }, os: { type: { os: 'hvm' } } }
+const object = (kind: string, name: string, spec: object, metadata: object = {}) => ({
+  apiVersion: 'virtset.io/v1alpha1',
+  kind,
+  metadata: { name, ...(kind.startsWith('Cluster') ? {} : { namespace: 'default' }), ...metadata },
+  spec,
+})
+
+/** A token as the kubelet has it for the handler's pod: bound to a node. */
+async function handlerToken(node: string): Promise<string> {
+  await kubectl(['create', '-f', '-'], { apiVersion: 'v1', kind: 'Node', metadata: { name: node } })
+  const spec = { nodeName: node, serviceAccountName: 'virtset-handler', containers: [{ name: 'c', image: 'i' }] }
+  const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'handler', namespace: 'virtset-system' }, spec }
+  await kubectl(['create', '-f', '-'], pod)
+  const bound = ['--bound-object-kind', 'Pod', '--bound-object-name', 'handler']
+  return (await kubectl(['create', 'token', '-n', 'virtset-system', 'virtset-handler', ...bound])).trim()
+}
+
+async function startHandler(): Promise<ChildProcess> {
+  await kubectl(['apply', '-f', 'manifests/handler/rbac.yaml', '-f', 'manifests/handler/policy.yaml'])
+  const token = await handlerToken('n1')
+  const ca = Buffer.from(api.certificateAuthority).toString('base64')
+  const kubeconfig = join(api.directory, 'handler.kubeconfig')
+  const config = {
+    clusters: [{ name: 'c', cluster: { server: api.server, 'certificate-authority-data': ca } }],
+    users: [{ name: 'u', user: { token } }],
+    contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
+    'current-context': 'x',
+  }
+  writeFileSync(kubeconfig, JSON.stringify(config))
+  mkdirSync(join(kubeletRoot, 'pods'), { recursive: true })
+  const log = openSync(join(api.directory, 'handler.log'), 'a')
+  const env = { NODE_NAME: 'n1', KUBELET_ROOT: kubeletRoot, HEALTH_PORT: '0', KUBECONFIG: kubeconfig }
+  return spawn(process.execPath, ['handler/main.ts'], { stdio: ['ignore', log, log], env: { ...process.env, ...env } })
+}
+
+/** What scheduler and kubelet do: the VM's pod gets a node, and its launcher listens there. */
+async function runs(name: string): Promise<FakeLauncher> {
+  const podOf = (path: string) => field(`{.items[*].${path}}`, 'pods', '-l', `virtset.io/vm-name=${name}`)
+  await eventually(`${name} has a pod`, async () => (await podOf('metadata.name')) !== '')
+  const pod = await podOf('metadata.name')
+  const launcher = await startFakeLauncher(kubeletRoot, await podOf('metadata.uid'))
+  launchers.push(launcher)
+  await kubectl(['create', '--raw', `/api/v1/namespaces/default/pods/${pod}/binding`, '-f', '-'], {
+    apiVersion: 'v1',
+    kind: 'Binding',
+    metadata: { name: pod },
+    target: { apiVersion: 'v1', kind: 'Node', name: 'n1' },
+  })
+  await eventually(`${name} runs`, async () => (await field('{.status.phase}', 'vm', name)) === 'Running')
+  return launcher
+}
+
+/** The kubelet ends what is to be deleted. */
+async function podsEnd(name: string): Promise<void> {
+  const ending = () => field('{.items[*].metadata.deletionTimestamp}', 'pods', '-l', `virtset.io/vm-name=${name}`)
+  await eventually(`the pod of ${name} is asked to end`, async () => (await ending()) !== '')
+  await kubectl(['delete', 'pod', '-l', `virtset.io/vm-name=${name}`, '--grace-period=0', '--force'])
+}
+const isGone = (kind: string, name: string) =>
+  eventually(`${name} is gone`, async () => (await field('{.metadata.uid}', kind, name)) === '')
+const subresource = (verb: string) =>
+  kubectl(
+    [
+      'create',
+      '--raw',
+      `/apis/subresources.virtset.io/v1alpha1/namespaces/default/virtualmachineconfigs/config/${verb}`,
+      '-f',
+      '-',
+    ],
+    { gracePeriodSeconds: 1 },
+  )
+
+beforeAll(async () => {
+  // This plug-in asks for the right to update `finalizers` of whoever sets blockOwnerDeletion.
+  api = await startApiServer(undefined, {
+    auditPolicy: policy,
+    flags: ['--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement'],
+  })
+  processes = await installProcesses(api)
+  handler = await startHandler()
+  // Slipped past the webhooks: they are not there yet.
+  await apply(object('VirtualMachine', 'bypassed', { domain }))
+  await processes.startWebhooks('webhooks')
+  await processes.startController('controller')
+  await eventually('the sub-resources are served', async () =>
+    (await field('{.status.conditions[*].status}', 'apiservice', 'v1alpha1.subresources.virtset.io')).includes('True'),
+  )
+}, 120_000)
+afterAll(async () => {
+  handler?.kill('SIGKILL')
+  await Promise.all(launchers.map((launcher) => launcher.close()))
+  await processes?.stop()
+  await api?.stop()
+  rmSync(kubeletRoot, { recursive: true, force: true })
+})
+
+const secret = ['-n', 'virtset-system', 'secret', 'virtset-webhooks-certificates']
+const loseSecret = () => kubectl(['delete', ...secret])
+const secretIsBack = () =>
+  eventually('the Secret is back', async () => (await field('{.data.tls\\.crt}', ...secret)) !== '')
+
+/**
+ * To update `finalizers` is no request: the plug-in asks whether the account might, and refuses blockOwnerDeletion if not. And that a handler's
+ * event comes twice takes a node of its own: the recorder that counts it is the one whose counting the others have used here.
+ */
+const isProvenOtherwise = ({ account, resource, verb }: Right): boolean =>
+  (resource.endsWith('/finalizers') && verb === 'update') ||
+  (account === 'virtset-handler' && resource === 'events' && verb === 'patch')
+
+test('every right is used, and none is missing', async () => {
+  await loseSecret()
+  const selector = { matchLabels: { size: 'small' } }
+  await apply(object('VirtualMachinePreset', 'mine', { selector, domain: { title: 'by a preset' } }))
+  await apply(object('ClusterVirtualMachinePreset', 'site', { selector, domain: { vcpu: { value: 2 } } }))
+  const claim = { accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '1Gi' } } }
+  await kubectl(['create', '-f', '-'], {
+    apiVersion: 'v1',
+    kind: 'PersistentVolumeClaim',
+    metadata: { name: 'claim', namespace: 'default' },
+    spec: claim,
+  })
+  const volumes = [{ name: 'data', persistentVolumeClaim: { claimName: 'claim' } }]
+  await apply(object('VirtualMachine', 'claimer', { domain, volumes }, { labels: { size: 'small' } }))
+  await runs('bypassed')
+  await runs('claimer')
+
+  await kubectl(['delete', 'vm', 'claimer', '--wait=false'])
+  await podsEnd('claimer')
+  await isGone('vm', 'claimer')
+  await secretIsBack()
+  // The same once more is the same event, counted.
+  await loseSecret()
+
+  await apply(object('VirtualMachineConfig', 'config', { template: { spec: { domain } } }))
+  await subresource('start')
+  await runs('config')
+  await subresource('restart')
+  await podsEnd('config')
+  await runs('config')
+  await subresource('stop')
+  await podsEnd('config')
+  await isGone('vm', 'config')
+
+  // Nobody's, and the group's to be.
+  await apply(object('VirtualMachine', 'orphan', { domain }, { labels: { app: 'web' } }))
+  const template = { metadata: { labels: { app: 'web' } }, spec: { domain } }
+  await apply(
+    object('VirtualMachineGroup', 'group', { replicas: 2, selector: { matchLabels: { app: 'web' } }, template }),
+  )
+  const members = () => field('{.items[*].metadata.name}', 'vm', '-l', 'app=web')
+  await eventually('the group has its VMs', async () => (await members()).split(' ').length === 2)
+  await kubectl(['scale', 'vmg', 'group', '--replicas=1'])
+  await eventually('the group has one VM', async () => (await members()).split(' ').length === 1)
+  await secretIsBack()
+
+  const rights = ['webhooks', 'controller', 'handler'].flatMap((part) => rightsOf(`manifests/${part}/rbac.yaml`))
+  const asked = () => readAudit(join(api.directory, 'audit.log'))
+  const unused = () => rights.filter((right) => !isProvenOtherwise(right) && !isUsed(right, asked())).map(textOf)
+  await until(() => unused().length === 0, undefined, { deadlineMs: 10_000 }).catch(() => {})
+  expect({ unused: unused(), refused: asked().filter(({ isAllowed }) => !isAllowed) }).toEqual({
+    unused: [],
+    refused: [],
+  })
+}, 240_000)
