@@ -3,6 +3,7 @@ import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import type { CompleteSettings } from './complete.ts'
 import type { Output } from './output.ts'
 import type { Paint } from './paint.ts'
+import { addPowerCommands } from './power.ts'
 import type { Cluster, World } from './world.ts'
 
 /** Flags that several commands share, as commander gives them. */
@@ -194,6 +195,8 @@ export function createProgram(world: World): { readonly program: Command; readon
     },
   )
 
+  addPowerCommands(program, world, ends)
+
   command(program, 'import', "a VM from libvirt's Domain XML", 'import --from qemu:///system > vms.yaml')
     .argument('[file...]', 'Domain XML; - for standard input')
     .addOption(new Option('-o, --output <format>', 'what to print').choices(['yaml', 'json']).default('yaml'))
@@ -312,8 +315,8 @@ function completionFlags(program: Command): void {
   last(program)
     .option('--presets <path>', 'presets of this file or folder, not of the cluster (repeatable)', list)
     .option('--namespace-labels <k=v,...>', 'labels of the namespace, beside its name', labels)
-    .option('--allow-host-reach', 'without reach and rules, to see what would come out; needs no cluster')
-    .option('--no-validate', 'the same')
+    .option('--allow-host-reach', 'let the VM reach the host; the other rules hold; needs no cluster')
+    .option('--no-validate', 'without reach and rules, to see what would come out; needs no cluster')
     .option('--capabilities <file>', 'what the node can do, a profile as JSON')
     .option('--uid <uid>', 'uid of the request, from which uuid and MACs are drawn')
   namespaceFlags(program, 'namespace of what names none')
@@ -381,14 +384,15 @@ async function withCompletion<C extends ExitCode>(
   flags: Flags,
   run: (settings: CompleteSettings, cluster: Cluster | undefined) => Promise<C>,
 ): Promise<ExitCode> {
-  const skipRules = flags.allowHostReach === true || flags.validate === false
+  const allowHostReach = flags.allowHostReach === true
+  const skipRules = flags.validate === false
   const rest = {
     capabilities: await capabilitiesOf(flags.capabilities),
-    allowHostReach: skipRules,
+    allowHostReach,
     skipRules,
     ...(flags.uid === undefined ? {} : { uid: flags.uid }),
   }
-  if (flags.presets !== undefined || skipRules) {
+  if (flags.presets !== undefined || allowHostReach || skipRules) {
     const [{ readManifests }, { offline, presetsOf, quarantineWarning }] = await Promise.all([
       import('./input.ts'),
       import('./surroundings.ts'),
