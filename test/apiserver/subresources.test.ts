@@ -1,23 +1,29 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { Agent, request } from 'undici'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { createAuthority, createCertificate } from '../../cluster/certificates.ts'
+import type { Pair } from '../../cluster/certificates.ts'
 import { attempt, run } from '../../cluster/command.ts'
 import { until } from '../until.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
 import { installProcesses } from './processes.ts'
-import type { Processes } from './processes.ts'
+import type { Processes, Replica } from './processes.ts'
 
 /** start, stop and restart through the API server's aggregator, with the webhooks and the controller as processes of their own. */
 let api: TestApiServer
 let processes: Processes
 
 let admin: Agent
+let webhooks: Replica
+let controller: Replica
 
 beforeAll(async () => {
   api = await startApiServer()
   processes = await installProcesses(api)
-  await processes.startWebhooks('one')
-  await processes.startController('controller')
+  webhooks = await processes.startWebhooks('one')
+  controller = await processes.startController('controller')
   admin = new Agent({
     connect: { ca: api.certificateAuthority, cert: api.clientCertificate, key: api.clientKey },
   })
@@ -175,5 +181,294 @@ describe('the flow', () => {
     expect(await field('{.metadata.uid}', 'vm', 'c1')).not.toBe(first)
     expect((await ask('POST', subresource('stop', 'c1'))).code).toBe(202)
     await isGone('c1')
+  })
+})
+
+describe('a restart', () => {
+  test('puts an instance of the template as it is then in the place of the old one, once, though the controller is killed', async () => {
+    await apply(config('r1'))
+    await ask('POST', subresource('start', 'r1'))
+    await runs('r1')
+    const first = await field('{.metadata.uid}', 'vm', 'r1')
+    await kubectl([
+      'patch',
+      'vmc',
+      'r1',
+      '--type=merge',
+      '-p',
+      '{"spec":{"template":{"spec":{"domain":{"title":"second"}}}}}',
+    ])
+
+    controller.child.kill('SIGKILL')
+    expect((await ask('POST', subresource('restart', 'r1'))).code).toBe(202)
+    expect(await field('{.status.restart.uid}', 'vmc', 'r1')).toBe(first)
+    expect(await ask('POST', subresource('restart', 'r1'))).toMatchObject({ code: 202 })
+    expect(await ask('POST', subresource('start', 'r1'))).toMatchObject({
+      code: 409,
+      body: { message: expect.stringContaining('restarting') },
+    })
+    controller = await processes.startController('controller-2')
+    await podEnds('r1')
+    await eventually('another instance', async () => !['', first].includes(await field('{.metadata.uid}', 'vm', 'r1')))
+    await eventually('the wish has come true', async () => (await field('{.status.restart}', 'vmc', 'r1')) === '')
+    expect(await field('{.spec.domain.title}', 'vm', 'r1')).toBe('second')
+    expect((await ask('POST', subresource('stop', 'r1'))).code).toBe(202)
+    await isGone('r1')
+    expect((await ask('POST', subresource('restart', 'r1'))).code).toBe(409)
+  })
+})
+
+describe('who may', () => {
+  const grant = async (role: string, user: string) =>
+    kubectl(['create', 'rolebinding', user, '-n', 'default', `--clusterrole=${role}`, `--user=${user}`])
+  /** `resource` is RESOURCE.GROUP, or RESOURCE.GROUP/SUBRESOURCE. */
+  const may = async (user: string, verb: string, what: string) => {
+    const [named = '', subresource = ''] = what.split('/')
+    const [resource = '', ...group] = named.split('.')
+    const resourceAttributes = { namespace: 'default', verb, group: group.join('.'), resource, subresource }
+    const body = {
+      apiVersion: 'authorization.k8s.io/v1',
+      kind: 'SelfSubjectAccessReview',
+      spec: { resourceAttributes },
+    }
+    const path = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews'
+    const answer = await ask('POST', path, { body: JSON.stringify(body), user })
+    return answer.body['status']
+  }
+
+  beforeAll(async () => {
+    await grant('virtset-view', 'vera')
+    await grant('virtset-edit', 'ed')
+    await grant('virtset-admin', 'ada')
+    await apply(config('guarded'))
+  })
+
+  test.each([
+    ['vera', 'get', 'virtualmachineconfigs.virtset.io', true],
+    ['vera', 'watch', 'virtualmachinegroups.virtset.io', true],
+    ['vera', 'create', 'virtualmachines.virtset.io', false],
+    ['vera', 'get', 'virtualmachineconfigs.subresources.virtset.io/start', false],
+    ['ed', 'delete', 'virtualmachines.virtset.io', true],
+    ['ed', 'update', 'virtualmachinegroups.virtset.io/scale', true],
+    ['ed', 'update', 'virtualmachineconfigs.subresources.virtset.io/restart', true],
+    ['ed', 'patch', 'virtualmachines.virtset.io/status', false],
+    ['ed', 'create', 'virtualmachinepresets.virtset.io', false],
+    ['ada', 'create', 'virtualmachinepresets.virtset.io', true],
+    ['ada', 'create', 'clustervirtualmachinepresets.virtset.io', false],
+    ['ada', 'grant-host', 'clustervirtualmachinepresets.virtset.io', false],
+  ])('%s: %s %s is %s', async (user, verb, resource, expected) => {
+    expect(await may(user, verb, resource)).toMatchObject({ allowed: expected })
+  })
+
+  test.each(['start', 'stop', 'restart'])(
+    '%s is for editors, by whatever method; a GET is no reading',
+    async (verb) => {
+      const path = subresource(verb, 'guarded', '?dryRun=All')
+      for (const method of ['GET', 'POST', 'PUT'] as const) {
+        const refused = await ask(method, path, { user: 'vera' })
+        expect([method, refused.code, refused.body['reason']]).toEqual([method, 403, 'Forbidden'])
+        expect([201, 409]).toContain((await ask(method, path, { user: 'ed' })).code)
+      }
+    },
+  )
+
+  test('who may read everything may start nothing', async () => {
+    await kubectl(['create', 'clusterrole', 'reader', '--verb=get,list,watch', '--resource=*.*'])
+    await kubectl(['create', 'clusterrolebinding', 'rita', '--clusterrole=reader', '--user=rita'])
+    const rules = [{ apiGroups: ['subresources.virtset.io'], resources: ['*'], verbs: ['get'] }]
+    await apply({
+      apiVersion: 'rbac.authorization.k8s.io/v1',
+      kind: 'ClusterRole',
+      metadata: { name: 'readall' },
+      rules,
+    })
+    await kubectl(['create', 'clusterrolebinding', 'rita2', '--clusterrole=readall', '--user=rita'])
+    const answer = await ask('GET', subresource('start', 'guarded'), { user: 'rita' })
+    expect(answer).toMatchObject({
+      code: 403,
+      body: { message: expect.stringContaining('User "rita" cannot update resource "virtualmachineconfigs/start"') },
+    })
+    expect(await field('{.metadata.uid}', 'vm', 'guarded')).toBe('')
+  })
+
+  test('nobody sets the owner of a VM to a config', async () => {
+    const uid = await field('{.metadata.uid}', 'vmc', 'guarded')
+    const owner = {
+      apiVersion: 'virtset.io/v1alpha1',
+      kind: 'VirtualMachineConfig',
+      name: 'guarded',
+      uid,
+      controller: true,
+    }
+    const vm = {
+      apiVersion: 'virtset.io/v1alpha1',
+      kind: 'VirtualMachine',
+      metadata: { name: 'mine', ownerReferences: [owner] },
+      spec: { domain },
+    }
+    const answer = await ask('POST', '/apis/virtset.io/v1alpha1/namespaces/default/virtualmachines', {
+      body: JSON.stringify(vm),
+    })
+    expect(answer).toMatchObject({
+      code: 422,
+      body: { message: expect.stringContaining('metadata.ownerReferences[0]') },
+    })
+  })
+})
+
+describe('only the front proxy is believed', () => {
+  const pair = (name: string): Pair => ({
+    certificate: readFileSync(join(api.directory, 'pki', `${name}.crt`), 'utf8'),
+    key: readFileSync(join(api.directory, 'pki', `${name}.key`), 'utf8'),
+  })
+  const dial = async (certificate: Pair | undefined, headers: { readonly [name: string]: string }) => {
+    const client = certificate === undefined ? {} : { cert: certificate.certificate, key: certificate.key }
+    const agent = new Agent({ connect: { rejectUnauthorized: false, ...client } })
+    const answer = await request(
+      `https://127.0.0.1:${webhooks.port}${subresource('start', 'guarded', '?dryRun=All')}`,
+      { method: 'POST', dispatcher: agent, headers },
+    )
+    const { code, reason } = JSON.parse(await answer.body.text())
+    await agent.close()
+    return answer.statusCode === 201 ? 201 : { code, reason }
+  }
+  const forged = { 'x-remote-user': 'admin', 'x-remote-group': 'system:masters' }
+  const unauthorized = { code: 401, reason: 'Unauthorized' }
+
+  test('the front proxy itself', async () => {
+    expect(await dial(pair('front-proxy'), forged)).toBe(201)
+    expect(await dial(pair('front-proxy'), { 'x-remote-user': 'nobody' })).toMatchObject({ code: 403 })
+    expect(await dial(pair('front-proxy'), {})).toEqual(unauthorized)
+  })
+  test('not one without a certificate', async () => {
+    expect(await dial(undefined, forged)).toEqual(unauthorized)
+  })
+  test('not an admin of the cluster with a certificate of its clients', async () => {
+    expect(await dial(pair('admin'), forged)).toEqual(unauthorized)
+  })
+  test('not the right name by another authority', async () => {
+    const other = await createAuthority('virtset-front-proxy', new Date())
+    expect(
+      await dial(await createCertificate(other, { commonName: 'front-proxy-client' }, new Date()), forged),
+    ).toEqual(unauthorized)
+  })
+  test('not another name by the right authority, nor one that has expired', async () => {
+    const authority = pair('front-proxy-ca')
+    expect(await dial(await createCertificate(authority, { commonName: 'somebody' }, new Date()), forged)).toEqual(
+      unauthorized,
+    )
+    const eleven = new Date(Date.now() - 11 * 365 * 24 * 3600 * 1000)
+    expect(
+      await dial(await createCertificate(authority, { commonName: 'front-proxy-client' }, eleven), forged),
+    ).toEqual(unauthorized)
+  })
+  test('headers of a user who comes through the API server are taken away by it', async () => {
+    const answer = await request(api.server + subresource('start', 'guarded', '?dryRun=All'), {
+      method: 'POST',
+      dispatcher: admin,
+      headers: { 'impersonate-user': 'vera', 'x-remote-user': 'admin', 'x-remote-group': 'system:masters' },
+    })
+    expect(answer.statusCode).toBe(403)
+    await answer.body.dump()
+  })
+})
+
+describe('what is asked wrongly', () => {
+  test.each<[string, 'GET' | 'POST' | 'DELETE' | 'PATCH', string, string | undefined, number, string]>([
+    ['a config that is not there', 'POST', subresource('start', 'none'), undefined, 404, 'NotFound'],
+    ['an unknown sub-resource', 'POST', subresource('explode', 'guarded'), undefined, 404, 'NotFound'],
+    ['the config itself', 'GET', subresource('start', 'guarded').replace('/start', ''), undefined, 404, 'NotFound'],
+    ['a wrong verb', 'DELETE', subresource('start', 'guarded'), undefined, 405, 'MethodNotAllowed'],
+    ['another wrong verb', 'PATCH', subresource('stop', 'guarded'), '{}', 405, 'MethodNotAllowed'],
+    ['a body that is no JSON', 'POST', subresource('stop', 'guarded'), 'power off', 400, 'BadRequest'],
+    ['a body that is no object', 'POST', subresource('stop', 'guarded'), '[1]', 400, 'BadRequest'],
+    [
+      'a body of 10 MB',
+      'POST',
+      subresource('stop', 'guarded'),
+      `{"x":"${'x'.repeat(10_000_000)}"}`,
+      413,
+      'RequestEntityTooLarge',
+    ],
+    ['a dry run of some', 'POST', subresource('start', 'guarded', '?dryRun=Some'), undefined, 400, 'BadRequest'],
+    [
+      'a negative grace period',
+      'POST',
+      subresource('stop', 'guarded', '?gracePeriodSeconds=-1'),
+      undefined,
+      400,
+      'BadRequest',
+    ],
+  ])('%s', async (_, method, path, body, code, reason) => {
+    const answer = await ask(method, path, body === undefined ? {} : { body })
+    expect([answer.code, answer.body['kind'], answer.body['reason']]).toEqual([code, 'Status', reason])
+  })
+
+  test('200 starts at once make one VM', async () => {
+    await apply(config('busy'))
+    const answers = await Promise.all(Array.from({ length: 200 }, () => ask('POST', subresource('start', 'busy'))))
+    const codes = answers.map(({ code }) => code)
+    expect([codes.filter((code) => code === 201).length, codes.filter((code) => code === 409).length]).toEqual([1, 199])
+  })
+
+  test('a start in a namespace that is ending', async () => {
+    await kubectl(['create', 'namespace', 'ending'])
+    await apply({ ...config('c1'), metadata: { name: 'c1', namespace: 'ending' } })
+    await kubectl(['delete', 'namespace', 'ending', '--wait=false'])
+    const answer = await ask('POST', subresource('start', 'c1').replace('/default/', '/ending/'))
+    expect(answer).toMatchObject({
+      code: 403,
+      body: { reason: 'Forbidden', message: expect.stringContaining('being terminated') },
+    })
+  })
+
+  test('a template is refused with every cause, where it stands in the template', async () => {
+    const { spec, ...rest } = config('wrong')
+    const template = {
+      metadata: { labels: { 'virtset.io/x': 'y' } },
+      spec: { domain: { ...domain, memery: 1, emulator: 1 } },
+    }
+    const answer = await ask('POST', '/apis/virtset.io/v1alpha1/namespaces/default/virtualmachineconfigs', {
+      body: JSON.stringify({ ...rest, spec: { template } }),
+    })
+    expect(answer.code).toBe(422)
+    const fields = (answer.body['details'] as { causes: { field: string }[] }).causes.map((cause) => cause.field)
+    expect(fields).toContain('spec.template.spec.domain.memery')
+    expect(fields).toContain('spec.template.metadata.labels[virtset.io/x]')
+    expect(spec.template).toBeDefined()
+  })
+})
+
+describe('the aggregated API is calm', () => {
+  test('kubectl api-resources and get --raw', async () => {
+    expect(await kubectl(['api-resources', '--api-group=subresources.virtset.io'])).not.toContain('rror')
+    const list = JSON.parse(await kubectl(['get', '--raw', '/apis/subresources.virtset.io/v1alpha1']))
+    expect(list.resources.map(({ name }: { name: string }) => name)).toEqual([
+      'virtualmachineconfigs/start',
+      'virtualmachineconfigs/stop',
+      'virtualmachineconfigs/restart',
+    ])
+    expect(JSON.parse(await kubectl(['get', '--raw', '/openapi/v3'])).paths).toHaveProperty([
+      'apis/subresources.virtset.io/v1alpha1',
+    ])
+  })
+
+  test('a stopped replica is not missed', async () => {
+    const two = await processes.startWebhooks('two')
+    await processes.withdraw(two)
+    let isOver = false
+    const codes = new Set<number>()
+    const load = (async () => {
+      while (!isOver) codes.add((await ask('POST', subresource('start', 'guarded', '?dryRun=All'))).code)
+    })()
+    const three = await processes.startWebhooks('three')
+    await processes.withdraw(webhooks)
+    const ended = new Promise((resolve) => webhooks.child.once('exit', resolve))
+    webhooks.child.kill('SIGTERM')
+    await ended
+    isOver = true
+    await load
+    expect([...codes]).toEqual([201])
+    expect(three.child.exitCode).toBe(null)
   })
 })
