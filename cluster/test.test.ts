@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 
 import { summary } from './test.ts'
 
-test('the figures are vitest’s, and a file that did not load has failed', () => {
+test('the figures are vitest’s; a file that did not load has failed, and so has each check before', () => {
   const report = {
     numPassedTests: 12,
     numFailedTests: 1,
@@ -12,5 +12,6 @@ test('the figures are vitest’s, and a file that did not load has failed', () =
       { status: 'failed', assertionResults: [] },
     ],
   }
-  expect(summary(JSON.stringify(report))).toBe('12 passed, 2 failed')
+  expect(summary(JSON.stringify(report), 0)).toBe('12 passed, 2 failed')
+  expect(summary(JSON.stringify(report), 2)).toBe('12 passed, 4 failed')
 })

@@ -2,7 +2,8 @@ import { spawn } from 'node:child_process'
 import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
-import type { Progress } from './progress.ts'
+import { ensurePackages, testPackages } from './packages.ts'
+import { StepFailed, type Progress } from './progress.ts'
 import { ensureRootfs } from './rootfs.ts'
 import type { Settings } from './settings.ts'
 import { bringUpAll } from './whole.ts'
@@ -18,13 +19,27 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
   const bin = (name: string) => join(settings.checkout, 'node_modules/.bin', name)
   const directory = settings.checkout
   // The checkers' scripts ask for `node`, and shall get the one that runs this.
-  const environment = { PATH: `${dirname(process.execPath)}:${process.env['PATH'] ?? ''}` }
-  await progress.step('Types', remedy, (step) => step.run([bin('tsc')], { directory, environment }))
-  await progress.step('Lint', remedy, (step) => step.run([bin('oxlint')], { directory, environment }))
-  await progress.step('Format', remedy, (step) => step.run([bin('oxfmt'), '--check'], { directory, environment }))
+  const environment = { PATH: `${dirname(process.execPath)}:${process.env['PATH'] ?? ''}`, NO_COLOR: '1' }
+  const failedChecks: string[] = []
+  for (const [title, ...command] of [
+    ['Types', bin('tsc')],
+    ['Lint', bin('oxlint')],
+    ['Format', bin('oxfmt'), '--check'],
+  ] as const) {
+    try {
+      await progress.step(title, remedy, (step) => step.run(command, { directory, environment }))
+    } catch (error) {
+      // The step has said why. What the tests say is wanted all the same.
+      if (!(error instanceof StepFailed)) throw error
+      failedChecks.push(title)
+    }
+  }
   const cluster = await bringUpAll(progress, settings)
   const rootfs = await progress.step('Root file system with libvirt', 'look whether a Debian mirror answers', (step) =>
     ensureRootfs(step, settings),
+  )
+  await progress.step('Packages for tests', 'look whether a Debian mirror answers', (step) =>
+    ensurePackages(step, Object.keys(testPackages)),
   )
   const results = join(settings.cache, 'log/tests.json')
   rmSync(results, { force: true })
@@ -32,22 +47,23 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
     [bin('node'), bin('vitest'), 'run', '--reporter=default', '--reporter=json', `--outputFile.json=${results}`],
     directory,
     {
-      ...environment,
+      PATH: environment.PATH,
       KUBE_BIN_DIR: cluster.binaries.kubernetes,
       LIBVIRT_ROOTFS: rootfs,
       KUBECONFIG: cluster.kubeconfig,
       VIRTSET_STATE: settings.state,
     },
   )
-  console.log(existsSync(results) ? summary(readFileSync(results, 'utf8')) : '0 passed, 1 failed')
-  return status === 0
+  if (failedChecks.length > 0) console.log(`failed before the tests: ${failedChecks.join(', ')}`)
+  console.log(existsSync(results) ? summary(readFileSync(results, 'utf8'), failedChecks.length) : '0 passed, 1 failed')
+  return status === 0 && failedChecks.length === 0
 }
 
-/** The figures of vitest's JSON report. A file that could not even be loaded counts as one that failed. */
-export function summary(report: string): string {
+/** The figures of vitest's JSON report. A file that could not even be loaded counts as one that failed, as does each failed check. */
+export function summary(report: string, failedChecks: number): string {
   const { numPassedTests, numFailedTests, testResults }: Report = JSON.parse(report)
   const broken = testResults.filter((file) => file.status === 'failed' && file.assertionResults.length === 0).length
-  return `${numPassedTests} passed, ${numFailedTests + broken} failed`
+  return `${numPassedTests} passed, ${numFailedTests + broken + failedChecks} failed`
 }
 
 interface Report {
