@@ -6,6 +6,7 @@ import { completeAsAdmission } from './completion.ts'
 import { drawnUid } from './draw.ts'
 import { exitCode, type ExitCode } from './failure.ts'
 import { unreadableText, type Input } from './input.ts'
+import { orderedAs } from './key-order.ts'
 import type { Output } from './output.ts'
 import { provenanceEntries } from './provenance.ts'
 import { causesAt, subjectOf, type Subject } from './subject.ts'
@@ -53,7 +54,10 @@ export async function completeInput(
   const outcome = await completeAsAdmission(machine, surrounding, how)
   return {
     subject,
-    outcome: outcome.outcome === 'completed' ? outcome : { ...outcome, causes: causesAt(prefix, outcome.causes) },
+    outcome:
+      outcome.outcome === 'completed'
+        ? { ...outcome, machine: orderedAs(subject.written, outcome.machine) }
+        : { ...outcome, causes: causesAt(prefix, outcome.causes) },
   }
 }
 

@@ -3,6 +3,7 @@ import { completedByAnnotation, type VirtualMachine } from '../api/machine.ts'
 import { completeInput, type CompleteSettings, type Outcome } from './complete.ts'
 import { exitCode, type ExitCode } from './failure.ts'
 import { unreadableText, type Input } from './input.ts'
+import { orderedAs } from './key-order.ts'
 import { unifiedDiff } from './line-diff.ts'
 import type { Paint } from './paint.ts'
 import type { Streams } from './world.ts'
@@ -42,14 +43,14 @@ export async function diffAll(
 
 /** @returns whether there is nothing to tell */
 function tell(file: string, { subject, outcome }: Outcome, paint: Paint, streams: Streams): boolean {
-  const { parsed, kind, name } = subject
+  const { parsed, kind, name, written } = subject
   if (outcome.outcome === 'refused' || 'causes' in parsed) {
     const causes = 'causes' in outcome ? outcome.causes : []
     streams.err(`${refusalText(kind, name, causes)}\n`)
     return false
   }
   const names = [`${file} (${kind} ${name})`, 'completed'] as const
-  const text = unifiedDiff(names, shown(parsed.machine), shown(outcome.machine), paint)
+  const text = unifiedDiff(names, shown(orderedAs(written, parsed.machine)), shown(outcome.machine), paint)
   streams.out(text)
   return text === ''
 }

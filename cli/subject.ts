@@ -5,9 +5,11 @@ import { parseGroup } from '../api/group.ts'
 import { parseMachine, type VirtualMachine } from '../api/machine.ts'
 import { nearest } from '../api/nearest.ts'
 import { apiVersion, type ObjectMeta } from '../api/object.ts'
+import { isRecord } from '../api/schema.ts'
 import type { MachineTemplate } from '../api/template.ts'
 import { Usage } from './failure.ts'
 import { nameOf, type Input, type Manifest } from './input.ts'
+import { sortKeys } from './key-order.ts'
 import { machineOfDomain } from './machine.ts'
 import { isPreset } from './surroundings.ts'
 
@@ -17,6 +19,8 @@ export interface Subject {
   readonly name: string
   /** Where the VM's fields stand in what its user wrote: '' or `spec.template.`. */
   readonly prefix: string
+  /** The VM as its user wrote it, for the order of its keys. */
+  readonly written: unknown
   readonly parsed: { readonly machine: VirtualMachine } | { readonly causes: readonly Cause[] }
 }
 
@@ -42,8 +46,11 @@ export async function subjectOf(
     throw new Usage(`${file}: ${kind} "${nameOf(object)}" has ${found}, and ${apiVersion} is wanted`)
   }
   const prefix = kind === 'VirtualMachine' ? '' : 'spec.template.'
-  return { kind, name: nameOf(object), prefix, parsed: placed(parse(kind, object), namespace) }
+  const parsed = placed(parse(kind, sortKeys(object)), namespace)
+  return { kind, name: nameOf(object), prefix, written: prefix === '' ? object : templateOf(object), parsed }
 }
+
+const templateOf = ({ spec }: Manifest): unknown => (isRecord(spec) ? spec['template'] : undefined)
 
 function unknownKind(kind: string, name: string): string {
   const near = nearest(kind, kinds)
@@ -59,10 +66,10 @@ async function domainSubject(stem: string, xml: Buffer, namespace: string): Prom
   const parsed =
     'causes' in read || causes.length > 0 ? { causes } : { machine: machineOfDomain(read.domain, stem, namespace) }
   const name = 'machine' in parsed ? nameOf({ ...parsed.machine }) : stem
-  return { kind: 'VirtualMachine', name, prefix: '', parsed }
+  return { kind: 'VirtualMachine', name, prefix: '', written: undefined, parsed }
 }
 
-function parse(kind: Kind, object: Manifest): Subject['parsed'] {
+function parse(kind: Kind, object: unknown): Subject['parsed'] {
   switch (kind) {
     case 'VirtualMachine':
       return parseMachine(object)
