@@ -15,12 +15,16 @@ export const machinePackages = {
   'util-linux': 'unshare, mount',
 } as const
 
+/** What tests need beside it. */
+export const testPackages = { prometheus: 'promtool, for the tests of the alerts' } as const
+
 /** Installs the packages that are missing; asks the package index only then. Needs root and Debian or a relative of it. */
 export async function ensurePackages(step: Step, names: readonly string[]): Promise<void> {
   const missing: string[] = []
   for (const name of names) if (!(await isInstalled(name))) missing.push(name)
   if (missing.length === 0) return step.say('all there')
-  const environment = { DEBIAN_FRONTEND: 'noninteractive' }
+  // A run level at which no package starts the daemon that it brings.
+  const environment = { DEBIAN_FRONTEND: 'noninteractive', RUNLEVEL: '1' }
   step.say('reading the package index')
   await step.run(['apt-get', 'update', '-q'], { environment })
   step.say(`installing ${missing.join(' ')}`)
