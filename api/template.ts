@@ -28,6 +28,12 @@ export const templateRevisionAnnotation = 'virtset.io/template-revision'
 /** On a VM that is to be stopped with another grace period than its spec's, in seconds. */
 export const gracePeriodAnnotation = 'virtset.io/grace-period-seconds'
 
+/** The grace period that a VM was stopped with, in seconds; undefined where its spec's counts. */
+export function askedGraceSeconds({ metadata }: { readonly metadata: ObjectMeta }): number | undefined {
+  const text = metadata.annotations?.[gracePeriodAnnotation] ?? ''
+  return /^\d{1,10}$/.test(text) ? Number(text) : undefined
+}
+
 export const templateSchema = open(
   'What each VM is made of. A change reaches only VMs that are started after it.',
   {
@@ -99,6 +105,15 @@ export const ownerReference = ({ kind, metadata }: Pick<Owner, 'kind' | 'metadat
 /** The owner that controls `object`, whatever kind it is of. */
 export const controllerOf = ({ metadata }: { readonly metadata: ObjectMeta }): OwnerReference | undefined =>
   metadata.ownerReferences?.find(({ controller }) => controller === true)
+
+/**
+ * What a VM's uuid and MAC addresses are drawn from, where not from itself: a config's VM has the same after each start, as the one machine that it is to its guest,
+ * its licences and its network. Only virtset makes a config the owner of a VM.
+ */
+export function identityOf(machine: { readonly metadata: ObjectMeta }): string | undefined {
+  const owner = controllerOf(machine)
+  return owner !== undefined && isOwning(owner) && owner.kind === 'VirtualMachineConfig' ? owner.uid : undefined
+}
 
 export const isControlledBy = (object: { readonly metadata: ObjectMeta }, uid: string): boolean =>
   controllerOf(object)?.uid === uid

@@ -1,11 +1,12 @@
 import { launcherPodFinalizer } from '../api/machine.ts'
 import type { MachineStatus, VirtualMachine } from '../api/machine.ts'
 import { apiVersion } from '../api/object.ts'
+import { askedGraceSeconds } from '../api/template.ts'
 import { isAlreadyExists, isConflict, isForbidden, isInvalid, isNotFound } from '../runtime/api-error.ts'
 import { systemClock, timestamp } from '../runtime/clock.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { EventRecorder } from '../runtime/events.ts'
-import type { KubeClient } from '../runtime/kube.ts'
+import type { DeleteOptions, KubeClient } from '../runtime/kube.ts'
 import type { Logger } from '../runtime/log.ts'
 import { createOwnWrites } from '../runtime/own-writes.ts'
 import { startReflector } from '../runtime/reflector.ts'
@@ -15,7 +16,7 @@ import type { KubeObject, ObjectRef, Persisted } from '../runtime/resource.ts'
 import { startWorkQueue } from '../runtime/work-queue.ts'
 import type { WorkQueue, WorkQueueStatistics } from '../runtime/work-queue.ts'
 import type { Engine } from './engine.ts'
-import { claimsOf, podName, vmUidLabel } from './launcher-pod.ts'
+import { claimsOf, podGraceSeconds, podName, vmUidLabel } from './launcher-pod.ts'
 import { isFinal, plan, refusedToCreate } from './plan.ts'
 import type { Action, Completion, Observed } from './plan.ts'
 import { nodes, onlyReadiness, stateOf } from './node.ts'
@@ -161,7 +162,7 @@ export function startController(options: ControllerOptions): Controller {
       case 'create':
         return create(machine, action.pod)
       case 'delete':
-        await unlessNotFound(kube.delete(pods, refOf(action.pod), { uid: action.pod.metadata.uid }))
+        await unlessNotFound(kube.delete(pods, refOf(action.pod), deletionOf(machine, action.pod)))
         return undefined
       case 'write':
         written.note(await writeStatus(machine, action.status))
@@ -247,6 +248,12 @@ function unlessNotFound<T>(answer: Promise<T>): Promise<T | undefined> {
     if (isNotFound(error)) return undefined
     throw error
   })
+}
+
+/** This pod and no other; with another grace period than it was made with only if somebody asked for that. */
+function deletionOf(machine: Machine, pod: Persisted<Pod>): DeleteOptions {
+  const { uid } = pod.metadata
+  return askedGraceSeconds(machine) === undefined ? { uid } : { uid, gracePeriodSeconds: podGraceSeconds(machine) }
 }
 
 /** JSON Patch operations that fail if the object is another, or was written since. */

@@ -1,6 +1,7 @@
 import type { VirtualMachine, Volume } from '../api/machine.ts'
 import { apiVersion } from '../api/object.ts'
 import { quantityValue } from '../api/quantity.ts'
+import { askedGraceSeconds } from '../api/template.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { demandOf } from './overhead.ts'
 import type { Claim, Container, Pod } from './pod.ts'
@@ -77,8 +78,9 @@ export function launcherPod(machine: Persisted<VirtualMachine>, options: Launche
 }
 
 /** How long the kubelet waits before it kills: the VM's own grace period and what the launcher does around it. */
-export function podGraceSeconds({ spec }: VirtualMachine): number {
-  return (spec.terminationGracePeriodSeconds ?? defaultGraceSeconds) + graceSlackSeconds
+export function podGraceSeconds(machine: VirtualMachine): number {
+  const { terminationGracePeriodSeconds: own = defaultGraceSeconds } = machine.spec
+  return (askedGraceSeconds(machine) ?? own) + graceSlackSeconds
 }
 
 /** The claims without which the pod cannot be made: a block claim is put into a pod in another way than a file system. */

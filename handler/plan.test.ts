@@ -11,10 +11,11 @@ interface Given {
   phase: Phase
   isDeleting?: boolean
   grace?: number
+  asked?: string
   scheduledAgo?: number
 }
 
-function machine({ phase, isDeleting = false, grace, scheduledAgo = 0 }: Given): VirtualMachine {
+function machine({ phase, isDeleting = false, grace, asked, scheduledAgo = 0 }: Given): VirtualMachine {
   return {
     apiVersion: 'virtset.io/v1alpha1',
     kind: 'VirtualMachine',
@@ -24,6 +25,7 @@ function machine({ phase, isDeleting = false, grace, scheduledAgo = 0 }: Given):
       uid: 'vm-1',
       generation: 1,
       ...(isDeleting ? { deletionTimestamp: seconds(-1) } : {}),
+      ...(asked === undefined ? {} : { annotations: { 'virtset.io/grace-period-seconds': asked } }),
     },
     spec: { domain: {}, ...(grace === undefined ? {} : { terminationGracePeriodSeconds: grace }) },
     status: { phase, phaseTransitionTimestamps: [{ phase: 'Scheduled', time: seconds(-scheduledAgo) }] },
@@ -86,6 +88,18 @@ const rows: [string, Given, Observation, string[]][] = [
     { phase: 'Running' },
     said(report('Paused', { reason: 'ioerror' })),
     ['write Running Ready=False:GuestPaused Synchronized=True:DomainDefined'],
+  ],
+  [
+    'asks for shutdown with the grace period that it was stopped with',
+    { phase: 'Running', isDeleting: true, grace: 7, asked: '3' },
+    said(report('Running')),
+    [running, 'shutdown 3', 'tell Normal ShuttingDown'],
+  ],
+  [
+    'ends it when the grace period that it was stopped with is over, though kubelet gave it longer',
+    { phase: 'Running', isDeleting: true, grace: 30, asked: '1' },
+    said(report('ShuttingDown', { deadline: seconds(29) })),
+    ['destroy', 'tell Warning GracePeriodExceeded'],
   ],
   [
     'asks for shutdown with the VM’s own grace period',

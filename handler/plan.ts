@@ -1,4 +1,5 @@
 import type { MachineStatus, VirtualMachine } from '../api/machine.ts'
+import { askedGraceSeconds } from '../api/template.ts'
 import type { DomainReport, LauncherErrorReason } from '../runtime/launcher-api.ts'
 import { failedStatus, isAlive, isChanged, silentStatus, statusOf } from './status.ts'
 
@@ -104,18 +105,31 @@ function onReport(
 function shutdown(machine: VirtualMachine, report: DomainReport, isDeleting: boolean, now: Date): Action[] {
   if (!isAlive(report)) return []
   if (report.deadline !== undefined) {
-    const leftMs = Date.parse(report.deadline) - now.getTime()
+    const leftMs = Math.min(Date.parse(report.deadline), askedDeadlineMs(machine)) - now.getTime()
     if (leftMs > 0) return [{ do: 'again', afterMs: leftMs }]
     const message = 'The guest did not power off in its grace period; its QEMU is ended'
     return [{ do: 'destroy' }, { do: 'tell', type: 'Warning', reason: 'GracePeriodExceeded', message }]
   }
   if (!isDeleting) return []
-  const gracePeriodSeconds = machine.spec.terminationGracePeriodSeconds ?? defaultGracePeriodSeconds
+  const gracePeriodSeconds = graceOf(machine)
   const message = `Asked the guest to power off within ${gracePeriodSeconds} s`
   return [
     { do: 'shutdown', gracePeriodSeconds },
     { do: 'tell', type: 'Normal', reason: 'ShuttingDown', message },
   ]
+}
+
+/** What was asked for when it was stopped; its spec's otherwise. */
+const graceOf = (machine: VirtualMachine): number =>
+  askedGraceSeconds(machine) ?? machine.spec.terminationGracePeriodSeconds ?? defaultGracePeriodSeconds
+
+/** kubelet may have been quicker to ask the launcher, which knows only the spec's grace period. */
+function askedDeadlineMs(machine: VirtualMachine): number {
+  const { deletionTimestamp } = machine.metadata
+  const seconds = askedGraceSeconds(machine)
+  return deletionTimestamp === undefined || seconds === undefined
+    ? Infinity
+    : Date.parse(deletionTimestamp) + seconds * 1000
 }
 
 function lost(machine: VirtualMachine, now: Date): Action[] {

@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http'
 import { TLSSocket } from 'node:tls'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { ApiError, ApiUnreachable } from '../../runtime/api-error.ts'
@@ -40,6 +41,8 @@ export interface Api {
 
 /** DeleteOptions are a few hundred bytes. */
 const maxBodyBytes = 64 * 1024
+/** Whoever sends more than this is cut off. */
+const mostRead = 64 * 1024 * 1024
 /** A start may wait for most of a minute; reviews have a limit of their own and never wait for these. */
 const defaultLimits: Limits = { requests: 512, bytes: 512 * maxBodyBytes }
 
@@ -81,9 +84,7 @@ export function createApi(options: ApiOptions): Api {
       void app.register(async (own) => {
         // Whatever a body is called, what it says is for the route; an empty one is as good as none.
         own.removeAllContentTypeParsers()
-        own.addContentTypeParser('*', { parseAs: 'string', bodyLimit: maxBodyBytes }, (_request, body, done) =>
-          done(null, body),
-        )
+        own.addContentTypeParser('*', (_request: FastifyRequest, payload: IncomingMessage) => readBody(payload))
         own.addHook('onRequest', async (_request, reply) => {
           const leave = gate.enter(maxBodyBytes)
           if (leave === undefined) return send(reply, tooMany)
@@ -98,6 +99,26 @@ export function createApi(options: ApiOptions): Api {
       })
     },
   }
+}
+
+/**
+ * A body as text. One that is too large is read to its end all the same, without keeping it: who is answered in the middle of sending may never see the answer.
+ */
+async function readBody(payload: AsyncIterable<unknown>): Promise<string> {
+  const chunks: Buffer[] = []
+  let size = 0
+  for await (const chunk of payload) {
+    if (!Buffer.isBuffer(chunk)) continue
+    size += chunk.length
+    if (size <= maxBodyBytes) chunks.push(chunk)
+    if (size > mostRead) break
+  }
+  if (size > maxBodyBytes) throw new BodyTooLarge(`a body may have at most ${maxBodyBytes} bytes`)
+  return Buffer.concat(chunks).toString('utf8')
+}
+
+class BodyTooLarge extends Error {
+  override readonly name = 'BodyTooLarge'
 }
 
 const accessOf = ({ verb, namespace, name }: Wish) => ({
@@ -131,10 +152,8 @@ function statusOf(error: unknown): Failure {
   if (error instanceof ApiUnreachable) {
     return { code: 503, reason: 'ServiceUnavailable', message: 'virtset could not reach the API server; try again' }
   }
+  if (error instanceof BodyTooLarge) return { code: 413, reason: 'RequestEntityTooLarge', message: error.message }
   const code = error instanceof Error && 'statusCode' in error ? error.statusCode : 500
-  if (code === 413) {
-    return { code, reason: 'RequestEntityTooLarge', message: `a body may have at most ${maxBodyBytes} bytes` }
-  }
   if (typeof code === 'number' && code >= 400 && code < 500) {
     return { code, reason: 'BadRequest', message: error instanceof Error ? error.message : 'malformed' }
   }
