@@ -7,16 +7,26 @@ export default defineConfig({
       {
         test: {
           name: 'unit',
+          setupFiles: ['test/seed.ts'],
           include: [
             '{api,presets,completion,runtime,webhooks,controller,handler,launcher,cli,cluster}/**/*.test.ts',
             'test/unit/**/*.test.ts',
           ],
         },
       },
-      { test: { name: 'libvirt', include: ['test/libvirt/**/*.test.ts'], testTimeout: 120_000, hookTimeout: 300_000 } },
+      {
+        test: {
+          name: 'libvirt',
+          setupFiles: ['test/seed.ts'],
+          include: ['test/libvirt/**/*.test.ts'],
+          testTimeout: 120_000,
+          hookTimeout: 300_000,
+        },
+      },
       {
         test: {
           name: 'apiserver',
+          setupFiles: ['test/seed.ts'],
           include: ['test/apiserver/**/*.test.ts'],
           testTimeout: 120_000,
           hookTimeout: 300_000,
@@ -25,6 +35,7 @@ export default defineConfig({
       {
         test: {
           name: 'cluster',
+          setupFiles: ['test/seed.ts'],
           include: ['test/cluster/**/*.test.ts'],
           testTimeout: 300_000,
           hookTimeout: 600_000,

@@ -1,6 +1,6 @@
 import { deviceFields } from './address.ts'
 import { attribute, child, element } from './description.ts'
-import { oneOf, onOff, path, uint32, yesNo } from './scalar.ts'
+import { integer, oneOf, onOff, path, uint32, yesNo } from './scalar.ts'
 import { virtioFields } from './virtio.ts'
 
 const host = { reach: 'host' } as const
@@ -11,15 +11,18 @@ const acceleration = element('Drawing by the graphics card of the node.', {
   rendernode: attribute(path, 'The device file of the graphics card, with a vhost-user driver.', host),
 })
 
+/** libvirt rounds it up to a power of two, and keeps it in 32 bits. */
+const videoMemory = integer({ min: 0, max: 2 ** 31 })
+
 const model = element('The graphics card that the guest sees.', {
   type: attribute(
     oneOf('vga', 'cirrus', 'qxl', 'virtio', 'bochs', 'ramfb', 'vmvga', 'gop', 'none'),
     'The card; `none` means that there is no screen. The machine decides when absent.',
   ),
-  ram: attribute(uint32, 'First memory of QXL, in KiB.'),
-  vram: attribute(uint32, 'Video memory, in KiB; the second memory of QXL.'),
-  vram64: attribute(uint32, 'Second memory of QXL that 64-bit guests reach, in KiB.'),
-  vgamem: attribute(uint32, 'Frame buffer of QXL in VGA mode, in KiB.'),
+  ram: attribute(videoMemory, 'First memory of QXL, in KiB.'),
+  vram: attribute(videoMemory, 'Video memory, in KiB; the second memory of QXL.'),
+  vram64: attribute(videoMemory, 'Second memory of QXL that 64-bit guests reach, in KiB.'),
+  vgamem: attribute(videoMemory, 'Frame buffer of QXL in VGA mode, in KiB.'),
   heads: attribute(uint32, 'How many screens can be connected.'),
   primary: attribute(yesNo, 'Whether it is the card that the firmware uses.'),
   blob: attribute(onOff, 'Whether `virtio` shares memory with the node instead of copying.'),
