@@ -38,9 +38,11 @@ function importsBelow(folder: string): Import[] {
     .flatMap((name) => {
       const file = `${folder}/${name}`
       const source = readFileSync(resolve(root, file), 'utf8')
-      return [...source.matchAll(/^(?:import|export)\s(?:[\w\s*{},]+\sfrom\s)?['"]([^'"]+)['"]|\bimport\(\s*['"]([^'"]+)['"]/gm)].map(
-        (found) => ({ file, of: found[1] ?? found[2] ?? '' }),
-      )
+      return [
+        ...source.matchAll(
+          /^(?:import|export)\s(?:[\w\s*{},]+\sfrom\s)?['"]([^'"]+)['"]|\bimport\(\s*['"]([^'"]+)['"]/gm,
+        ),
+      ].map((found) => ({ file, of: found[1] ?? found[2] ?? '' }))
     })
 }
 
