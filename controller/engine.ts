@@ -1,6 +1,7 @@
 import type { Cause, Origin } from '../api/cause.ts'
 import { completedByAnnotation, parseMachine } from '../api/machine.ts'
 import type { VirtualMachine } from '../api/machine.ts'
+import { identityOf } from '../api/template.ts'
 import type { Capabilities } from '../completion/capabilities.ts'
 import { complete } from '../completion/complete.ts'
 import { decodeProvenance } from '../completion/provenance.ts'
@@ -39,7 +40,7 @@ export function createEngine(caches: CompletionCaches, capabilities: Capabilitie
       quarantined: caches.quarantined.values(),
       namespace: caches.namespace(namespace),
       capabilities,
-      entropy: { uid },
+      entropy: { uid: identityOf(given) ?? uid },
     })
     return outcome.outcome === 'refused' ? { causes: outcome.causes } : { machine: outcome.machine }
   }

@@ -10,6 +10,7 @@ import { virtualMachineStructure } from '../presets/structure.ts'
 import { parsePreset } from '../api/preset.ts'
 import { completedByAnnotation, excludePresetsAnnotation } from '../api/machine.ts'
 import { isRecord } from '../api/schema.ts'
+import { identityOf } from '../api/template.ts'
 import { bundledCapabilities } from '../completion/capabilities.ts'
 import { complete } from '../completion/complete.ts'
 import { decodeProvenance, originOf } from '../completion/provenance.ts'
@@ -98,7 +99,7 @@ export function createEngine(
         request: review.request,
         exempt,
         capabilities: bundledCapabilities,
-        entropy: { uid: review.uid },
+        entropy: { uid: identityOf(machine) ?? review.uid },
         onPhase,
       })
       metrics.matched(outcome.participants.length)
