@@ -1,6 +1,7 @@
 import type { Cause } from './cause.ts'
 import type { Domain } from './domain/domain.ts'
 import { validateDomain } from './domain/validate.ts'
+import { faultless } from './faultless.ts'
 import { checkMetadata } from './metadata.ts'
 import type { Condition, ObjectMeta } from './object.ts'
 import { checkPlacement, placement } from './placement.ts'
@@ -95,20 +96,34 @@ export const machineSpecSchema = (domain: Schema): Schema => ({
  * (disks and their volumes, devices and buses) is for the rules of completion.
  */
 export function parseMachine(value: unknown): { readonly machine: VirtualMachine } | { readonly causes: Cause[] } {
+  const causes = machineCauses(value)
+  // What has no causes is of the shape that the type says.
+  return causes.length > 0 ? { causes } : { machine: value as VirtualMachine }
+}
+
+/**
+ * What remains of a faulty VM without its faults, so that the rules can judge it in the same answer.
+ * @returns `without`: the paths of what was left out; undefined where nothing that is a VM remains
+ */
+export function faultlessMachine(
+  value: unknown,
+): { readonly machine: VirtualMachine; readonly without: readonly string[] } | undefined {
+  const found = faultless(value, machineCauses)
+  return found && { machine: found.rest as VirtualMachine, without: found.without }
+}
+
+function machineCauses(value: unknown): Cause[] {
   if (!isRecord(value)) {
-    return {
-      causes: [{ rule: 'type', field: '', value, reason: 'FieldValueTypeInvalid', message: 'must be an object' }],
-    }
+    return [{ rule: 'type', field: '', value, reason: 'FieldValueTypeInvalid', message: 'must be an object' }]
   }
   const shape = [
     ...checkMetadata(value['metadata'], 'metadata'),
     ...(Object.hasOwn(value, 'spec') ? checkSchema(specSchema, value['spec'], 'spec') : [specMissing]),
   ]
   const causes = [...shape, ...domainCauses(value['spec'])]
-  if (shape.length > 0) return { causes }
-  const machine = value as unknown as VirtualMachine
-  causes.push(...checkVolumes(machine.spec.volumes ?? [], 'spec.volumes'), ...checkPlacement(machine.spec, 'spec'))
-  return causes.length > 0 ? { causes } : { machine }
+  if (shape.length > 0) return causes
+  const { spec } = value as unknown as VirtualMachine
+  return [...causes, ...checkVolumes(spec.volumes ?? [], 'spec.volumes'), ...checkPlacement(spec, 'spec')]
 }
 
 const specMissing: Cause = { rule: 'required', field: 'spec', reason: 'FieldValueRequired', message: 'must be given' }

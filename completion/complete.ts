@@ -32,6 +32,8 @@ export interface CompleteOptions extends InjectOptions {
    * fills in for a domain that is new (USB ports, a versioned machine type). Offline only.
    */
   readonly isStored?: boolean
+  /** The paths of what was wrong by itself and is left out of the VM (`faultlessMachine`): of what hangs on them nothing is said. */
+  readonly without?: readonly string[]
   /** Told as each part of the work is done, by who wants to measure; completion itself reads no clock. */
   readonly onPhase?: (phase: Phase) => void
 }
@@ -109,7 +111,11 @@ function completeBare(machine: VirtualMachine, proven: Proven, options: Complete
   const origins = new Map([...proven.origins, ...withDefaults(injection.origins, added)])
   const judged = judge(injection, spec, origins, options)
   options.onPhase?.('rules')
-  const causes = [...injection.causes, ...judged.causes.filter((cause) => !hangsOn(cause, injection.unsettled))]
+  const { without = [] } = options
+  const causes = [
+    ...injection.causes.filter((cause) => !hangsOn(cause, without)),
+    ...judged.causes.filter((cause) => !hangsOn(cause, injection.unsettled) && !hangsOn(cause, without)),
+  ]
   const told = { audit, participants, warnings: [...injection.warnings, ...judged.warnings] }
   if (causes.length > 0) return { outcome: 'refused', causes, ...told }
 
@@ -142,7 +148,7 @@ function judge(injection: Injection, spec: MachineSpec, origins: Origins, option
     return found.by === 'user' ? originOf(injection.granted, path) : found
   }
   const origin = (path: string): Origin => originWithin(valueAtPath({ spec }, path), path, leafOrigin)
-  const judged = checkRules(spec, { capabilities, originOf: origin, allowHostReach })
+  const judged = checkRules(spec, { capabilities, originOf: origin, allowHostReach, without: options.without ?? [] })
   const reaching = judged.causes.filter(({ rule }) => rule === reach.id)
   if (reaching.length === 0) return judged
   const ours = againstOwn(injection.machine, reaching, options)

@@ -41,6 +41,8 @@ export interface Engine {
     machine: VirtualMachine,
     review: Review,
     permissions: Permissions,
+    /** Paths of what is left out of the VM, since it was wrong by itself. */
+    without?: readonly string[],
   ): Told & ({ readonly machine: VirtualMachine } | { readonly causes: readonly Cause[] })
   /** What makes `after` of `before`. */
   patch(before: { readonly [key: string]: unknown }, after: { readonly [key: string]: unknown }): Operation[]
@@ -85,7 +87,7 @@ export function createEngine(
       if (isDryRun || name === '' || kind === 'VirtualMachine' || isSpecKept(review)) return
       caches.arrivals.expect(keyOf(namespace === '' ? { name } : { namespace, name }))
     },
-    complete(machine, review, { exempt }) {
+    complete(machine, review, { exempt }, without = []) {
       let sinceMs = clock.monotonic()
       const onPhase = (phase: Phase) => {
         const nowMs = clock.monotonic()
@@ -100,6 +102,7 @@ export function createEngine(
         exempt,
         capabilities: bundledCapabilities,
         entropy: { uid: identityOf(machine) ?? review.uid },
+        without,
         onPhase,
       })
       metrics.matched(outcome.participants.length)

@@ -1,5 +1,5 @@
 import type { Cause } from '../api/cause.ts'
-import { completedByAnnotation, launcherPodFinalizer, parseMachine } from '../api/machine.ts'
+import { completedByAnnotation, launcherPodFinalizer, faultlessMachine, parseMachine } from '../api/machine.ts'
 import type { VirtualMachine } from '../api/machine.ts'
 import { parsePreset } from '../api/preset.ts'
 import { isRecord } from '../api/schema.ts'
@@ -53,7 +53,7 @@ function validateOwn(review: Review, isTrusted: boolean): Verdict {
 
 function mutateNew(review: Review, engine: Engine, trust: Trust, permissions: Permissions): Verdict {
   const parsed = parseMachine(review.object)
-  if ('causes' in parsed) return refuse(parsed.causes)
+  if ('causes' in parsed) return refuse([...parsed.causes, ...restCauses(review, engine, permissions)])
   const { machine } = parsed
   const reserved = trust.controllers.includes(review.user.username) ? [] : checkReserved(machine, undefined)
   const outcome = engine.complete(machine, review, permissions)
@@ -62,6 +62,13 @@ function mutateNew(review: Review, engine: Engine, trust: Trust, permissions: Pe
   if ('causes' in outcome || causes.length > 0) return { ...refuse(causes, warnings), audit }
   const patch = engine.patch({ ...machine }, { ...withFinalizer(outcome.machine) })
   return { allowed: true, patch, warnings, audit }
+}
+
+/** What is wrong with a faulty VM beside its faults: both are told in one answer. */
+function restCauses(review: Review, engine: Engine, permissions: Permissions): readonly Cause[] {
+  const rest = faultlessMachine(review.object)
+  const outcome = rest && engine.complete(rest.machine, review, permissions, rest.without)
+  return outcome && 'causes' in outcome ? outcome.causes : []
 }
 
 /**

@@ -110,10 +110,18 @@ const checkScalar = (scalar: Scalar, value: unknown, found: Found): void => {
   say(found, (field) => ({ rule, field, value, ...fault }))
 }
 
+/** Far more devices, CPUs or pins than any machine has; so much work at most does a hostile list make. */
+const maxItems = 4096
+
 const checkList = (value: unknown, found: Found, check: (item: unknown) => void): void => {
   if (!Array.isArray(value)) {
     const suggestion = isRecord(value) ? { suggestion: 'put a dash before its first field: a list of one' } : {}
     say(found, (field) => ({ ...wrongType(field, value, 'a list'), ...suggestion }))
+    return
+  }
+  if (value.length > maxItems) {
+    const message = `may not have more than ${maxItems} items`
+    say(found, (field) => ({ rule: 'list-length', field, value: value.length, reason: 'FieldValueTooMany', message }))
     return
   }
   for (const [index, item] of value.entries()) {

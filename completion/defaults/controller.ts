@@ -143,6 +143,11 @@ const diskControllers = [
   ['sata', 'sata'],
 ] as const
 
+/** No machine has more; an address that names a higher one is for the rules to tell. */
+const maxController = 255
+
+const lastOf = (used: readonly number[]): number => Math.max(-1, ...used.filter((index) => index <= maxController))
+
 export const diskController: Rule = {
   name: 'disk-controller',
   description: 'Every disk on SCSI, IDE, SATA or a floppy bus has its controller, and so have the numbers below.',
@@ -153,8 +158,7 @@ export const diskController: Rule = {
       const used = list(domain, 'disks').flatMap(({ target, address }) =>
         target?.bus === bus && address?.type === 'drive' ? [numberOf(address.controller) ?? 0] : [],
       )
-      const last = Math.max(-1, ...used)
-      for (let index = 0; index <= last; index += 1) yield* unlessThere(domain, devices, type, index)
+      for (let index = 0; index <= lastOf(used); index += 1) yield* unlessThere(domain, devices, type, index)
     }
   },
 }

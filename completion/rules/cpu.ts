@@ -14,7 +14,7 @@ export const cpuMode: Rule = {
   id: 'cpu-mode',
   description: 'The CPU of the node is handed through under KVM only.',
   *check({ domain: { cpu, type } }) {
-    if (cpu?.mode !== 'host-passthrough' || type === 'kvm') return
+    if (cpu?.mode !== 'host-passthrough' || type === undefined || type === 'kvm') return
     const message = 'is possible under KVM only: emulation has no use for the CPU of the node'
     yield invalid('spec.domain.cpu.mode', cpu.mode, message, 'type: kvm, or mode maximum')
   },

@@ -1,7 +1,7 @@
 import { canonicalCpuset } from '../../api/domain/cpuset.ts'
 
 /** Sets that name more are told by their bounds elsewhere. */
-const maxNumbers = 65_536
+const maxNumbers = 4096
 
 /** The numbers of a set such as `0-3,^2,8`, ascending. */
 export const numbersOf = (text: string | undefined): readonly number[] => {

@@ -85,7 +85,7 @@ export const featureMachine: Rule = {
   *check({ domain: { features, type } }) {
     if (features?.gic)
       yield unsupported('spec.domain.features.gic', undefined, 'is the interrupt controller of ARM machines')
-    if (features?.tcg && type !== 'qemu') {
+    if (features?.tcg && type !== undefined && type !== 'qemu') {
       yield forbidden(
         'spec.domain.features.tcg',
         undefined,

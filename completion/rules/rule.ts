@@ -9,6 +9,8 @@ export interface RuleContext {
   readonly originOf: (path: string) => Origin
   /** Lets the user reach the host: offline only. */
   readonly allowHostReach: boolean
+  /** Paths of what is not there because it was wrong by itself. */
+  readonly without?: readonly string[]
 }
 
 /** What a rule sees: the whole, completed spec. `domain` is `spec.domain` with numbers as numbers and words as booleans, in the same order. */

@@ -1,10 +1,13 @@
 import { expect, test } from 'vitest'
 import type { Origin } from '../../api/cause.ts'
+import { canonicalSpelling } from '../../api/domain/canonical.ts'
 import { validateDomain } from '../../api/domain/validate.ts'
 import type { MachineSpec } from '../../api/machine.ts'
 import { bundledCapabilities as capabilities } from '../capabilities.ts'
 import { fillDefaults } from '../defaults/defaults.ts'
+import type { RuleContext } from './rule.ts'
 import { checkRules, rules } from './rules.ts'
+import { warnings } from './warnings.ts'
 
 const base = {
   type: 'kvm',
@@ -12,16 +15,26 @@ const base = {
   os: { type: { os: 'hvm' } },
 } as const
 
-/** The ids of the rules that a spec breaks, after its defaults. */
-function broken(spec: MachineSpec): string[] {
+/** A spec after its defaults, and what rules need to judge it. */
+function prepared(spec: MachineSpec): [MachineSpec, RuleContext] {
   const written = { ...base, ...spec.domain }
   const { domain, added } = fillDefaults(written, { capabilities, entropy: { uid: 'test' }, name: 'test' })
   const originOf = (path: string): Origin => {
     const rule = added.get(path.replace(/^spec\.domain\./, ''))
     return rule === undefined ? { by: 'user' } : { by: 'default', rule }
   }
-  const { causes } = checkRules({ ...spec, domain }, { capabilities, originOf, allowHostReach: false })
-  return causes.map(({ rule }) => rule)
+  return [
+    { ...spec, domain },
+    { capabilities, originOf, allowHostReach: false },
+  ]
+}
+
+/** The ids of the rules that a spec breaks. */
+const broken = (spec: MachineSpec): string[] => checkRules(...prepared(spec)).causes.map(({ rule }) => rule)
+
+const warned = (spec: MachineSpec, check: (typeof warnings)[number]['check']): string[] => {
+  const [whole, context] = prepared(spec)
+  return [...check({ ...context, spec: whole, domain: canonicalSpelling(whole.domain) })]
 }
 
 test.each(rules.map((rule) => [rule.id, rule] as const))(
@@ -35,8 +48,19 @@ test.each(rules.map((rule) => [rule.id, rule] as const))(
   },
 )
 
+test.each(warnings.map((warning) => [warning.id, warning] as const))(
+  '%s warns, in a short line',
+  (_, { check, example }) => {
+    const lines = warned(example.breaks, check)
+    expect(lines.length).toBe(1)
+    expect(lines.filter((line) => line.length >= 120)).toEqual([])
+    expect(warned(example.holds, check)).toEqual([])
+    expect(broken(example.holds).filter((rule) => rule !== 'host-reach')).toEqual([])
+  },
+)
+
 test('ids are unique and in the form of a word', () => {
-  const ids = rules.map(({ id }) => id)
+  const ids = [...rules, ...warnings].map(({ id }) => id)
   expect(new Set(ids).size).toBe(ids.length)
   expect(ids.filter((id) => !/^[a-z0-9]+(?:-[a-z0-9]+)*$/.test(id))).toEqual([])
 })

@@ -29,6 +29,7 @@ import { sysinfoRules } from './sysinfo.ts'
 import { tpmRules } from './tpm.ts'
 import { usbRules } from './usb.ts'
 import { volumeRules } from './volume.ts'
+import { warningsOf } from './warnings.ts'
 
 /** All rules; their order is the order in which causes are told. */
 export const rules: readonly Rule[] = [
@@ -61,14 +62,56 @@ export const rules: readonly Rule[] = [
   ...memoryDeviceRules,
 ]
 
+/** Nobody reads more; what a hostile VM can break would be told for minutes. */
+const maxCauses = 1000
+
 /** Everything that is wrong with a completed spec, and what works but is surely not meant. */
 export function checkRules(
   spec: MachineSpec,
   context: RuleContext,
 ): { readonly causes: readonly Cause[]; readonly warnings: readonly string[] } {
-  const subject: Subject = { ...context, spec, domain: canonicalSpelling(spec.domain) }
-  const causes = rules.flatMap(({ id, check }) =>
-    [...check(subject)].map((finding): Cause => ({ rule: id, ...finding, origin: context.originOf(finding.field) })),
-  )
-  return { causes, warnings: [] }
+  const domain = canonicalSpelling(spec.domain)
+  const { without = [] } = context
+  const causes: Cause[] = []
+  for (const { id, check } of rules) {
+    const misses: string[] = []
+    const subject: Subject = {
+      ...context,
+      spec: watched(spec, 'spec', without, misses),
+      domain: watched(domain, 'spec.domain', without, misses),
+    }
+    const found: Cause[] = []
+    for (const finding of check(subject)) {
+      if (causes.length + found.length >= maxCauses) break
+      found.push({ rule: id, ...finding, origin: context.originOf(finding.field) })
+    }
+    if (misses.length === 0) causes.push(...found.filter((cause) => isSure(cause, without)))
+  }
+  return { causes, warnings: warningsOf({ ...context, spec, domain }) }
 }
+
+/**
+ * An object that notes in `misses` when a rule looks at a member of which something is left out, devices excepted: with a part of the CPU
+ * gone, what a rule says that looks at the CPU may be wrong anywhere. Of devices, those that lack something count (`isSure`).
+ */
+function watched<T extends object>(object: T, path: string, without: readonly string[], misses: string[]): T {
+  const lacking = new Set(
+    without.flatMap((one) => (one.startsWith(`${path}.`) ? (/^\w+/.exec(one.slice(path.length + 1)) ?? []) : [])),
+  )
+  lacking.delete('domain')
+  lacking.delete('devices')
+  if (lacking.size === 0) return object
+  return new Proxy(object, {
+    get(target, key, receiver) {
+      if (typeof key === 'string' && lacking.has(key)) misses.push(key)
+      return Reflect.get(target, key, receiver)
+    },
+  })
+}
+
+/** What completion put in the place of what is left out is nobody's fault, nor what a device says of which something is left out. */
+const isSure = ({ field, origin }: Cause, without: readonly string[]): boolean =>
+  without.length === 0 || (origin?.by !== 'default' && !without.some((one) => deviceOf(one) === deviceOf(field)))
+
+/** The path of the device that a field is of; the field itself where it is of none. */
+const deviceOf = (field: string): string => /^spec\.domain\.devices\.\w+(?:\[\d+\])?/.exec(field)?.[0] ?? field

@@ -1,0 +1,42 @@
+import { shorten } from '../../api/refusal.ts'
+import type { Subject } from './rule.ts'
+import { bootDevice, bootKind, deprecatedMachine } from './warnings/boot.ts'
+import { unknownCpu } from './warnings/cpu.ts'
+import { oldScsi, unsafeCache, volumeUnused, windowsVirtio } from './warnings/disk.ts'
+import { openScreen } from './warnings/graphics.ts'
+import { sameMac, unknownCard } from './warnings/interface.ts'
+import { memoryAmount } from './warnings/memory.ts'
+import type { Warning } from './warnings/warning.ts'
+
+export const warnings: readonly Warning[] = [
+  bootDevice,
+  bootKind,
+  deprecatedMachine,
+  memoryAmount,
+  unknownCpu,
+  unsafeCache,
+  oldScsi,
+  windowsVirtio,
+  volumeUnused,
+  unknownCard,
+  sameMac,
+  openScreen,
+]
+
+/** The API server may cut what is longer. */
+const maxCharacters = 119
+
+/** Beyond so many, the API server drops them anyway: it takes 4 KiB of warnings altogether. */
+const maxWarnings = 20
+
+/** What works but is surely not meant, a short line each. */
+export const warningsOf = (subject: Subject): readonly string[] => {
+  const told: string[] = []
+  for (const { check } of warnings) {
+    for (const text of check(subject)) {
+      if (told.length >= maxWarnings) return told
+      told.push(shorten(text, maxCharacters))
+    }
+  }
+  return told
+}

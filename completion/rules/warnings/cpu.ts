@@ -1,0 +1,18 @@
+import { nearest } from '../../../api/nearest.ts'
+import { example } from '../rule.ts'
+import type { Warning } from './warning.ts'
+
+export const unknownCpu: Warning = {
+  id: 'cpu-model-unknown',
+  description: 'A CPU model that QEMU does not have.',
+  *check({ domain: { cpu, type }, capabilities: { accelerators } }) {
+    const name = cpu?.model?.value
+    const models = accelerators[type === 'kvm' ? 'kvm' : 'qemu']?.cpuModels
+    if (name === undefined || !models || (cpu?.mode ?? 'custom') !== 'custom') return
+    const names = models.flatMap(({ name: one, canonical }) => (canonical === undefined ? [one] : [one, canonical]))
+    if (names.includes(name)) return
+    const near = nearest(name, names)
+    yield `cpu.model: QEMU has no ${JSON.stringify(name.slice(0, 40))}${near === undefined ? '' : `; did you mean ${near}?`}`
+  },
+  example: example({ cpu: { model: { value: 'Skylak-Server' } } }, { cpu: { model: { value: 'Skylake-Server' } } }),
+}

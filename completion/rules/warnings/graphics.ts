@@ -1,0 +1,20 @@
+import { list } from '../device.ts'
+import { example } from '../rule.ts'
+import type { Warning } from './warning.ts'
+
+const everywhere = ['0.0.0.0', '::', '[::]']
+
+export const openScreen: Warning = {
+  id: 'graphics-open',
+  description: 'A screen that anybody who reaches the pod can see and use.',
+  *check({ domain }) {
+    for (const [index, { listens = [], listen, passwd }] of list(domain, 'graphics').entries()) {
+      if (passwd !== undefined || !everywhere.includes(listens[0]?.address ?? listen ?? '')) continue
+      yield `devices.graphics[${index}]: listens on all addresses of the pod and asks for no password`
+    }
+  },
+  example: example(
+    { devices: { graphics: [{ type: 'vnc', listen: '0.0.0.0' }] } },
+    { devices: { graphics: [{ type: 'vnc', listen: '127.0.0.1' }] } },
+  ),
+}

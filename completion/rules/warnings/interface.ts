@@ -1,0 +1,81 @@
+import { nearest } from '../../../api/nearest.ts'
+import { list } from '../device.ts'
+import { example } from '../rule.ts'
+import type { Warning } from './warning.ts'
+
+/** Cards that QEMU 10.0 has for a PC, and the names of libvirt's for virtio ones. */
+const cards = [
+  'virtio',
+  'virtio-transitional',
+  'virtio-non-transitional',
+  'e1000',
+  'e1000-82544gc',
+  'e1000-82545em',
+  'e1000e',
+  'igb',
+  'i82550',
+  'i82551',
+  'i82557a',
+  'i82557b',
+  'i82557c',
+  'i82558a',
+  'i82558b',
+  'i82559a',
+  'i82559b',
+  'i82559c',
+  'i82559er',
+  'i82562',
+  'i82801',
+  'ne2k_isa',
+  'ne2k_pci',
+  'pcnet',
+  'rtl8139',
+  'tulip',
+  'usb-net',
+  'vmxnet3',
+]
+
+export const unknownCard: Warning = {
+  id: 'interface-model-unknown',
+  description: 'A network card that QEMU does not have.',
+  *check({ domain }) {
+    for (const [index, { model }] of list(domain, 'interfaces').entries()) {
+      const type = model?.type
+      if (type === undefined || cards.includes(type.toLowerCase())) continue
+      const near = nearest(type, cards)
+      const question = near === undefined ? '' : `; did you mean ${near}?`
+      yield `devices.interfaces[${index}]: QEMU knows no network card ${JSON.stringify(type.slice(0, 30))}${question}`
+    }
+  },
+  example: example(
+    { devices: { interfaces: [{ type: 'user', model: { type: 'e100' } }] } },
+    { devices: { interfaces: [{ type: 'user', model: { type: 'e1000' } }] } },
+  ),
+}
+
+export const sameMac: Warning = {
+  id: 'interface-mac-twice',
+  description: 'Two interfaces with one MAC address cannot be told apart by a network.',
+  *check({ domain }) {
+    const seen = new Map<string, number>()
+    for (const [index, { mac }] of list(domain, 'interfaces').entries()) {
+      const address = mac?.address?.toLowerCase()
+      if (address === undefined) continue
+      const other = seen.get(address)
+      if (other === undefined) seen.set(address, index)
+      else yield `devices.interfaces[${index}]: has the MAC address of interfaces[${other}], ${address}`
+    }
+  },
+  example: example(
+    {
+      devices: {
+        interfaces: ['52:54:00:00:00:01', '52:54:00:00:00:01'].map((address) => ({ type: 'user', mac: { address } })),
+      },
+    },
+    {
+      devices: {
+        interfaces: ['52:54:00:00:00:01', '52:54:00:00:00:02'].map((address) => ({ type: 'user', mac: { address } })),
+      },
+    },
+  ),
+}
