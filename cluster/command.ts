@@ -6,12 +6,20 @@ import { finished } from 'node:stream/promises'
 export class CommandFailed extends Error {
   readonly command: readonly string[]
   readonly output: string
+  /** What it exited with; undefined if it did not. */
+  readonly status: number | undefined
 
-  constructor(command: readonly string[], outcome: string, output: string, options?: ErrorOptions) {
+  constructor(
+    command: readonly string[],
+    outcome: string,
+    output: string,
+    options?: ErrorOptions & { readonly status?: number },
+  ) {
     super(`${abbreviate(command)}: ${outcome}${output ? `\n${lastLines(output, 8)}` : ''}`, options)
     this.name = 'CommandFailed'
     this.command = command
     this.output = output
+    this.status = options?.status
   }
 }
 
@@ -58,13 +66,13 @@ export async function run(command: readonly string[], options: CommandOptions = 
   child.stdin.on('error', () => {})
   child.stdin.end(options.input ?? '')
   try {
-    const outcome = await new Promise<string | undefined>((resolve, reject) => {
+    const ended = await new Promise<{ code: number | null; signal: string | null }>((resolve, reject) => {
       child.once('error', reject)
-      child.once('close', (code, signal) => {
-        resolve(code === 0 ? undefined : signal === null ? `ended with status ${code}` : `was ended by ${signal}`)
-      })
+      child.once('close', (code, signal) => resolve({ code, signal }))
     })
-    if (outcome !== undefined) throw new CommandFailed(command, outcome, all.join(''))
+    const { code, signal } = ended
+    if (code === null) throw new CommandFailed(command, `was ended by ${signal}`, all.join(''))
+    if (code !== 0) throw new CommandFailed(command, `ended with status ${code}`, all.join(''), { status: code })
     return out.join('')
   } catch (error) {
     if (error instanceof CommandFailed) throw error

@@ -42,9 +42,9 @@ export interface Condition {
 export interface TestCluster {
   readonly namespace: string
   kubectl(...rest: string[]): Promise<string>
-  /** kubectl whose refusal is the answer: the text on both streams. */
-  refusal(...rest: string[]): Promise<string>
   apply(...objects: object[]): Promise<void>
+  /** kubectl create of one object: its exit status, and all that it said. */
+  create(object: object): Promise<{ readonly status: number | undefined; readonly output: string }>
   machine(name: string): Promise<Machine | undefined>
   /** Waits until a VM is as wanted; dumps the namespace when the deadline passes. */
   untilMachine(
@@ -85,17 +85,18 @@ export async function openCluster(): Promise<TestCluster> {
   const cluster: TestCluster = {
     namespace,
     kubectl,
-    async refusal(...rest) {
-      try {
-        return `not refused: ${await kubectl(...rest)}`
-      } catch (error) {
-        if (error instanceof CommandFailed) return error.output
-        throw error
-      }
-    },
     async apply(...objects) {
       const input = JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects })
       await run([...base, '-n', namespace, 'apply', '--server-side', '-f', '-'], { input })
+    },
+    async create(object) {
+      try {
+        const input = JSON.stringify(object)
+        return { status: 0, output: await run([...base, '-n', namespace, 'create', '-f', '-'], { input }) }
+      } catch (error) {
+        if (error instanceof CommandFailed) return { status: error.status, output: error.output }
+        throw error
+      }
     },
     async machine(name) {
       const text = await attempt([...base, '-n', namespace, 'get', 'vm', name, '-o', 'json'])
