@@ -5,33 +5,25 @@ import { isRecord } from '../schema.ts'
  * leaves in its order is not named here.
  */
 export const orders: { readonly [path: string]: (items: readonly unknown[]) => unknown[] } = {
-  'devices.disks': (items) => insertEach(items, beforeDisk),
-  'devices.controllers': (items) => insertEach(items, beforeController),
+  'devices.disks': (items) => inGroups(items, busOf, (disks) => sortedBy(disks, diskPlace)),
+  'devices.controllers': (items) => inGroups(items, (item) => member(item, 'type'), sortedControllers),
 }
 
-/** Of two of one kind: whether the new one goes before the one that is there; undefined where they are of different kinds. */
-type Before = (added: unknown, present: unknown) => boolean | undefined
+/** Items of a kind stand together, where the first of them stands; each kind in an order of its own. */
+const inGroups = (
+  items: readonly unknown[],
+  kindOf: (item: unknown) => unknown,
+  sort: (group: readonly unknown[]) => unknown[],
+): unknown[] => [...Map.groupBy(items, kindOf).values()].flatMap(sort)
 
-/**
- * One by one, each behind the last of its kind, but before the first of its kind that must come after it. Kinds keep the places
- * that their first members had.
- */
-const insertEach = (items: readonly unknown[], before: Before): unknown[] => {
-  const list: unknown[] = []
-  for (const item of items) {
-    let place: number | undefined
-    for (let index = list.length - 1; index >= 0; index -= 1) {
-      const isBefore = before(item, list[index])
-      if (isBefore === true) place = index
-      else if (isBefore === false) place ??= index + 1
-    }
-    list.splice(place ?? list.length, 0, item)
-  }
-  return list
-}
+/** Those of the same place stay as they are. */
+const sortedBy = (items: readonly unknown[], placeOf: (item: unknown) => number): unknown[] =>
+  items
+    .map((item) => ({ item, place: placeOf(item) }))
+    .toSorted((a, b) => a.place - b.place)
+    .map(({ item }) => item)
 
-const beforeDisk: Before = (added, present) =>
-  busOf(added) === busOf(present) ? diskIndex(targetOf(present)) > diskIndex(targetOf(added)) : undefined
+const diskPlace = (disk: unknown): number => diskIndex(targetOf(disk))
 
 const member = (value: unknown, key: string): unknown => (isRecord(value) ? value[key] : undefined)
 
@@ -66,13 +58,28 @@ export const diskIndex = (target: string): number => {
   return index - 1
 }
 
-const beforeController: Before = (added, present) => {
-  if (member(added, 'type') !== member(present, 'type')) return undefined
-  const [addedIndex, presentIndex] = [indexOf(added), indexOf(present)]
-  if (addedIndex === undefined) return false
-  if (presentIndex !== undefined && presentIndex > addedIndex) return true
-  return presentIndex === addedIndex && !isCompanion(added) && isCompanion(present)
+/**
+ * By their index; of those with the same, the USB 1 controllers of a USB 2 one come last. One without an index yet goes behind all
+ * that are there before it, and stays.
+ */
+const sortedControllers = (controllers: readonly unknown[]): unknown[] => {
+  if (controllers.every((one) => indexOf(one) !== undefined)) return sortedBy(controllers, placeOf)
+  const sorted: { readonly controller: unknown; readonly place: number | undefined }[] = []
+  let last = -1
+  for (const controller of controllers) {
+    const place = indexOf(controller) === undefined ? undefined : placeOf(controller)
+    const isBehind = place === undefined || place >= last
+    if (isBehind) sorted.push({ controller, place })
+    else sorted.splice(firstBehind(sorted, place), 0, { controller, place })
+    last = Math.max(last, place ?? -1)
+  }
+  return sorted.map(({ controller }) => controller)
 }
+
+const firstBehind = (sorted: readonly { readonly place: number | undefined }[], place: number): number =>
+  sorted.findIndex((one) => (one.place ?? -1) > place)
+
+const placeOf = (controller: unknown): number => (indexOf(controller) ?? 0) * 2 + (isCompanion(controller) ? 1 : 0)
 
 const indexOf = (controller: unknown): number | undefined => {
   const index = member(controller, 'index')

@@ -4,10 +4,11 @@ import { append, each, fill, list, type Addition, type DeviceOf, type Rule } fro
 
 type Serial = DeviceOf<'serials'>
 
-/** Each without a port number gets the one after the highest of those before it. */
+/** Each without a port number gets the one after the highest of all serial ports, or of the parallel ports before it. */
 const portsOf = (domain: Domain, key: 'serials' | 'parallels'): Addition[] => {
   const devices: readonly { target?: { port?: number | string } }[] = list(domain, key)
-  let last = -1
+  let last =
+    key === 'serials' ? devices.reduce((most, { target }) => Math.max(most, numberOf(target?.port) ?? -1), -1) : -1
   return devices.flatMap((device, index) => {
     const port = numberOf(device.target?.port) ?? -1
     const isMissing = port === -1

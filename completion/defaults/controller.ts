@@ -202,7 +202,7 @@ export const hostdevController: Rule = {
     for (const { type, address } of list(domain, 'hostdevs')) {
       // One without an address will be on the first that has room.
       const index = address?.type === 'drive' ? (numberOf(address.controller) ?? 0) : 0
-      if (type !== 'scsi' || index <= last) continue
+      if (type !== 'scsi' || index <= last || index > maxController) continue
       last = index
       model = controllers.find((one) => indexOf(one) === index)?.model ?? model
     }

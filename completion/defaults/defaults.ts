@@ -14,7 +14,7 @@ import * as firmware from './firmware.ts'
 import * as graphics from './graphics.ts'
 import * as identity from './identity.ts'
 import * as input from './input.ts'
-import { interfaceModel } from './interface.ts'
+import { interfaceMode, interfaceModel } from './interface.ts'
 import * as iothread from './iothread.ts'
 import * as iommu from './iommu.ts'
 import * as lifecycle from './lifecycle.ts'
@@ -108,6 +108,7 @@ export const rules: readonly Rule[] = [
   watchdog.watchdogAction,
   identity.macAddress,
   interfaceModel,
+  interfaceMode,
 
   // What the machine always has.
   input.ps2Inputs,

@@ -28,8 +28,10 @@ export const diskBus = each('disks')(
 
 export const diskDriver = each('disks')(
   'disk-driver',
-  'QEMU serves a disk, and takes its image for a raw one; of a volume the pool knows.',
-  ({ type }) => ({ driver: { name: 'qemu', ...(type === 'volume' ? {} : { type: 'raw' }) } }),
+  'QEMU serves a disk, and takes its image for a raw one; of a volume in a pool of libvirt, the pool knows.',
+  ({ type, source }) => ({
+    driver: { name: 'qemu', ...(type === 'volume' && source?.pool !== undefined ? {} : { type: 'raw' }) },
+  }),
 )
 
 export const diskReadonly = each('disks')('disk-readonly', 'A CD-ROM cannot be written to.', ({ device }) =>

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { each, rule, type Context } from './rule.ts'
+import { fill, list, rule, type Addition, type Context, type Rule } from './rule.ts'
 
 /** Bytes that are the same for the same request and purpose, and look like chance otherwise. */
 const draw = ({ entropy: { uid } }: Context, purpose: string): Buffer =>
@@ -33,14 +33,30 @@ export const name = rule('name', 'The domain is called as the VM is.', (_, conte
   context.name === undefined ? undefined : { name: context.name },
 )
 
-export const macAddress = each('interfaces')(
-  'interface-mac',
-  'An interface without MAC address is given one with the prefix 52:54:00, drawn from the request.',
-  ({ mac }, domain, context, index) => {
-    if (mac?.address !== undefined) return undefined
-    const taken = new Set(domain.devices?.interfaces?.map((one) => one.mac?.address?.toLowerCase()))
-    let attempt = 0
-    while (taken.has(drawMac(context, index, attempt))) attempt += 1
-    return { mac: { address: drawMac(context, index, attempt) } }
+export const macAddress: Rule = {
+  name: 'interface-mac',
+  description:
+    'An interface without MAC address is given one with the prefix 52:54:00, drawn from the request; one that is taken in the cluster is drawn again.',
+  apply: (domain, context) => {
+    const interfaces = list(domain, 'interfaces')
+    const taken = new Set(interfaces.map(({ mac }) => mac?.address?.toLowerCase()))
+    const isTaken = (address: string): boolean => taken.has(address) || context.isMacTaken?.(address) === true
+    return interfaces.flatMap((one, index): Addition[] => {
+      if (one.mac?.address !== undefined) return []
+      const address = drawFreeMac(context, index, isTaken)
+      taken.add(address)
+      return [fill(`devices.interfaces[${index}]`, one, { mac: { address } })]
+    })
   },
-)
+}
+
+/** A prefix has 2²⁴ addresses: in a cluster where this many draws find none that is free, nearly none is left. */
+const mostDraws = 1000
+
+const drawFreeMac = (context: Context, index: number, isTaken: (address: string) => boolean): string => {
+  for (let attempt = 0; attempt < mostDraws; attempt += 1) {
+    const address = drawMac(context, index, attempt)
+    if (!isTaken(address)) return address
+  }
+  throw new Error(`no free MAC address in ${mostDraws} draws`)
+}

@@ -1,3 +1,4 @@
+import { chipsetOf } from './machine.ts'
 import { isOn } from './reading.ts'
 import { append, each, list, type DeviceOf, type Rule } from './rule.ts'
 
@@ -19,7 +20,8 @@ export const ps2Inputs: Rule = {
   description: 'Every PC has a PS/2 mouse and keyboard, unless its PS/2 controller is off.',
   apply: (domain) => {
     const { devices, features } = domain
-    if (!devices || isOn(features?.ps2?.state) === false) return []
+    if (!devices || !['i440fx', 'q35', 'isapc'].includes(chipsetOf(domain))) return []
+    if (isOn(features?.ps2?.state) === false) return []
     return always
       .filter((type) => !list(domain, 'inputs').some((one) => one.type === type && one.bus === 'ps2'))
       .map((type) => append(devices, 'inputs', { type, bus: 'ps2' }))

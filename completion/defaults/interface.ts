@@ -1,6 +1,12 @@
 import { offers } from '../capabilities.ts'
 import { each } from './rule.ts'
 
+export const interfaceMode = each('interfaces')(
+  'interface-mode',
+  'What is connected directly to a network card of the node goes through its switch (`vepa`).',
+  ({ type, source }) => (type === 'direct' && source ? { source: { mode: 'vepa' } } : undefined),
+)
+
 export const interfaceModel = each('interfaces')(
   'interface-model',
   'A network card is an RTL8139 where QEMU has it, else an E1000, else virtio; with vDPA it is virtio.',

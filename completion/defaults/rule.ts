@@ -17,6 +17,8 @@ export interface Context {
    * format of firmware will do. For one that it reads again it does neither.
    */
   readonly isNew?: boolean
+  /** Whether another VM of the cluster has a MAC address (lower case, with colons); without it only those of the domain are known. */
+  readonly isMacTaken?: (address: string) => boolean
 }
 
 export type Devices = NonNullable<Domain['devices']>
