@@ -1,3 +1,4 @@
+import { faultlessMachine, type VirtualMachine } from '../api/machine.ts'
 import { refusalText } from '../api/refusal.ts'
 import type { Capabilities } from '../completion/capabilities.ts'
 import type { Completed, Refused } from '../completion/complete.ts'
@@ -45,13 +46,27 @@ export async function completeInput(
   const subject = await subjectOf(input, settings.namespace)
   if (subject === undefined) return undefined
   const { parsed, prefix, name } = subject
-  if ('causes' in parsed) return { subject, outcome: { outcome: 'refused', causes: parsed.causes, warnings: [] } }
-  const { machine } = parsed
-  const surrounding = await settings.surroundings.of(machine.metadata.namespace ?? settings.namespace)
-  const { capabilities, allowHostReach, skipRules, uid = drawnUid(input.file, name) } = settings
-  const isStored = input.kind === 'xml'
-  const how = { capabilities, uid, allowHostReach, skipRules, isStored }
-  const outcome = await completeAsAdmission(machine, surrounding, how)
+  const complete = async (machine: VirtualMachine, without: readonly string[]) => {
+    const surrounding = await settings.surroundings.of(machine.metadata.namespace ?? settings.namespace)
+    const { capabilities, allowHostReach, skipRules, uid = drawnUid(input.file, name) } = settings
+    const isStored = input.kind === 'xml'
+    return completeAsAdmission(machine, surrounding, {
+      capabilities,
+      uid,
+      allowHostReach,
+      skipRules,
+      isStored,
+      without,
+    })
+  }
+  if ('causes' in parsed) {
+    // What is wrong beside its faults is told as well.
+    const rest = prefix === '' ? faultlessMachine(subject.written) : undefined
+    const more = rest && (await complete(rest.machine, rest.without))
+    const causes = more?.outcome === 'refused' ? [...parsed.causes, ...more.causes] : parsed.causes
+    return { subject, outcome: { outcome: 'refused', causes, warnings: more?.warnings ?? [] } }
+  }
+  const outcome = await complete(parsed.machine, [])
   return {
     subject,
     outcome:

@@ -15,6 +15,8 @@ export interface CompletionSettings {
   readonly skipRules?: boolean
   /** The domain is libvirt's own, from its XML. */
   readonly isStored?: boolean
+  /** Paths of what is left out of the VM, since it was wrong by itself. */
+  readonly without?: readonly string[]
 }
 
 /**
@@ -34,7 +36,7 @@ export async function completeAsAdmission(
 export function completeIn(
   machine: VirtualMachine,
   { namespace, presets, quarantined, userInfo }: Omit<Surrounding, 'exempt'>,
-  { capabilities, uid, allowHostReach = false, skipRules = false, isStored = false }: CompletionSettings,
+  { capabilities, uid, allowHostReach = false, skipRules = false, isStored = false, without = [] }: CompletionSettings,
   exempt?: ReadonlySet<string>,
 ): Completed | Refused {
   const outcome = complete(machine, {
@@ -46,6 +48,7 @@ export function completeIn(
     allowHostReach,
     skipRules,
     isStored,
+    without,
     request: requestOf(machine, namespace.name, uid, userInfo),
     ...(exempt === undefined ? {} : { exempt }),
   })

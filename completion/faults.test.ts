@@ -1,0 +1,92 @@
+import { expect, test } from 'vitest'
+import { faultlessMachine, parseMachine } from '../api/machine.ts'
+import { createCandidates } from '../presets/candidates.ts'
+import { bundledCapabilities as capabilities } from './capabilities.ts'
+import { complete } from './complete.ts'
+
+/** Everything that is wrong, as the webhook and the command line put it together. */
+function causesOf(domain: object, more: object = {}): string[] {
+  const value = {
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'VirtualMachine',
+    metadata: { name: 'vm', namespace: 'default' },
+    spec: {
+      domain: { type: 'kvm', memory: { unit: 'GiB', value: 1 }, os: { type: { os: 'hvm' } }, ...domain },
+      ...more,
+    },
+  }
+  const parsed = parseMachine(value)
+  const shape = 'causes' in parsed ? parsed.causes : []
+  const rest = 'machine' in parsed ? { machine: parsed.machine, without: [] } : faultlessMachine(value)
+  const outcome =
+    rest &&
+    complete(rest.machine, {
+      presets: createCandidates([]),
+      namespace: { name: 'default', labels: {} },
+      capabilities,
+      entropy: { uid: 'request' },
+      without: rest.without,
+    })
+  const judged = outcome?.outcome === 'refused' ? outcome.causes : []
+  return [...shape, ...judged].map(({ rule, field }) => `${rule} ${field}`)
+}
+
+const twice = [{ target: { dev: 'vda' } }, { target: { dev: 'vda' } }].map((disk) => ({ device: 'cdrom', ...disk }))
+
+const rows: [string, object, string[]][] = [
+  [
+    'a typing mistake and a broken rule are told together',
+    { tittle: 'x', os: { type: { os: 'hvm', machine: 'q53' } } },
+    ['unknown-field spec.domain.tittle', 'os-type spec.domain.os.type.machine'],
+  ],
+  [
+    'of the device that has a fault nothing else is said',
+    { devices: { controllers: [{ type: 'usb', index: 0, model: 'qemu-xhci', ports: 16, modle: 'x' }], hubs: [] } },
+    ['unknown-field spec.domain.devices.controllers[0].modle'],
+  ],
+  [
+    'of the others it is',
+    {
+      devices: {
+        controllers: [{ type: 'usb', index: 0, model: 'qemu-xhci', ports: 16 }],
+        inputs: [{ type: 'tablt' }],
+      },
+    },
+    ['enumeration spec.domain.devices.inputs[0].type', 'usb-ports spec.domain.devices.controllers[0].ports'],
+  ],
+  [
+    'a missing accelerator is no reason to refuse the CPU',
+    { type: 'kvmm', cpu: { mode: 'host-passthrough' } },
+    ['enumeration spec.domain.type'],
+  ],
+  [
+    'a count that is none is no reason to refuse what is counted',
+    { vcpu: { value: 'four' }, cpu: { topology: { sockets: 1, cores: 4, threads: 1 } } },
+    ['value spec.domain.vcpu.value'],
+  ],
+  [
+    'reach is judged as well',
+    { titel: 'x', devices: { emulator: '/usr/bin/evil' } },
+    ['unknown-field spec.domain.titel', 'host-reach spec.domain.devices.emulator'],
+  ],
+  [
+    'without faults the rules speak alone',
+    { devices: { disks: twice } },
+    [
+      'disk-target-unique spec.domain.devices.disks[1].target.dev',
+      'disk-bus spec.domain.devices.disks[0].target.bus',
+      'disk-bus spec.domain.devices.disks[1].target.bus',
+    ],
+  ],
+]
+
+test.each(rows)('%s', (_, domain, causes) => {
+  expect(causesOf(domain)).toEqual(causes)
+})
+
+test('a volume that is none keeps the rules of volumes silent', () => {
+  const devices = { disks: [{ type: 'volume', source: { volume: 'root' }, target: { dev: 'vda' } }] }
+  expect(causesOf({ devices }, { volumes: [{ name: 'ro ot', emptyDisk: { capacity: '1Gi' } }] })).toEqual([
+    'volume-name spec.volumes[0].name',
+  ])
+})
