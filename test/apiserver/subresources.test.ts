@@ -139,6 +139,7 @@ describe('the flow', () => {
       },
     })
     const first = await field('{.metadata.uid}', 'vm', 'c1')
+    const uuid = await field('{.spec.domain.uuid}', 'vm', 'c1')
     await hasPhase('c1', 'Starting')
     await runs('c1')
     await hasPhase('c1', 'Running')
@@ -179,6 +180,7 @@ describe('the flow', () => {
       body: { spec: { domain: { title: 'second' } } },
     })
     expect(await field('{.metadata.uid}', 'vm', 'c1')).not.toBe(first)
+    expect(await field('{.spec.domain.uuid}', 'vm', 'c1')).toBe(uuid)
     expect((await ask('POST', subresource('stop', 'c1'))).code).toBe(202)
     await isGone('c1')
   })
