@@ -1,30 +1,53 @@
-import { Document, isCollection, isMap, isPair, isScalar, visit } from 'yaml'
-import type { VirtualMachine } from '../api/machine.ts'
+import { Document, isCollection, isMap, isPair, isScalar, visit, type Pair } from 'yaml'
+import { completedByAnnotation, type VirtualMachine } from '../api/machine.ts'
 import { originOf } from '../completion/provenance.ts'
 import type { Provenance } from '../presets/origins.ts'
 import { joinPath } from '../presets/path.ts'
 import { creditOf, creditText } from './provenance.ts'
 import { yamlOptions } from './yaml.ts'
 
-/** The VM as YAML; each line of its labels, annotations and spec that holds a value has a comment: who put it there. */
+/**
+ * The VM as YAML, each line with a comment: who put there what stands in it. A line that opens an object or a list names all who have part in
+ * what is below.
+ */
 export function yamlWithProvenance(machine: VirtualMachine, { origins }: Provenance): string {
   const document = new Document(machine, yamlOptions)
-  const comment = (path: string) => ` ${creditText(creditOf(originOf(origins, path)))}`
+  const creditAt = (path: string): string => (isOurs(path) ? 'virtset' : creditText(creditOf(originOf(origins, path))))
   visit(document, {
+    Pair(_, pair, ancestors) {
+      const path = pathOf([...ancestors, pair, pair.value])
+      if (opensLines(pair) && isScalar(pair.key))
+        pair.key.comment = ` ${summary(creditsBelow(pair.value, path, creditAt))}`
+    },
     Scalar(key, node, ancestors) {
-      if (key === 'key') return
-      const path = pathOf([...ancestors, node])
-      if (isAnswered(path)) node.comment = comment(path)
+      if (key !== 'key') node.comment = ` ${creditAt(pathOf([...ancestors, node]))}`
     },
     Collection(_, node, ancestors) {
-      const path = pathOf([...ancestors, node])
-      if (node.items.length === 0 && isAnswered(path)) node.comment = comment(path)
+      if (node.items.length === 0) node.comment = ` ${creditAt(pathOf([...ancestors, node]))}`
     },
   })
   return document.toString(yamlOptions)
 }
 
-const isAnswered = (path: string): boolean => /^(?:spec|metadata\.(?:labels|annotations))\b./.test(path)
+const isOurs = (path: string): boolean =>
+  path === `metadata.annotations[${completedByAnnotation}]` || path.startsWith('metadata.finalizers')
+
+const opensLines = ({ value }: Pair): boolean => isCollection(value) && value.items.length > 0
+
+function creditsBelow(node: unknown, path: string, creditAt: (path: string) => string): ReadonlySet<string> {
+  if (!isCollection(node) || node.items.length === 0) return new Set([creditAt(path)])
+  const found = node.items.map((item: unknown, index) => {
+    if (!isPair(item)) return creditsBelow(item, joinPath(path, index), creditAt)
+    return creditsBelow(item.value, joinPath(path, isScalar(item.key) ? String(item.key.value) : ''), creditAt)
+  })
+  return new Set(found.flatMap((credits) => [...credits]))
+}
+
+/** The rules of many defaults would be longer than what they stand beside. */
+function summary(credits: ReadonlySet<string>): string {
+  if (credits.size === 1) return [...credits].join()
+  return [...new Set([...credits].map((credit) => (credit.startsWith('default ') ? 'defaults' : credit)))].join(', ')
+}
 
 /** The path of the last of these nodes, each of which holds the next. */
 function pathOf(nodes: readonly unknown[]): string {

@@ -1,4 +1,4 @@
-import { LineCounter, parseAllDocuments, stringify, type Document, type ScalarTag } from 'yaml'
+import { LineCounter, parseAllDocuments, stringify, type Document, type ScalarTag, type Tags } from 'yaml'
 import { Usage } from './failure.ts'
 
 /**
@@ -27,6 +27,8 @@ function integerOf(text: string): number {
   return sign * Number(isOldOctal ? `0o${digits.slice(1)}` : digits)
 }
 
+const withKubectlTags = (tags: Tags): Tags => [...kubectlTags, ...tags]
+
 /** The documents of a YAML file; what is no YAML is told with its line and column. */
 export function parseDocuments(file: string, text: string): Document[] {
   const lines = new LineCounter()
@@ -34,7 +36,7 @@ export function parseDocuments(file: string, text: string): Document[] {
   for (const document of parseAllDocuments(text, {
     lineCounter: lines,
     merge: true,
-    customTags: (tags) => [...kubectlTags, ...tags],
+    customTags: withKubectlTags,
   })) {
     const [error] = document.errors
     if (error !== undefined) {
@@ -48,6 +50,11 @@ export function parseDocuments(file: string, text: string): Document[] {
 }
 
 /** Written so that kubectl, too, reads text as text: `yes` and `1:30` stand in quotes. */
-export const yamlOptions = { version: '1.1', lineWidth: 0, aliasDuplicateObjects: false } as const
+export const yamlOptions = {
+  version: '1.1',
+  lineWidth: 0,
+  aliasDuplicateObjects: false,
+  customTags: withKubectlTags,
+} as const
 
 export const toYaml = (value: unknown): string => stringify(value, yamlOptions)

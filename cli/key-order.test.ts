@@ -1,0 +1,26 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { orderedAs, sortKeys } from './key-order.ts'
+
+test('what is sorted and put in order again is as it was', () => {
+  fc.assert(
+    fc.property(fc.jsonValue(), (value) => {
+      const sorted = sortKeys(value)
+      expect(sorted).toEqual(value)
+      expect(JSON.stringify(orderedAs(value, sorted))).toBe(JSON.stringify(value))
+    }),
+  )
+})
+
+test('what is new comes after what was written', () => {
+  const written = { b: 1, a: [{ y: 1, x: 1 }] }
+  const value = {
+    a: [
+      { w: 0, x: 1, y: 1 },
+      { d: 1, c: 1 },
+    ],
+    aa: 1,
+    b: 1,
+  }
+  expect(JSON.stringify(orderedAs(written, value))).toBe('{"b":1,"a":[{"y":1,"x":1,"w":0},{"d":1,"c":1}],"aa":1}')
+})

@@ -1,0 +1,54 @@
+import { describe, expect, test } from 'vitest'
+import { parseDocuments, toYaml } from './yaml.ts'
+
+const read = (text: string): unknown => parseDocuments('file', text)[0]?.toJS()
+
+/** What kubectl 1.36 makes of them. */
+const scalars: readonly (readonly [string, unknown])[] = [
+  ['y', true],
+  ['yes', true],
+  ['On', true],
+  ['N', false],
+  ['off', false],
+  ['010', 8],
+  ['0o10', 8],
+  ['019', 19],
+  ['0x1f', 31],
+  ['-0x1f', -31],
+  ['0b11', 3],
+  ['1_000', 1000],
+  ['1e3', 1000],
+  ['.5', 0.5],
+  ['+1', 1],
+  ['~', null],
+  ['1:30', '1:30'],
+  ['52:54:00:12:34:56', '52:54:00:12:34:56'],
+  ['2001-01-01', '2001-01-01'],
+  ['"yes"', 'yes'],
+]
+
+describe('YAML', () => {
+  test.each(scalars)('%s is read as kubectl reads it', (text, value) =>
+    expect(read(`a: ${text}`)).toEqual({ a: value }),
+  )
+
+  test.each(scalars.filter(([, value]) => typeof value !== 'object'))(
+    'the text %s is written so that it stays text',
+    (text) => {
+      expect(read(toYaml({ a: text }))).toEqual({ a: text })
+    },
+  )
+
+  test('keys are merged by <<', () =>
+    expect(read('a: &a {x: 1}\nb: {<<: *a, z: 2}')).toEqual({ a: { x: 1 }, b: { x: 1, z: 2 } }))
+
+  test('what stands in an object twice is written twice', () => {
+    const same = { x: 1 }
+    expect(toYaml({ a: same, b: same })).toBe('a:\n  x: 1\nb:\n  x: 1\n')
+  })
+
+  test.each([
+    ['a: [1', 'file:1:6: Flow sequence in block collection must be sufficiently indented and end with a ]'],
+    ['a: 1\na: 2', 'file:2:1: Map keys must be unique'],
+  ])('%j is none', (text, message) => expect(() => read(text)).toThrow(message))
+})
