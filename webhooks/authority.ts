@@ -26,8 +26,13 @@ export async function createAuthority(nowMs: number): Promise<Authority> {
   return { ...describe(pem), key: await privateKeyPem(keys.privateKey) }
 }
 
-/** A certificate for a server called `dnsNames`, signed by `authority`; it ends no later than its authority. */
-export async function issueLeaf(authority: Authority, dnsNames: readonly string[], nowMs: number): Promise<Leaf> {
+/** A certificate for a server called `dnsNames`, or a client called so, signed by `authority`; it ends no later than its authority. */
+export async function issueLeaf(
+  authority: Authority,
+  dnsNames: readonly string[],
+  nowMs: number,
+  usage: 'server' | 'client' = 'server',
+): Promise<Leaf> {
   const keys = await crypto.subtle.generateKey(algorithm, true, ['sign', 'verify'])
   const issuer = new x509.X509Certificate(authority.pem)
   const certificate = await x509.X509CertificateGenerator.create({
@@ -42,7 +47,7 @@ export async function issueLeaf(authority: Authority, dnsNames: readonly string[
     signingAlgorithm: algorithm,
     extensions: [
       new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
-      new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage.serverAuth]),
+      new x509.ExtendedKeyUsageExtension([x509.ExtendedKeyUsage[`${usage}Auth`]]),
       new x509.SubjectAlternativeNameExtension(dnsNames.map((value) => ({ type: 'dns' as const, value }))),
       await x509.AuthorityKeyIdentifierExtension.create(issuer),
     ],

@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
 import { defaultAccess } from '../runtime/access.ts'
 import { sleep, systemClock } from '../runtime/clock.ts'
@@ -12,6 +13,8 @@ import { firstFromFiles, keepFromFiles } from './certificate-files.ts'
 import { keepCertificates, settleFirst } from './certificate-keeper.ts'
 import type { KeeperOptions } from './certificate-keeper.ts'
 import type { Leaf } from './certificates.ts'
+import { parseAuthorities } from './client-certificate.ts'
+import type { TrustedClients } from './client-certificate.ts'
 import { createEngine } from './engine.ts'
 import { localCaches, readCertificate } from './local.ts'
 import { createCompletionMetrics, createReviewMetrics, observeCertificate } from './metrics.ts'
@@ -149,8 +152,27 @@ async function serve(
 ): Promise<WebhookServer> {
   const reviewers = createReviewers(engine, trust)
   const metrics = createReviewMetrics(registry)
-  const options = { certificate, ...reviewers, metrics, log, clock: systemClock, ...(api === undefined ? {} : { api }) }
+  const clients = await trustedClients()
+  const options = {
+    certificate,
+    ...reviewers,
+    metrics,
+    log,
+    clock: systemClock,
+    ...(api === undefined ? {} : { api }),
+    ...(clients === undefined ? {} : { clients }),
+  }
   const server = await startServer(options, port)
   log.info({ port: server.port }, 'reviewing')
   return server
+}
+
+/** REVIEW_CLIENT_CA: a file with the authorities of the API server's client certificate; REVIEW_CLIENT_NAMES: its names, with commas. */
+async function trustedClients(): Promise<TrustedClients | undefined> {
+  const file = env['REVIEW_CLIENT_CA']
+  if (file === undefined) return undefined
+  const authorities = parseAuthorities(await readFile(file, 'utf8'))
+  if (authorities.length === 0) throw new Error(`there is no certificate in ${file}`)
+  const names = (env['REVIEW_CLIENT_NAMES'] ?? '').split(',').filter((name) => name !== '')
+  return { authorities, names }
 }

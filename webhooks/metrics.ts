@@ -7,7 +7,7 @@ export interface ReviewMetrics {
   reviewed(path: string, review: Review, verdict: Verdict, seconds: number): void
   /** `bytes` of JSON went back as a patch. */
   patched(bytes: number): void
-  /** A request that was not reviewed: `shed`, `malformed`, `too-large`, `late`, `error`. */
+  /** A request that was not reviewed: `shed`, `malformed`, `too-large`, `late`, `stranger`, `error`. */
   turnedAway(path: string, why: string): void
 }
 

@@ -5,6 +5,8 @@ import { createLogger } from '../runtime/log.ts'
 import { createMetrics } from '../runtime/metrics.ts'
 import { createAuthority, issueLeaf } from './authority.ts'
 import type { Authority } from './certificates.ts'
+import { parseAuthorities } from './client-certificate.ts'
+import type { TrustedClients } from './client-certificate.ts'
 import { createReviewMetrics } from './metrics.ts'
 import type { Review, Verdict } from './review.ts'
 import { defaultLimits, maxBodyBytes, startServer } from './server.ts'
@@ -33,7 +35,11 @@ interface Running {
   metrics: () => Promise<string>
 }
 
-async function start(judge: (review: Review) => Verdict | Promise<Verdict>, limits = defaultLimits): Promise<Running> {
+async function start(
+  judge: (review: Review) => Verdict | Promise<Verdict>,
+  limits = defaultLimits,
+  clients?: TrustedClients,
+): Promise<Running> {
   const authority = await createAuthority(Date.now())
   const registry = createMetrics()
   const options = {
@@ -44,6 +50,7 @@ async function start(judge: (review: Review) => Verdict | Promise<Verdict>, limi
     log: createLogger({ process: 'test', level: 'silent' }),
     clock: systemClock,
     limits,
+    ...(clients === undefined ? {} : { clients }),
   }
   const server = await startServer(options, 0, '127.0.0.1')
   const shared = new Agent({ connect: { ca: authority.pem } })
@@ -168,6 +175,28 @@ describe('the server', () => {
     expect(seen).toEqual(['slow'])
     expect(await metrics()).toContain('virtset_admission_turned_away_total{path="/mutate",why="late"} 2')
     never.resolve({ allowed: true })
+  })
+
+  test('answers only clients that its authority has signed, where it is told to', async () => {
+    const ours = await createAuthority(Date.now())
+    const authorities = parseAuthorities(ours.pem)
+    const { post, authority } = await start(() => ({ allowed: true }), defaultLimits, { authorities, names: ['api'] })
+    const client = async (of: Authority, name: string) => {
+      const { key, pem } = await issueLeaf(of, [name], Date.now(), 'client')
+      const agent = new Agent({ connect: { ca: authority.pem, key, cert: pem } })
+      closing.push(() => agent.close())
+      return agent
+    }
+    const codes = []
+    for (const agent of [
+      await client(ours, 'api'),
+      await client(ours, 'somebody'),
+      await client(await createAuthority(Date.now()), 'api'),
+      undefined,
+    ]) {
+      codes.push((await post('/mutate', reviewOf({}), agent)).code)
+    }
+    expect(codes).toEqual([200, 403, 403, 403])
   })
 
   test('measures patches in bytes', async () => {

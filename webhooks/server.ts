@@ -1,9 +1,13 @@
 import { Server as HttpsServer } from 'node:https'
+import type { Socket } from 'node:net'
+import { TLSSocket } from 'node:tls'
 import { fastify } from 'fastify'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Clock } from '../runtime/clock.ts'
 import { sleep } from '../runtime/clock.ts'
 import type { Logger } from '../runtime/log.ts'
+import { isTrustedClient } from './client-certificate.ts'
+import type { TrustedClients } from './client-certificate.ts'
 import { budgetMs, inTime } from './deadline.ts'
 import { createGate } from './gate.ts'
 import type { Limits } from './gate.ts'
@@ -44,6 +48,8 @@ export interface ServerOptions {
   readonly log: Logger
   readonly clock: Clock
   readonly limits?: Limits
+  /** Whose reviews are answered; everybody's where absent. */
+  readonly clients?: TrustedClients
   /** What else is served here; with it, clients are asked for a certificate. */
   readonly api?: Api
 }
@@ -61,7 +67,7 @@ export interface WebhookServer {
 
 /** HTTPS on `port` (0: any free one) of `host`: `POST /mutate` and `POST /validate`. */
 export async function startServer(options: ServerOptions, port: number, host = '::'): Promise<WebhookServer> {
-  const { certificate, metrics, log, clock, api } = options
+  const { certificate, metrics, log, clock, api, clients } = options
   const gate = createGate(options.limits ?? defaultLimits)
   const arrivals = new WeakMap<FastifyRequest, number>()
   let isDraining = false
@@ -71,7 +77,7 @@ export async function startServer(options: ServerOptions, port: number, host = '
     https: {
       ...certificate,
       minVersion: 'TLSv1.2',
-      ...(api === undefined ? {} : { requestCert: true, rejectUnauthorized: false }),
+      ...(api === undefined && clients === undefined ? {} : { requestCert: true, rejectUnauthorized: false }),
     },
     bodyLimit: maxBodyBytes,
     keepAliveTimeout: keepAliveTimeoutMs,
@@ -87,6 +93,10 @@ export async function startServer(options: ServerOptions, port: number, host = '
   app.addHook('onRequest', async (request, reply) => {
     if (isDraining) reply.header('connection', 'close')
     if (api?.owns(request.url)) return undefined
+    if (clients !== undefined && !isKnown(clients, request.raw.socket, clock.now())) {
+      metrics.turnedAway(pathOf(request), 'stranger')
+      return sendStatus(reply, { code: 403, reason: 'Forbidden', message: 'only the API server may ask here' })
+    }
     arrivals.set(request, clock.monotonic())
     const leave = gate.enter(Number(request.headers['content-length'] ?? maxBodyBytes))
     if (leave === undefined) {
@@ -148,6 +158,12 @@ export async function startServer(options: ServerOptions, port: number, host = '
 }
 
 const tooLate = 'virtset could not review this in time: it is busy, or waits for the API server; try again'
+
+/** TLS has shown that the client has the key; one may be shown anew with each connection only. */
+function isKnown(clients: TrustedClients, socket: Socket, nowMs: number): boolean {
+  const certificate = socket instanceof TLSSocket ? socket.getPeerX509Certificate() : undefined
+  return certificate !== undefined && isTrustedClient(clients, certificate, nowMs)
+}
 
 const pathOf = (request: FastifyRequest): string => request.routeOptions.url ?? 'other'
 

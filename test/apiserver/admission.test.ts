@@ -138,6 +138,8 @@ spec:
       [
         '* spec.domain.devices.disks[0].device: Unsupported value: "diskette": supported values: "disk", "cdrom", "floppy", "lun"',
         '* spec.domain.memroy: Invalid value: there is no such field; did you mean "memory"?',
+        '* spec.domain.memory: Required value: must be given, and more than 0: the memory of the guest; e.g. {unit: GiB, value: 2}',
+        '* spec.domain.os.type.os: Required value: must be given; os: {type: {os: hvm}}',
         '* spec.domain.type: Unsupported value: "vmware": supported values: "qemu", "kvm", "hvf"',
         '* spec.terminationGracePeriodSeconds: Invalid value: -1: must be at least 0',
         '* spec.toleration: Invalid value: []: there is no such field; did you mean "tolerations"?',
@@ -358,5 +360,11 @@ test('when the webhooks are away VMs cannot be created, and kubectl says why; th
   const { code, err } = await apply(machine('late'))
   expect([code, err.includes('failed calling webhook "mutate.virtset.io"')]).toEqual([1, true])
   expect((await kubectl('', 'delete', 'vm', 'orphan', '--wait=false')).code).toBe(0)
+  // The finalizer goes by an UPDATE of the controller's, which needs no webhook.
+  const patch = ['patch', 'vm', 'orphan', '--type=merge', '-p', '{"metadata":{"finalizers":null}}']
+  const controller = ['--as=system:serviceaccount:virtset-system:virtset-controller', '--as-group=system:masters']
+  expect((await kubectl('', ...patch, '--as=jane')).err).toContain('failed calling webhook')
+  expect((await kubectl('', ...patch, ...controller)).code).toBe(0)
+  expect((await kubectl('', 'get', 'vm', 'orphan')).err).toContain('NotFound')
   expect((await kubectl('', 'create', 'configmap', 'other', '--from-literal=a=b')).code).toBe(0)
 })

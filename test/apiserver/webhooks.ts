@@ -30,7 +30,8 @@ export async function startOtherWebhook(api: TestApiServer): Promise<WebhookServ
   const authority = await createAuthority(Date.now())
   const leaf = await issueLeaf(authority, ['localhost'], Date.now())
   const add = ({ object }: Review): Verdict => {
-    const value = { type: 'file', device: 'cdrom', target: { dev: 'vdz' } }
+    const source = { protocol: 'nbd', name: 'x', host: { name: 'disks.default' } }
+    const value = { type: 'network', device: 'disk', source, target: { dev: 'vdz' } }
     const patch = JSON.stringify(object).includes('vdz')
       ? []
       : [{ op: 'add' as const, path: '/spec/domain/devices/disks/-', value }]

@@ -1,4 +1,4 @@
-import { X509Certificate } from 'node:crypto'
+import type { X509Certificate } from 'node:crypto'
 import { isRecord } from '../../api/schema.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { KubeClient } from '../../runtime/kube.ts'
@@ -8,6 +8,7 @@ import type { Reflector } from '../../runtime/reflector.ts'
 import { resource } from '../../runtime/resource.ts'
 import type { KubeObject } from '../../runtime/resource.ts'
 import type { User } from '../review.ts'
+import { isTrustedClient, parseAuthorities } from '../client-certificate.ts'
 
 /** By whom the API server's aggregator says who a user is, and in which headers. */
 export interface FrontProxy {
@@ -40,8 +41,6 @@ const configMaps = resource<ConfigMap>({
 const namespace = 'kube-system'
 const name = 'extension-apiserver-authentication'
 
-const clientAuthentication = '1.3.6.1.5.5.7.3.2'
-
 export interface FrontProxyWatch {
   /** Undefined before it was read, or where the cluster has no front proxy. */
   current(): FrontProxy | undefined
@@ -63,7 +62,7 @@ export function watchFrontProxy(kube: KubeClient, log: Logger, clock: Clock): Fr
 
 /** What can be read of the ConfigMap's data; undefined where no authority or no header of names is in it. */
 export function parseFrontProxy(data: { readonly [key: string]: string }): FrontProxy | undefined {
-  const authorities = readAuthorities(data['requestheader-client-ca-file'] ?? '')
+  const authorities = parseAuthorities(data['requestheader-client-ca-file'] ?? '')
   const headers = (key: string) => strings(data[key]).map((header) => header.toLowerCase())
   const usernameHeaders = headers('requestheader-username-headers')
   if (authorities.length === 0 || usernameHeaders.length === 0) return undefined
@@ -87,7 +86,8 @@ export function identify(
   headers: Headers,
   nowMs: number,
 ): User | undefined {
-  if (certificate === undefined || !isFrontProxy(frontProxy, certificate, nowMs)) return undefined
+  const { authorities, allowedNames: names } = frontProxy
+  if (certificate === undefined || !isTrustedClient({ authorities, names }, certificate, nowMs)) return undefined
   const first = (names: readonly string[]) =>
     names.flatMap((header) => headers[header] ?? []).find((value) => value !== '')
   const username = first(frontProxy.usernameHeaders)
@@ -100,24 +100,6 @@ export function identify(
     ...(uid === undefined ? {} : { uid }),
     ...(Object.keys(extra).length === 0 ? {} : { extra }),
   }
-}
-
-function isFrontProxy({ authorities, allowedNames }: FrontProxy, certificate: X509Certificate, nowMs: number): boolean {
-  const { validFromDate, validToDate, keyUsage, subject } = certificate
-  if (nowMs < validFromDate.getTime() || nowMs >= validToDate.getTime()) return false
-  // Node's name for the extended key usages; a certificate without any may be used for all.
-  if (keyUsage !== undefined && !keyUsage.includes(clientAuthentication)) return false
-  if (allowedNames.length > 0 && !allowedNames.some((allowed) => subject.split('\n').includes(`CN=${allowed}`))) {
-    return false
-  }
-  return authorities.some(
-    (authority) =>
-      authority.ca &&
-      nowMs >= authority.validFromDate.getTime() &&
-      nowMs < authority.validToDate.getTime() &&
-      certificate.checkIssued(authority) &&
-      certificate.verify(authority.publicKey),
-  )
 }
 
 /** Keys come percent-encoded, since a header's name cannot hold every character. */
@@ -136,17 +118,6 @@ function decoded(text: string): string {
   } catch {
     return text
   }
-}
-
-function readAuthorities(pem: string): X509Certificate[] {
-  const blocks = pem.match(/-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----/g) ?? []
-  return blocks.flatMap((block) => {
-    try {
-      return [new X509Certificate(block)]
-    } catch {
-      return []
-    }
-  })
 }
 
 function strings(json = '[]'): readonly string[] {
