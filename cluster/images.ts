@@ -49,8 +49,16 @@ const isCodeOrData = (path: string) => isCode(path) || path.endsWith('.json')
 /** The packages that the launcher imports. Another one that is missing here fails the image's build, when it fills the cache. */
 const launcherModules = ['pino', 'saxes', 'xmlbuilder2']
 
-/** Everything that `make up` runs in pods. */
-export function imageSources(settings: Settings, binaries: Binaries, modules: string, disk: string): ImageSource[] {
+/** What only the cluster of `make up` runs: another cluster has its own. */
+function clusterSources(binaries: Binaries): ImageSource[] {
+  return [
+    { name: 'pause', files: [], extra: { catatonit: '/usr/bin/catatonit' }, hasBase: false },
+    { name: 'coredns', files: [], extra: { coredns: join(binaries.coredns, 'coredns') }, hasBase: false },
+  ]
+}
+
+/** What virtset is, on every cluster, and the target of its examples. */
+function virtsetSources(settings: Settings, modules: string, disk: string): ImageSource[] {
   const below = (...folders: string[]) =>
     folders
       .filter((folder) => existsSync(join(settings.checkout, folder)))
@@ -59,8 +67,6 @@ export function imageSources(settings: Settings, binaries: Binaries, modules: st
   const node = { 'bin/node': join(settings.checkout, 'node_modules/node/bin/node'), node_modules: modules }
   const shared = ['package.json', 'images/fill-cache.ts', ...below('api', 'runtime')]
   return [
-    { name: 'pause', files: [], extra: { catatonit: '/usr/bin/catatonit' }, hasBase: false },
-    { name: 'coredns', files: [], extra: { coredns: join(binaries.coredns, 'coredns') }, hasBase: false },
     {
       name: 'iscsi-demo',
       files: [],
@@ -88,11 +94,14 @@ export function imageSources(settings: Settings, binaries: Binaries, modules: st
   ]
 }
 
-/** Builds the images whose content has no image yet. Gives back all of them. */
-export async function ensureImages(step: Step, settings: Settings, binaries: Binaries): Promise<Image[]> {
+/** Builds the images whose content has no image yet. Gives back all of them: without the binaries, those of virtset alone. */
+export async function ensureImages(step: Step, settings: Settings, binaries?: Binaries): Promise<Image[]> {
   const modules = await ensureModules(step, settings)
   const disk = await guestDisk(step, settings)
-  const sources = imageSources(settings, binaries, modules, disk)
+  const sources = [
+    ...(binaries === undefined ? [] : clusterSources(binaries)),
+    ...virtsetSources(settings, modules, disk),
+  ]
   const layout = join(settings.cache, 'images')
   let built = 0
   const images: Image[] = []
@@ -109,14 +118,27 @@ export async function ensureImages(step: Step, settings: Settings, binaries: Bin
     }
     images.push(image)
   }
-  if (built > 0) await forgetOld(step, settings, layout, images)
+  if (built > 0) await forgetOld(step, settings, layout)
   step.say(built === 0 ? 'all there' : `${built} built`)
   return images
 }
 
-/** Pushes an image to the registry that its new name begins with. */
-export async function pushImage(step: Step, settings: Settings, image: Image, reference: string): Promise<void> {
-  await step.run(buildah(settings, ['push', image.reference, `docker://${reference}`]))
+/** Pushes an image under a name that begins with its registry, and gives the pushed one back. */
+export async function pushImage(step: Step, settings: Settings, image: Image, prefix: string): Promise<Image> {
+  const reference = `${prefix}/${image.reference.slice(localPrefix.length + 1)}`
+  // buildah's own storage may have been emptied since the image was built.
+  if ((await attempt(buildah(settings, ['inspect', '--type', 'image', image.reference]))) === undefined) {
+    const pulled = (await step.run(buildah(settings, ['pull', '-q', `oci:${image.layout}:${image.reference}`]))).trim()
+    await step.run(buildah(settings, ['tag', pulled, image.reference]))
+  }
+  const plain = isOnThisMachine(reference) ? ['--tls-verify=false'] : []
+  await step.run(buildah(settings, ['push', '-q', ...plain, image.reference, `docker://${reference}`]))
+  return { ...image, reference }
+}
+
+/** A registry on the loopback device speaks plain HTTP, for whoever runs containers. */
+function isOnThisMachine(reference: string): boolean {
+  return /^(localhost|127\.\d+\.\d+\.\d+)(:\d+)?\//.test(reference)
 }
 
 function keyOfSource(settings: Settings, source: ImageSource): string {
@@ -203,11 +225,10 @@ async function build(step: Step, settings: Settings, source: ImageSource, image:
 /** How many versions of an image stay in the cache: the present one, and what a branch or two beside it need. */
 const keptVersions = 4
 
-async function forgetOld(step: Step, settings: Settings, layout: string, images: readonly Image[]): Promise<void> {
+async function forgetOld(step: Step, settings: Settings, layout: string): Promise<void> {
   const references = listReferences(layout)
-  const kept = images.flatMap(({ name }) =>
-    references.filter((each) => each.startsWith(`${localPrefix}/${name}:`)).slice(-keptVersions),
-  )
+  const versions = Map.groupBy(references, (reference) => reference.slice(0, reference.lastIndexOf(':')))
+  const kept = [...versions.values()].flatMap((each) => each.slice(-keptVersions))
   for (const reference of prune(layout, (each) => kept.includes(each)))
     await attempt(buildah(settings, ['rmi', reference]), { log: step.log })
 }

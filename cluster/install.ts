@@ -53,14 +53,17 @@ ${images
 `
 }
 
-/** Installs virtset with these images, and waits until all of it runs. What is as it should be stays untouched. */
+/**
+ * Installs virtset with these images, and waits until all of it runs. What is as it should be stays untouched. What kubectl is given is
+ * written to a directory.
+ */
 export async function install(
   step: Step,
   settings: Settings,
   kubectl: readonly string[],
   images: readonly Image[],
+  directory: string,
 ): Promise<void> {
-  const directory = join(settings.state, 'install')
   mkdirSync(directory, { recursive: true })
   const manifests = relative(directory, join(settings.checkout, 'manifests'))
   writeFileSync(join(directory, 'kustomization.yaml'), overlay(manifests, images))

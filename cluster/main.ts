@@ -2,6 +2,7 @@ import { join, resolve } from 'node:path'
 
 import { ensureBinaries } from './binaries.ts'
 import { bringDown } from './down.ts'
+import { installElsewhere } from './foreign.ts'
 import { ensureImages } from './images.ts'
 import { ensurePackages, machinePackages } from './packages.ts'
 import { createProgress, StepFailed } from './progress.ts'
@@ -47,6 +48,9 @@ async function main(command: string | undefined): Promise<void> {
       return
     case 'test':
       if (!(await runTests(progress, settings))) process.exitCode = 1
+      return
+    case 'install':
+      await installElsewhere(progress, settings)
       return
     case 'binaries':
       console.log((await binaries()).kubernetes)

@@ -1,3 +1,5 @@
+import { join } from 'node:path'
+
 import { applyExamples } from './examples.ts'
 import { install } from './install.ts'
 import type { Progress } from './progress.ts'
@@ -9,7 +11,7 @@ export async function bringUpAll(progress: Progress, settings: Settings): Promis
   const cluster = await bringUp(progress, settings)
   const kubectl = cluster.kubectl.join(' ')
   await progress.step('virtset', `${kubectl} -n virtset-system describe pods`, (step) =>
-    install(step, settings, cluster.kubectl, cluster.images),
+    install(step, settings, cluster.kubectl, cluster.images, join(settings.state, 'install')),
   )
   await progress.step('Example VMs', `${kubectl} describe vm,pods`, (step) =>
     applyExamples(step, settings, cluster.kubectl, cluster.images),
