@@ -7,6 +7,15 @@ import { numberOf } from '../defaults/reading.ts'
 import type { Domain } from '../../api/domain/domain.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
+const known = new WeakMap<Domain, ReturnType<typeof pciSeats>>()
+
+/** Who sits on PCI is found out once for all rules that ask. */
+const seatsOf = (domain: Domain): ReturnType<typeof pciSeats> => {
+  const seats = known.get(domain) ?? pciSeats(domain)
+  known.set(domain, seats)
+  return seats
+}
+
 const nic = (address: object): Domain => ({
   devices: { interfaces: [{ type: 'user', model: { type: 'virtio' }, address: { type: 'pci', ...address } }] },
 })
@@ -49,7 +58,7 @@ export const pciAddressUnique: Rule = {
     for (const [slot, part, what] of builtIn[chipsetOf(domain)] ?? []) {
       taken.set(shown({ bus: 0, slot, function: part }), what)
     }
-    for (const { at, address } of pciSeats(domain)) {
+    for (const { at, address } of seatsOf(domain)) {
       if (!address) continue
       const name = shown(address)
       const field = `spec.domain.${at}.address`
@@ -105,7 +114,7 @@ export const pciConnection: Rule = {
   *check({ domain }) {
     if (!hasPci(domain)) return
     const models = controllersOf(domain)
-    for (const { at, asks, address } of pciSeats(domain)) {
+    for (const { at, asks, address } of seatsOf(domain)) {
       if (!address || asks === 0) continue
       yield* checkSeat(`spec.domain.${at}.address`, asks, address, models)
     }

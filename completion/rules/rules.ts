@@ -95,6 +95,7 @@ export function checkRules(
  * gone, what a rule says that looks at the CPU may be wrong anywhere. Of devices, those that lack something count (`isSure`).
  */
 function watched<T extends object>(object: T, path: string, without: readonly string[], misses: string[]): T {
+  if (without.length === 0) return object
   const lacking = new Set(
     without.flatMap((one) => (one.startsWith(`${path}.`) ? (/^\w+/.exec(one.slice(path.length + 1)) ?? []) : [])),
   )

@@ -1,8 +1,6 @@
-import { walk } from '../../api/domain/walk.ts'
 import { isRecord } from '../../api/schema.ts'
 import { duplicate, invalid, required } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
-import type { Domain } from '../../api/domain/domain.ts'
 
 export const seclabelUnique: Rule = {
   id: 'seclabel-unique',
@@ -42,29 +40,28 @@ function* check(labels: readonly Label[], fields: readonly string[]): Iterable<F
   }
 }
 
-/** The labels of sources, by the path of the source. */
-const labelsOf = (domain: Domain): ReadonlyMap<string, { labels: Label[]; fields: string[] }> => {
-  const found = new Map<string, { labels: Label[]; fields: string[] }>()
-  walk(
-    domain,
-    ({ key, path, value }) => {
-      if ((key !== 'seclabels' && key !== 'seclabel') || !isRecord(value) || !path.includes('.devices.')) return
-      const holder = path.slice(0, path.lastIndexOf('.'))
-      const entry = found.get(holder) ?? { labels: [], fields: [] }
-      entry.labels.push(value)
-      entry.fields.push(path)
-      found.set(holder, entry)
-    },
-    'spec.domain',
-  )
-  return found
+/** The labels of each source of a device. */
+function* labelsOf(value: unknown, path: string): Iterable<{ labels: Label[]; fields: string[] }> {
+  if (Array.isArray(value)) {
+    for (const [index, item] of value.entries()) yield* labelsOf(item, `${path}[${index}]`)
+    return
+  }
+  if (!isRecord(value)) return
+  const { seclabels, seclabel } = value
+  if (Array.isArray(seclabels)) {
+    yield { labels: seclabels.filter(isRecord), fields: seclabels.map((_, index) => `${path}.seclabels[${index}]`) }
+  }
+  if (isRecord(seclabel)) yield { labels: [seclabel], fields: [`${path}.seclabel`] }
+  for (const [key, member] of Object.entries(value)) {
+    if (typeof member === 'object' && !key.startsWith('seclabel')) yield* labelsOf(member, `${path}.${key}`)
+  }
 }
 
 export const seclabelSource: Rule = {
   id: 'seclabel-source',
   description: 'A security module labels a source once; where it relabels, the label is given, and only there.',
   *check({ domain }) {
-    for (const { labels, fields } of labelsOf(domain).values()) yield* check(labels, fields)
+    for (const { labels, fields } of labelsOf(domain.devices, 'spec.domain.devices')) yield* check(labels, fields)
   },
   example: example(
     {

@@ -9,8 +9,8 @@ export const unknownCpu: Warning = {
     const name = cpu?.model?.value
     const models = accelerators[type === 'kvm' ? 'kvm' : 'qemu']?.cpuModels
     if (name === undefined || !models || (cpu?.mode ?? 'custom') !== 'custom') return
+    if (models.some((model) => model.name === name || model.canonical === name)) return
     const names = models.flatMap(({ name: one, canonical }) => (canonical === undefined ? [one] : [one, canonical]))
-    if (names.includes(name)) return
     const near = nearest(name, names)
     yield `cpu.model: QEMU has no ${JSON.stringify(name.slice(0, 40))}${near === undefined ? '' : `; did you mean ${near}?`}`
   },

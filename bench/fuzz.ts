@@ -1,0 +1,15 @@
+import { parseArgs } from 'node:util'
+import { fuzz } from '../test/fuzz.ts'
+
+/**
+ * Mutated reviews through admission: every answer well-formed and in time, no exception, no prototype touched.
+ *
+ *     npm run -s bench:fuzz                       10^6 reviews
+ *     npm run -s bench:fuzz -- --seed 7 --count 1
+ */
+const { values } = parseArgs({
+  options: { seed: { type: 'string', default: '1' }, count: { type: 'string', default: '1000000' } },
+})
+const report = fuzz(Number(values.seed), Number(values.count), () => performance.now())
+console.log(JSON.stringify(report, null, 2))
+if (report.faults.length > 0) process.exitCode = 1
