@@ -43,7 +43,7 @@ export async function installProcesses(api: TestApiServer): Promise<Processes> {
     '-f',
     'manifests/webhooks/rbac.yaml',
     '-f',
-    'manifests/roles.yaml',
+    'manifests/base/roles.yaml',
   ])
   const children: ChildProcess[] = []
 

@@ -1,0 +1,107 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { parseAllDocuments } from 'yaml'
+import { run } from '../../cluster/command.ts'
+import type { VirtualMachine } from '../../api/machine.ts'
+import { launcherPod } from '../../controller/launcher-pod.ts'
+import type { Persisted } from '../../runtime/resource.ts'
+import { startApiServer } from './apiserver.ts'
+import type { TestApiServer } from './apiserver.ts'
+
+let api: TestApiServer
+beforeAll(async () => {
+  api = await startApiServer()
+  await kubectl(['create', 'namespace', 'strict'])
+  await kubectl(['create', 'serviceaccount', '-n', 'strict', 'default'])
+  await kubectl(['label', 'namespace', 'strict', 'pod-security.kubernetes.io/enforce=restricted'])
+})
+afterAll(() => api?.stop())
+
+const kubectl = (rest: string[], input?: object) =>
+  run(
+    [api.kubectl, '--kubeconfig', api.kubeconfig, ...rest],
+    input === undefined ? {} : { input: JSON.stringify(input) },
+  )
+
+interface Document {
+  readonly kind: string
+  readonly metadata: { readonly name: string; readonly annotations?: { readonly [key: string]: string } }
+  readonly spec?: { readonly template?: { readonly metadata: object; readonly spec: object } }
+}
+
+const render = async (folder: string): Promise<Document[]> =>
+  parseAllDocuments(await kubectl(['kustomize', folder])).map((document): Document => document.toJS())
+
+const nameOf = ({ kind, metadata }: Document) => `${kind} ${metadata.name}`
+
+describe('overlays', () => {
+  test.each<[string, string[]]>([
+    [
+      'cert-manager',
+      [
+        'Certificate virtset-webhooks',
+        'Certificate virtset-webhooks-authority',
+        'Issuer virtset-self-signed',
+        'Issuer virtset-webhooks',
+      ],
+    ],
+    [
+      'monitoring',
+      ['ConfigMap virtset-dashboard', 'PrometheusRule virtset', 'Service virtset-metrics', 'ServiceMonitor virtset'],
+    ],
+  ])('%s has all of virtset, and its own', async (name, own) => {
+    const base = (await render('manifests')).map(nameOf)
+    const overlay = (await render(`manifests/overlays/${name}`)).map(nameOf)
+    expect(overlay.toSorted()).toEqual([...base, ...own].toSorted())
+  })
+
+  test('with cert-manager its injector looks after each caBundle', async () => {
+    const documents = await render('manifests/overlays/cert-manager')
+    const kinds = ['MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration', 'APIService']
+    const injected = documents.filter(({ metadata }) => metadata.annotations?.['cert-manager.io/inject-ca-from'])
+    expect(injected.map(({ kind }) => kind).toSorted()).toEqual(kinds.toSorted())
+  })
+})
+
+describe('Pod Security', () => {
+  const refusal = async (spec: object, metadata: object = {}): Promise<string> => {
+    const account = { ...spec, serviceAccountName: 'default', priorityClassName: undefined }
+    const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { ...metadata, name: 'pod', namespace: 'strict' } }
+    return kubectl(['create', '--dry-run=server', '-f', '-'], { ...pod, spec: account }).then(
+      () => '',
+      (error: unknown) => String(error),
+    )
+  }
+
+  test.each([
+    ['virtset-webhooks', true],
+    ['virtset-controller', true],
+    ['virtset-handler', false],
+  ])('%s passes `restricted`: %s', async (name, isRestricted) => {
+    const found = (await render('manifests')).find(
+      ({ kind, metadata }) => metadata.name === name && ['Deployment', 'DaemonSet'].includes(kind),
+    )
+    const said = await refusal(found?.spec?.template?.spec ?? {})
+    expect([said === '', said.includes('hostPath')]).toEqual([isRestricted, !isRestricted])
+  })
+
+  test('the pod of a VM, with every kind of volume, passes `restricted`', async () => {
+    const machine: Persisted<VirtualMachine> = {
+      apiVersion: 'virtset.io/v1alpha1',
+      kind: 'VirtualMachine',
+      metadata: { name: 'vm', namespace: 'strict', uid: 'f2a7c1de-0000-4000-8000-000000000000', resourceVersion: '1' },
+      spec: {
+        domain: { type: 'qemu', memory: { unit: 'MiB', value: 64 }, os: { type: { os: 'hvm' } } },
+        volumes: [
+          { name: 'a', emptyDisk: { capacity: '1Gi' } },
+          { name: 'b', persistentVolumeClaim: { claimName: 'b' } },
+          { name: 'c', cloudInit: { userData: '#cloud-config' } },
+        ],
+      },
+    }
+    const { spec, metadata } = launcherPod(machine, {
+      image: 'launcher:1',
+      claims: new Map([['b', { metadata: { name: 'b' } }]]),
+    })
+    expect(await refusal(spec ?? {}, metadata)).toBe('')
+  })
+})

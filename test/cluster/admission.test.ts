@@ -1,0 +1,219 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+
+import { kubeconfigAccess } from '../../runtime/access.ts'
+import { createKubeClient } from '../../runtime/kube.ts'
+import type { KubeClient } from '../../runtime/kube.ts'
+import { openCluster, processesOfPod, type Machine, type TestCluster } from './cluster.ts'
+import { deaf } from './machines.ts'
+
+/** What becomes of VMs that are created while the webhooks come and go. */
+let cluster: TestCluster
+let kube: KubeClient
+beforeAll(async () => {
+  cluster = await openCluster()
+  kube = createKubeClient({ access: await kubeconfigAccess(), userAgent: 'admission-test' })
+})
+afterAll(async () => {
+  await kube?.close()
+  await cluster?.close()
+})
+
+const system = ['-n', 'virtset-system']
+const selector = 'app.kubernetes.io/component=webhooks'
+
+interface Pod {
+  readonly metadata: { readonly name: string; readonly uid: string; readonly deletionTimestamp?: string }
+  readonly status: { readonly conditions?: readonly { readonly type: string; readonly status: string }[] }
+}
+const pods = async (): Promise<readonly Pod[]> =>
+  JSON.parse(await cluster.kubectl(...system, 'get', 'pods', '-l', selector, '-o', 'json')).items
+const isReady = ({ metadata, status }: Pod) =>
+  metadata.deletionTimestamp === undefined &&
+  status.conditions?.some(({ type, status: value }) => type === 'Ready' && value === 'True') === true
+
+/** Two replicas that are ready, and nothing that ends. */
+const settled = () =>
+  cluster.until(
+    'two replicas of the webhooks and no more',
+    async () => {
+      const all = await pods()
+      return all.length === 2 && all.every(isReady) ? all : undefined
+    },
+    120_000,
+  )
+
+interface Failure {
+  readonly atMs: number
+  readonly message: string
+}
+
+interface Load {
+  readonly created: () => number
+  readonly failures: readonly Failure[]
+  stop(): Promise<void>
+}
+
+/** As many workers, each of which creates VMs one after the other, dry: the webhooks are asked, nothing is stored. */
+function startLoad(workers: number): Load {
+  const failures: Failure[] = []
+  const stopping = new AbortController()
+  let created = 0
+  const path = `/apis/virtset.io/v1alpha1/namespaces/${cluster.namespace}/virtualmachines?dryRun=All`
+  const work = async (worker: number) => {
+    for (let count = 0; !stopping.signal.aborted; count++) {
+      try {
+        await kube.request('POST', path, deaf(`load-${worker}-${count}`))
+        created++
+      } catch (error) {
+        failures.push({ atMs: performance.now(), message: String(error) })
+      }
+    }
+  }
+  const running = Array.from({ length: workers }, (_, worker) => work(worker))
+  return {
+    created: () => created,
+    failures,
+    async stop() {
+      stopping.abort()
+      await Promise.all(running)
+    },
+  }
+}
+
+describe('under load', () => {
+  test('a rolling restart of the webhooks loses no request', async () => {
+    await settled()
+    const load = startLoad(2)
+    await cluster.kubectl(...system, 'rollout', 'restart', 'deployment/virtset-webhooks')
+    await cluster.kubectl(...system, 'rollout', 'status', 'deployment/virtset-webhooks', '--timeout=180s')
+    await settled()
+    await load.stop()
+    expect(load.failures).toEqual([])
+    expect(load.created()).toBeGreaterThan(100)
+  })
+
+  test('the deletion of each replica in turn loses no request', async () => {
+    const before = await settled()
+    const load = startLoad(2)
+    for (const { metadata } of before) {
+      await cluster.kubectl(...system, 'delete', 'pod', metadata.name, '--wait=false')
+      await cluster.until(
+        `${metadata.name} gone`,
+        async () => (await pods()).every(({ metadata: { uid } }) => uid !== metadata.uid) || undefined,
+        120_000,
+      )
+      await settled()
+    }
+    await load.stop()
+    expect(load.failures).toEqual([])
+    expect(load.created()).toBeGreaterThan(100)
+  })
+
+  test('kill -9 of one of two fails what is under way there and what goes there until it is known, seconds', async () => {
+    const [victim] = await settled()
+    const [pid] = processesOfPod(victim?.metadata.uid ?? '', (command) => command.includes('webhooks/main.ts'))
+    if (pid === undefined) throw new Error('the replica has no process on this machine')
+    const load = startLoad(2)
+    await cluster.until('some load', async () => load.created() > 20 || undefined)
+    const killedMs = performance.now()
+    process.kill(pid, 'SIGKILL')
+    await cluster.until(
+      'its container started again',
+      async () =>
+        processesOfPod(victim?.metadata.uid ?? '', (command) => command.includes('webhooks/main.ts')).some(
+          (other) => other !== pid,
+        ) || undefined,
+    )
+    await settled()
+    const enough = load.created() + 50
+    await cluster.until('more load', async () => load.created() > enough || undefined)
+    await load.stop()
+    const lastMs = Math.max(0, ...load.failures.map(({ atMs }) => atMs - killedMs))
+    console.info(
+      `kill -9: ${load.failures.length} of ${load.created()} failed, the last ${Math.round(lastMs)} ms after`,
+    )
+    expect(lastMs).toBeLessThan(10_000)
+    expect(load.failures.filter(({ message }) => !message.includes('failed calling webhook'))).toEqual([])
+  })
+})
+
+const isCompleted = ({ metadata }: Machine) => metadata.annotations?.['virtset.io/completed-by'] !== undefined
+const conditionOf = (machine: Machine, type: string) => machine.status?.conditions?.find((each) => each.type === type)
+
+describe('without webhooks', () => {
+  const setPolicy = async (failurePolicy: 'Fail' | 'Ignore') => {
+    const patch = JSON.stringify([{ op: 'replace', path: '/webhooks/0/failurePolicy', value: failurePolicy }])
+    for (const kind of ['mutatingwebhookconfiguration', 'validatingwebhookconfiguration']) {
+      await cluster.kubectl('patch', kind, 'virtset', '--type=json', '-p', patch)
+    }
+  }
+  beforeAll(async () => {
+    await settled()
+    await cluster.apply(deaf('before', { terminationGracePeriodSeconds: 1 }))
+    await cluster.kubectl(...system, 'scale', 'deployment/virtset-webhooks', '--replicas=0')
+    await cluster.until('no webhooks', async () => (await pods()).length === 0 || undefined, 90_000)
+  })
+  afterEach(() => setPolicy('Fail'))
+  afterAll(async () => {
+    await cluster.kubectl(...system, 'scale', 'deployment/virtset-webhooks', '--replicas=2')
+    await settled()
+  })
+
+  test('no VM is created, and kubectl names the service; all else of the cluster goes on', async () => {
+    const create = kube.request(
+      'POST',
+      `/apis/virtset.io/v1alpha1/namespaces/${cluster.namespace}/virtualmachines`,
+      deaf('late'),
+    )
+    await expect(create).rejects.toThrow(/failed calling webhook "mutate\.virtset\.io".*virtset-webhooks/)
+    await cluster.kubectl('create', 'configmap', 'other', '--from-literal=a=b')
+  })
+
+  test('what brings them back can be created: Deployments, pods and node plugins of virtset itself', async () => {
+    for (const kind of ['deployment/virtset-webhooks', 'deployment/virtset-controller', 'daemonset/virtset-handler']) {
+      const object = JSON.parse(await cluster.kubectl(...system, 'get', kind, '-o', 'json'))
+      const { name } = object.metadata
+      const [group, plural] = [object.apiVersion, `${String(object.kind).toLowerCase()}s`]
+      const copy = { ...object, metadata: { name: `${name}-copy`, labels: object.metadata.labels } }
+      await kube.request('POST', `/apis/${group}/namespaces/virtset-system/${plural}?dryRun=All`, copy)
+      const pod = { ...object.spec.template, apiVersion: 'v1', kind: 'Pod' }
+      const metadata = { ...pod.metadata, name: `${name}-copy` }
+      await kube.request('POST', '/api/v1/namespaces/virtset-system/pods?dryRun=All', { ...pod, metadata })
+    }
+  })
+
+  test('a VM that runs can be deleted, and is cleaned up', async () => {
+    await cluster.kubectl('delete', 'vm', 'before', '--wait=false')
+    await cluster.untilGone('before')
+  })
+
+  test('one that an operator lets slip past them is completed by the controller before it runs, or says why not', async () => {
+    await setPolicy('Ignore')
+    await cluster.until(
+      'failurePolicy Ignore known',
+      async () => {
+        const path = `/apis/virtset.io/v1alpha1/namespaces/${cluster.namespace}/virtualmachines?dryRun=All`
+        return kube.request('POST', path, deaf('probe')).then(
+          () => true,
+          () => undefined,
+        )
+      },
+      30_000,
+    )
+    await cluster.apply(
+      deaf('slipped', { terminationGracePeriodSeconds: 1 }),
+      deaf('wrong', {}, { devices: { emulator: '/bin/sh' } }),
+    )
+    const slipped = await cluster.untilMachine('slipped', 'runs', ({ status }) => status?.phase === 'Running')
+    expect([isCompleted(slipped), conditionOf(slipped, 'Completed')?.status]).toEqual([true, 'True'])
+    expect(slipped.spec.domain['uuid']).toBeDefined()
+    const wrong = await cluster.untilMachine(
+      'wrong',
+      'is told to be wrong',
+      (machine) => conditionOf(machine, 'Completed')?.status === 'False',
+    )
+    expect(conditionOf(wrong, 'Completed')?.message).toContain('spec.domain.devices.emulator')
+    expect(await cluster.kubectl('get', 'pods', '-l', 'virtset.io/vm-name=wrong', '-o', 'name')).toBe('')
+    await cluster.kubectl('delete', 'vm', 'slipped', 'wrong')
+  })
+})
