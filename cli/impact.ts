@@ -4,7 +4,7 @@ import { refusalText } from '../api/refusal.ts'
 import { isReservedKey } from '../api/reserved.ts'
 import type { Capabilities } from '../completion/capabilities.ts'
 import type { Completed, Refused } from '../completion/complete.ts'
-import { decodeProvenance, withoutClaims } from '../completion/provenance.ts'
+import { decodeProvenance, withoutClaims, type Origins, type Provenance } from '../completion/provenance.ts'
 import { createCandidates, type Candidates, type Namespace } from '../presets/candidates.ts'
 import {
   clusterVirtualMachinePresets,
@@ -208,8 +208,21 @@ function asWritten(machine: VirtualMachine): VirtualMachine {
     ...machine,
     metadata: { ...metadata, annotations: unreserved(annotations), labels: unreserved(machine.metadata.labels ?? {}) },
   }
-  return provenance === undefined ? bare : withoutClaims(bare, provenance.origins)
+  return provenance === undefined ? bare : withoutClaims(bare, claimsOf(provenance))
 }
+
+/**
+ * What presets and defaults put there where the user had nothing. Where a preset overrode the user, nobody knows any more what the user wrote, but
+ * that there was something, which conditions may ask for: the value that stands is taken for it.
+ */
+function claimsOf({ origins, overridden }: Provenance): Origins {
+  const lost = [...overridden].filter(([, values]) => values.some(({ origin }) => origin.by === 'user'))
+  const isLost = (path: string): boolean => lost.some(([at]) => isAtOrBelow(path, at) || isAtOrBelow(at, path))
+  return new Map([...origins].filter(([path]) => !isLost(path)))
+}
+
+const isAtOrBelow = (path: string, above: string): boolean =>
+  path === above || path.startsWith(`${above}.`) || path.startsWith(`${above}[`)
 
 /** Without what virtset's controller wrote, on a VM of a config for one. */
 const unreserved = (keys: { readonly [key: string]: string }): { readonly [key: string]: string } =>

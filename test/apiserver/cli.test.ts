@@ -70,25 +70,21 @@ const labels = fc.record(
   { requiredKeys: [] },
 )
 
-const disk = fc.record(
-  {
-    type: fc.constant('volume' as const),
-    device: fc.constantFrom('disk' as const, 'cdrom' as const),
-    source: fc.constant({ volume: 'scratch' }),
-    target: fc.record(
-      {
-        dev: fc.constantFrom('vda', 'vdb', 'sda', 'hda'),
-        bus: fc.constantFrom('virtio' as const, 'sata' as const, 'scsi' as const),
-      },
-      { requiredKeys: ['dev'] },
-    ),
-    driver: fc.constantFrom<NonNullable<Disk['driver']>>(
-      { cache: 'none' as const },
-      { name: 'qemu', type: 'raw' as const },
-    ),
-  },
-  { requiredKeys: ['type', 'source', 'target'] },
-)
+const targets = { vda: 'virtio', vdb: 'virtio', sda: 'sata' } as const
+
+/** Each target has a volume of its own, so that no two disks share one. */
+const disk = fc
+  .record({
+    dev: fc.constantFrom('vda' as const, 'vdb' as const, 'sda' as const),
+    hasBus: fc.boolean(),
+    driver: fc.constantFrom<NonNullable<Disk['driver']>>({ cache: 'none' }, { name: 'qemu', type: 'raw' }),
+  })
+  .map(({ dev, hasBus, driver }): Disk => ({
+    type: 'volume',
+    source: { volume: dev },
+    target: { dev, ...(hasBus ? { bus: targets[dev] } : {}) },
+    driver,
+  }))
 
 /** What VMs and presets are made of: some of it does not go together, so that refusals are compared as well. */
 const domain = fc.record(
@@ -112,7 +108,7 @@ const domain = fc.record(
     onReboot: fc.constantFrom('restart' as const, 'destroy' as const),
     devices: fc.record(
       {
-        disks: fc.uniqueArray(disk, { maxLength: 2, selector: ({ target }) => target.dev }),
+        disks: fc.uniqueArray(disk, { maxLength: 2, selector: ({ target }) => target?.dev }),
         interfaces: fc.constantFrom<NonNullable<Devices['interfaces']>>(
           [{ type: 'user' as const }],
           [{ type: 'user' as const, model: { type: 'virtio' } }],
@@ -121,13 +117,12 @@ const domain = fc.record(
         serials: fc.constantFrom<NonNullable<Devices['serials']>>([{ type: 'pty' as const }], []),
         videos: fc.constantFrom<NonNullable<Devices['videos']>>(
           [{ model: { type: 'virtio' as const } }],
-          [{ model: { type: 'none' as const } }],
+          [{ model: { type: 'vga' as const } }],
         ),
         memballoon: fc.constantFrom<NonNullable<Devices['memballoon']>>(
           { model: 'none' as const },
           { model: 'virtio' as const },
         ),
-        emulator: fc.constant('/usr/bin/something-else'),
       },
       { requiredKeys: [] },
     ),
@@ -137,8 +132,13 @@ const domain = fc.record(
 
 const machineOf = (index: number) =>
   fc
-    .record({ labels, domain, machine: fc.constantFrom('pc', 'q35', undefined) })
-    .map(({ labels: own, domain: given, machine }): VirtualMachine => ({
+    .record({
+      labels,
+      domain,
+      machine: fc.constantFrom('pc', 'q35', undefined),
+      isReacher: fc.integer({ min: 0, max: 9 }).map((die) => die === 0),
+    })
+    .map(({ labels: own, domain: given, machine, isReacher }): VirtualMachine => ({
       apiVersion,
       kind: 'VirtualMachine',
       metadata: { name: `vm-${index}`, namespace, labels: own },
@@ -147,9 +147,10 @@ const machineOf = (index: number) =>
           type: 'qemu',
           memory: { unit: 'MiB', value: 64 },
           ...given,
+          devices: { ...given.devices, ...(isReacher ? { emulator: '/usr/bin/something-else' } : {}) },
           os: { type: { os: 'hvm', ...(machine === undefined ? {} : { machine }) } },
         },
-        volumes: [{ name: 'scratch', emptyDisk: { capacity: '1Gi' } }],
+        volumes: Object.keys(targets).map((target) => ({ name: target, emptyDisk: { capacity: '1Gi' } })),
       },
     }))
 
@@ -173,9 +174,6 @@ const presetOf = (index: number) =>
       injected: fc.constantFrom({}, { metadata: { labels: { injected: `by-${index}` } } }),
     })
     .map(({ isCluster, matchLabels, priority, strength, mode, condition, domain: content, injected }): Preset => {
-      // Only a cluster preset may carry what reaches the host.
-      const { emulator: _, ...devices } = content.devices ?? {}
-      const harmless = isCluster || content.devices === undefined ? content : { ...content, devices }
       return {
         apiVersion,
         kind: isCluster ? 'ClusterVirtualMachinePreset' : 'VirtualMachinePreset',
@@ -186,7 +184,7 @@ const presetOf = (index: number) =>
           strength,
           mode,
           ...(condition === undefined ? {} : { matchConditions: [{ name: 'condition', expression: condition }] }),
-          domain: harmless,
+          domain: content,
           ...injected,
         },
       }
@@ -291,9 +289,11 @@ describe('offline is online', () => {
     const said = await online('explain', name, '-o', 'json')
     const explained = JSON.parse(said.out)
     const withoutValues = (fields: { path: string; overridden?: unknown }[]) =>
-      Object.fromEntries(fields.map(({ path, overridden: _, ...field }) => [path, field]))
+      Object.fromEntries(fields.map((field) => [field.path, { ...field, overridden: undefined }]))
     expect(withoutValues(explained.fields)).toEqual(withoutValues(offline.fields))
-    expect(explained.presets).toEqual(offline.presets)
+    const outcomes = (presets: { preset: string; outcome: string }[]) =>
+      presets.map(({ preset, outcome }) => [preset, outcome])
+    expect(outcomes(explained.presets)).toEqual(outcomes(offline.presets))
   })
 
   test('nothing is written by asking for the impact of a preset', async () => {
