@@ -34,7 +34,7 @@ export interface ConfigControllerOptions {
 /** Keeps `status` of configs, and finishes restarts. */
 export interface ConfigController {
   readonly configs: Reflector<VirtualMachineConfig>
-  /** Begins to act. Resolves when every restart that was left in the middle has been looked at once: only then may VMs be let go. */
+  /** Begins to act. Resolves when every restart that was left in the middle has been looked at once: only then may VMs be let go. Throws when it is stopped. */
   lead(): Promise<void>
   stop(): Promise<void>
 }
@@ -48,6 +48,8 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
   const configs = startReflector({ kube, resource: virtualMachineConfigs, log, clock })
   const written = createOwnWrites<VirtualMachineConfig>()
   let queue: WorkQueue | undefined
+  let leading: Promise<void> | undefined
+  const stopping = new AbortController()
 
   configs.onChange(({ kind, object }) => {
     if (kind === 'deleted') written.forget(object.metadata)
@@ -128,19 +130,26 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
     await kube.delete(virtualMachines, refOf(key), { uid })
   }
 
+  const begin = async (): Promise<void> => {
+    await Promise.all([configs.synced(), machines.synced(stopping.signal)])
+    const wished = configs.store.list().filter(({ status }) => status?.restart !== undefined)
+    const looked = await Promise.allSettled(wished.map(({ metadata }) => reconcile(keyOf(metadata))))
+    for (const one of looked) if (one.status === 'rejected') log.warn({ err: one.reason }, 'a restart goes on later')
+    stopping.signal.throwIfAborted()
+    queue = startWorkQueue({ reconcile: unlessOutdated(reconcile), concurrency, log, clock })
+    for (const { metadata } of configs.store.list()) queue.add(keyOf(metadata))
+  }
+
   return {
     configs,
-    async lead() {
-      await Promise.all([configs.synced(), machines.synced()])
-      const wished = configs.store.list().filter(({ status }) => status?.restart !== undefined)
-      const looked = await Promise.allSettled(wished.map(({ metadata }) => reconcile(keyOf(metadata))))
-      for (const one of looked) if (one.status === 'rejected') log.warn({ err: one.reason }, 'a restart goes on later')
-      queue = startWorkQueue({ reconcile: unlessOutdated(reconcile), concurrency, log, clock })
-      for (const { metadata } of configs.store.list()) queue.add(keyOf(metadata))
+    lead() {
+      leading = begin()
+      return leading
     },
     async stop() {
+      stopping.abort(new Error('stopped'))
+      await Promise.all([configs.stop(), leading?.catch(() => {})])
       await queue?.drain()
-      await configs.stop()
     },
   }
 }

@@ -57,7 +57,7 @@ async function setUp(replicas: number) {
       clock,
       random: () => 0,
     })
-    void controller.lead()
+    controller.lead().catch(() => {})
     const stop = async () => {
       await controller.stop()
       await reflector.stop()

@@ -86,6 +86,7 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
   const written = createOwnWrites<VirtualMachineGroup>()
   const memories = new Map<string, Memory>()
   let queue: WorkQueue | undefined
+  const stopping = new AbortController()
 
   const memoryOf = (uid: string): Memory => {
     const known = memories.get(uid) ?? {
@@ -313,11 +314,13 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
   return {
     groups,
     async lead() {
-      await Promise.all([groups.synced(), machines.synced()])
+      await Promise.all([groups.synced(), machines.synced(stopping.signal)])
+      stopping.signal.throwIfAborted()
       queue = startWorkQueue({ reconcile: unlessOutdated(reconcile), concurrency, log, clock })
       for (const { metadata } of groups.store.list()) queue.add(keyOf(metadata))
     },
     async stop() {
+      stopping.abort(new Error('stopped'))
       await queue?.drain()
       await groups.stop()
     },

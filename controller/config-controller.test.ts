@@ -1,0 +1,201 @@
+import { afterEach, describe, expect, test } from 'vitest'
+import type { ConfigStatus } from '../api/config.ts'
+import { createEventRecorder } from '../runtime/events.ts'
+import { createKubeClient } from '../runtime/kube.ts'
+import { createLogger } from '../runtime/log.ts'
+import { startReflector } from '../runtime/reflector.ts'
+import { virtualMachines } from '../runtime/resource.ts'
+import { startFakeApiServer } from '../test/fake-apiserver.ts'
+import type { FakeApiServer, FakeRequest } from '../test/fake-apiserver.ts'
+import { fakeClock } from '../test/fake-clock.ts'
+import { storedMachine } from '../test/stored-machine.ts'
+import { until } from '../test/until.ts'
+import { ownerReference } from '../api/template.ts'
+import { startConfigController } from './config-controller.ts'
+
+const machines = '/apis/virtset.io/v1alpha1/virtualmachines'
+const configs = '/apis/virtset.io/v1alpha1/virtualmachineconfigs'
+const log = createLogger({ process: 'test', level: 'silent' })
+
+const opened: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const close of opened.splice(0).reverse()) await close()
+})
+
+async function setUp() {
+  const clock = fakeClock()
+  const server = await startFakeApiServer({ now: () => clock.now() })
+  opened.push(() => server.close())
+  const spec = { template: { spec: JSON.parse(JSON.stringify(storedMachine().spec)) } }
+  server.put(configs, { metadata: { namespace: 'default', name: 'web', uid: 'c-1', generation: 1 }, spec })
+  const owner = ownerReference({ kind: 'VirtualMachineConfig', metadata: { name: 'web', uid: 'c-1' } })
+  /** As start makes it; held, as admission stores it. */
+  const run = (uid: string) =>
+    server.put(machines, {
+      metadata: {
+        namespace: 'default',
+        name: 'web',
+        uid,
+        ownerReferences: [owner],
+        finalizers: ['virtset.io/launcher-pod'],
+      },
+      spec: {},
+      status: { phase: 'Running', nodeName: 'n1' },
+    })
+  const wish = (uid: string) => {
+    const config = server.find(configs, 'default', 'web')
+    if (config)
+      server.put(configs, {
+        ...config,
+        status: { ...(config['status'] as object), restart: { uid, requestedAt: '2030-01-01T00:00:00Z' } },
+      })
+  }
+  const start = () => {
+    const kube = createKubeClient({ access: server.access, userAgent: 'virtset-controller', clock })
+    const events = createEventRecorder({ kube, log, component: 'c', instance: 'c0', clock })
+    const reflector = startReflector({ kube, resource: virtualMachines, log, clock })
+    const controller = startConfigController({ kube, machines: reflector, events, log, isLeader: () => true, clock })
+    const led = controller.lead()
+    led.catch(() => {})
+    const stop = async () => {
+      await controller.stop()
+      await reflector.stop()
+      await events.stop()
+      await kube.close()
+    }
+    opened.push(stop)
+    const crash = async () => {
+      opened.splice(opened.indexOf(stop), 1)
+      await stop()
+    }
+    return { led, crash }
+  }
+  return { clock, server, run, wish, start }
+}
+
+const status = (server: FakeApiServer): ConfigStatus =>
+  (server.find(configs, 'default', 'web')?.['status'] as ConfigStatus | undefined) ?? {}
+const vm = (server: FakeApiServer) => server.find(machines, 'default', 'web')
+const creations = (server: FakeApiServer) =>
+  server.requests.filter(({ method, path }) => method === 'POST' && path.endsWith('/virtualmachines')).length
+
+describe('a config', () => {
+  test('follows its VM, and writes only what changes', async () => {
+    const { clock, server, run, start } = await setUp()
+    start()
+    await until(
+      () => status(server).phase === 'Stopped',
+      () => clock.advance(10),
+    )
+    run('v-1')
+    await until(
+      () => status(server).phase === 'Running',
+      () => clock.advance(10),
+    )
+    expect(status(server)).toMatchObject({ instance: { name: 'web', uid: 'v-1', nodeName: 'n1' }, outdated: true })
+    const writes = server.requests.filter(({ method }) => method === 'PATCH').length
+    expect(writes).toBe(2)
+  })
+})
+
+describe('a restart', () => {
+  test('deletes the old one by uid, waits for its end, and makes another', async () => {
+    const { clock, server, run, wish, start } = await setUp()
+    run('v-1')
+    wish('v-1')
+    start()
+    await until(
+      () => vm(server)?.metadata.deletionTimestamp !== undefined,
+      () => clock.advance(10),
+    )
+    for (let turn = 0; turn < 20; turn++) await clock.advance(1000)
+    expect(creations(server)).toBe(0)
+    server.remove(machines, 'default', 'web')
+    await until(
+      () => vm(server) !== undefined && status(server).restart === undefined,
+      () => clock.advance(10),
+    )
+    expect([creations(server), vm(server)?.metadata.uid === 'v-1']).toEqual([1, false])
+  })
+
+  const steps = ['before anything', 'after the deletion', 'after the end of the old one', 'after the creation'] as const
+  test.each(steps)('happens once though the controller dies %s', async (when) => {
+    const { clock, server, run, wish, start } = await setUp()
+    run('v-1')
+    wish('v-1')
+    /** The creation, or the write after it, is the last that the first controller does. */
+    const isLast = ({ method, path }: FakeRequest) =>
+      when === 'after the creation'
+        ? method === 'PATCH' && creations(server) > 0
+        : method === 'POST' && path.endsWith('/virtualmachines')
+    if (when !== 'before anything') {
+      const { crash } = start()
+      await until(
+        () => vm(server)?.metadata.deletionTimestamp !== undefined,
+        () => clock.advance(10),
+      )
+      if (when !== 'after the deletion') {
+        server.fault = (request) => (isLast(request) ? 'reset' : undefined)
+        server.remove(machines, 'default', 'web')
+        await until(
+          () => server.requests.some(isLast),
+          () => clock.advance(10),
+        )
+      }
+      await crash()
+      server.fault = undefined
+    }
+    if (when === 'after the deletion') server.remove(machines, 'default', 'web')
+    const before = creations(server)
+    start()
+    await until(
+      () => status(server).restart === undefined,
+      async () => {
+        if (vm(server)?.metadata.uid === 'v-1' && vm(server)?.metadata.deletionTimestamp !== undefined)
+          server.remove(machines, 'default', 'web')
+        await clock.advance(10)
+      },
+    )
+    for (let turn = 0; turn < 5; turn++) await clock.advance(1000)
+    expect(server.objects(machines).length).toBe(1)
+    expect(creations(server) - before).toBe(when === 'after the creation' ? 0 : 1)
+  })
+
+  test('is looked at before a new leader does anything else', async () => {
+    const { clock, server, run, wish, start } = await setUp()
+    run('v-2')
+    wish('v-1')
+    const { led } = start()
+    let isLeading = false
+    void led.then(() => (isLeading = true))
+    await until(
+      () => isLeading,
+      () => clock.advance(10),
+    )
+    expect(status(server).restart).toBeUndefined()
+  })
+
+  test('that is refused says why, and goes on when it may', async () => {
+    const { clock, server, wish, start } = await setUp()
+    wish('v-1')
+    const refusal = { kind: 'Status', code: 422, reason: 'Invalid', message: 'needs memory' }
+    server.fault = ({ method }) => (method === 'POST' ? { status: 422, body: refusal } : undefined)
+    start()
+    await until(
+      () => status(server).phase === 'Failed',
+      () => clock.advance(10),
+    )
+    expect(status(server)).toMatchObject({
+      restart: { uid: 'v-1' },
+      conditions: [{ type: 'Ready', status: 'False', reason: 'FailedCreate', message: 'needs memory' }],
+    })
+    const tried = creations(server)
+    for (let turn = 0; turn < 10; turn++) await clock.advance(1000)
+    expect(creations(server) - tried).toBeLessThan(3)
+    server.fault = undefined
+    await until(
+      () => vm(server) !== undefined && status(server).restart === undefined,
+      () => clock.advance(1000),
+    )
+  })
+})
