@@ -63,6 +63,8 @@ sandbox = "${pauseImage}"
 # Without CAP_SYS_RESOURCE nobody may lower the score, and runc gives up.
 restrict_oom_score_adj = true
 netns_mounts_under_state_dir = true
+# A block device in a pod belongs to the user who runs there, not to root.
+device_ownership_from_security_context = true
 [plugins.'io.containerd.cri.v1.runtime'.cni]
 bin_dirs = ["/usr/lib/cni"]
 conf_dir = "${join(paths.configuration, 'cni')}"

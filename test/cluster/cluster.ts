@@ -41,6 +41,8 @@ export interface Condition {
 /** What `make test` brought up, and a namespace of one test file's own in it. */
 export interface TestCluster {
   readonly namespace: string
+  /** The directory of the cluster's own files. */
+  readonly state: string
   kubectl(...rest: string[]): Promise<string>
   apply(...objects: object[]): Promise<void>
   /** kubectl create of one object: its exit status, and all that it said. */
@@ -84,6 +86,7 @@ export async function openCluster(): Promise<TestCluster> {
 
   const cluster: TestCluster = {
     namespace,
+    state,
     kubectl,
     async apply(...objects) {
       const input = JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects })
@@ -129,7 +132,7 @@ export async function openCluster(): Promise<TestCluster> {
       }
     },
     async console(machine) {
-      const sockets = await open(socketDirectory(state, machine))
+      const sockets = await open(join(podDirectory(state, machine), 'volumes/kubernetes.io~empty-dir/sockets'))
       // The path through the kubelet's directory is longer than a socket's may be.
       return listen(await openConsole(`/proc/self/fd/${sockets.fd}/launcher.sock`), sockets)
     },
@@ -140,10 +143,10 @@ export async function openCluster(): Promise<TestCluster> {
   return cluster
 }
 
-function socketDirectory(state: string, { metadata, status }: Machine): string {
+/** Where the kubelet has the volumes of a VM's pod. */
+export function podDirectory(state: string, { metadata, status }: Machine): string {
   if (status?.nodeName === undefined || status.podUID === undefined) throw new Error(`${metadata.name} has no node yet`)
-  const pods = join(state, 'nodes', status.nodeName, 'kubelet/pods')
-  return join(pods, status.podUID, 'volumes/kubernetes.io~empty-dir/sockets')
+  return join(state, 'nodes', status.nodeName, 'kubelet/pods', status.podUID)
 }
 
 function listen(socket: Socket, holder: FileHandle): Console {

@@ -1,0 +1,201 @@
+import { existsSync } from 'node:fs'
+import { chown, mkdir, open, readFile, rm, stat, truncate } from 'node:fs/promises'
+import { join } from 'node:path'
+
+import { afterAll, beforeAll, expect, test } from 'vitest'
+
+import { run } from '../../cluster/command.ts'
+import { guestGreeting } from '../../cluster/guest.ts'
+import { openCluster, podDirectory, type Machine, type TestCluster } from './cluster.ts'
+import { deaf, presets } from './machines.ts'
+
+let cluster: TestCluster
+/** On the machine: what persistent volumes are made of. */
+let storage: string
+const loops: string[] = []
+/** Persistent volumes are of no namespace. */
+const persistentVolumes: string[] = []
+
+beforeAll(async () => {
+  cluster = await openCluster()
+  await cluster.apply(...presets)
+  storage = join(cluster.state, `storage-${cluster.namespace}`)
+  await mkdir(storage)
+})
+afterAll(async () => {
+  await cluster.close()
+  for (const name of persistentVolumes) await cluster.kubectl('delete', 'pv', name, '--timeout=60s')
+  for (const loop of loops) await run(['losetup', '--detach', loop])
+  await rm(storage, { recursive: true })
+})
+
+const inPhase = (phase: string) => (machine: Machine) => machine.status?.phase === phase
+/** The uid of everything in a VM's pod. */
+const launcherUser = 107
+const impatient = { terminationGracePeriodSeconds: 0 }
+const mebibyte = 1024 * 1024
+
+const disk = (volume: string, target: string, more: object = {}) => ({
+  type: 'volume',
+  device: 'disk',
+  source: { volume },
+  target: { dev: target },
+  ...more,
+})
+
+async function running(name: string, volume: object, disks: readonly object[]): Promise<Machine> {
+  await cluster.apply(deaf(name, { ...impatient, volumes: [volume] }, { devices: { disks } }))
+  const machine = await cluster.untilMachine(name, 'runs', inPhase('Running'))
+  expect(machine.status?.conditions?.find(({ type }) => type === 'SpecDrift')).toBeUndefined()
+  return machine
+}
+
+/** The disks of the domain as libvirt has it. */
+function liveDisks(machine: Machine): unknown {
+  const devices = machine.status?.domain?.['devices']
+  return typeof devices === 'object' && devices !== null && 'disks' in devices ? devices.disks : undefined
+}
+
+/** The VM's first volume where the kubelet has it. */
+function emptyVolume(machine: Machine): string {
+  return join(podDirectory(cluster.state, machine), 'volumes/kubernetes.io~empty-dir/volume-0')
+}
+
+/** A disk image with the demo guest. */
+async function guestImage(path: string): Promise<void> {
+  await run(['nasm', '-f', 'bin', '-o', path, join(import.meta.dirname, '../../images/iscsi-demo/guest.asm')])
+  await truncate(path, 2 * mebibyte)
+}
+
+/** A claim, and a volume that is for this claim and no other. */
+async function claim(name: string, volumeMode: string, source: object): Promise<void> {
+  const shared = {
+    volumeMode,
+    accessModes: ['ReadWriteOnce'],
+    storageClassName: '',
+  }
+  const volumeName = `${cluster.namespace}-${name}`
+  persistentVolumes.push(volumeName)
+  await cluster.apply(
+    {
+      apiVersion: 'v1',
+      kind: 'PersistentVolume',
+      metadata: { name: volumeName },
+      spec: {
+        ...shared,
+        ...source,
+        capacity: { storage: '8Mi' },
+        persistentVolumeReclaimPolicy: 'Retain',
+        claimRef: { namespace: cluster.namespace, name },
+      },
+    },
+    {
+      apiVersion: 'v1',
+      kind: 'PersistentVolumeClaim',
+      metadata: { name },
+      spec: { ...shared, volumeName, resources: { requests: { storage: '8Mi' } } },
+    },
+  )
+}
+
+async function greets(machine: Machine): Promise<void> {
+  const console = await cluster.console(machine)
+  console.write('boot\r')
+  await console.hear(guestGreeting)
+  console.close()
+}
+
+async function remove(machine: Machine): Promise<void> {
+  await cluster.kubectl('delete', 'vm', machine.metadata.name, '--timeout=60s')
+  await cluster.until('the pod’s directory is gone', async () =>
+    existsSync(podDirectory(cluster.state, machine)) ? undefined : true,
+  )
+}
+
+test('emptyDisk: as large as asked for, a disk of the guest, and gone with the VM', async () => {
+  const volume = { name: 'scratch', emptyDisk: { capacity: '48Mi' } }
+  const machine = await running('empty', volume, [disk('scratch', 'vda')])
+  expect(liveDisks(machine)).toMatchObject([
+    { type: 'file', source: { file: '/var/run/virtset/volumes/scratch/disk.img' }, target: { dev: 'vda' } },
+  ])
+  const { size, uid } = await stat(join(emptyVolume(machine), 'disk.img'))
+  expect({ size, uid }).toEqual({ size: 48 * mebibyte, uid: launcherUser })
+  await remove(machine)
+})
+
+test('cloudInit: a read-only ISO by the label that cloud-init looks for, with what the user wrote, gone with the VM', async () => {
+  const userData = '#cloud-config\nhostname: written-by-the-user\n'
+  const machine = await running('seeded', { name: 'seed', cloudInit: { userData } }, [
+    disk('seed', 'sda', { device: 'cdrom' }),
+  ])
+  expect(liveDisks(machine)).toMatchObject([{ type: 'file', device: 'cdrom', readonly: {} }])
+  const iso = await readFile(join(emptyVolume(machine), 'cloud-init.iso'))
+  // ISO 9660: the primary volume descriptor is sector 16, and its bytes 40 to 71 are the label.
+  expect(iso.toString('latin1', 16 * 2048 + 40, 16 * 2048 + 72).trimEnd()).toBe('cidata')
+  const content = iso.toString('latin1')
+  for (const words of [userData, `instance-id: ${machine.metadata.uid}`, 'user-data', 'meta-data'])
+    expect(content).toContain(words)
+  await remove(machine)
+})
+
+test('persistentVolumeClaim: a guest boots from the file in it, and the file stays when the VM goes', async () => {
+  const directory = join(storage, 'file')
+  await mkdir(directory)
+  const image = join(directory, 'disk.img')
+  await guestImage(image)
+  await chown(image, launcherUser, launcherUser)
+  await claim('in-a-file', 'Filesystem', { hostPath: { path: directory } })
+  const machine = await running('from-file', { name: 'root', persistentVolumeClaim: { claimName: 'in-a-file' } }, [
+    disk('root', 'vda'),
+  ])
+  await greets(machine)
+  await remove(machine)
+  expect((await stat(image)).size).toBe(2 * mebibyte)
+})
+
+test('persistentVolumeClaim: a guest boots from a block device', async () => {
+  const image = join(storage, 'block.img')
+  await guestImage(image)
+  const loop = (await run(['losetup', '--find', '--show', image])).trim()
+  loops.push(loop)
+  const node = (await cluster.kubectl('get', 'nodes', '-o', 'jsonpath={.items[0].metadata.name}')).trim()
+  const matchExpressions = [{ key: 'kubernetes.io/hostname', operator: 'In', values: [node] }]
+  await claim('on-a-device', 'Block', {
+    local: { path: loop },
+    nodeAffinity: { required: { nodeSelectorTerms: [{ matchExpressions }] } },
+  })
+  const machine = await running('from-device', { name: 'root', persistentVolumeClaim: { claimName: 'on-a-device' } }, [
+    disk('root', 'vda'),
+  ])
+  expect(machine.status?.nodeName).toBe(node)
+  expect(liveDisks(machine)).toMatchObject([{ type: 'block', source: { dev: '/var/run/virtset/block/root' } }])
+  await greets(machine)
+  await remove(machine)
+})
+
+test('a claim that does not exist yet: the VM waits, says so, and runs when it is there', async () => {
+  const directory = join(storage, 'late')
+  await mkdir(directory)
+  const volumes = [{ name: 'data', persistentVolumeClaim: { claimName: 'late' } }]
+  await cluster.apply(deaf('early', { ...impatient, volumes }, { devices: { disks: [disk('data', 'vda')] } }))
+  const waiting = await cluster.untilMachine('early', 'waits', ({ status }) => status?.reason === 'ClaimNotFound')
+  expect(waiting.status?.message).toContain('persistentvolumeclaim "late" not found')
+  await (await open(join(directory, 'disk.img'), 'w')).close()
+  await truncate(join(directory, 'disk.img'), mebibyte)
+  await chown(join(directory, 'disk.img'), launcherUser, launcherUser)
+  await claim('late', 'Filesystem', { hostPath: { path: directory } })
+  await remove(await cluster.untilMachine('early', 'runs', inPhase('Running')))
+})
+
+test('a claim without a disk in it: the VM has failed, and says what is missing', async () => {
+  const directory = join(storage, 'hollow')
+  await mkdir(directory)
+  await claim('hollow', 'Filesystem', { hostPath: { path: directory } })
+  const volumes = [{ name: 'data', persistentVolumeClaim: { claimName: 'hollow' } }]
+  await cluster.apply(deaf('no-disk', { ...impatient, volumes }, { devices: { disks: [disk('data', 'vda')] } }))
+  const failed = await cluster.untilMachine('no-disk', 'has failed', inPhase('Failed'))
+  expect(failed.status).toMatchObject({
+    reason: 'VolumeUnavailable',
+    message: 'volume "data": the claim hollow holds no file disk.img',
+  })
+})
