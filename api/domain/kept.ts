@@ -28,6 +28,9 @@ const withoutGeneratedAlias = (device: JsonObject): JsonObject => {
  * What libvirt alone tells, while a VM runs, is marked `live` in the description instead.
  */
 const kept: { readonly [path: string]: (json: JsonObject) => JsonObject } = {
+  clock: (clock) => keptClock(clock),
+  'numatune.memory': (memory) => omit(memory, memory['placement'] === 'static' ? ['placement'] : []),
+  'devices.controllers': (controller) => keptController(controller),
   'devices.disks': (disk) => keptDisk(disk),
   'devices.disks.driver': (driver) => omit(driver, driver['cache'] === 'default' ? ['cache'] : []),
   'devices.filesystems': (filesystem) => octalMode(octalMode(filesystem, 'fmode'), 'dmode'),
@@ -61,6 +64,18 @@ const within = (json: JsonObject, key: string, change: (child: JsonObject) => Js
   const child = json[key]
   return isRecord(child) ? { ...json, [key]: change(child) } : json
 }
+
+/** A clock that is put forward is one that the guest may set. */
+const keptClock = (clock: JsonObject): JsonObject => {
+  const { offset, adjustment } = clock
+  return (offset === 'utc' || offset === 'localtime') && typeof adjustment === 'number'
+    ? { ...clock, offset: 'variable', basis: offset }
+    : clock
+}
+
+/** `auto` is the model that a controller without one is given: on x86_64, this. */
+const keptController = (controller: JsonObject): JsonObject =>
+  controller['type'] === 'scsi' && controller['model'] === 'auto' ? { ...controller, model: 'lsilogic' } : controller
 
 const keptDisk = (disk: JsonObject): JsonObject => {
   const isReadonly = disk['readonly'] !== undefined
@@ -191,16 +206,21 @@ const withoutDefaultPath = (channel: JsonObject): JsonObject => {
 const defaultPath =
   /^\/(?:var\/lib|var\/run|run)\/libvirt\/qemu\/channel\/(?:target\/)?(?:[^/]+\.|domain-[^/]+\/|\d+-[^/]+\/)$/
 
+/** Without a port, SPICE listens nowhere, whatever address is said. */
+const hasSpicePort = ({ port = 0, tlsPort = 0, autoport }: JsonObject): boolean =>
+  autoport === true || port !== 0 || tlsPort !== 0
+
 /** A server without a port has none of the properties of ports; what is chosen at start is not kept. */
 const keptGraphics = (graphics: JsonObject): JsonObject => {
-  const { type, listens, autoport, port, tlsPort } = graphics
+  const { type, listens, autoport, port } = graphics
   const first: unknown = Array.isArray(listens) ? listens[0] : undefined
   const hasPort = !isRecord(first) || (first['type'] !== 'none' && first['type'] !== 'socket')
   if (!hasPort) return omit(graphics, ['port', 'tlsPort', 'autoport', 'websocket'])
-  if (type === 'spice' && autoport === false && port === undefined && tlsPort === undefined) {
-    return omit(graphics, ['autoport'])
+  if (type === 'spice' && isRecord(first) && first['type'] === 'address' && !hasSpicePort(graphics)) {
+    return { ...omit(graphics, ['port', 'tlsPort', 'autoport', 'listen']), listens: [{ type: 'none' }] }
   }
-  if (port === 0 || (port === -1 && autoport === false)) return omit(graphics, type === 'rdp' ? [] : ['port'])
+  if (port === 0 || (port === -1 && autoport === false && type !== 'spice'))
+    return omit(graphics, type === 'rdp' ? [] : ['port'])
   if (type === 'spice' && autoport === true) return omit(graphics, ['port', 'tlsPort'])
   return autoport === true && port !== undefined && type === 'vnc' ? { ...graphics, port: -1 } : graphics
 }

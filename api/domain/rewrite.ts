@@ -19,10 +19,39 @@ export const rewrite = (domain: Domain): Domain => {
   }
   if (isRecord(domain.vcpu)) result.vcpu = rewriteVcpu(domain.vcpu, domain.numatune)
   if (isRecord(domain.memtune)) put(result, 'memtune', rewriteMemtune(domain.memtune))
-  if (domain.seclabels && isList(domain.seclabels)) result.seclabels = domain.seclabels.map(rewriteSeclabel)
+  if (domain.seclabels && isList(domain.seclabels)) {
+    // A label that does not say how it comes about is not kept.
+    result.seclabels = domain.seclabels.filter(({ type }) => type !== undefined).map(rewriteSeclabel)
+  }
   if (isRecord(domain.devices)) result.devices = rewriteDevices(domain.devices)
+  if (isRecord(domain.pm)) result.pm = rewritePm(domain.pm)
+  if (result.iothreads === 0) delete result.iothreads
+  if (result.metadata === '') delete result.metadata
+  for (const key of emptied) if (isRecord(result[key]) && Object.keys(result[key]).length === 0) delete result[key]
   return rewriteMemory(result)
 }
+
+/** Of these, libvirt says nothing where nothing is in them. */
+const emptied = [
+  'memoryBacking',
+  'features',
+  'blkiotune',
+  'cputune',
+  'numatune',
+  'iothreadids',
+  'defaultiothread',
+  'vcpus',
+  'pm',
+] as const
+
+type PowerManagement = NonNullable<Domain['pm']>
+
+/** A state that is neither allowed nor forbidden is not named. */
+const rewritePm = ({ suspendToMem, suspendToDisk, ...rest }: PowerManagement): PowerManagement => ({
+  ...(suspendToMem?.enabled === undefined ? {} : { suspendToMem }),
+  ...(suspendToDisk?.enabled === undefined ? {} : { suspendToDisk }),
+  ...rest,
+})
 
 const isList = (value: unknown): boolean => Array.isArray(value) && value.every(isRecord)
 
@@ -106,6 +135,7 @@ const rewriteVcpu = (
   numatune: Domain['numatune'],
 ): NonNullable<Domain['vcpu']> => {
   const vcpu = stated.current === stated.value ? without(stated, 'current') : stated
+  if (vcpu.placement === 'auto') return without(vcpu, 'cpuset')
   return numatune?.memory?.placement === 'auto' && vcpu.cpuset === undefined ? { ...vcpu, placement: 'auto' } : vcpu
 }
 

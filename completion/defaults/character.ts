@@ -110,15 +110,6 @@ export const consolePort: Rule = {
   },
 }
 
-export const channelName = each('channels')(
-  'channel-name',
-  'The channel of the SPICE agent has the name that the agent looks for.',
-  ({ type, target }) =>
-    (type === 'spicevmc' || type === 'qemu-vdagent') && target?.type === 'virtio'
-      ? { target: { name: 'com.redhat.spice.0' } }
-      : undefined,
-)
-
 interface Chardev {
   readonly type?: string
   readonly protocol?: { readonly type?: string }

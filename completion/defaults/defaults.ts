@@ -21,10 +21,11 @@ import * as lifecycle from './lifecycle.ts'
 import { memballoon } from './memballoon.ts'
 import * as memory from './memory.ts'
 import * as numa from './numa.ts'
+import * as numatune from './numatune.ts'
 import * as os from './os.ts'
 import * as pci from './pci.ts'
 import type { Context, Rule } from './rule.ts'
-import { seclabelModel } from './seclabel.ts'
+import * as seclabel from './seclabel.ts'
 import * as usb from './usb.ts'
 import * as vcpu from './vcpu.ts'
 import * as video from './video.ts'
@@ -48,6 +49,8 @@ export const rules: readonly Rule[] = [
   clock.clock,
   clock.clockAdjustment,
   vcpu.vcpuCount,
+  numatune.numatuneMemory,
+  numatune.numatuneMode,
   vcpu.vcpuPlacement,
   iothread.iothreadCount,
   iothread.iothreadIds,
@@ -67,10 +70,12 @@ export const rules: readonly Rule[] = [
   cpu.cpuCheck,
   cpu.cpuMigratable,
   cpu.cpuTopology,
+  numa.hotplugCell,
   numa.numaCellId,
   numa.numaCpus,
   numa.numaDistance,
-  seclabelModel,
+  seclabel.seclabelModel,
+  seclabel.seclabelRelabel,
 
   // What devices are, before others are added that follow from them.
   disk.diskType,
@@ -97,6 +102,7 @@ export const rules: readonly Rule[] = [
   device.rngSource,
   device.mdevDisplay,
   device.soundStreams,
+  device.memoryAccess,
   device.pstorePath,
   device.tpmDevice,
   device.tpmModel,
@@ -127,7 +133,6 @@ export const rules: readonly Rule[] = [
   character.serialPort,
   character.serialTarget,
   character.consolePort,
-  character.channelName,
   character.tcpProtocol,
   character.socketMode,
   graphics.graphicsListen,

@@ -136,6 +136,12 @@ export const ccidAddress: Rule = {
   },
 }
 
+export const memoryAccess = each('memories')(
+  'memory-access',
+  'What the guest writes to persistent memory on virtio is seen by all who have the file.',
+  ({ model }) => (model === 'virtio-pmem' ? { access: 'shared' } : undefined),
+)
+
 export const memorySlot: Rule = {
   name: 'memory-slot',
   description: 'A memory module is in the first free slot.',

@@ -1,5 +1,5 @@
 import { isOn, numberOf } from './reading.ts'
-import { each, fill, list, type Addition, type DeviceOf, type Rule } from './rule.ts'
+import { each, fill, list, type Addition, type DeviceOf, type Rule, type Values } from './rule.ts'
 
 type Graphics = DeviceOf<'graphics'>
 
@@ -36,13 +36,18 @@ const listenOf = (one: Graphics, at: string): Addition[] => {
 const hasPort = ({ port, tlsPort, autoport }: Graphics): boolean =>
   isOn(autoport) === true || port !== undefined || tlsPort !== undefined
 
-export const graphicsPort = each('graphics')(
-  'graphics-port',
-  'A port that is not given is chosen at start.',
-  ({ type, port, autoport, listens: places = [] }) => {
-    if (!listens(type) || ['socket', 'none'].includes(places[0]?.type ?? '')) return undefined
-    if (type === 'spice') return undefined
-    if (isOn(autoport)) return { port: -1 }
-    return port === undefined || numberOf(port) === -1 ? { port: -1, autoport: true } : { autoport: false }
-  },
-)
+export const graphicsPort = each('graphics')('graphics-port', 'A port that is not given is chosen at start.', (one) => {
+  const { type, port, autoport, listens: places = [] } = one
+  if (!listens(type) || ['socket', 'none'].includes(places[0]?.type ?? '')) return undefined
+  if (type === 'spice') return spicePort(one)
+  if (isOn(autoport)) return { port: -1 }
+  return port === undefined || numberOf(port) === -1 ? { port: -1, autoport: true } : { autoport: false }
+})
+
+/** SPICE has up to two ports; where one is given, the other is not chosen. */
+const spicePort = ({ port, tlsPort, listens: [place] = [] }: Graphics): Values<Graphics> | undefined => {
+  const stated = [port, tlsPort].filter((one) => one !== undefined).map(numberOf)
+  if (stated.length === 0) return place?.type === 'network' ? { autoport: false } : undefined
+  if (stated.length === 2 && stated.every((one) => one === -1)) return { autoport: true }
+  return { autoport: false }
+}

@@ -7,18 +7,17 @@ const inKibibytes = { value: 'value', unit: 'unit', absent: 'KiB', to: 'KiB' } a
 
 const kibibytes = (value: unknown, unit: unknown): bigint => scaled(inKibibytes, value, unit)?.value ?? 0n
 
+/** In KiB: what memory devices have. */
+export const memoryOfDevices = ({ devices }: Domain): bigint =>
+  (devices?.memories ?? []).reduce((sum, { target }) => sum + kibibytes(target?.size?.value, target?.size?.unit), 0n)
+
 /** All the memory that the guest boots with, in KiB: what is stated, else that of its NUMA nodes and what is plugged in. */
 export const totalMemory = (domain: Domain): bigint => {
   const stated = kibibytes(domain.memory?.value, domain.memory?.unit)
   if (stated > 0n) return stated
   const cells = domain.cpu?.numa?.cells ?? []
   const ofCells = cells.reduce((sum, { memory, unit }) => sum + kibibytes(memory, unit), 0n)
-  if (ofCells === 0n) return 0n
-  const pluggedIn = (domain.devices?.memories ?? []).reduce(
-    (sum, { target }) => sum + kibibytes(target?.size?.value, target?.size?.unit),
-    0n,
-  )
-  return ofCells + pluggedIn
+  return ofCells === 0n ? 0n : ofCells + memoryOfDevices(domain)
 }
 
 export const memory = rule('memory', 'The memory is that of the NUMA nodes and of the memory devices.', (domain) => {

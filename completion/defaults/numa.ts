@@ -1,6 +1,8 @@
 import { canonicalCpuset, numbersIn } from '../../api/domain/cpuset.ts'
+import { exactNumber } from '../../api/domain/scalar-value.ts'
+import { memoryOfDevices, totalMemory } from './memory.ts'
 import { numberOf } from './reading.ts'
-import { appendTo, fill, type Addition, type Rule } from './rule.ts'
+import { appendTo, fill, list, type Addition, type DeviceOf, type Rule } from './rule.ts'
 
 export const numaCellId: Rule = {
   name: 'numa-cell-id',
@@ -13,6 +15,29 @@ export const numaCellId: Rule = {
       }),
     ),
 }
+
+export const hotplugCell: Rule = {
+  name: 'numa-hotplug-cell',
+  description:
+    'A new VM that memory can be plugged into has a NUMA node: without any, one with all virtual CPUs and the memory that is not on devices.',
+  apply: (domain, { isNew }) => {
+    const { cpu, maxMemory, vcpu } = domain
+    if (isNew !== true || maxMemory === undefined || cpu?.numa?.cells?.length) return []
+    const own = totalMemory(domain) - memoryOfDevices(domain)
+    if (own <= 0n) return []
+    const cpus = canonicalCpuset(`0-${(numberOf(vcpu?.value) ?? 1) - 1}`)
+    return [
+      fill('', domain, { cpu: { numa: { cells: [{ id: 0, cpus, memory: exactNumber(own), unit: 'KiB' }] } } }),
+      ...list(domain, 'memories').flatMap((one, index): Addition[] =>
+        isOnNode(one) ? [fill(`devices.memories[${index}]`, one, { target: { node: 0 } })] : [],
+      ),
+    ]
+  },
+}
+
+/** Persistent memory on virtio and enclaves are on none. */
+const isOnNode = ({ model }: DeviceOf<'memories'>): boolean =>
+  model === 'dimm' || model === 'nvdimm' || model === 'virtio-mem'
 
 /** A NUMA node is this far from itself, and that far from another, where nothing is said: what ACPI has for them. */
 const localDistance = 10

@@ -83,8 +83,9 @@ export const hostdevConnection = ({ type, model }: DeviceOf<'hostdevs'>, connect
 export const iommuConnection = (model: string | undefined, { pcie }: Connections): number =>
   model === 'virtio' ? (pcie & ~connect.automatic) | connect.integrated : 0
 
-export const panicConnection = (model: string | undefined, { pci }: Connections): number =>
-  model === 'pvpanic' ? pci & ~connect.automatic : 0
+/** So does a panic device on PCI. */
+export const panicConnection = (model: string | undefined, { pcie }: Connections): number =>
+  model === 'pvpanic' ? (pcie & ~connect.automatic) | connect.integrated : 0
 
 export const memoryConnection = (model: string | undefined, { pcie }: Connections): number =>
   model === 'virtio-pmem' || model === 'virtio-mem' ? pcie : 0

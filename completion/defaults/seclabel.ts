@@ -4,5 +4,19 @@ export const seclabelModel: Rule = {
   name: 'seclabel-model',
   description: 'A label without a security module is for none.',
   apply: ({ seclabels }) =>
-    (seclabels ?? []).map((label, index): Addition => fill(`seclabels[${index}]`, label, { model: 'none' })),
+    (seclabels ?? []).flatMap((label, index): Addition[] =>
+      label.type === 'static' ? [] : [fill(`seclabels[${index}]`, label, { model: 'none' })],
+    ),
+}
+
+export const seclabelRelabel: Rule = {
+  name: 'seclabel-relabel',
+  description:
+    'Where a security module makes the label, it labels the resources of the VM as well; with a given label it does not.',
+  apply: ({ seclabels }) =>
+    (seclabels ?? []).flatMap((label, index): Addition[] => {
+      const { type, model } = label
+      if (model === undefined || model === 'none' || (type !== 'dynamic' && type !== 'static')) return []
+      return [fill(`seclabels[${index}]`, label, { relabel: type === 'dynamic' })]
+    }),
 }
