@@ -14,6 +14,7 @@ import { identityOf } from '../api/template.ts'
 import { bundledCapabilities } from '../completion/capabilities.ts'
 import { complete } from '../completion/complete.ts'
 import { decodeProvenance, originOf } from '../completion/provenance.ts'
+import { neverValid } from '../completion/rules/preset.ts'
 import { systemClock } from '../runtime/clock.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { keyOf } from '../runtime/resource.ts'
@@ -125,7 +126,11 @@ export function createEngine(
       const causes = needsGrant(preset) && !mayGrantHost ? [...checked.causes, grantMissing] : checked.causes
       return {
         causes,
-        warnings: [...checked.warnings, ...(causes.length === 0 ? overlapWarnings(preset, caches) : [])],
+        warnings: [
+          ...checked.warnings,
+          ...(causes.length === 0 ? overlapWarnings(preset, caches) : []),
+          ...(causes.length === 0 ? neverValid(preset.spec.domain ?? {}, bundledCapabilities) : []),
+        ],
       }
     },
   }

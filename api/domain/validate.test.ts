@@ -51,6 +51,13 @@ describe('all causes at once, with value, what is allowed and the likely fix', (
     ],
     ['a key that nobody can guess', '{"cpu":{"a b":4}}', ['spec.domain.cpu[a b]: Invalid: there is no such field']],
     [
+      'two fields the wrong way round',
+      '{"devices":{"disks":[{"target":{"dev":"sata","bus":"sda"}}]}}',
+      [
+        'spec.domain.devices.disks[0].target.bus: NotSupported: supported values: "virtio", "scsi", "sata", "ide", "usb", "fdc", "sd" (swapped with "dev"?)',
+      ],
+    ],
+    [
       'a word that is none of the enumeration',
       '{"cpu":{"mode":"hostmodel"}}',
       [

@@ -73,18 +73,21 @@ const checkElement = (element: Element, value: unknown, found: Found): void => {
     const known = keys.get(key)
     found.path.push(key)
     if (!known) say(found, (field) => unknownKey(key, value[key], field, element, found.path))
-    else if (known.singleOf === undefined) checkField(known.field, value[key], found)
+    else if (known.singleOf === undefined) checkField(known.field, value[key], found, element, value)
     else checkSingle(known.field, value, key, known.singleOf, found)
     found.path.pop()
   }
 }
 
-const checkField = (field: Field, value: unknown, found: Found): void => {
+/** An object and its description. */
+type Holder = readonly [Element, { readonly [key: string]: unknown }]
+
+const checkField = (field: Field, value: unknown, found: Found, ...holder: Holder): void => {
   switch (field.at) {
     case 'attribute':
     case 'content':
     case 'leaf':
-      checkScalar(field.scalar, value, found)
+      checkScalar(field.scalar, value, found, holder)
       return
     case 'child':
       checkElement(elementOf(field), value, found)
@@ -102,12 +105,25 @@ const checkField = (field: Field, value: unknown, found: Found): void => {
   }
 }
 
-const checkScalar = (scalar: Scalar, value: unknown, found: Found): void => {
+const checkScalar = (scalar: Scalar, value: unknown, found: Found, holder?: Holder): void => {
   const fault = valueFault(scalar, value)
   if (!fault) return
   const isType = fault.reason === 'FieldValueTypeInvalid'
   const rule = scalar.kind === 'enumeration' ? 'enumeration' : isType ? 'type' : 'value'
-  say(found, (field) => ({ rule, field, value, ...fault }))
+  say(found, (field) => ({ rule, field, value, ...fault, ...(holder && swapped(scalar, value, holder)) }))
+}
+
+/** Two fields of an object that would both be right the other way round. */
+const swapped = (scalar: Scalar, value: unknown, [element, object]: Holder): { suggestion?: string } => {
+  if (scalar.kind !== 'enumeration' || typeof value !== 'string') return {}
+  for (const [key, field] of Object.entries(element.fields)) {
+    const other = Object.hasOwn(object, key) ? object[key] : undefined
+    if (field.at !== 'attribute' || typeof other !== 'string' || !scalar.values.includes(other)) continue
+    // A word that is right where it stands is no mistake.
+    const isAtHome = field.scalar.kind === 'enumeration' && field.scalar.values.includes(other)
+    if (!isAtHome && !valueFault(field.scalar, value)) return { suggestion: `swapped with ${JSON.stringify(key)}?` }
+  }
+  return {}
 }
 
 /** Far more devices, CPUs or pins than any machine has; so much work at most does a hostile list make. */

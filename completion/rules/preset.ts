@@ -1,0 +1,54 @@
+import { canonicalSpelling } from '../../api/domain/canonical.ts'
+import type { Domain } from '../../api/domain/domain.ts'
+import { renderCause, shorten } from '../../api/refusal.ts'
+import type { Capabilities } from '../capabilities.ts'
+import { rules } from './rules.ts'
+
+/**
+ * Rules that look at nothing but what is in one place: what breaks them in a part of a VM breaks them in every VM that the part becomes a
+ * part of. The others cannot be asked before there is a VM.
+ */
+const local: ReadonlySet<string> = new Set([
+  'domain-type',
+  'os-type',
+  'cputune-limits',
+  'disk-target',
+  'disk-format',
+  'disk-limits',
+  'interface-driver',
+  'interface-mac',
+  'interface-model',
+  'pci-address-range',
+  'controller-index',
+  'controller-model',
+  'usb-ports',
+  'graphics-listen',
+  'video-model',
+  'sysinfo-fwcfg',
+  'hyperv',
+  'kvm-dirty-ring',
+  'clock-timers',
+  'firmware-features',
+  'memory-size',
+])
+
+/** Something that is not there may still come from the VM, and so may what something may not stand beside. */
+const final: readonly string[] = ['FieldValueInvalid', 'FieldValueNotSupported', 'FieldValueTooLong']
+
+const maxCharacters = 119
+
+/** Why a VM that gets this part from a preset can never be valid, a line each. */
+export function neverValid(domain: Domain, capabilities: Capabilities): readonly string[] {
+  const subject = {
+    capabilities,
+    originOf: () => ({ by: 'user' }) as const,
+    allowHostReach: true,
+    spec: { domain },
+    domain: canonicalSpelling(domain),
+  }
+  return rules
+    .filter(({ id }) => local.has(id))
+    .flatMap(({ id, check }) => [...check(subject)].map((finding) => ({ rule: id, ...finding })))
+    .filter(({ reason }) => final.includes(reason))
+    .map((cause) => shorten(`no VM with this can run: ${cause.field}: ${renderCause(cause)}`, maxCharacters))
+}
