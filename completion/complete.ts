@@ -108,7 +108,7 @@ function completeBare(machine: VirtualMachine, proven: Proven, options: Complete
   options.onPhase?.('presets')
   const { spec, added } = fill(injection.machine, options)
   options.onPhase?.('defaults')
-  const origins = new Map([...proven.origins, ...withDefaults(injection.origins, added)])
+  const origins = withDefaults(injection.origins, added, proven.origins)
   const judged = judge(injection, spec, origins, options)
   options.onPhase?.('rules')
   const { without = [] } = options
@@ -177,10 +177,15 @@ function leavesOf({ metadata: { labels = {}, annotations = {} }, spec }: Virtual
   return leaves
 }
 
-function withDefaults(origins: Origins, added: ReadonlyMap<string, string>): Origins {
-  if (added.size === 0) return origins
-  const all = new Map(origins)
-  for (const [path, rule] of added) all.set(`spec.domain.${path}`, { by: 'default', rule })
+function withDefaults(origins: Origins, added: ReadonlyMap<string, string>, proven: Origins = new Map()): Origins {
+  const all = new Map(proven)
+  for (const [path, origin] of origins) all.set(path, origin)
+  const byRule = new Map<string, Origin>()
+  for (const [path, rule] of added) {
+    const origin = byRule.get(rule) ?? { by: 'default', rule }
+    byRule.set(rule, origin)
+    all.set(`spec.domain.${path}`, origin)
+  }
   return all
 }
 
@@ -199,20 +204,8 @@ const isBelow = (path: string, above: string): boolean =>
   path === above || path.startsWith(`${above}.`) || path.startsWith(`${above}[`)
 
 function annotate(machine: VirtualMachine, given: Provenance, told: Told): Completed {
-  const provenance = { ...given, origins: inOrder(given.origins, machine) }
-  const { text } = encodeProvenance(provenance, machine)
+  const { text } = encodeProvenance(given, machine)
   const annotations = { ...machine.metadata.annotations, [completedByAnnotation]: text }
   const metadata = { ...machine.metadata, annotations }
-  return { outcome: 'completed', machine: { ...machine, metadata }, ...provenance, ...told }
-}
-
-/** As the leaves stand in the spec: the same spec gives the same annotation, whatever came first. */
-function inOrder(origins: Origins, machine: VirtualMachine): Origins {
-  const ordered = new Map<string, Origin>()
-  for (const path of leavesOf(machine).keys()) {
-    const origin = origins.get(path)
-    if (origin !== undefined) ordered.set(path, origin)
-  }
-  for (const [path, origin] of origins) if (!ordered.has(path)) ordered.set(path, origin)
-  return ordered
+  return { outcome: 'completed', machine: { ...machine, metadata }, ...given, ...told }
 }

@@ -63,6 +63,19 @@ export function encodeProvenance(
   return cutOrigins({ ...provenance, ...empty }, machine, provenance.skipped.length + extras, maxBytes)
 }
 
+/** As the leaves stand in the VM, so that the same VM is cut at the same leaf, whatever came first. */
+function inOrder(origins: Origins, machine: VirtualMachine): (readonly [string, Origin])[] {
+  const ordered = new Map<string, Origin>()
+  const visit = (value: unknown, path: string): void => {
+    const origin = origins.get(path)
+    if (origin !== undefined) ordered.set(path, origin)
+    else if (Array.isArray(value)) for (const [index, item] of value.entries()) visit(item, joinPath(path, index))
+    else if (isRecord(value)) for (const [key, member] of Object.entries(value)) visit(member, joinPath(path, key))
+  }
+  visit({ metadata: machine.metadata, spec: machine.spec }, '')
+  return [...ordered, ...[...origins].filter(([path]) => !ordered.has(path))]
+}
+
 /** As many origins as there is room for, found by halving. */
 function cutOrigins(
   provenance: Provenance,
@@ -70,7 +83,7 @@ function cutOrigins(
   leftBefore: number,
   maxBytes: number,
 ): EncodedProvenance {
-  const origins = [...provenance.origins]
+  const origins = inOrder(provenance.origins, machine)
   const cut = (count: number): EncodedProvenance => {
     const left = leftBefore + origins.length - count
     return { text: textOf({ ...provenance, origins: new Map(origins.slice(0, count)) }, machine, left), left }
@@ -96,7 +109,16 @@ function textOf(provenance: Provenance, machine: VirtualMachine, left: number): 
     by.push(encoded)
     return by.length - 1
   }
-  const at = collapse(treeOf(machine, '', (path) => mapOrigin(provenance.origins, path, placeOf)))
+  const known = new Map<Origin, number>()
+  const numberAt = (path: string): number | undefined => {
+    const origin = provenance.origins.get(path)
+    if (origin === undefined || origin.by === 'user') return undefined
+    // Most leaves share their origin's very object.
+    const number = known.get(origin) ?? placeOf(origin)
+    known.set(origin, number)
+    return number
+  }
+  const at = treeOf(machine, '', numberAt)
   const over = trieOf(provenance.overridden, (lost) => lost.map(({ origin }) => placeOf(origin)))
   const gone = trieOf(provenance.removed, placeOf)
   const skip = provenance.skipped.map(({ origin, path, reason }) => [placeOf(origin), path, reason] as const)
@@ -134,34 +156,30 @@ const pathKey = (key: string): string | number => {
   return /^\.+\d+$/.test(key) ? key.slice(1) : key
 }
 
-/** For each leaf of the VM a number, or undefined for the user's. */
-type LeafTree = number | undefined | Map<string, LeafTree>
-
-const mapOrigin = (origins: Origins, path: string, placeOf: (origin: Origin) => number): number | undefined => {
-  const origin = origins.get(path)
-  return origin === undefined || origin.by === 'user' ? undefined : placeOf(origin)
-}
-
-function treeOf(value: unknown, path: string, numberOf: (path: string) => number | undefined): LeafTree {
-  const own = numberOf(path)
+/** The tree of all that is not the user's; undefined where all is. A subtree of one origin is one number, and each leaf is looked at once. */
+function treeOf(value: unknown, path: string, numberAt: (path: string) => number | undefined): Tree | undefined {
+  const own = numberAt(path)
   if (own !== undefined) return own
   if (Array.isArray(value)) {
-    return new Map(value.map((item, index) => [String(index), treeOf(item, joinPath(path, index), numberOf)]))
+    return joined(
+      value.map((_, index) => String(index)),
+      value.map((item, index) => treeOf(item, joinPath(path, index), numberAt)),
+    )
   }
   if (!isRecord(value)) return undefined
   const keys = path === '' ? ['metadata', 'spec'] : Object.keys(value)
-  return new Map(keys.map((key) => [treeKey(key), treeOf(value[key], joinPath(path, key), numberOf)]))
+  return joined(
+    keys.map(treeKey),
+    keys.map((key) => treeOf(value[key], joinPath(path, key), numberAt)),
+  )
 }
 
-/** Subtrees of one origin as one number; what is the user's is left out. */
-function collapse(tree: LeafTree): Tree | undefined {
-  if (!(tree instanceof Map)) return tree
-  const members = [...tree].map(([key, member]) => [key, collapse(member)] as const)
+function joined(keys: readonly string[], members: readonly (Tree | undefined)[]): Tree | undefined {
   const [first] = members
-  const isOne = first !== undefined && typeof first[1] === 'number' && members.every(([, one]) => one === first[1])
-  if (isOne) return first[1]
-  const kept = members.flatMap(([key, member]) => (member === undefined ? [] : [[key, member] as const]))
-  return kept.length === 0 ? undefined : Object.fromEntries(kept)
+  if (typeof first === 'number' && members.every((member) => member === first)) return first
+  const tree: [string, Tree][] = []
+  for (const [index, member] of members.entries()) if (member !== undefined) tree.push([keys[index] ?? '', member])
+  return tree.length === 0 ? undefined : Object.fromEntries(tree)
 }
 
 /** The paths as a tree. Keys of maps that hold `]` are cut there: they are for reading only. */

@@ -36,7 +36,8 @@ function recordChanges(before: Json, after: Json, path: string): Operation[] {
     if (has(before, key) && !has(after, key)) operations.push({ op: 'remove', path: `${path}/${escape(key)}` })
   }
   for (const key of Object.keys(after)) {
-    if (!has(after, key)) continue
+    // Shared parts are passed over before anything is made of them.
+    if (!has(after, key) || (before[key] === after[key] && has(before, key))) continue
     const at = `${path}/${escape(key)}`
     if (!has(before, key)) operations.push({ op: 'add', path: at, value: after[key] })
     else operations.push(...changes(before[key], after[key], at))
@@ -57,4 +58,5 @@ const isJson = (value: unknown): value is Json => typeof value === 'object' && v
 
 const has = (value: Json, key: string): boolean => Object.hasOwn(value, key) && value[key] !== undefined
 
-const escape = (key: string): string => key.replaceAll('~', '~0').replaceAll('/', '~1')
+const escape = (key: string): string =>
+  key.includes('~') || key.includes('/') ? key.replaceAll('~', '~0').replaceAll('/', '~1') : key

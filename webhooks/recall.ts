@@ -31,14 +31,21 @@ export function createRecall(clock: Clock): Recall {
 function digest(namespace: string, machine: unknown): string {
   const { metadata, spec } = isRecord(machine) ? machine : {}
   const { name, labels, annotations } = isRecord(metadata) ? metadata : {}
-  const text = JSON.stringify([namespace, name, sorted(labels), sorted(annotations), sorted(spec)])
+  const text = [namespace, name, labels, annotations, spec].map(canonicalText).join()
   return createHash('sha256').update(text).digest('base64')
 }
 
-/** The API server writes keys in order. Objects become lists of entries, in which no key is special. */
-function sorted(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(sorted)
-  if (!isRecord(value)) return value
-  const keys = Object.keys(value).toSorted()
-  return { is: keys.filter((key) => value[key] !== undefined).map((key) => [key, sorted(value[key])]) }
+/** JSON with its keys in order, as the API server writes them; what is undefined is left out. */
+function canonicalText(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonicalText).join()}]`
+  if (!isRecord(value)) return JSON.stringify(value) ?? 'null'
+  let text = ''
+  for (const key of inOrder(Object.keys(value))) {
+    if (value[key] !== undefined) text += `${JSON.stringify(key)}:${canonicalText(value[key])},`
+  }
+  return `{${text}}`
 }
+
+/** Of what the API server sends, keys are in order already. */
+const inOrder = (keys: string[]): string[] =>
+  keys.every((key, index) => index === 0 || (keys[index - 1] ?? '') < key) ? keys : keys.toSorted()
