@@ -455,6 +455,23 @@ describe('the aggregated API is calm', () => {
     ])
   })
 
+  test('a CA bundle that somebody spoiled is healed', async () => {
+    const bundle = () => field('{.spec.caBundle}', 'apiservice', 'v1alpha1.subresources.virtset.io')
+    const before = await bundle()
+    const patch = { spec: { caBundle: Buffer.from(api.certificateAuthority).toString('base64') } }
+    await kubectl([
+      'patch',
+      'apiservice',
+      'v1alpha1.subresources.virtset.io',
+      '--type=merge',
+      '-p',
+      JSON.stringify(patch),
+    ])
+    await until(async () => (await bundle()) === before, undefined, { deadlineMs: 40_000 })
+    const works = async () => (await ask('POST', subresource('start', 'guarded', '?dryRun=All'))).code === 201
+    await until(works, undefined, { deadlineMs: 40_000 })
+  })
+
   test('a stopped replica is not missed', async () => {
     const two = await processes.startWebhooks('two')
     await processes.withdraw(two)
