@@ -1,8 +1,12 @@
+import { availableParallelism } from 'node:os'
+
 import { defineConfig } from 'vitest/config'
 
 /** `unit` needs nothing but Node; the others need what their folder's name says, made by `make test`. */
 export default defineConfig({
   test: {
+    // By default one processor is left free; tests wait for others half of their time.
+    maxWorkers: Math.max(2, availableParallelism()),
     projects: [
       {
         test: {
@@ -12,6 +16,14 @@ export default defineConfig({
             '{api,presets,completion,runtime,webhooks,controller,handler,launcher,cli,cluster}/**/*.test.ts',
             'test/unit/**/*.test.ts',
           ],
+        },
+      },
+      {
+        test: {
+          name: 'dist',
+          include: ['test/dist/**/*.test.ts'],
+          testTimeout: 30_000,
+          hookTimeout: 120_000,
         },
       },
       {

@@ -1,0 +1,53 @@
+import { spawnSync } from 'node:child_process'
+import { cpSync, existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { say } from '../cli/world.ts'
+
+const root = join(import.meta.dirname, '../..')
+const examples = join(root, 'manifests/examples')
+let folder: string
+let program: string
+
+/** The executable as `make dist` makes it, alone in a folder, so that nothing of the checkout can help it. */
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'virtset-dist-'))
+  program = join(folder, 'kubectl-vm')
+  const made = spawnSync(process.execPath, [join(root, 'cli/generate-executable.ts')], { encoding: 'utf8' })
+  if (made.status !== 0) throw new Error(made.stderr)
+  cpSync(join(root, 'dist/kubectl-vm'), program)
+})
+afterAll(() => {
+  if (existsSync(folder)) rmSync(folder, { recursive: true })
+})
+
+/** Runs it with nothing in the environment: no Node, no PATH, no home. */
+const run = (...words: string[]) => {
+  const { status, stdout, stderr } = spawnSync(program, words, { encoding: 'utf8', env: {}, cwd: folder })
+  return { code: status ?? -1, out: stdout, err: stderr }
+}
+
+describe('the stand-alone kubectl-vm', () => {
+  const offline = ['--presets', examples]
+
+  test.each<[string, readonly string[]]>([
+    ['complete', ['complete', join(examples, 'testvm.yaml'), ...offline]],
+    ['complete as XML', ['complete', join(examples, 'testvm.yaml'), '-o', 'xml', ...offline]],
+    ['a refusal', ['complete', join(examples, 'refused'), ...offline]],
+    ['explain', ['explain', join(examples, 'small-with-video.yaml'), ...offline]],
+    ['diff', ['diff', join(examples, 'small-with-video.yaml'), ...offline]],
+    ['lint', ['lint', examples]],
+    ['export', ['export', join(examples, 'testvm.yaml')]],
+    ['schema', ['schema', 'VirtualMachinePreset']],
+    ['a mistake', ['complte']],
+  ])('%s says what the checkout says', async (_, words) => {
+    expect(run(...words)).toEqual(await say(words, { columns: 80 }))
+  })
+
+  test('tells that there is no cluster', () => {
+    const { code, err } = run('complete', join(examples, 'testvm.yaml'))
+    expect(code).toBe(2)
+    expect(err).toMatch(/^error: the cluster at http:\/\/localhost:8080 cannot be reached: .*\nWithout a cluster: --presets FILE\|DIR\n$/)
+  })
+})
