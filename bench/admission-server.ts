@@ -1,5 +1,7 @@
+import { parseMachine } from '../api/machine.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compilePreset } from '../presets/compile.ts'
+import { inject } from '../presets/inject.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { createLogger } from '../runtime/log.ts'
 import { createMetrics } from '../runtime/metrics.ts'
@@ -8,11 +10,13 @@ import { createAuthority, issueLeaf } from '../webhooks/authority.ts'
 import { createEngine } from '../webhooks/engine.ts'
 import { createReviewMetrics } from '../webhooks/metrics.ts'
 import { createReviewers } from '../webhooks/reviewers.ts'
+import { patchBetween } from '../webhooks/patch.ts'
+import type { Review, Verdict } from '../webhooks/review.ts'
 import { startServer } from '../webhooks/server.ts'
 
 /**
- * One server of `bench/admission.ts`, in a process of its own: `echo`, or the webhooks with so many presets of which three select VMs with the
- * label `bench: "yes"`. Says its port and authority in a line of JSON, and serves until its input ends.
+ * One server of the benches of admission, in a process of its own: `echo`; `naive`, which writes three fields; the webhooks with so many presets of
+ * which three select VMs with the label `bench: "yes"`; or `inject-N`, of all that only the presets. Says its port and authority in a line of JSON, and serves until its input ends.
  */
 const what = process.argv[2] ?? 'echo'
 
@@ -30,13 +34,18 @@ const preset = (index: number) => ({
   },
 })
 
-function webhooks(presets: number) {
+function candidatesOf(presets: number) {
   const candidates = createCandidates()
   for (let index = 0; index < presets; index++) {
     const compiled = compilePreset(preset(index))
     if (!('preset' in compiled)) throw new Error(JSON.stringify(compiled.quarantined.causes))
     candidates.set(compiled.preset)
   }
+  return candidates
+}
+
+function webhooks(presets: number) {
+  const candidates = candidatesOf(presets)
   const namespace = (name: string) => ({ name, labels: { 'kubernetes.io/metadata.name': name } })
   const arrivals = createArrivals(systemClock)
   const caches = { candidates, quarantined: new Map(), arrivals, namespace, ageMs: () => 0 }
@@ -47,12 +56,41 @@ function webhooks(presets: number) {
 }
 
 const echo = () => ({ allowed: true }) as const
+
+/** What the three presets say, without asking anybody. */
+const naive = (): Verdict => ({
+  allowed: true,
+  patch: [
+    { op: 'add', path: '/spec/domain/description', value: 'from a handler' },
+    { op: 'add', path: '/spec/domain/vcpu', value: { value: 2 } },
+    { op: 'add', path: '/spec/domain/devices/serials', value: [{ type: 'pty', target: { port: 0 } }] },
+  ],
+})
+
+function injecting(presets: number) {
+  const candidates = candidatesOf(presets)
+  const judge = ({ object, namespace: name }: Review): Verdict => {
+    const parsed = parseMachine(object)
+    if ('causes' in parsed) return { allowed: false, causes: parsed.causes }
+    const { machine } = parsed
+    const { machine: injected } = inject(machine, { presets: candidates, namespace: { name, labels: {} } })
+    return { allowed: true, patch: patchBetween({ ...machine }, { ...injected }) }
+  }
+  return { mutate: judge, validate: judge }
+}
+
+function reviewersOf(name: string) {
+  if (name === 'echo') return { mutate: echo, validate: echo }
+  if (name === 'naive') return { mutate: naive, validate: naive }
+  return name.startsWith('inject-') ? injecting(Number(name.slice('inject-'.length))) : webhooks(Number(name))
+}
+
 const authority = await createAuthority(Date.now())
 const { key, pem } = await issueLeaf(authority, ['localhost'], Date.now())
 const server = await startServer(
   {
     certificate: { key, cert: pem },
-    ...(what === 'echo' ? { mutate: echo, validate: echo } : webhooks(Number(what))),
+    ...reviewersOf(what),
     metrics: createReviewMetrics(createMetrics()),
     log: createLogger({ process: 'bench', level: 'warn' }),
     clock: systemClock,
