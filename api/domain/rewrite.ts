@@ -94,7 +94,10 @@ const rewriteOs = (os: NonNullable<Domain['os']>): NonNullable<Domain['os']> => 
 const rewriteCpu = (cpu: NonNullable<Domain['cpu']>, vcpu: Domain['vcpu']): NonNullable<Domain['cpu']> => {
   const result = { ...cpu }
   // Which model stands for the host's is found out where the VM runs.
-  if (cpu.mode === 'host-model' || cpu.mode === 'host-passthrough' || cpu.mode === 'maximum') delete result.model
+  if (cpu.mode === 'host-passthrough' || cpu.mode === 'maximum') delete result.model
+  if (cpu.mode === 'host-model') {
+    put(result, 'model', cpu.model?.value === undefined ? undefined : { fallback: 'allow', ...cpu.model })
+  }
   const cells = cpu.numa?.cells
   if (cells && isList(cells)) {
     result.numa = {

@@ -78,6 +78,8 @@ export const addressParts: Rule = {
   apply: (domain) =>
     addressed(domain).flatMap(({ at, device: { address } }) => {
       const values = address?.type === undefined ? undefined : parts[address.type]
+      // A bare `pci` asks for an address, which those on PCI have been given.
+      if (address?.type === 'pci' && address.bus === undefined && address.slot === undefined) return []
       return address && values ? [fill(`${at}.address`, address, values)] : []
     }),
 }

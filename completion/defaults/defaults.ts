@@ -90,7 +90,6 @@ export const rules: readonly Rule[] = [
   controller.controllerIndex,
   // Added as early as that by libvirt, and so before the controllers that a machine always has.
   controller.hostdevController,
-  input.inputBus,
   character.characterType,
   character.consoleType,
   device.filesystemType,
@@ -117,7 +116,9 @@ export const rules: readonly Rule[] = [
   interfaceMode,
 
   // What the machine always has.
+  // Before the bus of the user's own is known: a mouse that says nothing is another one.
   input.ps2Inputs,
+  input.inputBus,
   iommu.largeIommu,
   iommu.interruptRemapping,
   iommu.splitIoapic,

@@ -1,5 +1,5 @@
 import { diskIndex } from '../../api/domain/order.ts'
-import { each, fill, type Addition, type DeviceOf, type Rule, type Values } from './rule.ts'
+import { each, fill, type Addition, type DeviceOf, type Rule } from './rule.ts'
 
 type Disk = DeviceOf<'disks'>
 type Source = NonNullable<Disk['source']>
@@ -44,30 +44,42 @@ export const diskSnapshot = each('disks')(
   ({ type }) => (type === 'vhostuser' ? { snapshot: 'no' } : undefined),
 )
 
-/** Where servers of a protocol listen. libvirt fills in those of protocols whose URL it makes. */
+/** Where servers of a protocol listen. */
 const standardPorts: { readonly [protocol: string]: number } = { http: 80, https: 443, ftp: 21, ftps: 990, tftp: 69 }
 
-const sourceValues = ({ protocol, host, hosts, encryption }: Source): Values<Source> => {
-  const port = standardPorts[protocol ?? '']
-  const withPort = <H extends object>(one: H): H & { port?: number } => ({
-    ...one,
-    ...(port === undefined ? {} : { port }),
-  })
-  return {
-    ...(port !== undefined && host ? { host: withPort({}) } : {}),
-    ...(port !== undefined && hosts ? {} : {}),
-    ...(encryption ? { encryption: { engine: encryption.format === 'luks' ? 'qemu' : undefined } } : {}),
-  }
+/** Those that libvirt fills in for a new domain only. */
+const portsOfNew: { readonly [protocol: string]: number } = {
+  iscsi: 3260,
+  nbd: 10809,
+  gluster: 24007,
+  ssh: 22,
+  vxhs: 9999,
+}
+
+type Host = NonNullable<Source['host']>
+
+const hasPort = ({ transport }: Host): boolean => transport === undefined || transport === 'tcp' || transport === 'rdma'
+
+const sourceAdditions = (at: string, source: Source, isNew: boolean): Addition[] => {
+  const { protocol = '', host, hosts = [], encryption } = source
+  const port = standardPorts[protocol] ?? (isNew ? portsOfNew[protocol] : undefined)
+  const fillPort = (one: Host, place: string): Addition[] =>
+    port !== undefined && hasPort(one) ? [fill(place, one, { port })] : []
+  return [
+    ...(host ? fillPort(host, `${at}.host`) : []),
+    ...hosts.flatMap((one, index) => fillPort(one, `${at}.hosts[${index}]`)),
+    ...(encryption?.format === 'luks' ? [fill(`${at}.encryption`, encryption, { engine: 'qemu' as const })] : []),
+  ]
 }
 
 export const diskSource: Rule = {
   name: 'disk-source',
   description: 'A server listens on the port of its protocol; QEMU itself decrypts a LUKS image.',
-  apply: ({ devices }) =>
+  apply: ({ devices }, { isNew = false }) =>
     (devices?.disks ?? []).flatMap(({ source, backingStore }, index): Addition[] => [
-      ...(source ? [fill(`devices.disks[${index}].source`, source, sourceValues(source))] : []),
+      ...(source ? sourceAdditions(`devices.disks[${index}].source`, source, isNew) : []),
       ...(backingStore?.source
-        ? [fill(`devices.disks[${index}].backingStore.source`, backingStore.source, sourceValues(backingStore.source))]
+        ? sourceAdditions(`devices.disks[${index}].backingStore.source`, backingStore.source, isNew)
         : []),
     ]),
 }

@@ -5,12 +5,15 @@ export const iothreadCount = rule('iothread-count', 'There are as many I/O threa
   iothreadids?.iothreads?.length ? { iothreads: iothreadids.iothreads.length } : undefined,
 )
 
+/** More than any machine has CPUs for. The rule that says so is of the same name. */
+export const mostIothreads = 4096
+
 export const iothreadIds: Rule = {
   name: 'iothread-id',
   description: 'Where some I/O threads are named, the others get the lowest free numbers.',
   *apply({ iothreads, iothreadids }) {
     const named = iothreadids?.iothreads
-    if (!iothreadids || !named) return
+    if (!iothreadids || !named || (numberOf(iothreads) ?? 0) > mostIothreads) return
     const taken = new Set(named.map(({ id }) => numberOf(id)))
     let id = 1
     for (let missing = (numberOf(iothreads) ?? 0) - named.length; missing > 0; missing -= 1) {
