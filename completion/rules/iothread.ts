@@ -1,7 +1,8 @@
+import { mostIothreads } from '../defaults/iothread.ts'
 import { numberOf } from '../defaults/reading.ts'
 import { iothreadIds } from './cpu.ts'
 import { list } from './device.ts'
-import { duplicate, invalid, notFound, required } from './finding.ts'
+import { duplicate, invalid, notFound, required, tooMany } from './finding.ts'
 import { example, type Rule } from './rule.ts'
 
 export const iothreadExists: Rule = {
@@ -16,6 +17,11 @@ export const iothreadExists: Rule = {
       else if (number === 0) yield invalid(at, 0, 'must be at least 1')
       else if (seen.has(number)) yield duplicate(at, number, 'is named twice')
       if (number !== undefined) seen.add(number)
+    }
+    const count = numberOf(domain.iothreads) ?? 0
+    if (count > mostIothreads) {
+      yield tooMany('spec.domain.iothreads', count, `must be at most ${mostIothreads}: each is a thread of QEMU`)
+      return
     }
     const threads = iothreadIds(domain)
     for (const key of ['disks', 'controllers'] as const) {
