@@ -1,0 +1,50 @@
+import { expect, test } from 'vitest'
+import { files, preset } from '../test/cli/files.ts'
+import { say } from '../test/cli/world.ts'
+
+const one = preset('one', '{selector: {matchLabels: {size: small}}, domain: {vcpu: {value: 1}}}')
+
+test.each<[string, { readonly [name: string]: string }, number, readonly RegExp[]]>([
+  ['a good preset', { 'a.yaml': one }, 0, []],
+  [
+    'a field that there is not',
+    { 'a.yaml': preset('bad', '{selector: {}, domain: {vcpuu: 1}}') },
+    1,
+    [/The VirtualMachinePreset "bad" is invalid: spec.domain.vcpuu: .*; did you mean "vcpu"\?/],
+  ],
+  [
+    'a preset for all',
+    { 'a.yaml': preset('all', '{selector: {}, domain: {title: x}}') },
+    3,
+    [/Warning: .*a\.yaml: preset "all": spec.selector: \{\} selects every VM/],
+  ],
+  [
+    'two that could disagree',
+    { 'a.yaml': one, 'b.yaml': preset('two', '{selector: {matchLabels: {tier: a}}, domain: {vcpu: {value: 2}}}') },
+    3,
+    [
+      /b\.yaml: preset "default\/two" disagrees with preset "default\/one" on spec.domain.vcpu.value, e.g. on a VM with labels \{.*size=small/,
+    ],
+  ],
+  ['one twice', { 'a.yaml': one, 'b.yaml': one }, 3, [/preset "default\/one" is in .*a\.yaml, too/]],
+  [
+    'a grant',
+    {
+      'a.yaml': preset(
+        'grant',
+        '{selector: {matchLabels: {a: b}}, domain: {devices: {emulator: /bin/qemu}}}',
+        'ClusterVirtualMachinePreset',
+      ),
+    },
+    3,
+    [/needs the verb "grant-host"/],
+  ],
+  ['no preset', { 'a.yaml': 'kind: Pod' }, 2, [/there is no preset in these files/]],
+])('lint of %s', async (_, texts, code, messages) => {
+  const at = files(texts)
+  const said = await say(['lint', at(), '--strict'])
+  expect(said.code).toBe(code)
+  for (const message of messages) expect(said.err).toMatch(message)
+  if (messages.length === 0) expect(said).toEqual({ code: 0, out: '1 preset checked\n', err: '' })
+  if (code === 3) expect(await say(['lint', at(), '-q'])).toMatchObject({ code: 0, err: '' })
+})
