@@ -31,8 +31,9 @@ beforeAll(async () => {
     kubeconfig,
     join(api.directory, 'plugins'),
   )
+  // Another cluster may run on this machine, and has its port.
   const log = openSync(join(api.directory, 'controller-manager.log'), 'a')
-  manager = spawn(program, rest, { stdio: ['ignore', log, log] })
+  manager = spawn(program, [...rest, '--secure-port=0'], { stdio: ['ignore', log, log] })
 })
 afterAll(async () => {
   manager?.kill('SIGKILL')
