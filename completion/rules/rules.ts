@@ -1,6 +1,7 @@
 import type { Cause } from '../../api/cause.ts'
 import { canonicalSpelling } from '../../api/domain/canonical.ts'
 import type { MachineSpec } from '../../api/machine.ts'
+import { biosSerial } from './bios.ts'
 import { bootRules } from './boot.ts'
 import { characterRules } from './character.ts'
 import { controllerRules } from './controller.ts'
@@ -15,20 +16,24 @@ import { inputRules } from './input.ts'
 import { interfaceRules } from './interface.ts'
 import { iommuRules } from './iommu.ts'
 import { iothreadExists } from './iothread.ts'
+import { lifecycleActions } from './lifecycle.ts'
 import { machineRules } from './machine.ts'
 import { memoryDeviceRules } from './memory-device.ts'
 import { memoryRules } from './memory.ts'
 import { numaRules } from './numa.ts'
 import { pciRules } from './pci.ts'
+import { pstoreSize } from './pstore.ts'
 import { reach } from './reach.ts'
 import type { Rule, RuleContext, Subject } from './rule.ts'
 import { screenRules } from './screen.ts'
 import { seclabelRules } from './seclabel.ts'
 import { shmemRules } from './shmem.ts'
+import { spiceGraphics } from './spice.ts'
 import { sysinfoRules } from './sysinfo.ts'
 import { tpmRules } from './tpm.ts'
 import { usbRules } from './usb.ts'
 import { volumeRules } from './volume.ts'
+import { watchdogMachine } from './watchdog.ts'
 import { warningsOf } from './warnings.ts'
 
 /** All rules; their order is the order in which causes are told. */
@@ -60,6 +65,11 @@ export const rules: readonly Rule[] = [
   ...iommuRules,
   ...shmemRules,
   ...memoryDeviceRules,
+  lifecycleActions,
+  biosSerial,
+  spiceGraphics,
+  watchdogMachine,
+  pstoreSize,
 ]
 
 /** Nobody reads more; what a hostile VM can break would be told for minutes. */

@@ -1,0 +1,16 @@
+import { list } from './device.ts'
+import { required } from './finding.ts'
+import { example, type Rule } from './rule.ts'
+
+export const biosSerial: Rule = {
+  id: 'bios-serial',
+  description: 'A BIOS that speaks over the serial port has one.',
+  *check({ domain }) {
+    if (domain.os?.bios?.useserial !== true || list(domain, 'serials').length > 0) return
+    yield required('spec.domain.devices.serials', 'must have a port, since os.bios.useserial is set', 'type: pty')
+  },
+  example: example(
+    { os: { type: { os: 'hvm' }, bios: { useserial: true } } },
+    { os: { type: { os: 'hvm' }, bios: { useserial: true } }, devices: { serials: [{ type: 'pty' }] } },
+  ),
+}

@@ -1,0 +1,21 @@
+import { scaled } from '../../api/domain/size.ts'
+import { invalid } from './finding.ts'
+import { example, type Rule } from './rule.ts'
+
+const inKibibytes = { value: 'value', unit: 'unit', absent: 'KiB', to: 'KiB' } as const
+
+export const pstoreSize: Rule = {
+  id: 'pstore-size',
+  description: 'The memory in which a guest keeps a record of its crash has a size that is a power of two.',
+  *check({ domain }) {
+    const size = domain.devices?.pstore?.size
+    const kibibytes = scaled(inKibibytes, size?.value, size?.unit)?.value
+    if (kibibytes !== undefined && kibibytes > 0n && (kibibytes & (kibibytes - 1n)) !== 0n) {
+      yield invalid('spec.domain.devices.pstore.size.value', size?.value, 'must be a power of two')
+    }
+  },
+  example: example(
+    { devices: { pstore: { backend: 'acpi-erst', size: { unit: 'KiB', value: 300 } } } },
+    { devices: { pstore: { backend: 'acpi-erst', size: { unit: 'KiB', value: 256 } } } },
+  ),
+}

@@ -1,0 +1,24 @@
+import { list } from './device.ts'
+import { required } from './finding.ts'
+import { example, type Finding, type Rule } from './rule.ts'
+
+const kinds = ['serials', 'parallels', 'consoles', 'channels', 'smartcards', 'redirdevs'] as const
+
+export const spiceGraphics: Rule = {
+  id: 'spice-graphics',
+  description: 'What comes from the viewer over SPICE needs SPICE among the graphics.',
+  *check({ domain }): Iterable<Finding> {
+    if (list(domain, 'graphics').some(({ type }) => type === 'spice')) return
+    for (const kind of kinds) {
+      for (const [index, { type }] of list(domain, kind).entries()) {
+        if (type !== 'spicevmc') continue
+        const message = `must have one of type spice, since ${kind}[${index}] is of type ${type}`
+        yield required('spec.domain.devices.graphics', message, 'type: spice')
+      }
+    }
+  },
+  example: example(
+    { devices: { redirdevs: [{ bus: 'usb', type: 'spicevmc' }] } },
+    { devices: { redirdevs: [{ bus: 'usb', type: 'spicevmc' }], graphics: [{ type: 'spice' }] } },
+  ),
+}
