@@ -1,0 +1,69 @@
+import { onTestFinished, describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { createKubeClient } from '../runtime/kube.ts'
+import { files, preset, vm } from '../test/cli/files.ts'
+import { say } from '../test/cli/world.ts'
+import { startFakeApiServer } from '../test/fake-apiserver.ts'
+
+const presets = '/apis/virtset.io/v1alpha1/virtualmachinepresets'
+
+async function clusterWith(...manifests: readonly string[]) {
+  const fake = await startFakeApiServer()
+  onTestFinished(() => fake.close())
+  fake.put('/api/v1/namespaces', { kind: 'Namespace', metadata: { name: 'default', labels: { team: 'a' } } })
+  for (const text of manifests) {
+    const object = parse(text)
+    fake.put(presets, { ...object, metadata: { ...object.metadata, namespace: 'default' } })
+  }
+  const run = (words: readonly string[]) =>
+    say(words, {
+      cluster: async () => ({ kube: createKubeClient({ access: fake.access, userAgent: 'test' }), server: fake.url }),
+    })
+  return { fake, run }
+}
+
+describe('with a cluster', () => {
+  test('presets and the labels of the namespace are those of the cluster, and nothing is written', async () => {
+    const { fake, run } = await clusterWith(
+      preset(
+        'title',
+        '{selector: {}, matchConditions: [{name: team, expression: \'namespaceObject.metadata.labels.team == "a"\'}], domain: {title: hello}}',
+      ),
+    )
+    const at = files({ 'vms.yaml': `${vm('a')}---\n${vm('b')}` })
+    const { code, out } = await run(['complete', at('vms.yaml')])
+    expect([code, out.match(/title: hello/g)?.length]).toEqual([0, 2])
+    const asked = fake.requests.map(({ method, path }) => `${method} ${path}`)
+    expect(asked.toSorted()).toEqual([
+      'GET /api/v1/namespaces/default',
+      'GET /apis/virtset.io/v1alpha1/clustervirtualmachinepresets',
+      'GET /apis/virtset.io/v1alpha1/namespaces/default/virtualmachinepresets',
+      'POST /apis/authentication.k8s.io/v1/selfsubjectreviews',
+    ])
+  })
+
+  test('an API server that refuses is told as kubectl tells it', async () => {
+    const { fake, run } = await clusterWith()
+    fake.fault = ({ path }) =>
+      path.includes('presets')
+        ? { status: 403, body: { kind: 'Status', reason: 'Forbidden', code: 403, message: 'presets is forbidden: no' } }
+        : undefined
+    const at = files({ 'vm.yaml': vm('a') })
+    expect(await run(['complete', at('vm.yaml')])).toEqual({
+      code: 2,
+      out: '',
+      err: 'error: from server (Forbidden): presets is forbidden: no\n',
+    })
+  })
+
+  test('a cluster that is away is named, and how to do without', async () => {
+    const { fake, run } = await clusterWith()
+    fake.fault = () => 'reset'
+    const at = files({ 'vm.yaml': vm('a') })
+    const { code, err } = await run(['complete', at('vm.yaml')])
+    expect(code).toBe(2)
+    expect(err).toMatch(
+      /^error: the cluster at http:\/\/127\.0\.0\.1:\d+ cannot be reached: .*\nWithout a cluster: --presets FILE\|DIR\n$/,
+    )
+  })
+})

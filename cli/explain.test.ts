@@ -1,0 +1,116 @@
+import { describe, expect, test } from 'vitest'
+import { files, preset, vm } from '../test/cli/files.ts'
+import { say } from '../test/cli/world.ts'
+
+const given = {
+  'vm.yaml': vm('web', '    vcpu: {value: 4}\n', '{size: small, tier: a}'),
+  'p/enforce.yaml': preset(
+    'enforce',
+    '{strength: Enforce, priority: 2, selector: {matchLabels: {size: small}}, domain: {vcpu: {value: 2}}}',
+  ),
+  'p/weak.yaml': preset(
+    'weak',
+    '{strength: Enforce, priority: 1, selector: {matchLabels: {tier: a}}, domain: {vcpu: {value: 1}, title: hello}}',
+  ),
+  'p/other.yaml': preset('other', '{selector: {matchLabels: {size: large}}, domain: {title: x}}'),
+  'p/condition.yaml': preset(
+    'condition',
+    '{selector: {matchLabels: {size: small}}, matchConditions: [{name: named-db, expression: \'object.metadata.name == "db"\'}], domain: {title: x}}',
+  ),
+  'p/warn.yaml': preset('warn', '{mode: Warn, selector: {matchLabels: {size: small}}, domain: {description: x}}'),
+  'p/broken.yaml': preset('broken', '{selector: {}, domain: {vcpuu: 1}}'),
+}
+
+const explained = async (...words: string[]) => {
+  const at = files(given)
+  return say(['explain', at('vm.yaml'), ...words, '--presets', at('p')])
+}
+
+describe('explain', () => {
+  test('says of each preset in scope why it took part or not', async () => {
+    const { out } = await explained('-o', 'json')
+    const { presets } = JSON.parse(out)
+    expect(presets).toEqual([
+      { preset: 'default/enforce', layer: 'namespace Enforce', priority: 2, outcome: 'applied' },
+      { preset: 'default/weak', layer: 'namespace Enforce', priority: 1, outcome: 'applied' },
+      {
+        preset: 'default/condition',
+        layer: 'namespace Default',
+        priority: 0,
+        outcome: 'no match',
+        why: 'condition "named-db" is false',
+      },
+      {
+        preset: 'default/other',
+        layer: 'namespace Default',
+        priority: 0,
+        outcome: 'no match',
+        why: 'selector size=large, and the VM has size=small',
+      },
+      {
+        preset: 'default/warn',
+        layer: 'namespace Default',
+        priority: 0,
+        outcome: 'warned',
+        why: 'mode Warn changes nothing',
+      },
+      {
+        preset: 'default/broken',
+        layer: '',
+        priority: 0,
+        outcome: 'broken',
+        why: expect.stringContaining('spec.domain.vcpuu'),
+      },
+    ])
+  })
+
+  test('says who set a field, and how it was settled', async () => {
+    const { code, out } = await explained('spec.domain.vcpu', '-o', 'json')
+    expect([code, JSON.parse(out).fields]).toEqual([
+      0,
+      [
+        {
+          path: 'spec.domain.vcpu.value',
+          value: 2,
+          preset: 'default/enforce',
+          revision: expect.any(String),
+          overridden: expect.arrayContaining([
+            { user: true, value: 4, why: 'what is enforced wins over the user' },
+            { preset: 'default/weak', revision: expect.any(String), value: 1, why: 'priority 2 wins over 1' },
+          ]),
+        },
+        { path: 'spec.domain.vcpu.placement', value: 'static', default: 'vcpu-placement' },
+      ],
+    ])
+  })
+
+  test('is a table for people', async () => {
+    const { out } = await explained('spec.domain.title')
+    expect(out).toContain('VirtualMachine default/web\n\nPresets, strongest first\n  default/enforce')
+    expect(out).toMatch(/\n {2}spec\.domain\.title +"hello" +preset default\/weak@[0-9a-f]{16}\n/)
+  })
+
+  test.each([
+    [['spec.nothing'], 1, /^error: nothing is at spec\.nothing$/m],
+    [['-n', 'x'], 0, /broken/],
+  ])('%j', async (words, code, message) => {
+    const said = await explained(...words)
+    expect(said.code).toBe(code)
+    expect(said.err).toMatch(message)
+  })
+
+  test('a VM that is no file needs a cluster', async () => {
+    const at = files(given)
+    const said = await say(['explain', 'web', '--presets', at('p/enforce.yaml')])
+    expect([said.code, said.err]).toEqual([2, 'error: web: no such file, and without a cluster there is no VM "web"\n'])
+  })
+
+  test('a refused VM is told with the presets that were there', async () => {
+    const at = files({ ...given, 'vm.yaml': vm('web', '    vcpuu: 1\n') })
+    const said = await say(['explain', at('vm.yaml'), '--presets', at('p/enforce.yaml')])
+    expect([said.code, said.err]).toEqual([
+      1,
+      expect.stringContaining('The VirtualMachine "web" is invalid: spec.domain.vcpuu'),
+    ])
+  })
+})

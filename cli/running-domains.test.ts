@@ -1,0 +1,40 @@
+import { expect, test } from 'vitest'
+import { fakeLibvirtd } from '../test/fake-libvirtd.ts'
+import { say } from '../test/cli/world.ts'
+import { Connection } from '../launcher/libvirt/connection.ts'
+import { systemClock } from '../runtime/clock.ts'
+
+const xml = (name: string) =>
+  `<domain type="qemu"><name>${name}</name><memory>65536</memory><os><type>hvm</type></os></domain>`
+
+test('domains of a daemon become VMs', async () => {
+  const fake = fakeLibvirtd()
+  const connection = new Connection(await fake.dial(), { clock: systemClock })
+  await connection.open('qemu:///session')
+  for (const name of ['one', 'two']) await connection.call('domain_define_xml_flags', { xml: xml(name), flags: 0 })
+  connection.close()
+  const dialled: string[] = []
+  const { code, out, err } = await say(['import', '--from', 'qemu:///session'], {
+    environment: { XDG_RUNTIME_DIR: '/run/user/1' },
+    dial: (path) => {
+      dialled.push(path)
+      return fake.dial()
+    },
+  })
+  expect([code, err, dialled]).toEqual([0, '', ['/run/user/1/libvirt/libvirt-sock']])
+  expect(out.match(/^ {2}name: .*$/gm)).toEqual(['  name: one', '  name: two'])
+})
+
+test.each([
+  [
+    ['--socket', '/nowhere'],
+    'error: no libvirt daemon answers at /nowhere: there is no daemon here; --socket PATH says where it is\n',
+  ],
+  [
+    ['--from', 'qemu:///system'],
+    'error: no libvirt daemon answers at /run/libvirt/libvirt-sock: there is no daemon here; --socket PATH says where it is\n',
+  ],
+  [['--from', 'xen:///'], 'error: --from xen:///: qemu:///system and qemu:///session are known\n'],
+])('%j without a daemon', async (words, err) => {
+  expect(await say(['import', ...words])).toEqual({ code: 2, out: '', err })
+})
