@@ -241,3 +241,11 @@ test('what runs again no longer says why it was Unknown', () => {
   const status = statusOf(doubted, report('Running'), undefined, now)
   expect([status.phase, status.reason, status.message]).toEqual(['Running', undefined, undefined])
 })
+
+test('that a VM is being deleted is a new generation, and no write of its own', () => {
+  const observation = said(report('Running'))
+  const status = statusOf(machine({ phase: 'Running' }), report('Running'), undefined, now)
+  const seen: VirtualMachine = { ...machine({ phase: 'Running', isDeleting: true }), status }
+  const deleted = { ...seen, metadata: { ...seen.metadata, generation: 2 } }
+  expect(words(plan(deleted, observation, now))).toEqual(['shutdown 30', 'tell Normal ShuttingDown'])
+})

@@ -47,8 +47,15 @@ export function silentStatus(machine: VirtualMachine, reason: string, message: s
   return conclude(before, before, conditions, machine, now)
 }
 
+/** The API server counts a deletion as a new generation; that it was seen is told by what follows, and no write of its own. */
 export function isChanged(machine: VirtualMachine, status: MachineStatus): boolean {
-  return !isDeepStrictEqual(machine.status ?? {}, status)
+  const before = machine.status ?? {}
+  if (machine.metadata.deletionTimestamp === undefined) return !isDeepStrictEqual(before, status)
+  return !isDeepStrictEqual(withoutGeneration(before), withoutGeneration(status))
+}
+
+function withoutGeneration(status: MachineStatus): object {
+  return { ...status, conditions: status.conditions?.map(({ observedGeneration: _, ...rest }) => rest) }
 }
 
 type Asserted = Omit<Condition, 'lastTransitionTime' | 'observedGeneration'>

@@ -1,0 +1,210 @@
+import { readFileSync, statSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
+import { writeDomain } from '../api/domain/xml.ts'
+import type { VirtualMachine } from '../api/machine.ts'
+import { isRecord } from '../api/schema.ts'
+import { readSettings } from '../cluster/settings.ts'
+import { launcherPod, podName } from '../controller/launcher-pod.ts'
+import { pods, type Pod } from '../controller/pod.ts'
+import { renderDomain } from '../launcher/render.ts'
+import { kubeconfigAccess } from '../runtime/access.ts'
+import { createKubeClient } from '../runtime/kube.ts'
+import { virtualMachines, type KubeObject, type Persisted, type Resource } from '../runtime/resource.ts'
+import { processesOfPod } from '../test/cluster/cluster.ts'
+
+/**
+ * How long a VM takes from its creation until it is Running, beside what Kubernetes takes for a bare pod of the same image and libvirtd for
+ * its own start, the definition and the start of the same domain; how often virtset writes to the API server for a VM from its creation
+ * until it is gone, events apart; how much memory a launcher's pod has without QEMU. On the cluster of `make up`:
+ *
+ *     node bench/vm-start.ts [--count 10] [--json]
+ */
+const { values } = parseArgs({
+  options: { count: { type: 'string', default: '10' }, json: { type: 'boolean', default: false } },
+})
+const count = Number(values.count)
+const settings = readSettings(resolve(import.meta.dirname, '..'), process.env)
+const access = await kubeconfigAccess({ file: join(settings.state, 'kubeconfig') })
+const kube = createKubeClient({ access, userAgent: 'virtset-bench' })
+const namespace = 'default'
+const auditLog = join(settings.state, 'log/audit.log')
+
+/** What the goals are: a VM takes at most half as long again as its parts, and so many writes and bytes. */
+const goals = { ratio: 1.5, writes: 6, launcherMiB: 90 }
+
+/** Creates an object and waits until it is as wanted: the milliseconds from before the request until the watch told, and the object. */
+async function timeUntil<T extends KubeObject>(
+  of: Resource<T>,
+  object: T,
+  isReached: (object: Persisted<T>) => boolean,
+): Promise<{ ms: number; object: Persisted<T> }> {
+  const { resourceVersion } = await kube.list(of, { namespace })
+  const stop = new AbortController()
+  const events = kube.watch(of, { namespace, resourceVersion, timeoutSeconds: 120, signal: stop.signal })
+  const begin = performance.now()
+  const [, reached] = await Promise.all([
+    kube.create(of, object),
+    (async () => {
+      for await (const event of events) {
+        if (!of.accepts(event.object) || event.object.metadata.name !== object.metadata.name) continue
+        if (isReached(event.object)) return { ms: performance.now() - begin, object: event.object }
+      }
+      throw new Error(`${of.kind} ${object.metadata.name} is not what it should be`)
+    })(),
+  ])
+  stop.abort()
+  return reached
+}
+
+async function remove<T extends KubeObject>(of: Resource<T>, name: string): Promise<void> {
+  await kube.delete(of, { namespace, name }, { gracePeriodSeconds: 0 })
+  while ((await kube.list(of, { namespace })).items.some(({ metadata }) => metadata.name === name)) await sleep(50)
+}
+
+const machine = (name: string): VirtualMachine => ({
+  apiVersion: 'virtset.io/v1alpha1',
+  kind: 'VirtualMachine',
+  metadata: { name, namespace },
+  spec: {
+    domain: { type: 'qemu', memory: { unit: 'MiB', value: 64 }, os: { type: { os: 'hvm' } } },
+    terminationGracePeriodSeconds: 0,
+  },
+})
+
+/** The VM's own pod, but for what runs in it: libvirtd alone, with the VM's domain. */
+function barePod(of: Persisted<VirtualMachine>, image: string, name: string): Pod {
+  const { spec } = launcherPod(of, { image, claims: new Map() })
+  const [container] = spec.containers
+  if (container === undefined) throw new Error('a launcher pod has a container')
+  // In the image the folders are beside each other, and this script is in none of them.
+  const script = readFileSync(join(import.meta.dirname, 'libvirt-alone.ts'), 'utf8').replaceAll("'../", "'./")
+  const xml = writeDomain(renderDomain(of.spec.domain, { uid: of.metadata.uid, name }, new Map()))
+  const alone = {
+    ...container,
+    env: [{ name: 'DOMAIN_XML', value: xml }],
+    command: ['/usr/bin/tini', '--', '/usr/local/bin/node', '--input-type=module-typescript', '-e', script],
+  }
+  return {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name, namespace },
+    spec: { ...spec, terminationGracePeriodSeconds: 0, containers: [alone] },
+  }
+}
+
+interface Libvirt {
+  readonly daemonMs: number
+  readonly defineMs: number
+  readonly startMs: number
+}
+
+async function libvirtAlone(name: string): Promise<Libvirt> {
+  const path = `/api/v1/namespaces/${namespace}/pods/${name}/log`
+  for (let tries = 0; tries < 600; tries++) {
+    const said = await kube.request('GET', path).catch(() => undefined)
+    if (isRecord(said)) {
+      const { daemonMs, defineMs, startMs } = said
+      if (typeof daemonMs === 'number' && typeof defineMs === 'number' && typeof startMs === 'number')
+        return { daemonMs, defineMs, startMs }
+    }
+    await sleep(50)
+  }
+  throw new Error(
+    `pod ${name} has not said how long libvirtd takes: ${JSON.stringify(await kube.request('GET', path))}`,
+  )
+}
+
+/** In MiB: private memory, and of what is shared the share (what the kernel calls PSS), of all processes of a pod but QEMU's. */
+function memoryWithoutQemu(podUid: string): number {
+  const kilobytes = processesOfPod(podUid, (command) => !command.startsWith('/usr/bin/qemu-system-')).map((pid) =>
+    Number(/^Pss: +(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8'))?.[1]),
+  )
+  return kilobytes.reduce((sum, each) => sum + each, 0) / 1024
+}
+
+/** How often virtset's own accounts wrote to a VM or its pod since the audit log had so many bytes. */
+function writesSince(bytes: number, name: string, pod: string): string[] {
+  return readFileSync(auditLog)
+    .subarray(bytes)
+    .toString()
+    .split('\n')
+    .flatMap((line) => {
+      if (line === '') return []
+      const { verb, user, objectRef, responseStatus } = JSON.parse(line)
+      const isOurs = String(user?.username).startsWith('system:serviceaccount:virtset-system:')
+      const isOf = objectRef?.namespace === namespace && [name, pod].includes(objectRef?.name)
+      if (!isOurs || !isOf || objectRef.resource === 'events' || responseStatus?.code >= 400) return []
+      const what = [objectRef.resource, objectRef.subresource].filter((part) => part !== undefined).join('/')
+      return [`${String(user.username).split(':').at(-1)} ${verb} ${what}`]
+    })
+}
+
+const median = (list: readonly number[]): number => {
+  const sorted = list.toSorted((left, right) => left - right)
+  const middle = Math.floor(sorted.length / 2)
+  const upper = sorted[middle] ?? 0
+  return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? 0) + upper) / 2
+}
+
+async function measure(index: number) {
+  const name = `bench-vm-${index}`
+  const auditBytes = statSync(auditLog).size
+  const vm = await timeUntil(virtualMachines, machine(name), ({ status }) => status?.phase === 'Running')
+  const pod = await kube.get(pods, { namespace, name: podName(vm.object) })
+  const bare = `bench-pod-${index}`
+  const podRuns = await timeUntil(
+    pods,
+    barePod(vm.object, pod.spec.containers[0]?.image ?? '', bare),
+    ({ status }) => status?.phase === 'Running',
+  )
+  const libvirt = await libvirtAlone(bare)
+  const memoryMiB = memoryWithoutQemu(pod.metadata.uid)
+  await remove(pods, bare)
+  await remove(virtualMachines, name)
+  const writes = writesSince(auditBytes, name, pod.metadata.name)
+  const partsMs = podRuns.ms + libvirt.daemonMs + libvirt.defineMs + libvirt.startMs
+  return { vmMs: vm.ms, podMs: podRuns.ms, ...libvirt, partsMs, memoryMiB, writes }
+}
+
+// The first of each is to warm up.
+await measure(0)
+const rounds: Awaited<ReturnType<typeof measure>>[] = []
+for (let index = 1; index <= count; index++) rounds.push(await measure(index))
+await kube.close()
+
+const column = (of: (round: (typeof rounds)[number]) => number) => {
+  const list = rounds.map(of)
+  return { median: median(list), least: Math.min(...list), most: Math.max(...list) }
+}
+const result = {
+  vmMs: column(({ vmMs }) => vmMs),
+  podMs: column(({ podMs }) => podMs),
+  daemonMs: column(({ daemonMs }) => daemonMs),
+  defineMs: column(({ defineMs }) => defineMs),
+  startMs: column(({ startMs }) => startMs),
+  partsMs: column(({ partsMs }) => partsMs),
+  launcherMiB: column(({ memoryMiB }) => memoryMiB),
+  writes: column(({ writes }) => writes.length),
+}
+const ratio = result.vmMs.median / result.partsMs.median
+
+if (values.json) console.log(JSON.stringify({ ...result, ratio, writesOfLast: rounds.at(-1)?.writes }))
+else {
+  const line = (what: string, { median: middle, least, most }: { median: number; least: number; most: number }) =>
+    console.log(
+      `${what.padEnd(52)} ${middle.toFixed(0).padStart(7)} ${least.toFixed(0).padStart(7)} ${most.toFixed(0).padStart(7)}`,
+    )
+  console.log(`${`${count} of each, in turns`.padEnd(52)}  median   least    most`)
+  line('VM: created until Running, ms', result.vmMs)
+  line('bare pod of the same image: created until Running, ms', result.podMs)
+  line('  in it libvirtd: started until it answers, ms', result.daemonMs)
+  line('  the domain defined, ms', result.defineMs)
+  line('  the domain started, ms', result.startMs)
+  line('these together, ms', result.partsMs)
+  console.log(`VM beside its parts: ${ratio.toFixed(2)} (goal: at most ${goals.ratio})`)
+  line(`launcher pod without QEMU, MiB (goal: ${goals.launcherMiB})`, result.launcherMiB)
+  line(`writes of virtset for a VM's life (goal: ${goals.writes})`, result.writes)
+  for (const write of rounds.at(-1)?.writes ?? []) console.log(`  ${write}`)
+}
