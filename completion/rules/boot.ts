@@ -1,6 +1,6 @@
 import { numberOf } from '../defaults/reading.ts'
 import { allDevices } from './device.ts'
-import { duplicate, forbidden, required } from './finding.ts'
+import { duplicate, forbidden } from './finding.ts'
 import { example, type Rule } from './rule.ts'
 
 export const bootOrder: Rule = {
@@ -27,16 +27,24 @@ export const bootOrder: Rule = {
   ),
 }
 
-export const bootKernel: Rule = {
-  id: 'boot-shim',
-  description: 'A shim starts a kernel.',
-  *check({ domain: { os } }) {
-    if (os?.shim !== undefined && os.kernel === undefined)
-      yield required('spec.domain.os.kernel', 'must be given beside shim, which starts it')
+/** Of these the firmware reads one. */
+const singleTables = new Set(['slic', 'msdm'])
+
+export const acpiTables: Rule = {
+  id: 'acpi-tables',
+  description: 'There is one ACPI table of type slic, and one of type msdm.',
+  *check({ domain }) {
+    const seen = new Set<string>()
+    for (const [index, { type }] of (domain.os?.acpi?.tables ?? []).entries()) {
+      if (type === undefined || !singleTables.has(type)) continue
+      if (seen.has(type))
+        yield duplicate(`spec.domain.os.acpi.tables[${index}].type`, type, 'is the type of another table as well')
+      seen.add(type)
+    }
   },
   example: example(
-    { os: { type: { os: 'hvm' }, shim: '/shim.efi' } },
-    { os: { type: { os: 'hvm' }, shim: '/shim.efi', kernel: '/vmlinuz' } },
+    { os: { type: { os: 'hvm' }, acpi: { tables: ['/a', '/b'].map((value) => ({ type: 'slic', value })) } } },
+    { os: { type: { os: 'hvm' }, acpi: { tables: ['/a', '/b'].map((value) => ({ type: 'raw', value })) } } },
   ),
 }
 
@@ -60,4 +68,4 @@ export const aliasUnique: Rule = {
   ),
 }
 
-export const bootRules: readonly Rule[] = [bootOrder, bootKernel, aliasUnique]
+export const bootRules: readonly Rule[] = [bootOrder, acpiTables, aliasUnique]

@@ -87,6 +87,8 @@ export const characterReconnect: Rule = {
       if (source?.reconnect?.enabled !== true) continue
       if (source.mode === 'bind')
         yield invalid(`${at}.source.reconnect.enabled`, true, 'is possible for mode connect only')
+      if (source.reconnect.timeout === undefined)
+        yield required(`${at}.source.reconnect.timeout`, 'must be given: seconds')
       if (numberOf(source.reconnect.timeout) === 0)
         yield invalid(`${at}.source.reconnect.timeout`, 0, 'must be at least 1 second')
     }

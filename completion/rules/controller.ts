@@ -157,7 +157,7 @@ export const controllerDriver = eachDevice('controllers')(
   (controller, at) => {
     if (isVirtioScsi(controller)) return []
     const { driver = {} } = controller
-    return (['queues', 'cmdPerLun', 'maxSectors', 'iothread', 'iothreads'] as const)
+    return (['queues', 'cmdPerLun', 'maxSectors', 'ioeventfd', 'iothread', 'iothreads'] as const)
       .filter((key) => driver[key] !== undefined)
       .map((key) => forbidden(`${at}.driver.${key}`, driver[key], 'may be given for virtio-scsi controllers only'))
   },
@@ -173,11 +173,11 @@ export const controllerDriver = eachDevice('controllers')(
   ),
 )
 
-const maxSerialPorts = 31
+const maxSerialPorts = 511
 
 export const virtioSerialPorts = eachDevice('controllers')(
   'virtio-serial-ports',
-  'A virtio-serial controller has 31 ports at most; ports and vectors are options of no other but USB.',
+  'A virtio-serial controller has 511 ports at most; ports and vectors are options of no other but USB.',
   ({ type, ports, vectors }, at) => {
     const count = numberOf(ports)
     if (type === 'virtio-serial') {
@@ -192,8 +192,8 @@ export const virtioSerialPorts = eachDevice('controllers')(
     ]
   },
   example(
-    { devices: { controllers: [{ type: 'virtio-serial', index: 0, ports: 32 }] } },
-    { devices: { controllers: [{ type: 'virtio-serial', index: 0, ports: 31 }] } },
+    { devices: { controllers: [{ type: 'virtio-serial', index: 0, ports: 512 }] } },
+    { devices: { controllers: [{ type: 'virtio-serial', index: 0, ports: 511 }] } },
   ),
 )
 

@@ -53,17 +53,12 @@ export const cpuAddressBits: Rule = {
     'The width of addresses is a number of bits where it is made up, and a limit at most where it is the node’s own.',
   *check({ domain: { cpu } }) {
     const { mode, bits, limit } = cpu?.maxphysaddr ?? {}
-    if (!cpu || mode === undefined) return
     const field = 'spec.domain.cpu.maxphysaddr'
-    if (mode === 'passthrough') {
-      if (!isHosts(cpu))
-        yield invalid(`${field}.mode`, mode, 'is possible with cpu.mode host-passthrough and maximum only')
-      if (bits !== undefined)
-        yield forbidden(`${field}.bits`, bits, 'may not be given for mode passthrough', 'did you mean "limit"?')
-      return
+    if (mode === 'passthrough' && bits !== undefined) {
+      yield forbidden(`${field}.bits`, bits, 'may not be given for mode passthrough', 'did you mean "limit"?')
     }
-    if (bits === undefined) yield required(`${field}.bits`, 'must be given for mode emulate')
-    if (limit !== undefined) yield forbidden(`${field}.limit`, limit, 'may be given for mode passthrough only')
+    if (mode === 'emulate' && limit !== undefined)
+      yield forbidden(`${field}.limit`, limit, 'may be given for mode passthrough only')
   },
   example: example(
     { type: 'kvm', cpu: { mode: 'host-passthrough', maxphysaddr: { mode: 'passthrough', bits: 42 } } },

@@ -95,6 +95,10 @@ export const diskProtocol = eachDevice('disks')(
 const secretTypes: { readonly [protocol: string]: 'iscsi' | 'ceph' } = { iscsi: 'iscsi', rbd: 'ceph' }
 
 function* checkAuth({ username, secret }: Auth, protocol: string | undefined, field: string): Iterable<Finding> {
+  if (protocol === 'nbd' || protocol === 'gluster') {
+    yield forbidden(field, undefined, `may not be given for protocol ${protocol}`)
+    return
+  }
   if (username === undefined) yield required(`${field}.username`, 'must be given to authenticate')
   if (secret === undefined) {
     yield required(`${field}.secret`, 'must be given to authenticate')
@@ -149,7 +153,6 @@ function* checkEncryption(
     )
   }
   const count = secrets?.length ?? (secret ? 1 : 0)
-  if (count === 0) yield required(`${field}.secret`, 'must be given: it holds the passphrase')
   const image = driver?.type
   if (engine === 'librbd') {
     if (type !== 'network' || protocol !== 'rbd')

@@ -135,14 +135,14 @@ const unservedFormats: { readonly [format: string]: string } = {
   dir: 'a directory is shown as a disk by type: dir',
   iso: 'did you mean "raw"?',
   cow: 'convert the image to qcow2',
-  ploop: 'convert the image to qcow2',
+  luks: 'format raw, and source.encryption: {format: luks}',
 }
 
 export const diskFormat = eachDevice('disks')(
   'disk-format',
   'The driver of a disk is qemu, and its format is one that QEMU serves.',
-  ({ driver, type }, at) => {
-    const { name, type: format } = driver ?? {}
+  ({ driver, type, readonly, device }, at) => {
+    const { name, type: format, io, cache } = driver ?? {}
     const findings: Finding[] = []
     if (name !== undefined && name !== 'qemu') findings.push(unsupported(`${at}.driver.name`, name, 'must be qemu'))
     const instead = unservedFormats[format ?? '']
@@ -150,6 +150,12 @@ export const diskFormat = eachDevice('disks')(
       findings.push(unsupported(`${at}.driver.type`, format, 'is a format that QEMU does not serve', instead))
     } else if (type === 'dir' && format !== undefined && format !== 'fat') {
       findings.push(invalid(`${at}.driver.type`, format, 'must be fat: QEMU shows a directory as a FAT disk'))
+    } else if (type === 'dir' && readonly === undefined && device !== 'floppy') {
+      findings.push(required(`${at}.readonly`, 'must be given: a directory shown as a disk cannot be written to'))
+    }
+    if (format === 'fat' && type !== 'dir') findings.push(invalid(`${at}.driver.type`, format, 'is for type dir only'))
+    if (io === 'native' && cache !== 'none' && cache !== 'directsync') {
+      findings.push(invalid(`${at}.driver.io`, io, 'is possible with cache none or directsync only'))
     }
     return findings
   },
@@ -215,6 +221,11 @@ export const diskIdentity = eachDevice('disks')(
       .map(([read, path, buses]) =>
         forbidden(`${at}.${path}`, read(one), `may be given on bus ${buses.join(', ')} only, not on ${bus}`),
       )
+    if (one.geometry && bus === 'usb')
+      findings.push(forbidden(`${at}.geometry`, undefined, 'may not be given on bus usb'))
+    if (one.serial !== undefined && !/^[\w\-\\ .+]*$/.test(one.serial)) {
+      findings.push(invalid(`${at}.serial`, one.serial, 'may have letters, digits, spaces and _ - . + only'))
+    }
     for (const key of ['vendor', 'product'] as const) {
       const value = one[key]
       if (value !== undefined && !/^[\x20-\x7e]*$/.test(value)) {
@@ -266,17 +277,17 @@ export const diskTray = eachDevice('disks')(
   'disk-tray',
   'Only a CD-ROM or floppy drive has a tray, and only such a drive may start without its source.',
   ({ device, target, source, type }, at) => {
-    if (device === 'cdrom' || device === 'floppy') return []
     const findings: Finding[] = []
+    if (source?.startupPolicy !== undefined && type === 'network') {
+      findings.push(forbidden(`${at}.source.startupPolicy`, source.startupPolicy, 'may not be given for type network'))
+    }
+    if (device === 'cdrom' || device === 'floppy') return findings
     if (target?.tray !== undefined)
       findings.push(forbidden(`${at}.target.tray`, target.tray, 'may be given for CD-ROM and floppy drives only'))
     if (source?.startupPolicy === 'requisite') {
       findings.push(
         invalid(`${at}.source.startupPolicy`, 'requisite', 'may be given for CD-ROM and floppy drives only'),
       )
-    }
-    if (source?.startupPolicy !== undefined && type === 'network') {
-      findings.push(forbidden(`${at}.source.startupPolicy`, source.startupPolicy, 'may not be given for type network'))
     }
     return findings
   },

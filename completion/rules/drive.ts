@@ -8,6 +8,19 @@ const disk = (dev: string, bus: 'sata' | 'ide' | 'scsi', address: object): Domai
   devices: { disks: [{ device: 'cdrom', target: { dev, bus }, address }] },
 })
 
+const scsiDevice = (model: 'lsilogic' | 'virtio-scsi'): Domain => ({
+  devices: {
+    controllers: [{ type: 'scsi', index: 0, model }],
+    hostdevs: [
+      {
+        type: 'scsi',
+        source: { adapter: { name: 'scsi_host0' }, address: { bus: 0, target: 0, unit: 0 } },
+        address: { type: 'drive', target: 1 },
+      },
+    ],
+  },
+})
+
 /** Buses whose disks have the address of a drive and no other. */
 const driveBuses = ['ide', 'sata', 'scsi', 'fdc']
 
@@ -57,6 +70,11 @@ export const diskAddressRange = eachDevice('disks')(
       const value = numberOf(address[key]) ?? 0
       if (value > max) findings.push(invalid(`${at}.address.${key}`, value, `must be ${max} on bus ${target?.bus}`))
     }
+    if (target?.bus === 'fdc' && (numberOf(address.controller) ?? 0) > 0) {
+      findings.push(
+        invalid(`${at}.address.controller`, address.controller, 'must be 0: there is one floppy controller'),
+      )
+    }
     check('bus', range.bus)
     check('target', isNarrow ? 0 : range.target)
     return findings
@@ -65,6 +83,21 @@ export const diskAddressRange = eachDevice('disks')(
 )
 
 const maxController = 255
+
+export const hostdevTarget = eachDevice('hostdevs')(
+  'hostdev-address-range',
+  'A SCSI device of the host on a controller that has one target only is target 0.',
+  ({ type, address }, at, { domain }) => {
+    if (type !== 'scsi' || address?.type !== 'drive' || (numberOf(address.target) ?? 0) === 0) return []
+    const controller = list(domain, 'controllers').find(
+      (one) => one.type === 'scsi' && numberOf(one.index) === (numberOf(address.controller) ?? 0),
+    )
+    return narrowScsi.has(controller?.model ?? '')
+      ? [invalid(`${at}.address.target`, address.target, `must be 0 on a ${controller?.model}`)]
+      : []
+  },
+  example(scsiDevice('lsilogic'), scsiDevice('virtio-scsi')),
+)
 
 export const addressController: Rule = {
   id: 'address-controller',
@@ -141,4 +174,10 @@ export const driveAddressUnique: Rule = {
   ),
 }
 
-export const driveRules: readonly Rule[] = [diskAddressType, diskAddressRange, addressController, driveAddressUnique]
+export const driveRules: readonly Rule[] = [
+  diskAddressType,
+  diskAddressRange,
+  hostdevTarget,
+  addressController,
+  driveAddressUnique,
+]

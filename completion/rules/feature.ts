@@ -1,4 +1,3 @@
-import { integerOf } from '../../api/domain/scalar-value.ts'
 import { scaled } from '../../api/domain/size.ts'
 import { chipsetOf } from '../defaults/machine.ts'
 import { numberOf } from '../defaults/reading.ts'
@@ -117,6 +116,10 @@ export const clockTimers: Rule = {
         yield unsupported(`${at}.track`, track, 'is not possible for rtc: guest, wall or realtime')
       if (name === 'pit' && tickpolicy === 'merge')
         yield unsupported(`${at}.tickpolicy`, tickpolicy, 'is not possible for pit')
+      if (name !== 'rtc' && track !== undefined) yield forbidden(`${at}.track`, track, 'may be given for rtc only')
+      if ((name === 'kvmclock' || name === 'hypervclock') && tickpolicy !== undefined) {
+        yield forbidden(`${at}.tickpolicy`, tickpolicy, `may not be given for ${name}`)
+      }
     }
   },
   example: example(
@@ -125,27 +128,4 @@ export const clockTimers: Rule = {
   ),
 }
 
-export const memtuneLimits: Rule = {
-  id: 'memtune',
-  description: 'Memory and swap together are limited to no less than memory alone.',
-  *check({ domain: { memtune } }) {
-    const hard = integerOf(memtune?.hardLimit?.value)
-    const swap = integerOf(memtune?.swapHardLimit?.value)
-    if (hard !== undefined && swap !== undefined && swap < hard) {
-      yield invalid('spec.domain.memtune.swapHardLimit.value', String(swap), `must be at least hardLimit, ${hard} KiB`)
-    }
-  },
-  example: example(
-    { memtune: { hardLimit: { value: 2 }, swapHardLimit: { value: 1 } } },
-    { memtune: { hardLimit: { value: 2 }, swapHardLimit: { value: 2 } } },
-  ),
-}
-
-export const featureRules: readonly Rule[] = [
-  smmTseg,
-  hypervValues,
-  kvmDirtyRing,
-  featureMachine,
-  clockTimers,
-  memtuneLimits,
-]
+export const featureRules: readonly Rule[] = [smmTseg, hypervValues, kvmDirtyRing, featureMachine, clockTimers]

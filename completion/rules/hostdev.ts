@@ -29,6 +29,8 @@ export const hostdevSource = eachDevice('hostdevs')(
       case 'pci':
         return address === undefined ? [required(`${at}.source.address`, 'must be given for type pci')] : []
       case 'usb':
+        if (vendor?.id !== undefined && numberOf(vendor.id) === 0)
+          return [invalid(`${at}.source.vendor.id`, vendor.id, 'must not be 0')]
         return address === undefined && (vendor === undefined || product === undefined)
           ? [required(`${at}.source.address`, 'must be given for type usb, or vendor and product')]
           : []
@@ -41,7 +43,11 @@ export const hostdevSource = eachDevice('hostdevs')(
             ? [required(`${at}.source.adapter.name`, 'must be given for type scsi')]
             : []
       case 'scsi_host':
-        return source?.wwpn === undefined ? [required(`${at}.source.wwpn`, 'must be given for type scsi_host')] : []
+        return source?.wwpn === undefined
+          ? [required(`${at}.source.wwpn`, 'must be given for type scsi_host')]
+          : /^naa\.[0-9a-f]{16}$/i.test(source.wwpn)
+            ? []
+            : [invalid(`${at}.source.wwpn`, source.wwpn, 'must be naa. and 16 hex digits')]
       default:
         return []
     }
@@ -79,7 +85,7 @@ const virtio = ['virtio', 'virtio-transitional', 'virtio-non-transitional']
 export const hostdevOptions = eachDevice('hostdevs')(
   'hostdev-options',
   'A screen is shown of PCI and mediated vfio-pci devices only, where there is a viewer; raw SCSI commands are for SCSI devices.',
-  ({ type, model, display, ramfb, rawio, sgio, readonly, shareable }, at, { domain }) => {
+  ({ type, model, display, rawio, sgio, readonly, shareable }, at, { domain }) => {
     const findings: Finding[] = []
     if (model !== undefined && type !== 'mdev' && type !== 'scsi_host') {
       findings.push(forbidden(`${at}.model`, model, 'may be given for type mdev and scsi_host only'))
@@ -94,8 +100,6 @@ export const hostdevOptions = eachDevice('hostdevs')(
     } else if (display === true && list(domain, 'graphics').length === 0) {
       findings.push(invalid(`${at}.display`, true, 'needs a viewer to show it to: there are no devices.graphics'))
     }
-    if (ramfb === true && display !== true)
-      findings.push(invalid(`${at}.ramfb`, true, 'is possible with display on only'))
     if (type !== 'scsi') {
       for (const [key, value] of Object.entries({ rawio, sgio, readonly, shareable })) {
         if (value !== undefined) findings.push(forbidden(`${at}.${key}`, value, 'may be given for type scsi only'))

@@ -8,11 +8,14 @@ const input = (more: DeviceOf<'inputs'>): Domain => ({ devices: { inputs: [more]
 export const inputDevice = eachDevice('inputs')(
   'input',
   'A tablet is not on PS/2; models are for virtio, and of mice, tablets and keyboards there is only the plain one.',
-  ({ type, bus, model, source, driver }, at) => {
+  ({ type, bus, model, source, driver }, at, { domain, originOf }) => {
     const findings: Finding[] = []
     if (type === undefined) return [required(`${at}.type`, 'must be given, e.g. tablet')]
     if (bus === 'ps2' && type !== 'mouse' && type !== 'keyboard') {
       findings.push(invalid(`${at}.bus`, bus, `is for mouse and keyboard only, not for ${type}`, 'did you mean "usb"?'))
+    }
+    if (bus === 'ps2' && domain.features?.ps2?.state === false && originOf(`${at}.type`).by !== 'default') {
+      findings.push(invalid(`${at}.bus`, bus, 'is switched off: features.ps2.state'))
     }
     if (type === 'passthrough' && bus !== undefined && bus !== 'virtio')
       findings.push(invalid(`${at}.bus`, bus, 'must be virtio for passthrough'))
@@ -106,8 +109,12 @@ export const watchdogs: Rule = {
   *check({ domain }) {
     const [first, ...others] = list(domain, 'watchdogs')
     const machine = domain.os?.type?.machine ?? ''
+    const seen = new Set<string>()
     for (const [index, { model, address }] of list(domain, 'watchdogs').entries()) {
       const at = `spec.domain.devices.watchdogs[${index}]`
+      if (model !== undefined && model !== 'i6300esb' && seen.has(model))
+        yield duplicate(`${at}.model`, model, 'can be there once')
+      if (model !== undefined) seen.add(model)
       if (model === 'itco' && !machine.includes('q35'))
         yield invalid(`${at}.model`, model, 'is part of machine type q35 only')
       if (model !== 'i6300esb' && address?.type === 'pci')
@@ -200,4 +207,40 @@ export const rng = eachDevice('rngs')(
   ),
 )
 
-export const inputRules: readonly Rule[] = [inputDevice, filesystem, sharedMemory, watchdogs, panics, smartcards, rng]
+export const lease: Rule = {
+  id: 'lease',
+  description: 'A lease says where it is kept.',
+  *check({ domain }) {
+    for (const [index, { target }] of list(domain, 'leases').entries()) {
+      if (target?.path === undefined)
+        yield required(`spec.domain.devices.leases[${index}].target.path`, 'must be given')
+    }
+  },
+  example: example(
+    { devices: { leases: [{ lockspace: 'a', key: 'b' }] } },
+    { devices: { leases: [{ lockspace: 'a', key: 'b', target: { path: '/lease' } }] } },
+  ),
+}
+
+export const crypto = eachDevice('cryptos')(
+  'crypto-backend',
+  'A device that encrypts has a backend.',
+  ({ backend }, at) =>
+    backend?.model === undefined ? [required(`${at}.backend.model`, 'must be given', 'e.g. builtin')] : [],
+  example(
+    { devices: { cryptos: [{ model: 'virtio', type: 'qemu' }] } },
+    { devices: { cryptos: [{ model: 'virtio', type: 'qemu', backend: { model: 'builtin' } }] } },
+  ),
+)
+
+export const inputRules: readonly Rule[] = [
+  inputDevice,
+  filesystem,
+  sharedMemory,
+  watchdogs,
+  panics,
+  smartcards,
+  rng,
+  lease,
+  crypto,
+]

@@ -35,6 +35,8 @@ export const interfaceSource = eachDevice('interfaces')(
     const findings: Finding[] = (sources[type] ?? [])
       .filter((key) => source?.[key] === undefined || source[key] === '')
       .map((key) => required(`${at}.source.${key}`, `must be given for type ${type}`))
+    if (type === 'udp' && source?.local === undefined)
+      findings.push(required(`${at}.source.local`, 'must be given for type udp'))
     if (type === 'vhostuser' && backend?.type !== 'passt') {
       if (source?.path === undefined)
         findings.push(required(`${at}.source.path`, 'must be given for type vhostuser: the socket'))
@@ -94,7 +96,7 @@ const taps = ['network', 'bridge', 'ethernet']
 const typesOf: readonly (readonly [(one: Interface) => unknown, string, readonly string[]])[] = [
   [({ backend }) => backend?.tap, 'backend.tap', taps],
   [({ filterref }) => filterref, 'filterref', taps],
-  [({ mtu }) => mtu, 'mtu', [...taps, 'vhostuser', 'direct', 'vdpa', 'hostdev']],
+  [({ mtu }) => mtu, 'mtu', [...taps, 'vhostuser']],
   [({ coalesce }) => coalesce, 'coalesce', [...taps, 'direct']],
 ]
 
@@ -127,6 +129,34 @@ export const interfaceType = eachDevice('interfaces')(
   example(
     nic({ portForwards: [{ proto: 'tcp', ranges: [{ start: 8080, to: 80 }] }] }),
     nic({ backend: { type: 'passt' }, portForwards: [{ proto: 'tcp', ranges: [{ start: 8080, to: 80 }] }] }),
+  ),
+)
+
+const lastPrefix = { ipv4: 32, ipv6: 128 } as const
+
+export const interfaceIps = eachDevice('interfaces')(
+  'interface-ips',
+  'The guest is offered one address of each family by a user network, with a prefix that the family has and no peer.',
+  ({ type, ips = [] }, at) => {
+    const findings: Finding[] = []
+    const seen = new Set<string>()
+    for (const [index, { family = 'ipv4', prefix, peer }] of ips.entries()) {
+      const field = `${at}.ips[${index}]`
+      const length = numberOf(prefix)
+      if (length !== undefined && length > lastPrefix[family]) {
+        findings.push(invalid(`${field}.prefix`, length, `must be at most ${lastPrefix[family]} for ${family}`))
+      }
+      if (type !== 'user') continue
+      if (seen.has(family))
+        findings.push(invalid(`${field}.family`, family, 'has an address already: one of each family is possible'))
+      if (peer !== undefined) findings.push(forbidden(`${field}.peer`, peer, 'may not be given for type user'))
+      seen.add(family)
+    }
+    return findings
+  },
+  example(
+    nic({ ips: [{ address: '10.0.0.1', family: 'ipv4', prefix: 33 }] }),
+    nic({ ips: [{ address: '10.0.0.1', family: 'ipv4', prefix: 24 }] }),
   ),
 )
 
@@ -168,9 +198,20 @@ export const interfaceTeaming: Rule = {
   *check({ domain }) {
     const aliases = new Set(list(domain, 'interfaces').map(({ alias }) => alias?.name))
     for (const key of ['interfaces', 'hostdevs'] as const) {
-      for (const [index, { teaming }] of list(domain, key).entries()) {
+      for (const [index, one] of list(domain, key).entries()) {
+        const { teaming, type } = one
+        const at = `spec.domain.devices.${key}[${index}].teaming`
+        if (
+          teaming?.type === 'persistent' &&
+          key === 'interfaces' &&
+          !isVirtio('model' in one && typeof one.model === 'object' ? { model: one.model } : {})
+        ) {
+          yield invalid(`${at}.type`, 'persistent', 'is possible for model virtio only')
+        }
         if (teaming?.type !== 'transient') continue
-        const field = `spec.domain.devices.${key}[${index}].teaming.persistent`
+        if (key === 'interfaces' && type !== 'hostdev' && type !== 'network')
+          yield invalid(`${at}.type`, 'transient', 'is possible for type hostdev and network only')
+        const field = `${at}.persistent`
         if (teaming.persistent === undefined)
           yield required(field, 'must be given: the alias of the interface that stays')
         else if (!aliases.has(teaming.persistent))
@@ -180,7 +221,7 @@ export const interfaceTeaming: Rule = {
   },
   example: example(
     nic({ teaming: { type: 'transient', persistent: 'ua-other' } }),
-    nic({ alias: { name: 'ua-net' }, teaming: { type: 'persistent' } }),
+    nic({ model: { type: 'virtio' }, alias: { name: 'ua-net' }, teaming: { type: 'persistent' } }),
   ),
 }
 
@@ -189,6 +230,7 @@ export const interfaceRules: readonly Rule[] = [
   interfaceDriver,
   interfaceType,
   interfaceMac,
+  interfaceIps,
   interfaceModel,
   interfaceTeaming,
 ]

@@ -47,6 +47,9 @@ const kibibytes = (of: { readonly value?: number | string } | undefined): bigint
 
 const isPowerOfTwo = (value: bigint): boolean => value > 0n && (value & (value - 1n)) === 0n
 
+/** In KiB: a transparent huge page of the host. */
+const minBlock = 2048n
+
 /** The smallest label area of an NVDIMM, in KiB. */
 const minLabel = 128n
 
@@ -62,9 +65,13 @@ export const memoryTarget = eachDevice('memories')(
     if (model === undefined) findings.push(required(`${at}.model`, 'must be given'))
     if (total === undefined || total === 0n) findings.push(required(`${at}.target.size`, 'must be given'))
     if (model === 'virtio-mem') {
-      if (block !== undefined && !isPowerOfTwo(block)) {
-        findings.push(invalid(`${at}.target.block.value`, String(block), 'must be a power of two'))
-      } else if (block !== undefined) {
+      if (block === undefined)
+        findings.push(required(`${at}.target.block`, 'must be given for virtio-mem: the step in which it grows'))
+      else if (!isPowerOfTwo(block) || block < minBlock) {
+        findings.push(
+          invalid(`${at}.target.block.value`, String(block), 'must be a power of two, and 2048 KiB at least'),
+        )
+      } else {
         if (total !== undefined && total % block !== 0n) {
           findings.push(
             invalid(`${at}.target.size.value`, String(total), `must be a multiple of the block, ${block} KiB`),
@@ -143,9 +150,20 @@ interface Range {
   readonly last: bigint
 }
 
+const kibibyte = 1024n
+/** In KiB: what remains of an NVDIMM beside its label is mapped in such steps. */
+const stepOfNvdimm = 2048n
+
+/** In bytes. */
+const lengthOf = (target: Memory['target']): bigint => {
+  const size = kibibytes(target?.size) ?? 0n
+  const label = kibibytes(target?.label?.size)
+  return (label === undefined ? size : ((size - label) / stepOfNvdimm) * stepOfNvdimm) * kibibyte
+}
+
 export const memoryAddress: Rule = {
   id: 'memory-device-address',
-  description: 'Virtio memory devices lie apart, and each module is in a slot of its own that there is.',
+  description: 'Memory devices lie apart, and each module is in a slot of its own that there is.',
   *check({ domain }) {
     const slots = numberOf(domain.maxMemory?.slots) ?? 0
     const ranges: Range[] = []
@@ -160,8 +178,9 @@ export const memoryAddress: Rule = {
         if (slots > 0 && slot >= slots)
           yield invalid(`${at}.address.slot`, slot, `must be less than ${slots}, the number of slots`)
       }
-      const base = integerOf(target?.address?.base)
-      const bytes = (kibibytes(target?.size) ?? 0n) * 1024n
+      const isVirtio = target?.address?.base !== undefined
+      const base = integerOf(isVirtio ? target?.address?.base : address?.base)
+      const bytes = lengthOf(target)
       if (base === undefined || base === 0n) continue
       const range = { at, first: base, last: base + bytes }
       const other = ranges.find((one) => range.first < one.last && one.first < range.last)

@@ -2,7 +2,7 @@ import type { Domain } from '../../api/domain/domain.ts'
 import { integerOf } from '../../api/domain/scalar-value.ts'
 import { numberOf } from '../defaults/reading.ts'
 import { numbersOf } from './cpuset.ts'
-import { forbidden, invalid, notFound, required } from './finding.ts'
+import { duplicate, forbidden, invalid, notFound, required } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
 /** In KiB: libvirt counts bytes in 63 bits. */
@@ -101,7 +101,25 @@ export const memoryBacking: Rule = {
     if (memoryBacking.source?.type === 'anonymous') {
       yield forbidden(`${field}.source.type`, 'anonymous', 'cannot be huge pages', 'did you mean "memfd"?')
     }
+    const owners = new Map<number, number>()
+    let general: number | undefined
     for (const [index, page] of (memoryBacking.hugepages.pages ?? []).entries()) {
+      const shared = numbersOf(page.nodeset).find((node) => owners.has(node))
+      if (shared !== undefined) {
+        yield duplicate(
+          `${field}.hugepages.pages[${index}].nodeset`,
+          page.nodeset,
+          `names node ${shared}, which pages[${owners.get(shared)}] has as well`,
+        )
+      }
+      for (const node of numbersOf(page.nodeset)) owners.set(node, index)
+      if (page.nodeset === undefined && general !== undefined) {
+        yield required(
+          `${field}.hugepages.pages[${index}].nodeset`,
+          `must be given: pages[${general}] is for all other nodes already`,
+        )
+      }
+      if (page.nodeset === undefined) general ??= index
       const at = `${field}.hugepages.pages[${index}]`
       yield* pageFaults(page, at, cells, host?.pageSizes)
     }

@@ -43,7 +43,10 @@ const shown = ({ bus, slot, function: part }: { bus: number; slot: number; funct
 
 /** What the chipset itself has on the root bus, by slot and function. */
 const builtIn: { readonly [chipset: string]: readonly (readonly [number, number, string])[] } = {
-  i440fx: [[1, 0, 'the ISA bridge of the chipset']],
+  i440fx: [
+    [1, 0, 'the ISA bridge of the chipset'],
+    [1, 3, 'the power management of the chipset'],
+  ],
   q35: [
     [0x1f, 0, 'the ISA bridge of the chipset'],
     [0x1f, 3, 'the SMBus of the chipset'],
@@ -262,13 +265,21 @@ const targets: { readonly [key: string]: readonly string[] } = {
   hotplug: ['pci-root', 'pcie-root-port', 'pcie-switch-downstream-port'],
 }
 
+const expressOnly: readonly string[] = [
+  'pcie-expander-bus',
+  'dmi-to-pci-bridge',
+  'pcie-root-port',
+  'pcie-switch-upstream-port',
+  'pcie-switch-downstream-port',
+]
+
 export const pciControllerOptions: Rule = {
   id: 'pci-controller-options',
   description: 'A PCI controller is one of the chips of its model, and has only the options that the model has.',
   *check({ domain }) {
     const cells = domain.cpu?.numa?.cells?.length ?? 0
     const isExpress = chipsetOf(domain) === 'q35'
-    for (const [place, { type, model, modelName, target, pcihole64 }] of list(domain, 'controllers').entries()) {
+    for (const [place, { type, model, modelName, target }] of list(domain, 'controllers').entries()) {
       if (type !== 'pci' || model === undefined) continue
       const field = `spec.domain.devices.controllers[${place}]`
       const allowed = chips[model]
@@ -285,14 +296,21 @@ export const pciControllerOptions: Rule = {
           )
         }
       }
+      for (const [key, last] of [
+        ['chassisNr', 255],
+        ['chassis', 255],
+        ['busNr', 254],
+      ] as const) {
+        const number = numberOf(target?.[key])
+        if (number !== undefined && (number < 1 || number > last)) {
+          yield invalid(`${field}.target.${key}`, number, `must be from 1 to ${last}`)
+        }
+      }
       const node = numberOf(target?.node)
       if (node !== undefined && node >= cells) {
         yield notFound(`${field}.target.node`, node, 'is no NUMA node of the guest: cpu.numa has no such cell')
       }
-      if (pcihole64 !== undefined && !isRoot(model)) {
-        yield forbidden(`${field}.pcihole64`, undefined, `is an option of the PCI root, not of ${model}`)
-      }
-      if (isExpress ? model === 'pci-expander-bus' : ['pcie-expander-bus', 'dmi-to-pci-bridge'].includes(model)) {
+      if (isExpress ? model === 'pci-expander-bus' : expressOnly.includes(model)) {
         const machine = isExpress ? 'an i440fx' : 'a q35'
         if (hasPci(domain)) yield invalid(`${field}.model`, model, `can only be on ${machine} machine`)
       }

@@ -18,6 +18,10 @@ export const shmem = eachDevice('shmems')(
           : invalid(`${at}.name`, name, 'must be a name without slash'),
       )
     }
+    if (type === undefined)
+      findings.push(
+        required(`${at}.model.type`, 'must be given: the plain ivshmem device is no longer in QEMU', 'ivshmem-plain'),
+      )
     if (type === 'ivshmem')
       findings.push(unsupported(`${at}.model.type`, type, 'is no longer in QEMU', 'did you mean "ivshmem-plain"?'))
     if (type === 'ivshmem-plain' && server)
@@ -28,6 +32,8 @@ export const shmem = eachDevice('shmems')(
       findings.push(forbidden(`${at}.msi`, undefined, 'may be given with a server only, through which interrupts go'))
     const written = spec.domain.devices?.shmems?.[index]?.size
     // libvirt's own unit for it is MiB: what is less than one would not be seen there.
+    if (type === 'ivshmem-doorbell' && written !== undefined)
+      findings.push(forbidden(`${at}.size`, undefined, 'may not be given for ivshmem-doorbell: the server says it'))
     const bytes = scaled(inBytes, written?.value, written?.unit)?.value
     if (bytes !== undefined && bytes > 0n && (bytes < 1024n ** 2n || (bytes & (bytes - 1n)) !== 0n)) {
       findings.push(invalid(`${at}.size.value`, written?.value, 'must be a power of two, and 1 MiB at least'))
