@@ -4,6 +4,7 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import type { Duplex } from 'node:stream'
 import type { Domain } from '../api/domain/domain.ts'
+import { canonical } from '../api/domain/canonical.ts'
 import { readDomain, writeDomain } from '../api/domain/xml.ts'
 import { type MachineSpec, parseMachine } from '../api/machine.ts'
 import { systemClock } from '../runtime/clock.ts'
@@ -56,7 +57,8 @@ async function main(settings: Settings): Promise<void> {
     log,
     ...(settings.vmUID === undefined ? {} : { vmUID: settings.vmUID }),
     prepare: (spec, vm) => prepare(spec, vm, settings),
-    writeXml: writeDomain,
+    // In libvirt's own order: it refuses a serial console behind another one.
+    writeXml: (domain) => writeDomain(canonical(domain)),
     readXml: (xml) => readLive(xml, log),
     compare: (domain, xml) => {
       const read = readDomain(xml)

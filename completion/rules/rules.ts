@@ -4,6 +4,7 @@ import type { MachineSpec } from '../../api/machine.ts'
 import { biosSerial } from './bios.ts'
 import { bootRules } from './boot.ts'
 import { characterRules } from './character.ts'
+import { consoleSerial } from './console.ts'
 import { controllerRules } from './controller.ts'
 import { cpuRules } from './cpu.ts'
 import { diskSourceRules } from './disk-source.ts'
@@ -32,6 +33,7 @@ import { spiceGraphics } from './spice.ts'
 import { sysinfoRules } from './sysinfo.ts'
 import { tpmRules } from './tpm.ts'
 import { usbRules } from './usb.ts'
+import { vhostuserMemory } from './vhostuser.ts'
 import { volumeRules } from './volume.ts'
 import { watchdogMachine } from './watchdog.ts'
 import { warningsOf } from './warnings.ts'
@@ -70,6 +72,8 @@ export const rules: readonly Rule[] = [
   spiceGraphics,
   watchdogMachine,
   pstoreSize,
+  consoleSerial,
+  vhostuserMemory,
 ]
 
 /** Nobody reads more; what a hostile VM can break would be told for minutes. */
