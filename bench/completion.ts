@@ -85,7 +85,7 @@ const subjects: [string, Domain][] = [
     : []),
 ]
 for (const [name, domain] of subjects) {
-  const context = { capabilities: bundledCapabilities, entropy: { uid: 'bench' } }
+  const context = { capabilities: bundledCapabilities, entropy: { uid: 'bench' }, isNew: true }
   const result = fillDefaults(domain, context).domain
   const clones = perSecond(() => structuredClone(result))
   const completions = perSecond(() => fillDefaults(domain, context))

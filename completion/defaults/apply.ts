@@ -11,12 +11,20 @@ export const applyRules = (
   original: Domain,
   context: Context,
 ): { domain: Domain; added: ReadonlyMap<string, string> } => {
-  const domain = structuredClone(original)
+  const domain = unshared(original) as Domain
   const added = new Map<string, string>()
   for (const { name, apply } of rules) {
     for (const addition of apply(domain, context)) add(addition, name, added)
   }
   return { domain, added }
+}
+
+/** A copy in which every object stands in one place only: an anchor of YAML that is used twice gives one object in two places. */
+const unshared = (value: unknown): unknown => {
+  if (Array.isArray(value)) return value.map(unshared)
+  return isRecord(value)
+    ? Object.fromEntries(Object.entries(value).map(([key, member]) => [key, unshared(member)]))
+    : value
 }
 
 const add = (addition: Addition, rule: string, added: Map<string, string>): void => {
@@ -27,6 +35,7 @@ const add = (addition: Addition, rule: string, added: Map<string, string>): void
     return
   }
   const { key, item, at } = addition
+  added.delete(at)
   const list = target[key] ?? (target[key] = [])
   if (Array.isArray(list)) list.push(copy(item, `${at}[${list.length}]`, rule, added))
 }
@@ -44,8 +53,11 @@ const merge = (
     const present = target[key]
     if (Array.isArray(value) && value.length === 0) target[key] = present ?? []
     // An empty text asks for what it does not say: `genid: ''`.
-    else if (present === undefined || present === '') target[key] = copy(value, path, rule, added)
-    else if (isRecord(present) && isRecord(value)) merge(present, value, path, rule, added)
+    else if (present === undefined || present === '') {
+      // What was added empty is no leaf any more.
+      added.delete(at)
+      target[key] = copy(value, path, rule, added)
+    } else if (isRecord(present) && isRecord(value)) merge(present, value, path, rule, added)
   }
 }
 

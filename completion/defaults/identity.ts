@@ -1,9 +1,8 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { fill, list, rule, type Addition, type Context, type Rule } from './rule.ts'
 
 /** Bytes that are the same for the same request and purpose, and look like chance otherwise. */
-const draw = ({ entropy: { uid } }: Context, purpose: string): Buffer =>
-  createHash('sha256').update(`${uid}\n${purpose}`).digest()
+const draw = ({ entropy: { uid } }: Context, purpose: string): Buffer => hash('sha256', `${uid}\n${purpose}`, 'buffer')
 
 /** A UUID of version 4, as libvirt draws them. */
 export const drawUuid = (context: Context, purpose: string): string => {

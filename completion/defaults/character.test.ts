@@ -1,0 +1,112 @@
+import { describe, expect, test } from 'vitest'
+import type { Domain } from '../../api/domain/domain.ts'
+import { applied } from '../../test/applied.ts'
+import * as character from './character.ts'
+
+type Devices = NonNullable<Domain['devices']>
+const devicesOf = (rules: Parameters<typeof applied>[0], devices: Devices): Domain['devices'] =>
+  applied(rules, { devices }).devices
+
+describe('serial ports', () => {
+  const ports = (serials: Devices['serials'] & object): unknown[] =>
+    devicesOf([character.serialPort], { serials })?.serials?.map(({ target }) => target?.port) ?? []
+
+  test.each<[string, Devices['serials'] & object, unknown[]]>([
+    ['are numbered from 0', [{}, {}, {}], [0, 1, 2]],
+    ['go behind the highest number that is given, even later', [{}, { target: { port: 3 } }], [4, 3]],
+    ['leave gaps', [{ target: { port: 2 } }, {}, { target: { port: 0 } }], [2, 3, 0]],
+    ['may be numbered in text', [{ target: { port: '1' } }, {}], ['1', 2]],
+  ])('%s', (_, serials, expected) => expect(ports(serials)).toEqual(expected))
+
+  test('parallel ports go behind those before them', () => {
+    expect(devicesOf([character.serialPort], { parallels: [{}, { target: { port: 1 } }, {}] })?.parallels).toEqual([
+      { target: { port: 0 } },
+      { target: { port: 1 } },
+      { target: { port: 2 } },
+    ])
+  })
+
+  test.each<[string, NonNullable<Devices['serials']>[number], object]>([
+    ['is on ISA', {}, { type: 'isa-serial', model: { name: 'isa-serial' } }],
+    [
+      'is on PCI where its address is',
+      { address: { type: 'pci' } },
+      { type: 'pci-serial', model: { name: 'pci-serial' } },
+    ],
+    [
+      'is on USB where its address is',
+      { address: { type: 'usb' } },
+      { type: 'usb-serial', model: { name: 'usb-serial' } },
+    ],
+    [
+      'for debugging has its chip',
+      { target: { type: 'isa-debug' } },
+      { type: 'isa-debug', model: { name: 'isa-debugcon' } },
+    ],
+  ])('one %s', (_, serial, target) => {
+    expect(devicesOf([character.serialTarget], { serials: [serial] })?.serials).toEqual([{ ...serial, target }])
+  })
+})
+
+describe('the serial console', () => {
+  const rules = [
+    character.characterType,
+    character.consoleType,
+    character.consoleSerial,
+    character.serialPort,
+    character.consolePort,
+  ]
+
+  test.each<[string, Devices, Devices]>([
+    [
+      'comes with a serial port',
+      { serials: [{ type: 'file', source: { path: '/log' } }] },
+      {
+        serials: [{ type: 'file', source: { path: '/log' }, target: { port: 0 } }],
+        consoles: [{ type: 'file', source: { path: '/log' }, target: { type: 'serial', port: 0 } }],
+      },
+    ],
+    [
+      'brings a serial port',
+      { consoles: [{}] },
+      {
+        serials: [{ type: 'pty', target: { port: 0 } }],
+        consoles: [{ type: 'pty', target: { type: 'serial', port: 0 } }],
+      },
+    ],
+    [
+      'is none on PCI',
+      { serials: [{ type: 'pty', target: { type: 'pci-serial' } }] },
+      { serials: [{ type: 'pty', target: { type: 'pci-serial', port: 0 } }] },
+    ],
+    [
+      'is numbered first, whatever stands before it',
+      { consoles: [{ target: { type: 'virtio' } }, { target: { type: 'serial' } }] },
+      {
+        serials: [{ type: 'pty', target: { port: 0 } }],
+        consoles: [
+          { type: 'pty', target: { type: 'virtio', port: 1 } },
+          { type: 'pty', target: { type: 'serial', port: 0 } },
+        ],
+      },
+    ],
+  ])('%s', (_, devices, expected) => expect(devicesOf(rules, devices)).toEqual(expected))
+})
+
+test('a socket is connected to, a TCP connection is raw; what listens or is no socket stays', () => {
+  expect(
+    devicesOf([character.tcpProtocol, character.socketMode], {
+      serials: [
+        { type: 'tcp', source: { host: 'a', service: '1' } },
+        { type: 'unix', source: { path: '/s' } },
+        { type: 'unix', source: { mode: 'bind', path: '/s' } },
+        { type: 'pty' },
+      ],
+    })?.serials,
+  ).toEqual([
+    { type: 'tcp', source: { mode: 'connect', host: 'a', service: '1' }, protocol: { type: 'raw' } },
+    { type: 'unix', source: { mode: 'connect', path: '/s' } },
+    { type: 'unix', source: { mode: 'bind', path: '/s' } },
+    { type: 'pty' },
+  ])
+})

@@ -1,0 +1,169 @@
+import { describe, expect, test } from 'vitest'
+import type { Domain } from '../../api/domain/domain.ts'
+import { applied, i440fx, q35 } from '../../test/applied.ts'
+import { pciRoot } from './controller.ts'
+import { pciAddresses, pciControllers } from './pci.ts'
+
+type Devices = NonNullable<Domain['devices']>
+const rules = [pciRoot, pciControllers, pciAddresses]
+
+const isapc = { type: { os: 'hvm', arch: 'x86_64', machine: 'isapc' } } as const
+
+/** `disks[0]: 0:2.0`, with `+` where the slot is said to be shared; controllers as `pci 1 pcie-root-port: 0:1.0+`. */
+const places = (os: Domain['os'] & object, devices: Devices): string[] => {
+  const all: readonly [string, unknown][] = Object.entries(applied(rules, { os, devices }).devices ?? {})
+  return all.flatMap(([key, value]) =>
+    (Array.isArray(value) ? value : [value]).map((device: { address?: object } & Record<string, unknown>, index) => {
+      const name =
+        key === 'controllers'
+          ? `${device['type']} ${device['index']} ${device['model'] ?? ''}`.trim()
+          : `${key}[${index}]`
+      return device.address ? `${name}: ${place(device.address)}` : name
+    }),
+  )
+}
+
+const place = (address: { bus?: number; slot?: number; function?: number; multifunction?: boolean }): string =>
+  `${address.bus}:${address.slot}.${address.function}${address.multifunction === true ? '+' : ''}`
+
+const disk = (dev: string) => ({ target: { dev, bus: 'virtio' } }) as const
+const card = (type: string) => ({ type: 'user', model: { type } }) as const
+const pci = (bus: number, slot: number, part = 0) => ({ address: { type: 'pci', bus, slot, function: part } }) as const
+
+describe('i440fx', () => {
+  test.each<[string, Devices, string[]]>([
+    [
+      'gives slots in the order of kinds, whatever their order in the domain',
+      { rngs: [{}], disks: [disk('vda')], interfaces: [card('virtio')], sounds: [{ model: 'ich6' }] },
+      ['rngs[0]: 0:5.0', 'disks[0]: 0:4.0', 'interfaces[0]: 0:2.0', 'sounds[0]: 0:3.0', 'pci 0 pci-root'],
+    ],
+    [
+      'has the primary card in slot 2, IDE and USB in the slot of the chip',
+      {
+        controllers: [
+          { type: 'ide', index: 0 },
+          { type: 'usb', index: 0, model: 'piix3-uhci' },
+        ],
+        videos: [{ model: { type: 'qxl' } }, { model: { type: 'vga', primary: true } }],
+      },
+      ['ide 0: 0:1.1', 'usb 0 piix3-uhci: 0:1.2', 'pci 0 pci-root', 'videos[0]: 0:3.0', 'videos[1]: 0:2.0'],
+    ],
+    [
+      'leaves what is written, and goes around it',
+      { disks: [{ ...disk('vda'), ...pci(0, 2) }, disk('vdb')] },
+      ['disks[0]: 0:2.0', 'disks[1]: 0:3.0', 'pci 0 pci-root'],
+    ],
+    [
+      'adds the bridges that an address names',
+      { disks: [{ ...disk('vda'), ...pci(2, 3) }] },
+      ['disks[0]: 2:3.0', 'pci 0 pci-root', 'pci 1 pci-bridge: 0:2.0', 'pci 2 pci-bridge: 0:3.0'],
+    ],
+    [
+      'says so where functions share a slot',
+      {
+        disks: [
+          { ...disk('vda'), ...pci(0, 5) },
+          { ...disk('vdb'), ...pci(0, 5, 1) },
+        ],
+      },
+      ['disks[0]: 0:5.0+', 'disks[1]: 0:5.1', 'pci 0 pci-root'],
+    ],
+  ])('%s', (_, devices, expected) => expect(places(i440fx, devices)).toEqual(expected))
+
+  test('has a bridge before its slots are full', () => {
+    const interfaces = Array.from({ length: 30 }, () => card('virtio'))
+    const found = places(i440fx, { interfaces })
+    expect(found.filter((one) => one.startsWith('pci'))).toEqual(['pci 0 pci-root', 'pci 1 pci-bridge: 0:2.0'])
+    expect(found.slice(28, 30)).toEqual(['interfaces[28]: 0:31.0', 'interfaces[29]: 1:1.0'])
+  })
+})
+
+describe('q35', () => {
+  test.each<[string, Devices, string[]]>([
+    [
+      'gives each PCI Express device a root port, and one more for what is plugged in later',
+      { interfaces: [card('virtio')], disks: [disk('vda')] },
+      [
+        'interfaces[0]: 1:0.0',
+        'disks[0]: 2:0.0',
+        'pci 0 pcie-root',
+        'pci 1 pcie-root-port: 0:1.0+',
+        'pci 2 pcie-root-port: 0:1.1',
+        'pci 3 pcie-root-port: 0:1.2',
+      ],
+    ],
+    [
+      'puts a PCI device behind a bridge',
+      { interfaces: [card('rtl8139')] },
+      [
+        'interfaces[0]: 2:1.0',
+        'pci 0 pcie-root',
+        'pci 1 pcie-root-port: 0:1.0+',
+        'pci 2 pcie-to-pci-bridge: 1:0.0',
+        'pci 3 pcie-root-port: 0:1.1',
+      ],
+    ],
+    [
+      'takes a transitional device for one of PCI, one without a past for PCI Express',
+      { rngs: [{ model: 'virtio-transitional' }, { model: 'virtio-non-transitional' }] },
+      [
+        'rngs[0]: 2:1.0',
+        'rngs[1]: 3:0.0',
+        'pci 0 pcie-root',
+        'pci 1 pcie-root-port: 0:1.0+',
+        'pci 2 pcie-to-pci-bridge: 1:0.0',
+        'pci 3 pcie-root-port: 0:1.1',
+        'pci 4 pcie-root-port: 0:1.2',
+      ],
+    ],
+    [
+      'has the parts of its chipset where the board has them',
+      {
+        controllers: [
+          { type: 'sata', index: 0 },
+          { type: 'usb', index: 0, model: 'ich9-ehci1' },
+          { type: 'usb', index: 0, model: 'ich9-uhci1', master: { startport: '0' } },
+          { type: 'usb', index: 0, model: 'ich9-uhci2', master: { startport: '2' } },
+        ],
+        sounds: [{ model: 'ich9' }],
+        videos: [{ model: { type: 'vga', primary: true } }],
+        panics: [{ model: 'pvpanic' }],
+      },
+      [
+        'sata 0: 0:31.2',
+        'usb 0 ich9-ehci1: 0:29.7',
+        'usb 0 ich9-uhci1: 0:29.0+',
+        'usb 0 ich9-uhci2: 0:29.1',
+        'pci 0 pcie-root',
+        'sounds[0]: 0:27.0',
+        'videos[0]: 0:1.0',
+        'panics[0]: 0:2.0',
+      ],
+    ],
+    [
+      'uses the ports that are there, and adds none beyond what is needed',
+      { controllers: [{ type: 'pci', index: 1, model: 'pcie-root-port' }], disks: [disk('vda')] },
+      ['pci 1 pcie-root-port: 0:1.0', 'pci 0 pcie-root', 'disks[0]: 1:0.0'],
+    ],
+    [
+      'fills a hole in the numbers with ports',
+      { controllers: [{ type: 'pci', index: 2, model: 'pcie-root-port' }] },
+      ['pci 2 pcie-root-port: 0:1.1', 'pci 0 pcie-root', 'pci 1 pcie-root-port: 0:1.0+'],
+    ],
+  ])('%s', (_, devices, expected) => expect(places(q35, devices)).toEqual(expected))
+})
+
+test('a machine without PCI has no addresses on it', () => {
+  expect(places(isapc, { interfaces: [card('ne2k_isa')] })).toEqual(['interfaces[0]'])
+})
+
+test('devices that are not on PCI, or say where else they are, get no address', () => {
+  const devices: Devices = {
+    disks: [{ target: { dev: 'sda', bus: 'sata' } }, { ...disk('vda'), address: { type: 'virtio-mmio' } }],
+    interfaces: [card('usb-net')],
+    sounds: [{ model: 'usb' }, { model: 'sb16' }],
+    videos: [{ model: { type: 'ramfb' } }],
+    watchdogs: [{ model: 'itco' }],
+  }
+  expect(applied([pciAddresses], { os: q35, devices }).devices).toEqual(devices)
+})
