@@ -1,3 +1,4 @@
+import type { Cause, Origin } from '../../api/cause.ts'
 import { canonical } from '../../api/domain/canonical.ts'
 import type { Domain } from '../../api/domain/domain.ts'
 import { validateDomain } from '../../api/domain/validate.ts'
@@ -47,7 +48,7 @@ export async function compare(domain: Domain, judge: Judge): Promise<Opinion> {
   const refusal = refusalOf(domain, capabilities)
   const whole = refusal?.isMalformed ? undefined : complete(domain, capabilities)
   const plain = whole === undefined ? domain : withIdentity(domain, whole)
-  const verdict = await judge.judge(writeDomain(plain))
+  const verdict = await judge.judge(writeDomain(plain), false)
   if (refusal) {
     return verdict.outcome === 'refused'
       ? { outcome: 'refused' }
@@ -77,33 +78,40 @@ const differs = (kind: Disagreement['kind'], libvirt: string, ours: string): Opi
   )
 }
 
-const refusalOf = (
-  domain: Domain,
-  capabilities: Capabilities,
-): { isMalformed: boolean; signature: string; message: string } | undefined => {
+interface Refusal {
+  readonly isMalformed: boolean
+  readonly signature: string
+  readonly message: string
+}
+
+const refusalOf = (domain: Domain, capabilities: Capabilities): Refusal | undefined => {
   const malformed = validateDomain(domain)
-  const causes =
-    malformed.length > 0
-      ? malformed
-      : checkRules(
-          { domain: complete(domain, capabilities) },
-          { capabilities, originOf: () => ({ by: 'user' }), allowHostReach: true },
-        ).causes
+  const causes = malformed.length > 0 ? malformed : causesOf(domain, capabilities)
   const [first] = causes
   if (!first) return undefined
-  const signature = `${first.rule} ${first.field.replaceAll(/\[\d+\]/g, '[]')}`
   return {
     isMalformed: malformed.length > 0,
-    signature,
+    signature: `${first.rule} ${first.field.replaceAll(/\[\d+\]/g, '[]')}`,
     message: causes.map(({ rule, field, message }) => `${field} ${message} (${rule})`).join('; '),
   }
 }
 
-const withoutNames = (message: string): string =>
+const causesOf = (domain: Domain, capabilities: Capabilities): readonly Cause[] => {
+  const { domain: whole, added } = fillDefaults(domain, { capabilities, entropy, isNew: true })
+  const originOf = (path: string): Origin => {
+    const rule = added.get(path.replace(/^spec\.domain\./, ''))
+    return rule === undefined ? { by: 'user' } : { by: 'default', rule }
+  }
+  return checkRules({ domain: whole }, { capabilities, originOf, allowHostReach: true }).causes
+}
+
+export const withoutNames = (message: string): string =>
   message
+    .replace(/^XML document failed to validate against schema: Unable to validate doc against \S+/, 'schema:')
     .replaceAll(/'[^']*'|"[^"]*"/g, '…')
     .replaceAll(/(?<![a-zA-Z])(0x[0-9a-f]+|\d[\d:.a-f]*)/g, 'N')
     .replaceAll(/\s+/g, ' ')
+    .trim()
 
 /** libvirt draws what is drawn by chance anew: it gets ours. */
 const withIdentity = (domain: Domain, whole: Domain): Domain => {

@@ -1,14 +1,18 @@
 /**
  * `npm run judge -- [--seed N] [--count N] [--raw]`: completes generated domains, asks the libvirt in LIBVIRT_ROOTFS about them, and prints
  * each kind of disagreement, the commonest first, with the smallest domain that shows it. `--raw`: anything that the description allows.
+ * `npm run judge -- --prune` takes off known-disagreements.json what is solved.
  */
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import fc from 'fast-check'
 import type { Domain } from '../../api/domain/domain.ts'
 import { domains } from '../arbitraries/domain.ts'
 import { plausibleDomains } from '../arbitraries/plausible.ts'
 import { type Disagreement, compare, shrink } from './disagreement.ts'
-import { startJudge } from './judge.ts'
+import { type Judge, startJudge } from './judge.ts'
+import known from './known-disagreements.json' with { type: 'json' }
 
 const { values } = parseArgs({
   options: {
@@ -17,39 +21,58 @@ const { values } = parseArgs({
     raw: { type: 'boolean', default: false },
     /** No smallest domains. */
     brief: { type: 'boolean', default: false },
+    prune: { type: 'boolean', default: false },
   },
 })
 const judge = await startJudge()
-const generated = fc.sample(values.raw ? domains() : plausibleDomains(), {
-  seed: Number(values.seed),
-  numRuns: Number(values.count),
-})
-const agreed = { taken: 0, refused: 0 }
-const found = new Map<string, { count: number; example: Domain; disagreement: Disagreement }>()
-for (const domain of generated) {
-  const { outcome, disagreement } = await compare(domain, judge)
-  if (outcome !== 'disagreed') {
-    agreed[outcome] += 1
-    continue
-  }
-  const key = `${disagreement.kind}: ${disagreement.signature}`
-  const known = found.get(key)
-  if (known) known.count += 1
-  else found.set(key, { count: 1, example: domain, disagreement })
-}
-const byKind = Map.groupBy(found.values(), ({ disagreement: { kind } }) => kind)
-for (const [key, { count, example }] of [...found].toSorted(([, a], [, b]) => b.count - a.count)) {
-  const isSame = async (domain: Domain): Promise<boolean> => {
-    const { disagreement } = await compare(domain, judge)
-    return disagreement !== undefined && `${disagreement.kind}: ${disagreement.signature}` === key
-  }
-  const smallest = values.brief ? example : await shrink(example, isSame)
-  const { disagreement } = await compare(smallest, judge)
-  process.stdout.write(`${count} × ${key}\n    ${disagreement?.detail.replaceAll(/\s+/g, ' ')}\n`)
-  if (!values.brief) process.stdout.write(`    ${JSON.stringify(smallest)}\n`)
-}
-process.stdout.write(`${generated.length} domains: both take ${agreed.taken}, both refuse ${agreed.refused}\n`)
-for (const [kind, all] of byKind) {
-  process.stdout.write(`${kind}: ${all.reduce((sum, { count }) => sum + count, 0)} in ${all.length} ways\n`)
-}
+if (values.prune) await prune(judge)
+else await search(judge)
 await judge.stop()
+
+async function search(judge: Judge): Promise<void> {
+  const generated = fc.sample(values.raw ? domains() : plausibleDomains(), {
+    seed: Number(values.seed),
+    numRuns: Number(values.count),
+  })
+  const agreed = { taken: 0, refused: 0 }
+  const found = new Map<string, { count: number; example: Domain; disagreement: Disagreement }>()
+  for (const domain of generated) {
+    const { outcome, disagreement } = await compare(domain, judge)
+    if (outcome !== 'disagreed') {
+      agreed[outcome] += 1
+      continue
+    }
+    const key = `${disagreement.kind}: ${disagreement.signature}`
+    const known = found.get(key)
+    if (known) known.count += 1
+    else found.set(key, { count: 1, example: domain, disagreement })
+  }
+  const byKind = Map.groupBy(found.values(), ({ disagreement: { kind } }) => kind)
+  for (const [key, { count, example }] of [...found].toSorted(([, a], [, b]) => b.count - a.count)) {
+    const isSame = async (domain: Domain): Promise<boolean> => {
+      const { disagreement } = await compare(domain, judge)
+      return disagreement !== undefined && `${disagreement.kind}: ${disagreement.signature}` === key
+    }
+    const smallest = values.brief ? example : await shrink(example, isSame)
+    const { disagreement } = await compare(smallest, judge)
+    process.stdout.write(`${count} × ${key}\n    ${disagreement?.detail.replaceAll(/\s+/g, ' ')}\n`)
+    if (!values.brief) process.stdout.write(`    ${JSON.stringify(smallest)}\n`)
+  }
+  process.stdout.write(`${generated.length} domains: both take ${agreed.taken}, both refuse ${agreed.refused}\n`)
+  for (const [kind, all] of byKind) {
+    process.stdout.write(`${kind}: ${all.reduce((sum, { count }) => sum + count, 0)} in ${all.length} ways\n`)
+  }
+}
+
+async function prune(judge: Judge): Promise<void> {
+  const generated: (typeof known.generated)[number][] = []
+  for (const one of known.generated) {
+    const { disagreement } = await compare(one.example as Domain, judge)
+    if (disagreement?.kind === one.kind && disagreement.signature === one.signature) generated.push(one)
+    else process.stdout.write(`solved: ${one.kind} ${one.signature}\n`)
+  }
+  await writeFile(
+    join(import.meta.dirname, 'known-disagreements.json'),
+    `${JSON.stringify({ ...known, generated }, null, 2)}\n`,
+  )
+}

@@ -1,0 +1,101 @@
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Domain } from '../../api/domain/domain.ts'
+import { domains } from '../arbitraries/domain.ts'
+import { plausibleDomains } from '../arbitraries/plausible.ts'
+import { parse, readCases } from '../corpus/corpus.ts'
+import { firstDifference } from '../corpus/difference.ts'
+import { compare, complete, printed, withoutNames } from './disagreement.ts'
+import { type Judge, startJudge } from './judge.ts'
+import list from './known-disagreements.json' with { type: 'json' }
+
+/** What is so and not yet, or never, otherwise; it may only shrink. */
+const known: {
+  readonly corpus: {
+    /** By libvirt's message, without names. */
+    readonly refused: { readonly [message: string]: { readonly reason: string; readonly names: readonly string[] } }
+    readonly changed: { readonly [name: string]: { readonly reason: string; readonly path: string } }
+  }
+  readonly generated: readonly {
+    readonly kind: string
+    readonly signature: string
+    readonly reason: string
+    /** The smallest there is. */
+    readonly example: unknown
+  }[]
+} = list
+
+let judge: Judge
+
+beforeAll(async () => {
+  judge = await startJudge()
+})
+
+afterAll(() => judge.stop())
+
+const folder = process.env['LIBVIRT_CORPUS']
+
+describe(`libvirt's own cases${folder === undefined ? ', left out: LIBVIRT_CORPUS is not set' : ''}`, () => {
+  test('of what we complete, libvirt adds, drops and changes nothing, and takes all that this node can have', async () => {
+    const changed: { [name: string]: string } = {}
+    const refused: { [message: string]: string[] } = {}
+    const cases = folder === undefined ? [] : readCases(folder)
+    for (const { name, before } of cases) {
+      const ours = printed(complete(parse(before), judge.capabilities), judge.capabilities)
+      const verdict = await judge.judge(ours)
+      if (verdict.outcome === 'refused') (refused[withoutNames(verdict.message)] ??= []).push(name)
+      else {
+        const difference = firstDifference(verdict.xml, ours)
+        if (difference) changed[name] = difference.path.replaceAll(/\[\d+\]/g, '')
+      }
+    }
+    const unchanged = cases.length - Object.keys(changed).length - Object.values(refused).flat().length
+    process.stdout.write(`libvirt's own cases: ${unchanged} of ${cases.length} defined and unchanged\n`)
+    const expected = cases.length === 0 ? { refused: {}, changed: {} } : known.corpus
+    expect({ refused, changed }).toEqual({
+      refused: Object.fromEntries(Object.entries(expected.refused).map(([message, { names }]) => [message, names])),
+      changed: Object.fromEntries(Object.entries(expected.changed).map(([name, { path }]) => [name, path])),
+    })
+  }, 120_000)
+})
+
+describe('domains that nobody has written', () => {
+  const keys = new Set(known.generated.map(keyOf))
+
+  test.each(known.generated)('known and still so: $kind $signature', async (one) => {
+    const { disagreement } = await compare(one.example as Domain, judge)
+    expect(disagreement === undefined ? 'solved: take it off the list' : keyOf(disagreement)).toBe(keyOf(one))
+  })
+
+  test('plausible ones are taken with our defaults, which are libvirt’s, or refused by both', async () => {
+    const { taken, refused, found } = await ask(fc.sample(plausibleDomains(), { seed: 20_261_121, numRuns: 1000 }))
+    process.stdout.write(`plausible: both take ${taken}, both refuse ${refused}, known disagreements ${found.size}\n`)
+    expect(
+      [...found].filter(([key]) => !keys.has(key)).map(([key, example]) => [key, JSON.stringify(example)]),
+    ).toEqual([])
+    expect(taken).toBeGreaterThan(200)
+  }, 120_000)
+
+  test('others are mostly refused by both, and what both take is the same', async () => {
+    const { taken, refused, found } = await ask(fc.sample(domains({ fields: 4 }), { seed: 20_261_121, numRuns: 300 }))
+    process.stdout.write(`any: both take ${taken}, both refuse ${refused}, disagreements ${found.size}\n`)
+    const others = [...found].filter(([key]) => !key.startsWith('missing-rule') && !keys.has(key))
+    expect(others.map(([key, example]) => [key, JSON.stringify(example)])).toEqual([])
+    expect((taken + refused) / 300).toBeGreaterThan(0.8)
+  }, 60_000)
+
+  async function ask(generated: readonly Domain[]) {
+    const count = { taken: 0, refused: 0 }
+    const found = new Map<string, Domain>()
+    for (const domain of generated) {
+      const { outcome, disagreement } = await compare(domain, judge)
+      if (outcome !== 'disagreed') count[outcome] += 1
+      else found.set(keyOf(disagreement), domain)
+    }
+    return { ...count, found }
+  }
+})
+
+function keyOf({ kind, signature }: { kind: string; signature: string }): string {
+  return `${kind}: ${signature}`
+}
