@@ -1,0 +1,152 @@
+import { describe, expect, test } from 'vitest'
+import type { Domain } from '../../api/domain/domain.ts'
+import { applied } from '../../test/applied.ts'
+import { currentMemory, currentMemoryUnit, memory, memoryUnit } from './memory.ts'
+import { hotplugCell, numaCellId, numaCpus, numaDistance } from './numa.ts'
+import { numatuneMemory, numatuneMode } from './numatune.ts'
+
+const rules = [memoryUnit, currentMemoryUnit, memory, currentMemory]
+const cells = (...list: object[]): Domain => ({ cpu: { numa: { cells: list } } })
+
+describe('memory', () => {
+  test.each<[string, Domain, Domain]>([
+    [
+      'in MiB stays so; the balloon is in KiB',
+      { memory: { unit: 'MiB', value: 512 } },
+      { memory: { unit: 'MiB', value: 512 }, currentMemory: { unit: 'KiB', value: 524288 } },
+    ],
+    [
+      'as a bare number is in KiB',
+      { memory: { value: '1000' } },
+      { memory: { unit: 'KiB', value: '1000' }, currentMemory: { unit: 'KiB', value: 1000 } },
+    ],
+    [
+      'of the balloon stays',
+      { memory: { unit: 'KiB', value: 1000 }, currentMemory: { value: 500 } },
+      { memory: { unit: 'KiB', value: 1000 }, currentMemory: { unit: 'KiB', value: 500 } },
+    ],
+    [
+      'is that of the cells and the devices',
+      {
+        ...cells({ memory: 1, unit: 'MiB' }, { memory: 1024 }),
+        devices: { memories: [{ target: { size: { unit: 'MiB', value: 2 } } }] },
+      },
+      {
+        ...cells({ memory: 1, unit: 'MiB' }, { memory: 1024 }),
+        devices: { memories: [{ target: { size: { unit: 'MiB', value: 2 } } }] },
+        memory: { unit: 'KiB', value: 4096 },
+        currentMemory: { unit: 'KiB', value: 4096 },
+      },
+    ],
+    ['of nothing is nothing', {}, {}],
+  ])('%s', (_, domain, expected) => expect(applied(rules, domain)).toEqual(expected))
+})
+
+describe('a VM that memory can be plugged into', () => {
+  const domain: Domain = {
+    memory: { unit: 'KiB', value: 1_000_000 },
+    maxMemory: { slots: 2, unit: 'GiB', value: 4 },
+    vcpu: { value: 4 },
+    devices: {
+      memories: [
+        { model: 'dimm', target: { size: { unit: 'KiB', value: 100_000 } } },
+        { model: 'virtio-pmem', target: { size: { unit: 'KiB', value: 200_000 } } },
+      ],
+    },
+  }
+
+  test('has a node with the rest of the memory, that its modules are on', () => {
+    expect(applied([hotplugCell], domain)).toEqual({
+      ...domain,
+      cpu: { numa: { cells: [{ id: 0, cpus: '0-3', memory: 700_000, unit: 'KiB' }] } },
+      devices: {
+        memories: [
+          { model: 'dimm', target: { size: { unit: 'KiB', value: 100_000 }, node: 0 } },
+          { model: 'virtio-pmem', target: { size: { unit: 'KiB', value: 200_000 } } },
+        ],
+      },
+    })
+  })
+
+  test.each<[string, Domain, boolean]>([
+    ['libvirt has seen before', domain, false],
+    ['has nodes', { ...domain, ...cells({ memory: 1_000_000 }) }, true],
+    ['is less than its devices', { ...domain, memory: { unit: 'KiB', value: 5 } }, true],
+    ['cannot grow', { memory: { unit: 'KiB', value: 5 } }, true],
+  ])('has none where it %s', (_, given, isNew) => expect(applied([hotplugCell], given, { isNew })).toEqual(given))
+})
+
+describe('NUMA nodes', () => {
+  test('are numbered, and their memory is in KiB', () => {
+    expect(applied([numaCellId], cells({ memory: 1 }, { id: 5, unit: 'MiB', memory: 1 }, {}))).toEqual(
+      cells({ id: 0, unit: 'KiB', memory: 1 }, { id: 5, unit: 'MiB', memory: 1 }, { id: 2 }),
+    )
+  })
+
+  test('the first has the CPUs that no other has, if it says nothing', () => {
+    const vcpu = { value: 4 }
+    expect(applied([numaCpus], { vcpu, ...cells({}, { cpus: '2' }) }).cpu).toEqual(
+      cells({ cpus: '0-1,3' }, { cpus: '2' }).cpu,
+    )
+    expect(applied([numaCpus], { vcpu, ...cells({ cpus: '0' }, {}) }).cpu).toEqual(cells({ cpus: '0' }, {}).cpu)
+    expect(applied([numaCpus], { vcpu, ...cells({}, { cpus: '0-3' }) }).cpu).toEqual(cells({}, { cpus: '0-3' }).cpu)
+  })
+
+  test('are as far there as back; where nothing is said of any, nothing is', () => {
+    const distances = { siblings: [{ id: 1, value: 30 }] }
+    expect(applied([numaDistance], cells({ id: 0, distances }, { id: 1 }, { id: 2 })).cpu?.numa?.cells).toEqual([
+      {
+        id: 0,
+        distances: {
+          siblings: [
+            { id: 1, value: 30 },
+            { id: 0, value: 10 },
+            { id: 2, value: 20 },
+          ],
+        },
+      },
+      {
+        id: 1,
+        distances: {
+          siblings: [
+            { id: 0, value: 30 },
+            { id: 1, value: 10 },
+            { id: 2, value: 20 },
+          ],
+        },
+      },
+      {
+        id: 2,
+        distances: {
+          siblings: [
+            { id: 0, value: 20 },
+            { id: 1, value: 20 },
+            { id: 2, value: 10 },
+          ],
+        },
+      },
+    ])
+    expect(applied([numaDistance], cells({ id: 0 }, { id: 1 }))).toEqual(cells({ id: 0 }, { id: 1 }))
+  })
+})
+
+describe('where memory is placed', () => {
+  test.each<[string, Domain, Domain['numatune']]>([
+    [
+      'follows virtual CPUs that numad places',
+      { vcpu: { placement: 'auto' } },
+      { memory: { mode: 'strict', placement: 'auto' } },
+    ],
+    [
+      'is where it is said',
+      { vcpu: { placement: 'auto' }, numatune: { memory: { nodeset: '0' } } },
+      { memory: { mode: 'strict', nodeset: '0' } },
+    ],
+    [
+      'is strict, but where another mode is written',
+      { numatune: { memory: { mode: 'preferred', nodeset: '0' } } },
+      { memory: { mode: 'preferred', nodeset: '0' } },
+    ],
+    ['is nowhere where nothing is said', {}, undefined],
+  ])('%s', (_, domain, expected) => expect(applied([numatuneMemory, numatuneMode], domain).numatune).toEqual(expected))
+})
