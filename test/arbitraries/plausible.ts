@@ -364,7 +364,9 @@ const disk = fc
       dev: `${busPrefixes[String(bus)] ?? 'vd'}${String.fromCodePoint(97 + (other === 0 ? 0 : index))}`,
       ...(other % 2 === 0 || bus === 'usb' || bus === 'sata' ? { bus } : {}),
     },
-    ...(addressKind === undefined ? {} : { address: new Map(Object.entries(addresses)).get(String(addressKind)) }),
+    ...(addressKind === undefined
+      ? {}
+      : { address: new Map<unknown, unknown>(Object.entries(addresses)).get(addressKind) }),
   }))
 
 const controller = weighted(

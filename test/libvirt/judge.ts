@@ -64,9 +64,10 @@ export async function startJudge(): Promise<Judge> {
 async function define(client: Client, xml: string, flags: number): Promise<Verdict> {
   try {
     const { dom } = await client.mutate('domain_define_xml_flags', { xml, flags }, defineDeadlineMs)
-    const text = await client.mutate('domain_get_xml_desc', { dom, flags: secure | inactive })
+    const { xml: text } = await client.mutate('domain_get_xml_desc', { dom, flags: secure | inactive })
     await client.mutate('domain_undefine_flags', { dom, flags: undefineFlags })
-    return { outcome: 'taken', xml: String(text.xml).replaceAll(ownFiles, systemFiles) }
+    if (typeof text !== 'string') throw new Error('no text where some is due')
+    return { outcome: 'taken', xml: text.replaceAll(ownFiles, systemFiles) }
   } catch (error) {
     if (error instanceof LibvirtError) return { outcome: 'refused', message: error.message }
     throw error
