@@ -47,7 +47,13 @@ const examples: readonly Example[] = [
         devices: {
           disks: [
             disk,
-            { type: 'volume', device: 'disk', source: { volume: 'cloud-init' }, target: { dev: 'vdz', bus: 'virtio' }, readonly: {} },
+            {
+              type: 'volume',
+              device: 'disk',
+              source: { volume: 'cloud-init' },
+              target: { dev: 'vdz', bus: 'virtio' },
+              readonly: {},
+            },
           ],
         },
       },
@@ -71,12 +77,18 @@ const examples: readonly Example[] = [
     spec: {
       domain: {
         devices: {
-          interfaces: [{ type: 'bridge', source: { bridge: 'br0' }, model: { type: 'virtio' }, alias: { name: 'ua-bridge' } }],
+          interfaces: [
+            { type: 'bridge', source: { bridge: 'br0' }, model: { type: 'virtio' }, alias: { name: 'ua-bridge' } },
+          ],
         },
       },
     },
   },
-  { file: 'no-tpm.yaml', user: { type: 'kvm', devices: { tpms: [{ model: 'tpm-tis' }] } }, spec: { domain: { type: 'kvm' } } },
+  {
+    file: 'no-tpm.yaml',
+    user: { type: 'kvm', devices: { tpms: [{ model: 'tpm-tis' }] } },
+    spec: { domain: { type: 'kvm' } },
+  },
 ]
 
 test.each(examples)('$file does what it says', ({ file, labels = {}, user, spec }) => {
