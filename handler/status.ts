@@ -55,7 +55,7 @@ export function isChanged(machine: VirtualMachine, status: MachineStatus): boole
 }
 
 function withoutGeneration(status: MachineStatus): object {
-  return { ...status, conditions: status.conditions?.map(({ observedGeneration: _, ...rest }) => rest) }
+  return { ...status, conditions: status.conditions?.map((condition) => ({ ...condition, observedGeneration: 0 })) }
 }
 
 type Asserted = Omit<Condition, 'lastTransitionTime' | 'observedGeneration'>
