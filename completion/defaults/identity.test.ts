@@ -1,0 +1,76 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { applied, testContext } from '../../test/applied.ts'
+import { drawMac, drawUuid, generationId, macAddress, name, uuid } from './identity.ts'
+
+describe('what is drawn', () => {
+  test('is the same for the same request, and another for another', () => {
+    const other = { ...testContext, entropy: { uid: 'other' } }
+    expect(drawUuid(testContext, 'uuid')).toBe(drawUuid(testContext, 'uuid'))
+    expect(drawUuid(testContext, 'uuid')).not.toBe(drawUuid(testContext, 'genid'))
+    expect(drawUuid(testContext, 'uuid')).not.toBe(drawUuid(other, 'uuid'))
+    expect(drawMac(testContext, 0)).not.toBe(drawMac(testContext, 1))
+    expect(drawMac(testContext, 0)).not.toBe(drawMac(testContext, 0, 1))
+    expect(drawMac(testContext, 0)).not.toBe(drawMac(other, 0))
+  })
+
+  test('is of the right shape whatever the request', () => {
+    fc.assert(
+      fc.property(fc.string(), fc.nat(), (uid, index) => {
+        const context = { ...testContext, entropy: { uid } }
+        expect(drawUuid(context, 'uuid')).toMatch(
+          /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/,
+        )
+        expect(drawMac(context, index)).toMatch(/^52:54:00(?::[0-9a-f]{2}){3}$/)
+      }),
+    )
+  })
+})
+
+describe('MAC addresses', () => {
+  const macs = (
+    interfaces: { mac?: { address?: string } }[],
+    isMacTaken?: (address: string) => boolean,
+  ): (string | undefined)[] =>
+    applied([macAddress], { devices: { interfaces } }, isMacTaken ? { isMacTaken } : {}).devices?.interfaces?.map(
+      ({ mac }) => mac?.address,
+    ) ?? []
+
+  test('that are written stay, the others are drawn', () => {
+    expect(macs([{ mac: { address: '52:54:00:00:00:01' } }, {}])).toEqual([
+      '52:54:00:00:00:01',
+      drawMac(testContext, 1),
+    ])
+  })
+
+  test('that another interface of the VM has are drawn again, whatever the case', () => {
+    const taken = drawMac(testContext, 0).toUpperCase()
+    expect(macs([{}, { mac: { address: taken } }])).toEqual([drawMac(testContext, 0, 1), taken])
+  })
+
+  test('that another VM of the cluster has are drawn again', () => {
+    const taken = new Set([drawMac(testContext, 0), drawMac(testContext, 0, 1)])
+    expect(macs([{}], (address) => taken.has(address))).toEqual([drawMac(testContext, 0, 2)])
+  })
+
+  test('run out: an error, not a loop without end', () => {
+    expect(() => macs([{}], () => true)).toThrow('no free MAC address in 1000 draws')
+  })
+
+  test('of many interfaces are all different', () => {
+    const all = macs(Array.from({ length: 400 }, () => ({})))
+    expect(new Set(all).size).toBe(400)
+  })
+})
+
+test('uuid, generation id and name are given where they are missing, or asked for', () => {
+  expect(applied([name, uuid, generationId], { genid: '' }, { name: 'vm' })).toEqual({
+    name: 'vm',
+    uuid: drawUuid(testContext, 'uuid'),
+    genid: drawUuid(testContext, 'genid'),
+  })
+  expect(applied([name, uuid, generationId], { name: 'own', uuid: 'u' }, { name: 'vm' })).toEqual({
+    name: 'own',
+    uuid: 'u',
+  })
+})
