@@ -140,7 +140,7 @@ test('where a disk is, its target decides, not its place in the list', () => {
           .map((disks) => [domain, { ...domain, devices: { ...domain.devices, disks } }] as const),
       ),
       ([domain, shuffled]) => {
-        const ofBus = (bus: string, one: Domain) => [...places(one)].filter(([dev]) => dev?.startsWith(bus)).toSorted()
+        const ofBus = (bus: string, one: Domain) => new Map([...places(one)].filter(([dev]) => dev?.startsWith(bus)))
         for (const bus of ['sd', 'vd']) expect(ofBus(bus, placed(shuffled))).toEqual(ofBus(bus, placed(domain)))
       },
     ),

@@ -13,13 +13,15 @@ const isapc = { type: { os: 'hvm', arch: 'x86_64', machine: 'isapc' } } as const
 const places = (os: Domain['os'] & object, devices: Devices): string[] => {
   const all: readonly [string, unknown][] = Object.entries(applied(rules, { os, devices }).devices ?? {})
   return all.flatMap(([key, value]) =>
-    (Array.isArray(value) ? value : [value]).map((device: { address?: object } & Record<string, unknown>, index) => {
-      const name =
-        key === 'controllers'
-          ? `${device['type']} ${device['index']} ${device['model'] ?? ''}`.trim()
-          : `${key}[${index}]`
-      return device.address ? `${name}: ${place(device.address)}` : name
-    }),
+    (Array.isArray(value) ? value : [value]).map(
+      (device: { address?: object; type?: string; index?: number; model?: string }, index) => {
+        const name =
+          key === 'controllers'
+            ? [device.type, device.index, device.model].filter((one) => one !== undefined).join(' ')
+            : `${key}[${index}]`
+        return device.address ? `${name}: ${place(device.address)}` : name
+      },
+    ),
   )
 }
 
