@@ -28,6 +28,10 @@ const withoutGeneratedAlias = (device: JsonObject): JsonObject => {
  * What libvirt alone tells, while a VM runs, is marked `live` in the description instead.
  */
 const kept: { readonly [path: string]: (json: JsonObject) => JsonObject } = {
+  'features.hyperv.spinlocks': (spinlocks) => omit(spinlocks, spinlocks['state'] === false ? ['retries'] : []),
+  // Only a named model is matched.
+  cpu: (cpu) => omit(cpu, cpu['mode'] === undefined || cpu['mode'] === 'custom' ? [] : ['match']),
+  'devices.sounds': (sound) => omit(sound, sound['model'] === 'ich6' || sound['model'] === 'ich9' ? [] : ['codecs']),
   clock: (clock) => keptClock(clock),
   'numatune.memory': (memory) => omit(memory, memory['placement'] === 'static' ? ['placement'] : []),
   'devices.controllers': (controller) => keptController(controller),
@@ -68,7 +72,7 @@ const within = (json: JsonObject, key: string, change: (child: JsonObject) => Js
 /** A clock that is put forward is one that the guest may set. */
 const keptClock = (clock: JsonObject): JsonObject => {
   const { offset, adjustment } = clock
-  return (offset === 'utc' || offset === 'localtime') && typeof adjustment === 'number'
+  return (offset === 'utc' || offset === 'localtime') && adjustment !== undefined && adjustment !== 'reset'
     ? { ...clock, offset: 'variable', basis: offset }
     : clock
 }
