@@ -40,7 +40,7 @@ export default defineConfig({
           name: 'apiserver',
           setupFiles: ['test/seed.ts'],
           include: ['test/apiserver/**/*.test.ts'],
-          testTimeout: 120_000,
+          testTimeout: 400_000,
           hookTimeout: 300_000,
         },
       },

@@ -47,7 +47,7 @@ const eventually = async (what: string, isTrue: () => Promise<boolean>) => {
     const logs = await Promise.all(['one', 'two'].map((name) => readFile(logFile(name), 'utf8').catch(() => '')))
     throw new Error(`${what} did not come true\n${logs.map((log) => lastLines(log, 15)).join('\n')}`)
   }
-  await until(isTrue, () => {}, { deadlineMs: 40_000 }).catch(failed)
+  await until(isTrue, () => {}, { deadlineMs: 120_000 }).catch(failed)
 }
 
 /** What the scheduler does. */
@@ -172,7 +172,7 @@ describe('the controller on a real API server, without webhooks', () => {
     await eventually('vm2 has failed', async () => (await phase('vm2')) === 'Failed')
     expect(await field('{.status.reason}', 'vm', 'vm2')).toBe('NodeLost')
     expect(await podOf('vm2')).toBe('')
-    await kubectl('delete', 'vm', 'vm2', '--timeout=20s')
+    await kubectl('delete', 'vm', 'vm2', '--timeout=180s')
   })
 
   it('says what is wrong with a VM that cannot be completed, and completes it once that is put right', async () => {

@@ -14,7 +14,7 @@ const kubectl = (...rest: string[]) => run([api.kubectl, '--kubeconfig', api.kub
 beforeAll(async () => {
   api = await startApiServer()
   await kubectl('apply', '--server-side', '-k', 'manifests/crds')
-  await kubectl('wait', '--for=condition=Established', 'crd', '--all', '--timeout=60s')
+  await kubectl('wait', '--for=condition=Established', 'crd', '--all', '--timeout=180s')
 })
 afterAll(() => api?.stop())
 

@@ -52,7 +52,7 @@ const reaches = async (count: number): Promise<number> => {
     most = Math.max(most, now)
     return now === count && (await pods()).length === count
   }
-  await until(look, undefined, { deadlineMs: 90_000, describe: () => `${now} VMs, not ${count}` })
+  await until(look, undefined, { deadlineMs: 120_000, describe: () => `${now} VMs, not ${count}` })
   return most
 }
 
@@ -70,7 +70,7 @@ test('fifty, none, fifty again while the controller is killed: never more, no po
   expect(await reaches(0)).toBeLessThanOrEqual(many)
 
   await kubectl(['scale', 'vmg/web', `--replicas=${many}`])
-  await until(async () => (await vms()).length > 0, undefined, { deadlineMs: 20_000 })
+  await until(async () => (await vms()).length > 0, undefined, { deadlineMs: 120_000 })
   controller.child.kill('SIGKILL')
   controller = await processes.startController('controller-2')
   expect(await reaches(many)).toBe(many)
@@ -81,13 +81,13 @@ test('takes in an orphan, and lets go what no longer matches', async () => {
   await reaches(1)
   const [first = ''] = await vms()
   await kubectl(['label', 'vm', first, 'app=other', '--overwrite'])
-  await until(async () => (await vms()).length === 1, undefined, { deadlineMs: 20_000 })
+  await until(async () => (await vms()).length === 1, undefined, { deadlineMs: 120_000 })
   expect(await words('{.metadata.ownerReferences[*].kind}', 'vm', first)).toEqual([])
   // Now the other one is made to go, and the orphan comes back: one is enough.
   await kubectl(['scale', 'vmg/web', '--replicas=0'])
-  await until(async () => (await vms()).length === 0, undefined, { deadlineMs: 20_000 })
+  await until(async () => (await vms()).length === 0, undefined, { deadlineMs: 120_000 })
   await kubectl(['label', 'vm', first, 'app=web', '--overwrite'])
-  await until(async () => (await vms()).length === 0, undefined, { deadlineMs: 20_000 })
+  await until(async () => (await vms()).length === 0, undefined, { deadlineMs: 120_000 })
 })
 
 test.each(['config', 'group'])('the example of a %s is well', async (name) => {
@@ -140,10 +140,10 @@ test('says in a condition why no VM can be made, and not ten times a second', as
   await kubectl(['scale', 'vmg/web', '--replicas=3'])
   const message = () =>
     kubectl(['get', 'vmg', 'web', '-o', 'jsonpath={.status.conditions[?(@.type=="ReplicaFailure")].message}'])
-  await until(async () => (await message()).includes('quota'), undefined, { deadlineMs: 20_000 })
+  await until(async () => (await message()).includes('quota'), undefined, { deadlineMs: 120_000 })
   const told = await words('{.items[?(@.reason=="FailedCreate")].count}', 'events')
   expect(told.map(Number).reduce((sum, one) => sum + one, 0)).toBeLessThan(6)
   await kubectl(['delete', 'resourcequota', 'few'])
   await reaches(3)
-  await until(async () => (await message()) === '', undefined, { deadlineMs: 20_000 })
+  await until(async () => (await message()) === '', undefined, { deadlineMs: 120_000 })
 })

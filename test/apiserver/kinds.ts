@@ -7,10 +7,10 @@ export async function installKinds(api: TestApiServer): Promise<void> {
   const kubectl = [api.kubectl, '--kubeconfig', api.kubeconfig]
   await run([...kubectl, 'apply', '--server-side', '-k', 'manifests/crds'])
   // `kubectl wait` fails at once on a definition that has no conditions yet, hence again and again.
-  const wait = [...kubectl, 'wait', '--for=condition=Established', 'crd', '--all', '--timeout=60s']
+  const wait = [...kubectl, 'wait', '--for=condition=Established', 'crd', '--all', '--timeout=180s']
   await until(
     async () => (await attempt(wait)) !== undefined,
     () => {},
-    { deadlineMs: 60_000 },
+    { deadlineMs: 120_000 },
   )
 }

@@ -39,7 +39,7 @@ beforeAll(async () => {
     env: { ...process.env, LOG_LEVEL: 'error' },
   })
   agent = new Agent({ connect: { ca: authority.pem, timeout: 60_000 }, connections: 50 })
-  await until(async () => (await post('{}').catch(() => 0)) !== 0, undefined, { deadlineMs: 30_000 })
+  await until(async () => (await post('{}').catch(() => 0)) !== 0, undefined, { deadlineMs: 120_000 })
 })
 afterAll(async () => {
   child?.kill('SIGKILL')

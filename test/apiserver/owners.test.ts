@@ -47,7 +47,7 @@ const names = async (what: string) =>
   (await kubectl(['get', what, '-o', 'jsonpath={.items[*].metadata.name}'])).split(' ').filter((name) => name !== '')
 const has = (what: string, count: number) =>
   until(async () => (await names(what)).length === count, undefined, {
-    deadlineMs: 60_000,
+    deadlineMs: 120_000,
     describe: () => `${count} of ${what}`,
   })
 
@@ -62,15 +62,15 @@ const started = async (name: string) => {
   await kubectl(['apply', '-f', '-'], JSON.stringify(config))
   const path = `/apis/subresources.virtset.io/v1alpha1/namespaces/default/virtualmachineconfigs/${name}/start`
   const start = async () => (await kubectl(['create', '--raw', path, '-f', '-'], '{}').catch(() => '')) !== ''
-  await until(start, undefined, { deadlineMs: 40_000 })
-  await until(async () => (await names('pods')).length > 0, undefined, { deadlineMs: 20_000 })
+  await until(start, undefined, { deadlineMs: 120_000 })
+  await until(async () => (await names('pods')).length > 0, undefined, { deadlineMs: 120_000 })
 }
 
 test.each(['background', 'foreground'])(
   'a config that is deleted (%s) takes its VM and its pod along',
   async (cascade) => {
     await started('web')
-    await kubectl(['delete', 'vmc', 'web', `--cascade=${cascade}`, '--timeout=60s'])
+    await kubectl(['delete', 'vmc', 'web', `--cascade=${cascade}`, '--timeout=180s'])
     await has('vm', 0)
     await has('pods', 0)
     expect(await names('vmc')).toEqual([])
@@ -79,12 +79,12 @@ test.each(['background', 'foreground'])(
 
 test('an orphaned VM runs on, and belongs to nobody', async () => {
   await started('web')
-  await kubectl(['delete', 'vmc', 'web', '--cascade=orphan', '--timeout=60s'])
+  await kubectl(['delete', 'vmc', 'web', '--cascade=orphan', '--timeout=180s'])
   const owners = () =>
     kubectl(['get', 'vm', 'web', '-o', 'jsonpath={.metadata.ownerReferences}{.metadata.deletionTimestamp}'])
-  await until(async () => (await owners()) === '', undefined, { deadlineMs: 60_000 })
+  await until(async () => (await owners()) === '', undefined, { deadlineMs: 120_000 })
   expect((await names('pods')).length).toBe(1)
-  await kubectl(['delete', 'vm', 'web', '--timeout=60s'])
+  await kubectl(['delete', 'vm', 'web', '--timeout=180s'])
 })
 
 test('a group that is deleted takes its VMs along, and makes no new ones meanwhile', async () => {
@@ -100,7 +100,7 @@ test('a group that is deleted takes its VMs along, and makes no new ones meanwhi
   }
   await kubectl(['apply', '-f', '-'], JSON.stringify(group))
   await has('pods', 3)
-  await kubectl(['delete', 'vmg', 'web', '--cascade=foreground', '--timeout=60s'])
+  await kubectl(['delete', 'vmg', 'web', '--cascade=foreground', '--timeout=180s'])
   await has('vm', 0)
   await has('pods', 0)
 })
@@ -124,5 +124,5 @@ test('a namespace with a running config is deleted to its end', async () => {
     ],
     '{}',
   )
-  await kubectl(['delete', 'namespace', 'team', '--timeout=90s'])
+  await kubectl(['delete', 'namespace', 'team', '--timeout=180s'])
 })

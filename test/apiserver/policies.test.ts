@@ -66,7 +66,7 @@ beforeAll(async () => {
   await until(
     async () => (await ask('PATCH', `${machines}/probe?dryRun=All`, owned, jane)).code !== 200,
     () => {},
-    { deadlineMs: 30_000 },
+    { deadlineMs: 120_000 },
   )
 })
 afterAll(async () => {

@@ -74,7 +74,7 @@ export async function installProcesses(api: TestApiServer): Promise<Processes> {
 
   const untilSaid = (replica: Replica, words: string) =>
     until(() => replica.log().includes(words), undefined, {
-      deadlineMs: 30_000,
+      deadlineMs: 120_000,
       describe: () => `${replica.name} does not say "${words}"\n${lastLines(replica.log(), 15)}`,
     })
 

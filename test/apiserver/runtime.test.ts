@@ -29,7 +29,7 @@ const configMaps = resource<ConfigMap>({
 })
 const log = createLogger({ process: 'test', level: 'silent' })
 const namespace = 'default'
-const slow = { deadlineMs: 20_000 }
+const slow = { deadlineMs: 60_000 }
 
 let api: TestApiServer
 let kube: KubeClient

@@ -30,10 +30,10 @@ beforeAll(async () => {
   await until(
     async () =>
       (await attempt(
-        command('wait', 'apiservice/v1alpha1.subresources.virtset.io', '--for=condition=Available', '--timeout=20s'),
+        command('wait', 'apiservice/v1alpha1.subresources.virtset.io', '--for=condition=Available', '--timeout=180s'),
       )) !== undefined,
     undefined,
-    { deadlineMs: 40_000 },
+    { deadlineMs: 120_000 },
   )
 })
 afterAll(async () => {
@@ -49,7 +49,7 @@ const field = async (path: string, ...what: string[]) =>
   kubectl(['get', ...what, '--ignore-not-found', '-o', `jsonpath=${path}`])
 
 const eventually = (what: string, isTrue: () => Promise<boolean>) =>
-  until(isTrue, undefined, { deadlineMs: 20_000, describe: () => what })
+  until(isTrue, undefined, { deadlineMs: 120_000, describe: () => what })
 
 const domain = { type: 'qemu', memory: { unit: 'MB', value: 64 }, os: { type: { os: 'hvm' } } }
 const config = (name: string, title = 'first') => ({
@@ -467,9 +467,9 @@ describe('the aggregated API is calm', () => {
       '-p',
       JSON.stringify(patch),
     ])
-    await until(async () => (await bundle()) === before, undefined, { deadlineMs: 40_000 })
+    await until(async () => (await bundle()) === before, undefined, { deadlineMs: 120_000 })
     const works = async () => (await ask('POST', subresource('start', 'guarded', '?dryRun=All'))).code === 201
-    await until(works, undefined, { deadlineMs: 40_000 })
+    await until(works, undefined, { deadlineMs: 120_000 })
   })
 
   test('a stopped replica is not missed', async () => {
