@@ -278,7 +278,10 @@ async function registryAnswers(): Promise<boolean> {
 function buildah(settings: Settings, command: readonly string[]): string[] {
   const own = join(settings.cache, 'buildah')
   const script = [
-    'mkdir -p "$1/lib" "$1/run" /var/lib/containers /run/containers',
+    'mkdir -p "$1/lib" "$1/run" "$1/net" /var/lib/containers /run/containers',
+    // By default it locks a file below /etc/cni, which it makes.
+    `printf '[network]\\nnetwork_config_dir = "%s/net"\\n' "$1" > "$1/containers.conf"`,
+    'export CONTAINERS_CONF="$1/containers.conf"',
     'mount --bind "$1/lib" /var/lib/containers',
     'mount --bind "$1/run" /run/containers',
     // Directories that were made for this go again, if nothing else is in them.
