@@ -1,0 +1,82 @@
+import { execFile } from 'node:child_process'
+import { resolve } from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { openCluster, type Machine, type TestCluster } from './cluster.ts'
+import { deaf } from './machines.ts'
+
+let cluster: TestCluster
+beforeAll(async () => {
+  cluster = await openCluster()
+})
+afterAll(() => cluster.close())
+
+const running = (machine: Machine) => machine.status?.phase === 'Running'
+
+function config(name: string): object {
+  const { spec } = deaf(name, { terminationGracePeriodSeconds: 1 }) as { spec: object }
+  return {
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'VirtualMachineConfig',
+    metadata: { name },
+    spec: { template: { metadata: { labels: { app: name } }, spec } },
+  }
+}
+
+const main = resolve(import.meta.dirname, '../../cli/main.ts')
+const vm = (...rest: string[]) => promisify(execFile)(process.execPath, [main, ...rest, '-n', cluster.namespace])
+
+test('kubectl vm starts, stops and starts again; the second instance has what the template has become, on the same hardware', async () => {
+  await cluster.apply(config('web'))
+  await vm('start', 'web', '--wait')
+  const first = await cluster.untilMachine('web', 'runs', running)
+  expect(first.metadata).toMatchObject({
+    ownerReferences: [{ kind: 'VirtualMachineConfig', name: 'web', controller: true }],
+  })
+
+  await cluster.kubectl(
+    'patch',
+    'vmc',
+    'web',
+    '--type=merge',
+    '-p',
+    '{"spec":{"template":{"spec":{"domain":{"title":"changed"}}}}}',
+  )
+  await cluster.kubectl('wait', 'vmc/web', '--for=jsonpath={.status.outdated}=true', '--timeout=30s')
+  expect((await cluster.machine('web'))?.spec.domain['title']).toBeUndefined()
+
+  await vm('stop', 'web', '--wait')
+  expect(await cluster.machine('web')).toBeUndefined()
+  await vm('start', 'web', '--wait')
+  const second = await cluster.untilMachine('web', 'runs again', running)
+  expect(second.spec.domain).toMatchObject({ title: 'changed', uuid: first.spec.domain['uuid'] })
+  expect(second.metadata.uid).not.toBe(first.metadata.uid)
+})
+
+test('a raw request to the sub-resource does the same, and a second one is told that it runs', async () => {
+  await cluster.apply(config('raw'))
+  const path = `/apis/subresources.virtset.io/v1alpha1/namespaces/${cluster.namespace}/virtualmachineconfigs/raw`
+  await cluster.kubectl('get', '--raw', `${path}/start`)
+  await cluster.untilMachine('raw', 'runs', running)
+  await expect(cluster.kubectl('get', '--raw', `${path}/start`)).rejects.toThrow('raw')
+  await cluster.kubectl('get', '--raw', `${path}/stop`)
+  await cluster.untilGone('raw')
+})
+
+test('a group keeps its number of guests, up and down, and a config that is deleted takes its guest along', async () => {
+  const { spec } = deaf('each', { terminationGracePeriodSeconds: 0 }) as { spec: object }
+  const labels = { app: 'group' }
+  await cluster.apply({
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'VirtualMachineGroup',
+    metadata: { name: 'group' },
+    spec: { replicas: 2, selector: { matchLabels: labels }, template: { metadata: { labels }, spec } },
+  })
+  await cluster.kubectl('wait', 'vmg/group', '--for=jsonpath={.status.readyReplicas}=2', '--timeout=90s')
+  await cluster.kubectl('scale', 'vmg/group', '--replicas=0')
+  await cluster.until('no VM of the group', async () =>
+    (await cluster.kubectl('get', 'vm', '-l', 'app=group', '-o', 'name')) === '' ? true : undefined,
+  )
+  await cluster.kubectl('delete', 'vmc', 'web', '--wait=false')
+  await cluster.untilGone('web')
+})
