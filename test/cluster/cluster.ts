@@ -67,6 +67,8 @@ export interface Console {
   write(text: string): void
   /** Waits until the guest has said this, since the console was opened. */
   hear(text: string, deadlineMs?: number): Promise<void>
+  /** Types a line until the guest answers: one that boots loses what is typed meanwhile. */
+  ask(line: string, answer: string): Promise<void>
   close(): void
 }
 
@@ -156,23 +158,36 @@ function listen(socket: Socket, holder: FileHandle): Console {
     heard += text
     for (const wake of waiting) wake()
   })
+  const hear = async (text: string, deadlineMs = 15_000): Promise<void> => {
+    const timer = AbortSignal.timeout(deadlineMs)
+    while (!heard.includes(text)) {
+      if (timer.aborted) throw new Error(`"${text}" was not heard on the console, but: ${JSON.stringify(heard)}`)
+      await new Promise<void>((resolve) => {
+        const wake = () => {
+          waiting.delete(wake)
+          timer.removeEventListener('abort', wake)
+          resolve()
+        }
+        waiting.add(wake)
+        timer.addEventListener('abort', wake)
+      })
+    }
+  }
+  const ask = async (line: string, answer: string): Promise<void> => {
+    for (let left = 10; left > 0; left--) {
+      socket.write(`${line}\r`)
+      const failure = await hear(answer, 3000).then(
+        () => undefined,
+        (error: unknown) => error,
+      )
+      if (failure === undefined) return
+      if (left === 1) throw failure
+    }
+  }
   return {
     write: (text) => void socket.write(text),
-    async hear(text, deadlineMs = 15_000) {
-      const timer = AbortSignal.timeout(deadlineMs)
-      while (!heard.includes(text)) {
-        if (timer.aborted) throw new Error(`"${text}" was not heard on the console, but: ${JSON.stringify(heard)}`)
-        await new Promise<void>((resolve) => {
-          const wake = () => {
-            waiting.delete(wake)
-            timer.removeEventListener('abort', wake)
-            resolve()
-          }
-          waiting.add(wake)
-          timer.addEventListener('abort', wake)
-        })
-      }
-    },
+    hear,
+    ask,
     close() {
       socket.destroy()
       void holder.close()
