@@ -3,7 +3,7 @@ import type { VirtualMachine } from '../api/machine.ts'
 import { apiVersion } from '../api/object.ts'
 import { controllerOf, gracePeriodAnnotation, isOwning, machineOf } from '../api/template.ts'
 import { revisionOf } from '../presets/compile.ts'
-import { isConflict, isForbidden, isInvalid, isNotFound } from '../runtime/api-error.ts'
+import { isForbidden, isInvalid, unlessNotFound, unlessOutdated } from '../runtime/api-error.ts'
 import { systemClock, timestamp } from '../runtime/clock.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { EventRecorder } from '../runtime/events.ts'
@@ -152,19 +152,4 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
       await queue?.drain()
     },
   }
-}
-
-/** A conflict means that somebody has written since; the watch brings it, and with it another round. */
-function unlessOutdated(reconcile: (key: string) => Promise<void>): (key: string) => Promise<void> {
-  return (key) =>
-    reconcile(key).catch((error: unknown) => {
-      if (!isConflict(error) && !isNotFound(error)) throw error
-    })
-}
-
-function unlessNotFound<T>(answer: Promise<T>): Promise<T | undefined> {
-  return answer.catch((error: unknown) => {
-    if (isNotFound(error)) return undefined
-    throw error
-  })
 }

@@ -5,7 +5,7 @@ import { apiVersion } from '../api/object.ts'
 import { controllerOf, isControlledBy, isOwning, machineOf, ownerReference } from '../api/template.ts'
 import { revisionOf } from '../presets/compile.ts'
 import { compileSelector, isSelected, selectorText } from '../presets/selector.ts'
-import { ApiError, isAlreadyExists, isConflict, isNotFound } from '../runtime/api-error.ts'
+import { ApiError, isAlreadyExists, unlessNotFound, unlessOutdated } from '../runtime/api-error.ts'
 import { createBackOff } from '../runtime/back-off.ts'
 import type { BackOff } from '../runtime/back-off.ts'
 import { systemClock, timestamp } from '../runtime/clock.ts'
@@ -347,19 +347,4 @@ function firstCause({ status }: ApiError): string {
   if (cause === undefined) return status.message
   const rest = more.length === 0 ? '' : ` (and ${more.length} more)`
   return `${cause.field === undefined ? '' : `${cause.field}: `}${cause.message ?? ''}${rest}`
-}
-
-/** A conflict means that somebody has written since; the watch brings it, and with it another round. */
-function unlessOutdated(reconcile: (key: string) => Promise<void>): (key: string) => Promise<void> {
-  return (key) =>
-    reconcile(key).catch((error: unknown) => {
-      if (!isConflict(error) && !isNotFound(error)) throw error
-    })
-}
-
-function unlessNotFound<T>(answer: Promise<T>): Promise<T | undefined> {
-  return answer.catch((error: unknown) => {
-    if (isNotFound(error)) return undefined
-    throw error
-  })
 }

@@ -90,3 +90,19 @@ export function statusOf(code: number, body: unknown): Status {
 function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
+
+/** A conflict means that somebody has written since; the watch brings it, and with it another round. */
+export function unlessOutdated(reconcile: (key: string) => Promise<void>): (key: string) => Promise<void> {
+  return (key) =>
+    reconcile(key).catch((error: unknown) => {
+      if (!isConflict(error) && !isNotFound(error)) throw error
+    })
+}
+
+/** What is not there is undefined, and no error. */
+export function unlessNotFound<T>(answer: Promise<T>): Promise<T | undefined> {
+  return answer.catch((error: unknown) => {
+    if (isNotFound(error)) return undefined
+    throw error
+  })
+}
