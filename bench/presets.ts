@@ -1,9 +1,7 @@
-import { readFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
-import { parseAllDocuments } from 'yaml'
 import type { VirtualMachine } from '../api/machine.ts'
 import { parseMachine } from '../api/machine.ts'
-import { isRecord } from '../api/schema.ts'
+import { readManifests } from '../cli/input.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import type { CompiledPreset } from '../presets/compile.ts'
 import { compilePreset } from '../presets/compile.ts'
@@ -12,7 +10,7 @@ import { inject } from '../presets/inject.ts'
 /**
  * How long the selection and merging of presets takes for one VM, without libvirt's defaults and without the patch.
  *
- *     npm run -s bench:presets -- --vm FILE --presets FILE --json     on given manifests
+ *     npm run -s bench:presets -- --vm FILE --presets FILE --json     on given manifests: YAML of one or more documents, a List, JSON
  *     npm run -s bench:presets                                       10 to 10,000 presets of which 3 match
  */
 const { values } = parseArgs({
@@ -29,24 +27,17 @@ interface Measured {
 const batches = 200
 const batchMs = 5
 
-async function documents(file: string): Promise<unknown[]> {
-  const text = await readFile(file, 'utf8')
-  return parseAllDocuments(text).flatMap((document) => {
-    if (document.errors[0] !== undefined) throw new Error(`${file}: ${document.errors[0].message}`)
-    const value: unknown = document.toJS()
-    return isRecord(value) && Array.isArray(value['items']) ? value['items'] : [value]
-  })
-}
+async function* nothing(): AsyncGenerator<never> {}
 
 async function readMachine(file: string): Promise<VirtualMachine> {
-  const [value] = await documents(file)
-  const parsed = parseMachine(value)
+  const found = (await readManifests([file], nothing())).find(({ kind }) => kind === 'VirtualMachine')
+  const parsed = parseMachine(found)
   if ('causes' in parsed) throw new Error(`${file}: ${JSON.stringify(parsed.causes)}`)
   return parsed.machine
 }
 
 async function readPresets(file: string): Promise<CompiledPreset[]> {
-  return (await documents(file)).filter(isRecord).map((value) => {
+  return (await readManifests([file], nothing())).map((value) => {
     const compiled = compilePreset(value)
     if ('quarantined' in compiled) throw new Error(`${file}: ${JSON.stringify(compiled.quarantined.causes)}`)
     return compiled.preset

@@ -1,9 +1,11 @@
+import { elementSpelling } from '../api/domain/canonical.ts'
 import type { Element, Field, Union } from '../api/domain/description.ts'
 import { elementOf } from '../api/domain/description.ts'
 import { domain } from '../api/domain/domain.ts'
+import { canonicalValue } from '../api/domain/scalar-value.ts'
 import { quantityNano } from '../api/quantity.ts'
 import { isRecord } from '../api/schema.ts'
-import { jsonMeaning, scalarMeaning, scalarSpelling, wholeMeaning, wholeSpelling } from './meaning.ts'
+import { jsonMeaning, scalarMeaning, wholeMeaning } from './meaning.ts'
 
 /**
  * How a VM is put together for merging: what is one value, what has fields, what is a list and by what its items are the
@@ -73,7 +75,7 @@ function ofElement(element: Element): Structure {
 const wholeElement = (element: Element): LeafStructure => ({
   kind: 'leaf',
   meaning: (value) => wholeMeaning(element, value),
-  spelling: (value) => wholeSpelling(element, value),
+  spelling: (value) => elementSpelling(element, value),
 })
 
 function fieldsElement(element: Element): ObjectStructure {
@@ -115,13 +117,13 @@ function ofField(field: Field): Structure {
       return {
         kind: 'leaf',
         meaning: (value) => scalarMeaning(field.scalar, value),
-        spelling: (value) => scalarSpelling(field.scalar, value),
+        spelling: (value) => canonicalValue(field.scalar, value),
       }
     case 'leaves': {
       const item: LeafStructure = {
         kind: 'leaf',
         meaning: (value) => scalarMeaning(field.scalar, value),
-        spelling: (value) => scalarSpelling(field.scalar, value),
+        spelling: (value) => canonicalValue(field.scalar, value),
       }
       return { kind: 'list', item, keys: [] }
     }

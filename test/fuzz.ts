@@ -1,12 +1,18 @@
+import fastJsonPatch from 'fast-json-patch'
+import type { Cause } from '../api/cause.ts'
 import { isRecord } from '../api/schema.ts'
 import { rules } from '../completion/rules/rules.ts'
 import { createCandidates } from '../presets/candidates.ts'
+import { compilePreset } from '../presets/compile.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { createArrivals } from '../webhooks/arrivals.ts'
 import { createEngine } from '../webhooks/engine.ts'
 import { noPermissions } from '../webhooks/permission.ts'
+import type { Operation } from '../webhooks/patch.ts'
 import { answerReview, parseReview } from '../webhooks/review.ts'
-import { mutate } from '../webhooks/verdict.ts'
+import { mutate, validate } from '../webhooks/verdict.ts'
+
+const { applyPatch } = fastJsonPatch
 
 /** What came out of many mutated reviews. */
 export interface FuzzReport {
@@ -19,14 +25,20 @@ export interface FuzzReport {
 }
 
 /** Well-behaved numbers from 0 to 1 for a seed: mulberry32, by Tommy Ettinger, in the public domain. */
-const chance = (seed: number) => {
+const chance = (seed: number): Chance => {
   let state = seed >>> 0
-  return (): number => {
+  const random = (): number => {
     state = (state + 0x6d2b79f5) >>> 0
     let mixed = Math.imul(state ^ (state >>> 15), state | 1)
     mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 0x1_0000_0000
   }
+  return { random, pick: (from) => from[Math.floor(random() * from.length)] }
+}
+
+interface Chance {
+  readonly random: () => number
+  readonly pick: <T>(from: readonly T[]) => T | undefined
 }
 
 /** What breaks what is not prepared for it. */
@@ -75,7 +87,7 @@ const keys = [
   'model',
 ]
 
-const bases: readonly string[] = rules.flatMap(({ example: { breaks, holds } }) =>
+const specs: readonly string[] = rules.flatMap(({ example: { breaks, holds } }) =>
   [breaks, holds].map((spec) =>
     JSON.stringify({
       ...spec,
@@ -83,6 +95,35 @@ const bases: readonly string[] = rules.flatMap(({ example: { breaks, holds } }) 
     }),
   ),
 )
+
+const matchLabels = { app: 'web' }
+
+/** A whole `spec` of each kind, around the spec of a VM. */
+const kinds: { readonly [kind: string]: (machine: { readonly [key: string]: unknown }) => object } = {
+  VirtualMachine: (machine) => machine,
+  VirtualMachineConfig: (machine) => ({ template: { metadata: { labels: matchLabels }, spec: machine } }),
+  VirtualMachineGroup: (machine) => ({
+    replicas: 2,
+    selector: { matchLabels },
+    template: { metadata: { labels: matchLabels }, spec: machine },
+  }),
+  VirtualMachinePreset: (machine) => ({
+    selector: { matchLabels },
+    matchConditions: [{ name: 'small', expression: 'size(object.spec) < 9' }],
+    ...machine,
+  }),
+  ClusterVirtualMachinePreset: (machine) => ({
+    selector: { matchExpressions: [{ key: 'app', operator: 'Exists' }] },
+    namespaceSelector: {},
+    strength: 'Enforce',
+    priority: 3,
+    remove: ['domain.devices.disks[target.dev=vdb]', 'domain.clock.timers[0]'],
+    ...machine,
+  }),
+}
+
+/** Most reviews are about VMs. */
+const drawnKinds = [...Object.keys(kinds), ...Array.from({ length: 5 }, () => 'VirtualMachine')]
 
 /** Every object and list of a value. */
 const holdersOf = (value: unknown): object[] => {
@@ -96,30 +137,43 @@ const holdersOf = (value: unknown): object[] => {
   return found
 }
 
-/** The text of a review whose VM was changed in some places at random. */
+/** The text of a review, of which the object was changed in some places at random, and with UPDATE also what is stored. */
 export function mutatedReview(seed: number): string {
-  const random = chance(seed)
-  const pick = <T>(from: readonly T[]): T | undefined => from[Math.floor(random() * from.length)]
-  const spec: unknown = JSON.parse(pick(bases) ?? '{}')
-  for (let count = 1 + Math.floor(random() * 4); count > 0; count -= 1) mutateOnce(spec, random, pick)
-  const object = { apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachine', metadata: { name: 'vm' }, spec }
+  const { random, pick } = chance(seed)
+  const kind = pick(drawnKinds) ?? 'VirtualMachine'
+  const machine: unknown = JSON.parse(pick(specs) ?? '{}')
+  const metadata = {
+    name: 'vm',
+    ...(kind.startsWith('Cluster') ? {} : { namespace: 'default' }),
+    labels: matchLabels,
+    annotations: { 'example.org/note': '' },
+  }
+  const spec = kinds[kind]?.(isRecord(machine) ? machine : {})
+  const object = { apiVersion: 'virtset.io/v1alpha1', kind, metadata: structuredClone(metadata), spec }
+  const oldObject = random() < 0.25 ? structuredClone(object) : undefined
+  for (let count = Math.floor(random() * 5); count > 0; count -= 1) {
+    mutateOnce(random() < 0.1 ? object : spec, { random, pick })
+  }
+  // Nothing says that what is stored would still be let in.
+  if (random() < 0.5) mutateOnce(oldObject?.spec, { random, pick })
   return JSON.stringify({
     apiVersion: 'admission.k8s.io/v1',
     kind: 'AdmissionReview',
     request: {
       uid: `uid-${seed}`,
-      kind: { group: 'virtset.io', version: 'v1alpha1', kind: 'VirtualMachine' },
-      resource: { group: 'virtset.io', version: 'v1alpha1', resource: 'virtualmachines' },
+      kind: { group: 'virtset.io', version: 'v1alpha1', kind },
+      resource: { group: 'virtset.io', version: 'v1alpha1', resource: `${kind.toLowerCase()}s` },
       name: 'vm',
-      namespace: 'default',
-      operation: 'CREATE',
+      ...(kind.startsWith('Cluster') ? {} : { namespace: 'default' }),
+      operation: oldObject === undefined ? 'CREATE' : 'UPDATE',
       userInfo: { username: 'jane' },
       object,
+      ...(oldObject === undefined ? {} : { oldObject }),
     },
   })
 }
 
-function mutateOnce(spec: unknown, random: () => number, pick: <T>(from: readonly T[]) => T | undefined): void {
+function mutateOnce(spec: unknown, { random, pick }: Chance): void {
   const holder = pick(holdersOf(spec))
   if (holder === undefined) return
   const names = Object.keys(holder)
@@ -135,7 +189,7 @@ function mutateOnce(spec: unknown, random: () => number, pick: <T>(from: readonl
   else if (choice === 3 && !Array.isArray(holder)) set(pick(keys) ?? '', structuredClone(value ?? pick(nasty)))
   else if (choice === 4 && !Array.isArray(holder)) {
     // A part of another VM.
-    const other: unknown = JSON.parse(pick(bases) ?? '{}')
+    const other: unknown = JSON.parse(pick(specs) ?? '{}')
     const domain = isRecord(other) ? other['domain'] : undefined
     const devices = isRecord(domain) && isRecord(domain['devices']) ? domain['devices'] : {}
     const [key, part] = pick([...Object.entries(isRecord(domain) ? domain : {}), ...Object.entries(devices)]) ?? [
@@ -175,14 +229,34 @@ const shapeOfPrototypes = (): string => prototypes.map((one) => Reflect.ownKeys(
 /** An answer takes no longer, however odd the review. */
 export const maxAnswerMs = 100
 
-/**
- * Sends mutated reviews through admission, from the bytes to the bytes.
- * @param firstSeed the same seeds make the same reviews
- */
-export function fuzz(firstSeed: number, count: number, clock: () => number): FuzzReport {
-  const engine = createEngine(
+/** Presets that take part in the VMs: the merge meets what is odd as well. */
+const present = [
+  {
+    kind: 'VirtualMachinePreset',
+    metadata: { name: 'serial', namespace: 'default' },
+    spec: {
+      selector: { matchLabels },
+      domain: { devices: { serials: [{ type: 'pty' }], disks: [{ target: { dev: '*' }, driver: { cache: 'none' } }] } },
+    },
+  },
+  {
+    kind: 'ClusterVirtualMachinePreset',
+    metadata: { name: 'site' },
+    spec: {
+      selector: {},
+      matchConditions: [{ name: 'named', expression: 'object.metadata.name != "" && request.uid != "x"' }],
+      strength: 'Enforce',
+      domain: { clock: { offset: 'utc' }, devices: { video: { model: { type: 'virtio' } } } },
+      remove: ['domain.devices.tpms[0]'],
+    },
+  },
+]
+
+function fuzzedEngine() {
+  const compiled = present.map((preset) => compilePreset({ apiVersion: 'virtset.io/v1alpha1', ...preset }))
+  return createEngine(
     {
-      candidates: createCandidates(),
+      candidates: createCandidates(compiled.flatMap((one) => ('preset' in one ? [one.preset] : []))),
       quarantined: new Map(),
       arrivals: createArrivals(systemClock),
       namespace: (name) => ({ name, labels: {} }),
@@ -190,29 +264,69 @@ export function fuzz(firstSeed: number, count: number, clock: () => number): Fuz
     },
     () => Promise.resolve(false),
   )
+}
+
+/**
+ * Sends mutated reviews through both endpoints of admission, from the bytes to the bytes; what `/mutate` lets through goes on to `/validate` as it
+ * was patched, and may not be refused there.
+ * @param firstSeed the same seeds make the same reviews
+ */
+export function fuzz(firstSeed: number, count: number, clock: () => number): FuzzReport {
+  const engine = fuzzedEngine()
   const before = shapeOfPrototypes()
   const faults: { seed: number; fault: string }[] = []
   let allowed = 0
   let longestMs = 0
-  for (let seed = firstSeed; seed < firstSeed + count; seed += 1) {
-    const text = mutatedReview(seed)
+  const answer = (judge: typeof mutate, seed: number, text: string) => {
     const sinceMs = clock()
+    const parsed = parseReview(JSON.parse(text))
+    if (!('review' in parsed)) throw new Error('no review')
+    const verdict = judge(parsed.review, engine, { controllers: [] }, noPermissions)
+    const said = JSON.stringify(answerReview(parsed.review, verdict))
+    const tookMs = clock() - sinceMs
+    longestMs = Math.max(longestMs, tookMs)
+    const fault = faultOf(said, `uid-${seed}`) ?? (tookMs > maxAnswerMs ? `took ${Math.round(tookMs)} ms` : undefined)
+    if (fault !== undefined) faults.push({ seed, fault })
+    return verdict
+  }
+  /** @returns the object as it would be stored; undefined where it is refused */
+  const review = (seed: number, text: string): unknown => {
+    const mutated = answer(mutate, seed, text)
+    const sentOn = mutated.allowed ? patched(text, mutated.patch ?? []) : text
+    const validated = answer(validate, seed, sentOn)
+    if (!mutated.allowed) return undefined
+    allowed += 1
+    const { operation, object } = JSON.parse(sentOn).request
+    if (validated.allowed) return object
+    if (operation === 'CREATE') faults.push({ seed, fault: `let through, then refused: ${shown(validated.causes)}` })
+    return undefined
+  }
+  for (let seed = firstSeed; seed < firstSeed + count && faults.length <= 20; seed += 1) {
+    const text = mutatedReview(seed)
     try {
-      const parsed = parseReview(JSON.parse(text))
-      if (!('review' in parsed)) throw new Error('no review')
-      const verdict = mutate(parsed.review, engine, { controllers: [] }, noPermissions)
-      const answer = JSON.stringify(answerReview(parsed.review, verdict))
-      const tookMs = clock() - sinceMs
-      longestMs = Math.max(longestMs, tookMs)
-      if (verdict.allowed) allowed += 1
-      const fault =
-        faultOf(answer, `uid-${seed}`) ?? (tookMs > maxAnswerMs ? `took ${Math.round(tookMs)} ms` : undefined)
-      if (fault !== undefined) faults.push({ seed, fault })
+      const stored = review(seed, text)
+      if (stored !== undefined) review(seed, updateReview(seed, text, stored))
     } catch (error) {
       faults.push({ seed, fault: error instanceof Error ? (error.stack ?? error.message) : String(error) })
     }
-    if (faults.length > 20) break
   }
   if (shapeOfPrototypes() !== before) faults.push({ seed: firstSeed, fault: 'a prototype was touched' })
   return { reviews: count, allowed, longestMs, faults }
+}
+
+const shown = (causes: readonly Cause[]): string => causes.map(({ field, message }) => `${field} ${message}`).join('; ')
+
+/** The review of what somebody makes of an object that is stored. */
+function updateReview(seed: number, text: string, stored: unknown): string {
+  const object = structuredClone(stored)
+  mutateOnce(object, chance(-seed))
+  const review = JSON.parse(text)
+  return JSON.stringify({ ...review, request: { ...review.request, operation: 'UPDATE', object, oldObject: stored } })
+}
+
+/** The review as the API server sends it on once the object was patched. */
+function patched(text: string, patch: readonly Operation[]): string {
+  const review = JSON.parse(text)
+  const { newDocument } = applyPatch(review.request.object, structuredClone([...patch]), false, true, false)
+  return JSON.stringify({ ...review, request: { ...review.request, object: newDocument } })
 }

@@ -1,5 +1,4 @@
 import { isRecord } from '../schema.ts'
-import { canonicalCpuset } from './cpuset.ts'
 import { elementOf, type Children, type Element, type Field, type Scale } from './description.ts'
 import { domain as root, type Domain } from './domain.ts'
 import { normalForeign } from './foreign.ts'
@@ -7,7 +6,6 @@ import { keep } from './kept.ts'
 import { orders } from './order.ts'
 import { rewrite } from './rewrite.ts'
 import { canonicalValue, exactNumber } from './scalar-value.ts'
-import type { Scalar } from './scalar.ts'
 import { orderedKeys, shapeOf } from './shape.ts'
 import { scaled } from './size.ts'
 
@@ -26,10 +24,13 @@ export const canonical = (domain: Domain): Domain => {
 
 /** The values in libvirt's own spelling, each in the place where it was written: paths mean the same before and after. */
 export const canonicalSpelling = (domain: Domain): Domain => {
-  const result = isRecord(domain) ? canonicalElement(root, domain, undefined) : domain
   // Of the same shape as what came in.
-  return result as Domain
+  return elementSpelling(root, domain) as Domain
 }
+
+/** The same for the value of one element; one that is no object stays as it is. */
+export const elementSpelling = (element: Element, value: unknown): unknown =>
+  isRecord(value) ? canonicalElement(element, value, undefined) : value
 
 type JsonObject = { [key: string]: unknown }
 type JsonReadonly = { readonly [key: string]: unknown }
@@ -94,20 +95,15 @@ const canonicalField = (
     case 'attribute':
     case 'content':
     case 'leaf':
-      return canonicalScalar(field.scalar, value, siblings)
+      return canonicalValue(field.scalar, value, siblings)
     case 'leaves':
-      return Array.isArray(value) ? value.map((item) => canonicalScalar(field.scalar, item)) : value
+      return Array.isArray(value) ? value.map((item) => canonicalValue(field.scalar, item)) : value
     case 'foreign':
       return typeof value === 'string' ? normalForeign(value) : value
     case 'child':
       return isRecord(value) ? canonicalElement(elementOf(field), value, path) : value
   }
 }
-
-const canonicalScalar = (scalar: Scalar, value: unknown, siblings?: JsonReadonly): unknown =>
-  scalar.kind === 'cpuset' && typeof value === 'string'
-    ? canonicalCpuset(value)
-    : canonicalValue(scalar, value, siblings)
 
 /** Parts of an element that hold a size with its unit, in libvirt's unit; as they are where they are no size. */
 const canonicalSize = (scale: Scale, json: JsonReadonly): JsonReadonly => {

@@ -1,6 +1,6 @@
 import type { CauseReason } from '../cause.ts'
 import { nearest } from '../nearest.ts'
-import { isCpuset } from './cpuset.ts'
+import { canonicalCpuset, isCpuset } from './cpuset.ts'
 import { wordOf, type Scalar } from './scalar.ts'
 
 /** What is wrong with a value, in the parts of a Cause. */
@@ -192,7 +192,7 @@ type Siblings = { readonly [key: string]: unknown }
 
 /**
  * libvirt's own spelling of a value: words as booleans, numbers as JSON numbers, or as strings beyond 2^53; hex, MAC addresses and
- * UUIDs in lower case and full width. What is not of the scalar's kind stays as it is.
+ * UUIDs in lower case and full width; sets of CPUs ascending. What is not of the scalar's kind stays as it is.
  * @param siblings the values beside it, which decide about hex in some elements
  */
 export const canonicalValue = (scalar: Scalar, value: unknown, siblings: Siblings = {}): unknown => {
@@ -218,6 +218,8 @@ export const canonicalValue = (scalar: Scalar, value: unknown, siblings: Sibling
       return canonicalUuid(value)
     case 'wwn':
       return typeof value === 'string' ? value.toLowerCase() : value
+    case 'cpuset':
+      return typeof value === 'string' ? canonicalCpuset(value) : value
     default:
       return value
   }
