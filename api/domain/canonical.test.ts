@@ -33,6 +33,11 @@ describe("libvirt's own spelling", () => {
       '{"cpu":{"numa":{"cells":[{"cpus":"0-1","memory":1048576,"unit":"KiB"}]}}}',
     ],
     [
+      'NUMA nodes in their order, and the first of them with the CPUs that none has',
+      '{"vcpu":{"value":4},"cpu":{"numa":{"cells":[{"id":1,"cpus":"2"},{"id":0,"cpus":"0"}]}}}',
+      '{"vcpu":{"value":4},"cpu":{"numa":{"cells":[{"id":0,"cpus":"0-1,3"},{"id":1,"cpus":"2"}]}}}',
+    ],
+    [
       'words as booleans, decimal strings as numbers',
       '{"os":{"bootmenu":{"timeout":"3000","enable":"yes"}}}',
       '{"os":{"bootmenu":{"enable":true,"timeout":3000}}}',

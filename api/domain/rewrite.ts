@@ -102,13 +102,11 @@ const rewriteCpu = (cpu: NonNullable<Domain['cpu']>, vcpu: Domain['vcpu']): NonN
   if (cells && isList(cells)) {
     result.numa = {
       ...cpu.numa,
-      cells: withAllCpus(cells, Number(vcpu?.value ?? 1))
-        .map((cell) =>
-          cell.distances?.siblings && isList(cell.distances.siblings)
-            ? { ...cell, distances: { siblings: cell.distances.siblings.toSorted(byId) } }
-            : cell,
-        )
-        .toSorted(byId),
+      cells: withAllCpus(cells.toSorted(byId), Number(vcpu?.value ?? 1)).map((cell) =>
+        cell.distances?.siblings && isList(cell.distances.siblings)
+          ? { ...cell, distances: { siblings: cell.distances.siblings.toSorted(byId) } }
+          : cell,
+      ),
     }
   }
   return result

@@ -59,6 +59,13 @@ describe('the next free address', () => {
       ['pcie-root'],
     ],
     [
+      'is nowhere but on the root for a part of the chipset',
+      ['pci-root'],
+      [connect.pcieDevice | connect.integrated],
+      ['none'],
+      ['pci-root'],
+    ],
+    [
       'cannot be had for a port of a switch without one',
       ['pcie-root'],
       [asksOf('pcie-switch-downstream-port')],
@@ -91,6 +98,14 @@ test('what is taken is not given again, and a slot of one that does not share is
   reserve(buses, { bus: 0, slot: 1, function: 3 }, pci)
   expect(isSlotUsed(buses, { bus: 0, slot: 1, function: 0 })).toBe(true)
   expect(reserveNext(buses, pci)).toEqual({ bus: 0, slot: 2, function: 0 })
+})
+
+test('what is taken on a bus that there is not yet is taken when there is', () => {
+  const buses = createBuses(['pcie-root', 'pcie-root-port'], true)
+  reserve(buses, { bus: 2, slot: 0, function: 0 }, asksOf('pcie-root-port'))
+  expect(buses.list.length).toBe(2)
+  const places = [reserveNext(buses, pcie), reserveNext(buses, pcie)]
+  expect(places.map((place) => place?.bus)).toEqual([1, 3])
 })
 
 test('a bus that has room says so', () => {

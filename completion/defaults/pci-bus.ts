@@ -121,12 +121,15 @@ export interface Buses {
   readonly canGrow: boolean
   /** For each connection: the buses before this one have no room for it. A bus only fills up, so no search begins before it. */
   readonly searched: Map<number, number>
+  /** What is taken on buses that there are not; should one be added, it is taken there. */
+  readonly early: { readonly address: PciAddress; readonly asks: number }[]
 }
 
 export const createBuses = (controllers: readonly PciModel[], canGrow: boolean): Buses => ({
   list: controllers.map(createBus),
   canGrow,
   searched: new Map(),
+  early: [],
 })
 
 const createBus = (model: PciModel): Bus => ({
@@ -154,8 +157,13 @@ export const hasFreeSlot = ({ list }: Buses): boolean =>
 export const reserve = (buses: Buses, address: PciAddress, asks: number): void => {
   if (buses.canGrow && address.bus >= buses.list.length) grow(buses, address.bus, asks)
   const bus = buses.list[address.bus]
-  const used = bus?.functions[address.slot]
-  if (!bus || used === undefined) return
+  if (bus) mark(bus, address, asks)
+  else buses.early.push({ address, asks })
+}
+
+const mark = (bus: Bus, address: PciAddress, asks: number): void => {
+  const used = bus.functions[address.slot]
+  if (used === undefined) return
   if (used === 0 && asks & connect.aggregate) bus.shared |= 1 << address.slot
   bus.functions[address.slot] = used | (1 << address.function)
 }
@@ -179,6 +187,7 @@ export const reserveNext = (buses: Buses, asks: number, wanted?: number): PciAdd
   const added = bus === undefined ? undefined : buses.list[bus]
   if (bus === undefined || !added) return undefined
   const address = { bus, slot: models[added.model].firstSlot, function: wanted ?? 0 }
+  if (isSlotUsed(buses, address)) return reserveNext(buses, asks, wanted)
   reserve(buses, address, asks)
   return address
 }
@@ -214,14 +223,22 @@ const grow = (buses: Buses, bus: number, asks: number): number | undefined => {
   const model = modelFor(buses, asks)
   if (model === undefined) return undefined
   if (model === 'pci-bridge' && !list.some(({ offers }) => offers & pciBridge)) {
-    list.push(createBus('pcie-root-port'), createBus('pcie-to-pci-bridge'))
+    addBus(buses, 'pcie-root-port')
+    addBus(buses, 'pcie-to-pci-bridge')
     if (bus < list.length) return list.length - 1
   }
-  while (list.length <= bus) list.push(createBus(model))
+  while (list.length <= bus) addBus(buses, model)
   return bus
 }
 
+const addBus = ({ list, early }: Buses, model: PciModel): void => {
+  const bus = createBus(model)
+  for (const { address, asks } of early) if (address.bus === list.length) mark(bus, address, asks)
+  list.push(bus)
+}
+
 const modelFor = (buses: Buses, asks: number): PciModel | undefined => {
+  if (asks & integrated) return undefined
   if (asks & pciDevice) return 'pci-bridge'
   if (asks & pciBridge && buses.list[0]?.model === 'pcie-root') return 'dmi-to-pci-bridge'
   if (asks & (pcieDevice | connect.switchUpstream | connect.pcieToPciBridge)) return 'pcie-root-port'
