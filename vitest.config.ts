@@ -11,6 +11,7 @@ export default defineConfig({
       {
         test: {
           name: 'unit',
+          expect: { requireAssertions: true },
           setupFiles: ['test/seed.ts'],
           include: [
             '{api,presets,completion,runtime,webhooks,controller,handler,launcher,cli,cluster}/**/*.test.ts',

@@ -134,9 +134,9 @@ describe('one value of each kind that is right, and those that are not', () => {
     ['an integer', uint64, '9'.repeat(1_000_000)],
     ['text', text(), `${'a'.repeat(1_000_000)}\0`],
   ])('%s of a million characters costs no time', (_, scalar, value) => {
-    const start = performance.now()
+    const start = process.cpuUsage().user
     expect(valueFault(scalar, value)).toBeDefined()
-    expect(performance.now() - start).toBeLessThan(1000)
+    expect(process.cpuUsage().user - start).toBeLessThan(1_000_000)
   })
 
   test('the canonical spelling is its own', () =>

@@ -146,9 +146,9 @@ describe('hostile JSON', () => {
 
   test('a hundred thousand unknown fields are counted, not all told', () => {
     const many = Object.fromEntries(Array.from({ length: 100_000 }, (_, index) => [`field${index}`, 1]))
-    const start = performance.now()
+    const start = process.cpuUsage().user
     const causes = validateDomain(many)
-    expect(performance.now() - start).toBeLessThan(2000)
+    expect(process.cpuUsage().user - start).toBeLessThan(2_000_000)
     expect(causes).toHaveLength(1001)
     expect(causes.at(-1)).toMatchObject({ field: 'spec.domain', message: 'has 99000 more faults' })
   })

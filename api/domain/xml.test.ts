@@ -140,9 +140,9 @@ describe('what the description does not know is told, all at once', () => {
   )
 
   test('many unknown elements are counted, not all told', () => {
-    const read = readDomain(`<domain>${'<a/>'.repeat(800_000)}</domain>`)
+    const read = readDomain(`<domain>${'<a/>'.repeat(100_000)}</domain>`)
     expect('causes' in read && read.causes.length).toBe(1001)
-    expect('causes' in read && read.causes.at(-1)).toMatchObject({ field: '/', message: 'has 799000 more faults' })
+    expect('causes' in read && read.causes.at(-1)).toMatchObject({ field: '/', message: 'has 99000 more faults' })
   })
 })
 
@@ -189,9 +189,9 @@ describe('hostile XML is refused at once', () => {
     ['a prefix of no namespace', '<domain><a:b/></domain>', 'unbound namespace prefix: "a".'],
     ['two roots', '<domain/><domain/>', 'documents may contain only one root.'],
   ])('%s', (_, xml, message) => {
-    const start = performance.now()
+    const start = process.cpuUsage().user
     const read = readDomain(xml)
-    expect(performance.now() - start).toBeLessThan(500)
+    expect(process.cpuUsage().user - start).toBeLessThan(500_000)
     const last = 'causes' in read ? read.causes.at(-1) : undefined
     expect(last).toMatchObject({ rule: 'xml-malformed', reason: 'FieldValueInvalid' })
     expect(last?.message.replace(/^line \d+: /, '')).toBe(message)

@@ -19,12 +19,14 @@ const judge = (domain: Domain, origin: Origin, allowHostReach = false) =>
 const bridge: Domain = { devices: { interfaces: [{ type: 'bridge', source: { bridge: 'br0' } }] } }
 const emulator: Domain = { devices: { emulator: '/usr/bin/evil' } }
 
+const bridgeFields = ['spec.domain.devices.interfaces[0].type', 'spec.domain.devices.interfaces[0].source.bridge']
+
 const rows: [string, Domain, Origin, string[]][] = [
   ['a user may not name an emulator', emulator, user, ['spec.domain.devices.emulator']],
   ['completion may', emulator, byDefault, []],
-  ['a user gets no bridge', bridge, user, ['spec.domain.devices.interfaces[0].type']],
+  ['a user gets no bridge', bridge, user, bridgeFields],
   ['a cluster preset grants one', bridge, cluster, []],
-  ['a namespaced preset does not', bridge, namespaced, ['spec.domain.devices.interfaces[0].type']],
+  ['a namespaced preset does not', bridge, namespaced, bridgeFields],
   ['user networking is the guest’s own', { devices: { interfaces: [{ type: 'user' }] } }, user, []],
   [
     'a network disk over TCP is the pod’s',
@@ -35,8 +37,7 @@ const rows: [string, Domain, Origin, string[]][] = [
 ]
 
 test.each(rows)('%s', (_, domain, origin, fields) => {
-  expect(judge(domain, origin).map(({ field }) => field)).toEqual(expect.arrayContaining(fields))
-  if (fields.length === 0) expect(judge(domain, origin)).toEqual([])
+  expect(judge(domain, origin).map(({ field }) => field)).toEqual(fields)
 })
 
 test('a cause names the field, its value, who put it there, and how to get it granted', () => {

@@ -124,5 +124,5 @@ test('a namespace with a running config is deleted to its end', async () => {
     ],
     '{}',
   )
-  await kubectl(['delete', 'namespace', 'team', '--timeout=180s'])
+  expect(await kubectl(['delete', 'namespace', 'team', '--timeout=180s'])).toContain('"team" deleted')
 })

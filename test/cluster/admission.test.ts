@@ -173,10 +173,12 @@ describe('without webhooks', () => {
       const { name } = object.metadata
       const [group, plural] = [object.apiVersion, `${String(object.kind).toLowerCase()}s`]
       const copy = { ...object, metadata: { name: `${name}-copy`, labels: object.metadata.labels } }
-      await kube.request('POST', `/apis/${group}/namespaces/virtset-system/${plural}?dryRun=All`, copy)
+      const created = await kube.request('POST', `/apis/${group}/namespaces/virtset-system/${plural}?dryRun=All`, copy)
+      expect(created).toMatchObject({ metadata: { name: `${name}-copy` } })
       const pod = { ...object.spec.template, apiVersion: 'v1', kind: 'Pod' }
       const metadata = { ...pod.metadata, name: `${name}-copy` }
-      await kube.request('POST', '/api/v1/namespaces/virtset-system/pods?dryRun=All', { ...pod, metadata })
+      const podPath = '/api/v1/namespaces/virtset-system/pods?dryRun=All'
+      expect(await kube.request('POST', podPath, { ...pod, metadata })).toMatchObject({ metadata })
     }
   })
 

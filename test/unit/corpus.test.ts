@@ -6,9 +6,11 @@ import known from '../corpus/known-differences.json' with { type: 'json' }
 const folder = process.env['LIBVIRT_CORPUS']
 const cases = folder === undefined ? [] : readCases(folder)
 const leftOut =
-  'left out: LIBVIRT_CORPUS is not set; test/corpus/corpus.ts says how to make it from the source of libvirt'
+  folder === undefined
+    ? ', left out: LIBVIRT_CORPUS is not set; test/corpus/corpus.ts says how to make it from the source of libvirt'
+    : ''
 
-describe(folder === undefined ? `libvirt's own cases, ${leftOut}` : "libvirt's own cases", () => {
+describe(`libvirt's own cases${leftOut}`, () => {
   test('a domain is completed as libvirt completes it, but for a list of known differences that may only shrink', () => {
     const different = cases.filter(({ before, after }) => difference(before, after)).map(({ name }) => name)
     const expected = Object.keys(known).filter((name) => cases.some((one) => one.name === name))
@@ -20,22 +22,18 @@ describe(folder === undefined ? `libvirt's own cases, ${leftOut}` : "libvirt's o
     expect(different).toEqual([])
   })
 
-  test('completing again adds nothing, and nothing that was written is changed', () => {
-    for (const { name, before } of cases) {
-      const domain = parse(before)
-      const untouched = structuredClone(domain)
-      const once = complete(domain)
-      expect(domain, name).toEqual(untouched)
-      expect(changes(untouched, once, ''), name).toEqual([])
-      expect(complete(once), name).toEqual(once)
-    }
+  test.each(cases)('$name: completing again adds nothing, and nothing that was written is changed', ({ before }) => {
+    const domain = parse(before)
+    const untouched = structuredClone(domain)
+    const once = complete(domain)
+    expect(domain).toEqual(untouched)
+    expect(changes(untouched, once, '')).toEqual([])
+    expect(complete(once)).toEqual(once)
   })
 
-  test('the canonical domain is complete where the domain is', () => {
-    for (const { name, before } of cases) {
-      const once = canonical(complete(parse(before)))
-      expect(canonical(complete(once)), name).toEqual(once)
-    }
+  test.each(cases)('$name: the canonical domain is complete where the domain is', ({ before }) => {
+    const once = canonical(complete(parse(before)))
+    expect(canonical(complete(once))).toEqual(once)
   })
 })
 

@@ -146,10 +146,8 @@ test.each(refuseNames.filter((name) => !byEnvironment.includes(name)))(
     const causes = causesOf(join(corpus ?? '', 'refuse', `${name}.in.xml`))
     const { [name]: wanted } = refused
     // A domain that is not in the table is refused by some rule at least.
-    expect(causes.map(({ rule }) => rule)).toEqual(
-      wanted === undefined ? expect.anything() : expect.arrayContaining([wanted]),
-    )
-    expect(causes.length).toBeGreaterThan(0)
+    expect(causes).not.toEqual([])
+    expect(causes.map(({ rule }) => rule)).toContain(wanted ?? causes[0]?.rule)
   },
 )
 
