@@ -15,7 +15,7 @@ import type { Reflector } from '../runtime/reflector.ts'
 import { keyOf, refOf, virtualMachineConfigs, virtualMachines } from '../runtime/resource.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { startWorkQueue } from '../runtime/work-queue.ts'
-import type { WorkQueue } from '../runtime/work-queue.ts'
+import type { WorkQueue, WorkQueueStatistics } from '../runtime/work-queue.ts'
 import { planConfig, refusedToRestart } from './config-plan.ts'
 import type { ConfigAction, ObservedConfig } from './config-plan.ts'
 
@@ -36,6 +36,7 @@ export interface ConfigController {
   readonly configs: Reflector<VirtualMachineConfig>
   /** Begins to act. Resolves when every restart that was left in the middle has been looked at once: only then may VMs be let go. Throws when it is stopped. */
   lead(): Promise<void>
+  statistics(): WorkQueueStatistics | undefined
   stop(): Promise<void>
 }
 
@@ -146,6 +147,7 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
       leading = begin()
       return leading
     },
+    statistics: () => queue?.statistics(),
     async stop() {
       stopping.abort(new Error('stopped'))
       await Promise.all([configs.stop(), leading?.catch(() => {})])

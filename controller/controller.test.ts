@@ -44,7 +44,7 @@ async function setUp() {
   const clock = fakeClock()
   const server = await startFakeApiServer({ now: () => clock.now() })
   opened.push(() => server.close())
-  const start = (over: { engine?: Engine; isLeader?: () => boolean } = {}) => {
+  const start = ({ leads = true, ...over }: { leads?: boolean; engine?: Engine; isLeader?: () => boolean } = {}) => {
     const kube = createKubeClient({ access: server.access, userAgent: 'virtset-controller', clock })
     const events = createEventRecorder({ kube, log, component: 'virtset-controller', instance: 'c0', clock })
     const controller = startController({
@@ -57,7 +57,7 @@ async function setUp() {
       clock,
       ...over,
     })
-    controller.lead()
+    if (leads) controller.lead()
     const stop = async () => {
       await controller.stop()
       await events.stop()
@@ -112,6 +112,15 @@ const conditions = (server: FakeApiServer, name = 'vm1') =>
   )
 
 describe('controller', () => {
+  it('does not begin to lead when it is stopped in the same moment', async () => {
+    const { start } = await setUp()
+    const { controller } = start({ leads: false })
+    await Promise.all([controller.machines, controller.pods, controller.nodes].map((cache) => cache.synced()))
+    controller.lead()
+    await controller.stop()
+    expect(controller.statistics()).toBeUndefined()
+  })
+
   it('takes a VM from its creation to its end with four writes', async () => {
     const { server, start } = await setUp()
     start()

@@ -2,7 +2,7 @@ import { launcherPodFinalizer } from '../api/machine.ts'
 import type { MachineStatus, VirtualMachine } from '../api/machine.ts'
 import { apiVersion } from '../api/object.ts'
 import { askedGraceSeconds } from '../api/template.ts'
-import { isAlreadyExists, isConflict, isForbidden, isInvalid, isNotFound } from '../runtime/api-error.ts'
+import { isAlreadyExists, isForbidden, isInvalid, unlessNotFound, unlessOutdated } from '../runtime/api-error.ts'
 import { systemClock, timestamp } from '../runtime/clock.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { EventRecorder } from '../runtime/events.ts'
@@ -70,6 +70,7 @@ export function startController(options: ControllerOptions): Controller {
   const podCache = startReflector({ kube, resource: pods, log, clock, labelSelector: vmUidLabel })
   const written = createOwnWrites<VirtualMachine>()
   let queue: WorkQueue | undefined
+  let isStopped = false
 
   machines.onChange(({ kind, object }) => {
     if (kind === 'deleted') written.forget(object.metadata)
@@ -220,6 +221,8 @@ export function startController(options: ControllerOptions): Controller {
       const synced = Promise.all([machines.synced(), podCache.synced(), nodeCache.synced()])
       synced.then(
         () => {
+          // What was stopped while it waited must not begin: nobody would end it.
+          if (isStopped) return
           queue = startWorkQueue({ reconcile: unlessOutdated(reconcile), concurrency, log, clock })
           addAll(() => true)
         },
@@ -229,25 +232,11 @@ export function startController(options: ControllerOptions): Controller {
     reconsiderIncomplete: () => addAll(({ status }) => status?.reason === completionRefused),
     statistics: () => queue?.statistics(),
     async stop() {
+      isStopped = true
       await queue?.drain()
       await Promise.all([machines.stop(), podCache.stop(), nodeCache.stop()])
     },
   }
-}
-
-/** A conflict means that we decided from an object that somebody has written since; the watch brings it, and with it another round. */
-function unlessOutdated(reconcile: (key: string) => Promise<void>): (key: string) => Promise<void> {
-  return (key) =>
-    reconcile(key).catch((error: unknown) => {
-      if (!isConflict(error) && !isNotFound(error)) throw error
-    })
-}
-
-function unlessNotFound<T>(answer: Promise<T>): Promise<T | undefined> {
-  return answer.catch((error: unknown) => {
-    if (isNotFound(error)) return undefined
-    throw error
-  })
 }
 
 /** This pod and no other; with another grace period than it was made with only if somebody asked for that. */

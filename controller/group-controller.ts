@@ -21,7 +21,7 @@ import type { Persisted } from '../runtime/resource.ts'
 import { createStore } from '../runtime/store.ts'
 import type { Change } from '../runtime/store.ts'
 import { startWorkQueue } from '../runtime/work-queue.ts'
-import type { WorkQueue } from '../runtime/work-queue.ts'
+import type { WorkQueue, WorkQueueStatistics } from '../runtime/work-queue.ts'
 import { createExpectations } from './group-expectations.ts'
 import type { Expectations } from './group-expectations.ts'
 import { planGroup } from './group-plan.ts'
@@ -46,6 +46,7 @@ export interface GroupControllerOptions {
 export interface GroupController {
   readonly groups: Reflector<VirtualMachineGroup>
   lead(): Promise<void>
+  statistics(): WorkQueueStatistics | undefined
   stop(): Promise<void>
 }
 
@@ -319,6 +320,7 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
       queue = startWorkQueue({ reconcile: unlessOutdated(reconcile), concurrency, log, clock })
       for (const { metadata } of groups.store.list()) queue.add(keyOf(metadata))
     },
+    statistics: () => queue?.statistics(),
     async stop() {
       stopping.abort(new Error('stopped'))
       await queue?.drain()

@@ -6,7 +6,7 @@ import { startHealth } from '../runtime/health.ts'
 import { createKubeClient } from '../runtime/kube.ts'
 import { startLeaderElection } from '../runtime/leader-election.ts'
 import { createLogger, isLogLevel } from '../runtime/log.ts'
-import { createMetrics, observeReflectors } from '../runtime/metrics.ts'
+import { countEvents, createMetrics, observeReflectors } from '../runtime/metrics.ts'
 import { createShutdown } from '../runtime/shutdown.ts'
 import { startCaches } from './caches.ts'
 import { startConfigController } from './config-controller.ts'
@@ -28,7 +28,8 @@ if (!image) throw new Error('LAUNCHER_IMAGE must name the image that VMs run in'
 
 const name = 'virtset-controller'
 const kube = createKubeClient({ access: await defaultAccess(env), userAgent: name })
-const events = createEventRecorder({ kube, log, component: name, instance: identity })
+const registry = createMetrics()
+const events = countEvents(registry, createEventRecorder({ kube, log, component: name, instance: identity }))
 const caches = startCaches(kube, log, systemClock)
 const isLeader = () => election.isLeader()
 const engine = createEngine(caches, bundledCapabilities)
@@ -61,9 +62,14 @@ const election = startLeaderElection({
 
 const own = [controller.machines, controller.pods, configs.configs, groups.groups, controller.nodes]
 const reflectors = [...own, ...caches.reflectors]
-const registry = createMetrics()
 observeReflectors(registry, reflectors)
-observeController(registry, controller, isLeader)
+observeController(registry, {
+  machines: controller.machines,
+  configs: configs.configs,
+  groups: groups.groups,
+  queues: { machines: controller, configs, groups, presets },
+  isLeader,
+})
 const health = await startHealth({
   port: Number(env['HEALTH_PORT'] ?? 8080),
   registry,

@@ -1,29 +1,63 @@
 import { Registry } from 'prom-client'
-import { describe, expect, it } from 'vitest'
+import { expect, test } from 'vitest'
+import type { VirtualMachineConfig } from '../api/config.ts'
+import type { VirtualMachineGroup } from '../api/group.ts'
 import { storedMachine } from '../test/stored-machine.ts'
 import { observeController } from './metrics.ts'
 
-describe('metrics of the controller', () => {
-  it('counts VMs by phase, shows the queue, and whether it leads', async () => {
-    const registry = new Registry()
-    const list = () => [
-      storedMachine(),
-      storedMachine({ status: { phase: 'Running' } }),
-      storedMachine({ status: { phase: 'Running' } }),
-    ]
-    const statistics = () => ({ waiting: 1, working: 2, delayed: 3, failing: 4, done: 5, failures: 6 })
-    observeController(registry, { machines: { store: { list } }, statistics }, () => true)
-    const lines = (await registry.metrics()).split('\n').filter((line) => /^virtset_.* [1-9]/.test(line))
-    expect(lines).toEqual([
-      'virtset_machines{phase="Pending"} 1',
-      'virtset_machines{phase="Running"} 2',
-      'virtset_queue{state="waiting"} 1',
-      'virtset_queue{state="working"} 2',
-      'virtset_queue{state="delayed"} 3',
-      'virtset_queue{state="failing"} 4',
-      'virtset_queue{state="done"} 5',
-      'virtset_queue{state="failures"} 6',
-      'virtset_leader 1',
-    ])
+const template = { spec: storedMachine().spec }
+const config = (status?: VirtualMachineConfig['status']): VirtualMachineConfig => ({
+  apiVersion: 'virtset.io/v1alpha1',
+  kind: 'VirtualMachineConfig',
+  metadata: { namespace: 'default', name: 'web' },
+  spec: { template },
+  ...(status === undefined ? {} : { status }),
+})
+const group = (name: string, replicas?: number, status?: VirtualMachineGroup['status']): VirtualMachineGroup => ({
+  apiVersion: 'virtset.io/v1alpha1',
+  kind: 'VirtualMachineGroup',
+  metadata: { namespace: 'default', name },
+  spec: {
+    selector: { matchLabels: { app: 'web' } },
+    template,
+    ...(replicas === undefined ? {} : { replicas }),
+  },
+  ...(status === undefined ? {} : { status }),
+})
+
+test('VMs and configs by phase, replicas of groups, queues, and who leads; a group that is gone is told of no more', async () => {
+  const registry = new Registry()
+  const machines = [{}, { status: { phase: 'Running' } }, { status: { phase: 'Running' } }] as const
+  const groups = [group('fresh'), group('web', 5, { replicas: 3, readyReplicas: 2 })]
+  const statistics = () => ({ waiting: 1, working: 2, delayed: 3, failing: 4, done: 5, failures: 6 })
+  observeController(registry, {
+    machines: { store: { list: () => machines.map((over) => storedMachine(over)) } },
+    configs: { store: { list: () => [config(), config({ phase: 'Failed' })] } },
+    groups: { store: { list: () => groups } },
+    queues: { machines: { statistics }, groups: { statistics: () => undefined } },
+    isLeader: () => true,
   })
+  const told = async (name: string) =>
+    (await registry.metrics()).split('\n').filter((line) => line.startsWith(name) && !line.endsWith(' 0'))
+  expect(await told('virtset_')).toEqual([
+    'virtset_machines{phase="Pending"} 1',
+    'virtset_machines{phase="Running"} 2',
+    'virtset_configs{phase="Stopped"} 1',
+    'virtset_configs{phase="Failed"} 1',
+    'virtset_group_replicas{group_namespace="default",group="fresh",state="wanted"} 1',
+    'virtset_group_replicas{group_namespace="default",group="web",state="wanted"} 5',
+    'virtset_group_replicas{group_namespace="default",group="web",state="there"} 3',
+    'virtset_group_replicas{group_namespace="default",group="web",state="ready"} 2',
+    'virtset_queue{queue="machines",state="waiting"} 1',
+    'virtset_queue{queue="machines",state="working"} 2',
+    'virtset_queue{queue="machines",state="delayed"} 3',
+    'virtset_queue{queue="machines",state="failing"} 4',
+    'virtset_queue{queue="machines",state="done"} 5',
+    'virtset_queue{queue="machines",state="failures"} 6',
+    'virtset_leader 1',
+  ])
+  groups.pop()
+  expect(await told('virtset_group')).toEqual([
+    'virtset_group_replicas{group_namespace="default",group="fresh",state="wanted"} 1',
+  ])
 })

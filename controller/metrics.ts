@@ -1,14 +1,28 @@
 import { Gauge } from 'prom-client'
 import type { Registry } from 'prom-client'
+import { configPhases } from '../api/config.ts'
+import type { VirtualMachineConfig } from '../api/config.ts'
+import type { VirtualMachineGroup } from '../api/group.ts'
 import { phases } from '../api/machine.ts'
-import type { Controller } from './controller.ts'
+import type { VirtualMachine } from '../api/machine.ts'
+import type { WorkQueueStatistics } from '../runtime/work-queue.ts'
 
-interface Observed extends Pick<Controller, 'statistics'> {
-  readonly machines: { readonly store: Pick<Controller['machines']['store'], 'list'> }
+interface Cache<T> {
+  readonly store: { list(): readonly T[] }
 }
 
-/** What the controller is about: VMs by phase, its queue, and whether it leads. Read when Prometheus asks. */
-export function observeController(registry: Registry, controller: Observed, isLeader: () => boolean): void {
+export interface Observed {
+  readonly machines: Cache<VirtualMachine>
+  readonly configs: Cache<VirtualMachineConfig>
+  readonly groups: Cache<VirtualMachineGroup>
+  /** By what they are about. */
+  readonly queues: { readonly [name: string]: { statistics(): WorkQueueStatistics | undefined } }
+  readonly isLeader: () => boolean
+}
+
+/** What the controller is about: VMs and configs by phase, what groups have of what they want, its queues, and whether it leads. Read when Prometheus asks. */
+export function observeController(registry: Registry, observed: Observed): void {
+  const { machines, configs, groups, queues, isLeader } = observed
   const registers = [registry]
   new Gauge({
     name: 'virtset_machines',
@@ -16,21 +30,46 @@ export function observeController(registry: Registry, controller: Observed, isLe
     labelNames: ['phase'],
     registers,
     collect() {
-      const counts = new Map<string, number>(phases.map((phase) => [phase, 0]))
-      for (const { status } of controller.machines.store.list()) {
-        const phase = status?.phase ?? 'Pending'
-        counts.set(phase, (counts.get(phase) ?? 0) + 1)
+      const found = machines.store.list().map(({ status }) => status?.phase ?? 'Pending')
+      for (const [phase, count] of countOf(phases, found)) this.set({ phase }, count)
+    },
+  })
+  new Gauge({
+    name: 'virtset_configs',
+    help: 'VirtualMachineConfigs by phase',
+    labelNames: ['phase'],
+    registers,
+    collect() {
+      const found = configs.store.list().map(({ status }) => status?.phase ?? 'Stopped')
+      for (const [phase, count] of countOf(configPhases, found)) this.set({ phase }, count)
+    },
+  })
+  new Gauge({
+    name: 'virtset_group_replicas',
+    help: 'VMs of each VirtualMachineGroup: wanted, there (those that end included), and ready',
+    // Not `namespace`: Prometheus gives each target that label, of its own.
+    labelNames: ['group_namespace', 'group', 'state'],
+    registers,
+    collect() {
+      // Groups that are gone must not be told of for ever.
+      this.reset()
+      for (const { metadata, spec, status } of groups.store.list()) {
+        const labels = { group_namespace: metadata.namespace ?? '', group: metadata.name ?? '' }
+        this.set({ ...labels, state: 'wanted' }, spec.replicas ?? 1)
+        this.set({ ...labels, state: 'there' }, status?.replicas ?? 0)
+        this.set({ ...labels, state: 'ready' }, status?.readyReplicas ?? 0)
       }
-      for (const [phase, count] of counts) this.set({ phase }, count)
     },
   })
   new Gauge({
     name: 'virtset_queue',
-    help: 'Keys of the work queue by state; done and failures count rounds since the start',
-    labelNames: ['state'],
+    help: 'Keys of the work queues by state; done and failures count rounds since the start',
+    labelNames: ['queue', 'state'],
     registers,
     collect() {
-      for (const [state, count] of Object.entries(controller.statistics() ?? {})) this.set({ state }, count)
+      for (const [queue, { statistics }] of Object.entries(queues)) {
+        for (const [state, count] of Object.entries(statistics() ?? {})) this.set({ queue, state }, count)
+      }
     },
   })
   new Gauge({
@@ -41,4 +80,11 @@ export function observeController(registry: Registry, controller: Observed, isLe
       this.set(isLeader() ? 1 : 0)
     },
   })
+}
+
+/** How often each of `all` is found; none is missing for being found never. */
+function countOf(all: readonly string[], found: readonly string[]): Map<string, number> {
+  const counts = new Map(all.map((one) => [one, 0]))
+  for (const one of found) counts.set(one, (counts.get(one) ?? 0) + 1)
+  return counts
 }

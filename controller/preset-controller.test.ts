@@ -38,7 +38,7 @@ async function setUp() {
   await Promise.all([caches.synced(), all.synced()])
   await until(() => server.watchers() === 4)
   controller.lead()
-  return { clock, server, all }
+  return { clock, server, all, controller }
 }
 
 const small = {
@@ -98,6 +98,14 @@ describe('preset controller', () => {
     const disputes = (name: string) => statusOf(server, presets, 'default', name)?.conditions?.[1]?.message ?? ''
     await until(() => disputes('small').includes('"default/other"') && disputes('other').includes('"default/small"'))
     expect(disputes('small')).toContain('spec.domain.title')
+  })
+
+  it('leads no more once it is stopped, whoever is late to tell it to', async () => {
+    const { controller } = await setUp()
+    await controller.stop()
+    const { done } = controller.statistics() ?? {}
+    controller.lead()
+    expect(controller.statistics()).toMatchObject({ done, waiting: 0, working: 0 })
   })
 
   it('counts VMs, but not more often than each half minute', async () => {

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { VirtualMachine } from '../api/machine.ts'
 import type { Preset } from '../api/preset.ts'
 import { virtualMachineStructure } from '../presets/structure.ts'
-import { isConflict, isNotFound } from '../runtime/api-error.ts'
+import { unlessOutdated } from '../runtime/api-error.ts'
 import { systemClock, timestamp } from '../runtime/clock.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { KubeClient } from '../runtime/kube.ts'
@@ -13,7 +13,7 @@ import { clusterVirtualMachinePresets, keyOf, virtualMachinePresets } from '../r
 import type { Persisted } from '../runtime/resource.ts'
 import type { Store } from '../runtime/store.ts'
 import { startWorkQueue } from '../runtime/work-queue.ts'
-import type { WorkQueue } from '../runtime/work-queue.ts'
+import type { WorkQueue, WorkQueueStatistics } from '../runtime/work-queue.ts'
 import type { Caches } from './caches.ts'
 import type { Engine, Revision } from './engine.ts'
 import { createOverlaps } from './overlaps.ts'
@@ -35,6 +35,7 @@ export interface PresetControllerOptions {
 /** Keeps `status` of presets. */
 export interface PresetController {
   lead(): void
+  statistics(): WorkQueueStatistics | undefined
   stop(): Promise<void>
 }
 
@@ -61,6 +62,7 @@ export function startPresetController(options: PresetControllerOptions): PresetC
   const changed = new Set<string>()
   let usages: ReadonlyMap<string, Usage> = new Map()
   let queue: WorkQueue | undefined
+  let isStopped = false
 
   machines.onChange(() => queue?.addAfter(everything, countDelayMs))
   caches.onPresetChange((id) => {
@@ -109,20 +111,18 @@ export function startPresetController(options: PresetControllerOptions): PresetC
     ]
     const { namespace, name } = preset.metadata
     const ref = namespace === undefined ? { name } : { namespace, name }
-    try {
-      written.note(await kube.patch(resource, ref, { type: 'json', body }, { subresource: 'status' }))
-    } catch (error) {
-      // Somebody wrote it since, or it is gone; the watch brings that, and another round.
-      if (!isConflict(error) && !isNotFound(error)) throw error
-    }
+    written.note(await kube.patch(resource, ref, { type: 'json', body }, { subresource: 'status' }))
   }
 
   return {
     lead() {
-      queue = startWorkQueue({ reconcile, concurrency, log, clock })
+      if (isStopped) return
+      queue = startWorkQueue({ reconcile: unlessOutdated(reconcile), concurrency, log, clock })
       queue.add(everything)
     },
+    statistics: () => queue?.statistics(),
     async stop() {
+      isStopped = true
       await queue?.drain()
     },
   }

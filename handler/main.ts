@@ -4,7 +4,7 @@ import { createEventRecorder } from '../runtime/events.ts'
 import { startHealth } from '../runtime/health.ts'
 import { createKubeClient } from '../runtime/kube.ts'
 import { createLogger } from '../runtime/log.ts'
-import { createMetrics, observeReflectors } from '../runtime/metrics.ts'
+import { countEvents, createMetrics, observeReflectors } from '../runtime/metrics.ts'
 import { createShutdown } from '../runtime/shutdown.ts'
 import { startHandler } from './handler.ts'
 import { launcherOf } from './launcher.ts'
@@ -22,7 +22,11 @@ async function main(environment: NodeJS.ProcessEnv): Promise<void> {
   const log = createLogger({ process: 'handler' })
   const shutdown = createShutdown({ source: process, log, exit: (code) => process.exit(code) })
   const kube = createKubeClient({ access: await defaultAccess(environment), userAgent: 'virtset-handler' })
-  const recorder = createEventRecorder({ kube, log, component: 'virtset-handler', instance: nodeName })
+  const registry = createMetrics()
+  const recorder = countEvents(
+    registry,
+    createEventRecorder({ kube, log, component: 'virtset-handler', instance: nodeName }),
+  )
   const handler = startHandler({
     kube,
     nodeName,
@@ -35,7 +39,6 @@ async function main(environment: NodeJS.ProcessEnv): Promise<void> {
     log,
     clock: systemClock,
   })
-  const registry = createMetrics()
   observeReflectors(registry, [handler.machines])
   const unready = () => (handler.machines.hasSynced() ? [] : ['the VMs of this node are not read yet'])
   const health = await startHealth({ port: Number(port), registry, log, unready })

@@ -9,7 +9,7 @@ import { type LauncherEvent, maxMessageBytes, parseEventLine, parsePutAnswer } f
 import { type FakeClock, fakeClock, settle } from '../test/fake-clock.ts'
 import { type FakeLibvirtd, fakeLibvirtd } from '../test/fake-libvirtd.ts'
 import { ask, openConsole } from '../test/launcher-client.ts'
-import { until } from '../test/libvirt/until.ts'
+import { eventually } from '../test/until.ts'
 import { Life } from './life.ts'
 import { Client } from './libvirt/client.ts'
 import { LibvirtError } from './libvirt/errors.ts'
@@ -120,7 +120,7 @@ describe('requests', () => {
     await put()
     fake.restart(Infinity)
     const answer = ask(socket, 'GET', '/domain')
-    await until('the request waits', () => clock.advance(1000).then(() => clock.monotonic() > 15_000))
+    await eventually('the request waits', () => clock.advance(1000).then(() => clock.monotonic() > 15_000))
     expect(await answer).toMatchObject({ status: 503, body: { error: { reason: 'LibvirtUnavailable' } } })
   })
 })
@@ -145,26 +145,26 @@ describe('events', () => {
   const phases = () => lines.map((line) => (line.kind === 'report' ? line.report.phase : 'heartbeat'))
 
   test('begin with the current state, and tell each change', async () => {
-    await until('the first line', () => lines.length > 0)
+    await eventually('the first line', () => lines.length > 0)
     await put()
     fake.killGuests()
-    await until('the end', () => phases().at(-1) === 'Shutoff')
+    await eventually('the end', () => phases().at(-1) === 'Shutoff')
     expect(phases()[0]).toBe('Waiting')
     expect(phases()).toContain('Running')
   })
 
   test('have a heartbeat each 10 s', async () => {
-    await until('the first line', () => lines.length > 0)
+    await eventually('the first line', () => lines.length > 0)
     await clock.advance(30_000)
-    await until('three heartbeats', () => lines.length === 4)
+    await eventually('three heartbeats', () => lines.length === 4)
     expect(phases()).toEqual(['Waiting', 'heartbeat', 'heartbeat', 'heartbeat'])
   })
 
   test('stop with the connection', async () => {
-    await until('the first line', () => lines.length > 0)
+    await eventually('the first line', () => lines.length > 0)
     const timers = clock.pending()
     response.destroy()
-    await until('the heartbeat is called off', () => clock.pending() === timers - 1)
+    await eventually('the heartbeat is called off', () => clock.pending() === timers - 1)
     await put()
     await settle()
     expect(phases()).toEqual(['Waiting'])
@@ -187,7 +187,7 @@ describe('a console', () => {
     console.on('data', (chunk: Buffer) => (text += chunk.toString()))
     theirs.write('login: ')
     console.write('root\n')
-    await until('both were heard', () => text === 'login: ' && typed.join('') === 'root\n')
+    await eventually('both were heard', () => text === 'login: ' && typed.join('') === 'root\n')
     expect([text, typed]).toEqual(['login: ', ['root\n']])
     console.destroy()
   })
@@ -204,7 +204,7 @@ describe('a console', () => {
     pair().resume()
     const console = await openConsole(socket)
     console.destroy()
-    expect(await until('the console is let go', () => 'destroyed' in guest && guest.destroyed)).toBe(true)
+    expect(await eventually('the console is let go', () => 'destroyed' in guest && guest.destroyed)).toBe(true)
   })
 
   test('whose reader goes while it is opened is let go', async () => {
@@ -215,10 +215,10 @@ describe('a console', () => {
     const headers = { connection: 'Upgrade', upgrade: 'console' }
     const reader = request({ socketPath: socket, path: '/console', headers }).on('error', () => {})
     reader.end()
-    await until('it is being opened', () => isConsoleAsked)
+    await eventually('it is being opened', () => isConsoleAsked)
     reader.destroy()
     opening.resolve(ours)
-    expect(await until('the console is let go', () => ours.destroyed)).toBe(true)
+    expect(await eventually('the console is let go', () => ours.destroyed)).toBe(true)
     expect(await ask(socket, 'GET', '/domain')).toMatchObject({ status: 200 })
   })
 

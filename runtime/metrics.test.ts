@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { createMetrics, observeReflectors } from './metrics.ts'
+import type { Happening } from './events.ts'
+import { countEvents, createMetrics, observeReflectors } from './metrics.ts'
 
 describe('metrics', () => {
   it('has the process and every cache', async () => {
@@ -16,5 +17,23 @@ describe('metrics', () => {
       'virtset_cache_watches{resource="pods"} 2',
       'virtset_cache_failures{resource="pods"} 4',
     ])
+  })
+
+  it('counts events by kind, type and reason, and hands them on', async () => {
+    const registry = createMetrics()
+    const handedOn: Happening[] = []
+    const recorder = countEvents(registry, {
+      record: (happening) => void handedOn.push(happening),
+      statistics: () => ({ waiting: 0, dropped: 0 }),
+      stop: async () => {},
+    })
+    const regarding = { apiVersion: 'v1', kind: 'VirtualMachineConfig', name: 'web', uid: 'c-1' }
+    const happening = { regarding, type: 'Warning', reason: 'Failed', message: 'The VM failed' } as const
+    recorder.record(happening)
+    recorder.record(happening)
+    expect(handedOn).toEqual([happening, happening])
+    expect(await registry.metrics()).toContain(
+      'virtset_events_total{kind="VirtualMachineConfig",type="Warning",reason="Failed"} 2',
+    )
   })
 })

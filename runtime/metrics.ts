@@ -1,4 +1,5 @@
-import { Gauge, Registry, collectDefaultMetrics } from 'prom-client'
+import { Counter, Gauge, Registry, collectDefaultMetrics } from 'prom-client'
+import type { EventRecorder } from './events.ts'
 import type { ReflectorStatistics } from './reflector.ts'
 
 /** A registry with the process' own figures: CPU, memory, event-loop delay, garbage collection. */
@@ -42,4 +43,22 @@ export function observeReflectors(registry: Registry, reflectors: readonly Obser
     'Lists and watches that failed since the start',
     (reflector) => reflector.statistics().failures,
   )
+}
+
+/** The recorder with `virtset_events_total`: starts, stops and failures are told in events, each kind's in its own words. Events that are dropped count, too. */
+export function countEvents(registry: Registry, recorder: EventRecorder): EventRecorder {
+  const told = new Counter({
+    name: 'virtset_events_total',
+    help: 'What happened to objects, as told in events',
+    labelNames: ['kind', 'type', 'reason'],
+    registers: [registry],
+  })
+  return {
+    ...recorder,
+    record(happening) {
+      const { type, reason, regarding } = happening
+      told.inc({ kind: regarding.kind, type, reason })
+      recorder.record(happening)
+    },
+  }
 }

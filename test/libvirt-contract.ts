@@ -19,7 +19,7 @@ import {
 import { LibvirtError, ProtocolError } from '../launcher/libvirt/errors.ts'
 import { systemClock } from '../runtime/clock.ts'
 import type { GuestProgram } from './libvirt/guest.ts'
-import { until } from './libvirt/until.ts'
+import { eventually } from './until.ts'
 
 /** A libvirtd, real or not. */
 export interface ContractServer {
@@ -84,7 +84,7 @@ export function libvirtContract(start: () => Promise<ContractServer>): void {
   const consoleSays = (console: Duplex, pattern: string) => {
     let text = ''
     console.on('data', (chunk: Buffer) => (text += chunk.toString()))
-    return until(`the console says ${pattern}`, () => text.includes(pattern) && text)
+    return eventually(`the console says ${pattern}`, () => text.includes(pattern) && text)
   }
 
   /** Well or badly: a real daemon takes a console away with an I/O error. */
@@ -123,7 +123,7 @@ export function libvirtContract(start: () => Promise<ContractServer>): void {
     test('runs once started, which events tell; a second start is refused', async () => {
       const dom = await defineAndStart('runs', 'idle')
       expect(await readState(client, dom)).toEqual({ state: 'running', reason: 'booted' })
-      await until('defined, resumed and started were told', () =>
+      await eventually('defined, resumed and started were told', () =>
         [0, 4, 2].every((it) => lifecycleEvents().includes(it)),
       )
       await expect(startDomain(client, dom)).rejects.toMatchObject({ name: 'LibvirtError', code: 55 })
@@ -135,21 +135,21 @@ export function libvirtContract(start: () => Promise<ContractServer>): void {
       expect(await readState(client, dom)).toMatchObject({ state: 'running' })
       await destroyDomain(client, dom)
       expect(await readState(client, dom)).toEqual({ state: 'shutoff', reason: 'destroyed' })
-      await until('its end was told', () => lifecycleEvents().includes(5))
+      await eventually('its end was told', () => lifecycleEvents().includes(5))
       await destroyDomain(client, dom)
       expect(await readState(client, dom)).toEqual({ state: 'shutoff', reason: 'destroyed' })
     })
 
     test('that powers itself off has shut down', async () => {
       const dom = await defineAndStart('powers-off', 'powerOff')
-      await until('it is off', async () => (await readState(client, dom))?.state === 'shutoff')
+      await eventually('it is off', async () => (await readState(client, dom))?.state === 'shutoff')
       expect(await readState(client, dom)).toEqual({ state: 'shutoff', reason: 'shutdown' })
     })
 
     test('whose QEMU is killed has crashed', async () => {
       const dom = await defineAndStart('killed', 'idle')
       await server.killGuests()
-      await until('it is off', async () => (await readState(client, dom))?.state === 'shutoff')
+      await eventually('it is off', async () => (await readState(client, dom))?.state === 'shutoff')
       expect(await readState(client, dom)).toEqual({ state: 'shutoff', reason: 'crashed' })
     })
 
@@ -178,7 +178,7 @@ export function libvirtContract(start: () => Promise<ContractServer>): void {
       expect(await consoleSays(console, 'hello')).toContain('hello')
       console.write('q')
       await ended
-      await until('it is off', async () => (await readState(client, dom))?.state === 'shutoff')
+      await eventually('it is off', async () => (await readState(client, dom))?.state === 'shutoff')
     })
 
     test('that is opened again takes the guest from the first', async () => {
@@ -216,11 +216,11 @@ export function libvirtContract(start: () => Promise<ContractServer>): void {
       await writeMetadata(client, dom, { namespace, prefix: 'it', xml: '<grace deadline="then"/>' })
       hints = []
       await server.restartDaemon()
-      await until('a new connection is told', () => hints.includes(undefined))
+      await eventually('a new connection is told', () => hints.includes(undefined))
       expect(await readState(client, dom)).toMatchObject({ state: 'running' })
       expect(await readMetadata(client, dom, namespace)).toMatch(/then/)
       await define('newcomer', 'idle')
-      await until('the newcomer was told', () => lifecycleEvents().includes(0))
+      await eventually('the newcomer was told', () => lifecycleEvents().includes(0))
       // While the new daemon still takes the domain over, its end is told by no event.
       await destroyDomain(client, dom)
       expect(await readState(client, dom)).toMatchObject({ state: 'shutoff' })

@@ -7,7 +7,7 @@ import { parsePutAnswer } from '../../runtime/launcher-api.ts'
 import { type GuestProgram, guestDisk } from './guest.ts'
 import { type RunningLauncher, startLauncher } from './launcher.ts'
 import { uid as launcherUid } from './rootfs.ts'
-import { until } from './until.ts'
+import { eventually } from '../until.ts'
 
 let launcher: RunningLauncher
 
@@ -102,7 +102,7 @@ describe('a VM', () => {
     await put(await launcherWith('idle'))
     const [qemu] = await launcher.pids('qemu-system-x86')
     await launcher.signal('libvirtd', 'SIGKILL')
-    await until('another libvirtd', async () => (await launcher.pids('libvirtd')).length > 0)
+    await eventually('another libvirtd', async () => (await launcher.pids('libvirtd')).length > 0)
     expect(await launcher.reported('it runs', ({ phase }) => phase === 'Running')).toMatchObject({ vmUID: uid })
     expect(await launcher.pids('qemu-system-x86')).toEqual([qemu])
     // Events come again as well.
@@ -256,7 +256,7 @@ describe('a console', () => {
     let text = ''
     console.on('data', (chunk: Buffer) => (text += chunk.toString()))
     console.write('hello')
-    await until('the guest echoes', () => text.includes('hello'))
+    await eventually('the guest echoes', () => text.includes('hello'))
     const ended = new Promise((resolve) => console.once('close', resolve))
     console.write('q')
     await ended

@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path'
 import { type DomainReport, launcherSocketName, parseDomainReport } from '../../runtime/launcher-api.ts'
 import { type Answer, ask, openConsole } from '../launcher-client.ts'
 import { confine, libvirtRootfs, makeOwned, makeRunDirectory } from './rootfs.ts'
-import { until } from './until.ts'
+import { eventually } from '../until.ts'
 
 /** A launcher in its "pod": a chroot with PID 1, the launcher, libvirtd and QEMU. */
 export interface RunningLauncher {
@@ -63,9 +63,9 @@ export async function startLauncher(): Promise<RunningLauncher> {
     ask: (method, path, body) => ask(socket, method, path, body),
     report,
     reported: (what, isWanted) =>
-      until(what, async () => {
-        const now = await report()
-        return isWanted(now) && now
+      eventually(what, async () => {
+        const now = await report().catch(() => undefined)
+        return now !== undefined && isWanted(now) && now
       }),
     console: () => openConsole(socket),
     pids: (command) => pod.pids(command),
@@ -77,7 +77,7 @@ export async function startLauncher(): Promise<RunningLauncher> {
     stop: () => pod.stop(),
   }
   try {
-    await until('the launcher answers', async () => (await ask(socket, 'GET', '/domain')).status === 200)
+    await eventually('the launcher answers', async () => (await ask(socket, 'GET', '/domain')).status === 200)
   } catch (error) {
     await pod.stop()
     throw new Error(`the launcher said: ${log.join('')}`, { cause: error })

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { qemuConf } from '../../launcher/qemu-conf.ts'
 import { confine, libvirtRootfs, makeOwned, makeRunDirectory, uid } from './rootfs.ts'
-import { until } from './until.ts'
+import { eventually } from '../until.ts'
 
 /** Everything that libvirtd and the test share. */
 export interface Libvirtd {
@@ -41,7 +41,7 @@ export async function startLibvirtd(options: { withKvm?: boolean } = {}): Promis
     for (const pid of await daemon.pids(command)) process.kill(pid, 'SIGKILL')
   }
   try {
-    await until('libvirtd answers', () => answers(socket))
+    await eventually('libvirtd answers', () => answers(socket))
   } catch (error) {
     await daemon.stop()
     throw new Error(`libvirtd said: ${log.join('')}`, { cause: error })

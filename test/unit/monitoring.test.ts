@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { observeController } from '../../controller/metrics.ts'
-import { createMetrics, observeReflectors } from '../../runtime/metrics.ts'
+import { countEvents, createMetrics, observeReflectors } from '../../runtime/metrics.ts'
 import { createCompletionMetrics, createReviewMetrics, observeCertificate } from '../../webhooks/metrics.ts'
 
 const folder = new URL('../../manifests/monitoring/', import.meta.url)
@@ -38,8 +38,9 @@ async function told(): Promise<Set<string>> {
   createCompletionMetrics(registry)
   observeCertificate(registry, () => undefined)
   observeReflectors(registry, [])
-  const machines = { store: { list: () => [] } }
-  observeController(registry, { machines, statistics: () => undefined }, () => true)
+  countEvents(registry, { record: () => {}, statistics: () => ({ waiting: 0, dropped: 0 }), stop: async () => {} })
+  const none = { store: { list: () => [] } }
+  observeController(registry, { machines: none, configs: none, groups: none, queues: {}, isLeader: () => true })
   const metrics = await registry.getMetricsAsJSON()
   const suffixes: Readonly<Record<string, readonly string[]>> = { histogram: ['_bucket', '_sum', '_count'] }
   return new Set(metrics.flatMap(({ name, type }) => (suffixes[String(type)] ?? ['']).map((end) => name + end)))

@@ -2,7 +2,7 @@ import type { VirtualMachineConfig } from '../../api/config.ts'
 import type { VirtualMachine } from '../../api/machine.ts'
 import { gracePeriodAnnotation, isControlledBy, machineOf } from '../../api/template.ts'
 import { revisionOf } from '../../presets/compile.ts'
-import { isAlreadyExists, isConflict, isNotFound } from '../../runtime/api-error.ts'
+import { isAlreadyExists, isConflict, unlessNotFound } from '../../runtime/api-error.ts'
 import { sleep, timestamp } from '../../runtime/clock.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { KubeClient } from '../../runtime/kube.ts'
@@ -89,7 +89,7 @@ export function createPower(kube: KubeClient, clock: Clock): Power {
   const find = async (wish: Wish): Promise<{ config: Config; machine: Machine | undefined }> => {
     const { namespace, name } = wish
     const config = await kube.get(virtualMachineConfigs, { namespace, name })
-    return { config, machine: await ifFound(kube.get(virtualMachines, { namespace, name })) }
+    return { config, machine: await unlessNotFound(kube.get(virtualMachines, { namespace, name })) }
   }
 
   const create = async ({ isDryRun, namespace, name }: Wish, config: Config, isFree: boolean): Promise<Answer> => {
@@ -112,7 +112,7 @@ export function createPower(kube: KubeClient, clock: Clock): Power {
       const body = { metadata: { uid: metadata.uid, annotations } }
       await kube.patch(virtualMachines, ref, { type: 'merge', body }, { dryRun })
     }
-    await ifFound(kube.delete(virtualMachines, ref, { uid: metadata.uid, dryRun }))
+    await unlessNotFound(kube.delete(virtualMachines, ref, { uid: metadata.uid, dryRun }))
   }
 
   const writeRestart = async (config: Config, restart: object | null, dryRun: boolean): Promise<void> => {
@@ -195,9 +195,3 @@ const conflict = ({ verb, name }: Wish, message: string): Answer => ({
     message: `Operation cannot be fulfilled on virtualmachineconfigs/${verb} "${name}": ${message}`,
   },
 })
-
-const ifFound = <T>(answer: Promise<T>): Promise<T | undefined> =>
-  answer.catch((error: unknown) => {
-    if (isNotFound(error)) return undefined
-    throw error
-  })
