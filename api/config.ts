@@ -8,11 +8,15 @@ import type { MachineTemplate } from './template.ts'
 export const configPhases = ['Stopped', 'Starting', 'Running', 'Stopping', 'Failed'] as const
 export type ConfigPhase = (typeof configPhases)[number]
 
-/** The wish for another instance in place of the one with this uid. It is written before that one is touched, and goes when the other is there. */
+/**
+ * The wish for another instance in place of the one with this uid. It is written before that one is touched, and goes when the other is there. `stop` does not take it
+ * away but calls it off: only the controller, which may be making the other at this moment, can tell when there is none any more.
+ */
 export interface RestartWish {
   readonly uid: string
   readonly requestedAt: string
   readonly gracePeriodSeconds?: number
+  readonly calledOff?: boolean
 }
 
 export interface ConfigStatus {

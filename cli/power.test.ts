@@ -17,6 +17,12 @@ describe('how far it is', () => {
     ['a VM that failed', 'start', { phase: 'Failed', instance: vm('u') }, 'failed'],
     ['a VM that stops', 'stop', { phase: 'Stopping', instance: vm('u') }, 'under way'],
     ['a VM that is gone', 'stop', { phase: 'Stopped' }, 'done'],
+    [
+      'a restart that is called off',
+      'stop',
+      { phase: 'Stopped', restart: { ...restart, calledOff: true } },
+      'under way',
+    ],
     ['a restart whose old VM ends', 'restart', { phase: 'Stopping', instance: vm('u'), restart }, 'under way'],
     ['a restart without any VM', 'restart', { phase: 'Stopped', restart }, 'under way'],
     ['a restart that is refused', 'restart', { phase: 'Failed', restart }, 'failed'],

@@ -147,7 +147,8 @@ export function progressOf(
   const why = conditions.find(({ type }) => type === 'Ready')?.message ?? ''
   const words = [phase, ...(why === '' ? [] : [`(${why})`])].join(' ')
   const isOld = instance?.uid === uid
-  if (verb === 'stop') return { state: instance === undefined || !isOld ? 'done' : 'under way', words }
+  // A restart that was called off may have been making another one.
+  if (verb === 'stop') return { state: restart === undefined && !isOld ? 'done' : 'under way', words }
   if (verb === 'restart' && (restart !== undefined || isOld)) {
     return { state: phase === 'Failed' && !isOld ? 'failed' : 'under way', words }
   }

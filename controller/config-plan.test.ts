@@ -137,6 +137,17 @@ describe('a restart goes on from wherever it was left', () => {
     expect(told(plan({ restart: wish }, found))).toEqual(expected)
   })
 
+  test.each<[string, ReturnType<typeof machine> | undefined, string[]]>([
+    ['the old instance runs', machine({ phase: 'Running' }), ['delete', 'write Running v-1', 'tell Running']],
+    ['the old instance ends', machine({ phase: 'Running' }, ending), ['write Stopping v-1', 'tell Stopping']],
+    ['the old instance has ended by itself', machine({ phase: 'Succeeded' }), ['write Stopped v-1', 'tell Stopped']],
+    ['there is none', undefined, ['write Stopped', 'tell Stopped']],
+    ['another was made in this moment', machine({}, { uid: 'v-2' }), ['delete', 'write Starting v-2', 'tell Starting']],
+    ['the name is taken', machine({}, foreign), ['write Stopped', 'tell Stopped']],
+  ])('that was called off, when %s', (_, found, expected) => {
+    expect(told(plan({ restart: { ...wish, calledOff: true } }, found))).toEqual(expected)
+  })
+
   test('a wish that has come true is forgotten, even if nothing else changed', () => {
     const [first] = plan(undefined, machine({ phase: 'Running' }, { uid: 'v-2' }))
     const status = first?.do === 'write' ? first.status : {}

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { ConfigPhase, ConfigStatus, VirtualMachineConfig } from '../api/config.ts'
+import type { ConfigPhase, ConfigStatus, RestartWish, VirtualMachineConfig } from '../api/config.ts'
 import type { VirtualMachine } from '../api/machine.ts'
 import { isControlledBy, templateRevisionAnnotation } from '../api/template.ts'
 import { findCondition, setCondition } from '../runtime/condition.ts'
@@ -34,12 +34,16 @@ export type ConfigAction =
  *     wish, it is ending         → wait
  *     wish, nothing there        → create
  *     wish, another one is there → the wish has come true
+ *     wish, called off           → delete whichever is there, and forget the wish
+ *
+ * One config is worked on once at a time, so that whatever was being made when the wish was called off is there to be seen in the next round.
  */
 export function planConfig(observed: ObservedConfig): ConfigAction[] {
   const { config, machine } = observed
   if (config.metadata.deletionTimestamp !== undefined) return []
   const { restart } = config.status ?? {}
   if (restart === undefined) return follow(observed)
+  if (restart.calledOff === true) return [...remove(observed, restart), ...follow(observed, 'forget the wish')]
   if (machine === undefined) return [{ do: 'create' }]
   if (!isControlledBy(machine, config.metadata.uid)) {
     const message = `the VM ${machine.metadata.name} is not of this config; it is not restarted`
@@ -49,13 +53,17 @@ export function planConfig(observed: ObservedConfig): ConfigAction[] {
     const message = `The VM ${restart.uid} was replaced by ${machine.metadata.uid}`
     return [...follow(observed, 'forget the wish'), { do: 'tell', type: 'Normal', reason: 'Restarted', message }]
   }
-  if (machine.metadata.deletionTimestamp !== undefined) return follow(observed)
-  const { gracePeriodSeconds } = restart
-  return [
-    { do: 'delete', machine, ...(gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds }) },
-    ...follow(observed),
-  ]
+  return [...remove(observed, restart), ...follow(observed)]
 }
+
+/** Deletes the config's own VM if it lives. */
+function remove({ config, machine }: ObservedConfig, { gracePeriodSeconds }: RestartWish): ConfigAction[] {
+  if (machine === undefined || !isControlledBy(machine, config.metadata.uid)) return []
+  if (machine.metadata.deletionTimestamp !== undefined || isFinished(machine)) return []
+  return [{ do: 'delete', machine, ...(gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds }) }]
+}
+
+const isFinished = ({ status }: Machine): boolean => status?.phase === 'Succeeded' || status?.phase === 'Failed'
 
 /** What to do when the API server refused the VM of a restart. The wish stays: `stop` takes it back. */
 export function refusedToRestart({ config, now }: ObservedConfig, message: string): ConfigAction[] {

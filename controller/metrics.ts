@@ -67,8 +67,8 @@ export function observeController(registry: Registry, observed: Observed): void 
     labelNames: ['queue', 'state'],
     registers,
     collect() {
-      for (const [queue, { statistics }] of Object.entries(queues)) {
-        for (const [state, count] of Object.entries(statistics() ?? {})) this.set({ queue, state }, count)
+      for (const [queue, owner] of Object.entries(queues)) {
+        for (const [state, count] of Object.entries(owner.statistics() ?? {})) this.set({ queue, state }, count)
       }
     },
   })

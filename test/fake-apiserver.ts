@@ -42,6 +42,8 @@ export type Fault =
   | 'reset-after'
   /** Nothing ever comes. */
   | 'hang'
+  /** It is carried out when this resolves. */
+  | { heldUntil: Promise<unknown> }
 
 interface HistoryEntry {
   version: number
@@ -295,7 +297,8 @@ export async function startFakeApiServer(
     const fault = fake.fault?.(request)
     if (fault === 'reset') return incoming.socket.destroy()
     if (fault === 'hang') return hanging.add(response)
-    if (typeof fault === 'object')
+    if (typeof fault === 'object' && 'heldUntil' in fault) await fault.heldUntil
+    else if (typeof fault === 'object')
       return answer(response, fault.status, fault.body ?? status(fault.status, 'Fault', 'injected'), fault.headers)
     if (fault === 'reset-after') response.end = () => (incoming.socket.destroy(), response)
     const at = parsePath(url.pathname)

@@ -38,7 +38,9 @@ const machine = (phase?: MachineStatus['phase'], metadata: ObjectMeta = {}) =>
     status: phase === undefined ? {} : { phase },
   })
 const ending = { deletionTimestamp: '2030-01-02T00:00:00Z' }
-const restarting: ConfigStatus = { restart: { uid: 'v-1', requestedAt: '2030-01-01T00:00:00Z' } }
+const restarting = { restart: { uid: 'v-1', requestedAt: '2030-01-01T00:00:00Z' } }
+const calledOff = { restart: { ...restarting.restart, calledOff: true } }
+const isStopping = 'it is stopping; start it when it has stopped, or with wait=true'
 
 describe('what to do', () => {
   type Found = ReturnType<typeof machine> | undefined
@@ -48,13 +50,9 @@ describe('what to do', () => {
     ['start', 'it was made a moment ago', {}, machine(), 'it is running already'],
     ['start', 'it is finished', {}, machine('Succeeded'), 'clear'],
     ['start', 'it has failed and goes', {}, machine('Failed', ending), 'clear'],
-    [
-      'start',
-      'it is stopping',
-      {},
-      machine('Running', ending),
-      'it is stopping; start it when it has stopped, or with wait=true',
-    ],
+    ['start', 'it is stopping', {}, machine('Running', ending), isStopping],
+    ['start', 'a restart was called off, and nothing is there', calledOff, undefined, isStopping],
+    ['start', 'a restart was called off, and its VM was made', calledOff, machine('Running'), isStopping],
     ['start', 'it is restarting', restarting, undefined, 'it is restarting'],
     ['start', 'it has been restarted', restarting, machine('Running', { uid: 'v-2' }), 'it is running already'],
     ['start', 'the name is taken', {}, machine('Running', { ownerReferences: [] }), 'the VM web is not of this config'],
@@ -63,9 +61,14 @@ describe('what to do', () => {
     ['stop', 'it is stopping already', {}, machine('Running', ending), 'delete'],
     ['stop', 'it is finished', {}, machine('Failed'), 'it is not running'],
     ['stop', 'it is restarting', restarting, undefined, 'call off'],
+    ['stop', 'it has been restarted', restarting, machine('Running', { uid: 'v-2' }), 'call off'],
+    ['stop', 'a restart was called off', calledOff, undefined, 'done'],
+    ['stop', 'a restart was called off, and a VM lives', calledOff, machine('Running'), 'delete'],
+    ['stop', 'a restart was called off, and its VM is finished', calledOff, machine('Failed'), 'done'],
     ['restart', 'it runs', {}, machine('Running'), 'record'],
     ['restart', 'nothing is there', {}, undefined, 'it is not running'],
     ['restart', 'it is stopping', {}, machine('Running', ending), 'it is stopping'],
+    ['restart', 'a restart was called off', calledOff, undefined, 'it is stopping'],
     ['restart', 'it is finished', {}, machine('Succeeded'), 'it is not running'],
     ['restart', 'it is restarting', restarting, machine('Running', ending), 'done'],
     ['restart', 'it has been restarted, and once more', restarting, machine('Running', { uid: 'v-2' }), 'record'],
@@ -74,8 +77,11 @@ describe('what to do', () => {
     expect(step.do === 'refuse' ? step.message : step.do).toBe(expected)
   })
 
-  test('start waits for what is stopping if it is told to', () => {
-    expect(decide(wish('start', { isWaiting: true }), config(), machine('Running', ending)).do).toBe('clear')
+  test.each<[string, ConfigStatus, Found]>([
+    ['a VM', {}, machine('Running', ending)],
+    ['a restart that was called off', calledOff, undefined],
+  ])('start waits for the end of %s if it is told to', (_, status, found) => {
+    expect(decide(wish('start', { isWaiting: true }), config(status), found).do).toBe('clear')
   })
 
   test.each<Verb>(['start', 'stop', 'restart'])('%s of a config that is being deleted is refused', (verb) => {
@@ -215,9 +221,14 @@ describe('against an API server', () => {
     const { server, power } = await setUp()
     put(server, configs, config(restarting))
     put(server, machines, machine('Running'))
-    expect(await power(wish('stop'))).toMatchObject({ code: 202 })
-    expect(writes(server)).toEqual(['PATCH virtualmachineconfigs/web/status', 'DELETE virtualmachines/web'])
-    expect(server.find(configs, 'default', 'web')?.['status']).toEqual({})
+    expect(await power(wish('stop', { gracePeriodSeconds: 3 }))).toMatchObject({ code: 202 })
+    expect(writes(server)).toEqual([
+      'PATCH virtualmachineconfigs/web/status',
+      'PATCH virtualmachines/web',
+      'DELETE virtualmachines/web',
+    ])
+    const restart = { ...restarting.restart, gracePeriodSeconds: 3, calledOff: true }
+    expect(server.find(configs, 'default', 'web')?.['status']).toEqual({ restart })
   })
 
   test('who was overtaken looks again', async () => {

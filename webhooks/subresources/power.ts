@@ -1,4 +1,4 @@
-import type { VirtualMachineConfig } from '../../api/config.ts'
+import type { RestartWish, VirtualMachineConfig } from '../../api/config.ts'
 import type { VirtualMachine } from '../../api/machine.ts'
 import { gracePeriodAnnotation, isControlledBy, machineOf } from '../../api/template.ts'
 import { revisionOf } from '../../presets/compile.ts'
@@ -25,11 +25,11 @@ export type Power = (wish: Wish, signal?: AbortSignal) => Promise<Answer>
 /** The next thing to do for a wish, from what there is. */
 export type Step =
   | { readonly do: 'create' }
-  /** A finished instance, or a stopping one that the user waits for: away with it, then look again. */
-  | { readonly do: 'clear'; readonly machine: Machine }
+  /** A finished instance, or a stopping one that the user waits for: away with it, if it is there still, then look again. */
+  | { readonly do: 'clear'; readonly machine: Machine | undefined }
   | { readonly do: 'delete'; readonly machine: Machine }
-  /** A restart is under way: it is called off, then look again. */
-  | { readonly do: 'call off' }
+  /** A restart is under way: it is called off, and the instance that is there, if any, deleted. */
+  | { readonly do: 'call off'; readonly restart: RestartWish }
   /** Write down that another instance is to take the place of this one; the controller does the rest. */
   | { readonly do: 'record'; readonly machine: Machine }
   | { readonly do: 'done'; readonly uid: string; readonly message: string }
@@ -46,22 +46,30 @@ export function decide(wish: Wish, config: Config, machine: Machine | undefined)
 }
 
 function decideStart(wish: Wish, config: Config, machine: Machine | undefined): Step {
-  if (config.status?.restart !== undefined && !isReplaced(config, machine)) return refuse('it is restarting')
-  if (machine === undefined) return { do: 'create' }
-  if (machine.metadata.deletionTimestamp !== undefined) {
-    if (isFinished(machine) || wish.isWaiting) return { do: 'clear', machine }
+  const { restart } = config.status ?? {}
+  if (restart !== undefined && restart.calledOff !== true && !isReplaced(config, machine)) {
+    return refuse('it is restarting')
+  }
+  if (restart?.calledOff === true || machine?.metadata.deletionTimestamp !== undefined) {
+    if (wish.isWaiting || (machine !== undefined && isFinished(machine))) return { do: 'clear', machine }
     return refuse('it is stopping; start it when it has stopped, or with wait=true')
   }
+  if (machine === undefined) return { do: 'create' }
   return isFinished(machine) ? { do: 'clear', machine } : refuse('it is running already')
 }
 
 function decideStop(config: Config, machine: Machine | undefined): Step {
-  if (config.status?.restart !== undefined) return { do: 'call off' }
+  const { restart } = config.status ?? {}
+  if (restart !== undefined && restart.calledOff !== true) return { do: 'call off', restart }
+  if (restart !== undefined && (machine === undefined || isFinished(machine))) {
+    return { do: 'done', uid: restart.uid, message: 'it is stopping already' }
+  }
   return machine === undefined || isFinished(machine) ? refuse('it is not running') : { do: 'delete', machine }
 }
 
 function decideRestart(config: Config, machine: Machine | undefined): Step {
   const { restart } = config.status ?? {}
+  if (restart?.calledOff === true) return refuse('it is stopping')
   if (restart !== undefined && !isReplaced(config, machine)) {
     return { do: 'done', uid: restart.uid, message: 'it is restarting already' }
   }
@@ -115,7 +123,7 @@ export function createPower(kube: KubeClient, clock: Clock): Power {
     await unlessNotFound(kube.delete(virtualMachines, ref, { uid: metadata.uid, dryRun }))
   }
 
-  const writeRestart = async (config: Config, restart: object | null, dryRun: boolean): Promise<void> => {
+  const writeRestart = async (config: Config, restart: RestartWish, dryRun: boolean): Promise<void> => {
     const { namespace, name, resourceVersion, uid } = config.metadata
     const ref = namespace === undefined ? { name } : { namespace, name }
     const body = { metadata: { uid, resourceVersion }, status: { restart } }
@@ -136,14 +144,15 @@ export function createPower(kube: KubeClient, clock: Clock): Power {
       case 'clear':
         if (wish.isDryRun) return create(wish, config, false)
         if (!isInTime) return conflict(wish, 'the instance before is not gone yet; try again')
-        if (step.machine.metadata.deletionTimestamp === undefined) await remove(step.machine, wish)
+        if (step.machine !== undefined && step.machine.metadata.deletionTimestamp === undefined) {
+          await remove(step.machine, wish)
+        }
         return sleep(clock, lookAgainMs, signal).then(() => undefined)
       case 'delete':
         await remove(step.machine, wish)
         return accepted(step.machine, 'it is asked to power off')
       case 'call off':
-        await writeRestart(config, null, wish.isDryRun)
-        if (wish.isDryRun) return { code: 202, uid: config.metadata.uid, message: 'the restart is called off' }
+        await writeRestart(config, { ...step.restart, ...graceOf(wish), calledOff: true }, wish.isDryRun)
         return stopAfterCallingOff(wish, config)
       case 'record':
         await writeRestart(config, restartOf(step.machine, wish, timestamp(clock)), wish.isDryRun)
@@ -155,7 +164,7 @@ export function createPower(kube: KubeClient, clock: Clock): Power {
     }
   }
 
-  /** The old instance may be gone and the new one not there: then to call off was all that stop had to do. */
+  /** The old instance may be gone and the new one not there, or just being made: the controller sees to that one. */
   const stopAfterCallingOff = async (wish: Wish, { metadata }: Config): Promise<Answer> => {
     const { machine } = await find(wish)
     if (machine !== undefined && isControlledBy(machine, metadata.uid) && !isFinished(machine)) {
@@ -180,11 +189,14 @@ export function createPower(kube: KubeClient, clock: Clock): Power {
   }
 }
 
-const restartOf = ({ metadata }: Machine, { gracePeriodSeconds }: Wish, requestedAt: string): object => ({
+const restartOf = ({ metadata }: Machine, wish: Wish, requestedAt: string): RestartWish => ({
   uid: metadata.uid,
   requestedAt,
-  ...(gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds }),
+  ...graceOf(wish),
 })
+
+const graceOf = ({ gracePeriodSeconds }: Wish): Pick<RestartWish, 'gracePeriodSeconds'> =>
+  gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds }
 
 const accepted = ({ metadata }: Machine, message: string): Answer => ({ code: 202, uid: metadata.uid, message })
 
