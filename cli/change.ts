@@ -1,8 +1,9 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { VirtualMachine } from '../api/machine.ts'
 import { shorten } from '../api/refusal.ts'
+import { pathText, rootPath, type Path } from '../presets/path.ts'
 import type { Paint } from './paint.ts'
-import { leavesOf } from './provenance.ts'
+import { answeredFor, leavesBelow } from './provenance.ts'
 
 /** One leaf of a VM that is not what it was; `undefined` where nothing stood or stands. */
 export interface Change {
@@ -13,16 +14,31 @@ export interface Change {
 
 /** What differs between two VMs, leaf by leaf, in the order of the first; what only the second has comes after. */
 export function changesBetween(before: VirtualMachine, after: VirtualMachine): readonly Change[] {
-  const had = new Map([...leavesOf(before)].map(({ path, value }) => [path, value]))
-  const has = new Map([...leavesOf(after)].map(({ path, value }) => [path, value]))
-  const changes: Change[] = []
-  for (const [path, value] of had) {
-    if (!has.has(path)) changes.push({ path, before: value })
-    else if (!isDeepStrictEqual(value, has.get(path))) changes.push({ path, before: value, after: has.get(path) })
-  }
-  for (const [path, value] of has) if (!had.has(path)) changes.push({ path, after: value })
-  return changes
+  const found: Change[] = []
+  compare(answeredFor(before), answeredFor(after), rootPath, found)
+  return [...found.filter((change) => 'before' in change), ...found.filter((change) => !('before' in change))]
 }
+
+/** The text of a path is made only where something differs: that is rare, and a VM has hundreds of fields. */
+function compare(before: unknown, after: unknown, path: Path, found: Change[]): void {
+  if (before === after) return
+  if (isBranch(before) && isBranch(after) && Array.isArray(before) === Array.isArray(after)) {
+    for (const key of new Set([...Object.keys(before), ...Object.keys(after)])) {
+      const at = { parent: path, key: Array.isArray(before) ? Number(key) : key }
+      compare(before[key], after[key], at, found)
+    }
+  } else if (isLeaf(before) && isLeaf(after)) {
+    if (!isDeepStrictEqual(before, after)) found.push({ path: pathText(path), before, after })
+  } else {
+    for (const leaf of leavesBelow(before, pathText(path))) found.push({ path: leaf.path, before: leaf.value })
+    for (const leaf of leavesBelow(after, pathText(path))) found.push({ path: leaf.path, after: leaf.value })
+  }
+}
+
+const isBranch = (value: unknown): value is { readonly [key: string]: unknown } =>
+  typeof value === 'object' && value !== null && Object.keys(value).length > 0
+
+const isLeaf = (value: unknown): boolean => value !== undefined && !isBranch(value)
 
 const maxValue = 60
 const text = (value: unknown): string => shorten(JSON.stringify(value), maxValue)

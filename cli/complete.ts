@@ -32,6 +32,9 @@ export interface CompleteOutput {
   readonly quiet: boolean
 }
 
+export const uidOf = ({ uid }: Pick<CompleteSettings, 'uid'>, file: string, name: string): string =>
+  uid ?? drawnUid(file, name)
+
 /** What became of one input. */
 export interface Outcome {
   readonly subject: Subject
@@ -48,11 +51,11 @@ export async function completeInput(
   const { parsed, prefix, name } = subject
   const complete = async (machine: VirtualMachine, without: readonly string[]) => {
     const surrounding = await settings.surroundings.of(machine.metadata.namespace ?? settings.namespace)
-    const { capabilities, allowHostReach, skipRules, uid = drawnUid(input.file, name) } = settings
+    const { capabilities, allowHostReach, skipRules } = settings
     const isStored = input.kind === 'xml'
     return completeAsAdmission(machine, surrounding, {
       capabilities,
-      uid,
+      uid: uidOf(settings, input.file, name),
       allowHostReach,
       skipRules,
       isStored,

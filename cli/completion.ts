@@ -1,6 +1,7 @@
 import type { Cause } from '../api/cause.ts'
 import type { VirtualMachine } from '../api/machine.ts'
 import { group, version } from '../api/object.ts'
+import { identityOf } from '../api/template.ts'
 import type { Capabilities } from '../completion/capabilities.ts'
 import { complete, type Completed, type Refused } from '../completion/complete.ts'
 import { checkReserved, withFinalizer } from '../completion/reserved.ts'
@@ -8,7 +9,7 @@ import type { Surrounding } from './surroundings.ts'
 
 export interface CompletionSettings {
   readonly capabilities: Capabilities
-  /** From which uuid and MACs are drawn, as admission draws them from the request's uid. */
+  /** The request's, from which uuid and MACs are drawn as admission draws them. */
   readonly uid: string
   readonly allowHostReach?: boolean
   /** Leaves out reach and rules. */
@@ -17,6 +18,8 @@ export interface CompletionSettings {
   readonly isStored?: boolean
   /** Paths of what is left out of the VM, since it was wrong by itself. */
   readonly without?: readonly string[]
+  /** The VM comes without its provenance in the annotation. */
+  readonly skipAnnotation?: boolean
 }
 
 /**
@@ -36,23 +39,20 @@ export async function completeAsAdmission(
 export function completeIn(
   machine: VirtualMachine,
   { namespace, presets, quarantined, userInfo }: Omit<Surrounding, 'exempt'>,
-  { capabilities, uid, allowHostReach = false, skipRules = false, isStored = false, without = [] }: CompletionSettings,
+  settings: CompletionSettings,
   exempt?: ReadonlySet<string>,
 ): Completed | Refused {
+  const { uid, ...rest } = settings
   const outcome = complete(machine, {
+    ...rest,
     presets,
     quarantined,
     namespace,
-    capabilities,
-    entropy: { uid },
-    allowHostReach,
-    skipRules,
-    isStored,
-    without,
+    entropy: { uid: identityOf(machine) ?? uid },
     request: requestOf(machine, namespace.name, uid, userInfo),
     ...(exempt === undefined ? {} : { exempt }),
   })
-  const reserved: readonly Cause[] = skipRules ? [] : checkReserved(machine, undefined)
+  const reserved: readonly Cause[] = settings.skipRules === true ? [] : checkReserved(machine, undefined)
   if (outcome.outcome === 'refused') return { ...outcome, causes: [...reserved, ...outcome.causes] }
   if (reserved.length > 0) {
     const { audit, participants, warnings } = outcome
@@ -62,7 +62,7 @@ export function completeIn(
 }
 
 /** What conditions see of the request that creates the VM, as far as anybody knows it. */
-function requestOf(machine: VirtualMachine, namespace: string, uid: string, userInfo: unknown) {
+export function requestOf(machine: VirtualMachine, namespace: string, uid: string, userInfo: unknown) {
   const kind = { group, version, kind: 'VirtualMachine' }
   const resource = { group, version, resource: 'virtualmachines' }
   return {

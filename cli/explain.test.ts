@@ -64,6 +64,26 @@ describe('explain', () => {
     ])
   })
 
+  test('conditions see the request that would create the VM', async () => {
+    const asks = (name: string, expression: string) =>
+      preset(name, `{selector: {}, matchConditions: [{name: asks, expression: '${expression}'}], domain: {title: x}}`)
+    const at = files({
+      'vm.yaml': vm('web'),
+      'p.yaml': [
+        asks('a', 'request.operation == "CREATE" && request.namespace == "default" && request.name == "web"'),
+        asks('b', 'request.operation == "UPDATE"'),
+        asks('c', 'request.userInfo.username == "anna"'),
+      ].join('---\n'),
+    })
+    const { out } = await say(['explain', at('vm.yaml'), '--presets', at('p.yaml'), '-o', 'json'])
+    const told = JSON.parse(out).presets.map((one: { outcome: string; why?: string }) => [one.outcome, one.why])
+    expect(told).toEqual([
+      ['applied', undefined],
+      ['no match', 'condition "asks" is false'],
+      ['cannot be decided', 'condition "asks": No such key: userInfo'],
+    ])
+  })
+
   test('says who set a field, and how it was settled', async () => {
     const { code, out } = await explained('spec.domain.vcpu', '-o', 'json')
     expect([code, JSON.parse(out).fields]).toEqual([

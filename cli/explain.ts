@@ -12,7 +12,8 @@ import { requirementText, unmetRequirement, type Labels, type Requirement, type 
 import { compareText, layerOf, priorityOf } from '../presets/source.ts'
 import { isNotFound } from '../runtime/api-error.ts'
 import { virtualMachines } from '../runtime/resource.ts'
-import { completeInput, type CompleteSettings } from './complete.ts'
+import { completeInput, uidOf, type CompleteSettings } from './complete.ts'
+import { requestOf } from './completion.ts'
 import { clusterFailure } from './cluster.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import { readInputs } from './input.ts'
@@ -113,7 +114,10 @@ async function explainFile(
     if (done === undefined) continue
     const { subject, outcome } = done
     const machine = 'machine' in subject.parsed ? subject.parsed.machine : undefined
-    const presets = machine === undefined ? [] : await considered(machine, settings)
+    const presets =
+      machine === undefined
+        ? []
+        : await considered(machine, settings, { uid: uidOf(settings, input.file, subject.name), isNew: true })
     if (outcome.outcome === 'refused') {
       return { refusal: refusalText(subject.kind, subject.name, outcome.causes), presets }
     }
@@ -137,7 +141,7 @@ async function explainStored(vm: string, settings: ExplainSettings): Promise<Exp
   if (provenance === undefined) throw new Usage(`VM "${ref.name}" was never completed: it says nothing of who set what`)
   const parsed = parseMachine(stored)
   const written = 'machine' in parsed ? withoutClaims(parsed.machine, provenance.origins) : stored
-  const presets = await considered(written, settings)
+  const presets = await considered(written, settings, { uid: stored.metadata.uid, isNew: false })
   const revisions = new Map([...presetsIn(provenance)].map((origin) => [idOf(origin), origin.revision]))
   const told = presets.map((one) => atRevision(one, revisions))
   const gone = [...revisions.keys()]
@@ -164,32 +168,36 @@ function* presetsIn({ origins, overridden, removed, skipped }: Provenance): Gene
 
 const idOf = ({ namespace, name }: PresetOrigin): string => (namespace === undefined ? name : `${namespace}/${name}`)
 
-/** A preset may have been changed since the VM was completed with it. */
+/** A preset that took part did so, whatever its conditions would say today; it may have been changed since. */
 function atRevision(one: Considered & { readonly revision?: string }, then: ReadonlyMap<string, string>): Considered {
-  const { revision, ...rest } = one
+  const { revision, ...now } = one
   const was = then.get(one.preset)
-  if (was === undefined || was === revision) return rest
-  return {
-    ...rest,
-    why: [rest.why, `was another when the VM was completed: ${was}, now ${revision}`].filter(Boolean).join('; '),
-  }
+  if (was === undefined) return now
+  const { why: _, ...known } = now
+  if (was === revision) return { ...known, outcome: 'applied' }
+  const today = [now.outcome, ...(now.why === undefined ? [] : [now.why])].join(', ')
+  return { ...known, outcome: 'applied', why: `at revision ${was}; it is ${revision} now: ${today}` }
 }
 
-/** Every preset in the scope of a VM as its user wrote it, strongest first. */
+/**
+ * Every preset in the scope of a VM as its user wrote it, strongest first.
+ * @param isNew it is made now and by the caller; who made one that is stored, nobody knows any more
+ */
 async function considered(
   machine: VirtualMachine,
   settings: ExplainSettings,
+  { uid, isNew }: { readonly uid: string; readonly isNew: boolean },
 ): Promise<readonly (Considered & { readonly revision?: string })[]> {
   const surrounding = await settings.surroundings.of(machine.metadata.namespace ?? settings.namespace)
   const exempt = (await surrounding.exempt(machine)) ?? new Set<string>()
-  const { namespace, presets, quarantined } = surrounding
+  const { namespace, presets, quarantined, userInfo } = surrounding
   const all = presets
     .inScope(namespace)
     .toSorted((left, right) => right.rank - left.rank || compareText(left.id, right.id))
   const labels = machine.metadata.labels ?? {}
   const selected = presets.select(labels, namespace)
   const { excluded } = excludePresets(machine.metadata.annotations, selected, exempt)
-  const review = reviewer(machine, namespace, {})
+  const review = reviewer(machine, namespace, requestOf(machine, namespace.name, uid, isNew ? userInfo : undefined))
   return [
     ...all.map((preset) => ({ ...consider(preset, labels, excluded, review), revision: preset.origin.revision })),
     ...quarantined

@@ -186,7 +186,8 @@ function affectedBy(
   const labels = machine.metadata.labels ?? {}
   if (selection(before, labels, namespace) === selection(after, labels, namespace)) return undefined
   const name = nameOf(object)
-  const settings = { capabilities, uid: machine.metadata.uid ?? drawnUid(namespace.name, name) }
+  const uid = machine.metadata.uid ?? drawnUid(namespace.name, name)
+  const settings = { capabilities, uid, skipAnnotation: true }
   const completeWith = (presets: Candidates) => completeIn(machine, { namespace, presets, quarantined: [] }, settings)
   return difference(name, completeWith(before), completeWith(after))
 }

@@ -1,4 +1,3 @@
-import { InvalidArgumentError, type Command } from 'commander'
 import type { VirtualMachineConfig } from '../api/config.ts'
 import { isRecord } from '../api/schema.ts'
 import type { ApiError } from '../runtime/api-error.ts'
@@ -10,56 +9,11 @@ export type Verb = 'start' | 'stop' | 'restart'
 
 export interface PowerFlags {
   readonly namespace?: string
-  readonly kubeconfig?: string
-  readonly context?: string
   readonly wait?: true
   /** Seconds. */
   readonly timeout: number
   readonly gracePeriod?: number
   readonly dryRun?: true
-}
-
-const descriptions: { readonly [V in Verb]: string } = {
-  start: 'starts the VM of a VirtualMachineConfig',
-  stop: 'asks the VM of a VirtualMachineConfig to power off',
-  restart: 'puts another VM, of the template as it is now, in the place of the one that runs',
-}
-
-/** Adds `start`, `stop` and `restart` to a program. */
-export function addPowerCommands(program: Command, world: World, ends: (code: ExitCode) => void): void {
-  for (const verb of ['start', 'stop', 'restart'] as const) {
-    const command = program
-      .command(verb)
-      .description(descriptions[verb])
-      .argument('<name>', 'a VirtualMachineConfig')
-      .option('-n, --namespace <name>', "its namespace; the context's where absent")
-      .option('--wait', 'until it is done, telling how far it is')
-      .option('--timeout <seconds>', 'how long to wait', seconds, 300)
-      .option('--dry-run', 'do everything but write')
-      .option('--kubeconfig <file>', 'the kubeconfig, as with kubectl')
-      .option('--context <name>', "the kubeconfig's context")
-      .addHelpText('after', `\nExample:\n  kubectl vm ${verb} web --wait`)
-      .action(async (name: string, flags: PowerFlags) => {
-        const { kubeconfig, context } = flags
-        const cluster = await world.cluster({
-          ...(kubeconfig === undefined ? {} : { kubeconfig }),
-          ...(context === undefined ? {} : { context }),
-        })
-        try {
-          ends(await power(verb, name, flags, cluster, world))
-        } finally {
-          await cluster.kube.close()
-        }
-      })
-    if (verb !== 'start') {
-      command.option('--grace-period <seconds>', "how long the guest may take; its spec's where absent", seconds)
-    }
-  }
-}
-
-function seconds(text: string): number {
-  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('a whole number of seconds is wanted.')
-  return Number(text)
 }
 
 /** Asks the aggregated API, and waits if that is wanted. What it refuses is printed as kubectl would, all of it. */

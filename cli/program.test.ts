@@ -1,8 +1,14 @@
-import { describe, expect, test } from 'vitest'
+import { existsSync } from 'node:fs'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { createKubeClient } from '../runtime/kube.ts'
 import { files, preset, vm } from '../test/cli/files.ts'
 import { say } from '../test/cli/world.ts'
+import { startFakeApiServer } from '../test/fake-apiserver.ts'
+import { fakeLibvirtd } from '../test/fake-libvirtd.ts'
+import { commands } from './commands.ts'
 import { painter } from './paint.ts'
 import { progress } from './output.ts'
+import type { World } from './world.ts'
 
 describe('the command line', () => {
   test.each([
@@ -26,15 +32,56 @@ describe('the command line', () => {
     expect(said.err.startsWith(err)).toBe(true)
   })
 
-  test.each(['complete', 'explain', 'diff', 'test', 'impact', 'import', 'export', 'lint', 'schema', 'completion'])(
-    '%s --help has an example',
-    async (name) => {
-      const { code, out } = await say([name, '--help'])
-      expect(code).toBe(0)
-      expect(out).toContain(`\nExample:\n  kubectl vm ${name}`)
-    },
-  )
+  test.each(commands.map(({ name }) => name))('%s --help has an example that does what it says', async (name) => {
+    const help = await say([name, '--help'])
+    expect(help.code).toBe(0)
+    const [, line = '', code = '0'] =
+      /\nExample:\n {2}kubectl vm (.*?)(?: {4}# exits with (\d) if .*)?\n/.exec(help.out) ?? []
+    const at = files(exampleFiles)
+    const words = (line.split(' > ')[0] ?? '').split(' ')
+    const said = await say(
+      words.map((word) => (existsSync(at(word)) || word === 'report.xml' ? at(word) : word)),
+      { ...(await exampleWorld()) },
+    )
+    expect([words[0], said.code, said.err]).toEqual([name, Number(code), expect.not.stringContaining('error')])
+  })
 })
+
+/** What the help's examples speak of. */
+const exampleFiles = {
+  'vm.yaml': vm('web', '', '{size: small}'),
+  'new.yaml': preset('new', '{selector: {}, domain: {title: x}}'),
+  'presets/small.yaml': preset('small', '{selector: {matchLabels: {size: small}}, domain: {title: hello}}'),
+  'presets/small.vmtest.yaml': `presets: small.yaml
+vm: ../vm.yaml
+expect: {completed: {spec: {domain: {title: hello}}}}
+`,
+}
+
+/** A cluster with the VM `web`, and its config; a libvirt daemon with a domain. */
+async function exampleWorld(): Promise<Partial<World>> {
+  const fake = await startFakeApiServer()
+  onTestFinished(() => fake.close())
+  const api = '/apis/virtset.io/v1alpha1'
+  const metadata = { name: 'web', namespace: 'default' }
+  fake.put('/api/v1/namespaces', { kind: 'Namespace', metadata: { name: 'default' } })
+  const at = files({ 'vm.yaml': exampleFiles['vm.yaml'] })
+  const stored = JSON.parse((await say(['complete', at('vm.yaml'), '--no-validate', '-o', 'json'])).out)
+  fake.put(`${api}/virtualmachines`, { ...stored, metadata: { ...stored.metadata, uid: 'u' } })
+  const config = (status: object) => fake.put(`${api}/virtualmachineconfigs`, { metadata, spec: {}, status })
+  config({ phase: 'Running', instance: { name: 'web', uid: 'u' } })
+  fake.fault = ({ method, path }) => {
+    if (method !== 'POST' || !path.includes('subresources')) return undefined
+    if (path.endsWith('/start')) return { status: 200, body: { metadata: { uid: 'u' } } }
+    config(path.endsWith('/stop') ? { phase: 'Stopped' } : { phase: 'Running', instance: { name: 'web', uid: 'v' } })
+    return { status: 200, body: { details: { uid: 'u' } } }
+  }
+  const libvirtd = fakeLibvirtd()
+  return {
+    cluster: async () => ({ kube: createKubeClient({ access: fake.access, userAgent: 'test' }), server: fake.url }),
+    dial: () => libvirtd.dial(),
+  }
+}
 
 describe('what a shell may complete', () => {
   test.each([

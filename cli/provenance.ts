@@ -55,19 +55,26 @@ export interface Leaf {
   readonly value: unknown
 }
 
-/** What completion answers for, leaf by leaf: scalars and empty objects and lists of labels, annotations but its own, and the spec. */
-export function* leavesOf({ metadata, spec }: VirtualMachine): Generator<Leaf> {
-  const { labels = {}, annotations = {} } = metadata
+/** What completion answers for: labels, annotations but its own, where there are any, and the spec. */
+export function answeredFor({ metadata: { labels = {}, annotations = {} }, spec }: VirtualMachine) {
   const { [completedByAnnotation]: _, ...others } = annotations
-  for (const [at, map] of Object.entries({ 'metadata.labels': labels, 'metadata.annotations': others })) {
-    for (const [key, value] of Object.entries(map)) yield { path: joinPath(at, key), value }
-  }
+  return { metadata: { labels: unlessEmpty(labels), annotations: unlessEmpty(others) }, spec }
+}
+
+const unlessEmpty = <T extends object>(map: T): T | undefined => (Object.keys(map).length === 0 ? undefined : map)
+
+/** The same leaf by leaf: scalars, and empty objects and lists. */
+export function* leavesOf(machine: VirtualMachine): Generator<Leaf> {
+  const { metadata, spec } = answeredFor(machine)
+  yield* leavesBelow(metadata.labels, 'metadata.labels')
+  yield* leavesBelow(metadata.annotations, 'metadata.annotations')
   yield* leavesBelow(spec, 'spec')
 }
 
-function* leavesBelow(value: unknown, path: string): Generator<Leaf> {
+/** Nothing where there is nothing. */
+export function* leavesBelow(value: unknown, path: string): Generator<Leaf> {
   const members = typeof value === 'object' && value !== null ? Object.entries(value) : []
-  if (members.length === 0) yield { path, value }
+  if (members.length === 0 && value !== undefined) yield { path, value }
   for (const [key, member] of members) {
     yield* leavesBelow(member, joinPath(path, Array.isArray(value) ? Number(key) : key))
   }

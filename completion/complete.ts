@@ -34,6 +34,8 @@ export interface CompleteOptions extends InjectOptions {
   readonly isStored?: boolean
   /** The paths of what was wrong by itself and is left out of the VM (`faultlessMachine`): of what hangs on them nothing is said. */
   readonly without?: readonly string[]
+  /** Leaves out the annotation, a sixth of the work, where nothing is stored. */
+  readonly skipAnnotation?: boolean
   /** Told as each part of the work is done, by who wants to measure; completion itself reads no clock. */
   readonly onPhase?: (phase: Phase) => void
 }
@@ -125,9 +127,10 @@ function completeBare(machine: VirtualMachine, proven: Proven, options: Complete
     removed: new Map([...proven.removed, ...injection.removed]),
     skipped: injection.skipped,
   }
-  const completed = annotate({ ...injection.machine, spec }, provenance, told)
+  const completed = { ...injection.machine, spec }
+  const annotated = options.skipAnnotation === true ? completed : annotate(completed, provenance)
   options.onPhase?.('provenance')
-  return completed
+  return { outcome: 'completed', machine: annotated, ...provenance, ...told }
 }
 
 function fill(
@@ -203,9 +206,8 @@ const hangsOn = ({ field }: Cause, unsettled: readonly string[]): boolean =>
 const isBelow = (path: string, above: string): boolean =>
   path === above || path.startsWith(`${above}.`) || path.startsWith(`${above}[`)
 
-function annotate(machine: VirtualMachine, given: Provenance, told: Told): Completed {
-  const { text } = encodeProvenance(given, machine)
+function annotate(machine: VirtualMachine, provenance: Provenance): VirtualMachine {
+  const { text } = encodeProvenance(provenance, machine)
   const annotations = { ...machine.metadata.annotations, [completedByAnnotation]: text }
-  const metadata = { ...machine.metadata, annotations }
-  return { outcome: 'completed', machine: { ...machine, metadata }, ...given, ...told }
+  return { ...machine, metadata: { ...machine.metadata, annotations } }
 }

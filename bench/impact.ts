@@ -1,0 +1,240 @@
+import { spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import type { Domain } from '../api/domain/domain.ts'
+import type { VirtualMachine } from '../api/machine.ts'
+import { apiVersion } from '../api/object.ts'
+import type { Preset } from '../api/preset.ts'
+import { bundledCapabilities } from '../completion/capabilities.ts'
+import { complete } from '../completion/complete.ts'
+import { createCandidates } from '../presets/candidates.ts'
+import { compilePreset } from '../presets/compile.ts'
+import { kubeconfigAccess } from '../runtime/access.ts'
+import { createKubeClient } from '../runtime/kube.ts'
+import {
+  clusterVirtualMachinePresets,
+  namespaces,
+  virtualMachinePresets,
+  virtualMachines,
+} from '../runtime/resource.ts'
+import { startApiServer } from '../test/apiserver/apiserver.ts'
+import { installKinds } from '../test/apiserver/kinds.ts'
+
+/**
+ * How long `kubectl vm impact` takes, and how much memory, where there are 10,000 stored VMs and 1,000 presets: for a preset that selects one VM of a
+ * hundred, and for one that selects all, so that every VM is completed twice. From a file, and, with KUBE_BIN_DIR set (`make binaries` prints it), from a
+ * kube-apiserver of its own, which takes a minute to be filled.
+ *
+ *     npm run -s bench:impact [-- --vms 10000 --presets 1000 --json]
+ */
+const { values } = parseArgs({
+  options: {
+    vms: { type: 'string', default: '10000' },
+    presets: { type: 'string', default: '1000' },
+    json: { type: 'boolean', default: false },
+  },
+})
+const [vmCount, presetCount] = [Number(values.vms), Number(values.presets)]
+
+const spaces = Array.from({ length: 20 }, (_, index) => `team-${index}`)
+const apps = 100
+const spaceOf = (index: number): string => spaces[index % spaces.length] ?? ''
+/** Each namespace has VMs of all apps. */
+const appOf = (index: number): string => `app-${Math.floor(index / spaces.length) % apps}`
+
+/** As users write them: a disk or three, a network, labels by which presets are chosen. */
+const written = (index: number): VirtualMachine => ({
+  apiVersion,
+  kind: 'VirtualMachine',
+  metadata: {
+    name: `vm-${index}`,
+    namespace: spaceOf(index),
+    labels: { app: appOf(index), size: index % 3 === 0 ? 'large' : 'small', tier: `t${index % 4}` },
+  },
+  spec: {
+    domain: {
+      type: 'kvm',
+      memory: { unit: 'MiB', value: 512 },
+      os: { type: { os: 'hvm', machine: index % 2 === 0 ? 'q35' : 'pc' } },
+      devices: {
+        disks: Array.from({ length: 1 + (index % 3) }, (_, disk) => ({
+          type: 'volume' as const,
+          device: 'disk' as const,
+          source: { volume: `disk-${disk}` },
+          target: { dev: `vd${'abc'.charAt(disk)}`, bus: 'virtio' as const },
+        })),
+        interfaces: [{ type: 'user' as const, model: { type: 'virtio' } }],
+      },
+    },
+    volumes: Array.from({ length: 1 + (index % 3) }, (_, disk) => ({
+      name: `disk-${disk}`,
+      emptyDisk: { capacity: '1Gi' },
+    })),
+  },
+})
+
+const contents: readonly Domain[] = [
+  { vcpu: { value: 2 } },
+  { clock: { offset: 'utc' } },
+  { features: { acpi: {} } },
+  { devices: { serials: [{ type: 'pty', target: { port: 0 } }] } },
+  { onCrash: 'restart' },
+]
+
+/** A tenth is for all namespaces. Of the rest each namespace has its own, by app; so four to six take part in a VM. */
+function presetOf(index: number): Preset {
+  const domain = contents[index % contents.length] ?? {}
+  const priority = index
+  if (index % 10 === 0) {
+    return {
+      apiVersion,
+      kind: 'ClusterVirtualMachinePreset',
+      metadata: { name: `cluster-${index}` },
+      spec: { selector: { matchLabels: { app: `app-${index / 10}` } }, priority, domain },
+    }
+  }
+  return {
+    apiVersion,
+    kind: 'VirtualMachinePreset',
+    metadata: { name: `preset-${index}`, namespace: spaceOf(index) },
+    spec: {
+      selector: { matchLabels: index < 200 ? { tier: `t${index % 4}` } : { app: `app-${index % apps}` } },
+      priority,
+      domain,
+    },
+  }
+}
+
+function preset(name: string, selector: object): Preset {
+  const spec = { selector, domain: { onLockfailure: 'pause' as const } }
+  return { apiVersion, kind: 'ClusterVirtualMachinePreset', metadata: { name }, spec }
+}
+
+const proposed = {
+  'one VM of 100': preset('new', { matchLabels: { app: 'app-7' } }),
+  'every VM': preset('new', {}),
+}
+
+const presets = Array.from({ length: presetCount }, (_, index) => presetOf(index))
+const candidates = createCandidates(
+  presets.map((one) => {
+    const compiled = compilePreset(one)
+    if ('quarantined' in compiled) throw new Error(JSON.stringify(compiled.quarantined.causes))
+    return compiled.preset
+  }),
+)
+
+/** As the webhooks would have stored it, with its provenance. */
+function stored(index: number): VirtualMachine {
+  const machine = written(index)
+  const name = machine.metadata.namespace ?? ''
+  const outcome = complete(machine, {
+    presets: candidates,
+    namespace: { name, labels: { 'kubernetes.io/metadata.name': name } },
+    capabilities: bundledCapabilities,
+    entropy: { uid: String(index) },
+  })
+  if (outcome.outcome === 'refused') throw new Error(JSON.stringify(outcome.causes))
+  return outcome.machine
+}
+
+interface Result {
+  readonly from: string
+  readonly selected: string
+  readonly seconds: number
+  /** Of the processor, by itself and its threads: on a machine that does other things as well, the truer figure. */
+  readonly cpuSeconds: number
+  readonly peakMiB: number
+}
+
+const folder = mkdtempSync(join(tmpdir(), 'virtset-impact-'))
+const main = join(import.meta.dirname, '../cli/main.ts')
+const results: Result[] = []
+
+async function measure(from: string, words: readonly string[]): Promise<void> {
+  for (const [selected, one] of Object.entries(proposed)) {
+    const file = join(folder, 'new.json')
+    writeFileSync(file, JSON.stringify(one))
+    const startMs = performance.now()
+    const child = spawn(process.execPath, [main, 'impact', '--presets', file, '-o', 'json', ...words])
+    let [said, peakKiB, ticks] = ['', 0, 0]
+    child.stdout.on('data', (chunk: Buffer) => (said += chunk.toString()))
+    child.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()))
+    const timer = setInterval(() => {
+      peakKiB = Math.max(peakKiB, peakOf(child.pid ?? 0))
+      ticks = Math.max(ticks, ticksOf(child.pid ?? 0))
+    }, 20)
+    const code = await new Promise<number | null>((resolve) => child.once('close', resolve))
+    clearInterval(timer)
+    const seconds = (performance.now() - startMs) / 1000
+    if (code !== 1) throw new Error(`ended with ${code}: ${said}`)
+    const { total } = JSON.parse(said)
+    if (total.vms !== vmCount || total.different === 0) throw new Error(`not what was made: ${JSON.stringify(total)}`)
+    results.push({
+      from,
+      selected,
+      seconds: Number(seconds.toFixed(1)),
+      cpuSeconds: ticks / ticksPerSecond,
+      peakMiB: Math.round(peakKiB / 1024),
+    })
+  }
+}
+
+/** Of a process's files in /proc, as proc(5) has them; empty when it has ended. */
+function readProcess(pid: number, name: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/${name}`, 'utf8')
+  } catch {
+    return ''
+  }
+}
+
+/** The most memory that a process ever had, in KiB. */
+const peakOf = (pid: number): number => Number(/^VmHWM:\s+(\d+) kB$/m.exec(readProcess(pid, 'status'))?.[1] ?? 0)
+
+/** What the kernel counts by on every platform that Node runs on. */
+const ticksPerSecond = 100
+
+/** utime and stime, the 12th and 13th after the name in brackets. */
+function ticksOf(pid: number): number {
+  const fields = readProcess(pid, 'stat').split(') ').at(-1)?.split(' ') ?? []
+  return Number(fields[11] ?? 0) + Number(fields[12] ?? 0)
+}
+
+try {
+  const dump = join(folder, 'dump.json')
+  const machines = Array.from({ length: vmCount }, (_, index) => stored(index))
+  writeFileSync(dump, JSON.stringify({ kind: 'List', items: [...presets, ...machines] }))
+  await measure('a file', ['--vms', dump])
+  if (process.env['KUBE_BIN_DIR'] !== undefined) {
+    const api = await startApiServer()
+    try {
+      await installKinds(api)
+      const access = await kubeconfigAccess({ file: api.kubeconfig })
+      const kube = createKubeClient({ access, userAgent: 'bench' })
+      for (const name of spaces)
+        await kube.create(namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name } })
+      for (const one of presets) {
+        await kube.create(
+          one.kind === 'VirtualMachinePreset' ? virtualMachinePresets : clusterVirtualMachinePresets,
+          one,
+        )
+      }
+      const left = machines.values()
+      const work = async (): Promise<void> => {
+        for (const machine of left) await kube.create(virtualMachines, machine)
+      }
+      await Promise.all(Array.from({ length: 8 }, work))
+      await kube.close()
+      await measure('a cluster', ['--kubeconfig', api.kubeconfig])
+    } finally {
+      await api.stop()
+    }
+  }
+} finally {
+  rmSync(folder, { recursive: true })
+}
+if (values.json) console.log(JSON.stringify(results))
+else console.table(results)

@@ -1,0 +1,110 @@
+import type { CompleteSettings } from './complete.ts'
+import { Usage, exitCodes, type ExitCode } from './failure.ts'
+import type { Flags } from './flags.ts'
+import type { Output } from './output.ts'
+import type { Paint } from './paint.ts'
+import type { Cluster, World } from './world.ts'
+
+/**
+ * What commands need around their work, by their flags. What each of them is made with is loaded when it is wanted, so that none waits for
+ * another's code.
+ */
+
+/** Runs something that completes: offline with `--presets` or without rules, else with the presets of the cluster. */
+export async function withCompletion(
+  flags: Flags,
+  world: World,
+  run: (settings: CompleteSettings, cluster: Cluster | undefined) => Promise<ExitCode>,
+): Promise<ExitCode> {
+  const allowHostReach = flags.allowHostReach === true
+  const skipRules = flags.validate === false
+  const rest = {
+    capabilities: await capabilitiesOf(flags.capabilities),
+    allowHostReach,
+    skipRules,
+    ...(flags.uid === undefined ? {} : { uid: flags.uid }),
+  }
+  if (flags.presets !== undefined || allowHostReach || skipRules) {
+    const [{ readManifests }, { offline, presetsOf, quarantineWarning }] = await Promise.all([
+      import('./input.ts'),
+      import('./surroundings.ts'),
+    ])
+    const namespace = flags.namespace ?? 'default'
+    const presets = presetsOf(await readManifests(flags.presets ?? [], world.stdin), namespace)
+    const warnings = presets.quarantined.map(quarantineWarning)
+    if (flags.quiet !== true) for (const warning of warnings) world.err(`Warning: ${warning}\n`)
+    const surroundings = offline(presets, flags.namespaceLabels ?? {})
+    const code = await run({ ...rest, surroundings, namespace }, undefined)
+    const isWarned = warnings.length > 0 && flags.strict === true
+    return code === exitCodes.fine && isWarned ? exitCodes.warnings : code
+  }
+  if (flags.namespaceLabels !== undefined)
+    throw new Usage('--namespace-labels goes with --presets: a cluster has its own')
+  const cluster = await clusterOf(flags, world)
+  const { online, clusterFailure } = await import('./cluster.ts')
+  try {
+    const namespace = flags.namespace ?? cluster.namespace ?? 'default'
+    return await run({ ...rest, surroundings: online(cluster), namespace }, cluster)
+  } catch (error) {
+    throw clusterFailure(error, cluster)
+  } finally {
+    await cluster.kube.close()
+  }
+}
+
+export async function clusterOf(
+  { kubeconfig, context }: Pick<Flags, 'kubeconfig' | 'context'>,
+  world: Pick<World, 'cluster'>,
+): Promise<Cluster> {
+  try {
+    return await world.cluster({
+      ...(kubeconfig === undefined ? {} : { kubeconfig }),
+      ...(context === undefined ? {} : { context }),
+    })
+  } catch (error) {
+    const { errorText } = await import('./failure.ts')
+    throw new Usage(`${errorText(error)}\nWithout a cluster: --presets FILE|DIR`, { cause: error })
+  }
+}
+
+export async function capabilitiesOf(file: string | undefined) {
+  const { bundledCapabilities, readCapabilities } = await import('../completion/capabilities.ts')
+  if (file === undefined) return bundledCapabilities
+  const { readText } = await import('./input.ts')
+  const text = await readText(file)
+  try {
+    return readCapabilities(JSON.parse(text))
+  } catch (error) {
+    const { errorText } = await import('./failure.ts')
+    throw new Usage(`${file}: ${errorText(error)}`, { cause: error })
+  }
+}
+
+export async function paintOf({ color }: Pick<Flags, 'color'>, world: World): Promise<Paint> {
+  const { painter } = await import('./paint.ts')
+  return painter(world, color !== false)
+}
+
+/** Runs something whose results are printed, or a file each with `--out-dir`. */
+export async function withOutput(
+  { outDir }: Pick<Flags, 'outDir'>,
+  world: World,
+  run: (output: Output, step: (word: string) => void) => Promise<ExitCode>,
+): Promise<ExitCode> {
+  const { filed, printed } = await import('./output.ts')
+  const output = outDir === undefined ? printed(world) : await filed(outDir)
+  return withProgress(world, (step) => run(output, step))
+}
+
+export async function withProgress(
+  world: World,
+  run: (step: (word: string) => void) => Promise<ExitCode>,
+): Promise<ExitCode> {
+  const { progress } = await import('./output.ts')
+  const { step, end } = progress(world, world.isErrTerminal, world.now)
+  try {
+    return await run(step)
+  } finally {
+    end()
+  }
+}
