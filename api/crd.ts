@@ -1,6 +1,7 @@
 import { configSpecSchema } from './config.ts'
 import { groupSpecSchema } from './group.ts'
 import { machineSpecSchema } from './machine.ts'
+import { nodeProfileSpecSchema } from './node-profile.ts'
 import { group, version } from './object.ts'
 import { presetSpecSchema } from './preset.ts'
 import type { Schema } from './schema.ts'
@@ -19,7 +20,7 @@ export interface CustomResourceDefinition {
       readonly name: string
       readonly served: true
       readonly storage: true
-      readonly subresources: { readonly status: Record<string, never>; readonly scale?: Scale }
+      readonly subresources?: { readonly status: Record<string, never>; readonly scale?: Scale }
       readonly additionalPrinterColumns: readonly Column[]
       readonly selectableFields?: readonly { readonly jsonPath: string }[]
       readonly schema: { readonly openAPIV3Schema: Schema }
@@ -62,7 +63,8 @@ interface Kind {
   readonly scale?: Scale
   readonly description: string
   readonly spec: Schema
-  readonly status: Schema
+  /** Absent: the spec is what somebody has found, and there is nothing to say of it. */
+  readonly status?: Schema
 }
 
 /** The definitions of all kinds, from `domain`, the schema of a domain. */
@@ -123,6 +125,15 @@ export const customResourceDefinitions = (domain: Schema): CustomResourceDefinit
     description: 'A number of equal virtual machines, kept at that number.',
     spec: groupSpecSchema,
     status: groupStatusSchema,
+  }),
+  define({
+    kind: 'NodeProfile',
+    scope: 'Cluster',
+    shortNames: ['nodeprof'],
+    columns: nodeProfileColumns,
+    description:
+      'What a node can do for virtual machines, written by the handler on it. VMs are completed by what all the nodes can do that they may come to.',
+    spec: nodeProfileSpecSchema,
   }),
 ]
 
@@ -195,6 +206,19 @@ const groupColumns: readonly Column[] = [
   age,
 ]
 
+const nodeProfileColumns: readonly Column[] = [
+  { name: 'QEMU', type: 'string', jsonPath: '.spec.capabilities.version', description: 'The version of QEMU.' },
+  { name: 'Libvirt', type: 'string', jsonPath: '.spec.libvirtVersion', description: 'The version of libvirt.' },
+  {
+    name: 'Machine',
+    type: 'string',
+    jsonPath: '.spec.capabilities.machines[?(@.isDefault==true)].name',
+    description: 'The machine type of a VM that asks for none.',
+  },
+  { name: 'KVM', type: 'boolean', jsonPath: '.spec.kvm', description: 'Whether VMs of type kvm can run there.' },
+  age,
+]
+
 function define(of: Kind): CustomResourceDefinition {
   const singular = of.kind.toLowerCase()
   const plural = `${singular}s`
@@ -218,7 +242,9 @@ function define(of: Kind): CustomResourceDefinition {
           name: version,
           served: true,
           storage: true,
-          subresources: { status: {}, ...(of.scale === undefined ? {} : { scale: of.scale }) },
+          ...(of.status === undefined
+            ? {}
+            : { subresources: { status: {}, ...(of.scale === undefined ? {} : { scale: of.scale }) } }),
           additionalPrinterColumns: of.columns,
           ...(of.selectableFields === undefined
             ? {}
@@ -239,6 +265,6 @@ const rootSchema = ({ description, spec, status }: Kind): Schema => ({
     kind: { type: 'string', description: 'The kind of the object.' },
     metadata: { type: 'object' },
     spec,
-    status,
+    ...(status === undefined ? {} : { status }),
   },
 })

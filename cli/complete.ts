@@ -1,6 +1,6 @@
 import { faultlessMachine, type VirtualMachine } from '../api/machine.ts'
 import { refusalText } from '../api/refusal.ts'
-import type { Capabilities } from '../completion/capabilities.ts'
+import type { Capabilities } from '../api/capabilities.ts'
 import type { Completed, Refused } from '../completion/complete.ts'
 import { yamlWithProvenance } from './annotated.ts'
 import { completeAsAdmission } from './completion.ts'

@@ -68,8 +68,8 @@ export async function clusterOf(
 }
 
 export async function capabilitiesOf(file: string | undefined) {
-  const { bundledCapabilities, readCapabilities } = await import('../completion/capabilities.ts')
-  if (file === undefined) return bundledCapabilities
+  if (file === undefined) return (await import('../completion/capabilities.ts')).bundledCapabilities
+  const { readCapabilities } = await import('../api/capabilities.ts')
   const { readText } = await import('./input.ts')
   const text = await readText(file)
   try {

@@ -13,11 +13,12 @@ const kinds = [
   'clustervirtualmachinepresets',
   'virtualmachineconfigs',
   'virtualmachinegroups',
+  'nodeprofiles',
 ] as const
 
 /** A kustomization over `manifests/` that names other images; the launcher's is a setting of the controller, not a container's image. */
 export function overlay(manifests: string, images: readonly Image[]): string {
-  const used = images.filter(({ name }) => name === 'virtset')
+  const used = images.filter(({ name }) => name === 'virtset' || name === 'launcher')
   const launcher = images.find(({ name }) => name === 'launcher')
   if (launcher === undefined) throw new Error('no launcher image among the images')
   return `apiVersion: kustomize.config.k8s.io/v1beta1

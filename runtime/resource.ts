@@ -1,6 +1,7 @@
 import type { VirtualMachineConfig } from '../api/config.ts'
 import type { VirtualMachineGroup } from '../api/group.ts'
 import type { VirtualMachine } from '../api/machine.ts'
+import type { NodeProfile } from '../api/node-profile.ts'
 import { group, version } from '../api/object.ts'
 import type { ObjectMeta } from '../api/object.ts'
 import type { Preset } from '../api/preset.ts'
@@ -128,5 +129,13 @@ export const namespaces = resource<KubeObject>({
   version: 'v1',
   plural: 'namespaces',
   kind: 'Namespace',
+  namespaced: false,
+})
+
+export const nodeProfiles = resource<NodeProfile>({
+  group,
+  version,
+  plural: 'nodeprofiles',
+  kind: 'NodeProfile',
   namespaced: false,
 })

@@ -1,11 +1,13 @@
 import { describe, expect, test } from 'vitest'
 import type { Domain } from '../../api/domain/domain.ts'
 import { applied, q35 } from '../../test/applied.ts'
-import { bundledCapabilities, type Firmware } from '../capabilities.ts'
+import type { Firmware } from '../../api/capabilities.ts'
+import { bundledCapabilities } from '../capabilities.ts'
 import { firmware, loaderFormat, loaderType, nvram } from './firmware.ts'
 
 const targets = [{ architecture: 'x86_64', machines: ['pc-q35-*'] }]
 const image = (name: string, features: string[], format = 'raw'): Firmware => ({
+  name: `${name}.json`,
   interfaces: ['uefi'],
   targets,
   features,
@@ -19,7 +21,13 @@ const image = (name: string, features: string[], format = 'raw'): Firmware => ({
 const secure = image('secure', ['acpi-s3', 'requires-smm', 'secure-boot', 'enrolled-keys'])
 const plain = image('plain', ['acpi-s3'])
 const qcow2 = image('qcow2', ['acpi-s3'], 'qcow2')
-const bios: Firmware = { interfaces: ['bios'], targets, features: [], mapping: { device: 'memory', path: '/fw/bios' } }
+const bios: Firmware = {
+  name: 'bios.json',
+  interfaces: ['bios'],
+  targets,
+  features: [],
+  mapping: { device: 'memory', path: '/fw/bios' },
+}
 
 const rules = [firmware, loaderFormat, loaderType, nvram]
 const filled = (os: Domain['os'] & object, list: Firmware[], more: Domain = {}): Domain =>

@@ -1,5 +1,6 @@
 import type { Domain } from '../../api/domain/domain.ts'
-import { machineType, type Capabilities, type Firmware } from '../capabilities.ts'
+import type { Capabilities, Firmware } from '../../api/capabilities.ts'
+import { machineType } from '../capabilities.ts'
 import { isOn } from './reading.ts'
 import { appendTo, fill, rule, type Context, type Rule, type Values } from './rule.ts'
 

@@ -1,5 +1,5 @@
 import type { Domain } from '../../api/domain/domain.ts'
-import type { Capabilities } from '../capabilities.ts'
+import type { Capabilities } from '../../api/capabilities.ts'
 
 /** What identities are drawn from: the same uid gives the same answer. */
 export interface Entropy {

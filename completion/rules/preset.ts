@@ -1,7 +1,7 @@
 import { canonicalSpelling } from '../../api/domain/canonical.ts'
 import type { Domain } from '../../api/domain/domain.ts'
 import { renderCause, shorten } from '../../api/refusal.ts'
-import type { Capabilities } from '../capabilities.ts'
+import type { Capabilities } from '../../api/capabilities.ts'
 import { rules } from './rules.ts'
 
 /**

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import type { Origin } from '../../api/cause.ts'
 import type { Domain } from '../../api/domain/domain.ts'
 import capabilities from '../profiles/qemu-10-x86_64.json' with { type: 'json' }
-import { readCapabilities } from '../capabilities.ts'
+import { readCapabilities } from '../../api/capabilities.ts'
 import { checkRules } from './rules.ts'
 
 const user: Origin = { by: 'user' }

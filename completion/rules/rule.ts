@@ -1,7 +1,7 @@
 import type { Cause, Origin } from '../../api/cause.ts'
 import type { Domain } from '../../api/domain/domain.ts'
 import type { MachineSpec } from '../../api/machine.ts'
-import type { Capabilities } from '../capabilities.ts'
+import type { Capabilities } from '../../api/capabilities.ts'
 
 export interface RuleContext {
   readonly capabilities: Capabilities

@@ -1,11 +1,9 @@
-import { readFile, readdir } from 'node:fs/promises'
 import { connect } from 'node:net'
-import { join } from 'node:path'
 import type { Duplex } from 'node:stream'
-import { type Capabilities, type Firmware, bundledCapabilities } from '../../completion/capabilities.ts'
-import { readFirmware } from '../../completion/profiles/firmware.ts'
+import type { Capabilities } from '../../api/capabilities.ts'
 import { Client } from '../../launcher/libvirt/client.ts'
 import { LibvirtError } from '../../launcher/libvirt/errors.ts'
+import { askProfile } from '../../launcher/profile/ask.ts'
 import { systemClock } from '../../runtime/clock.ts'
 import { startLibvirtd } from './libvirtd.ts'
 
@@ -16,7 +14,7 @@ export type Verdict =
 
 /** A real libvirt that is asked about domains, one at a time. */
 export interface Judge {
-  /** What its QEMU can do: the bundled profile, with the firmware that is there. */
+  /** What its QEMU can do, as a node publishes it. */
   readonly capabilities: Capabilities
   /** @param isChecked against libvirt's schema as well, as the launcher asks for it: 10 ms more */
   judge(xml: string, isChecked?: boolean): Promise<Verdict>
@@ -44,8 +42,9 @@ export async function startJudge(): Promise<Judge> {
     onHint: () => {},
   })
   client.start()
+  const { capabilities } = await askProfile(client, { cache: libvirtd.cache, root: libvirtd.rootfs })
   return {
-    capabilities: { ...bundledCapabilities, firmware: await firmwareOf(libvirtd.rootfs) },
+    capabilities,
     judge: async (xml, isChecked = true) => {
       if (!isChecked) return define(client, xml, 0)
       const checked = await define(client, xml, validate)
@@ -80,11 +79,4 @@ function dial(path: string): Promise<Duplex> {
     socket.once('connect', () => resolve(socket))
     socket.once('error', reject)
   })
-}
-
-/** What the descriptors in the root file system name, in their order of precedence. */
-async function firmwareOf(rootfs: string): Promise<Firmware[]> {
-  const folder = join(rootfs, 'usr/share/qemu/firmware')
-  const texts = (await readdir(folder)).toSorted().map((name) => readFile(join(folder, name), 'utf8'))
-  return (await Promise.all(texts)).flatMap(readFirmware)
 }

@@ -12,6 +12,8 @@ export interface Libvirtd {
   /** libvirtd's socket as the test reaches it; the URI to open is `qemu:///session`. */
   readonly socket: string
   readonly rootfs: string
+  /** Its XDG_CACHE_HOME, as the test reaches it. */
+  readonly cache: string
   /** Writes a file that QEMU may read and write, and returns the path by which the domain names it. */
   writeFile(name: string, content: Uint8Array | string): Promise<string>
   /** Kills the daemon with SIGKILL; a new one is started at once. QEMU goes on. */
@@ -49,6 +51,7 @@ export async function startLibvirtd(options: { withKvm?: boolean } = {}): Promis
   return {
     socket,
     rootfs,
+    cache: directory.outside,
     writeFile: async (name, content) => {
       const path = join(directory.outside, name)
       await mkdir(join(path, '..'), { recursive: true })

@@ -1,4 +1,4 @@
-import type { Firmware, FirmwareFile } from '../capabilities.ts'
+import type { Firmware, FirmwareFile } from '../../api/capabilities.ts'
 
 interface Descriptor {
   'interface-types'?: string[]
@@ -13,15 +13,15 @@ interface Descriptor {
   features?: string[]
 }
 
-/** What a firmware descriptor (JSON) says, where it is about x86_64 and of a kind that libvirt knows. */
-export const readFirmware = (text: string): Firmware[] => {
+/** What a firmware descriptor (JSON) in a file of this name says, where it is about x86_64 and of a kind that libvirt knows. */
+export const readFirmware = (name: string, text: string): Firmware[] => {
   const json: Descriptor = JSON.parse(text)
   if (!json.mapping) return []
   const targets = (json.targets ?? []).filter(({ architecture }) => ['x86_64', 'i386'].includes(architecture))
   if (targets.length === 0) return []
   const { device, mode = 'split', filename, executable, 'nvram-template': template } = json.mapping
   const file = (one: { filename: string; format: string }): FirmwareFile => ({ path: one.filename, format: one.format })
-  const rest = { interfaces: json['interface-types'] ?? [], targets, features: json.features ?? [] }
+  const rest = { name, interfaces: json['interface-types'] ?? [], targets, features: json.features ?? [] }
   if (device === 'memory' && filename !== undefined) return [{ ...rest, mapping: { device, path: filename } }]
   if (device !== 'flash' || !executable) return []
   if (mode === 'split' && template) {

@@ -1,0 +1,214 @@
+import { boolean, checkSchema, closed, integer, list, map, string } from './schema.ts'
+import type { Schema } from './schema.ts'
+
+/**
+ * What the QEMU of a node can do, as data: completion and the rules decide by this and nothing else, so that they stay pure. A profile is
+ * read from a file or from what a node publishes. Lists are sorted, so that equal nodes have equal profiles.
+ */
+export interface Capabilities {
+  readonly architecture: 'x86_64'
+  /** `10.0.0` */
+  readonly version: string
+  /** The path of the emulator in the pod. */
+  readonly emulator: string
+  readonly machines: readonly MachineType[]
+  /** What QEMU offers, by libvirt's names of capabilities (`vhost-vsock`, `virtio-iommu-pci`). */
+  readonly devices: readonly string[]
+  readonly accelerators: { readonly kvm?: Accelerator; readonly qemu?: Accelerator }
+  /** Enlightenments for Windows guests that KVM has. */
+  readonly hyperv: readonly string[]
+  /** Allowed words where they depend on the QEMU: `disk.bus` → `ide`, `fdc`, …. What is not known is not judged. */
+  readonly words: { readonly [subject: string]: readonly string[] }
+  /** What nodes have beside QEMU; what is not known is not judged. */
+  readonly host?: {
+    /** NUMA nodes, from 0. */
+    readonly numaNodes?: number
+    /** Sizes of memory pages, in KiB. */
+    readonly pageSizes?: readonly number[]
+  }
+  /** In the order of precedence in which automatic selection tries them, which is that of their names. */
+  readonly firmware: readonly Firmware[]
+}
+
+/** `kvm` or `qemu` (TCG), as the domain's `type` calls them. */
+export interface Accelerator {
+  readonly cpuModels: readonly CpuModel[]
+  /** What `mode: host-model` stands for on this node. */
+  readonly hostModel?: HostModel
+}
+
+export interface MachineType {
+  readonly name: string
+  /** `pc` and `q35` stand for the newest of their kind. */
+  readonly alias?: string
+  readonly isDefault?: true
+  readonly maxCpus: number
+  /** The CPU model of a domain that asks for none. */
+  readonly cpu?: string
+  readonly isDeprecated?: true
+  readonly hasAcpi: boolean
+  readonly canHotplugCpus?: true
+  /** Whether memory of NUMA cells may be given without a backend of its own (machine types up to 5.0). */
+  readonly hasLegacyNumaMemory?: true
+}
+
+export interface CpuModel {
+  readonly name: string
+  readonly vendor?: string
+  /** The versioned name that this one stands for. */
+  readonly canonical?: string
+  /** The features of the model that this host lacks; empty where the model can run. */
+  readonly blockers: readonly string[]
+}
+
+export interface HostModel {
+  readonly model: string
+  readonly vendor?: string
+  readonly features: readonly { readonly name: string; readonly policy: string }[]
+}
+
+/** A firmware descriptor, as `qemu-firmware(7)` defines them. */
+export interface Firmware {
+  /** The name of its file: `60-edk2-x86_64.json`. */
+  readonly name: string
+  readonly interfaces: readonly string[]
+  readonly mapping:
+    | { readonly device: 'memory'; readonly path: string }
+    | {
+        readonly device: 'flash'
+        readonly mode: 'split'
+        readonly code: FirmwareFile
+        readonly variables: FirmwareFile
+      }
+    | { readonly device: 'flash'; readonly mode: 'stateless' | 'combined'; readonly code: FirmwareFile }
+  readonly targets: readonly { readonly architecture: string; readonly machines: readonly string[] }[]
+  readonly features: readonly string[]
+}
+
+export interface FirmwareFile {
+  readonly path: string
+  readonly format: string
+}
+
+const names = (description: string): Schema => list(description, string('A name.'))
+
+const firmwareFile = (description: string): Schema =>
+  closed(description, { path: string('Its path in the pod.'), format: string('The format of the image, e.g. raw.') }, [
+    'path',
+    'format',
+  ])
+
+const cpuModel: Schema = closed(
+  'A CPU model.',
+  {
+    name: string('Its name.'),
+    vendor: string('Whose it is.'),
+    canonical: string('The versioned name that this one stands for.'),
+    blockers: names('Features of the model that the node lacks; empty where the model can run.'),
+  },
+  ['name', 'blockers'],
+)
+
+const accelerator = (description: string): Schema =>
+  closed(
+    description,
+    {
+      cpuModels: list('The CPU models that it knows.', cpuModel),
+      hostModel: closed(
+        'What `mode: host-model` stands for.',
+        {
+          model: string('The CPU model.'),
+          vendor: string('Whose it is.'),
+          features: list(
+            'What is different from that model.',
+            closed('A feature.', { name: string('Its name.'), policy: string('e.g. require.') }, ['name', 'policy']),
+          ),
+        },
+        ['model', 'features'],
+      ),
+    },
+    ['cpuModels'],
+  )
+
+const machineType: Schema = closed(
+  'A machine type.',
+  {
+    name: string('Its name, with its version.'),
+    alias: string('A name that stands for the newest of its kind.'),
+    isDefault: boolean('Whether a domain that asks for no machine type gets this one.'),
+    maxCpus: integer('How many virtual CPUs it has at most.'),
+    cpu: string('The CPU model of a domain that asks for none.'),
+    isDeprecated: boolean('Whether QEMU is about to drop it.'),
+    hasAcpi: boolean('Whether it has ACPI.'),
+    canHotplugCpus: boolean('Whether CPUs can come while it runs.'),
+    hasLegacyNumaMemory: boolean('Whether memory of NUMA cells may be given without a backend of its own.'),
+  },
+  ['name', 'maxCpus', 'hasAcpi'],
+)
+
+const firmware: Schema = closed(
+  'A firmware, as its descriptor has it.',
+  {
+    name: string('The name of the file of the descriptor.'),
+    interfaces: names('uefi, bios.'),
+    mapping: closed(
+      'How it comes into the memory of the guest.',
+      {
+        device: string('What it is to the guest.', { enum: ['memory', 'flash'] }),
+        mode: string('Where variables are kept, for flash.', { enum: ['split', 'stateless', 'combined'] }),
+        path: string('The file, for memory.'),
+        code: firmwareFile('The code, for flash.'),
+        variables: firmwareFile('The template for variables, for split.'),
+      },
+      ['device'],
+    ),
+    targets: list(
+      'What it runs on.',
+      closed('An architecture.', { architecture: string('Its name.'), machines: names('Patterns of machine types.') }, [
+        'architecture',
+        'machines',
+      ]),
+    ),
+    features: names('What it has: secure-boot, requires-smm, ….'),
+  },
+  ['name', 'interfaces', 'mapping', 'targets', 'features'],
+)
+
+/** What the type says, as the CRD has it. */
+export const capabilitiesSchema: Schema = closed(
+  'What the QEMU and libvirt of the node can do, as libvirt said.',
+  {
+    architecture: string('The architecture of its guests.', { enum: ['x86_64'] }),
+    version: string('The version of QEMU.'),
+    emulator: string('The path of QEMU in the pod of a VM.'),
+    machines: list('The machine types, by name.', machineType),
+    devices: names("What QEMU offers, by libvirt's names of capabilities."),
+    accelerators: closed('What runs the CPUs of a guest.', {
+      kvm: accelerator('KVM; absent where there is no /dev/kvm.'),
+      qemu: accelerator('Emulation.'),
+    }),
+    hyperv: names('Enlightenments for Windows guests that KVM has.'),
+    words: map(
+      'Allowed words where they depend on the QEMU, e.g. video.modelType. What is not known is not judged.',
+      names('The words.'),
+    ),
+    host: closed('What the node has beside QEMU. What is not known is not judged.', {
+      numaNodes: integer('How many NUMA nodes.'),
+      pageSizes: list('Sizes of memory pages, in KiB.', integer('KiB.')),
+    }),
+    firmware: list('Firmware for automatic selection, in the order of precedence.', firmware),
+  },
+  ['architecture', 'version', 'emulator', 'machines', 'devices', 'accelerators', 'hyperv', 'words', 'firmware'],
+)
+
+/** The door for a profile that is JSON from a file. Throws where it is none: profiles are made by programs. */
+export function readCapabilities(value: unknown): Capabilities {
+  if (!isCapabilities(value)) {
+    const [first] = checkSchema(capabilitiesSchema, value, '')
+    throw new Error(`not a profile of capabilities: ${first?.field ?? ''} ${first?.message ?? ''}`)
+  }
+  return value
+}
+
+const isCapabilities = (value: unknown): value is Capabilities =>
+  checkSchema(capabilitiesSchema, value, '').length === 0

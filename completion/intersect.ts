@@ -1,0 +1,142 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { Accelerator, Capabilities, CpuModel, MachineType } from '../api/capabilities.ts'
+
+/**
+ * What every one of these nodes can do. An alias of machine types, and being the default one, go to the newest version that all have and
+ * that is no newer than the one it stands for on any node. What one node does not know of itself is judged by what the others know.
+ * Neither order nor repetition counts: lists are sorted.
+ */
+export function intersect([first, ...rest]: readonly [Capabilities, ...Capabilities[]]): Capabilities {
+  return rest.reduce(meet, first)
+}
+
+function meet(a: Capabilities, b: Capabilities): Capabilities {
+  if (a === b) return a
+  const host = a.host && b.host ? meetHosts(a.host, b.host) : (a.host ?? b.host)
+  return {
+    architecture: a.architecture,
+    version: compareVersions(a.version, b.version) <= 0 ? a.version : b.version,
+    emulator: a.emulator <= b.emulator ? a.emulator : b.emulator,
+    machines: meetMachines(a.machines, b.machines),
+    devices: common(a.devices, b.devices),
+    accelerators: {
+      ...given('kvm', meetAccelerators(a.accelerators.kvm, b.accelerators.kvm)),
+      ...given('qemu', meetAccelerators(a.accelerators.qemu, b.accelerators.qemu)),
+    },
+    hyperv: common(a.hyperv, b.hyperv),
+    words: meetWords(a.words, b.words),
+    ...given('host', host),
+    firmware: a.firmware.filter((one) => b.firmware.some((other) => isDeepStrictEqual(one, other))),
+  }
+}
+
+type Given<K extends string, T> = { readonly [P in K]?: T }
+
+const given = <K extends string, T>(key: K, value: T | undefined): Given<K, T> =>
+  value === undefined ? {} : ({ [key]: value } as Given<K, T>)
+
+const common = <T>(a: readonly T[], b: readonly T[]): T[] => a.filter((one) => b.includes(one))
+
+/** What both say alike; what they dispute, or one does not say, is not said. */
+const agreed = <T extends object, K extends keyof T & string>(key: K, a: T, b: T): Given<K, T[K]> =>
+  isDeepStrictEqual(a[key], b[key]) ? given(key, a[key]) : {}
+
+/** `10.0.13` after `10.0.2`. */
+function compareVersions(a: string, b: string): number {
+  const [left, right] = [a, b].map((version) => version.split('.').map(Number))
+  const index = left?.findIndex((part, at) => part !== right?.[at]) ?? -1
+  return (left?.[index] ?? 0) - (right?.[index] ?? 0)
+}
+
+/** `pc-q35-10.0` is version 10.0 of `pc-q35`; `isapc` has none. */
+function familyOf({ name }: MachineType): { readonly family: string; readonly version: string } {
+  const [, family = name, version = ''] = /^(.+)-(\d+(?:\.\d+)+)$/.exec(name) ?? []
+  return { family, version }
+}
+
+function meetMachines(a: readonly MachineType[], b: readonly MachineType[]): MachineType[] {
+  const others = new Map(b.map((machine) => [machine.name, machine]))
+  const all = a.flatMap((machine) => {
+    const other = others.get(machine.name)
+    return other === undefined ? [] : [meetMachine(machine, other)]
+  })
+  const aliases = meetNames(a, b, all, ({ alias }) => alias)
+  const defaults = meetNames(a, b, all, ({ isDefault }) => (isDefault ? 'default' : undefined))
+  return all.map((machine) => {
+    const { name, ...rest } = machine
+    return {
+      name,
+      ...given('alias', aliases.get(machine)),
+      ...(defaults.has(machine) ? { isDefault: true } : {}),
+      ...rest,
+    }
+  })
+}
+
+function meetMachine(a: MachineType, b: MachineType): Omit<MachineType, 'alias' | 'isDefault'> {
+  return {
+    name: a.name,
+    maxCpus: Math.min(a.maxCpus, b.maxCpus),
+    ...agreed('cpu', a, b),
+    ...(a.isDeprecated || b.isDeprecated ? { isDeprecated: true } : {}),
+    hasAcpi: a.hasAcpi && b.hasAcpi,
+    ...(a.canHotplugCpus && b.canHotplugCpus ? { canHotplugCpus: true } : {}),
+    ...(a.hasLegacyNumaMemory && b.hasLegacyNumaMemory ? { hasLegacyNumaMemory: true } : {}),
+  }
+}
+
+/** Which of the common machine types gets a name that one machine type of each side has. */
+function meetNames(
+  a: readonly MachineType[],
+  b: readonly MachineType[],
+  all: readonly MachineType[],
+  nameOf: (machine: MachineType) => string | undefined,
+): ReadonlyMap<MachineType, string> {
+  return new Map(
+    a.flatMap((machine) => {
+      const name = nameOf(machine)
+      const other = name === undefined ? undefined : b.find((one) => nameOf(one) === name)
+      if (name === undefined || other === undefined) return []
+      const [one, two] = [familyOf(machine), familyOf(other)]
+      if (one.family !== two.family) return []
+      const limit = compareVersions(one.version, two.version) <= 0 ? one.version : two.version
+      const [newest] = all
+        .map((each) => ({ each, ...familyOf(each) }))
+        .filter(({ family, version }) => family === one.family && compareVersions(version, limit) <= 0)
+        .toSorted((left, right) => compareVersions(right.version, left.version))
+      return newest === undefined ? [] : [[newest.each, name] as const]
+    }),
+  )
+}
+
+function meetAccelerators(a: Accelerator | undefined, b: Accelerator | undefined): Accelerator | undefined {
+  if (a === undefined || b === undefined) return undefined
+  const others = new Map(b.cpuModels.map((model) => [model.name, model]))
+  return {
+    cpuModels: a.cpuModels.flatMap((model): CpuModel[] => {
+      const other = others.get(model.name)
+      if (other === undefined) return []
+      const blockers = [...new Set([...model.blockers, ...other.blockers])].toSorted()
+      return [{ name: model.name, ...agreed('vendor', model, other), ...agreed('canonical', model, other), blockers }]
+    }),
+    ...agreed('hostModel', a, b),
+  }
+}
+
+function meetWords(a: Capabilities['words'], b: Capabilities['words']): Capabilities['words'] {
+  const subjects = [...new Set([...Object.keys(a), ...Object.keys(b)])].toSorted()
+  return Object.fromEntries(
+    subjects.map((subject) => {
+      const [left, right] = [a[subject], b[subject]]
+      return [subject, left && right ? common(left, right) : (left ?? right ?? [])]
+    }),
+  )
+}
+
+type Host = NonNullable<Capabilities['host']>
+
+function meetHosts(a: Host, b: Host): Host {
+  const nodes = [a.numaNodes, b.numaNodes].filter((one) => one !== undefined)
+  const pages = a.pageSizes && b.pageSizes ? common(a.pageSizes, b.pageSizes) : (a.pageSizes ?? b.pageSizes)
+  return { ...(nodes.length > 0 ? { numaNodes: Math.min(...nodes) } : {}), ...given('pageSizes', pages) }
+}

@@ -1,0 +1,55 @@
+import { readFile, readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { LibvirtProfile } from '../../api/node-profile.ts'
+import type { Client } from '../libvirt/client.ts'
+import { LibvirtError, ProtocolError } from '../libvirt/errors.ts'
+import { errorCodes } from '../libvirt/protocol.ts'
+import type { Value } from '../libvirt/xdr.ts'
+import { readDescriptors } from './descriptors.ts'
+import { profileOf, versionText } from './profile.ts'
+
+/** The first question makes libvirt ask QEMU: two starts of it for each accelerator, 2 to 5 s on a busy machine. */
+const deadlineMs = 60_000
+
+/**
+ * Asks a libvirtd for all that its QEMU can do.
+ * @param at `cache`: libvirtd's XDG_CACHE_HOME; `root`: where its root directory is for us
+ */
+export async function askProfile(
+  client: Pick<Client, 'read'>,
+  at: { readonly cache: string; readonly root: string },
+): Promise<LibvirtProfile> {
+  const { capabilities: host } = await client.read('connect_get_capabilities', {}, deadlineMs)
+  const { lib_ver: version } = await client.read('connect_get_lib_version', {})
+  const domain = async (virttype: 'kvm' | 'qemu') => {
+    const args = { emulatorbin: null, arch: 'x86_64', machine: null, virttype, flags: 0 }
+    return textOf((await client.read('connect_get_domain_capabilities', args, deadlineMs)).capabilities)
+  }
+  const qemu = await domain('qemu')
+  const kvm = await domain('kvm').catch((error: unknown) => {
+    // Without /dev/kvm it is no accelerator of this QEMU's.
+    if (error instanceof LibvirtError && error.code === errorCodes.invalidArgument) return undefined
+    throw error
+  })
+  const capabilities = profileOf({
+    qemu: await readKept(join(at.cache, 'libvirt/qemu/cache/capabilities')),
+    domains: { qemu, ...(kvm === undefined ? {} : { kvm }) },
+    host: textOf(host),
+    firmware: await readDescriptors(at.root),
+  })
+  return { libvirtVersion: versionText(Number(version)), capabilities }
+}
+
+function textOf(value: Value): string {
+  if (typeof value !== 'string') throw new ProtocolError('no text where some is due')
+  return value
+}
+
+/** What libvirtd has kept about the QEMU for x86_64; there is one file for each QEMU. */
+async function readKept(folder: string): Promise<string> {
+  for (const name of await readdir(folder)) {
+    const text = await readFile(join(folder, name), 'utf8')
+    if (text.includes('<arch>x86_64</arch>')) return text
+  }
+  throw new Error(`libvirtd has kept nothing about a QEMU for x86_64 in ${folder}`)
+}

@@ -1,0 +1,40 @@
+/**
+ * Renders the bundled profile from libvirt's own description of a QEMU: `node launcher/profile/generate-profile.ts FOLDER NAME`, where FOLDER
+ * has `capabilities/` (qemu_VERSION.xml and the domain capabilities for pc and TCG) and `firmware/` (descriptors by their paths on the host).
+ */
+import { readFileSync, readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Accelerator, Capabilities } from '../../api/capabilities.ts'
+import { readDescriptors } from './descriptors.ts'
+import { profileOf } from './profile.ts'
+
+const [folder = '', name = 'qemu-10-x86_64'] = process.argv.slice(2)
+const files = readdirSync(join(folder, 'capabilities'))
+const textOf = (suffix: string): string => {
+  const file = files.find((one) => one.endsWith(suffix) && one.startsWith(suffix === '.xml' ? 'qemu_' : 'domain_'))
+  return readFileSync(join(folder, 'capabilities', file ?? suffix), 'utf8')
+}
+/** A link that was packed as a file holds the path it points to. */
+const unpacked = (text: string): string =>
+  text.startsWith('../') ? readFileSync(join(folder, 'firmware/etc/qemu/firmware', text.trim()), 'utf8') : text
+
+const descriptors = await readDescriptors(join(folder, 'firmware'))
+const told = profileOf({
+  qemu: textOf('.xml'),
+  domains: { kvm: textOf('0.x86_64.xml'), qemu: textOf('-tcg.x86_64.xml') },
+  firmware: new Map([...descriptors].map(([file, text]) => [file, unpacked(text)])),
+})
+/** Which features a CPU lacks is a matter of a node, and this is none. */
+const anyHost = ({ cpuModels, ...rest }: Accelerator): Accelerator => ({
+  ...rest,
+  cpuModels: cpuModels.map((model) => ({ ...model, blockers: [] })),
+})
+const { kvm, qemu } = told.accelerators
+const profile: Capabilities = {
+  ...told,
+  accelerators: { ...(kvm && { kvm: anyHost(kvm) }), ...(qemu && { qemu: anyHost(qemu) }) },
+  // What libvirt's own tests take for the host.
+  host: { numaNodes: 4, pageSizes: [4, 2048, 1_048_576] },
+}
+const path = join(import.meta.dirname, '../../completion/profiles', `${name}.json`)
+writeFileSync(path, `${JSON.stringify(profile, null, 2)}\n`)

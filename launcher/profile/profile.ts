@@ -1,0 +1,128 @@
+import type { Accelerator, Capabilities, CpuModel, Firmware, HostModel, MachineType } from '../../api/capabilities.ts'
+import { type Element, find, readElement } from './element.ts'
+import { readFirmware } from './firmware.ts'
+
+/** All that a libvirt says of its QEMU, in its own XML. */
+export interface Told {
+  /** The file in which libvirt keeps what it has found out about a QEMU: `<qemuCaps>`. The API gives no list of devices. */
+  readonly qemu: string
+  /** The answers of virConnectGetDomainCapabilities for the default machine type. */
+  readonly domains: { readonly kvm?: string; readonly qemu: string }
+  /** The answer of virConnectGetCapabilities; absent: the host is unknown. */
+  readonly host?: string
+  /** The texts of firmware descriptors by the names of their files; an empty text hides one. */
+  readonly firmware: ReadonlyMap<string, string>
+}
+
+/** What is judged by rules: known to be nothing where libvirt gives no word for it. */
+const judgedWords = ['video.modelType', 'tpm.backendModel', 'tpm.backendVersion']
+
+/** The profile of a node, from what its libvirt has said. */
+export function profileOf(told: Told): Capabilities {
+  const qemu = readElement(told.qemu)
+  const domains = { qemu: readElement(told.domains.qemu), ...optional('kvm', told.domains.kvm, readElement) }
+  const type = domains.kvm ? 'kvm' : 'tcg'
+  return {
+    architecture: 'x86_64',
+    version: versionText(Number(find(qemu, 'qemuCaps', 'version')[0]?.text)),
+    emulator: find(qemu, 'qemuCaps', 'emulator')[0]?.text ?? '',
+    machines: byName(
+      find(qemu, 'qemuCaps', 'machine')
+        .filter(({ attributes }) => attributes['type'] === type)
+        .map(machine),
+    ),
+    devices: namesOf(find(qemu, 'qemuCaps', 'flag')).toSorted(),
+    accelerators: { ...optional('kvm', domains.kvm, accelerator), qemu: accelerator(domains.qemu) },
+    hyperv: namesOf(find(qemu, 'qemuCaps', 'hypervCapabilities', 'cap')).toSorted(),
+    words: words(domains.kvm ?? domains.qemu),
+    ...optional('host', told.host, (host) => hostOf(readElement(host))),
+    firmware: firmware(told.firmware),
+  }
+}
+
+const optional = <K extends string, T, R>(
+  key: K,
+  value: T | undefined,
+  of: (value: T) => R,
+): { readonly [P in K]?: R } => (value === undefined ? {} : ({ [key]: of(value) } as { readonly [P in K]?: R }))
+
+const namesOf = (elements: readonly Element[]): string[] =>
+  elements.map(({ attributes }) => attributes['name'] ?? '').filter((name) => name !== '')
+
+const byName = <T extends { readonly name: string }>(list: readonly T[]): T[] =>
+  list.toSorted((a, b) => (a.name < b.name ? -1 : 1))
+
+/** libvirt's number, three decimal digits a part: 10000013 → 10.0.13. */
+export const versionText = (number: number): string =>
+  [number / 1_000_000, (number / 1000) % 1000, number % 1000].map(Math.floor).join('.')
+
+const machine = ({ attributes }: Element): MachineType => ({
+  name: attributes['name'] ?? '',
+  ...(attributes['alias'] === undefined ? {} : { alias: attributes['alias'] }),
+  ...(attributes['default'] === 'yes' ? { isDefault: true } : {}),
+  maxCpus: Number(attributes['maxCpus']),
+  ...(attributes['defaultCPU'] === undefined ? {} : { cpu: attributes['defaultCPU'].replace(/-x86_64-cpu$/, '') }),
+  ...(attributes['deprecated'] === 'yes' ? { isDeprecated: true } : {}),
+  hasAcpi: attributes['acpi'] === 'yes',
+  ...(attributes['hotplugCpus'] === 'yes' ? { canHotplugCpus: true } : {}),
+  ...(attributes['numaMemSupported'] === 'yes' ? { hasLegacyNumaMemory: true } : {}),
+})
+
+function accelerator(domain: Element): Accelerator {
+  const modes = find(domain, 'domainCapabilities', 'cpu', 'mode')
+  const mode = (name: string) =>
+    modes.filter(({ attributes }) => attributes['name'] === name && attributes['supported'] === 'yes')
+  const blockers = new Map(
+    mode('custom')
+      .flatMap((custom) => find(custom, 'blockers'))
+      .map((one) => [one.attributes['model'], namesOf(find(one, 'feature')).toSorted()]),
+  )
+  const cpuModels = mode('custom')
+    .flatMap((custom) => find(custom, 'model'))
+    .map(({ text, attributes: { vendor, canonical } }): CpuModel => ({
+      name: text,
+      ...(vendor === undefined || vendor === 'unknown' ? {} : { vendor }),
+      ...(canonical === undefined ? {} : { canonical }),
+      blockers: blockers.get(text) ?? [],
+    }))
+  return { cpuModels: byName(cpuModels), ...optional('hostModel', mode('host-model')[0], hostModel) }
+}
+
+function hostModel(mode: Element): HostModel {
+  const [vendor] = find(mode, 'vendor')
+  const features = find(mode, 'feature').map(({ attributes: { name = '', policy = '' } }) => ({ name, policy }))
+  return {
+    model: find(mode, 'model')[0]?.text ?? '',
+    ...(vendor ? { vendor: vendor.text } : {}),
+    features: byName(features),
+  }
+}
+
+function words(domain: Element): Capabilities['words'] {
+  const found = find(domain, 'domainCapabilities', 'devices').flatMap((devices) =>
+    devices.children.flatMap((device) =>
+      find(device, 'enum').map((one): [string, string[]] => [
+        `${device.name}.${one.attributes['name']}`,
+        find(one, 'value')
+          .map(({ text }) => text)
+          .toSorted(),
+      ]),
+    ),
+  )
+  const nothing = judgedWords.map((subject): [string, string[]] => [subject, []])
+  return Object.fromEntries([...new Map([...nothing, ...found])].toSorted(([a], [b]) => (a < b ? -1 : 1)))
+}
+
+function hostOf(capabilities: Element): NonNullable<Capabilities['host']> {
+  const [host] = find(capabilities, 'capabilities', 'host')
+  if (host === undefined) return {}
+  return {
+    numaNodes: find(host, 'topology', 'cells', 'cell').length,
+    pageSizes: find(host, 'cpu', 'pages')
+      .map(({ attributes }) => Number(attributes['size']))
+      .toSorted((a, b) => a - b),
+  }
+}
+
+const firmware = (texts: ReadonlyMap<string, string>): Firmware[] =>
+  byName([...texts].flatMap(([name, text]) => (text === '' ? [] : readFirmware(name, text))))

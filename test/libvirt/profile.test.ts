@@ -1,0 +1,66 @@
+import { connect } from 'node:net'
+import type { Duplex } from 'node:stream'
+import { afterAll, expect, test } from 'vitest'
+import { readCapabilities } from '../../api/capabilities.ts'
+import type { LibvirtProfile } from '../../api/node-profile.ts'
+import { bundledCapabilities } from '../../completion/capabilities.ts'
+import { Client } from '../../launcher/libvirt/client.ts'
+import { askProfile } from '../../launcher/profile/ask.ts'
+import { systemClock } from '../../runtime/clock.ts'
+import { startLibvirtd } from './libvirtd.ts'
+
+const stops: (() => Promise<void>)[] = []
+
+afterAll(() => Promise.all(stops.map((stop) => stop())))
+
+async function profileWith(options: { withKvm?: boolean }): Promise<LibvirtProfile> {
+  const libvirtd = await startLibvirtd(options)
+  stops.push(() => libvirtd.stop())
+  const client = new Client({
+    dial: () =>
+      new Promise<Duplex>((resolve, reject) => {
+        const socket = connect(libvirtd.socket, () => resolve(socket)).once('error', reject)
+      }),
+    uri: 'qemu:///session',
+    clock: systemClock,
+    onHint: () => {},
+  })
+  client.start()
+  try {
+    return await askProfile(client, { cache: libvirtd.cache, root: libvirtd.rootfs })
+  } finally {
+    client.close()
+  }
+}
+
+test('the QEMU of the launcher is the bundled one, but for what its build and its machine decide', async () => {
+  const { libvirtVersion, capabilities } = await profileWith({})
+  expect(libvirtVersion).toBe('11.3.0')
+  expect(readCapabilities(capabilities)).toBe(capabilities)
+  expect(Object.keys(capabilities.accelerators)).toEqual(['qemu'])
+  const { version, machines, emulator } = capabilities
+  expect(version).toMatch(/^10\.0\./)
+  expect({ machines, emulator }).toEqual({
+    machines: bundledCapabilities.machines,
+    emulator: bundledCapabilities.emulator,
+  })
+  // Debian builds QEMU without the kernel's cryptography; and there is no KVM here.
+  const lacking = bundledCapabilities.devices.filter((one) => !capabilities.devices.includes(one))
+  expect(lacking).toEqual(['cryptodev-backend-lkcf', 'kvm'])
+  expect(capabilities.devices.filter((one) => !bundledCapabilities.devices.includes(one))).toEqual([])
+  expect(capabilities.words).toEqual({
+    ...bundledCapabilities.words,
+    'crypto.backendModel': ['builtin'],
+    'graphics.type': ['dbus', 'egl-headless', 'sdl', 'spice', 'vnc'],
+    // This machine has no IOMMU, the image has swtpm with both versions.
+    'hostdev.pciBackend': [],
+    'tpm.backendVersion': ['1.2', '2.0'],
+  })
+})
+
+test('with /dev/kvm there is KVM, and all else is as without', async () => {
+  const [without, withKvm] = [await profileWith({}), await profileWith({ withKvm: true })]
+  expect(Object.keys(withKvm.capabilities.accelerators)).toEqual(['kvm', 'qemu'])
+  const { machines, version, emulator, firmware, host } = without.capabilities
+  expect(withKvm.capabilities).toMatchObject({ machines, version, emulator, firmware, host })
+})
