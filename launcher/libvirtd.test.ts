@@ -6,6 +6,7 @@ import { type Daemon, keepLibvirtd } from './libvirtd.ts'
 let clock: FakeClock
 let children: ChildProcess[]
 let signals: unknown[]
+let isDeaf: boolean
 let startedAtMs: number[]
 let daemon: Daemon
 
@@ -13,6 +14,7 @@ beforeEach(() => {
   clock = fakeClock()
   children = []
   signals = []
+  isDeaf = false
   startedAtMs = []
   daemon = keepLibvirtd({
     clock,
@@ -22,7 +24,7 @@ beforeEach(() => {
       const child = new ChildProcess()
       child.kill = (signal) => {
         signals.push(signal)
-        child.emit('exit', 0, null)
+        if (signal === 'SIGKILL' || !isDeaf) child.emit('exit', 0, null)
         return true
       }
       children.push(child)
@@ -60,6 +62,14 @@ test('one that is stopped is not', async () => {
   expect(signals).toEqual(['SIGTERM'])
   await clock.advance(60_000)
   expect(startedAtMs).toEqual([0])
+})
+
+test('one that does not hear is killed after 5 s', async () => {
+  isDeaf = true
+  const stopped = daemon.stop()
+  await clock.advance(5000)
+  await stopped
+  expect(signals).toEqual(['SIGTERM', 'SIGKILL'])
 })
 
 test('stopping while none runs starts none', async () => {

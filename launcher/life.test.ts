@@ -206,6 +206,25 @@ describe('shutdown', () => {
     expect(standings().at(-1)).toBe('Shutoff destroyed Failed')
   })
 
+  test('whose deadline could not be stored has it all the same, and stores it when it is asked again', async () => {
+    await life.put(machine('idle'))
+    fake.refuseNext('domain_set_metadata', new LibvirtError('the daemon is out of memory', 5, 10))
+    await expect(life.shutdown(30)).rejects.toThrow('out of memory')
+    expect(await stored()).toBeUndefined()
+    await clock.advance(10_000)
+    await life.shutdown(3600)
+    expect(await stored()).toBe('<grace deadline="2030-01-01T00:00:30.000Z"/>')
+    await clock.advance(20_000)
+    expect(standings().at(-1)).toBe('Shutoff destroyed Failed')
+  })
+
+  test('that two ask for at once is begun once', async () => {
+    await life.put(machine('idle'))
+    await Promise.all([life.shutdown(30), life.shutdown(30)])
+    await clock.advance(5000)
+    expect(count('domain_shutdown_flags')).toBe(3)
+  })
+
   test('finds the deadline that is stored in the domain', async () => {
     await life.put(machine('idle'))
     await life.shutdown(30)

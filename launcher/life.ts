@@ -77,6 +77,7 @@ export class Life {
   #failure: { phase: 'Gone' | 'Shutoff'; reason: string; message: string } | undefined
   #specDrift: SpecDrift[] | undefined
   #deadlineMs: number | undefined
+  #isDeadlineStored = false
   #last: DomainReport | undefined
   #reading: Promise<DomainReport> | undefined
   #next: Promise<DomainReport> | undefined
@@ -145,12 +146,14 @@ export class Life {
   async shutdown(graceSeconds: number): Promise<void> {
     const { client, clock } = this.#options
     const dom = this.#mustHaveDomain()
+    const stored = this.#isDeadlineStored ? undefined : parseGrace(await readMetadata(client, dom, graceNamespace))
     if (this.#deadlineMs === undefined) {
-      const stored = parseGrace(await readMetadata(client, dom, graceNamespace))
       this.#deadlineMs = stored ?? clock.now() + graceSeconds * 1000
-      if (stored === undefined) await this.#storeDeadline(dom, this.#deadlineMs)
+      // Before anything that can fail: a deadline that was told is kept.
       this.#enforce(dom, this.#deadlineMs)
     }
+    if (!this.#isDeadlineStored && stored === undefined) await this.#storeDeadline(dom, this.#deadlineMs)
+    this.#isDeadlineStored = true
     await this.#press(dom)
     this.hint()
   }

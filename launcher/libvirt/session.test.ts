@@ -106,7 +106,9 @@ describe('a call', () => {
     session.start()
     const refused = rejection(getVersion(1000))
     await clock.advance(1000)
-    expect(await refused).toBeInstanceOf(DeadlineExceeded)
+    const error = await refused
+    expect(error).toBeInstanceOf(DeadlineExceeded)
+    expect(error).toMatchObject({ cause: { message: 'connect ECONNREFUSED' } })
   })
 
   test('that lost its connection fails and is not repeated', async () => {

@@ -28,6 +28,8 @@ export class Session {
   #waiting = new Set<() => void>()
   #isClosed = false
   #retryMs = firstRetryMs
+  /** Why there was no connection when it was last tried. */
+  #refusal: unknown
   #cancelRetry: () => void = () => {}
 
   constructor(options: SessionOptions) {
@@ -71,8 +73,9 @@ export class Session {
       })
       await connection.open(uri)
       await prepare?.(connection)
-    } catch {
+    } catch (error) {
       // Refused, or lost before it was of use; the daemon may be starting.
+      this.#refusal = error
       if (connection === undefined) this.#retry()
       else connection.close()
       return
@@ -99,7 +102,8 @@ export class Session {
     return new Promise((resolve, reject) => {
       const cancel = this.#options.clock.after(deadlineMs, () => {
         this.#waiting.delete(check)
-        reject(new DeadlineExceeded(`${name}: libvirtd was not there within ${deadlineMs} ms`))
+        const message = `${name}: libvirtd was not there within ${deadlineMs} ms`
+        reject(new DeadlineExceeded(message, { cause: this.#refusal }))
       })
       const check = () => {
         cancel()
