@@ -1,11 +1,12 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { startFakeApiServer, type FakeApiServer, type FakeObject } from '../test/fake-apiserver.ts'
 import { startFakeLauncher, type FakeLauncher } from '../test/fake-launcher.ts'
+import { fakeClock } from '../test/fake-clock.ts'
 import { until } from '../test/until.ts'
-import { systemClock } from '../runtime/clock.ts'
+import { systemClock, type Clock } from '../runtime/clock.ts'
 import { createKubeClient, type KubeClient } from '../runtime/kube.ts'
 import { createLogger } from '../runtime/log.ts'
 import { virtualMachines } from '../runtime/resource.ts'
@@ -42,7 +43,7 @@ afterEach(async () => {
   await rm(root, { recursive: true, force: true })
 })
 
-function start(): Handler {
+function start(clock: Clock = systemClock): Handler {
   return startHandler({
     kube,
     nodeName: 'node1',
@@ -50,7 +51,7 @@ function start(): Handler {
     addressOf: (uid) => readPodAddress(root, uid),
     tell: (_, type, reason) => told.push(`${type} ${reason}`),
     log: createLogger({ process: 'handler', to: { write: (line) => logged.push(line) } }),
-    clock: systemClock,
+    clock,
   })
 }
 
@@ -157,4 +158,62 @@ test('a write that meets another one is planned anew', async () => {
   schedule()
   await until(() => phase() === 'Running')
   expect(launcher.asked).toEqual(['PUT /vm'])
+})
+
+describe('a launcher that does not keep to the contract', () => {
+  const clock = fakeClock()
+
+  beforeEach(async () => {
+    await handler.stop()
+    handler = start(clock)
+    launcher = await startFakeLauncher(root, podUID)
+  })
+
+  const given = () => launcher?.asked.filter((line) => line === 'PUT /vm').length ?? 0
+  const reads = () => launcher?.reads ?? 0
+  const ends = () => logged.filter((line) => line.includes('events ended')).length
+
+  test('takes the VM and says that it waits for one: it is given it once a second', async () => {
+    launcher!.isForgetful = true
+    schedule()
+    await until(() => given() === 1)
+    await clock.advance(999)
+    expect(given()).toBe(1)
+    await until(
+      () => given() === 2,
+      () => clock.advance(1000),
+    )
+    expect(phase()).toBe('Scheduled')
+  })
+
+  test('ends its stream of events at once: it is asked again after a second', async () => {
+    launcher!.hangsUp = true
+    schedule()
+    await until(() => phase() === 'Running' && ends() === 1)
+    const before = reads()
+    await clock.advance(999)
+    expect(reads()).toBe(before)
+    await until(
+      () => ends() === 2,
+      () => clock.advance(1000),
+    )
+  })
+
+  test('talks without end: after twenty rounds it is heard once a second', async () => {
+    schedule()
+    await until(() => phase() === 'Running')
+    // Until the handler puts a round off.
+    let rounds = 0
+    for (; clock.nextMs() === undefined && rounds < 50; rounds++) {
+      const before = reads()
+      launcher!.become({ message: String(rounds) })
+      await until(() => reads() > before || clock.nextMs() !== undefined)
+    }
+    expect(rounds).toBeLessThan(22)
+    launcher!.become({ phase: 'Paused', reason: 'user' })
+    await until(
+      () => JSON.stringify(stored()?.['status']).includes('GuestPaused'),
+      () => clock.advance(1000),
+    )
+  })
 })

@@ -1,10 +1,12 @@
 import type { MachineStatus, VirtualMachine } from '../api/machine.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { KubeClient } from '../runtime/kube.ts'
-import { InvalidLauncherAnswer } from '../runtime/launcher-api.ts'
+import { InvalidLauncherAnswer, type DomainReport } from '../runtime/launcher-api.ts'
 import type { Logger } from '../runtime/log.ts'
+import { createOwnWrites } from '../runtime/own-writes.ts'
 import { startReflector, type Reflector } from '../runtime/reflector.ts'
-import { keyOf, virtualMachines, type Persisted } from '../runtime/resource.ts'
+import { keyOf, unchanged, virtualMachines, type Persisted } from '../runtime/resource.ts'
+import { createBucket } from '../runtime/bucket.ts'
 import { startWorkQueue } from '../runtime/work-queue.ts'
 import { isConflict, isNotFound } from '../runtime/api-error.ts'
 import { LauncherAbsent, LauncherRefusal, LauncherUnreachable, type Launcher } from './launcher.ts'
@@ -31,6 +33,11 @@ export interface Handler {
 /** A start takes half a second of waiting for QEMU; more at once only makes each slower. */
 const concurrency = 8
 
+/** A life has a dozen events. More than this may be a guest that broke out of QEMU, and each round may cost the API server a write. */
+const roundsAtOnce = 20
+const roundsPerSecond = 1
+const lookAgainMs = 1000
+
 /**
  * Brings the VMs of one node to what their specs say: hands each to its launcher, and writes what the launcher says of it.
  *
@@ -51,11 +58,10 @@ export function startHandler(options: HandlerOptions): Handler {
   const following = new Map<string, AbortController>()
   /** By the VM's uid: since when its launcher has been silent. */
   const silentSince = new Map<string, number>()
-  /** By the VM's uid: what we wrote, until the watch has brought it back. */
-  const written = new Map<string, Machine>()
+  const written = createOwnWrites<VirtualMachine>()
 
   machines.onChange((change) => {
-    if (change.kind === 'deleted') forget(change.object.metadata.uid)
+    if (change.kind === 'deleted') forget(change.object)
     queue.add(keyOf(change.object.metadata))
   })
 
@@ -63,7 +69,7 @@ export function startHandler(options: HandlerOptions): Handler {
     const stored = machines.store.get(key)
     const podUID = stored?.status?.podUID
     if (stored === undefined || podUID === undefined) return
-    const machine = newest(stored)
+    const machine = written.newest(stored)
     const launcher = options.launcherOf(podUID)
     const observation = await observe(machine, podUID, launcher)
     if (observation.kind === 'report') follow(key, machine, launcher)
@@ -81,7 +87,7 @@ export function startHandler(options: HandlerOptions): Handler {
     for (const action of plan(machine, observation, new Date(clock.now()))) {
       log.debug({ machine: key, uid: machine.metadata.uid, action: action.do }, 'handling')
       if (action.do === 'put') {
-        const answer = await observed(machine, async () => reported(podUID, await launcher.put(machine)))
+        const answer = await observed(machine, async () => reported(podUID, await taken(launcher, machine)))
         return perform(key, machine, podUID, launcher, answer)
       }
       machine = await act(key, machine, launcher, action)
@@ -144,30 +150,30 @@ export function startHandler(options: HandlerOptions): Handler {
     }
   }
 
-  /** Each event of the launcher, and the end of the events, is another round. */
+  /** Each event of the launcher, and the end of the events, is another round; a launcher that talks without end is heard once a second. */
   function follow(key: string, machine: Machine, launcher: Launcher): void {
     const { uid } = machine.metadata
     if (following.has(uid)) return
     const stop = new AbortController()
     following.set(uid, stop)
+    const heard = createBucket(roundsPerSecond, roundsAtOnce, clock)
     const run = async () => {
-      for await (const _ of launcher.watch(stop.signal)) queue.add(key)
+      for await (const _ of launcher.watch(stop.signal)) {
+        if (heard.takeIfAny()) queue.add(key)
+        else queue.addAfter(key, lookAgainMs)
+      }
     }
     run().catch((error: unknown) => {
       if (stop.signal.aborted) return
       following.delete(uid)
       log.info({ machine: key, uid, err: error }, 'the launcher’s events ended')
-      queue.add(key)
+      queue.addAfter(key, lookAgainMs)
     })
   }
 
   async function write(machine: Machine, status: MachineStatus): Promise<Machine> {
-    const { name, namespace, resourceVersion, uid } = machine.metadata
-    const body = [
-      { op: 'test', path: '/metadata/uid', value: uid },
-      { op: 'replace', path: '/metadata/resourceVersion', value: resourceVersion },
-      { op: 'add', path: '/status', value: status },
-    ]
+    const { name, namespace } = machine.metadata
+    const body = [...unchanged(machine), { op: 'add', path: '/status', value: status }]
     try {
       const after = await kube.patch(
         virtualMachines,
@@ -175,22 +181,13 @@ export function startHandler(options: HandlerOptions): Handler {
         { type: 'json', body },
         { subresource: 'status' },
       )
-      written.set(uid, after)
+      written.note(after)
       return after
     } catch (error) {
       // Somebody wrote in between; the next round, which the watch brings, starts from what they wrote.
-      if (isConflict(error) || isNotFound(error)) written.delete(uid)
+      if (isConflict(error) || isNotFound(error)) written.forget(machine.metadata)
       throw error
     }
-  }
-
-  /** The watch lags behind our own writes by milliseconds; to plan from older than we wrote would write it again. */
-  function newest(stored: Machine): Machine {
-    const own = written.get(stored.metadata.uid)
-    if (own === undefined) return stored
-    if (BigInt(own.metadata.resourceVersion) > BigInt(stored.metadata.resourceVersion)) return own
-    written.delete(stored.metadata.uid)
-    return stored
   }
 
   function stopFollowing(uid: string): void {
@@ -198,10 +195,10 @@ export function startHandler(options: HandlerOptions): Handler {
     following.delete(uid)
   }
 
-  function forget(uid: string): void {
-    stopFollowing(uid)
-    silentSince.delete(uid)
-    written.delete(uid)
+  function forget({ metadata }: Machine): void {
+    stopFollowing(metadata.uid)
+    silentSince.delete(metadata.uid)
+    written.forget(metadata)
   }
 
   return {
@@ -212,4 +209,11 @@ export function startHandler(options: HandlerOptions): Handler {
       for (const uid of following.keys()) stopFollowing(uid)
     },
   }
+}
+
+/** A launcher that took the VM has one; to believe that it still waits would be to hand it over without end. */
+async function taken(launcher: Launcher, machine: Machine): Promise<DomainReport> {
+  const report = await launcher.put(machine)
+  if (report.phase === 'Waiting') throw new InvalidLauncherAnswer('it took the VM, and waits for one')
+  return report
 }

@@ -5,7 +5,14 @@ import { once } from 'node:events'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { InvalidLauncherAnswer, maxMessageBytes, type DomainReport } from '../runtime/launcher-api.ts'
+import {
+  InvalidLauncherAnswer,
+  heartbeatIntervalMs,
+  maxMessageBytes,
+  type DomainReport,
+} from '../runtime/launcher-api.ts'
+import { fakeClock } from '../test/fake-clock.ts'
+import { until } from '../test/until.ts'
 import { LauncherAbsent, LauncherRefusal, LauncherUnreachable, launcherOf } from './launcher.ts'
 import { pathOf } from './socket.ts'
 
@@ -82,6 +89,14 @@ const failures: [string, RequestListener | undefined, new (...words: never[]) =>
   ['sends another shape', (_, response) => void response.end('{"phase":7}'), InvalidLauncherAnswer],
   ['never stops sending', (_, response) => void response.end('"'.padEnd(maxMessageBytes + 2)), InvalidLauncherAnswer],
   [
+    'sends byte by byte',
+    ({ socket }) => {
+      socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n')
+      socket.end(`${'1\r\n \r\n'.repeat(maxMessageBytes / 100)}0\r\n\r\n`)
+    },
+    InvalidLauncherAnswer,
+  ],
+  [
     'refuses',
     (_, response) => void response.writeHead(422).end('{"error":{"reason":"StartFailed","message":"no disk"}}'),
     LauncherRefusal,
@@ -116,4 +131,28 @@ test('stops following when asked to', async () => {
     for await (const _ of launcher().watch(stop.signal)) stop.abort()
   }
   await expect(watching()).rejects.toThrow(LauncherUnreachable)
+})
+
+test.each<[string, RequestListener]>([
+  ['nothing at all', () => {}],
+  ['nothing more', (_, response) => void response.write(`${JSON.stringify(report)}\n`)],
+])('a launcher that says %s for three heartbeats is gone', async (_, answer) => {
+  const clock = fakeClock()
+  let isAsked = false
+  await serve((request, response) => {
+    answer(request, response)
+    isAsked = true
+  })
+  const watching = async () => {
+    for await (const _report of launcherOf(root, uid, clock).watch(new AbortController().signal)) continue
+  }
+  let ended: unknown
+  watching().catch((error: unknown) => (ended = error))
+  await until(() => isAsked)
+  expect(ended).toBeUndefined()
+  await until(
+    () => ended !== undefined,
+    () => clock.advance(3 * heartbeatIntervalMs),
+  )
+  expect(ended).toBeInstanceOf(LauncherUnreachable)
 })

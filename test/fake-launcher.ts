@@ -9,8 +9,14 @@ import type { DomainReport, LauncherErrorReason } from '../runtime/launcher-api.
 export interface FakeLauncher {
   /** Method and path of each request but those that only read. */
   readonly asked: string[]
+  /** How often it was asked how it stands. */
+  readonly reads: number
   /** Answers `PUT /vm` with a refusal. */
   refuse: { reason: LauncherErrorReason; message: string } | undefined
+  /** Takes the VM, and says that it waits for one. */
+  isForgetful: boolean
+  /** Ends each stream of events at once. */
+  hangsUp: boolean
   /** Changes what it reports, and tells whoever follows. */
   become(change: Partial<DomainReport>): void
   /** Ends as a killed process does: connections break, the socket file stays. */
@@ -24,6 +30,7 @@ export async function startFakeLauncher(kubeletRoot: string, podUID: string): Pr
   await mkdir(directory, { recursive: true })
   await writeFile(join(pod, 'etc-hosts'), '127.0.0.1\tlocalhost\n10.244.0.9\tpod\n')
   const followers = new Set<ServerResponse>()
+  let reads = 0
   let report: DomainReport = { vmUID: '', phase: 'Waiting', reason: '', observedAt: '2026-01-02T03:04:05Z' }
 
   const become = (change: Partial<DomainReport>) => {
@@ -35,15 +42,18 @@ export async function startFakeLauncher(kubeletRoot: string, podUID: string): Pr
     let body = ''
     request.on('data', (chunk) => (body += chunk))
     request.on('end', () => {
+      if (request.url === '/domain') reads++
       if (request.method !== 'GET') launcher.asked.push(`${request.method} ${request.url}`)
       if (request.url === '/events') {
         followers.add(response)
         response.on('close', () => followers.delete(response))
         response.write(`${JSON.stringify(report)}\n`)
+        if (launcher.hangsUp) response.end()
       } else if (request.url === '/vm' && launcher.refuse !== undefined) {
         response.writeHead(422).end(JSON.stringify({ error: launcher.refuse }))
       } else {
-        if (request.url === '/vm') become({ vmUID: JSON.parse(body).metadata.uid, phase: 'Running', reason: 'booted' })
+        if (request.url === '/vm' && !launcher.isForgetful)
+          become({ vmUID: JSON.parse(body).metadata.uid, phase: 'Running', reason: 'booted' })
         if (request.url === '/shutdown') {
           const deadline = new Date(Date.now() + JSON.parse(body).gracePeriodSeconds * 1000).toISOString()
           become({ phase: 'ShuttingDown', deadline })
@@ -56,7 +66,12 @@ export async function startFakeLauncher(kubeletRoot: string, podUID: string): Pr
 
   const launcher: FakeLauncher = {
     asked: [],
+    get reads() {
+      return reads
+    },
     refuse: undefined,
+    isForgetful: false,
+    hangsUp: false,
     become,
     kill: () => {
       server.close()
