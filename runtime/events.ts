@@ -147,7 +147,7 @@ export function createEventRecorder(options: {
     involvedObject: regarding,
     type,
     reason,
-    message: cutBytes(message, longestMessageBytes),
+    message,
     source: { component, host: instance },
     reportingComponent: component,
     reportingInstance: instance,
@@ -162,7 +162,8 @@ export function createEventRecorder(options: {
         dropped++
         return
       }
-      waiting.push(happening)
+      // Cut before it is remembered: a message may be as long as a spec.
+      waiting.push({ ...happening, message: cutBytes(happening.message, longestMessageBytes) })
       sending ??= sendAll()
     },
     statistics: () => ({ waiting: waiting.length, dropped }),
