@@ -12,7 +12,7 @@ import type { Logger } from '../runtime/log.ts'
 import { createOwnWrites } from '../runtime/own-writes.ts'
 import { startReflector } from '../runtime/reflector.ts'
 import type { Reflector } from '../runtime/reflector.ts'
-import { keyOf, refOf, virtualMachineConfigs, virtualMachines } from '../runtime/resource.ts'
+import { keyOf, refOf, unchanged, virtualMachineConfigs, virtualMachines } from '../runtime/resource.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { startWorkQueue } from '../runtime/work-queue.ts'
 import type { WorkQueue, WorkQueueStatistics } from '../runtime/work-queue.ts'
@@ -94,11 +94,7 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
       case 'delete':
         return remove(key, action.machine, action.gracePeriodSeconds)
       case 'write': {
-        const body = [
-          { op: 'test', path: '/metadata/uid', value: config.metadata.uid },
-          { op: 'replace', path: '/metadata/resourceVersion', value: config.metadata.resourceVersion },
-          { op: 'add', path: '/status', value: action.status },
-        ]
+        const body = [...unchanged(config), { op: 'add', path: '/status', value: action.status }]
         const patch = { type: 'json', body } as const
         return written.note(await kube.patch(virtualMachineConfigs, refOf(key), patch, { subresource: 'status' }))
       }

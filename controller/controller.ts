@@ -11,7 +11,7 @@ import type { Logger } from '../runtime/log.ts'
 import { createOwnWrites } from '../runtime/own-writes.ts'
 import { startReflector } from '../runtime/reflector.ts'
 import type { Reflector } from '../runtime/reflector.ts'
-import { keyOf, virtualMachines } from '../runtime/resource.ts'
+import { keyOf, unchanged, virtualMachines } from '../runtime/resource.ts'
 import type { KubeObject, ObjectRef, Persisted } from '../runtime/resource.ts'
 import { startWorkQueue } from '../runtime/work-queue.ts'
 import type { WorkQueue, WorkQueueStatistics } from '../runtime/work-queue.ts'
@@ -243,14 +243,6 @@ export function startController(options: ControllerOptions): Controller {
 function deletionOf(machine: Machine, pod: Persisted<Pod>): DeleteOptions {
   const { uid } = pod.metadata
   return askedGraceSeconds(machine) === undefined ? { uid } : { uid, gracePeriodSeconds: podGraceSeconds(machine) }
-}
-
-/** JSON Patch operations that fail if the object is another, or was written since. */
-function unchanged({ metadata }: Machine): object[] {
-  return [
-    { op: 'test', path: '/metadata/uid', value: metadata.uid },
-    { op: 'replace', path: '/metadata/resourceVersion', value: metadata.resourceVersion },
-  ]
 }
 
 /** Completion knows nothing of where an object is stored; the finalizer comes with it, before any pod. */

@@ -16,7 +16,7 @@ import type { Logger } from '../runtime/log.ts'
 import { createOwnWrites } from '../runtime/own-writes.ts'
 import { startReflector } from '../runtime/reflector.ts'
 import type { Reflector } from '../runtime/reflector.ts'
-import { keyOf, refOf, virtualMachineGroups, virtualMachines } from '../runtime/resource.ts'
+import { keyOf, refOf, unchanged, virtualMachineGroups, virtualMachines } from '../runtime/resource.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { createStore } from '../runtime/store.ts'
 import type { Change } from '../runtime/store.ts'
@@ -336,13 +336,6 @@ const prefixOf = ({ metadata }: Group): string => `${metadata.name.slice(0, long
 const nameOf = (group: Group, suffix: string): string => `${prefixOf(group)}${suffix}`
 
 const referenceTo = (group: Group) => ownerReference({ kind: 'VirtualMachineGroup', metadata: group.metadata })
-
-function unchanged({ metadata }: Group | Machine): object[] {
-  return [
-    { op: 'test', path: '/metadata/uid', value: metadata.uid },
-    { op: 'replace', path: '/metadata/resourceVersion', value: metadata.resourceVersion },
-  ]
-}
 
 function firstCause({ status }: ApiError): string {
   const [cause, ...more] = status.details?.causes ?? []

@@ -9,7 +9,7 @@ import type { KubeClient } from '../runtime/kube.ts'
 import type { Logger } from '../runtime/log.ts'
 import { createOwnWrites } from '../runtime/own-writes.ts'
 import type { Reflector } from '../runtime/reflector.ts'
-import { clusterVirtualMachinePresets, keyOf, virtualMachinePresets } from '../runtime/resource.ts'
+import { clusterVirtualMachinePresets, keyOf, unchanged, virtualMachinePresets } from '../runtime/resource.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import type { Store } from '../runtime/store.ts'
 import { startWorkQueue } from '../runtime/work-queue.ts'
@@ -104,11 +104,7 @@ export function startPresetController(options: PresetControllerOptions): PresetC
     if (isDeepStrictEqual(status, preset.status)) return
     if (!isLeader()) throw new Error('no longer leading')
     const resource = preset.metadata.namespace === undefined ? clusterVirtualMachinePresets : virtualMachinePresets
-    const body = [
-      { op: 'test', path: '/metadata/uid', value: preset.metadata.uid },
-      { op: 'replace', path: '/metadata/resourceVersion', value: preset.metadata.resourceVersion },
-      { op: 'add', path: '/status', value: status },
-    ]
+    const body = [...unchanged(preset), { op: 'add', path: '/status', value: status }]
     const { namespace, name } = preset.metadata
     const ref = namespace === undefined ? { name } : { namespace, name }
     written.note(await kube.patch(resource, ref, { type: 'json', body }, { subresource: 'status' }))

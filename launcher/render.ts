@@ -1,4 +1,5 @@
 import type { Domain } from '../api/domain/domain.ts'
+import { isRecord } from '../api/schema.ts'
 import type { Identity } from './identity.ts'
 import { Refused } from './refused.ts'
 import type { VolumeSource } from './volume.ts'
@@ -11,14 +12,14 @@ import type { VolumeSource } from './volume.ts'
 export function renderDomain(domain: Domain, vm: Identity, sources: ReadonlyMap<string, VolumeSource>): Domain {
   const named = { name: vm.name, uuid: vm.uid, ...domain }
   const devices: unknown = domain.devices
-  if (!isObject(devices) || !Array.isArray(devices['disks'])) return named
+  if (!isRecord(devices) || !Array.isArray(devices['disks'])) return named
   const disks = devices['disks'].map((disk, index) => renderDisk(disk, sources, `spec.domain.devices.disks[${index}]`))
   const rendered: unknown = { ...named, devices: { ...devices, disks } }
   return isDomain(rendered) ? rendered : named
 }
 
 function renderDisk(disk: unknown, sources: ReadonlyMap<string, VolumeSource>, field: string): unknown {
-  if (!isObject(disk) || disk['type'] !== 'volume' || !isObject(disk['source'])) return disk
+  if (!isRecord(disk) || disk['type'] !== 'volume' || !isRecord(disk['source'])) return disk
   // A volume of a storage pool is libvirt's own.
   const { volume, ...rest } = disk['source']
   if (rest['pool'] !== undefined) return disk
@@ -31,11 +32,7 @@ function renderDisk(disk: unknown, sources: ReadonlyMap<string, VolumeSource>, f
   return { ...disk, type: source.kind, source: { ...rest, ...where }, ...readonly }
 }
 
-function isObject(value: unknown): value is { [key: string]: unknown } {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
 /** Every field of a domain is optional, and this one was valid before its disks were turned. */
 function isDomain(value: unknown): value is Domain {
-  return isObject(value)
+  return isRecord(value)
 }

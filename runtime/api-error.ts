@@ -1,3 +1,5 @@
+import { isRecord } from '../api/schema.ts'
+
 /** The part of `metav1.Status` that we read. */
 export interface Status {
   readonly status?: string
@@ -85,10 +87,6 @@ export function statusOf(code: number, body: unknown): Status {
     message: typeof body['message'] === 'string' ? body['message'] : reason,
     ...(details ? { details } : {}),
   }
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** A conflict means that somebody has written since; the watch brings it, and with it another round. */

@@ -1,6 +1,7 @@
 import { Agent } from 'undici'
 import type { Dispatcher } from 'undici'
 import type { Access, Proof } from './access.ts'
+import { isRecord } from '../api/schema.ts'
 import { ApiError, ApiUnreachable, isConflict, statusOf } from './api-error.ts'
 import { sleep, systemClock } from './clock.ts'
 import type { Clock } from './clock.ts'
@@ -351,8 +352,4 @@ function readList<T extends KubeObject>(of: Resource<T>, value: unknown, path: s
 function watchEvent(line: unknown, request: string): WatchEvent {
   if (!isRecord(line) || typeof line['type'] !== 'string') throw new ApiUnreachable(`${request}: a line is no event`)
   return { type: line['type'], object: line['object'] }
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -1,3 +1,4 @@
+import { isRecord } from '../api/schema.ts'
 import { ApiError, isExpired } from './api-error.ts'
 import { createBackOff } from './back-off.ts'
 import { sleep, systemClock } from './clock.ts'
@@ -278,10 +279,6 @@ function errorStatus(object: unknown) {
     reason: typeof reason === 'string' ? reason : 'Unknown',
     message: typeof message === 'string' ? message : 'an ERROR event',
   }
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function aborted(signal: AbortSignal): Promise<never> {

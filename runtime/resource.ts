@@ -40,6 +40,14 @@ export function resource<T extends KubeObject>(of: Omit<Resource<T>, 'accepts'>)
   return { ...of, accepts: (value): value is Persisted<T> => isPersisted(value) }
 }
 
+/** JSON Patch operations that fail if the object by this name is another now, or was written since. */
+export function unchanged({ metadata }: Persisted<KubeObject>): object[] {
+  return [
+    { op: 'test', path: '/metadata/uid', value: metadata.uid },
+    { op: 'replace', path: '/metadata/resourceVersion', value: metadata.resourceVersion },
+  ]
+}
+
 /** `/apis/GROUP/VERSION/namespaces/NAMESPACE/PLURAL/NAME/SUBRESOURCE`, as far as given. */
 export function pathOf(
   of: Resource<KubeObject>,
