@@ -98,7 +98,7 @@ const moments = Array.from({ length: 12 }, (_, count) => count + 1)
 test.each(moments)('stop, while request %i of the controller is under way: no VM in the end', async (moment) => {
   const world = await setUp()
   const { answer, isHeld } = await meet(world, (_, count) => count === moment, 'stop')
-  expect(answer).toEqual(isHeld ? expect.objectContaining({ code: 202 }) : undefined)
+  expect(answer?.code).toBe(isHeld ? 202 : undefined)
   expect(world.vm() === undefined).toBe(isHeld)
 })
 
