@@ -31,7 +31,7 @@ beforeAll(async () => {
   await processes.startWebhooks('one')
   controller = await processes.startController('controller')
   node = await startSimulatedNode(api)
-  node.onMachine(() => (most = Math.max(most, node.machines().length)))
+  node.onChange(() => (most = Math.max(most, node.machines().length)))
 })
 afterAll(async () => {
   await node?.stop()

@@ -18,8 +18,8 @@ export interface SimulatedNode {
   /** What there is now, as this node's caches have it. */
   readonly machines: () => readonly Persisted<VirtualMachine>[]
   readonly pods: () => readonly Persisted<Pod>[]
-  /** Calls back with each change of a VM. */
-  onMachine(handler: () => void): void
+  /** Calls back with each change of a VM or a pod. */
+  onChange(handler: () => void): void
   stop(): Promise<void>
 }
 
@@ -59,7 +59,10 @@ export async function startSimulatedNode(api: TestApiServer): Promise<SimulatedN
   return {
     machines: () => machineCache.store.list(),
     pods: () => podCache.store.list(),
-    onMachine: (handler) => machineCache.onChange(handler),
+    onChange(handler) {
+      machineCache.onChange(handler)
+      podCache.onChange(handler)
+    },
     async stop() {
       await Promise.all([podQueue.drain(), machineQueue.drain()])
       await Promise.all([podCache.stop(), machineCache.stop()])

@@ -1,0 +1,121 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import fc from 'fast-check'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { run } from '../../cluster/command.ts'
+import { vmNameLabel } from '../../controller/launcher-pod.ts'
+import { kubeconfigAccess } from '../../runtime/access.ts'
+import { ApiError } from '../../runtime/api-error.ts'
+import { createKubeClient } from '../../runtime/kube.ts'
+import type { KubeClient } from '../../runtime/kube.ts'
+import { virtualMachineConfigs } from '../../runtime/resource.ts'
+import { until } from '../until.ts'
+import { startApiServer } from './apiserver.ts'
+import type { TestApiServer } from './apiserver.ts'
+import { installProcesses } from './processes.ts'
+import type { Processes } from './processes.ts'
+import { startSimulatedNode } from './simulated-node.ts'
+import type { SimulatedNode } from './simulated-node.ts'
+
+/** Storms of start, stop and restart of the same config: never two VMs, and the last wish wins. */
+let api: TestApiServer
+let processes: Processes
+let node: SimulatedNode
+let kube: KubeClient
+/** The most pods that one config had at a time. */
+let mostPods = 0
+
+beforeAll(async () => {
+  api = await startApiServer()
+  processes = await installProcesses(api)
+  await processes.startWebhooks('one')
+  await processes.startController('controller')
+  node = await startSimulatedNode(api)
+  node.onChange(() => {
+    const names = Object.values(Object.groupBy(node.pods(), ({ metadata }) => metadata.labels?.[vmNameLabel] ?? ''))
+    mostPods = Math.max(mostPods, ...names.map((pods) => pods?.length ?? 0))
+  })
+  kube = createKubeClient({ access: await kubeconfigAccess({ file: api.kubeconfig }), userAgent: 'user' })
+})
+afterAll(async () => {
+  await kube?.close()
+  await node?.stop()
+  await processes?.stop()
+  await api?.stop()
+})
+
+const configs = 20
+const storms = 10
+/** Milliseconds after the first: about as long as a restart takes here. */
+const longestPause = 400
+const soon = { deadlineMs: 120_000 }
+
+type Verb = 'start' | 'stop' | 'restart'
+const verb = fc.constantFrom<Verb>('start', 'stop', 'restart')
+const storm = fc.record({
+  wishes: fc.array(fc.record({ verb, afterMs: fc.integer({ min: 0, max: longestPause }) }), {
+    minLength: 2,
+    maxLength: 6,
+  }),
+  last: verb,
+})
+
+/** What is answered, 201, 202 or 409; anything else is thrown. */
+async function ask(name: string, wish: Verb): Promise<{ code: number; message: string }> {
+  const config = `namespaces/default/virtualmachineconfigs/${name}`
+  const path = `/apis/subresources.virtset.io/v1alpha1/${config}/${wish}${wish === 'start' ? '?wait=true' : ''}`
+  try {
+    await kube.request('POST', path, {})
+    return { code: 202, message: '' }
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status.code !== 409) throw error
+    return error.status
+  }
+}
+
+/** Whether a VM is to be there after the last wish was answered like this. */
+function isWanted(last: Verb, { code, message }: { code: number; message: string }): boolean {
+  if (code !== 409) return last !== 'stop'
+  return last === 'start' ? /it is (running already|restarting)/.test(message) : false
+}
+
+async function weather(name: string, { wishes, last }: { wishes: { verb: Verb; afterMs: number }[]; last: Verb }) {
+  await Promise.all(wishes.map(async (wish) => delay(wish.afterMs).then(() => ask(name, wish.verb))))
+  const answer = await ask(name, last)
+  const wanted = isWanted(last, answer) ? 'Running' : 'Stopped'
+  const status = async () => (await kube.get(virtualMachineConfigs, { namespace: 'default', name })).status ?? {}
+  const isSettled = async () => {
+    const { phase, restart, instance } = await status()
+    return phase === wanted && restart === undefined && (instance !== undefined) === (wanted === 'Running')
+  }
+  const what = `${name}: ${wishes.map((wish) => `${wish.verb} ${wish.afterMs}`).join(', ')}, ${last} (${JSON.stringify(answer)})`
+  await until(isSettled, () => delay(50), { ...soon, describe: () => `${what} → ${wanted}` })
+  return wanted
+}
+
+test(`${configs * storms} storms of wishes: one VM or none, as the last one wished`, async () => {
+  const spec = { domain: { type: 'qemu', memory: { unit: 'MiB', value: 8 }, os: { type: { os: 'hvm' } } } }
+  const names = Array.from({ length: configs }, (_, count) => `c${count}`)
+  const head = { apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachineConfig' }
+  const items = names.map((name) => ({ ...head, metadata: { name }, spec: { template: { spec } } }))
+  const input = JSON.stringify({ apiVersion: 'v1', kind: 'List', items })
+  await run([api.kubectl, '--kubeconfig', api.kubeconfig, 'apply', '-f', '-'], { input })
+  const all = fc.sample(storm, configs * storms)
+  const ends = await Promise.all(
+    names.map(async (name, count) => {
+      let wanted = ''
+      for (const one of all.slice(count * storms, (count + 1) * storms)) wanted = await weather(name, one)
+      return [name, wanted]
+    }),
+  )
+  // None has changed its mind since: who was done first has waited for the others.
+  const found = await kube.list(virtualMachineConfigs)
+  expect(found.items.map(({ metadata, status }) => [metadata.name, status?.phase]).toSorted()).toEqual(ends.toSorted())
+  const running = ends.filter(([, wanted]) => wanted === 'Running').map(([name]) => name)
+  expect(
+    node
+      .machines()
+      .map(({ metadata }) => metadata.name)
+      .toSorted(),
+  ).toEqual(running.toSorted())
+  expect(mostPods).toBe(1)
+})
