@@ -109,13 +109,9 @@ test(`${configs * storms} storms of wishes: one VM or none, as the last one wish
   )
   // None has changed its mind since: who was done first has waited for the others.
   const found = await kube.list(virtualMachineConfigs)
-  expect(found.items.map(({ metadata, status }) => [metadata.name, status?.phase]).toSorted()).toEqual(ends.toSorted())
+  const phases = found.items.map(({ metadata, status }) => [metadata.name, status?.phase])
+  expect(Object.fromEntries(phases)).toEqual(Object.fromEntries(ends))
   const running = ends.filter(([, wanted]) => wanted === 'Running').map(([name]) => name)
-  expect(
-    node
-      .machines()
-      .map(({ metadata }) => metadata.name)
-      .toSorted(),
-  ).toEqual(running.toSorted())
+  expect(new Set(node.machines().map(({ metadata }) => metadata.name))).toEqual(new Set(running))
   expect(mostPods).toBe(1)
 })
