@@ -140,6 +140,11 @@ describe('a monstrous VM', () => {
     expect(left).toBeGreaterThan(0)
     expect(decoded?.origins.size).toBe(6000 + 3 - left)
   })
+
+  test('is cut at the same leaf, whatever came first', () => {
+    const reversed = new Map([...origins].toReversed())
+    expect(encodeProvenance({ ...provenance, origins: reversed }, large)).toEqual({ text, left })
+  })
 })
 
 test('without its claims a VM is what its user may have sent', () => {

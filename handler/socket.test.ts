@@ -91,6 +91,11 @@ test('refuses a pod uid that would climb out of the pods directory', async () =>
   await expect(openLauncherSocket(root, '../..')).rejects.toThrow('no pod uid')
 })
 
+test('a root that is none is no absence', async () => {
+  await writeFile(join(root, 'file'), '')
+  await expect(openLauncherSocket(join(root, 'file'), uid)).rejects.toThrow('ENOTDIR')
+})
+
 test('reads the hosts file of the pod', async () => {
   await mkdir(join(root, 'pods', uid), { recursive: true })
   await writeFile(join(root, 'pods', uid, 'etc-hosts'), '10.244.0.7\ttestvm\n')

@@ -36,6 +36,7 @@ test.each([
   ['namespaceObject.metadata.labels.tier in ["gold", "silver"]', true],
   ['quantity(object.spec.volumes[0].emptyDisk.capacity).isGreaterThan(quantity("1Gi"))', true],
   ['quantity("1Gi").compareTo(quantity("1024Mi")) == 0', true],
+  ['quantity("-1").sign() == -1 && quantity("0").sign() == 0 && quantity("1Ki").sign() == 1', true],
   ['isQuantity("12parsecs")', false],
   ['object.gone || true', true],
   ['false && object.gone', false],

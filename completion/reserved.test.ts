@@ -1,0 +1,18 @@
+import { expect, test } from 'vitest'
+import type { VirtualMachine } from '../api/machine.ts'
+import { launcherPodFinalizer } from '../api/machine.ts'
+import { withFinalizer } from './reserved.ts'
+
+test.each([
+  ['is held', undefined, [launcherPodFinalizer]],
+  ['that others hold is held, too', ['a'], ['a', launcherPodFinalizer]],
+  ['that is held stays as it is', [launcherPodFinalizer, 'a'], [launcherPodFinalizer, 'a']],
+])('a VM %s', (_, finalizers, expected) => {
+  const machine: VirtualMachine = {
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'VirtualMachine',
+    metadata: { name: 'vm', ...(finalizers === undefined ? {} : { finalizers }) },
+    spec: { domain: {} },
+  }
+  expect(withFinalizer(machine)).toEqual({ ...machine, metadata: { name: 'vm', finalizers: expected } })
+})
