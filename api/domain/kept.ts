@@ -1,18 +1,41 @@
 import { isRecord } from '../schema.ts'
+import { chardevUnion } from './chardev-source.ts'
 
 type JsonObject = { readonly [key: string]: unknown }
 
 /** What libvirt keeps of the element at a path (`devices.disks.driver`; indexes do not count), which is in libvirt's spelling. */
 export const keep = (path: string, json: JsonObject): JsonObject => {
   const result = Object.hasOwn(kept, path) ? (kept[path]?.(json) ?? json) : json
-  return path.startsWith('devices.') ? withoutEmptyDriver(withoutGeneratedAlias(result)) : result
+  const said = omit(
+    result,
+    Object.keys(result).filter(
+      (key) => emptied.has(key) && isEmpty(result[key]) && `${path}.${key}` !== 'features.acpi',
+    ),
+  )
+  return path.startsWith('devices.') ? withoutGeneratedAlias(said) : said
 }
 
-/** A driver of which nothing is said. */
-const withoutEmptyDriver = (device: JsonObject): JsonObject => {
-  const { driver } = device
-  return isRecord(driver) && Object.keys(driver).length === 0 ? omit(device, ['driver']) : device
-}
+const isEmpty = (value: unknown): boolean => isRecord(value) && Object.keys(value).length === 0
+
+/** Elements that libvirt does not name where nothing is in them; that ACPI is there, among the features, is said by an empty one. */
+const emptied: ReadonlySet<string> = new Set([
+  'acpi',
+  'allocation',
+  'binary',
+  'bios',
+  'cookies',
+  'driver',
+  'identity',
+  'idmap',
+  'interconnects',
+  'iotune',
+  'metadataCache',
+  'poll',
+  'reconnect',
+  'rom',
+  'tcg',
+  'throttlefilters',
+])
 
 /** libvirt keeps the aliases of users, and gives its own anew at each start. */
 const withoutGeneratedAlias = (device: JsonObject): JsonObject => {
@@ -48,7 +71,11 @@ const kept: { readonly [path: string]: (json: JsonObject) => JsonObject } = {
   'devices.rngs.backend': (backend) => keptCharacter(backend),
   'devices.graphics': (graphics) => keptGraphics(graphics),
   'devices.videos.model': (model) => keptVideoModel(model),
-  'devices.hostdevs': (hostdev) => within(hostdev, 'source', iscsiUnit),
+  'devices.hostdevs': (hostdev) =>
+    within(omit(hostdev, hostdev['type'] === 'scsi' ? [] : ['readonly', 'shareable']), 'source', iscsiUnit),
+  'devices.audios.input': (direction) => withFixedSettings(direction),
+  'devices.audios.output': (direction) => withFixedSettings(direction),
+  devices: (devices) => omit(devices, isEmpty(devices['redirfilter']) ? ['redirfilter'] : []),
   'os.bootmenu': (menu) => omit(menu, menu['enable'] === false ? ['timeout'] : []),
   'devices.redirfilter.usbdevs': (rule) =>
     omit(
@@ -69,6 +96,10 @@ const within = (json: JsonObject, key: string, change: (child: JsonObject) => Js
   return isRecord(child) ? { ...json, [key]: change(child) } : json
 }
 
+/** Settings that are fixed are named, even where none is. */
+const withFixedSettings = (direction: JsonObject): JsonObject =>
+  direction['fixedSettings'] === true ? { ...direction, settings: direction['settings'] ?? {} } : direction
+
 /** A clock that is put forward is one that the guest may set. */
 const keptClock = (clock: JsonObject): JsonObject => {
   const { offset, adjustment } = clock
@@ -81,12 +112,15 @@ const keptClock = (clock: JsonObject): JsonObject => {
 const keptController = (controller: JsonObject): JsonObject =>
   controller['type'] === 'scsi' && controller['model'] === 'auto' ? { ...controller, model: 'lsilogic' } : controller
 
+/** Types of disk that name a medium; the others name a process. */
+const isMedium = new Set<unknown>(['file', 'block', 'dir', 'network', 'volume'])
+
 const keptDisk = (disk: JsonObject): JsonObject => {
   const isReadonly = disk['readonly'] !== undefined
   let result = omit(disk, isReadonly && disk['snapshot'] === 'no' ? ['snapshot'] : [])
-  // A network drive without a medium is, to libvirt, an empty drive like any other.
-  if ((disk['type'] === 'network' || disk['type'] === 'volume') && disk['source'] === undefined)
-    result = { ...result, type: 'file' }
+  // A drive without a medium is, to libvirt, an empty drive like any other.
+  const hasMedium = disk['source'] !== undefined && !isEmpty(disk['source'])
+  if (!hasMedium && isMedium.has(disk['type'])) result = { ...omit(result, ['source']), type: 'file' }
   result = within(result, 'source', (source) => withoutEmptyLabels(iscsiUnit(source)))
   return within(result, 'target', (target) =>
     omit(target, [...(target['tray'] === 'closed' ? ['tray'] : []), ...(target['bus'] === 'usb' ? [] : ['removable'])]),
@@ -190,11 +224,23 @@ const keptInterface = (nic: JsonObject): JsonObject => {
   )
 }
 
-/** Only TCP has a protocol; a socket without a path has no other properties either. */
+/** Each type has its own properties; a socket without a path has none, and a source of which nothing is left is not named. */
 const keptCharacter = (device: JsonObject): JsonObject => {
-  const { type, source } = device
-  const result = type === undefined || type === 'tcp' ? device : omit(device, ['protocol'])
-  return type === 'unix' && isRecord(source) && source['path'] === undefined ? omit(result, ['source']) : result
+  const { type, source, sources } = device
+  const owned = typeof type === 'string' ? chardevUnion.branches?.[type] : undefined
+  if (!owned) return device
+  // One label has a key of its own.
+  const keys = new Set(
+    owned.flatMap((key) => (key === 'sources.seclabels' ? ['seclabels', 'seclabel'] : [key.replace('sources.', '')])),
+  )
+  const keptSource = (one: unknown): unknown =>
+    isRecord(one) ? Object.fromEntries(Object.entries(one).filter(([key]) => keys.has(key))) : one
+  const result = omit(device, keys.has('protocol') ? [] : ['protocol'])
+  if (Array.isArray(sources)) return { ...result, sources: sources.map(keptSource) }
+  if (!isRecord(source)) return result
+  const left = keptSource(source)
+  const isNothing = !isRecord(left) || Object.keys(left).length === 0 || (type === 'unix' && left['path'] === undefined)
+  return isNothing ? omit(result, ['source']) : { ...result, source: left }
 }
 
 /** libvirt makes up the path of a channel at each start, and knows its own paths again. */

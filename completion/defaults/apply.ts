@@ -52,8 +52,8 @@ const merge = (
     const path = at === '' ? key : `${at}.${key}`
     const present = target[key]
     if (Array.isArray(value) && value.length === 0) target[key] = present ?? []
-    // An empty text asks for what it does not say: `genid: ''`.
-    else if (present === undefined || present === '') {
+    // An empty text asks for what it does not say: `genid: ''`; an empty list has nothing that could be changed.
+    else if (present === undefined || present === '' || (Array.isArray(present) && present.length === 0)) {
       // What was added empty is no leaf any more.
       added.delete(at)
       target[key] = copy(value, path, rule, added)

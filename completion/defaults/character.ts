@@ -52,6 +52,8 @@ export const characterType: Rule = {
   apply: ({ devices }) => [
     ...(devices?.serials ?? []).map((one, index) => fill(`devices.serials[${index}]`, one, { type: 'pty' })),
     ...(devices?.consoles ?? []).map((one, index) => fill(`devices.consoles[${index}]`, one, { type: 'pty' })),
+    ...(devices?.parallels ?? []).map((one, index) => fill(`devices.parallels[${index}]`, one, { type: 'pty' })),
+    ...(devices?.channels ?? []).map((one, index) => fill(`devices.channels[${index}]`, one, { type: 'pty' })),
   ],
 }
 
@@ -76,8 +78,9 @@ export const consoleSerial: Rule = {
     const consoles = list(domain, 'consoles')
     const serialConsole = consoles.find(({ target }) => target?.type === 'serial')
     if (serialConsole && !firstSerial) {
-      const { type, source, sources, protocol, log } = serialConsole
-      return [append(devices, 'serials', { type, source, sources, protocol, log, target: { port: 0 } } as object)]
+      const { type, source, sources, protocol, log, address } = serialConsole
+      const same = { type, source, sources, protocol, log, address }
+      return [append(devices, 'serials', { ...same, target: { port: 0 } } as object)]
     }
     if (!serialConsole && firstSerial && canBeConsole(firstSerial)) {
       const { type, source, sources, protocol, log } = firstSerial
@@ -113,7 +116,13 @@ export const consolePort: Rule = {
 interface Chardev {
   readonly type?: string
   readonly protocol?: { readonly type?: string }
-  readonly source?: { readonly path?: string; readonly mode?: string }
+  readonly source?: Source
+  readonly sources?: readonly Source[]
+}
+
+interface Source {
+  readonly path?: string
+  readonly mode?: string
 }
 
 const chardevs = ({ devices = {} }: Domain): readonly { at: string; device: Chardev }[] => [
@@ -123,19 +132,29 @@ const chardevs = ({ devices = {} }: Domain): readonly { at: string; device: Char
   ...(devices.channels ?? []).map((device, index) => ({ at: `devices.channels[${index}]`, device })),
   ...(devices.redirdevs ?? []).map((device, index) => ({ at: `devices.redirdevs[${index}]`, device })),
   ...(devices.smartcards ?? []).map((device, index) => ({ at: `devices.smartcards[${index}]`, device })),
+  ...(devices.rngs ?? []).flatMap(({ backend }, index) =>
+    backend?.model === 'egd' ? [{ at: `devices.rngs[${index}].backend`, device: backend }] : [],
+  ),
 ]
 
-/** Types of character device that another process may be at the end of. */
-const connects = new Set(['unix', 'tcp'])
+/** The other ends of a device, each with its path. */
+const sourcesOf = (at: string, { source, sources = [] }: Chardev): { at: string; source: Source }[] => [
+  ...(source ? [{ at: `${at}.source`, source }] : []),
+  ...sources.map((one, index) => ({ at: `${at}.sources[${index}]`, source: one })),
+]
+
+/** Whether another process may be at the end of a device of this type. */
+const connects = (type: string | undefined, { path }: Source): boolean =>
+  type === 'tcp' || type === 'udp' || (type === 'unix' && path !== undefined)
 
 export const socketMode: Rule = {
   name: 'socket-mode',
   description: 'QEMU connects to a socket, rather than wait for somebody to connect.',
   apply: (domain) =>
-    chardevs(domain).flatMap(({ at, device: { type, source } }) =>
-      connects.has(type ?? '') && source && (type === 'tcp' || source.path !== undefined)
-        ? [fill(`${at}.source`, source, { mode: 'connect' })]
-        : [],
+    chardevs(domain).flatMap(({ at, device }) =>
+      sourcesOf(at, device)
+        .filter(({ source }) => connects(device.type, source))
+        .map((one) => fill(one.at, one.source, { mode: 'connect' })),
     ),
 }
 

@@ -23,6 +23,10 @@ const unlessThere = (
 ): Addition[] =>
   hasController(domain, type, index) ? [] : [append(devices, 'controllers', { type, index, ...more } as object)]
 
+export const controllerType = each('controllers')('controller-type', 'A controller without type is for IDE.', () => ({
+  type: 'ide',
+}))
+
 const usb2 = new Set(['ich9-ehci1', 'ich9-uhci1', 'ich9-uhci2', 'ich9-uhci3'])
 const isUsb2 = ({ type, model }: Controller): boolean => type === 'usb' && usb2.has(model ?? '')
 

@@ -1,5 +1,5 @@
 import { machineType } from '../capabilities.ts'
-import { rule } from './rule.ts'
+import { fill, rule, type Rule } from './rule.ts'
 
 export const cpuModel = rule(
   'cpu-model',
@@ -37,6 +37,13 @@ export const cpuMigratable = rule(
   'A CPU passed through leaves out what would keep the VM from migrating.',
   ({ cpu }) => (cpu?.mode === 'host-passthrough' ? { cpu: { migratable: true } } : undefined),
 )
+
+export const cpuFeaturePolicy: Rule = {
+  name: 'cpu-feature-policy',
+  description: 'A feature of the CPU that is named is required.',
+  apply: ({ cpu }) =>
+    (cpu?.features ?? []).map((one, index) => fill(`cpu.features[${index}]`, one, { policy: 'require' })),
+}
 
 export const cpuTopology = rule(
   'cpu-topology',

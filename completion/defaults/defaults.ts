@@ -14,7 +14,7 @@ import * as firmware from './firmware.ts'
 import * as graphics from './graphics.ts'
 import * as identity from './identity.ts'
 import * as input from './input.ts'
-import { interfaceMode, interfaceModel } from './interface.ts'
+import * as networkInterface from './interface.ts'
 import * as iothread from './iothread.ts'
 import * as iommu from './iommu.ts'
 import * as lifecycle from './lifecycle.ts'
@@ -26,6 +26,7 @@ import * as os from './os.ts'
 import * as pci from './pci.ts'
 import type { Context, Rule } from './rule.ts'
 import * as seclabel from './seclabel.ts'
+import { spaprAddress } from './spapr-vio.ts'
 import * as usb from './usb.ts'
 import * as vcpu from './vcpu.ts'
 import * as video from './video.ts'
@@ -59,6 +60,7 @@ export const rules: readonly Rule[] = [
   memory.memory,
   memory.currentMemory,
   feature.featureState,
+  feature.asyncTeardown,
   feature.hypervMode,
   firmware.firmware,
   firmware.legacyFirmware,
@@ -70,6 +72,7 @@ export const rules: readonly Rule[] = [
   cpu.cpuCheck,
   cpu.cpuMigratable,
   cpu.cpuTopology,
+  cpu.cpuFeaturePolicy,
   numa.hotplugCell,
   numa.numaCellId,
   numa.numaCpus,
@@ -86,6 +89,7 @@ export const rules: readonly Rule[] = [
   disk.diskSnapshot,
   disk.diskSource,
   disk.diskAddress,
+  controller.controllerType,
   controller.usbCompanion,
   controller.controllerIndex,
   // Added as early as that by libvirt, and so before the controllers that a machine always has.
@@ -96,6 +100,7 @@ export const rules: readonly Rule[] = [
   device.filesystemAccess,
   device.hostdevManaged,
   device.redirdevBus,
+  device.redirdevChannel,
   device.vsockModel,
   device.vsockCid,
   device.rngSource,
@@ -112,8 +117,11 @@ export const rules: readonly Rule[] = [
   watchdog.watchdogModel,
   watchdog.watchdogAction,
   identity.macAddress,
-  interfaceModel,
-  interfaceMode,
+  networkInterface.interfaceType,
+  networkInterface.interfaceModel,
+  networkInterface.interfaceMode,
+  networkInterface.vhostuserMode,
+  networkInterface.addressFamily,
 
   // What the machine always has.
   // Before the bus of the user's own is known: a mouse that says nothing is another one.
@@ -154,6 +162,7 @@ export const rules: readonly Rule[] = [
 
   // Where everything sits.
   virtioSerialAddress,
+  spaprAddress,
   pci.pciControllers,
   pci.pciAddresses,
   controller.pciChip,

@@ -78,6 +78,12 @@ export const hostdevManaged = each('hostdevs')(
 
 export const redirdevBus = each('redirdevs')('redirdev-bus', 'A redirected device is on USB.', () => ({ bus: 'usb' }))
 
+export const redirdevChannel = each('redirdevs')(
+  'redirdev-channel',
+  'On D-Bus, what is redirected comes in by the channel for USB.',
+  ({ type }) => (type === 'dbus' ? { source: { channel: 'org.qemu.usbredir' } } : undefined),
+)
+
 /** SCSI devices of the host share their units with disks. */
 const unitsOfController = 7
 

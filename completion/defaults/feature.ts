@@ -8,6 +8,12 @@ export const featureState = rule('feature-state', 'A feature that is named is on
   return { features: Object.fromEntries(toggles.filter((key) => features[key]).map((key) => [key, { state: true }])) }
 })
 
+export const asyncTeardown = rule(
+  'async-teardown',
+  'Memory that is named to be given back after QEMU has ended is.',
+  ({ features }) => features?.asyncTeardown && { features: { asyncTeardown: { enabled: true } } },
+)
+
 export const hypervMode = rule(
   'hyperv-mode',
   'The interfaces of Hyper-V are those that are listed.',

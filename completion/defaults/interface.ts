@@ -1,11 +1,40 @@
 import { offers } from '../capabilities.ts'
-import { each } from './rule.ts'
+import { each, fill, list, type Addition, type Rule } from './rule.ts'
+
+export const interfaceType = each('interfaces')(
+  'interface-type',
+  'A network card of which nothing is said is connected by QEMU itself.',
+  () => ({ type: 'user' }),
+)
 
 export const interfaceMode = each('interfaces')(
   'interface-mode',
   'What is connected directly to a network card of the node goes through its switch (`vepa`).',
   ({ type, source }) => (type === 'direct' && source ? { source: { mode: 'vepa' } } : undefined),
 )
+
+export const vhostuserMode = each('interfaces')(
+  'vhostuser-mode',
+  'QEMU connects to the socket of a switch, rather than wait for it.',
+  ({ type, source }) => (type === 'vhostuser' && source?.type === 'unix' ? { source: { mode: 'client' } } : undefined),
+)
+
+export const addressFamily: Rule = {
+  name: 'ip-family',
+  description: 'What an IP address looks like says of which family it is.',
+  apply: (domain) =>
+    list(domain, 'interfaces').flatMap(({ ips = [], source }, index) =>
+      [
+        ...placed(ips, `devices.interfaces[${index}].ips`),
+        ...placed(source?.ips ?? [], `devices.interfaces[${index}].source.ips`),
+      ].flatMap(({ item, at }): Addition[] =>
+        item.address === undefined ? [] : [fill(at, item, { family: item.address.includes(':') ? 'ipv6' : 'ipv4' })],
+      ),
+    ),
+}
+
+const placed = <T>(items: readonly T[], at: string): { item: T; at: string }[] =>
+  items.map((item, index) => ({ item, at: `${at}[${index}]` }))
 
 export const interfaceModel = each('interfaces')(
   'interface-model',

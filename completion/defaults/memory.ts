@@ -39,7 +39,7 @@ export const currentMemoryUnit = rule(
 
 export const currentMemory = rule('current-memory', 'The balloon leaves all the memory to the guest.', (domain) => {
   const total = totalMemory(domain)
-  return domain.currentMemory || total === 0n
+  return domain.currentMemory?.value !== undefined || total === 0n
     ? undefined
     : { currentMemory: { unit: 'KiB', value: exactNumber(total) } }
 })

@@ -26,6 +26,7 @@ export const controllerConnection = ({ type, model }: DeviceOf<'controllers'>, c
     case 'usb':
       return model === 'none' ? 0 : model === 'nec-xhci' || model === 'qemu-xhci' ? connections.pcie : connections.pci
     case 'scsi':
+      if (model === 'ibmvscsi') return 0
       return model === 'virtio-scsi' || model?.startsWith('virtio')
         ? virtioConnection(model, connections)
         : connections.pci
@@ -41,7 +42,6 @@ const conventionalCards = new Set([
   'netfront',
   'rtl8139',
   'e1000',
-  'spapr-vlan',
   'lan9118',
   'scm91c111',
   'vlance',
@@ -57,7 +57,7 @@ const conventionalCards = new Set([
 
 export const interfaceConnection = (type: string | undefined, connections: Connections): number => {
   const model = type?.toLowerCase()
-  if (model === 'usb-net') return 0
+  if (model === 'usb-net' || model === 'spapr-vlan') return 0
   if (model?.startsWith('virtio')) return virtioConnection(model, connections)
   return model === undefined || conventionalCards.has(model) ? connections.pci : connections.pcie
 }

@@ -1,5 +1,5 @@
 import type { Domain } from '../../api/domain/domain.ts'
-import { chipsetOf, hasPci, type Chipset } from './machine.ts'
+import { chipsetOf, type Chipset } from './machine.ts'
 import {
   asksOf,
   connect,
@@ -50,6 +50,8 @@ interface Seat {
 /** All that sits on PCI, by what decides about the order in which addresses are given out. */
 interface Plan {
   readonly chipset: Chipset
+  /** Whether the root is one of PCI Express. */
+  readonly isExpress: boolean
   readonly controllers: readonly (Seat & { readonly controller: Controller })[]
   readonly bridges: readonly (Seat & { readonly controller: Controller })[]
   readonly videos: readonly Seat[]
@@ -76,19 +78,26 @@ const written = (address: Address | undefined): PciAddress | undefined => {
 /** Whether the device is on PCI at all: an address of another kind says that it is not. */
 const isSeated = (address: Address | undefined): boolean => address?.type === undefined || address.type === 'pci'
 
+/** Machines that have no PCI of their own can be given it by the user. */
+const rootOf = (domain: Domain): Controller | undefined =>
+  list(domain, 'controllers').find(({ type, index }) => type === 'pci' && (numberOf(index) ?? 0) === 0)
+
 const planOf = (domain: Domain): Plan => {
   const { devices } = domain
   const chipset = chipsetOf(domain)
-  const connections = connectionsOf(chipset === 'q35')
+  const isExpress = rootOf(domain)?.model === 'pcie-root'
+  const connections = connectionsOf(isExpress)
   const controllers = sortedControllers(domain)
+  const videos = sortedVideos(domain, connections)
   return {
     chipset,
+    isExpress,
     bridges: controllers.filter(({ controller: { type } }) => type === 'pci'),
     controllers: controllers
       .filter(({ controller: { type } }) => type !== 'pci')
       .map((one) => ({ ...one, asks: controllerConnection(one.controller, connections) }))
       .filter(({ asks }) => asks !== 0),
-    videos: sortedVideos(domain, connections),
+    videos,
     sounds: seats('sounds', devices?.sounds, (sound) => soundConnection(sound, connections)).map((one) => ({
       ...one,
       isIch9: one.source.model === 'ich9',
@@ -101,11 +110,11 @@ const planOf = (domain: Domain): Plan => {
         type === 'hostdev' ? 0 : interfaceConnection(model?.type, connections),
       ),
     ],
-    after: [...sortedDisks(domain, connections), ...laterSeats(domain, connections)],
+    after: [...sortedDisks(domain, connections), ...laterSeats(domain, connections, videos)],
   }
 }
 
-const laterSeats = (domain: Domain, connections: Connections): Seat[] => {
+const laterSeats = (domain: Domain, connections: Connections, videos: readonly Seat[]): Seat[] => {
   const { devices = {} } = domain
   const virtio = (model: string | undefined): number => virtioConnection(model, connections)
   const { memballoon, vsock, iommu, pstore } = devices
@@ -115,7 +124,7 @@ const laterSeats = (domain: Domain, connections: Connections): Seat[] => {
     ...single('memballoon', memballoon, memballoon?.model === 'none' ? 0 : virtio(memballoon?.model)),
     ...seats('rngs', devices.rngs, ({ model }) => virtio(model)),
     ...seats('watchdogs', devices.watchdogs, ({ model }) => (model === 'i6300esb' ? connections.pci : 0)),
-    ...sortedVideos(domain, connections).slice(1),
+    ...videos,
     ...seats('shmems', devices.shmems, () => connections.pci),
     ...seats('inputs', devices.inputs, ({ bus, model }) => (bus === 'virtio' ? virtio(model) : 0)),
     ...seats('serials', devices.serials, ({ target }) => (target?.type === 'pci-serial' ? connections.pci : 0)),
@@ -183,7 +192,7 @@ const busesOf = (plan: Plan, canGrow: boolean): Buses => {
   )
   const models = Array.from({ length: Math.max(0, ...known.keys()) + 1 }, (_, index) => {
     const model = known.get(index)?.model
-    const filler = index === 0 ? 'pci-root' : plan.chipset === 'q35' ? 'pcie-root-port' : 'pci-bridge'
+    const filler = index === 0 ? 'pci-root' : plan.isExpress ? 'pcie-root-port' : 'pci-bridge'
     return isPciModel(model) ? model : filler
   })
   return createBuses(models, canGrow)
@@ -194,7 +203,6 @@ export const pciSeats = (domain: Domain): readonly Pick<Seat, 'at' | 'asks' | 'a
 
 const all = (plan: Plan): Seat[] => [
   ...plan.bridges,
-  ...plan.videos.slice(0, 1),
   ...plan.before,
   ...plan.sounds,
   ...plan.controllers,
@@ -221,8 +229,7 @@ const assign = (plan: Plan, buses: Buses, isTrial: boolean): void => {
   if (plan.chipset === 'q35') seatQ35(plan, buses)
   if (plan.chipset === 'i440fx') seatI440fx(plan, buses)
   // libvirt keeps a slot for what may be plugged in later.
-  if (isTrial && plan.chipset === 'i440fx' && hasFreeSlot(buses))
-    reserveNext(buses, connect.pciDevice | connect.automatic)
+  if (isTrial && !plan.isExpress && hasFreeSlot(buses)) reserveNext(buses, connect.pciDevice | connect.automatic)
   for (const bridge of plan.bridges) takeNext(buses, bridge)
   for (const one of plan.before) takeNext(buses, one)
   for (const one of plan.sounds) takeNext(buses, one)
@@ -319,7 +326,7 @@ const missingControllers = (domain: Domain): { readonly index: number; readonly 
   const buses = busesOf(plan, true)
   assign(plan, buses, true)
   // A machine that had no port of its own gets one that stays empty, for what is plugged in later.
-  if (plan.chipset === 'q35' && Math.max(...numbers) <= 0 && buses.list.length > 1) {
+  if (plan.isExpress && Math.max(...numbers) <= 0 && buses.list.length > 1) {
     reserveNext(buses, connect.pcieDevice | connect.automatic)
   }
   const missing: { index: number; model: string }[] = []
@@ -335,10 +342,10 @@ const missingControllers = (domain: Domain): { readonly index: number; readonly 
 export const pciControllers: Rule = {
   name: 'pci-controllers',
   description:
-    'PCI bridges and PCI Express root ports are added until every device has a slot. A q35 machine without a port of its own gets one more, left empty for hot-plug.',
+    'PCI bridges and PCI Express root ports are added until every device has a slot. A machine with PCI Express but without a port of its own gets one more, left empty for hot-plug.',
   *apply(domain) {
     const { devices } = domain
-    if (!devices || !hasPci(domain)) return
+    if (!devices || !rootOf(domain)) return
     for (const { index, model } of missingControllers(domain)) {
       yield append(devices, 'controllers', { type: 'pci', index, model } as object)
     }
@@ -350,7 +357,7 @@ export const pciAddresses: Rule = {
   description:
     'Every PCI device without an address gets the first free slot of a bus that it fits on: bridges first, then file systems, interfaces, sound cards, controllers, virtio disks, host devices and the rest. Chipset devices, the primary video card and the parts of a USB 2 controller have fixed places; root ports share slots.',
   apply: (domain) => {
-    if (!hasPci(domain)) return []
+    if (!rootOf(domain)) return []
     const plan = planOf(domain)
     const buses = busesOf(plan, false)
     assign(plan, buses, false)
