@@ -22,9 +22,9 @@ export default defineConfig({
       {
         test: {
           name: 'dist',
+          globalSetup: ['test/dist/executable.ts'],
           include: ['test/dist/**/*.test.ts'],
-          testTimeout: 30_000,
-          hookTimeout: 120_000,
+          testTimeout: 60_000,
         },
       },
       {

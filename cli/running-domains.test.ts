@@ -28,13 +28,27 @@ test('domains of a daemon become VMs', async () => {
 test.each([
   [
     ['--socket', '/nowhere'],
-    'error: no libvirt daemon answers at /nowhere: there is no daemon here; --socket PATH says where it is\n',
+    'error: no libvirt daemon answers; --socket PATH says where one does\n/nowhere: there is no daemon here\n',
   ],
   [
     ['--from', 'qemu:///system'],
-    'error: no libvirt daemon answers at /run/libvirt/libvirt-sock: there is no daemon here; --socket PATH says where it is\n',
+    `error: no libvirt daemon answers; --socket PATH says where one does
+/run/libvirt/libvirt-sock: there is no daemon here
+/run/libvirt/virtqemud-sock: there is no daemon here
+`,
   ],
   [['--from', 'xen:///'], 'error: --from xen:///: qemu:///system and qemu:///session are known\n'],
 ])('%j without a daemon', async (words, err) => {
   expect(await say(['import', ...words])).toEqual({ code: 2, out: '', err })
+})
+
+test("QEMU's own daemon is found where there is no other", async () => {
+  const fake = fakeLibvirtd()
+  const dial = (path: string) =>
+    path === '/run/libvirt/virtqemud-sock' ? fake.dial() : Promise.reject(new Error('nothing'))
+  expect(await say(['import', '--from', 'qemu:///system'], { dial })).toEqual({
+    code: 0,
+    out: '',
+    err: 'the libvirt daemon at /run/libvirt/virtqemud-sock has no domains\n',
+  })
 })

@@ -1,3 +1,4 @@
+import type { Duplex } from 'node:stream'
 import { Connection } from '../launcher/libvirt/connection.ts'
 import { listDomains, readXml } from '../launcher/libvirt/domain.ts'
 import { systemClock } from '../runtime/clock.ts'
@@ -8,24 +9,21 @@ import type { World } from './world.ts'
 type Reader = Parameters<typeof listDomains>[0]
 
 /**
- * The domains of a libvirt daemon of this machine as Domain XML, as they are defined (what only a running domain has is no wish of anybody).
+ * The domains of a libvirt daemon of this machine as Domain XML, running or not, as they are defined (what only a running domain has is no wish of anybody).
  * @throws Usage where no daemon answers
  */
 export async function* readRunningDomains(
   { from = 'qemu:///system', socket }: { readonly from?: string; readonly socket?: string },
-  { dial, environment }: Pick<World, 'dial' | 'environment'>,
+  { dial, environment, err }: Pick<World, 'dial' | 'environment' | 'err'>,
 ): AsyncGenerator<Input> {
-  const path = socket ?? socketOf(from, environment)
-  const stream = await dial(path).catch((error: unknown) => {
-    throw new Usage(`no libvirt daemon answers at ${path}: ${errorText(error)}; --socket PATH says where it is`, {
-      cause: error,
-    })
-  })
+  const { stream, path } = await dialFirst(socket === undefined ? socketsOf(from, environment) : [socket], dial)
   const connection = new Connection(stream, { clock: systemClock })
   try {
     await connection.open(from)
     const reader: Reader = { read: (name, args, deadlineMs) => connection.call(name, args, deadlineMs) }
-    for (const domain of await listDomains(reader)) {
+    const domains = await listDomains(reader)
+    if (domains.length === 0) err(`the libvirt daemon at ${path} has no domains\n`)
+    for (const domain of domains) {
       const xml = await readXml(reader, domain, { inactive: true })
       // One that went meanwhile is no longer wanted.
       if (xml !== undefined)
@@ -38,10 +36,31 @@ export async function* readRunningDomains(
   }
 }
 
-/** Where libvirt listens for a URI, as its documentation of URIs and of the daemons has it. */
-function socketOf(uri: string, environment: World['environment']): string {
-  if (uri === 'qemu:///system') return '/run/libvirt/libvirt-sock'
+/** Where libvirt listens for a URI, as its documentation of URIs and daemons has it: one daemon for all, or one for QEMU. */
+function socketsOf(uri: string, environment: World['environment']): readonly string[] {
+  const names = ['libvirt-sock', 'virtqemud-sock']
+  if (uri === 'qemu:///system') return names.map((name) => `/run/libvirt/${name}`)
   if (uri !== 'qemu:///session') throw new Usage(`--from ${uri}: qemu:///system and qemu:///session are known`)
   const runtime = environment['XDG_RUNTIME_DIR'] ?? `${environment['HOME'] ?? ''}/.cache`
-  return `${runtime}/libvirt/libvirt-sock`
+  return names.map((name) => `${runtime}/libvirt/${name}`)
 }
+
+async function dialFirst(
+  paths: readonly string[],
+  dial: World['dial'],
+): Promise<{ readonly stream: Duplex; readonly path: string }> {
+  const failures: string[] = []
+  for (const path of paths) {
+    try {
+      return { stream: await dial(path), path }
+    } catch (error) {
+      if (isCode(error, 'EACCES'))
+        throw new Usage(`${path} may not be opened: that is for root and the group libvirt`, { cause: error })
+      failures.push(isCode(error, 'ENOENT') ? `${path}: nothing is there` : `${path}: ${errorText(error)}`)
+    }
+  }
+  throw new Usage(`no libvirt daemon answers; --socket PATH says where one does\n${failures.join('\n')}`)
+}
+
+const isCode = (error: unknown, code: string): boolean =>
+  error instanceof Error && 'code' in error && error.code === code

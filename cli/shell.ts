@@ -2,7 +2,7 @@ import type { Command, Option } from 'commander'
 
 /** Asks `kubectl-vm` itself what may come next, so that no script knows the commands. */
 const scripts: { readonly [shell: string]: string } = {
-  bash: `# Completion of kubectl-vm for bash. kubectl-vm completion bash > /etc/bash_completion.d/kubectl-vm
+  bash: `# Completion of kubectl-vm for bash. kubectl-vm completion bash > /etc/bash_completion.d/kubectl-vm, or source it in ~/.bashrc
 _kubectl_vm() {
   local words=("\${COMP_WORDS[@]:1:COMP_CWORD}")
   mapfile -t COMPREPLY < <(compgen -W "$(kubectl-vm __complete "\${words[@]}" 2>/dev/null)" -- "\${COMP_WORDS[COMP_CWORD]}")
@@ -11,19 +11,25 @@ complete -o default -F _kubectl_vm kubectl-vm
 `,
   zsh: `#compdef kubectl-vm
 # Completion of kubectl-vm for zsh. kubectl-vm completion zsh > "\${fpath[1]}/_kubectl-vm"
-_kubectl_vm() {
+_kubectl-vm() {
   local -a found
   found=("\${(@f)$(kubectl-vm __complete "\${(@)words[2,CURRENT]}" 2>/dev/null)}")
   if [[ -n "\${found[*]}" ]]; then compadd -- "\${found[@]}"; else _files; fi
 }
-compdef _kubectl_vm kubectl-vm
+# Called by its name in fpath, this file is the function itself.
+if [[ "\${funcstack[1]}" == _kubectl-vm ]]; then _kubectl-vm; else compdef _kubectl-vm kubectl-vm; fi
 `,
   fish: `# Completion of kubectl-vm for fish. kubectl-vm completion fish > ~/.config/fish/completions/kubectl-vm.fish
 function __kubectl_vm
   set -l words (commandline -opc)[2..-1] (commandline -ct)
-  kubectl-vm __complete $words 2>/dev/null
+  set -l found (kubectl-vm __complete $words 2>/dev/null)
+  if test (count $found) -gt 0
+    printf '%s\\n' $found
+  else
+    __fish_complete_path (commandline -ct)
+  end
 end
-complete -c kubectl-vm -a '(__kubectl_vm)'
+complete -c kubectl-vm -f -a '(__kubectl_vm)'
 `,
   kubectl: `#!/bin/sh
 # kubectl asks this file, on the PATH as kubectl_complete-vm, to complete \`kubectl vm\`.
@@ -50,8 +56,14 @@ export function candidates(program: Command, words: readonly string[]): readonly
   if (name === 'help') return starting(current, visible(program))
   const command = program.commands.find((one) => one.name() === name)
   if (command === undefined) return []
-  const flag = command.options.find(({ short, long }) => [short, long].includes(before.at(-1) ?? ''))
-  if (flag !== undefined && (flag.required || flag.optional)) return starting(current, flag.argChoices ?? [])
+  const valuesOf = (flag: string): readonly string[] | undefined => {
+    const option = command.options.find(({ short, long }) => flag === short || flag === long)
+    return option?.required === true ? (option.argChoices ?? []) : undefined
+  }
+  const values = valuesOf(before.at(-1) ?? '')
+  if (values !== undefined) return starting(current, values)
+  const [flag = '', value] = current.split('=')
+  if (value !== undefined) return starting(current, valuesOf(flag)?.map((one) => `${flag}=${one}`) ?? [])
   if (current.startsWith('-')) return starting(current, flagsOf(command))
   const [argument] = command.registeredArguments
   return starting(current, argument?.argChoices ?? [])

@@ -16,7 +16,12 @@ export const machinePackages = {
 } as const
 
 /** What tests need beside it. */
-export const testPackages = { prometheus: 'promtool, for the tests of the alerts' } as const
+export const testPackages = {
+  prometheus: 'promtool, for the tests of the alerts',
+  bash: 'completion of kubectl vm, as for the next two',
+  zsh: 'the same',
+  fish: 'the same',
+} as const
 
 /** Installs the packages that are missing; asks the package index only then. Needs root and Debian or a relative of it. */
 export async function ensurePackages(step: Step, names: readonly string[]): Promise<void> {

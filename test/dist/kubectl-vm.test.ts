@@ -4,19 +4,18 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { say } from '../cli/world.ts'
+import { executable } from './executable.ts'
 
 const root = join(import.meta.dirname, '../..')
 const examples = join(root, 'manifests/examples')
 let folder: string
 let program: string
 
-/** The executable as `make dist` makes it, alone in a folder, so that nothing of the checkout can help it. */
+/** Alone in a folder, so that nothing of the checkout can help it. */
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'virtset-dist-'))
   program = join(folder, 'kubectl-vm')
-  const made = spawnSync(process.execPath, [join(root, 'cli/generate-executable.ts')], { encoding: 'utf8' })
-  if (made.status !== 0) throw new Error(made.stderr)
-  cpSync(join(root, 'dist/kubectl-vm'), program)
+  cpSync(executable, program)
 })
 afterAll(() => {
   if (existsSync(folder)) rmSync(folder, { recursive: true })

@@ -1,0 +1,136 @@
+import { connect } from 'node:net'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { parseAllDocuments } from 'yaml'
+import { Client } from '../../launcher/libvirt/client.ts'
+import {
+  defineDomain,
+  killDomain,
+  listDomains,
+  readState,
+  readXml,
+  startDomain,
+  undefineDomain,
+  type DomainRef,
+} from '../../launcher/libvirt/domain.ts'
+import { systemClock } from '../../runtime/clock.ts'
+import { files } from '../cli/files.ts'
+import { say } from '../cli/world.ts'
+import { xmlTree } from '../xml-tree.ts'
+import { guestDisk, guestXml } from './guest.ts'
+import { startLibvirtd, type Libvirtd } from './libvirtd.ts'
+
+let libvirtd: Libvirtd
+let client: Client
+beforeAll(async () => {
+  libvirtd = await startLibvirtd()
+  client = new Client({
+    dial: () => dial(libvirtd.socket),
+    uri: 'qemu:///session',
+    clock: systemClock,
+    onHint: () => {},
+  })
+  client.start()
+})
+afterAll(async () => {
+  client?.close()
+  await libvirtd?.stop()
+})
+
+function dial(path: string) {
+  return new Promise<ReturnType<typeof connect>>((resolve, reject) => {
+    const socket = connect(path, () => resolve(socket)).once('error', reject)
+  })
+}
+
+async function define(name: string): Promise<DomainRef> {
+  const disk = await libvirtd.writeFile(`${name}.img`, guestDisk('idle'))
+  const dom = await defineDomain(
+    client,
+    guestXml({ name, disk, devices: "<serial type='pty'/><video><model type='vga'/></video>" }),
+  )
+  onTestFinished(async () => {
+    if ((await readState(client, dom))?.state === 'running') await killDomain(client, dom)
+    await undefineDomain(client, dom)
+  })
+  return dom
+}
+
+const importAll = (...more: string[]) =>
+  say(['import', '--from', 'qemu:///session', '--socket', libvirtd.socket, ...more], { dial })
+
+test('a daemon without domains says so', async () => {
+  expect(await importAll()).toEqual({
+    code: 0,
+    out: '',
+    err: `the libvirt daemon at ${libvirtd.socket} has no domains\n`,
+  })
+})
+
+test('domains that run and that do not become VMs, with all that libvirt has of them', async () => {
+  const [running, resting] = [await define('runs'), await define('Rests_')]
+  await startDomain(client, running)
+  const { code, out, err } = await importAll()
+  expect([code, err]).toEqual([0, ''])
+  const machines = parseAllDocuments(out).map((document) => document.toJS())
+  expect(machines.map(({ kind, metadata }) => [kind, metadata.name]).toSorted()).toEqual([
+    ['VirtualMachine', 'rests'],
+    ['VirtualMachine', 'runs'],
+  ])
+  // There and back, nothing is lost.
+  const at = files({ 'vms.yaml': out })
+  const back = (await say(['export', at('vms.yaml')])).out
+  const kept = await Promise.all([running, resting].map((dom) => readXml(client, dom, { inactive: true })))
+  expect(trees(back)).toEqual(trees(kept.join('')))
+  expect((await readState(client, running))?.state).toBe('running')
+  expect(await listDomains(client)).toHaveLength(2)
+})
+
+/** Of several domains in one text, by name. */
+const trees = (xml: string) =>
+  xml
+    .split(/(?<=<\/domain>)/)
+    .filter((one) => one.trim() !== '')
+    .map((one) => xmlTree(one))
+    .toSorted((left, right) => (JSON.stringify(left) < JSON.stringify(right) ? -1 : 1))
+
+test('a file a domain', async () => {
+  await define('one')
+  await define('two')
+  const at = files({})
+  expect(await importAll('--out-dir', at('vms'))).toEqual({ code: 0, out: '', err: '' })
+  const again = await say(['complete', at('vms'), '--no-validate', '-o', 'xml'])
+  expect([again.code, again.out.match(/<domain /g)?.length]).toEqual([0, 2])
+})
+
+test('a user who may not is told so', async () => {
+  const nobody = 65_534
+  const asNobody = (path: string) => {
+    process.seteuid?.(nobody)
+    try {
+      return dial(path)
+    } finally {
+      process.seteuid?.(0)
+    }
+  }
+  expect(await say(['import', '--socket', libvirtd.socket], { dial: asNobody })).toEqual({
+    code: 2,
+    out: '',
+    err: `error: ${libvirtd.socket} may not be opened: that is for root and the group libvirt\n`,
+  })
+})
+
+test.each([
+  ['nothing at all', () => '/nowhere/libvirt-sock', /\/nowhere\/libvirt-sock: nothing is there\n$/],
+  ['a file that is no socket', () => files({ sock: '' })('sock'), /sock: connect ECONNREFUSED/],
+])('%s in place of a daemon', async (_, socket, message) => {
+  const { code, out, err } = await say(['import', '--socket', socket()], { dial })
+  expect([code, out]).toEqual([2, ''])
+  expect(err).toMatch(/^error: no libvirt daemon answers; --socket PATH says where one does\n/)
+  expect(err).toMatch(message)
+})
+
+test("a daemon that has no such driver is told in libvirt's words", async () => {
+  const { code, err } = await say(['import', '--from', 'qemu:///system', '--socket', libvirtd.socket], { dial })
+  expect(code).toBe(2)
+  expect(err).toMatch(/^error: the libvirt daemon at .*: internal error: .*try qemu:\/\/\/session\n$/)
+})
