@@ -145,7 +145,7 @@ function messageOf(phase: ConfigPhase, machine: Machine | undefined): string {
     case 'Stopping':
       return 'The VM is asked to power off'
     case 'Stopped':
-      return machine === undefined ? 'There is no VM' : 'The guest has powered off'
+      return machine === undefined ? 'There is no VM' : (message ?? 'The guest has powered off')
     case 'Failed':
       return `The VM failed: ${[reason, message].filter((part) => part !== undefined).join(': ')}`
   }

@@ -110,6 +110,11 @@ describe('a group of three', () => {
       ['delete d'],
     ],
     [
+      'tells nothing of those that were deleted, however they end',
+      observed(group(), [...three, vm('d', 'Succeeded', ending), vm('e', 'Failed', ending)]),
+      [],
+    ],
+    [
       'replaces a failed one, but not at once',
       observed(group(), [vm('a'), vm('b'), vm('c', 'Failed')]),
       ['tell Failed', 'hold back', 'delete c', 'again'],

@@ -44,14 +44,14 @@ const mostAtOnce = 500
 /**
  * What to do for a group, in this order.
  *
- * Never more VMs than asked for, so that one that is ending counts until it is gone: two of them may not have the same disks. Whatever is finished is counted in the
- * status, with its uid, before it is deleted: it counts once, whoever dies in between.
+ * Never more VMs than asked for, so that one that is ending counts until it is gone: two of them may not have the same disks. Whatever has finished by itself is counted in
+ * the status, with its uid, before it is deleted: it counts once, whoever dies in between.
  */
 export function planGroup(observed: ObservedGroup): GroupAction[] {
   const { group, deleted, heldBackMs } = observed
   if (group.metadata.deletionTimestamp !== undefined) return []
   const members = membersOf(observed)
-  const { active, ending, finished } = sort(members, deleted)
+  const { active, ending, finished } = sort(members, observed)
   const { replicas: wanted = 1, paused = false } = group.spec
   const missing = Math.max(0, wanted - active.length - ending.length)
   const status = statusOf(observed, { active, ending, finished }, missing > 0 && !paused)
@@ -105,12 +105,15 @@ interface Sorted {
   readonly finished: readonly Machine[]
 }
 
-function sort(members: readonly Machine[], deleted: ReadonlySet<string>): Sorted {
+/** What was deleted before it was finished has not ended by itself: that is neither counted nor told. */
+function sort(members: readonly Machine[], { group, deleted }: ObservedGroup): Sorted {
   const unfinished = members.filter((machine) => !isFinished(machine))
   return {
     active: unfinished.filter((machine) => !isEnding(machine, deleted)),
     ending: unfinished.filter((machine) => isEnding(machine, deleted)),
-    finished: members.filter(isFinished),
+    finished: members.filter(
+      (machine) => isFinished(machine) && (isCounted(group, machine) || !isEnding(machine, deleted)),
+    ),
   }
 }
 

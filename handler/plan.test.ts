@@ -126,6 +126,24 @@ const rows: [string, Given, Observation, string[]][] = [
     ['write Succeeded Ready=False:GuestStopped Synchronized=True:DomainDefined', 'tell Normal Stopped', 'final'],
   ],
   [
+    'has succeeded in ending what was to be deleted and did not power off',
+    { phase: 'Running', isDeleting: true },
+    said(report('Shutoff', { reason: 'destroyed', exit: 'Failed' })),
+    ['write Succeeded Ready=False:GuestStopped Synchronized=True:DomainDefined', 'tell Normal Stopped', 'final'],
+  ],
+  [
+    'tells that a guest was ended which nobody had deleted',
+    { phase: 'Running' },
+    said(report('Shutoff', { reason: 'destroyed', exit: 'Failed' })),
+    ['write Failed Ready=False:GuestStopped Synchronized=True:DomainDefined', 'tell Warning GuestFailed', 'final'],
+  ],
+  [
+    'tells a crash on the way to its end',
+    { phase: 'Running', isDeleting: true },
+    said(report('Crashed', { reason: 'failed', exit: 'Failed', message: 'QEMU was killed' })),
+    ['write Failed Ready=False:GuestStopped Synchronized=True:DomainDefined', 'tell Warning GuestFailed', 'final'],
+  ],
+  [
     'tells a crash',
     { phase: 'Running' },
     said(report('Crashed', { reason: 'failed', exit: 'Failed', message: 'QEMU was killed' })),

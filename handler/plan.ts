@@ -79,10 +79,11 @@ function onRefusal(
 
 function onReport(
   machine: VirtualMachine,
-  { report, podIP }: { report: DomainReport; podIP?: string },
+  { report: said, podIP }: { report: DomainReport; podIP?: string },
   now: Date,
 ): Action[] {
   const isDeleting = machine.metadata.deletionTimestamp !== undefined
+  const report = isDeleting ? endedAsAsked(said) : said
   const before = machine.status?.phase
   // The controller writes Unknown for a VM that ran, while its node does not answer.
   const hasRun = before === 'Running' || before === 'Unknown'
@@ -100,6 +101,12 @@ function onReport(
   // That it is about to end is told by an event; the status has its end in a moment, and a write for each VM less.
   const isEnding = report.phase === 'ShuttingDown' && before === 'Running'
   return [...(isEnding ? [] : write(machine, status)), ...started, ...shutdown(machine, report, isDeleting, now)]
+}
+
+/** Who deletes a VM, and says how long its guest may take, gets what was asked for: to end it then is no failure. A QEMU that crashes on the way is one. */
+function endedAsAsked(report: DomainReport): DomainReport {
+  if (report.exit !== 'Failed' || report.reason !== 'destroyed') return report
+  return { ...report, exit: 'Succeeded', message: 'the guest had not powered off in its grace period, and was ended' }
 }
 
 function shutdown(machine: VirtualMachine, report: DomainReport, isDeleting: boolean, now: Date): Action[] {

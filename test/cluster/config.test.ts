@@ -47,6 +47,13 @@ test('kubectl vm starts, stops and starts again; the second instance has what th
 
   await vm('stop', 'web', '--wait')
   expect(await cluster.machine('web')).toBeUndefined()
+  const told = await cluster.kubectl(
+    'get',
+    'events',
+    '-o',
+    'jsonpath={.items[?(@.involvedObject.kind=="VirtualMachineConfig")].type}',
+  )
+  expect(told).not.toContain('Warning')
   await vm('start', 'web', '--wait')
   const second = await cluster.untilMachine('web', 'runs again', running)
   expect(second.spec.domain).toMatchObject({ title: 'changed', uuid: first.spec.domain['uuid'] })
@@ -77,6 +84,8 @@ test('a group keeps its number of guests, up and down, and a config that is dele
   await cluster.until('no VM of the group', async () =>
     (await cluster.kubectl('get', 'vm', '-l', 'app=group', '-o', 'name')) === '' ? true : undefined,
   )
+  // Guests that are ended because fewer are wanted have neither failed nor finished by themselves.
+  expect(await cluster.kubectl('get', 'vmg/group', '-o', 'jsonpath={.status.succeeded} {.status.failed}')).toBe('0 0')
   await cluster.kubectl('delete', 'vmc', 'web', '--wait=false')
   await cluster.untilGone('web')
 })

@@ -42,9 +42,21 @@ test('a deleted VM hears of it, ends in peace long before its grace period, and 
 })
 
 test('a guest that hears nothing is ended when its grace period is over', async () => {
-  await cluster.apply(deaf('deaf', { terminationGracePeriodSeconds: 3 }))
+  // A finalizer of its own, so that its end can be looked at.
+  await cluster.apply(deaf('deaf', { terminationGracePeriodSeconds: 3 }, {}, { finalizers: ['example.org/look'] }))
   await cluster.untilMachine('deaf', 'runs', inPhase('Running'))
   await cluster.kubectl('delete', 'vm', 'deaf', '--wait=false')
+  // Whoever deletes it has asked for this: it has not failed.
+  const ended = await cluster.untilMachine('deaf', 'has ended', ({ status }) => status?.phase !== 'Running', 30_000)
+  expect(ended.status).toMatchObject({ phase: 'Succeeded', reason: 'Destroyed' })
+  await cluster.kubectl(
+    'patch',
+    'vm',
+    'deaf',
+    '--type=json',
+    '-p',
+    '[{"op":"test","path":"/metadata/finalizers/0","value":"example.org/look"},{"op":"remove","path":"/metadata/finalizers/0"}]',
+  )
   await cluster.untilGone('deaf', 30_000)
   expect(await cluster.kubectl('get', 'pods', '-o', 'name')).not.toContain('virt-launcher-deaf')
 })

@@ -45,10 +45,10 @@ export function guest(name: string, spec: object = {}, labels: Record<string, st
 }
 
 /** A VM with nothing to boot from: it runs and hears nothing. */
-export function deaf(name: string, spec: object = {}, domain: object = {}): object {
+export function deaf(name: string, spec: object = {}, domain: object = {}, metadata: object = {}): object {
   return {
     ...kind,
-    metadata: { name },
+    metadata: { ...metadata, name },
     spec: {
       domain: { type: 'qemu', memory: { unit: 'MiB', value: 32 }, os: { type: { os: 'hvm' } }, ...domain },
       ...spec,
