@@ -199,7 +199,7 @@ function checkString(schema: Schema, value: string, field: string): Cause[] {
   return []
 }
 
-export function notSupported(field: string, value: string, allowed: readonly (string | boolean)[]): Cause {
+function notSupported(field: string, value: string, allowed: readonly (string | boolean)[]): Cause {
   const near = nearest(
     value,
     allowed.filter((word) => typeof word === 'string'),

@@ -20,7 +20,7 @@ export interface MachineTemplate {
 }
 
 /** The kinds that own VMs. */
-export const owningKinds = ['VirtualMachineConfig', 'VirtualMachineGroup'] as const
+const owningKinds = ['VirtualMachineConfig', 'VirtualMachineGroup'] as const
 export type OwningKind = (typeof owningKinds)[number]
 
 /** On a VM: the hash of the template that it was made of. */

@@ -55,7 +55,7 @@ function tell(file: string, { subject, outcome }: Outcome, paint: Paint, streams
   return text === ''
 }
 
-export function shown(machine: VirtualMachine): string {
+function shown(machine: VirtualMachine): string {
   const { [completedByAnnotation]: _, ...annotations } = machine.metadata.annotations ?? {}
   const { annotations: _all, ...metadata } = machine.metadata
   const hasAnnotations = Object.keys(annotations).length > 0

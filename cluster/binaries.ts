@@ -69,7 +69,7 @@ export async function ensureBinaries(step: Step, settings: Settings): Promise<Bi
 }
 
 /** The directory in the cache for a module at its present versions and flags. */
-export function moduleDirectory(settings: Settings, module: Module): string {
+function moduleDirectory(settings: Settings, module: Module): string {
   const source = join(settings.checkout, 'cluster', module.name)
   const key = keyOf(keyOfFiles(source, ['go.mod', 'go.sum']), ...module.flags, JSON.stringify(module.environment))
   return join(settings.cache, 'bin', `${module.name}-${key}`)

@@ -9,7 +9,7 @@ import type { Step } from './progress.ts'
 import type { Settings } from './settings.ts'
 
 /** The example's VM, and the one that takes all presets. */
-export const exampleMachines = ['testvm', 'small-with-video'] as const
+const exampleMachines = ['testvm', 'small-with-video'] as const
 /** A preset that the webhooks do not know yet after this time is one they will not learn of. */
 const presetDeadlineMs = 10_000
 

@@ -41,7 +41,7 @@ export interface Image {
 }
 
 /** Names of images as manifests write them and as the cluster of `make up` knows them. */
-export const localPrefix = 'localhost/virtset'
+const localPrefix = 'localhost/virtset'
 
 const isCode = (path: string) => path.endsWith('.ts') && !path.endsWith('.test.ts')
 const isCodeOrData = (path: string) => isCode(path) || path.endsWith('.json')

@@ -17,7 +17,7 @@ const kinds = [
 ] as const
 
 /** A kustomization over `manifests/` that names other images; the launcher's is a setting of the controller, not a container's image. */
-export function overlay(manifests: string, images: readonly Image[]): string {
+function overlay(manifests: string, images: readonly Image[]): string {
   const used = images.filter(({ name }) => name === 'virtset' || name === 'launcher')
   const launcher = images.find(({ name }) => name === 'launcher')
   if (launcher === undefined) throw new Error('no launcher image among the images')

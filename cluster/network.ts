@@ -30,7 +30,7 @@ export function nodesOf(count: number): NodeAddresses[] {
  * Rules by which pods reach what is outside: under the machine's own address. The table is ours alone, so that `make down` can take
  * it away whole, and the CNI plugin writes none of its own.
  */
-export function masqueradeRules(): string {
+function masqueradeRules(): string {
   return `add table ip ${table}
 delete table ip ${table}
 table ip ${table} {

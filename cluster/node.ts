@@ -28,7 +28,7 @@ export interface NodePaths {
 /** The kubelet's root directory as everybody knows it. Inside a node's namespace this is where it is. */
 const kubeletRoot = '/var/lib/kubelet'
 
-export function nodePaths(state: string, node: string): NodePaths {
+function nodePaths(state: string, node: string): NodePaths {
   const root = join(state, 'nodes', node)
   const run = join(root, 'run')
   return {
@@ -50,7 +50,7 @@ export function nodePaths(state: string, node: string): NodePaths {
 }
 
 /** containerd 2's configuration. What the comments say was tried: without the line, nothing starts. */
-export function containerdConfiguration(paths: NodePaths, pauseImage: string): string {
+function containerdConfiguration(paths: NodePaths, pauseImage: string): string {
   return `version = 3
 root = "${paths.containerd}"
 state = "${join(paths.run, 'containerd')}"
@@ -80,7 +80,7 @@ Root = "${join(paths.run, 'runc')}"
  * Pods' network: each has a link of its own to the machine, which routes. On a bridge, answers of a Service's pod to a pod beside it
  * would take a short cut past kube-proxy wherever the kernel does not let bridges be filtered.
  */
-export function cniConfiguration(node: NodeAddresses): string {
+function cniConfiguration(node: NodeAddresses): string {
   return JSON.stringify({
     cniVersion: '1.0.0',
     name: 'virtset',
@@ -98,7 +98,7 @@ export function cniConfiguration(node: NodeAddresses): string {
   })
 }
 
-export function kubeletConfiguration(node: NodeAddresses, paths: NodePaths, pki: Pki, index: number): string {
+function kubeletConfiguration(node: NodeAddresses, paths: NodePaths, pki: Pki, index: number): string {
   const file = (name: string) => join(pki.directory, name)
   return `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -194,7 +194,7 @@ export async function ensureNode(
 }
 
 /** A `ctr` command for a node's containerd, in the namespace of Kubernetes. */
-export function ctr(binaries: Binaries, paths: NodePaths): string[] {
+function ctr(binaries: Binaries, paths: NodePaths): string[] {
   return [join(binaries.containerd, 'ctr'), '--address', paths.socket, '--namespace', 'k8s.io']
 }
 

@@ -20,10 +20,10 @@ const judgePackages = [
 ]
 
 /** The uid under which the launcher and everything in its pod runs; libvirtd refuses a uid without a name. */
-export const launcherUser = 107
+const launcherUser = 107
 
 /** The Debian packages of the launcher's image, one a line. The Containerfile reads the same file. */
-export function launcherPackages(settings: Settings): string[] {
+function launcherPackages(settings: Settings): string[] {
   return readFileSync(join(settings.checkout, 'images/launcher/packages'), 'utf8').trim().split('\n')
 }
 

@@ -36,12 +36,12 @@ export function ledgerOf(settings: Settings): Ledger {
   return { records: join(settings.state, 'processes'), logs: join(settings.state, 'log') }
 }
 
-export function kubeconfigOf(settings: Settings): string {
+function kubeconfigOf(settings: Settings): string {
   return join(settings.state, 'kubeconfig')
 }
 
 /** kubectl that leaves the user's own ~/.kube alone, its cache too. */
-export function kubectlOf(settings: Settings, binaries: Binaries): string[] {
+function kubectlOf(settings: Settings, binaries: Binaries): string[] {
   const cache = join(settings.state, 'kubectl')
   return [join(binaries.kubernetes, 'kubectl'), '--kubeconfig', kubeconfigOf(settings), '--cache-dir', cache]
 }

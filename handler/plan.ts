@@ -22,7 +22,7 @@ export type Action =
   | { readonly do: 'again'; readonly afterMs: number }
 
 /** Kubernetes' own default for pods. */
-export const defaultGracePeriodSeconds = 30
+const defaultGracePeriodSeconds = 30
 
 /** Three missed heartbeats. */
 const silenceMs = 30_000

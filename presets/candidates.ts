@@ -3,7 +3,7 @@ import type { Labels, Selector } from './selector.ts'
 import { isSelected } from './selector.ts'
 
 /** Where presets hold back: nothing in these namespaces is ever touched. */
-export const defaultProtectedNamespaces: readonly string[] = ['kube-system', 'virtset-system']
+const defaultProtectedNamespaces: readonly string[] = ['kube-system', 'virtset-system']
 
 export interface Namespace {
   readonly name: string

@@ -7,7 +7,7 @@ import type { ListStructure, Structure } from './structure.ts'
 import { structureAt, valueAt } from './structure.ts'
 
 /** In the place of a key: every item that is there. */
-export const everyItem = '*'
+const everyItem = '*'
 
 interface Item extends Source {
   /** By each alternative of the key, what the item is called; undefined where it lacks a part of it. */

@@ -53,7 +53,7 @@ export interface ListItem {
 
 export const kept = (value: unknown): KeptNode => ({ kind: 'kept', value })
 
-export const userLeaf = (value: unknown): LeafNode => ({
+const userLeaf = (value: unknown): LeafNode => ({
   kind: 'leaf',
   value,
   origin: byUser,

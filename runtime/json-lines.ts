@@ -1,5 +1,5 @@
 /** The longest line of a watch: two objects of etcd's 1.5 MiB limit, escaped, and some. */
-export const longestLineBytes = 16 * 1024 * 1024
+const longestLineBytes = 16 * 1024 * 1024
 
 /**
  * Bytes in, a JSON value per line out. Lines are cut as bytes, before decoding: a character may straddle two chunks.

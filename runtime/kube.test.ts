@@ -14,7 +14,7 @@ import {
   isInvalid,
   isNotFound,
 } from './api-error.ts'
-import { createKubeClient, retryOnConflict } from './kube.ts'
+import { createKubeClient } from './kube.ts'
 import { namespaces, resource } from './resource.ts'
 import type { KubeObject } from './resource.ts'
 
@@ -241,32 +241,5 @@ describe('credentials', () => {
     ca = 'two'
     await kube.list(pods)
     expect(server.connections()).toBe(2)
-  })
-})
-
-describe('retry on conflict', () => {
-  it('reads again when another write came between', async () => {
-    const { server, kube } = await setUp()
-    server.put('/api/v1/pods', { metadata: ref, spec: { count: 1 } })
-    let isFirst = true
-    const written = await retryOnConflict(async () => {
-      const pod = await kube.get(pods, ref)
-      if (isFirst) server.put('/api/v1/pods', { metadata: ref, spec: { count: 10 } })
-      isFirst = false
-      return kube.update(pods, { ...pod, spec: { count: (pod.spec?.count ?? 0) + 1 } })
-    })
-    expect(written.spec).toEqual({ count: 11 })
-  })
-
-  it('gives up in the end, and at once on anything else', async () => {
-    let tries = 0
-    const conflict = new ApiError('PUT', { code: 409, reason: 'Conflict', message: '' })
-    const attempt = async () => {
-      tries++
-      throw conflict
-    }
-    await expect(retryOnConflict(attempt, 3)).rejects.toBe(conflict)
-    expect(tries).toBe(3)
-    await expect(retryOnConflict(() => Promise.reject(new Error('other')))).rejects.toThrow('other')
   })
 })

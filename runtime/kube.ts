@@ -2,7 +2,7 @@ import { Agent } from 'undici'
 import type { Dispatcher } from 'undici'
 import type { Access, Proof } from './access.ts'
 import { isRecord } from '../api/schema.ts'
-import { ApiError, ApiUnreachable, isConflict, statusOf } from './api-error.ts'
+import { ApiError, ApiUnreachable, statusOf } from './api-error.ts'
 import { sleep, systemClock } from './clock.ts'
 import type { Clock } from './clock.ts'
 import { jsonLines } from './json-lines.ts'
@@ -257,17 +257,6 @@ export function createKubeClient(options: KubeOptions): KubeClient {
       pools = undefined
       await Promise.all([old?.requests.close(), old?.watches.destroy()])
     },
-  }
-}
-
-/** `attempt` reads, changes and writes; it is called again, from its reading on, when another write came between. */
-export async function retryOnConflict<T>(attempt: () => Promise<T>, attempts = 5): Promise<T> {
-  for (let tried = 1; ; tried++) {
-    try {
-      return await attempt()
-    } catch (error) {
-      if (tried >= attempts || !isConflict(error)) throw error
-    }
   }
 }
 

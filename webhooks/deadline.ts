@@ -1,7 +1,7 @@
 import type { Clock } from '../runtime/clock.ts'
 
 /** What a caller waits for where it does not say: the configurations' `timeoutSeconds`. */
-export const usualTimeoutMs = 5000
+const usualTimeoutMs = 5000
 
 /** Kept of the caller's time for the way back: an answer that arrives too late is as good as none, and says less. */
 const wayBack = { share: 0.1, leastMs: 20 }

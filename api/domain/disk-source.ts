@@ -10,7 +10,7 @@ import { format } from './storage-format.ts'
 const host = { reach: 'host' } as const
 const pod = { reach: 'pod' } as const
 
-export const sourceTypes = ['file', 'block', 'dir', 'network', 'volume', 'nvme', 'vhostuser', 'vhostvdpa'] as const
+const sourceTypes = ['file', 'block', 'dir', 'network', 'volume', 'nvme', 'vhostuser', 'vhostvdpa'] as const
 
 export const sourceType = attribute(
   oneOf(...sourceTypes),

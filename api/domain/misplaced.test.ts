@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { elementOf, type Element } from './description.ts'
 import { domain } from './domain.ts'
 import { placeFor } from './misplaced.ts'
-import { fieldAt } from './walk.ts'
+import { fieldAt } from '../../test/field-at.ts'
 
 const elementAt = (path: string): Element => {
   const field = path === '' ? undefined : fieldAt(path)

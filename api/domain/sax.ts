@@ -1,10 +1,10 @@
 import { SaxesParser, type SaxesTagNS } from 'saxes'
 
 /** libvirt's RPC takes no string beyond 4 MiB, so no domain can be larger. */
-export const maxXmlBytes = 4 * 1024 * 1024
+const maxXmlBytes = 4 * 1024 * 1024
 
 /** The deepest element of libvirt's schema is at 14, if backing stores nest no further; a chain of 40 of them still passes. */
-export const maxXmlDepth = 128
+const maxXmlDepth = 128
 
 export interface XmlHandlers {
   /** `line` counts from 1. */

@@ -1,7 +1,7 @@
 import type { Cause } from '../cause.ts'
 import { isRecord, unknownField } from '../schema.ts'
 import { elementOf, type Element, type Field } from './description.ts'
-import { domain as root, type Domain } from './domain.ts'
+import { domain as root } from './domain.ts'
 import { foreignFault } from './foreign.ts'
 import { placeFor } from './misplaced.ts'
 import { valueFault } from './scalar-value.ts'
@@ -25,13 +25,6 @@ export const validateDomain = (value: unknown, field = 'spec.domain'): Cause[] =
   if (found.more === 0) return found.causes
   const message = `has ${found.more} more faults`
   return [...found.causes, { rule: 'too-many-faults', field, reason: 'FieldValueTooMany', message }]
-}
-
-/** The door for domains that are no XML. */
-export const parseDomain = (value: unknown, field?: string): { domain: Domain } | { causes: Cause[] } => {
-  const causes = validateDomain(value, field)
-  // What passes is what `Domain` is made of, but for other spellings of one value.
-  return causes.length > 0 ? { causes } : { domain: value as Domain }
 }
 
 /** What was found so far, and where we are. */

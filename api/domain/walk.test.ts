@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { domains } from '../../test/arbitraries/domain.ts'
 import fc from 'fast-check'
-import { fieldAt, reachOf, walk } from './walk.ts'
+import { fieldAt } from '../../test/field-at.ts'
+import { reachOf, walk } from './walk.ts'
 
 const domain = {
   name: 'a',

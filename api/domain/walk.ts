@@ -26,7 +26,7 @@ export const walk = (domain: object, visit: (place: Place) => boolean | void, pr
 }
 
 /** The same for a part of a domain. */
-export const walkElement = (
+const walkElement = (
   element: Element,
   holder: { readonly [key: string]: unknown },
   prefix: string,
@@ -55,20 +55,4 @@ export const walkElement = (
 export const reachOf = (field: Field, value: unknown): Reach => {
   const { reach = 'guest', reachOf: byValue } = field
   return byValue && typeof value === 'string' && Object.hasOwn(byValue, value) ? (byValue[value] ?? reach) : reach
-}
-
-/**
- * What the description says about a path below the domain, whatever stands in brackets: `devices.disks[1].target.dev`,
- * `devices.disks[target.dev=vdb].source`. A list and its items have one field.
- * @returns undefined where the description has no such path
- */
-export const fieldAt = (path: string): Field | undefined => {
-  let element: Element | undefined = root
-  let field: Field | undefined
-  for (const key of path.replaceAll(/\[[^\]]*\]/g, '').split('.')) {
-    field = element && shapeOf(element).keys.get(key)?.field
-    if (!field) return undefined
-    element = field.at === 'child' || field.at === 'children' ? elementOf(field) : undefined
-  }
-  return field
 }

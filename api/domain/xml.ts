@@ -10,7 +10,7 @@ import { readXml } from './sax.ts'
 import { fromXml, toXml, type Scalar } from './scalar.ts'
 import { orderedKeys, shapeOf, type Shape } from './shape.ts'
 
-export const qemuNamespace = 'http://libvirt.org/schemas/domain/qemu/1.0'
+const qemuNamespace = 'http://libvirt.org/schemas/domain/qemu/1.0'
 
 /** A hostile document could have a million unknown elements; nobody reads beyond so many. */
 const maxCauses = 1000

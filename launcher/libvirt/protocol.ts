@@ -11,8 +11,6 @@ export type ProcedureName = keyof Procedures
 export type Arguments<P extends ProcedureName> = { readonly [A in keyof Procedures[P]['args']]: Value }
 export type Reply<P extends ProcedureName> = { readonly [R in keyof Procedures[P]['ret']]: Value }
 
-export type EventName = keyof typeof protocol.events
-
 export const program = protocol.program
 export const keepalive = protocol.keepalive
 export const version = protocol.version

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import type { Domain } from '../../api/domain/domain.ts'
-import { fieldAt } from '../../api/domain/walk.ts'
+import { fieldAt } from '../field-at.ts'
 import { scalars } from './domain.ts'
 
 type Json = { readonly [key: string]: unknown }

@@ -1,6 +1,6 @@
 /** The group of the aggregated API. */
 export const group = 'subresources.virtset.io'
-export const version = 'v1alpha1'
+const version = 'v1alpha1'
 
 const groupVersion = `${group}/${version}`
 

@@ -3,7 +3,7 @@ import { isRecord } from '../../api/schema.ts'
 import type { Status } from '../review.ts'
 import { documents } from './discovery.ts'
 
-export const verbs = ['start', 'stop', 'restart'] as const
+const verbs = ['start', 'stop', 'restart'] as const
 export type Verb = (typeof verbs)[number]
 
 /** What is asked of a config. */
