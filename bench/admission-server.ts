@@ -7,7 +7,9 @@ import { createLogger } from '../runtime/log.ts'
 import { createMetrics } from '../runtime/metrics.ts'
 import { createArrivals } from '../webhooks/arrivals.ts'
 import { createAuthority, issueLeaf } from '../webhooks/authority.ts'
+import { noBudget } from '../webhooks/budget.ts'
 import { createEngine } from '../webhooks/engine.ts'
+import { noMachines } from '../webhooks/machines.ts'
 import { createReviewMetrics } from '../webhooks/metrics.ts'
 import { createReviewers } from '../webhooks/reviewers.ts'
 import { patchBetween } from '../webhooks/patch.ts'
@@ -48,7 +50,8 @@ function webhooks(presets: number) {
   const candidates = candidatesOf(presets)
   const namespace = (name: string) => ({ name, labels: { 'kubernetes.io/metadata.name': name } })
   const arrivals = createArrivals(systemClock)
-  const caches = { candidates, quarantined: new Map(), arrivals, namespace, ageMs: () => 0 }
+  const known = { candidates, quarantined: new Map(), arrivals, machines: noMachines }
+  const caches = { ...known, budget: () => noBudget, namespace, ageMs: () => 0 }
   return createReviewers(
     createEngine(caches, () => Promise.resolve(false)),
     { controllers: [] },

@@ -5,6 +5,7 @@ import { identityOf } from '../api/template.ts'
 import type { Capabilities } from '../api/capabilities.ts'
 import { complete, type Completed, type Refused } from '../completion/complete.ts'
 import { checkReserved, withFinalizer } from '../completion/reserved.ts'
+import type { Candidates } from '../presets/candidates.ts'
 import type { Surrounding } from './surroundings.ts'
 
 export interface CompletionSettings {
@@ -38,7 +39,12 @@ export async function completeAsAdmission(
 /** The same where nobody needs to be asked. */
 export function completeIn(
   machine: VirtualMachine,
-  { namespace, presets, quarantined, userInfo }: Omit<Surrounding, 'exempt'>,
+  {
+    namespace,
+    presets,
+    quarantined,
+    userInfo,
+  }: Omit<Surrounding, 'exempt' | 'presets'> & { readonly presets: Pick<Candidates, 'select'> },
   settings: CompletionSettings,
   exempt?: ReadonlySet<string>,
 ): Completed | Refused {

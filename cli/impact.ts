@@ -1,11 +1,9 @@
 import type { Cause } from '../api/cause.ts'
-import { completedByAnnotation, excludePresetsAnnotation, parseMachine, type VirtualMachine } from '../api/machine.ts'
+import { parseMachine } from '../api/machine.ts'
 import { refusalText } from '../api/refusal.ts'
-import { isReservedKey } from '../api/reserved.ts'
 import type { Capabilities } from '../api/capabilities.ts'
-import type { Completed, Refused } from '../completion/complete.ts'
-import { decodeProvenance, withoutClaims, type Origins, type Provenance } from '../completion/provenance.ts'
-import { createCandidates, type Candidates, type Namespace } from '../presets/candidates.ts'
+import { asWritten, impactOn, type Alternatives } from '../completion/impact.ts'
+import { createCandidates, type Namespace } from '../presets/candidates.ts'
 import {
   clusterVirtualMachinePresets,
   namespaces,
@@ -176,68 +174,26 @@ async function weigh(
 function affectedBy(
   object: Manifest,
   namespace: Namespace,
-  { before, after }: { readonly before: Candidates; readonly after: Candidates },
+  alternatives: Alternatives,
   capabilities: Capabilities,
 ): Affected | undefined {
   const parsed = parseMachine(object)
   // Stored before its fields were checked as they are now: no preset has a part in that.
   if ('causes' in parsed) return undefined
   const machine = asWritten(parsed.machine)
-  const labels = machine.metadata.labels ?? {}
-  if (selection(before, labels, namespace) === selection(after, labels, namespace)) return undefined
   const name = nameOf(object)
   const uid = machine.metadata.uid ?? drawnUid(namespace.name, name)
   const settings = { capabilities, uid, skipAnnotation: true }
-  const completeWith = (presets: Candidates) => completeIn(machine, { namespace, presets, quarantined: [] }, settings)
-  return difference(name, completeWith(before), completeWith(after))
-}
-
-/** The presets that select these labels, as text to compare. */
-const selection = (presets: Candidates, labels: { readonly [key: string]: string }, namespace: Namespace): string =>
-  presets
-    .select(labels, namespace)
-    .map(({ id, origin }) => `${id}@${origin.revision}`)
-    .toSorted()
-    .join()
-
-/** What the user of a completed VM wrote, as far as its provenance knows; what virtset holds of it is no user's. */
-function asWritten(machine: VirtualMachine): VirtualMachine {
-  const { [completedByAnnotation]: claim, ...annotations } = machine.metadata.annotations ?? {}
-  const provenance = claim === undefined ? undefined : decodeProvenance(claim)
-  const { ownerReferences: _owners, ...metadata } = machine.metadata
-  const bare = {
-    ...machine,
-    metadata: { ...metadata, annotations: unreserved(annotations), labels: unreserved(machine.metadata.labels ?? {}) },
+  const impact = impactOn(machine, namespace, alternatives, (presets) =>
+    completeIn(machine, { namespace, presets, quarantined: [] }, settings),
+  )
+  if (impact === undefined) return undefined
+  return {
+    name,
+    changes: impact.kind === 'different' ? changesBetween(impact.before, impact.after) : [],
+    causes: impact.kind === 'refused' ? impact.causes : [],
+    isFreed: impact.kind === 'freed',
   }
-  return provenance === undefined ? bare : withoutClaims(bare, claimsOf(provenance))
-}
-
-/**
- * What presets and defaults put there where the user had nothing. Where a preset overrode the user, nobody knows any more what the user wrote, but
- * that there was something, which conditions may ask for: the value that stands is taken for it.
- */
-function claimsOf({ origins, overridden }: Provenance): Origins {
-  const lost = [...overridden].filter(([, values]) => values.some(({ origin }) => origin.by === 'user'))
-  const isLost = (path: string): boolean => lost.some(([at]) => isAtOrBelow(path, at) || isAtOrBelow(at, path))
-  return new Map([...origins].filter(([path]) => !isLost(path)))
-}
-
-const isAtOrBelow = (path: string, above: string): boolean =>
-  path === above || path.startsWith(`${above}.`) || path.startsWith(`${above}[`)
-
-/** Without what virtset's controller wrote, on a VM of a config for one. */
-const unreserved = (keys: { readonly [key: string]: string }): { readonly [key: string]: string } =>
-  Object.fromEntries(Object.entries(keys).filter(([key]) => key === excludePresetsAnnotation || !isReservedKey(key)))
-
-function difference(name: string, before: Completed | Refused, after: Completed | Refused): Affected | undefined {
-  if (after.outcome === 'refused') {
-    const known = new Set(before.outcome === 'refused' ? before.causes.map(causeLine) : [])
-    const causes = after.causes.filter((cause) => !known.has(causeLine(cause)))
-    return causes.length === 0 ? undefined : { name, changes: [], causes, isFreed: false }
-  }
-  if (before.outcome === 'refused') return { name, changes: [], causes: [], isFreed: true }
-  const changes = changesBetween(before.machine, after.machine)
-  return changes.length === 0 ? undefined : { name, changes, causes: [], isFreed: false }
 }
 
 const isConflict = ({ rule }: Cause): boolean =>

@@ -36,6 +36,8 @@ export interface CompleteOptions extends InjectOptions {
   readonly without?: readonly string[]
   /** Leaves out the annotation, a sixth of the work, where nothing is stored. */
   readonly skipAnnotation?: boolean
+  /** Whether another VM of the cluster has a MAC address (lower case, with colons); without it only those of the VM are known. */
+  readonly isMacTaken?: (address: string) => boolean
   /** Told as each part of the work is done, by who wants to measure; completion itself reads no clock. */
   readonly onPhase?: (phase: Phase) => void
 }
@@ -135,23 +137,35 @@ function completeBare(machine: VirtualMachine, proven: Proven, options: Complete
 
 function fill(
   { metadata, spec }: VirtualMachine,
-  { capabilities, entropy, isStored = false }: CompleteOptions,
+  { capabilities, entropy, isStored = false, isMacTaken }: CompleteOptions,
 ): { spec: MachineSpec; added: ReadonlyMap<string, string> } {
   const name = metadata.name ?? metadata.generateName
-  const context = { capabilities, entropy, isNew: !isStored, ...(name === undefined ? {} : { name }) }
+  const context = {
+    capabilities,
+    entropy,
+    isNew: !isStored,
+    ...(name === undefined ? {} : { name }),
+    ...(isMacTaken === undefined ? {} : { isMacTaken }),
+  }
   const { domain, added } = fillDefaults(spec.domain, context)
   return { spec: added.size === 0 ? spec : { ...spec, domain }, added }
 }
 
 function judge(injection: Injection, spec: MachineSpec, origins: Origins, options: CompleteOptions) {
   if (options.skipRules) return { causes: [], warnings: [] }
-  const { capabilities, allowHostReach = false } = options
+  const { capabilities, allowHostReach = false, without = [], isMacTaken } = options
   const leafOrigin = (path: string): Origin => {
     const found = originOf(origins, path)
     return found.by === 'user' ? originOf(injection.granted, path) : found
   }
   const origin = (path: string): Origin => originWithin(valueAtPath({ spec }, path), path, leafOrigin)
-  const judged = checkRules(spec, { capabilities, originOf: origin, allowHostReach, without: options.without ?? [] })
+  const judged = checkRules(spec, {
+    capabilities,
+    originOf: origin,
+    allowHostReach,
+    without,
+    ...(isMacTaken === undefined ? {} : { isMacTaken }),
+  })
   const reaching = judged.causes.filter(({ rule }) => rule === reach.id)
   if (reaching.length === 0) return judged
   const ours = againstOwn(injection.machine, reaching, options)

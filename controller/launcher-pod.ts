@@ -1,15 +1,13 @@
+import { launcherResources } from '../api/launcher-resources.ts'
 import type { VirtualMachine, Volume } from '../api/machine.ts'
 import { apiVersion } from '../api/object.ts'
 import { quantityValue } from '../api/quantity.ts'
 import { askedGraceSeconds } from '../api/template.ts'
 import type { Persisted } from '../runtime/resource.ts'
-import { demandOf } from './overhead.ts'
 import type { Claim, Container, Pod } from './pod.ts'
 
 export const vmUidLabel = 'virtset.io/vm-uid'
 export const vmNameLabel = 'virtset.io/vm-name'
-/** What a device plugin offers where there is a /dev/kvm. */
-export const kvmResource = 'devices.virtset.io/kvm'
 
 export interface LauncherOptions {
   readonly image: string
@@ -90,19 +88,12 @@ export function claimsOf({ spec }: VirtualMachine): readonly string[] {
 }
 
 function compute(machine: Persisted<VirtualMachine>, image: string, volumes: readonly Placed[]): Container {
-  const { domain } = machine.spec
-  const { memoryBytes, cpuMillis } = demandOf(domain)
-  const devices: Record<string, string> = domain.type === 'kvm' ? { [kvmResource]: '1' } : {}
   return {
     name: 'compute',
     image,
     imagePullPolicy: 'IfNotPresent',
     env: [{ name: 'VIRTSET_VM_UID', value: machine.metadata.uid }],
-    resources: {
-      requests: { cpu: `${cpuMillis}m`, memory: `${memoryBytes}`, ...devices },
-      // Extended resources need a limit equal to the request.
-      ...(domain.type === 'kvm' ? { limits: devices } : {}),
-    },
+    resources: launcherResources(machine.spec.domain),
     securityContext: {
       allowPrivilegeEscalation: false,
       capabilities: { drop: ['ALL'] },

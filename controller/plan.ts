@@ -1,8 +1,9 @@
+import { kvmResource } from '../api/launcher-resources.ts'
 import type { Cause } from '../api/cause.ts'
 import { launcherPodFinalizer } from '../api/machine.ts'
 import type { MachineStatus, VirtualMachine } from '../api/machine.ts'
 import type { Persisted } from '../runtime/resource.ts'
-import { claimsOf, kvmResource, launcherPod, podName, vmUidLabel } from './launcher-pod.ts'
+import { claimsOf, launcherPod, podName, vmUidLabel } from './launcher-pod.ts'
 import type { NodeState } from './node.ts'
 import type { Claim, ContainerStatus, Pod } from './pod.ts'
 import {

@@ -1,3 +1,4 @@
+import type { Resources } from '../api/launcher-resources.ts'
 import type { Toleration } from '../api/machine.ts'
 import type { ObjectMeta } from '../api/object.ts'
 import { resource } from '../runtime/resource.ts'
@@ -31,10 +32,7 @@ export interface Container {
   readonly image: string
   readonly imagePullPolicy: 'IfNotPresent'
   readonly env: readonly { readonly name: string; readonly value: string }[]
-  readonly resources: {
-    readonly requests: Readonly<Record<string, string>>
-    readonly limits?: Readonly<Record<string, string>>
-  }
+  readonly resources: Resources
   readonly securityContext: object
   readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string; readonly readOnly?: boolean }[]
   readonly volumeDevices: readonly { readonly name: string; readonly devicePath: string }[]

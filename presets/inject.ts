@@ -16,7 +16,7 @@ import type { ObjectStructure } from './structure.ts'
 import { virtualMachineStructure } from './structure.ts'
 
 export interface InjectOptions {
-  readonly presets: Candidates
+  readonly presets: Pick<Candidates, 'select'>
   readonly namespace: Namespace
   /** Presets that take no part; those that select the VM are told in a warning. */
   readonly quarantined?: Iterable<QuarantinedPreset>

@@ -27,7 +27,7 @@ afterEach(async () => {
   for (const one of opened.splice(0).reverse()) await one.stop()
 })
 
-async function setUp(options: { random?: () => number; fieldSelector?: string } = {}) {
+async function setUp(options: { random?: () => number; fieldSelector?: string; isLarge?: boolean } = {}) {
   const server = await startFakeApiServer()
   opened.push({ stop: () => server.close() })
   const clock = fakeClock()
@@ -42,6 +42,7 @@ async function setUp(options: { random?: () => number; fieldSelector?: string } 
       random: options.random ?? (() => 0),
       indexers: { node: ({ spec }) => (spec?.nodeName ? [spec.nodeName] : []) },
       ...(options.fieldSelector ? { fieldSelector: options.fieldSelector } : {}),
+      ...(options.isLarge ? { isLarge: true } : {}),
     })
     opened.push(reflector)
     return reflector
@@ -162,6 +163,18 @@ describe('reflector', () => {
     await until(() => server.watchers() === 1)
     expect(server.requests.map(({ query }) => query.get('limit'))).toEqual(['500', '500', '500', null])
     expect(reflector.store.size).toBe(1200)
+  })
+
+  it('lists what is large in small pages from the first time on', async () => {
+    const { server, start } = await setUp({ isLarge: true })
+    for (let count = 0; count < 250; count++) server.put(collection, pod(`p${count}`))
+    const reflector = start()
+    await until(() => server.watchers() === 1)
+    const lists = server.requests.filter(({ query }) => !query.has('watch'))
+    expect(lists.map(({ query }) => [query.get('limit'), query.get('resourceVersion')])).toEqual(
+      Array.from({ length: 3 }, () => ['100', null]),
+    )
+    expect(reflector.store.size).toBe(250)
   })
 
   it('lists in one piece when a page is too old', async () => {

@@ -20,6 +20,11 @@ export interface ReflectorOptions<T extends KubeObject, Index extends string> {
   readonly indexers?: Indexers<T, Index>
   /** Drops what nobody reads, before it is stored. managedFields and kubectl's last-applied annotation go in any case. */
   readonly transform?: (object: Persisted<T>) => Persisted<T>
+  /**
+   * There may be many, and large ones: they are always listed in pages, and transformed page by page, so that neither all of them are in memory
+   * at once as they came, nor the event loop waits for all.
+   */
+  readonly isLarge?: boolean
   readonly clock?: Clock
   readonly random?: () => number
 }
@@ -62,6 +67,8 @@ const idleMs = 200_000
 /** How much longer than asked a watch may last before we end it. */
 const overtimeMs = 30_000
 const pageSize = 500
+/** Of what is large: a page is taken apart within tens of milliseconds. */
+const smallPageSize = 100
 /** A watch that ends sooner than this without a word counts as a failure, or it would be repeated without pause. */
 const shortestHealthyWatchMs = 1000
 
@@ -110,9 +117,11 @@ export function startReflector<T extends KubeObject, Index extends string = neve
 
   const list = async (resourceVersion: string): Promise<Position> => {
     counts.lists++
-    const found = await listAll(kube, resource, { ...selection, signal: stopping.signal }, resourceVersion)
+    const version = options.isLarge ? '' : resourceVersion
+    const limit = options.isLarge ? smallPageSize : pageSize
+    const found = await listAll(kube, resource, { ...selection, signal: stopping.signal }, version, limit, prepare)
     heard()
-    tell(store.replace(found.items.map(prepare)))
+    tell(store.replace(found.items))
     isSynced = true
     firstList.resolve()
     return { watch: found.resourceVersion }
@@ -217,17 +226,24 @@ async function listAll<T extends KubeObject>(
   resource: Resource<T>,
   selection: { namespace?: string; labelSelector?: string; fieldSelector?: string; signal: AbortSignal },
   resourceVersion: string,
+  limit: number,
+  prepare: (object: Persisted<T>) => Persisted<T>,
 ): Promise<List<T>> {
-  if (resourceVersion !== '') return kube.list(resource, { ...selection, resourceVersion })
+  const whole = async (options: { resourceVersion?: string } = {}): Promise<List<T>> => {
+    const found = await kube.list(resource, { ...selection, ...options })
+    return { ...found, items: found.items.map(prepare) }
+  }
+  if (resourceVersion !== '') return whole({ resourceVersion })
   const items: Persisted<T>[] = []
-  let page = await kube.list(resource, { ...selection, limit: pageSize })
+  let page = await kube.list(resource, { ...selection, limit })
+  const take = () => items.push(...page.items.map(prepare))
   try {
-    for (items.push(...page.items); page.continue !== undefined; items.push(...page.items)) {
-      page = await kube.list(resource, { ...selection, limit: pageSize, continue: page.continue })
+    for (take(); page.continue !== undefined; take()) {
+      page = await kube.list(resource, { ...selection, limit, continue: page.continue })
     }
   } catch (error) {
     // The list took longer than etcd keeps old versions: once more, in one piece.
-    if (isExpired(error)) return kube.list(resource, selection)
+    if (isExpired(error)) return whole()
     throw error
   }
   return { items, resourceVersion: page.resourceVersion }

@@ -6,7 +6,9 @@ import { createCandidates } from '../presets/candidates.ts'
 import { compilePreset } from '../presets/compile.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { createArrivals } from '../webhooks/arrivals.ts'
+import { noBudget } from '../webhooks/budget.ts'
 import { createEngine } from '../webhooks/engine.ts'
+import { noMachines } from '../webhooks/machines.ts'
 import { noPermissions } from '../webhooks/permission.ts'
 import type { Operation } from '../webhooks/patch.ts'
 import { answerReview, parseReview } from '../webhooks/review.ts'
@@ -259,6 +261,8 @@ function fuzzedEngine() {
       candidates: createCandidates(compiled.flatMap((one) => ('preset' in one ? [one.preset] : []))),
       quarantined: new Map(),
       arrivals: createArrivals(systemClock),
+      machines: noMachines,
+      budget: () => noBudget,
       namespace: (name) => ({ name, labels: {} }),
       ageMs: () => 0,
     },

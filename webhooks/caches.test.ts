@@ -50,3 +50,38 @@ test('presets and namespaces follow the API server; a broken preset is set apart
   await until(() => !caches.quarantined.has('shop/one'))
   expect(selected()).toEqual(['shop/one', 'site'])
 })
+
+test('VMs, quotas and limits follow the API server, and nothing is answered before they are known', async () => {
+  const api = await startFakeApiServer()
+  closing.push(() => api.close())
+  const kube = createKubeClient({ access: api.access, userAgent: 'test' })
+  closing.push(() => kube.close())
+  const vm = (name: string, address: string) => ({
+    metadata: { name, namespace: 'shop' },
+    spec: { domain: { devices: { interfaces: [{ type: 'user', mac: { address } }] } } },
+  })
+  api.put('/apis/virtset.io/v1alpha1/virtualmachines', vm('a', '52:54:00:00:00:0A'))
+  api.put('/api/v1/resourcequotas', { metadata: { name: 'q', namespace: 'shop' } })
+  const caches = startCaches(kube, createLogger({ process: 'test', level: 'silent' }), systemClock)
+  closing.push(() => caches.stop())
+  expect(caches.unready()).toEqual(
+    expect.arrayContaining(
+      ['virtualmachines', 'limitranges', 'resourcequotas'].map((kind) => `the cache of ${kind} is not filled yet`),
+    ),
+  )
+  await until(() => caches.unready().length === 0)
+  const holders = () => caches.machines.withMac('52:54:00:00:00:0a').map(({ metadata: { name } }) => name)
+  const budget = () => {
+    const { ranges, quotas } = caches.budget('shop')
+    return [...ranges, ...quotas].map(({ metadata: { name } }) => name)
+  }
+  expect([holders(), caches.machines.list().length, budget(), caches.budget('other')]).toEqual([
+    ['a'],
+    1,
+    ['q'],
+    { ranges: [], quotas: [] },
+  ])
+  api.put('/apis/virtset.io/v1alpha1/virtualmachines', vm('a', '52:54:00:00:00:0B'))
+  api.put('/api/v1/limitranges', { metadata: { name: 'r', namespace: 'shop' } })
+  await until(() => holders().length === 0 && budget().length === 2)
+})

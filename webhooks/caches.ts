@@ -13,6 +13,10 @@ import type { KubeObject, Persisted } from '../runtime/resource.ts'
 import type { Change } from '../runtime/store.ts'
 import { createArrivals } from './arrivals.ts'
 import type { Arrivals } from './arrivals.ts'
+import { limitRanges, resourceQuotas } from './budget.ts'
+import type { Budget } from './budget.ts'
+import { watchMachines } from './machines.ts'
+import type { Machines } from './machines.ts'
 
 /** What completion must know of the cluster; a review asks the API server for nothing. */
 export interface EngineCaches {
@@ -20,6 +24,9 @@ export interface EngineCaches {
   /** Presets that take part in nothing since they are broken, by id. */
   readonly quarantined: ReadonlyMap<string, QuarantinedPreset>
   readonly arrivals: Arrivals
+  readonly machines: Machines
+  /** What a namespace allows its pods. */
+  budget(namespace: string): Budget
   namespace(name: string): Namespace
   /** Milliseconds since the API server was last heard of, by the cache for which it is longest. */
   ageMs(): number
@@ -40,7 +47,11 @@ export function startCaches(kube: KubeClient, log: Logger, clock: Clock): Caches
     startReflector({ kube, resource, log, clock }),
   )
   const namespaceReflector = startReflector({ kube, resource: namespaces, log, clock, transform: withoutAnnotations })
-  const reflectors = [...presetReflectors, namespaceReflector]
+  const { machines, reflector: machineReflector } = watchMachines(kube, log, clock)
+  const indexers = { namespace: ({ metadata: { namespace = '' } }: KubeObject) => [namespace] }
+  const ranges = startReflector({ kube, resource: limitRanges, log, clock, indexers })
+  const quotas = startReflector({ kube, resource: resourceQuotas, log, clock, indexers })
+  const reflectors = [...presetReflectors, namespaceReflector, machineReflector, ranges, quotas]
   for (const reflector of presetReflectors) {
     reflector.onChange((change) => {
       applyChange(change, candidates, quarantined, log)
@@ -51,6 +62,11 @@ export function startCaches(kube: KubeClient, log: Logger, clock: Clock): Caches
     candidates,
     quarantined,
     arrivals,
+    machines,
+    budget: (name) => ({
+      ranges: ranges.store.byIndex('namespace', name),
+      quotas: quotas.store.byIndex('namespace', name),
+    }),
     namespace: (name) => namespaceOf(name, namespaceReflector.store.get(name)),
     unready: () =>
       reflectors

@@ -6,7 +6,9 @@ import { createCandidates } from '../presets/candidates.ts'
 import { compilePreset } from '../presets/compile.ts'
 import { fakeClock } from '../test/fake-clock.ts'
 import { createArrivals } from './arrivals.ts'
+import { noBudget } from './budget.ts'
 import { createEngine, type Engine } from './engine.ts'
+import { noMachines } from './machines.ts'
 import { noPermissions, type Access } from './permission.ts'
 import type { Review } from './review.ts'
 
@@ -57,6 +59,8 @@ const setUp = (given: { presets?: readonly Preset[]; ageMs?: number; may?: (acce
       candidates,
       quarantined: new Map(),
       arrivals: createArrivals(clock),
+      machines: noMachines,
+      budget: () => noBudget,
       namespace: (name) => ({ name, labels: {} }),
       ageMs: () => given.ageMs ?? 0,
     },

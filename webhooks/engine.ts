@@ -1,4 +1,5 @@
 import type { Cause } from '../api/cause.ts'
+import { launcherResources } from '../api/launcher-resources.ts'
 import type { VirtualMachine } from '../api/machine.ts'
 import type { Preset } from '../api/preset.ts'
 import { exemptionsToAuthorize } from '../presets/exclude.ts'
@@ -19,7 +20,9 @@ import { systemClock } from '../runtime/clock.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { keyOf } from '../runtime/resource.ts'
 import { auditAnnotations } from './audit.ts'
+import { budgetWarnings } from './budget.ts'
 import type { EngineCaches } from './caches.ts'
+import { createImpact } from './impact.ts'
 import { unmeasured } from './metrics.ts'
 import type { CompletionMetrics, Phase } from './metrics.ts'
 import { patchBetween } from './patch.ts'
@@ -58,6 +61,8 @@ export interface Engine {
     preset: Preset,
     permissions: Permissions,
   ): { readonly causes: readonly Cause[]; readonly warnings: readonly string[] }
+  /** How many of the VMs that there are a preset would have changed, for its author; undefined where that is no question. */
+  impact(review: Review): Promise<readonly string[]> | undefined
 }
 
 interface Told {
@@ -76,6 +81,7 @@ export function createEngine(
   metrics: CompletionMetrics = unmeasured,
 ): Engine {
   const recall = createRecall(clock)
+  const impact = createImpact({ ...caches, capabilities: bundledCapabilities, clock })
   return {
     permissions(review) {
       const arrival =
@@ -104,6 +110,10 @@ export function createEngine(
         capabilities: bundledCapabilities,
         entropy: { uid: identityOf(machine) ?? review.uid },
         without,
+        isMacTaken: (address) =>
+          caches.machines.withMac(address).some(({ metadata: { namespace, name } }) => {
+            return namespace !== review.namespace || name !== machine.metadata.name
+          }),
         onPhase,
       })
       metrics.matched(outcome.participants.length)
@@ -111,7 +121,9 @@ export function createEngine(
       const warnings = [...outcome.warnings, ...staleWarnings(caches.ageMs())]
       if (outcome.outcome === 'refused') return { causes: outcome.causes, warnings, audit }
       recall.keep(review.namespace, outcome.machine)
-      return { machine: outcome.machine, warnings, audit }
+      const { domain, priorityClassName } = outcome.machine.spec
+      const budget = budgetWarnings(caches.budget(review.namespace), () => launcherResources(domain), priorityClassName)
+      return { machine: outcome.machine, warnings: [...warnings, ...budget], audit }
     },
     patch(before, after) {
       const sinceMs = clock.monotonic()
@@ -121,6 +133,11 @@ export function createEngine(
     },
     isOwn: (object, { namespace }) => recall.has(namespace, object),
     remember: rememberOf,
+    impact(review) {
+      if (!review.kind.endsWith('Preset') || isSpecKept(review) || isEnding(review.object)) return undefined
+      const compiled = compilePreset(review.object)
+      return 'preset' in compiled ? impact(compiled.preset) : undefined
+    },
     checkPreset(preset, { mayGrantHost }) {
       const checked = checkPreset(preset)
       const causes = needsGrant(preset) && !mayGrantHost ? [...checked.causes, grantMissing] : checked.causes
@@ -197,6 +214,9 @@ async function askExemptions(ids: readonly string[], mayAccess: MayAccess, { use
 function isSpecKept({ object, oldObject }: Review): boolean {
   return isRecord(object) && isRecord(oldObject) && isSame(object['spec'], oldObject['spec'])
 }
+
+const isEnding = (object: unknown): boolean =>
+  isRecord(object) && isRecord(object['metadata']) && object['metadata']['deletionTimestamp'] !== undefined
 
 const isSame = (left: unknown, right: unknown): boolean => patchBetween({ of: left }, { of: right }).length === 0
 

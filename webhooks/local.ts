@@ -7,7 +7,9 @@ import { compilePreset } from '../presets/compile.ts'
 import type { QuarantinedPreset } from '../presets/compile.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { createArrivals } from './arrivals.ts'
+import { noBudget } from './budget.ts'
 import type { EngineCaches } from './caches.ts'
+import { noMachines } from './machines.ts'
 import type { Certificate } from './server.ts'
 
 const presetKinds: readonly unknown[] = ['VirtualMachinePreset', 'ClusterVirtualMachinePreset']
@@ -27,7 +29,15 @@ export async function localCaches(folder: string): Promise<EngineCaches> {
     }
   }
   const namespace = (name: string) => ({ name, labels: { 'kubernetes.io/metadata.name': name } })
-  return { candidates, quarantined, arrivals: createArrivals(systemClock), namespace, ageMs: () => 0 }
+  return {
+    candidates,
+    quarantined,
+    arrivals: createArrivals(systemClock),
+    machines: noMachines,
+    budget: () => noBudget,
+    namespace,
+    ageMs: () => 0,
+  }
 }
 
 export async function readCertificate(cert: string, key: string): Promise<Certificate> {

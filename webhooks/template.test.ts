@@ -73,6 +73,18 @@ describe('a config', () => {
       ['type spec.template.spec.nodeSelector', 'unknown-field spec.template.spec.domain.memery'],
     ],
     [
+      'tells of what is wrong with its VM beside its faults',
+      config({ spec: { ...spec('bad'), nodeSelektor: {} } }),
+      undefined,
+      ['unknown-field spec.template.spec.nodeSelektor', ...bad],
+    ],
+    [
+      'tells nothing more of a template that stays',
+      config({ spec: { ...spec('bad'), nodeSelektor: {} } }),
+      config({ spec: { ...spec('bad'), nodeSelektor: {} } }),
+      ['unknown-field spec.template.spec.nodeSelektor'],
+    ],
+    [
       'may not use what is reserved',
       config({
         metadata: { labels: { 'virtset.io/vm-uid': 'x' }, annotations: { 'virtset.io/completed-by': 'me' } },

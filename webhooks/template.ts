@@ -9,6 +9,7 @@ import { isRecord } from '../api/schema.ts'
 import type { MachineTemplate } from '../api/template.ts'
 import { compileSelector, selectorText, unmetRequirement, requirementText } from '../presets/selector.ts'
 import type { Engine } from './engine.ts'
+import { judgeMachine } from './judge.ts'
 import type { Permissions } from './permission.ts'
 import type { Review, Verdict } from './review.ts'
 
@@ -21,7 +22,7 @@ export function machineReview(review: Review): Review {
   const template = templateIn(review.object)
   const metadata = isRecord(template) && isRecord(template['metadata']) ? template['metadata'] : {}
   const spec = isRecord(template) ? template['spec'] : undefined
-  const object = { apiVersion, kind: 'VirtualMachine', metadata: { name: review.name, ...metadata }, spec }
+  const object = { apiVersion, kind: 'VirtualMachine', metadata: { name: review.name || 'vm', ...metadata }, spec }
   return { ...review, kind: 'VirtualMachine', operation: 'CREATE', object, oldObject: undefined }
 }
 
@@ -35,10 +36,15 @@ export function reviewTemplate(review: Review, engine: Engine, permissions: Perm
     return { allowed: true }
   }
   const parsed = review.kind === 'VirtualMachineGroup' ? parseGroup(object) : parseConfig(object)
-  if ('causes' in parsed) return { allowed: false, causes: parsed.causes }
+  const isKept = isDeepStrictEqual(templateIn(object), templateIn(oldObject))
+  if ('causes' in parsed) {
+    const isJudged = !isKept && isRecord(templateIn(object))
+    const rest = isJudged ? judgeMachine(machineReview(review), engine, permissions, true).causes : []
+    return { allowed: false, causes: [...parsed.causes, ...rest.map(inTemplate)] }
+  }
   const causes = 'group' in parsed ? groupCauses(parsed.group, oldObject) : []
   const { template } = 'group' in parsed ? parsed.group.spec : parsed.config.spec
-  const { causes: found, warnings } = isDeepStrictEqual(template, templateIn(oldObject))
+  const { causes: found, warnings } = isKept
     ? { causes: [], warnings: [] }
     : rehearse(template, review, engine, permissions)
   const all = [...causes, ...found]

@@ -10,6 +10,7 @@ const engine: Engine = {
   permissions: () => undefined,
   expect() {},
   isOwn: () => false,
+  impact: () => undefined,
   patch: patchBetween,
   complete(machine) {
     if (machine.spec.domain.title === 'bad') {
@@ -81,6 +82,11 @@ describe('a new VM', () => {
     ['that no JSON object is', 7, ['type ']],
     ['of the wrong shape', machine({ domain: {}, nodeSelector: 1 }), ['type spec.nodeSelector']],
     [
+      'of the wrong shape that breaks a rule and takes what is reserved',
+      machine({ domain: { title: 'bad' }, nodeSelector: 1 }, { labels: { 'virtset.io/vm-uid': 'x' } }),
+      ['type spec.nodeSelector', 'reserved-key metadata.labels[virtset.io/vm-uid]', 'title spec.domain.title'],
+    ],
+    [
       'with wrong volumes and tolerations',
       machine({ domain: {}, volumes: [{ name: 'A' }], tolerations: [{ operator: 'Exists', value: 'x' }] }),
       ['volume-kind spec.volumes[0]', 'volume-name spec.volumes[0].name', 'toleration-value spec.tolerations[0].value'],
@@ -121,6 +127,8 @@ describe('a new VM', () => {
     const spoiled = machine({ domain: { title: 'bad' } }, ours)
     expect(told(validate(review(spoiled), engine, trust))).toEqual(['title spec.domain.title'])
     expect(mutate(review(spoiled), engine, trust).warnings).toEqual(['look'])
+    const faulty = machine({ domain: { title: 'bad' }, nodeSelector: 1 }, ours)
+    expect(told(validate(review(faulty), engine, trust))).toEqual(['type spec.nodeSelector', 'title spec.domain.title'])
   })
 })
 

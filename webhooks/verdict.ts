@@ -1,11 +1,12 @@
 import type { Cause } from '../api/cause.ts'
-import { completedByAnnotation, launcherPodFinalizer, faultlessMachine, parseMachine } from '../api/machine.ts'
+import { completedByAnnotation, launcherPodFinalizer, parseMachine } from '../api/machine.ts'
 import type { VirtualMachine } from '../api/machine.ts'
 import { parsePreset } from '../api/preset.ts'
 import { isRecord } from '../api/schema.ts'
 import { decodeProvenance } from '../completion/provenance.ts'
 import { checkReserved, withFinalizer } from '../completion/reserved.ts'
 import type { Engine } from './engine.ts'
+import { judgeMachine } from './judge.ts'
 import { noPermissions } from './permission.ts'
 import type { Permissions } from './permission.ts'
 import { patchBetween } from './patch.ts'
@@ -37,12 +38,8 @@ export function validate(review: Review, engine: Engine, trust: Trust, permissio
   const isTrusted = trust.controllers.includes(review.user.username)
   if (stored !== undefined) return validateStored(review, stored, isTrusted)
   if (engine.isOwn(review.object, review)) return validateOwn(review, isTrusted)
-  const parsed = parseMachine(review.object)
-  if ('causes' in parsed) return refuse(parsed.causes)
-  const reserved = isTrusted ? [] : checkReserved(parsed.machine, undefined)
-  const outcome = engine.complete(parsed.machine, review, permissions)
-  const causes = 'causes' in outcome ? [...reserved, ...outcome.causes] : reserved
-  return causes.length > 0 ? refuse(causes) : { allowed: true }
+  const { faults, causes } = judgeMachine(review, engine, permissions, isTrusted)
+  return faults.length + causes.length > 0 ? refuse([...faults, ...causes]) : { allowed: true }
 }
 
 /** Owners and finalizers are not completion's, and may have come since; the rest was judged when it was completed. */
@@ -52,23 +49,11 @@ function validateOwn(review: Review, isTrusted: boolean): Verdict {
 }
 
 function mutateNew(review: Review, engine: Engine, trust: Trust, permissions: Permissions): Verdict {
-  const parsed = parseMachine(review.object)
-  if ('causes' in parsed) return refuse([...parsed.causes, ...restCauses(review, engine, permissions)])
-  const { machine } = parsed
-  const reserved = trust.controllers.includes(review.user.username) ? [] : checkReserved(machine, undefined)
-  const outcome = engine.complete(machine, review, permissions)
-  const { warnings, audit = {} } = outcome
-  const causes = 'causes' in outcome ? [...reserved, ...outcome.causes] : reserved
-  if ('causes' in outcome || causes.length > 0) return { ...refuse(causes, warnings), audit }
-  const patch = engine.patch({ ...machine }, { ...withFinalizer(outcome.machine) })
+  const isTrusted = trust.controllers.includes(review.user.username)
+  const { faults, causes, machine, warnings, audit } = judgeMachine(review, engine, permissions, isTrusted)
+  if (machine === undefined) return { ...refuse([...faults, ...causes], warnings), audit }
+  const patch = engine.patch({ ...machine.sent }, { ...withFinalizer(machine.completed) })
   return { allowed: true, patch, warnings, audit }
-}
-
-/** What is wrong with a faulty VM beside its faults: both are told in one answer. */
-function restCauses(review: Review, engine: Engine, permissions: Permissions): readonly Cause[] {
-  const rest = faultlessMachine(review.object)
-  const outcome = rest && engine.complete(rest.machine, review, permissions, rest.without)
-  return outcome && 'causes' in outcome ? outcome.causes : []
 }
 
 /**

@@ -11,6 +11,8 @@ export interface RuleContext {
   readonly allowHostReach: boolean
   /** Paths of what is not there because it was wrong by itself. */
   readonly without?: readonly string[]
+  /** Whether another VM of the cluster has a MAC address (lower case, with colons); absent where nobody knows. */
+  readonly isMacTaken?: (address: string) => boolean
 }
 
 /** What a rule sees: the whole, completed spec. `domain` is `spec.domain` with numbers as numbers and words as booleans, in the same order. */

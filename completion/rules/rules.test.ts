@@ -25,7 +25,7 @@ function prepared(spec: MachineSpec): [MachineSpec, RuleContext] {
   }
   return [
     { ...spec, domain },
-    { capabilities, originOf, allowHostReach: false },
+    { capabilities, originOf, allowHostReach: false, isMacTaken: (address) => address === '52:54:00:00:00:0a' },
   ]
 }
 

@@ -4,7 +4,7 @@ import { bootDevice, bootKind, deprecatedMachine } from './warnings/boot.ts'
 import { unknownCpu } from './warnings/cpu.ts'
 import { oldScsi, unsafeCache, volumeUnused, windowsVirtio } from './warnings/disk.ts'
 import { openScreen } from './warnings/graphics.ts'
-import { sameMac, unknownCard } from './warnings/interface.ts'
+import { sameMac, takenMac, unknownCard } from './warnings/interface.ts'
 import { memoryAmount } from './warnings/memory.ts'
 import type { Warning } from './warnings/warning.ts'
 
@@ -20,6 +20,7 @@ export const warnings: readonly Warning[] = [
   volumeUnused,
   unknownCard,
   sameMac,
+  takenMac,
   openScreen,
 ]
 

@@ -79,3 +79,21 @@ export const sameMac: Warning = {
     },
   ),
 }
+
+/** A warning, not a cause: two networks that never meet may each have the address, and libvirt takes it. One that was drawn is free. */
+export const takenMac: Warning = {
+  id: 'interface-mac-taken',
+  description: 'A MAC address that another VM of the cluster has: on one network both lose packets.',
+  *check({ domain, isMacTaken }) {
+    if (isMacTaken === undefined) return
+    for (const [index, { mac }] of list(domain, 'interfaces').entries()) {
+      const address = mac?.address
+      if (address === undefined || !isMacTaken(address)) continue
+      yield `devices.interfaces[${index}]: another VM of the cluster has the MAC address ${address}, too`
+    }
+  },
+  example: example(
+    { devices: { interfaces: [{ type: 'user', mac: { address: '52:54:00:00:00:0A' } }] } },
+    { devices: { interfaces: [{ type: 'user', mac: { address: '52:54:00:00:00:0B' } }] } },
+  ),
+}

@@ -1,6 +1,6 @@
-import { canonical } from '../api/domain/canonical.ts'
-import type { Domain } from '../api/domain/domain.ts'
-import { integerOf } from '../api/domain/scalar-value.ts'
+import { canonical } from './domain/canonical.ts'
+import type { Domain } from './domain/domain.ts'
+import { integerOf } from './domain/scalar-value.ts'
 
 const mebibyte = 1024n * 1024n
 
@@ -36,4 +36,23 @@ export function demandOf(domain: Domain): Demand {
   const video = devices && 'videos' in devices ? videoBytes : 0n
   const around = launcherBytes + qemuBytes + vcpus * vcpuBytes + video + guestBytes / pageTableShare
   return { memoryBytes: guestBytes + around, cpuMillis: vcpus * cpuMillisPerVcpu }
+}
+
+/** What a device plugin offers where there is a /dev/kvm. */
+export const kvmResource = 'devices.virtset.io/kvm'
+
+/** Of a container, as Kubernetes has them: quantities by the names of resources. */
+export interface Resources {
+  readonly requests: Readonly<Record<string, string>>
+  readonly limits?: Readonly<Record<string, string>>
+}
+
+/** What the only container of a VM's launcher pod asks for: what a namespace's quotas and limits count. */
+export function launcherResources(domain: Domain): Resources {
+  const { memoryBytes, cpuMillis } = demandOf(domain)
+  const requests = { cpu: `${cpuMillis}m`, memory: `${memoryBytes}` }
+  if (domain.type !== 'kvm') return { requests }
+  // Extended resources need a limit equal to the request.
+  const devices = { [kvmResource]: '1' }
+  return { requests: { ...requests, ...devices }, limits: devices }
 }
