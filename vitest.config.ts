@@ -12,6 +12,8 @@ export default defineConfig({
         test: {
           name: 'unit',
           expect: { requireAssertions: true },
+          // Of processors that others keep busy, too.
+          testTimeout: 20_000,
           setupFiles: ['test/seed.ts'],
           include: [
             '{api,presets,completion,runtime,webhooks,controller,handler,launcher,cli,cluster}/**/*.test.ts',

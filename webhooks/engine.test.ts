@@ -194,6 +194,6 @@ test('provenance says what is the user’s, and what a preset took from them', (
 })
 
 test('without provenance all is the user’s, and nothing was taken', () => {
-  const { isUsers, isOverridden } = setUp().engine.remember(machine({ [completedByAnnotation]: 'broken' }))
-  expect([isUsers('spec.domain.title'), isOverridden('spec.domain.title')]).toEqual([true, false])
+  const remembered = setUp().engine.remember(machine({ [completedByAnnotation]: 'broken' }))
+  expect([remembered.isUsers('spec.domain.title'), remembered.isOverridden('spec.domain.title')]).toEqual([true, false])
 })

@@ -72,9 +72,9 @@ test('domains that run and that do not become VMs, with all that libvirt has of 
   const { code, out, err } = await importAll()
   expect([code, err]).toEqual([0, ''])
   const machines = parseAllDocuments(out).map((document) => document.toJS())
-  expect(machines.map(({ kind, metadata }) => [kind, metadata.name]).toSorted()).toEqual([
-    ['VirtualMachine', 'rests'],
-    ['VirtualMachine', 'runs'],
+  expect(machines.map(({ kind, metadata }) => `${kind} ${metadata.name}`).toSorted()).toEqual([
+    'VirtualMachine rests',
+    'VirtualMachine runs',
   ])
   // There and back, nothing is lost.
   const at = files({ 'vms.yaml': out })
