@@ -49,12 +49,19 @@ test.each<[string, string, unknown]>([
   expect(recall.has(namespace, other)).toBe(false)
 })
 
+test('knows it by the name that the API server makes of generateName', () => {
+  const recall = createRecall(fakeClock())
+  const { name: _none, ...metadata } = machine.metadata
+  recall.keep('ns', { ...machine, metadata: { ...metadata, generateName: 'a-' } })
+  expect(recall.has('ns', { ...machine, metadata: { ...metadata, generateName: 'a-', name: 'a-x7k2p' } })).toBe(true)
+})
+
 test('forgets after a moment, and the oldest of many', async () => {
   const clock = fakeClock()
-  const recall = createRecall(clock)
+  const recall = createRecall(clock, 1000)
   recall.keep('ns', machine)
   await clock.advance(15_000)
   expect(recall.has('ns', machine)).toBe(false)
-  for (let index = 0; index <= 512; index++) recall.keep(`${index}`, machine)
-  expect([recall.has('0', machine), recall.has('1', machine)]).toEqual([false, true])
+  for (let index = 0; index < 20; index++) recall.keep(`${index}`, machine)
+  expect([recall.has('0', machine), recall.has('19', machine)]).toEqual([false, true])
 })
