@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { parseArgs } from 'node:util'
 import jsonPatch from 'fast-json-patch'
@@ -7,7 +8,8 @@ import { Client } from 'undici'
 
 /**
  * What a review costs: the webhooks with 0 to 10,000 presets (3 match) beside a handler that only says yes on the same server, over HTTPS on
- * loopback, in interleaved rounds. One connection for latency, 32 for throughput; a VM of 0.8 KB and one of 22 KB.
+ * loopback, in interleaved rounds. One connection for latency, 32 for throughput and CPU; a VM of 0.8 KB and one of 22 KB. No two requests are the same: VMs that
+ * are `alike` differ in name and uid, as a group's replicas do, `new` ones in their spec too.
  *
  *     node bench/admission.ts [--rounds N] [--json]
  */
@@ -29,6 +31,7 @@ interface Figures {
   readonly machine: string
   readonly samplesUs: number[]
   readonly rates: number[]
+  readonly cpuUs: number[]
 }
 
 const disk = (index: number) => ({
@@ -45,35 +48,52 @@ const disk = (index: number) => ({
   },
 })
 
-/** As JSON in a review; 1 disk makes 0.8 KB, 24 disks and a long description 22 KB. */
-function review(disks: number, text: number): Buffer {
+/** Digits in the place of a number that is another one in each request. */
+const placeOfName = '111111111111'
+const placeOfSpec = '222222222222'
+
+/** As JSON in a review; 1 disk makes 0.8 KB, 24 disks and a long title 22 KB. */
+function review(disks: number, text: number): string {
   const domain = {
     type: 'qemu',
     memory: { unit: 'MB', value: 64 },
     os: { type: { os: 'hvm' } },
-    metadata: undefined,
-    title: 'x'.repeat(text),
+    title: `${placeOfSpec}${'x'.repeat(text)}`,
     devices: { disks: Array.from({ length: disks }, (_, index) => disk(index)) },
   }
   const object = {
     apiVersion: 'virtset.io/v1alpha1',
     kind: 'VirtualMachine',
-    metadata: { name: 'vm', namespace: 'default', labels: { bench: 'yes' } },
+    metadata: { name: `vm-${placeOfName}`, namespace: 'default', labels: { bench: 'yes' } },
     spec: { domain },
   }
   const request = {
-    uid: '705ab4f5-6393-11e8-b7cc-42010a800002',
+    uid: `705ab4f5-6393-11e8-b7cc-${placeOfName}`,
     kind: { group: 'virtset.io', version: 'v1alpha1', kind: 'VirtualMachine' },
     operation: 'CREATE',
-    name: 'vm',
+    name: `vm-${placeOfName}`,
     namespace: 'default',
     userInfo: { username: 'jane', groups: ['system:authenticated'] },
     object,
   }
-  return Buffer.from(JSON.stringify({ apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', request }))
+  return JSON.stringify({ apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', request })
 }
 
 const machines = { '0.8 KB': review(1, 1), '22 KB': review(24, 15_000) }
+
+/** The body of the next request. */
+type Bodies = () => string
+
+let sent = 0
+const digits = (): string => String(sent++).padStart(12, '0')
+const alike =
+  (review: string): Bodies =>
+  () =>
+    review.replaceAll(placeOfName, digits())
+const unlike =
+  (review: string): Bodies =>
+  () =>
+    alike(review)().replace(placeOfSpec, digits())
 
 async function start(name: string): Promise<Server> {
   const child = spawn(process.execPath, [new URL('admission-server.ts', import.meta.url).pathname, name], {
@@ -87,15 +107,15 @@ async function start(name: string): Promise<Server> {
   throw new Error(`the server ${name} said nothing`)
 }
 
-async function ask(client: Client, path: string, body: Buffer): Promise<void> {
+async function ask(client: Client, path: string, body: string): Promise<void> {
   const answer = await client.request({ path, method: 'POST', body, headers: { 'content-type': 'application/json' } })
   const text = await answer.body.text()
   if (!text.includes('"allowed":true')) throw new Error(text.slice(0, 500))
 }
 
 /** What the API server asks `/validate`: the VM as `/mutate` has just completed it. */
-async function completed({ clients: [client] }: Server, body: Buffer): Promise<Buffer> {
-  if (client === undefined) return body
+async function completed({ clients: [client] }: Server, body: string): Promise<Bodies> {
+  if (client === undefined) return () => body
   const answer = await client.request({
     path: '/mutate',
     method: 'POST',
@@ -103,33 +123,43 @@ async function completed({ clients: [client] }: Server, body: Buffer): Promise<B
     headers: { 'content-type': 'application/json' },
   })
   const { response }: { response: { patch?: string } } = JSON.parse(await answer.body.text())
-  const review = JSON.parse(body.toString())
+  const review = JSON.parse(body)
   const operations = JSON.parse(Buffer.from(response.patch ?? '', 'base64').toString() || '[]')
   jsonPatch.applyPatch(review.request.object, operations)
-  return Buffer.from(JSON.stringify(review))
+  const text = JSON.stringify(review)
+  return () => text
 }
 
-async function measure({ clients: [client] }: Server, figures: Figures, body: Buffer): Promise<void> {
+async function measure({ clients: [client] }: Server, figures: Figures, bodies: Bodies): Promise<void> {
   if (client === undefined) return
-  for (let count = 0; count < 20; count++) await ask(client, figures.path, body)
+  for (let count = 0; count < 20; count++) await ask(client, figures.path, bodies())
   for (let count = 0; count < latencyRequests; count++) {
+    const body = bodies()
     const startedMs = performance.now()
     await ask(client, figures.path, body)
     figures.samplesUs.push((performance.now() - startedMs) * 1000)
   }
 }
 
-async function load({ clients }: Server, figures: Figures, body: Buffer): Promise<void> {
+/** User and system time of a process and all its threads, in ticks of 10 ms: fields 14 and 15 of its line, which begins with a name in brackets. */
+function cpuUsOf({ pid }: ChildProcess): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []
+  return (Number(fields[11]) + Number(fields[12])) * 10_000
+}
+
+async function load({ clients, process: child }: Server, figures: Figures, bodies: Bodies): Promise<void> {
   const startedMs = performance.now()
+  const startedUs = cpuUsOf(child)
   let done = 0
   const worker = async (client: Client) => {
     while (performance.now() - startedMs < throughputMs) {
-      await ask(client, figures.path, body)
+      await ask(client, figures.path, bodies())
       done++
     }
   }
   await Promise.all(clients.map(worker))
   figures.rates.push((done / (performance.now() - startedMs)) * 1000)
+  figures.cpuUs.push((cpuUsOf(child) - startedUs) / done)
 }
 
 const quantile = (samples: readonly number[], at: number): number =>
@@ -141,18 +171,23 @@ const all: Figures[] = []
 const figuresOf = (server: string, path: string, machine: string): Figures => {
   const found = all.find((of) => of.server === server && of.path === path && of.machine === machine)
   if (found) return found
-  const made = { server, path, machine, samplesUs: [], rates: [] }
+  const made = { server, path, machine, samplesUs: [], rates: [], cpuUs: [] }
   all.push(made)
   return made
 }
 for (let round = 0; round < rounds; round++) {
-  for (const [machine, body] of Object.entries(machines)) {
-    for (const path of ['/mutate', '/validate']) {
-      for (const server of servers) {
+  for (const [size, body] of Object.entries(machines)) {
+    for (const server of servers) {
+      const validated = await completed(server, alike(body)())
+      const tasks: [string, string, Bodies][] = [
+        ['/mutate', `${size}, alike`, alike(body)],
+        ['/mutate', `${size}, new`, unlike(body)],
+        ['/validate', size, validated],
+      ]
+      for (const [path, machine, bodies] of tasks) {
         const figures = figuresOf(server.name, path, machine)
-        const sent = path === '/validate' ? await completed(server, body) : body
-        await measure(server, figures, sent)
-        await load(server, figures, sent)
+        await measure(server, figures, bodies)
+        await load(server, figures, bodies)
       }
     }
   }
@@ -162,13 +197,14 @@ for (const { process: child, clients } of servers) {
   child.stdin?.end()
 }
 
-const rows = all.map(({ server, path, machine, samplesUs, rates }) => ({
+const rows = all.map(({ server, path, machine, samplesUs, rates, cpuUs }) => ({
   server: server === 'echo' ? 'echo' : `${server} presets`,
   path,
   machine,
   p50Us: Math.round(quantile(samplesUs, 0.5)),
   p99Us: Math.round(quantile(samplesUs, 0.99)),
   perSecond: Math.round(quantile(rates, 0.5)),
+  cpuUs: Math.round(quantile(cpuUs, 0.5)),
   timesEcho:
     Math.round((quantile(samplesUs, 0.5) / quantile(figuresOf('echo', path, machine).samplesUs, 0.5)) * 100) / 100,
 }))

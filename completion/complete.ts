@@ -1,12 +1,13 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Cause, Origin } from '../api/cause.ts'
 import { completedByAnnotation, type MachineSpec, type VirtualMachine } from '../api/machine.ts'
+import type { ObjectMeta } from '../api/object.ts'
 import { inject, type InjectOptions, type Injection } from '../presets/inject.ts'
 import { joinPath } from '../presets/path.ts'
 import type { Capabilities } from '../api/capabilities.ts'
 import { fillDefaults } from './defaults/defaults.ts'
 import { macAddress, uuid } from './defaults/identity.ts'
-import type { Entropy } from './defaults/rule.ts'
+import type { Context, Entropy } from './defaults/rule.ts'
 import {
   decodeProvenance,
   encodeProvenance,
@@ -137,18 +138,23 @@ function completeBare(machine: VirtualMachine, proven: Proven, options: Complete
 
 function fill(
   { metadata, spec }: VirtualMachine,
-  { capabilities, entropy, isStored = false, isMacTaken }: CompleteOptions,
+  options: CompleteOptions,
 ): { spec: MachineSpec; added: ReadonlyMap<string, string> } {
-  const name = metadata.name ?? metadata.generateName
-  const context = {
+  const { domain, added } = fillDefaults(spec.domain, contextOf(metadata, options))
+  return { spec: added.size === 0 ? spec : { ...spec, domain }, added }
+}
+
+/** What the rules of defaults know beside the domain. */
+export function contextOf({ name, generateName }: ObjectMeta, options: CompleteOptions): Context {
+  const { capabilities, entropy, isStored = false, isMacTaken } = options
+  const called = name ?? generateName
+  return {
     capabilities,
     entropy,
     isNew: !isStored,
-    ...(name === undefined ? {} : { name }),
+    ...(called === undefined ? {} : { name: called }),
     ...(isMacTaken === undefined ? {} : { isMacTaken }),
   }
-  const { domain, added } = fillDefaults(spec.domain, context)
-  return { spec: added.size === 0 ? spec : { ...spec, domain }, added }
 }
 
 function judge(injection: Injection, spec: MachineSpec, origins: Origins, options: CompleteOptions) {

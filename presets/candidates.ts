@@ -105,8 +105,11 @@ export const isInScope = (
 ): boolean =>
   (own === undefined || own === name) && (namespaceSelector === undefined || isSelected(namespaceSelector, labels))
 
-export const selects = (preset: CompiledPreset, labels: Labels, namespace: Namespace): boolean =>
-  isInScope(preset, namespace) && isSelected(preset.selector, labels)
+export const selects = (
+  preset: Pick<CompiledPreset, 'namespace' | 'namespaceSelector' | 'selector'>,
+  labels: Labels,
+  namespace: Namespace,
+): boolean => isInScope(preset, namespace) && isSelected(preset.selector, labels)
 
 /** A key begins with where it holds: `n/NAME ` for one namespace, `c ` for all, `s ` for labels of the namespace itself. */
 function rarestKeys(preset: CompiledPreset, buckets: Buckets): readonly string[] {

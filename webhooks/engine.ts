@@ -13,7 +13,6 @@ import { completedByAnnotation, excludePresetsAnnotation } from '../api/machine.
 import { isRecord } from '../api/schema.ts'
 import { identityOf } from '../api/template.ts'
 import { bundledCapabilities } from '../completion/capabilities.ts'
-import { complete } from '../completion/complete.ts'
 import { decodeProvenance, originOf } from '../completion/provenance.ts'
 import { neverValid } from '../completion/rules/preset.ts'
 import { systemClock } from '../runtime/clock.ts'
@@ -23,6 +22,7 @@ import { auditAnnotations } from './audit.ts'
 import { budgetWarnings } from './budget.ts'
 import type { EngineCaches } from './caches.ts'
 import { createImpact } from './impact.ts'
+import { createLikenesses } from './likeness.ts'
 import { unmeasured } from './metrics.ts'
 import type { CompletionMetrics, Phase } from './metrics.ts'
 import { patchBetween } from './patch.ts'
@@ -82,6 +82,7 @@ export function createEngine(
 ): Engine {
   const recall = createRecall(clock)
   const impact = createImpact({ ...caches, capabilities: bundledCapabilities, clock })
+  const complete = createLikenesses(() => metrics.alike())
   return {
     permissions(review) {
       const arrival =
@@ -103,7 +104,7 @@ export function createEngine(
       }
       const outcome = complete(machine, {
         presets: caches.candidates,
-        quarantined: caches.quarantined.values(),
+        quarantined: [...caches.quarantined.values()],
         namespace: caches.namespace(review.namespace),
         request: review.request,
         exempt,
