@@ -4,7 +4,7 @@ import { originOf } from '../completion/provenance.ts'
 import type { Provenance } from '../presets/origins.ts'
 import { joinPath } from '../presets/path.ts'
 import { creditOf, creditText } from './provenance.ts'
-import { yamlOptions } from './yaml.ts'
+import { yamlOptions } from '../api/yaml.ts'
 
 /**
  * The VM as YAML, each line with a comment: who put there what stands in it. A line that opens an object or a list names all who have part in

@@ -13,7 +13,7 @@ import { provenanceEntries } from './provenance.ts'
 import { causesAt, subjectOf, type Subject } from './subject.ts'
 import type { Surroundings } from './surroundings.ts'
 import type { Streams } from './world.ts'
-import { toYaml } from './yaml.ts'
+import { toYaml } from '../api/yaml.ts'
 
 export interface CompleteSettings {
   readonly surroundings: Surroundings

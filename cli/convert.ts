@@ -9,7 +9,7 @@ import { machineOfDomain } from './machine.ts'
 import type { Output } from './output.ts'
 import { subjectOf } from './subject.ts'
 import type { Streams } from './world.ts'
-import { toYaml } from './yaml.ts'
+import { toYaml } from '../api/yaml.ts'
 
 type Readable = Exclude<Input, { kind: 'unreadable' }>
 

@@ -7,7 +7,7 @@ import { orderedAs } from './key-order.ts'
 import { unifiedDiff } from './line-diff.ts'
 import type { Paint } from './paint.ts'
 import type { Streams } from './world.ts'
-import { toYaml } from './yaml.ts'
+import { toYaml } from '../api/yaml.ts'
 
 /**
  * `kubectl vm diff`: what completion makes of each VM, as `diff -u` of its YAML. As with `kubectl diff`, 1 says that there is a difference.

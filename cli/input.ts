@@ -1,8 +1,8 @@
 import { readFile, readdir, stat } from 'node:fs/promises'
 import { basename, extname, join } from 'node:path'
 import { isRecord } from '../api/schema.ts'
+import { parseManifest } from '../api/yaml.ts'
 import { Usage } from './failure.ts'
-import { parseDocuments } from './yaml.ts'
 
 /** One thing to work on. */
 export type Input = {
@@ -126,31 +126,14 @@ function isXml(bytes: Buffer): boolean {
 }
 
 function objectsOf(file: string, text: string): Manifest[] {
-  const objects: Manifest[] = []
-  for (const value of documentsOf(file, text)) {
-    if (value === null || value === undefined) continue
-    if (!isRecord(value) || typeof value['kind'] !== 'string') {
-      throw new Usage(`${file}: holds something that is no Kubernetes object (it has no \`kind\`)`)
-    }
-    const { items } = value
-    objects.push(...(value['kind'].endsWith('List') && Array.isArray(items) ? items.filter(isRecord) : [value]))
-  }
+  const read = parseManifest(text)
+  if ('problem' in read) throw new Usage(`${file}:${read.problem}`)
+  const objects = read.values.map((value): Manifest => {
+    if (isRecord(value) && typeof value['kind'] === 'string') return value
+    throw new Usage(`${file}: holds something that is no Kubernetes object (it has no \`kind\`)`)
+  })
   if (objects.length === 0) throw new Usage(`${file}: is empty`)
   return objects
-}
-
-/** JSON is YAML, too, but for big files it is read much faster by its own parser. */
-function documentsOf(file: string, text: string): readonly unknown[] {
-  const json = file.endsWith('.json') ? parseJson(text) : undefined
-  return json === undefined ? parseDocuments(file, text).map((document): unknown => document.toJS()) : [json]
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }
 
 /** The words for the caller of what made one input unreadable; what is nobody's mistake is thrown on. */

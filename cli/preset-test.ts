@@ -1,6 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import type { Document } from 'yaml'
+import { parseDocuments, yamlOptions } from '../api/yaml.ts'
 import { parseMachine } from '../api/machine.ts'
 import { isRecord } from '../api/schema.ts'
 import type { Capabilities } from '../api/capabilities.ts'
@@ -12,7 +13,6 @@ import { junitReport } from './junit.ts'
 import type { Paint } from './paint.ts'
 import { inNamespace, isPreset, presetsOf, quarantineWarning } from './surroundings.ts'
 import type { Streams } from './world.ts'
-import { parseDocuments, yamlOptions } from './yaml.ts'
 
 export interface TestSettings {
   readonly capabilities: Capabilities
@@ -49,7 +49,9 @@ export async function testPresets(
   const verdicts: Verdict[] = []
   const files = (await Promise.all(paths.map(testFilesOf))).flat()
   for (const file of files) {
-    const documents = parseDocuments(file, await readText(file)).filter((document) => document.contents !== null)
+    const read = parseDocuments(await readText(file))
+    if ('problem' in read) throw new Usage(`${file}:${read.problem}`)
+    const documents = read.documents.filter((document) => document.contents !== null)
     let isChanged = false
     for (const [index, document] of documents.entries()) {
       const { verdict, result } = await runTest(file, index, document.toJS(), settings)

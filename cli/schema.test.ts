@@ -6,11 +6,14 @@ import { describe, expect, test } from 'vitest'
 import { files, preset, vm } from '../test/cli/files.ts'
 import { say } from '../test/cli/world.ts'
 import { kindSchemas } from './schema.ts'
-import { parseDocuments } from './yaml.ts'
+import { parseManifest } from '../api/yaml.ts'
 
 const all = async (): Promise<object> => JSON.parse((await say(['schema'])).out)
 const validator = async () => new Ajv({ strict: false, validateFormats: false, allErrors: true }).compile(await all())
-const read = (text: string): unknown => parseDocuments('file', text)[0]?.toJS()
+const read = (text: string): unknown => {
+  const manifest = parseManifest(text)
+  return 'values' in manifest ? manifest.values[0] : manifest
+}
 
 describe('the JSON Schemas', async () => {
   const validate = await validator()

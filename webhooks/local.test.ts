@@ -1,7 +1,8 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { createLogger } from '../runtime/log.ts'
 import { localCaches } from './local.ts'
 
 let folder: string
@@ -18,18 +19,31 @@ beforeAll(async () => {
     JSON.stringify({ kind: 'VirtualMachinePreset', metadata: { name: 'bad' }, spec: 1 }),
   )
   await writeFile(join(folder, 'c.yaml'), 'kind: Pod\n')
+  await writeFile(join(folder, 'd.yaml'), 'kind: [')
+  await mkdir(join(folder, 'below'))
+  const list = {
+    kind: 'List',
+    items: [{ kind: 'VirtualMachinePreset', metadata: { name: 'three' }, spec: { selector: {} } }],
+  }
+  await writeFile(join(folder, 'below/list.json'), JSON.stringify(list))
   await writeFile(join(folder, 'README.md'), 'no preset')
 })
 afterAll(() => rm(folder, { recursive: true }))
 
 test('reads every preset of a folder, and keeps broken ones apart', async () => {
-  const caches = await localCaches(folder)
+  const lines: unknown[] = []
+  const write = (line: string) => lines.push(JSON.parse(line))
+  const caches = await localCaches(folder, createLogger({ process: 'test', to: { write } }))
   const { candidates, quarantined } = caches
-  expect([candidates.size(), [...quarantined.keys()]]).toEqual([2, ['default/bad']])
+  expect([candidates.size(), [...quarantined.keys()]]).toEqual([3, ['default/bad']])
   expect(
     candidates
       .select({}, caches.namespace('default'))
       .map(({ id }) => id)
       .toSorted(),
-  ).toEqual(['default/one', 'two'])
+  ).toEqual(['default/one', 'default/three', 'two'])
+  expect(lines).toMatchObject([
+    { preset: 'default/bad', msg: 'a preset is broken and takes part in nothing' },
+    { file: 'd.yaml', msg: 'a file cannot be read' },
+  ])
 })

@@ -1,11 +1,12 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { parseAllDocuments } from 'yaml'
 import { isRecord } from '../api/schema.ts'
+import { parseManifest } from '../api/yaml.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compilePreset } from '../presets/compile.ts'
 import type { QuarantinedPreset } from '../presets/compile.ts'
 import { systemClock } from '../runtime/clock.ts'
+import type { Logger } from '../runtime/log.ts'
 import { createArrivals } from './arrivals.ts'
 import { noBudget } from './budget.ts'
 import type { EngineCaches } from './caches.ts'
@@ -14,19 +15,34 @@ import type { Certificate } from './server.ts'
 
 const presetKinds: readonly unknown[] = ['VirtualMachinePreset', 'ClusterVirtualMachinePreset']
 
-/** Every preset in the YAML and JSON files of a folder, in place of a cluster's. Namespaces have no labels but their name. */
-export async function localCaches(folder: string): Promise<EngineCaches> {
+/** So many files are read at once. */
+const filesAtOnce = 32
+
+/**
+ * Every preset in the YAML and JSON files of a folder and those below it, in place of a cluster's. Namespaces have no labels but their name. A file that
+ * cannot be read is told and passed over, as broken presets are.
+ */
+export async function localCaches(folder: string, log: Logger): Promise<EngineCaches> {
   const candidates = createCandidates()
   const quarantined = new Map<string, QuarantinedPreset>()
-  const files = (await readdir(folder)).filter((name) => /\.(ya?ml|json)$/.test(name)).toSorted()
-  for (const file of files) {
-    for (const document of parseAllDocuments(await readFile(join(folder, file), 'utf8'))) {
-      const value: unknown = document.toJS()
-      if (!isRecord(value) || !presetKinds.includes(value['kind'])) continue
-      const compiled = compilePreset(value)
-      if ('preset' in compiled) candidates.set(compiled.preset)
-      else quarantined.set(compiled.quarantined.id, compiled.quarantined)
+  const names = await readdir(folder, { recursive: true })
+  const files = names.filter((name) => /\.(ya?ml|json)$/.test(name)).toSorted()
+  for (let first = 0; first < files.length; first += filesAtOnce) {
+    const some = files.slice(first, first + filesAtOnce)
+    const texts = await Promise.all(some.map((file) => readFile(join(folder, file), 'utf8')))
+    for (const [index, text] of texts.entries()) {
+      const read = parseManifest(text)
+      if ('problem' in read) log.warn({ file: some[index], problem: read.problem }, 'a file cannot be read')
+      else for (const value of read.values) take(value)
     }
+  }
+  function take(value: unknown): void {
+    if (!isRecord(value) || !presetKinds.includes(value['kind'])) return
+    const compiled = compilePreset(value)
+    if ('preset' in compiled) return candidates.set(compiled.preset)
+    const { id, causes } = compiled.quarantined
+    quarantined.set(id, compiled.quarantined)
+    log.warn({ preset: id, causes }, 'a preset is broken and takes part in nothing')
   }
   const namespace = (name: string) => ({ name, labels: { 'kubernetes.io/metadata.name': name } })
   return {

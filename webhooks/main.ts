@@ -16,7 +16,6 @@ import type { Leaf } from './certificates.ts'
 import { parseAuthorities } from './client-certificate.ts'
 import type { TrustedClients } from './client-certificate.ts'
 import { createEngine } from './engine.ts'
-import { localCaches, readCertificate } from './local.ts'
 import { createCompletionMetrics, createReviewMetrics, observeCertificate } from './metrics.ts'
 import { createMayAccess } from './permission.ts'
 import { createReviewers, trustedAccounts } from './reviewers.ts'
@@ -52,7 +51,7 @@ const { values } = parseArgs({
 const { presets: folder, cert, key } = values
 if (folder === undefined) await serveCluster(Number(values.port))
 else if (cert === undefined || key === undefined) throw new Error('--presets DIR wants --cert FILE and --key FILE')
-else await serveFolder(folder, await readCertificate(cert, key), Number(values.port))
+else await serveFolder(folder, { cert, key }, Number(values.port))
 
 /** In a cluster: presets from its API server, certificates of our own, health and metrics on a second port. */
 async function serveCluster(port: number): Promise<void> {
@@ -130,9 +129,12 @@ async function serveCluster(port: number): Promise<void> {
 }
 
 /** Without a cluster, presets from files: to measure the webhooks, or to try presets. */
-async function serveFolder(folder: string, certificate: Certificate, port: number): Promise<void> {
+async function serveFolder(folder: string, files: Certificate, port: number): Promise<void> {
+  // Only here, so that a cluster's webhooks carry no reader of YAML.
+  const { localCaches, readCertificate } = await import('./local.ts')
+  const certificate = await readCertificate(files.cert, files.key)
   const engine = createEngine(
-    await localCaches(folder),
+    await localCaches(folder, log),
     () => Promise.resolve(false),
     systemClock,
     createCompletionMetrics(registry),

@@ -1,5 +1,5 @@
 import { LineCounter, parseAllDocuments, stringify, type Document, type ScalarTag, type Tags } from 'yaml'
-import { Usage } from './failure.ts'
+import { isRecord } from './schema.ts'
 
 /**
  * YAML as kubectl reads it, which is neither 1.1 nor 1.2 (sigs.k8s.io/yaml over go-yaml 2; tried with kubectl 1.36): `yes`, `on` and `y` are true,
@@ -29,8 +29,10 @@ function integerOf(text: string): number {
 
 const withKubectlTags = (tags: Tags): Tags => [...kubectlTags, ...tags]
 
-/** The documents of a YAML file; what is no YAML is told with its line and column. */
-export function parseDocuments(file: string, text: string): Document[] {
+/** The documents of YAML; `problem` says what is none: `LINE:COLUMN: …`. */
+export function parseDocuments(
+  text: string,
+): { readonly documents: readonly Document[] } | { readonly problem: string } {
   const lines = new LineCounter()
   const documents: Document[] = []
   for (const document of parseAllDocuments(text, {
@@ -41,12 +43,36 @@ export function parseDocuments(file: string, text: string): Document[] {
     const [error] = document.errors
     if (error !== undefined) {
       const { line, col } = lines.linePos(error.pos[0])
-      const said = error.message.split('\n')[0]?.replace(/ at line \d+, column \d+:?$/, '')
-      throw new Usage(`${file}:${line}:${col}: ${said}`)
+      return { problem: `${line}:${col}: ${error.message.split('\n')[0]?.replace(/ at line \d+, column \d+:?$/, '')}` }
     }
     documents.push(document)
   }
-  return documents
+  return { documents }
+}
+
+/** What a manifest holds, empty documents left out, and of a List its items. */
+export function parseManifest(text: string): { readonly values: readonly unknown[] } | { readonly problem: string } {
+  const json = parseJson(text)
+  const read = json === undefined ? parseDocuments(text) : { values: [json] }
+  if ('problem' in read) return read
+  const values = 'values' in read ? read.values : read.documents.map((document): unknown => document.toJS())
+  return { values: values.flatMap(itemsOf) }
+}
+
+/** JSON is YAML, too, but is read much faster by its own parser. */
+function parseJson(text: string): unknown {
+  if (!/^\s*\{/.test(text)) return undefined
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+function itemsOf(value: unknown): readonly unknown[] {
+  if (value === null || value === undefined) return []
+  const isList = isRecord(value) && typeof value['kind'] === 'string' && value['kind'].endsWith('List')
+  return isList && Array.isArray(value['items']) ? value['items'].filter(isRecord) : [value]
 }
 
 /** Written so that kubectl, too, reads text as text: `yes` and `1:30` stand in quotes. */

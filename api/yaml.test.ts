@@ -1,7 +1,10 @@
 import { describe, expect, test } from 'vitest'
-import { parseDocuments, toYaml } from './yaml.ts'
+import { parseManifest, toYaml } from './yaml.ts'
 
-const read = (text: string): unknown => parseDocuments('file', text)[0]?.toJS()
+const read = (text: string): unknown => {
+  const manifest = parseManifest(text)
+  return 'values' in manifest ? manifest.values[0] : manifest
+}
 
 /** What kubectl 1.36 makes of them. */
 const scalars: readonly (readonly [string, unknown])[] = [
@@ -48,7 +51,16 @@ describe('YAML', () => {
   })
 
   test.each([
-    ['a: [1', 'file:1:6: Flow sequence in block collection must be sufficiently indented and end with a ]'],
-    ['a: 1\na: 2', 'file:2:1: Map keys must be unique'],
-  ])('%j is none', (text, message) => expect(() => read(text)).toThrow(message))
+    ['a: [1', '1:6: Flow sequence in block collection must be sufficiently indented and end with a ]'],
+    ['a: 1\na: 2', '2:1: Map keys must be unique'],
+  ])('%j is none', (text, problem) => expect(read(text)).toEqual({ problem }))
+
+  test.each([
+    ['documents', 'kind: A\n---\n---\nkind: B\n'],
+    ['a List', 'kind: List\nitems: [{kind: A}, {kind: B}]'],
+    ['a List of JSON', '{"kind": "AList", "items": [{"kind": "A"}, {"kind": "B"}]}'],
+    ['YAML that looks like JSON', '{kind: List, items: [{kind: A}, {kind: B}]}'],
+  ])('%s are so many objects', (_, text) =>
+    expect(parseManifest(text)).toEqual({ values: [{ kind: 'A' }, { kind: 'B' }] }),
+  )
 })
