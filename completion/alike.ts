@@ -7,7 +7,7 @@ import { applyRules } from './defaults/apply.ts'
 import { pstorePath } from './defaults/device.ts'
 import { nvram } from './defaults/firmware.ts'
 import { generationId, macAddress, name, uuid } from './defaults/identity.ts'
-import type { Context, Rule } from './defaults/rule.ts'
+import { list, type Context, type Rule } from './defaults/rule.ts'
 import type { Origins } from './provenance.ts'
 
 /** All in which VMs that are alike differ, as far as completion goes: who adds a rule that draws, or reads a name, adds it here, or a property fails. */
@@ -21,6 +21,13 @@ export function likenessOf({ metadata, spec }: VirtualMachine): string | undefin
   if (!plainName.test(metadata.name ?? metadata.generateName ?? '')) return undefined
   return JSON.stringify([metadata.labels, metadata.annotations, spec])
 }
+
+/** Whether others can be completed as it was: what is told of a MAC address that somebody wrote depends on the VMs of the cluster. */
+export const mayHaveLike = ({ machine: { spec }, origins }: Completed): boolean =>
+  list(spec.domain, 'interfaces').every((_, index) => {
+    const origin = origins.get(`spec.domain.devices.interfaces[${index}].mac.address`)
+    return origin?.by === 'default' && origin.rule === macAddress.name
+  })
 
 /**
  * What `complete` gives for `machine`, made of what it gave for another VM of the same likeness under the same circumstances (the same presets

@@ -46,6 +46,7 @@ const machines = fc.array(plausibleDomains().filter(isWell), { minLength: 1, max
       name: fc.constantFrom('a', 'b', 'c/d'),
       isGenerated: fc.boolean(),
       uid: fc.constantFrom('1', '2', '3'),
+      taken: fc.constantFrom('', '02468ace', '0123456789'),
       chosen: fc.constantFrom(presets.slice(0, 1), presets.slice(2, 4), presets.slice(1)),
     }),
     { minLength: 12, maxLength: 16 },
@@ -57,7 +58,7 @@ test('whatever came before, the answer is that of completion', () => {
   fc.assert(
     fc.property(machines, (rows) => {
       const remembering = createLikenesses(() => alike++)
-      for (const { domain, drawn, labels, name, isGenerated, uid, chosen } of rows) {
+      for (const { domain, drawn, labels, name, isGenerated, uid, taken, chosen } of rows) {
         const { name: named, uuid, ...others } = domain
         const written = {
           ...others,
@@ -68,7 +69,8 @@ test('whatever came before, the answer is that of completion', () => {
         const { metadata, ...rest } = vm(written, { labels })
         const { name: _, ...unnamed } = metadata
         const machine = { ...rest, metadata: { ...unnamed, ...(isGenerated ? { generateName: name } : { name }) } }
-        const options = optionsFor(chosen, uid)
+        const isMacTaken = (address: string) => taken.includes(address.at(-1) ?? '-')
+        const options = { ...optionsFor(chosen, uid), isMacTaken }
         expect(remembering(machine, options)).toEqual(complete(machine, options))
       }
     }),
@@ -105,6 +107,18 @@ test.each(rows)('a VM %s', (_, machine, circumstances, isAlike) => {
   remembering(base, usual)
   remembering(machine, { ...usual, ...circumstances })
   expect(alike === 1).toBe(isAlike)
+})
+
+test.each([
+  ['is drawn', {}, 1],
+  ['was written', { mac: { address: '52:54:00:00:00:01' } }, 0],
+])('twice a VM whose MAC address %s', (_, mac, times) => {
+  let alike = 0
+  const remembering = createLikenesses(() => alike++)
+  const machine = vm({ ...base.spec.domain, devices: { interfaces: [{ type: 'user', ...mac }] } })
+  remembering(machine, optionsFor([], '1'))
+  remembering(machine, optionsFor([], '2'))
+  expect(alike).toBe(times)
 })
 
 test('remembers the last 256', () => {

@@ -1,6 +1,6 @@
 import { completedByAnnotation, excludePresetsAnnotation } from '../api/machine.ts'
 import type { VirtualMachine } from '../api/machine.ts'
-import { completeAlike, likenessOf } from '../completion/alike.ts'
+import { completeAlike, likenessOf, mayHaveLike } from '../completion/alike.ts'
 import { complete } from '../completion/complete.ts'
 import type { Completed, CompleteOptions, Refused } from '../completion/complete.ts'
 import { selects } from '../presets/candidates.ts'
@@ -38,7 +38,7 @@ export function createLikenesses(
       return completeAlike(known.completed, machine, options)
     }
     const completed = complete(machine, options)
-    if (completed.outcome === 'completed') kept.set(key, { completed, circumstances })
+    if (completed.outcome === 'completed' && mayHaveLike(completed)) kept.set(key, { completed, circumstances })
     const [oldest] = kept.keys()
     if (kept.size > maxKept && oldest !== undefined) kept.delete(oldest)
     return completed
