@@ -5,14 +5,27 @@ type JsonObject = { readonly [key: string]: unknown }
 
 /** What libvirt keeps of the element at a path (`devices.disks.driver`; indexes do not count), which is in libvirt's spelling. */
 export const keep = (path: string, json: JsonObject): JsonObject => {
-  const result = Object.hasOwn(kept, path) ? (kept[path]?.(json) ?? json) : json
+  const own = Object.hasOwn(kept, path) ? (kept[path]?.(json) ?? json) : json
+  const result = withoutRest(path, own)
   const said = omit(
     result,
     Object.keys(result).filter(
-      (key) => emptied.has(key) && isEmpty(result[key]) && `${path}.${key}` !== 'features.acpi',
+      (key) =>
+        (emptied.has(key) || emptied.has(`${path}.${key}`)) &&
+        isEmpty(result[key]) &&
+        `${path}.${key}` !== 'features.acpi',
     ),
   )
   return path.startsWith('devices.') ? withoutGeneratedAlias(said) : said
+}
+
+/** What is said of an image below another: whether it must be there counts for the uppermost only; one of no type ends the chain. */
+const withoutRest = (path: string, json: JsonObject): JsonObject => {
+  if (path.endsWith('.backingStore.source')) return omit(json, ['startupPolicy'])
+  if (path.endsWith('.source.host') || path.endsWith('.source.hosts')) {
+    return omit(json, json['transport'] === 'tcp' ? ['transport'] : [])
+  }
+  return path.endsWith('.backingStore') && json['type'] === undefined ? omit(json, ['format']) : json
 }
 
 const isEmpty = (value: unknown): boolean => isRecord(value) && Object.keys(value).length === 0
@@ -21,20 +34,32 @@ const isEmpty = (value: unknown): boolean => isRecord(value) && Object.keys(valu
 const emptied: ReadonlySet<string> = new Set([
   'acpi',
   'allocation',
+  'bandwidth',
   'binary',
+  'blockio',
   'bios',
+  'catchup',
+  'coalesce',
   'cookies',
+  'devices.interfaces.driver.guest',
+  'devices.interfaces.driver.host',
+  'devices.interfaces.port',
   'driver',
   'identity',
   'idmap',
+  'input',
   'interconnects',
+  'memoryBacking.source',
   'iotune',
   'metadataCache',
+  'os.nvram',
+  'output',
   'poll',
   'reconnect',
   'rom',
   'tcg',
   'throttlefilters',
+  'tune',
 ])
 
 /** libvirt keeps the aliases of users, and gives its own anew at each start. */
@@ -52,14 +77,23 @@ const withoutGeneratedAlias = (device: JsonObject): JsonObject => {
  */
 const kept: { readonly [path: string]: (json: JsonObject) => JsonObject } = {
   'features.hyperv.spinlocks': (spinlocks) => omit(spinlocks, spinlocks['state'] === false ? ['retries'] : []),
+  'features.hyperv.stimer': (stimer) => omit(stimer, stimer['state'] === false ? ['direct'] : []),
+  'features.hyperv.tlbflush': (flush) => omit(flush, flush['state'] === false ? ['direct', 'extended'] : []),
+  'features.hyperv.vendorId': (vendor) => omit(vendor, vendor['state'] === false ? ['value'] : []),
+  'features.smm': (smm) => omit(smm, smm['state'] === false ? ['tseg'] : []),
   // Only a named model is matched.
   cpu: (cpu) => omit(cpu, cpu['mode'] === undefined || cpu['mode'] === 'custom' ? [] : ['match']),
-  'devices.sounds': (sound) => omit(sound, sound['model'] === 'ich6' || sound['model'] === 'ich9' ? [] : ['codecs']),
+  'devices.sounds': (sound) => keptSound(sound),
   clock: (clock) => keptClock(clock),
   'numatune.memory': (memory) => omit(memory, memory['placement'] === 'static' ? ['placement'] : []),
   'devices.controllers': (controller) => keptController(controller),
   'devices.disks': (disk) => keptDisk(disk),
-  'devices.disks.driver': (driver) => omit(driver, driver['cache'] === 'default' ? ['cache'] : []),
+  'devices.disks.boot': (boot) => upperCase(boot, 'loadparm'),
+  'devices.interfaces.boot': (boot) => upperCase(boot, 'loadparm'),
+  'devices.hostdevs.boot': (boot) => upperCase(boot, 'loadparm'),
+  'devices.disks.driver': (driver) => keptDiskDriver(driver),
+  'devices.disks.iotune': (iotune) => withoutZeros(iotune),
+  'devices.controllers.driver': (driver) => withoutZeros(driver),
   'devices.filesystems': (filesystem) => octalMode(octalMode(filesystem, 'fmode'), 'dmode'),
   'devices.interfaces': (nic) => keptInterface(nic),
   'devices.smartcards': (device) => keptCharacter(device),
@@ -96,6 +130,38 @@ const within = (json: JsonObject, key: string, change: (child: JsonObject) => Js
   return isRecord(child) ? { ...json, [key]: change(child) } : json
 }
 
+/** For these, 0 is for what is there without. */
+const withoutZeros = (json: JsonObject): JsonObject =>
+  omit(
+    json,
+    Object.keys(json).filter((key) => json[key] === 0),
+  )
+
+const upperCase = (json: JsonObject, key: string): JsonObject => {
+  const value = json[key]
+  return typeof value === 'string' ? { ...json, [key]: value.toUpperCase() } : json
+}
+
+/** Each kind of card has properties of its own. */
+const keptSound = (sound: JsonObject): JsonObject => {
+  const { model } = sound
+  const isIch = model === 'ich6' || model === 'ich9'
+  return omit(sound, [
+    ...(isIch ? [] : ['codecs']),
+    ...(model === 'usb' ? [] : ['multichannel']),
+    ...(model === 'virtio' ? [] : ['driver', 'streams']),
+  ])
+}
+
+/** How often it is tried counts only where it is tried at all. */
+const keptReconnect = (source: JsonObject): JsonObject => {
+  const { reconnect } = source
+  if (!isRecord(reconnect) || reconnect['enabled'] === true) return source
+  return reconnect['enabled'] === undefined
+    ? omit(source, ['reconnect'])
+    : { ...source, reconnect: omit(reconnect, ['timeout']) }
+}
+
 /** Settings that are fixed are named, even where none is. */
 const withFixedSettings = (direction: JsonObject): JsonObject =>
   direction['fixedSettings'] === true ? { ...direction, settings: direction['settings'] ?? {} } : direction
@@ -111,6 +177,12 @@ const keptClock = (clock: JsonObject): JsonObject => {
 /** `auto` is the model that a controller without one is given: on x86_64, this. */
 const keptController = (controller: JsonObject): JsonObject =>
   controller['type'] === 'scsi' && controller['model'] === 'auto' ? { ...controller, model: 'lsilogic' } : controller
+
+/** `aio` is an old word for a raw image. */
+const keptDiskDriver = (driver: JsonObject): JsonObject => ({
+  ...omit(driver, driver['cache'] === 'default' ? ['cache'] : []),
+  ...(driver['type'] === 'aio' ? { type: 'raw' } : {}),
+})
 
 /** Types of disk that name a medium; the others name a process. */
 const isMedium = new Set<unknown>(['file', 'block', 'dir', 'network', 'volume'])
@@ -229,12 +301,13 @@ const keptCharacter = (device: JsonObject): JsonObject => {
   const { type, source, sources } = device
   const owned = typeof type === 'string' ? chardevUnion.branches?.[type] : undefined
   if (!owned) return device
-  // One label has a key of its own.
+  // One label has a key of its own. The path of a pseudo terminal is another one at each start.
   const keys = new Set(
     owned.flatMap((key) => (key === 'sources.seclabels' ? ['seclabels', 'seclabel'] : [key.replace('sources.', '')])),
   )
   const keptSource = (one: unknown): unknown =>
-    isRecord(one) ? Object.fromEntries(Object.entries(one).filter(([key]) => keys.has(key))) : one
+    isRecord(one) ? keptReconnect(Object.fromEntries(Object.entries(one).filter(([key]) => keys.has(key)))) : one
+  if (type === 'pty') keys.delete('path')
   const result = omit(device, keys.has('protocol') ? [] : ['protocol'])
   if (Array.isArray(sources)) return { ...result, sources: sources.map(keptSource) }
   if (!isRecord(source)) return result
@@ -263,6 +336,7 @@ const hasSpicePort = ({ port = 0, tlsPort = 0, autoport }: JsonObject): boolean 
 /** A server without a port has none of the properties of ports; what is chosen at start is not kept. */
 const keptGraphics = (graphics: JsonObject): JsonObject => {
   const { type, listens, autoport, port } = graphics
+  if (type === 'sdl' && graphics['fullscreen'] === false) return omit(graphics, ['fullscreen'])
   const first: unknown = Array.isArray(listens) ? listens[0] : undefined
   const hasPort = !isRecord(first) || (first['type'] !== 'none' && first['type'] !== 'socket')
   if (!hasPort) return omit(graphics, ['port', 'tlsPort', 'autoport', 'websocket'])

@@ -17,7 +17,7 @@ export const rewrite = (domain: Domain): Domain => {
   if (isRecord(domain.iothreadids) && isList(domain.iothreadids.iothreads) && domain.iothreads !== undefined) {
     result.iothreads = Math.max(Number(domain.iothreads), domain.iothreadids.iothreads?.length ?? 0)
   }
-  if (isRecord(domain.vcpu)) result.vcpu = rewriteVcpu(domain.vcpu, domain.numatune)
+  if (isRecord(domain.vcpu)) result.vcpu = rewriteVcpu(domain.vcpu, domain)
   if (isRecord(domain.memtune)) put(result, 'memtune', rewriteMemtune(domain.memtune))
   if (domain.seclabels && isList(domain.seclabels)) {
     // A label that does not say how it comes about is not kept.
@@ -130,14 +130,16 @@ const mostCpus = 16_384
 
 const byId = (a: { id?: number | string }, b: { id?: number | string }): number => Number(a.id ?? 0) - Number(b.id ?? 0)
 
-/** Where numad places memory, and no CPUs are named, virtual CPUs follow it. */
+/** Where numad places memory, and nothing says where the threads run, virtual CPUs follow it. */
 const rewriteVcpu = (
   stated: NonNullable<Domain['vcpu']>,
-  numatune: Domain['numatune'],
+  { numatune, cputune = {} }: Domain,
 ): NonNullable<Domain['vcpu']> => {
   const vcpu = stated.current === stated.value ? without(stated, 'current') : stated
   if (vcpu.placement === 'auto') return without(vcpu, 'cpuset')
-  return numatune?.memory?.placement === 'auto' && vcpu.cpuset === undefined ? { ...vcpu, placement: 'auto' } : vcpu
+  const isPlaced =
+    vcpu.cpuset !== undefined || cputune.vcpupins?.length || cputune.emulatorpin || cputune.iothreadpins?.length
+  return numatune?.memory?.placement === 'auto' && !isPlaced ? { ...vcpu, placement: 'auto' } : vcpu
 }
 
 /** In KiB: libvirt's word for no limit at all. */

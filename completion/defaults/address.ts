@@ -54,6 +54,11 @@ const addressed = ({ devices = {} }: Domain): { readonly at: string; readonly de
 
 /** Devices of the node that are named by their PCI address. */
 const hostAddresses = ({ devices = {} }: Domain): { readonly at: string; readonly address: object }[] => [
+  ...(devices.disks ?? []).flatMap(({ type, source }, index) =>
+    type === 'nvme' && source?.address
+      ? [{ at: `devices.disks[${index}].source.address`, address: source.address }]
+      : [],
+  ),
   ...(devices.hostdevs ?? []).flatMap(({ type, source }, index) =>
     type === 'pci' && source?.address
       ? [{ at: `devices.hostdevs[${index}].source.address`, address: source.address }]

@@ -113,6 +113,10 @@ export const consolePort: Rule = {
   },
 }
 
+interface SourceLabel {
+  readonly label?: string
+}
+
 interface Chardev {
   readonly type?: string
   readonly protocol?: { readonly type?: string }
@@ -121,6 +125,8 @@ interface Chardev {
 }
 
 interface Source {
+  readonly seclabel?: SourceLabel
+  readonly seclabels?: readonly SourceLabel[]
   readonly path?: string
   readonly mode?: string
 }
@@ -166,3 +172,7 @@ export const tcpProtocol: Rule = {
       .filter(({ device: { type } }) => type === 'tcp')
       .map(({ at, device }) => fill(at, device, { protocol: { type: 'raw' } })),
 }
+
+/** The other ends of all character devices. */
+export const characterSources = (domain: Domain): readonly { at: string; source: Source }[] =>
+  chardevs(domain).flatMap(({ at, device }) => sourcesOf(at, device))

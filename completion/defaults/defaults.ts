@@ -52,6 +52,7 @@ export const rules: readonly Rule[] = [
   vcpu.vcpuCount,
   numatune.numatuneMemory,
   numatune.numatuneMode,
+  numatune.numatuneNodeMode,
   vcpu.vcpuPlacement,
   iothread.iothreadCount,
   iothread.iothreadIds,
@@ -79,6 +80,7 @@ export const rules: readonly Rule[] = [
   numa.numaDistance,
   seclabel.seclabelModel,
   seclabel.seclabelRelabel,
+  seclabel.sourceRelabel,
 
   // What devices are, before others are added that follow from them.
   disk.diskType,
@@ -87,6 +89,7 @@ export const rules: readonly Rule[] = [
   disk.diskDriver,
   disk.diskReadonly,
   disk.diskSnapshot,
+  disk.nvmeManaged,
   disk.diskSource,
   disk.diskAddress,
   controller.controllerType,

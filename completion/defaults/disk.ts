@@ -38,6 +38,12 @@ export const diskReadonly = each('disks')('disk-readonly', 'A CD-ROM cannot be w
   device === 'cdrom' ? { readonly: {} } : undefined,
 )
 
+export const nvmeManaged = each('disks')(
+  'nvme-managed',
+  'An NVMe disk of the host is taken from the driver that it has there.',
+  ({ type, source }) => (type === 'nvme' && source ? { source: { managed: true } } : undefined),
+)
+
 export const diskSnapshot = each('disks')(
   'disk-snapshot',
   'A disk that another process serves is left out of snapshots.',
@@ -45,14 +51,17 @@ export const diskSnapshot = each('disks')(
 )
 
 /** Where servers of a protocol listen. */
-const standardPorts: { readonly [protocol: string]: number } = { http: 80, https: 443, ftp: 21, ftps: 990, tftp: 69 }
-
-/** Those that libvirt fills in for a new domain only. */
-const portsOfNew: { readonly [protocol: string]: number } = {
+const standardPorts: { readonly [protocol: string]: number } = {
+  http: 80,
+  https: 443,
+  ftp: 21,
+  ftps: 990,
+  tftp: 69,
   iscsi: 3260,
   nbd: 10809,
   gluster: 24007,
   ssh: 22,
+  sheepdog: 7000,
   vxhs: 9999,
 }
 
@@ -60,9 +69,9 @@ type Host = NonNullable<Source['host']>
 
 const hasPort = ({ transport }: Host): boolean => transport === undefined || transport === 'tcp' || transport === 'rdma'
 
-const sourceAdditions = (at: string, source: Source, isNew: boolean): Addition[] => {
+const sourceAdditions = (at: string, source: Source): Addition[] => {
   const { protocol = '', host, hosts = [], encryption } = source
-  const port = standardPorts[protocol] ?? (isNew ? portsOfNew[protocol] : undefined)
+  const port = standardPorts[protocol]
   const fillPort = (one: Host, place: string): Addition[] =>
     port !== undefined && hasPort(one) ? [fill(place, one, { port })] : []
   return [
@@ -72,16 +81,30 @@ const sourceAdditions = (at: string, source: Source, isNew: boolean): Addition[]
   ]
 }
 
+interface Image {
+  readonly source?: Source | undefined
+  readonly backingStore?: Image | undefined
+}
+
+/** The sources of disks and of the images below them. */
+export const imagesOf = (disks: readonly Image[] = []): { readonly at: string; readonly source: Source }[] =>
+  disks.flatMap((disk, index) => {
+    const found: { at: string; source: Source }[] = []
+    let at = `devices.disks[${index}]`
+    for (let image: Image | undefined = disk; image; image = image.backingStore) {
+      if (image.source) found.push({ at: `${at}.source`, source: image.source })
+      at += '.backingStore'
+    }
+    return found
+  })
+
 export const diskSource: Rule = {
   name: 'disk-source',
   description: 'A server listens on the port of its protocol; QEMU itself decrypts a LUKS image.',
-  apply: ({ devices }, { isNew = false }) =>
-    (devices?.disks ?? []).flatMap(({ source, backingStore }, index): Addition[] => [
-      ...(source ? sourceAdditions(`devices.disks[${index}].source`, source, isNew) : []),
-      ...(backingStore?.source
-        ? sourceAdditions(`devices.disks[${index}].backingStore.source`, backingStore.source, isNew)
-        : []),
-    ]),
+  apply: ({ devices, os }) => [
+    ...(os?.nvram?.source ? sourceAdditions('os.nvram.source', os.nvram.source) : []),
+    ...imagesOf(devices?.disks).flatMap(({ at, source }) => sourceAdditions(at, source)),
+  ],
 }
 
 type DriveAddress = { controller: number; bus: number; target: number; unit: number }

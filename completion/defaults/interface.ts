@@ -38,10 +38,10 @@ const placed = <T>(items: readonly T[], at: string): { item: T; at: string }[] =
 
 export const interfaceModel = each('interfaces')(
   'interface-model',
-  'A network card is an RTL8139 where QEMU has it, else an E1000, else virtio; with vDPA it is virtio.',
+  'A network card is an RTL8139 where QEMU has it, else an E1000, else virtio; with vDPA or a switch of processes it is virtio.',
   ({ type }, _, { capabilities }) => {
     if (type === 'hostdev') return undefined
-    if (type === 'vdpa') return { model: { type: 'virtio' } }
+    if (type === 'vdpa' || type === 'vhostuser') return { model: { type: 'virtio' } }
     const model = offers(capabilities, 'rtl8139') ? 'rtl8139' : offers(capabilities, 'e1000') ? 'e1000' : 'virtio'
     return { model: { type: model } }
   },

@@ -1,4 +1,4 @@
-import { rule } from './rule.ts'
+import { fill, rule, type Rule } from './rule.ts'
 
 export const numatuneMemory = rule(
   'numatune-placement',
@@ -15,3 +15,10 @@ export const numatuneMode = rule(
   'Memory comes from the nodes that it is placed on, or from none.',
   ({ numatune }) => numatune?.memory && { numatune: { memory: { mode: 'strict' } } },
 )
+
+export const numatuneNodeMode: Rule = {
+  name: 'numatune-node-mode',
+  description: 'Memory of a NUMA node comes from the nodes that are named for it, or from none.',
+  apply: ({ numatune }) =>
+    (numatune?.memnodes ?? []).map((one, index) => fill(`numatune.memnodes[${index}]`, one, { mode: 'strict' })),
+}

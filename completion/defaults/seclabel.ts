@@ -1,3 +1,5 @@
+import { characterSources } from './character.ts'
+import { imagesOf } from './disk.ts'
 import { fill, type Addition, type Rule } from './rule.ts'
 
 export const seclabelModel: Rule = {
@@ -19,4 +21,21 @@ export const seclabelRelabel: Rule = {
       if (model === undefined || model === 'none' || (type !== 'dynamic' && type !== 'static')) return []
       return [fill(`seclabels[${index}]`, label, { relabel: type === 'dynamic' })]
     }),
+}
+
+export const sourceRelabel: Rule = {
+  name: 'source-relabel',
+  description: 'An image or socket that is given a label is labelled with it.',
+  apply: (domain) =>
+    [...imagesOf(domain.devices?.disks), ...characterSources(domain)].flatMap(
+      ({ at, source: { seclabel, seclabels = [] } }) => {
+        const labels = [
+          ...(seclabel ? [{ at: `${at}.seclabel`, label: seclabel }] : []),
+          ...seclabels.map((label, index) => ({ at: `${at}.seclabels[${index}]`, label })),
+        ]
+        return labels
+          .filter(({ label }) => label.label !== undefined)
+          .map((one) => fill(one.at, one.label, { relabel: true } as object))
+      },
+    ),
 }

@@ -5,7 +5,9 @@ export const vcpuCount = rule('vcpu-count', 'A VM has one virtual CPU.', () => (
 export const vcpuPlacement = rule(
   'vcpu-placement',
   'Virtual CPUs run where `cpuset` says; where numad places memory, and nothing else is said, they follow it.',
-  ({ vcpu, numatune }) => ({
-    vcpu: { placement: numatune?.memory?.placement === 'auto' && vcpu?.cpuset === undefined ? 'auto' : 'static' },
-  }),
+  ({ vcpu, numatune, cputune = {} }) => {
+    const { vcpupins, emulatorpin, iothreadpins } = cputune
+    const isPlaced = vcpu?.cpuset !== undefined || vcpupins?.length || emulatorpin || iothreadpins?.length
+    return { vcpu: { placement: numatune?.memory?.placement === 'auto' && !isPlaced ? 'auto' : 'static' } }
+  },
 )
