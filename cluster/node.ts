@@ -28,7 +28,7 @@ export interface NodePaths {
 /** The kubelet's root directory as everybody knows it. Inside a node's namespace this is where it is. */
 const kubeletRoot = '/var/lib/kubelet'
 
-function nodePaths(state: string, node: string): NodePaths {
+export function nodePaths(state: string, node: string): NodePaths {
   const root = join(state, 'nodes', node)
   const run = join(root, 'run')
   return {
@@ -98,6 +98,7 @@ function cniConfiguration(node: NodeAddresses): string {
   })
 }
 
+/** NeverVerify: what a registry gave by one name, `make install` tried here, must not be asked of it by the name under which it was imported. */
 function kubeletConfiguration(node: NodeAddresses, paths: NodePaths, pki: Pki, index: number): string {
   const file = (name: string) => join(pki.directory, name)
   return `apiVersion: kubelet.config.k8s.io/v1beta1
@@ -120,6 +121,7 @@ clusterDomain: cluster.local
 resolvConf: /etc/resolv.conf
 evictionHard: {nodefs.available: "1%", imagefs.available: "1%", memory.available: "100Mi"}
 imageGCHighThresholdPercent: 100
+imagePullCredentialsVerificationPolicy: NeverVerify
 volumePluginDir: ${kubeletRoot}/volume-plugins
 `
 }

@@ -33,7 +33,7 @@ export async function showcase(settings: Settings, kubectl: readonly string[]): 
     '',
     `  export KUBECONFIG=${settings.state}/kubeconfig PATH=${kubectl[0]?.replace(/\/kubectl$/, '')}:$PATH`,
     '',
-    '  kubectl get vm testvm -o yaml                                        # the whole machine, every field with a reason',
+    '  npm run -s vm -- explain testvm                                      # the whole machine, every field with who put it there',
     '  kubectl apply -f manifests/examples/refused/three-mistakes.yaml      # refused, with every reason at once',
     '  kubectl explain vm.spec.domain.devices.disks                         # what can be written there',
     '',

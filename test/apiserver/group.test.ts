@@ -46,6 +46,8 @@ const words = async (path: string, ...what: string[]) =>
   (await kubectl(['get', ...what, '-o', `jsonpath=${path}`])).split(' ').filter((word) => word !== '')
 const vms = () => words('{.items[*].metadata.name}', 'vm', '-l', 'app=web')
 const soon = { deadlineMs: 120_000 }
+/** The issue's number. */
+const many = 50
 
 const domain = { type: 'qemu', memory: { unit: 'MiB', value: 8 }, os: { type: { os: 'hvm' } } }
 const group = (replicas: number, more: object = {}) => ({
@@ -100,14 +102,29 @@ test.each([1, 10, 50])('the life of each of %i VMs is six writes', async (count)
   })
 })
 
-/** The issue's number. */
-const many = 50
-
 test('fifty, none, fifty again while the controller is killed: never more, no pod left over', async () => {
   most = 0
   await scale(many)
   await reaches(many)
   expect(await words('{.status.selector}', 'vmg', 'web')).toEqual(['app=web'])
+  const scaled = await kubectl([
+    'get',
+    '--raw',
+    '/apis/virtset.io/v1alpha1/namespaces/default/virtualmachinegroups/web/scale',
+  ])
+  expect(JSON.parse(scaled)).toMatchObject({
+    kind: 'Scale',
+    spec: { replicas: many },
+    status: { replicas: many, selector: 'app=web' },
+  })
+  const named = node.machines().map(({ metadata }) => [metadata.generateName, metadata.name.startsWith('web-')])
+  expect(new Set(named.map(String))).toEqual(new Set(['web-,true']))
+  const [created] = await words(
+    '{.items[?(@.reason=="SuccessfulCreate")].message}',
+    'events',
+    '--field-selector=involvedObject.kind=VirtualMachineGroup',
+  )
+  expect(created).toBe('Created')
   expect(await kubectl(['get', 'vmg', 'web', '--no-headers'])).toMatch(/^web +50 +50 +0 /)
   await scale(0)
   await reaches(0)

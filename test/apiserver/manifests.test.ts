@@ -48,10 +48,19 @@ describe('overlays', () => {
       'monitoring',
       ['ConfigMap virtset-dashboard', 'PrometheusRule virtset', 'Service virtset-metrics', 'ServiceMonitor virtset'],
     ],
+    ['own-images', []],
   ])('%s has all of virtset, and its own', async (name, own) => {
     const base = (await render('manifests')).map(nameOf)
     const overlay = (await render(`manifests/overlays/${name}`)).map(nameOf)
     expect(overlay.toSorted()).toEqual([...base, ...own].toSorted())
+  })
+
+  test('with images of one’s own no other is named', async () => {
+    const named = (folder: string) =>
+      kubectl(['kustomize', folder]).then((text) => new Set(text.match(/\S+\/virtset\/[^\s"]+/g)))
+    const [published, own] = [await named('manifests'), await named('manifests/overlays/own-images')]
+    expect(published).toEqual(new Set(['ghcr.io/virtset/virtset:v0.1.0', 'ghcr.io/virtset/launcher:v0.1.0']))
+    expect(own).toEqual(new Set([...published].map((name) => name.replace('ghcr.io', 'registry.example.org'))))
   })
 
   test('with cert-manager its injector looks after each caBundle', async () => {

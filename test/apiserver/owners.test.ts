@@ -10,17 +10,18 @@ import { until } from '../until.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
 import { installProcesses } from './processes.ts'
-import type { Processes } from './processes.ts'
+import type { Processes, Replica } from './processes.ts'
 
 /** What Kubernetes' own garbage collector makes of configs, groups and their VMs. */
 let api: TestApiServer
 let processes: Processes
+let webhooks: Replica
 let manager: ChildProcess
 
 beforeAll(async () => {
   api = await startApiServer()
   processes = await installProcesses(api)
-  await processes.startWebhooks('one')
+  webhooks = await processes.startWebhooks('one')
   await processes.startController('controller')
   const pki = { directory: join(api.directory, 'pki') }
   const kubeconfig = join(api.directory, 'controller-manager.kubeconfig')
@@ -100,6 +101,10 @@ test('a group that is deleted takes its VMs along, and makes no new ones meanwhi
   }
   await kubectl(['apply', '-f', '-'], JSON.stringify(group))
   await has('pods', 3)
+  // Kubernetes' own autoscaler finds what it needs to know; what it measures by is not here.
+  await kubectl(['autoscale', 'vmg', 'web', '--min=1', '--max=5', '--cpu=80%'])
+  await kubectl(['wait', 'hpa/web', '--for=condition=AbleToScale', '--timeout=120s'])
+  await kubectl(['delete', 'hpa', 'web'])
   await kubectl(['delete', 'vmg', 'web', '--cascade=foreground', '--timeout=180s'])
   await has('vm', 0)
   await has('pods', 0)
@@ -125,4 +130,24 @@ test('a namespace with a running config is deleted to its end', async () => {
     '{}',
   )
   expect(await kubectl(['delete', 'namespace', 'team', '--timeout=180s'])).toContain('"team" deleted')
+})
+
+test('a namespace is not kept from its end for longer than the sub-resources are away', async () => {
+  await kubectl(['create', 'namespace', 'brief'])
+  await processes.withdraw(webhooks)
+  webhooks.child.kill('SIGKILL')
+  const isServed = () =>
+    kubectl([
+      'get',
+      'apiservice',
+      'v1alpha1.subresources.virtset.io',
+      '-o',
+      'jsonpath={.status.conditions[?(@.type=="Available")].status}',
+    ])
+  await until(async () => (await isServed()) === 'False', undefined, { deadlineMs: 120_000 })
+  await kubectl(['delete', 'namespace', 'brief', '--wait=false'])
+  const waits = ['wait', 'namespace/brief', '--for=condition=NamespaceDeletionDiscoveryFailure', '--timeout=120s']
+  await kubectl(waits)
+  await processes.startWebhooks('two')
+  await kubectl(['wait', 'namespace/brief', '--for=delete', '--timeout=180s'])
 })

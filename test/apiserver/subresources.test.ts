@@ -142,7 +142,7 @@ describe('the flow', () => {
     const uuid = await field('{.spec.domain.uuid}', 'vm', 'c1')
     await hasPhase('c1', 'Starting')
     await runs('c1')
-    await hasPhase('c1', 'Running')
+    await kubectl(['wait', 'vmc/c1', '--for=jsonpath={.status.phase}=Running', '--timeout=120s'])
     expect(await kubectl(['get', 'vmc', 'c1', '--no-headers'])).toMatch(/^c1 +Running +n1 +false /)
 
     await kubectl([
@@ -183,6 +183,91 @@ describe('the flow', () => {
     expect(await field('{.spec.domain.uuid}', 'vm', 'c1')).toBe(uuid)
     expect((await ask('POST', subresource('stop', 'c1'))).code).toBe(202)
     await isGone('c1')
+  })
+
+  test('what is only tried changes nothing', async () => {
+    await apply(config('tried'))
+    expect((await ask('POST', subresource('start', 'tried', '?dryRun=All'))).code).toBe(201)
+    expect(await field('{.metadata.uid}', 'vm', 'tried')).toBe('')
+    await ask('POST', subresource('start', 'tried'))
+    const isThere = [
+      'get',
+      'vm,vmc',
+      'tried',
+      '-o',
+      'jsonpath={.items[*].metadata.uid} {.items[*].metadata.deletionTimestamp}',
+    ]
+    const before = await kubectl(isThere)
+    for (const verb of ['stop', 'restart']) {
+      expect((await ask('POST', subresource(verb, 'tried', '?dryRun=All&gracePeriodSeconds=3'))).code).toBe(202)
+      expect((await ask('POST', subresource(verb, 'tried'), { body: '{"dryRun":["All"]}' })).code).toBe(202)
+    }
+    expect(await kubectl(isThere)).toBe(before)
+    expect(await field('{.status.restart}', 'vmc', 'tried')).toBe('')
+    expect(await field('{.metadata.annotations}', 'vm', 'tried')).not.toContain('grace-period')
+  })
+
+  test('a user who deletes the VM has stopped it; the grace period of the next stop may stand in the query', async () => {
+    await apply(config('deleted'))
+    await ask('POST', subresource('start', 'deleted'))
+    await hasPhase('deleted', 'Starting')
+    await kubectl(['delete', 'vm', 'deleted', '--timeout=120s'])
+    await hasPhase('deleted', 'Stopped')
+    expect((await ask('POST', subresource('stop', 'deleted'))).code).toBe(409)
+
+    await ask('POST', subresource('start', 'deleted'))
+    await runs('deleted')
+    expect((await ask('GET', subresource('stop', 'deleted', '?gracePeriodSeconds=7'))).code).toBe(202)
+    expect(await field('{.metadata.annotations.virtset\\.io/grace-period-seconds}', 'vm', 'deleted')).toBe('7')
+    // Who waits gets his VM when the old one is gone.
+    const started = ask('POST', subresource('start', 'deleted', '?wait'))
+    await podEnds('deleted')
+    expect((await started).code).toBe(201)
+  })
+
+  test('an instance that has finished stays to be looked at, and is cleared away by the next start', async () => {
+    await apply(config('finished'))
+    const first = await ask('POST', subresource('start', 'finished'))
+    await runs('finished')
+    await kubectl([
+      'patch',
+      'vm',
+      'finished',
+      '--subresource=status',
+      '--type=merge',
+      '-p',
+      '{"status":{"phase":"Succeeded"}}',
+    ])
+    await hasPhase('finished', 'Stopped')
+    expect((await ask('POST', subresource('stop', 'finished'))).code).toBe(409)
+    const next = ask('POST', subresource('start', 'finished'))
+    await podEnds('finished')
+    const second = await next
+    expect(second).toMatchObject({ code: 201, body: { metadata: { name: 'finished' } } })
+    expect(second.body['metadata']).not.toMatchObject({ uid: (first.body['metadata'] as { uid: string }).uid })
+  })
+
+  test('what admission refuses by then is answered as it came, with every cause', async () => {
+    await apply(config('late'))
+    const preset = (name: string, title: string) => ({
+      apiVersion: 'virtset.io/v1alpha1',
+      kind: 'VirtualMachinePreset',
+      metadata: { name, namespace: 'default' },
+      spec: { selector: { matchLabels: { app: 'late' } }, domain: { description: title } },
+    })
+    await apply(preset('one', 'one'))
+    await apply(preset('other', 'other'))
+    const refused = async () => (await ask('POST', subresource('start', 'late', '?dryRun=All'))).code === 422
+    await eventually('the presets are known', refused)
+    const answer = await ask('POST', subresource('start', 'late'))
+    expect(answer).toMatchObject({
+      code: 422,
+      body: { kind: 'Status', reason: 'Invalid', details: { kind: 'VirtualMachine', name: 'late' } },
+    })
+    const { causes } = answer.body['details'] as { causes: { field: string; message: string }[] }
+    expect(causes.map((cause) => cause.field)).toEqual(['spec.domain.description'])
+    expect(causes[0]?.message).toMatch(/"default\/one".*"default\/other"|"default\/other".*"default\/one"/)
+    expect(await field('{.metadata.uid}', 'vm', 'late')).toBe('')
   })
 })
 
@@ -273,6 +358,22 @@ describe('who may', () => {
       }
     },
   )
+
+  test('what a group may, its members may', async () => {
+    await kubectl([
+      'create',
+      'rolebinding',
+      'operators',
+      '-n',
+      'default',
+      '--clusterrole=virtset-edit',
+      '--group=operators',
+    ])
+    const path = subresource('start', 'guarded', '?dryRun=All')
+    const asMember = async () => (await ask('POST', path, { user: 'olga', groups: ['operators'] })).code
+    await eventually('members may', async () => (await asMember()) === 201)
+    expect((await ask('POST', path, { user: 'olga', groups: ['others'] })).code).toBe(403)
+  })
 
   test('who may read everything may start nothing', async () => {
     await kubectl(['create', 'clusterrole', 'reader', '--verb=get,list,watch', '--resource=*.*'])
