@@ -3,7 +3,9 @@ import type { Cause } from '../api/cause.ts'
 import { completedByAnnotation, excludePresetsAnnotation, type VirtualMachine } from '../api/machine.ts'
 import { renderCause } from '../api/refusal.ts'
 import { isReservedKey } from '../api/reserved.ts'
+import { isRecord } from '../api/schema.ts'
 import type { Candidates, Namespace } from '../presets/candidates.ts'
+import { joinPath } from '../presets/path.ts'
 import type { Labels } from '../presets/selector.ts'
 import type { Completed, Refused } from './complete.ts'
 import { decodeProvenance, withoutClaims, type Origins, type Provenance } from './provenance.ts'
@@ -74,21 +76,56 @@ export function asWritten(machine: VirtualMachine): VirtualMachine {
     ...machine,
     metadata: { ...metadata, annotations: unreserved(annotations), labels: unreserved(machine.metadata.labels ?? {}) },
   }
-  return provenance === undefined ? bare : withoutClaims(bare, claimsOf(provenance))
+  if (provenance === undefined) return bare
+  const lost = lostByUser(provenance)
+  return withValues(withoutClaims(bare, claimsOf(provenance, lost)), lost)
 }
 
+/** Paths at which a preset overrode the user, with what the user had written; undefined where that was too long to be kept. */
+const lostByUser = ({ overridden }: Provenance): ReadonlyMap<string, unknown> =>
+  new Map(
+    [...overridden].flatMap(([path, values]) => {
+      const users = values.find(({ origin }) => origin.by === 'user')
+      return users === undefined ? [] : [[path, users.value] as const]
+    }),
+  )
+
 /**
- * What presets and defaults put there where the user had nothing. Where a preset overrode the user, nobody knows any more what the user wrote, but
- * that there was something, which conditions may ask for: the value that stands is taken for it.
+ * What presets and defaults put there where the user had nothing. Where a preset overrode the user, there was something, which conditions may
+ * ask for: where nobody knows any more what, the value that stands is taken for it.
  */
-function claimsOf({ origins, overridden }: Provenance): Origins {
-  const lost = [...overridden].filter(([, values]) => values.some(({ origin }) => origin.by === 'user'))
-  const isLost = (path: string): boolean => lost.some(([at]) => isAtOrBelow(path, at) || isAtOrBelow(at, path))
+function claimsOf({ origins }: Provenance, lost: ReadonlyMap<string, unknown>): Origins {
+  const isLost = (path: string): boolean =>
+    [...lost.keys()].some((at) => isAtOrBelow(path, at) || isAtOrBelow(at, path))
   return new Map([...origins].filter(([path]) => !isLost(path)))
 }
 
 const isAtOrBelow = (path: string, above: string): boolean =>
   path === above || path.startsWith(`${above}.`) || path.startsWith(`${above}[`)
+
+/** The VM with these values in the place of others, where there are any. */
+function withValues(machine: VirtualMachine, values: ReadonlyMap<string, unknown>): VirtualMachine {
+  if (values.size === 0) return machine
+  const visit = (value: unknown, path: string): unknown => {
+    const known = values.get(path)
+    if (known !== undefined) return known
+    if (Array.isArray(value)) return value.map((item, index) => visit(item, joinPath(path, index)))
+    if (!isRecord(value)) return value
+    return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, visit(member, joinPath(path, key))]))
+  }
+  const { metadata } = machine
+  const { labels = {}, annotations = {} } = metadata
+  // The values were the user's own in these very places.
+  return {
+    ...machine,
+    metadata: {
+      ...metadata,
+      labels: visit(labels, 'metadata.labels') as Labels,
+      annotations: visit(annotations, 'metadata.annotations') as Labels,
+    },
+    spec: visit(machine.spec, 'spec') as VirtualMachine['spec'],
+  }
+}
 
 /** Without what virtset's controller wrote, on a VM of a config for one. */
 const unreserved = (keys: Labels): Labels =>

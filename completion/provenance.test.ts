@@ -62,7 +62,7 @@ describe('the annotation', () => {
         metadata: { labels: { '.1': 0 }, annotations: 0 },
         spec: { domain: { cpu: 0, devices: { disks: { 0: { target: { bus: 1 } }, 1: 2 } } } },
       },
-      over: { spec: { domain: { devices: { disks: { 1: { target: { bus: [3, 0] } } } } } } },
+      over: { spec: { domain: { devices: { disks: { 1: { target: { bus: [[3, 'sata'], 0] } } } } } } },
       gone: { spec: { domain: { devices: { tpms: { 0: 2 } } } } },
       skip: [[0, 'spec.domain.devices.disks[target.dev=vdz]', 'no-such-item']],
     })
@@ -83,13 +83,13 @@ describe('the annotation', () => {
     expect(originOf(decoded?.origins ?? new Map(), path)).toEqual(origin)
   })
 
-  test('says what was overridden, removed and skipped, without the values', () => {
+  test('says what was overridden, with the value of the user, what was removed and skipped', () => {
     expect(decoded?.overridden).toEqual(
       new Map([
         [
           'spec.domain.devices.disks[1].target.bus',
           [
-            { origin: user, value: undefined },
+            { origin: user, value: 'sata' },
             { origin: small, value: undefined },
           ],
         ],
@@ -98,6 +98,31 @@ describe('the annotation', () => {
     expect(decoded?.removed).toEqual(provenance.removed)
     expect(decoded?.skipped).toEqual(provenance.skipped)
   })
+})
+
+test('of what the user had written and a preset overrode, what is long is not kept', () => {
+  const lost = (value: unknown) => new Map([['spec.domain.title', [{ origin: user, value }]]])
+  const kept = (value: unknown) => {
+    const { text, left } = encodeProvenance({ ...nothing, overridden: lost(value) }, machine)
+    return [decodeProvenance(text)?.overridden.get('spec.domain.title')?.[0]?.value, left]
+  }
+  expect([kept('t'.repeat(126)), kept('t'.repeat(127)), kept({ file: '/x' }), kept(false)]).toEqual([
+    ['t'.repeat(126), 0],
+    [undefined, 0],
+    [{ file: '/x' }, 0],
+    [false, 0],
+  ])
+})
+
+test('where there is no room, the values go first', () => {
+  const paths = Array.from({ length: 40 }, (_, index) => `spec.domain.devices.disks[${index}].serial`)
+  const overridden = new Map(paths.map((path) => [path, [{ origin: user, value: 'a serial number' }]]))
+  const given = { ...provenance, overridden }
+  const whole = encodeProvenance(given, machine)
+  const { text, left } = encodeProvenance(given, machine, whole.text.length - 1)
+  const decoded = decodeProvenance(text)
+  expect([left, decoded?.overridden.size, text.includes('a serial number')]).toEqual([0, 40, false])
+  expect(decoded?.skipped).toEqual(provenance.skipped)
 })
 
 test.each(['', '{', '[]', '"x"', '{"v":2,"by":[]}', '{"v":1}', '{"v":1,"by":"x"}'])(

@@ -16,7 +16,8 @@ export const maxProvenanceBytes = 32 * 1024
  *
  * `by` are the origins: a preset's namespace ('' for a cluster preset), name and revision, or a default's rule. `at` is a tree of
  * paths that ends in places of `by`; where all leaves of a subtree have one origin the tree ends there. What it does not lead to is
- * the user's. `over` and `gone` are such trees for what was overridden and removed, `skip` a list of [by, path, reason].
+ * the user's. `over` and `gone` are such trees for what was overridden and removed, `skip` a list of [by, path, reason]. What the user had
+ * written stands in `over` beside the user, where it is short: `[3, 0]` without, `[[3, "sata"], 0]` with it.
  */
 interface Encoded {
   readonly v: 1
@@ -29,7 +30,7 @@ interface Encoded {
   readonly more?: number
 }
 
-type Tree = number | readonly number[] | { readonly [key: string]: Tree }
+type Tree = number | readonly (number | readonly [number, unknown])[] | { readonly [key: string]: Tree }
 
 const userMark = 'user'
 
@@ -39,8 +40,11 @@ export interface EncodedProvenance {
   readonly left: number
 }
 
+/** Of a value that a preset overrode, in characters of JSON: longer ones are not kept. */
+const maxLostValue = 128
+
 /**
- * The annotation's text. Where it would be too long, what was skipped goes first, then what was overridden and removed, then origins from
+ * The annotation's text. Where it would be too long, the user's values that were overridden go first, then what was skipped, then what was overridden and removed, then origins from
  * the last path on: how many is told in the text itself.
  * @param machine as completed: its leaves tell where a whole subtree is of one origin
  */
@@ -53,7 +57,11 @@ export function encodeProvenance(
   const empty = { overridden: new Map(), removed: new Map(), skipped: [] }
   const choices = [
     { kept: provenance, left: 0 },
-    { kept: { ...provenance, skipped: [] }, left: provenance.skipped.length },
+    { kept: { ...provenance, overridden: withoutValues(provenance.overridden) }, left: 0 },
+    {
+      kept: { ...provenance, overridden: withoutValues(provenance.overridden), skipped: [] },
+      left: provenance.skipped.length,
+    },
     { kept: { ...provenance, ...empty }, left: provenance.skipped.length + extras },
   ]
   for (const { kept, left } of choices) {
@@ -62,6 +70,9 @@ export function encodeProvenance(
   }
   return cutOrigins({ ...provenance, ...empty }, machine, provenance.skipped.length + extras, maxBytes)
 }
+
+const withoutValues = (overridden: Provenance['overridden']): Provenance['overridden'] =>
+  new Map([...overridden].map(([path, lost]) => [path, lost.map(({ origin }) => ({ origin, value: undefined }))]))
 
 /** As the leaves stand in the VM, so that the same VM is cut at the same leaf, whatever came first. */
 function inOrder(origins: Origins, machine: VirtualMachine): (readonly [string, Origin])[] {
@@ -119,7 +130,9 @@ function textOf(provenance: Provenance, machine: VirtualMachine, left: number): 
     return number
   }
   const at = treeOf(machine, '', numberAt)
-  const over = trieOf(provenance.overridden, (lost) => lost.map(({ origin }) => placeOf(origin)))
+  const over = trieOf(provenance.overridden, (lost) =>
+    lost.map(({ origin, value }) => (isKept(origin, value) ? [placeOf(origin), value] : placeOf(origin))),
+  )
   const gone = trieOf(provenance.removed, placeOf)
   const skip = provenance.skipped.map(({ origin, path, reason }) => [placeOf(origin), path, reason] as const)
   return JSON.stringify({
@@ -132,6 +145,10 @@ function textOf(provenance: Provenance, machine: VirtualMachine, left: number): 
     ...(left === 0 ? {} : { more: left }),
   } satisfies Encoded)
 }
+
+/** What presets had said can be read in the presets. */
+const isKept = (origin: Origin, value: unknown): boolean =>
+  origin.by === 'user' && value !== undefined && JSON.stringify(value).length <= maxLostValue
 
 function encodeOrigin(origin: Origin): readonly string[] | string {
   if (origin.by === 'preset') return [origin.namespace ?? '', origin.name, origin.revision]
@@ -201,12 +218,7 @@ function trieOf<T>(paths: ReadonlyMap<string, T>, encode: (value: T) => Tree): T
 }
 
 const mapTree = (map: ReadonlyMap<string, unknown>): Tree =>
-  Object.fromEntries(
-    [...map].map(([key, value]) => [
-      key,
-      value instanceof Map ? mapTree(value) : (value as number | readonly number[]),
-    ]),
-  )
+  Object.fromEntries([...map].map(([key, value]) => [key, value instanceof Map ? mapTree(value) : (value as Tree)]))
 
 /** The provenance of a stored VM. */
 export interface DecodedProvenance extends Provenance {
@@ -225,9 +237,10 @@ export function decodeProvenance(text: string): DecodedProvenance | undefined {
   const one = (place: unknown): Origin | undefined => (typeof place === 'number' ? by[place] : undefined)
   const many = (places: unknown): readonly LostValue[] | undefined =>
     Array.isArray(places)
-      ? places.flatMap((place) => {
+      ? places.flatMap((entry: unknown) => {
+          const [place, value]: readonly unknown[] = Array.isArray(entry) ? entry : [entry]
           const origin = one(place)
-          return origin === undefined ? [] : [{ origin, value: undefined }]
+          return origin === undefined ? [] : [{ origin, value }]
         })
       : undefined
   return {

@@ -186,14 +186,17 @@ test('provenance says what is the user’s, and what a preset took from them', (
   const completed = engine.complete(asked, review(asked), noPermissions)
   const remembered = engine.remember('machine' in completed ? completed.machine : machine())
   const paths = ['type', 'title', 'description'].map((key) => `spec.domain.${key}`)
-  expect(paths.map((path) => [remembered.isUsers(path), remembered.isOverridden(path)])).toEqual([
+  const said = (value: string) => paths.map((path) => [remembered.isUsers(path), remembered.isOverridden(path, value)])
+  expect(said('mine')).toEqual([
     [true, false],
     [false, true],
     [false, false],
   ])
+  expect(said('another')[1]).toEqual([false, false])
 })
 
 test('without provenance all is the user’s, and nothing was taken', () => {
   const remembered = setUp().engine.remember(machine({ [completedByAnnotation]: 'broken' }))
-  expect([remembered.isUsers('spec.domain.title'), remembered.isOverridden('spec.domain.title')]).toEqual([true, false])
+  const at = 'spec.domain.title'
+  expect([remembered.isUsers(at), remembered.isOverridden(at, 'x')]).toEqual([true, false])
 })

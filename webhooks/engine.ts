@@ -31,6 +31,7 @@ import { noPermissions } from './permission.ts'
 import type { MayAccess, Permissions } from './permission.ts'
 import { createRecall } from './recall.ts'
 import type { Review } from './review.ts'
+import { isSameValue } from './update.ts'
 import type { Remembered } from './update.ts'
 
 /** What admission asks of completion and the presets; holds the caches, so that the verdicts stay pure. */
@@ -233,9 +234,18 @@ function rememberOf(machine: VirtualMachine): Remembered {
   // Unreadable provenance: then all counts as the user's, and nothing may be left out.
   if (provenance === undefined) return { isUsers: () => true, isOverridden: () => false }
   const { origins, overridden, removed } = provenance
-  const lost = new Map([...overridden].filter(([, values]) => values.some(({ origin }) => origin.by === 'user')))
+  const lost = new Map(
+    [...overridden].flatMap(([path, values]) => {
+      const users = values.find(({ origin }) => origin.by === 'user')
+      return users === undefined ? [] : [[path, users.value] as const]
+    }),
+  )
   return {
     isUsers: (path) => originOf(origins, path).by === 'user',
-    isOverridden: (path) => lost.has(path) || removed.has(path),
+    // What was too long to be kept may have been anything.
+    isOverridden: (path, value) => {
+      const known = lost.get(path)
+      return removed.has(path) || (lost.has(path) && (known === undefined || isSameValue(known, value)))
+    },
   }
 }

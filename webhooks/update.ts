@@ -5,8 +5,8 @@ import { isRecord } from '../api/schema.ts'
 export interface Remembered {
   /** Whether the user wrote the leaf that is stored there. */
   isUsers(path: string): boolean
-  /** Whether the user had written something else there, and a preset overrode it or took it away. */
-  isOverridden(path: string): boolean
+  /** Whether the user had written something else there, maybe this, and a preset overrode it or took it away. */
+  isOverridden(path: string, value: unknown): boolean
 }
 
 /** How many differences are told one by one; a wholly different spec needs no more. */
@@ -31,13 +31,13 @@ export function restoreSpec(
 }
 
 function differences(sent: unknown, stored: unknown, field: string, remembered: Remembered): Cause[] {
-  if (remembered.isOverridden(field)) return []
+  if (remembered.isOverridden(field, sent)) return []
   if (isRecord(sent) && isRecord(stored)) {
     const keys = [...new Set([...Object.keys(sent), ...Object.keys(stored)])]
     return keys.flatMap((key) => {
       const at = /^\w+$/.test(key) ? `${field}.${key}` : `${field}[${key}]`
       if (!Object.hasOwn(stored, key)) {
-        return remembered.isOverridden(at) ? [] : [fixed(at, sent[key], 'may not be added')]
+        return remembered.isOverridden(at, sent[key]) ? [] : [fixed(at, sent[key], 'may not be added')]
       }
       if (!Object.hasOwn(sent, key)) return missing(stored[key], at, remembered)
       return differences(sent[key], stored[key], at, remembered)
@@ -69,6 +69,19 @@ function hasUsersLeaf(stored: unknown, path: string, remembered: Remembered): bo
   if (isRecord(stored))
     return Object.entries(stored).some(([key, item]) => hasUsersLeaf(item, `${path}.${key}`, remembered))
   return remembered.isUsers(path)
+}
+
+/** Whether two values are the same, but for the spelling of scalars. */
+export function isSameValue(left: unknown, right: unknown): boolean {
+  if (Array.isArray(left) && Array.isArray(right)) {
+    return left.length === right.length && left.every((item, index) => isSameValue(item, right[index]))
+  }
+  if (!isRecord(left) || !isRecord(right)) return isSameScalar(left, right)
+  const keys = Object.keys(left)
+  return (
+    keys.length === Object.keys(right).length &&
+    keys.every((key) => Object.hasOwn(right, key) && isSameValue(left[key], right[key]))
+  )
 }
 
 /** A decimal string equals its number, and a word of yes and no its truth value: spellings that the API calls equal. */
