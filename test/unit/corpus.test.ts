@@ -1,5 +1,14 @@
+import { isDeepStrictEqual } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { canonical } from '../../api/domain/canonical.ts'
+import { completedByAnnotation } from '../../api/machine.ts'
+import { apiVersion } from '../../api/object.ts'
+import { bundledCapabilities as capabilities } from '../../completion/capabilities.ts'
+import { complete as completeMachine } from '../../completion/complete.ts'
+import { decodeProvenance } from '../../completion/provenance.ts'
+import { createCandidates } from '../../presets/candidates.ts'
+import { compilePreset } from '../../presets/compile.ts'
+import type { LostValue } from '../../presets/origins.ts'
 import { complete, difference, parse, readCases } from '../corpus/corpus.ts'
 import known from '../corpus/known-differences.json' with { type: 'json' }
 
@@ -34,6 +43,51 @@ describe(`libvirt's own cases${leftOut}`, () => {
   test.each(cases)('$name: the canonical domain is complete where the domain is', ({ before }) => {
     const once = canonical(complete(parse(before)))
     expect(canonical(complete(once))).toEqual(once)
+  })
+})
+
+describe(`the provenance of libvirt's own cases${leftOut}`, () => {
+  /** Takes from each VM what it says of itself, so that there is something to keep. */
+  const presets = createCandidates(
+    [
+      {
+        strength: 'Enforce',
+        domain: { title: 'ours', description: 'ours', onPoweroff: 'preserve', onReboot: 'preserve' },
+      },
+      {
+        strength: 'Enforce',
+        domain: { devices: { disks: [{ target: { dev: '*' }, driver: { cache: 'none', io: 'native' } }] } },
+      },
+    ].map((spec, index) => {
+      const metadata = { name: `p${index}` }
+      const compiled = compilePreset({ kind: 'ClusterVirtualMachinePreset', metadata, spec: { selector: {}, ...spec } })
+      if ('quarantined' in compiled) throw new Error(JSON.stringify(compiled.quarantined.causes))
+      return compiled.preset
+    }),
+  )
+
+  test('has room for all of it, with what the user had written', () => {
+    const options = { presets, namespace: { name: 'default', labels: {} }, capabilities, entropy: { uid: 'u' } }
+    const told = cases.map(({ name, before }) => {
+      const machine = { metadata: { name: 'vm' }, spec: { domain: parse(before) } }
+      const outcome = completeMachine(
+        { apiVersion, kind: 'VirtualMachine', ...machine },
+        { ...options, skipRules: true },
+      )
+      if (outcome.outcome === 'refused') return { name, bytes: 0, left: 0, forgotten: ['refused'] }
+      const text = outcome.machine.metadata.annotations?.[completedByAnnotation] ?? ''
+      const decoded = decodeProvenance(text)
+      const usersOf = (lost: readonly LostValue[] = []) => lost.find(({ origin }) => origin.by === 'user')?.value
+      const forgotten = [...outcome.overridden].flatMap(([path, lost]) => {
+        const users = usersOf(lost)
+        const isShort = users !== undefined && JSON.stringify(users).length <= 128
+        return isShort && !isDeepStrictEqual(usersOf(decoded?.overridden.get(path)), users) ? [path] : []
+      })
+      return { name, bytes: Buffer.byteLength(text), left: decoded?.left, forgotten }
+    })
+    const isFine = ({ bytes, left, forgotten }: (typeof told)[number]) =>
+      bytes <= 32 * 1024 && left === 0 && forgotten.length === 0
+    expect(told.filter((one) => !isFine(one))).toEqual([])
   })
 })
 
