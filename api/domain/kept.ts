@@ -77,8 +77,12 @@ const withoutGeneratedAlias = (device: JsonObject): JsonObject => {
  */
 const kept: { readonly [path: string]: (json: JsonObject) => JsonObject } = {
   'features.hyperv.spinlocks': (spinlocks) => omit(spinlocks, spinlocks['state'] === false ? ['retries'] : []),
-  'features.hyperv.stimer': (stimer) => omit(stimer, stimer['state'] === false ? ['direct'] : []),
-  'features.hyperv.tlbflush': (flush) => omit(flush, flush['state'] === false ? ['direct', 'extended'] : []),
+  'features.hyperv.stimer': (stimer) => withoutOff(stimer, ['direct']),
+  'features.hyperv.tlbflush': (flush) => withoutOff(flush, ['direct', 'extended']),
+  'devices.memories': (memory) => keptMemory(memory),
+  'devices.iommu.driver': (driver) => withoutZeros(driver),
+  'devices.disks.transient': (transient) =>
+    omit(transient, transient['shareBacking'] === false ? ['shareBacking'] : []),
   'features.hyperv.vendorId': (vendor) => omit(vendor, vendor['state'] === false ? ['value'] : []),
   'features.smm': (smm) => omit(smm, smm['state'] === false ? ['tseg'] : []),
   // Only a named model is matched.
@@ -94,7 +98,7 @@ const kept: { readonly [path: string]: (json: JsonObject) => JsonObject } = {
   'devices.disks.driver': (driver) => keptDiskDriver(driver),
   'devices.disks.iotune': (iotune) => withoutZeros(iotune),
   'devices.controllers.driver': (driver) => withoutZeros(driver),
-  'devices.filesystems': (filesystem) => octalMode(octalMode(filesystem, 'fmode'), 'dmode'),
+  'devices.filesystems': (filesystem) => keptFilesystem(filesystem),
   'devices.interfaces': (nic) => keptInterface(nic),
   'devices.smartcards': (device) => keptCharacter(device),
   'devices.serials': (device) => keptCharacter(device),
@@ -135,6 +139,46 @@ const withoutZeros = (json: JsonObject): JsonObject =>
   omit(
     json,
     Object.keys(json).filter((key) => json[key] === 0),
+  )
+
+/** Parts that are off, or whose whole is, are not named. */
+const withoutOff = (json: JsonObject, keys: readonly string[]): JsonObject =>
+  omit(
+    json,
+    keys.filter((key) => {
+      const part = json[key]
+      return json['state'] === false || (isRecord(part) && part['state'] === false)
+    }),
+  )
+
+/** What counts of a memory device, by its model. */
+const ofMemory: {
+  readonly [model: string]: { readonly source: readonly string[]; readonly target: readonly string[] }
+} = {
+  dimm: { source: ['pagesize', 'nodemask'], target: ['size', 'node'] },
+  nvdimm: { source: ['path', 'alignsize', 'pmem'], target: ['size', 'node', 'label', 'readonly'] },
+  'virtio-pmem': { source: ['path'], target: ['size', 'address'] },
+  'virtio-mem': {
+    source: ['pagesize', 'nodemask'],
+    target: ['size', 'node', 'block', 'requested', 'address', 'dynamicMemslots'],
+  },
+  'sgx-epc': { source: ['nodemask'], target: ['size', 'node'] },
+}
+
+const keptMemory = (memory: JsonObject): JsonObject => {
+  const { model, source } = memory
+  const known = typeof model === 'string' ? ofMemory[model] : undefined
+  if (!known) return memory
+  const own = within(memory, 'target', (target) => only(target, known.target))
+  const kept = isRecord(source) ? only(source, known.source) : {}
+  const result = omit(own, ['source', ...(model === 'nvdimm' ? [] : ['uuid'])])
+  return Object.keys(kept).length === 0 ? result : { ...result, source: kept }
+}
+
+const only = (json: JsonObject, keys: readonly string[]): JsonObject =>
+  omit(
+    json,
+    Object.keys(json).filter((key) => !keys.includes(key)),
   )
 
 const upperCase = (json: JsonObject, key: string): JsonObject => {
@@ -224,6 +268,15 @@ const keptVideoModel = (model: JsonObject): JsonObject => ({
     }),
   ),
 })
+
+/** A server of its own has properties of its own. */
+const keptFilesystem = (filesystem: JsonObject): JsonObject => {
+  const { driver } = filesystem
+  const type = isRecord(driver) ? driver['type'] : undefined
+  const own = omit(filesystem, type === 'virtiofs' ? [] : ['binary', 'idmap'])
+  const served = type === undefined ? within(own, 'driver', (json) => omit(json, ['wrpolicy', 'format'])) : own
+  return octalMode(octalMode(served, 'fmode'), 'dmode')
+}
 
 /** Octal, four digits wide. */
 const octalMode = (filesystem: JsonObject, key: string): JsonObject => {
@@ -337,6 +390,7 @@ const hasSpicePort = ({ port = 0, tlsPort = 0, autoport }: JsonObject): boolean 
 const keptGraphics = (graphics: JsonObject): JsonObject => {
   const { type, listens, autoport, port } = graphics
   if (type === 'sdl' && graphics['fullscreen'] === false) return omit(graphics, ['fullscreen'])
+  if (type === 'dbus' && graphics['p2p'] === false) return omit(graphics, ['p2p'])
   const first: unknown = Array.isArray(listens) ? listens[0] : undefined
   const hasPort = !isRecord(first) || (first['type'] !== 'none' && first['type'] !== 'socket')
   if (!hasPort) return omit(graphics, ['port', 'tlsPort', 'autoport', 'websocket'])

@@ -71,7 +71,7 @@ describe('servers', () => {
     ['gluster', true, 24007],
     ['ssh', true, 22],
     ['rbd', true, undefined],
-    ['iscsi', false, undefined],
+    ['sheepdog', false, 7000],
   ])('of %s (new: %s) listen on %s', (protocol, isNew, port) => {
     const expected = network(protocol, { host: { name: 'a', ...(port === undefined ? {} : { port }) } })
     expect(one([disk.diskSource], network(protocol, { host: { name: 'a' } }), isNew)).toEqual(expected)

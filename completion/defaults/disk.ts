@@ -103,6 +103,9 @@ export const diskSource: Rule = {
   description: 'A server listens on the port of its protocol; QEMU itself decrypts a LUKS image.',
   apply: ({ devices, os }) => [
     ...(os?.nvram?.source ? sourceAdditions('os.nvram.source', os.nvram.source) : []),
+    ...(devices?.disks ?? []).flatMap(({ encryption }, index) =>
+      encryption?.format === 'luks' ? [fill(`devices.disks[${index}].encryption`, encryption, { engine: 'qemu' })] : [],
+    ),
     ...imagesOf(devices?.disks).flatMap(({ at, source }) => sourceAdditions(at, source)),
   ],
 }
