@@ -117,7 +117,6 @@ export const rules: readonly Rule[] = [
   device.panicModel,
   device.shmemSize,
   device.shmemMsi,
-  watchdog.watchdogModel,
   watchdog.watchdogAction,
   identity.macAddress,
   networkInterface.interfaceType,

@@ -5,7 +5,7 @@ import { ps2Inputs, inputBus } from './input.ts'
 import { interruptRemapping, largeIommu, splitIoapic } from './iommu.ts'
 import { chipsetOf, hasPci } from './machine.ts'
 import { architecture, boot, machine } from './os.ts'
-import { q35Watchdog, watchdogAction, watchdogModel } from './watchdog.ts'
+import { q35Watchdog, watchdogAction } from './watchdog.ts'
 
 const named = (name: string): Domain => ({ os: { type: { os: 'hvm', machine: name } } })
 
@@ -85,10 +85,10 @@ describe('more than 255 virtual CPUs', () => {
 })
 
 test('q35 has its own watchdog, which does what the first other one does', () => {
-  const rules = [watchdogModel, watchdogAction, q35Watchdog]
+  const rules = [watchdogAction, q35Watchdog]
   const watchdogs = (domain: Domain): unknown => applied(rules, { devices: {}, ...domain }).devices?.watchdogs
   expect(watchdogs({ os: q35 })).toEqual([{ model: 'itco', action: 'reset' }])
-  expect(watchdogs({ os: q35, devices: { watchdogs: [{ action: 'poweroff' }] } })).toEqual([
+  expect(watchdogs({ os: q35, devices: { watchdogs: [{ model: 'i6300esb', action: 'poweroff' }] } })).toEqual([
     { model: 'i6300esb', action: 'poweroff' },
     { model: 'itco', action: 'poweroff' },
   ])

@@ -1,10 +1,6 @@
 import { chipsetOf } from './machine.ts'
 import { append, each, list, type Rule } from './rule.ts'
 
-export const watchdogModel = each('watchdogs')('watchdog-model', 'A watchdog is an i6300ESB card.', () => ({
-  model: 'i6300esb',
-}))
-
 export const watchdogAction = each('watchdogs')('watchdog-action', 'A watchdog resets the guest.', () => ({
   action: 'reset',
 }))

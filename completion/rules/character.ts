@@ -1,7 +1,7 @@
 import type { Domain } from '../../api/domain/domain.ts'
 import { numberOf } from '../defaults/reading.ts'
 import { eachDevice, list, type DeviceOf } from './device.ts'
-import { duplicate, invalid, notFound, required, unsupported } from './finding.ts'
+import { duplicate, forbidden, invalid, notFound, required, tooMany, unsupported } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
 type Channel = DeviceOf<'channels'>
@@ -43,17 +43,29 @@ export const characterSource: Rule = {
   id: 'character-source',
   description: 'A character device names its other end: a path, a server and port, or a channel, as its type demands.',
   *check({ domain }) {
-    for (const { at, device, hasOwnSocket } of charactersOf(domain)) yield* sourceFaults(device, at, hasOwnSocket)
+    for (const { at, device, hasOwnSocket } of charactersOf(domain))
+      yield* sourceFaults(device, at, hasOwnSocket, at.includes('.redirdevs['))
   },
   example: example(serial({ type: 'file' }), serial({ type: 'file', source: { path: '/log' } })),
 }
 
-function* sourceFaults({ type, source, sources }: Character, at: string, hasOwnSocket: boolean): Iterable<Finding> {
+function* sourceFaults(
+  { type, source, sources }: Character,
+  at: string,
+  hasOwnSocket: boolean,
+  isRedirected: boolean,
+): Iterable<Finding> {
   const ends = sources ?? (source ? [source] : [])
   const has = (key: 'path' | 'host' | 'service' | 'channel'): boolean =>
     ends.some((end) => end[key] !== undefined && end[key] !== '')
   const demand = (key: 'path' | 'host' | 'service' | 'channel'): Finding[] =>
     has(key) ? [] : [required(`${at}.source.${key}`, `must be given for type ${type}`)]
+  if (ends.length > (type === 'udp' ? 2 : 1))
+    yield tooMany(`${at}.sources`, ends.length, `may be ${type === 'udp' ? 'two' : 'one'} for type ${type}`)
+  for (const { channel } of ends) {
+    if (type === 'spiceport' && channel !== undefined && !/^[\w.-]*$/.test(channel))
+      yield invalid(`${at}.source.channel`, channel, 'may have letters, digits and _ - . only')
+  }
   switch (type) {
     case 'file':
     case 'pipe':
@@ -68,10 +80,14 @@ function* sourceFaults({ type, source, sources }: Character, at: string, hasOwnS
       yield* demand('service')
       break
     case 'udp':
-      yield* demand('service')
+      if (ends.some(({ mode, service }) => mode !== 'bind' && service !== undefined)) break
+      yield required(`${at}.source.service`, 'must be given for type udp, with mode connect: the port of the other end')
       break
     case 'spiceport':
+      if (ends.length === 0 || ends.some(({ channel }) => channel === undefined)) yield* demand('channel')
+      break
     case 'dbus':
+      if (isRedirected) break
       yield* demand('channel')
       break
     default:
@@ -84,9 +100,10 @@ export const characterReconnect: Rule = {
   *check({ domain }) {
     for (const { at, device } of charactersOf(domain)) {
       const { source } = device
-      if (source?.reconnect?.enabled !== true) continue
+      if (!source?.reconnect) continue
       if (source.mode === 'bind')
-        yield invalid(`${at}.source.reconnect.enabled`, true, 'is possible for mode connect only')
+        yield forbidden(`${at}.source.reconnect`, undefined, 'may be given for mode connect only')
+      if (source.reconnect.enabled !== true) continue
       if (source.reconnect.timeout === undefined)
         yield required(`${at}.source.reconnect.timeout`, 'must be given: seconds')
       if (numberOf(source.reconnect.timeout) === 0)
@@ -126,35 +143,6 @@ export const characterProtocol: Rule = {
   ),
 }
 
-const serialKinds: { readonly [type: string]: { readonly address: string; readonly chip: string } } = {
-  'isa-serial': { address: 'isa', chip: 'isa-serial' },
-  'pci-serial': { address: 'pci', chip: 'pci-serial' },
-  'usb-serial': { address: 'usb', chip: 'usb-serial' },
-  'isa-debug': { address: 'isa', chip: 'isa-debugcon' },
-}
-
-export const serialTarget = eachDevice('serials')(
-  'serial-target',
-  'A serial port has the chip of its kind and sits on the bus of its kind.',
-  ({ target, address }, at) => {
-    const kind = serialKinds[target?.type ?? '']
-    if (!kind) return []
-    const chip = target?.model?.name
-    return [
-      ...(chip !== undefined && chip !== kind.chip
-        ? [invalid(`${at}.target.model.name`, chip, `must be ${kind.chip} for target type ${target?.type}`)]
-        : []),
-      ...(address?.type !== undefined && address.type !== kind.address
-        ? [invalid(`${at}.address.type`, address.type, `must be ${kind.address} for target type ${target?.type}`)]
-        : []),
-    ]
-  },
-  example(
-    serial({ type: 'pty', target: { type: 'isa-serial', model: { name: 'pci-serial' } } }),
-    serial({ type: 'pty', target: { type: 'pci-serial', model: { name: 'pci-serial' } } }),
-  ),
-)
-
 const spiceAgent = 'com.redhat.spice.0'
 
 export const channelTarget = eachDevice('channels')(
@@ -169,11 +157,13 @@ export const channelTarget = eachDevice('channels')(
           findings.push(required(`${at}.target.${key}`, 'must be given for target type guestfwd'))
       }
     }
-    if (type !== 'spicevmc' && type !== 'qemu-vdagent') return findings
+    if (target?.address?.includes(':') === true)
+      findings.push(invalid(`${at}.target.address`, target.address, 'must be an IPv4 address'))
+    if (type !== 'spicevmc') return findings
     if (target?.type === 'guestfwd')
       findings.push(invalid(`${at}.target.type`, 'guestfwd', `must be virtio for type ${type}`))
     const name = target?.name
-    if (name !== undefined && name !== spiceAgent && type === 'spicevmc' && !name.startsWith('org.')) {
+    if (name !== undefined && name !== spiceAgent && !name.startsWith('org.')) {
       findings.push(invalid(`${at}.target.name`, name, `must be ${spiceAgent}, the name that the agent looks for`))
     }
     return findings
@@ -239,7 +229,6 @@ export const characterRules: readonly Rule[] = [
   characterSource,
   characterReconnect,
   characterProtocol,
-  serialTarget,
   channelTarget,
   virtioSerialPort,
 ]

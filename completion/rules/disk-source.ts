@@ -11,9 +11,11 @@ type Encryption = NonNullable<Disk['encryption']>
 
 const disk = (more: Disk): Domain => ({ devices: { disks: [{ target: { dev: 'vda' }, ...more }] } })
 
-const host = { name: 'example.org' }
 const iscsi = (more: Source): Domain =>
-  disk({ type: 'network', source: { protocol: 'iscsi', name: 'iqn.2017-01.example:disk/1', host, ...more } })
+  disk({
+    type: 'network',
+    source: { protocol: 'iscsi', name: 'iqn.2017-01.example:disk/1', host: { name: 'example.org' }, ...more },
+  })
 
 /** The field of `source` without which a source of that type is nowhere. */
 const fieldOf: { readonly [type: string]: 'file' | 'dev' | 'dir' | 'path' | 'volume' | 'protocol' } = {
@@ -48,46 +50,6 @@ export const diskSource = eachDevice('disks')(
   example(
     { devices: { disks: [{ type: 'file', target: { dev: 'vda' } }] } },
     { devices: { disks: [{ type: 'file', device: 'cdrom', target: { dev: 'sda', bus: 'sata' } }] } },
-  ),
-)
-
-/** Protocols that take one server and no more. */
-const singleHost = new Set(['nbd', 'iscsi', 'http', 'https', 'ftp', 'ftps', 'tftp', 'ssh', 'nfs', 'vxhs'])
-
-export const diskProtocol = eachDevice('disks')(
-  'disk-protocol',
-  'A network disk speaks a protocol that QEMU still has, names what it wants, and has the servers that the protocol takes.',
-  ({ type, source }, at) => {
-    if (type !== 'network' || source?.protocol === undefined) return []
-    const { protocol, name, tls } = source
-    const findings: Finding[] = []
-    if (protocol === 'sheepdog' || protocol === 'vxhs') {
-      findings.push(unsupported(`${at}.source.protocol`, protocol, 'is no longer supported by QEMU'))
-    }
-    if (name === undefined && protocol !== 'nbd') {
-      findings.push(required(`${at}.source.name`, `must be given for protocol ${protocol}`))
-    }
-    const servers = source.hosts ?? (source.host ? [source.host] : [])
-    if (servers.length > 1 && singleHost.has(protocol)) {
-      findings.push(invalid(`${at}.source.hosts`, undefined, `must be one server for protocol ${protocol}`))
-    }
-    if (tls === true && !['nbd', 'vxhs'].includes(protocol)) {
-      findings.push(forbidden(`${at}.source.tls`, tls, `may be given for protocol nbd only, not for ${protocol}`))
-    }
-    for (const [index, { transport, socket, name: server }] of servers.entries()) {
-      const field = source.hosts ? `${at}.source.hosts[${index}]` : `${at}.source.host`
-      if (transport === 'unix' && socket === undefined)
-        findings.push(required(`${field}.socket`, 'must be given for transport unix'))
-      if (transport === 'unix' ? server !== undefined : socket !== undefined) {
-        const wrong = transport === 'unix' ? 'name' : 'socket'
-        findings.push(forbidden(`${field}.${wrong}`, undefined, `may not be given for transport ${transport ?? 'tcp'}`))
-      }
-    }
-    return findings
-  },
-  example(
-    disk({ type: 'network', source: { protocol: 'sheepdog', name: 'image', host } }),
-    disk({ type: 'network', source: { protocol: 'rbd', name: 'pool/image', host } }),
   ),
 )
 
@@ -140,7 +102,15 @@ function* checkEncryption(
   protocol: string | undefined,
   field: string,
 ): Iterable<Finding> {
-  const { format, engine, cipher, secret, secrets } = one
+  const { format, engine, cipher, ivgen, secret, secrets } = one
+  for (const [index, { type: kind, usage, uuid }] of (secrets ?? (secret ? [secret] : [])).entries()) {
+    const at = secrets ? `${field}.secrets[${index}]` : `${field}.secret`
+    if (kind === undefined) yield required(`${at}.type`, 'must be given', 'passphrase')
+    if ((usage === undefined) === (uuid === undefined))
+      yield required(`${at}.usage`, 'must be given, or uuid, and not both: which secret it is')
+  }
+  if (ivgen && !cipher)
+    yield forbidden(`${field}.ivgen`, undefined, 'may not be given: the image says itself how it is encrypted')
   if (cipher)
     yield forbidden(`${field}.cipher`, undefined, 'may not be given: the image says itself how it is encrypted')
   if (format === undefined) yield required(`${field}.format`, 'must be given')
@@ -201,6 +171,7 @@ export const nvmeNamespace = eachDevice('disks')(
     if (type !== 'nvme') return []
     const { namespace, address } = source ?? {}
     return [
+      ...(source?.type === undefined ? [required(`${at}.source.type`, 'must be given for type nvme', 'pci')] : []),
       ...(namespace === undefined ? [required(`${at}.source.namespace`, 'must be given for type nvme')] : []),
       ...(numberOf(namespace) === 0 ? [invalid(`${at}.source.namespace`, namespace, 'must be at least 1')] : []),
       ...(address === undefined
@@ -214,16 +185,41 @@ export const nvmeNamespace = eachDevice('disks')(
   ),
 )
 
+type Backing = NonNullable<Disk['backingStore']>
+
+/** Images below images, as deep as they go. */
+function* checkBacking({ type, format, source, backingStore }: Backing, at: string): Iterable<Finding> {
+  if (type !== undefined || format !== undefined || source !== undefined) {
+    if (format?.type === undefined) yield required(`${at}.format.type`, 'must be given: the format of the image below')
+    if (source === undefined) yield required(`${at}.source`, 'must be given: where the image below is')
+  }
+  if (format?.type === 'iso' || format?.type === 'dir' || format?.type === 'cow')
+    yield unsupported(`${at}.format.type`, format.type, 'is a format that QEMU does not serve')
+  if (backingStore) yield* checkBacking(backingStore, `${at}.backingStore`)
+}
+
+export const diskBacking = eachDevice('disks')(
+  'disk-backing-store',
+  'An image below another has a format that QEMU serves, and a source; `{}` says that there is none.',
+  ({ backingStore }, at) => (backingStore ? checkBacking(backingStore, `${at}.backingStore`) : []),
+  example(
+    disk({ source: { file: '/d' }, backingStore: { type: 'file', source: { file: '/b' } } }),
+    disk({ source: { file: '/d' }, backingStore: { type: 'file', format: { type: 'raw' }, source: { file: '/b' } } }),
+  ),
+)
+
 export const diskTransient: Rule = {
   id: 'disk-transient',
   description: 'What is thrown away when the VM stops is the file of a hard disk that can be written.',
   *check({ domain }) {
-    for (const [index, { transient, readonly, device = 'disk' }] of list(domain, 'disks').entries()) {
+    for (const [index, { transient, readonly, device = 'disk', type = 'file' }] of list(domain, 'disks').entries()) {
       const at = `spec.domain.devices.disks[${index}].transient`
       if (transient === undefined) continue
       if (readonly !== undefined)
         yield forbidden(at, undefined, 'may not be given for a read-only disk, to which nothing is written')
       else if (device !== 'disk') yield forbidden(at, undefined, `may not be given for device ${device}`)
+      else if (type !== 'file' && type !== 'volume')
+        yield forbidden(at, undefined, `may be given for type file only, not for ${type}`)
     }
   },
   example: example(
@@ -234,9 +230,9 @@ export const diskTransient: Rule = {
 
 export const diskSourceRules: readonly Rule[] = [
   diskSource,
-  diskProtocol,
   diskAuth,
   diskEncryption,
   nvmeNamespace,
+  diskBacking,
   diskTransient,
 ]

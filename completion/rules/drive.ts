@@ -82,7 +82,8 @@ export const diskAddressRange = eachDevice('disks')(
   example(disk('sda', 'sata', { type: 'drive', bus: 1 }), disk('sda', 'sata', { type: 'drive', unit: 1 })),
 )
 
-const maxController = 255
+/** libvirt's schema has two digits for it. */
+const maxController = 99
 
 export const hostdevTarget = eachDevice('hostdevs')(
   'hostdev-address-range',
@@ -101,7 +102,7 @@ export const hostdevTarget = eachDevice('hostdevs')(
 
 export const addressController: Rule = {
   id: 'address-controller',
-  description: 'The controller that an address names is 255 at most: one is added for each number below.',
+  description: 'The controller that an address names is 99 at most: one is added for each number below.',
   *check({ domain }) {
     for (const { at, device } of allDevices(domain)) {
       const number = numberOf(device.address?.controller)
@@ -111,7 +112,7 @@ export const addressController: Rule = {
     }
   },
   example: example(
-    disk('sda', 'scsi', { type: 'drive', controller: 256 }),
+    disk('sda', 'scsi', { type: 'drive', controller: 100 }),
     disk('sda', 'scsi', { type: 'drive', controller: 1 }),
   ),
 }

@@ -1,4 +1,5 @@
 import type { CauseReason } from '../../api/cause.ts'
+import { isRecord } from '../../api/schema.ts'
 import type { Finding } from './rule.ts'
 
 const finding =
@@ -25,3 +26,12 @@ export const required = (field: string, message: string, suggestion?: string): F
   message,
   ...(suggestion === undefined ? {} : { suggestion }),
 })
+
+/** One finding for each of the fields below `at` that is given; a field is named by its path, e.g. `driver.cache`. */
+export function* forbidEach(holder: object, at: string, fields: readonly string[], message: string): Iterable<Finding> {
+  for (const field of fields) {
+    let value: unknown = holder
+    for (const key of field.split('.')) value = isRecord(value) ? value[key] : undefined
+    if (value !== undefined) yield forbidden(`${at}.${field}`, value, message)
+  }
+}

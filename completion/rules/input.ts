@@ -38,39 +38,6 @@ export const inputDevice = eachDevice('inputs')(
   ),
 )
 
-const isShared = ({ memoryBacking, cpu }: Domain): boolean => {
-  const cells = cpu?.numa?.cells ?? []
-  return (
-    memoryBacking?.access?.mode === 'shared' ||
-    (cells.length > 0 && cells.every(({ memAccess }) => memAccess === 'shared'))
-  )
-}
-
-export const sharedMemory: Rule = {
-  id: 'shared-memory',
-  description:
-    'virtiofs and vhost-user disks are served by a process that reads the memory of the guest, which must be shared.',
-  *check({ domain }) {
-    if (isShared(domain)) return
-    const message = 'needs memory that is shared with the process that serves it'
-    const suggestion = 'memoryBacking: {source: {type: memfd}, access: {mode: shared}}'
-    for (const [index, { driver }] of list(domain, 'filesystems').entries()) {
-      if (driver?.type === 'virtiofs')
-        yield invalid(`spec.domain.devices.filesystems[${index}].driver.type`, 'virtiofs', message, suggestion)
-    }
-    for (const [index, { type }] of list(domain, 'disks').entries()) {
-      if (type === 'vhostuser') yield invalid(`spec.domain.devices.disks[${index}].type`, type, message, suggestion)
-    }
-  },
-  example: example(
-    { devices: { filesystems: [{ driver: { type: 'virtiofs' }, source: { dir: '/d' }, target: { dir: 't' } }] } },
-    {
-      memoryBacking: { source: { type: 'memfd' }, access: { mode: 'shared' } },
-      devices: { filesystems: [{ driver: { type: 'virtiofs' }, source: { dir: '/d' }, target: { dir: 't' } }] },
-    },
-  ),
-}
-
 export const filesystem = eachDevice('filesystems')(
   'filesystem',
   'A file system has a target, and options of the way in which it is shared.',
@@ -233,14 +200,4 @@ export const crypto = eachDevice('cryptos')(
   ),
 )
 
-export const inputRules: readonly Rule[] = [
-  inputDevice,
-  filesystem,
-  sharedMemory,
-  watchdogs,
-  panics,
-  smartcards,
-  rng,
-  lease,
-  crypto,
-]
+export const inputRules: readonly Rule[] = [inputDevice, filesystem, watchdogs, panics, smartcards, rng, lease, crypto]

@@ -66,19 +66,23 @@ export const interfaceDriver = eachDevice('interfaces')(
   (one, at) => {
     const { driver } = one
     const findings: Finding[] = []
-    for (const key of ['rxQueueSize', 'txQueueSize'] as const) {
-      const size = numberOf(driver?.[key])
-      if (size !== undefined && size !== 0 && !isPowerOfTwo(size))
-        findings.push(invalid(`${at}.driver.${key}`, size, 'must be a power of two'))
+    if (isVirtio(one)) {
+      for (const key of ['rxQueueSize', 'txQueueSize'] as const) {
+        const size = numberOf(driver?.[key])
+        if (size !== undefined && size !== 0 && !isPowerOfTwo(size))
+          findings.push(invalid(`${at}.driver.${key}`, size, 'must be a power of two'))
+      }
+      return findings
     }
-    if (one.type === 'hostdev' || isVirtio(one)) return findings
+    if (one.type === 'hostdev' && (driver?.name === 'vhost' || driver?.name === 'qemu'))
+      findings.push(invalid(`${at}.driver.name`, driver.name, 'must be vfio for type hostdev'))
     for (const key of ['iommu', 'ats', 'packed', 'pagePerVq'] as const) {
       if (driver?.[key] === undefined) continue
       findings.push(
         forbidden(
           `${at}.driver.${key}`,
           driver[key],
-          `may be given for virtio models only, not for ${one.model?.type}`,
+          `may be given for virtio models only, not for ${one.model?.type ?? 'a device of the host'}`,
         ),
       )
     }
@@ -87,76 +91,6 @@ export const interfaceDriver = eachDevice('interfaces')(
   example(
     nic({ model: { type: 'virtio' }, driver: { rxQueueSize: 511 } }),
     nic({ model: { type: 'virtio' }, driver: { rxQueueSize: 512 } }),
-  ),
-)
-
-const taps = ['network', 'bridge', 'ethernet']
-
-/** Fields that only some types have: a device of the kernel is needed for each. */
-const typesOf: readonly (readonly [(one: Interface) => unknown, string, readonly string[]])[] = [
-  [({ backend }) => backend?.tap, 'backend.tap', taps],
-  [({ filterref }) => filterref, 'filterref', taps],
-  [({ mtu }) => mtu, 'mtu', [...taps, 'vhostuser']],
-  [({ coalesce }) => coalesce, 'coalesce', [...taps, 'direct']],
-]
-
-export const interfaceType = eachDevice('interfaces')(
-  'interface-type',
-  'A tap device, a network filter, an MTU, coalescing and VLANs are for types of interface that have them; forwarded ports are for passt.',
-  (one, at) => {
-    const { type, backend, portForwards, vlan } = one
-    if (type === undefined) return []
-    const findings = typesOf
-      .filter(([read, , types]) => read(one) !== undefined && !types.includes(type))
-      .map(([read, path, types]) =>
-        forbidden(`${at}.${path}`, read(one), `may not be given for type ${type}, only for ${types.join(', ')}`),
-      )
-    const canPasst = type === 'user' || type === 'vhostuser'
-    if (backend?.type === 'passt' && !canPasst) {
-      findings.push(invalid(`${at}.backend.type`, 'passt', 'is possible for type user and vhostuser only'))
-    }
-    if ((portForwards?.length ?? 0) > 0 && !(canPasst && backend?.type === 'passt')) {
-      const message = 'may be given with backend passt only, for type user and vhostuser'
-      findings.push(
-        forbidden(`${at}.portForwards`, undefined, message, canPasst ? 'backend: {type: passt}' : undefined),
-      )
-    }
-    if (vlan && ['user', 'vhostuser', 'server', 'client', 'mcast', 'udp', 'vdpa', 'null'].includes(type)) {
-      findings.push(forbidden(`${at}.vlan`, undefined, `may not be given for type ${type}`))
-    }
-    return findings
-  },
-  example(
-    nic({ portForwards: [{ proto: 'tcp', ranges: [{ start: 8080, to: 80 }] }] }),
-    nic({ backend: { type: 'passt' }, portForwards: [{ proto: 'tcp', ranges: [{ start: 8080, to: 80 }] }] }),
-  ),
-)
-
-const lastPrefix = { ipv4: 32, ipv6: 128 } as const
-
-export const interfaceIps = eachDevice('interfaces')(
-  'interface-ips',
-  'The guest is offered one address of each family by a user network, with a prefix that the family has and no peer.',
-  ({ type, ips = [] }, at) => {
-    const findings: Finding[] = []
-    const seen = new Set<string>()
-    for (const [index, { family = 'ipv4', prefix, peer }] of ips.entries()) {
-      const field = `${at}.ips[${index}]`
-      const length = numberOf(prefix)
-      if (length !== undefined && length > lastPrefix[family]) {
-        findings.push(invalid(`${field}.prefix`, length, `must be at most ${lastPrefix[family]} for ${family}`))
-      }
-      if (type !== 'user') continue
-      if (seen.has(family))
-        findings.push(invalid(`${field}.family`, family, 'has an address already: one of each family is possible'))
-      if (peer !== undefined) findings.push(forbidden(`${field}.peer`, peer, 'may not be given for type user'))
-      seen.add(family)
-    }
-    return findings
-  },
-  example(
-    nic({ ips: [{ address: '10.0.0.1', family: 'ipv4', prefix: 33 }] }),
-    nic({ ips: [{ address: '10.0.0.1', family: 'ipv4', prefix: 24 }] }),
   ),
 )
 
@@ -228,9 +162,7 @@ export const interfaceTeaming: Rule = {
 export const interfaceRules: readonly Rule[] = [
   interfaceSource,
   interfaceDriver,
-  interfaceType,
   interfaceMac,
-  interfaceIps,
   interfaceModel,
   interfaceTeaming,
 ]

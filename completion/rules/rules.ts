@@ -7,33 +7,41 @@ import { characterRules } from './character.ts'
 import { consoleSerial } from './console.ts'
 import { controllerRules } from './controller.ts'
 import { cpuRules } from './cpu.ts'
+import { diskNetworkRules } from './disk-network.ts'
 import { diskSourceRules } from './disk-source.ts'
+import { diskDriverRules } from './disk-driver.ts'
+import { diskIdentityRules } from './disk-identity.ts'
 import { diskRules } from './disk.ts'
 import { driveRules } from './drive.ts'
 import { featureRules } from './feature.ts'
 import { firmwareRules } from './firmware.ts'
 import { hostdevRules } from './hostdev.ts'
 import { inputRules } from './input.ts'
+import { interfaceTypeRules } from './interface-type.ts'
 import { interfaceRules } from './interface.ts'
 import { iommuRules } from './iommu.ts'
-import { iothreadExists } from './iothread.ts'
+import { iothreadRules } from './iothread.ts'
 import { lifecycleActions } from './lifecycle.ts'
 import { machineRules } from './machine.ts'
 import { memoryDeviceRules } from './memory-device.ts'
 import { memoryRules } from './memory.ts'
+import { requiredFields } from './needed.ts'
 import { numaRules } from './numa.ts'
 import { pciRules } from './pci.ts'
 import { pstoreSize } from './pstore.ts'
 import { reach } from './reach.ts'
+import { rom } from './rom.ts'
 import type { Rule, RuleContext, Subject } from './rule.ts'
 import { screenRules } from './screen.ts'
 import { seclabelRules } from './seclabel.ts'
+import { serialRules } from './serial.ts'
+import { sharedMemory } from './shared-memory.ts'
 import { shmemRules } from './shmem.ts'
 import { spiceGraphics } from './spice.ts'
 import { sysinfoRules } from './sysinfo.ts'
+import { throttleRules } from './throttle.ts'
 import { tpmRules } from './tpm.ts'
 import { usbRules } from './usb.ts'
-import { vhostuserMemory } from './vhostuser.ts'
 import { volumeRules } from './volume.ts'
 import { watchdogMachine } from './watchdog.ts'
 import { warningsOf } from './warnings.ts'
@@ -41,11 +49,12 @@ import { warningsOf } from './warnings.ts'
 /** All rules; their order is the order in which causes are told. */
 export const rules: readonly Rule[] = [
   reach,
+  requiredFields,
   ...machineRules,
   ...memoryRules,
   ...numaRules,
   ...cpuRules,
-  iothreadExists,
+  ...iothreadRules,
   ...firmwareRules,
   ...bootRules,
   ...featureRules,
@@ -53,14 +62,21 @@ export const rules: readonly Rule[] = [
   ...seclabelRules,
   ...volumeRules,
   ...diskRules,
+  ...diskDriverRules,
+  ...diskIdentityRules,
+  ...throttleRules,
   ...diskSourceRules,
+  ...diskNetworkRules,
   ...driveRules,
   ...controllerRules,
   ...pciRules,
   ...usbRules,
   ...interfaceRules,
+  ...interfaceTypeRules,
+  rom,
   ...hostdevRules,
   ...characterRules,
+  ...serialRules,
   ...screenRules,
   ...inputRules,
   ...tpmRules,
@@ -73,7 +89,7 @@ export const rules: readonly Rule[] = [
   watchdogMachine,
   pstoreSize,
   consoleSerial,
-  vhostuserMemory,
+  sharedMemory,
 ]
 
 /** Nobody reads more; what a hostile VM can break would be told for minutes. */

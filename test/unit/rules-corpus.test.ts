@@ -72,7 +72,7 @@ const refused: { readonly [name: string]: string } = {
   'memory-hotplug-invalid-targetnode': 'memory-device-node',
   'memory-hotplug-virtio-mem-overlap-address': 'memory-device-address',
   'net-hostdev-fail': 'interface-type',
-  'net-user-slirp-portforward': 'interface-type',
+  'net-user-slirp-portforward': 'interface-passt',
   'net-virtio-rxqueuesize-invalid-size': 'interface-driver',
   'no-memory': 'memory',
   'numatune-memnode-invalid-mode': 'numatune',

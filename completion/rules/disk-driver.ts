@@ -1,0 +1,167 @@
+import type { Domain } from '../../api/domain/domain.ts'
+import { eachDevice, type DeviceOf } from './device.ts'
+import { forbidden, forbidEach, invalid, required, unsupported } from './finding.ts'
+import { example, type Finding, type Rule } from './rule.ts'
+
+const disk = (more: DeviceOf<'disks'>): Domain => ({
+  devices: { disks: [{ type: 'file', source: { file: '/disk.img' }, target: { dev: 'vda' }, ...more }] },
+})
+
+/** Formats that libvirt knows by name and QEMU does not serve, and what to do instead. */
+const unservedFormats: { readonly [format: string]: string } = {
+  dir: 'a directory is shown as a disk by type: dir',
+  iso: 'did you mean "raw"?',
+  cow: 'convert the image to qcow2',
+  luks: 'format raw, and source.encryption: {format: luks}',
+}
+
+export const diskFormat = eachDevice('disks')(
+  'disk-format',
+  'The driver of a disk is qemu, and its format is one that QEMU serves.',
+  ({ driver, type, readonly }, at) => {
+    const { name, type: format, io, cache } = driver ?? {}
+    const findings: Finding[] = []
+    if (name !== undefined && name !== 'qemu') findings.push(unsupported(`${at}.driver.name`, name, 'must be qemu'))
+    const instead = unservedFormats[format ?? '']
+    if (instead !== undefined) {
+      findings.push(unsupported(`${at}.driver.type`, format, 'is a format that QEMU does not serve', instead))
+    } else if (type === 'dir' && format !== undefined && format !== 'fat') {
+      findings.push(invalid(`${at}.driver.type`, format, 'must be fat: QEMU shows a directory as a FAT disk'))
+    } else if (type === 'dir' && readonly === undefined) {
+      findings.push(required(`${at}.readonly`, 'must be given: a directory shown as a disk cannot be written to'))
+    }
+    if (format === 'fat' && type !== 'dir') findings.push(invalid(`${at}.driver.type`, format, 'is for type dir only'))
+    if (io === 'native' && cache !== 'none' && cache !== 'directsync') {
+      findings.push(invalid(`${at}.driver.io`, io, 'is possible with cache none or directsync only'))
+    }
+    return findings
+  },
+  example(disk({ driver: { type: 'iso' } }), disk({ driver: { type: 'raw' } })),
+)
+
+/** Options of the driver that only disks on bus virtio have. */
+const virtioOptions = [
+  'driver.queues',
+  'driver.queueSize',
+  'driver.ioeventfd',
+  'driver.eventIdx',
+  'driver.iothread',
+  'driver.iothreads',
+  'driver.iommu',
+  'driver.ats',
+  'driver.packed',
+  'driver.pagePerVq',
+  'model',
+]
+
+export const diskDriver = eachDevice('disks')(
+  'disk-driver',
+  'Queues, event notification, I/O threads, the options of virtio and a model are for disks on bus virtio.',
+  function* (one, at) {
+    const { bus } = one.target ?? {}
+    if (bus !== undefined && bus !== 'virtio') {
+      yield* forbidEach(one, at, virtioOptions, `may be given for disks on bus virtio only, not on ${bus}`)
+    }
+  },
+  example(
+    disk({ target: { dev: 'sda', bus: 'sata' }, driver: { queues: 2 } }),
+    disk({ target: { dev: 'vda', bus: 'virtio' }, driver: { queues: 2 } }),
+  ),
+)
+
+export const diskCopyOnRead = eachDevice('disks')(
+  'disk-copy-on-read',
+  'What is read is kept by hard disks only, and only where it can be written.',
+  ({ driver, device = 'disk', readonly }, at) => {
+    if (driver?.copyOnRead !== true) return []
+    const field = `${at}.driver.copyOnRead`
+    if (device !== 'disk') return [forbidden(field, true, `is not possible for device ${device}`)]
+    return readonly === undefined
+      ? []
+      : [forbidden(field, true, 'is not possible for a read-only disk, since it writes')]
+  },
+  example(disk({ driver: { copyOnRead: true }, readonly: {} }), disk({ driver: { copyOnRead: true } })),
+)
+
+/** What is done with the data, which passes QEMU by. */
+const unseen = [
+  'driver.cache',
+  'driver.errorPolicy',
+  'driver.rerrorPolicy',
+  'driver.io',
+  'driver.ioeventfd',
+  'driver.copyOnRead',
+  'driver.discard',
+  'driver.iothread',
+  'driver.iothreads',
+  'driver.detectZeroes',
+  'driver.metadataCache',
+  'iotune',
+  'backingStore',
+  'encryption',
+  'readonly',
+  'shareable',
+  'transient',
+  'serial',
+  'auth',
+  'geometry',
+  'blockio',
+]
+
+export const diskVhostuser = eachDevice('disks')(
+  'disk-vhostuser',
+  'A disk of type vhostuser is served past QEMU, which can do nothing to its data, nor make snapshots of it.',
+  function* (one, at) {
+    if (one.type === 'vhostvdpa') {
+      const { cache } = one.driver ?? {}
+      if (cache !== 'none' && cache !== 'directsync') {
+        yield invalid(`${at}.driver.cache`, cache ?? 'default', 'must be none or directsync for type vhostvdpa')
+      }
+    }
+    if (one.type !== 'vhostuser') return
+    if (one.source?.type === undefined) yield required(`${at}.source.type`, 'must be given for type vhostuser', 'unix')
+    if (one.snapshot !== undefined && one.snapshot !== 'no') {
+      yield invalid(`${at}.snapshot`, one.snapshot, 'must be no for type vhostuser')
+    }
+    yield* forbidEach(one, at, unseen, 'may not be given for type vhostuser: the data passes QEMU by')
+  },
+  example(served({ cache: 'none' }), served({ queues: 2 })),
+)
+
+function served(driver: NonNullable<DeviceOf<'disks'>['driver']>): Domain {
+  return {
+    ...disk({ type: 'vhostuser', source: { type: 'unix', path: '/s' }, driver: { type: 'raw', ...driver } }),
+    memoryBacking: { source: { type: 'memfd' }, access: { mode: 'shared' } },
+  }
+}
+
+export const diskQcow2 = eachDevice('disks')(
+  'disk-qcow2',
+  'A metadata cache, a data file and discarding without unreferencing are for images of format qcow2 that can be written.',
+  ({ driver, source, readonly }, at) => {
+    const findings: Finding[] = []
+    const { discardNoUnref } = driver ?? {}
+    const { dataStore } = source ?? {}
+    if (discardNoUnref === true && readonly !== undefined) {
+      findings.push(forbidden(`${at}.driver.discardNoUnref`, true, 'is not possible for a read-only disk'))
+    }
+    if (dataStore) {
+      const { format, source: data } = dataStore
+      const field = `${at}.source.dataStore`
+      if (format?.type !== undefined && format.type !== 'raw')
+        findings.push(invalid(`${field}.format.type`, format.type, 'must be raw'))
+      findings.push(...forbidEach(dataStore, field, ['source.slices', 'source.dataStore'], 'may not be given here'))
+      if (data === undefined) findings.push(required(`${field}.source`, 'must be given: where the data is'))
+    }
+    if (driver?.type === 'qcow2' || driver?.type === undefined) return findings
+    const message = `may be given for format qcow2 only, not for ${driver.type}`
+    if (discardNoUnref === true) findings.push(forbidden(`${at}.driver.discardNoUnref`, true, message))
+    return [...findings, ...forbidEach({ driver, source }, at, ['driver.metadataCache', 'source.dataStore'], message)]
+  },
+  example(
+    disk({ driver: { type: 'raw', discardNoUnref: true } }),
+    disk({ driver: { type: 'qcow2', discardNoUnref: true } }),
+  ),
+)
+
+export const diskDriverRules: readonly Rule[] = [diskFormat, diskDriver, diskCopyOnRead, diskVhostuser, diskQcow2]
