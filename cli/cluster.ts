@@ -17,8 +17,8 @@ import { Usage, errorText } from './failure.ts'
 import { presetsOf, type Surrounding, type Surroundings } from './surroundings.ts'
 import type { Cluster } from './world.ts'
 
-/** Fewer than kubectl's 500: what a page holds is there all at once. */
-const pageSize = 200
+/** As kubectl reads large lists. */
+const pageSize = 500
 
 /** A list in pages, so that memory does not grow with it. */
 export async function* pages<T extends KubeObject>(

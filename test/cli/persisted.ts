@@ -1,0 +1,52 @@
+import type { VirtualMachine } from '../../api/machine.ts'
+import { ApiError } from '../../runtime/api-error.ts'
+import type { Said } from './world.ts'
+
+/** Without what the API server itself puts there. */
+const stored = ({ metadata, spec }: VirtualMachine) => ({
+  labels: metadata.labels ?? {},
+  annotations: metadata.annotations,
+  finalizers: metadata.finalizers,
+  spec,
+})
+
+/** What is drawn from a request's uid, in a place where nobody knows that. */
+export const withoutIdentity = (result: Result): Result =>
+  JSON.parse(
+    JSON.stringify(result)
+      .replaceAll(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, 'a uuid')
+      .replaceAll(/"52:54:00(:[0-9a-f]{2}){3}"/g, '"a MAC address"'),
+  )
+
+/** What is to be the same wherever a VM is completed: what is stored, or what kubectl prints. */
+export type Result = ReturnType<typeof stored> | { readonly refusal: string }
+
+/** @param creating what the API server answers to the creation of a VM */
+export async function resultOfCluster(creating: Promise<unknown>): Promise<Result> {
+  try {
+    return stored((await creating) as VirtualMachine)
+  } catch (error) {
+    if (error instanceof ApiError) return { refusal: `${kubectlText(error)}\n` }
+    throw error
+  }
+}
+
+/** @param said what `kubectl vm complete -o json -q` said */
+export const resultOfSaid = ({ code, out, err }: Said): Result =>
+  code === 0 ? stored(JSON.parse(out)) : { refusal: err }
+
+/** What kubectl prints of a refusal, from the Status that it gets. */
+function kubectlText({ status }: ApiError): string {
+  const {
+    causes = [],
+    kind,
+    name,
+  } = (status.details ?? {}) as {
+    causes?: { field: string; message: string }[]
+    kind?: string
+    name?: string
+  }
+  const lines = causes.map(({ field, message }) => `${field}: ${message}`)
+  const head = `The ${kind} "${name}" is invalid: `
+  return lines.length === 1 ? `${head}${lines[0]}` : [head, ...lines.map((line) => `* ${line}`)].join('\n')
+}
