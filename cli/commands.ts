@@ -63,12 +63,13 @@ const complete: Entry = {
   ],
   async run(files, flags: CompleteFlags, world) {
     const once = () => completeFiles(files, flags, world)
-    let code = await once()
-    while (flags.watch === true) {
-      const changed = await world.changed([...files, ...(flags.presets ?? [])])
-      if (changed === undefined) break
+    if (flags.watch !== true) return once()
+    // What changes while the first completion is under way counts, too.
+    const changes = await world.changes([...files, ...(flags.presets ?? [])])
+    let code = await unlessUnreadable(once, world)
+    for await (const changed of changes) {
       world.err(`\n${changed} has changed\n`)
-      code = await onceMore(once, world)
+      code = await unlessUnreadable(once, world)
     }
     return code
   },
@@ -90,7 +91,7 @@ async function completeFiles(files: readonly string[], flags: CompleteFlags, wor
 }
 
 /** A file that cannot be read for a moment, while an editor writes it, ends no watch. */
-async function onceMore(once: () => Promise<ExitCode>, world: World): Promise<ExitCode> {
+async function unlessUnreadable(once: () => Promise<ExitCode>, world: World): Promise<ExitCode> {
   try {
     return await once()
   } catch (error) {

@@ -177,21 +177,6 @@ spec: {template: {metadata: {labels: {size: small}}, spec: {domain: ${domain}}}}
     expect((await say([...words, '--strict', '-q'])).code).toBe(3)
   })
 
-  test('a change of a file completes again', async () => {
-    const at = files({ 'vm.yaml': vm('web') })
-    const changes = [at('vm.yaml'), undefined]
-    const watched: (readonly string[])[] = []
-    const { out, err } = await say(['complete', at('vm.yaml'), '--presets', at('vm.yaml'), '--watch'], {
-      changed: (paths) => {
-        watched.push(paths)
-        return Promise.resolve(changes.shift())
-      },
-    })
-    expect(out.match(/^kind: VirtualMachine$/gm)).toHaveLength(2)
-    expect(err).toContain('vm.yaml has changed')
-    expect(watched[0]).toEqual([at('vm.yaml'), at('vm.yaml')])
-  })
-
   test('Domain XML comes out in the spelling of libvirt', async () => {
     const xml =
       '<domain type="qemu"><name>Web VM</name><memory unit="MiB">64</memory><os><type>hvm</type></os></domain>'

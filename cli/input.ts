@@ -67,6 +67,8 @@ export async function readManifests(paths: readonly string[], stdin: AsyncIterab
 
 const manifestNames = /\.(ya?ml|json)$/i
 
+export const isManifestName = (name: string): boolean => manifestNames.test(name)
+
 /** The files that a path stands for: itself, or the manifests of a folder, whose own tests of presets are none. */
 export async function filesOf(path: string, wanted = manifestNames, unwanted = testNames): Promise<string[]> {
   if (!(await statOf(path)).isDirectory()) return [path]

@@ -33,9 +33,9 @@ const world: World = {
       const socket = connect(path, () => resolve(socket)).once('error', reject)
     })
   },
-  async changed(paths) {
-    const { nextChange } = await import('./watch.ts')
-    return nextChange(paths)
+  async changes(paths) {
+    const { watchChanges } = await import('./watch.ts')
+    return watchChanges(paths)
   },
 }
 

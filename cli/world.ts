@@ -16,8 +16,8 @@ export interface World {
   /** A cluster as kubectl would find it. */
   readonly cluster: (options: ClusterOptions) => Promise<Cluster>
   readonly dial: (socket: string) => Promise<Duplex>
-  /** Resolves when one of these files, or what is in these folders, has changed; undefined when the user has had enough. */
-  readonly changed: (paths: readonly string[]) => Promise<string | undefined>
+  /** The paths of these files, or of manifests in these folders, that have changed since the call, until the user has had enough. */
+  readonly changes: (paths: readonly string[]) => Promise<AsyncIterable<string>>
 }
 
 export interface ClusterOptions {

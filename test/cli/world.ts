@@ -28,7 +28,7 @@ export async function say(
     now: () => 0,
     cluster: () => Promise.reject(new Error('there is no cluster here')),
     dial: () => Promise.reject(new Error('there is no daemon here')),
-    changed: () => Promise.resolve(undefined),
+    changes: async () => (async function* () {})(),
     ...parts,
   }
   const code = await run(words, world)
