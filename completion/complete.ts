@@ -92,7 +92,7 @@ function prove(machine: VirtualMachine, claimed: Provenance, options: CompleteOp
   const origins = new Map<string, Origin>()
   for (const [path, value] of leavesOf(machine)) {
     const claim = originOf(claimed.origins, path)
-    const origin = isDrawn(claim) ? claim : found.get(path)
+    const origin = isDrawn(claim) && drawnPaths.test(path) ? claim : found.get(path)
     if (origin !== undefined && (isDrawn(origin) || isSameLeaf(values, path, value))) origins.set(path, origin)
   }
   const isHere = (origin: Origin): boolean =>
@@ -214,6 +214,9 @@ function withDefaults(origins: Origins, added: ReadonlyMap<string, string>, prov
 
 /** What was drawn stays: drawn again, for another request, it would be another. */
 const drawn: readonly string[] = [uuid.name, macAddress.name]
+
+/** Where anything is drawn: of any other place nobody is believed that it was. */
+const drawnPaths = /^spec\.domain\.(?:uuid|devices\.interfaces\[\d+\]\.mac\.address)$/
 
 const isDrawn = (origin: Origin): boolean => origin.by === 'default' && drawn.includes(origin.rule)
 

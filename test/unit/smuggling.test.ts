@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest'
-import { faultlessMachine, parseMachine } from '../../api/machine.ts'
+import { completedByAnnotation, faultlessMachine, parseMachine } from '../../api/machine.ts'
 import { isRecord } from '../../api/schema.ts'
 import { readDomain } from '../../api/domain/xml.ts'
 import { bundledCapabilities as capabilities } from '../../completion/capabilities.ts'
 import { complete } from '../../completion/complete.ts'
+import { rules } from '../../completion/defaults/defaults.ts'
 import { createCandidates } from '../../presets/candidates.ts'
 
 /** What reaches the host, and does not look like it. The JSON is text, as it comes: with `__proto__` as a key. */
@@ -89,6 +90,24 @@ test('what was imported from XML is judged like any other', () => {
   }
   expect(causesOf(machine).filter((rule) => rule === 'host-reach').length).toBeGreaterThanOrEqual(2)
 })
+
+test.each([...rules.map(({ name }) => `=${name}`), ['', 'grant', 'r'], ['default', 'own', 'r'], 'user'])(
+  'who says that all of it came from %j is not believed',
+  (by) => {
+    const claims = [0, { spec: 0 }, { spec: { domain: { devices: { emulator: 0 } } } }]
+    const judged = claims.map((at) => {
+      const annotations = { [completedByAnnotation]: JSON.stringify({ v: 1, by: [by], at }) }
+      const spec = { domain: { type: 'kvm', devices: { emulator: '/tmp/evil' } } }
+      return causesOf({
+        apiVersion: 'virtset.io/v1alpha1',
+        kind: 'VirtualMachine',
+        metadata: { name: 'vm', annotations },
+        spec,
+      })
+    })
+    expect(judged).toEqual(claims.map(() => expect.arrayContaining(['host-reach'])))
+  },
+)
 
 test('a fault elsewhere hides nothing that reaches the host', () => {
   const devices = { emulator: '/tmp/evil' }
