@@ -6,7 +6,7 @@ import { inject, type InjectOptions, type Injection } from '../presets/inject.ts
 import { joinPath } from '../presets/path.ts'
 import type { Capabilities } from '../api/capabilities.ts'
 import { fillDefaults } from './defaults/defaults.ts'
-import { macAddress, uuid } from './defaults/identity.ts'
+import { macAddress, uuid, virtualPort } from './defaults/identity.ts'
 import type { Context, Entropy } from './defaults/rule.ts'
 import {
   decodeProvenance,
@@ -213,7 +213,7 @@ function withDefaults(origins: Origins, added: ReadonlyMap<string, string>, prov
 }
 
 /** What was drawn stays: drawn again, for another request, it would be another. */
-const drawn: readonly string[] = [uuid.name, macAddress.name]
+const drawn: readonly string[] = [uuid.name, macAddress.name, virtualPort.name]
 
 /** Where anything is drawn: of any other place nobody is believed that it was. */
 const drawnPaths = /^spec\.domain\.(?:uuid|devices\.interfaces\[\d+\]\.mac\.address)$/

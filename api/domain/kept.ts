@@ -28,7 +28,9 @@ const withoutRest = (path: string, json: JsonObject): JsonObject => {
   return path.endsWith('.backingStore') && json['type'] === undefined ? omit(json, ['format']) : json
 }
 
-const isEmpty = (value: unknown): boolean => isRecord(value) && Object.keys(value).length === 0
+/** With nothing in it, nor in its lists. */
+const isEmpty = (value: unknown): boolean =>
+  isRecord(value) && Object.values(value).every((member) => Array.isArray(member) && member.length === 0)
 
 /** Elements that libvirt does not name where nothing is in them; that ACPI is there, among the features, is said by an empty one. */
 const emptied: ReadonlySet<string> = new Set([
@@ -41,9 +43,13 @@ const emptied: ReadonlySet<string> = new Set([
   'catchup',
   'coalesce',
   'cookies',
+  'devices.controllers.target',
   'devices.interfaces.driver.guest',
   'devices.interfaces.driver.host',
   'devices.interfaces.port',
+  'devices.interfaces.virtualport.parameters',
+  'devices.tpms.backend.activePcrBanks',
+  'devices.tpms.backend.profile',
   'driver',
   'identity',
   'idmap',
@@ -84,6 +90,14 @@ const kept: { readonly [path: string]: (json: JsonObject) => JsonObject } = {
   'devices.disks.transient': (transient) =>
     omit(transient, transient['shareBacking'] === false ? ['shareBacking'] : []),
   'features.hyperv.vendorId': (vendor) => omit(vendor, vendor['state'] === false ? ['value'] : []),
+  'features.kvm.dirtyRing': (ring) => omit(ring, ring['state'] === false ? ['size'] : []),
+  'memoryBacking.allocation': (allocation) => withoutZeros(allocation),
+  'devices.tpms.backend': (backend) =>
+    omit(backend, [
+      ...(backend['persistentState'] === false ? ['persistentState'] : []),
+      ...(backend['type'] === 'passthrough' ? ['version'] : []),
+    ]),
+  'devices.redirdevs.boot': (boot) => upperCase(boot, 'loadparm'),
   'features.smm': (smm) => omit(smm, smm['state'] === false ? ['tseg'] : []),
   // Only a named model is matched.
   cpu: (cpu) => omit(cpu, cpu['mode'] === undefined || cpu['mode'] === 'custom' ? [] : ['match']),
@@ -323,6 +337,8 @@ const keptInterface = (nic: JsonObject): JsonObject => {
   let result = within(nic, 'model', (json) => (model === undefined ? json : { ...json, type: model }))
   // Options of the driver are those of virtio, or say how a device of the node is assigned.
   if (type !== 'hostdev' && !isVirtio) result = omit(result, ['driver'])
+  if (nic['managed'] === false) result = omit(result, ['managed'])
+  result = within(result, 'backend', (backend) => omit(backend, backend['type'] === 'default' ? ['type'] : []))
   if (type === 'hostdev') {
     result = within(result, 'driver', (driver) =>
       omit(

@@ -42,6 +42,9 @@ const emptied = [
   'defaultiothread',
   'vcpus',
   'pm',
+  'qemuCommandline',
+  'qemuCapabilities',
+  'qemuOverride',
 ] as const
 
 type PowerManagement = NonNullable<Domain['pm']>

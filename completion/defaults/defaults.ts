@@ -119,6 +119,7 @@ export const rules: readonly Rule[] = [
   device.shmemMsi,
   watchdog.watchdogAction,
   identity.macAddress,
+  identity.virtualPort,
   networkInterface.interfaceType,
   networkInterface.interfaceModel,
   networkInterface.interfaceMode,

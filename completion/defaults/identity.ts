@@ -28,6 +28,24 @@ export const generationId = rule(
   ({ genid }, context) => (genid === '' ? { genid: drawUuid(context, 'genid') } : undefined),
 )
 
+/** What a virtual switch knows an interface by. */
+const portIds: { readonly [type: string]: 'interfaceid' | 'instanceid' } = {
+  openvswitch: 'interfaceid',
+  '802.1Qbg': 'instanceid',
+}
+
+export const virtualPort: Rule = {
+  name: 'virtualport-id',
+  description: 'What a virtual switch knows an interface by is drawn.',
+  apply: (domain, context) =>
+    list(domain, 'interfaces').flatMap(({ virtualport }, index): Addition[] => {
+      const key = portIds[virtualport?.type ?? '']
+      if (!virtualport || key === undefined) return []
+      const id = drawUuid(context, `virtualport ${index}`)
+      return [fill(`devices.interfaces[${index}].virtualport`, virtualport, { parameters: { [key]: id } })]
+    }),
+}
+
 export const name = rule('name', 'The domain is called as the VM is.', (_, context) =>
   context.name === undefined ? undefined : { name: context.name },
 )

@@ -16,7 +16,7 @@ export const interfaceMode = each('interfaces')(
 export const vhostuserMode = each('interfaces')(
   'vhostuser-mode',
   'QEMU connects to the socket of a switch, rather than wait for it.',
-  ({ type, source }) => (type === 'vhostuser' && source?.type === 'unix' ? { source: { mode: 'client' } } : undefined),
+  ({ type, source }) => (type === 'vhostuser' && source ? { source: { type: 'unix', mode: 'client' } } : undefined),
 )
 
 export const addressFamily: Rule = {

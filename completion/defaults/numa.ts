@@ -39,29 +39,32 @@ export const hotplugCell: Rule = {
 const isOnNode = ({ model }: DeviceOf<'memories'>): boolean =>
   model === 'dimm' || model === 'nvdimm' || model === 'virtio-mem'
 
-/** A NUMA node is this far from itself, and that far from another, where nothing is said: what ACPI has for them. */
+/** What ACPI has for the way from a NUMA node to itself. */
 const localDistance = 10
-const remoteDistance = 20
 
 export const numaDistance: Rule = {
   name: 'numa-distance',
   description:
-    'Where any distance between NUMA nodes is given, all are: 10 to itself, the same there and back, otherwise 20.',
+    'A distance between two NUMA nodes is the same there and back, and 10 from each to itself, if nothing else is said.',
   apply: ({ cpu }) => {
     const cells = cpu?.numa?.cells ?? []
-    if (!cells.some(({ distances }) => distances?.siblings?.length)) return []
-    const known = new Map<string, number>()
-    for (const [index, { distances, id }] of cells.entries()) {
-      for (const sibling of distances?.siblings ?? []) {
-        known.set(`${numberOf(id) ?? index} ${numberOf(sibling.id)}`, numberOf(sibling.value) ?? remoteDistance)
-      }
+    const distances = new Map<number, Map<number, number>>()
+    const add = (from: number, to: number, value: number): void => {
+      const known = distances.get(from) ?? new Map<number, number>([[from, localDistance]])
+      distances.set(from, known.has(to) ? known : known.set(to, value))
     }
-    const ids = cells.map(({ id }, index) => numberOf(id) ?? index)
+    const stated = cells.flatMap((cell, index) =>
+      (cell.distances?.siblings ?? []).flatMap(({ id, value }) => {
+        const [from, to, far] = [numberOf(cell.id) ?? index, numberOf(id), numberOf(value)]
+        return to === undefined || far === undefined ? [] : [{ from, to, far }]
+      }),
+    )
+    for (const { from, to, far } of stated) add(from, to, far)
+    for (const { from, to, far } of stated) add(to, from, far)
     return cells.flatMap((cell, index): Addition[] => {
-      const own = ids[index] ?? index
-      const distance = (other: number): number =>
-        own === other ? localDistance : (known.get(`${own} ${other}`) ?? known.get(`${other} ${own}`) ?? remoteDistance)
-      const siblings = ids.map((other) => ({ id: other, value: distance(other) }))
+      const known = distances.get(numberOf(cell.id) ?? index)
+      if (!known) return []
+      const siblings = [...known].toSorted(([a], [b]) => a - b).map(([id, value]) => ({ id, value }))
       const present = cell.distances
       if (!present?.siblings) return [fill(`cpu.numa.cells[${index}]`, cell, { distances: { siblings } })]
       const named = new Set(present.siblings.map(({ id }) => numberOf(id)))
