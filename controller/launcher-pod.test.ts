@@ -163,6 +163,15 @@ describe('its name', () => {
     expect(found.length).toBeLessThanOrEqual(63)
   })
 
+  it('has the labels of its VM, but for those that say whose it is', () => {
+    const labels = { app: 'web', 'virtset.io/vm-name': 'other', 'virtset.io/vm-uid': 'other' }
+    expect(podOf({ metadata: { labels } }).metadata.labels).toEqual({
+      app: 'web',
+      'virtset.io/vm-uid': uid,
+      'virtset.io/vm-name': 'vm1',
+    })
+  })
+
   it('of a long VM is cut in the label, too', () => {
     const { labels } = podOf({ metadata: { name: `${'a'.repeat(62)}.b` } }).metadata
     expect(labels?.['virtset.io/vm-name']).toBe('a'.repeat(62))

@@ -38,14 +38,15 @@ export function podName(machine: Persisted<VirtualMachine>): string {
 
 /** The VM as a pod: a pure function of the VM, the launcher's image and the claims. */
 export function launcherPod(machine: Persisted<VirtualMachine>, options: LauncherOptions): Pod {
-  const { namespace, name, uid } = machine.metadata
+  const { namespace, name, uid, labels } = machine.metadata
   const { spec } = machine
   const volumes = (spec.volumes ?? []).map((volume, index) => placed(volume, `volume-${index}`, options.claims))
   return {
     metadata: {
       name: podName(machine),
       ...(namespace === undefined ? {} : { namespace }),
-      labels: { [vmUidLabel]: uid, [vmNameLabel]: cut(name, longestName) },
+      // Services, network policies, affinity and autoscalers select pods, by what their users wrote at VMs.
+      labels: { ...labels, [vmUidLabel]: uid, [vmNameLabel]: cut(name, longestName) },
       ownerReferences: [{ apiVersion, kind: 'VirtualMachine', name, uid, controller: true, blockOwnerDeletion: true }],
     },
     spec: {

@@ -117,6 +117,8 @@ test('fifty, none, fifty again while the controller is killed: never more, no po
     spec: { replicas: many },
     status: { replicas: many, selector: 'app=web' },
   })
+  const selected = node.pods().filter(({ metadata }) => metadata.labels?.['app'] === 'web')
+  expect(selected.length).toBe(many)
   const named = node.machines().map(({ metadata }) => [metadata.generateName, metadata.name.startsWith('web-')])
   expect(new Set(named.map(String))).toEqual(new Set(['web-,true']))
   const [created] = await words(
