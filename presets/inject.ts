@@ -42,7 +42,7 @@ export interface Injection extends Provenance {
    */
   readonly granted: ReadonlyMap<string, Origin>
   readonly warnings: readonly string[]
-  /** What presets in mode Audit would have done, for the audit annotation and their status. */
+  /** What presets in mode Audit and Warn would have done, for the audit annotations. */
   readonly audit: readonly Notice[]
   /** Every preset that matched, strongest first. */
   readonly participants: readonly Participant[]
@@ -97,7 +97,7 @@ export function inject(machine: VirtualMachine, options: InjectOptions): Injecti
       ...overrideWarnings(settled),
       ...notices.filter(({ preset }) => preset.mode === 'Warn').flatMap(noticeWarning),
     ],
-    audit: notices.filter(({ preset }) => preset.mode === 'Audit'),
+    audit: notices,
     participants: applied.map((preset) => ({ preset, changes: changesOf(settled, preset).length })),
   }
 }

@@ -2,27 +2,29 @@ import { expect, test } from 'vitest'
 import { compilePreset } from '../presets/compile.ts'
 import { auditAnnotations } from './audit.ts'
 
-const preset = (name: string) => {
+const preset = (name: string, mode = 'Apply') => {
   const compiled = compilePreset({
     apiVersion: 'virtset.io/v1alpha1',
     kind: 'VirtualMachinePreset',
     metadata: { name, namespace: 'team' },
-    spec: { selector: {}, domain: { title: 'x' } },
+    spec: { selector: {}, mode, domain: { title: 'x' } },
   })
   if (!('preset' in compiled)) throw new Error(JSON.stringify(compiled))
   return compiled.preset
 }
 
 test('the audit log is told who took part, and what those that only look on would have changed', () => {
-  const [a, b, c] = [preset('a'), preset('b'), preset('c')]
+  const [a, b, c, d] = [preset('a'), preset('b'), preset('c', 'Audit'), preset('d', 'Warn')]
   const participants = [a, b].map((one) => ({ preset: one, changes: 1 }))
   const audit = [
     { preset: c, fields: ['spec.domain.title', 'spec.domain.vcpu'] },
-    { preset: a, fields: [] },
+    { preset: preset('e', 'Audit'), fields: [] },
+    { preset: d, fields: ['spec.domain.title'] },
   ]
   expect(auditAnnotations({ participants, audit })).toEqual({
     presets: 'team/a, team/b',
     'presets-audit': 'team/c: spec.domain.title, spec.domain.vcpu',
+    'presets-warn': 'team/d: spec.domain.title',
   })
 })
 
@@ -30,6 +32,6 @@ test('where there is nothing to tell there is no annotation, and none grows with
   expect(auditAnnotations({ participants: [], audit: [] })).toEqual({})
   const fields = Array.from({ length: 1000 }, (_, index) => `spec.field${index}`)
   expect(
-    auditAnnotations({ participants: [], audit: [{ preset: preset('a'), fields }] })['presets-audit']?.length,
+    auditAnnotations({ participants: [], audit: [{ preset: preset('a', 'Audit'), fields }] })['presets-audit']?.length,
   ).toBe(2048)
 })

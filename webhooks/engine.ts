@@ -50,7 +50,11 @@ export interface Engine {
     without?: readonly string[],
   ): Told & ({ readonly machine: VirtualMachine } | { readonly causes: readonly Cause[] })
   /** What makes `after` of `before`. */
-  patch(before: { readonly [key: string]: unknown }, after: { readonly [key: string]: unknown }): Operation[]
+  patch(
+    before: { readonly [key: string]: unknown },
+    after: { readonly [key: string]: unknown },
+    review: Review,
+  ): Operation[]
   /** Whether this is, to the letter, what `complete` gave a moment ago. */
   isOwn(object: unknown, review: Review): boolean
   /** How the spec of a stored VM came about, by its provenance. */
@@ -101,6 +105,7 @@ export function createEngine(
       const onPhase = (phase: Phase) => {
         const nowMs = clock.monotonic()
         metrics.phase(phase, (nowMs - sinceMs) / 1000)
+        review.onPart?.(phase, (nowMs - sinceMs) / 1000)
         sinceMs = nowMs
       }
       const outcome = complete(machine, {
@@ -127,10 +132,12 @@ export function createEngine(
       const budget = budgetWarnings(caches.budget(review.namespace), () => launcherResources(domain), priorityClassName)
       return { machine: outcome.machine, warnings: [...warnings, ...budget], audit }
     },
-    patch(before, after) {
+    patch(before, after, review) {
       const sinceMs = clock.monotonic()
       const operations = patchBetween(before, after)
-      metrics.phase('patch', (clock.monotonic() - sinceMs) / 1000)
+      const seconds = (clock.monotonic() - sinceMs) / 1000
+      metrics.phase('patch', seconds)
+      review.onPart?.('patch', seconds)
       return operations
     },
     isOwn: (object, { namespace }) => recall.has(namespace, object),

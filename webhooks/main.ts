@@ -24,6 +24,7 @@ import type { Certificate, WebhookServer } from './server.ts'
 import { createApi } from './subresources/api.ts'
 import type { Api } from './subresources/api.ts'
 import { watchFrontProxy } from './subresources/front-proxy.ts'
+import type { Tracer } from './tracing.ts'
 import { createPower } from './subresources/power.ts'
 
 const { env } = process
@@ -155,6 +156,7 @@ async function serve(
   const reviewers = createReviewers(engine, trust)
   const metrics = createReviewMetrics(registry)
   const clients = await trustedClients()
+  const tracer = await startTracing()
   const options = {
     certificate,
     ...reviewers,
@@ -163,10 +165,23 @@ async function serve(
     clock: systemClock,
     ...(api === undefined ? {} : { api }),
     ...(clients === undefined ? {} : { clients }),
+    ...(tracer === undefined ? {} : { tracer }),
   }
   const server = await startServer(options, port)
   log.info({ port: server.port }, 'reviewing')
   return server
+}
+
+/** OTEL_EXPORTER_OTLP_ENDPOINT and its like; the exporter is loaded only with them. */
+async function startTracing(): Promise<Tracer | undefined> {
+  if (!Object.keys(env).some((name) => name.startsWith('OTEL_EXPORTER_OTLP'))) return undefined
+  const { createTracer, tracingFrom } = await import('./tracing.ts')
+  const settings = tracingFrom(env)
+  if (settings === undefined) return undefined
+  const tracer = createTracer({ ...settings, clock: systemClock, log })
+  shutdown.step('spans', () => tracer.stop())
+  log.info({ url: settings.url }, 'reviews that the API server traces are traced')
+  return tracer
 }
 
 /** REVIEW_CLIENT_CA: a file with the authorities of the API server's client certificate; REVIEW_CLIENT_NAMES: its names, with commas. */

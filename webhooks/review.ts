@@ -19,6 +19,8 @@ export interface Review {
   readonly oldObject: unknown
   /** The request as it came, for the presets' conditions. */
   readonly request: { readonly [key: string]: unknown }
+  /** Told of each part of the work, with the seconds that it took, where the review is traced. */
+  readonly onPart?: (name: string, seconds: number) => void
 }
 
 export interface User {

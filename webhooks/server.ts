@@ -15,6 +15,7 @@ import type { ReviewMetrics } from './metrics.ts'
 import { answerFailure, answerReview, parseReview } from './review.ts'
 import type { Review, ReviewAnswer, Status, Verdict } from './review.ts'
 import type { Api } from './subresources/api.ts'
+import type { Span, Tracer } from './tracing.ts'
 
 /** The API server sends at most two objects of 3 MiB and a 1 MiB envelope. */
 export const maxBodyBytes = 7 * 1024 * 1024
@@ -53,6 +54,8 @@ export interface ServerOptions {
   readonly limits?: Limits
   /** Whose reviews are answered; everybody's where absent. */
   readonly clients?: TrustedClients
+  /** Where spans of reviews go; nowhere where absent. */
+  readonly tracer?: Tracer
   /** What else is served here; with it, clients are asked for a certificate. */
   readonly api?: Api
 }
@@ -70,7 +73,7 @@ export interface WebhookServer {
 
 /** HTTPS on `port` (0: any free one) of `host`: `POST /mutate` and `POST /validate`. */
 export async function startServer(options: ServerOptions, port: number, host = '::'): Promise<WebhookServer> {
-  const { certificate, metrics, log, clock, api, clients } = options
+  const { certificate, metrics, log, clock, api, clients, tracer } = options
   const gate = createGate(options.limits ?? defaultLimits)
   const arrivals = new WeakMap<FastifyRequest, number>()
   let isDraining = false
@@ -117,6 +120,33 @@ export async function startServer(options: ServerOptions, port: number, host = '
     return sendStatus(reply, { code, reason: code >= 500 ? 'InternalError' : 'BadRequest', message })
   })
 
+  const answerTo = async (
+    path: string,
+    judge: Reviewer,
+    request: FastifyRequest,
+    reply: FastifyReply,
+    review: Review,
+    span: Span | undefined,
+  ): Promise<ReviewAnswer | FastifyReply> => {
+    const startedMs = clock.monotonic()
+    const leftMs = budgetMs(request.url) - (startedMs - (arrivals.get(request) ?? startedMs))
+    const asked = leftMs > 0 ? judge(span ? { ...review, onPart: span.part } : review) : undefined
+    const verdict = asked instanceof Promise ? await inTime(asked, leftMs, clock) : asked
+    const durationMs = clock.monotonic() - startedMs
+    span?.end(spanAttributes(review, verdict), verdict === undefined)
+    if (verdict === undefined) {
+      metrics.turnedAway(path, 'late')
+      const { uid } = review
+      log.warn({ path, uid, durationMs, leftMs }, 'a review could not be answered within the time of its caller')
+      return sendStatus(reply, { code: 504, reason: 'Timeout', message: tooLate })
+    }
+    metrics.reviewed(path, review, verdict, durationMs / 1000)
+    logReview(log, path, request, review, verdict, durationMs)
+    const answer = answerReview(review, verdict)
+    if (answer.response.patch !== undefined) metrics.patched(answer.response.patch.length * 0.75)
+    return answer
+  }
+
   const route = (path: string, review: Reviewer) =>
     app.post(path, async (request, reply): Promise<ReviewAnswer | FastifyReply> => {
       const parsed = parseReview(request.body)
@@ -124,22 +154,13 @@ export async function startServer(options: ServerOptions, port: number, host = '
         metrics.turnedAway(path, 'malformed')
         return answerFailure(parsed.uid, { code: 400, reason: 'BadRequest', message: parsed.problem })
       }
-      const startedMs = clock.monotonic()
-      const leftMs = budgetMs(request.url) - (startedMs - (arrivals.get(request) ?? startedMs))
-      const asked = leftMs > 0 ? review(parsed.review) : undefined
-      const verdict = asked instanceof Promise ? await inTime(asked, leftMs, clock) : asked
-      const durationMs = clock.monotonic() - startedMs
-      if (verdict === undefined) {
-        metrics.turnedAway(path, 'late')
-        const { uid } = parsed.review
-        log.warn({ path, uid, durationMs, leftMs }, 'a review could not be answered within the time of its caller')
-        return sendStatus(reply, { code: 504, reason: 'Timeout', message: tooLate })
+      const span = tracer?.begin(`review ${path}`, textOf(request.headers.traceparent))
+      try {
+        return await answerTo(path, review, request, reply, parsed.review, span)
+      } catch (error) {
+        span?.end({ 'virtset.outcome': 'error' }, true)
+        throw error
       }
-      metrics.reviewed(path, parsed.review, verdict, durationMs / 1000)
-      logReview(log, path, request, parsed.review, verdict, durationMs)
-      const answer = answerReview(parsed.review, verdict)
-      if (answer.response.patch !== undefined) metrics.patched(answer.response.patch.length * 0.75)
-      return answer
     })
   route('/mutate', options.mutate)
   route('/validate', options.validate)
@@ -168,6 +189,8 @@ function isKnown(clients: TrustedClients, socket: Socket, nowMs: number): boolea
   return certificate !== undefined && isTrustedClient(clients, certificate, nowMs)
 }
 
+const textOf = (header: unknown): string | undefined => (typeof header === 'string' ? header : undefined)
+
 const pathOf = (request: FastifyRequest): string => request.routeOptions.url ?? 'other'
 
 /** Fastify's own codes for what can be wrong with a request before a route sees it. */
@@ -186,6 +209,18 @@ function failureOf(error: unknown): { readonly code: number; readonly why: strin
 const sendStatus = (reply: FastifyReply, status: Status) =>
   reply.code(status.code).send({ apiVersion: 'v1', kind: 'Status', status: 'Failure', metadata: {}, ...status })
 
+/** As in the log: who was reviewed, and how it ended; no spec. */
+const spanAttributes = (review: Review, verdict: Verdict | undefined) => ({
+  'virtset.request.uid': review.uid,
+  'virtset.object': objectOf(review),
+  'virtset.operation': review.operation,
+  'virtset.outcome': verdict === undefined ? 'late' : verdict.allowed ? 'allowed' : 'refused',
+  ...(verdict?.allowed === false ? { 'virtset.rules': verdict.causes.map(({ rule }) => rule).join(' ') } : {}),
+})
+
+const objectOf = ({ kind, namespace, name }: Review): string =>
+  `${kind} ${namespace === '' ? '' : `${namespace}/`}${name}`
+
 /** At info only what somebody may ask about; no spec, it may hold secrets. */
 function logReview(
   log: Logger,
@@ -197,11 +232,11 @@ function logReview(
 ): void {
   const isNotable = !verdict.allowed || durationMs > slowMs
   if (!log.isLevelEnabled(isNotable ? 'info' : 'debug')) return
-  const { uid, kind, namespace, name, operation, isDryRun } = review
+  const { uid, operation, isDryRun } = review
   const line = {
     path,
     uid,
-    object: `${kind} ${namespace === '' ? '' : `${namespace}/`}${name}`,
+    object: objectOf(review),
     operation,
     ...(isDryRun ? { isDryRun } : {}),
     durationMs: Math.round(durationMs * 100) / 100,

@@ -52,7 +52,7 @@ function mutateNew(review: Review, engine: Engine, trust: Trust, permissions: Pe
   const isTrusted = trust.controllers.includes(review.user.username)
   const { faults, causes, machine, warnings, audit } = judgeMachine(review, engine, permissions, isTrusted)
   if (machine === undefined) return { ...refuse([...faults, ...causes], warnings), audit }
-  const patch = engine.patch({ ...machine.sent }, { ...withFinalizer(machine.completed) })
+  const patch = engine.patch({ ...machine.sent }, { ...withFinalizer(machine.completed) }, review)
   return { allowed: true, patch, warnings, audit }
 }
 
