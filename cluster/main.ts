@@ -21,6 +21,7 @@ async function main(command: string | undefined): Promise<void> {
     {
       write: (text) => void process.stderr.write(text),
       isTerminal: process.stderr.isTTY === true,
+      columns: () => process.stderr.columns ?? 80,
       now: () => performance.now(),
       tick: (callback) => {
         const timer = setInterval(callback, 100)

@@ -20,6 +20,7 @@ function fakeDisplay(isTerminal: boolean) {
     ticking: () => state.ticks.size,
     display: {
       isTerminal,
+      columns: () => 80,
       write: (text: string) => void written.push(text),
       now: () => state.now,
       tick: (callback: () => void) => {
@@ -49,6 +50,10 @@ test('on a terminal something moves after two seconds, and stops at the end', as
     step.say('1 of 2')
     fake.advance(200)
     expect(fake.written).toEqual([`\r\x1b[K${formatLine('⠋', 'Slow', 2100, '1 of 2')}`])
+    // Longer than the terminal is wide: what is wrapped could not be written over.
+    step.say('building virtset: STEP 7/10: COPY node_modules node_modules')
+    fake.advance(100)
+    expect(fake.written.at(-1)?.length).toBe('\r\x1b[K'.length + 79)
   })
   expect(fake.ticking()).toBe(0)
 })

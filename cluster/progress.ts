@@ -8,6 +8,8 @@ export interface Display {
   write(text: string): void
   /** Whether a line can be written over; otherwise each step is one plain line when it is done. */
   readonly isTerminal: boolean
+  /** Of a terminal. A line that is to be written over must not be longer: what is on a second line stays. */
+  columns(): number
   now(): number
   /** Calls back at each tick of a spinner until the returned function is called. */
   tick(callback: () => void): () => void
@@ -57,7 +59,8 @@ export function createProgress(display: Display, logs: string): Progress {
       const line = (mark: string) => formatLine(mark, title, display.now() - start, note)
       const repaint = () => {
         if (display.now() - start < spinAfterMs) return
-        display.write(`\r\x1b[K${line(spinner[frame++ % spinner.length] ?? '')}`)
+        const text = line(spinner[frame++ % spinner.length] ?? '')
+        display.write(`\r\x1b[K${text.slice(0, display.columns() - 1)}`)
       }
       const stop = display.isTerminal ? display.tick(repaint) : () => {}
       const end = (mark: string) => {
