@@ -1,11 +1,18 @@
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { completedByAnnotation, faultlessMachine, parseMachine } from '../../api/machine.ts'
 import { isRecord } from '../../api/schema.ts'
-import { readDomain } from '../../api/domain/xml.ts'
+import { readDomain, writeDomain } from '../../api/domain/xml.ts'
 import { bundledCapabilities as capabilities } from '../../completion/capabilities.ts'
 import { complete } from '../../completion/complete.ts'
 import { rules } from '../../completion/defaults/defaults.ts'
 import { createCandidates } from '../../presets/candidates.ts'
+import { systemClock } from '../../runtime/clock.ts'
+import { createArrivals } from '../../webhooks/arrivals.ts'
+import { noBudget } from '../../webhooks/budget.ts'
+import { createEngine } from '../../webhooks/engine.ts'
+import { noMachines } from '../../webhooks/machines.ts'
+import { createReviewers } from '../../webhooks/reviewers.ts'
+import { parseReview } from '../../webhooks/review.ts'
 
 /** What reaches the host, and does not look like it. The JSON is text, as it comes: with `__proto__` as a key. */
 const rows: [string, string][] = [
@@ -63,6 +70,28 @@ const rows: [string, string][] = [
   ['a random device', '{"devices":{"rngs":[{"model":"virtio","backend":{"model":"random","value":"/dev/sda"}}]}}'],
   ['an option ROM', '{"devices":{"interfaces":[{"type":"user","rom":{"file":"/etc/shadow"}}]}}'],
   ['a script of an interface', '{"devices":{"interfaces":[{"type":"ethernet","script":{"path":"/tmp/evil"}}]}}'],
+  ['a bridge in full-width letters', '{"devices":{"interfaces":[{"type":"ｂｒｉｄｇｅ","source":{"bridge":"br0"}}]}}'],
+  [
+    'a file with a ligature',
+    '{"devices":{"disks":[{"type":"ﬁle","source":{"file":"/etc/shadow"},"target":{"dev":"vda"}}]}}',
+  ],
+  ['a key with a space of no width', '{"devices":{"emulator\u200b":"/tmp/evil"}}'],
+  ['a key in capitals', '{"devices":{"Emulator":"/tmp/evil"}}'],
+  ['a key as a path', '{"devices.emulator":"/tmp/evil"}'],
+  ['an emulator after a harmless one', '{"devices":{"emulator":"/usr/bin/qemu"},"devices":{"emulator":"/tmp/evil"}}'],
+  ['an emulator under the constructor', '{"constructor":{"prototype":{"devices":{"emulator":"/tmp/evil"}}}}'],
+  ['a number beyond all', '{"memory":{"unit":"KiB","value":1e400}}'],
+  ['a number that is not exact', '{"memory":{"unit":"KiB","value":9007199254740993}}'],
+  ['a number with four hundred digits', `{"memory":{"unit":"KiB","value":"${'9'.repeat(400)}"}}`],
+  ['a character that ends a string in C', '{"devices":{"emulator":"/usr/bin/qemu\\u0000/../../tmp/evil"}}'],
+  [
+    'XML that closes what it stands in',
+    '{"metadata":"</metadata><devices><emulator>/tmp/evil</emulator></devices><metadata>"}',
+  ],
+  [
+    'XML that fetches a file',
+    '{"metadata":"<!DOCTYPE a [<!ENTITY x SYSTEM \\"file:///etc/shadow\\">]><a xmlns=\\"urn:a\\">&x;</a>"}',
+  ],
   ['a list that is an object', '{"devices":{"disks":{"0":{"type":"file","source":{"file":"/etc/shadow"}}}}}'],
 ]
 
@@ -73,6 +102,150 @@ test.each(rows)('%s is refused', (_, domain) => {
   expect(causesOf(value).length).toBeGreaterThan(0)
   expect({}).not.toHaveProperty('devices')
   expect({}).not.toHaveProperty('emulator')
+})
+
+const volumes: [string, string][] = [
+  ['a name that is the folder itself', '{"name":".","emptyDisk":{"capacity":"1Gi"}}'],
+  ['a name that leads up', '{"name":"..","emptyDisk":{"capacity":"1Gi"}}'],
+  ['a name that leads elsewhere', '{"name":"a/../../private","emptyDisk":{"capacity":"1Gi"}}'],
+  ['a name that looks like a path', '{"name":"a∕b","emptyDisk":{"capacity":"1Gi"}}'],
+  ['a name with two dots that are one letter', '{"name":"‥","emptyDisk":{"capacity":"1Gi"}}'],
+  ['a name with an end of line', '{"name":"a\\n","emptyDisk":{"capacity":"1Gi"}}'],
+  ['a claim of another place', '{"name":"a","persistentVolumeClaim":{"claimName":"../kube-system/a"}}'],
+  ['a kind of a pod', '{"name":"a","hostPath":{"path":"/"}}'],
+  ['a kind of a pod beside a kind of ours', '{"name":"a","emptyDisk":{"capacity":"1Gi"},"hostPath":{"path":"/"}}'],
+  [
+    'a kind of a pod under the prototype',
+    '{"name":"a","__proto__":{"hostPath":{"path":"/"}},"emptyDisk":{"capacity":"1Gi"}}',
+  ],
+]
+
+test.each(volumes)('a volume with %s is refused', (_, volume) => {
+  const disk = '{"type":"volume","source":{"volume":"a"},"target":{"dev":"vda"}}'
+  const value: unknown = JSON.parse(
+    `{"apiVersion":"virtset.io/v1alpha1","kind":"VirtualMachine","metadata":{"name":"vm"},"spec":{"domain":{"devices":{"disks":[${disk}]}},"volumes":[${volume}]}}`,
+  )
+  const about = parseMachine(value)
+  expect('causes' in about ? about.causes.map(({ field }) => field) : []).toEqual([
+    expect.stringMatching(/^spec\.volumes\[0\]/),
+  ])
+})
+
+/** Every text of a domain that may hold anything: in the XML for libvirt it is a text and nothing else. */
+test.each([
+  '</title><devices><emulator>/tmp/evil</emulator></devices>',
+  '"/><emulator>/tmp/evil</emulator>',
+  ']]><emulator>/tmp/evil</emulator>',
+  '&lt;emulator&gt;',
+  "' onload='",
+])('%s is but a text', (text) => {
+  const domain = { title: text, description: text, devices: { disks: [{ serial: text, target: { dev: 'vda' } }] } }
+  const read = readDomain(writeDomain(domain))
+  expect(read).toEqual({ domain })
+})
+
+describe('through', () => {
+  const spec = { domain: { type: 'kvm', memory: { unit: 'GiB', value: 1 }, os: { type: { os: 'hvm' } } } }
+  const evil = { ...spec, domain: { ...spec.domain, devices: { emulator: '/tmp/evil' } } }
+  const metadata = { name: 'vm', namespace: 'default' }
+  const labels = { app: 'web' }
+  const reviewers = createReviewers(
+    createEngine(
+      {
+        candidates: createCandidates(),
+        quarantined: new Map(),
+        arrivals: createArrivals(systemClock),
+        machines: noMachines,
+        budget: () => noBudget,
+        namespace: (name) => ({ name, labels: {} }),
+        ageMs: () => 0,
+      },
+      () => Promise.resolve(false),
+    ),
+    { controllers: [] },
+  )
+  const judge = async (path: 'mutate' | 'validate', kind: string, object: object, oldObject?: object) => {
+    const request = { uid: 'u', kind: { kind }, name: 'vm', namespace: 'default', object, oldObject }
+    const operation = oldObject === undefined ? 'CREATE' : 'UPDATE'
+    const body = { apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', request: { ...request, operation } }
+    const parsed = parseReview(JSON.parse(JSON.stringify(body)))
+    if ('problem' in parsed) throw new Error(parsed.problem)
+    return reviewers[path](parsed.review)
+  }
+  const completedBy = (text: string) => ({ ...metadata, annotations: { [completedByAnnotation]: text } })
+  const template = { metadata: { labels }, spec: evil }
+  const selector = { matchLabels: labels }
+
+  test.each<[string, string, object, object | undefined]>([
+    ['a new VM', 'VirtualMachine', { metadata, spec: evil }, undefined],
+    ['an update', 'VirtualMachine', { metadata, spec: evil }, { metadata: completedBy('{"v":1,"by":[]}'), spec }],
+    [
+      'an update that says that a preset overrode it',
+      'VirtualMachine',
+      {
+        metadata: completedBy('{"v":1,"by":["user"],"over":{"spec":{"domain":{"devices":{"emulator":[0]}}}}}'),
+        spec: evil,
+      },
+      { metadata: completedBy('{"v":1,"by":[]}'), spec },
+    ],
+    [
+      'an update that takes the provenance away',
+      'VirtualMachine',
+      { metadata, spec: evil },
+      { metadata: completedBy('{"v":1,"by":[]}'), spec },
+    ],
+    ['the template of a config', 'VirtualMachineConfig', { metadata, spec: { template } }, undefined],
+    [
+      'a new template of a config',
+      'VirtualMachineConfig',
+      { metadata, spec: { template } },
+      { metadata, spec: { template: { spec } } },
+    ],
+    ['the template of a group', 'VirtualMachineGroup', { metadata, spec: { selector, template } }, undefined],
+    [
+      'a template that says who completed it',
+      'VirtualMachineConfig',
+      { metadata, spec: { template: { metadata: completedBy('{"v":1,"by":["=uuid"],"at":0}'), spec: evil } } },
+      undefined,
+    ],
+    [
+      'a preset of a namespace',
+      'VirtualMachinePreset',
+      { kind: 'VirtualMachinePreset', metadata, spec: { selector, domain: evil.domain } },
+      undefined,
+    ],
+    [
+      'a preset of the cluster without the right to',
+      'ClusterVirtualMachinePreset',
+      { kind: 'ClusterVirtualMachinePreset', metadata: { name: 'vm' }, spec: { selector, domain: evil.domain } },
+      undefined,
+    ],
+    [
+      'the every-item key of a preset',
+      'VirtualMachinePreset',
+      {
+        kind: 'VirtualMachinePreset',
+        metadata,
+        spec: {
+          selector,
+          domain: { devices: { disks: [{ target: { dev: '*' }, source: { file: '/etc/shadow' }, type: 'file' }] } },
+        },
+      },
+      undefined,
+    ],
+  ])('%s nothing comes in', async (_, kind, object, oldObject) => {
+    for (const path of ['mutate', 'validate'] as const) {
+      const verdict = await judge(path, kind, { apiVersion: 'virtset.io/v1alpha1', kind, ...object }, oldObject)
+      expect(verdict).toMatchObject({ allowed: false })
+    }
+  })
+
+  test('an update of a VM that was never completed changes nothing of it', async () => {
+    const stored = { metadata, spec }
+    expect(await judge('validate', 'VirtualMachine', { metadata, spec: evil }, stored)).toMatchObject({
+      allowed: false,
+    })
+  })
 })
 
 test('what was imported from XML is judged like any other', () => {
