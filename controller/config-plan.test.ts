@@ -102,6 +102,13 @@ describe('a config without a wish', () => {
     expect(plan(undefined, machine({ phase: 'Running' }), ending)).toEqual([])
   })
 
+  test.each<[string, MachineStatus, string]>([
+    ['powered off', { phase: 'Succeeded', reason: 'Shutdown' }, 'The guest has powered off'],
+    ['was ended in its stead', { phase: 'Succeeded', reason: 'Destroyed', message: 'it was ended' }, 'it was ended'],
+  ])('tells how it was stopped: the guest %s', (_, status, message) => {
+    expect(plan(undefined, machine(status))).toContainEqual({ do: 'tell', type: 'Normal', reason: 'Stopped', message })
+  })
+
   test('takes over what the VM says of being ready', () => {
     const ready = {
       type: 'Ready',
