@@ -27,12 +27,31 @@ export interface Toleration {
   readonly tolerationSeconds?: number
 }
 
+/** Kubernetes' own Affinity; only what binds to nodes is read here, the rest goes to the pod as it is. */
+export interface Affinity {
+  readonly nodeAffinity?: {
+    readonly requiredDuringSchedulingIgnoredDuringExecution?: { readonly nodeSelectorTerms: readonly NodeTerm[] }
+    readonly [key: string]: unknown
+  }
+  readonly [key: string]: unknown
+}
+
+export interface NodeTerm {
+  readonly matchExpressions?: readonly NodeRequirement[]
+  readonly matchFields?: readonly NodeRequirement[]
+}
+
+export interface NodeRequirement {
+  readonly key: string
+  readonly operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist' | 'Gt' | 'Lt'
+  readonly values?: readonly string[]
+}
+
 export interface MachineSpec {
   readonly domain: Domain
   readonly volumes?: readonly Volume[]
   readonly nodeSelector?: { readonly [key: string]: string }
-  /** Kubernetes' own Affinity; handed on to the pod as it is. */
-  readonly affinity?: { readonly [key: string]: unknown }
+  readonly affinity?: Affinity
   readonly tolerations?: readonly Toleration[]
   readonly priorityClassName?: string
   /** Seconds that the guest has to power off after it was asked to; 30 where absent. */

@@ -2,7 +2,7 @@ import type { Domain } from '../api/domain/domain.ts'
 import type { VirtualMachine } from '../api/machine.ts'
 import { isRecord } from '../api/schema.ts'
 import { pathKeys } from '../presets/path.ts'
-import { contextOf, type Completed, type CompleteOptions } from './complete.ts'
+import { contextOf, providedFor, type Completed, type CompleteOptions } from './complete.ts'
 import { applyRules } from './defaults/apply.ts'
 import { pstorePath } from './defaults/device.ts'
 import { nvram } from './defaults/firmware.ts'
@@ -36,12 +36,13 @@ export const mayHaveLike = ({ machine: { spec }, origins }: Completed): boolean 
 export function completeAlike(other: Completed, machine: VirtualMachine, options: CompleteOptions): Completed {
   const { metadata, spec } = other.machine
   const { labels, annotations } = metadata
+  const context = contextOf(machine.metadata, providedFor(spec, options).capabilities, options)
   return {
     ...other,
     machine: {
       ...machine,
       metadata: { ...machine.metadata, ...(labels && { labels }), ...(annotations && { annotations }) },
-      spec: { ...spec, domain: drawAgain(spec.domain, other.origins, contextOf(machine.metadata, options)) },
+      spec: { ...spec, domain: drawAgain(spec.domain, other.origins, context) },
     },
   }
 }

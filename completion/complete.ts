@@ -1,13 +1,15 @@
 import { isDeepStrictEqual } from 'node:util'
+import type { Capabilities } from '../api/capabilities.ts'
 import type { Cause, Origin } from '../api/cause.ts'
 import { completedByAnnotation, type MachineSpec, type VirtualMachine } from '../api/machine.ts'
 import type { ObjectMeta } from '../api/object.ts'
 import { inject, type InjectOptions, type Injection } from '../presets/inject.ts'
 import { joinPath } from '../presets/path.ts'
-import type { Capabilities } from '../api/capabilities.ts'
 import { fillDefaults } from './defaults/defaults.ts'
 import { macAddress, uuid, virtualPort } from './defaults/identity.ts'
 import type { Context, Entropy } from './defaults/rule.ts'
+import { tellNodes } from './lack.ts'
+import type { NodeCapabilities, Provided } from './nodes.ts'
 import {
   decodeProvenance,
   encodeProvenance,
@@ -22,7 +24,8 @@ import { reach } from './rules/reach.ts'
 import { checkRules } from './rules/rules.ts'
 
 export interface CompleteOptions extends InjectOptions {
-  readonly capabilities: Capabilities
+  /** Of one kind of node, or of the nodes of a cluster: then those count that the VM may come to, presets included. */
+  readonly capabilities: Capabilities | NodeCapabilities
   readonly entropy: Entropy
   /** Lets the user write what reaches the host. For trying things offline; never at admission. */
   readonly allowHostReach?: boolean
@@ -86,14 +89,21 @@ const unclaimed: Proven = { origins: new Map(), overridden: new Map(), removed: 
 
 function prove(machine: VirtualMachine, claimed: Provenance, options: CompleteOptions): Proven {
   const again = inject(withoutClaims(machine, withoutDrawn(claimed.origins)), options)
-  const { spec, added } = fill(again.machine, options)
-  const found = withDefaults(again.origins, added)
-  const values = leavesOf({ ...again.machine, spec })
+  const leaves = leavesOf(machine)
   const origins = new Map<string, Origin>()
-  for (const [path, value] of leavesOf(machine)) {
-    const claim = originOf(claimed.origins, path)
-    const origin = isDrawn(claim) && drawnPaths.test(path) ? claim : found.get(path)
-    if (origin !== undefined && (isDrawn(origin) || isSameLeaf(values, path, value))) origins.set(path, origin)
+  for (const capabilities of everKnown(again.machine.spec, options)) {
+    const { spec, added } = fill(again.machine, capabilities, options)
+    const found = withDefaults(again.origins, added)
+    const values = leavesOf({ ...again.machine, spec })
+    let isWhole = true
+    for (const [path, value] of leaves) {
+      if (origins.has(path)) continue
+      const claim = originOf(claimed.origins, path)
+      const origin = isDrawn(claim) && drawnPaths.test(path) ? claim : found.get(path)
+      if (origin !== undefined && (isDrawn(origin) || isSameLeaf(values, path, value))) origins.set(path, origin)
+      else if (claim.by === 'default') isWhole = false
+    }
+    if (isWhole) break
   }
   const isHere = (origin: Origin): boolean =>
     again.participants.some(({ preset }) => isDeepStrictEqual(preset.origin, origin))
@@ -104,6 +114,20 @@ function prove(machine: VirtualMachine, claimed: Provenance, options: CompleteOp
   }
 }
 
+/**
+ * What a VM may have been completed for: first what counts for it now. It is the same VM after a node came or went, and a default that was
+ * right then is no value of its user's.
+ */
+const everKnown = (spec: MachineSpec, options: CompleteOptions): ReadonlySet<Capabilities> =>
+  new Set([
+    providedFor(spec, options).capabilities,
+    ...('known' in options.capabilities ? options.capabilities.known : []),
+  ])
+
+/** What the nodes can do that a VM with this spec, presets included, may come to. */
+export const providedFor = (spec: MachineSpec, { capabilities }: Pick<CompleteOptions, 'capabilities'>): Provided =>
+  'providedFor' in capabilities ? capabilities.providedFor(spec) : { capabilities, groups: [] }
+
 const isSameLeaf = (values: ReadonlyMap<string, unknown>, path: string, value: unknown): boolean =>
   values.has(path) && isDeepStrictEqual(values.get(path), value)
 
@@ -111,10 +135,11 @@ function completeBare(machine: VirtualMachine, proven: Proven, options: Complete
   const injection = inject(machine, options)
   const { audit, participants } = injection
   options.onPhase?.('presets')
-  const { spec, added } = fill(injection.machine, options)
+  const provided = providedFor(injection.machine.spec, options)
+  const { spec, added } = fill(injection.machine, provided.capabilities, options)
   options.onPhase?.('defaults')
   const origins = withDefaults(injection.origins, added, proven.origins)
-  const judged = judge(injection, spec, origins, options)
+  const judged = judge(injection, spec, origins, provided, options)
   options.onPhase?.('rules')
   const { without = [] } = options
   const causes = [
@@ -138,15 +163,19 @@ function completeBare(machine: VirtualMachine, proven: Proven, options: Complete
 
 function fill(
   { metadata, spec }: VirtualMachine,
+  capabilities: Capabilities,
   options: CompleteOptions,
 ): { spec: MachineSpec; added: ReadonlyMap<string, string> } {
-  const { domain, added } = fillDefaults(spec.domain, contextOf(metadata, options))
+  const { domain, added } = fillDefaults(spec.domain, contextOf(metadata, capabilities, options))
   return { spec: added.size === 0 ? spec : { ...spec, domain }, added }
 }
 
 /** What the rules of defaults know beside the domain. */
-export function contextOf({ name, generateName }: ObjectMeta, options: CompleteOptions): Context {
-  const { capabilities, entropy, isStored = false, isMacTaken } = options
+export function contextOf(
+  { name, generateName }: ObjectMeta,
+  capabilities: Capabilities,
+  { entropy, isStored = false, isMacTaken }: CompleteOptions,
+): Context {
   const called = name ?? generateName
   return {
     capabilities,
@@ -157,33 +186,45 @@ export function contextOf({ name, generateName }: ObjectMeta, options: CompleteO
   }
 }
 
-function judge(injection: Injection, spec: MachineSpec, origins: Origins, options: CompleteOptions) {
+function judge(
+  injection: Injection,
+  spec: MachineSpec,
+  origins: Origins,
+  { capabilities, groups }: Provided,
+  options: CompleteOptions,
+) {
   if (options.skipRules) return { causes: [], warnings: [] }
-  const { capabilities, allowHostReach = false, without = [], isMacTaken } = options
+  const { allowHostReach = false, without = [], isMacTaken } = options
   const leafOrigin = (path: string): Origin => {
     const found = originOf(origins, path)
     return found.by === 'user' ? originOf(injection.granted, path) : found
   }
   const origin = (path: string): Origin => originWithin(valueAtPath({ spec }, path), path, leafOrigin)
-  const judged = checkRules(spec, {
-    capabilities,
+  const context = {
     originOf: origin,
     allowHostReach,
     without,
     ...(isMacTaken === undefined ? {} : { isMacTaken }),
-  })
+  }
+  const judged = checkRules(spec, { ...context, capabilities })
   const reaching = judged.causes.filter(({ rule }) => rule === reach.id)
-  if (reaching.length === 0) return judged
   const ours = againstOwn(injection.machine, reaching, options)
-  return { ...judged, causes: judged.causes.filter((cause) => !ours.has(cause)) }
+  const causes = judged.causes.filter((cause) => !ours.has(cause))
+  const onNode = (one: Capabilities) => checkRules(spec, { ...context, capabilities: one }).causes
+  return { ...judged, causes: tellNodes(causes, groups, onNode) }
 }
 
 /** Of what reaches the host, that which completion would put there by itself: a user who repeats it has taken nothing. */
 function againstOwn(machine: VirtualMachine, reaching: readonly Cause[], options: CompleteOptions): ReadonlySet<Cause> {
+  if (reaching.length === 0) return new Set()
   const claims: Origins = new Map(reaching.map(({ field }) => [field, { by: 'default', rule: reach.id }]))
-  const { spec } = fill(withoutClaims(machine, claims), options)
-  const values = leavesOf({ ...machine, spec })
-  return new Set(reaching.filter(({ field, value }) => value !== undefined && values.get(field) === value))
+  const bare = withoutClaims(machine, claims)
+  const own = [...everKnown(machine.spec, options)].map((one) =>
+    leavesOf({ ...machine, spec: fill(bare, one, options).spec }),
+  )
+  return new Set(
+    reaching.filter(({ field, value }) => value !== undefined && own.some((values) => values.get(field) === value)),
+  )
 }
 
 /** Scalars and empty objects and lists of all that completion may fill, in the order in which they stand. */

@@ -1,7 +1,7 @@
 import { chipsetOf } from '../defaults/machine.ts'
 import { numberOf } from '../defaults/reading.ts'
 import { eachDevice, list, type DeviceOf } from './device.ts'
-import { duplicate, forbidden, invalid, unsupported } from './finding.ts'
+import { duplicate, forbidden, invalid, lacking, unsupported } from './finding.ts'
 import { example, type Rule } from './rule.ts'
 
 type Controller = DeviceOf<'controllers'>
@@ -118,9 +118,9 @@ export const controllerModel = eachDevice('controllers')(
     }
     if (type !== 'scsi') return []
     const name = scsiDevices[model]
-    return noScsi.has(model) || (name !== undefined && !devices.includes(name))
-      ? [unsupported(`${at}.model`, model, 'is no SCSI controller that QEMU has for a PC')]
-      : []
+    const finding = unsupported(`${at}.model`, model, 'is no SCSI controller that QEMU has for a PC')
+    if (noScsi.has(model)) return [finding]
+    return name !== undefined && !devices.includes(name) ? [lacking(`SCSI controller ${model}`, finding)] : []
   },
   example(
     { devices: { controllers: [{ type: 'scsi', index: 0, model: 'buslogic' }] } },

@@ -35,3 +35,6 @@ export function* forbidEach(holder: object, at: string, fields: readonly string[
     if (value !== undefined) yield forbidden(`${at}.${field}`, value, message)
   }
 }
+
+/** A finding that there would not be on a node that has `what`. */
+export const lacking = (what: string, of: Finding): Finding => ({ ...of, lack: what })

@@ -1,7 +1,7 @@
 import { chipsetOf } from '../defaults/machine.ts'
 import { firmwareFor } from '../defaults/firmware.ts'
 import type { Domain } from '../../api/domain/domain.ts'
-import { forbidden, invalid, required } from './finding.ts'
+import { forbidden, invalid, lacking, required } from './finding.ts'
 import { example, type Rule, type Subject } from './rule.ts'
 
 const field = 'spec.domain.os'
@@ -113,10 +113,10 @@ export const firmwareFound: Rule = {
     if (firmwareFor(domain, capabilities) !== undefined) return
     const asked = ['loader', 'nvram', 'firmwareSelection'].filter((key) => Object.hasOwn(os, key))
     const because = asked.length === 0 ? '' : `, with what ${asked.join(', ')} ask for`
-    yield invalid(
-      `${field}.firmware`,
-      os.firmware,
-      `no firmware of the node fits machine type ${os.type?.machine}${because}`,
+    const message = `no firmware of the node fits machine type ${os.type?.machine}${because}`
+    yield lacking(
+      `firmware ${os.firmware} for machine type ${os.type?.machine}${because}`,
+      invalid(`${field}.firmware`, os.firmware, message),
     )
   },
   example: example(

@@ -1,6 +1,6 @@
 import { machineType } from '../capabilities.ts'
 import { nearest } from '../../api/nearest.ts'
-import { invalid, required, unsupported } from './finding.ts'
+import { invalid, lacking, required, unsupported } from './finding.ts'
 import { example, type Rule } from './rule.ts'
 
 export const domainType: Rule = {
@@ -10,7 +10,8 @@ export const domainType: Rule = {
     const known = Object.keys(accelerators)
     if (type === undefined) yield required('spec.domain.type', `must be given: ${known.join(' or ')}`)
     else if (!known.includes(type)) {
-      yield unsupported('spec.domain.type', type, `is no accelerator of the QEMU here; there are: ${known.join(', ')}`)
+      const message = `is no accelerator of the QEMU here; there are: ${known.join(', ')}`
+      yield lacking(type === 'kvm' ? 'KVM' : `accelerator ${type}`, unsupported('spec.domain.type', type, message))
     }
   },
   example: example({ type: 'hvf' }, { type: 'kvm' }),
@@ -31,11 +32,10 @@ export const osType: Rule = {
       const names = capabilities.machines.flatMap(({ name, alias }) => (alias === undefined ? [name] : [alias, name]))
       const near = nearest(type.machine, names)
       const message = 'is no machine type of the QEMU here; q35 and pc stand for the newest of their kind'
-      yield unsupported(
-        'spec.domain.os.type.machine',
-        type.machine,
-        message,
-        near && `did you mean ${JSON.stringify(near)}?`,
+      const suggestion = near && `did you mean ${JSON.stringify(near)}?`
+      yield lacking(
+        `machine type ${type.machine}`,
+        unsupported('spec.domain.os.type.machine', type.machine, message, suggestion),
       )
     }
   },

@@ -2,7 +2,7 @@ import type { Domain } from '../../api/domain/domain.ts'
 import { integerOf } from '../../api/domain/scalar-value.ts'
 import { numberOf } from '../defaults/reading.ts'
 import { numbersOf } from './cpuset.ts'
-import { duplicate, forbidden, invalid, notFound, required } from './finding.ts'
+import { duplicate, forbidden, invalid, lacking, notFound, required } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
 /** In KiB: libvirt counts bytes in 63 bits. */
@@ -139,7 +139,8 @@ function* pageFaults(
   const kibibytes = numberOf(size)
   if (kibibytes === undefined || kibibytes === 0) yield required(`${at}.size`, 'must be given: the size of the pages')
   else if (sizes !== undefined && !sizes.includes(kibibytes)) {
-    yield invalid(`${at}.size`, `${kibibytes} KiB`, `must be a size of page that the node has: ${sizes.join(', ')} KiB`)
+    const message = `must be a size of page that the node has: ${sizes.join(', ')} KiB`
+    yield lacking(`pages of ${kibibytes} KiB`, invalid(`${at}.size`, `${kibibytes} KiB`, message))
   }
   const missing = numbersOf(nodeset).find((node) => node >= cells)
   if (missing !== undefined) {

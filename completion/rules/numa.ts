@@ -1,6 +1,6 @@
 import { numberOf } from '../defaults/reading.ts'
 import { numbersOf } from './cpuset.ts'
-import { duplicate, forbidden, invalid, notFound, required } from './finding.ts'
+import { duplicate, forbidden, invalid, lacking, notFound, required } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
 const cells = (...more: { id: number; cpus?: string }[]) => ({
@@ -152,8 +152,9 @@ export const numatune: Rule = {
 
 function* missingNodes(nodeset: string | undefined, field: string, count: number | undefined): Iterable<Finding> {
   const missing = count === undefined ? undefined : numbersOf(nodeset).find((node) => node >= count)
-  if (missing !== undefined)
-    yield notFound(field, nodeset, `names NUMA node ${missing}, and nodes have 0 to ${(count ?? 0) - 1}`)
+  if (missing === undefined) return
+  const message = `names NUMA node ${missing}, and nodes have 0 to ${(count ?? 0) - 1}`
+  yield lacking(`NUMA node ${missing}`, notFound(field, nodeset, message))
 }
 
 export const numaRules: readonly Rule[] = [numaCells, numaDistances, numatune]

@@ -1,13 +1,14 @@
 import type { Domain } from '../../api/domain/domain.ts'
 import { numberOf } from '../defaults/reading.ts'
 import { eachDevice, list } from './device.ts'
-import { duplicate, forbidden, invalid, notFound, required, unsupported } from './finding.ts'
+import { duplicate, forbidden, invalid, lacking, notFound, required, unsupported } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
 export const graphicsType: Rule = {
   id: 'graphics-type',
   description: 'There is one display server of each type, of a type that QEMU has, and OpenGL on one of them.',
-  *check({ domain }) {
+  *check({ domain, capabilities: { words } }) {
+    const known = words['graphics.type']
     const seen = new Map<string, number>()
     let gl: string | undefined
     for (const [index, { type, gl: acceleration }] of list(domain, 'graphics').entries()) {
@@ -17,6 +18,10 @@ export const graphicsType: Rule = {
         continue
       }
       if (type === 'desktop') yield unsupported(field, type, 'is no display server of QEMU')
+      else if (known && !known.includes(type)) {
+        const message = `is no display server of the QEMU here; there are: ${known.join(', ')}`
+        yield lacking(`display server ${type}`, unsupported(field, type, message))
+      }
       const other = seen.get(type)
       if (other === undefined) seen.set(type, index)
       else yield duplicate(field, type, `is the type of graphics[${other}] as well: QEMU has one of each`)
@@ -119,9 +124,8 @@ export const videoModel = eachDevice('videos')(
     const findings: Finding[] = []
     const known = words['video.modelType']
     if (type !== undefined && known && !known.includes(type)) {
-      findings.push(
-        unsupported(`${at}.model.type`, type, `is no graphics card of the QEMU here; there are: ${known.join(', ')}`),
-      )
+      const message = `is no graphics card of the QEMU here; there are: ${known.join(', ')}`
+      findings.push(lacking(`graphics card ${type}`, unsupported(`${at}.model.type`, type, message)))
     }
     for (const key of ['ram', 'vram64', 'vgamem'] as const) {
       if (model?.[key] !== undefined && type !== 'qxl') {

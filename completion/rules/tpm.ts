@@ -1,6 +1,6 @@
 import { eachDevice, list, type DeviceOf } from './device.ts'
 import type { Domain } from '../../api/domain/domain.ts'
-import { forbidden, invalid, required, tooMany, unsupported } from './finding.ts'
+import { forbidden, invalid, lacking, required, tooMany, unsupported } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
 const tpm = (...tpms: DeviceOf<'tpms'>[]): Domain => ({ devices: { tpms } })
@@ -14,9 +14,15 @@ export const tpmBackend = eachDevice('tpms')(
     const findings: Finding[] = []
     const versions = words['tpm.backendVersion']
     const isAsked = version !== undefined && originOf(`${at}.backend.version`).by !== 'default'
-    if (type === 'emulator' && isAsked && versions && !versions.includes(version)) {
+    if (type === 'emulator' && isAsked && versions?.length && !versions.includes(version)) {
       const message = `is no version of the TPM emulator here; there is ${versions.join(', ')}`
-      findings.push(unsupported(`${at}.backend.version`, version, message, 'model: tpm-crb, or version: "2.0"'))
+      const finding = unsupported(`${at}.backend.version`, version, message, 'model: tpm-crb, or version: "2.0"')
+      findings.push(lacking(`TPM emulator of version ${version}`, finding))
+    }
+    const backends = words['tpm.backendModel']
+    if (backends && !backends.includes(type)) {
+      const message = `is no backend of TPMs here; there are: ${backends.join(', ')}`
+      findings.push(lacking(`TPM backend ${type}`, unsupported(`${at}.backend.type`, type, message)))
     }
     if (type === 'emulator' && version === '1.2' && model === 'tpm-crb') {
       findings.push(invalid(`${at}.model`, model, 'must be tpm-tis for version 1.2'))

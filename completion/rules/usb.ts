@@ -1,7 +1,7 @@
 import { numberOf } from '../defaults/reading.ts'
 import type { Domain } from '../../api/domain/domain.ts'
 import { allDevices, list, type AnyDevice, type DeviceOf } from './device.ts'
-import { duplicate, forbidden, invalid, notFound } from './finding.ts'
+import { duplicate, forbidden, invalid, lacking, notFound } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
 type Controller = DeviceOf<'controllers'>
@@ -109,7 +109,8 @@ export const usbModel: Rule = {
       if (name !== undefined && devices.includes(name)) continue
       const field = `spec.domain.devices.controllers[${index}].model`
       const there = Object.keys(capabilityOf).filter((one) => devices.includes(capabilityOf[one] ?? ''))
-      yield invalid(field, model, `is no USB controller that QEMU has here; there are: ${there.join(', ')}`)
+      const message = `is no USB controller that QEMU has here; there are: ${there.join(', ')}`
+      yield lacking(`USB controller ${model}`, invalid(field, model, message))
     }
   },
   example: example(

@@ -1,0 +1,41 @@
+import type { Capabilities } from '../api/capabilities.ts'
+import type { Cause } from '../api/cause.ts'
+import type { NodeGroup } from './nodes.ts'
+
+/**
+ * Causes that depend on the node, in words that name the nodes: which lack it, and which have it, so that the user can choose them.
+ * @param judge the causes that there would be on a node that can do this
+ */
+export function tellNodes(
+  causes: readonly Cause[],
+  groups: readonly NodeGroup[],
+  judge: (capabilities: Capabilities) => readonly Cause[],
+): readonly Cause[] {
+  if (groups.length === 0 || causes.every(({ lack }) => lack === undefined)) return causes
+  const judged = groups.map(({ nodes, capabilities }) => ({ nodes, causes: judge(capabilities) }))
+  return causes.map((cause) => {
+    if (cause.lack === undefined) return cause
+    const isSame = (other: Cause): boolean => other.rule === cause.rule && other.field === cause.field
+    const lacking = judged.filter((one) => one.causes.some(isSame)).flatMap(({ nodes }) => nodes)
+    const having = judged.filter((one) => !one.causes.some(isSame)).flatMap(({ nodes }) => nodes)
+    // Each has something of the kind, and it is another one everywhere.
+    if (lacking.length === 0) return cause
+    const [chosen] = having
+    const lack = `${nodesText(lacking)} ${lacking.length === 1 ? 'lacks' : 'lack'} ${cause.lack}`
+    if (chosen === undefined) return { ...cause, message: lack }
+    return {
+      ...cause,
+      message: `${lack}; ${nodesText(having)} ${having.length === 1 ? 'has' : 'have'} it`,
+      suggestion: `nodeSelector: {kubernetes.io/hostname: ${chosen}}`,
+    }
+  })
+}
+
+/** As many as somebody reads. */
+const maxNodesTold = 3
+
+function nodesText(nodes: readonly string[]): string {
+  const told = nodes.slice(0, maxNodesTold).join(', ')
+  const rest = nodes.length - maxNodesTold
+  return `${nodes.length === 1 ? 'node' : 'nodes'} ${told}${rest > 0 ? ` and ${rest} more` : ''}`
+}

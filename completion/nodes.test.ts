@@ -1,0 +1,192 @@
+import { describe, expect, test } from 'vitest'
+import type { MachineSpec, VirtualMachine } from '../api/machine.ts'
+import type { NodeProfile } from '../api/node-profile.ts'
+import { createCandidates } from '../presets/candidates.ts'
+import { compilePreset } from '../presets/compile.ts'
+import { emulatedCapabilities, nodeProfile, olderCapabilities } from '../test/node-profile.ts'
+import { bundledCapabilities } from './capabilities.ts'
+import { complete, type CompleteOptions } from './complete.ts'
+import { intersect } from './intersect.ts'
+import { nodeCapabilities } from './nodes.ts'
+
+const old = olderCapabilities('10.0')
+const nodes = [
+  nodeProfile('new-1', bundledCapabilities, { labels: { pool: 'new' } }),
+  nodeProfile('new-2', bundledCapabilities, { labels: { pool: 'new' } }),
+  nodeProfile('old', old, { labels: { pool: 'old' } }),
+  nodeProfile('plain', emulatedCapabilities, { taints: [{ key: 'control-plane', effect: 'NoSchedule' }] }),
+]
+const known = nodeCapabilities(nodes, bundledCapabilities)
+const spec = (more: Partial<MachineSpec> = {}): MachineSpec => ({ domain: { type: 'qemu' }, ...more })
+const nodesFor = (given: MachineSpec): string[] => known.providedFor(given).groups.flatMap((group) => group.nodes)
+
+describe('what counts for a VM', () => {
+  test('all that it may come to, by what they have in common', () => {
+    const { capabilities, groups } = known.providedFor(spec())
+    expect(groups).toEqual([
+      { capabilities: bundledCapabilities, nodes: ['new-1', 'new-2'] },
+      { capabilities: old, nodes: ['old'] },
+    ])
+    expect(capabilities).toEqual(intersect([bundledCapabilities, old]))
+  })
+
+  test('those that it selects', () => {
+    const provided = known.providedFor(spec({ nodeSelector: { pool: 'new' } }))
+    expect(provided.capabilities).toBe(bundledCapabilities)
+    expect(provided.groups.flatMap((group) => group.nodes)).toEqual(['new-1', 'new-2'])
+  })
+
+  const tolerations = [{ operator: 'Exists' as const }]
+
+  test('those whose taints it tolerates', () => {
+    expect(nodesFor(spec({ tolerations }))).toEqual(['new-1', 'new-2', 'old', 'plain'])
+  })
+
+  test('for type kvm, those with KVM', () => {
+    expect(nodesFor(spec({ tolerations, domain: { type: 'kvm' } }))).toEqual(['new-1', 'new-2', 'old'])
+  })
+
+  test('for type kvm, where there is no KVM, all: it is told who lacks it', () => {
+    const nodeSelector = { 'kubernetes.io/hostname': 'plain' }
+    expect(nodesFor(spec({ tolerations, nodeSelector, domain: { type: 'kvm' } }))).toEqual(['plain'])
+  })
+
+  test('where no node fits, the bundled profile', () => {
+    expect(known.providedFor(spec({ nodeSelector: { pool: 'none' } }))).toEqual({
+      capabilities: bundledCapabilities,
+      groups: [],
+    })
+  })
+
+  test('where no node has said anything, the bundled profile', () => {
+    const none = nodeCapabilities([], bundledCapabilities)
+    expect(none.providedFor(spec())).toEqual({ capabilities: bundledCapabilities, groups: [] })
+    expect(none.published).toEqual([bundledCapabilities])
+  })
+
+  test('the same for the same placement, without thinking again', () => {
+    expect(known.providedFor(spec({ nodeSelector: { pool: 'old' } }))).toBe(
+      known.providedFor(spec({ nodeSelector: { pool: 'old' }, domain: { type: 'qemu', title: 'another' } })),
+    )
+  })
+
+  test('each profile is known once, the bundled one last', () => {
+    expect(known.published).toEqual([bundledCapabilities, old, emulatedCapabilities])
+    expect(known.known).toEqual([bundledCapabilities, old, emulatedCapabilities, bundledCapabilities])
+  })
+})
+
+describe('completion', () => {
+  const vm = (more: Partial<MachineSpec> = {}): VirtualMachine => ({
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'VirtualMachine',
+    metadata: { name: 'vm', namespace: 'default', labels: { size: 'small' } },
+    spec: {
+      domain: { type: 'qemu', memory: { unit: 'MiB', value: 64 }, os: { type: { os: 'hvm' } } },
+      ...more,
+    },
+  })
+  const options = (profiles: readonly NodeProfile[] = nodes): CompleteOptions => ({
+    presets: createCandidates(),
+    namespace: { name: 'default', labels: {} },
+    capabilities: nodeCapabilities(profiles, bundledCapabilities),
+    entropy: { uid: 'a' },
+  })
+  const machineOf = (given: VirtualMachine, how = options()): unknown => {
+    const outcome = complete(given, how)
+    return outcome.outcome === 'completed' ? outcome.machine.spec.domain.os?.type?.machine : outcome.causes
+  }
+  const causesOf = (given: VirtualMachine, how = options()): unknown => {
+    const outcome = complete(given, how)
+    return outcome.outcome === 'refused'
+      ? outcome.causes.map(({ field, message, suggestion }) => [field, message, suggestion])
+      : outcome
+  }
+
+  test('is for what all nodes have', () => expect(machineOf(vm())).toBe('pc-i440fx-9.2'))
+  test('is for what the selected nodes have', () => {
+    expect(machineOf(vm({ nodeSelector: { pool: 'new' } }))).toBe('pc-i440fx-10.0')
+  })
+
+  test('is for the nodes that a preset selects', () => {
+    const compiled = compilePreset({
+      apiVersion: 'virtset.io/v1alpha1',
+      kind: 'VirtualMachinePreset',
+      metadata: { name: 'new', namespace: 'default' },
+      spec: { selector: { matchLabels: { size: 'small' } }, nodeSelector: { pool: 'new' } },
+    })
+    if (!('preset' in compiled)) throw new Error('no preset')
+    expect(machineOf(vm(), { ...options(), presets: createCandidates([compiled.preset]) })).toBe('pc-i440fx-10.0')
+  })
+
+  const newest = { domain: { ...vm().spec.domain, os: { type: { os: 'hvm' as const, machine: 'pc-q35-10.0' } } } }
+
+  test('refuses what some nodes lack, and says which have it', () => {
+    expect(causesOf(vm(newest))).toEqual([
+      [
+        'spec.domain.os.type.machine',
+        'node old lacks machine type pc-q35-10.0; nodes new-1, new-2 have it',
+        'nodeSelector: {kubernetes.io/hostname: new-1}',
+      ],
+    ])
+    expect(machineOf(vm({ ...newest, nodeSelector: { 'kubernetes.io/hostname': 'new-1' } }))).toBe('pc-q35-10.0')
+  })
+
+  test('refuses what all nodes lack, and says which', () => {
+    const many = ['a', 'b', 'c', 'd', 'e'].map((name) => nodeProfile(name, old))
+    expect(causesOf(vm(newest), options(many))).toEqual([
+      [
+        'spec.domain.os.type.machine',
+        'nodes a, b, c and 2 more lack machine type pc-q35-10.0',
+        'did you mean "pc-q35-3.0"?',
+      ],
+    ])
+  })
+
+  test('refuses KVM where no node has it', () => {
+    const domain = { ...vm().spec.domain, type: 'kvm' as const }
+    expect(causesOf(vm({ domain }), options([nodeProfile('plain', emulatedCapabilities)]))).toEqual([
+      ['spec.domain.type', 'node plain lacks KVM', undefined],
+    ])
+  })
+
+  test('tells what is wrong on every node as it always is', () => {
+    const given = vm({ domain: { ...vm().spec.domain, name: 'a/b' }, nodeSelector: { pool: 'new' } })
+    expect(causesOf(given)).toEqual([
+      ['spec.domain.name', 'may not have a slash: files are called after it', undefined],
+    ])
+  })
+
+  describe('of a VM that was completed for other nodes', () => {
+    const efi = vm({
+      domain: {
+        ...vm().spec.domain,
+        features: { acpi: {} },
+        os: { firmware: 'efi', type: { os: 'hvm', machine: 'pc-q35-9.2' } },
+      },
+    })
+    const moved = {
+      ...bundledCapabilities,
+      emulator: '/opt/qemu',
+      firmware: bundledCapabilities.firmware.map((one) => ({ ...one, features: [...one.features, 'moved'] })),
+    }
+    const another = { ...old, emulator: '/a/qemu', firmware: moved.firmware }
+    const before = complete(efi, options([nodeProfile('before', moved)]))
+
+    test.each([
+      ['another node came', [nodeProfile('before', moved), nodeProfile('another', another)]],
+      ['there are the same nodes', [nodeProfile('before', moved)]],
+    ])('%s: it comes back as it was', (_, profiles) => {
+      if (before.outcome === 'refused') throw new Error('refused')
+      const after = complete(before.machine, options(profiles))
+      expect(after.outcome === 'completed' && after.machine).toEqual(before.machine)
+    })
+
+    test('before any node had said anything: it comes back as it was', () => {
+      const bundled = complete(efi, options([]))
+      if (bundled.outcome === 'refused') throw new Error('refused')
+      const after = complete(bundled.machine, options([nodeProfile('now', { ...old, emulator: '/opt/qemu' })]))
+      expect(after.outcome === 'completed' && after.machine).toEqual(bundled.machine)
+    })
+  })
+})
