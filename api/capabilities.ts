@@ -181,7 +181,7 @@ export const capabilitiesSchema: Schema = closed(
     architecture: string('The architecture of its guests.', { enum: ['x86_64'] }),
     version: string('The version of QEMU.'),
     emulator: string('The path of QEMU in the pod of a VM.'),
-    machines: list('The machine types, by name.', machineType),
+    machines: list('The machine types, by name.', machineType, { minItems: 1 }),
     devices: names("What QEMU offers, by libvirt's names of capabilities."),
     accelerators: closed('What runs the CPUs of a guest.', {
       kvm: accelerator('KVM; absent where there is no /dev/kvm.'),

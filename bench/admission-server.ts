@@ -1,4 +1,5 @@
 import { parseMachine } from '../api/machine.ts'
+import { noNodes } from '../completion/nodes.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compilePreset } from '../presets/compile.ts'
 import { inject } from '../presets/inject.ts'
@@ -51,7 +52,7 @@ function webhooks(presets: number) {
   const namespace = (name: string) => ({ name, labels: { 'kubernetes.io/metadata.name': name } })
   const arrivals = createArrivals(systemClock)
   const known = { candidates, quarantined: new Map(), arrivals, machines: noMachines }
-  const caches = { ...known, budget: () => noBudget, namespace, ageMs: () => 0 }
+  const caches = { ...known, budget: () => noBudget, namespace, capabilities: () => noNodes, ageMs: () => 0 }
   return createReviewers(
     createEngine(caches, () => Promise.resolve(false)),
     { controllers: [] },

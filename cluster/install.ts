@@ -16,7 +16,7 @@ const kinds = [
   'nodeprofiles',
 ] as const
 
-/** A kustomization over `manifests/` that names other images; the launcher's is a setting of the controller, not a container's image. */
+/** A kustomization over `manifests/` that names other images; the launcher's is a setting of the controller as well. */
 function overlay(manifests: string, images: readonly Image[]): string {
   const used = images.filter(({ name }) => name === 'virtset' || name === 'launcher')
   const launcher = images.find(({ name }) => name === 'launcher')

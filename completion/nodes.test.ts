@@ -7,7 +7,7 @@ import { emulatedCapabilities, nodeProfile, olderCapabilities } from '../test/no
 import { bundledCapabilities } from './capabilities.ts'
 import { complete, type CompleteOptions } from './complete.ts'
 import { intersect } from './intersect.ts'
-import { nodeCapabilities } from './nodes.ts'
+import { nodeCapabilities, shareCapabilities } from './nodes.ts'
 
 const old = olderCapabilities('10.0')
 const nodes = [
@@ -16,7 +16,7 @@ const nodes = [
   nodeProfile('old', old, { labels: { pool: 'old' } }),
   nodeProfile('plain', emulatedCapabilities, { taints: [{ key: 'control-plane', effect: 'NoSchedule' }] }),
 ]
-const known = nodeCapabilities(nodes, bundledCapabilities)
+const known = nodeCapabilities(nodes)
 const spec = (more: Partial<MachineSpec> = {}): MachineSpec => ({ domain: { type: 'qemu' }, ...more })
 const nodesFor = (given: MachineSpec): string[] => known.providedFor(given).groups.flatMap((group) => group.nodes)
 
@@ -59,7 +59,7 @@ describe('what counts for a VM', () => {
   })
 
   test('where no node has said anything, the bundled profile', () => {
-    const none = nodeCapabilities([], bundledCapabilities)
+    const none = nodeCapabilities([])
     expect(none.providedFor(spec())).toEqual({ capabilities: bundledCapabilities, groups: [] })
     expect(none.published).toEqual([bundledCapabilities])
   })
@@ -76,6 +76,16 @@ describe('what counts for a VM', () => {
   })
 })
 
+test('equal capabilities become one object, whatever node has them', () => {
+  const share = shareCapabilities()
+  const [one, two, three] = [bundledCapabilities, bundledCapabilities, old].map((capabilities, index) =>
+    share(nodeProfile(`node-${index}`, structuredClone(capabilities))),
+  )
+  expect(two?.spec.capabilities).toBe(one?.spec.capabilities)
+  expect(three?.spec.capabilities).toEqual(old)
+  expect(two?.metadata.name).toBe('node-1')
+})
+
 describe('completion', () => {
   const vm = (more: Partial<MachineSpec> = {}): VirtualMachine => ({
     apiVersion: 'virtset.io/v1alpha1',
@@ -89,7 +99,7 @@ describe('completion', () => {
   const options = (profiles: readonly NodeProfile[] = nodes): CompleteOptions => ({
     presets: createCandidates(),
     namespace: { name: 'default', labels: {} },
-    capabilities: nodeCapabilities(profiles, bundledCapabilities),
+    capabilities: nodeCapabilities(profiles),
     entropy: { uid: 'a' },
   })
   const machineOf = (given: VirtualMachine, how = options()): unknown => {

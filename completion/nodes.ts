@@ -1,15 +1,17 @@
+import { createHash } from 'node:crypto'
 import type { Capabilities } from '../api/capabilities.ts'
 import type { MachineSpec } from '../api/machine.ts'
 import type { NodeProfile } from '../api/node-profile.ts'
+import { bundledCapabilities } from './capabilities.ts'
 import { fits } from './fit.ts'
 import { intersect } from './intersect.ts'
 
 /** What the nodes of a cluster have said that they can do. */
 export interface NodeCapabilities {
   readonly providedFor: (spec: MachineSpec) => Provided
-  /** Each that is known, once; what counts where no node has said anything is the last. */
+  /** Each that is known, the bundled one, which counts where no node has said anything, last. */
   readonly known: readonly Capabilities[]
-  /** The same without the last, unless there is no other. */
+  /** The same without the bundled one, unless there is no other. */
   readonly published: readonly Capabilities[]
 }
 
@@ -30,17 +32,17 @@ export interface NodeGroup {
 const maxKept = 1000
 
 /**
+ * What nodes with these profiles can do. Completions are kept as long as this is the same object: make it once for each change.
  * @param profiles as published; equal capabilities are to be the same object, so that they are compared by nothing else
- * @param fallback for VMs that fit no node that has said anything
  */
-export function nodeCapabilities(profiles: readonly NodeProfile[], fallback: Capabilities): NodeCapabilities {
+export function nodeCapabilities(profiles: readonly NodeProfile[]): NodeCapabilities {
   const distinct = [...new Set(profiles.map(({ spec }) => spec.capabilities))]
   const kept = new Map<string, Provided>()
   return {
-    known: [...distinct, fallback],
-    published: distinct.length === 0 ? [fallback] : distinct,
+    known: [...distinct, bundledCapabilities],
+    published: distinct.length === 0 ? [bundledCapabilities] : distinct,
     providedFor(spec) {
-      if (profiles.length === 0) return { capabilities: fallback, groups: [] }
+      if (profiles.length === 0) return { capabilities: bundledCapabilities, groups: [] }
       const { nodeSelector, affinity, tolerations } = spec
       const isKvm = spec.domain.type === 'kvm'
       const key = JSON.stringify([isKvm, nodeSelector, affinity?.nodeAffinity, tolerations])
@@ -49,7 +51,6 @@ export function nodeCapabilities(profiles: readonly NodeProfile[], fallback: Cap
       const provided = provide(
         profiles.filter((profile) => fits(spec, profile)),
         isKvm,
-        fallback,
       )
       if (kept.size >= maxKept) kept.clear()
       kept.set(key, provided)
@@ -58,8 +59,23 @@ export function nodeCapabilities(profiles: readonly NodeProfile[], fallback: Cap
   }
 }
 
+/** Where no node has said anything. */
+export const noNodes: NodeCapabilities = nodeCapabilities([])
+
+/** Makes equal capabilities one object: nodes of one kind have the same, and each takes hundreds of kilobytes. */
+export function shareCapabilities(): <T extends NodeProfile>(profile: T) => T {
+  const shared = new Map<string, WeakRef<Capabilities>>()
+  return (profile) => {
+    const { capabilities } = profile.spec
+    const key = createHash('sha256').update(JSON.stringify(capabilities)).digest('base64')
+    const known = shared.get(key)?.deref()
+    if (known === undefined) shared.set(key, new WeakRef(capabilities))
+    return known === undefined ? profile : { ...profile, spec: { ...profile.spec, capabilities: known } }
+  }
+}
+
 /** A VM of type kvm asks the scheduler for /dev/kvm: it comes to no node without, unless there is no other. */
-function provide(fitting: readonly NodeProfile[], isKvm: boolean, fallback: Capabilities): Provided {
+function provide(fitting: readonly NodeProfile[], isKvm: boolean): Provided {
   const withKvm = isKvm ? fitting.filter(({ spec }) => spec.capabilities.accelerators.kvm !== undefined) : []
   const nodes = Map.groupBy(withKvm.length > 0 ? withKvm : fitting, ({ spec }) => spec.capabilities)
   const groups = [...nodes].map(([capabilities, of]) => ({
@@ -67,5 +83,5 @@ function provide(fitting: readonly NodeProfile[], isKvm: boolean, fallback: Capa
     nodes: of.map(({ metadata }) => metadata.name ?? '').toSorted(),
   }))
   const [first, ...rest] = groups.map(({ capabilities }) => capabilities)
-  return { capabilities: first === undefined ? fallback : intersect([first, ...rest]), groups }
+  return { capabilities: first === undefined ? bundledCapabilities : intersect([first, ...rest]), groups }
 }

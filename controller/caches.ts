@@ -1,4 +1,6 @@
 import type { Preset } from '../api/preset.ts'
+import { nodeCapabilities, shareCapabilities } from '../completion/nodes.ts'
+import type { NodeCapabilities } from '../completion/nodes.ts'
 import { compilePreset } from '../presets/compile.ts'
 import type { QuarantinedPreset } from '../presets/compile.ts'
 import { createCandidates } from '../presets/candidates.ts'
@@ -8,7 +10,13 @@ import type { KubeClient } from '../runtime/kube.ts'
 import type { Logger } from '../runtime/log.ts'
 import { startReflector } from '../runtime/reflector.ts'
 import type { ReflectorStatistics } from '../runtime/reflector.ts'
-import { clusterVirtualMachinePresets, keyOf, namespaces, virtualMachinePresets } from '../runtime/resource.ts'
+import {
+  clusterVirtualMachinePresets,
+  keyOf,
+  namespaces,
+  nodeProfiles,
+  virtualMachinePresets,
+} from '../runtime/resource.ts'
 import type { KubeObject, Persisted } from '../runtime/resource.ts'
 import type { Change } from '../runtime/store.ts'
 
@@ -18,6 +26,8 @@ export interface Caches {
   /** Presets that take part in nothing since they are broken, by id. */
   readonly quarantined: ReadonlyMap<string, QuarantinedPreset>
   namespace(name: string): Namespace
+  /** What the nodes can do, as they have published it. */
+  capabilities(): NodeCapabilities
   /** Every preset of both kinds, as stored. */
   presets(): readonly Persisted<Preset>[]
   /** By id: `NAMESPACE/NAME`, or `NAME` of a cluster preset. */
@@ -25,7 +35,7 @@ export interface Caches {
   onPresetChange(listener: (id: string) => void): void
   hasSynced(): boolean
   synced(): Promise<void>
-  /** Calls `listener` after each change of a preset or a namespace. */
+  /** Calls `listener` after each change of a preset, a namespace or of what a node can do. */
   onChange(listener: () => void): void
   readonly reflectors: readonly { ageMs(): number; statistics(): ReflectorStatistics }[]
   stop(): Promise<void>
@@ -39,7 +49,12 @@ export function startCaches(kube: KubeClient, log: Logger, clock: Clock): Caches
   )
   const namespaceCache = startReflector({ kube, resource: namespaces, log, clock, transform: withoutAnnotations })
   for (const cache of presets) cache.onChange((change) => apply(change, candidates, quarantined))
-  const reflectors = [...presets, namespaceCache]
+  const profiles = startReflector({ kube, resource: nodeProfiles, log, clock, transform: shareCapabilities() })
+  let capabilities: NodeCapabilities | undefined
+  profiles.onChange(() => {
+    capabilities = undefined
+  })
+  const reflectors = [...presets, namespaceCache, profiles]
   return {
     candidates,
     quarantined,
@@ -48,6 +63,7 @@ export function startCaches(kube: KubeClient, log: Logger, clock: Clock): Caches
       name,
       labels: namespaceCache.store.get(name)?.metadata.labels ?? { 'kubernetes.io/metadata.name': name },
     }),
+    capabilities: () => (capabilities ??= nodeCapabilities(profiles.store.list())),
     presets: () => presets.flatMap(({ store }) => store.list()),
     preset: (id) => presets.map(({ store }) => store.get(id)).find((preset) => preset !== undefined),
     onPresetChange(listener) {

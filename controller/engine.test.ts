@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { completedByAnnotation } from '../api/machine.ts'
-import { bundledCapabilities } from '../completion/capabilities.ts'
+import { noNodes } from '../completion/nodes.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compileParsed } from '../presets/compile.ts'
 import { storedMachine } from '../test/stored-machine.ts'
@@ -12,14 +12,12 @@ const preset = compileParsed({
   metadata: { namespace: 'default', name: 'titled' },
   spec: { selector: {}, domain: { title: 'by a preset' } },
 })
-const engine = createEngine(
-  {
-    candidates: createCandidates([preset]),
-    quarantined: new Map(),
-    namespace: (name) => ({ name, labels: {} }),
-  },
-  bundledCapabilities,
-)
+const engine = createEngine({
+  candidates: createCandidates([preset]),
+  quarantined: new Map(),
+  namespace: (name) => ({ name, labels: {} }),
+  capabilities: () => noNodes,
+})
 const slipped = (spec: object) => storedMachine({ spec: spec as never, metadata: { annotations: {} } })
 const domain = { type: 'qemu', memory: { unit: 'MiB', value: 64 }, os: { type: { os: 'hvm' } } }
 

@@ -2,7 +2,6 @@ import type { Cause, Origin } from '../api/cause.ts'
 import { completedByAnnotation, parseMachine } from '../api/machine.ts'
 import type { VirtualMachine } from '../api/machine.ts'
 import { identityOf } from '../api/template.ts'
-import type { Capabilities } from '../api/capabilities.ts'
 import { complete } from '../completion/complete.ts'
 import { decodeProvenance } from '../completion/provenance.ts'
 import { reach } from '../completion/rules/reach.ts'
@@ -24,13 +23,13 @@ export interface Engine {
 /** The hash of a preset's content. */
 export type Revision = string
 
-type CompletionCaches = Pick<Caches, 'candidates' | 'quarantined' | 'namespace'>
+type CompletionCaches = Pick<Caches, 'candidates' | 'quarantined' | 'namespace' | 'capabilities'>
 
 /**
  * A VM that slipped past admission has had none of its checks: its shape is checked here first. Nobody is exempt from presets, since nobody's
  * right to be was asked for; identities are drawn from the VM's own uid.
  */
-export function createEngine(caches: CompletionCaches, capabilities: Capabilities): Engine {
+export function createEngine(caches: CompletionCaches): Engine {
   const completeNow = (given: VirtualMachine): ReturnType<Engine['complete']> => {
     const parsed = parseMachine(given)
     if ('causes' in parsed) return parsed
@@ -39,7 +38,7 @@ export function createEngine(caches: CompletionCaches, capabilities: Capabilitie
       presets: caches.candidates,
       quarantined: caches.quarantined.values(),
       namespace: caches.namespace(namespace),
-      capabilities,
+      capabilities: caches.capabilities(),
       entropy: { uid: identityOf(given) ?? uid },
     })
     return outcome.outcome === 'refused' ? { causes: outcome.causes } : { machine: outcome.machine }

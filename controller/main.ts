@@ -1,4 +1,3 @@
-import { bundledCapabilities } from '../completion/capabilities.ts'
 import { defaultAccess } from '../runtime/access.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { createEventRecorder } from '../runtime/events.ts'
@@ -32,7 +31,7 @@ const registry = createMetrics()
 const events = countEvents(registry, createEventRecorder({ kube, log, component: name, instance: identity }))
 const caches = startCaches(kube, log, systemClock)
 const isLeader = () => election.isLeader()
-const engine = createEngine(caches, bundledCapabilities)
+const engine = createEngine(caches)
 const controller = startController({ kube, engine, events, log, image, isLeader })
 const presets = startPresetController({ kube, caches, machines: controller.machines, engine, log, isLeader })
 const configs = startConfigController({ kube, machines: controller.machines, events, log, isLeader })

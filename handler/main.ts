@@ -9,12 +9,17 @@ import { createShutdown } from '../runtime/shutdown.ts'
 import { startHandler } from './handler.ts'
 import { launcherOf } from './launcher.ts'
 import { readPodAddress } from './pod-address.ts'
+import { publishProfile } from './profile.ts'
 
-/** The node handler. NODE_NAME: whose VMs; KUBELET_ROOT: the kubelet's root directory as mounted here; HEALTH_PORT. */
+/**
+ * The node handler. NODE_NAME: whose VMs; KUBELET_ROOT: the kubelet's root directory as mounted here; PROFILE: the file with what the node
+ * can do; HEALTH_PORT.
+ */
 async function main(environment: NodeJS.ProcessEnv): Promise<void> {
   const {
     NODE_NAME: nodeName,
     KUBELET_ROOT: kubeletRoot = '/var/lib/kubelet',
+    PROFILE: profileFile = '/var/run/virtset/profile/profile.json',
     HEALTH_PORT: port = '8080',
   } = environment
   if (!nodeName) throw new Error('NODE_NAME is not set: a handler belongs to a node')
@@ -22,6 +27,7 @@ async function main(environment: NodeJS.ProcessEnv): Promise<void> {
   const log = createLogger({ process: 'handler' })
   const shutdown = createShutdown({ source: process, log, exit: (code) => process.exit(code) })
   const kube = createKubeClient({ access: await defaultAccess(environment), userAgent: 'virtset-handler' })
+  const profile = publishProfile({ kube, nodeName, file: profileFile, log, clock: systemClock })
   const registry = createMetrics()
   const recorder = countEvents(
     registry,
@@ -39,11 +45,12 @@ async function main(environment: NodeJS.ProcessEnv): Promise<void> {
     log,
     clock: systemClock,
   })
-  observeReflectors(registry, [handler.machines])
+  observeReflectors(registry, [handler.machines, profile.node])
   const unready = () => (handler.machines.hasSynced() ? [] : ['the VMs of this node are not read yet'])
   const health = await startHealth({ port: Number(port), registry, log, unready })
 
   shutdown.step('handler', () => handler.stop())
+  shutdown.step('profile', () => profile.stop())
   shutdown.step('events', () => recorder.stop())
   shutdown.step('health', () => health.close())
   shutdown.step('connections', () => kube.close())

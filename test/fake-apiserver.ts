@@ -248,6 +248,11 @@ export async function startFakeApiServer(
       return answer(response, 201, isDryRun ? persisted(object) : save(at.collection, object))
     }
     const before = at.name === undefined ? undefined : store.get(keyOf(at.collection, at.namespace, at.name))
+    const isApply = request.headers['content-type'] === 'application/apply-patch+yaml'
+    if (!before && isApply) {
+      const body = asObject(request.body)
+      return answer(response, 201, save(at.collection, { ...body, metadata: { generation: 1, ...body.metadata } }))
+    }
     if (!before)
       return answer(response, 404, status(404, 'NotFound', `${at.collection.slice(1)} "${at.name}" not found`))
     if (request.method === 'GET') return answer(response, 200, before)
@@ -414,6 +419,8 @@ function patched(before: FakeObject, request: FakeRequest): FakeObject {
     return fastJsonPatch.applyPatch(structuredClone(before), body as Operation[], true).newDocument
   }
   if (type === 'application/merge-patch+json') return merge(before, body) as FakeObject
+  // As if nobody else had ever written a field.
+  if (type === 'application/apply-patch+yaml') return asObject(body)
   throw new Error(`patch of type ${type} is not supported by the fake`)
 }
 

@@ -2,6 +2,7 @@ import fastJsonPatch from 'fast-json-patch'
 import type { Cause } from '../api/cause.ts'
 import { isRecord } from '../api/schema.ts'
 import { rules } from '../completion/rules/rules.ts'
+import { noNodes } from '../completion/nodes.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compilePreset } from '../presets/compile.ts'
 import { systemClock } from '../runtime/clock.ts'
@@ -264,6 +265,7 @@ function fuzzedEngine() {
       machines: noMachines,
       budget: () => noBudget,
       namespace: (name) => ({ name, labels: {} }),
+      capabilities: () => noNodes,
       ageMs: () => 0,
     },
     () => Promise.resolve(false),

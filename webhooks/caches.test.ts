@@ -1,8 +1,10 @@
 import { afterEach, expect, test } from 'vitest'
+import { bundledCapabilities } from '../completion/capabilities.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { createKubeClient } from '../runtime/kube.ts'
 import { createLogger } from '../runtime/log.ts'
 import { startFakeApiServer } from '../test/fake-apiserver.ts'
+import { nodeProfile } from '../test/node-profile.ts'
 import { until } from '../test/until.ts'
 import { startCaches } from './caches.ts'
 
@@ -84,4 +86,25 @@ test('VMs, quotas and limits follow the API server, and nothing is answered befo
   api.put('/apis/virtset.io/v1alpha1/virtualmachines', vm('a', '52:54:00:00:00:0B'))
   api.put('/api/v1/limitranges', { metadata: { name: 'r', namespace: 'shop' } })
   await until(() => holders().length === 0 && budget().length === 2)
+})
+
+test('what nodes can do follows what they publish, and is put together once', async () => {
+  const api = await startFakeApiServer()
+  closing.push(() => api.close())
+  const kube = createKubeClient({ access: api.access, userAgent: 'test' })
+  closing.push(() => kube.close())
+  const publish = (node: string) => {
+    const { kind, spec } = nodeProfile(node)
+    api.put('/apis/virtset.io/v1alpha1/nodeprofiles', { kind, metadata: { name: node }, spec })
+  }
+  publish('one')
+  const caches = startCaches(kube, createLogger({ process: 'test', level: 'silent' }), systemClock)
+  closing.push(() => caches.stop())
+  await until(() => caches.unready().length === 0)
+  const nodes = () => caches.capabilities().providedFor({ domain: {} }).groups
+  expect(nodes()).toEqual([{ nodes: ['one'], capabilities: bundledCapabilities }])
+  expect(caches.capabilities()).toBe(caches.capabilities())
+  publish('two')
+  await until(() => nodes()[0]?.nodes.length === 2)
+  expect(nodes()).toEqual([{ nodes: ['one', 'two'], capabilities: bundledCapabilities }])
 })

@@ -1,4 +1,6 @@
 import type { Preset } from '../api/preset.ts'
+import { nodeCapabilities, shareCapabilities } from '../completion/nodes.ts'
+import type { NodeCapabilities } from '../completion/nodes.ts'
 import { compilePreset } from '../presets/compile.ts'
 import type { QuarantinedPreset } from '../presets/compile.ts'
 import { createCandidates } from '../presets/candidates.ts'
@@ -8,7 +10,13 @@ import type { KubeClient } from '../runtime/kube.ts'
 import type { Logger } from '../runtime/log.ts'
 import { startReflector } from '../runtime/reflector.ts'
 import type { Reflector } from '../runtime/reflector.ts'
-import { clusterVirtualMachinePresets, keyOf, namespaces, virtualMachinePresets } from '../runtime/resource.ts'
+import {
+  clusterVirtualMachinePresets,
+  keyOf,
+  namespaces,
+  nodeProfiles,
+  virtualMachinePresets,
+} from '../runtime/resource.ts'
 import type { KubeObject, Persisted } from '../runtime/resource.ts'
 import type { Change } from '../runtime/store.ts'
 import { createArrivals } from './arrivals.ts'
@@ -28,6 +36,8 @@ export interface EngineCaches {
   /** What a namespace allows its pods. */
   budget(namespace: string): Budget
   namespace(name: string): Namespace
+  /** What the nodes can do, as they have published it. */
+  capabilities(): NodeCapabilities
   /** Milliseconds since the API server was last heard of, by the cache for which it is longest. */
   ageMs(): number
 }
@@ -51,7 +61,12 @@ export function startCaches(kube: KubeClient, log: Logger, clock: Clock): Caches
   const indexers = { namespace: ({ metadata: { namespace = '' } }: KubeObject) => [namespace] }
   const ranges = startReflector({ kube, resource: limitRanges, log, clock, indexers })
   const quotas = startReflector({ kube, resource: resourceQuotas, log, clock, indexers })
-  const reflectors = [...presetReflectors, namespaceReflector, machineReflector, ranges, quotas]
+  const profiles = startReflector({ kube, resource: nodeProfiles, log, clock, transform: shareCapabilities() })
+  let capabilities: NodeCapabilities | undefined
+  profiles.onChange(() => {
+    capabilities = undefined
+  })
+  const reflectors = [...presetReflectors, namespaceReflector, machineReflector, ranges, quotas, profiles]
   for (const reflector of presetReflectors) {
     reflector.onChange((change) => {
       applyChange(change, candidates, quarantined, log)
@@ -68,6 +83,7 @@ export function startCaches(kube: KubeClient, log: Logger, clock: Clock): Caches
       quotas: quotas.store.byIndex('namespace', name),
     }),
     namespace: (name) => namespaceOf(name, namespaceReflector.store.get(name)),
+    capabilities: () => (capabilities ??= nodeCapabilities(profiles.store.list())),
     unready: () =>
       reflectors
         .filter((reflector) => !reflector.hasSynced())

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { VirtualMachine } from '../api/machine.ts'
+import { noNodes } from '../completion/nodes.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { createArrivals } from './arrivals.ts'
@@ -40,6 +41,7 @@ const engineWith = (more: Partial<EngineCaches> = {}) =>
       machines: noMachines,
       budget: () => noBudget,
       namespace: (name) => ({ name, labels: {} }),
+      capabilities: () => noNodes,
       ageMs: () => 0,
       ...more,
     },

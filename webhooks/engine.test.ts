@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import type { VirtualMachine } from '../api/machine.ts'
 import { completedByAnnotation, excludePresetsAnnotation } from '../api/machine.ts'
 import type { Preset } from '../api/preset.ts'
+import { noNodes } from '../completion/nodes.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compilePreset } from '../presets/compile.ts'
 import { fakeClock } from '../test/fake-clock.ts'
@@ -62,6 +63,7 @@ const setUp = (given: { presets?: readonly Preset[]; ageMs?: number; may?: (acce
       machines: noMachines,
       budget: () => noBudget,
       namespace: (name) => ({ name, labels: {} }),
+      capabilities: () => noNodes,
       ageMs: () => given.ageMs ?? 0,
     },
     async (_, access) => {

@@ -12,7 +12,6 @@ import { parsePreset } from '../api/preset.ts'
 import { completedByAnnotation, excludePresetsAnnotation } from '../api/machine.ts'
 import { isRecord } from '../api/schema.ts'
 import { identityOf } from '../api/template.ts'
-import { bundledCapabilities } from '../completion/capabilities.ts'
 import { decodeProvenance, originOf } from '../completion/provenance.ts'
 import { neverValid } from '../completion/rules/preset.ts'
 import { systemClock } from '../runtime/clock.ts'
@@ -86,7 +85,7 @@ export function createEngine(
   metrics: CompletionMetrics = unmeasured,
 ): Engine {
   const recall = createRecall(clock)
-  const impact = createImpact({ ...caches, capabilities: bundledCapabilities, clock })
+  const impact = createImpact({ ...caches, clock })
   const complete = createLikenesses(() => metrics.alike())
   return {
     permissions(review) {
@@ -114,7 +113,7 @@ export function createEngine(
         namespace: caches.namespace(review.namespace),
         request: review.request,
         exempt,
-        capabilities: bundledCapabilities,
+        capabilities: caches.capabilities(),
         entropy: { uid: identityOf(machine) ?? review.uid },
         without,
         isMacTaken: (address) =>
@@ -155,7 +154,7 @@ export function createEngine(
         warnings: [
           ...checked.warnings,
           ...(causes.length === 0 ? overlapWarnings(preset, caches) : []),
-          ...(causes.length === 0 ? neverValid(preset.spec.domain ?? {}, bundledCapabilities) : []),
+          ...(causes.length === 0 ? neverValid(preset.spec.domain ?? {}, caches.capabilities().published) : []),
         ],
       }
     },

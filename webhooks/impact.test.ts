@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { bundledCapabilities as capabilities } from '../completion/capabilities.ts'
+import { noNodes } from '../completion/nodes.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compilePreset } from '../presets/compile.ts'
 import { systemClock } from '../runtime/clock.ts'
@@ -33,7 +33,7 @@ const impactOf = (
   createImpact({
     machines: { list: () => known, withMac: () => [] },
     candidates: createCandidates(presets),
-    capabilities,
+    capabilities: () => noNodes,
     namespace: (name) => ({ name, labels: {} }),
     clock,
   })

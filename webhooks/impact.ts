@@ -1,7 +1,7 @@
 import { setImmediate as breathe } from 'node:timers/promises'
 import { identityOf } from '../api/template.ts'
-import type { Capabilities } from '../api/capabilities.ts'
 import { complete } from '../completion/complete.ts'
+import type { NodeCapabilities } from '../completion/nodes.ts'
 import { impactOn, isSameSelection, type Impact } from '../completion/impact.ts'
 import { withPreset } from '../presets/candidates.ts'
 import type { Candidates, Namespace } from '../presets/candidates.ts'
@@ -13,7 +13,7 @@ import type { KnownMachine, Machines } from './machines.ts'
 export interface ImpactOptions {
   readonly machines: Machines
   readonly candidates: Candidates
-  readonly capabilities: Capabilities
+  readonly capabilities: () => NodeCapabilities
   readonly namespace: (name: string) => Namespace
   readonly clock: Clock
 }
@@ -81,7 +81,7 @@ function impactOf(
   if (machine === undefined) return undefined
   const entropy = { uid: identityOf(machine) ?? machine.metadata.uid ?? '' }
   return impactOn(machine, namespace, alternatives, (presets) =>
-    complete(machine, { presets, namespace, capabilities, entropy, skipAnnotation: true }),
+    complete(machine, { presets, namespace, capabilities: capabilities(), entropy, skipAnnotation: true }),
   )
 }
 

@@ -2,6 +2,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isRecord } from '../api/schema.ts'
 import { parseManifest } from '../api/yaml.ts'
+import { noNodes } from '../completion/nodes.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compilePreset } from '../presets/compile.ts'
 import type { QuarantinedPreset } from '../presets/compile.ts'
@@ -52,6 +53,7 @@ export async function localCaches(folder: string, log: Logger): Promise<EngineCa
     machines: noMachines,
     budget: () => noBudget,
     namespace,
+    capabilities: () => noNodes,
     ageMs: () => 0,
   }
 }

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import type { Domain } from '../../api/domain/domain.ts'
+import { olderCapabilities } from '../../test/node-profile.ts'
 import { bundledCapabilities } from '../capabilities.ts'
 import { neverValid } from './preset.ts'
 
@@ -24,5 +25,12 @@ const rows: [string, Domain, string[]][] = [
 ]
 
 test.each(rows)('%s', (_, domain, lines) => {
-  expect(neverValid(domain, bundledCapabilities)).toEqual(lines)
+  expect(neverValid(domain, [bundledCapabilities])).toEqual(lines)
+})
+
+test('what one kind of node can run is no fault of a preset', () => {
+  const domain: Domain = { os: { type: { os: 'hvm', machine: 'pc-q35-10.0' } } }
+  const older = olderCapabilities('10.0')
+  expect(neverValid(domain, [older])).toHaveLength(1)
+  expect(neverValid(domain, [older, bundledCapabilities])).toEqual([])
 })

@@ -1,3 +1,4 @@
+import type { Cause } from '../../api/cause.ts'
 import { canonicalSpelling } from '../../api/domain/canonical.ts'
 import type { Domain } from '../../api/domain/domain.ts'
 import { renderCause, shorten } from '../../api/refusal.ts'
@@ -37,8 +38,21 @@ const final: readonly string[] = ['FieldValueInvalid', 'FieldValueNotSupported',
 
 const maxCharacters = 119
 
-/** Why a VM that gets this part from a preset can never be valid, a line each. */
-export function neverValid(domain: Domain, capabilities: Capabilities): readonly string[] {
+/**
+ * Why a VM that gets this part from a preset can never be valid, a line each.
+ * @param nodes what nodes can do: a VM that one of them can run is valid there
+ */
+export function neverValid(domain: Domain, [first, ...others]: readonly Capabilities[]): readonly string[] {
+  if (first === undefined) return []
+  const elsewhere = others.map((one) => broken(domain, one))
+  const isEverywhere = ({ rule, field }: Cause): boolean =>
+    elsewhere.every((causes) => causes.some((one) => one.rule === rule && one.field === field))
+  return broken(domain, first)
+    .filter(isEverywhere)
+    .map((cause) => shorten(`no VM with this can run: ${cause.field}: ${renderCause(cause)}`, maxCharacters))
+}
+
+function broken(domain: Domain, capabilities: Capabilities): readonly Cause[] {
   const subject = {
     capabilities,
     originOf: () => ({ by: 'user' }) as const,
@@ -50,5 +64,4 @@ export function neverValid(domain: Domain, capabilities: Capabilities): readonly
     .filter(({ id }) => local.has(id))
     .flatMap(({ id, check }) => [...check(subject)].map((finding) => ({ rule: id, ...finding })))
     .filter(({ reason }) => final.includes(reason))
-    .map((cause) => shorten(`no VM with this can run: ${cause.field}: ${renderCause(cause)}`, maxCharacters))
 }

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { lastLines, run } from '../../cluster/command.ts'
+import { bundledCapabilities } from '../../completion/capabilities.ts'
 import { startFakeLauncher } from '../fake-launcher.ts'
 import type { FakeLauncher } from '../fake-launcher.ts'
 import { until } from '../until.ts'
@@ -78,7 +79,9 @@ async function startHandler(): Promise<ChildProcess> {
   writeFileSync(kubeconfig, JSON.stringify(config))
   mkdirSync(join(kubeletRoot, 'pods'), { recursive: true })
   const log = openSync(join(api.directory, 'handler.log'), 'a')
-  const env = { NODE_NAME: 'n1', KUBELET_ROOT: kubeletRoot, HEALTH_PORT: '0', KUBECONFIG: kubeconfig }
+  const profile = join(kubeletRoot, 'profile.json')
+  writeFileSync(profile, JSON.stringify({ libvirtVersion: '11.3.0', capabilities: bundledCapabilities }))
+  const env = { NODE_NAME: 'n1', KUBELET_ROOT: kubeletRoot, PROFILE: profile, HEALTH_PORT: '0', KUBECONFIG: kubeconfig }
   return spawn(process.execPath, ['handler/main.ts'], { stdio: ['ignore', log, log], env: { ...process.env, ...env } })
 }
 

@@ -1,0 +1,136 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { createKubeClient, type KubeClient } from '../runtime/kube.ts'
+import { createLogger } from '../runtime/log.ts'
+import type { Persisted } from '../runtime/resource.ts'
+import { bundledCapabilities } from '../completion/capabilities.ts'
+import { startFakeApiServer, type FakeApiServer, type FakeObject } from '../test/fake-apiserver.ts'
+import { fakeClock, type FakeClock } from '../test/fake-clock.ts'
+import { emulatedCapabilities } from '../test/node-profile.ts'
+import { until } from '../test/until.ts'
+import { nodeProfile, publishProfile, type Node, type ProfilePublisher } from './profile.ts'
+
+const found = { libvirtVersion: '11.3.0', capabilities: bundledCapabilities }
+
+describe('the profile of a node', () => {
+  const node: Persisted<Node> = {
+    metadata: { name: 'one', uid: 'u', resourceVersion: '1', labels: { zone: 'a' } },
+    spec: {
+      taints: [
+        { key: 'gpu', value: 'a100', effect: 'NoSchedule' },
+        { key: 'node.kubernetes.io/not-ready', effect: 'NoExecute' },
+        { key: 'node.cloudprovider.kubernetes.io/uninitialized', value: 'true', effect: 'NoSchedule' },
+        { key: 'node-role.kubernetes.io/control-plane', effect: 'NoSchedule' },
+      ],
+    },
+  }
+
+  test('is called like it, goes with it, has its labels, and its taints that last', () => {
+    expect(nodeProfile(node, found)).toEqual({
+      apiVersion: 'virtset.io/v1alpha1',
+      kind: 'NodeProfile',
+      metadata: {
+        name: 'one',
+        labels: { zone: 'a' },
+        ownerReferences: [{ apiVersion: 'v1', kind: 'Node', name: 'one', uid: 'u' }],
+      },
+      spec: {
+        ...found,
+        kvm: true,
+        taints: [
+          { key: 'gpu', value: 'a100', effect: 'NoSchedule' },
+          { key: 'node-role.kubernetes.io/control-plane', effect: 'NoSchedule' },
+        ],
+      },
+    })
+  })
+
+  test('says that there is no KVM', () => {
+    expect(nodeProfile(node, { ...found, capabilities: emulatedCapabilities }).spec.kvm).toBe(false)
+  })
+})
+
+describe('a handler', () => {
+  let directory: string
+  let api: FakeApiServer
+  let kube: KubeClient
+  let clock: FakeClock
+  let publisher: ProfilePublisher
+  const path = '/apis/virtset.io/v1alpha1/nodeprofiles'
+  const write = (profile: object) => writeFile(join(directory, 'profile.json'), JSON.stringify(profile))
+  const put = (metadata: Partial<FakeObject['metadata']>) =>
+    api.put('/api/v1/nodes', { metadata: { name: 'one', ...metadata } })
+  const stored = () => api.find(path, undefined, 'one')
+  const writes = () => api.requests.filter(({ method }) => method === 'PATCH').length
+
+  beforeEach(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'profile-'))
+    api = await startFakeApiServer()
+    kube = createKubeClient({ access: api.access, userAgent: 'virtset-handler' })
+    clock = fakeClock()
+    publisher = publishProfile({
+      kube,
+      nodeName: 'one',
+      file: join(directory, 'profile.json'),
+      log: createLogger({ process: 'test', level: 'silent' }),
+      clock,
+    })
+  })
+
+  afterEach(async () => {
+    await publisher.stop()
+    await kube.close()
+    await api.close()
+    await rm(directory, { recursive: true })
+  })
+
+  /** Lets time go by, as often as it takes. */
+  const later = (isTrue: () => boolean) =>
+    until(async () => {
+      await clock.advance(10_000)
+      return isTrue()
+    })
+
+  test('publishes nothing before libvirt was asked, then what it said', async () => {
+    put({ labels: { zone: 'a' } })
+    await publisher.node.synced()
+    expect(stored()).toBeUndefined()
+    await write(found)
+    await later(() => stored() !== undefined)
+    expect(stored()).toMatchObject({ metadata: { labels: { zone: 'a' } }, spec: { ...found, kvm: true, taints: [] } })
+  })
+
+  test('follows the labels of its node, and what libvirt says', async () => {
+    put({ labels: { zone: 'a' } })
+    await write(found)
+    await later(() => stored() !== undefined)
+    put({ labels: { zone: 'b' } })
+    await until(() => stored()?.metadata.labels?.['zone'] === 'b')
+    await write({ ...found, capabilities: emulatedCapabilities })
+    await later(() => writes() === 3)
+    expect(stored()).toMatchObject({ spec: { kvm: false } })
+  })
+
+  test('writes nothing while nothing is different, but for what somebody else has done to it', async () => {
+    put({})
+    await write(found)
+    await later(() => stored() !== undefined)
+    for (let passed = 0; passed < 30; passed++) await clock.advance(10_000)
+    expect(writes()).toBe(1)
+    api.remove(path, undefined, 'one')
+    await later(() => stored() !== undefined)
+    expect(writes()).toBe(2)
+  })
+
+  test('publishes nothing that is no profile', async () => {
+    put({})
+    await write({ libvirtVersion: '11.3.0', capabilities: { architecture: 'x86_64' } })
+    await publisher.node.synced()
+    for (let passed = 0; passed < 30; passed++) await clock.advance(10_000)
+    await write(found)
+    await later(() => stored() !== undefined)
+    expect(writes()).toBe(1)
+  })
+})

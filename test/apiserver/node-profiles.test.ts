@@ -1,0 +1,203 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Capabilities } from '../../api/capabilities.ts'
+import { attempt, run } from '../../cluster/command.ts'
+import { bundledCapabilities } from '../../completion/capabilities.ts'
+import { publishProfile, type ProfilePublisher } from '../../handler/profile.ts'
+import { systemClock } from '../../runtime/clock.ts'
+import { createKubeClient } from '../../runtime/kube.ts'
+import { createLogger } from '../../runtime/log.ts'
+import { createEngine } from '../../webhooks/engine.ts'
+import { emulatedCapabilities, olderCapabilities } from '../node-profile.ts'
+import { until } from '../until.ts'
+import { startApiServer } from './apiserver.ts'
+import type { TestApiServer } from './apiserver.ts'
+import { startWebhooks } from './webhooks.ts'
+import type { TestWebhooks } from './webhooks.ts'
+
+/** Handlers of two nodes publish what these can do, each with a token of its node; VMs are completed for them. */
+let api: TestApiServer
+let webhooks: TestWebhooks
+const stops: (() => Promise<void>)[] = []
+const directory = mkdtempSync(join(tmpdir(), 'virtset-profiles-'))
+
+const kubectl = (rest: string[], input?: object) =>
+  run(
+    [api.kubectl, '--kubeconfig', api.kubeconfig, ...rest],
+    input === undefined ? {} : { input: JSON.stringify(input) },
+  )
+
+/** A client as the handler on this node has it: its token is bound to its pod, and by that to the node. */
+async function handlerOf(node: string) {
+  const pod = {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name: `handler-${node}`, namespace: 'virtset-system' },
+    spec: { nodeName: node, serviceAccountName: 'virtset-handler', containers: [{ name: 'c', image: 'i' }] },
+  }
+  await kubectl(['create', '-f', '-'], pod)
+  const bound = ['--bound-object-kind', 'Pod', '--bound-object-name', `handler-${node}`]
+  const token = (await kubectl(['create', 'token', '-n', 'virtset-system', 'virtset-handler', ...bound])).trim()
+  const kube = createKubeClient({
+    access: {
+      server: api.server,
+      prove: () =>
+        Promise.resolve({ tls: { ca: api.certificateAuthority }, headers: { authorization: `Bearer ${token}` } }),
+    },
+    userAgent: 'virtset-handler',
+  })
+  stops.push(() => kube.close())
+  return kube
+}
+
+const fileOf = (node: string) => join(directory, `${node}.json`)
+const find = (node: string, capabilities: Capabilities) =>
+  writeFileSync(fileOf(node), JSON.stringify({ libvirtVersion: '11.3.0', capabilities }))
+
+async function publish(node: string, as = node): Promise<ProfilePublisher & { readonly said: string[] }> {
+  const said: string[] = []
+  const publisher = publishProfile({
+    kube: await handlerOf(as),
+    nodeName: node,
+    file: fileOf(node),
+    log: createLogger({ process: 'handler', to: { write: (line) => said.push(line) } }),
+    clock: systemClock,
+  })
+  stops.unshift(() => publisher.stop())
+  return { ...publisher, said }
+}
+
+const columns = (node: string) => kubectl(['get', 'nodeprofile', node, '--no-headers'])
+const known = () =>
+  webhooks.caches
+    .capabilities()
+    .providedFor({ domain: {} })
+    .groups.flatMap(({ nodes }) => nodes)
+
+beforeAll(async () => {
+  api = await startApiServer()
+  webhooks = await startWebhooks(api, (caches) => createEngine(caches, () => Promise.resolve(false)))
+  await kubectl(['create', 'namespace', 'virtset-system'])
+  await kubectl(['apply', '-f', 'manifests/handler/rbac.yaml', '-f', 'manifests/handler/policy.yaml'])
+  for (const name of ['new', 'old', 'third']) {
+    const labels = { 'kubernetes.io/hostname': name, pool: name }
+    await kubectl(['create', '-f', '-'], { apiVersion: 'v1', kind: 'Node', metadata: { name, labels } })
+  }
+}, 120_000)
+
+afterAll(async () => {
+  for (const stop of stops) await stop()
+  await webhooks?.stop()
+  await api?.stop()
+  rmSync(directory, { recursive: true })
+})
+
+const machine = (name: string, machineType?: string, spec: object = {}) => ({
+  apiVersion: 'virtset.io/v1alpha1',
+  kind: 'VirtualMachine',
+  metadata: { name, namespace: 'default' },
+  spec: {
+    domain: {
+      type: 'qemu',
+      memory: { unit: 'MB', value: 64 },
+      os: { type: { os: 'hvm', ...(machineType === undefined ? {} : { machine: machineType }) } },
+    },
+    ...spec,
+  },
+})
+const completedFor = async (of: object) =>
+  JSON.parse(await kubectl(['create', '-f', '-', '-o', 'json'], of)).spec.domain.os.type.machine
+const refusalOf = (of: object): Promise<string> =>
+  kubectl(['create', '--dry-run=server', '-f', '-'], of).then(
+    () => 'created',
+    (error: unknown) => String(error),
+  )
+
+test('before any node has said anything, VMs are completed for the bundled profile', async () => {
+  expect(await completedFor(machine('before'))).toBe('pc-i440fx-10.0')
+})
+
+test('handlers publish what their nodes can do, and people see it', async () => {
+  find('new', bundledCapabilities)
+  find('old', olderCapabilities('10.0'))
+  await publish('new')
+  await publish('old')
+  await until(() => known().length === 2)
+  expect((await columns('new')).trim().split(/\s+/).slice(0, 5)).toEqual([
+    'new',
+    '10.0.0',
+    '11.3.0',
+    'pc-i440fx-10.0',
+    'true',
+  ])
+  expect((await columns('old')).trim().split(/\s+/).slice(0, 5)).toEqual([
+    'old',
+    '9.2.0',
+    '11.3.0',
+    'pc-i440fx-9.2',
+    'true',
+  ])
+  const owner = [
+    '-o',
+    'jsonpath={.metadata.labels.pool} {.metadata.ownerReferences[*].kind} {.metadata.ownerReferences[*].name}',
+  ]
+  expect(await kubectl(['get', 'nodeprofile', 'old', ...owner])).toBe('old Node old')
+  expect(await kubectl(['explain', 'nodeprofile.spec.capabilities.machines.alias'])).toContain('stands for the newest')
+})
+
+test('a VM is completed for what all nodes can do, or for that of those that it selects', async () => {
+  expect(await completedFor(machine('anywhere'))).toBe('pc-i440fx-9.2')
+  expect(await completedFor(machine('selecting', undefined, { nodeSelector: { pool: 'new' } }))).toBe('pc-i440fx-10.0')
+})
+
+test('what a node lacks is told by its name, with the node that has it', async () => {
+  expect(await refusalOf(machine('newest', 'pc-q35-10.0'))).toContain(
+    'spec.domain.os.type.machine: Unsupported value: "pc-q35-10.0": node old lacks machine type pc-q35-10.0; node new has it',
+  )
+  expect(await refusalOf(machine('newest', 'pc-q35-10.0', { nodeSelector: { pool: 'new' } }))).toBe('created')
+  expect(await refusalOf(machine('none', 'pc-q35-11.0'))).toContain('nodes new, old lack machine type pc-q35-11.0')
+})
+
+test('a stored VM stays as it was', async () => {
+  const before = await kubectl(['get', 'vm', 'before', '-o', 'jsonpath={.spec}'])
+  await kubectl(['label', 'vm', 'before', 'a=b'])
+  const applied = machine('before')
+  await kubectl(['apply', '--server-side', '--force-conflicts', '-f', '-'], applied)
+  expect(await kubectl(['get', 'vm', 'before', '-o', 'jsonpath={.spec}'])).toBe(before)
+})
+
+test('what a node can do no more counts no more; nor does a node that is gone', async () => {
+  await kubectl(['label', 'node', 'old', 'pool=other', '--overwrite'])
+  find('new', emulatedCapabilities)
+  await until(async () => (await columns('new')).includes('false'), undefined, { deadlineMs: 30_000 })
+  await until(
+    async () =>
+      (await attempt([
+        api.kubectl,
+        '--kubeconfig',
+        api.kubeconfig,
+        'get',
+        'nodeprofile',
+        '-l',
+        'pool=other',
+        '-o',
+        'name',
+      ])) === 'nodeprofile.virtset.io/old\n',
+  )
+  const kvm = machine('kvm', undefined, { nodeSelector: { pool: 'new' } })
+  const refusal = await refusalOf({ ...kvm, spec: { ...kvm.spec, domain: { ...kvm.spec.domain, type: 'kvm' } } })
+  expect(refusal).toContain('node new lacks KVM')
+  // Here is no garbage collection; in a cluster it is that which deletes.
+  await kubectl(['delete', 'nodeprofile', 'old'])
+  await until(() => known().length === 1)
+  expect(await completedFor(machine('later'))).toBe('pc-i440fx-10.0')
+})
+
+test('a handler publishes no other node', async () => {
+  find('third', bundledCapabilities)
+  const { said } = await publish('third', 'other')
+  await until(() => said.some((line) => line.includes('only the profile of its own node')))
+  expect(await kubectl(['get', 'nodeprofile', 'third', '--ignore-not-found'])).toBe('')
+})
