@@ -36,7 +36,7 @@ async function setUp() {
   const controller = startPresetController({ kube, caches, machines: all, engine, log, clock, isLeader: () => true })
   opened.push(() => controller.stop())
   await Promise.all([caches.synced(), all.synced()])
-  await until(() => server.watchers() === 4)
+  await until(() => server.watchers() === 5)
   controller.lead()
   return { clock, server, all, controller }
 }
