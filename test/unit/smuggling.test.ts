@@ -1,3 +1,4 @@
+import { noNodes } from '../../completion/nodes.ts'
 import { describe, expect, test } from 'vitest'
 import { completedByAnnotation, faultlessMachine, parseMachine } from '../../api/machine.ts'
 import { isRecord } from '../../api/schema.ts'
@@ -155,6 +156,7 @@ describe('through', () => {
         candidates: createCandidates(),
         quarantined: new Map(),
         arrivals: createArrivals(systemClock),
+        capabilities: () => noNodes,
         machines: noMachines,
         budget: () => noBudget,
         namespace: (name) => ({ name, labels: {} }),
