@@ -7,7 +7,7 @@ import { checkMetadata } from './metadata.ts'
 import type { Condition, LabelSelector, ObjectMeta } from './object.ts'
 import { checkPlacement, placement } from './placement.ts'
 import { reservedKeyCauses } from './reserved.ts'
-import { checkSchema, integer, isRecord, list, map, opaque, open, string } from './schema.ts'
+import { checkSchema, integer, isDeeper, isRecord, list, map, opaque, open, string } from './schema.ts'
 import type { Schema } from './schema.ts'
 import { checkVolumes, volumes } from './volume.ts'
 
@@ -131,11 +131,18 @@ export function parsePreset(value: unknown): { readonly preset: Preset } | { rea
   ]
   if (shape.length > 0) return { causes: shape }
   const preset = value as unknown as Preset
+  if (isDeeper(preset.spec.domain, deepest)) {
+    const message = `may not nest deeper than ${deepest}`
+    return { causes: [{ rule: 'nesting', field: 'spec.domain', reason: 'FieldValueInvalid', message }] }
+  }
   const causes = checkNames(preset.spec)
   return causes.length > 0 ? { causes } : { preset }
 }
 
 const specMissing: Cause = { rule: 'required', field: 'spec', reason: 'FieldValueRequired', message: 'must be given' }
+
+/** Deeper than any domain that is accepted: what is deeper could not even be walked. */
+const deepest = 150
 
 function checkNames(spec: PresetSpec): Cause[] {
   const { selector, namespaceSelector, exclusiveGroup, metadata = {} } = spec

@@ -19,6 +19,7 @@ describe('a quantity in whole units', () => {
     ['1001m', 2n],
     ['+7', 7n],
     ['-1Ki', -1024n],
+    ['9'.repeat(256), BigInt('9'.repeat(256))],
     ['-1500m', -1n],
   ])('%s is %d', (text, value) => expect(quantityValue(text)).toBe(value))
 })
@@ -41,6 +42,8 @@ describe('no quantity', () => {
     '٣',
     'NaN',
     '1e9999',
+    `${'1'.repeat(256)}Ei`,
+    `0.${'0'.repeat(1_000_000)}1`,
   ])('%j', (text) => expect(quantityValue(text)).toBeUndefined())
 })
 

@@ -4,6 +4,9 @@
  */
 const form = /^([+-]?)(\d+(?:\.\d*)?|\.\d+)(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E|[eE][+-]?\d{1,3})?$/
 
+/** Kubernetes' own values have 19 digits; what is longer than this only takes time. */
+const longest = 256
+
 const nano = 1_000_000_000n
 const binary: ReadonlyMap<string, bigint> = new Map(
   ['Ki', 'Mi', 'Gi', 'Ti', 'Pi', 'Ei'].map((suffix, power) => [suffix, 1024n ** BigInt(power + 1)]),
@@ -22,7 +25,7 @@ const decimalExponents: ReadonlyMap<string, number> = new Map([
 
 /** The quantity in billionths, finer parts rounded up as Kubernetes does; undefined where `text` is no quantity. */
 export function quantityNano(text: string): bigint | undefined {
-  const [, sign = '', number = '', suffix = ''] = form.exec(text) ?? []
+  const [, sign = '', number = '', suffix = ''] = text.length > longest ? [] : (form.exec(text) ?? [])
   if (number === '') return undefined
   const [whole = '', fraction = ''] = number.split('.')
   const digits = BigInt(`${whole}${fraction}`)

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { boolean, checkSchema, closed, integer, list, map, opaque, open, string } from './schema.ts'
+import { boolean, checkSchema, closed, integer, isDeeper, list, map, opaque, open, string } from './schema.ts'
 import type { Schema } from './schema.ts'
 
 const size = string('Size.', { enum: ['small', 'large'] })
@@ -22,6 +22,18 @@ describe('a value that fits', () => {
     ['integer or string', { 'x-kubernetes-int-or-string': true }, '3260'],
     ['anything', {}, null],
   ])('%s', (_, schema, value) => expect(checkSchema(schema, value, 'spec')).toEqual([]))
+})
+
+test.each([
+  [1, 0, false],
+  [{}, 0, true],
+  [{ a: [1] }, 2, false],
+  [{ a: [{}] }, 2, true],
+])('whether %j is deeper than %i: %s', (value, levels, expected) => expect(isDeeper(value, levels)).toBe(expected))
+
+test('a list of hostile length has as many causes', () => {
+  const schema = closed('', { list: list('', string('')) })
+  expect(checkSchema(schema, { list: Array.from({ length: 200_000 }, () => 1) }, 'spec').length).toBe(200_000)
 })
 
 describe('a value that does not fit', () => {

@@ -121,6 +121,10 @@ export function checkSchema(schema: Schema, value: unknown, field: string): Caus
 function checkObject(schema: Schema, value: { readonly [key: string]: unknown }, field: string): Cause[] {
   const { properties, additionalProperties, required = [] } = schema
   const causes: Cause[] = []
+  // A list of hostile length has more causes than a call may have arguments.
+  const add = (more: readonly Cause[]) => {
+    for (const cause of more) causes.push(cause)
+  }
   for (const key of required) {
     if (!Object.hasOwn(value, key)) {
       causes.push({ rule: 'required', field: join(field, key), reason: 'FieldValueRequired', message: 'must be given' })
@@ -128,9 +132,9 @@ function checkObject(schema: Schema, value: { readonly [key: string]: unknown },
   }
   for (const [key, item] of Object.entries(value)) {
     if (properties !== undefined && Object.hasOwn(properties, key)) {
-      causes.push(...checkSchema(properties[key] ?? {}, item, join(field, key)))
+      add(checkSchema(properties[key] ?? {}, item, join(field, key)))
     } else if (additionalProperties !== undefined) {
-      causes.push(...checkSchema(additionalProperties, item, `${field}[${key}]`))
+      add(checkSchema(additionalProperties, item, `${field}[${key}]`))
     } else if (properties !== undefined) {
       causes.push(unknownField(join(field, key), key, item, Object.keys(properties)))
     }
@@ -230,6 +234,12 @@ function wrongType(field: string, value: unknown, wanted: string): Cause {
   const article = found === 'a object' ? 'an object' : found
   return { rule: 'type', field, value, reason: 'FieldValueTypeInvalid', message: `must be ${wanted}, not ${article}` }
 }
+
+/** Whether objects and lists nest deeper than that; goes no deeper itself. */
+export const isDeeper = (value: unknown, levels: number): boolean =>
+  typeof value === 'object' &&
+  value !== null &&
+  (levels === 0 || Object.values(value).some((member) => isDeeper(member, levels - 1)))
 
 export const isRecord = (value: unknown): value is { readonly [key: string]: unknown } =>
   typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -56,6 +56,19 @@ describe('YAML', () => {
   ])('%j is none', (text, problem) => expect(read(text)).toEqual({ problem }))
 
   test.each([
+    ['stands in what it names', 'a: &a [*a]'],
+    [
+      'multiplies without end',
+      Array.from(
+        { length: 10 },
+        (_, level) => `k${level}: &a${level} [${'x,'.repeat(9).replaceAll('x', level === 0 ? 'x' : `*a${level - 1}`)}]`,
+      ).join('\n'),
+    ],
+  ])('an alias that %s is told', (_, text) =>
+    expect(parseManifest(text)).toEqual({ problem: '1:1: has aliases that cannot be resolved' }),
+  )
+
+  test.each([
     ['documents', 'kind: A\n---\n---\nkind: B\n'],
     ['a List', 'kind: List\nitems: [{kind: A}, {kind: B}]'],
     ['a List of JSON', '{"kind": "AList", "items": [{"kind": "A"}, {"kind": "B"}]}'],

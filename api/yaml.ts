@@ -53,10 +53,24 @@ export function parseDocuments(
 /** What a manifest holds, empty documents left out, and of a List its items. */
 export function parseManifest(text: string): { readonly values: readonly unknown[] } | { readonly problem: string } {
   const json = parseJson(text)
-  const read = json === undefined ? parseDocuments(text) : { values: [json] }
+  if (json !== undefined) return { values: itemsOf(json) }
+  const read = parseDocuments(text)
   if ('problem' in read) return read
-  const values = 'values' in read ? read.values : read.documents.map((document): unknown => document.toJS())
-  return { values: values.flatMap(itemsOf) }
+  const values = valuesOf(read.documents)
+  return values === undefined
+    ? { problem: '1:1: has aliases that cannot be resolved' }
+    : { values: values.flatMap(itemsOf) }
+}
+
+/** Undefined where an alias stands in what it names, or aliases multiply without end. */
+function valuesOf(documents: readonly Document[]): readonly unknown[] | undefined {
+  try {
+    const values = documents.map((document): unknown => document.toJS())
+    JSON.stringify(values)
+    return values
+  } catch {
+    return undefined
+  }
 }
 
 /** JSON is YAML, too, but is read much faster by its own parser. */

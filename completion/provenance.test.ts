@@ -132,6 +132,13 @@ test.each(['', '{', '[]', '"x"', '{"v":2,"by":[]}', '{"v":1}', '{"v":1,"by":"x"}
   },
 )
 
+test.each([
+  ['longer than any of ours', `{"v":1,"by":["${'x'.repeat(32 * 1024)}"]}`, undefined],
+  ['deeper than any VM', `{"v":1,"by":["=r"],"at":${'{"a":'.repeat(5000)}0${'}'.repeat(5000)}}`, nothing],
+])('one that is %s claims nothing', (_, text, decoded) => {
+  expect(decodeProvenance(text)).toEqual(decoded && { ...decoded, left: 0 })
+})
+
 test('what is broken in one that is nearly ours is passed over', () => {
   const text = '{"v":1,"by":[7,["a"],"=r"],"at":{"spec":{"a":0,"b":1,"c":2,"d":9,"__proto__":2}},"skip":[1,["x"]]}'
   expect(decodeProvenance(text)).toEqual({

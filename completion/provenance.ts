@@ -231,6 +231,7 @@ export interface DecodedProvenance extends Provenance {
  * @returns undefined where it is none of ours: users may write what they like
  */
 export function decodeProvenance(text: string): DecodedProvenance | undefined {
+  if (text.length > maxProvenanceBytes) return undefined
   const encoded = parseJson(text)
   if (!isRecord(encoded) || encoded['v'] !== 1 || !Array.isArray(encoded['by'])) return undefined
   const by = encoded['by'].map(decodeOrigin)
@@ -260,16 +261,19 @@ function parseJson(text: string): unknown {
   }
 }
 
+/** A domain may nest 128 deep. */
+const maxDepth = 140
+
 function pathsOf<T>(tree: unknown, decode: (end: unknown) => T | undefined): ReadonlyMap<string, T> {
   const paths = new Map<string, T>()
-  const visit = (at: unknown, path: string): void => {
+  const visit = (at: unknown, path: string, depth: number): void => {
     const end = decode(at)
     if (end !== undefined) paths.set(path, end)
-    else if (isRecord(at)) {
-      for (const [key, member] of Object.entries(at)) visit(member, joinPath(path, pathKey(key)))
+    else if (isRecord(at) && depth < maxDepth) {
+      for (const [key, member] of Object.entries(at)) visit(member, joinPath(path, pathKey(key)), depth + 1)
     }
   }
-  visit(tree, '')
+  visit(tree, '', 0)
   return paths
 }
 

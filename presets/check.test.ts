@@ -20,6 +20,13 @@ const written = (spec: Given, kind = 'VirtualMachinePreset'): Preset => {
 
 const enforce = (...remove: string[]) => ({ strength: 'Enforce', remove })
 
+/** A disk whose image is on another, which is on another, … */
+const bottomless = (depth: number): object => {
+  let disk: object = {}
+  for (let level = 0; level < depth; level++) disk = { backingStore: disk }
+  return { devices: { disks: [disk] } }
+}
+
 describe('a preset is refused when it is written', () => {
   test.each<[string, Given, string[]]>([
     [
@@ -142,6 +149,17 @@ describe('a broken preset that slipped in', () => {
     ['nothing', undefined, 'default/', undefined],
     ['a list', [], 'default/', undefined],
     ['no spec', { kind: 'VirtualMachinePreset', metadata: { name: 'p', namespace: 'team' } }, 'team/p', undefined],
+    [
+      'a bottomless domain',
+      {
+        apiVersion: 'virtset.io/v1alpha1',
+        kind: 'ClusterVirtualMachinePreset',
+        metadata: { name: 'd' },
+        spec: { selector: { matchLabels: { a: 'b' } }, domain: bottomless(9000) },
+      },
+      'd',
+      1,
+    ],
     [
       'a bad expression',
       {

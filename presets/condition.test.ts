@@ -80,3 +80,40 @@ test('an expression that could run for long on an object is not run', () => {
   expect(compiled(expression).evaluate(large)).toEqual({ error: 'would cost too much on an object of this size' })
   expect(compiled('object.disks.all(a, true)').evaluate(large)).toEqual({ isTrue: true })
 })
+
+const text = 'a'.repeat(100_000)
+const long = { ...review, object: { text, texts: Array.from({ length: 2000 }, () => text) }, size: sizeOf([[text]]) }
+
+test.each([
+  ['a large pattern on a long text', 'object.text.matches("^(a{1,30}){1,30}$")'],
+  ['a pattern that is a part of the object', 'object.text.matches(object.text)'],
+  ['a text that doubles with each loop', `[object.text]${'.map(a, a + a)'.repeat(12)}.size() == 1`],
+  ['a list that doubles with each loop', `[object.texts]${'.map(a, a + a)'.repeat(20)}.size() == 1`],
+  ['a long list of long texts joined', 'object.texts.map(a, a).join("").size() > 1'],
+])('%s is not run', (_, expression) => {
+  const size = sizeOf([long.object])
+  expect(compiled(expression).evaluate({ ...long, size })).toEqual({
+    error: 'would cost too much on an object of this size',
+  })
+})
+
+test.each([
+  ['repeats too much', '(a?){1000}'.repeat(30)],
+  ['is too long', 'a'.repeat(100_001)],
+])('a pattern that %s is refused when written', (_, pattern) => {
+  expect(compileCondition('test', `object.metadata.name.matches("${pattern}")`)).toEqual({
+    fault: `no regular expression: ${pattern.slice(0, 100)} (too large)`,
+  })
+})
+
+test.each([
+  ['that matches', 'v.', { isTrue: true }],
+  ['that does not', 'x', { isTrue: false }],
+  ['that is none', '(', { error: 'error parsing regexp: missing closing ): `(`' }],
+  ['that is too large', 'a{1000}', { error: 'the pattern is too large' }],
+  ['that is too long', 'a'.repeat(1001), { error: 'the pattern is too large' }],
+])('a pattern of the object %s', (_, pattern, result) => {
+  const object = { metadata: { name: 'vm' }, pattern }
+  const found = { ...review, object, size: sizeOf([object]) }
+  expect(compiled('object.metadata.name.matches(object.pattern)').evaluate(found)).toEqual(result)
+})

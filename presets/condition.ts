@@ -56,14 +56,34 @@ function wholeUnits({ nano }: Quantity): bigint {
   return nano / billion
 }
 
+/** Steps of the machine that a pattern is compiled to: each may be taken for each character of the text. */
+const maxPatternSteps = 100_000
+/** Of a pattern that is not written in the expression, whose cost is not known before. */
+const maxFoundPatternSteps = 1000
+
+function compilePattern(pattern: string): RE2JS {
+  // Counted before it is compiled: a repetition is as many copies.
+  const repeated = [...pattern.matchAll(/[{,](\d+)/g)].reduce((sum, [, count]) => sum + Number(count), 0)
+  if (pattern.length * Math.max(repeated, 1) > maxPatternSteps) throw new Error('too large')
+  return RE2JS.compile(pattern)
+}
+
 const patterns = new Map<string, RE2JS>()
 const maxPatterns = 1000
+
+/** A pattern that is a part of the object, or put together: whoever wrote the condition has not seen it. */
+function matchesFound(text: string, pattern: string): boolean {
+  if (pattern.length > maxFoundPatternSteps || compilePattern(pattern).programSize() > maxFoundPatternSteps) {
+    throw new Error('the pattern is too large')
+  }
+  return matchesLinear(text, pattern)
+}
 
 /** In linear time, as Kubernetes has it; JavaScript's own engine can be made to run for hours. */
 function matchesLinear(text: string, pattern: string): boolean {
   let compiled = patterns.get(pattern)
   if (compiled === undefined) {
-    compiled = RE2JS.compile(pattern)
+    compiled = compilePattern(pattern)
     if (patterns.size >= maxPatterns) patterns.clear()
     patterns.set(pattern, compiled)
   }
@@ -102,6 +122,7 @@ const makeEnvironment = () =>
       (one: Quantity, other: Quantity) => new Quantity(one.nano - other.nano),
     )
     .registerFunction('string.matchesLinear(string): bool', matchesLinear)
+    .registerFunction('string.matchesFound(string): bool', matchesFound)
 
 let environment: ReturnType<typeof makeEnvironment> | undefined
 
@@ -190,29 +211,46 @@ function* nodesOf(node: ASTNode, loopDepth = 0): Generator<{ readonly node: ASTN
 /** The most steps that an expression can take on objects of a size: a string costs a step for each ten characters. */
 function costOf(ast: ASTNode): (size: ReviewSize) => number {
   const nodes = [...nodesOf(ast)]
-  const joins = nodes.filter(({ node }) => node.op === '+').length
-  const splits = nodes.some(({ node }) => node.op === 'rcall' && node.args[0] === 'split')
+  const joins = nodes.filter(({ node }) => node.op === '+')
+  const loopedJoins = joins.filter(({ loopDepth }) => loopDepth > 0).length
+  // What one loop has joined the next may join with itself.
+  const growth = (1 + joins.length - loopedJoins) * 2 ** loopedJoins
+  const splits = nodes.some(({ node }) => isCallOf(node, 'split'))
+  const passes = new Map(nodes.map(({ node }) => [node, passesOf(node)]))
   return ({ members, characters }) => {
     // A list that the expression writes has no more members than the expression has parts.
-    const longest = Math.max(members, nodes.length, splits ? characters : 0) * (1 + joins)
+    const longest = Math.max(members, nodes.length, splits ? characters : 0) * growth
     let steps = 0
     for (const { node, loopDepth } of nodes) {
-      const isCall = node.op === 'call' || node.op === 'rcall'
-      steps += longest ** loopDepth * (isCall ? 1 + characters / 10 : 1)
+      const times = longest ** (loopDepth + (isCallOf(node, 'join') ? 1 : 0))
+      steps += times * (1 + ((characters * growth) / 10) * (passes.get(node) ?? 0))
     }
     return steps
   }
 }
 
+const isCallOf = (node: ASTNode, name: string): boolean => node.op === 'rcall' && node.args[0] === name
+
+/** How often a part of an expression may look at each character of a text. */
+function passesOf(node: ASTNode): number {
+  if (!isCallOf(node, 'matches')) return node.op === 'call' || node.op === 'rcall' ? 1 : 0
+  const pattern = writtenPattern(node)
+  return pattern === undefined ? maxFoundPatternSteps : compilePattern(pattern).programSize()
+}
+
+const writtenPattern = (node: ASTNode): string | undefined => {
+  const [pattern] = node.op === 'rcall' ? node.args[2] : []
+  return pattern?.op === 'value' && typeof pattern.args === 'string' ? pattern.args : undefined
+}
+
 function patternFault(ast: ASTNode): string | undefined {
   for (const { node } of nodesOf(ast)) {
-    if (node.op !== 'rcall' || node.args[0] !== 'matches') continue
-    const [pattern] = node.args[2]
-    if (pattern?.op !== 'value' || typeof pattern.args !== 'string') continue
+    if (!isCallOf(node, 'matches')) continue
+    const pattern = writtenPattern(node)
     try {
-      RE2JS.compile(pattern.args)
+      if (pattern !== undefined) compilePattern(pattern)
     } catch (error) {
-      return `no regular expression: ${pattern.args} (${firstLine(error)})`
+      return `no regular expression: ${pattern?.slice(0, 100)} (${firstLine(error)})`
     }
   }
   return undefined
@@ -221,8 +259,9 @@ function patternFault(ast: ASTNode): string | undefined {
 /** The tree with our own function for patterns. Changes `ast`, which nobody else holds. */
 function withLinearPatterns(ast: ASTNode): ASTNode {
   for (const { node } of nodesOf(ast)) {
-    if (node.op === 'rcall' && node.args[0] === 'matches') {
-      Object.assign(node, { args: ['matchesLinear', node.args[1], node.args[2]] })
+    if (node.op === 'rcall' && isCallOf(node, 'matches')) {
+      const name = writtenPattern(node) === undefined ? 'matchesFound' : 'matchesLinear'
+      Object.assign(node, { args: [name, node.args[1], node.args[2]] })
     }
   }
   return ast
