@@ -33,7 +33,8 @@ const caches = startCaches(kube, log, systemClock)
 const isLeader = () => election.isLeader()
 const engine = createEngine(caches)
 const controller = startController({ kube, engine, events, log, image, isLeader })
-const presets = startPresetController({ kube, caches, machines: controller.machines, engine, log, isLeader })
+const { machines } = controller
+const presets = startPresetController({ kube, caches, machines, engine, events, log, isLeader })
 const configs = startConfigController({ kube, machines: controller.machines, events, log, isLeader })
 const groups = startGroupController({ kube, machines: controller.machines, events, log, isLeader })
 caches.onChange(() => controller.reconsiderIncomplete())
@@ -66,6 +67,7 @@ observeController(registry, {
   machines: controller.machines,
   configs: configs.configs,
   groups: groups.groups,
+  presets: caches,
   queues: { machines: controller, configs, groups, presets },
   isLeader,
 })

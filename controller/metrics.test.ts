@@ -34,6 +34,7 @@ test('VMs and configs by phase, replicas of groups, queues, and who leads; a gro
     machines: { store: { list: () => machines.map((over) => storedMachine(over)) } },
     configs: { store: { list: () => [config(), config({ phase: 'Failed' })] } },
     groups: { store: { list: () => groups } },
+    presets: { candidates: { size: () => 7 }, quarantined: { size: 2 } },
     queues: { machines: { statistics }, groups: { statistics: () => undefined } },
     isLeader: () => true,
   })
@@ -48,6 +49,8 @@ test('VMs and configs by phase, replicas of groups, queues, and who leads; a gro
     'virtset_group_replicas{group_namespace="default",group="web",state="wanted"} 5',
     'virtset_group_replicas{group_namespace="default",group="web",state="there"} 3',
     'virtset_group_replicas{group_namespace="default",group="web",state="ready"} 2',
+    'virtset_presets{state="accepted"} 7',
+    'virtset_presets{state="quarantined"} 2',
     'virtset_queue{queue="machines",state="waiting"} 1',
     'virtset_queue{queue="machines",state="working"} 2',
     'virtset_queue{queue="machines",state="delayed"} 3',

@@ -15,6 +15,7 @@ export interface Observed {
   readonly machines: Cache<VirtualMachine>
   readonly configs: Cache<VirtualMachineConfig>
   readonly groups: Cache<VirtualMachineGroup>
+  readonly presets: { readonly candidates: { size(): number }; readonly quarantined: { readonly size: number } }
   /** By what they are about. */
   readonly queues: { readonly [name: string]: { statistics(): WorkQueueStatistics | undefined } }
   readonly isLeader: () => boolean
@@ -22,7 +23,7 @@ export interface Observed {
 
 /** What the controller is about: VMs and configs by phase, what groups have of what they want, its queues, and whether it leads. Read when Prometheus asks. */
 export function observeController(registry: Registry, observed: Observed): void {
-  const { machines, configs, groups, queues, isLeader } = observed
+  const { machines, configs, groups, presets, queues, isLeader } = observed
   const registers = [registry]
   new Gauge({
     name: 'virtset_machines',
@@ -59,6 +60,16 @@ export function observeController(registry: Registry, observed: Observed): void 
         this.set({ ...labels, state: 'there' }, status?.replicas ?? 0)
         this.set({ ...labels, state: 'ready' }, status?.readyReplicas ?? 0)
       }
+    },
+  })
+  new Gauge({
+    name: 'virtset_presets',
+    help: 'Presets by whether they take part, or are broken and quarantined',
+    labelNames: ['state'],
+    registers,
+    collect() {
+      this.set({ state: 'accepted' }, presets.candidates.size())
+      this.set({ state: 'quarantined' }, presets.quarantined.size)
     },
   })
   new Gauge({

@@ -97,6 +97,15 @@ const foreign = seen({ metadata: { ownerReferences: [] } })
 const table: [string, Partial<Observed>, string[]][] = [
   ['a new VM gets its pod', {}, [`create ${name}`, `tell Normal SuccessfulCreate: Created pod ${name}`]],
   [
+    'a new VM that was completed with presets gets its pod, and the presets are told',
+    { completion: { kind: 'done', presets: ['site', 'default/small'] } },
+    [
+      `create ${name}`,
+      `tell Normal SuccessfulCreate: Created pod ${name}`,
+      'tell Normal PresetsApplied: Completed with the presets site, default/small',
+    ],
+  ],
+  [
     'without our finalizer, that comes first',
     { machine: storedMachine({ metadata: { finalizers: ['other'] } }) },
     ['hold'],

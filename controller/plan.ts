@@ -172,7 +172,15 @@ function start(observed: Observed): Action[] {
   return [
     { do: 'create', pod },
     { do: 'tell', type: 'Normal', reason: 'SuccessfulCreate', message },
+    ...tellPresets(observed),
   ]
+}
+
+/** For `kubectl describe`, once in a VM's life. */
+function tellPresets({ completion }: Observed): Action[] {
+  if (completion.kind !== 'done' || completion.presets.length === 0) return []
+  const message = `Completed with the presets ${completion.presets.join(', ')}`
+  return [{ do: 'tell', type: 'Normal', reason: 'PresetsApplied', message }]
 }
 
 function follow(observed: Observed, pod: Persisted<Pod>): Action[] {

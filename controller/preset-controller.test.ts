@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import type { Preset } from '../api/preset.ts'
+import type { Happening } from '../runtime/events.ts'
 import { createKubeClient } from '../runtime/kube.ts'
 import { createLogger } from '../runtime/log.ts'
 import { startReflector } from '../runtime/reflector.ts'
@@ -33,12 +34,15 @@ async function setUp() {
   const all = startReflector({ kube, resource: virtualMachines, log, clock })
   opened.push(() => all.stop())
   const engine = { presetsOf: () => new Map([['default/small', 'old']]) }
-  const controller = startPresetController({ kube, caches, machines: all, engine, log, clock, isLeader: () => true })
+  const told: Happening[] = []
+  const events = { record: (happening: Happening) => told.push(happening) }
+  const isLeader = () => true
+  const controller = startPresetController({ kube, caches, machines: all, engine, events, log, clock, isLeader })
   opened.push(() => controller.stop())
   await Promise.all([caches.synced(), all.synced()])
   await until(() => server.watchers() === 5)
   controller.lead()
-  return { clock, server, all, controller }
+  return { clock, server, all, controller, told }
 }
 
 const small = {
@@ -77,7 +81,7 @@ describe('preset controller', () => {
   })
 
   it('says what is wrong with a broken one', async () => {
-    const { server } = await setUp()
+    const { server, told } = await setUp()
     server.put(presets, { ...small, spec: { selector: {}, domain: { memery: 1 } } })
     await until(() => statusOf(server, presets, 'default', 'small') !== undefined)
     expect(statusOf(server, presets, 'default', 'small')?.conditions?.[0]).toMatchObject({
@@ -85,6 +89,18 @@ describe('preset controller', () => {
       reason: 'Invalid',
     })
     expect(statusOf(server, presets, 'default', 'small')?.conditions?.[0]?.message).toContain('memery')
+    await until(() => told.length > 0)
+    expect(told).toMatchObject([
+      {
+        regarding: { kind: 'VirtualMachinePreset', namespace: 'default', name: 'small' },
+        type: 'Warning',
+        reason: 'Quarantined',
+        message: expect.stringContaining('spec.domain.memery: there is no such field'),
+      },
+    ])
+    server.put(presets, small)
+    await until(() => statusOf(server, presets, 'default', 'small')?.conditions?.[0]?.status === 'True')
+    expect(told.length).toBe(1)
   })
 
   it('tells both of two that could disagree', async () => {
@@ -108,14 +124,14 @@ describe('preset controller', () => {
     expect(controller.statistics()).toMatchObject({ done, waiting: 0, working: 0 })
   })
 
-  it('counts VMs, but not more often than each half minute', async () => {
+  it('counts VMs, but not more often than each five seconds', async () => {
     const { server, clock, all } = await setUp()
     server.put(presets, small)
     await until(() => writes(server).length === 1)
     for (let count = 0; count < 20; count++)
       server.put(machines, { ...head, metadata: { namespace: 'default', name: `vm${count}` } })
     await until(() => all.store.size === 20)
-    await clock.advance(29_000)
+    await clock.advance(4000)
     expect(writes(server).length).toBe(1)
     await until(
       () => writes(server).length === 2,

@@ -1,10 +1,11 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { VirtualMachine } from '../api/machine.ts'
-import type { Preset } from '../api/preset.ts'
+import type { Preset, PresetStatus } from '../api/preset.ts'
 import { virtualMachineStructure } from '../presets/structure.ts'
 import { unlessOutdated } from '../runtime/api-error.ts'
 import { systemClock, timestamp } from '../runtime/clock.ts'
 import type { Clock } from '../runtime/clock.ts'
+import type { EventRecorder } from '../runtime/events.ts'
 import type { KubeClient } from '../runtime/kube.ts'
 import type { Logger } from '../runtime/log.ts'
 import { createOwnWrites } from '../runtime/own-writes.ts'
@@ -27,6 +28,7 @@ export interface PresetControllerOptions {
     readonly store: Pick<Store<VirtualMachine>, 'list'>
   }
   readonly engine: Pick<Engine, 'presetsOf'>
+  readonly events: Pick<EventRecorder, 'record'>
   readonly log: Logger
   readonly isLeader: () => boolean
   readonly clock?: Clock
@@ -43,13 +45,13 @@ export interface PresetController {
  * Counts are told this much later than they change: a VM that comes and goes changes them twice, and each write goes to everybody who watches presets. What
  * concerns the preset itself, accepted or not and in which revision, is told at once.
  */
-const countDelayMs = 30_000
+const countDelayMs = 5000
 /** The key under which all are counted anew; no preset has it, for a name has no star. */
 const everything = '*'
 const concurrency = 4
 
 export function startPresetController(options: PresetControllerOptions): PresetController {
-  const { kube, caches, machines, engine, log, isLeader, clock = systemClock } = options
+  const { kube, caches, machines, engine, events, log, isLeader, clock = systemClock } = options
   const written = createOwnWrites<Preset>()
   /** Provenance is text; it is read once for each version of a VM. */
   const used = new WeakMap<VirtualMachine, ReadonlyMap<string, Revision>>()
@@ -108,6 +110,11 @@ export function startPresetController(options: PresetControllerOptions): PresetC
     const { namespace, name } = preset.metadata
     const ref = namespace === undefined ? { name } : { namespace, name }
     written.note(await kube.patch(resource, ref, { type: 'json', body }, { subresource: 'status' }))
+    const fault = faultOf(status)
+    if (fault === undefined || fault === faultOf(preset.status)) return
+    const { apiVersion, kind } = preset
+    const regarding = { apiVersion, kind, ...ref, uid: preset.metadata.uid }
+    events.record({ regarding, type: 'Warning', reason: 'Quarantined', message: `Takes part in nothing: ${fault}` })
   }
 
   return {
@@ -123,3 +130,7 @@ export function startPresetController(options: PresetControllerOptions): PresetC
     },
   }
 }
+
+/** Why a preset is not accepted, as its status says it. */
+const faultOf = (status: PresetStatus | undefined): string | undefined =>
+  status?.conditions?.find((condition) => condition.type === 'Accepted' && condition.status === 'False')?.message

@@ -2,8 +2,8 @@ import { expect, test } from 'vitest'
 import { noNodes } from '../completion/nodes.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compilePreset } from '../presets/compile.ts'
-import { systemClock } from '../runtime/clock.ts'
 import type { Clock } from '../runtime/clock.ts'
+import { fakeClock } from '../test/fake-clock.ts'
 import { createImpact } from './impact.ts'
 import { pack } from './machines.ts'
 
@@ -28,7 +28,7 @@ const machines = [vm('a', 'web'), vm('b', 'web'), vm('c', 'db'), vm('d', 'web', 
 const impactOf = (
   known = machines,
   presets = [preset('old', { domain: { vcpu: { value: 2 } } })],
-  clock = systemClock,
+  clock: Clock = fakeClock(),
 ) =>
   createImpact({
     machines: { list: () => known, withMac: () => [] },
@@ -56,7 +56,7 @@ test.each<[string, Parameters<typeof preset>, readonly string[]]>([
 /** Time goes on by so much whenever it is asked for. */
 const running = (stepMs: number): Clock => {
   let nowMs = 0
-  return { ...systemClock, monotonic: () => (nowMs += stepMs) }
+  return { ...fakeClock(), monotonic: () => (nowMs += stepMs) }
 }
 
 test('after a while its author is told of what was looked at', async () => {

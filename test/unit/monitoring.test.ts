@@ -40,7 +40,15 @@ async function told(): Promise<Set<string>> {
   observeReflectors(registry, [])
   countEvents(registry, { record: () => {}, statistics: () => ({ waiting: 0, dropped: 0 }), stop: async () => {} })
   const none = { store: { list: () => [] } }
-  observeController(registry, { machines: none, configs: none, groups: none, queues: {}, isLeader: () => true })
+  const presets = { candidates: { size: () => 0 }, quarantined: { size: 0 } }
+  observeController(registry, {
+    machines: none,
+    configs: none,
+    groups: none,
+    presets,
+    queues: {},
+    isLeader: () => true,
+  })
   const metrics = await registry.getMetricsAsJSON()
   const suffixes: Readonly<Record<string, readonly string[]>> = { histogram: ['_bucket', '_sum', '_count'] }
   return new Set(metrics.flatMap(({ name, type }) => (suffixes[String(type)] ?? ['']).map((end) => name + end)))
