@@ -49,7 +49,7 @@ describe('conditions', () => {
 })
 
 describe('modes', () => {
-  test('Warn says what it would do, Audit notes it, neither does it', () => {
+  test('Warn says and notes what it would do, Audit only notes it, neither does it', () => {
     const { machine, warnings, audit, participants } = injectSmall(vm({ title: 'u' }), [
       preset('w', title('w', { mode: 'Warn', strength: 'Enforce' })),
       preset('idle', title('w', { mode: 'Warn' })),
@@ -58,7 +58,9 @@ describe('modes', () => {
     expect(machine).toEqual(vm({ title: 'u' }))
     expect(warnings).toEqual(['preset "team/w" (mode Warn) would change spec.domain.title'])
     expect(audit.map(({ preset: { id }, fields }) => [id, fields])).toEqual([
+      ['team/w', ['spec.domain.title']],
       ['team/a', ['spec.domain.type', 'spec.domain.vcpu.value']],
+      ['team/idle', []],
     ])
     expect(participants).toEqual([])
   })
