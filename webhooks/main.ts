@@ -26,6 +26,7 @@ import type { Api } from './subresources/api.ts'
 import { watchFrontProxy } from './subresources/front-proxy.ts'
 import type { Tracer } from './tracing.ts'
 import { createPower } from './subresources/power.ts'
+import { warmUp } from './warm-up.ts'
 
 const { env } = process
 const namespace = env['NAMESPACE'] ?? 'virtset-system'
@@ -167,6 +168,7 @@ async function serve(
     ...(clients === undefined ? {} : { clients }),
     ...(tracer === undefined ? {} : { tracer }),
   }
+  warmUp()
   const server = await startServer(options, port)
   log.info({ port: server.port }, 'reviewing')
   return server

@@ -71,7 +71,7 @@ export interface WebhookServer {
   drain(propagationMs: number): Promise<void>
 }
 
-/** HTTPS on `port` (0: any free one) of `host`: `POST /mutate` and `POST /validate`. */
+/** HTTPS on `port` (0: any free one) of `host`: `POST /mutate` and `POST /validate`, and what is below those. */
 export async function startServer(options: ServerOptions, port: number, host = '::'): Promise<WebhookServer> {
   const { certificate, metrics, log, clock, api, clients, tracer } = options
   const gate = createGate(options.limits ?? defaultLimits)
@@ -106,7 +106,7 @@ export async function startServer(options: ServerOptions, port: number, host = '
     arrivals.set(request, clock.monotonic())
     const leave = gate.enter(Number(request.headers['content-length'] ?? maxBodyBytes))
     if (leave === undefined) {
-      metrics.turnedAway(request.url, 'shed')
+      metrics.turnedAway(pathOf(request), 'shed')
       return sendStatus(reply, { code: 429, reason: 'TooManyRequests', message: 'too many reviews at once; try again' })
     }
     reply.raw.once('close', leave)
@@ -147,8 +147,9 @@ export async function startServer(options: ServerOptions, port: number, host = '
     return answer
   }
 
-  const route = (path: string, review: Reviewer) =>
-    app.post(path, async (request, reply): Promise<ReviewAnswer | FastifyReply> => {
+  // What follows the path says to people what to do when nobody answers (manifests/webhooks/configurations.yaml).
+  const route = (path: string, review: Reviewer) => {
+    const handle = async (request: FastifyRequest, reply: FastifyReply): Promise<ReviewAnswer | FastifyReply> => {
       const parsed = parseReview(request.body)
       if ('problem' in parsed) {
         metrics.turnedAway(path, 'malformed')
@@ -161,7 +162,10 @@ export async function startServer(options: ServerOptions, port: number, host = '
         span?.end({ 'virtset.outcome': 'error' }, true)
         throw error
       }
-    })
+    }
+    app.post(path, handle)
+    app.post(`${path}/*`, handle)
+  }
   route('/mutate', options.mutate)
   route('/validate', options.validate)
   api?.register(app)
@@ -191,7 +195,7 @@ function isKnown(clients: TrustedClients, socket: Socket, nowMs: number): boolea
 
 const textOf = (header: unknown): string | undefined => (typeof header === 'string' ? header : undefined)
 
-const pathOf = (request: FastifyRequest): string => request.routeOptions.url ?? 'other'
+const pathOf = (request: FastifyRequest): string => (request.routeOptions.url ?? 'other').replace('/*', '')
 
 /** Fastify's own codes for what can be wrong with a request before a route sees it. */
 function failureOf(error: unknown): { readonly code: number; readonly why: string; readonly message: string } {
