@@ -1,21 +1,19 @@
 import { parseMachine } from '../api/machine.ts'
-import { noNodes } from '../completion/nodes.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compilePreset } from '../presets/compile.ts'
 import { inject } from '../presets/inject.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { createLogger } from '../runtime/log.ts'
 import { createMetrics } from '../runtime/metrics.ts'
-import { createArrivals } from '../webhooks/arrivals.ts'
 import { createAuthority, issueLeaf } from '../webhooks/authority.ts'
-import { noBudget } from '../webhooks/budget.ts'
 import { createEngine } from '../webhooks/engine.ts'
-import { noMachines } from '../webhooks/machines.ts'
 import { createReviewMetrics } from '../webhooks/metrics.ts'
 import { createReviewers } from '../webhooks/reviewers.ts'
+import { offlineCaches } from '../webhooks/offline.ts'
 import { patchBetween } from '../webhooks/patch.ts'
 import type { Review, Verdict } from '../webhooks/review.ts'
 import { startServer } from '../webhooks/server.ts'
+import { warmUp } from '../webhooks/warm-up.ts'
 
 /**
  * One server of the benches of admission, in a process of its own: `echo`; `naive`, which writes three fields; the webhooks with so many presets of
@@ -48,15 +46,9 @@ function candidatesOf(presets: number) {
 }
 
 function webhooks(presets: number) {
-  const candidates = candidatesOf(presets)
-  const namespace = (name: string) => ({ name, labels: { 'kubernetes.io/metadata.name': name } })
-  const arrivals = createArrivals(systemClock)
-  const known = { candidates, quarantined: new Map(), arrivals, machines: noMachines }
-  const caches = { ...known, budget: () => noBudget, namespace, capabilities: () => noNodes, ageMs: () => 0 }
-  return createReviewers(
-    createEngine(caches, () => Promise.resolve(false)),
-    { controllers: [] },
-  )
+  const caches = { ...offlineCaches(), candidates: candidatesOf(presets) }
+  const engine = createEngine(caches, () => Promise.resolve(false))
+  return createReviewers(engine, { controllers: [] })
 }
 
 const echo = () => ({ allowed: true }) as const
@@ -91,6 +83,7 @@ function reviewersOf(name: string) {
 
 const authority = await createAuthority(Date.now())
 const { key, pem } = await issueLeaf(authority, ['localhost'], Date.now())
+warmUp()
 const server = await startServer(
   {
     certificate: { key, cert: pem },

@@ -2,16 +2,12 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isRecord } from '../api/schema.ts'
 import { parseManifest } from '../api/yaml.ts'
-import { noNodes } from '../completion/nodes.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compilePreset } from '../presets/compile.ts'
 import type { QuarantinedPreset } from '../presets/compile.ts'
-import { systemClock } from '../runtime/clock.ts'
 import type { Logger } from '../runtime/log.ts'
-import { createArrivals } from './arrivals.ts'
-import { noBudget } from './budget.ts'
 import type { EngineCaches } from './caches.ts'
-import { noMachines } from './machines.ts'
+import { offlineCaches } from './offline.ts'
 import type { Certificate } from './server.ts'
 
 const presetKinds: readonly unknown[] = ['VirtualMachinePreset', 'ClusterVirtualMachinePreset']
@@ -45,17 +41,7 @@ export async function localCaches(folder: string, log: Logger): Promise<EngineCa
     quarantined.set(id, compiled.quarantined)
     log.warn({ preset: id, causes }, 'a preset is broken and takes part in nothing')
   }
-  const namespace = (name: string) => ({ name, labels: { 'kubernetes.io/metadata.name': name } })
-  return {
-    candidates,
-    quarantined,
-    arrivals: createArrivals(systemClock),
-    machines: noMachines,
-    budget: () => noBudget,
-    namespace,
-    capabilities: () => noNodes,
-    ageMs: () => 0,
-  }
+  return { ...offlineCaches(), candidates, quarantined }
 }
 
 export async function readCertificate(cert: string, key: string): Promise<Certificate> {

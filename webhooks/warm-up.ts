@@ -1,9 +1,5 @@
-import { createCandidates } from '../presets/candidates.ts'
-import { systemClock } from '../runtime/clock.ts'
-import { createArrivals } from './arrivals.ts'
-import { noBudget } from './budget.ts'
 import { createEngine } from './engine.ts'
-import { noMachines } from './machines.ts'
+import { offlineCaches } from './offline.ts'
 import { answerReview, parseReview } from './review.ts'
 import { createReviewers } from './reviewers.ts'
 
@@ -12,23 +8,13 @@ const reviews = 100
 
 /** Reviews some VMs of nobody's, so that the first of somebody's need not wait for code that is compiled and schemas that are put together. */
 export function warmUp(): void {
-  const caches = {
-    candidates: createCandidates(),
-    quarantined: new Map(),
-    arrivals: createArrivals(systemClock),
-    machines: noMachines,
-    budget: () => noBudget,
-    namespace: (name: string) => ({ name, labels: {} }),
-    ageMs: () => 0,
-  }
   const { mutate } = createReviewers(
-    createEngine(caches, () => Promise.resolve(false)),
+    createEngine(offlineCaches(), () => Promise.resolve(false)),
     { controllers: [] },
   )
   for (let number = 0; number < reviews; number++) {
-    const devices = {
-      disks: [{ type: 'network', source: { protocol: 'nbd', name: `${number}` }, target: { dev: 'vda' } }],
-    }
+    const source = { protocol: 'nbd', name: `${number}`, host: { name: 'disks' } }
+    const devices = { disks: [{ type: 'network', device: 'disk', source, target: { dev: 'vda' } }] }
     const domain = { type: 'qemu', memory: { unit: 'MiB', value: 64 }, os: { type: { os: 'hvm' } }, devices }
     const metadata = { name: 'warm-up', namespace: 'default' }
     const object = { apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachine', metadata, spec: { domain } }
