@@ -1,4 +1,4 @@
-import { LineCounter, parseAllDocuments, stringify, type Document, type ScalarTag, type Tags } from 'yaml'
+import { LineCounter, parseAllDocuments, stringify, type Document, type ScalarTag, type Tags, visit } from 'yaml'
 import { isRecord } from './schema.ts'
 
 /**
@@ -29,25 +29,52 @@ function integerOf(text: string): number {
 
 const withKubectlTags = (tags: Tags): Tags => [...kubectlTags, ...tags]
 
-/** The documents of YAML; `problem` says what is none: `LINE:COLUMN: …`. */
+/** The documents of YAML, each with what it holds; `problem` says what is none: `LINE:COLUMN: …`. */
 export function parseDocuments(
   text: string,
-): { readonly documents: readonly Document[] } | { readonly problem: string } {
+):
+  | { readonly documents: readonly { readonly document: Document; readonly value: unknown }[] }
+  | { readonly problem: string } {
   const lines = new LineCounter()
-  const documents: Document[] = []
+  const problemAt = (offset: number, words: string): { readonly problem: string } => {
+    const { line, col } = lines.linePos(offset)
+    return { problem: `${line}:${col}: ${words.split('\n')[0]?.replace(/ at line \d+, column \d+:?$/, '')}` }
+  }
+  const documents: { readonly document: Document; readonly value: unknown }[] = []
   for (const document of parseAllDocuments(text, {
     lineCounter: lines,
     merge: true,
     customTags: withKubectlTags,
   })) {
     const [error] = document.errors
-    if (error !== undefined) {
-      const { line, col } = lines.linePos(error.pos[0])
-      return { problem: `${line}:${col}: ${error.message.split('\n')[0]?.replace(/ at line \d+, column \d+:?$/, '')}` }
+    if (error !== undefined) return problemAt(error.pos[0], error.message)
+    try {
+      documents.push({ document, value: valueOf(document) })
+    } catch (failure) {
+      return problemAt(
+        firstAlias(document),
+        failure instanceof ReferenceError ? failure.message : 'an alias stands in what it names',
+      )
     }
-    documents.push(document)
   }
   return { documents }
+}
+
+/** @throws for an alias without an anchor, for so many that they would fill the memory, and for one that stands in what it names */
+function valueOf(document: Document): unknown {
+  const value: unknown = document.toJS()
+  JSON.stringify(value)
+  return value
+}
+
+/** Where in the text the first alias is that means nothing, else the first of all. */
+function firstAlias(document: Document.Parsed): number {
+  const aliases: { readonly at: number; readonly isLost: boolean }[] = []
+  visit(document, {
+    Alias: (_, alias) =>
+      void aliases.push({ at: alias.range?.[0] ?? 0, isLost: alias.resolve(document) === undefined }),
+  })
+  return (aliases.find(({ isLost }) => isLost) ?? aliases[0])?.at ?? 0
 }
 
 /** What a manifest holds, empty documents left out, and of a List its items. */
@@ -56,21 +83,7 @@ export function parseManifest(text: string): { readonly values: readonly unknown
   if (json !== undefined) return { values: itemsOf(json) }
   const read = parseDocuments(text)
   if ('problem' in read) return read
-  const values = valuesOf(read.documents)
-  return values === undefined
-    ? { problem: '1:1: has aliases that cannot be resolved' }
-    : { values: values.flatMap(itemsOf) }
-}
-
-/** Undefined where an alias stands in what it names, or aliases multiply without end. */
-function valuesOf(documents: readonly Document[]): readonly unknown[] | undefined {
-  try {
-    const values = documents.map((document): unknown => document.toJS())
-    JSON.stringify(values)
-    return values
-  } catch {
-    return undefined
-  }
+  return { values: read.documents.flatMap(({ value }) => itemsOf(value)) }
 }
 
 /** JSON is YAML, too, but is read much faster by its own parser. */
@@ -86,7 +99,7 @@ function parseJson(text: string): unknown {
 function itemsOf(value: unknown): readonly unknown[] {
   if (value === null || value === undefined) return []
   const isList = isRecord(value) && typeof value['kind'] === 'string' && value['kind'].endsWith('List')
-  return isList && Array.isArray(value['items']) ? value['items'].filter(isRecord) : [value]
+  return isList && Array.isArray(value['items']) ? value['items'] : [value]
 }
 
 /** Written so that kubectl, too, reads text as text: `yes` and `1:30` stand in quotes. */

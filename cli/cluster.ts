@@ -13,7 +13,7 @@ import {
   type Persisted,
   type Resource,
 } from '../runtime/resource.ts'
-import { Usage, errorText } from './failure.ts'
+import { Usage, errorText, withoutCluster } from './failure.ts'
 import { presetsOf, type Surrounding, type Surroundings } from './surroundings.ts'
 import type { Cluster } from './world.ts'
 
@@ -129,19 +129,15 @@ function once<T>(make: () => Promise<T>): () => Promise<T> {
 }
 
 /** What an API server that refuses or is silent means for the caller, in words; anything else as it is. */
-export function clusterFailure(error: unknown, { server }: Pick<Cluster, 'server'>): unknown {
+export function clusterFailure(error: unknown, { server }: Pick<Cluster, 'server'>, without = withoutCluster): unknown {
   if (error instanceof ApiUnreachable) {
     const why = errorText(error.cause ?? error)
-    return new Usage(`the cluster at ${server} cannot be reached: ${why}\nWithout a cluster: --presets FILE|DIR`, {
-      cause: error,
-    })
+    return new Usage(`the cluster at ${server} cannot be reached: ${why}${without}`, { cause: error })
   }
   if (!(error instanceof ApiError)) return error
   const { reason, message } = error.status
   if (isNotFound(error) && !message.includes('"')) {
-    return new Usage(`the cluster at ${server} has no virtset: ${message}\nWithout a cluster: --presets FILE|DIR`, {
-      cause: error,
-    })
+    return new Usage(`the cluster at ${server} has no virtset: ${message}${without}`, { cause: error })
   }
   // As kubectl says it.
   return new Usage(`from server (${reason}): ${message}`, { cause: error })

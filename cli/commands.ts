@@ -189,12 +189,12 @@ const impact: Entry = {
     'color',
   ],
   async run(_, flags: ImpactFlags, world) {
-    const { impact: weigh } = await import('./impact.ts')
+    const { impact: weigh, withoutClusterVms } = await import('./impact.ts')
     const { vms, namespace, output: format, limit } = flags
     const source = {
       ...(vms === undefined ? {} : { files: vms }),
       ...(namespace === undefined ? {} : { namespace }),
-      cluster: () => clusterOf(flags, world),
+      cluster: () => clusterOf(flags, world, withoutClusterVms),
       capabilities: await capabilitiesOf(flags.capabilities),
     }
     const how = { format, limit, quiet: flags.quiet === true, paint: await paintOf(flags, world) }
@@ -303,7 +303,7 @@ const powerEntry = (name: Verb): Entry => ({
     ...clusterFlags,
   ],
   async run([config = ''], flags: Flags & PowerFlags, world) {
-    const [{ power }, cluster] = await Promise.all([import('./power.ts'), clusterOf(flags, world)])
+    const [{ power }, cluster] = await Promise.all([import('./power.ts'), clusterOf(flags, world, '')])
     try {
       return await power(name, config, flags, cluster, world)
     } finally {

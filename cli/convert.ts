@@ -45,7 +45,7 @@ export function exportAll(
   return convertAll(inputs, output, streams, step, async (input) => {
     if (input.kind === 'xml') throw new Usage(`${input.file}: export reads manifests of VMs, and this is XML`)
     const subject = await subjectOf(input, 'default')
-    if (subject === undefined) return undefined
+    if (subject === undefined) throw new Usage(`${input.file}: is a preset, and export reads VMs`)
     const { kind, name, parsed } = subject
     if ('causes' in parsed) return { kind, name, causes: parsed.causes }
     return { extension: 'xml', text: writeDomain(named(parsed.machine)) }
@@ -64,12 +64,11 @@ async function convertAll(
   output: Output,
   streams: Streams,
   step: (word: string) => void,
-  convert: (input: Readable) => Promise<Converted | undefined>,
+  convert: (input: Readable) => Promise<Converted>,
 ): Promise<ExitCode> {
   const seen = { unreadable: false, refused: false }
   for await (const input of inputs) {
     const converted = await attempt(input, convert)
-    if (converted === undefined) continue
     if ('error' in converted) {
       seen.unreadable = true
       streams.err(`error: ${converted.error}\n`)
@@ -87,8 +86,8 @@ async function convertAll(
 
 async function attempt(
   input: Input,
-  convert: (input: Readable) => Promise<Converted | undefined>,
-): Promise<Converted | { readonly error: string } | undefined> {
+  convert: (input: Readable) => Promise<Converted>,
+): Promise<Converted | { readonly error: string }> {
   if (input.kind === 'unreadable') return { error: input.message }
   try {
     return await convert(input)

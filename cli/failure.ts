@@ -16,6 +16,24 @@ export function exitCode(
   return seen.warned && strict ? exitCodes.warnings : exitCodes.fine
 }
 
+const words: { readonly [code: string]: string } = {
+  ENOENT: 'no such file',
+  EISDIR: 'is a folder',
+  ENOTDIR: 'is below a file',
+  EEXIST: 'is a file, and a folder is wanted',
+}
+
+/** A file or folder that cannot be read or written. */
+export function fileFailure(file: string, verb: 'read' | 'written', error: unknown): Usage {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  const isDenied = ['EACCES', 'EPERM', 'EROFS'].includes(code)
+  const why = isDenied ? `may not be ${verb}` : (words[code] ?? `cannot be ${verb}: ${errorText(error)}`)
+  return new Usage(`${file}: ${why}`, { cause: error })
+}
+
+/** What ends a message of a cluster that is not there, for commands that can do without. */
+export const withoutCluster = '\nWithout a cluster: --presets FILE|DIR'
+
 /** The words of an error and of all that led to it, innermost last. */
 export function errorText(error: unknown): string {
   if (!(error instanceof Error)) return String(error)

@@ -20,6 +20,9 @@ import type { Paint } from './paint.ts'
 import { causeLine, isPreset, presetsOf } from './surroundings.ts'
 import type { Cluster, Streams, World } from './world.ts'
 
+/** How to do without a cluster here. */
+export const withoutClusterVms = '\nWithout a cluster: --vms FILE|DIR'
+
 /** Where the VMs and the presets are that there are now. */
 export interface ImpactSource {
   /** Files or folders; absent: the cluster. */
@@ -83,7 +86,7 @@ export async function impact(
   try {
     return await weigh(given, await stateOfCluster(cluster, source.namespace), source, how, world, step)
   } catch (error) {
-    throw clusterFailure(error, cluster)
+    throw clusterFailure(error, cluster, withoutClusterVms)
   } finally {
     await cluster.kube.close()
   }
@@ -142,7 +145,7 @@ const namespaceOf = ({ metadata }: Manifest, otherwise: string): string => {
 async function weigh(
   given: readonly Manifest[],
   state: State,
-  { namespace: own = 'default', capabilities }: ImpactSource,
+  { files, namespace: own = 'default', capabilities }: ImpactSource,
   how: ImpactOutput,
   streams: Streams,
   step: (word: string) => void,
@@ -161,6 +164,7 @@ async function weigh(
     count(tally, affected, how.limit)
     step(`${name}/${nameOf(object)}`)
   }
+  if (files !== undefined && tallies.size === 0) throw new Usage(`${files.join(', ')}: no VM is in there`)
   const sorted = [...tallies].toSorted(([left], [right]) => (left < right ? -1 : 1))
   streams.out(
     how.format === 'json'

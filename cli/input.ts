@@ -1,8 +1,9 @@
+import { isUtf8 } from 'node:buffer'
 import { readFile, readdir, stat } from 'node:fs/promises'
 import { basename, extname, join } from 'node:path'
 import { isRecord } from '../api/schema.ts'
 import { parseManifest } from '../api/yaml.ts'
-import { Usage } from './failure.ts'
+import { Usage, fileFailure } from './failure.ts'
 
 /** One thing to work on. */
 export type Input = {
@@ -72,7 +73,8 @@ export const isManifestName = (name: string): boolean => manifestNames.test(name
 /** The files that a path stands for: itself, or the manifests of a folder, whose own tests of presets are none. */
 export async function filesOf(path: string, wanted = manifestNames, unwanted = testNames): Promise<string[]> {
   if (!(await statOf(path)).isDirectory()) return [path]
-  const names = (await readdir(path, { recursive: true }))
+  const all = await readdir(path, { recursive: true }).catch((error: unknown) => unreadable(path, error))
+  const names = all
     .filter((name) => wanted.test(name) && !unwanted.test(name) && !/(^|\/)(node_modules|\.git)\//.test(name))
     .toSorted()
   if (names.length === 0) throw new Usage(`${path}: holds no manifest (*.yaml, *.yml, *.json)`)
@@ -96,15 +98,8 @@ export async function readText(file: string): Promise<string> {
 
 async function* nothing(): AsyncGenerator<never> {}
 
-const words: { readonly [code: string]: string } = {
-  ENOENT: 'no such file',
-  EACCES: 'may not be read',
-  EISDIR: 'is a folder',
-}
-
-function unreadable(file: string, error: unknown): never {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  throw new Usage(`${file}: ${words[code] ?? String(error)}`, { cause: error })
+const unreadable = (file: string, error: unknown): never => {
+  throw fileFailure(file, 'read', error)
 }
 
 const stemOf = (file: string): string => (file === '-' ? 'stdin' : basename(file, extname(file)))
@@ -112,7 +107,7 @@ const stemOf = (file: string): string => (file === '-' ? 'stdin' : basename(file
 function inputsOf(file: string, bytes: Buffer): Input[] {
   const stem = stemOf(file)
   if (isXml(bytes)) return [{ file, stem, kind: 'xml', xml: bytes }]
-  const objects = objectsOf(file, bytes.toString('utf8'))
+  const objects = objectsOf(file, bytes)
   const isOne = objects.length === 1
   return objects.map((object) => ({ file, stem: isOne ? stem : `${stem}-${nameOf(object)}`, kind: 'manifest', object }))
 }
@@ -127,12 +122,15 @@ function isXml(bytes: Buffer): boolean {
   return head.startsWith('<')
 }
 
-function objectsOf(file: string, text: string): Manifest[] {
-  const read = parseManifest(text)
+function objectsOf(file: string, bytes: Buffer): Manifest[] {
+  if (!isUtf8(bytes)) throw new Usage(`${file}: is no text in UTF-8`)
+  const read = parseManifest(bytes.toString('utf8'))
   if ('problem' in read) throw new Usage(`${file}:${read.problem}`)
-  const objects = read.values.map((value): Manifest => {
+  const { values } = read
+  const objects = values.map((value, index): Manifest => {
     if (isRecord(value) && typeof value['kind'] === 'string') return value
-    throw new Usage(`${file}: holds something that is no Kubernetes object (it has no \`kind\`)`)
+    const place = values.length === 1 ? 'something' : `something, as number ${index + 1} of ${values.length},`
+    throw new Usage(`${file}: holds ${place} that is no Kubernetes object (it has no \`kind\`)`)
   })
   if (objects.length === 0) throw new Usage(`${file}: is empty`)
   return objects

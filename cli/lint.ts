@@ -55,7 +55,7 @@ export async function lint(inputs: AsyncIterable<Input>, settings: LintSettings,
   if (checked === 0 && !seen.unreadable) {
     seen.unreadable = true
     streams.err('error: there is no preset in these files\n')
-  } else streams.out(`${checked} ${checked === 1 ? 'preset' : 'presets'} checked\n`)
+  } else if (checked > 0) streams.out(`${checked} ${checked === 1 ? 'preset' : 'presets'} checked\n`)
   return exitCode(seen, settings.strict)
 }
 

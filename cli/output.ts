@@ -1,5 +1,6 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { fileFailure } from './failure.ts'
 import type { Streams } from './world.ts'
 
 /** Where results go: printed one after the other, or a file each in a folder. */
@@ -23,13 +24,22 @@ export function printed({ out }: Pick<Streams, 'out'>): Output {
   }
 }
 
+/** @throws Usage where the folder cannot be made */
 export async function filed(folder: string): Promise<Output> {
-  await mkdir(folder, { recursive: true })
+  await mkdir(folder, { recursive: true }).catch((error: unknown) => {
+    throw fileFailure(folder, 'written', error)
+  })
   return {
-    result: (stem, extension, text) => writeFile(join(folder, `${stem}.${extension}`), text),
-    beside: (stem, what, value) =>
-      writeFile(join(folder, `${stem}.${what}.json`), `${JSON.stringify(value, null, 2)}\n`),
+    result: (stem, extension, text) => write(join(folder, `${stem}.${extension}`), text),
+    beside: (stem, what, value) => write(join(folder, `${stem}.${what}.json`), `${JSON.stringify(value, null, 2)}\n`),
   }
+}
+
+/** @throws Usage where that is not possible */
+export async function write(file: string, text: string): Promise<void> {
+  await writeFile(file, text).catch((error: unknown) => {
+    throw fileFailure(file, 'written', error)
+  })
 }
 
 export interface Progress {

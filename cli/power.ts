@@ -2,7 +2,7 @@ import type { VirtualMachineConfig } from '../api/config.ts'
 import { isRecord } from '../api/schema.ts'
 import type { ApiError } from '../runtime/api-error.ts'
 import type { Persisted } from '../runtime/resource.ts'
-import { Usage, exitCodes, type ExitCode } from './failure.ts'
+import { exitCodes, type ExitCode } from './failure.ts'
 import type { Cluster, World } from './world.ts'
 
 export type Verb = 'start' | 'stop' | 'restart'
@@ -25,7 +25,10 @@ export async function power(
   world: Pick<World, 'out' | 'err' | 'now'>,
 ): Promise<ExitCode> {
   const namespace = flags.namespace ?? cluster.namespace ?? 'default'
-  const { ApiError, ApiUnreachable } = await import('../runtime/api-error.ts')
+  const [{ ApiError, ApiUnreachable }, { clusterFailure }] = await Promise.all([
+    import('../runtime/api-error.ts'),
+    import('./cluster.ts'),
+  ])
   try {
     const answer = await cluster.kube.request('POST', pathOf(verb, namespace, name, flags), bodyOf(flags))
     const dryRun = flags.dryRun === true ? ' (dry run)' : ''
@@ -33,7 +36,7 @@ export async function power(
     if (flags.wait !== true || flags.dryRun === true) return exitCodes.fine
     return await follow(verb, { namespace, name }, uidOf(answer), flags.timeout, cluster, world)
   } catch (error) {
-    if (error instanceof ApiUnreachable) throw new Usage(`${cluster.server} does not answer: ${error.message}`)
+    if (error instanceof ApiUnreachable) throw clusterFailure(error, cluster, '')
     if (!(error instanceof ApiError)) throw error
     world.err(refusal(error))
     return exitCodes.refused

@@ -1,4 +1,3 @@
-import { writeFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import type { Document } from 'yaml'
 import { parseDocuments, yamlOptions } from '../api/yaml.ts'
@@ -10,6 +9,7 @@ import { disappointments, resultOf, type Expectation, type Result } from './expe
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import { filesOf, nameOf, readManifests, readText, type Manifest } from './input.ts'
 import { junitReport } from './junit.ts'
+import { write } from './output.ts'
 import type { Paint } from './paint.ts'
 import { inNamespace, isPreset, presetsOf, quarantineWarning } from './surroundings.ts'
 import type { Streams } from './world.ts'
@@ -51,20 +51,20 @@ export async function testPresets(
   for (const file of files) {
     const read = parseDocuments(await readText(file))
     if ('problem' in read) throw new Usage(`${file}:${read.problem}`)
-    const documents = read.documents.filter((document) => document.contents !== null)
+    const documents = read.documents.filter(({ value }) => value !== null)
     let isChanged = false
-    for (const [index, document] of documents.entries()) {
-      const { verdict, result } = await runTest(file, index, document.toJS(), settings)
+    for (const [index, { document, value }] of documents.entries()) {
+      const { verdict, result } = await runTest(file, index, value, settings)
       isChanged ||= settings.update && verdict.failures.length > 0
       if (settings.update && verdict.failures.length > 0) update(document, result)
       verdicts.push(settings.update ? { ...verdict, failures: [] } : verdict)
       tell(verdict, settings, streams)
     }
-    if (isChanged) await writeFile(file, documents.map((document) => document.toString(yamlOptions)).join('---\n'))
+    if (isChanged) await write(file, documents.map(({ document }) => document.toString(yamlOptions)).join('---\n'))
   }
   const failed = verdicts.filter(({ failures }) => failures.length > 0).length
   streams.out(`${verdicts.length - failed} passed, ${failed} failed\n`)
-  if (settings.junit !== undefined) await writeFile(settings.junit, junitReport(verdicts))
+  if (settings.junit !== undefined) await write(settings.junit, junitReport(verdicts))
   return failed > 0 ? exitCodes.refused : exitCodes.fine
 }
 

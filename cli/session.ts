@@ -1,5 +1,5 @@
 import type { CompleteSettings } from './complete.ts'
-import { Usage, exitCodes, type ExitCode } from './failure.ts'
+import { Usage, exitCodes, withoutCluster, type ExitCode } from './failure.ts'
 import type { Flags } from './flags.ts'
 import type { Output } from './output.ts'
 import type { Paint } from './paint.ts'
@@ -55,6 +55,7 @@ export async function withCompletion(
 export async function clusterOf(
   { kubeconfig, context }: Pick<Flags, 'kubeconfig' | 'context'>,
   world: Pick<World, 'cluster'>,
+  without = withoutCluster,
 ): Promise<Cluster> {
   try {
     return await world.cluster({
@@ -63,7 +64,7 @@ export async function clusterOf(
     })
   } catch (error) {
     const { errorText } = await import('./failure.ts')
-    throw new Usage(`${errorText(error)}\nWithout a cluster: --presets FILE|DIR`, { cause: error })
+    throw new Usage(`${errorText(error)}${without}`, { cause: error })
   }
 }
 

@@ -65,11 +65,21 @@ export function podAccess(
 export async function kubeconfigAccess(options: { file?: string; context?: string } = {}): Promise<Access> {
   const { KubeConfig } = await import('@kubernetes/client-node')
   const config = new KubeConfig()
-  if (options.file === undefined) config.loadFromDefault()
-  else config.loadFromFile(options.file)
+  try {
+    if (options.file === undefined) config.loadFromDefault()
+    else config.loadFromFile(options.file)
+  } catch (error) {
+    throw new Error(`kubeconfig${options.file === undefined ? '' : ` ${options.file}`} cannot be read`, {
+      cause: error,
+    })
+  }
   if (options.context !== undefined) config.setCurrentContext(options.context)
   const cluster = config.getCurrentCluster()
-  if (!cluster) throw new Error(`kubeconfig names no cluster for the context "${config.getCurrentContext()}"`)
+  if (!cluster) {
+    // The library has nothing, whatever its types say, where a file names none.
+    const context: string | undefined = config.getCurrentContext()
+    throw new Error(`kubeconfig names ${context ? `no cluster for the context "${context}"` : 'no current context'}`)
+  }
   if (cluster.proxyUrl) throw new Error(`kubeconfig: proxy-url of cluster "${cluster.name}" is not supported`)
   const namespace = config.getContextObject(config.getCurrentContext())?.namespace
   return {
