@@ -119,6 +119,16 @@ test.each<[string, Given, string[]]>([
   ['for every VM', { selector: {}, domain: { title: 't' } }, ['spec.selector: {} selects every VM of its namespace']],
   ['without content', {}, ['spec: injects nothing and removes nothing']],
   [
+    'with fields of another branch than its own',
+    {
+      domain: {
+        clock: { offset: 'utc', timezone: 'Europe/Vienna', timers: [{ name: 'rtc' }] },
+      },
+    },
+    ['spec.domain.clock.timezone: never applies, with what this preset says beside it'],
+  ],
+  ['that decides for a branch and fills it', { domain: { clock: { offset: 'utc', adjustment: 5 } } }, []],
+  [
     'that removes what libvirt puts back',
     enforce('domain.clock', 'domain.devices.inputs[0]', 'domain.title'),
     [

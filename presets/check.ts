@@ -1,4 +1,5 @@
 import type { Cause } from '../api/cause.ts'
+import type { Domain } from '../api/domain/domain.ts'
 import { validateDomain } from '../api/domain/validate.ts'
 import { nearest } from '../api/nearest.ts'
 import type { Preset, PresetSpec } from '../api/preset.ts'
@@ -10,6 +11,7 @@ import { commonLabels } from './overlap.ts'
 import type { RemovePath } from './remove-path.ts'
 import { parseRemovePath } from './remove-path.ts'
 import { compileSelector } from './selector.ts'
+import { strayPaths } from './stray.ts'
 import type { Structure } from './structure.ts'
 import { virtualMachineStructure } from './structure.ts'
 
@@ -57,14 +59,16 @@ const checkConditions = ({ matchConditions = [] }: PresetSpec): Cause[] =>
   })
 
 const checkDomain = ({ domain }: PresetSpec): Cause[] =>
-  domain === undefined ? [] : validateDomain(withoutEveryItem(domainStructure(), domain), 'spec.domain')
+  domain === undefined ? [] : validateDomain(plainDomain(domain), 'spec.domain')
 
 function domainStructure(): Structure | undefined {
   const spec = virtualMachineStructure().field('spec')
   return spec?.kind === 'object' ? spec.field('domain') : undefined
 }
 
-/** The `'*'` that stands for every key is a value of no scalar. */
+/** What a preset injects, without the `'*'` that stands for every key: it is a value of no scalar. */
+export const plainDomain = (domain: Domain): Domain => withoutEveryItem(domainStructure(), domain) as Domain
+
 function withoutEveryItem(structure: Structure | undefined, value: unknown): unknown {
   if (structure?.kind === 'list' && Array.isArray(value)) {
     return value.map((item) => withoutEveryItem(structure.item, withoutStars(structure, item)))
@@ -229,6 +233,9 @@ function warningsOf({ kind, spec }: Preset): string[] {
   return [
     ...(isForAll ? [`spec.selector: {} selects every VM of ${scope}`] : []),
     ...(changesNothing ? ['spec: injects nothing and removes nothing'] : []),
+    ...strayPaths(domainStructure(), spec.domain, 'spec.domain').map(
+      (path) => `${path}: never applies, with what this preset says beside it`,
+    ),
     ...remove.flatMap((text, index) => {
       const plain = text.replaceAll(/\[[^\]]*\]/g, '')
       return filledAgain.includes(plain) ? [`spec.remove[${index}]: libvirt puts ${plain} back when it is absent`] : []

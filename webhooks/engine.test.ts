@@ -131,6 +131,14 @@ test('a grant without the right is refused', () => {
   expect(engine.checkPreset(harmless, noPermissions).causes).toEqual([])
 })
 
+test('a preset for every item that is there can be valid', () => {
+  const disks = [{ target: { dev: '*' }, driver: { cache: 'none' } }]
+  const { engine } = setUp()
+  expect(engine.checkPreset(preset('cache', { domain: { devices: { disks } } }), noPermissions).warnings).toEqual([
+    'spec.selector: {} selects every VM of every namespace that it is for',
+  ])
+})
+
 test('the author of a preset is told with which others it disagrees: five of them by name', () => {
   const others = Array.from({ length: 7 }, (_, index) => preset(`other-${index}`, { domain: { title: 'y' } }))
   const { warnings } = setUp({ presets: others }).engine.checkPreset(harmless, noPermissions)

@@ -3,7 +3,7 @@ import { launcherResources } from '../api/launcher-resources.ts'
 import type { VirtualMachine } from '../api/machine.ts'
 import type { Preset } from '../api/preset.ts'
 import { exemptionsToAuthorize } from '../presets/exclude.ts'
-import { checkPreset } from '../presets/check.ts'
+import { checkPreset, plainDomain } from '../presets/check.ts'
 import { compilePreset } from '../presets/compile.ts'
 import { needsGrant } from '../presets/grant.ts'
 import { findOverlaps, overlapWarning } from '../presets/overlap.ts'
@@ -154,7 +154,9 @@ export function createEngine(
         warnings: [
           ...checked.warnings,
           ...(causes.length === 0 ? overlapWarnings(preset, caches) : []),
-          ...(causes.length === 0 ? neverValid(preset.spec.domain ?? {}, caches.capabilities().published) : []),
+          ...(causes.length === 0
+            ? neverValid(plainDomain(preset.spec.domain ?? {}), caches.capabilities().published)
+            : []),
         ],
       }
     },

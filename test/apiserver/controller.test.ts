@@ -155,7 +155,8 @@ describe('the controller on a real API server, without webhooks', () => {
       '-o',
       'jsonpath={.items[*].reason}',
     )
-    expect(told.split(' ').toSorted()).toEqual(['Completed', 'Scheduled', 'SuccessfulCreate', 'SuccessfulDelete'])
+    const reasons = ['Completed', 'PresetsApplied', 'Scheduled', 'SuccessfulCreate', 'SuccessfulDelete']
+    expect(told.split(' ').toSorted()).toEqual(reasons)
   })
 
   it('tells a preset that it is accepted', async () => {

@@ -1,0 +1,25 @@
+import { isRecord } from '../api/schema.ts'
+import { coversAll, leafPaths } from './cover.ts'
+import type { Structure } from './structure.ts'
+
+/**
+ * The paths of what can never apply: fields of a union that are not valid in the branch for which the same object decides, such as a
+ * time zone beside `offset: utc`.
+ */
+export function strayPaths(structure: Structure | undefined, value: unknown, path: string): readonly string[] {
+  if (structure?.kind === 'list' && Array.isArray(value)) {
+    return value.flatMap((item, index) => strayPaths(structure.item, item, `${path}[${index}]`))
+  }
+  if (structure?.kind !== 'object' || !isRecord(value)) return []
+  const { union } = structure
+  const branch = union?.branchOf(value)
+  const valid = branch === undefined ? undefined : union?.validIn(branch)
+  const isStray = (key: string) =>
+    valid !== undefined &&
+    union?.owns(key) === true &&
+    key !== union.by &&
+    !coversAll(valid, leafPaths({ [key]: value[key] }))
+  return Object.entries(value).flatMap(([key, member]) =>
+    isStray(key) ? [`${path}.${key}`] : strayPaths(structure.field(key), member, `${path}.${key}`),
+  )
+}
