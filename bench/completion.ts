@@ -4,6 +4,7 @@ import type { Domain } from '../api/domain/domain.ts'
 import { readDomain } from '../api/domain/xml.ts'
 import { bundledCapabilities } from '../completion/capabilities.ts'
 import { fillDefaults } from '../completion/defaults/defaults.ts'
+import { seed } from './seed.ts'
 
 /**
  * How many domains a second are given libvirt's defaults, beside a bare `structuredClone` of the result in the same run: the shortest VM there
@@ -11,28 +12,6 @@ import { fillDefaults } from '../completion/defaults/defaults.ts'
  *
  *     npm run -s bench:completion
  */
-const seed: Domain = {
-  type: 'qemu',
-  memory: { unit: 'MB', value: 64 },
-  os: { type: { os: 'hvm' } },
-  devices: {
-    disks: [
-      {
-        type: 'network',
-        snapshot: 'external',
-        device: 'disk',
-        driver: { name: 'qemu', type: 'raw', cache: 'none' },
-        source: {
-          host: { name: 'iscsi-demo-target.default', port: '3260' },
-          protocol: 'iscsi',
-          name: 'iqn.2017-01.io.kubevirt:sn.42/2',
-        },
-        target: { dev: 'vda' },
-      },
-    ],
-  },
-}
-
 const letters = 'abcdefghijklmnopqrstuvwxyz'
 const diskName = (index: number): string =>
   `vd${index < 26 ? '' : letters.charAt(Math.floor(index / 26) - 1)}${letters.charAt(index % 26)}`

@@ -6,6 +6,7 @@ import { canonical } from '../api/domain/canonical.ts'
 import type { Domain } from '../api/domain/domain.ts'
 import { validateDomain } from '../api/domain/validate.ts'
 import { readDomain, writeDomain } from '../api/domain/xml.ts'
+import { seed } from './seed.ts'
 
 /**
  * How long the conversions and the validation of a domain take, beside a bare `JSON.parse` and `JSON.stringify` of the same
@@ -13,26 +14,11 @@ import { readDomain, writeDomain } from '../api/domain/xml.ts'
  *
  *     npm run -s bench:domain [-- --json]
  */
-const seed: Domain = {
-  type: 'qemu',
+const small: Domain = {
+  ...seed,
   name: 'testvm',
-  memory: { unit: 'MB', value: 64 },
-  os: { type: { os: 'hvm' } },
   devices: {
-    disks: [
-      {
-        type: 'network',
-        snapshot: 'external',
-        device: 'disk',
-        driver: { name: 'qemu', type: 'raw', cache: 'none' },
-        source: {
-          host: { name: 'iscsi-demo-target.default', port: '3260' },
-          protocol: 'iscsi',
-          name: 'iqn.2017-01.io.kubevirt:sn.42/2',
-        },
-        target: { dev: 'vda' },
-      },
-    ],
+    ...seed.devices,
     interfaces: [{ type: 'user', mac: { address: '52:54:00:12:34:56' }, model: { type: 'virtio' } }],
     serials: [{ type: 'pty', target: { port: 0 } }],
     consoles: [{ type: 'pty', target: { type: 'serial', port: 0 } }],
@@ -42,7 +28,7 @@ const seed: Domain = {
 
 /** 20 devices on a q35 machine, each with the address that libvirt would give it. */
 const twenty: Domain = {
-  ...seed,
+  ...small,
   os: { type: { arch: 'x86_64', machine: 'pc-q35-10.0', os: 'hvm' }, boots: [{ dev: 'hd' }] },
   features: { acpi: {}, apic: {} },
   devices: {
@@ -125,7 +111,7 @@ const measure = (name: string, domain: Domain) => {
 const cache = mkdtempSync(join(tmpdir(), 'virtset-bench-'))
 const start = { cold: startUp(), cached: startUp(cache) }
 rmSync(cache, { recursive: true })
-const result = { start, domains: [measure('seed example', seed), measure('20 devices', twenty)] }
+const result = { start, domains: [measure('seed example', small), measure('20 devices', twenty)] }
 
 if (process.argv.includes('--json')) console.log(JSON.stringify(result))
 else {
