@@ -181,6 +181,26 @@ describe('a broken preset that slipped in', () => {
       'c',
       1,
     ],
+    [
+      'a field that there is no more, and a selector of expressions',
+      {
+        kind: 'VirtualMachinePreset',
+        metadata: { name: 'e', namespace: 'team' },
+        spec: { selector: { matchExpressions: [{ key: 'a', operator: 'In', values: ['b'] }] }, domain: { gone: 1 } },
+      },
+      'team/e',
+      1,
+    ],
+    [
+      'a selector that is none',
+      {
+        kind: 'VirtualMachinePreset',
+        metadata: { name: 's', namespace: 'team' },
+        spec: { selector: { matchLabels: { a: 7 }, matchExpressions: [{ key: 'a', operator: 'Is' }] } },
+      },
+      'team/s',
+      undefined,
+    ],
   ])('(%s) is quarantined, never an error', (_, value, id, requirements) => {
     const compiled = compilePreset(value)
     if (!('quarantined' in compiled)) throw new Error('was compiled')

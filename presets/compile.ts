@@ -1,8 +1,11 @@
 import { createHash } from 'node:crypto'
+import { labelSelector } from '../api/affinity.ts'
 import type { Cause, Origin } from '../api/cause.ts'
+import { checkSelector } from '../api/label.ts'
+import type { LabelSelector } from '../api/object.ts'
 import type { Preset, PresetSpec } from '../api/preset.ts'
 import { parsePreset } from '../api/preset.ts'
-import { isRecord } from '../api/schema.ts'
+import { checkSchema, isRecord } from '../api/schema.ts'
 import { checkPreset } from './check.ts'
 import type { Condition } from './condition.ts'
 import { compileCondition } from './condition.ts'
@@ -151,10 +154,11 @@ function quarantine(value: unknown, causes: readonly Cause[]): QuarantinedPreset
 
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : '')
 
-/** A broken preset's selector, where it is of matchLabels alone. */
+/** A broken preset's selector, where that is whole itself. */
 function readSelector(value: unknown): Selector | undefined {
-  if (!isRecord(value) || Object.keys(value).some((key) => key !== 'matchLabels')) return undefined
-  const labels = isRecord(value['matchLabels']) ? value['matchLabels'] : {}
-  const pairs = Object.entries(labels).map(([key, label]) => [key, textOf(label)] as const)
-  return compileSelector({ matchLabels: Object.fromEntries(pairs) })
+  const isWhole = checkSchema(labelSelector(''), value, '').length === 0
+  if (!isWhole) return undefined
+  // The schema has just said that it is one.
+  const selector = value as LabelSelector
+  return checkSelector(selector, '').length > 0 ? undefined : compileSelector(selector)
 }

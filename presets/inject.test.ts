@@ -451,6 +451,21 @@ describe('a disk and its volume', () => {
     expect(warnings).toContain('volume "data" goes, for no disk takes it any more')
   })
 
+  test('a volume goes with the last disk that took it, when the disk is removed', () => {
+    const sent = vm(withVolume('data', '1Gi').domain, {
+      spec: volumes({ name: 'data', emptyDisk: { capacity: '1Gi' } }, { name: 'more', emptyDisk: { capacity: '1Gi' } }),
+    })
+    const removes = preset('r', { strength: 'Enforce', remove: ['domain.devices.disks[target.dev=vdb]'] })
+    const { machine, warnings } = injectSmall(sent, [removes])
+    expect(machine.spec).toEqual({ domain: {}, ...volumes({ name: 'more', emptyDisk: { capacity: '1Gi' } }) })
+    expect(warnings).toContain('volume "data" goes, for no disk takes it any more')
+  })
+
+  test('what a default brought goes together, when the disk is removed', () => {
+    const removes = preset('r', { strength: 'Enforce', remove: ['domain.devices.disks[target.dev=vdb]'] })
+    expect(injectSmall(vm({}), [one(withVolume('data', '1Gi')), removes]).machine.spec).toEqual({ domain: {} })
+  })
+
   test('two presets with different volumes of one name are in conflict', () => {
     const { causes } = injectSmall(vm({}), [
       preset('a', withVolume('data', '1Gi')),
@@ -619,6 +634,21 @@ describe('provenance', () => {
       'spec.domain.devices.disks[1].target.dev': origin,
     })
     expect(given.origin.revision).toMatch(/^[0-9a-f]{16}$/)
+  })
+
+  test('what only changes items that are not there is noted as skipped', () => {
+    const { skipped } = injectSmall(vm({ clock: { offset: 'localtime' } }), [
+      one({
+        domain: {
+          devices: { disks: [{ target: { dev: 'vdz' }, driver: { cache: 'none' } }] },
+          clock: { offset: 'variable', adjustment: 5 },
+        },
+      }),
+    ])
+    expect(skipped.map(({ path, reason }) => [path, reason])).toEqual([
+      ['spec.domain.clock.adjustment', 'other-branch'],
+      ['spec.domain.devices.disks[target.dev=vdz]', 'no-such-item'],
+    ])
   })
 
   test('what was overridden is noted, and the user is told', () => {
