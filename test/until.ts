@@ -9,7 +9,7 @@ export async function until<T>(
   meanwhile: () => unknown = () => {},
   options: { deadlineMs?: number; describe?: () => string } = {},
 ): Promise<Exclude<T, false | undefined>> {
-  const { deadlineMs = 5000, describe } = options
+  const { deadlineMs = 15_000, describe } = options
   const startedMs = performance.now()
   for (;;) {
     const answer = await isTrue()
