@@ -1,9 +1,11 @@
 import { onTestFinished, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
+import { bundledCapabilities } from '../completion/capabilities.ts'
 import { createKubeClient } from '../runtime/kube.ts'
 import { files, preset, vm } from '../test/cli/files.ts'
 import { say } from '../test/cli/world.ts'
-import { startFakeApiServer } from '../test/fake-apiserver.ts'
+import { nodeProfile, olderCapabilities } from '../test/node-profile.ts'
+import { startFakeApiServer, type Fault } from '../test/fake-apiserver.ts'
 
 const presets = '/apis/virtset.io/v1alpha1/virtualmachinepresets'
 
@@ -38,8 +40,25 @@ describe('with a cluster', () => {
       'GET /api/v1/namespaces/default',
       'GET /apis/virtset.io/v1alpha1/clustervirtualmachinepresets',
       'GET /apis/virtset.io/v1alpha1/namespaces/default/virtualmachinepresets',
+      'GET /apis/virtset.io/v1alpha1/nodeprofiles',
       'POST /apis/authentication.k8s.io/v1/selfsubjectreviews',
     ])
+  })
+
+  test.each<[string, string[], Fault | undefined, RegExp]>([
+    ['what its nodes can do counts', [], undefined, /machine: pc-i440fx-9\.2/],
+    ['a profile that is given counts instead', ['--capabilities', 'FILE'], undefined, /machine: pc-i440fx-10\.0/],
+    ['who may not read it counts on what is bundled', [], { status: 403, body: {} }, /machine: pc-i440fx-10\.0/],
+  ])('%s', async (_, flags, fault, machine) => {
+    const { fake, run } = await clusterWith()
+    const { kind, spec } = nodeProfile('old', olderCapabilities('10.0'))
+    fake.put('/apis/virtset.io/v1alpha1/nodeprofiles', { kind, metadata: { name: 'old' }, spec })
+    fake.fault = ({ path }) => (path.endsWith('/nodeprofiles') ? fault : undefined)
+    const at = files({ 'vm.yaml': vm('a'), 'profile.json': JSON.stringify(bundledCapabilities) })
+    const words = flags.map((word) => (word === 'FILE' ? at('profile.json') : word))
+    const { code, out } = await run(['complete', at('vm.yaml'), ...words])
+    expect(code).toBe(0)
+    expect(out).toMatch(machine)
   })
 
   test('an API server that refuses is told as kubectl tells it', async () => {

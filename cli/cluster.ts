@@ -1,13 +1,14 @@
 import type { VirtualMachine } from '../api/machine.ts'
 import { group } from '../api/object.ts'
-import type { Preset } from '../api/preset.ts'
 import { isRecord } from '../api/schema.ts'
+import { nodeCapabilities, noNodes, shareCapabilities, type NodeCapabilities } from '../completion/nodes.ts'
 import { exemptionsToAuthorize } from '../presets/exclude.ts'
 import { ApiError, ApiUnreachable, isForbidden, isNotFound } from '../runtime/api-error.ts'
 import type { KubeClient } from '../runtime/kube.ts'
 import {
   clusterVirtualMachinePresets,
   namespaces,
+  nodeProfiles,
   virtualMachinePresets,
   type KubeObject,
   type Persisted,
@@ -76,8 +77,22 @@ export function online({ kube }: Cluster): Surroundings {
   }
 }
 
-async function listAll(kube: KubeClient, of: Resource<Preset>, namespace?: string): Promise<Persisted<Preset>[]> {
-  const all: Persisted<Preset>[] = []
+/** What the nodes of the cluster can do. Who may not read it, and a cluster whose virtset publishes nothing, counts on what is bundled. */
+export async function nodesOf(kube: KubeClient): Promise<NodeCapabilities> {
+  try {
+    return nodeCapabilities((await listAll(kube, nodeProfiles)).map(shareCapabilities()))
+  } catch (error) {
+    if (isForbidden(error) || isNotFound(error)) return noNodes
+    throw error
+  }
+}
+
+async function listAll<T extends KubeObject>(
+  kube: KubeClient,
+  of: Resource<T>,
+  namespace?: string,
+): Promise<Persisted<T>[]> {
+  const all: Persisted<T>[] = []
   for await (const page of pages(kube, of, namespace)) all.push(...page)
   return all
 }

@@ -195,7 +195,7 @@ const impact: Entry = {
       ...(vms === undefined ? {} : { files: vms }),
       ...(namespace === undefined ? {} : { namespace }),
       cluster: () => clusterOf(flags, world, withoutClusterVms),
-      capabilities: await capabilitiesOf(flags.capabilities),
+      ...(flags.capabilities === undefined ? {} : { capabilities: await capabilitiesOf(flags.capabilities) }),
     }
     const how = { format, limit, quiet: flags.quiet === true, paint: await paintOf(flags, world) }
     return withProgress(world, (step) => weigh(flags.presets, source, how, world, step))

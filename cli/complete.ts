@@ -1,6 +1,7 @@
 import { faultlessMachine, type VirtualMachine } from '../api/machine.ts'
 import { refusalText } from '../api/refusal.ts'
 import type { Capabilities } from '../api/capabilities.ts'
+import type { NodeCapabilities } from '../completion/nodes.ts'
 import type { Completed, Refused } from '../completion/complete.ts'
 import { yamlWithProvenance } from './annotated.ts'
 import { completeAsAdmission } from './completion.ts'
@@ -17,7 +18,7 @@ import { toYaml } from '../api/yaml.ts'
 
 export interface CompleteSettings {
   readonly surroundings: Surroundings
-  readonly capabilities: Capabilities
+  readonly capabilities: Capabilities | NodeCapabilities
   readonly namespace: string
   /** The request's; absent: one of each input's own. */
   readonly uid?: string

@@ -4,12 +4,13 @@ import { group, version } from '../api/object.ts'
 import { identityOf } from '../api/template.ts'
 import type { Capabilities } from '../api/capabilities.ts'
 import { complete, type Completed, type Refused } from '../completion/complete.ts'
+import type { NodeCapabilities } from '../completion/nodes.ts'
 import { checkReserved, withFinalizer } from '../completion/reserved.ts'
 import type { Candidates } from '../presets/candidates.ts'
 import type { Surrounding } from './surroundings.ts'
 
 export interface CompletionSettings {
-  readonly capabilities: Capabilities
+  readonly capabilities: Capabilities | NodeCapabilities
   /** The request's, from which uuid and MACs are drawn as admission draws them. */
   readonly uid: string
   readonly allowHostReach?: boolean

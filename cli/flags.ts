@@ -24,7 +24,11 @@ const flags = {
   allowHostReach: () =>
     new Option('--allow-host-reach', 'let the VM reach the host; the other rules hold; needs no cluster'),
   validate: () => new Option('--no-validate', 'without reach and rules, to see what would come out; needs no cluster'),
-  capabilities: () => new Option('--capabilities <file>', 'what the node can do, a profile as JSON'),
+  capabilities: () =>
+    new Option(
+      '--capabilities <file>',
+      'what the node can do, a profile as JSON; else what the nodes of the cluster say',
+    ),
   uid: () => new Option('--uid <uid>', 'uid of the request, from which uuid and MACs are drawn'),
   namespace: () => new Option('-n, --namespace <name>', 'namespace of what names none'),
   kubeconfig: () => new Option('--kubeconfig <file>', 'the kubeconfig, as with kubectl'),

@@ -2,6 +2,7 @@ import type { Cause } from '../api/cause.ts'
 import { parseMachine } from '../api/machine.ts'
 import { refusalText } from '../api/refusal.ts'
 import type { Capabilities } from '../api/capabilities.ts'
+import { noNodes, type NodeCapabilities } from '../completion/nodes.ts'
 import { asWritten, impactOn, type Alternatives } from '../completion/impact.ts'
 import { createCandidates, type Namespace } from '../presets/candidates.ts'
 import {
@@ -11,7 +12,7 @@ import {
   virtualMachines,
 } from '../runtime/resource.ts'
 import { changeLine, changesBetween, type Change } from './change.ts'
-import { clusterFailure, pages } from './cluster.ts'
+import { clusterFailure, nodesOf, pages } from './cluster.ts'
 import { completeIn } from './completion.ts'
 import { drawnUid } from './draw.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
@@ -29,7 +30,8 @@ export interface ImpactSource {
   readonly files?: readonly string[]
   readonly namespace?: string
   readonly cluster: () => Promise<Cluster>
-  readonly capabilities: Capabilities
+  /** In place of what the nodes of the cluster can do. */
+  readonly capabilities?: Capabilities
 }
 
 export interface ImpactOutput {
@@ -43,6 +45,7 @@ export interface ImpactOutput {
 /** What there is now: presets, the labels of namespaces, and VMs, which come one after the other. */
 interface State {
   readonly presets: readonly Manifest[]
+  readonly nodes: NodeCapabilities
   readonly labelsOf: (namespace: string) => { readonly [key: string]: string }
   readonly machines: AsyncIterable<Manifest>
 }
@@ -105,6 +108,7 @@ async function stateOfCluster({ kube }: Cluster, namespace: string | undefined):
   }
   return {
     presets,
+    nodes: await nodesOf(kube),
     labelsOf: (name) => labels.get(name) ?? { 'kubernetes.io/metadata.name': name },
     machines: (async function* () {
       for await (const page of pages(kube, virtualMachines, namespace)) for (const machine of page) yield { ...machine }
@@ -122,6 +126,7 @@ async function stateOfFiles(paths: readonly string[], wanted: string | undefined
   }
   return {
     presets,
+    nodes: noNodes,
     labelsOf: (name) => ({ 'kubernetes.io/metadata.name': name }),
     machines: (async function* () {
       for await (const input of readInputs(files, nothing())) {
@@ -160,7 +165,12 @@ async function weigh(
     const name = namespaceOf(object, own)
     const tally = tallies.get(name) ?? { vms: 0, different: 0, refused: 0, conflicts: 0, freed: 0, shown: [] }
     tallies.set(name, tally)
-    const affected = affectedBy(object, { name, labels: state.labelsOf(name) }, { before, after }, capabilities)
+    const affected = affectedBy(
+      object,
+      { name, labels: state.labelsOf(name) },
+      { before, after },
+      capabilities ?? state.nodes,
+    )
     count(tally, affected, how.limit)
     step(`${name}/${nameOf(object)}`)
   }
@@ -179,7 +189,7 @@ function affectedBy(
   object: Manifest,
   namespace: Namespace,
   alternatives: Alternatives,
-  capabilities: Capabilities,
+  capabilities: Capabilities | NodeCapabilities,
 ): Affected | undefined {
   const parsed = parseMachine(object)
   // Stored before its fields were checked as they are now: no preset has a part in that.

@@ -1,3 +1,4 @@
+import type { Capabilities } from '../api/capabilities.ts'
 import type { CompleteSettings } from './complete.ts'
 import { Usage, exitCodes, withoutCluster, type ExitCode } from './failure.ts'
 import type { Flags } from './flags.ts'
@@ -41,10 +42,11 @@ export async function withCompletion(
   if (flags.namespaceLabels !== undefined)
     throw new Usage('--namespace-labels goes with --presets: a cluster has its own')
   const cluster = await clusterOf(flags, world)
-  const { online, clusterFailure } = await import('./cluster.ts')
+  const { online, nodesOf, clusterFailure } = await import('./cluster.ts')
   try {
     const namespace = flags.namespace ?? cluster.namespace ?? 'default'
-    return await run({ ...rest, surroundings: online(cluster), namespace }, cluster)
+    const capabilities = flags.capabilities === undefined ? await nodesOf(cluster.kube) : rest.capabilities
+    return await run({ ...rest, capabilities, surroundings: online(cluster), namespace }, cluster)
   } catch (error) {
     throw clusterFailure(error, cluster)
   } finally {
@@ -68,7 +70,7 @@ export async function clusterOf(
   }
 }
 
-export async function capabilitiesOf(file: string | undefined) {
+export async function capabilitiesOf(file: string | undefined): Promise<Capabilities> {
   if (file === undefined) return (await import('../completion/capabilities.ts')).bundledCapabilities
   const { readCapabilities } = await import('../api/capabilities.ts')
   const { readText } = await import('./input.ts')
