@@ -119,6 +119,17 @@ describe('explain', () => {
     expect(said.err).toMatch(message)
   })
 
+  test('every VM of a file is explained', async () => {
+    const at = files({ ...given, 'vms.yaml': `${vm('a')}---\n${vm('b', '    vcpuu: 1\n')}---\n${vm('c')}` })
+    const words = ['explain', at('vms.yaml'), 'spec.domain.onCrash', '--presets', at('p/other.yaml')]
+    const { code, out, err } = await say(words)
+    expect([code, out.match(/^VirtualMachine .*$/gm)]).toEqual([
+      1,
+      ['VirtualMachine default/a', 'VirtualMachine default/c'],
+    ])
+    expect(err).toContain('The VirtualMachine "b" is invalid')
+  })
+
   test('a VM that is no file needs a cluster', async () => {
     const at = files(given)
     const said = await say(['explain', 'web', '--presets', at('p/enforce.yaml')])

@@ -67,10 +67,34 @@ export async function explain(
   vm: string,
   path: string | undefined,
   settings: ExplainSettings,
-  { format, paint, columns }: ExplainOutput,
+  how: ExplainOutput,
   world: Pick<World, 'out' | 'err' | 'stdin'>,
 ): Promise<ExitCode> {
-  const found = (await isFile(vm)) ? await explainFile(vm, settings, world) : await explainStored(vm, settings)
+  if (!(await isFile(vm))) return tell(await explainStored(vm, settings), path, how, world)
+  let code: ExitCode = exitCodes.fine
+  let isFirst = true
+  for await (const found of explainFile(vm, settings, world)) {
+    if (!isFirst && how.format === 'text') world.out('\n')
+    isFirst = false
+    const ends = await tell(found, path, how, world)
+    if (ends !== exitCodes.fine) code = ends
+  }
+  if (isFirst) throw new Usage(`${vm}: holds no VM`)
+  return code
+}
+
+/** A VM that is refused has no fields; but which presets looked at it, is told. */
+interface RefusedVm {
+  readonly refusal: string
+  readonly presets: readonly Considered[]
+}
+
+async function tell(
+  found: Explanation | RefusedVm,
+  path: string | undefined,
+  { format, paint, columns }: ExplainOutput,
+  world: Pick<World, 'out' | 'err'>,
+): Promise<ExitCode> {
   if ('refusal' in found) {
     world.err(`${found.refusal}\n`)
     world.out(
@@ -103,11 +127,11 @@ async function isFile(vm: string): Promise<boolean> {
   return isThere
 }
 
-async function explainFile(
+async function* explainFile(
   file: string,
   settings: ExplainSettings,
   { stdin }: Pick<World, 'stdin'>,
-): Promise<Explanation | { readonly refusal: string; readonly presets: readonly Considered[] }> {
+): AsyncGenerator<Explanation | RefusedVm> {
   for await (const input of readInputs([file], stdin)) {
     if (input.kind === 'unreadable') throw new Usage(input.message)
     const done = await completeInput(input, settings)
@@ -119,12 +143,12 @@ async function explainFile(
         ? []
         : await considered(machine, settings, { uid: uidOf(settings, input.file, subject.name), isNew: true })
     if (outcome.outcome === 'refused') {
-      return { refusal: refusalText(subject.kind, subject.name, outcome.causes), presets }
+      yield { refusal: refusalText(subject.kind, subject.name, outcome.causes), presets }
+    } else {
+      const { machine: completed, warnings } = outcome
+      yield explanationOf(completed, outcome, presets, await ranksIn(completed, settings), warnings)
     }
-    const { warnings } = outcome
-    return explanationOf(outcome.machine, outcome, presets, await ranksIn(outcome.machine, settings), warnings)
   }
-  throw new Usage(`${file}: holds no VM`)
 }
 
 async function explainStored(vm: string, settings: ExplainSettings): Promise<Explanation> {

@@ -24,7 +24,7 @@ function watching(...words: string[]) {
       })(),
   })
   const says = (text: string) =>
-    until(() => out.includes(text) || err.includes(text), undefined, { describe: () => out + err })
+    until(() => out.includes(text) || err.includes(text), undefined, { deadlineMs, describe: () => out + err })
   return {
     says,
     end: async () => {
@@ -36,7 +36,10 @@ function watching(...words: string[]) {
 
 const titled = (title: string) => vm('web', `    title: ${title}\n`)
 
-describe('watch', () => {
+/** Of a machine that has much else to do. */
+const deadlineMs = 30_000
+
+describe('watch', { timeout: 2 * deadlineMs }, () => {
   test('completes again what is written, replaced, removed and made again', async () => {
     const at = files({ 'vm.yaml': titled('one') })
     const { says, end } = watching(at('vm.yaml'), '--no-validate')
