@@ -120,6 +120,10 @@ export function parseMachine(value: unknown): { readonly machine: VirtualMachine
   return causes.length > 0 ? { causes } : { machine: value as VirtualMachine }
 }
 
+/** Whether its guest has ended for good: it is never started again. */
+export const isFinished = ({ status }: Pick<VirtualMachine, 'status'>): boolean =>
+  status?.phase === 'Succeeded' || status?.phase === 'Failed'
+
 /**
  * What remains of a faulty VM without its faults, so that the rules can judge it in the same answer.
  * @returns `without`: the paths of what was left out; undefined where nothing that is a VM remains

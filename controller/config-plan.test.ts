@@ -128,6 +128,11 @@ describe('a restart goes on from wherever it was left', () => {
   test.each<[string, ReturnType<typeof machine> | undefined, string[]]>([
     ['the old instance runs', machine({ phase: 'Running' }), ['delete', 'write Running v-1 wish', 'tell Running']],
     ['the old instance ends', machine({ phase: 'Running' }, ending), ['write Stopping v-1 wish', 'tell Stopping']],
+    [
+      'the old instance has ended by itself',
+      machine({ phase: 'Succeeded' }),
+      ['delete', 'write Stopped v-1 wish', 'tell Stopped'],
+    ],
     ['the old instance is gone', undefined, ['create']],
     [
       'another instance is there',

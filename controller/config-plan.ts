@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { ConfigPhase, ConfigStatus, RestartWish, VirtualMachineConfig } from '../api/config.ts'
+import { isFinished } from '../api/machine.ts'
 import type { VirtualMachine } from '../api/machine.ts'
 import { isControlledBy, templateRevisionAnnotation } from '../api/template.ts'
 import { findCondition, setCondition } from '../runtime/condition.ts'
@@ -43,7 +44,10 @@ export function planConfig(observed: ObservedConfig): ConfigAction[] {
   if (config.metadata.deletionTimestamp !== undefined) return []
   const { restart } = config.status ?? {}
   if (restart === undefined) return follow(observed)
-  if (restart.calledOff === true) return [...remove(observed, restart), ...follow(observed, 'forget the wish')]
+  if (restart.calledOff === true) {
+    const isAlive = machine !== undefined && !isFinished(machine)
+    return [...(isAlive ? remove(observed, restart) : []), ...follow(observed, 'forget the wish')]
+  }
   if (machine === undefined) return [{ do: 'create' }]
   if (!isControlledBy(machine, config.metadata.uid)) {
     const message = `the VM ${machine.metadata.name} is not of this config; it is not restarted`
@@ -56,14 +60,12 @@ export function planConfig(observed: ObservedConfig): ConfigAction[] {
   return [...remove(observed, restart), ...follow(observed)]
 }
 
-/** Deletes the config's own VM if it lives. */
+/** Deletes the config's own VM, unless somebody has. */
 function remove({ config, machine }: ObservedConfig, { gracePeriodSeconds }: RestartWish): ConfigAction[] {
   if (machine === undefined || !isControlledBy(machine, config.metadata.uid)) return []
-  if (machine.metadata.deletionTimestamp !== undefined || isFinished(machine)) return []
+  if (machine.metadata.deletionTimestamp !== undefined) return []
   return [{ do: 'delete', machine, ...(gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds }) }]
 }
-
-const isFinished = ({ status }: Machine): boolean => status?.phase === 'Succeeded' || status?.phase === 'Failed'
 
 /** What to do when the API server refused the VM of a restart. The wish stays: `stop` takes it back. */
 export function refusedToRestart({ config, now }: ObservedConfig, message: string): ConfigAction[] {

@@ -1,4 +1,4 @@
-import { launcherPodFinalizer } from '../api/machine.ts'
+import { isFinished, launcherPodFinalizer } from '../api/machine.ts'
 import type { MachineStatus, VirtualMachine } from '../api/machine.ts'
 import { apiVersion } from '../api/object.ts'
 import { askedGraceSeconds } from '../api/template.ts'
@@ -17,7 +17,7 @@ import { startWorkQueue } from '../runtime/work-queue.ts'
 import type { WorkQueue, WorkQueueStatistics } from '../runtime/work-queue.ts'
 import type { Engine } from './engine.ts'
 import { claimsOf, podGraceSeconds, podName, vmUidLabel } from './launcher-pod.ts'
-import { isFinal, plan, refusedToCreate } from './plan.ts'
+import { plan, refusedToCreate } from './plan.ts'
 import type { Action, Completion, Observed } from './plan.ts'
 import { nodes, onlyReadiness, stateOf } from './node.ts'
 import type { Node } from './node.ts'
@@ -116,7 +116,7 @@ export function startController(options: ControllerOptions): Controller {
   const findPod = async (machine: Machine): Promise<Persisted<Pod> | undefined> => {
     const ref = { ...refOf(machine), name: podName(machine) }
     const cached = podCache.store.get(keyOf(ref))
-    if (cached || (isFinal(machine) && !isEnding(machine))) return cached
+    if (cached || (isFinished(machine) && !isEnding(machine))) return cached
     return unlessNotFound(kube.get(pods, ref))
   }
 
@@ -135,7 +135,7 @@ export function startController(options: ControllerOptions): Controller {
       const causes = machine.status?.podUID === undefined ? engine.taken(machine) : []
       return causes.length > 0 ? { kind: 'refused', causes } : { kind: 'done', presets: [...presets.keys()].toSorted() }
     }
-    if (isEnding(machine) || isFinal(machine)) return { kind: 'done', presets: [] }
+    if (isEnding(machine) || isFinished(machine)) return { kind: 'done', presets: [] }
     const outcome = engine.complete(machine)
     return 'causes' in outcome
       ? { kind: 'refused', causes: outcome.causes }

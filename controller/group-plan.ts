@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { GroupStatus, VirtualMachineGroup } from '../api/group.ts'
+import { isFinished } from '../api/machine.ts'
 import type { VirtualMachine } from '../api/machine.ts'
 import { controllerOf, isControlledBy, templateRevisionAnnotation } from '../api/template.ts'
 import { compileSelector, isSelected, selectorText } from '../presets/selector.ts'
@@ -179,8 +180,6 @@ function conditionsOf(
 }
 
 const hasFailed = ({ status }: Machine): boolean => status?.phase === 'Failed'
-
-const isFinished = ({ status }: Machine): boolean => status?.phase === 'Succeeded' || status?.phase === 'Failed'
 
 const isEnding = ({ metadata }: Machine, deleted: ReadonlySet<string>): boolean =>
   metadata.deletionTimestamp !== undefined || deleted.has(metadata.uid)

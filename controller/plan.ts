@@ -1,6 +1,6 @@
 import { kvmResource } from '../api/launcher-resources.ts'
 import type { Cause } from '../api/cause.ts'
-import { launcherPodFinalizer } from '../api/machine.ts'
+import { isFinished, launcherPodFinalizer } from '../api/machine.ts'
 import type { MachineStatus, VirtualMachine } from '../api/machine.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { claimsOf, launcherPod, podName, vmUidLabel } from './launcher-pod.ts'
@@ -86,7 +86,7 @@ export function plan(observed: Observed): Action[] {
   const { machine, pod, completion } = observed
   const now = timestampOf(observed)
   if (machine.metadata.deletionTimestamp !== undefined) return end(observed)
-  if (isFinal(machine)) return tidy(observed)
+  if (isFinished(machine)) return tidy(observed)
   if (pod === undefined && machine.status?.podUID !== undefined) return lose(observed)
   if (pod === undefined && completion.kind !== 'done') return complete(machine, completion, now)
   if (machine.metadata.finalizers?.includes(launcherPodFinalizer) !== true) return [{ do: 'hold' }]
@@ -296,10 +296,6 @@ function write(machine: Machine, status: MachineStatus): Action[] {
 function explain(message: string): string {
   if (!message.includes(kvmResource)) return message
   return `${message} (type: kvm wants a node with /dev/kvm; type: qemu runs anywhere, more slowly)`
-}
-
-export function isFinal({ status }: VirtualMachine): boolean {
-  return status?.phase === 'Succeeded' || status?.phase === 'Failed'
 }
 
 /** Whether the handler of a node may have given the VM to a launcher. */

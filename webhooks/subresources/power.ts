@@ -1,4 +1,5 @@
 import type { RestartWish, VirtualMachineConfig } from '../../api/config.ts'
+import { isFinished } from '../../api/machine.ts'
 import type { VirtualMachine } from '../../api/machine.ts'
 import { gracePeriodAnnotation, isControlledBy, machineOf } from '../../api/template.ts'
 import { revisionOf } from '../../presets/compile.ts'
@@ -81,8 +82,6 @@ function decideRestart(config: Config, machine: Machine | undefined): Step {
 /** Whether the wish to restart has come true, and the controller has only not said so yet. */
 const isReplaced = ({ status }: Config, machine: Machine | undefined): boolean =>
   machine !== undefined && machine.metadata.uid !== status?.restart?.uid
-
-const isFinished = ({ status }: Machine): boolean => status?.phase === 'Succeeded' || status?.phase === 'Failed'
 
 const refuse = (message: string): Step => ({ do: 'refuse', message })
 
