@@ -27,12 +27,12 @@ export const bootOrder: Rule = {
   ),
 }
 
-/** Of these the firmware reads one. */
-const singleTables = new Set(['slic', 'msdm'])
+/** Of these there can be one. */
+const singleTables = new Set(['slic', 'msdm', 'rawset'])
 
 export const acpiTables: Rule = {
   id: 'acpi-tables',
-  description: 'There is one ACPI table of type slic, and one of type msdm.',
+  description: 'There is one ACPI table of type slic, one of msdm and one of rawset.',
   *check({ domain }) {
     const seen = new Set<string>()
     for (const [index, { type }] of (domain.os?.acpi?.tables ?? []).entries()) {

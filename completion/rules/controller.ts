@@ -107,6 +107,7 @@ export const controllerModel = eachDevice('controllers')(
   'controller-model',
   'The model of a controller is one of its type, and the QEMU of the node has it.',
   ({ type, model }, at, { capabilities: { devices } }) => {
+    if (type === 'isa') return [unsupported(`${at}.type`, type, 'is no controller that QEMU adds to a PC')]
     if (type === undefined || model === undefined) return []
     const allowed = models[type] ?? []
     if (!allowed.includes(model)) {

@@ -2,7 +2,6 @@ import { numberOf } from '../defaults/reading.ts'
 import { chipsetOf } from '../defaults/machine.ts'
 import { machineType } from '../capabilities.ts'
 import type { Domain } from '../../api/domain/domain.ts'
-import { numbersOf } from './cpuset.ts'
 import { duplicate, forbidden, invalid, lacking, required } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
@@ -47,6 +46,9 @@ export const cpuCache: Rule = {
   ),
 }
 
+/** Of an x86 CPU, by its architecture. */
+const mostBits = 52
+
 export const cpuAddressBits: Rule = {
   id: 'cpu-address-bits',
   description:
@@ -54,6 +56,8 @@ export const cpuAddressBits: Rule = {
   *check({ domain: { cpu } }) {
     const { mode, bits, limit } = cpu?.maxphysaddr ?? {}
     const field = 'spec.domain.cpu.maxphysaddr'
+    if ((numberOf(bits) ?? 0) > mostBits)
+      yield invalid(`${field}.bits`, bits, `must be at most ${mostBits}, as on any x86`)
     if (mode === 'passthrough' && bits !== undefined) {
       yield forbidden(`${field}.bits`, bits, 'may not be given for mode passthrough', 'did you mean "limit"?')
     }
@@ -84,6 +88,8 @@ export const cpuFeatures: Rule = {
         'or a mode, e.g. host-model',
       )
     }
+    if (!isCustom && !isNamed && cpu.vendor !== undefined)
+      yield forbidden(`${field}.vendor`, cpu.vendor, 'may be given beside a model only')
     const seen = new Set<string>()
     for (const [index, { name }] of features.entries()) {
       if (name === undefined || name === '') yield required(`${field}.features[${index}].name`, 'must be given')
@@ -164,145 +170,34 @@ export const vcpuCount: Rule = {
 export const vcpuStates: Rule = {
   id: 'vcpu-states',
   description:
-    'Single virtual CPUs are named once, exist, and are plugged in one after the other; the first is always there.',
+    'Single virtual CPUs exist, and are plugged in in an order that is said for all or none; the first is always there.',
   *check({ domain: { vcpus, vcpu } }) {
     const count = numberOf(vcpu?.value) ?? 1
-    const ids = new Set<number>()
-    const orders = new Set<number>()
-    for (const [index, one] of (vcpus?.vcpus ?? []).entries()) {
+    const states = vcpus?.vcpus ?? []
+    const ordered = states.filter(({ enabled, order }) => enabled !== false && order !== undefined).length
+    const enabled = states.filter((one) => one.enabled !== false).length
+    if (ordered > 0 && ordered < enabled) {
+      const message = 'must be given for all that are plugged in, or for none'
+      const index = states.findIndex((one) => one.enabled !== false && one.order === undefined)
+      yield required(`spec.domain.vcpus.vcpus[${index}].order`, message)
+    }
+    for (const [index, one] of states.entries()) {
       const at = `spec.domain.vcpus.vcpus[${index}]`
       const id = numberOf(one.id)
-      const order = numberOf(one.order)
       if (id === undefined) yield required(`${at}.id`, 'must be given')
       else if (id >= count) yield invalid(`${at}.id`, id, `must be less than ${count}, the number of virtual CPUs`)
-      else if (ids.has(id)) yield duplicate(`${at}.id`, id, 'is named twice')
-      if (id !== undefined) ids.add(id)
       if (id === 0 && one.enabled === false)
         yield invalid(`${at}.enabled`, false, 'must be true: the first CPU is always plugged in')
-      if (order === undefined || one.enabled === false) continue
-      if (orders.has(order)) yield duplicate(`${at}.order`, order, 'is the order of another CPU as well')
-      orders.add(order)
+      if (id === 0 && one.hotpluggable === true)
+        yield invalid(`${at}.hotpluggable`, true, 'must be false: the first CPU cannot be unplugged')
+      if (one.hotpluggable === false && one.enabled === false)
+        yield invalid(`${at}.hotpluggable`, false, 'must be true for a CPU that is not plugged in yet')
     }
   },
   example: example(
     { vcpu: { value: 1 }, vcpus: { vcpus: [{ id: 1, enabled: true }] } },
     { vcpu: { value: 1 }, vcpus: { vcpus: [{ id: 0, enabled: true }] } },
   ),
-}
-
-/** In microseconds, as the kernel has it. */
-const minPeriod = 1000
-const maxPeriod = 1_000_000
-
-export const cputuneLimits: Rule = {
-  id: 'cputune-limits',
-  description: 'Periods are from 1000 to 1000000 microseconds, quotas from 1000 on or none.',
-  *check({ domain: { cputune } }) {
-    if (!cputune) return
-    for (const key of ['period', 'globalPeriod', 'emulatorPeriod', 'iothreadPeriod'] as const) {
-      const value = numberOf(cputune[key]) ?? 0
-      if (value > 0 && (value < minPeriod || value > maxPeriod)) {
-        yield invalid(`spec.domain.cputune.${key}`, value, `must be from ${minPeriod} to ${maxPeriod} microseconds`)
-      }
-    }
-    for (const key of ['quota', 'globalQuota', 'emulatorQuota', 'iothreadQuota'] as const) {
-      const value = numberOf(cputune[key]) ?? 0
-      if (value > 0 && value < minPeriod) {
-        yield invalid(
-          `spec.domain.cputune.${key}`,
-          value,
-          `must be at least ${minPeriod} microseconds, or negative: no limit`,
-        )
-      }
-    }
-  },
-  example: example({ cputune: { period: 999 } }, { cputune: { period: 1000 } }),
-}
-
-/** The threads that there are: those that are named, and as many more as `iothreads` says. */
-export const iothreadIds = ({ iothreads, iothreadids }: Domain): ReadonlySet<number> => {
-  const ids = new Set((iothreadids?.iothreads ?? []).flatMap(({ id }) => numberOf(id) ?? []))
-  const count = Math.min(numberOf(iothreads) ?? 0, 65_536)
-  for (let id = 1; ids.size < count; id += 1) ids.add(id)
-  return ids
-}
-
-export const cputunePins: Rule = {
-  id: 'cputune-threads',
-  description:
-    'CPUs and I/O threads that are pinned or scheduled exist, and each is told of once; real-time schedulers have a priority.',
-  *check({ domain }) {
-    const { cputune, vcpu } = domain
-    if (!cputune) return
-    const field = 'spec.domain.cputune'
-    const threads = iothreadIds(domain)
-    const count = numberOf(vcpu?.value) ?? 1
-    yield* pins(cputune.vcpupins ?? [], `${field}.vcpupins`, 'vcpu')
-    yield* pins(cputune.iothreadpins ?? [], `${field}.iothreadpins`, 'iothread')
-    for (const [index, { iothread }] of (cputune.iothreadpins ?? []).entries()) {
-      const id = numberOf(iothread)
-      if (id !== undefined && !threads.has(id)) yield invalid(`${field}.iothreadpins[${index}].iothread`, id, noThread)
-    }
-    yield* schedules(
-      cputune.vcpuscheds ?? [],
-      `${field}.vcpuscheds`,
-      'vcpus',
-      (id) => id < count,
-      `there are CPUs 0 to ${count - 1}`,
-    )
-    yield* schedules(
-      cputune.iothreadscheds ?? [],
-      `${field}.iothreadscheds`,
-      'iothreads',
-      (id) => threads.has(id),
-      noThread,
-    )
-  },
-  example: example(
-    { iothreads: 1, cputune: { iothreadscheds: [{ iothreads: '2', scheduler: 'batch' }] } },
-    { iothreads: 1, cputune: { iothreadscheds: [{ iothreads: '1', scheduler: 'batch' }] } },
-  ),
-}
-
-const noThread = 'there is no such I/O thread: see iothreads and iothreadids'
-
-function* pins<K extends 'vcpu' | 'iothread'>(
-  given: readonly { readonly [key in K]?: number | string }[],
-  field: string,
-  key: K,
-): Iterable<Finding> {
-  const seen = new Set<number>()
-  for (const [index, one] of given.entries()) {
-    const id = numberOf(one[key])
-    if (id === undefined) yield required(`${field}[${index}].${key}`, 'must be given')
-    else if (seen.has(id)) yield duplicate(`${field}[${index}].${key}`, id, 'is pinned twice')
-    else seen.add(id)
-  }
-}
-
-function* schedules<K extends 'vcpus' | 'iothreads'>(
-  given: readonly ({ readonly [key in K]?: string } & {
-    readonly scheduler?: string
-    readonly priority?: number | string
-  })[],
-  field: string,
-  key: K,
-  exists: (id: number) => boolean,
-  missing: string,
-): Iterable<Finding> {
-  const seen = new Set<number>()
-  for (const [index, one] of given.entries()) {
-    const ids = numbersOf(one[key])
-    const overlap = ids.find((id) => seen.has(id))
-    const absent = ids.find((id) => !exists(id))
-    if (overlap !== undefined)
-      yield duplicate(`${field}[${index}].${key}`, one[key], `names ${overlap}, which another entry schedules as well`)
-    if (absent !== undefined) yield invalid(`${field}[${index}].${key}`, one[key], `names ${absent}: ${missing}`)
-    for (const id of ids) seen.add(id)
-    if ((one.scheduler === 'fifo' || one.scheduler === 'rr') && one.priority === undefined) {
-      yield required(`${field}[${index}].priority`, `must be given for scheduler ${one.scheduler}`)
-    }
-  }
 }
 
 export const cpuRules: readonly Rule[] = [
@@ -313,6 +208,4 @@ export const cpuRules: readonly Rule[] = [
   cpuTopology,
   vcpuCount,
   vcpuStates,
-  cputuneLimits,
-  cputunePins,
 ]

@@ -53,7 +53,7 @@ const limits: { readonly [bus: string]: { readonly bus: number; readonly target:
 }
 
 /** These have one level of numbers only. */
-const narrowScsi = new Set(['lsilogic', 'am53c974', 'dc390', 'ncr53c90'])
+const narrowScsi = new Set(['lsilogic', 'auto'])
 
 export const diskAddressRange = eachDevice('disks')(
   'disk-address-range',

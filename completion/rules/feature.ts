@@ -15,7 +15,8 @@ export const smmTseg: Rule = {
     const tseg = spec.domain.features?.smm?.tseg
     if (!tseg) return
     const field = 'spec.domain.features.smm.tseg'
-    if (chipsetOf(domain) !== 'q35') yield forbidden(field, undefined, 'may be given for machine type q35 only')
+    if (chipsetOf(domain) !== 'q35' && domain.features?.smm?.state !== false)
+      yield forbidden(field, undefined, 'may be given for machine type q35 only')
     const bytes = scaled(inBytes, tseg.value, tseg.unit)?.value
     if (bytes !== undefined && bytes % mebibyte !== 0n)
       yield invalid(`${field}.value`, tseg.value, 'must be a whole number of MiB')
@@ -95,37 +96,28 @@ export const featureMachine: Rule = {
   example: example({ features: { gic: { version: '3' } } }, { features: { acpi: {} } }),
 }
 
-export const clockTimers: Rule = {
-  id: 'clock-timers',
-  description: 'The clock and its timers are those of a PC, and lose ticks as QEMU can.',
-  *check({ domain: { clock } }) {
-    if (!clock) return
-    const { offset, timezone, start, timers = [] } = clock
-    if (offset === 'timezone' && timezone === undefined)
-      yield required('spec.domain.clock.timezone', 'must be given for offset timezone')
-    if (offset === 'absolute' && start === undefined)
-      yield required('spec.domain.clock.start', 'must be given for offset absolute')
-    for (const [index, { name, tickpolicy, track }] of timers.entries()) {
-      const at = `spec.domain.clock.timers[${index}]`
-      if (name === undefined) yield required(`${at}.name`, 'must be given')
-      if (name === 'platform' || name === 'armvtimer') yield unsupported(`${at}.name`, name, 'is no timer of a PC')
-      if (name === 'rtc' && (tickpolicy === 'merge' || tickpolicy === 'discard')) {
-        yield unsupported(`${at}.tickpolicy`, tickpolicy, 'is not possible for rtc: delay or catchup')
-      }
-      if (name === 'rtc' && track === 'boot')
-        yield unsupported(`${at}.track`, track, 'is not possible for rtc: guest, wall or realtime')
-      if (name === 'pit' && tickpolicy === 'merge')
-        yield unsupported(`${at}.tickpolicy`, tickpolicy, 'is not possible for pit')
-      if (name !== 'rtc' && track !== undefined) yield forbidden(`${at}.track`, track, 'may be given for rtc only')
-      if ((name === 'kvmclock' || name === 'hypervclock') && tickpolicy !== undefined) {
-        yield forbidden(`${at}.tickpolicy`, tickpolicy, `may not be given for ${name}`)
-      }
+export const featureValues: Rule = {
+  id: 'feature-values',
+  description:
+    'The cache of translated code is whole MiB; the port of VMware needs the PS/2 controller, as a PC has it.',
+  *check({ domain, spec }) {
+    const { vmport, ps2 } = domain.features ?? {}
+    const field = 'spec.domain.features'
+    const cache = spec.domain.features?.tcg?.tbCache
+    const bytes = scaled(inBytes, cache?.value, cache?.unit)?.value
+    if (bytes !== undefined && bytes % mebibyte !== 0n)
+      yield invalid(`${field}.tcg.tbCache.value`, cache?.value, 'must be a whole number of MiB')
+    if (vmport && vmport.state !== false && ps2?.state === false)
+      yield invalid(`${field}.vmport.state`, vmport.state ?? true, 'is possible with features.ps2 only, which is off')
+    if (chipsetOf(domain) !== 'microvm') return
+    for (const [key, value] of Object.entries({ vmport, ps2 })) {
+      if (value) yield unsupported(`${field}.${key}`, undefined, 'is not there on machine type microvm')
     }
   },
   example: example(
-    { clock: { timers: [{ name: 'rtc', tickpolicy: 'merge' }] } },
-    { clock: { timers: [{ name: 'rtc', tickpolicy: 'catchup' }] } },
+    { features: { vmport: { state: true }, ps2: { state: false } } },
+    { features: { vmport: { state: true }, ps2: { state: true } } },
   ),
 }
 
-export const featureRules: readonly Rule[] = [smmTseg, hypervValues, kvmDirtyRing, featureMachine, clockTimers]
+export const featureRules: readonly Rule[] = [smmTseg, hypervValues, kvmDirtyRing, featureMachine, featureValues]

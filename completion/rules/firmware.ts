@@ -1,7 +1,7 @@
 import { chipsetOf } from '../defaults/machine.ts'
 import { firmwareFor } from '../defaults/firmware.ts'
 import type { Domain } from '../../api/domain/domain.ts'
-import { forbidden, invalid, lacking, required } from './finding.ts'
+import { forbidden, forbidEach, invalid, lacking, required, unsupported } from './finding.ts'
 import { example, type Rule, type Subject } from './rule.ts'
 
 const field = 'spec.domain.os'
@@ -86,8 +86,8 @@ export const firmwareLoader: Rule = {
   description: 'A firmware is chosen automatically, or its image is named.',
   *check(subject) {
     const { os } = subject.domain
-    if (!os?.loader || !isAskedLoader(subject)) return
-    if (isAsked(subject, 'firmware', os.firmware) || isAsked(subject, 'loader.value', os.loader.value)) return
+    if (!os || !(isAskedLoader(subject) || (os.nvram && !os.loader))) return
+    if (isAsked(subject, 'firmware', os.firmware) || isAsked(subject, 'loader.value', os.loader?.value)) return
     yield required(
       `${field}.loader.value`,
       'must be given, since firmware is not: which image it is',
@@ -151,7 +151,33 @@ export const firmwareMachine: Rule = {
   ),
 }
 
+const nvramSources = ['file', 'block', 'network']
+
+export const firmwareNvramSource: Rule = {
+  id: 'firmware-nvram-source',
+  description: 'Variables of the firmware are kept in a file, a block device or on a server, whole and unshared.',
+  *check({ domain: { os } }) {
+    const { type, source } = os?.nvram ?? {}
+    if (type === undefined) return
+    const at = `${field}.nvram`
+    if (!nvramSources.includes(type)) yield unsupported(`${at}.type`, type, `must be one of ${nvramSources.join(', ')}`)
+    else if (source === undefined) yield required(`${at}.source`, `must be given for type ${type}`)
+    else yield* forbidEach(source, `${at}.source`, ['slices', 'reservations'], 'may not be given for nvram')
+  },
+  example: example(
+    efi({
+      loader: { type: 'pflash', readonly: true, value: '/code.fd' },
+      nvram: { type: 'dir', source: { dir: '/d' } },
+    }),
+    efi({
+      loader: { type: 'pflash', readonly: true, value: '/code.fd' },
+      nvram: { type: 'file', source: { file: '/d' } },
+    }),
+  ),
+}
+
 export const firmwareRules: readonly Rule[] = [
+  firmwareNvramSource,
   firmwareFeatures,
   firmwareNvram,
   firmwareLoader,

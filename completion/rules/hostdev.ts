@@ -1,10 +1,11 @@
 import type { Domain } from '../../api/domain/domain.ts'
 import { numberOf } from '../defaults/reading.ts'
 import { eachDevice, list, type DeviceOf } from './device.ts'
-import { duplicate, forbidden, invalid, required } from './finding.ts'
+import { duplicate, invalid, required } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
 type Hostdev = DeviceOf<'hostdevs'>
+type Source = NonNullable<Hostdev['source']>
 type SourceAddress = NonNullable<NonNullable<Hostdev['source']>['address']>
 
 const hostdevs = (...given: Hostdev[]): Domain => ({ devices: { hostdevs: given } })
@@ -31,19 +32,17 @@ export const hostdevSource = eachDevice('hostdevs')(
       case 'usb':
         if (vendor?.id !== undefined && numberOf(vendor.id) === 0)
           return [invalid(`${at}.source.vendor.id`, vendor.id, 'must not be 0')]
+        if (address !== undefined && address.device === undefined)
+          return [required(`${at}.source.address.device`, 'must be given beside bus')]
         return address === undefined && (vendor === undefined || product === undefined)
           ? [required(`${at}.source.address`, 'must be given for type usb, or vendor and product')]
           : []
       case 'scsi':
-        return source?.protocol === 'iscsi'
-          ? source.name === undefined
-            ? [required(`${at}.source.name`, 'must be given for protocol iscsi')]
-            : []
-          : source?.adapter?.name === undefined
-            ? [required(`${at}.source.adapter.name`, 'must be given for type scsi')]
-            : []
+        return source?.protocol === 'iscsi' ? iscsiFaults(source, at) : scsiFaults(source, at)
       case 'scsi_host':
-        return source?.wwpn === undefined
+        if (source?.protocol === undefined)
+          return [required(`${at}.source.protocol`, 'must be given for type scsi_host', 'vhost')]
+        return source.wwpn === undefined
           ? [required(`${at}.source.wwpn`, 'must be given for type scsi_host')]
           : /^naa\.[0-9a-f]{16}$/i.test(source.wwpn)
             ? []
@@ -58,9 +57,26 @@ export const hostdevSource = eachDevice('hostdevs')(
   ),
 )
 
+function* iscsiFaults({ name, host, hosts, auth }: Source, at: string): Iterable<Finding> {
+  if (name === undefined) yield required(`${at}.source.name`, 'must be given for protocol iscsi')
+  const count = hosts?.length ?? (host ? 1 : 0)
+  if (count !== 1) yield required(`${at}.source.hosts`, 'must be one server for protocol iscsi')
+  const kind = auth?.secret?.type
+  if (kind !== undefined && kind !== 'iscsi')
+    yield invalid(`${at}.source.auth.secret.type`, kind, 'must be iscsi for protocol iscsi', 'did you mean "iscsi"?')
+}
+
+function* scsiFaults(source: Source | undefined, at: string): Iterable<Finding> {
+  if (source?.adapter?.name === undefined) yield required(`${at}.source.adapter.name`, 'must be given for type scsi')
+  for (const key of ['bus', 'target', 'unit'] as const) {
+    if (source?.address?.[key] === undefined)
+      yield required(`${at}.source.address.${key}`, 'must be given for type scsi: which unit of the adapter')
+  }
+}
+
 const addressTypes: { readonly [type: string]: readonly string[] } = {
   pci: ['pci', 'unassigned'],
-  mdev: ['pci', 'unassigned'],
+  mdev: ['pci'],
   usb: ['usb'],
   scsi: ['drive'],
   scsi_host: ['pci', 'ccw'],
@@ -77,39 +93,6 @@ export const hostdevAddress = eachDevice('hostdevs')(
   example(
     hostdevs({ type: 'mdev', model: 'vfio-pci', source: { address: { uuid } }, address: { type: 'drive' } }),
     hostdevs({ type: 'mdev', model: 'vfio-pci', source: { address: { uuid } }, address: { type: 'pci', slot: 9 } }),
-  ),
-)
-
-const virtio = ['virtio', 'virtio-transitional', 'virtio-non-transitional']
-
-export const hostdevOptions = eachDevice('hostdevs')(
-  'hostdev-options',
-  'A screen is shown of PCI and mediated vfio-pci devices only, where there is a viewer; raw SCSI commands are for SCSI devices.',
-  ({ type, model, display, rawio, sgio, readonly, shareable }, at, { domain }) => {
-    const findings: Finding[] = []
-    if (model !== undefined && type !== 'mdev' && type !== 'scsi_host') {
-      findings.push(forbidden(`${at}.model`, model, 'may be given for type mdev and scsi_host only'))
-    }
-    if (type === 'mdev' && (model === 'vfio-ccw' || model === 'vfio-ap' || virtio.includes(model ?? ''))) {
-      findings.push(invalid(`${at}.model`, model, 'must be vfio-pci on x86'))
-    }
-    if (display !== undefined && type !== 'pci' && (type !== 'mdev' || model !== 'vfio-pci')) {
-      findings.push(
-        forbidden(`${at}.display`, display, 'may be given for type pci, and type mdev with model vfio-pci, only'),
-      )
-    } else if (display === true && list(domain, 'graphics').length === 0) {
-      findings.push(invalid(`${at}.display`, true, 'needs a viewer to show it to: there are no devices.graphics'))
-    }
-    if (type !== 'scsi') {
-      for (const [key, value] of Object.entries({ rawio, sgio, readonly, shareable })) {
-        if (value !== undefined) findings.push(forbidden(`${at}.${key}`, value, 'may be given for type scsi only'))
-      }
-    }
-    return findings
-  },
-  example(
-    hostdevs({ type: 'mdev', model: 'vfio-pci', display: true, source: { address: { uuid } } }),
-    hostdevs({ type: 'mdev', model: 'vfio-pci', display: false, source: { address: { uuid } } }),
   ),
 )
 
@@ -172,4 +155,4 @@ export const hostdevUnique: Rule = {
   ),
 }
 
-export const hostdevRules: readonly Rule[] = [hostdevSource, hostdevAddress, hostdevOptions, hostdevUnique]
+export const hostdevRules: readonly Rule[] = [hostdevSource, hostdevAddress, hostdevUnique]

@@ -66,7 +66,7 @@ export const interfaceDriver = eachDevice('interfaces')(
   (one, at) => {
     const { driver } = one
     const findings: Finding[] = []
-    if (isVirtio(one)) {
+    if (one.type !== 'hostdev' && (one.model?.type === undefined || isVirtio(one))) {
       for (const key of ['rxQueueSize', 'txQueueSize'] as const) {
         const size = numberOf(driver?.[key])
         if (size !== undefined && size !== 0 && !isPowerOfTwo(size))

@@ -19,6 +19,8 @@ export const iommuModel: Rule = {
     if (model === 'intel' && address?.type !== undefined)
       yield forbidden(`${field}.address`, undefined, 'may not be given for model intel')
     if (model !== 'virtio') return
+    if (domain.features?.acpi === undefined)
+      yield required('spec.domain.features.acpi', 'must be given: a virtio IOMMU is described by ACPI')
     if (address?.type !== undefined && address.type !== 'pci')
       yield invalid(`${field}.address.type`, address.type, 'must be pci for model virtio')
     for (const key of ['intremap', 'cachingMode', 'eim', 'iotlb', 'awBits', 'dmaTranslation'] as const) {

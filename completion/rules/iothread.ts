@@ -1,7 +1,7 @@
 import type { Domain } from '../../api/domain/domain.ts'
 import { mostIothreads } from '../defaults/iothread.ts'
 import { numberOf } from '../defaults/reading.ts'
-import { iothreadIds } from './cpu.ts'
+import { iothreadIds } from './cputune.ts'
 import { list } from './device.ts'
 import { duplicate, forbidden, invalid, notFound, required, tooMany } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'

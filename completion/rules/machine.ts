@@ -63,7 +63,10 @@ export const nameValid: Rule = {
   description: 'The name of the domain is no path.',
   *check({ domain: { name } }) {
     if (name === undefined) return
-    if (name.trim() === '') yield invalid('spec.domain.name', name, 'must not be empty')
+    if (name === '' || name === '.' || name === '..')
+      yield invalid('spec.domain.name', name, 'must be a name: files are called after it')
+    else if (name.length > 200)
+      yield invalid('spec.domain.name', name, 'may have 200 letters: files are called after it')
     else if (name.includes('/'))
       yield invalid('spec.domain.name', name, 'may not have a slash: files are called after it')
   },

@@ -2,7 +2,7 @@ import type { Domain } from '../../api/domain/domain.ts'
 import { integerOf } from '../../api/domain/scalar-value.ts'
 import { numberOf } from '../defaults/reading.ts'
 import { eachDevice, list, type DeviceOf } from './device.ts'
-import { duplicate, forbidden, invalid, notFound, required } from './finding.ts'
+import { duplicate, forbidden, invalid, lacking, notFound, required, unsupported } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
 type Memory = DeviceOf<'memories'>
@@ -50,13 +50,16 @@ const isPowerOfTwo = (value: bigint): boolean => value > 0n && (value & (value -
 /** In KiB: a transparent huge page of the host. */
 const minBlock = 2048n
 
+/** In bytes: a page of memory. */
+const pageBytes = 4096n
+
 /** The smallest label area of an NVDIMM, in KiB. */
 const minLabel = 128n
 
 export const memoryTarget = eachDevice('memories')(
   'memory-device-target',
   'A memory device has a size; what virtio-mem gives the guest is a multiple of its blocks, and no more than the size.',
-  ({ model, target, source, access, discard }, at) => {
+  ({ model, target, source, access, discard, address, uuid }, at, { capabilities: { devices } }) => {
     const findings: Finding[] = []
     const total = kibibytes(target?.size)
     const block = kibibytes(target?.block)
@@ -72,11 +75,11 @@ export const memoryTarget = eachDevice('memories')(
           invalid(`${at}.target.block.value`, String(block), 'must be a power of two, and 2048 KiB at least'),
         )
       } else {
-        if (total !== undefined && total % block !== 0n) {
+        const base = integerOf(target?.address?.base)
+        if (base !== undefined && base % (block * kibibyte) !== 0n)
           findings.push(
-            invalid(`${at}.target.size.value`, String(total), `must be a multiple of the block, ${block} KiB`),
+            invalid(`${at}.target.address.base`, hex(base), `must be a multiple of the block, ${block} KiB`),
           )
-        }
         if (wanted !== undefined && wanted % block !== 0n) {
           findings.push(
             invalid(`${at}.target.requested.value`, String(wanted), `must be a multiple of the block, ${block} KiB`),
@@ -95,6 +98,15 @@ export const memoryTarget = eachDevice('memories')(
     if ((model === 'nvdimm' || model === 'virtio-pmem') && source?.path === undefined) {
       findings.push(required(`${at}.source.path`, `must be given for ${model}: the file that keeps it`))
     }
+    const base = integerOf(target?.address?.base)
+    if (model === 'virtio-pmem' && base !== undefined && base % pageBytes !== 0n)
+      findings.push(invalid(`${at}.target.address.base`, hex(base), `must be a multiple of ${pageBytes}`))
+    if (model?.startsWith('virtio') === true && address?.type !== undefined && address.type !== 'pci')
+      findings.push(invalid(`${at}.address.type`, address.type, `must be pci for ${model}`))
+    if (model === 'nvdimm' && uuid !== undefined)
+      findings.push(forbidden(`${at}.uuid`, uuid, 'may not be given for nvdimm on x86'))
+    if (model === 'sgx-epc' && !devices.includes('sgx-epc'))
+      findings.push(lacking('SGX', unsupported(`${at}.model`, model, 'is not there: QEMU has no SGX here')))
     if (model === 'virtio-pmem' && access === 'private') {
       findings.push(invalid(`${at}.access`, access, 'must be shared for virtio-pmem'))
     }
@@ -113,7 +125,7 @@ export const memorySlots: Rule = {
   id: 'memory-device-slots',
   description: 'There is room for all memory devices: in maxMemory, and a slot for each module.',
   *check({ domain }) {
-    const devices = list(domain, 'memories').filter(({ model }) => model !== 'sgx-epc')
+    const devices = list(domain, 'memories')
     if (devices.length === 0) return
     const { maxMemory } = domain
     if (!maxMemory) {

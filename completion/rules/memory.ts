@@ -2,7 +2,7 @@ import type { Domain } from '../../api/domain/domain.ts'
 import { integerOf } from '../../api/domain/scalar-value.ts'
 import { numberOf } from '../defaults/reading.ts'
 import { numbersOf } from './cpuset.ts'
-import { duplicate, forbidden, invalid, lacking, notFound, required } from './finding.ts'
+import { duplicate, forbidden, invalid, lacking, notFound, required, unsupported } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
 /** In KiB: libvirt counts bytes in 63 bits. */
@@ -101,6 +101,8 @@ export const memoryBacking: Rule = {
     if (memoryBacking.source?.type === 'anonymous') {
       yield forbidden(`${field}.source.type`, 'anonymous', 'cannot be huge pages', 'did you mean "memfd"?')
     }
+    if (memoryBacking.allocation?.mode === 'ondemand')
+      yield forbidden(`${field}.allocation.mode`, 'ondemand', 'cannot be: huge pages are set aside from the start')
     const owners = new Map<number, number>()
     let general: number | undefined
     for (const [index, page] of (memoryBacking.hugepages.pages ?? []).entries()) {
@@ -148,4 +150,23 @@ function* pageFaults(
   }
 }
 
-export const memoryRules: readonly Rule[] = [memoryGiven, memorySize, maxMemoryRule, memoryBacking]
+export const memoryTune: Rule = {
+  id: 'memory-tune',
+  description: 'QEMU guarantees no memory; weights are given once for each device of the node.',
+  *check({ domain: { memtune, blkiotune } }) {
+    if (memtune?.minGuarantee)
+      yield unsupported('spec.domain.memtune.minGuarantee', undefined, 'is not possible with QEMU', 'softLimit')
+    const seen = new Set<string>()
+    for (const [index, { path }] of (blkiotune?.devices ?? []).entries()) {
+      if (path !== undefined && seen.has(path))
+        yield duplicate(`spec.domain.blkiotune.devices[${index}].path`, path, 'is given twice')
+      if (path !== undefined) seen.add(path)
+    }
+  },
+  example: example(
+    { memtune: { minGuarantee: { unit: 'MiB', value: 64 } } },
+    { memtune: { softLimit: { unit: 'MiB', value: 64 } } },
+  ),
+}
+
+export const memoryRules: readonly Rule[] = [memoryGiven, memorySize, maxMemoryRule, memoryBacking, memoryTune]

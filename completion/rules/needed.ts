@@ -65,6 +65,7 @@ const neededAt: { readonly [path: string]: readonly string[] } = {
   'devices.disks[].source.dataStore': ['format', 'source'],
   'devices.controllers[].driver.iothreads.iothreads[]': ['id'],
   'devices.graphics[].listens[]': ['type'],
+  'devices.graphics[].channels[]': ['name', 'mode'],
   'devices.audios[]': ['id', 'type'],
   'devices.watchdogs[]': ['model'],
   'devices.memballoon': ['model'],

@@ -1,3 +1,4 @@
+import type { Domain } from '../../api/domain/domain.ts'
 import { numberOf } from '../defaults/reading.ts'
 import { numbersOf } from './cpuset.ts'
 import { duplicate, forbidden, invalid, lacking, notFound, required } from './finding.ts'
@@ -109,11 +110,11 @@ export const numatune: Rule = {
     const field = 'spec.domain.numatune'
     const cells = cpu?.numa?.cells?.length ?? 0
     const { memory, memnodes = [] } = numatune
-    if (memory?.placement === 'static' && memory.nodeset === undefined) {
+    if (memory && memory.placement !== 'auto' && memory.nodeset === undefined) {
       yield required(`${field}.memory.nodeset`, 'must be given where placement is static')
     }
     yield* missingNodes(memory?.nodeset, `${field}.memory.nodeset`, host?.numaNodes)
-    const isAuto = memory?.placement === 'auto' || (memory !== undefined && memory.nodeset === undefined)
+    const isAuto = memory?.placement === 'auto'
     if (isAuto && memnodes.length > 0) {
       yield forbidden(
         `${field}.memnodes`,
@@ -132,12 +133,11 @@ export const numatune: Rule = {
       if (id !== undefined) seen.add(id)
       if (nodeset === undefined) yield required(`${at}.nodeset`, 'must be given')
       yield* missingNodes(nodeset, `${at}.nodeset`, host?.numaNodes)
-      if (!memory) continue
-      const [isHere, isThere] = [(mode ?? 'strict') === 'restrictive', (memory.mode ?? 'strict') === 'restrictive']
+      const [isHere, isThere] = [(mode ?? 'strict') === 'restrictive', (memory?.mode ?? 'strict') === 'restrictive']
       if (isHere && !isThere) {
         yield invalid(
           `${field}.memory.mode`,
-          memory.mode ?? 'strict',
+          memory?.mode ?? 'strict',
           `must be restrictive, as that of memnodes[${index}]`,
         )
       }
@@ -157,4 +157,53 @@ function* missingNodes(nodeset: string | undefined, field: string, count: number
   yield lacking(`NUMA node ${missing}`, notFound(field, nodeset, message))
 }
 
-export const numaRules: readonly Rule[] = [numaCells, numaDistances, numatune]
+type Interconnects = NonNullable<NonNullable<NonNullable<Domain['cpu']>['numa']>['interconnects']>
+
+export const numaInterconnects: Rule = {
+  id: 'numa-interconnects',
+  description: 'Latencies and bandwidths are between NUMA nodes that there are, from one with CPUs, each once.',
+  *check({ domain: { cpu } }) {
+    const cells = cpu?.numa?.cells ?? []
+    const { latencies = [], bandwidths = [] }: Interconnects = cpu?.numa?.interconnects ?? {}
+    for (const [key, links] of Object.entries({ latencies, bandwidths })) {
+      const seen = new Set<string>()
+      for (const [index, { initiator, target, cache, type }] of links.entries()) {
+        const at = `spec.domain.cpu.numa.interconnects.${key}[${index}]`
+        for (const [end, id] of Object.entries({ initiator, target })) {
+          const number = numberOf(id)
+          if (number !== undefined && number >= cells.length)
+            yield notFound(`${at}.${end}`, number, `is no NUMA node: there are 0 to ${cells.length - 1}`)
+        }
+        const cell = (id: typeof target) => cells.find((one, place) => (numberOf(one.id) ?? place) === numberOf(id))
+        if (cell(initiator) && cell(initiator)?.cpus === undefined)
+          yield invalid(`${at}.initiator`, initiator, 'is a NUMA node without CPUs, which reads and writes nothing')
+        const level = numberOf(cache)
+        const levels = (cell(target)?.caches ?? []).map((one) => numberOf(one.level))
+        if (level !== undefined && cell(target) && !levels.includes(level))
+          yield notFound(`${at}.cache`, level, `is no cache of NUMA node ${target}`)
+        const name = [initiator, target, cache, type].join(' ')
+        if (seen.has(name)) yield duplicate(at, undefined, 'is between the same two as another one')
+        seen.add(name)
+      }
+    }
+    for (const [index, { caches = [] }] of cells.entries()) {
+      const seen = new Set<number>()
+      for (const [place, { level }] of caches.entries()) {
+        const number = numberOf(level)
+        const at = `spec.domain.cpu.numa.cells[${index}].caches[${place}].level`
+        if (number === undefined) continue
+        if (number < 1 || number > 3) yield invalid(at, number, 'must be from 1 to 3')
+        if (seen.has(number)) yield duplicate(at, number, 'is there twice')
+        seen.add(number)
+      }
+    }
+  },
+  example: example(linked(1), linked(0)),
+}
+
+function linked(target: number): Domain {
+  const latencies = [{ initiator: 0, target, type: 'access' as const, value: 5 }]
+  return { cpu: { numa: { cells: [{ id: 0, cpus: '0', memory: 1, unit: 'GiB' }], interconnects: { latencies } } } }
+}
+
+export const numaRules: readonly Rule[] = [numaCells, numaDistances, numatune, numaInterconnects]

@@ -5,7 +5,7 @@ import { chipsetOf, hasPci } from '../defaults/machine.ts'
 import { pciSeats } from '../defaults/pci.ts'
 import { numberOf } from '../defaults/reading.ts'
 import type { Domain } from '../../api/domain/domain.ts'
-import { example, type Finding, type Rule } from './rule.ts'
+import { example, type Finding, type Rule, type Subject } from './rule.ts'
 
 const known = new WeakMap<Domain, ReturnType<typeof pciSeats>>()
 
@@ -263,6 +263,8 @@ const targets: { readonly [key: string]: readonly string[] } = {
   port: ['pcie-root-port', 'pcie-switch-downstream-port'],
   busNr: ['pci-expander-bus', 'pcie-expander-bus'],
   hotplug: ['pci-root', 'pcie-root-port', 'pcie-switch-downstream-port'],
+  index: [],
+  memReserve: ['pcie-root-port', 'pci-bridge', 'pcie-to-pci-bridge'],
 }
 
 const expressOnly: readonly string[] = [
@@ -292,18 +294,20 @@ export const pciControllerOptions: Rule = {
           yield forbidden(
             `${field}.target.${key}`,
             undefined,
-            `is an option of ${models.join(' and ')}, not of ${model}`,
+            models.length === 0
+              ? 'is no option of PCI controllers on x86'
+              : `is an option of ${models.join(' and ')}, not of ${model}`,
           )
         }
       }
-      for (const [key, last] of [
-        ['chassisNr', 255],
-        ['chassis', 255],
-        ['busNr', 254],
+      for (const [key, first, last] of [
+        ['chassisNr', 1, 255],
+        ['chassis', 0, 255],
+        ['busNr', 1, 254],
       ] as const) {
         const number = numberOf(target?.[key])
-        if (number !== undefined && (number < 1 || number > last)) {
-          yield invalid(`${field}.target.${key}`, number, `must be from 1 to ${last}`)
+        if (number !== undefined && (number < first || number > last)) {
+          yield invalid(`${field}.target.${key}`, number, `must be from ${first} to ${last}`)
         }
       }
       const node = numberOf(target?.node)
@@ -320,6 +324,75 @@ export const pciControllerOptions: Rule = {
     { devices: { controllers: [{ type: 'pci', index: 1, model: 'pci-bridge', modelName: { name: 'pxb' } }] } },
     { devices: { controllers: [{ type: 'pci', index: 1, model: 'pci-bridge', modelName: { name: 'pci-bridge' } }] } },
   ),
+}
+
+export const pciNone: Rule = {
+  id: 'pci-none',
+  description: 'A machine without a PCI bus (isapc, microvm) has no PCI device.',
+  *check({ domain }) {
+    const machine = chipsetOf(domain)
+    if (machine !== 'isapc' && machine !== 'microvm') return
+    if (list(domain, 'controllers').some(({ type, model }) => type === 'pci' && isRoot(model))) return
+    for (const { at, asks } of seatsOf(domain)) {
+      if (asks === 0) continue
+      const isBalloon = at === 'devices.memballoon'
+      const suggestion = isBalloon ? 'memballoon: {model: none}' : 'take it out, or take machine type pc or q35'
+      yield forbidden(
+        `spec.domain.${at}`,
+        undefined,
+        `is a PCI device, and machine type ${machine} has no PCI`,
+        suggestion,
+      )
+    }
+  },
+  example: example(
+    { os: { type: { os: 'hvm', machine: 'isapc' } } },
+    { os: { type: { os: 'hvm', machine: 'isapc' } }, devices: { memballoon: { model: 'none' } } },
+  ),
+}
+
+/** Buses that somebody's address asks for are added, and so are those below. */
+const highestAsked = ({ domain, originOf }: Subject): number =>
+  Math.max(
+    0,
+    ...allDevices(domain).flatMap(({ at, device: { address } }) =>
+      address?.type === 'pci' && originOf(`${at}.address.bus`).by !== 'default' ? (numberOf(address.bus) ?? 0) : [],
+    ),
+  )
+
+export const pciOrder: Rule = {
+  id: 'pci-order',
+  description:
+    'A PCI bridge sits on a bus with a lower number than its own; a switch or PCI Express bridge has a port to sit in.',
+  *check(subject) {
+    const { domain, originOf } = subject
+    if (!hasPci(domain)) return
+    const controllers = list(domain, 'controllers')
+    const isAsked = (at: string): boolean => originOf(`${at}.model`).by !== 'default'
+    for (const [place, { type, index, model, address }] of controllers.entries()) {
+      if (type !== 'pci' || isRoot(model)) continue
+      const at = `spec.domain.devices.controllers[${place}]`
+      const own = numberOf(index)
+      const bus = numberOf(address?.bus)
+      if (address?.type === undefined) {
+        yield invalid(`${at}.model`, model, 'has no PCI controller that it can be plugged into')
+      } else if (model === 'pci-bridge' && own !== undefined && bus !== undefined && bus >= own) {
+        const message = `must be less than ${own}, the index of the bridge: buses are found one after the other`
+        yield invalid(`${at}.address.bus`, bus, message)
+      } else if (model === 'pcie-to-pci-bridge' && isAsked(at) && bus !== undefined && bus > highestAsked(subject)) {
+        const port = controllers.findIndex((one) => one.type === 'pci' && numberOf(one.index) === bus)
+        if (isAsked(`spec.domain.devices.controllers[${port}]`)) continue
+        const message = 'has no port to sit in, and none is added for it'
+        yield invalid(`${at}.model`, model, message, 'add a pcie-root-port before it')
+      }
+    }
+  },
+  example: example(bridged(1), bridged(0)),
+}
+
+function bridged(bus: number): Domain {
+  const address = { type: 'pci' as const, bus, slot: 9 }
+  return { devices: { controllers: [{ type: 'pci', index: 1, model: 'pci-bridge', address }] } }
 }
 
 export const acpiIndexUnique: Rule = {
@@ -353,5 +426,7 @@ export const pciRules: readonly Rule[] = [
   pciAddressUnique,
   pciConnection,
   pciFixedAddress,
+  pciNone,
+  pciOrder,
   acpiIndexUnique,
 ]

@@ -10,9 +10,12 @@ export const pstoreSize: Rule = {
   *check({ domain }) {
     const size = domain.devices?.pstore?.size
     const kibibytes = scaled(inKibibytes, size?.value, size?.unit)?.value
-    if (kibibytes !== undefined && kibibytes > 0n && (kibibytes & (kibibytes - 1n)) !== 0n) {
-      yield invalid('spec.domain.devices.pstore.size.value', size?.value, 'must be a power of two')
+    if (kibibytes !== undefined && (kibibytes < 4n || (kibibytes & (kibibytes - 1n)) !== 0n)) {
+      yield invalid('spec.domain.devices.pstore.size.value', size?.value, 'must be a power of two, and 4 KiB at least')
     }
+    const type = domain.devices?.pstore?.address?.type
+    if (type !== undefined && type !== 'pci')
+      yield invalid('spec.domain.devices.pstore.address.type', type, 'must be pci')
   },
   example: example(
     { devices: { pstore: { backend: 'acpi-erst', size: { unit: 'KiB', value: 300 } } } },

@@ -1,12 +1,17 @@
 import type { Cause } from '../../api/cause.ts'
 import { canonicalSpelling } from '../../api/domain/canonical.ts'
 import type { MachineSpec } from '../../api/machine.ts'
+import { addressKind } from './address.ts'
+import { audioRules } from './audio.ts'
 import { biosSerial } from './bios.ts'
 import { bootRules } from './boot.ts'
 import { characterRules } from './character.ts'
+import { clockTimers } from './clock.ts'
 import { consoleSerial } from './console.ts'
 import { controllerRules } from './controller.ts'
+import { crypto } from './crypto.ts'
 import { cpuRules } from './cpu.ts'
+import { cputuneRules } from './cputune.ts'
 import { diskNetworkRules } from './disk-network.ts'
 import { diskSourceRules } from './disk-source.ts'
 import { diskDriverRules } from './disk-driver.ts'
@@ -14,36 +19,43 @@ import { diskIdentityRules } from './disk-identity.ts'
 import { diskRules } from './disk.ts'
 import { driveRules } from './drive.ts'
 import { featureRules } from './feature.ts'
+import { filesystem } from './filesystem.ts'
 import { firmwareRules } from './firmware.ts'
+import { graphicsRules } from './graphics.ts'
+import { hostdevOptionRules } from './hostdev-options.ts'
 import { hostdevRules } from './hostdev.ts'
-import { inputRules } from './input.ts'
+import { inputDevice } from './input.ts'
 import { interfaceTypeRules } from './interface-type.ts'
 import { interfaceRules } from './interface.ts'
 import { iommuRules } from './iommu.ts'
 import { iothreadRules } from './iothread.ts'
+import { lease } from './lease.ts'
 import { lifecycleActions } from './lifecycle.ts'
 import { machineRules } from './machine.ts'
 import { memoryDeviceRules } from './memory-device.ts'
 import { memoryRules } from './memory.ts'
 import { requiredFields } from './needed.ts'
 import { numaRules } from './numa.ts'
+import { panics } from './panic.ts'
 import { pciRules } from './pci.ts'
 import { pstoreSize } from './pstore.ts'
 import { reach } from './reach.ts'
+import { rng } from './rng.ts'
 import { rom } from './rom.ts'
 import type { Rule, RuleContext, Subject } from './rule.ts'
-import { screenRules } from './screen.ts'
 import { seclabelRules } from './seclabel.ts'
 import { serialRules } from './serial.ts'
 import { sharedMemory } from './shared-memory.ts'
 import { shmemRules } from './shmem.ts'
+import { smartcards } from './smartcard.ts'
 import { spiceGraphics } from './spice.ts'
 import { sysinfoRules } from './sysinfo.ts'
 import { throttleRules } from './throttle.ts'
 import { tpmRules } from './tpm.ts'
 import { usbRules } from './usb.ts'
+import { videoRules } from './video.ts'
 import { volumeRules } from './volume.ts'
-import { watchdogMachine } from './watchdog.ts'
+import { watchdogRules } from './watchdog.ts'
 import { warningsOf } from './warnings.ts'
 
 /** All rules; their order is the order in which causes are told. */
@@ -54,10 +66,12 @@ export const rules: readonly Rule[] = [
   ...memoryRules,
   ...numaRules,
   ...cpuRules,
+  ...cputuneRules,
   ...iothreadRules,
   ...firmwareRules,
   ...bootRules,
   ...featureRules,
+  clockTimers,
   ...sysinfoRules,
   ...seclabelRules,
   ...volumeRules,
@@ -68,6 +82,7 @@ export const rules: readonly Rule[] = [
   ...diskSourceRules,
   ...diskNetworkRules,
   ...driveRules,
+  addressKind,
   ...controllerRules,
   ...pciRules,
   ...usbRules,
@@ -75,10 +90,20 @@ export const rules: readonly Rule[] = [
   ...interfaceTypeRules,
   rom,
   ...hostdevRules,
+  ...hostdevOptionRules,
   ...characterRules,
   ...serialRules,
-  ...screenRules,
-  ...inputRules,
+  ...graphicsRules,
+  ...videoRules,
+  ...audioRules,
+  inputDevice,
+  filesystem,
+  ...watchdogRules,
+  panics,
+  smartcards,
+  rng,
+  lease,
+  crypto,
   ...tpmRules,
   ...iommuRules,
   ...shmemRules,
@@ -86,7 +111,6 @@ export const rules: readonly Rule[] = [
   lifecycleActions,
   biosSerial,
   spiceGraphics,
-  watchdogMachine,
   pstoreSize,
   consoleSerial,
   sharedMemory,

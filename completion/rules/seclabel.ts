@@ -1,17 +1,24 @@
 import { isRecord } from '../../api/schema.ts'
-import { duplicate, invalid, required } from './finding.ts'
+import { duplicate, forbidden, invalid, required } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
 export const seclabelUnique: Rule = {
   id: 'seclabel-unique',
   description: 'A security module labels a domain once, and a static label is given.',
-  *check({ domain }) {
+  *check({ domain, originOf }) {
     const seen = new Set<string>()
-    for (const [index, { model, type, label }] of (domain.seclabels ?? []).entries()) {
+    for (const [index, { model, type, label, relabel }] of (domain.seclabels ?? []).entries()) {
       const field = `spec.domain.seclabels[${index}]`
       if (model !== undefined && seen.has(model))
         yield duplicate(`${field}.model`, model, 'is labelled by another of seclabels as well')
       if (model !== undefined) seen.add(model)
+      const isAny = type === 'none' || (type === 'dynamic' && originOf(`${field}.type`).by !== 'default')
+      if (model === undefined && !isAny)
+        yield required(`${field}.model`, 'must be given: the security module', 'e.g. selinux')
+      if (type === 'dynamic' && relabel === false)
+        yield invalid(`${field}.relabel`, false, 'must be true for type dynamic: what is used gets the label')
+      if (type === 'none' && relabel === true)
+        yield invalid(`${field}.relabel`, true, 'must be false for type none: there is no label')
       if (type === 'static' && label === undefined && model !== 'none')
         yield required(`${field}.label`, 'must be given for type static')
     }
@@ -28,10 +35,16 @@ interface Label {
   readonly label?: unknown
 }
 
-function* check(labels: readonly Label[], fields: readonly string[]): Iterable<Finding> {
+function* check(
+  labels: readonly Label[],
+  fields: readonly string[],
+  unlabelled: ReadonlySet<unknown>,
+): Iterable<Finding> {
   const seen = new Set<unknown>()
   for (const [index, { model, relabel, label }] of labels.entries()) {
     const field = fields[index] ?? ''
+    if (model !== undefined && unlabelled.has(model))
+      yield forbidden(field, undefined, `may not be given: seclabels of the domain say that ${model} labels nothing`)
     if (seen.has(model)) yield duplicate(`${field}.model`, model, 'is named by another label of this source as well')
     seen.add(model)
     if (relabel === true && label === undefined) yield required(`${field}.label`, 'must be given where relabel is true')
@@ -61,7 +74,14 @@ export const seclabelSource: Rule = {
   id: 'seclabel-source',
   description: 'A security module labels a source once; where it relabels, the label is given, and only there.',
   *check({ domain }) {
-    for (const { labels, fields } of labelsOf(domain.devices, 'spec.domain.devices')) yield* check(labels, fields)
+    const unlabelled = new Set<unknown>(
+      (domain.seclabels ?? [])
+        .filter(({ type, relabel }) => type === 'none' || relabel === false)
+        .map(({ model }) => model),
+    )
+    for (const { labels, fields } of labelsOf(domain.devices, 'spec.domain.devices')) {
+      yield* check(labels, fields, unlabelled)
+    }
   },
   example: example(
     {

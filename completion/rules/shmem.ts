@@ -11,7 +11,7 @@ export const shmem = eachDevice('shmems')(
   ({ name, model, server, msi }, at, { spec }, index) => {
     const findings: Finding[] = []
     const type = model?.type
-    if (name === undefined || name === '' || name.includes('/')) {
+    if (name === undefined || name.includes('/') || name === '.' || name === '..') {
       findings.push(
         name === undefined
           ? required(`${at}.name`, 'must be given')

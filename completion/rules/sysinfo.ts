@@ -4,6 +4,16 @@ import { example, type Rule } from './rule.ts'
 const uuid = 'a94b4335-6a14-8bc4-d6da-f7ea590b6816'
 const other = 'a94b4335-6a14-8bc4-d6da-f7ea590b6817'
 
+/** A UUID may be written with dashes or without. */
+const digitsOf = (text: string): string => text.replaceAll('-', '').toLowerCase()
+
+/** mm/dd/yyyy, or two digits of a year before 2000. */
+const isDate = (text: string): boolean => {
+  const [, month, day, year] = /^(\d{1,2})\/(\d{1,2})\/(\d{2}|\d{4})$/.exec(text)?.map(Number) ?? []
+  if (month === undefined || day === undefined || year === undefined) return false
+  return month >= 1 && month <= 12 && day >= 1 && day <= 31
+}
+
 export const sysinfoSmbios: Rule = {
   id: 'sysinfo-smbios',
   description:
@@ -18,12 +28,12 @@ export const sysinfoSmbios: Rule = {
       const at = `spec.domain.sysinfos[${index}]`
       for (const [place, { name, value }] of (system?.entries ?? []).entries()) {
         if (name !== 'uuid' || value === undefined || uuid === undefined) continue
-        if (value.toLowerCase() !== uuid.toLowerCase()) {
+        if (digitsOf(value) !== digitsOf(uuid)) {
           yield invalid(`${at}.system.entries[${place}].value`, value, `must be the UUID of the domain, ${uuid}`)
         }
       }
       for (const [place, { name, value }] of (bios?.entries ?? []).entries()) {
-        if (name === 'date' && value !== undefined && !/^\d{1,2}\/\d{1,2}\/(?:\d{2}|\d{4})$/.test(value)) {
+        if (name === 'date' && value !== undefined && !isDate(value)) {
           yield invalid(`${at}.bios.entries[${place}].value`, value, 'must be a date of the form mm/dd/yyyy')
         }
       }

@@ -1,6 +1,6 @@
 import { eachDevice, list, type DeviceOf } from './device.ts'
 import type { Domain } from '../../api/domain/domain.ts'
-import { forbidden, invalid, lacking, required, tooMany, unsupported } from './finding.ts'
+import { forbidden, forbidEach, invalid, lacking, required, tooMany, unsupported } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
 const tpm = (...tpms: DeviceOf<'tpms'>[]): Domain => ({ devices: { tpms } })
@@ -30,6 +30,14 @@ export const tpmBackend = eachDevice('tpms')(
     if (type === 'external' && backend?.source === undefined) {
       findings.push(required(`${at}.backend.source`, 'must be given for type external: the socket of the emulator'))
     }
+    if (type === 'emulator' && version === '1.2') {
+      const message = 'needs version 2.0 of the TPM'
+      findings.push(...forbidEach(backend ?? {}, `${at}.backend`, ['activePcrBanks', 'profile'], message))
+    }
+    if (type === 'external' && backend?.source && backend.source.path === undefined)
+      findings.push(required(`${at}.backend.source.path`, 'must be given for type external: the socket'))
+    if (type === 'external' && backend?.source?.type !== undefined && backend.source.type !== 'unix')
+      findings.push(invalid(`${at}.backend.source.type`, backend.source.type, 'must be unix for type external'))
     if (type !== 'emulator') {
       for (const key of ['version', 'persistentState', 'debug', 'encryption', 'activePcrBanks', 'profile'] as const) {
         if (backend?.[key] !== undefined && key !== 'version') {

@@ -29,8 +29,10 @@ export const usbDisabled: Rule = {
     'Where USB is switched off (a USB controller of model `none`) there is neither another USB controller nor a USB device.',
   *check({ domain }) {
     if (!isOff(domain)) return
+    let off = 0
     for (const [index, { type, model }] of list(domain, 'controllers').entries()) {
-      if (type !== 'usb' || model === 'none') continue
+      if (type === 'usb' && model === 'none') off += 1
+      if (type !== 'usb' || (model === 'none' && off < 2)) continue
       const message = 'cannot be there: another USB controller has model none, which switches USB off'
       yield forbidden(`spec.domain.devices.controllers[${index}].model`, model, message)
     }
@@ -73,8 +75,8 @@ export const usbPorts: Rule = {
       if (type !== 'usb' || count === undefined) continue
       const field = `spec.domain.devices.controllers[${index}].ports`
       if (model !== 'qemu-xhci' && model !== 'nec-xhci') continue
-      if (count < 1 || count > maxXhciPorts) {
-        yield invalid(field, ports, `must be from 1 to ${maxXhciPorts}, which is what a ${model} has`)
+      if (count > maxXhciPorts) {
+        yield invalid(field, ports, `must be at most ${maxXhciPorts}, which is what a ${model} has`)
       }
     }
   },
@@ -222,4 +224,36 @@ export const usbIndexUnique: Rule = {
   ),
 }
 
-export const usbRules: readonly Rule[] = [usbDisabled, usbModel, usbPorts, usbIndexUnique, usbAddress]
+export const usbMaster: Rule = {
+  id: 'usb-master',
+  description: 'A companion controller belongs to a USB controller that is none, as an ich9-uhci1 to an ich9-ehci1.',
+  *check({ domain, originOf }) {
+    const controllers = [...list(domain, 'controllers').entries()].filter(([, { type }]) => type === 'usb')
+    const isMaster = ([place, { master }]: (typeof controllers)[number]): boolean =>
+      master === undefined && originOf(`spec.domain.devices.controllers[${place}].type`).by !== 'default'
+    if (controllers.some(isMaster)) return
+    for (const [place, { model, master }] of controllers) {
+      if (master === undefined || model === 'none') continue
+      const message = 'is a companion, and there is no USB controller that it belongs to'
+      yield notFound(
+        `spec.domain.devices.controllers[${place}].model`,
+        model,
+        message,
+        'add an ich9-ehci1 with its index',
+      )
+    }
+  },
+  example: example(
+    { devices: { controllers: [{ type: 'usb', index: 0, model: 'ich9-uhci1' }] } },
+    {
+      devices: {
+        controllers: [
+          { type: 'usb', index: 0, model: 'ich9-ehci1' },
+          { type: 'usb', index: 0, model: 'ich9-uhci1', master: { startport: '0' } },
+        ],
+      },
+    },
+  ),
+}
+
+export const usbRules: readonly Rule[] = [usbMaster, usbDisabled, usbModel, usbPorts, usbIndexUnique, usbAddress]

@@ -1,7 +1,7 @@
 import { chipsetOf } from '../defaults/machine.ts'
-import { eachDevice } from './device.ts'
-import { unsupported } from './finding.ts'
-import { example } from './rule.ts'
+import { eachDevice, list } from './device.ts'
+import { duplicate, forbidden, invalid, unsupported } from './finding.ts'
+import { example, type Rule } from './rule.ts'
 
 export const watchdogMachine = eachDevice('watchdogs')(
   'watchdog-machine',
@@ -15,3 +15,55 @@ export const watchdogMachine = eachDevice('watchdogs')(
     { os: { type: { os: 'hvm', machine: 'pc' } }, devices: { watchdogs: [{ model: 'ib700' }] } },
   ),
 )
+
+export const watchdogs: Rule = {
+  id: 'watchdogs',
+  description: 'The iTCO watchdog is part of q35, all watchdogs do the same, and the others have no PCI address.',
+  *check({ domain }) {
+    const [first, ...others] = list(domain, 'watchdogs')
+    const machine = domain.os?.type?.machine ?? ''
+    const seen = new Set<string>()
+    for (const [index, { model, address }] of list(domain, 'watchdogs').entries()) {
+      const at = `spec.domain.devices.watchdogs[${index}]`
+      if (model !== undefined && model !== 'i6300esb' && seen.has(model))
+        yield duplicate(`${at}.model`, model, 'can be there once')
+      if (model !== undefined) seen.add(model)
+      if (model === 'itco' && !machine.includes('q35'))
+        yield invalid(`${at}.model`, model, 'is part of machine type q35 only')
+      const type = address?.type
+      if (model === 'i6300esb' && type !== undefined && type !== 'pci')
+        yield invalid(`${at}.address.type`, type, 'must be pci for model i6300esb')
+      if (model !== 'i6300esb' && type !== undefined)
+        yield forbidden(`${at}.address`, undefined, `may not be given for model ${model}, which is part of the machine`)
+    }
+    for (const [index, { action }] of others.entries()) {
+      if (action !== first?.action) {
+        yield invalid(
+          `spec.domain.devices.watchdogs[${index + 1}].action`,
+          action,
+          `must be ${first?.action}, as that of the first watchdog`,
+        )
+      }
+    }
+  },
+  example: example(
+    {
+      devices: {
+        watchdogs: [
+          { model: 'i6300esb', action: 'reset' },
+          { model: 'ib700', action: 'none' },
+        ],
+      },
+    },
+    {
+      devices: {
+        watchdogs: [
+          { model: 'i6300esb', action: 'reset' },
+          { model: 'ib700', action: 'reset' },
+        ],
+      },
+    },
+  ),
+}
+
+export const watchdogRules: readonly Rule[] = [watchdogs, watchdogMachine]

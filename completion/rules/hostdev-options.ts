@@ -1,0 +1,92 @@
+import type { Domain } from '../../api/domain/domain.ts'
+import { eachDevice, list, type DeviceOf } from './device.ts'
+import { duplicate, forbidden, invalid, unsupported } from './finding.ts'
+import { example, type Finding, type Rule } from './rule.ts'
+
+type Hostdev = DeviceOf<'hostdevs'>
+
+const uuid = '53764d0e-85a0-42b4-af5c-2046b460b1dc'
+
+const hostdevs = (...given: Hostdev[]): Domain => ({ devices: { hostdevs: given } })
+
+const virtio = ['virtio', 'virtio-transitional', 'virtio-non-transitional']
+
+export const hostdevOptions = eachDevice('hostdevs')(
+  'hostdev-options',
+  'A screen is shown of PCI and mediated vfio-pci devices only, where there is a viewer; raw SCSI commands are for SCSI devices.',
+  ({ type, model, display, rawio, sgio, boot, source, teaming }, at, { domain }) => {
+    const findings: Finding[] = []
+    if (model !== undefined && type !== 'mdev' && type !== 'scsi_host') {
+      findings.push(forbidden(`${at}.model`, model, 'may be given for type mdev and scsi_host only'))
+    }
+    if (type === 'mdev' && (model === 'vfio-ccw' || model === 'vfio-ap' || virtio.includes(model ?? ''))) {
+      findings.push(invalid(`${at}.model`, model, 'must be vfio-pci on x86'))
+    }
+    if (display !== undefined && type !== 'pci' && (type !== 'mdev' || model !== 'vfio-pci')) {
+      findings.push(
+        forbidden(`${at}.display`, display, 'may be given for type pci, and type mdev with model vfio-pci, only'),
+      )
+    } else if (display === true && list(domain, 'graphics').length === 0) {
+      findings.push(invalid(`${at}.display`, true, 'needs a viewer to show it to: there are no devices.graphics'))
+    }
+    if (type !== 'scsi') {
+      for (const [key, value] of Object.entries({ rawio, sgio })) {
+        if (value !== undefined) findings.push(forbidden(`${at}.${key}`, value, 'may be given for type scsi only'))
+      }
+    }
+    if (sgio === 'unfiltered') findings.push(unsupported(`${at}.sgio`, sgio, 'is no longer possible', 'filtered'))
+    if (type === 'scsi_host' && model !== undefined && !virtio.includes(model))
+      findings.push(invalid(`${at}.model`, model, `must be one of ${virtio.join(', ')} for type scsi_host`))
+    if (boot && (type === 'mdev' || type === 'scsi_host'))
+      findings.push(forbidden(`${at}.boot`, undefined, `may not be given for type ${type}: nothing boots from it`))
+    if (source?.startupPolicy !== undefined && type !== 'usb')
+      findings.push(forbidden(`${at}.source.startupPolicy`, source.startupPolicy, 'may be given for type usb only'))
+    if (source?.writeFiltering !== undefined)
+      findings.push(unsupported(`${at}.source.writeFiltering`, source.writeFiltering, 'is not possible with QEMU'))
+    if (teaming && teaming.type !== 'transient')
+      findings.push(invalid(`${at}.teaming.type`, teaming.type, 'must be transient: the interface stays'))
+    return findings
+  },
+  example(
+    hostdevs({ type: 'mdev', model: 'vfio-pci', display: true, source: { address: { uuid } } }),
+    hostdevs({ type: 'mdev', model: 'vfio-pci', display: false, source: { address: { uuid } } }),
+  ),
+)
+
+const screen = (one: string, ramfb: boolean): Hostdev => ({
+  type: 'mdev',
+  model: 'vfio-pci',
+  display: true,
+  ramfb,
+  source: { address: { uuid: one } },
+})
+
+export const hostdevRamfb: Rule = {
+  id: 'hostdev-ramfb',
+  description: 'One device of the host shows its screen before its driver is there.',
+  *check({ domain }) {
+    let first: number | undefined
+    for (const [index, { ramfb }] of list(domain, 'hostdevs').entries()) {
+      if (ramfb !== true) continue
+      const field = `spec.domain.devices.hostdevs[${index}].ramfb`
+      if (first !== undefined) yield duplicate(field, true, `is so for hostdevs[${first}] as well, and one can be`)
+      first ??= index
+    }
+  },
+  example: example(
+    {
+      devices: {
+        graphics: [{ type: 'vnc' }],
+        hostdevs: [screen(uuid, true), screen(uuid.replace('5', '6'), true)],
+      },
+    },
+    {
+      devices: {
+        graphics: [{ type: 'vnc' }],
+        hostdevs: [screen(uuid, true), screen(uuid.replace('5', '6'), false)],
+      },
+    },
+  ),
+}
+
+export const hostdevOptionRules: readonly Rule[] = [hostdevOptions, hostdevRamfb]

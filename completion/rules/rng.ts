@@ -1,0 +1,16 @@
+import { eachDevice } from './device.ts'
+import { required } from './finding.ts'
+import { example } from './rule.ts'
+
+export const rng = eachDevice('rngs')(
+  'rng-backend',
+  'A source of random numbers has a backend.',
+  ({ backend, model }, at) => [
+    ...(backend?.model === undefined ? [required(`${at}.backend.model`, 'must be given', 'e.g. builtin')] : []),
+    ...(model === undefined ? [required(`${at}.model`, 'must be given', 'virtio')] : []),
+  ],
+  example(
+    { devices: { rngs: [{ model: 'virtio' }] } },
+    { devices: { rngs: [{ model: 'virtio', backend: { model: 'builtin' } }] } },
+  ),
+)
