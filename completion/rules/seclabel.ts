@@ -43,7 +43,7 @@ function* check(
   const seen = new Set<unknown>()
   for (const [index, { model, relabel, label }] of labels.entries()) {
     const field = fields[index] ?? ''
-    if (model !== undefined && unlabelled.has(model))
+    if (typeof model === 'string' && unlabelled.has(model))
       yield forbidden(field, undefined, `may not be given: seclabels of the domain say that ${model} labels nothing`)
     if (seen.has(model)) yield duplicate(`${field}.model`, model, 'is named by another label of this source as well')
     seen.add(model)
