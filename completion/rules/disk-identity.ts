@@ -23,6 +23,8 @@ const fieldBuses: { readonly [field: string]: readonly string[] } = {
   iotune: ['virtio', 'scsi', 'ide', 'sata', 'usb', 'fdc'],
 }
 
+const limited = Object.entries(fieldBuses)
+
 /** In letters. */
 const longest = { vendor: 8, product: 40, 'product on scsi': 16 } as const
 
@@ -32,7 +34,7 @@ export const diskIdentity = eachDevice('disks')(
   function* (one, at) {
     const { device = 'disk', target, serial } = one
     const { bus } = target ?? {}
-    for (const [field, buses] of Object.entries(fieldBuses)) {
+    for (const [field, buses] of limited) {
       if (bus === undefined || buses.includes(bus)) continue
       yield* forbidEach(one, at, [field], `may be given on bus ${buses.join(', ')} only, not on ${bus}`)
     }

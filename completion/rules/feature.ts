@@ -35,8 +35,13 @@ export const hypervValues: Rule = {
   description:
     'Spinlocks of Hyper-V have a number of tries, 4095 at least; its vendor id has up to 12 characters and no comma.',
   *check({ domain }) {
-    const { spinlocks, vendorId } = domain.features?.hyperv ?? {}
+    const { spinlocks, vendorId, mode, ...others } = domain.features?.hyperv ?? {}
     const field = 'spec.domain.features.hyperv'
+    if (mode === 'passthrough') {
+      for (const [key, value] of Object.entries({ spinlocks, vendorId, ...others })) {
+        if (value) yield forbidden(`${field}.${key}`, undefined, 'may not be given for mode passthrough: all are on')
+      }
+    }
     if (spinlocks?.state === true) {
       const retries = numberOf(spinlocks.retries)
       if (retries === undefined) yield required(`${field}.spinlocks.retries`, 'must be given where spinlocks are on')

@@ -24,13 +24,15 @@ const typesOf: { readonly [field: string]: readonly string[] } = {
   'bandwidth.inbound.floor': ['network'],
 }
 
+const limited = Object.entries(typesOf)
+
 export const interfaceType = eachDevice('interfaces')(
   'interface-type',
   'A tap device, a filter, an MTU, coalescing, VLANs, a virtual port and addresses are for types of interface that have them.',
   function* (one, at) {
     const { type, port, target } = one
     if (type === undefined) return
-    for (const [field, types] of Object.entries(typesOf)) {
+    for (const [field, types] of limited) {
       if (types.includes(type)) continue
       yield* forbidEach(one, at, [field], `may not be given for type ${type}, only for ${types.join(', ')}`)
     }

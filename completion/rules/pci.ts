@@ -289,8 +289,7 @@ export const pciControllerOptions: Rule = {
         yield invalid(`${field}.modelName.name`, modelName.name, `is not the chip of a ${model}`)
       }
       for (const [key, models] of Object.entries(targets)) {
-        const value = Object.entries(target ?? {}).find(([name]) => name === key)?.[1]
-        if (value !== undefined && !models.includes(model)) {
+        if (target !== undefined && Object.hasOwn(target, key) && !models.includes(model)) {
           yield forbidden(
             `${field}.target.${key}`,
             undefined,

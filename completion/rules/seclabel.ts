@@ -1,4 +1,5 @@
 import { isRecord } from '../../api/schema.ts'
+import { allDevices } from './device.ts'
 import { duplicate, forbidden, invalid, required } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
@@ -53,6 +54,9 @@ function* check(
   }
 }
 
+/** Where a source can be, below a device or another source. */
+const sources = new Set(['source', 'sources', 'backend', 'backingStore', 'dataStore', 'mirror'])
+
 /** The labels of each source of a device. */
 function* labelsOf(value: unknown, path: string): Iterable<{ labels: Label[]; fields: string[] }> {
   if (Array.isArray(value)) {
@@ -66,7 +70,7 @@ function* labelsOf(value: unknown, path: string): Iterable<{ labels: Label[]; fi
   }
   if (isRecord(seclabel)) yield { labels: [seclabel], fields: [`${path}.seclabel`] }
   for (const [key, member] of Object.entries(value)) {
-    if (typeof member === 'object' && !key.startsWith('seclabel')) yield* labelsOf(member, `${path}.${key}`)
+    if (typeof member === 'object' && sources.has(key)) yield* labelsOf(member, `${path}.${key}`)
   }
 }
 
@@ -79,8 +83,8 @@ export const seclabelSource: Rule = {
         .filter(({ type, relabel }) => type === 'none' || relabel === false)
         .map(({ model }) => model),
     )
-    for (const { labels, fields } of labelsOf(domain.devices, 'spec.domain.devices')) {
-      yield* check(labels, fields, unlabelled)
+    for (const { at, device } of allDevices(domain)) {
+      for (const { labels, fields } of labelsOf(device, at)) yield* check(labels, fields, unlabelled)
     }
   },
   example: example(

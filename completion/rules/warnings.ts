@@ -5,7 +5,7 @@ import { unknownCpu } from './warnings/cpu.ts'
 import { oldScsi, unsafeCache, volumeUnused, windowsVirtio } from './warnings/disk.ts'
 import { openScreen } from './warnings/graphics.ts'
 import { sameMac, takenMac, unknownCard } from './warnings/interface.ts'
-import { memoryAmount } from './warnings/memory.ts'
+import { memoryAmount, memorySum } from './warnings/memory.ts'
 import type { Warning } from './warnings/warning.ts'
 
 export const warnings: readonly Warning[] = [
@@ -13,6 +13,7 @@ export const warnings: readonly Warning[] = [
   bootKind,
   deprecatedMachine,
   memoryAmount,
+  memorySum,
   unknownCpu,
   unsafeCache,
   oldScsi,

@@ -27,3 +27,23 @@ export const memoryAmount: Warning = {
   },
   example: example({ memory: { unit: 'b', value: 4 } }, { memory: { unit: 'MB', value: 64 } }),
 }
+
+export const memorySum: Warning = {
+  id: 'memory-sum',
+  description: 'The memory of a guest with NUMA nodes is that of its nodes and memory devices, whatever `memory` says.',
+  *check({ domain, originOf }) {
+    const cells = domain.cpu?.numa?.cells ?? []
+    const given = integerOf(domain.memory?.value)
+    if (cells.length === 0 || given === undefined || originOf('spec.domain.memory.value').by === 'default') return
+    const sizes = [
+      ...cells.map(({ memory }) => memory),
+      ...(domain.devices?.memories ?? []).map(({ target }) => target?.size?.value),
+    ]
+    const sum = sizes.reduce<bigint>((total, size) => total + (integerOf(size) ?? 0n), 0n)
+    if (sum !== given) yield `memory is ${given} KiB; the guest has ${sum} KiB: its NUMA nodes and memory devices`
+  },
+  example: example(
+    { memory: { unit: 'GiB', value: 2 }, cpu: { numa: { cells: [{ id: 0, cpus: '0', memory: 1, unit: 'GiB' }] } } },
+    { memory: { unit: 'GiB', value: 1 }, cpu: { numa: { cells: [{ id: 0, cpus: '0', memory: 1, unit: 'GiB' }] } } },
+  ),
+}
