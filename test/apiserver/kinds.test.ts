@@ -27,7 +27,7 @@ describe('the API server', () => {
         : status !== 'True',
     )
     expect(bad).toEqual([])
-    expect(crds.items.length).toBe(5)
+    expect(crds.items.length).toBe(6)
   })
 
   test('knows the short names and the category', async () => {
@@ -36,6 +36,7 @@ describe('the API server', () => {
       .split('\n')
     expect(lines.map((line) => line.trim().split(/\s+/).slice(0, 5).join(' ')).toSorted()).toEqual([
       'clustervirtualmachinepresets cvmp virtset.io/v1alpha1 false ClusterVirtualMachinePreset',
+      'nodeprofiles nodeprof virtset.io/v1alpha1 false NodeProfile',
       'virtualmachineconfigs vmc,vmic virtset.io/v1alpha1 true VirtualMachineConfig',
       'virtualmachinegroups vmg virtset.io/v1alpha1 true VirtualMachineGroup',
       'virtualmachinepresets vmp virtset.io/v1alpha1 true VirtualMachinePreset',
