@@ -78,7 +78,7 @@ describe('a VM', () => {
   })
 
   test('that wants what no node has is refused, and the nodes are named', async () => {
-    const names = profiles.map(({ metadata }) => metadata.name).toSorted()
+    const names = profiles.map(({ metadata }) => metadata.name ?? '').toSorted()
     const nodes = `${names.length === 1 ? 'node' : 'nodes'} ${names.join(', ')} ${names.length === 1 ? 'lacks' : 'lack'}`
     const { status, output } = await cluster.create(
       deaf('refused', {}, { features: { acpi: {} }, os: { firmware: 'efi', type: { os: 'hvm', machine: 'q35' } } }),
