@@ -31,15 +31,11 @@ const chips = {
   'isa-debug': 'isa-debugcon',
 } as const
 
-const kindOf = ({ address, target }: Serial): keyof typeof chips => {
-  if (target?.type !== undefined) return target.type
-  if (address?.type === 'pci') return 'pci-serial'
-  return address?.type === 'usb' ? 'usb-serial' : 'isa-serial'
-}
+const kindOf = ({ target }: Serial): keyof typeof chips => target?.type ?? 'isa-serial'
 
 export const serialTarget = each('serials')(
   'serial-target',
-  'A serial port is one of the ISA bus, unless its address is on another; each kind is a certain chip.',
+  'A serial port is one of the ISA bus; each kind is a certain chip.',
   (serial) => {
     const type = kindOf(serial)
     return { target: { type, model: { name: chips[type] } } }
