@@ -47,6 +47,7 @@ const emptied: ReadonlySet<string> = new Set([
   'devices.interfaces.driver.guest',
   'devices.interfaces.driver.host',
   'devices.interfaces.port',
+  'devices.interfaces.source',
   'devices.interfaces.virtualport.parameters',
   'devices.tpms.backend.activePcrBanks',
   'devices.tpms.backend.profile',
@@ -85,6 +86,7 @@ const kept: { readonly [path: string]: (json: JsonObject) => JsonObject } = {
   'features.hyperv.spinlocks': (spinlocks) => omit(spinlocks, spinlocks['state'] === false ? ['retries'] : []),
   'features.hyperv.stimer': (stimer) => withoutOff(stimer, ['direct']),
   'features.hyperv.tlbflush': (flush) => withoutOff(flush, ['direct', 'extended']),
+  'devices.memballoon': (balloon) => omit(balloon, balloon['model'] === 'none' ? ['address'] : []),
   'devices.memories': (memory) => keptMemory(memory),
   'devices.iommu.driver': (driver) => withoutZeros(driver),
   'devices.disks.transient': (transient) =>

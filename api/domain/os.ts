@@ -69,7 +69,7 @@ const smbios = element('Where the SMBIOS tables come from.', {
 
 const bios = element('Settings of the firmware.', {
   useserial: attribute(yesNo, 'Whether its messages go to a serial port.'),
-  rebootTimeout: attribute(integer({ min: -1, max: 65_535 }), 'Milliseconds until it tries again to boot; -1 never.'),
+  rebootTimeout: attribute(integer({ min: -1, max: 32_767 }), 'Milliseconds until it tries again to boot; -1 never.'),
 })
 
 export const os = element('How the guest boots.', {

@@ -18,6 +18,7 @@ export const rewrite = (domain: Domain): Domain => {
     result.iothreads = Math.max(Number(domain.iothreads), domain.iothreadids.iothreads?.length ?? 0)
   }
   if (isRecord(domain.vcpu)) result.vcpu = rewriteVcpu(domain.vcpu, domain)
+  if (isRecord(domain.cputune)) result.cputune = rewriteCputune(domain.cputune, domain.vcpu)
   if (isRecord(domain.memtune)) put(result, 'memtune', rewriteMemtune(domain.memtune))
   if (domain.seclabels && isList(domain.seclabels)) {
     // A label that does not say how it comes about is not kept.
@@ -143,6 +144,17 @@ const rewriteVcpu = (
   const isPlaced =
     vcpu.cpuset !== undefined || cputune.vcpupins?.length || cputune.emulatorpin || cputune.iothreadpins?.length
   return numatune?.memory?.placement === 'auto' && !isPlaced ? { ...vcpu, placement: 'auto' } : vcpu
+}
+
+type Cputune = NonNullable<Domain['cputune']>
+
+/** Pins of virtual CPUs that there are, to CPUs that are named. */
+const rewriteCputune = (cputune: Cputune, vcpu: Domain['vcpu']): Cputune => {
+  const { vcpupins } = cputune
+  if (!vcpupins || !isList(vcpupins)) return cputune
+  const count = Number(vcpu?.value ?? 1)
+  const kept = vcpupins.filter((pin) => pin.cpuset !== undefined && Number(pin.vcpu ?? 0) < count)
+  return kept.length === 0 ? without(cputune, 'vcpupins') : { ...cputune, vcpupins: kept }
 }
 
 /** In KiB: libvirt's word for no limit at all. */

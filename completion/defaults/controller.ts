@@ -37,7 +37,8 @@ export const usbCompanion = each('controllers')(
   'usb-companion',
   'The USB 1 parts of a USB 2 controller serve two of its ports each.',
   ({ type, model, master }) => {
-    const startport = type === 'usb' && !master ? startPorts[model ?? ''] : undefined
+    const own = master ? '0' : startPorts[model ?? '']
+    const startport = type === 'usb' ? own : undefined
     return startport === undefined ? undefined : { master: { startport } }
   },
 )

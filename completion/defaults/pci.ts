@@ -107,7 +107,7 @@ const planOf = (domain: Domain): Plan => {
         driver?.type === 'mtp' ? 0 : virtioConnection(model, connections),
       ),
       ...seats('interfaces', devices?.interfaces, ({ type, model }) =>
-        type === 'hostdev' ? 0 : interfaceConnection(model?.type, connections),
+        type === 'hostdev' ? undefined : interfaceConnection(model?.type, connections),
       ),
     ],
     after: [...sortedDisks(domain, connections), ...laterSeats(domain, connections, videos)],
@@ -119,7 +119,7 @@ const laterSeats = (domain: Domain, connections: Connections, videos: readonly S
   const virtio = (model: string | undefined): number => virtioConnection(model, connections)
   const { memballoon, vsock, iommu, pstore } = devices
   return [
-    ...seats('interfaces', devices.interfaces, ({ type }) => (type === 'hostdev' ? connections.pcie : 0)),
+    ...seats('interfaces', devices.interfaces, ({ type }) => (type === 'hostdev' ? connections.pcie : undefined)),
     ...seats('hostdevs', devices.hostdevs, (hostdev) => hostdevConnection(hostdev, connections)),
     ...single('memballoon', memballoon, memballoon?.model === 'none' ? 0 : virtio(memballoon?.model)),
     ...seats('rngs', devices.rngs, ({ model }) => virtio(model)),
@@ -148,12 +148,14 @@ const seat = (at: string, device: { readonly address?: Address }, asks: number):
 const seats = <D extends { readonly address?: Address }>(
   key: string,
   devices: readonly D[] | undefined,
-  asksOfDevice: (device: D) => number,
+  /** undefined for what another list has. */
+  asksOfDevice: (device: D) => number | undefined,
 ): (Seat & { readonly source: D })[] => {
   const found: (Seat & { readonly source: D })[] = []
   for (const [index, source] of (devices ?? []).entries()) {
     const asks = asksOfDevice(source)
-    if (asks === 0 || !isSeated(source.address)) continue
+    // What is on no bus, but has an address on one, keeps others away from it.
+    if (asks === undefined || (asks === 0 && !written(source.address)) || !isSeated(source.address)) continue
     found.push({ ...seat(`devices.${key}[${index}]`, source, asks), source })
   }
   return found

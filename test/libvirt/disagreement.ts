@@ -22,15 +22,17 @@ export interface Disagreement {
   readonly detail: string
 }
 
+/** `unsettled`: libvirt refuses or changes what it has made itself of the domain; then there is nothing that could be completed. */
 export type Opinion =
-  | { readonly outcome: 'taken' | 'refused'; readonly disagreement?: undefined }
+  | { readonly outcome: 'taken' | 'refused' | 'unsettled'; readonly disagreement?: undefined }
   | { readonly outcome: 'disagreed'; readonly disagreement: Disagreement }
 
 const entropy = { uid: 'judge' }
+const name = 'judged'
 
 /** Completes as at admission: libvirt has not seen the domain before. */
 export const complete = (domain: Domain, capabilities: Capabilities): Domain =>
-  fillDefaults(domain, { capabilities, entropy, isNew: true }).domain
+  fillDefaults(domain, { capabilities, entropy, name, isNew: true }).domain
 
 /** As libvirt prints it; it knows no machine type by its alias. */
 export const printed = (domain: Domain, capabilities: Capabilities): string => {
@@ -59,8 +61,18 @@ export async function compare(domain: Domain, judge: Judge): Promise<Opinion> {
   if (whole === undefined) throw new Error('what is not refused is completed')
   const expected = printed(whole, capabilities)
   const again = await judge.judge(expected)
-  if (again.outcome === 'refused') return disagreed('spoilt', withoutNames(again.message), again.message)
-  return differs('different', verdict.xml, expected) ?? differs('changed', again.xml, expected) ?? { outcome: 'taken' }
+  const found =
+    again.outcome === 'refused'
+      ? disagreed('spoilt', withoutNames(again.message), again.message)
+      : (differs('different', verdict.xml, expected) ?? differs('changed', again.xml, expected))
+  if (!found) return { outcome: 'taken' }
+  return (await isSettled(verdict.xml, judge)) ? found : { outcome: 'unsettled' }
+}
+
+/** Whether libvirt makes the same of its own answer. */
+const isSettled = async (xml: string, judge: Judge): Promise<boolean> => {
+  const again = await judge.judge(xml, false)
+  return again.outcome === 'taken' && firstDifference(xml, again.xml) === undefined
 }
 
 const disagreed = (kind: Disagreement['kind'], signature: string, detail: string): Opinion => ({
@@ -98,7 +110,7 @@ const refusalOf = (domain: Domain, capabilities: Capabilities): Refusal | undefi
 }
 
 const causesOf = (domain: Domain, capabilities: Capabilities): readonly Cause[] => {
-  const { domain: whole, added } = fillDefaults(domain, { capabilities, entropy, isNew: true })
+  const { domain: whole, added } = fillDefaults(domain, { capabilities, entropy, name, isNew: true })
   const originOf = (path: string): Origin => {
     const rule = added.get(path.replace(/^spec\.domain\./, ''))
     return rule === undefined ? { by: 'user' } : { by: 'default', rule }
@@ -116,14 +128,15 @@ export const withoutNames = (message: string): string =>
 
 /** libvirt draws what is drawn by chance anew: it gets ours. */
 const withIdentity = (domain: Domain, whole: Domain): Domain => {
-  const interfaces = domain.devices?.interfaces?.map((one, index) => ({
-    ...one,
-    mac: { ...one.mac, ...whole.devices?.interfaces?.[index]?.mac },
-  }))
+  const interfaces = domain.devices?.interfaces?.map((one, index) => {
+    const { mac, virtualport } = whole.devices?.interfaces?.[index] ?? {}
+    return { ...one, ...(mac ? { mac } : {}), ...(virtualport ? { virtualport } : {}) }
+  })
   return {
     ...domain,
-    name: domain.name ?? 'judged',
+    name: domain.name ?? name,
     ...(whole.uuid === undefined ? {} : { uuid: whole.uuid }),
+    ...(whole.genid === undefined ? {} : { genid: whole.genid }),
     ...(interfaces ? { devices: { ...domain.devices, interfaces } } : {}),
   }
 }

@@ -1,6 +1,7 @@
 /**
- * `npm run judge -- [--seed N] [--count N] [--raw]`: completes generated domains, asks the libvirt in LIBVIRT_ROOTFS about them, and prints
- * each kind of disagreement, the commonest first, with the smallest domain that shows it. `--raw`: anything that the description allows.
+ * `npm run judge -- [--seed N] [--count N] [--raw | --mutants]`: completes generated domains, asks the libvirt in LIBVIRT_ROOTFS about them,
+ * and prints each kind of disagreement, the commonest first, with the smallest domain that shows it. `--raw`: anything that the description
+ * allows; `--mutants`: what is near the cases in LIBVIRT_CORPUS.
  * `npm run judge -- --prune` takes off known-disagreements.json what is solved.
  */
 import { writeFile } from 'node:fs/promises'
@@ -9,7 +10,9 @@ import { parseArgs } from 'node:util'
 import fc from 'fast-check'
 import type { Domain } from '../../api/domain/domain.ts'
 import { domains } from '../arbitraries/domain.ts'
+import { mutants } from '../arbitraries/mutant.ts'
 import { plausibleDomains } from '../arbitraries/plausible.ts'
+import { parse, readCases } from '../corpus/corpus.ts'
 import { type Disagreement, compare, shrink } from './disagreement.ts'
 import { type Judge, startJudge } from './judge.ts'
 import known from './known-disagreements.json' with { type: 'json' }
@@ -19,6 +22,7 @@ const { values } = parseArgs({
     seed: { type: 'string', default: '1' },
     count: { type: 'string', default: '1000' },
     raw: { type: 'boolean', default: false },
+    mutants: { type: 'boolean', default: false },
     /** No smallest domains. */
     brief: { type: 'boolean', default: false },
     prune: { type: 'boolean', default: false },
@@ -29,12 +33,19 @@ if (values.prune) await prune(judge)
 else await search(judge)
 await judge.stop()
 
+function arbitrary(): fc.Arbitrary<Domain> {
+  if (!values.mutants) return values.raw ? domains() : plausibleDomains()
+  const folder = process.env['LIBVIRT_CORPUS']
+  if (folder === undefined) throw new Error('LIBVIRT_CORPUS is not set: see test/corpus/corpus.ts')
+  return mutants(readCases(folder).map(({ before }) => parse(before)))
+}
+
 async function search(judge: Judge): Promise<void> {
-  const generated = fc.sample(values.raw ? domains() : plausibleDomains(), {
+  const generated = fc.sample(arbitrary(), {
     seed: Number(values.seed),
     numRuns: Number(values.count),
   })
-  const agreed = { taken: 0, refused: 0 }
+  const agreed = { taken: 0, refused: 0, unsettled: 0 }
   const found = new Map<string, { count: number; example: Domain; disagreement: Disagreement }>()
   for (const domain of generated) {
     const { outcome, disagreement } = await compare(domain, judge)
@@ -58,7 +69,9 @@ async function search(judge: Judge): Promise<void> {
     process.stdout.write(`${count} × ${key}\n    ${disagreement?.detail.replaceAll(/\s+/g, ' ')}\n`)
     if (!values.brief) process.stdout.write(`    ${JSON.stringify(smallest)}\n`)
   }
-  process.stdout.write(`${generated.length} domains: both take ${agreed.taken}, both refuse ${agreed.refused}\n`)
+  process.stdout.write(
+    `${generated.length} domains: both take ${agreed.taken}, both refuse ${agreed.refused}, libvirt does not settle ${agreed.unsettled}\n`,
+  )
   for (const [kind, all] of byKind) {
     process.stdout.write(`${kind}: ${all.reduce((sum, { count }) => sum + count, 0)} in ${all.length} ways\n`)
   }

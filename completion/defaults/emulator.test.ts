@@ -1,0 +1,11 @@
+import { expect, test } from 'vitest'
+import type { Domain } from '../../api/domain/domain.ts'
+import { applied } from '../../test/applied.ts'
+import { emulator } from './emulator.ts'
+
+test.each<[string, Domain, Domain]>([
+  ['QEMU is the one of the node', {}, { devices: { emulator: '/usr/bin/qemu-system-x86_64' } }],
+  ['another one stays', { devices: { emulator: '/qemu' } }, {}],
+])('%s', (_, domain, expected) => {
+  expect(applied([emulator], domain)).toEqual({ ...domain, ...expected })
+})

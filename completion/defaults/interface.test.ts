@@ -1,0 +1,56 @@
+import { expect, test } from 'vitest'
+import type { Domain } from '../../api/domain/domain.ts'
+import { applied } from '../../test/applied.ts'
+import { addressFamily, interfaceMode, interfaceModel, interfaceType, vhostuserMode } from './interface.ts'
+
+test.each<[string, Domain, Domain]>([
+  [
+    'one of which nothing is said is an RTL8139 behind QEMU',
+    { devices: { interfaces: [{}] } },
+    { devices: { interfaces: [{ type: 'user', model: { type: 'rtl8139' } }] } },
+  ],
+  ['a device of the host has no model', { devices: { interfaces: [{ type: 'hostdev' }] } }, {}],
+  [
+    'vDPA is virtio',
+    { devices: { interfaces: [{ type: 'vdpa' }] } },
+    { devices: { interfaces: [{ type: 'vdpa', model: { type: 'virtio' } }] } },
+  ],
+  [
+    'vhost-user is virtio, and QEMU connects',
+    { devices: { interfaces: [{ type: 'vhostuser', source: { path: '/s' } }] } },
+    {
+      devices: {
+        interfaces: [
+          { type: 'vhostuser', source: { path: '/s', type: 'unix', mode: 'client' }, model: { type: 'virtio' } },
+        ],
+      },
+    },
+  ],
+  [
+    'a direct one goes through the switch',
+    { devices: { interfaces: [{ type: 'direct', model: { type: 'virtio' }, source: { dev: 'eth0' } }] } },
+    { devices: { interfaces: [{ type: 'direct', model: { type: 'virtio' }, source: { dev: 'eth0', mode: 'vepa' } }] } },
+  ],
+  [
+    'an address is of the family that it looks like',
+    { devices: { interfaces: [{ type: 'hostdev', ips: [{ address: '10.0.0.1' }, { address: 'fd00::1' }] }] } },
+    {
+      devices: {
+        interfaces: [
+          {
+            type: 'hostdev',
+            ips: [
+              { address: '10.0.0.1', family: 'ipv4' },
+              { address: 'fd00::1', family: 'ipv6' },
+            ],
+          },
+        ],
+      },
+    },
+  ],
+])('%s', (_, domain, expected) => {
+  expect(applied([interfaceType, interfaceModel, interfaceMode, vhostuserMode, addressFamily], domain)).toEqual({
+    ...domain,
+    ...expected,
+  })
+})

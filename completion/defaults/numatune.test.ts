@@ -1,0 +1,20 @@
+import { expect, test } from 'vitest'
+import type { Domain } from '../../api/domain/domain.ts'
+import { applied } from '../../test/applied.ts'
+import { numatuneMemory, numatuneMode, numatuneNodeMode } from './numatune.ts'
+
+test.each<[string, Domain, Domain]>([
+  ['nothing is said where nothing is', {}, {}],
+  [
+    'memory follows virtual CPUs that numad places',
+    { vcpu: { placement: 'auto' } },
+    { numatune: { memory: { placement: 'auto', mode: 'strict' } } },
+  ],
+  [
+    'each node of the guest is strict',
+    { numatune: { memnodes: [{ cellid: 0, nodeset: '1' }] } },
+    { numatune: { memnodes: [{ cellid: 0, nodeset: '1', mode: 'strict' }] } },
+  ],
+])('%s', (_, domain, expected) => {
+  expect(applied([numatuneMemory, numatuneMode, numatuneNodeMode], domain)).toEqual({ ...domain, ...expected })
+})

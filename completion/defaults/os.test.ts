@@ -1,0 +1,25 @@
+import { expect, test } from 'vitest'
+import type { Domain } from '../../api/domain/domain.ts'
+import { applied } from '../../test/applied.ts'
+import { architecture, boot, machine } from './os.ts'
+
+test.each<[string, Domain, Domain]>([
+  [
+    'a VM boots its disk, on the default machine',
+    {},
+    { os: { type: { arch: 'x86_64', machine: 'pc-i440fx-10.0' }, boots: [{ dev: 'hd' }] } },
+  ],
+  ['what is said stays', { os: { type: { arch: 'x86_64', machine: 'q35' }, boots: [{ dev: 'cdrom' }] } }, {}],
+  [
+    'an empty list says nothing',
+    { os: { type: { arch: 'x86_64', machine: 'q35' }, boots: [] } },
+    { os: { type: { arch: 'x86_64', machine: 'q35' }, boots: [{ dev: 'hd' }] } },
+  ],
+  [
+    'a device that says when it is tried is enough',
+    { os: { type: { arch: 'x86_64', machine: 'q35' } }, devices: { disks: [{ boot: { order: 1 } }] } },
+    {},
+  ],
+])('%s', (_, domain, expected) => {
+  expect(applied([architecture, machine, boot], domain)).toEqual({ ...domain, ...expected })
+})

@@ -1,0 +1,25 @@
+import { expect, test } from 'vitest'
+import type { Domain } from '../../api/domain/domain.ts'
+import { applied } from '../../test/applied.ts'
+import { vcpuCount, vcpuPlacement } from './vcpu.ts'
+
+test.each<[string, Domain, Domain]>([
+  ['there is one', {}, { vcpu: { value: 1, placement: 'static' } }],
+  [
+    'they follow memory that numad places',
+    { vcpu: { value: 2 }, numatune: { memory: { placement: 'auto' } } },
+    { vcpu: { value: 2, placement: 'auto' } },
+  ],
+  [
+    'but not where CPUs are named',
+    { vcpu: { value: 2, cpuset: '0' }, numatune: { memory: { placement: 'auto' } } },
+    { vcpu: { value: 2, cpuset: '0', placement: 'static' } },
+  ],
+  [
+    'nor where a thread is pinned',
+    { vcpu: { value: 2 }, numatune: { memory: { placement: 'auto' } }, cputune: { emulatorpin: { cpuset: '1' } } },
+    { vcpu: { value: 2, placement: 'static' } },
+  ],
+])('%s', (_, domain, expected) => {
+  expect(applied([vcpuCount, vcpuPlacement], domain)).toEqual({ ...domain, ...expected })
+})
