@@ -3,7 +3,7 @@ import { systemClock } from '../runtime/clock.ts'
 import { createEventRecorder } from '../runtime/events.ts'
 import { startHealth } from '../runtime/health.ts'
 import { createKubeClient } from '../runtime/kube.ts'
-import { createLogger } from '../runtime/log.ts'
+import { createLogger, isLogLevel } from '../runtime/log.ts'
 import { countEvents, createMetrics, observeReflectors } from '../runtime/metrics.ts'
 import { createShutdown } from '../runtime/shutdown.ts'
 import { startHandler } from './handler.ts'
@@ -13,7 +13,7 @@ import { publishProfile } from './profile.ts'
 
 /**
  * The node handler. NODE_NAME: whose VMs; KUBELET_ROOT: the kubelet's root directory as mounted here; PROFILE: the file with what the node
- * can do; HEALTH_PORT.
+ * can do; HEALTH_PORT; LOG_LEVEL.
  */
 async function main(environment: NodeJS.ProcessEnv): Promise<void> {
   const {
@@ -21,10 +21,11 @@ async function main(environment: NodeJS.ProcessEnv): Promise<void> {
     KUBELET_ROOT: kubeletRoot = '/var/lib/kubelet',
     PROFILE: profileFile = '/var/run/virtset/profile/profile.json',
     HEALTH_PORT: port = '8080',
+    LOG_LEVEL: level = 'info',
   } = environment
   if (!nodeName) throw new Error('NODE_NAME is not set: a handler belongs to a node')
 
-  const log = createLogger({ process: 'handler' })
+  const log = createLogger({ process: 'handler', ...(isLogLevel(level) ? { level } : {}) })
   const shutdown = createShutdown({ source: process, log, exit: (code) => process.exit(code) })
   const kube = createKubeClient({ access: await defaultAccess(environment), userAgent: 'virtset-handler' })
   const profile = publishProfile({ kube, nodeName, file: profileFile, log, clock: systemClock })

@@ -2,7 +2,7 @@
 export const group = 'subresources.virtset.io'
 const version = 'v1alpha1'
 
-const groupVersion = `${group}/${version}`
+export const groupVersion = `${group}/${version}`
 
 /** One for each sub-resource of `virtualmachineconfigs`; the kind is what is answered. */
 const resource = (verb: string, kind: string) => ({

@@ -57,6 +57,8 @@ describe('what is refused', () => {
     ['writing a document', 'POST', '/apis/subresources.virtset.io/v1alpha1', '', 405],
     ['the list of groups, which the API server then puts together itself', 'GET', '/apis', '', 404],
     ['another version', 'POST', '/openapi/v4', '', 404],
+    ['another version of the group', 'POST', at('stop').replace('v1alpha1', 'v2'), '', 404],
+    ['another group', 'POST', at('stop').replace('subresources.', ''), '', 404],
   ])('%s', (_, method, url, body, code) => {
     const found = route(method, url, body)
     expect(found.kind === 'refused' && found.status.code).toBe(code)

@@ -1,7 +1,7 @@
 import { isDnsSubdomain } from '../../api/label.ts'
 import { isRecord } from '../../api/schema.ts'
 import type { Status } from '../review.ts'
-import { documents } from './discovery.ts'
+import { documents, groupVersion } from './discovery.ts'
 
 const verbs = ['start', 'stop', 'restart'] as const
 export type Verb = (typeof verbs)[number]
@@ -35,8 +35,12 @@ export function route(method: string, url: string, body: string): Route {
   if (document !== undefined) {
     return method === 'GET' ? { kind: 'document', document } : notAllowed(method, 'GET')
   }
-  const [, , , , namespaces, namespace = '', plural, name = '', verb, ...rest] = pathname.split('/').map(decoded)
-  if (!pathname.startsWith('/apis/') || namespaces !== 'namespaces' || rest.length > 0) return notFound(pathname)
+  const [, apis, group, version, namespaces, namespace = '', plural, name = '', verb, ...rest] = pathname
+    .split('/')
+    .map(decoded)
+  if (apis !== 'apis' || `${group}/${version}` !== groupVersion || namespaces !== 'namespaces')
+    return notFound(pathname)
+  if (rest.length > 0) return notFound(pathname)
   if (plural !== 'virtualmachineconfigs' || !isDnsSubdomain(namespace) || !isDnsSubdomain(name)) {
     return notFound(pathname)
   }
