@@ -53,9 +53,9 @@ export async function compare(domain: Domain, judge: Judge): Promise<Opinion> {
   const plain = whole === undefined ? domain : withIdentity(domain, whole)
   const verdict = await judge.judge(writeDomain(plain), false)
   if (refusal) {
-    return verdict.outcome === 'refused'
-      ? { outcome: 'refused' }
-      : disagreed('false-refusal', refusal.signature, refusal.message)
+    // The launcher has libvirt's schema asked as well.
+    const isRefused = verdict.outcome === 'refused' || (await judge.judge(writeDomain(plain))).outcome === 'refused'
+    return isRefused ? { outcome: 'refused' } : disagreed('false-refusal', refusal.signature, refusal.message)
   }
   if (verdict.outcome === 'refused') return disagreed('missing-rule', withoutNames(verdict.message), verdict.message)
   if (whole === undefined) throw new Error('what is not refused is completed')

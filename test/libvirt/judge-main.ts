@@ -1,7 +1,7 @@
 /**
- * `npm run judge -- [--seed N] [--count N] [--raw | --mutants]`: completes generated domains, asks the libvirt in LIBVIRT_ROOTFS about them,
- * and prints each kind of disagreement, the commonest first, with the smallest domain that shows it. `--raw`: anything that the description
- * allows; `--mutants`: what is near the cases in LIBVIRT_CORPUS.
+ * `npm run judge -- [--seed N] [--count N] [--mutants] [--brief]`: completes generated domains, asks the libvirt in LIBVIRT_ROOTFS about them,
+ * and prints each kind of disagreement, the commonest first, with the smallest domain that shows it (not with `--brief`). `--mutants`: what
+ * is near the cases in LIBVIRT_CORPUS.
  * `npm run judge -- --prune` takes off known-disagreements.json what is solved.
  */
 import { writeFile } from 'node:fs/promises'
@@ -9,7 +9,6 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import fc from 'fast-check'
 import type { Domain } from '../../api/domain/domain.ts'
-import { domains } from '../arbitraries/domain.ts'
 import { mutants } from '../arbitraries/mutant.ts'
 import { plausibleDomains } from '../arbitraries/plausible.ts'
 import { parse, readCases } from '../corpus/corpus.ts'
@@ -21,7 +20,6 @@ const { values } = parseArgs({
   options: {
     seed: { type: 'string', default: '1' },
     count: { type: 'string', default: '1000' },
-    raw: { type: 'boolean', default: false },
     mutants: { type: 'boolean', default: false },
     /** No smallest domains. */
     brief: { type: 'boolean', default: false },
@@ -34,7 +32,7 @@ else await search(judge)
 await judge.stop()
 
 function arbitrary(): fc.Arbitrary<Domain> {
-  if (!values.mutants) return values.raw ? domains() : plausibleDomains()
+  if (!values.mutants) return plausibleDomains()
   const folder = process.env['LIBVIRT_CORPUS']
   if (folder === undefined) throw new Error('LIBVIRT_CORPUS is not set: see test/corpus/corpus.ts')
   return mutants(readCases(folder).map(({ before }) => parse(before)))
