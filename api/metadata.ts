@@ -1,8 +1,21 @@
 import type { Cause } from './cause.ts'
-import { checkSchema, list, map, opaque, string } from './schema.ts'
+import { boolean, checkSchema, closed, list, map, string } from './schema.ts'
 import type { Schema } from './schema.ts'
 
 const strings = (description: string) => map(description, string('The value.'))
+
+const owner = closed(
+  'An owner.',
+  {
+    apiVersion: string('Its API.'),
+    kind: string('Its kind.'),
+    name: string('Its name.'),
+    uid: string('Its identity.'),
+    controller: boolean('Whether it controls the object.'),
+    blockOwnerDeletion: boolean('Whether it stays until the object is gone.'),
+  },
+  ['apiVersion', 'kind', 'name', 'uid'],
+)
 
 /** What we read of an object's metadata. The API server checks all of it before a webhook is asked; a file has only us. */
 const metadata: Schema = {
@@ -17,7 +30,7 @@ const metadata: Schema = {
     labels: strings('Labels.'),
     annotations: strings('Annotations.'),
     finalizers: list('Finalizers.', string('A finalizer.')),
-    ownerReferences: list('Owners.', opaque('An owner.')),
+    ownerReferences: list('Owners.', owner),
   },
 }
 

@@ -244,6 +244,14 @@ describe('a stored VM', () => {
   ])('%s is judged', (_, object, oldObject, username, expected) => {
     expect(told(validate(review(object, oldObject, username), engine, trust))).toEqual(expected)
   })
+
+  test.each<[unknown, string[]]>([
+    [undefined, ['required metadata']],
+    [{ labels: null, ownerReferences: [null] }, ['type metadata.labels', 'type metadata.ownerReferences[0]']],
+  ])('whose metadata became %j is refused', (metadata, expected) => {
+    const object = JSON.parse(JSON.stringify({ ...stored, metadata }))
+    expect(told(validate(review(object, stored), engine, trust))).toEqual(expected)
+  })
 })
 
 describe('a preset', () => {

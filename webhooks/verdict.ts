@@ -1,6 +1,7 @@
 import type { Cause } from '../api/cause.ts'
 import { completedByAnnotation, launcherPodFinalizer, parseMachine } from '../api/machine.ts'
 import type { VirtualMachine } from '../api/machine.ts'
+import { checkMetadata } from '../api/metadata.ts'
 import { parsePreset } from '../api/preset.ts'
 import { isRecord } from '../api/schema.ts'
 import { decodeProvenance } from '../completion/provenance.ts'
@@ -107,7 +108,9 @@ function validateStored(review: Review, stored: VirtualMachine, isTrusted: boole
     const parsed = parseMachine(object)
     return 'causes' in parsed ? refuse(parsed.causes) : { allowed: true }
   }
-  // The spec is the stored one, metadata the API server has checked.
+  const faults = checkMetadata(object['metadata'], 'metadata')
+  if (faults.length > 0) return refuse(faults)
+  // The spec is the stored one, and the metadata was looked at now.
   const reserved = checkReserved(object as unknown as VirtualMachine, stored)
   return reserved.length > 0 ? refuse(reserved) : { allowed: true }
 }
