@@ -24,11 +24,21 @@ export async function until<T>(
 
 const isGiven = <T>(answer: T): answer is Exclude<T, false | undefined> => answer !== undefined && answer !== false
 
-/** The same for what a real daemon does: `what` is said when it has not come about. */
+/** The same for what a real daemon does, which may not be there yet: a throw means not yet, too. `what`, and the last throw, are said when it has not come about. */
 export function eventually<T>(
   what: string,
   isTrue: () => T | Promise<T>,
   deadlineMs = 20_000,
 ): Promise<Exclude<T, false | undefined>> {
-  return until(isTrue, undefined, { deadlineMs, describe: () => what })
+  let last: unknown
+  const asked = async (): Promise<T | undefined> => {
+    try {
+      return await isTrue()
+    } catch (error) {
+      last = error
+      return undefined
+    }
+  }
+  const describe = () => (last === undefined ? what : `${what}; last: ${String(last)}`)
+  return until(asked, undefined, { deadlineMs, describe })
 }

@@ -57,7 +57,7 @@ describe('overlays', () => {
 
   test('with images of one’s own no other is named', async () => {
     const named = (folder: string) =>
-      kubectl(['kustomize', folder]).then((text) => new Set(text.match(/\S+\/virtset\/[^\s"]+/g)))
+      kubectl(['kustomize', folder]).then((text) => new Set(text.match(/\S+\/virtset\/\S+:v[\d.]+/g)))
     const [published, own] = [await named('manifests'), await named('manifests/overlays/own-images')]
     expect(published).toEqual(new Set(['ghcr.io/virtset/virtset:v0.1.0', 'ghcr.io/virtset/launcher:v0.1.0']))
     expect(own).toEqual(new Set([...published].map((name) => name.replace('ghcr.io', 'registry.example.org'))))
