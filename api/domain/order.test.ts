@@ -16,10 +16,12 @@ describe('where libvirt puts disks', () => {
 
   test.each([
     ['by target within a bus', ['vdb', 'vda'], 'vda vdb'],
-    ['buses keep the places of their first disks', ['hdc', 'vdb', 'hda', 'vda'], 'hda hdc vda vdb'],
+    ['buses keep the places of their first disks', ['hdc:ide', 'vdb:virtio', 'hda:ide'], 'hda hdc vdb'],
+    ['those without a written bus are of one kind', ['hdb', 'vda:virtio', 'vdc', 'hda'], 'hda hdb vdc vda'],
+    ['of the same letter the first comes first', ['vda', 'fda', 'sdb:scsi', 'hda'], 'vda fda hda sdb'],
     ['vdz is before vdaa', ['vdaa', 'vdz'], 'vdz vdaa'],
     ['a bus that is written counts, not the name', ['sdb:usb', 'sda:sata', 'sda:usb'], 'sda sdb sda'],
-    ['what has no index is before what has one', ['vda', 'vdX:virtio'], 'vdX vda'],
+    ['what has no index is before what has one', ['vda', 'vdX'], 'vdX vda'],
     ['equals keep their order', ['vda', 'vdb', 'vda'], 'vda vda vdb'],
   ])('%s', (_, targets, expected) => expect(order(...targets)).toBe(expected))
 

@@ -32,22 +32,8 @@ const targetOf = (disk: unknown): string => {
   return typeof dev === 'string' ? dev : ''
 }
 
-const prefixes: readonly (readonly [string, string])[] = [
-  ['fd', 'fdc'],
-  ['hd', 'ide'],
-  ['sd', 'scsi'],
-  ['vd', 'virtio'],
-  ['xvd', 'xen'],
-  ['ubd', 'uml'],
-]
-
-/** The bus that is written, or that libvirt reads from the target's name. */
-const busOf = (disk: unknown): unknown => {
-  const bus = member(member(disk, 'target'), 'bus')
-  if (bus !== undefined) return bus
-  if (member(disk, 'device') === 'floppy') return 'fdc'
-  return prefixes.find(([prefix]) => targetOf(disk).startsWith(prefix))?.[1]
-}
+/** The one that is written: libvirt reads the others' from their targets' names later, and until then they are of one kind. */
+const busOf = (disk: unknown): unknown => member(member(disk, 'target'), 'bus')
 
 /** `vda` is 0, `vdz` 25, `vdaa` 26; a partition's number at the end does not count. -1 for anything else. */
 export const diskIndex = (target: string): number => {

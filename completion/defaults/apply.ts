@@ -14,7 +14,7 @@ export const applyRules = (
   const domain = unshared(original) as Domain
   const added = new Map<string, string>()
   for (const { name, apply } of rules) {
-    for (const addition of apply(domain, context)) add(addition, name, added)
+    for (const addition of apply(domain, context, original)) add(addition, name, added)
   }
   return { domain, added }
 }

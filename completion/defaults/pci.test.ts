@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { Domain } from '../../api/domain/domain.ts'
 import { applied, i440fx, q35 } from '../../test/applied.ts'
 import { pciRoot } from './controller.ts'
+import { diskBus } from './disk.ts'
 import { pciAddresses, pciControllers } from './pci.ts'
 
 type Devices = NonNullable<Domain['devices']>
@@ -153,6 +154,24 @@ describe('q35', () => {
       ['pci 2 pcie-root-port: 0:1.1', 'pci 0 pcie-root', 'pci 1 pcie-root-port: 0:1.0+'],
     ],
   ])('%s', (_, devices, expected) => expect(places(q35, devices)).toEqual(expected))
+})
+
+/** As libvirt itself gives them out. */
+test.each([
+  ['vdb vda:virtio', 'vdb vda'],
+  ['vdc vdb:virtio vda vdd:virtio', 'vda vdc vdb vdd'],
+  ['hda vdb:virtio hdb vda:virtio vdc', 'vdc vda vdb'],
+  ['vdb:virtio hdb vda', 'vdb vda'],
+  ['sdb:scsi vdb vda', 'vda vdb'],
+])('disks get slots by the buses that are written: %s', (names, expected) => {
+  const disks = names.split(' ').map((name) => {
+    const [dev = '', bus] = name.split(':')
+    return { target: bus === undefined ? { dev } : { dev, bus: bus as 'virtio' } }
+  })
+  const found = applied([pciRoot, diskBus, pciControllers, pciAddresses], { os: i440fx, devices: { disks } })
+  const seated = (found.devices?.disks ?? []).filter(({ address }) => address?.type === 'pci')
+  const bySlot = seated.toSorted((a, b) => Number(a.address?.slot) - Number(b.address?.slot))
+  expect(bySlot.map(({ target }) => target?.dev).join(' ')).toBe(expected)
 })
 
 test('a machine without PCI has no addresses on it', () => {

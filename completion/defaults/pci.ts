@@ -82,7 +82,8 @@ const isSeated = (address: Address | undefined): boolean => address?.type === un
 const rootOf = (domain: Domain): Controller | undefined =>
   list(domain, 'controllers').find(({ type, index }) => type === 'pci' && (numberOf(index) ?? 0) === 0)
 
-const planOf = (domain: Domain): Plan => {
+/** @param read the domain before anything was filled in */
+const planOf = (domain: Domain, read: Domain): Plan => {
   const { devices } = domain
   const chipset = chipsetOf(domain)
   const isExpress = rootOf(domain)?.model === 'pcie-root'
@@ -110,7 +111,7 @@ const planOf = (domain: Domain): Plan => {
         type === 'hostdev' ? undefined : interfaceConnection(model?.type, connections),
       ),
     ],
-    after: [...sortedDisks(domain, connections), ...laterSeats(domain, connections, videos)],
+    after: [...sortedDisks(domain, read, connections), ...laterSeats(domain, connections, videos)],
   }
 }
 
@@ -173,10 +174,19 @@ const sortedControllers = (domain: Domain): (Seat & { controller: Controller })[
       controller: item,
     }))
 
-const sortedDisks = (domain: Domain, connections: Connections): Seat[] =>
-  inLibvirtOrder('devices.disks', list(domain, 'disks'))
-    .filter(({ item: { target, address } }) => target?.bus === 'virtio' && isSeated(address))
-    .map(({ item, index }) => seat(`devices.disks[${index}]`, item, virtioConnection(item.model, connections)))
+/** libvirt puts disks in order as it reads them, by the buses that are written, and gives out addresses when all have one. */
+const sortedDisks = (domain: Domain, read: Domain, connections: Connections): Seat[] => {
+  const disks = list(domain, 'disks')
+  return inLibvirtOrder(
+    'devices.disks',
+    list(read, 'disks').map(({ target }) => ({ target })),
+  ).flatMap(({ index }) => {
+    const disk = disks[index]
+    return disk?.target?.bus === 'virtio' && isSeated(disk.address)
+      ? [seat(`devices.disks[${index}]`, disk, virtioConnection(disk.model, connections))]
+      : []
+  })
+}
 
 /** The card that the firmware uses comes first. */
 const sortedVideos = (domain: Domain, connections: Connections): Seat[] => {
@@ -201,7 +211,8 @@ const busesOf = (plan: Plan, canGrow: boolean): Buses => {
 }
 
 /** Every device that sits on a PCI bus, what it asks of its slot (0: nothing), and the address that is written. */
-export const pciSeats = (domain: Domain): readonly Pick<Seat, 'at' | 'asks' | 'address'>[] => all(planOf(domain))
+export const pciSeats = (domain: Domain): readonly Pick<Seat, 'at' | 'asks' | 'address'>[] =>
+  all(planOf(domain, domain))
 
 const all = (plan: Plan): Seat[] => [
   ...plan.bridges,
@@ -322,8 +333,8 @@ const seatControllers = (plan: Plan, buses: Buses): void => {
 }
 
 /** The controllers that are missing for everything to have a place: those that the devices' addresses name, and as many as are needed. */
-const missingControllers = (domain: Domain): { readonly index: number; readonly model: string }[] => {
-  const plan = planOf(domain)
+const missingControllers = (domain: Domain, read: Domain): { readonly index: number; readonly model: string }[] => {
+  const plan = planOf(domain, read)
   const numbers = new Set(plan.bridges.map(({ controller }) => numberOf(controller.index) ?? 0))
   const buses = busesOf(plan, true)
   assign(plan, buses, true)
@@ -345,10 +356,10 @@ export const pciControllers: Rule = {
   name: 'pci-controllers',
   description:
     'PCI bridges and PCI Express root ports are added until every device has a slot. A machine with PCI Express but without a port of its own gets one more, left empty for hot-plug.',
-  *apply(domain) {
+  *apply(domain, _, read) {
     const { devices } = domain
     if (!devices || !rootOf(domain)) return
-    for (const { index, model } of missingControllers(domain)) {
+    for (const { index, model } of missingControllers(domain, read)) {
       yield append(devices, 'controllers', { type: 'pci', index, model } as object)
     }
   },
@@ -358,9 +369,9 @@ export const pciAddresses: Rule = {
   name: 'pci-address',
   description:
     'Every PCI device without an address gets the first free slot of a bus that it fits on: bridges first, then file systems, interfaces, sound cards, controllers, virtio disks, host devices and the rest. Chipset devices, the primary video card and the parts of a USB 2 controller have fixed places; root ports share slots.',
-  apply: (domain) => {
+  apply: (domain, _, read) => {
     if (!rootOf(domain)) return []
-    const plan = planOf(domain)
+    const plan = planOf(domain, read)
     const buses = busesOf(plan, false)
     assign(plan, buses, false)
     const additions: Addition[] = []

@@ -45,7 +45,8 @@ export interface Rule {
   /** Stands in the provenance of what it adds. */
   readonly name: string
   readonly description: string
-  readonly apply: (domain: Domain, context: Context) => Iterable<Addition>
+  /** @param read the domain as it was before the first rule */
+  readonly apply: (domain: Domain, context: Context, read: Domain) => Iterable<Addition>
 }
 
 /** Adds, below `to`, what of `values` is not there; `at` is the path of `to`, empty for the domain itself. */
