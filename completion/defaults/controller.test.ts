@@ -53,6 +53,11 @@ describe('controllers that a machine always has', () => {
     ]
     expect(controllersOf(rules, { controllers })?.controllers).toEqual(controllers)
   })
+
+  test.each([0, 1])('USB that is switched off by a controller of index %d has no other', (index) => {
+    const controllers: Controllers = [{ type: 'usb', index, model: 'none' }]
+    expect(applied([controller.usbController], { os: q35, devices: { controllers } }).devices).toEqual({ controllers })
+  })
 })
 
 describe('the index', () => {

@@ -90,11 +90,12 @@ const freeIndex = (one: Controller, indexes: ReadonlyMap<Controller, number>): n
 export const usbController: Rule = {
   name: 'usb-controller',
   description:
-    'A machine with USB has a controller: q35 an xHCI one if QEMU has it, else EHCI; others the one that the chipset has.',
+    'A machine with USB has a controller, unless one of model `none` switches USB off: q35 an xHCI one if QEMU has it, else EHCI; others the one that the chipset has.',
   apply: (domain, { capabilities }) => {
     const { devices } = domain
     const chipset = chipsetOf(domain)
-    if (!devices || chipset === 'isapc') return []
+    const isOff = list(domain, 'controllers').some(({ type, model }) => type === 'usb' && model === 'none')
+    if (!devices || isOff || chipset === 'isapc') return []
     if (chipset !== 'q35') return unlessThere(domain, devices, 'usb', 0)
     const model = (['qemu-xhci', 'nec-xhci', 'ich9-ehci1'] as const).find((one) =>
       offers(capabilities, one === 'ich9-ehci1' ? 'ich9-usb-ehci1' : one === 'nec-xhci' ? 'nec-usb-xhci' : one),

@@ -48,6 +48,26 @@ export const usbDisabled: Rule = {
   ),
 }
 
+export const usbOffIndex: Rule = {
+  id: 'usb-off-index',
+  description:
+    'A controller of model `none` has index 0: beside any other libvirt adds a controller 0, and then refuses its own domain.',
+  *check({ domain }) {
+    for (const [place, { type, model, index }] of list(domain, 'controllers').entries()) {
+      if (type === 'usb' && model === 'none' && (numberOf(index) ?? 0) !== 0)
+        yield invalid(
+          `spec.domain.devices.controllers[${place}].index`,
+          index,
+          'must be 0: model none is for all of USB',
+        )
+    }
+  },
+  example: example(
+    { devices: { controllers: [{ type: 'usb', index: 1, model: 'none' }] } },
+    { devices: { controllers: [{ type: 'usb', index: 0, model: 'none' }] } },
+  ),
+}
+
 /** Ports of each model of controller. */
 const portsOf = ({ model, ports }: Controller): number => {
   switch (model) {
@@ -256,4 +276,12 @@ export const usbMaster: Rule = {
   ),
 }
 
-export const usbRules: readonly Rule[] = [usbMaster, usbDisabled, usbModel, usbPorts, usbIndexUnique, usbAddress]
+export const usbRules: readonly Rule[] = [
+  usbMaster,
+  usbDisabled,
+  usbOffIndex,
+  usbModel,
+  usbPorts,
+  usbIndexUnique,
+  usbAddress,
+]
