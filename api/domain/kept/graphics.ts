@@ -1,0 +1,28 @@
+import { isRecord } from '../../schema.ts'
+import { type JsonObject, type Kept, omit } from './member.ts'
+
+/** What counts of displays. */
+export const graphics: Kept = {
+  'devices.graphics': (graphics) => keptGraphics(graphics),
+}
+
+/** A server without a port has none of the properties of ports; what is chosen at start is not kept. */
+const keptGraphics = (graphics: JsonObject): JsonObject => {
+  const { type, listens, autoport, port } = graphics
+  if (type === 'sdl' && graphics['fullscreen'] === false) return omit(graphics, ['fullscreen'])
+  if (type === 'dbus' && graphics['p2p'] === false) return omit(graphics, ['p2p'])
+  const first: unknown = Array.isArray(listens) ? listens[0] : undefined
+  const hasPort = !isRecord(first) || (first['type'] !== 'none' && first['type'] !== 'socket')
+  if (!hasPort) return omit(graphics, ['port', 'tlsPort', 'autoport', 'websocket'])
+  if (type === 'spice' && isRecord(first) && first['type'] === 'address' && !hasSpicePort(graphics)) {
+    return { ...omit(graphics, ['port', 'tlsPort', 'autoport', 'listen']), listens: [{ type: 'none' }] }
+  }
+  if (port === 0 || (port === -1 && autoport === false && type !== 'spice'))
+    return omit(graphics, type === 'rdp' ? [] : ['port'])
+  if (type === 'spice' && autoport === true) return omit(graphics, ['port', 'tlsPort'])
+  return autoport === true && port !== undefined && type === 'vnc' ? { ...graphics, port: -1 } : graphics
+}
+
+/** Without a port, SPICE listens nowhere, whatever address is said. */
+const hasSpicePort = ({ port = 0, tlsPort = 0, autoport }: JsonObject): boolean =>
+  autoport === true || port !== 0 || tlsPort !== 0
