@@ -3,7 +3,7 @@ import { eachDevice, list } from './device.ts'
 import { duplicate, notFound, required, unsupported } from './finding.ts'
 import { example, type Rule } from './rule.ts'
 
-export const soundAudio: Rule = {
+const soundAudio: Rule = {
   id: 'sound-audio',
   description: 'A sound card and a display server name an audio backend that is there; ids of backends are unique.',
   *check({ domain }) {
@@ -29,7 +29,7 @@ export const soundAudio: Rule = {
   ),
 }
 
-export const soundModel = eachDevice('sounds')(
+const soundModel = eachDevice('sounds')(
   'sound-model',
   'A sound card has a model, which QEMU has.',
   ({ model }, at) =>

@@ -3,7 +3,7 @@ import { allDevices } from './device.ts'
 import { duplicate, forbidden } from './finding.ts'
 import { example, type Rule } from './rule.ts'
 
-export const bootOrder: Rule = {
+const bootOrder: Rule = {
   id: 'boot-order',
   description:
     'No two devices have the same rank to boot from, and ranks of devices replace the list of kinds in `os`.',
@@ -30,7 +30,7 @@ export const bootOrder: Rule = {
 /** Of these there can be one. */
 const singleTables = new Set(['slic', 'msdm', 'rawset'])
 
-export const acpiTables: Rule = {
+const acpiTables: Rule = {
   id: 'acpi-tables',
   description: 'There is one ACPI table of type slic, one of msdm and one of rawset.',
   *check({ domain }) {
@@ -48,7 +48,7 @@ export const acpiTables: Rule = {
   ),
 }
 
-export const aliasUnique: Rule = {
+const aliasUnique: Rule = {
   id: 'alias-unique',
   description: 'No two devices have the same alias.',
   *check({ domain }) {

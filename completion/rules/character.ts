@@ -39,7 +39,7 @@ const charactersOf = (domain: Domain): readonly PlacedCharacter[] => {
 
 const serial = (more: DeviceOf<'serials'>): Domain => ({ devices: { serials: [more] } })
 
-export const characterSource: Rule = {
+const characterSource: Rule = {
   id: 'character-source',
   description: 'A character device names its other end: a path, a server and port, or a channel, as its type demands.',
   *check({ domain }) {
@@ -94,7 +94,7 @@ function* sourceFaults(
   }
 }
 
-export const characterReconnect: Rule = {
+const characterReconnect: Rule = {
   id: 'character-reconnect',
   description: 'A character device that connects again does so after a second at least; one that listens does not.',
   *check({ domain }) {
@@ -122,7 +122,7 @@ export const characterReconnect: Rule = {
   ),
 }
 
-export const characterProtocol: Rule = {
+const characterProtocol: Rule = {
   id: 'character-protocol',
   description: 'QEMU speaks raw TCP and telnet.',
   *check({ domain }) {
@@ -145,7 +145,7 @@ export const characterProtocol: Rule = {
 
 const spiceAgent = 'com.redhat.spice.0'
 
-export const channelTarget = eachDevice('channels')(
+const channelTarget = eachDevice('channels')(
   'channel-target',
   'A channel has a target: a virtio port, or the address and port to which the guest connects; the SPICE agent has its own name.',
   ({ type, target }, at) => {
@@ -176,7 +176,7 @@ export const channelTarget = eachDevice('channels')(
 
 const defaultPorts = 31
 
-export const virtioSerialPort: Rule = {
+const virtioSerialPort: Rule = {
   id: 'virtio-serial-port',
   description: 'Channels and consoles on virtio have ports of their own, which their controller has.',
   *check({ domain }) {

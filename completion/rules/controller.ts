@@ -9,7 +9,7 @@ type Controller = DeviceOf<'controllers'>
 /** Far more than any machine has slots for. */
 const maxIndex = 255
 
-export const controllerIndex = eachDevice('controllers')(
+const controllerIndex = eachDevice('controllers')(
   'controller-index',
   'The index of a controller, and the controller that an address names, is 255 at most.',
   ({ index }, at) => {
@@ -22,7 +22,7 @@ export const controllerIndex = eachDevice('controllers')(
   ),
 )
 
-export const controllerUnique: Rule = {
+const controllerUnique: Rule = {
   id: 'controller-unique',
   description: 'No two controllers of a type have the same index. USB controllers have a rule of their own.',
   *check({ domain }) {
@@ -103,7 +103,7 @@ const scsiDevices: { readonly [model: string]: string | undefined } = {
 
 const noScsi = new Set(['buslogic', 'ncr53c90'])
 
-export const controllerModel = eachDevice('controllers')(
+const controllerModel = eachDevice('controllers')(
   'controller-model',
   'The model of a controller is one of its type, and the QEMU of the node has it.',
   ({ type, model }, at, { capabilities: { devices } }) => {
@@ -129,7 +129,7 @@ export const controllerModel = eachDevice('controllers')(
   ),
 )
 
-export const ideController = eachDevice('controllers')(
+const ideController = eachDevice('controllers')(
   'ide-controller',
   'An i440fx machine has one IDE controller, a q35 machine has none.',
   ({ type, index }, at, { domain }) => {
@@ -152,7 +152,7 @@ export const ideController = eachDevice('controllers')(
 const isVirtioScsi = ({ type, model }: Controller): boolean =>
   type === 'scsi' && ['virtio-scsi', 'virtio-transitional', 'virtio-non-transitional'].includes(model ?? '')
 
-export const controllerDriver = eachDevice('controllers')(
+const controllerDriver = eachDevice('controllers')(
   'controller-driver',
   'Queues, commands, sectors and I/O threads are options of virtio-scsi controllers only.',
   (controller, at) => {
@@ -176,7 +176,7 @@ export const controllerDriver = eachDevice('controllers')(
 
 const maxSerialPorts = 511
 
-export const virtioSerialPorts = eachDevice('controllers')(
+const virtioSerialPorts = eachDevice('controllers')(
   'virtio-serial-ports',
   'A virtio-serial controller has 511 ports at most; ports and vectors are options of no other but USB.',
   ({ type, ports, vectors }, at) => {

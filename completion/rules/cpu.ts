@@ -9,7 +9,7 @@ type Cpu = NonNullable<Domain['cpu']>
 
 const isHosts = ({ mode }: Cpu): boolean => mode === 'host-passthrough' || mode === 'maximum'
 
-export const cpuMode: Rule = {
+const cpuMode: Rule = {
   id: 'cpu-mode',
   description: 'The CPU of the node is handed through under KVM only.',
   *check({ domain: { cpu, type } }) {
@@ -23,7 +23,7 @@ export const cpuMode: Rule = {
   ),
 }
 
-export const cpuCache: Rule = {
+const cpuCache: Rule = {
   id: 'cpu-cache',
   description: 'The caches of the node are shown with its own CPU only, made-up ones at level 3 only.',
   *check({ domain: { cpu } }) {
@@ -49,7 +49,7 @@ export const cpuCache: Rule = {
 /** Of an x86 CPU, by its architecture. */
 const mostBits = 52
 
-export const cpuAddressBits: Rule = {
+const cpuAddressBits: Rule = {
   id: 'cpu-address-bits',
   description:
     'The width of addresses is a number of bits where it is made up, and a limit at most where it is the node’s own.',
@@ -70,7 +70,7 @@ export const cpuAddressBits: Rule = {
   ),
 }
 
-export const cpuFeatures: Rule = {
+const cpuFeatures: Rule = {
   id: 'cpu-features',
   description:
     'Features and a vendor go with a model that is named, each feature once; what migrates is said of the node’s own CPU only.',
@@ -108,7 +108,7 @@ export const cpuFeatures: Rule = {
 
 const parts = ['sockets', 'dies', 'clusters', 'cores', 'threads'] as const
 
-export const cpuTopology: Rule = {
+const cpuTopology: Rule = {
   id: 'cpu-topology',
   description: 'Sockets, dies, clusters, cores and threads multiply to the number of virtual CPUs.',
   *check({ domain: { cpu, vcpu } }) {
@@ -143,7 +143,7 @@ export const cpuTopology: Rule = {
 /** Interrupts reach more CPUs in the extended mode of an IOMMU only. */
 const maxWithoutEim = 255
 
-export const vcpuCount: Rule = {
+const vcpuCount: Rule = {
   id: 'vcpu-count',
   description: 'There are as many virtual CPUs as the machine type can have, and no more plugged in than there are.',
   *check({ domain, capabilities }) {
@@ -167,7 +167,7 @@ export const vcpuCount: Rule = {
   example: example({ vcpu: { value: 2, current: 3 } }, { vcpu: { value: 2, current: 2 } }),
 }
 
-export const vcpuStates: Rule = {
+const vcpuStates: Rule = {
   id: 'vcpu-states',
   description:
     'Single virtual CPUs exist, and are plugged in in an order that is said for all or none; the first is always there.',

@@ -9,7 +9,7 @@ const minPeriod = 1000
 const maxPeriod = 1_000_000
 const maxQuota = 17_592_186_044_415
 
-export const cputuneLimits: Rule = {
+const cputuneLimits: Rule = {
   id: 'cputune-limits',
   description: 'Periods are from 1000 to 1000000 microseconds, quotas from 1000 on or none.',
   *check({ domain: { cputune } }) {
@@ -39,7 +39,7 @@ export const iothreadIds = ({ iothreads, iothreadids }: Domain): ReadonlySet<num
   return ids
 }
 
-export const cputunePins: Rule = {
+const cputunePins: Rule = {
   id: 'cputune-threads',
   description:
     'CPUs and I/O threads that are pinned or scheduled exist, and each is told of once; real-time schedulers have a priority.',
@@ -112,7 +112,7 @@ function* overlaps(given: readonly { readonly vcpus?: string }[], field: string)
   }
 }
 
-export const cputuneShares: Rule = {
+const cputuneShares: Rule = {
   id: 'cputune-shares',
   description:
     'Caches of the node are shared under KVM, by sets of CPUs that do not overlap; each share is given once.',

@@ -37,7 +37,7 @@ export interface AnyDevice {
 }
 
 /** A device with its list and path. */
-export interface Placed {
+interface Placed {
   readonly kind: string
   readonly at: string
   readonly device: AnyDevice

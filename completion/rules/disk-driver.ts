@@ -15,7 +15,7 @@ const unservedFormats: { readonly [format: string]: string } = {
   luks: 'format raw, and source.encryption: {format: luks}',
 }
 
-export const diskFormat = eachDevice('disks')(
+const diskFormat = eachDevice('disks')(
   'disk-format',
   'The driver of a disk is qemu, and its format is one that QEMU serves.',
   ({ driver, type, readonly }, at) => {
@@ -54,7 +54,7 @@ const virtioOptions = [
   'model',
 ]
 
-export const diskDriver = eachDevice('disks')(
+const diskDriver = eachDevice('disks')(
   'disk-driver',
   'Queues, event notification, I/O threads, the options of virtio and a model are for disks on bus virtio.',
   function* (one, at) {
@@ -69,7 +69,7 @@ export const diskDriver = eachDevice('disks')(
   ),
 )
 
-export const diskCopyOnRead = eachDevice('disks')(
+const diskCopyOnRead = eachDevice('disks')(
   'disk-copy-on-read',
   'What is read is kept by hard disks only, and only where it can be written.',
   ({ driver, device = 'disk', readonly }, at) => {
@@ -108,7 +108,7 @@ const unseen = [
   'blockio',
 ]
 
-export const diskVhostuser = eachDevice('disks')(
+const diskVhostuser = eachDevice('disks')(
   'disk-vhostuser',
   'A disk of type vhostuser is served past QEMU, which can do nothing to its data, nor make snapshots of it.',
   function* (one, at) {
@@ -135,7 +135,7 @@ function served(driver: NonNullable<DeviceOf<'disks'>['driver']>): Domain {
   }
 }
 
-export const diskQcow2 = eachDevice('disks')(
+const diskQcow2 = eachDevice('disks')(
   'disk-qcow2',
   'A metadata cache, a data file and discarding without unreferencing are for images of format qcow2 that can be written.',
   ({ driver, source, readonly }, at) => {

@@ -28,7 +28,7 @@ const limited = Object.entries(fieldBuses)
 /** In letters. */
 const longest = { vendor: 8, product: 40, 'product on scsi': 16 } as const
 
-export const diskIdentity = eachDevice('disks')(
+const diskIdentity = eachDevice('disks')(
   'disk-identity',
   'A vendor, product, World Wide Name, serial number, geometry or rotation rate is given on buses that have them, in printable letters.',
   function* (one, at) {
@@ -60,7 +60,7 @@ export const diskIdentity = eachDevice('disks')(
 /** What the device of the host says itself. */
 const ofTheUnit = ['vendor', 'product', 'wwn', 'serial', 'source.slices', 'source.encryption', 'encryption']
 
-export const diskLun = eachDevice('disks')(
+const diskLun = eachDevice('disks')(
   'disk-lun',
   'Raw SCSI commands and reservations are for device lun: a block device or an iSCSI unit on bus scsi, as it is, in format raw.',
   function* (one, at) {
@@ -104,7 +104,7 @@ function* reservations(source: Disk['source'], at: string): Iterable<Finding> {
   if (mode !== 'client') yield required(`${at}.source.mode`, 'must be client: the other side keeps the reservations')
 }
 
-export const diskTray = eachDevice('disks')(
+const diskTray = eachDevice('disks')(
   'disk-tray',
   'Only a CD-ROM or floppy drive has a tray, and only such a drive may start without its source.',
   ({ device, target, source, type }, at) => {
@@ -128,7 +128,7 @@ export const diskTray = eachDevice('disks')(
   ),
 )
 
-export const diskBoot = eachDevice('disks')(
+const diskBoot = eachDevice('disks')(
   'disk-loadparm',
   'The parameter of a boot device is up to 8 letters, digits, dots and blanks.',
   ({ boot }, at) => {

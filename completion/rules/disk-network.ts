@@ -38,7 +38,7 @@ const gone = new Set(['sheepdog', 'vxhs', 'tftp'])
 /** Their names begin with that of a pool or volume. */
 const pooled: { readonly [protocol: string]: string } = { rbd: 'POOL/IMAGE', gluster: 'VOLUME/IMAGE' }
 
-export const diskProtocol = eachDevice('disks')(
+const diskProtocol = eachDevice('disks')(
   'disk-protocol',
   'A network disk speaks a protocol that QEMU still has, names what it wants, and is told only what the protocol knows.',
   function* ({ type, source }, at) {
@@ -63,7 +63,7 @@ export const diskProtocol = eachDevice('disks')(
   example(disk({ protocol: 'sheepdog', name: 'image', host }), disk({ protocol: 'rbd', name: 'pool/image', host })),
 )
 
-export const diskHosts = eachDevice('disks')(
+const diskHosts = eachDevice('disks')(
   'disk-hosts',
   'A network disk has as many servers as its protocol takes, each with a name, or a socket where that is the transport.',
   function* ({ type, source }, at) {

@@ -31,7 +31,7 @@ const fieldOf: { readonly [type: string]: 'file' | 'dev' | 'dir' | 'path' | 'vol
 const isEmptyable = ({ device, target }: Disk): boolean =>
   (device === 'cdrom' || device === 'floppy') && target?.bus !== 'usb'
 
-export const diskSource = eachDevice('disks')(
+const diskSource = eachDevice('disks')(
   'disk-source',
   'A disk has a source; only a CD-ROM or floppy drive that is not on USB may be empty.',
   (one, at) => {
@@ -82,7 +82,7 @@ function* checkAuth({ username, secret }: Auth, protocol: string | undefined, fi
   }
 }
 
-export const diskAuth = eachDevice('disks')(
+const diskAuth = eachDevice('disks')(
   'disk-auth',
   'Who authenticates to a server says the user and a secret of the kind that the protocol has, once.',
   function* ({ auth, source }, at) {
@@ -141,7 +141,7 @@ function* checkEncryption(
 
 const secret = { type: 'passphrase' as const, usage: 'disk' }
 
-export const diskEncryption = eachDevice('disks')(
+const diskEncryption = eachDevice('disks')(
   'disk-encryption',
   'An encrypted image is raw or qcow2, in LUKS, with a secret; encryption is described once, without a cipher.',
   function* (one, at) {
@@ -164,7 +164,7 @@ export const diskEncryption = eachDevice('disks')(
   ),
 )
 
-export const nvmeNamespace = eachDevice('disks')(
+const nvmeNamespace = eachDevice('disks')(
   'nvme-namespace',
   'An NVMe disk names the controller and a namespace, from 1.',
   ({ type, source }, at) => {
@@ -198,7 +198,7 @@ function* checkBacking({ type, format, source, backingStore }: Backing, at: stri
   if (backingStore) yield* checkBacking(backingStore, `${at}.backingStore`)
 }
 
-export const diskBacking = eachDevice('disks')(
+const diskBacking = eachDevice('disks')(
   'disk-backing-store',
   'An image below another has a format that QEMU serves, and a source; `{}` says that there is none.',
   ({ backingStore }, at) => (backingStore ? checkBacking(backingStore, `${at}.backingStore`) : []),
@@ -208,7 +208,7 @@ export const diskBacking = eachDevice('disks')(
   ),
 )
 
-export const diskTransient: Rule = {
+const diskTransient: Rule = {
   id: 'disk-transient',
   description: 'What is thrown away when the VM stops is the file of a hard disk that can be written.',
   *check({ domain }) {

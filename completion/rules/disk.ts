@@ -12,7 +12,7 @@ const disk = (more: Disk): Domain => ({
 /** What begins the name of a target; the last two are of hypervisors that are gone, and libvirt still reads them. */
 const targetName = /^(?:fd|hd|sd|vd|xvd|ubd)[a-z]{1,6}(\d*)$/
 
-export const diskTarget = eachDevice('disks')(
+const diskTarget = eachDevice('disks')(
   'disk-target',
   'A disk has a target, named by its bus and a letter: `vda`, `sdb`; partitions have none of their own.',
   ({ target, device }, at) => {
@@ -42,7 +42,7 @@ export const diskTarget = eachDevice('disks')(
   example(disk({ target: { dev: 'vdb1' } }), disk({ target: { dev: 'vdb' } })),
 )
 
-export const diskTargetUnique: Rule = {
+const diskTargetUnique: Rule = {
   id: 'disk-target-unique',
   description: 'No two disks have the same target, whatever their bus.',
   *check({ domain }) {
@@ -63,7 +63,7 @@ export const diskTargetUnique: Rule = {
   ),
 }
 
-export const diskBus = eachDevice('disks')(
+const diskBus = eachDevice('disks')(
   'disk-bus',
   'A floppy drive is on bus fdc and nothing else is; virtio takes no media out; the machine has the bus.',
   ({ target, device, type }, at) => {
@@ -92,7 +92,7 @@ export const diskBus = eachDevice('disks')(
 
 const isReadonly = ({ readonly }: Disk): boolean => readonly !== undefined
 
-export const diskReadonly = eachDevice('disks')(
+const diskReadonly = eachDevice('disks')(
   'disk-readonly',
   'A hard disk on IDE or SATA cannot be read-only.',
   (disk, at) => {
@@ -107,7 +107,7 @@ export const diskReadonly = eachDevice('disks')(
   ),
 )
 
-export const diskShareable = eachDevice('disks')(
+const diskShareable = eachDevice('disks')(
   'disk-shareable',
   'A disk that several VMs write to has the format raw: others keep metadata that only one may change.',
   (disk, at) => {

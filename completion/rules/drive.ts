@@ -24,7 +24,7 @@ const scsiDevice = (model: 'lsilogic' | 'virtio-scsi'): Domain => ({
 /** Buses whose disks have the address of a drive and no other. */
 const driveBuses = ['ide', 'sata', 'scsi', 'fdc']
 
-export const diskAddressType = eachDevice('disks')(
+const diskAddressType = eachDevice('disks')(
   'disk-address-type',
   'The address of a disk is of the kind of its bus: `drive` on IDE, SATA, SCSI and floppy, `usb` on USB.',
   ({ target, address }, at) => {
@@ -55,7 +55,7 @@ const limits: { readonly [bus: string]: { readonly bus: number; readonly target:
 /** These have one level of numbers only. */
 const narrowScsi = new Set(['lsilogic', 'auto'])
 
-export const diskAddressRange = eachDevice('disks')(
+const diskAddressRange = eachDevice('disks')(
   'disk-address-range',
   'A drive address names a place that the bus has: SATA, SCSI and floppy have one bus, all but SCSI one target.',
   ({ target, address }, at, { domain }) => {
@@ -85,7 +85,7 @@ export const diskAddressRange = eachDevice('disks')(
 /** libvirt's schema has two digits for it. */
 const maxController = 99
 
-export const hostdevTarget = eachDevice('hostdevs')(
+const hostdevTarget = eachDevice('hostdevs')(
   'hostdev-address-range',
   'A SCSI device of the host on a controller that has one target only is target 0.',
   ({ type, address }, at, { domain }) => {
@@ -100,7 +100,7 @@ export const hostdevTarget = eachDevice('hostdevs')(
   example(scsiDevice('lsilogic'), scsiDevice('virtio-scsi')),
 )
 
-export const addressController: Rule = {
+const addressController: Rule = {
   id: 'address-controller',
   description: 'The controller that an address names is 99 at most: one is added for each number below.',
   *check({ domain }) {
@@ -117,7 +117,7 @@ export const addressController: Rule = {
   ),
 }
 
-export const driveAddressUnique: Rule = {
+const driveAddressUnique: Rule = {
   id: 'drive-address-unique',
   description: 'No two disks, and no SCSI device of the host and a disk, have the same place on a bus.',
   *check({ domain, originOf }) {

@@ -8,7 +8,7 @@ const inBytes = { value: 'value', unit: 'unit', absent: 'MiB', to: 'bytes' } as 
 const mebibyte = 1024n ** 2n
 const q35 = { os: { type: { os: 'hvm' as const, machine: 'q35' } } }
 
-export const smmTseg: Rule = {
+const smmTseg: Rule = {
   id: 'smm-tseg',
   description: 'Memory is set aside for system management mode on q35 machines, in whole MiB.',
   *check({ domain, spec }) {
@@ -30,7 +30,7 @@ export const smmTseg: Rule = {
 /** Hyper-V's own limit. */
 const minRetries = 4095
 
-export const hypervValues: Rule = {
+const hypervValues: Rule = {
   id: 'hyperv',
   description:
     'Spinlocks of Hyper-V have a number of tries, 4095 at least; its vendor id has up to 12 characters and no comma.',
@@ -63,7 +63,7 @@ export const hypervValues: Rule = {
 const minRing = 1024
 const maxRing = 65_536
 
-export const kvmDirtyRing: Rule = {
+const kvmDirtyRing: Rule = {
   id: 'kvm-dirty-ring',
   description: 'The ring of written pages has a power of two of entries, from 1024 to 65536.',
   *check({ domain }) {
@@ -84,7 +84,7 @@ export const kvmDirtyRing: Rule = {
   ),
 }
 
-export const featureMachine: Rule = {
+const featureMachine: Rule = {
   id: 'feature-machine',
   description: 'Features of ARM are not for x86, and settings of emulation not for KVM.',
   *check({ domain: { features, type } }) {
@@ -101,7 +101,7 @@ export const featureMachine: Rule = {
   example: example({ features: { gic: { version: '3' } } }, { features: { acpi: {} } }),
 }
 
-export const featureValues: Rule = {
+const featureValues: Rule = {
   id: 'feature-values',
   description:
     'The cache of translated code is whole MiB; the port of VMware needs the PS/2 controller, as a PC has it.',

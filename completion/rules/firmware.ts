@@ -15,7 +15,7 @@ const efi = (os: NonNullable<Domain['os']>): Domain => ({
   os: { type: { os: 'hvm', machine: 'q35' }, ...os },
 })
 
-export const firmwareFeatures: Rule = {
+const firmwareFeatures: Rule = {
   id: 'firmware-features',
   description: 'Features are asked of a firmware that is chosen automatically; keys are enrolled for Secure Boot only.',
   *check(subject) {
@@ -53,7 +53,7 @@ export const firmwareFeatures: Rule = {
   ),
 }
 
-export const firmwareNvram: Rule = {
+const firmwareNvram: Rule = {
   id: 'firmware-nvram',
   description: 'Only UEFI that is not stateless keeps variables.',
   *check({ domain: { os } }) {
@@ -81,7 +81,7 @@ export const firmwareNvram: Rule = {
   ),
 }
 
-export const firmwareLoader: Rule = {
+const firmwareLoader: Rule = {
   id: 'firmware-loader',
   description: 'A firmware is chosen automatically, or its image is named.',
   *check(subject) {
@@ -103,7 +103,7 @@ export const firmwareLoader: Rule = {
 const isAskedLoader = (subject: Subject): boolean =>
   Object.keys(subject.domain.os?.loader ?? {}).some((key) => isAsked(subject, `loader.${key}`, key))
 
-export const firmwareFound: Rule = {
+const firmwareFound: Rule = {
   id: 'firmware-found',
   description: 'A firmware that is chosen automatically is there: one of the node has all that is asked for.',
   *check(subject) {
@@ -125,7 +125,7 @@ export const firmwareFound: Rule = {
   ),
 }
 
-export const firmwareMachine: Rule = {
+const firmwareMachine: Rule = {
   id: 'firmware-machine',
   description: 'UEFI needs ACPI; Secure Boot needs a q35 machine of x86_64, and system management mode.',
   *check({ domain, originOf }) {
@@ -153,7 +153,7 @@ export const firmwareMachine: Rule = {
 
 const nvramSources = ['file', 'block', 'network']
 
-export const firmwareNvramSource: Rule = {
+const firmwareNvramSource: Rule = {
   id: 'firmware-nvram-source',
   description: 'Variables of the firmware are kept in a file, a block device or on a server, whole and unshared.',
   *check({ domain: { os } }) {

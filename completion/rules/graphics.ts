@@ -3,7 +3,7 @@ import { eachDevice, list } from './device.ts'
 import { duplicate, forbidden, forbidEach, invalid, lacking, required, unsupported } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
-export const graphicsType: Rule = {
+const graphicsType: Rule = {
   id: 'graphics-type',
   description: 'There is one display server of each type, of a type that QEMU has, and OpenGL on one of them.',
   *check({ domain, capabilities: { words } }) {
@@ -44,7 +44,7 @@ export const graphicsType: Rule = {
 /** VNC's own limit. */
 const maxVncPassword = 8
 
-export const graphicsListen = eachDevice('graphics')(
+const graphicsListen = eachDevice('graphics')(
   'graphics-listen',
   'A display server listens on one place, which its type has, and `listen` says the same as `listens`; VNC passwords have 8 characters.',
   ({ type, listens = [], listen, passwd, socket }, at) => {
@@ -105,7 +105,7 @@ const fieldsOf: { readonly [type: string]: readonly string[] } = {
 }
 const fields = [...new Set([...Object.values(fieldsOf).flat(), 'username', 'multiUser', 'replaceUser'])]
 
-export const graphicsFields = eachDevice('graphics')(
+const graphicsFields = eachDevice('graphics')(
   'graphics-fields',
   'A display server has only the options of its type, and says whether it draws with OpenGL where that is a choice.',
   function* (one, at, { domain }) {

@@ -11,7 +11,7 @@ const hostdevs = (...given: Hostdev[]): Domain => ({ devices: { hostdevs: given 
 
 const virtio = ['virtio', 'virtio-transitional', 'virtio-non-transitional']
 
-export const hostdevOptions = eachDevice('hostdevs')(
+const hostdevOptions = eachDevice('hostdevs')(
   'hostdev-options',
   'A screen is shown of PCI and mediated vfio-pci devices only, where there is a viewer; raw SCSI commands are for SCSI devices.',
   ({ type, model, display, rawio, sgio, boot, source, teaming }, at, { domain }) => {
@@ -61,7 +61,7 @@ const screen = (one: string, ramfb: boolean): Hostdev => ({
   source: { address: { uuid: one } },
 })
 
-export const hostdevRamfb: Rule = {
+const hostdevRamfb: Rule = {
   id: 'hostdev-ramfb',
   description: 'One device of the host shows its screen before its driver is there.',
   *check({ domain }) {

@@ -12,7 +12,7 @@ const hostdevs = (...given: Hostdev[]): Domain => ({ devices: { hostdevs: given 
 
 const uuid = '53764d0e-85a0-42b4-af5c-2046b460b1dc'
 
-export const hostdevSource = eachDevice('hostdevs')(
+const hostdevSource = eachDevice('hostdevs')(
   'hostdev-source',
   'A device of the host is named in the way of its kind: PCI by its address, USB by address or ids, a mediated device by its UUID.',
   ({ type, source, model }, at) => {
@@ -82,7 +82,7 @@ const addressTypes: { readonly [type: string]: readonly string[] } = {
   scsi_host: ['pci', 'ccw'],
 }
 
-export const hostdevAddress = eachDevice('hostdevs')(
+const hostdevAddress = eachDevice('hostdevs')(
   'hostdev-address-type',
   'A device of the host sits on the bus of its kind in the guest.',
   ({ type, address }, at) => {
@@ -125,7 +125,7 @@ const identityOf = ({ type, source }: Hostdev): string | undefined => {
   }
 }
 
-export const hostdevUnique: Rule = {
+const hostdevUnique: Rule = {
   id: 'hostdev-unique',
   description: 'A device of the host is handed over once, be it as a device or as an interface.',
   *check({ domain }) {

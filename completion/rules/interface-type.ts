@@ -26,7 +26,7 @@ const typesOf: { readonly [field: string]: readonly string[] } = {
 
 const limited = Object.entries(typesOf)
 
-export const interfaceType = eachDevice('interfaces')(
+const interfaceType = eachDevice('interfaces')(
   'interface-type',
   'A tap device, a filter, an MTU, coalescing, VLANs, a virtual port and addresses are for types of interface that have them.',
   function* (one, at) {
@@ -48,7 +48,7 @@ export const interfaceType = eachDevice('interfaces')(
   ),
 )
 
-export const interfacePasst = eachDevice('interfaces')(
+const interfacePasst = eachDevice('interfaces')(
   'interface-passt',
   'Ports are forwarded by passt, which serves types user and vhostuser.',
   ({ type, backend, portForwards = [] }, at) => {
@@ -78,7 +78,7 @@ export const interfacePasst = eachDevice('interfaces')(
 
 const lastPrefix = { ipv4: 32, ipv6: 128 } as const
 
-export const interfaceIps = eachDevice('interfaces')(
+const interfaceIps = eachDevice('interfaces')(
   'interface-ips',
   'The guest is offered one address of each family by a user network, with a prefix that the family has and no peer.',
   ({ type, ips = [], backend }, at) => {
@@ -112,7 +112,7 @@ export const interfaceIps = eachDevice('interfaces')(
 
 const withQueues = ['network', 'bridge', 'ethernet', 'direct', 'vhostuser', 'vdpa', 'hostdev']
 
-export const interfaceQueues = eachDevice('interfaces')(
+const interfaceQueues = eachDevice('interfaces')(
   'interface-queues',
   'Several queues are for types of interface of which the kernel or another process serves each queue.',
   ({ type, driver }, at) => {

@@ -26,7 +26,7 @@ const sources: {
   hostdev: ['address'],
 }
 
-export const interfaceSource = eachDevice('interfaces')(
+const interfaceSource = eachDevice('interfaces')(
   'interface-source',
   'An interface says to what it is connected, as its type demands.',
   ({ type, source, backend }, at) => {
@@ -60,7 +60,7 @@ export const interfaceSource = eachDevice('interfaces')(
 
 const isPowerOfTwo = (value: number): boolean => value > 0 && (value & (value - 1)) === 0
 
-export const interfaceDriver = eachDevice('interfaces')(
+const interfaceDriver = eachDevice('interfaces')(
   'interface-driver',
   'Queues have a power of two entries; the options of virtio are for virtio models.',
   (one, at) => {
@@ -94,7 +94,7 @@ export const interfaceDriver = eachDevice('interfaces')(
   ),
 )
 
-export const interfaceMac = eachDevice('interfaces')(
+const interfaceMac = eachDevice('interfaces')(
   'interface-mac',
   'A MAC address is that of one card: the lowest bit of its first byte, which means several, is not set.',
   ({ mac }, at) => {
@@ -112,7 +112,7 @@ export const interfaceMac = eachDevice('interfaces')(
   example(nic({ mac: { address: '01:54:00:12:34:56' } }), nic({ mac: { address: '02:54:00:12:34:56' } })),
 )
 
-export const interfaceModel = eachDevice('interfaces')(
+const interfaceModel = eachDevice('interfaces')(
   'interface-model',
   'A model is a word, and interfaces of type vdpa are virtio.',
   (one, at) => {
@@ -126,7 +126,7 @@ export const interfaceModel = eachDevice('interfaces')(
   example(nic({ model: { type: 'e1000,id=x' } }), nic({ model: { type: 'e1000' } })),
 )
 
-export const interfaceTeaming: Rule = {
+const interfaceTeaming: Rule = {
   id: 'interface-teaming',
   description: 'An interface that stands in for another names the alias of one that is there.',
   *check({ domain }) {

@@ -5,7 +5,7 @@ import { example, type Rule } from './rule.ts'
 const field = 'spec.domain.devices.iommu'
 const q35 = { os: { type: { os: 'hvm' as const, machine: 'q35' } } }
 
-export const iommuModel: Rule = {
+const iommuModel: Rule = {
   id: 'iommu-model',
   description: 'An IOMMU is on a q35 machine; the virtio one is a PCI device without options.',
   *check({ domain }) {
@@ -34,7 +34,7 @@ export const iommuModel: Rule = {
   ),
 }
 
-export const iommuInterrupts: Rule = {
+const iommuInterrupts: Rule = {
   id: 'iommu-interrupts',
   description: 'Interrupts are remapped with a split I/O APIC, and the extended mode needs them remapped.',
   *check({ domain: { devices, features } }) {

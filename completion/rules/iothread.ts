@@ -42,7 +42,7 @@ function* mappingFaults(threads: Mapping, queues: number | undefined, at: string
     yield required(`${at}.iothreads`, `must give out queue ${left} as well: each has an I/O thread`)
 }
 
-export const iothreadMapping: Rule = {
+const iothreadMapping: Rule = {
   id: 'iothread-mapping',
   description: 'A disk or controller is served by one I/O thread or by several, and each of its queues by one of them.',
   *check({ domain }) {
@@ -65,7 +65,7 @@ function mapped(...queues: readonly number[][]): Domain {
   return { iothreads: 2, devices: { disks: [{ target: { dev: 'vda' }, source: { file: '/d' }, driver }] } }
 }
 
-export const iothreadPool: Rule = {
+const iothreadPool: Rule = {
   id: 'iothread-pool',
   description: 'A pool of threads has one at least, and no fewer at most than at least.',
   *check({ domain: { iothreadids, defaultiothread } }) {
@@ -87,7 +87,7 @@ export const iothreadPool: Rule = {
   ),
 }
 
-export const iothreadExists: Rule = {
+const iothreadExists: Rule = {
   id: 'iothread-exists',
   description: 'The I/O threads that disks and controllers name are there, numbered from 1, each once.',
   *check({ domain }) {

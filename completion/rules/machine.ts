@@ -3,7 +3,7 @@ import { nearest } from '../../api/nearest.ts'
 import { invalid, lacking, required, unsupported } from './finding.ts'
 import { example, type Rule } from './rule.ts'
 
-export const domainType: Rule = {
+const domainType: Rule = {
   id: 'domain-type',
   description: 'A domain has an accelerator that the node has.',
   *check({ domain: { type }, capabilities: { accelerators } }) {
@@ -19,7 +19,7 @@ export const domainType: Rule = {
 
 const architectures = ['x86_64', 'i686']
 
-export const osType: Rule = {
+const osType: Rule = {
   id: 'os-type',
   description: 'A domain runs an unmodified operating system (`hvm`) for x86 on a machine type that QEMU has.',
   *check({ domain: { os }, capabilities }) {
@@ -42,7 +42,7 @@ export const osType: Rule = {
   example: example({ os: { type: { os: 'hvm', machine: 'q53' } } }, { os: { type: { os: 'hvm', machine: 'q35' } } }),
 }
 
-export const launchSecurity: Rule = {
+const launchSecurity: Rule = {
   id: 'launch-security',
   description: 'Memory is encrypted by a technique of x86, with a policy.',
   *check({ domain: { launchSecurity } }) {
@@ -58,7 +58,7 @@ export const launchSecurity: Rule = {
   ),
 }
 
-export const nameValid: Rule = {
+const nameValid: Rule = {
   id: 'domain-name',
   description: 'The name of the domain is no path.',
   *check({ domain: { name } }) {

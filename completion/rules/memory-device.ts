@@ -18,7 +18,7 @@ const growing = (...memories: Memory[]): Domain => ({
 
 const isModule = (model: Memory['model']): boolean => model === 'dimm' || model === 'nvdimm'
 
-export const memoryNode = eachDevice('memories')(
+const memoryNode = eachDevice('memories')(
   'memory-device-node',
   'A memory device is in a NUMA node that the guest has; persistent memory on virtio is in none.',
   ({ model, target }, at, { domain }) => {
@@ -56,7 +56,7 @@ const pageBytes = 4096n
 /** The smallest label area of an NVDIMM, in KiB. */
 const minLabel = 128n
 
-export const memoryTarget = eachDevice('memories')(
+const memoryTarget = eachDevice('memories')(
   'memory-device-target',
   'A memory device has a size; what virtio-mem gives the guest is a multiple of its blocks, and no more than the size.',
   ({ model, target, source, access, discard, address, uuid }, at, { capabilities: { devices } }) => {
@@ -121,7 +121,7 @@ export const memoryTarget = eachDevice('memories')(
   ),
 )
 
-export const memorySlots: Rule = {
+const memorySlots: Rule = {
   id: 'memory-device-slots',
   description: 'There is room for all memory devices: in maxMemory, and a slot for each module.',
   *check({ domain }) {
@@ -173,7 +173,7 @@ const lengthOf = (target: Memory['target']): bigint => {
   return (label === undefined ? size : ((size - label) / stepOfNvdimm) * stepOfNvdimm) * kibibyte
 }
 
-export const memoryAddress: Rule = {
+const memoryAddress: Rule = {
   id: 'memory-device-address',
   description: 'Memory devices lie apart, and each module is in a slot of its own that there is.',
   *check({ domain }) {

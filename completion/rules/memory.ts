@@ -15,7 +15,7 @@ const roundedUp = (kibibytes: bigint): bigint => ((kibibytes + stepKiB - 1n) / s
 
 const amount = (size: { readonly value?: number | string } | undefined): bigint => integerOf(size?.value) ?? 0n
 
-export const memoryGiven: Rule = {
+const memoryGiven: Rule = {
   id: 'memory',
   description: 'A VM has memory: as a whole, or in the NUMA nodes of the guest.',
   *check({ domain: { memory, cpu } }) {
@@ -45,7 +45,7 @@ const amountsOf = ({ memory, maxMemory, currentMemory, cpu, devices }: Domain): 
   ]),
 ]
 
-export const memorySize: Rule = {
+const memorySize: Rule = {
   id: 'memory-size',
   description: 'Memory is less than 8 EiB, which is as far as libvirt counts, after rounding up to whole MiB.',
   *check({ domain }) {
@@ -58,7 +58,7 @@ export const memorySize: Rule = {
   example: example({ memory: { unit: 'KiB', value: '9007199254740991' } }, { memory: { unit: 'TiB', value: 1 } }),
 }
 
-export const maxMemoryRule: Rule = {
+const maxMemoryRule: Rule = {
   id: 'max-memory',
   description: 'Memory that can grow needs a NUMA node of the guest, and grows beyond what the guest boots with.',
   *check({ domain }) {
@@ -90,7 +90,7 @@ export const maxMemoryRule: Rule = {
   ),
 }
 
-export const memoryBacking: Rule = {
+const memoryBacking: Rule = {
   id: 'memory-backing',
   description:
     'Huge pages come in sizes that the node has, for NUMA nodes that the guest has, and are no anonymous memory.',
@@ -150,7 +150,7 @@ function* pageFaults(
   }
 }
 
-export const memoryTune: Rule = {
+const memoryTune: Rule = {
   id: 'memory-tune',
   description: 'QEMU guarantees no memory; weights are given once for each device of the node.',
   *check({ domain: { memtune, blkiotune } }) {

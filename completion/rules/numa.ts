@@ -9,7 +9,7 @@ const cells = (...more: { id: number; cpus?: string }[]) => ({
   cpu: { numa: { cells: more.map((cell) => ({ memory: 512, unit: 'MiB', ...cell })) } },
 })
 
-export const numaCells: Rule = {
+const numaCells: Rule = {
   id: 'numa-cells',
   description:
     'NUMA nodes of the guest are numbered from 0 without a gap; each has memory, and CPUs of its own that the VM has.',
@@ -56,7 +56,7 @@ export const numaCells: Rule = {
 /** ACPI's distance of a node from itself. */
 const localDistance = 10
 
-export const numaDistances: Rule = {
+const numaDistances: Rule = {
   id: 'numa-distances',
   description: 'A distance is to a NUMA node that the guest has; 10 is the distance to itself and to no other.',
   *check({ domain: { cpu } }) {
@@ -101,7 +101,7 @@ export const numaDistances: Rule = {
   ),
 }
 
-export const numatune: Rule = {
+const numatune: Rule = {
   id: 'numatune',
   description:
     'Memory of the guest is bound to NUMA nodes of the host that are there, cell by cell only where the guest has such cells.',
@@ -159,7 +159,7 @@ function* missingNodes(nodeset: string | undefined, field: string, count: number
 
 type Interconnects = NonNullable<NonNullable<NonNullable<Domain['cpu']>['numa']>['interconnects']>
 
-export const numaInterconnects: Rule = {
+const numaInterconnects: Rule = {
   id: 'numa-interconnects',
   description: 'Latencies and bandwidths are between NUMA nodes that there are, from one with CPUs, each once.',
   *check({ domain: { cpu } }) {

@@ -20,7 +20,7 @@ const nic = (address: object): Domain => ({
   devices: { interfaces: [{ type: 'user', model: { type: 'virtio' }, address: { type: 'pci', ...address } }] },
 })
 
-export const pciAddressRange: Rule = {
+const pciAddressRange: Rule = {
   id: 'pci-address-range',
   description: 'A PCI address has a bus up to 0xff and a slot up to 0x1f, in domain 0, the only one that a PC has.',
   *check({ domain }) {
@@ -53,7 +53,7 @@ const builtIn: { readonly [chipset: string]: readonly (readonly [number, number,
   ],
 }
 
-export const pciAddressUnique: Rule = {
+const pciAddressUnique: Rule = {
   id: 'pci-address-unique',
   description: 'No two devices have the same PCI address, and none has one that the chipset takes.',
   *check({ domain, originOf }) {
@@ -111,7 +111,7 @@ const controllersOf = (domain: Domain): ReadonlyMap<number, PciModel> => {
   return models
 }
 
-export const pciConnection: Rule = {
+const pciConnection: Rule = {
   id: 'pci-connection',
   description: 'A device sits in a slot of a PCI controller that is there, has that slot, and takes such devices.',
   *check({ domain }) {
@@ -168,7 +168,7 @@ function* checkSeat(
   }
 }
 
-export const pciFixedAddress: Rule = {
+const pciFixedAddress: Rule = {
   id: 'pci-fixed-address',
   description: 'The IDE, USB and SATA controllers of the chipset have the address that they have on the board.',
   *check({ domain }) {
@@ -201,7 +201,7 @@ export const pciFixedAddress: Rule = {
   ),
 }
 
-export const pciRootModel: Rule = {
+const pciRootModel: Rule = {
   id: 'pci-root-model',
   description: 'The PCI controller 0 is the root that the machine type has: `pcie-root` on q35, `pci-root` on i440fx.',
   *check({ domain }) {
@@ -222,7 +222,7 @@ export const pciRootModel: Rule = {
 
 const isRoot = (model: string | undefined): boolean => model === 'pci-root' || model === 'pcie-root'
 
-export const pciRoot: Rule = {
+const pciRoot: Rule = {
   id: 'pci-root',
   description: 'A PCI root has index 0 and no address; every other PCI controller has a higher index.',
   *check({ domain }) {
@@ -275,7 +275,7 @@ const expressOnly: readonly string[] = [
   'pcie-switch-downstream-port',
 ]
 
-export const pciControllerOptions: Rule = {
+const pciControllerOptions: Rule = {
   id: 'pci-controller-options',
   description: 'A PCI controller is one of the chips of its model, and has only the options that the model has.',
   *check({ domain }) {
@@ -325,7 +325,7 @@ export const pciControllerOptions: Rule = {
   ),
 }
 
-export const pciNone: Rule = {
+const pciNone: Rule = {
   id: 'pci-none',
   description: 'A machine without a PCI bus (isapc, microvm) has no PCI device.',
   *check({ domain }) {
@@ -350,7 +350,7 @@ export const pciNone: Rule = {
   ),
 }
 
-export const pciOrder: Rule = {
+const pciOrder: Rule = {
   id: 'pci-order',
   description:
     'A PCI bridge sits on a bus with a lower number than its own; every PCI controller has a place to sit in.',
@@ -377,7 +377,7 @@ function bridged(bus: number): Domain {
   return { devices: { controllers: [{ type: 'pci', index: 1, model: 'pci-bridge', address }] } }
 }
 
-export const acpiIndexUnique: Rule = {
+const acpiIndexUnique: Rule = {
   id: 'acpi-index-unique',
   description: 'No two devices have the same ACPI index, and only PCI devices have one.',
   *check({ domain }) {

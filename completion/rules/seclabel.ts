@@ -3,7 +3,7 @@ import { allDevices } from './device.ts'
 import { duplicate, forbidden, invalid, required } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
-export const seclabelUnique: Rule = {
+const seclabelUnique: Rule = {
   id: 'seclabel-unique',
   description: 'A security module labels a domain once, and a static label is given.',
   *check({ domain, originOf }) {
@@ -74,7 +74,7 @@ function* labelsOf(value: unknown, path: string): Iterable<{ labels: Label[]; fi
   }
 }
 
-export const seclabelSource: Rule = {
+const seclabelSource: Rule = {
   id: 'seclabel-source',
   description: 'A security module labels a source once; where it relabels, the label is given, and only there.',
   *check({ domain }) {

@@ -13,7 +13,7 @@ const serialKinds: { readonly [type: string]: { readonly address: string; readon
   'isa-debug': { address: 'isa', chip: 'isa-debugcon' },
 }
 
-export const serialTarget = eachDevice('serials')(
+const serialTarget = eachDevice('serials')(
   'serial-target',
   'A serial port has the chip of its kind and sits on the bus of its kind.',
   ({ target, address }, at) => {
@@ -50,7 +50,7 @@ export const serialTarget = eachDevice('serials')(
 /** So many a PC has, at ports that are built into it. */
 const isaPorts = 4
 
-export const serialPorts: Rule = {
+const serialPorts: Rule = {
   id: 'serial-ports',
   description: 'A PC has four serial ports of its own, from 0 to 3, each once; others are on PCI or USB.',
   *check({ domain }) {
@@ -83,7 +83,7 @@ export const serialPorts: Rule = {
 /** These lead to the agent in the guest, which reads one kind of port only. */
 const onlyChannels = ['serials', 'parallels', 'consoles'] as const
 
-export const spiceAgentPlace: Rule = {
+const spiceAgentPlace: Rule = {
   id: 'spicevmc-place',
   description: 'The connection of the SPICE agent is a channel, and no serial port or console.',
   *check({ domain }) {

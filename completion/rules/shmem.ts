@@ -5,7 +5,7 @@ import { example, type Finding, type Rule } from './rule.ts'
 
 const inBytes = { value: 'value', unit: 'unit', absent: 'bytes', to: 'bytes' } as const
 
-export const shmem = eachDevice('shmems')(
+const shmem = eachDevice('shmems')(
   'shmem',
   'Shared memory has a name, a size that is a power of two and 1 MiB at least, and a server if it rings.',
   ({ name, model, server, msi }, at, { spec }, index) => {

@@ -14,7 +14,7 @@ const isDate = (text: string): boolean => {
   return month >= 1 && month <= 12 && day >= 1 && day <= 31
 }
 
-export const sysinfoSmbios: Rule = {
+const sysinfoSmbios: Rule = {
   id: 'sysinfo-smbios',
   description:
     'What the guest reads in SMBIOS has the UUID of the domain and a date of the form mm/dd/yyyy, and is there where it is asked for.',
@@ -45,7 +45,7 @@ export const sysinfoSmbios: Rule = {
   ),
 }
 
-export const sysinfoFwcfg: Rule = {
+const sysinfoFwcfg: Rule = {
   id: 'sysinfo-fwcfg',
   description:
     'A file of the fw_cfg device is named opt/…, but not as QEMU and OVMF name theirs, and has its content in one place.',

@@ -34,7 +34,7 @@ function* checkLimits(limits: Limits, field: string): Iterable<Finding> {
   }
 }
 
-export const throttleLimits: Rule = {
+const throttleLimits: Rule = {
   id: 'disk-limits',
   description: 'A limit for reading and writing together stands alone, and none is beyond what QEMU counts.',
   *check({ domain }) {
@@ -55,7 +55,7 @@ export const throttleLimits: Rule = {
 const sameLimits = (iotune: object): string =>
   JSON.stringify(Object.entries(iotune).toSorted(([one], [other]) => (one < other ? -1 : 1)))
 
-export const throttleShared: Rule = {
+const throttleShared: Rule = {
   id: 'disk-limits-shared',
   description: 'Disks that share limits by `groupName` have the same limits; a name of a group is no limit.',
   *check({ domain }) {
@@ -87,7 +87,7 @@ function limited(totalBytesSec: number): DeviceOf<'disks'> {
   }
 }
 
-export const throttleFilters: Rule = {
+const throttleFilters: Rule = {
   id: 'disk-throttle-filters',
   description:
     'Throttle groups are named once; a disk is in groups that there are, once in each, instead of limits of its own.',

@@ -5,7 +5,7 @@ import { example, type Finding, type Rule } from './rule.ts'
 
 const tpm = (...tpms: DeviceOf<'tpms'>[]): Domain => ({ devices: { tpms } })
 
-export const tpmBackend = eachDevice('tpms')(
+const tpmBackend = eachDevice('tpms')(
   'tpm-backend',
   'A TPM has a backend, of a version that is there; the CRB interface is of version 2.0.',
   ({ model, backend }, at, { capabilities: { words }, originOf }) => {
@@ -53,7 +53,7 @@ export const tpmBackend = eachDevice('tpms')(
   ),
 )
 
-export const tpmCount: Rule = {
+const tpmCount: Rule = {
   id: 'tpm-count',
   description: 'A PC has one TPM.',
   *check({ domain }) {

@@ -23,7 +23,7 @@ const isOnUsb = (domain: Domain): ReadonlySet<AnyDevice> =>
     ...list(domain, 'serials').filter(({ target }) => target?.type === 'usb-serial'),
   ])
 
-export const usbDisabled: Rule = {
+const usbDisabled: Rule = {
   id: 'usb-disabled',
   description:
     'Where USB is switched off (a USB controller of model `none`) there is neither another USB controller nor a USB device.',
@@ -86,7 +86,7 @@ const portsOf = ({ model, ports }: Controller): number => {
 
 const maxXhciPorts = 15
 
-export const usbPorts: Rule = {
+const usbPorts: Rule = {
   id: 'usb-ports',
   description: 'An xHCI controller has 15 ports at most.',
   *check({ domain }) {
@@ -121,7 +121,7 @@ const capabilityOf: { readonly [model: string]: string } = {
   'qemu-xhci': 'qemu-xhci',
 }
 
-export const usbModel: Rule = {
+const usbModel: Rule = {
   id: 'usb-controller-model',
   description: 'The QEMU of the node has the model of a USB controller.',
   *check({ domain, capabilities: { devices } }) {
@@ -145,7 +145,7 @@ const hubPorts = 8
 const maxDepth = 4
 const pathPattern = /^[0-9]+(?:\.[0-9]+)*$/
 
-export const usbAddress: Rule = {
+const usbAddress: Rule = {
   id: 'usb-address',
   description:
     'A USB device is on a controller that is there, at a port that it has, through hubs that are there, alone.',
@@ -224,7 +224,7 @@ const portFault = (
   return undefined
 }
 
-export const usbIndexUnique: Rule = {
+const usbIndexUnique: Rule = {
   id: 'usb-controller-unique',
   description: 'No two USB controllers have the same index, unless they are the companions of one.',
   *check({ domain }) {
@@ -244,7 +244,7 @@ export const usbIndexUnique: Rule = {
   ),
 }
 
-export const usbMaster: Rule = {
+const usbMaster: Rule = {
   id: 'usb-master',
   description: 'A companion controller belongs to a USB controller that is none, as an ich9-uhci1 to an ich9-ehci1.',
   *check({ domain, originOf }) {

@@ -8,7 +8,7 @@ const videos = (...types: ('none' | 'qxl' | 'vga' | 'virtio' | 'cirrus')[]): Dom
   devices: { videos: types.map((type) => ({ model: { type } })) },
 })
 
-export const videoSet: Rule = {
+const videoSet: Rule = {
   id: 'video-set',
   description:
     'One graphics card is the primary one, the others are qxl or virtio; where there is to be none there is no other.',
@@ -51,7 +51,7 @@ const virtioOptions = ['driver.iommu', 'driver.ats', 'driver.packed', 'driver.pa
 const minMemory = 1024
 const maxMemory = 4_194_303
 
-export const videoModel = eachDevice('videos')(
+const videoModel = eachDevice('videos')(
   'video-model',
   'A graphics card is one that QEMU has, with the memory and options of its model.',
   ({ model, driver, address }, at, { capabilities: { words }, domain: { memoryBacking } }) => {

@@ -13,7 +13,7 @@ const takers = ({ domain }: Subject) =>
 
 const emptyDisk = (name: string) => ({ name, emptyDisk: { capacity: '1Gi' } })
 
-export const volumeFound: Rule = {
+const volumeFound: Rule = {
   id: 'volume-found',
   description: 'The volume that a disk takes is one of the VM.',
   *check(subject) {
@@ -39,7 +39,7 @@ export const volumeFound: Rule = {
   },
 }
 
-export const volumeOnce: Rule = {
+const volumeOnce: Rule = {
   id: 'volume-once',
   description: 'Two disks do not write to the same volume.',
   *check(subject) {

@@ -3,7 +3,7 @@ import { eachDevice, list } from './device.ts'
 import { duplicate, forbidden, invalid, unsupported } from './finding.ts'
 import { example, type Rule } from './rule.ts'
 
-export const watchdogMachine = eachDevice('watchdogs')(
+const watchdogMachine = eachDevice('watchdogs')(
   'watchdog-machine',
   'The watchdog ib700 is of the machine type pc.',
   ({ model }, at, { domain }) =>
@@ -16,7 +16,7 @@ export const watchdogMachine = eachDevice('watchdogs')(
   ),
 )
 
-export const watchdogs: Rule = {
+const watchdogs: Rule = {
   id: 'watchdogs',
   description: 'The iTCO watchdog is part of q35, all watchdogs do the same, and the others have no PCI address.',
   *check({ domain }) {
