@@ -1,11 +1,11 @@
 import { deviceFields } from './address.ts'
 import { attribute, child, element } from './description.ts'
-import { integer, oneOf } from './scalar.ts'
+import { oneOf, positive32 } from './scalar.ts'
 import { virtioFields } from './virtio.ts'
 
 const backend = element('What does the work.', {
   model: attribute(oneOf('builtin', 'lkcf'), 'QEMU itself, or the kernel of the node.', { reachOf: { lkcf: 'host' } }),
-  queues: attribute(integer({ min: 1, max: 0xffffffff }), 'How many queues there are.'),
+  queues: attribute(positive32, 'How many queues there are.'),
 })
 
 export const crypto = element('A device that encrypts for the guest.', {

@@ -2,7 +2,7 @@ import { auth } from './auth.ts'
 import { attribute, child, children, content, element, type Child, type Element } from './description.ts'
 import { encryption } from './encryption.ts'
 import { reconnect } from './reconnect.ts'
-import { int64, oneOf, path, text, uint32, uint64, yesNo } from './scalar.ts'
+import { int64, integer, oneOf, path, text, uint32, uint64, yesNo } from './scalar.ts'
 import { sourceAddress } from './source-address.ts'
 import { sourceSeclabel } from './source-seclabel.ts'
 import { format } from './storage-format.ts'
@@ -44,7 +44,7 @@ const cookies = element('Cookies sent to an HTTP server.', {
 const slice = element('A part of the image.', {
   type: attribute(oneOf('storage'), 'Of what it is a part.'),
   offset: attribute(uint64, 'Where it begins, in bytes.'),
-  size: attribute(uint64, 'Its length in bytes.'),
+  size: attribute(integer({ min: 1, max: 18_446_744_073_709_551_615n }), 'Its length in bytes.'),
 })
 const slices = element('The part of the source that the guest sees.', { slice: child(slice, 'The part.') })
 

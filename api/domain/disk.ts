@@ -8,7 +8,7 @@ import { encryption } from './encryption.ts'
 import { iothreadMapping } from './iothread-mapping.ts'
 import { iotune } from './iotune.ts'
 import { mirror } from './mirror.ts'
-import { oneOf, onOff, text, uint32, yesNo } from './scalar.ts'
+import { oneOf, onOff, positive32, text, uint32, yesNo } from './scalar.ts'
 import { metadataCache, storageFormats } from './storage-format.ts'
 import { virtioFields, virtioModel } from './virtio.ts'
 
@@ -37,8 +37,8 @@ const driver = element('How QEMU serves the disk.', {
   detectZeroes: attribute(oneOf('off', 'on', 'unmap'), 'Whether writes of zeros are found and made cheap.', {
     xml: 'detect_zeroes',
   }),
-  queues: attribute(uint32, 'How many virtqueues there are.'),
-  queueSize: attribute(uint32, 'Entries of each virtqueue.', { xml: 'queue_size' }),
+  queues: attribute(positive32, 'How many virtqueues there are.'),
+  queueSize: attribute(positive32, 'Entries of each virtqueue.', { xml: 'queue_size' }),
   ...virtioFields,
   iothreads: child(iothreadMapping, 'Several I/O threads that serve the disk.'),
   metadataCache: child(metadataCache, 'The cache of the metadata of a qcow2 image.', { xml: 'metadata_cache' }),

@@ -4,7 +4,7 @@ import { attribute, child, children, element, leaf } from './description.ts'
 import { interfaceSource } from './interface-source.ts'
 import { interfaceIp, interfaceRoute } from './ip.ts'
 import { rom } from './rom.ts'
-import { ip, mac, oneOf, onOff, path, port, text, uint32, uint64, yesNo } from './scalar.ts'
+import { ip, mac, oneOf, onOff, path, port, positive32, text, uint32, uint64, yesNo } from './scalar.ts'
 import { teaming } from './teaming.ts'
 import { virtioFields } from './virtio.ts'
 import { virtualport } from './virtualport.ts'
@@ -37,9 +37,9 @@ const driver = element('How QEMU serves the interface.', {
   txmode: attribute(oneOf('iothread', 'timer'), 'How packets are sent when the buffer is full.'),
   ioeventfd: attribute(onOff, 'Whether requests leave the guest without stopping its CPU.'),
   eventIdx: attribute(onOff, 'Whether guest and node tell each other less often.', { xml: 'event_idx' }),
-  queues: attribute(uint32, 'How many pairs of queues there are.'),
-  rxQueueSize: attribute(uint32, 'Entries of a receive queue; a power of two.', { xml: 'rx_queue_size' }),
-  txQueueSize: attribute(uint32, 'Entries of a transmit queue; a power of two.', { xml: 'tx_queue_size' }),
+  queues: attribute(positive32, 'How many pairs of queues there are.'),
+  rxQueueSize: attribute(positive32, 'Entries of a receive queue; a power of two.', { xml: 'rx_queue_size' }),
+  txQueueSize: attribute(positive32, 'Entries of a transmit queue; a power of two.', { xml: 'tx_queue_size' }),
   rss: attribute(onOff, 'Whether packets are spread over the queues by their hash.'),
   rssHashReport: attribute(onOff, 'Whether the guest is told the hash.', { xml: 'rss_hash_report' }),
   ...virtioFields,

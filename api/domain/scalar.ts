@@ -49,6 +49,8 @@ export const hex = (digits: number, max: number | bigint) =>
 export const uint8 = integer({ min: 0, max: 255 })
 export const uint16 = integer({ min: 0, max: 65_535 })
 export const uint32 = integer({ min: 0, max: 4_294_967_295 })
+/** Where libvirt's schema wants one at least. */
+export const positive32 = integer({ min: 1, max: 4_294_967_295 })
 export const uint64 = integer({ min: 0, max: 18_446_744_073_709_551_615n })
 export const int32 = integer({ min: -2_147_483_648, max: 2_147_483_647 })
 export const int64 = integer({ min: -9_223_372_036_854_775_808n, max: 9_223_372_036_854_775_807n })

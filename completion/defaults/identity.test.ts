@@ -1,7 +1,16 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import type { Domain } from '../../api/domain/domain.ts'
 import { applied, testContext } from '../../test/applied.ts'
 import { drawMac, drawUuid, generationId, macAddress, name, uuid } from './identity.ts'
+
+const first = 'a94b4335-6a14-8bc4-d6da-f7ea590b6816'
+const last = 'a94b4335-6a14-8bc4-d6da-f7ea590b6817'
+
+const shows = (...uuids: readonly string[]) => ({
+  type: 'smbios' as const,
+  system: { entries: uuids.map((value) => ({ name: 'uuid' as const, value })) },
+})
 
 describe('what is drawn', () => {
   test('is the same for the same request, and another for another', () => {
@@ -61,6 +70,15 @@ describe('MAC addresses', () => {
     const all = macs(Array.from({ length: 400 }, () => ({})))
     expect(new Set(all).size).toBe(400)
   })
+})
+
+test.each<[string, NonNullable<Domain['sysinfos']>, string]>([
+  ['of SMBIOS', [shows('A94B43356A148BC4D6DAF7EA590B6816')], 'a94b4335-6a14-8bc4-d6da-f7ea590b6816'],
+  ['of the last table that has one', [shows(last), shows(first, last), { type: 'smbios' }], first],
+  ['drawn where SMBIOS has none', [{ type: 'smbios' }, { type: 'fwcfg' }], drawUuid(testContext, 'uuid')],
+  ['drawn where SMBIOS shows nonsense', [shows('nonsense')], drawUuid(testContext, 'uuid')],
+])('the UUID is the one %s', (_, sysinfos, expected) => {
+  expect(applied([uuid], { sysinfos }).uuid).toBe(expected)
 })
 
 test('uuid, generation id and name are given where they are missing, or asked for', () => {

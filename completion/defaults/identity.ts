@@ -1,15 +1,18 @@
 import { hash } from 'node:crypto'
+import type { Domain } from '../../api/domain/domain.ts'
 import { fill, list, rule, type Addition, type Context, type Rule } from './rule.ts'
 
 /** Bytes that are the same for the same request and purpose, and look like chance otherwise. */
 const draw = ({ entropy: { uid } }: Context, purpose: string): Buffer => hash('sha256', `${uid}\n${purpose}`, 'buffer')
+
+const withDashes = (digits: string): string => digits.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
 
 /** A UUID of version 4, as libvirt draws them. */
 export const drawUuid = (context: Context, purpose: string): string => {
   const bytes = draw(context, purpose).subarray(0, 16)
   bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40
   bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80
-  return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
+  return withDashes(bytes.toString('hex'))
 }
 
 /** 52:54:00 is the prefix that QEMU and libvirt use. `attempt`: drawn again after a clash. */
@@ -18,9 +21,20 @@ export const drawMac = (context: Context, index: number, attempt = 0): string =>
   return `52:54:00:${[a, b, c].map((byte) => byte.toString(16).padStart(2, '0')).join(':')}`
 }
 
-export const uuid = rule('uuid', 'A VM without UUID is given one, drawn from the request.', (_, context) => ({
-  uuid: drawUuid(context, 'uuid'),
-}))
+/** The UUID that SMBIOS shows to the guest, as libvirt finds it: the first of the last table that has one. */
+const smbiosUuid = ({ sysinfos = [] }: Domain): string | undefined => {
+  const entries = sysinfos
+    .filter(({ type }) => type === 'smbios')
+    .flatMap(({ system }) => system?.entries?.find(({ name }) => name === 'uuid') ?? [])
+  const digits = entries.at(-1)?.value?.replaceAll('-', '').toLowerCase() ?? ''
+  return /^[0-9a-f]{32}$/.test(digits) ? withDashes(digits) : undefined
+}
+
+export const uuid = rule(
+  'uuid',
+  'A VM without UUID has the one that its SMBIOS shows; without that it is given one, drawn from the request.',
+  (domain, context) => ({ uuid: smbiosUuid(domain) ?? drawUuid(context, 'uuid') }),
+)
 
 export const generationId = rule(
   'genid',

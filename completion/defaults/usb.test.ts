@@ -51,6 +51,10 @@ describe('ports of USB', () => {
     ],
   ])('%s', (_, devices, expected) => expect(ports(devices)).toEqual(expected))
 
+  test('of USB that is switched off are none, and no hub adds any', () => {
+    expect(ports({ controllers: [{ ...xhci, model: 'none' }], inputs: [tablet] })).toEqual(['none'])
+  })
+
   test('run out: hubs are added, at one port less each', () => {
     expect(ports({ controllers: [piix3], inputs: tablets(3) })).toEqual(['hub 0-1', '0-2', '0-1.1', '0-1.2'])
     expect(ports({ controllers: [xhci], inputs: tablets(12) }).filter((one) => one.startsWith('hub'))).toEqual([

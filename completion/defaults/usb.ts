@@ -64,6 +64,10 @@ const usbDevices = (domain: Domain): Seat[] => [
 
 const hubsOf = (domain: Domain): Seat[] => seats('hubs', list(domain, 'hubs'), () => true)
 
+/** The paths of everything on USB, below the domain. */
+export const usbPaths = (domain: Domain): readonly string[] =>
+  [...hubsOf(domain), ...usbDevices(domain)].map(({ at }) => at)
+
 export const usbHubs: Rule = {
   name: 'usb-hub',
   description: 'Where a new VM has more USB devices than ports, hubs are added.',
@@ -72,6 +76,8 @@ export const usbHubs: Rule = {
     if (!devices || isNew !== true) return
     const hubs = hubsOf(domain)
     const controllers = list(domain, 'controllers').filter(({ type }) => type === 'usb')
+    // With USB switched off there is nothing to plug a hub into: that the devices cannot be is for the rules to tell.
+    if (controllers.some(({ model }) => model === 'none')) return
     const available = controllers.reduce((sum, one) => sum + portsOf(one), 0) + hubs.length * hubPorts
     const missing = usbDevices(domain).length + hubs.length - available
     if (missing <= 0) return

@@ -1,6 +1,8 @@
 import { rule } from './rule.ts'
 
-export const vcpuCount = rule('vcpu-count', 'A VM has one virtual CPU.', () => ({ vcpu: { value: 1 } }))
+export const vcpuCount = rule('vcpu-count', 'A VM of whose CPUs nothing is said has one.', ({ vcpu }) =>
+  vcpu ? undefined : { vcpu: { value: 1 } },
+)
 
 export const vcpuPlacement = rule(
   'vcpu-placement',

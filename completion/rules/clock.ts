@@ -10,7 +10,13 @@ export const clockTimers: Rule = {
   description: 'The clock and its timers are those of a PC, and lose ticks as QEMU can.',
   *check({ domain: { clock } }) {
     if (!clock) return
-    const { offset, timezone, start, timers = [] } = clock
+    const { offset, timezone, start, adjustment, timers = [] } = clock
+    if (offset === 'variable' && adjustment === 'reset')
+      yield unsupported(
+        'spec.domain.clock.adjustment',
+        adjustment,
+        'is possible for offset utc and localtime only: variable keeps what the guest has set',
+      )
     if (offset === 'timezone' && timezone === undefined)
       yield required('spec.domain.clock.timezone', 'must be given for offset timezone')
     if ((numberOf(start) ?? 0) > lastSecond)

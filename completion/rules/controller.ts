@@ -1,3 +1,5 @@
+import { controllerModels } from '../../api/domain/controller.ts'
+import { virtioModels } from '../../api/domain/virtio.ts'
 import { chipsetOf } from '../defaults/machine.ts'
 import { numberOf } from '../defaults/reading.ts'
 import { eachDevice, list, type DeviceOf } from './device.ts'
@@ -43,51 +45,13 @@ const controllerUnique: Rule = {
   ),
 }
 
+const transitional = virtioModels.filter((model) => model !== 'virtio')
+
 /** The models of each type; a type that is not named has none. */
 const models: { readonly [type: string]: readonly string[] } = {
-  pci: [
-    'pci-root',
-    'pcie-root',
-    'pci-bridge',
-    'dmi-to-pci-bridge',
-    'pcie-to-pci-bridge',
-    'pcie-root-port',
-    'pcie-switch-upstream-port',
-    'pcie-switch-downstream-port',
-    'pci-expander-bus',
-    'pcie-expander-bus',
-  ],
-  usb: [
-    'none',
-    'piix3-uhci',
-    'piix4-uhci',
-    'vt82c686b-uhci',
-    'pci-ohci',
-    'ehci',
-    'ich9-ehci1',
-    'ich9-uhci1',
-    'ich9-uhci2',
-    'ich9-uhci3',
-    'nec-xhci',
-    'qemu-xhci',
-  ],
-  scsi: [
-    'auto',
-    'virtio-scsi',
-    'virtio-transitional',
-    'virtio-non-transitional',
-    'lsilogic',
-    'lsisas1068',
-    'lsisas1078',
-    'buslogic',
-    'vmpvscsi',
-    'ncr53c90',
-    'am53c974',
-    'dc390',
-    'ibmvscsi',
-  ],
-  ide: ['piix3', 'piix4', 'ich6'],
-  'virtio-serial': ['virtio', 'virtio-transitional', 'virtio-non-transitional'],
+  ...controllerModels,
+  scsi: [...controllerModels.scsi, ...transitional],
+  'virtio-serial': virtioModels,
 }
 
 /** SCSI models, and what QEMU calls those that not every QEMU for a PC has. */
@@ -150,7 +114,7 @@ const ideController = eachDevice('controllers')(
 )
 
 const isVirtioScsi = ({ type, model }: Controller): boolean =>
-  type === 'scsi' && ['virtio-scsi', 'virtio-transitional', 'virtio-non-transitional'].includes(model ?? '')
+  type === 'scsi' && ['virtio-scsi', ...transitional].includes(model ?? '')
 
 const controllerDriver = eachDevice('controllers')(
   'controller-driver',

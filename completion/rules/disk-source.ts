@@ -85,7 +85,9 @@ function* checkAuth({ username, secret }: Auth, protocol: string | undefined, fi
 const diskAuth = eachDevice('disks')(
   'disk-auth',
   'Who authenticates to a server says the user and a secret of the kind that the protocol has, once.',
-  function* ({ auth, source }, at) {
+  function* ({ type, auth, source }, at) {
+    if (source?.auth && type !== undefined && type !== 'network')
+      yield forbidden(`${at}.source.auth`, undefined, `may not be given for type ${type}, only for network`)
     if (auth && source?.auth) yield forbidden(`${at}.auth`, undefined, 'may not be given beside source.auth')
     if (auth) yield* checkAuth(auth, source?.protocol, `${at}.auth`)
     if (source?.auth) yield* checkAuth(source.auth, source.protocol, `${at}.source.auth`)

@@ -12,7 +12,6 @@ const taps = ['network', 'bridge', 'ethernet']
 
 /** Fields that only some types have: a device of the kernel, or who forwards packets, is needed for each. */
 const typesOf: { readonly [field: string]: readonly string[] } = {
-  'backend.tap': taps,
   filterref: taps,
   mtu: [...taps, 'vhostuser'],
   coalesce: ['network', 'bridge'],
@@ -28,7 +27,7 @@ const limited = Object.entries(typesOf)
 
 const interfaceType = eachDevice('interfaces')(
   'interface-type',
-  'A tap device, a filter, an MTU, coalescing, VLANs, a virtual port and addresses are for types of interface that have them.',
+  'A filter, an MTU, coalescing, VLANs, a virtual port and addresses are for types of interface that have them.',
   function* (one, at) {
     const { type, port, target } = one
     if (type === undefined) return

@@ -34,6 +34,7 @@ const characters = ['serials', 'parallels', 'consoles', 'channels', 'redirdevs',
 
 /** What makes no sense without, and libvirt has no default for: what stands at a path has these fields, if it is there at all. */
 const neededAt: { readonly [path: string]: readonly string[] } = {
+  vcpu: ['value'],
   'vcpus.vcpus[]': ['enabled'],
   'cputune.vcpupins[]': ['cpuset'],
   'cputune.iothreadpins[]': ['cpuset'],
@@ -58,10 +59,14 @@ const neededAt: { readonly [path: string]: readonly string[] } = {
   'os.acpi.tables[]': ['type'],
   'os.firmwareSelection.features[]': ['name', 'enabled'],
   ...Object.fromEntries(toggles.map((path) => [`features.${path}`, ['state']])),
+  'idmap.uids[]': ['start', 'target', 'count'],
+  'idmap.gids[]': ['start', 'target', 'count'],
   'perf.events[]': ['name', 'enabled'],
   ...Object.fromEntries(characters.map((kind) => [`devices.${kind}[].log`, ['file']])),
   'devices.disks[].driver.iothreads.iothreads[]': ['id'],
-  'devices.disks[].source.slices.slice': ['offset', 'size'],
+  'devices.disks[].source.cookies.cookies[]': ['name', 'value'],
+  'devices.disks[].source.slices': ['slice'],
+  'devices.disks[].source.slices.slice': ['type', 'offset', 'size'],
   'devices.disks[].source.dataStore': ['format', 'source'],
   'devices.controllers[].driver.iothreads.iothreads[]': ['id'],
   'devices.graphics[].listens[]': ['type'],

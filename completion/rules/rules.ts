@@ -24,6 +24,7 @@ import { firmwareRules } from './firmware.ts'
 import { graphicsRules } from './graphics.ts'
 import { hostdevOptionRules } from './hostdev-options.ts'
 import { hostdevRules } from './hostdev.ts'
+import { idmapBoth } from './idmap.ts'
 import { inputDevice } from './input.ts'
 import { interfaceTypeRules } from './interface-type.ts'
 import { interfaceRules } from './interface.ts'
@@ -37,9 +38,12 @@ import { memoryRules } from './memory.ts'
 import { requiredFields } from './needed.ts'
 import { numaRules } from './numa.ts'
 import { panics } from './panic.ts'
-import { pciRules } from './pci.ts'
+import { pciAddressRules } from './pci-address.ts'
+import { pciControllerRules } from './pci-controller.ts'
+import { perfEvents } from './perf.ts'
 import { pstoreSize } from './pstore.ts'
 import { reach } from './reach.ts'
+import { redirfilterVersion } from './redirfilter.ts'
 import { rng } from './rng.ts'
 import { rom } from './rom.ts'
 import type { Rule, RuleContext, Subject } from './rule.ts'
@@ -73,6 +77,8 @@ export const rules: readonly Rule[] = [
   ...featureRules,
   clockTimers,
   ...sysinfoRules,
+  perfEvents,
+  idmapBoth,
   ...seclabelRules,
   ...volumeRules,
   ...diskRules,
@@ -84,7 +90,8 @@ export const rules: readonly Rule[] = [
   ...driveRules,
   addressKind,
   ...controllerRules,
-  ...pciRules,
+  ...pciControllerRules,
+  ...pciAddressRules,
   ...usbRules,
   ...interfaceRules,
   ...interfaceTypeRules,
@@ -97,6 +104,7 @@ export const rules: readonly Rule[] = [
   ...videoRules,
   ...audioRules,
   inputDevice,
+  redirfilterVersion,
   filesystem,
   ...watchdogRules,
   panics,

@@ -1,4 +1,4 @@
-import { forbidden, invalid, required } from './finding.ts'
+import { forbidden, forbidEach, invalid, required } from './finding.ts'
 import { example, type Rule } from './rule.ts'
 
 const uuid = 'a94b4335-6a14-8bc4-d6da-f7ea590b6816'
@@ -28,9 +28,10 @@ const sysinfoSmbios: Rule = {
       const at = `spec.domain.sysinfos[${index}]`
       for (const [place, { name, value }] of (system?.entries ?? []).entries()) {
         if (name !== 'uuid' || value === undefined || uuid === undefined) continue
-        if (digitsOf(value) !== digitsOf(uuid)) {
-          yield invalid(`${at}.system.entries[${place}].value`, value, `must be the UUID of the domain, ${uuid}`)
-        }
+        const field = `${at}.system.entries[${place}].value`
+        if (!/^[0-9a-f]{32}$/.test(digitsOf(value))) yield invalid(field, value, 'must be a UUID')
+        else if (digitsOf(value) !== digitsOf(uuid))
+          yield invalid(field, value, `must be the UUID of the domain, ${uuid}`)
       }
       for (const [place, { name, value }] of (bios?.entries ?? []).entries()) {
         if (name === 'date' && value !== undefined && !isDate(value)) {
@@ -42,6 +43,24 @@ const sysinfoSmbios: Rule = {
   example: example(
     { uuid, sysinfos: [{ type: 'smbios', system: { entries: [{ name: 'uuid', value: other }] } }] },
     { uuid, sysinfos: [{ type: 'smbios', system: { entries: [{ name: 'uuid', value: uuid }] } }] },
+  ),
+}
+
+const fieldsOf = { smbios: ['bios', 'system', 'baseBoards', 'chassis', 'oemStrings'], fwcfg: ['entries'] } as const
+
+const sysinfoFields: Rule = {
+  id: 'sysinfo-fields',
+  description: 'SMBIOS has tables, and the fw_cfg device files.',
+  *check({ domain: { sysinfos = [] } }) {
+    for (const [index, one] of sysinfos.entries()) {
+      if (one.type === undefined) continue
+      const others = fieldsOf[one.type === 'smbios' ? 'fwcfg' : 'smbios']
+      yield* forbidEach(one, `spec.domain.sysinfos[${index}]`, others, `may not be given for type ${one.type}`)
+    }
+  },
+  example: example(
+    { sysinfos: [{ type: 'fwcfg', bios: { entries: [{ name: 'vendor', value: 'x' }] } }] },
+    { sysinfos: [{ type: 'smbios', bios: { entries: [{ name: 'vendor', value: 'x' }] } }] },
   ),
 }
 
@@ -71,4 +90,4 @@ const sysinfoFwcfg: Rule = {
   ),
 }
 
-export const sysinfoRules: readonly Rule[] = [sysinfoSmbios, sysinfoFwcfg]
+export const sysinfoRules: readonly Rule[] = [sysinfoFields, sysinfoSmbios, sysinfoFwcfg]

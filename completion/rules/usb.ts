@@ -1,6 +1,7 @@
 import { numberOf } from '../defaults/reading.ts'
 import type { Domain } from '../../api/domain/domain.ts'
-import { allDevices, list, type AnyDevice, type DeviceOf } from './device.ts'
+import { usbPaths } from '../defaults/usb.ts'
+import { allDevices, list, type DeviceOf } from './device.ts'
 import { duplicate, forbidden, invalid, lacking, notFound } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
@@ -10,18 +11,6 @@ const usbControllers = (domain: Domain): readonly Controller[] =>
   list(domain, 'controllers').filter(({ type }) => type === 'usb')
 
 const isOff = (domain: Domain): boolean => usbControllers(domain).some(({ model }) => model === 'none')
-
-/** What each list of devices has on USB. */
-const isOnUsb = (domain: Domain): ReadonlySet<AnyDevice> =>
-  new Set<AnyDevice>([
-    ...list(domain, 'hubs'),
-    ...list(domain, 'redirdevs'),
-    ...list(domain, 'inputs').filter(({ bus }) => bus === 'usb'),
-    ...list(domain, 'disks').filter(({ target }) => target?.bus === 'usb'),
-    ...list(domain, 'sounds').filter(({ model }) => model === 'usb'),
-    ...list(domain, 'hostdevs').filter(({ type }) => type === 'usb'),
-    ...list(domain, 'serials').filter(({ target }) => target?.type === 'usb-serial'),
-  ])
 
 const usbDisabled: Rule = {
   id: 'usb-disabled',
@@ -36,10 +25,9 @@ const usbDisabled: Rule = {
       const message = 'cannot be there: another USB controller has model none, which switches USB off'
       yield forbidden(`spec.domain.devices.controllers[${index}].model`, model, message)
     }
-    const onUsb = isOnUsb(domain)
-    for (const { at, device } of allDevices(domain)) {
-      if (onUsb.has(device))
-        yield forbidden(at, undefined, 'is a USB device, and USB is switched off by a controller of model none')
+    for (const at of usbPaths(domain)) {
+      const message = 'is a USB device, and USB is switched off by a controller of model none'
+      yield forbidden(`spec.domain.${at}`, undefined, message)
     }
   },
   example: example(
@@ -163,9 +151,13 @@ const usbAddress: Rule = {
     const taken = new Map<string, string>()
     for (const { at, device } of allDevices(domain)) {
       const { address } = device
-      if (address?.type !== 'usb' || address.port === undefined) continue
+      if (address?.type !== 'usb') continue
       const field = `${at}.address.port`
       const bus = numberOf(address.bus) ?? 0
+      if (address.port === undefined) {
+        if (address.bus !== undefined && !buses.has(bus)) yield noController(field, bus)
+        continue
+      }
       const fault = portFault(field, bus, address.port, buses, hubs)
       if (fault) {
         yield fault
@@ -193,6 +185,10 @@ const usbAddress: Rule = {
   ),
 }
 
+/** @param port path of the port of the address */
+const noController = (port: string, bus: number): Finding =>
+  notFound(port.replace(/port$/, 'bus'), bus, 'there is no USB controller with this index')
+
 const portFault = (
   field: string,
   bus: number,
@@ -204,8 +200,7 @@ const portFault = (
   if (!pathPattern.test(port)) return invalid(field, port, 'must be port numbers with dots between them, e.g. 1.2')
   if (ports.length > maxDepth) return invalid(field, port, `may not go through more than ${maxDepth - 1} hubs`)
   const count = buses.get(bus)
-  if (count === undefined)
-    return notFound(field.replace(/port$/, 'bus'), bus, 'there is no USB controller with this index')
+  if (count === undefined) return noController(field, bus)
   for (let depth = 0; depth < ports.length; depth += 1) {
     const number = Number(ports[depth])
     const hub = ports.slice(0, depth).join('.')

@@ -1,5 +1,6 @@
 import { shorten } from '../../api/refusal.ts'
 import type { Subject } from './rule.ts'
+import { zeroAddress } from './warnings/address.ts'
 import { bootDevice, bootKind, deprecatedMachine } from './warnings/boot.ts'
 import { unknownCpu } from './warnings/cpu.ts'
 import { oldScsi, unsafeCache, volumeUnused, windowsVirtio } from './warnings/disk.ts'
@@ -22,6 +23,7 @@ export const warnings: readonly Warning[] = [
   unknownCard,
   sameMac,
   takenMac,
+  zeroAddress,
   openScreen,
 ]
 

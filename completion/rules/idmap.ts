@@ -1,0 +1,25 @@
+import { numberOf } from '../defaults/reading.ts'
+import { invalid, required } from './finding.ts'
+import { example, type Rule } from './rule.ts'
+
+const range = [{ start: 0, target: 1000, count: 1 }]
+
+export const idmapBoth: Rule = {
+  id: 'idmap',
+  description: 'User ids and group ids are mapped both, from 0 on, or neither.',
+  *check({ domain: { idmap } }) {
+    const { uids = [], gids = [] } = idmap ?? {}
+    if (uids.length === 0 && gids.length === 0) return
+    for (const [key, ranges] of [
+      ['uids', uids],
+      ['gids', gids],
+    ] as const) {
+      const field = `spec.domain.idmap.${key}`
+      const starts = ranges.flatMap(({ start }) => numberOf(start) ?? [])
+      const first = Math.min(...starts)
+      if (ranges.length === 0) yield required(field, 'must be given: users and groups are mapped both')
+      else if (starts.length > 0 && first !== 0) yield invalid(field, first, 'must begin with 0, which is root')
+    }
+  },
+  example: example({ idmap: { uids: range } }, { idmap: { uids: range, gids: range } }),
+}
