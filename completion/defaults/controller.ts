@@ -4,6 +4,7 @@ import { chipsetOf } from './machine.ts'
 import { numberOf } from './reading.ts'
 import { append, each, fill, list, type Addition, type DeviceOf, type Devices, type Rule, type Values } from './rule.ts'
 import { inLibvirtOrder } from './stored-order.ts'
+import { isUsbOff } from './usb.ts'
 
 type Controller = DeviceOf<'controllers'>
 type ControllerType = NonNullable<Controller['type']>
@@ -94,8 +95,7 @@ export const usbController: Rule = {
   apply: (domain, { capabilities }) => {
     const { devices } = domain
     const chipset = chipsetOf(domain)
-    const isOff = list(domain, 'controllers').some(({ type, model }) => type === 'usb' && model === 'none')
-    if (!devices || isOff || chipset === 'isapc') return []
+    if (!devices || isUsbOff(domain) || chipset === 'isapc') return []
     if (chipset !== 'q35') return unlessThere(domain, devices, 'usb', 0)
     const model = (['qemu-xhci', 'nec-xhci', 'ich9-ehci1'] as const).find((one) =>
       offers(capabilities, one === 'ich9-ehci1' ? 'ich9-usb-ehci1' : one === 'nec-xhci' ? 'nec-usb-xhci' : one),

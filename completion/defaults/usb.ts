@@ -64,6 +64,10 @@ const usbDevices = (domain: Domain): Seat[] => [
 
 const hubsOf = (domain: Domain): Seat[] => seats('hubs', list(domain, 'hubs'), () => true)
 
+/** A controller of model `none` says that there is no USB. */
+export const isUsbOff = (domain: Domain): boolean =>
+  list(domain, 'controllers').some(({ type, model }) => type === 'usb' && model === 'none')
+
 /** The paths of everything on USB, below the domain. */
 export const usbPaths = (domain: Domain): readonly string[] =>
   [...hubsOf(domain), ...usbDevices(domain)].map(({ at }) => at)
@@ -77,7 +81,7 @@ export const usbHubs: Rule = {
     const hubs = hubsOf(domain)
     const controllers = list(domain, 'controllers').filter(({ type }) => type === 'usb')
     // With USB switched off there is nothing to plug a hub into: that the devices cannot be is for the rules to tell.
-    if (controllers.some(({ model }) => model === 'none')) return
+    if (isUsbOff(domain)) return
     const available = controllers.reduce((sum, one) => sum + portsOf(one), 0) + hubs.length * hubPorts
     const missing = usbDevices(domain).length + hubs.length - available
     if (missing <= 0) return

@@ -1,6 +1,6 @@
 import { numberOf } from '../defaults/reading.ts'
 import type { Domain } from '../../api/domain/domain.ts'
-import { usbPaths } from '../defaults/usb.ts'
+import { isUsbOff, usbPaths } from '../defaults/usb.ts'
 import { allDevices, list, type DeviceOf } from './device.ts'
 import { duplicate, forbidden, invalid, lacking, notFound } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
@@ -10,14 +10,12 @@ type Controller = DeviceOf<'controllers'>
 const usbControllers = (domain: Domain): readonly Controller[] =>
   list(domain, 'controllers').filter(({ type }) => type === 'usb')
 
-const isOff = (domain: Domain): boolean => usbControllers(domain).some(({ model }) => model === 'none')
-
 const usbDisabled: Rule = {
   id: 'usb-disabled',
   description:
     'Where USB is switched off (a USB controller of model `none`) there is neither another USB controller nor a USB device.',
   *check({ domain }) {
-    if (!isOff(domain)) return
+    if (!isUsbOff(domain)) return
     let off = 0
     for (const [index, { type, model }] of list(domain, 'controllers').entries()) {
       if (type === 'usb' && model === 'none') off += 1
@@ -36,7 +34,7 @@ const usbDisabled: Rule = {
   ),
 }
 
-export const usbOffIndex: Rule = {
+const usbOffIndex: Rule = {
   id: 'usb-off-index',
   description:
     'A controller of model `none` has index 0: beside any other libvirt adds a controller 0, and then refuses its own domain.',
@@ -138,7 +136,7 @@ const usbAddress: Rule = {
   description:
     'A USB device is on a controller that is there, at a port that it has, through hubs that are there, alone.',
   *check({ domain }) {
-    if (isOff(domain)) return
+    if (isUsbOff(domain)) return
     const buses = new Map<number, number>()
     for (const one of usbControllers(domain)) {
       const index = numberOf(one.index) ?? 0
