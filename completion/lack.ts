@@ -22,7 +22,7 @@ export function tellNodes(
     if (lacking.length === 0) return cause
     const [chosen] = having
     const lack = `${nodesText(lacking)} ${lacking.length === 1 ? 'lacks' : 'lack'} ${cause.lack}`
-    if (chosen === undefined) return { ...cause, message: lack }
+    if (chosen === undefined) return { ...cause, message: `${cause.message} (${lack})` }
     return {
       ...cause,
       message: `${lack}; ${nodesText(having)} ${having.length === 1 ? 'has' : 'have'} it`,

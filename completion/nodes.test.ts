@@ -147,7 +147,7 @@ describe('completion', () => {
     expect(causesOf(vm(newest), options(many))).toEqual([
       [
         'spec.domain.os.type.machine',
-        'nodes a, b, c and 2 more lack machine type pc-q35-10.0',
+        'is no machine type of the QEMU here; q35 and pc stand for the newest of their kind (nodes a, b, c and 2 more lack machine type pc-q35-10.0)',
         'did you mean "pc-q35-3.0"?',
       ],
     ])
@@ -156,7 +156,7 @@ describe('completion', () => {
   test('refuses KVM where no node has it', () => {
     const domain = { ...vm().spec.domain, type: 'kvm' as const }
     expect(causesOf(vm({ domain }), options([nodeProfile('plain', emulatedCapabilities)]))).toEqual([
-      ['spec.domain.type', 'node plain lacks KVM', undefined],
+      ['spec.domain.type', 'is no accelerator of the QEMU here; there are: qemu (node plain lacks KVM)', undefined],
     ])
   })
 
