@@ -1,3 +1,4 @@
+import { sourceBranches } from '../../api/domain/disk-source.ts'
 import type { Domain } from '../../api/domain/domain.ts'
 import { numberOf } from '../defaults/reading.ts'
 import { eachDevice, list, type DeviceOf } from './device.ts'
@@ -28,6 +29,14 @@ const fieldOf: { readonly [type: string]: 'file' | 'dev' | 'dir' | 'path' | 'vol
   network: 'protocol',
 }
 
+/** The fields of a source, by the type of the disk. */
+const branches: { readonly [type: string]: readonly string[] } = Object.fromEntries(
+  Object.entries(sourceBranches('source')).map(([type, paths]) => [
+    type,
+    paths.map((path) => path.slice('source.'.length)),
+  ]),
+)
+
 const isEmptyable = ({ device, target }: Disk): boolean =>
   (device === 'cdrom' || device === 'floppy') && target?.bus !== 'usb'
 
@@ -50,6 +59,25 @@ const diskSource = eachDevice('disks')(
   example(
     { devices: { disks: [{ type: 'file', target: { dev: 'vda' } }] } },
     { devices: { disks: [{ type: 'file', device: 'cdrom', target: { dev: 'sda', bus: 'sata' } }] } },
+  ),
+)
+
+export const diskSourceField = eachDevice('disks')(
+  'disk-source-field',
+  'The source of a disk is told in the fields of its type: libvirt does not read those of another, and its schema does not know them.',
+  function* ({ type = 'file', source = {} }, at) {
+    const own = branches[type]
+    if (own === undefined) return
+    for (const key of ['file', 'dev', 'dir', 'volume', 'protocol'] as const) {
+      if (source[key] === undefined || own.includes(key)) continue
+      const types = Object.keys(branches).filter((other) => branches[other]?.includes(key))
+      const message = `may not be given for type ${type}, only for ${types.join(', ')}`
+      yield forbidden(`${at}.source.${key}`, source[key], message)
+    }
+  },
+  example(
+    { devices: { disks: [{ type: 'file', device: 'cdrom', source: { dev: '/dev/sr0' }, target: { dev: 'hdc' } }] } },
+    { devices: { disks: [{ type: 'block', device: 'cdrom', source: { dev: '/dev/sr0' }, target: { dev: 'hdc' } }] } },
   ),
 )
 
@@ -232,6 +260,7 @@ const diskTransient: Rule = {
 
 export const diskSourceRules: readonly Rule[] = [
   diskSource,
+  diskSourceField,
   diskAuth,
   diskEncryption,
   nvmeNamespace,
