@@ -95,13 +95,15 @@ const controllerModel = eachDevice('controllers')(
 
 const ideController = eachDevice('controllers')(
   'ide-controller',
-  'An i440fx machine has one IDE controller, a q35 machine has none.',
+  'An i440fx machine has one IDE controller, others have none.',
   ({ type, index }, at, { domain }) => {
     const chipset = chipsetOf(domain)
-    if (type !== 'ide' || !['i440fx', 'q35'].includes(chipset)) return []
-    if (chipset === 'q35') {
-      const message = 'cannot be on a q35 machine, which has no IDE'
-      return [forbidden(at, undefined, message, 'put its disks on bus sata, or take machine type pc')]
+    if (type !== 'ide' || chipset === 'other') return []
+    if (chipset !== 'i440fx') {
+      const message = `cannot be on machine type ${domain.os?.type?.machine}, which has no IDE`
+      const suggestion =
+        chipset === 'q35' ? 'put its disks on bus sata, or take machine type pc' : 'take machine type pc'
+      return [forbidden(at, undefined, message, suggestion)]
     }
     return (numberOf(index) ?? 0) === 0
       ? []

@@ -135,13 +135,11 @@ export function checkRules(
   const domain = canonicalSpelling(spec.domain)
   const { without = [] } = context
   const causes: Cause[] = []
+  const whole: Subject = { ...context, spec, domain }
   for (const { id, check } of rules) {
     const misses: string[] = []
-    const subject: Subject = {
-      ...context,
-      spec: watched(spec, 'spec', without, misses),
-      domain: watched(domain, 'spec.domain', without, misses),
-    }
+    // One of its own for each rule where something is missing: what is kept for a domain would hide who has looked.
+    const subject = without.length === 0 ? whole : watchedSubject(whole, without, misses)
     const found: Cause[] = []
     for (const finding of check(subject)) {
       if (causes.length + found.length >= maxCauses) break
@@ -149,15 +147,20 @@ export function checkRules(
     }
     if (misses.length === 0) causes.push(...found.filter((cause) => isSure(cause, without)))
   }
-  return { causes, warnings: warningsOf({ ...context, spec, domain }) }
+  return { causes, warnings: warningsOf(whole) }
 }
+
+const watchedSubject = (whole: Subject, without: readonly string[], misses: string[]): Subject => ({
+  ...whole,
+  spec: watched(whole.spec, 'spec', without, misses),
+  domain: watched(whole.domain, 'spec.domain', without, misses),
+})
 
 /**
  * An object that notes in `misses` when a rule looks at a member of which something is left out, devices excepted: with a part of the CPU
  * gone, what a rule says that looks at the CPU may be wrong anywhere. Of devices, those that lack something count (`isSure`).
  */
 function watched<T extends object>(object: T, path: string, without: readonly string[], misses: string[]): T {
-  if (without.length === 0) return object
   const lacking = new Set(
     without.flatMap((one) => (one.startsWith(`${path}.`) ? (/^\w+/.exec(one.slice(path.length + 1)) ?? []) : [])),
   )
