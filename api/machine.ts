@@ -4,58 +4,14 @@ import { validateDomain } from './domain/validate.ts'
 import { faultless } from './faultless.ts'
 import { checkMetadata } from './metadata.ts'
 import type { Condition, ObjectMeta } from './object.ts'
-import { checkPlacement, placement } from './placement.ts'
+import { checkPlacement, placement, type Placement } from './placement.ts'
 import { checkSchema, isRecord, opaque, open } from './schema.ts'
 import type { Schema } from './schema.ts'
-import { checkVolumes, volumes } from './volume.ts'
+import { checkVolumes, volumes, type Volume } from './volume.ts'
 
-/** A named source of data for disks, in Kubernetes' terms; exactly one kind is given. */
-export interface Volume {
-  readonly name: string
-  /** A raw disk that is made empty with the pod and gone with it. `capacity` is a Kubernetes quantity. */
-  readonly emptyDisk?: { readonly capacity: string }
-  readonly persistentVolumeClaim?: { readonly claimName: string; readonly readOnly?: boolean }
-  /** A NoCloud ISO, label `cidata`. */
-  readonly cloudInit?: { readonly userData?: string; readonly metaData?: string; readonly networkData?: string }
-}
-
-export interface Toleration {
-  readonly key?: string
-  readonly operator?: 'Exists' | 'Equal'
-  readonly value?: string
-  readonly effect?: 'NoSchedule' | 'PreferNoSchedule' | 'NoExecute'
-  readonly tolerationSeconds?: number
-}
-
-/** Kubernetes' own Affinity; only what binds to nodes is read here, the rest goes to the pod as it is. */
-export interface Affinity {
-  readonly nodeAffinity?: {
-    readonly requiredDuringSchedulingIgnoredDuringExecution?: { readonly nodeSelectorTerms: readonly NodeTerm[] }
-    readonly [key: string]: unknown
-  }
-  readonly [key: string]: unknown
-}
-
-export interface NodeTerm {
-  readonly matchExpressions?: readonly NodeRequirement[]
-  readonly matchFields?: readonly NodeRequirement[]
-}
-
-export interface NodeRequirement {
-  readonly key: string
-  readonly operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist' | 'Gt' | 'Lt'
-  readonly values?: readonly string[]
-}
-
-export interface MachineSpec {
+export interface MachineSpec extends Placement {
   readonly domain: Domain
   readonly volumes?: readonly Volume[]
-  readonly nodeSelector?: { readonly [key: string]: string }
-  readonly affinity?: Affinity
-  readonly tolerations?: readonly Toleration[]
-  readonly priorityClassName?: string
-  /** Seconds that the guest has to power off after it was asked to; 30 where absent. */
-  readonly terminationGracePeriodSeconds?: number
 }
 
 export const phases = ['Pending', 'Scheduling', 'Scheduled', 'Running', 'Succeeded', 'Failed', 'Unknown'] as const

@@ -9,14 +9,44 @@ import {
   labelValueRule,
   qualifiedNameRule,
 } from './label.ts'
-import type { MachineSpec, Toleration } from './machine.ts'
 import { integer, list, map, open, string } from './schema.ts'
 
-/** What `checkPlacement` looks at. */
-interface Placement {
-  readonly nodeSelector?: MachineSpec['nodeSelector'] | undefined
-  readonly tolerations?: MachineSpec['tolerations'] | undefined
-  readonly priorityClassName?: string | undefined
+/** What a VM, or a preset, says of the launcher pod. */
+export interface Placement {
+  readonly nodeSelector?: { readonly [key: string]: string }
+  readonly affinity?: Affinity
+  readonly tolerations?: readonly Toleration[]
+  readonly priorityClassName?: string
+  /** Seconds that the guest has to power off after it was asked to; 30 where absent. */
+  readonly terminationGracePeriodSeconds?: number
+}
+
+export interface Toleration {
+  readonly key?: string
+  readonly operator?: 'Exists' | 'Equal'
+  readonly value?: string
+  readonly effect?: 'NoSchedule' | 'PreferNoSchedule' | 'NoExecute'
+  readonly tolerationSeconds?: number
+}
+
+/** Kubernetes' own Affinity; only what binds to nodes is read here, the rest goes to the pod as it is. */
+export interface Affinity {
+  readonly nodeAffinity?: {
+    readonly requiredDuringSchedulingIgnoredDuringExecution?: { readonly nodeSelectorTerms: readonly NodeTerm[] }
+    readonly [key: string]: unknown
+  }
+  readonly [key: string]: unknown
+}
+
+export interface NodeTerm {
+  readonly matchExpressions?: readonly NodeRequirement[]
+  readonly matchFields?: readonly NodeRequirement[]
+}
+
+export interface NodeRequirement {
+  readonly key: string
+  readonly operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist' | 'Gt' | 'Lt'
+  readonly values?: readonly string[]
 }
 
 /** What a VM says of its launcher pod beside the domain, in Kubernetes' own words; a preset may say the same. */

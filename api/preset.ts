@@ -2,16 +2,16 @@ import { labelSelector } from './affinity.ts'
 import type { Cause } from './cause.ts'
 import type { Domain } from './domain/domain.ts'
 import { checkLabels, checkSelector, dnsLabelRule, isDnsLabel } from './label.ts'
-import type { MachineSpec, Volume } from './machine.ts'
+import type { Volume } from './volume.ts'
 import { checkMetadata } from './metadata.ts'
 import type { Condition, LabelSelector, ObjectMeta } from './object.ts'
-import { checkPlacement, placement } from './placement.ts'
+import { checkPlacement, placement, type Placement } from './placement.ts'
 import { reservedKeyCauses } from './reserved.ts'
 import { checkSchema, integer, isDeeper, isRecord, list, map, opaque, open, string } from './schema.ts'
 import type { Schema } from './schema.ts'
 import { checkVolumes, volumes } from './volume.ts'
 
-export interface PresetSpec {
+export interface PresetSpec extends Placement {
   readonly selector: LabelSelector
   /** ClusterVirtualMachinePreset only; absent: every namespace but kube-system and virtset's own. */
   readonly namespaceSelector?: LabelSelector
@@ -26,11 +26,6 @@ export interface PresetSpec {
   }
   readonly domain?: Domain
   readonly volumes?: readonly Volume[]
-  readonly nodeSelector?: MachineSpec['nodeSelector']
-  readonly tolerations?: MachineSpec['tolerations']
-  readonly affinity?: MachineSpec['affinity']
-  readonly priorityClassName?: string
-  readonly terminationGracePeriodSeconds?: number
   /** Paths relative to `spec`, e.g. `domain.devices.disks[target.dev=vdb]`; `Enforce` only. */
   readonly remove?: readonly string[]
 }

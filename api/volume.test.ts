@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { Volume } from './machine.ts'
+import type { Volume } from './volume.ts'
 import { checkVolumes } from './volume.ts'
 
 describe('a volume', () => {

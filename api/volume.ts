@@ -1,8 +1,17 @@
 import type { Cause } from './cause.ts'
 import { dnsLabelRule, dnsSubdomainRule, isDnsLabel, isDnsSubdomain } from './label.ts'
-import type { Volume } from './machine.ts'
 import { quantityValue } from './quantity.ts'
 import { boolean, list, open, string } from './schema.ts'
+
+/** A named source of data for disks, in Kubernetes' terms; exactly one kind is given. */
+export interface Volume {
+  readonly name: string
+  /** A raw disk that is made empty with the pod and gone with it. `capacity` is a Kubernetes quantity. */
+  readonly emptyDisk?: { readonly capacity: string }
+  readonly persistentVolumeClaim?: { readonly claimName: string; readonly readOnly?: boolean }
+  /** A NoCloud ISO, label `cidata`. */
+  readonly cloudInit?: { readonly userData?: string; readonly metaData?: string; readonly networkData?: string }
+}
 
 const kinds = {
   emptyDisk: open(

@@ -1,4 +1,11 @@
-import type { Verdict } from './preset-test.ts'
+/** What became of one test. */
+export interface Verdict {
+  readonly file: string
+  readonly name: string
+  readonly seconds: number
+  /** Empty: as expected. */
+  readonly failures: readonly string[]
+}
 
 /** As CI systems read it: a suite a file, a case a test. */
 export function junitReport(verdicts: readonly Verdict[]): string {

@@ -8,7 +8,7 @@ import { completeIn } from './completion.ts'
 import { disappointments, resultOf, type Expectation, type Result } from './expectation.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import { filesOf, nameOf, readManifests, readText, type Manifest } from './input.ts'
-import { junitReport } from './junit.ts'
+import { junitReport, type Verdict } from './junit.ts'
 import { write } from './output.ts'
 import type { Paint } from './paint.ts'
 import { inNamespace, isPreset, presetsOf, quarantineWarning } from './surroundings.ts'
@@ -21,15 +21,6 @@ export interface TestSettings {
   readonly quiet: boolean
   readonly junit?: string
   readonly paint: Paint
-}
-
-/** What became of one test. */
-export interface Verdict {
-  readonly file: string
-  readonly name: string
-  readonly seconds: number
-  /** Empty: as expected. */
-  readonly failures: readonly string[]
 }
 
 const testNames = /\.vmtest\.ya?ml$/i

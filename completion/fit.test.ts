@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { Taint } from '../api/node-profile.ts'
-import type { NodeRequirement, NodeTerm } from '../api/machine.ts'
+import type { NodeRequirement, NodeTerm } from '../api/placement.ts'
 import { nodeProfile } from '../test/node-profile.ts'
 import { fits, type Place } from './fit.ts'
 

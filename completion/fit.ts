@@ -1,5 +1,6 @@
 import type { NodeProfile, Taint } from '../api/node-profile.ts'
-import type { MachineSpec, NodeRequirement, NodeTerm, Toleration } from '../api/machine.ts'
+import type { MachineSpec } from '../api/machine.ts'
+import type { NodeRequirement, NodeTerm, Toleration } from '../api/placement.ts'
 
 /** What decides whether a VM's pod may be put on a node. */
 export type Place = Pick<MachineSpec, 'nodeSelector' | 'affinity' | 'tolerations'>

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { Volume } from '../api/machine.ts'
+import type { Volume } from '../api/volume.ts'
 import { storedMachine } from '../test/stored-machine.ts'
 import { claimsOf, launcherPod, podName } from './launcher-pod.ts'
 import type { Claim } from './pod.ts'

@@ -1,5 +1,6 @@
 import { launcherResources } from '../api/launcher-resources.ts'
-import type { VirtualMachine, Volume } from '../api/machine.ts'
+import type { VirtualMachine } from '../api/machine.ts'
+import type { Volume } from '../api/volume.ts'
 import { apiVersion } from '../api/object.ts'
 import { quantityValue } from '../api/quantity.ts'
 import { askedGraceSeconds } from '../api/template.ts'

@@ -1,5 +1,5 @@
 import type { Resources } from '../api/launcher-resources.ts'
-import type { Toleration } from '../api/machine.ts'
+import type { Toleration } from '../api/placement.ts'
 import type { ObjectMeta } from '../api/object.ts'
 import { resource } from '../runtime/resource.ts'
 

@@ -1,4 +1,4 @@
-import type { Volume } from '../api/machine.ts'
+import type { Volume } from '../api/volume.ts'
 import type { Identity } from './identity.ts'
 
 type CloudInit = NonNullable<Volume['cloudInit']>

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { Volume } from '../api/machine.ts'
+import type { Volume } from '../api/volume.ts'
 import { prepareVolume } from './volume.ts'
 
 let pod: string

@@ -3,8 +3,8 @@ import { describe, expect, test } from 'vitest'
 import type { LabelSelector } from '../api/object.ts'
 import { clusterPreset, preset } from '../test/presets/make.ts'
 import { smallStructure } from '../test/presets/small-domain.ts'
-import { commonLabels, findOverlaps, overlapWarning } from './overlap.ts'
-import { compileSelector, isSelected } from './selector.ts'
+import { findOverlaps, overlapWarning } from './overlap.ts'
+import { commonLabels, compileSelector, isSelected } from './selector.ts'
 
 const requires = (
   key: string,

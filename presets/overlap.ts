@@ -2,7 +2,7 @@ import type { CompiledPreset } from './compile.ts'
 import type { Conflict } from './merge.ts'
 import { emptyMerge, mergeSources } from './merge.ts'
 import { pathText, rootPath } from './path.ts'
-import type { Labels, Requirement, Selector } from './selector.ts'
+import { commonLabels, type Labels, type Selector } from './selector.ts'
 import { compareText } from './source.ts'
 import type { Structure } from './structure.ts'
 
@@ -17,44 +17,6 @@ export interface Overlap {
   readonly namespaceLabels: Labels
   /** Whether CEL conditions might yet keep them apart. */
   readonly hasConditions: boolean
-}
-
-/**
- * Labels that all the selectors select, or undefined where there can be none. Only what the selectors ask for is in it.
- */
-export function commonLabels(selectors: readonly Selector[]): Labels | undefined {
-  const byKey = Map.groupBy(
-    selectors.flatMap(({ requirements }) => requirements),
-    ({ key }) => key,
-  )
-  const labels: [string, string][] = []
-  for (const [key, requirements] of byKey) {
-    const value = commonValue(requirements)
-    if (value === undefined) return undefined
-    if (value !== absent) labels.push([key, value])
-  }
-  return Object.fromEntries(labels)
-}
-
-const absent = Symbol('absent')
-
-/** A value that meets all requirements on one key; `absent` where none may or need be there; undefined where nothing does. */
-function commonValue(requirements: readonly Requirement[]): string | typeof absent | undefined {
-  const mustBe = requirements.some(({ presence }) => presence === 'must')
-  if (requirements.some(({ presence }) => presence === 'must not')) return mustBe ? undefined : absent
-  if (!mustBe) return absent
-  const forbidden = new Set(requirements.flatMap(({ noneOf }) => [...(noneOf ?? [])]))
-  const sets = requirements.flatMap(({ oneOf }) => (oneOf === undefined ? [] : [oneOf]))
-  const [first, ...others] = sets
-  if (first === undefined) return freshValue(forbidden)
-  return [...first].find((value) => !forbidden.has(value) && others.every((set) => set.has(value)))
-}
-
-function freshValue(forbidden: ReadonlySet<string>): string {
-  for (let number = 0; ; number++) {
-    const value = number === 0 ? 'any' : `any-${number}`
-    if (!forbidden.has(value)) return value
-  }
 }
 
 /** With which of `others` a preset could disagree on some VM, whether or not such a VM exists. */

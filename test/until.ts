@@ -39,6 +39,6 @@ export function eventually<T>(
       return undefined
     }
   }
-  const describe = () => (last === undefined ? what : `${what}; last: ${String(last)}`)
+  const describe = () => (last instanceof Error ? `${what}; last: ${last.message}` : what)
   return until(asked, undefined, { deadlineMs, describe })
 }
