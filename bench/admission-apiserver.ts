@@ -6,6 +6,7 @@ import { Client } from 'undici'
 import { run } from '../cluster/command.ts'
 import { startApiServer } from '../test/apiserver/apiserver.ts'
 import { installKinds } from '../test/apiserver/kinds.ts'
+import { seed } from './seed.ts'
 
 /**
  * What a mutating webhook costs through a real API server: dry-run creates of a VM of 0.8 KB over one connection, in interleaved rounds, by the
@@ -41,28 +42,7 @@ const machine = (name: string) => ({
   apiVersion: 'virtset.io/v1alpha1',
   kind: 'VirtualMachine',
   metadata: { name: 'vm', labels: { bench: 'yes', handler: name } },
-  spec: {
-    domain: {
-      type: 'qemu',
-      memory: { unit: 'MB', value: 64 },
-      os: { type: { os: 'hvm' } },
-      devices: {
-        disks: [
-          {
-            type: 'network',
-            device: 'disk',
-            driver: { name: 'qemu', type: 'raw', cache: 'none' },
-            source: {
-              protocol: 'iscsi',
-              name: 'iqn.2017-01.io.example:sn.42/2',
-              host: { name: 'target.default', port: '3260' },
-            },
-            target: { dev: 'vda' },
-          },
-        ],
-      },
-    },
-  },
+  spec: { domain: seed },
 })
 
 /** Sum in milliseconds and count of a histogram whose labels include all of `labels`. */

@@ -2,14 +2,10 @@ import fastJsonPatch from 'fast-json-patch'
 import type { Cause } from '../api/cause.ts'
 import { isRecord } from '../api/schema.ts'
 import { rules } from '../completion/rules/rules.ts'
-import { noNodes } from '../completion/nodes.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compilePreset } from '../presets/compile.ts'
-import { systemClock } from '../runtime/clock.ts'
-import { createArrivals } from '../webhooks/arrivals.ts'
-import { noBudget } from '../webhooks/budget.ts'
 import { createEngine } from '../webhooks/engine.ts'
-import { noMachines } from '../webhooks/machines.ts'
+import { offlineCaches } from '../webhooks/offline.ts'
 import { noPermissions } from '../webhooks/permission.ts'
 import type { Operation } from '../webhooks/patch.ts'
 import { answerReview, parseReview } from '../webhooks/review.ts'
@@ -259,19 +255,8 @@ const present = [
 
 function fuzzedEngine() {
   const compiled = present.map((preset) => compilePreset({ apiVersion: 'virtset.io/v1alpha1', ...preset }))
-  return createEngine(
-    {
-      candidates: createCandidates(compiled.flatMap((one) => ('preset' in one ? [one.preset] : []))),
-      quarantined: new Map(),
-      arrivals: createArrivals(systemClock),
-      machines: noMachines,
-      budget: () => noBudget,
-      namespace: (name) => ({ name, labels: {} }),
-      capabilities: () => noNodes,
-      ageMs: () => 0,
-    },
-    () => Promise.resolve(false),
-  )
+  const candidates = createCandidates(compiled.flatMap((one) => ('preset' in one ? [one.preset] : [])))
+  return createEngine({ ...offlineCaches(), candidates }, () => Promise.resolve(false))
 }
 
 /**

@@ -1,14 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import type { VirtualMachine } from '../api/machine.ts'
-import { noNodes } from '../completion/nodes.ts'
-import { createCandidates } from '../presets/candidates.ts'
-import { systemClock } from '../runtime/clock.ts'
-import { createArrivals } from './arrivals.ts'
-import { noBudget } from './budget.ts'
 import type { EngineCaches } from './caches.ts'
 import { createEngine } from './engine.ts'
-import { noMachines, pack } from './machines.ts'
+import { pack } from './machines.ts'
 import type { KnownMachine } from './machines.ts'
+import { offlineCaches } from './offline.ts'
 import { noPermissions } from './permission.ts'
 import { parseReview } from './review.ts'
 import type { Review } from './review.ts'
@@ -33,20 +29,7 @@ function reviewOf(object: object, uid = 'request-1', kind = 'VirtualMachine', ol
 }
 
 const engineWith = (more: Partial<EngineCaches> = {}) =>
-  createEngine(
-    {
-      candidates: createCandidates(),
-      quarantined: new Map(),
-      arrivals: createArrivals(systemClock),
-      machines: noMachines,
-      budget: () => noBudget,
-      namespace: (name) => ({ name, labels: {} }),
-      capabilities: () => noNodes,
-      ageMs: () => 0,
-      ...more,
-    },
-    () => Promise.resolve(false),
-  )
+  createEngine({ ...offlineCaches(), ...more }, () => Promise.resolve(false))
 
 const completed = (given: VirtualMachine, engine = engineWith()) => {
   const outcome = engine.complete(given, reviewOf(given), noPermissions)

@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { decodeProvenance, originOf } from '../../completion/provenance.ts'
@@ -8,6 +7,7 @@ import { createMayAccess } from '../../webhooks/permission.ts'
 import { until } from '../until.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
+import { runKubectl, type Said } from './kubectl.ts'
 import { startOtherWebhook, startWebhooks } from './webhooks.ts'
 import type { TestWebhooks } from './webhooks.ts'
 
@@ -36,22 +36,7 @@ afterAll(async () => {
   await api?.stop()
 })
 
-interface Said {
-  readonly code: number | null
-  readonly out: string
-  readonly err: string
-}
-
-/** Runs kubectl with `input`; gives back all that it says, whatever its exit code. */
-const kubectl = (input: string, ...rest: string[]): Promise<Said> =>
-  new Promise((resolve) => {
-    const child = spawn(api.kubectl, ['--kubeconfig', api.kubeconfig, ...rest])
-    const said = { out: '', err: '' }
-    child.stdout.setEncoding('utf8').on('data', (text: string) => (said.out += text))
-    child.stderr.setEncoding('utf8').on('data', (text: string) => (said.err += text))
-    child.stdin.end(input)
-    child.on('close', (code) => resolve({ code, ...said }))
-  })
+const kubectl = (input: string, ...rest: string[]): Promise<Said> => runKubectl(api, input, ...rest)
 
 const apply = (manifest: string, ...rest: string[]) => kubectl(manifest, 'apply', '-f', '-', ...rest)
 

@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,6 +8,7 @@ import { createMayAccess } from '../../webhooks/permission.ts'
 import { until } from '../until.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
+import { runKubectl, type Said } from './kubectl.ts'
 import { startWebhooks } from './webhooks.ts'
 import type { TestWebhooks } from './webhooks.ts'
 
@@ -31,21 +31,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-interface Said {
-  readonly code: number | null
-  readonly out: string
-  readonly err: string
-}
-
-const kubectl = (input: string, ...rest: string[]): Promise<Said> =>
-  new Promise((resolve) => {
-    const child = spawn(api.kubectl, ['--kubeconfig', api.kubeconfig, ...rest])
-    const said = { out: '', err: '' }
-    child.stdout.setEncoding('utf8').on('data', (text: string) => (said.out += text))
-    child.stderr.setEncoding('utf8').on('data', (text: string) => (said.err += text))
-    child.stdin.end(input)
-    child.on('close', (code) => resolve({ code, ...said }))
-  })
+const kubectl = (input: string, ...rest: string[]): Promise<Said> => runKubectl(api, input, ...rest)
 
 const read = async (kind: string, name: string) => JSON.parse((await kubectl('', 'get', kind, name, '-o', 'json')).out)
 

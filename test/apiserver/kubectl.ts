@@ -1,0 +1,23 @@
+import { spawn } from 'node:child_process'
+import type { TestApiServer } from './apiserver.ts'
+
+export interface Said {
+  readonly code: number | null
+  readonly out: string
+  readonly err: string
+}
+
+/** Runs kubectl with `input`; gives back all that it says, whatever its exit code. */
+export const runKubectl = (
+  { kubectl, kubeconfig }: Pick<TestApiServer, 'kubectl' | 'kubeconfig'>,
+  input: string,
+  ...rest: readonly string[]
+): Promise<Said> =>
+  new Promise((resolve) => {
+    const child = spawn(kubectl, ['--kubeconfig', kubeconfig, ...rest])
+    const said = { out: '', err: '' }
+    child.stdout.setEncoding('utf8').on('data', (text: string) => (said.out += text))
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (said.err += text))
+    child.stdin.end(input)
+    child.on('close', (code) => resolve({ code, ...said }))
+  })
