@@ -10,6 +10,7 @@ import { excludePresets } from '../presets/exclude.ts'
 import { matchConditions, reviewer } from '../presets/match.ts'
 import { requirementText, unmetRequirement, type Labels, type Requirement, type Selector } from '../presets/selector.ts'
 import { compareText, layerOf, priorityOf } from '../presets/source.ts'
+import { isAtOrBelow } from '../presets/path.ts'
 import { isNotFound } from '../runtime/api-error.ts'
 import { virtualMachines } from '../runtime/resource.ts'
 import { completeInput, uidOf, type CompleteSettings } from './complete.ts'
@@ -325,8 +326,7 @@ function whyLost(
 }
 
 function below(explanation: Explanation, path: string): Explanation {
-  const isBelow = (one: { readonly path: string }): boolean =>
-    one.path === path || one.path.startsWith(`${path}.`) || one.path.startsWith(`${path}[`)
+  const isBelow = (one: { readonly path: string }): boolean => isAtOrBelow(one.path, path)
   const { fields, removed, skipped } = explanation
   return {
     ...explanation,

@@ -4,7 +4,7 @@ import type { Cause, Origin } from '../api/cause.ts'
 import { completedByAnnotation, type MachineSpec, type VirtualMachine } from '../api/machine.ts'
 import type { ObjectMeta } from '../api/object.ts'
 import { inject, type InjectOptions, type Injection } from '../presets/inject.ts'
-import { joinPath } from '../presets/path.ts'
+import { isAtOrBelow, joinPath } from '../presets/path.ts'
 import { fillDefaults } from './defaults/defaults.ts'
 import { macAddress, uuid, virtualPort } from './defaults/identity.ts'
 import type { Context, Entropy } from './defaults/rule.ts'
@@ -265,10 +265,7 @@ const withoutDrawn = (origins: Origins): Origins => new Map([...origins].filter(
 
 /** A leaf that presets dispute is not there: what a rule says of it, or of what is above or below it, would be about nothing. */
 const hangsOn = ({ field }: Cause, unsettled: readonly string[]): boolean =>
-  unsettled.some((path) => isBelow(path, field) || isBelow(field, path))
-
-const isBelow = (path: string, above: string): boolean =>
-  path === above || path.startsWith(`${above}.`) || path.startsWith(`${above}[`)
+  unsettled.some((path) => isAtOrBelow(path, field) || isAtOrBelow(field, path))
 
 function annotate(machine: VirtualMachine, provenance: Provenance): VirtualMachine {
   const { text } = encodeProvenance(provenance, machine)

@@ -5,7 +5,7 @@ import { renderCause } from '../api/refusal.ts'
 import { isReservedKey } from '../api/reserved.ts'
 import { isRecord } from '../api/schema.ts'
 import type { Candidates, Namespace } from '../presets/candidates.ts'
-import { joinPath } from '../presets/path.ts'
+import { isAtOrBelow, joinPath } from '../presets/path.ts'
 import type { Labels } from '../presets/selector.ts'
 import type { Completed, Refused } from './complete.ts'
 import { decodeProvenance, withoutClaims, type Origins, type Provenance } from './provenance.ts'
@@ -99,9 +99,6 @@ function claimsOf({ origins }: Provenance, lost: ReadonlyMap<string, unknown>): 
     [...lost.keys()].some((at) => isAtOrBelow(path, at) || isAtOrBelow(at, path))
   return new Map([...origins].filter(([path]) => !isLost(path)))
 }
-
-const isAtOrBelow = (path: string, above: string): boolean =>
-  path === above || path.startsWith(`${above}.`) || path.startsWith(`${above}[`)
 
 /** The VM with these values in the place of others, where there are any. */
 function withValues(machine: VirtualMachine, values: ReadonlyMap<string, unknown>): VirtualMachine {

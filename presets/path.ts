@@ -27,3 +27,7 @@ export function pathKeys(text: string): (string | number)[] {
     return /^\d+$/.test(bracket) ? Number(bracket) : bracket
   })
 }
+
+/** Whether what a path names is another, or a part of it. */
+export const isAtOrBelow = (path: string, above: string): boolean =>
+  path === above || path.startsWith(`${above}.`) || path.startsWith(`${above}[`)
