@@ -42,21 +42,30 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
     ensurePackages(step, Object.keys(testPackages)),
   )
   const results = join(settings.cache, 'log/tests.json')
-  rmSync(results, { force: true })
-  const status = await inherit(
-    [bin('node'), bin('vitest'), 'run', '--reporter=default', '--reporter=json', `--outputFile.json=${results}`],
-    directory,
-    {
+  const blobs = join(settings.cache, 'log/blobs')
+  for (const old of [results, blobs]) rmSync(old, { recursive: true, force: true })
+  const vitest = (...options: readonly string[]) =>
+    runBeside([bin('node'), bin('vitest'), ...options], directory, {
       PATH: environment.PATH,
       KUBE_BIN_DIR: cluster.binaries.kubernetes,
       LIBVIRT_ROOTFS: rootfs,
       KUBECONFIG: cluster.kubeconfig,
       VIRTSET_STATE: settings.state,
-    },
+    })
+  const half = (name: string, ...options: readonly string[]) =>
+    vitest('run', '--reporter=default', '--reporter=blob', `--outputFile.blob=${join(blobs, name)}.json`, ...options)
+  // The one cluster takes one test after the other, which wait most of their time; all others run beside them.
+  const halves = await Promise.all([half('cluster', '--project=cluster'), half('others', '--project=!cluster')])
+  const whole = await vitest(
+    `--merge-reports=${blobs}`,
+    '--reporter=dot',
+    '--reporter=json',
+    `--outputFile.json=${results}`,
   )
+  const hasPassed = [...halves, whole].every((status) => status === 0)
   if (failedChecks.length > 0) console.log(`failed before the tests: ${failedChecks.join(', ')}`)
   console.log(existsSync(results) ? summary(readFileSync(results, 'utf8'), failedChecks.length) : '0 passed, 1 failed')
-  return status === 0 && failedChecks.length === 0
+  return hasPassed && failedChecks.length === 0
 }
 
 /** The figures of vitest's JSON report. A file that could not even be loaded counts as one that failed, as does each failed check. */
@@ -72,12 +81,19 @@ interface Report {
   readonly testResults: readonly { readonly status: string; readonly assertionResults: readonly unknown[] }[]
 }
 
-function inherit(
+function runBeside(
   [program = '', ...rest]: readonly string[],
   directory: string,
   environment: Readonly<Record<string, string>>,
 ): Promise<number | null> {
-  const child = spawn(program, rest, { cwd: directory, stdio: 'inherit', env: { ...process.env, ...environment } })
+  // Of several at once, none may take a terminal for its own.
+  const child = spawn(program, rest, {
+    cwd: directory,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, ...environment },
+  })
+  child.stdout.pipe(process.stdout, { end: false })
+  child.stderr.pipe(process.stderr, { end: false })
   return new Promise((resolve, reject) => {
     child.once('error', reject)
     child.once('close', resolve)
