@@ -1,5 +1,5 @@
 import type { Domain } from '../api/domain/domain.ts'
-import { reachOf, walk } from '../api/domain/walk.ts'
+import { hostKeys, reachOf, walk } from '../api/domain/walk.ts'
 import type { Preset } from '../api/preset.ts'
 
 /**
@@ -17,6 +17,7 @@ export function hostPaths(domain: Domain): readonly string[] {
       return false
     },
     'spec.domain',
+    hostKeys,
   )
   return paths
 }

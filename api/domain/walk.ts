@@ -1,7 +1,7 @@
 import { elementOf, type Element, type Field, type Reach } from './description.ts'
 import { domain as root } from './domain.ts'
 import { isRecord } from '../schema.ts'
-import { shapeOf } from './shape.ts'
+import { shapeOf, type KnownKey } from './shape.ts'
 
 /** A value of a domain, where it stands and what the description says about it. */
 export interface Place {
@@ -15,14 +15,25 @@ export interface Place {
   readonly element: Element
 }
 
+/** The keys of an element that are looked at, as `Shape.keys`. */
+type Keys = (element: Element) => ReadonlyMap<string, KnownKey>
+
+const everyKey: Keys = (element) => shapeOf(element).keys
+
 /**
  * Visits every value of a domain that the description knows, parents before their children, in the order of the JSON: scalars, objects,
  * and each item of a list (the list itself is not visited). A visitor that gives back `false` keeps `walk` from going below.
  * What the description does not know, or what is of the wrong type, is passed over: `validateDomain` tells.
  * @param prefix put before each path, e.g. `spec.domain`
+ * @param keysOf others are passed over, with all that is below them
  */
-export const walk = (domain: object, visit: (place: Place) => boolean | void, prefix = ''): void => {
-  if (isRecord(domain)) walkElement(root, domain, prefix, visit)
+export const walk = (
+  domain: object,
+  visit: (place: Place) => boolean | void,
+  prefix = '',
+  keysOf: Keys = everyKey,
+): void => {
+  if (isRecord(domain)) walkElement(root, domain, prefix, visit, keysOf)
 }
 
 /** The same for a part of a domain. */
@@ -31,25 +42,44 @@ const walkElement = (
   holder: { readonly [key: string]: unknown },
   prefix: string,
   visit: (place: Place) => boolean | void,
+  keysOf: Keys,
 ): void => {
-  const { keys } = shapeOf(element)
+  const keys = keysOf(element)
   for (const [key, value] of Object.entries(holder)) {
     const known = keys.get(key)
     if (!known) continue
     const { field, singleOf } = known
+    const walkItem = (item: unknown, path: string): void => {
+      const goesOn = visit({ path, key, value: item, field, holder, element })
+      if (goesOn === false || (field.at !== 'child' && field.at !== 'children') || !isRecord(item)) return
+      walkElement(elementOf(field), item, path, visit, keysOf)
+    }
     const path = prefix === '' ? key : `${prefix}.${key}`
     const isList =
       Array.isArray(value) && (field.at === 'leaves' || (field.at === 'children' && singleOf === undefined))
-    const items: [string, unknown][] = isList
-      ? value.map((item, index) => [`${path}[${index}]`, item])
-      : [[path, value]]
-    for (const [itemPath, item] of items) {
-      const goesOn = visit({ path: itemPath, key, value: item, field, holder, element })
-      if (goesOn === false || (field.at !== 'child' && field.at !== 'children') || !isRecord(item)) continue
-      walkElement(elementOf(field), item, itemPath, visit)
-    }
+    if (isList) for (const [index, item] of value.entries()) walkItem(item, `${path}[${index}]`)
+    else walkItem(value, path)
   }
 }
+
+const hostKeysOf = new WeakMap<Element, ReadonlyMap<string, KnownKey>>()
+
+/** For `walk`: the keys of an element that reach the host with some value, or have something below that does. Found out once for each. */
+export const hostKeys: Keys = (element) => {
+  const known = hostKeysOf.get(element)
+  if (known) return known
+  const { keys } = shapeOf(element)
+  // For an element that holds itself (a backing store): all, until it is known.
+  hostKeysOf.set(element, keys)
+  const found = new Map([...keys].filter(([, { field }]) => mayReachHost(field)))
+  hostKeysOf.set(element, found)
+  return found
+}
+
+const mayReachHost = (field: Field): boolean =>
+  field.reach === 'host' ||
+  Object.values(field.reachOf ?? {}).includes('host') ||
+  ((field.at === 'child' || field.at === 'children') && hostKeys(elementOf(field)).size > 0)
 
 /** What the value of a field can touch. */
 export const reachOf = (field: Field, value: unknown): Reach => {

@@ -1,4 +1,4 @@
-import { reachOf, walk } from '../../api/domain/walk.ts'
+import { hostKeys, reachOf, walk } from '../../api/domain/walk.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
 /**
@@ -30,6 +30,7 @@ export const reach: Rule = {
         return false
       },
       'spec.domain',
+      hostKeys,
     )
     return findings
   },

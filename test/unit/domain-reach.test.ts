@@ -2,18 +2,19 @@ import { describe, expect, test } from 'vitest'
 import { elementOf, type Element } from '../../api/domain/description.ts'
 import { domain } from '../../api/domain/domain.ts'
 import { validateDomain } from '../../api/domain/validate.ts'
-import { reachOf, walk } from '../../api/domain/walk.ts'
+import { hostKeys, reachOf, walk, type Place } from '../../api/domain/walk.ts'
 
 const row = (name: string, value: object, ...paths: readonly string[]) => ({ name, value, paths })
 
 /** The paths of what reaches the host in a domain, outermost only. */
 const hostReaching = (value: object): string[] => {
   const paths: string[] = []
-  walk(value, ({ path, field, value: found }) => {
+  const visit = ({ path, field, value: found }: Place): boolean => {
     if (reachOf(field, found) !== 'host') return true
     paths.push(path)
     return false
-  })
+  }
+  walk(value, visit, '', hostKeys)
   return paths
 }
 
