@@ -166,7 +166,7 @@ function fill(
   capabilities: Capabilities,
   options: CompleteOptions,
 ): { spec: MachineSpec; added: ReadonlyMap<string, string> } {
-  const { domain, added } = fillDefaults(spec.domain, contextOf(metadata, capabilities, options))
+  const { domain, added } = fillDefaults(spec.domain, contextOf(metadata, capabilities, options), 'spec.domain')
   return { spec: added.size === 0 ? spec : { ...spec, domain }, added }
 }
 
@@ -248,7 +248,7 @@ function withDefaults(origins: Origins, added: ReadonlyMap<string, string>, prov
   for (const [path, rule] of added) {
     const origin = byRule.get(rule) ?? { by: 'default', rule }
     byRule.set(rule, origin)
-    all.set(`spec.domain.${path}`, origin)
+    all.set(path, origin)
   }
   return all
 }

@@ -179,24 +179,24 @@ function treeOf(value: unknown, path: string, numberAt: (path: string) => number
   if (own !== undefined) return own
   if (Array.isArray(value)) {
     return joined(
-      value.map((_, index) => String(index)),
       value.map((item, index) => treeOf(item, joinPath(path, index), numberAt)),
+      String,
     )
   }
   if (!isRecord(value)) return undefined
   const keys = path === '' ? ['metadata', 'spec'] : Object.keys(value)
   return joined(
-    keys.map(treeKey),
     keys.map((key) => treeOf(value[key], joinPath(path, key), numberAt)),
+    (index) => treeKey(keys[index] ?? ''),
   )
 }
 
-function joined(keys: readonly string[], members: readonly (Tree | undefined)[]): Tree | undefined {
+function joined(members: readonly (Tree | undefined)[], keyOf: (index: number) => string): Tree | undefined {
   const [first] = members
-  if (typeof first === 'number' && members.every((member) => member === first)) return first
-  const tree: [string, Tree][] = []
-  for (const [index, member] of members.entries()) if (member !== undefined) tree.push([keys[index] ?? '', member])
-  return tree.length === 0 ? undefined : Object.fromEntries(tree)
+  if (typeof first !== 'object' && members.every((member) => member === first)) return first
+  return Object.fromEntries(
+    members.flatMap((member, index) => (member === undefined ? [] : [[keyOf(index), member] as const])),
+  )
 }
 
 /** The paths as a tree. Keys of maps that hold `]` are cut there: they are for reading only. */

@@ -22,9 +22,10 @@ export function joinPath(text: string, key: string | number): string {
 
 /** The keys of a path's text; a list's index is a number. The reverse of `pathText`, but for map keys that hold `]`. */
 export function pathKeys(text: string): (string | number)[] {
-  return [...text.matchAll(/\[([^\]]*)\]|[^.[\]]+/g)].map(([whole, bracket]) => {
-    if (bracket === undefined) return whole
-    return /^\d+$/.test(bracket) ? Number(bracket) : bracket
+  return (text.match(/\[[^\]]*\]|[^.[\]]+/g) ?? []).map((part) => {
+    if (!part.startsWith('[')) return part
+    const key = part.slice(1, -1)
+    return /^\d+$/.test(key) ? Number(key) : key
   })
 }
 

@@ -202,9 +202,10 @@ export const canonicalValue = (scalar: Scalar, value: unknown, siblings: Sibling
     case 'enumeration':
       return typeof value === 'boolean' ? (wordOf(scalar.values, value) ?? value) : value
     case 'integer': {
+      const digits = hexDigits(scalar, siblings)
+      if (digits === undefined && typeof value === 'number') return value
       const number = integerOf(value, readsHex(scalar))
       if (number === undefined) return value
-      const digits = hexDigits(scalar, siblings)
       if (digits !== undefined && number >= 0n) return hexText(number, digits, scalar.hexUpperCase)
       return exactNumber(number)
     }
@@ -244,7 +245,7 @@ const hexDigits = ({ hexDigits, hexFor, hexBeside }: Kind<'integer'>, siblings: 
 }
 
 const canonicalUuid = (value: unknown): unknown => {
-  if (typeof value !== 'string') return value
+  if (typeof value !== 'string' || /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(value)) return value
   const digits = value.toLowerCase().replaceAll('-', '')
   return /^[0-9a-f]{32}$/.test(digits) ? digits.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5') : value
 }

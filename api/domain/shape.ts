@@ -55,15 +55,8 @@ const derive = (element: Element): Shape => {
 
 /** The keys of an object in the order of the description; those that it does not know come last. */
 export const orderedKeys = (shape: Shape, json: object): string[] => {
-  const keys = Object.keys(json)
-  const placeOf = (key: string): number => shape.keys.get(key)?.place ?? Infinity
-  let last = -1
-  for (const key of keys) {
-    const place = placeOf(key)
-    if (place < last) return keys.toSorted((left, right) => compare(placeOf(left), placeOf(right)))
-    last = place
-  }
-  return keys
+  const placed = Object.keys(json).map((key) => ({ key, place: shape.keys.get(key)?.place ?? lastPlace }))
+  return placed.sort((left, right) => left.place - right.place).map(({ key }) => key)
 }
 
-const compare = (left: number, right: number): number => (left === right ? 0 : left < right ? -1 : 1)
+const lastPlace = Number.MAX_SAFE_INTEGER

@@ -4,17 +4,19 @@ import type { Addition, Context, Rule } from './rule.ts'
 
 /**
  * Applies rules one after the other to a copy of the domain.
+ * @param at the path of the domain, which is put before those of leaves
  * @returns the copy with what was added, and for each leaf that was, its path (`devices.disks[1].driver.name`) and the rule's name
  */
 export const applyRules = (
   rules: readonly Rule[],
   original: Domain,
   context: Context,
+  at = '',
 ): { domain: Domain; added: ReadonlyMap<string, string> } => {
   const domain = unshared(original) as Domain
   const added = new Map<string, string>()
   for (const { name, apply } of rules) {
-    for (const addition of apply(domain, context, original)) add(addition, name, added)
+    for (const addition of apply(domain, context, original)) add(addition, name, added, at)
   }
   return { domain, added }
 }
@@ -27,18 +29,22 @@ const unshared = (value: unknown): unknown => {
     : value
 }
 
-const add = (addition: Addition, rule: string, added: Map<string, string>): void => {
+const add = (addition: Addition, rule: string, added: Map<string, string>, above: string): void => {
   // Rules name objects of the copy, which is ours to change.
   const target = addition.to as { [key: string]: unknown }
+  const at = pathBelow(above, addition.at)
   if (addition.kind === 'fill') {
-    merge(target, addition.values, addition.at, rule, added)
+    merge(target, addition.values, at, rule, added)
     return
   }
-  const { key, item, at } = addition
+  const { key, item } = addition
   added.delete(at)
   const list = target[key] ?? (target[key] = [])
   if (Array.isArray(list)) list.push(copy(item, `${at}[${list.length}]`, rule, added))
 }
+
+const pathBelow = (above: string, path: string): string =>
+  above === '' ? path : path === '' ? above : `${above}.${path}`
 
 const merge = (
   target: { [key: string]: unknown },
@@ -49,7 +55,7 @@ const merge = (
 ): void => {
   for (const [key, value] of Object.entries(values)) {
     if (value === undefined) continue
-    const path = at === '' ? key : `${at}.${key}`
+    const path = pathBelow(at, key)
     const present = target[key]
     if (Array.isArray(value) && value.length === 0) target[key] = present ?? []
     // An empty text asks for what it does not say: `genid: ''`; an empty list has nothing that could be changed.

@@ -183,9 +183,11 @@ export const rules: readonly Rule[] = [
  * and order included; new devices come behind those that are there.
  * @returns the domain with its defaults, and the name of the rule for the path of each leaf that was added
  * (`devices.disks[0].driver.name`)
+ * @param at the path of the domain, which is put before those
  */
 export const fillDefaults = (
   domain: Domain,
   context: Context,
+  at?: string,
 ): { readonly domain: Domain; readonly added: ReadonlyMap<string, string> } =>
-  applyRules(rules, domain.devices ? domain : { ...domain, devices: {} }, context)
+  applyRules(rules, domain.devices ? domain : { ...domain, devices: {} }, context, at)

@@ -2,23 +2,22 @@ import { hash } from 'node:crypto'
 import type { Domain } from '../../api/domain/domain.ts'
 import { fill, list, rule, type Addition, type Context, type Rule } from './rule.ts'
 
-/** Bytes that are the same for the same request and purpose, and look like chance otherwise. */
-const draw = ({ entropy: { uid } }: Context, purpose: string): Buffer => hash('sha256', `${uid}\n${purpose}`, 'buffer')
+/** Hex digits that are the same for the same request and purpose, and look like chance otherwise. */
+const draw = ({ entropy: { uid } }: Context, purpose: string): string => hash('sha256', `${uid}\n${purpose}`, 'hex')
 
 const withDashes = (digits: string): string => digits.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
 
 /** A UUID of version 4, as libvirt draws them. */
 export const drawUuid = (context: Context, purpose: string): string => {
-  const bytes = draw(context, purpose).subarray(0, 16)
-  bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40
-  bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80
-  return withDashes(bytes.toString('hex'))
+  const digits = draw(context, purpose)
+  const variant = ((Number.parseInt(digits.charAt(16), 16) & 0x3) | 0x8).toString(16)
+  return withDashes(`${digits.slice(0, 12)}4${digits.slice(13, 16)}${variant}${digits.slice(17, 32)}`)
 }
 
 /** 52:54:00 is the prefix that QEMU and libvirt use. `attempt`: drawn again after a clash. */
 export const drawMac = (context: Context, index: number, attempt = 0): string => {
-  const [a = 0, b = 0, c = 0] = draw(context, `mac ${index} ${attempt}`)
-  return `52:54:00:${[a, b, c].map((byte) => byte.toString(16).padStart(2, '0')).join(':')}`
+  const digits = draw(context, `mac ${index} ${attempt}`)
+  return `52:54:00:${digits.slice(0, 2)}:${digits.slice(2, 4)}:${digits.slice(4, 6)}`
 }
 
 /** The UUID that SMBIOS shows to the guest, as libvirt finds it: the first of the last table that has one. */
@@ -33,7 +32,7 @@ const smbiosUuid = ({ sysinfos = [] }: Domain): string | undefined => {
 export const uuid = rule(
   'uuid',
   'A VM without UUID has the one that its SMBIOS shows; without that it is given one, drawn from the request.',
-  (domain, context) => ({ uuid: smbiosUuid(domain) ?? drawUuid(context, 'uuid') }),
+  (domain, context) => (domain.uuid ? undefined : { uuid: smbiosUuid(domain) ?? drawUuid(context, 'uuid') }),
 )
 
 export const generationId = rule(

@@ -6,6 +6,7 @@ import { example, type Rule } from './rule.ts'
 const soundAudio: Rule = {
   id: 'sound-audio',
   description: 'A sound card and a display server name an audio backend that is there; ids of backends are unique.',
+  about: ['audios', 'audio'],
   *check({ domain }) {
     const ids = new Set<number>()
     for (const [index, { id }] of list(domain, 'audios').entries()) {

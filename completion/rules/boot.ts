@@ -7,6 +7,7 @@ const bootOrder: Rule = {
   id: 'boot-order',
   description:
     'No two devices have the same rank to boot from, and ranks of devices replace the list of kinds in `os`.',
+  about: ['boot'],
   *check({ domain }) {
     const seen = new Map<number, string>()
     const hasBoots = (domain.os?.boots?.length ?? 0) > 0
@@ -33,6 +34,7 @@ const singleTables = new Set(['slic', 'msdm', 'rawset'])
 const acpiTables: Rule = {
   id: 'acpi-tables',
   description: 'There is one ACPI table of type slic, one of msdm and one of rawset.',
+  about: ['tables'],
   *check({ domain }) {
     const seen = new Set<string>()
     for (const [index, { type }] of (domain.os?.acpi?.tables ?? []).entries()) {
@@ -51,6 +53,7 @@ const acpiTables: Rule = {
 const aliasUnique: Rule = {
   id: 'alias-unique',
   description: 'No two devices have the same alias.',
+  about: ['alias'],
   *check({ domain }) {
     const seen = new Map<string, string>()
     for (const { kind, at, device } of allDevices(domain)) {

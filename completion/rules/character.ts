@@ -42,6 +42,7 @@ const serial = (more: DeviceOf<'serials'>): Domain => ({ devices: { serials: [mo
 const characterSource: Rule = {
   id: 'character-source',
   description: 'A character device names its other end: a path, a server and port, or a channel, as its type demands.',
+  about: ['serials', 'parallels', 'consoles', 'channels', 'redirdevs', 'smartcards', 'rngs'],
   *check({ domain }) {
     for (const { at, device, hasOwnSocket } of charactersOf(domain))
       yield* sourceFaults(device, at, hasOwnSocket, at.includes('.redirdevs['))
@@ -97,6 +98,7 @@ function* sourceFaults(
 const characterReconnect: Rule = {
   id: 'character-reconnect',
   description: 'A character device that connects again does so after a second at least; one that listens does not.',
+  about: ['reconnect'],
   *check({ domain }) {
     for (const { at, device } of charactersOf(domain)) {
       const { source } = device
@@ -125,6 +127,7 @@ const characterReconnect: Rule = {
 const characterProtocol: Rule = {
   id: 'character-protocol',
   description: 'QEMU speaks raw TCP and telnet.',
+  about: ['protocol'],
   *check({ domain }) {
     for (const { at, device } of charactersOf(domain)) {
       const protocol = device.type === 'tcp' ? device.protocol?.type : undefined
@@ -179,6 +182,7 @@ const defaultPorts = 31
 const virtioSerialPort: Rule = {
   id: 'virtio-serial-port',
   description: 'Channels and consoles on virtio have ports of their own, which their controller has.',
+  about: ['channels', 'consoles'],
   *check({ domain }) {
     const controllers = new Map<number, number>()
     for (const { type, index, ports } of list(domain, 'controllers')) {

@@ -5,6 +5,7 @@ import { example, type Rule } from './rule.ts'
 export const consoleSerial: Rule = {
   id: 'console-serial',
   description: 'One console alone can be a serial port.',
+  about: ['consoles'],
   *check({ domain }) {
     const serial = [...list(domain, 'consoles').entries()].filter(([, { target }]) => target?.type === 'serial')
     for (const [index] of serial.slice(1)) {

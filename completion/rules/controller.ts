@@ -118,7 +118,7 @@ const ideController = eachDevice('controllers')(
 const isVirtioScsi = ({ type, model }: Controller): boolean =>
   type === 'scsi' && ['virtio-scsi', ...transitional].includes(model ?? '')
 
-const controllerDriver = eachDevice('controllers')(
+const controllerDriver = eachDevice('controllers', 'driver')(
   'controller-driver',
   'Queues, commands, sectors and I/O threads are options of virtio-scsi controllers only.',
   (controller, at) => {
@@ -142,7 +142,7 @@ const controllerDriver = eachDevice('controllers')(
 
 const maxSerialPorts = 511
 
-const virtioSerialPorts = eachDevice('controllers')(
+const virtioSerialPorts = eachDevice('controllers', 'ports', 'vectors')(
   'virtio-serial-ports',
   'A virtio-serial controller has 511 ports at most; ports and vectors are options of no other but USB.',
   ({ type, ports, vectors }, at) => {

@@ -26,6 +26,7 @@ const cpuMode: Rule = {
 const cpuCache: Rule = {
   id: 'cpu-cache',
   description: 'The caches of the node are shown with its own CPU only, made-up ones at level 3 only.',
+  about: ['cache'],
   *check({ domain: { cpu } }) {
     const { mode, level } = cpu?.cache ?? {}
     if (!cpu || mode === undefined) return
@@ -53,6 +54,7 @@ const cpuAddressBits: Rule = {
   id: 'cpu-address-bits',
   description:
     'The width of addresses is a number of bits where it is made up, and a limit at most where it is the node’s own.',
+  about: ['maxphysaddr'],
   *check({ domain: { cpu } }) {
     const { mode, bits, limit } = cpu?.maxphysaddr ?? {}
     const field = 'spec.domain.cpu.maxphysaddr'
@@ -74,6 +76,7 @@ const cpuFeatures: Rule = {
   id: 'cpu-features',
   description:
     'Features and a vendor go with a model that is named, each feature once; what migrates is said of the node’s own CPU only.',
+  about: ['features', 'vendor', 'migratable'],
   *check({ domain: { cpu }, originOf }) {
     if (!cpu) return
     const field = 'spec.domain.cpu'
@@ -111,6 +114,7 @@ const parts = ['sockets', 'dies', 'clusters', 'cores', 'threads'] as const
 const cpuTopology: Rule = {
   id: 'cpu-topology',
   description: 'Sockets, dies, clusters, cores and threads multiply to the number of virtual CPUs.',
+  about: ['topology'],
   *check({ domain: { cpu, vcpu } }) {
     const topology = cpu?.topology
     if (!topology) return
@@ -171,6 +175,7 @@ const vcpuStates: Rule = {
   id: 'vcpu-states',
   description:
     'Single virtual CPUs exist, and are plugged in in an order that is said for all or none; the first is always there.',
+  about: ['vcpus'],
   *check({ domain: { vcpus, vcpu } }) {
     const count = numberOf(vcpu?.value) ?? 1
     const states = vcpus?.vcpus ?? []

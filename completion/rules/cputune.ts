@@ -12,6 +12,7 @@ const maxQuota = 17_592_186_044_415
 const cputuneLimits: Rule = {
   id: 'cputune-limits',
   description: 'Periods are from 1000 to 1000000 microseconds, quotas from 1000 on or none.',
+  about: ['cputune'],
   *check({ domain: { cputune } }) {
     if (!cputune) return
     for (const key of ['period', 'globalPeriod', 'emulatorPeriod', 'iothreadPeriod'] as const) {
@@ -43,6 +44,7 @@ const cputunePins: Rule = {
   id: 'cputune-threads',
   description:
     'CPUs and I/O threads that are pinned or scheduled exist, and each is told of once; real-time schedulers have a priority.',
+  about: ['cputune'],
   *check({ domain }) {
     const { cputune, vcpu } = domain
     if (!cputune) return
@@ -116,6 +118,7 @@ const cputuneShares: Rule = {
   id: 'cputune-shares',
   description:
     'Caches of the node are shared under KVM, by sets of CPUs that do not overlap; each share is given once.',
+  about: ['cputune'],
   *check({ domain: { cputune, type } }) {
     const field = 'spec.domain.cputune'
     const caches = cputune?.cachetunes ?? []

@@ -2,13 +2,16 @@ import type { DeviceList, DeviceOf } from '../defaults/rule.ts'
 import { list } from '../defaults/rule.ts'
 import type { Domain } from '../../api/domain/domain.ts'
 import { isRecord } from '../../api/schema.ts'
-import type { Example, Finding, Rule, Subject } from './rule.ts'
+import type { About, Example, Finding, Rule, Subject } from './rule.ts'
 
 export { list, type DeviceOf } from '../defaults/rule.ts'
 
-/** Makes a rule that looks at every device of a kind by itself; `at` is its path. */
+/**
+ * Makes a rule that looks at every device of a kind by itself; `at` is its path.
+ * @param about what such a device has without which the rule has nothing to say of it; see `About`
+ */
 export const eachDevice =
-  <K extends DeviceList>(key: K) =>
+  <K extends DeviceList>(key: K, ...about: About) =>
   (
     id: string,
     description: string,
@@ -17,6 +20,7 @@ export const eachDevice =
   ): Rule => ({
     id,
     description,
+    about: about.length === 0 ? [key] : about,
     *check(subject) {
       for (const [index, device] of list(subject.domain, key).entries()) {
         yield* check(device, `spec.domain.devices.${key}[${index}]`, subject, index)

@@ -69,7 +69,7 @@ const diskDriver = eachDevice('disks')(
   ),
 )
 
-const diskCopyOnRead = eachDevice('disks')(
+const diskCopyOnRead = eachDevice('disks', 'copyOnRead')(
   'disk-copy-on-read',
   'What is read is kept by hard disks only, and only where it can be written.',
   ({ driver, device = 'disk', readonly }, at) => {
@@ -135,7 +135,7 @@ function served(driver: NonNullable<DeviceOf<'disks'>['driver']>): Domain {
   }
 }
 
-const diskQcow2 = eachDevice('disks')(
+const diskQcow2 = eachDevice('disks', 'discardNoUnref', 'dataStore', 'metadataCache')(
   'disk-qcow2',
   'A metadata cache, a data file and discarding without unreferencing are for images of format qcow2 that can be written.',
   ({ driver, source, readonly }, at) => {

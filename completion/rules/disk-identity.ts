@@ -28,7 +28,7 @@ const limited = Object.entries(fieldBuses)
 /** In letters. */
 const longest = { vendor: 8, product: 40, 'product on scsi': 16 } as const
 
-const diskIdentity = eachDevice('disks')(
+const diskIdentity = eachDevice('disks', ...limited.map(([field]) => field.replace(/^.*\./, '')))(
   'disk-identity',
   'A vendor, product, World Wide Name, serial number, geometry or rotation rate is given on buses that have them, in printable letters.',
   function* (one, at) {
@@ -104,7 +104,7 @@ function* reservations(source: Disk['source'], at: string): Iterable<Finding> {
   if (mode !== 'client') yield required(`${at}.source.mode`, 'must be client: the other side keeps the reservations')
 }
 
-const diskTray = eachDevice('disks')(
+const diskTray = eachDevice('disks', 'tray', 'startupPolicy')(
   'disk-tray',
   'Only a CD-ROM or floppy drive has a tray, and only such a drive may start without its source.',
   ({ device, target, source, type }, at) => {
@@ -128,7 +128,7 @@ const diskTray = eachDevice('disks')(
   ),
 )
 
-const diskBoot = eachDevice('disks')(
+const diskBoot = eachDevice('disks', 'loadparm')(
   'disk-loadparm',
   'The parameter of a boot device is up to 8 letters, digits, dots and blanks.',
   ({ boot }, at) => {

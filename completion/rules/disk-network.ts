@@ -29,6 +29,11 @@ const optionsOf: { readonly [protocol: string]: readonly string[] } = {
 
 const options = [...new Set(Object.values(optionsOf).flat())]
 
+/** The same for what it cannot be told. */
+const othersOf: { readonly [protocol: string]: readonly string[] } = Object.fromEntries(
+  Object.entries(optionsOf).map(([protocol, known]) => [protocol, options.filter((key) => !known.includes(key))]),
+)
+
 /** Protocols that need no server, or take more than one. */
 const severalHosts = new Set(['rbd', 'gluster'])
 const noHost = new Set(['rbd'])
@@ -54,9 +59,12 @@ const diskProtocol = eachDevice('disks')(
     else if (form !== undefined && name?.includes('/') !== true)
       yield invalid(`${at}.source.name`, name, `must be ${form} for protocol ${protocol}`)
     else if (name === '' && protocol === 'iscsi') yield invalid(`${at}.source.name`, name, 'must not be empty')
-    const known = optionsOf[protocol] ?? []
-    const others = options.filter((key) => !known.includes(key))
-    yield* forbidEach(source, `${at}.source`, others, `may not be given for protocol ${protocol}`)
+    yield* forbidEach(
+      source,
+      `${at}.source`,
+      othersOf[protocol] ?? options,
+      `may not be given for protocol ${protocol}`,
+    )
     if (protocol === 'ssh' && identity && identity.username === undefined)
       yield required(`${at}.source.identity.username`, 'must be given for protocol ssh')
   },

@@ -110,7 +110,7 @@ function* checkAuth({ username, secret }: Auth, protocol: string | undefined, fi
   }
 }
 
-const diskAuth = eachDevice('disks')(
+const diskAuth = eachDevice('disks', 'auth')(
   'disk-auth',
   'Who authenticates to a server says the user and a secret of the kind that the protocol has, once.',
   function* ({ type, auth, source }, at) {
@@ -171,7 +171,7 @@ function* checkEncryption(
 
 const secret = { type: 'passphrase' as const, usage: 'disk' }
 
-const diskEncryption = eachDevice('disks')(
+const diskEncryption = eachDevice('disks', 'encryption')(
   'disk-encryption',
   'An encrypted image is raw or qcow2, in LUKS, with a secret; encryption is described once, without a cipher.',
   function* (one, at) {
@@ -228,7 +228,7 @@ function* checkBacking({ type, format, source, backingStore }: Backing, at: stri
   if (backingStore) yield* checkBacking(backingStore, `${at}.backingStore`)
 }
 
-const diskBacking = eachDevice('disks')(
+const diskBacking = eachDevice('disks', 'backingStore')(
   'disk-backing-store',
   'An image below another has a format that QEMU serves, and a source; `{}` says that there is none.',
   ({ backingStore }, at) => (backingStore ? checkBacking(backingStore, `${at}.backingStore`) : []),
@@ -241,6 +241,7 @@ const diskBacking = eachDevice('disks')(
 const diskTransient: Rule = {
   id: 'disk-transient',
   description: 'What is thrown away when the VM stops is the file of a hard disk that can be written.',
+  about: ['transient'],
   *check({ domain }) {
     for (const [index, { transient, readonly, device = 'disk', type = 'file' }] of list(domain, 'disks').entries()) {
       const at = `spec.domain.devices.disks[${index}].transient`

@@ -45,6 +45,7 @@ const diskTarget = eachDevice('disks')(
 const diskTargetUnique: Rule = {
   id: 'disk-target-unique',
   description: 'No two disks have the same target, whatever their bus.',
+  about: ['disks'],
   *check({ domain }) {
     const seen = new Map<string, number>()
     for (const [index, { target }] of list(domain, 'disks').entries()) {
@@ -92,7 +93,7 @@ const diskBus = eachDevice('disks')(
 
 const isReadonly = ({ readonly }: Disk): boolean => readonly !== undefined
 
-const diskReadonly = eachDevice('disks')(
+const diskReadonly = eachDevice('disks', 'readonly')(
   'disk-readonly',
   'A hard disk on IDE or SATA cannot be read-only.',
   (disk, at) => {
@@ -107,7 +108,7 @@ const diskReadonly = eachDevice('disks')(
   ),
 )
 
-const diskShareable = eachDevice('disks')(
+const diskShareable = eachDevice('disks', 'shareable')(
   'disk-shareable',
   'A disk that several VMs write to has the format raw: others keep metadata that only one may change.',
   (disk, at) => {

@@ -103,6 +103,7 @@ const hostdevTarget = eachDevice('hostdevs')(
 const addressController: Rule = {
   id: 'address-controller',
   description: 'The controller that an address names is 99 at most: one is added for each number below.',
+  about: ['controller'],
   *check({ domain }) {
     for (const { at, device } of allDevices(domain)) {
       const number = numberOf(device.address?.controller)

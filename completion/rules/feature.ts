@@ -11,6 +11,7 @@ const q35 = { os: { type: { os: 'hvm' as const, machine: 'q35' } } }
 const smmTseg: Rule = {
   id: 'smm-tseg',
   description: 'Memory is set aside for system management mode on q35 machines, in whole MiB.',
+  about: ['tseg'],
   *check({ domain, spec }) {
     const tseg = spec.domain.features?.smm?.tseg
     if (!tseg) return
@@ -34,6 +35,7 @@ const hypervValues: Rule = {
   id: 'hyperv',
   description:
     'Spinlocks of Hyper-V have a number of tries, 4095 at least; its vendor id has up to 12 characters and no comma.',
+  about: ['hyperv'],
   *check({ domain }) {
     const { spinlocks, vendorId, mode, ...others } = domain.features?.hyperv ?? {}
     const field = 'spec.domain.features.hyperv'
@@ -66,6 +68,7 @@ const maxRing = 65_536
 const kvmDirtyRing: Rule = {
   id: 'kvm-dirty-ring',
   description: 'The ring of written pages has a power of two of entries, from 1024 to 65536.',
+  about: ['dirtyRing'],
   *check({ domain }) {
     const { dirtyRing } = domain.features?.kvm ?? {}
     if (dirtyRing?.state !== true) return
@@ -87,6 +90,7 @@ const kvmDirtyRing: Rule = {
 const featureMachine: Rule = {
   id: 'feature-machine',
   description: 'Features of ARM are not for x86, and settings of emulation not for KVM.',
+  about: ['gic', 'tcg'],
   *check({ domain: { features, type } }) {
     if (features?.gic)
       yield unsupported('spec.domain.features.gic', undefined, 'is the interrupt controller of ARM machines')
@@ -105,6 +109,7 @@ const featureValues: Rule = {
   id: 'feature-values',
   description:
     'The cache of translated code is whole MiB; the port of VMware needs the PS/2 controller, as a PC has it.',
+  about: ['vmport', 'ps2', 'tcg'],
   *check({ domain, spec }) {
     const { vmport, ps2 } = domain.features ?? {}
     const field = 'spec.domain.features'

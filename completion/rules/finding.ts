@@ -28,12 +28,14 @@ export const required = (field: string, message: string, suggestion?: string): F
 })
 
 /** One finding for each of the fields below `at` that is given; a field is named by its path, e.g. `driver.cache`. */
-export function* forbidEach(holder: object, at: string, fields: readonly string[], message: string): Iterable<Finding> {
+export function forbidEach(holder: object, at: string, fields: readonly string[], message: string): readonly Finding[] {
+  const findings: Finding[] = []
   for (const field of fields) {
     let value: unknown = holder
     for (const key of field.split('.')) value = isRecord(value) ? value[key] : undefined
-    if (value !== undefined) yield forbidden(`${at}.${field}`, value, message)
+    if (value !== undefined) findings.push(forbidden(`${at}.${field}`, value, message))
   }
+  return findings
 }
 
 /** A finding that there would not be on a node that has `what`. */

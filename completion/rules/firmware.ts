@@ -18,6 +18,7 @@ const efi = (os: NonNullable<Domain['os']>): Domain => ({
 const firmwareFeatures: Rule = {
   id: 'firmware-features',
   description: 'Features are asked of a firmware that is chosen automatically; keys are enrolled for Secure Boot only.',
+  about: ['firmwareSelection'],
   *check(subject) {
     const { os } = subject.domain
     const features = os?.firmwareSelection?.features ?? []
@@ -56,6 +57,7 @@ const firmwareFeatures: Rule = {
 const firmwareNvram: Rule = {
   id: 'firmware-nvram',
   description: 'Only UEFI that is not stateless keeps variables.',
+  about: ['loader', 'nvram'],
   *check({ domain: { os } }) {
     if (!os?.loader && !os?.nvram) return
     const { firmware, loader, nvram } = os
@@ -84,6 +86,7 @@ const firmwareNvram: Rule = {
 const firmwareLoader: Rule = {
   id: 'firmware-loader',
   description: 'A firmware is chosen automatically, or its image is named.',
+  about: ['loader', 'nvram'],
   *check(subject) {
     const { os } = subject.domain
     if (!os || !(isAskedLoader(subject) || (os.nvram && !os.loader))) return
@@ -106,6 +109,7 @@ const isAskedLoader = (subject: Subject): boolean =>
 const firmwareFound: Rule = {
   id: 'firmware-found',
   description: 'A firmware that is chosen automatically is there: one of the node has all that is asked for.',
+  about: ['firmware'],
   *check(subject) {
     const { domain, capabilities } = subject
     const { os } = domain
@@ -128,6 +132,7 @@ const firmwareFound: Rule = {
 const firmwareMachine: Rule = {
   id: 'firmware-machine',
   description: 'UEFI needs ACPI; Secure Boot needs a q35 machine of x86_64, and system management mode.',
+  about: ['firmware', 'loader'],
   *check({ domain, originOf }) {
     const { os, features } = domain
     if (!os) return
@@ -156,6 +161,7 @@ const nvramSources = ['file', 'block', 'network']
 const firmwareNvramSource: Rule = {
   id: 'firmware-nvram-source',
   description: 'Variables of the firmware are kept in a file, a block device or on a server, whole and unshared.',
+  about: ['nvram'],
   *check({ domain: { os } }) {
     const { type, source } = os?.nvram ?? {}
     if (type === undefined) return

@@ -6,6 +6,7 @@ import { example, type Finding, type Rule } from './rule.ts'
 const graphicsType: Rule = {
   id: 'graphics-type',
   description: 'There is one display server of each type, of a type that QEMU has, and OpenGL on one of them.',
+  about: ['graphics'],
   *check({ domain, capabilities: { words } }) {
     const known = words['graphics.type']
     const seen = new Map<string, number>()

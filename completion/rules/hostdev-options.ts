@@ -64,6 +64,7 @@ const screen = (one: string, ramfb: boolean): Hostdev => ({
 const hostdevRamfb: Rule = {
   id: 'hostdev-ramfb',
   description: 'One device of the host shows its screen before its driver is there.',
+  about: ['ramfb'],
   *check({ domain }) {
     let first: number | undefined
     for (const [index, { ramfb }] of list(domain, 'hostdevs').entries()) {

@@ -128,6 +128,7 @@ const identityOf = ({ type, source }: Hostdev): string | undefined => {
 const hostdevUnique: Rule = {
   id: 'hostdev-unique',
   description: 'A device of the host is handed over once, be it as a device or as an interface.',
+  about: ['hostdevs', 'interfaces'],
   *check({ domain }) {
     const seen = new Map<string, string>()
     const devices: [string, string | undefined][] = [

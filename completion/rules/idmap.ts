@@ -7,6 +7,7 @@ const range = [{ start: 0, target: 1000, count: 1 }]
 export const idmapBoth: Rule = {
   id: 'idmap',
   description: 'User ids and group ids are mapped both, from 0 on, or neither.',
+  about: ['idmap'],
   *check({ domain: { idmap } }) {
     const { uids = [], gids = [] } = idmap ?? {}
     if (uids.length === 0 && gids.length === 0) return

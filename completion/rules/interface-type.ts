@@ -77,7 +77,7 @@ const interfacePasst = eachDevice('interfaces')(
 
 const lastPrefix = { ipv4: 32, ipv6: 128 } as const
 
-const interfaceIps = eachDevice('interfaces')(
+const interfaceIps = eachDevice('interfaces', 'ips')(
   'interface-ips',
   'The guest is offered one address of each family by a user network, with a prefix that the family has and no peer.',
   ({ type, ips = [], backend }, at) => {
@@ -111,7 +111,7 @@ const interfaceIps = eachDevice('interfaces')(
 
 const withQueues = ['network', 'bridge', 'ethernet', 'direct', 'vhostuser', 'vdpa', 'hostdev']
 
-const interfaceQueues = eachDevice('interfaces')(
+const interfaceQueues = eachDevice('interfaces', 'queues')(
   'interface-queues',
   'Several queues are for types of interface of which the kernel or another process serves each queue.',
   ({ type, driver }, at) => {

@@ -129,6 +129,7 @@ const interfaceModel = eachDevice('interfaces')(
 const interfaceTeaming: Rule = {
   id: 'interface-teaming',
   description: 'An interface that stands in for another names the alias of one that is there.',
+  about: ['teaming'],
   *check({ domain }) {
     const aliases = new Set(list(domain, 'interfaces').map(({ alias }) => alias?.name))
     for (const key of ['interfaces', 'hostdevs'] as const) {

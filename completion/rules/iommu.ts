@@ -8,6 +8,7 @@ const q35 = { os: { type: { os: 'hvm' as const, machine: 'q35' } } }
 const iommuModel: Rule = {
   id: 'iommu-model',
   description: 'An IOMMU is on a q35 machine; the virtio one is a PCI device without options.',
+  about: ['iommu'],
   *check({ domain }) {
     const { iommu } = domain.devices ?? {}
     if (!iommu) return
@@ -37,6 +38,7 @@ const iommuModel: Rule = {
 const iommuInterrupts: Rule = {
   id: 'iommu-interrupts',
   description: 'Interrupts are remapped with a split I/O APIC, and the extended mode needs them remapped.',
+  about: ['iommu'],
   *check({ domain: { devices, features } }) {
     const { iommu } = devices ?? {}
     if (iommu?.model !== 'intel') return

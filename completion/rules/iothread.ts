@@ -45,6 +45,7 @@ function* mappingFaults(threads: Mapping, queues: number | undefined, at: string
 const iothreadMapping: Rule = {
   id: 'iothread-mapping',
   description: 'A disk or controller is served by one I/O thread or by several, and each of its queues by one of them.',
+  about: ['iothreads'],
   *check({ domain }) {
     for (const key of ['disks', 'controllers'] as const) {
       for (const [index, { driver }] of list(domain, key).entries()) {
@@ -68,6 +69,7 @@ function mapped(...queues: readonly number[][]): Domain {
 const iothreadPool: Rule = {
   id: 'iothread-pool',
   description: 'A pool of threads has one at least, and no fewer at most than at least.',
+  about: ['iothreadids', 'defaultiothread'],
   *check({ domain: { iothreadids, defaultiothread } }) {
     const pools = [
       ...(iothreadids?.iothreads ?? []).map((pool, index) => ({ pool, at: `iothreadids.iothreads[${index}]` })),
@@ -90,6 +92,7 @@ const iothreadPool: Rule = {
 const iothreadExists: Rule = {
   id: 'iothread-exists',
   description: 'The I/O threads that disks and controllers name are there, numbered from 1, each once.',
+  about: ['iothreadids', 'iothreads', 'iothread'],
   *check({ domain }) {
     const seen = new Set<number>()
     for (const [index, { id }] of (domain.iothreadids?.iothreads ?? []).entries()) {

@@ -5,6 +5,7 @@ import { example, type Rule } from './rule.ts'
 export const lease: Rule = {
   id: 'lease',
   description: 'A lease says where it is kept.',
+  about: ['leases'],
   *check({ domain }) {
     for (const [index, { target }] of list(domain, 'leases').entries()) {
       if (target?.path === undefined)

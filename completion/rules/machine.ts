@@ -45,6 +45,7 @@ const osType: Rule = {
 const launchSecurity: Rule = {
   id: 'launch-security',
   description: 'Memory is encrypted by a technique of x86, with a policy.',
+  about: ['launchSecurity'],
   *check({ domain: { launchSecurity } }) {
     if (!launchSecurity) return
     const { type, policy } = launchSecurity

@@ -124,6 +124,7 @@ const memoryTarget = eachDevice('memories')(
 const memorySlots: Rule = {
   id: 'memory-device-slots',
   description: 'There is room for all memory devices: in maxMemory, and a slot for each module.',
+  about: ['memories'],
   *check({ domain }) {
     const devices = list(domain, 'memories')
     if (devices.length === 0) return
@@ -176,6 +177,7 @@ const lengthOf = (target: Memory['target']): bigint => {
 const memoryAddress: Rule = {
   id: 'memory-device-address',
   description: 'Memory devices lie apart, and each module is in a slot of its own that there is.',
+  about: ['memories'],
   *check({ domain }) {
     const slots = numberOf(domain.maxMemory?.slots) ?? 0
     const ranges: Range[] = []

@@ -61,6 +61,7 @@ const memorySize: Rule = {
 const maxMemoryRule: Rule = {
   id: 'max-memory',
   description: 'Memory that can grow needs a NUMA node of the guest, and grows beyond what the guest boots with.',
+  about: ['maxMemory'],
   *check({ domain }) {
     const { maxMemory, cpu, memory } = domain
     if (!maxMemory) return
@@ -94,6 +95,7 @@ const memoryBacking: Rule = {
   id: 'memory-backing',
   description:
     'Huge pages come in sizes that the node has, for NUMA nodes that the guest has, and are no anonymous memory.',
+  about: ['hugepages'],
   *check({ domain: { memoryBacking, cpu }, capabilities: { host } }) {
     const cells = Math.max(1, cpu?.numa?.cells?.length ?? 0)
     const field = 'spec.domain.memoryBacking'
@@ -153,6 +155,7 @@ function* pageFaults(
 const memoryTune: Rule = {
   id: 'memory-tune',
   description: 'QEMU guarantees no memory; weights are given once for each device of the node.',
+  about: ['memtune', 'blkiotune'],
   *check({ domain: { memtune, blkiotune } }) {
     if (memtune?.minGuarantee)
       yield unsupported('spec.domain.memtune.minGuarantee', undefined, 'is not possible with QEMU', 'softLimit')

@@ -107,26 +107,31 @@ const tree = ((): Node => {
   return root
 })()
 
-function* missing(value: unknown, at: string, node: Node): Iterable<Finding> {
+/** @param findings to which those are put that are missing */
+function findMissing(value: unknown, at: string, node: Node, findings: Finding[]): void {
   if (Array.isArray(value)) {
-    for (const [index, item] of value.entries()) yield* missing(item, `${at}[${index}]`, node)
+    for (const [index, item] of value.entries()) findMissing(item, `${at}[${index}]`, node, findings)
     return
   }
   if (!isRecord(value)) return
   for (const key of node.needed) {
     const given = value[key]
-    if (given === undefined || given === '') yield required(`${at}.${key}`, 'must be given')
+    if (given === undefined || given === '') findings.push(required(`${at}.${key}`, 'must be given'))
   }
   for (const [key, below] of node.below) {
     const held = value[key]
-    if (held !== undefined) yield* missing(held, `${at}.${key}`, below)
+    if (held !== undefined) findMissing(held, `${at}.${key}`, below, findings)
   }
 }
 
 export const requiredFields: Rule = {
   id: 'required-field',
   description: 'What says nothing without one of its fields, and has no default for it, has the field.',
-  check: ({ domain }) => missing(domain, 'spec.domain', tree),
+  check({ domain }) {
+    const findings: Finding[] = []
+    findMissing(domain, 'spec.domain', tree, findings)
+    return findings
+  },
   example: example(
     { devices: { watchdogs: [{ action: 'reset' }] } },
     { devices: { watchdogs: [{ model: 'i6300esb', action: 'reset' }] } },

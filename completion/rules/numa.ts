@@ -13,6 +13,7 @@ const numaCells: Rule = {
   id: 'numa-cells',
   description:
     'NUMA nodes of the guest are numbered from 0 without a gap; each has memory, and CPUs of its own that the VM has.',
+  about: ['cells'],
   *check({ domain: { cpu, vcpu } }) {
     const cells = cpu?.numa?.cells ?? []
     const field = 'spec.domain.cpu.numa.cells'
@@ -59,6 +60,7 @@ const localDistance = 10
 const numaDistances: Rule = {
   id: 'numa-distances',
   description: 'A distance is to a NUMA node that the guest has; 10 is the distance to itself and to no other.',
+  about: ['distances'],
   *check({ domain: { cpu } }) {
     const cells = cpu?.numa?.cells ?? []
     for (const [index, cell] of cells.entries()) {
@@ -105,6 +107,7 @@ const numatune: Rule = {
   id: 'numatune',
   description:
     'Memory of the guest is bound to NUMA nodes of the host that are there, cell by cell only where the guest has such cells.',
+  about: ['numatune'],
   *check({ domain: { numatune, cpu }, capabilities: { host } }) {
     if (!numatune) return
     const field = 'spec.domain.numatune'
@@ -162,6 +165,7 @@ type Interconnects = NonNullable<NonNullable<NonNullable<Domain['cpu']>['numa']>
 const numaInterconnects: Rule = {
   id: 'numa-interconnects',
   description: 'Latencies and bandwidths are between NUMA nodes that there are, from one with CPUs, each once.',
+  about: ['interconnects', 'caches'],
   *check({ domain: { cpu } }) {
     const cells = cpu?.numa?.cells ?? []
     const { latencies = [], bandwidths = [] }: Interconnects = cpu?.numa?.interconnects ?? {}

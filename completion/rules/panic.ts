@@ -7,6 +7,7 @@ const panicAddress: { readonly [model: string]: string } = { isa: 'isa', pvpanic
 export const panics: Rule = {
   id: 'panics',
   description: 'There is one panic device of each model, on the bus of its model.',
+  about: ['panics'],
   *check({ domain }) {
     const seen = new Set<string>()
     for (const [index, { model, address }] of list(domain, 'panics').entries()) {

@@ -1,6 +1,6 @@
 import type { Domain } from '../../api/domain/domain.ts'
 import { chipsetOf, hasPci } from '../defaults/machine.ts'
-import { connect, isPciModel, slotsOf, type PciModel } from '../defaults/pci-bus.ts'
+import { connect, isPciModel, slotsOf, type PciAddress, type PciModel } from '../defaults/pci-bus.ts'
 import { pciSeats } from '../defaults/pci.ts'
 import { numberOf } from '../defaults/reading.ts'
 import { allDevices, list } from './device.ts'
@@ -39,7 +39,10 @@ const pciAddressRange: Rule = {
   example: example(nic({ slot: 0x20 }), nic({ slot: 0x1e })),
 }
 
-const shown = ({ bus, slot, function: part }: { bus: number; slot: number; function: number }): string =>
+/** Another one for each place. */
+const numberOfPlace = ({ bus, slot, function: part }: PciAddress): number => (part * 0x100 + bus) * 0x20 + slot
+
+const shown = ({ bus, slot, function: part }: PciAddress): string =>
   `0000:${bus.toString(16).padStart(2, '0')}:${slot.toString(16).padStart(2, '0')}.${part}`
 
 /** What the chipset itself has on the root bus, by slot and function. */
@@ -58,17 +61,17 @@ const pciAddressUnique: Rule = {
   id: 'pci-address-unique',
   description: 'No two devices have the same PCI address, and none has one that the chipset takes.',
   *check({ domain, originOf }) {
-    const taken = new Map<string, string>()
+    const taken = new Map<number, string>()
     for (const [slot, part, what] of builtIn[chipsetOf(domain)] ?? []) {
-      taken.set(shown({ bus: 0, slot, function: part }), what)
+      taken.set(numberOfPlace({ bus: 0, slot, function: part }), what)
     }
     for (const { at, address } of seatsOf(domain)) {
       if (!address) continue
-      const name = shown(address)
+      const place = numberOfPlace(address)
       const field = `spec.domain.${at}.address`
-      const other = taken.get(name)
+      const other = taken.get(place)
       if (other === undefined) {
-        taken.set(name, field)
+        taken.set(place, field)
         continue
       }
       // Of two, the one that somebody wrote is to blame.
@@ -76,7 +79,7 @@ const pciAddressUnique: Rule = {
       const [blamed, kept] = isOurs && other.startsWith('spec.') ? [other, field] : [field, other]
       yield duplicate(
         blamed,
-        name,
+        shown(address),
         `is the PCI address of ${kept} as well`,
         'leave the address out, and a free one is found',
       )
@@ -230,6 +233,7 @@ const pciNone: Rule = {
 const acpiIndexUnique: Rule = {
   id: 'acpi-index-unique',
   description: 'No two devices have the same ACPI index, and only PCI devices have one.',
+  about: ['acpi'],
   *check({ domain }) {
     const taken = new Map<number, string>()
     for (const { at, device } of allDevices(domain)) {

@@ -156,7 +156,7 @@ function bridged(bus: number): Domain {
   return { devices: { controllers: [{ type: 'pci', index: 1, model: 'pci-bridge', address }] } }
 }
 
-const pciHole = eachDevice('controllers')(
+const pciHole = eachDevice('controllers', 'pcihole64')(
   'pci-hole',
   'The 64-bit PCI hole is that of the root bus.',
   ({ type, model, pcihole64 }, at) =>

@@ -8,6 +8,7 @@ const counting = (...names: readonly ('cmt' | 'mbmt')[]) => ({
 export const perfEvents: Rule = {
   id: 'perf-events',
   description: 'An event that the node counts is named once.',
+  about: ['perf'],
   *check({ domain: { perf } }) {
     const seen = new Map<string, number>()
     for (const [index, { name }] of (perf?.events ?? []).entries()) {

@@ -7,6 +7,7 @@ const inKibibytes = { value: 'value', unit: 'unit', absent: 'KiB', to: 'KiB' } a
 export const pstoreSize: Rule = {
   id: 'pstore-size',
   description: 'The memory in which a guest keeps a record of its crash has a size that is a power of two.',
+  about: ['pstore'],
   *check({ domain }) {
     const size = domain.devices?.pstore?.size
     const kibibytes = scaled(inKibibytes, size?.value, size?.unit)?.value

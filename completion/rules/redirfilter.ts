@@ -10,6 +10,7 @@ const allowing = (one: string): Domain => ({ devices: { redirfilter: { usbdevs: 
 export const redirfilterVersion: Rule = {
   id: 'redirfilter-version',
   description: 'The version of a USB device is two numbers below 100 with a dot between them.',
+  about: ['redirfilter'],
   *check({ domain: { devices } }) {
     for (const [index, one] of (devices?.redirfilter?.usbdevs ?? []).entries()) {
       if (one.version === undefined || version.test(one.version)) continue

@@ -5,6 +5,7 @@ import { example, type Rule } from './rule.ts'
 export const rom: Rule = {
   id: 'rom',
   description: 'Only PCI devices have a ROM, and of one that is switched off nothing else is said.',
+  about: ['rom'],
   *check({ domain }) {
     for (const key of ['interfaces', 'hostdevs'] as const) {
       for (const [index, { rom: given, type }] of list(domain, key).entries()) {

@@ -21,6 +21,12 @@ export interface Subject extends RuleContext {
   readonly domain: Domain
 }
 
+/**
+ * Keys of the domain, at whatever depth: where none of them is there the rule has nothing to say, and is not asked. Most rules are about what
+ * most VMs do not have. Absent: asked about every VM.
+ */
+export type About = readonly string[]
+
 /** What a rule finds; its id and the origin of the field are put to it. */
 export type Finding = Omit<Cause, 'rule' | 'origin'>
 
@@ -32,6 +38,7 @@ export interface Rule {
   /** Stands in the cause: `disk-target-unique`. */
   readonly id: string
   readonly description: string
+  readonly about?: About
   readonly check: (subject: Subject) => Iterable<Finding>
   readonly example: Example
 }

@@ -1,6 +1,7 @@
 import type { Cause } from '../../api/cause.ts'
 import { canonicalSpelling } from '../../api/domain/canonical.ts'
 import type { MachineSpec } from '../../api/machine.ts'
+import { concerns, keysWithin } from './about.ts'
 import { addressKind } from './address.ts'
 import { audioRules } from './audio.ts'
 import { biosSerial } from './bios.ts'
@@ -136,7 +137,10 @@ export function checkRules(
   const { without = [] } = context
   const causes: Cause[] = []
   const whole: Subject = { ...context, spec, domain }
-  for (const { id, check } of rules) {
+  const keys = keysWithin(domain)
+  for (const rule of rules) {
+    if (!concerns(rule, keys)) continue
+    const { id, check } = rule
     const misses: string[] = []
     // One of its own for each rule where something is missing: what is kept for a domain would hide who has looked.
     const subject = without.length === 0 ? whole : watchedSubject(whole, without, misses)
@@ -147,7 +151,7 @@ export function checkRules(
     }
     if (misses.length === 0) causes.push(...found.filter((cause) => isSure(cause, without)))
   }
-  return { causes, warnings: warningsOf(whole) }
+  return { causes, warnings: warningsOf(whole, keys) }
 }
 
 const watchedSubject = (whole: Subject, without: readonly string[], misses: string[]): Subject => ({

@@ -6,6 +6,7 @@ import { example, type Finding, type Rule } from './rule.ts'
 const seclabelUnique: Rule = {
   id: 'seclabel-unique',
   description: 'A security module labels a domain once, and a static label is given.',
+  about: ['seclabels'],
   *check({ domain, originOf }) {
     const seen = new Set<string>()
     for (const [index, { model, type, label, relabel }] of (domain.seclabels ?? []).entries()) {
@@ -77,6 +78,7 @@ function* labelsOf(value: unknown, path: string): Iterable<{ labels: Label[]; fi
 const seclabelSource: Rule = {
   id: 'seclabel-source',
   description: 'A security module labels a source once; where it relabels, the label is given, and only there.',
+  about: ['seclabel', 'seclabels'],
   *check({ domain }) {
     const unlabelled = new Set<unknown>(
       (domain.seclabels ?? [])

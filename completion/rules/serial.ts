@@ -53,6 +53,7 @@ const isaPorts = 4
 const serialPorts: Rule = {
   id: 'serial-ports',
   description: 'A PC has four serial ports of its own, from 0 to 3, each once; others are on PCI or USB.',
+  about: ['serials'],
   *check({ domain }) {
     const taken = new Map<string, string>()
     let count = 0
@@ -86,6 +87,7 @@ const onlyChannels = ['serials', 'parallels', 'consoles'] as const
 const spiceAgentPlace: Rule = {
   id: 'spicevmc-place',
   description: 'The connection of the SPICE agent is a channel, and no serial port or console.',
+  about: ['serials', 'parallels', 'consoles'],
   *check({ domain }) {
     for (const key of onlyChannels) {
       for (const [index, { type }] of list(domain, key).entries()) {

@@ -6,6 +6,7 @@ import { example, type Rule } from './rule.ts'
 export const smartcards: Rule = {
   id: 'smartcards',
   description: 'A VM has one smart card reader, which says where the card is.',
+  about: ['smartcards'],
   *check({ domain }) {
     const cards = list(domain, 'smartcards')
     if (cards.length > 1)

@@ -18,6 +18,7 @@ const sysinfoSmbios: Rule = {
   id: 'sysinfo-smbios',
   description:
     'What the guest reads in SMBIOS has the UUID of the domain and a date of the form mm/dd/yyyy, and is there where it is asked for.',
+  about: ['sysinfos', 'smbios'],
   *check({ domain: { sysinfos = [], uuid, os } }) {
     const smbios = sysinfos.filter(({ type }) => type === 'smbios')
     if (os?.smbios?.mode === 'sysinfo' && smbios.length === 0) {
@@ -51,6 +52,7 @@ const fieldsOf = { smbios: ['bios', 'system', 'baseBoards', 'chassis', 'oemStrin
 const sysinfoFields: Rule = {
   id: 'sysinfo-fields',
   description: 'SMBIOS has tables, and the fw_cfg device files.',
+  about: ['sysinfos'],
   *check({ domain: { sysinfos = [] } }) {
     for (const [index, one] of sysinfos.entries()) {
       if (one.type === undefined) continue
@@ -68,6 +70,7 @@ const sysinfoFwcfg: Rule = {
   id: 'sysinfo-fwcfg',
   description:
     'A file of the fw_cfg device is named opt/…, but not as QEMU and OVMF name theirs, and has its content in one place.',
+  about: ['sysinfos'],
   *check({ domain: { sysinfos = [] } }) {
     for (const [index, { type, entries = [] }] of sysinfos.entries()) {
       if (type !== 'fwcfg') continue

@@ -37,6 +37,7 @@ function* checkLimits(limits: Limits, field: string): Iterable<Finding> {
 const throttleLimits: Rule = {
   id: 'disk-limits',
   description: 'A limit for reading and writing together stands alone, and none is beyond what QEMU counts.',
+  about: ['iotune', 'throttlegroups'],
   *check({ domain }) {
     for (const [index, group] of (domain.throttlegroups?.throttlegroups ?? []).entries()) {
       yield* checkLimits(group, `spec.domain.throttlegroups.throttlegroups[${index}]`)
@@ -58,6 +59,7 @@ const sameLimits = (iotune: object): string =>
 const throttleShared: Rule = {
   id: 'disk-limits-shared',
   description: 'Disks that share limits by `groupName` have the same limits; a name of a group is no limit.',
+  about: ['iotune'],
   *check({ domain }) {
     const groups = new Map<string, { readonly limits: string; readonly at: string }>()
     for (const [index, { iotune }] of list(domain, 'disks').entries()) {
@@ -91,6 +93,7 @@ const throttleFilters: Rule = {
   id: 'disk-throttle-filters',
   description:
     'Throttle groups are named once; a disk is in groups that there are, once in each, instead of limits of its own.',
+  about: ['throttlefilters', 'throttlegroups'],
   *check({ domain }) {
     const names = new Set<string>()
     for (const [index, { groupName }] of (domain.throttlegroups?.throttlegroups ?? []).entries()) {

@@ -56,6 +56,7 @@ const tpmBackend = eachDevice('tpms')(
 const tpmCount: Rule = {
   id: 'tpm-count',
   description: 'A PC has one TPM.',
+  about: ['tpms'],
   *check({ domain }) {
     const count = list(domain, 'tpms').length
     if (count > 1) yield tooMany('spec.domain.devices.tpms', count, 'a PC has one TPM at most')

@@ -75,6 +75,7 @@ const maxXhciPorts = 15
 const usbPorts: Rule = {
   id: 'usb-ports',
   description: 'An xHCI controller has 15 ports at most.',
+  about: ['ports'],
   *check({ domain }) {
     for (const [index, { type, model, ports }] of list(domain, 'controllers').entries()) {
       const count = numberOf(ports)
@@ -240,6 +241,7 @@ const usbIndexUnique: Rule = {
 const usbMaster: Rule = {
   id: 'usb-master',
   description: 'A companion controller belongs to a USB controller that is none, as an ich9-uhci1 to an ich9-ehci1.',
+  about: ['master'],
   *check({ domain, originOf }) {
     const controllers = [...list(domain, 'controllers').entries()].filter(([, { type }]) => type === 'usb')
     const isMaster = ([place, { master }]: (typeof controllers)[number]): boolean =>

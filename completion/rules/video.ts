@@ -12,6 +12,7 @@ const videoSet: Rule = {
   id: 'video-set',
   description:
     'One graphics card is the primary one, the others are qxl or virtio; where there is to be none there is no other.',
+  about: ['videos'],
   *check({ domain }) {
     const cards = list(domain, 'videos')
     let primary: number | undefined

@@ -16,6 +16,7 @@ const emptyDisk = (name: string) => ({ name, emptyDisk: { capacity: '1Gi' } })
 const volumeFound: Rule = {
   id: 'volume-found',
   description: 'The volume that a disk takes is one of the VM.',
+  about: ['volume'],
   *check(subject) {
     const names = (subject.spec.volumes ?? []).map(({ name }) => name)
     for (const { disk, field } of takers(subject)) {
@@ -42,6 +43,7 @@ const volumeFound: Rule = {
 const volumeOnce: Rule = {
   id: 'volume-once',
   description: 'Two disks do not write to the same volume.',
+  about: ['volume'],
   *check(subject) {
     const seen = new Map<string, string>()
     for (const { disk, field } of takers(subject)) {

@@ -1,4 +1,5 @@
 import { shorten } from '../../api/refusal.ts'
+import { concerns } from './about.ts'
 import type { Subject } from './rule.ts'
 import { zeroAddress } from './warnings/address.ts'
 import { bootDevice, bootKind, deprecatedMachine } from './warnings/boot.ts'
@@ -33,11 +34,15 @@ const maxCharacters = 119
 /** Beyond so many, the API server drops them anyway: it takes 4 KiB of warnings altogether. */
 const maxWarnings = 20
 
-/** What works but is surely not meant, a short line each. */
-export const warningsOf = (subject: Subject): readonly string[] => {
+/**
+ * What works but is surely not meant, a short line each.
+ * @param keys of the domain
+ */
+export const warningsOf = (subject: Subject, keys: ReadonlySet<string>): readonly string[] => {
   const told: string[] = []
-  for (const { check } of warnings) {
-    for (const text of check(subject)) {
+  for (const warning of warnings) {
+    if (!concerns(warning, keys)) continue
+    for (const text of warning.check(subject)) {
       if (told.length >= maxWarnings) return told
       told.push(shorten(text, maxCharacters))
     }

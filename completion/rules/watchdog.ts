@@ -19,6 +19,7 @@ const watchdogMachine = eachDevice('watchdogs')(
 const watchdogs: Rule = {
   id: 'watchdogs',
   description: 'The iTCO watchdog is part of q35, all watchdogs do the same, and the others have no PCI address.',
+  about: ['watchdogs'],
   *check({ domain }) {
     const [first, ...others] = list(domain, 'watchdogs')
     const machine = domain.os?.type?.machine ?? ''

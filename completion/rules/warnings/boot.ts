@@ -19,6 +19,7 @@ export const bootDevice: Warning = {
 export const bootKind: Warning = {
   id: 'boot-kind-missing',
   description: 'A kind of device to boot from is there.',
+  about: ['boots'],
   *check({ domain, originOf }) {
     const disks = list(domain, 'disks')
     for (const [index, { dev }] of (domain.os?.boots ?? []).entries()) {

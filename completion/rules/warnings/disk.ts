@@ -10,6 +10,7 @@ const cached = (cache: 'unsafe' | 'none'): Example['breaks']['domain'] => ({
 export const unsafeCache: Warning = {
   id: 'disk-cache-unsafe',
   description: 'A cache that ignores what the guest asks to be written out loses data when the node crashes.',
+  about: ['cache'],
   *check({ domain }) {
     for (const [index, { driver }] of list(domain, 'disks').entries()) {
       if (driver?.cache === 'unsafe') yield `devices.disks[${index}]: cache unsafe loses data when the node crashes`
@@ -42,6 +43,7 @@ export const oldScsi: Warning = {
 export const windowsVirtio: Warning = {
   id: 'windows-virtio-disk',
   description: 'Windows, for which the interfaces of Hyper-V are, has no driver of its own for virtio disks.',
+  about: ['hyperv'],
   *check({ domain }) {
     if (!domain.features?.hyperv) return
     const index = list(domain, 'disks').findIndex(({ target }) => target?.bus === 'virtio')

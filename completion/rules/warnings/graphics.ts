@@ -7,6 +7,7 @@ const everywhere = ['0.0.0.0', '::', '[::]']
 export const openScreen: Warning = {
   id: 'graphics-open',
   description: 'A screen that anybody who reaches the pod can see and use.',
+  about: ['graphics'],
   *check({ domain }) {
     for (const [index, { listens = [], listen, passwd }] of list(domain, 'graphics').entries()) {
       if (passwd !== undefined || !everywhere.includes(listens[0]?.address ?? listen ?? '')) continue

@@ -38,6 +38,7 @@ const cards = [
 export const unknownCard: Warning = {
   id: 'interface-model-unknown',
   description: 'A network card that QEMU does not have.',
+  about: ['interfaces'],
   *check({ domain }) {
     for (const [index, { model }] of list(domain, 'interfaces').entries()) {
       const type = model?.type
@@ -56,6 +57,7 @@ export const unknownCard: Warning = {
 export const sameMac: Warning = {
   id: 'interface-mac-twice',
   description: 'Two interfaces with one MAC address cannot be told apart by a network.',
+  about: ['interfaces'],
   *check({ domain }) {
     const seen = new Map<string, number>()
     for (const [index, { mac }] of list(domain, 'interfaces').entries()) {
@@ -84,6 +86,7 @@ export const sameMac: Warning = {
 export const takenMac: Warning = {
   id: 'interface-mac-taken',
   description: 'A MAC address that another VM of the cluster has: on one network both lose packets.',
+  about: ['interfaces'],
   *check({ domain, isMacTaken }) {
     if (isMacTaken === undefined) return
     for (const [index, { mac }] of list(domain, 'interfaces').entries()) {

@@ -31,6 +31,7 @@ export const memoryAmount: Warning = {
 export const memorySum: Warning = {
   id: 'memory-sum',
   description: 'The memory of a guest with NUMA nodes is that of its nodes and memory devices, whatever `memory` says.',
+  about: ['cells'],
   *check({ domain, originOf }) {
     const cells = domain.cpu?.numa?.cells ?? []
     const given = integerOf(domain.memory?.value)
