@@ -10,7 +10,7 @@ import { createEngine } from '../webhooks/engine.ts'
 import { createReviewMetrics } from '../webhooks/metrics.ts'
 import { createReviewers } from '../webhooks/reviewers.ts'
 import { offlineCaches } from '../webhooks/offline.ts'
-import { patchBetween } from '../webhooks/patch.ts'
+import { patchBetween, writePatch } from '../webhooks/patch.ts'
 import type { Review, Verdict } from '../webhooks/review.ts'
 import { startServer } from '../webhooks/server.ts'
 import { warmUp } from '../webhooks/warm-up.ts'
@@ -56,11 +56,11 @@ const echo = () => ({ allowed: true }) as const
 /** What the three presets say, without asking anybody. */
 const naive = (): Verdict => ({
   allowed: true,
-  patch: [
+  patch: writePatch([
     { op: 'add', path: '/spec/domain/description', value: 'from a handler' },
     { op: 'add', path: '/spec/domain/vcpu', value: { value: 2 } },
     { op: 'add', path: '/spec/domain/devices/serials', value: [{ type: 'pty', target: { port: 0 } }] },
-  ],
+  ]),
 })
 
 function injecting(presets: number) {
@@ -70,7 +70,7 @@ function injecting(presets: number) {
     if ('causes' in parsed) return { allowed: false, causes: parsed.causes }
     const { machine } = parsed
     const { machine: injected } = inject(machine, { presets: candidates, namespace: { name, labels: {} } })
-    return { allowed: true, patch: patchBetween({ ...machine }, { ...injected }) }
+    return { allowed: true, patch: writePatch(patchBetween({ ...machine }, { ...injected })) }
   }
   return { mutate: judge, validate: judge }
 }

@@ -10,6 +10,7 @@ import { noPermissions } from '../webhooks/permission.ts'
 import type { Operation } from '../webhooks/patch.ts'
 import { answerReview, parseReview } from '../webhooks/review.ts'
 import { mutate, validate } from '../webhooks/verdict.ts'
+import { operationsOf } from './operations.ts'
 
 const { applyPatch } = fastJsonPatch
 
@@ -287,7 +288,7 @@ export function fuzz(firstSeed: number, count: number, clock: () => number): Fuz
   /** @returns the object as it would be stored; undefined where it is refused */
   const review = (seed: number, text: string): unknown => {
     const mutated = answer(mutate, seed, text)
-    const sentOn = mutated.allowed ? patched(text, mutated.patch ?? []) : text
+    const sentOn = patched(text, operationsOf(mutated))
     const validated = answer(validate, seed, sentOn)
     if (!mutated.allowed) return undefined
     allowed += 1
@@ -320,8 +321,8 @@ function updateReview(seed: number, text: string, stored: unknown): string {
 }
 
 /** The review as the API server sends it on once the object was patched. */
-function patched(text: string, patch: readonly Operation[]): string {
+function patched(text: string, operations: readonly Operation[]): string {
   const review = JSON.parse(text)
-  const { newDocument } = applyPatch(review.request.object, structuredClone([...patch]), false, true, false)
+  const { newDocument } = applyPatch(review.request.object, structuredClone([...operations]), false, true, false)
   return JSON.stringify({ ...review, request: { ...review.request, object: newDocument } })
 }

@@ -34,7 +34,7 @@ const engineWith = (more: Partial<EngineCaches> = {}) =>
 const completed = (given: VirtualMachine, engine = engineWith()) => {
   const outcome = engine.complete(given, reviewOf(given), noPermissions)
   if ('causes' in outcome) throw new Error(JSON.stringify(outcome.causes))
-  return outcome
+  return { machine: outcome.completed.machine, warnings: outcome.warnings }
 }
 const macsOf = ({ spec: { domain } }: VirtualMachine) =>
   (domain.devices?.interfaces ?? []).map(({ mac }) => mac?.address)

@@ -1,4 +1,5 @@
-import { expect, test } from 'vitest'
+import fastJsonPatch from 'fast-json-patch'
+import { expect, test, vi } from 'vitest'
 import type { VirtualMachine } from '../api/machine.ts'
 import { completedByAnnotation, excludePresetsAnnotation } from '../api/machine.ts'
 import type { Preset } from '../api/preset.ts'
@@ -6,12 +7,16 @@ import { noNodes } from '../completion/nodes.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compilePreset } from '../presets/compile.ts'
 import { fakeClock } from '../test/fake-clock.ts'
+import { operationsOf } from '../test/operations.ts'
 import { createArrivals } from './arrivals.ts'
 import { noBudget } from './budget.ts'
 import { createEngine, type Engine } from './engine.ts'
 import { noMachines } from './machines.ts'
 import { noPermissions, type Access } from './permission.ts'
 import type { Review } from './review.ts'
+import { mutate } from './verdict.ts'
+
+const { applyPatch } = fastJsonPatch
 
 const clock = fakeClock()
 const apiVersion = 'virtset.io/v1alpha1'
@@ -184,7 +189,7 @@ test.each([
 test('what was just completed is its own, in its namespace', () => {
   const { engine } = setUp()
   const completed = engine.complete(machine(), review(machine()), noPermissions)
-  const object = 'machine' in completed ? completed.machine : undefined
+  const object = 'completed' in completed ? completed.completed.machine : undefined
   expect(engine.isOwn(object, review(machine()))).toBe(true)
   expect(engine.isOwn(object, review(machine(), { namespace: 'other' }))).toBe(false)
 })
@@ -194,7 +199,7 @@ test('provenance says what is the user’s, and what a preset took from them', (
   const { engine } = setUp({ presets: [takes] })
   const asked = { ...machine(), spec: { domain: { ...machine().spec.domain, title: 'mine' } } }
   const completed = engine.complete(asked, review(asked), noPermissions)
-  const remembered = engine.remember('machine' in completed ? completed.machine : machine())
+  const remembered = engine.remember('completed' in completed ? completed.completed.machine : machine())
   const paths = ['type', 'title', 'description'].map((key) => `spec.domain.${key}`)
   const said = (value: string) => paths.map((path) => [remembered.isUsers(path), remembered.isOverridden(path, value)])
   expect(said('mine')).toEqual([
@@ -209,4 +214,26 @@ test('without provenance all is the user’s, and nothing was taken', () => {
   const remembered = setUp().engine.remember(machine({ [completedByAnnotation]: 'broken' }))
   const at = 'spec.domain.title'
   expect([remembered.isUsers(at), remembered.isOverridden(at, 'x')]).toEqual([true, false])
+})
+
+test('a VM like one before is answered as that one was, warned of what is now, and known when it comes to be stored', () => {
+  const given = { ageMs: 0 }
+  const { engine } = setUp(given)
+  const answer = (name: string) => {
+    const sent = { ...machine(), metadata: { ...machine().metadata, name } }
+    const verdict = mutate(review(sent, { uid: name }), engine, { controllers: [] })
+    const { newDocument } = applyPatch(structuredClone(sent), structuredClone([...operationsOf(verdict)]))
+    return { warnings: verdict.warnings, stored: newDocument }
+  }
+  const complete = vi.spyOn(engine, 'complete')
+  const first = answer('a')
+  given.ageMs = 200_000
+  const second = answer('b')
+  expect(complete).toHaveBeenCalledTimes(1)
+  expect([first.warnings?.length, second.warnings?.length]).toEqual([1, 2])
+  const { uuid, name } = second.stored.spec.domain
+  expect([name, uuid === first.stored.spec.domain.uuid]).toEqual(['b', false])
+  for (const { stored } of [first, second]) expect(engine.isOwn(stored, review(stored))).toBe(true)
+  const spoiled = { ...second.stored, spec: { domain: { ...second.stored.spec.domain, title: 'x' } } }
+  expect(engine.isOwn(spoiled, review(spoiled))).toBe(false)
 })

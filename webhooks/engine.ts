@@ -1,4 +1,5 @@
 import type { Cause } from '../api/cause.ts'
+import { complete, type Completed } from '../completion/complete.ts'
 import { launcherResources } from '../api/launcher-resources.ts'
 import type { VirtualMachine } from '../api/machine.ts'
 import type { Preset } from '../api/preset.ts'
@@ -21,11 +22,10 @@ import { auditAnnotations } from './audit.ts'
 import { budgetWarnings } from './budget.ts'
 import type { EngineCaches } from './caches.ts'
 import { createImpact } from './impact.ts'
-import { createLikenesses } from './likeness.ts'
+import { createLikenesses, type LikenessOptions } from './likeness.ts'
 import { unmeasured } from './metrics.ts'
 import type { CompletionMetrics, Phase } from './metrics.ts'
-import { patchBetween } from './patch.ts'
-import type { Operation } from './patch.ts'
+import { patchBetween, writePatch, type Patch } from './patch.ts'
 import { noPermissions } from './permission.ts'
 import type { MayAccess, Permissions } from './permission.ts'
 import { createRecall } from './recall.ts'
@@ -47,13 +47,13 @@ export interface Engine {
     permissions: Permissions,
     /** Paths of what is left out of the VM, since it was wrong by itself. */
     without?: readonly string[],
-  ): Told & ({ readonly machine: VirtualMachine } | { readonly causes: readonly Cause[] })
+  ): Told & ({ readonly completed: Completed } | { readonly causes: readonly Cause[] })
+  /** What a VM is answered that is like one before; `isTrusted`: whether the user may write what is reserved. */
+  findAlike(review: Review, isTrusted: boolean): (Told & { readonly patch: Patch }) | undefined
+  /** What came of a VM, as it is to be stored, for those that are like it. */
+  keepAlike(review: Review, isTrusted: boolean, completed: Completed): void
   /** What makes `after` of `before`. */
-  patch(
-    before: { readonly [key: string]: unknown },
-    after: { readonly [key: string]: unknown },
-    review: Review,
-  ): Operation[]
+  patch(before: { readonly [key: string]: unknown }, after: { readonly [key: string]: unknown }, review: Review): Patch
   /** Whether this is, to the letter, what `complete` gave a moment ago. */
   isOwn(object: unknown, review: Review): boolean
   /** How the spec of a stored VM came about, by its provenance. */
@@ -86,7 +86,25 @@ export function createEngine(
 ): Engine {
   const recall = createRecall(clock)
   const impact = createImpact({ ...caches, clock })
-  const complete = createLikenesses(() => metrics.alike())
+  const likenesses = createLikenesses()
+  const optionsFor = ({ metadata }: VirtualMachine, review: Review, exempt?: ReadonlySet<string>): LikenessOptions => ({
+    presets: caches.candidates,
+    quarantined: [...caches.quarantined.values()],
+    namespace: caches.namespace(review.namespace),
+    request: review.request,
+    ...(exempt && { exempt }),
+    capabilities: caches.capabilities(),
+    entropy: { uid: identityOf({ metadata }) ?? review.uid },
+    isMacTaken: (address) =>
+      caches.machines
+        .withMac(address)
+        .some(({ metadata: other }) => other.namespace !== review.namespace || other.name !== metadata.name),
+  })
+  const warningsOf = (completed: Completed, { namespace }: Review): readonly string[] => {
+    const { domain, priorityClassName } = completed.machine.spec
+    const budget = budgetWarnings(caches.budget(namespace), () => launcherResources(domain), priorityClassName)
+    return [...completed.warnings, ...staleWarnings(caches.ageMs()), ...budget]
+  }
   return {
     permissions(review) {
       const arrival =
@@ -107,37 +125,34 @@ export function createEngine(
         review.onPart?.(phase, (nowMs - sinceMs) / 1000)
         sinceMs = nowMs
       }
-      const outcome = complete(machine, {
-        presets: caches.candidates,
-        quarantined: [...caches.quarantined.values()],
-        namespace: caches.namespace(review.namespace),
-        request: review.request,
-        exempt,
-        capabilities: caches.capabilities(),
-        entropy: { uid: identityOf(machine) ?? review.uid },
-        without,
-        isMacTaken: (address) =>
-          caches.machines.withMac(address).some(({ metadata: { namespace, name } }) => {
-            return namespace !== review.namespace || name !== machine.metadata.name
-          }),
-        onPhase,
-      })
+      const outcome = complete(machine, { ...optionsFor(machine, review, exempt), without, onPhase })
       metrics.matched(outcome.participants.length)
-      const audit = auditAnnotations(outcome)
-      const warnings = [...outcome.warnings, ...staleWarnings(caches.ageMs())]
-      if (outcome.outcome === 'refused') return { causes: outcome.causes, warnings, audit }
+      if (outcome.outcome === 'refused') {
+        const { causes, warnings } = outcome
+        return { causes, warnings: [...warnings, ...staleWarnings(caches.ageMs())], audit: auditAnnotations(outcome) }
+      }
       recall.keep(review.namespace, outcome.machine)
-      const { domain, priorityClassName } = outcome.machine.spec
-      const budget = budgetWarnings(caches.budget(review.namespace), () => launcherResources(domain), priorityClassName)
-      return { machine: outcome.machine, warnings: [...warnings, ...budget], audit }
+      return { completed: outcome, warnings: warningsOf(outcome, review), audit: auditAnnotations(outcome) }
+    },
+    findAlike(review, isTrusted) {
+      const alike = likenesses.find(review, isTrusted, (machine) => optionsFor(machine, review))
+      if (alike === undefined) return undefined
+      const { completed, patch, audit, uuid, machine } = alike
+      metrics.alike()
+      metrics.matched(completed.participants.length)
+      recall.keepAlike(review.namespace, uuid, machine)
+      return { patch, audit, warnings: warningsOf(completed, review) }
+    },
+    keepAlike(review, isTrusted, completed) {
+      likenesses.keep(review, isTrusted, completed, optionsFor(completed.machine, review))
     },
     patch(before, after, review) {
       const sinceMs = clock.monotonic()
-      const operations = patchBetween(before, after)
+      const patch = writePatch(patchBetween(before, after))
       const seconds = (clock.monotonic() - sinceMs) / 1000
       metrics.phase('patch', seconds)
       review.onPart?.('patch', seconds)
-      return operations
+      return patch
     },
     isOwn: (object, { namespace }) => recall.has(namespace, object),
     remember: rememberOf,

@@ -1,6 +1,7 @@
 import type { Cause } from '../api/cause.ts'
 import { faultlessMachine, parseMachine } from '../api/machine.ts'
 import type { VirtualMachine } from '../api/machine.ts'
+import type { Completed } from '../completion/complete.ts'
 import { checkReserved } from '../completion/reserved.ts'
 import type { Engine } from './engine.ts'
 import type { Permissions } from './permission.ts'
@@ -13,7 +14,7 @@ export interface Judged {
   /** What is wrong with the whole; where there are faults, with what is left without them. */
   readonly causes: readonly Cause[]
   /** As it was sent, and completed; absent where anything is wrong. */
-  readonly machine?: { readonly sent: VirtualMachine; readonly completed: VirtualMachine }
+  readonly machine?: { readonly sent: VirtualMachine; readonly completed: Completed }
   readonly warnings: readonly string[]
   readonly audit: Audit
 }
@@ -36,5 +37,5 @@ export function judgeMachine(
   const warnings = faults.length > 0 ? [] : outcome.warnings
   const causes = 'causes' in outcome ? [...reserved, ...outcome.causes] : reserved
   if ('causes' in outcome || faults.length + causes.length > 0) return { faults, causes, warnings, audit }
-  return { faults, causes, machine: { sent: rest.machine, completed: outcome.machine }, warnings, audit }
+  return { faults, causes, machine: { sent: rest.machine, completed: outcome.completed }, warnings, audit }
 }

@@ -59,7 +59,7 @@ export function createReviewMetrics(registry: Registry): ReviewMetrics {
       reviews.inc({ path, kind, operation, outcome: verdict.allowed ? 'allowed' : 'refused' })
       duration.observe({ path }, seconds)
       if (!verdict.allowed) for (const { rule } of verdict.causes) refusals.inc({ rule })
-      else if (path === '/mutate') operations.observe(verdict.patch?.length ?? 0)
+      else if (path === '/mutate') operations.observe(verdict.patch?.operations ?? 0)
     },
     turnedAway: (path, why) => turnedAway.inc({ path, why }),
   }

@@ -3,6 +3,20 @@ export type Operation =
   | { readonly op: 'add' | 'replace'; readonly path: string; readonly value: unknown }
   | { readonly op: 'remove'; readonly path: string }
 
+/** A patch as it is sent: JSON of so many operations. */
+export interface Patch {
+  readonly operations: number
+  /** In base64, as it is sent. */
+  readonly encoded: string
+}
+
+export const writePatch = (operations: readonly Operation[]): Patch => ({
+  operations: operations.length,
+  encoded: encode(JSON.stringify(operations)),
+})
+
+export const encode = (text: string): string => Buffer.from(text).toString('base64')
+
 /** From so many operations below one value on, the value itself is sent: fewer, larger operations are cheaper for all. */
 const maxOperationsBelow = 8
 

@@ -4,6 +4,7 @@ import type { Cause } from '../api/cause.ts'
 import { renderCause } from '../api/refusal.ts'
 import { answerReview, parseReview } from './review.ts'
 import type { Review } from './review.ts'
+import { writePatch } from './patch.ts'
 
 const request = {
   uid: 'u-1',
@@ -83,7 +84,7 @@ describe('an answer', () => {
   const cause: Cause = { rule: 'r', field: 'spec.a', reason: 'FieldValueForbidden', message: 'no' }
 
   test('that allows without a change has no patch', () => {
-    expect(answerReview(review, { allowed: true, patch: [] })).toEqual({
+    expect(answerReview(review, { allowed: true, patch: writePatch([]) })).toEqual({
       apiVersion: 'admission.k8s.io/v1',
       kind: 'AdmissionReview',
       response: { uid: 'u-1', allowed: true },
@@ -91,7 +92,10 @@ describe('an answer', () => {
   })
 
   test('that changes something has both patch and its type', () => {
-    const { response } = answerReview(review, { allowed: true, patch: [{ op: 'add', path: '/ü', value: 1 }] })
+    const { response } = answerReview(review, {
+      allowed: true,
+      patch: writePatch([{ op: 'add', path: '/ü', value: 1 }]),
+    })
     expect([response.patchType, Buffer.from(response.patch ?? '', 'base64').toString()]).toEqual([
       'JSONPatch',
       '[{"op":"add","path":"/ü","value":1}]',

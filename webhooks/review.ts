@@ -1,7 +1,7 @@
 import type { Cause } from '../api/cause.ts'
 import { shorten, statusCauses, type StatusCause } from '../api/refusal.ts'
 import { isRecord } from '../api/schema.ts'
-import type { Operation } from './patch.ts'
+import type { Patch } from './patch.ts'
 
 /** What is asked of us: an AdmissionReview v1 with what we read of its request. */
 export interface Review {
@@ -33,7 +33,7 @@ export interface User {
 export type Verdict =
   | {
       readonly allowed: true
-      readonly patch?: readonly Operation[]
+      readonly patch?: Patch
       readonly warnings?: readonly string[]
       readonly audit?: Audit
     }
@@ -127,10 +127,9 @@ export function answerReview(review: Review, verdict: Verdict): ReviewAnswer {
     ...(Object.keys(audit).length > 0 ? { auditAnnotations: audit } : {}),
   }
   if (!verdict.allowed) return envelope({ ...common, allowed: false, status: refusal(review, verdict.causes) })
-  const { patch = [] } = verdict
-  if (patch.length === 0) return envelope({ ...common, allowed: true })
-  const encoded = Buffer.from(JSON.stringify(patch)).toString('base64')
-  return envelope({ ...common, allowed: true, patchType: 'JSONPatch', patch: encoded })
+  const { patch } = verdict
+  if (patch === undefined || patch.operations === 0) return envelope({ ...common, allowed: true })
+  return envelope({ ...common, allowed: true, patchType: 'JSONPatch', patch: patch.encoded })
 }
 
 /** The answer to what is no review, or could not be reviewed: well-formed all the same. */

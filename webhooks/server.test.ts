@@ -11,6 +11,7 @@ import { createReviewMetrics } from './metrics.ts'
 import type { Review, Verdict } from './review.ts'
 import { defaultLimits, maxBodyBytes, startServer } from './server.ts'
 import type { WebhookServer } from './server.ts'
+import { writePatch } from './patch.ts'
 
 const closing: (() => Promise<unknown>)[] = []
 afterEach(async () => {
@@ -201,7 +202,7 @@ describe('the server', () => {
 
   test('measures patches in bytes', async () => {
     const patch = [{ op: 'add', path: '/metadata/labels', value: { a: 'b' } }] as const
-    const { post, metrics } = await start(() => ({ allowed: true, patch }))
+    const { post, metrics } = await start(() => ({ allowed: true, patch: writePatch(patch) }))
     await post('/mutate', reviewOf({}))
     const sum = Number(/virtset_admission_patch_bytes_sum (\d+)/.exec(await metrics())?.[1])
     expect(Math.abs(sum - JSON.stringify(patch).length)).toBeLessThan(3)

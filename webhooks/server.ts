@@ -245,7 +245,7 @@ function logReview(
     ...(isDryRun ? { isDryRun } : {}),
     durationMs: Math.round(durationMs * 100) / 100,
     ...(verdict.allowed
-      ? { operations: verdict.patch?.length ?? 0 }
+      ? { operations: verdict.patch?.operations ?? 0 }
       : { causes: verdict.causes.map(({ rule, field }) => `${rule} ${field}`).slice(0, 20) }),
     ...(request.headers.traceparent === undefined ? {} : { traceparent: request.headers.traceparent }),
   }

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import type { VirtualMachine } from '../api/machine.ts'
 import type { Engine } from './engine.ts'
 import { noPermissions } from './permission.ts'
 import type { Review, Verdict } from './review.ts'
@@ -7,12 +8,14 @@ import { machineReview, reviewTemplate } from './template.ts'
 const seen: unknown[] = []
 /** Refuses the title `bad`. */
 const engine = {
-  complete(machine) {
+  complete(machine: VirtualMachine) {
     seen.push(machine)
     const cause = { rule: 'title', field: 'spec.domain.title', reason: 'FieldValueInvalid', message: 'is bad' } as const
-    return machine.spec.domain.title === 'bad' ? { causes: [cause], warnings: [] } : { machine, warnings: ['look'] }
+    return machine.spec.domain.title === 'bad'
+      ? { causes: [cause], warnings: [] }
+      : { completed: { machine }, warnings: ['look'] }
   },
-} satisfies Pick<Engine, 'complete'> as unknown as Engine
+} as unknown as Engine
 
 const spec = (title = 'good') => ({ domain: { type: 'qemu', title } })
 const labels = { app: 'web' }

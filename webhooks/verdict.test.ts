@@ -1,9 +1,21 @@
 import { describe, expect, test } from 'vitest'
 import { completedByAnnotation, launcherPodFinalizer } from '../api/machine.ts'
 import type { Engine } from './engine.ts'
-import { patchBetween } from './patch.ts'
+import { operationsOf } from '../test/operations.ts'
+import { patchBetween, writePatch } from './patch.ts'
 import { mutate, validate } from './verdict.ts'
 import type { Review, Verdict } from './review.ts'
+
+const nothingToTell = {
+  outcome: 'completed',
+  origins: new Map(),
+  overridden: new Map(),
+  removed: new Map(),
+  skipped: [],
+  audit: [],
+  participants: [],
+  warnings: [],
+} as const
 
 /** Adds a title where there is none, refuses the title `bad`; the user wrote all but that. */
 const engine: Engine = {
@@ -11,7 +23,9 @@ const engine: Engine = {
   expect() {},
   isOwn: () => false,
   impact: () => undefined,
-  patch: patchBetween,
+  findAlike: () => undefined,
+  keepAlike() {},
+  patch: (before, after) => writePatch(patchBetween(before, after)),
   complete(machine) {
     if (machine.spec.domain.title === 'bad') {
       const cause = {
@@ -24,10 +38,8 @@ const engine: Engine = {
     }
     const annotations = { ...machine.metadata.annotations, [completedByAnnotation]: provenance }
     const domain = { title: 'added', ...machine.spec.domain }
-    return {
-      machine: { ...machine, metadata: { ...machine.metadata, annotations }, spec: { ...machine.spec, domain } },
-      warnings: [],
-    }
+    const whole = { ...machine, metadata: { ...machine.metadata, annotations }, spec: { ...machine.spec, domain } }
+    return { completed: { ...nothingToTell, machine: whole }, warnings: [] }
   },
   remember: () => ({ isUsers: (path) => path !== 'spec.domain.title', isOverridden: () => false }),
   checkPreset: (preset) => ({
@@ -65,7 +77,8 @@ const review = (object: unknown, oldObject?: unknown, username = 'jane', kind = 
 /** What is refused, as `rule field`; what is patched, as `op path`; or `allowed`. */
 const told = (verdict: Verdict): string[] => {
   if (!verdict.allowed) return verdict.causes.map(({ rule, field }) => `${rule} ${field}`)
-  return verdict.patch?.length ? verdict.patch.map(({ op, path }) => `${op} ${path}`) : ['allowed']
+  const operations = operationsOf(verdict)
+  return operations.length > 0 ? operations.map(({ op, path }) => `${op} ${path}`) : ['allowed']
 }
 
 const owner = { apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachineConfig', name: 'c1', uid: 'c' }

@@ -10,7 +10,7 @@ import type { Engine } from './engine.ts'
 import { judgeMachine } from './judge.ts'
 import { noPermissions } from './permission.ts'
 import type { Permissions } from './permission.ts'
-import { patchBetween } from './patch.ts'
+import { patchBetween, writePatch } from './patch.ts'
 import type { Review, Verdict } from './review.ts'
 import { hasTemplate, reviewTemplate } from './template.ts'
 import { restoreSpec } from './update.ts'
@@ -51,9 +51,13 @@ function validateOwn(review: Review, isTrusted: boolean): Verdict {
 
 function mutateNew(review: Review, engine: Engine, trust: Trust, permissions: Permissions): Verdict {
   const isTrusted = trust.controllers.includes(review.user.username)
+  const alike = engine.findAlike(review, isTrusted)
+  if (alike !== undefined) return { allowed: true, ...alike }
   const { faults, causes, machine, warnings, audit } = judgeMachine(review, engine, permissions, isTrusted)
   if (machine === undefined) return { ...refuse([...faults, ...causes], warnings), audit }
-  const patch = engine.patch({ ...machine.sent }, { ...withFinalizer(machine.completed) }, review)
+  const completed = { ...machine.completed, machine: withFinalizer(machine.completed.machine) }
+  const patch = engine.patch({ ...machine.sent }, { ...completed.machine }, review)
+  engine.keepAlike(review, isTrusted, completed)
   return { allowed: true, patch, warnings, audit }
 }
 
@@ -68,10 +72,10 @@ function mutateStored(review: Review, stored: VirtualMachine, engine: Engine, tr
   }
   const isEnding = stored.metadata.deletionTimestamp !== undefined
   const metadata = keepOurs(object['metadata'], stored, isEnding)
-  if (!isCompleted(stored)) return { allowed: true, patch: patchBetween(object, { ...object, metadata }) }
+  if (!isCompleted(stored)) return { allowed: true, patch: writePatch(patchBetween(object, { ...object, metadata })) }
   const outcome = restoreSpec(object['spec'], stored.spec, engine.remember(stored))
   if ('causes' in outcome) return refuse(outcome.causes)
-  return { allowed: true, patch: patchBetween(object, { ...object, metadata, spec: outcome.restored }) }
+  return { allowed: true, patch: writePatch(patchBetween(object, { ...object, metadata, spec: outcome.restored })) }
 }
 
 /** The provenance as stored, and the finalizer: a manifest has neither. */

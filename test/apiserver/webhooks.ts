@@ -17,6 +17,7 @@ import { parseAllDocuments } from 'yaml'
 import { run } from '../../cluster/command.ts'
 import type { TestApiServer } from './apiserver.ts'
 import { installKinds } from './kinds.ts'
+import { writePatch } from '../../webhooks/patch.ts'
 
 export interface TestWebhooks {
   readonly caches: Caches
@@ -35,7 +36,7 @@ export async function startOtherWebhook(api: TestApiServer): Promise<WebhookServ
     const patch = JSON.stringify(object).includes('vdz')
       ? []
       : [{ op: 'add' as const, path: '/spec/domain/devices/disks/-', value }]
-    return { allowed: true, patch }
+    return { allowed: true, patch: writePatch(patch) }
   }
   const server = await startServer(
     {
