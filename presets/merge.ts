@@ -62,6 +62,10 @@ function mergeNode(structure: Structure, sources: readonly Source[], path: Path,
 function mergeLeaf(structure: LeafStructure, sources: readonly Source[], path: Path, merge: Merge): Node | undefined {
   const [top] = sources
   if (top === undefined) return undefined
+  if (sources.length === 1) {
+    const { value, origin, rank } = top
+    return { kind: 'leaf', value, origin, rank, stated: sources, lost: [] }
+  }
   const group = sources.filter(({ rank }) => rank === top.rank)
   const user = sources.find(isUser)
   const meaning = structure.meaning(top.value)
@@ -102,10 +106,19 @@ function mergeObject(structure: ObjectStructure, given: readonly Source[], path:
   const objects = withOneSpelling(structure, given.filter(isObjectSource))
   const sources = structure.union === undefined ? objects : settleUnion(structure.union, objects, path, merge)
   const entries = new Map<string, Node>()
-  for (const key of keysOf(structure, sources)) {
-    const members = sources
-      .filter(({ value }) => Object.hasOwn(value, key))
-      .map(({ rank, origin, value }) => ({ rank, origin, value: value[key] }))
+  const own = sources.find(isUser)?.value ?? {}
+  const stated = new Set<string>()
+  for (const source of sources) if (!isUser(source)) for (const key of Object.keys(source.value)) stated.add(key)
+  for (const key of keysOf(structure, own, stated)) {
+    // Most is only the user's.
+    if (!stated.has(key)) {
+      entries.set(key, kept(own[key]))
+      continue
+    }
+    const members: Source[] = []
+    for (const { rank, origin, value } of sources) {
+      if (Object.hasOwn(value, key)) members.push({ rank, origin, value: value[key] })
+    }
     const node = mergeField(structure, key, members, { parent: path, key }, merge)
     if (node !== undefined) entries.set(key, withUsersSpelling(structure, key, node, user?.value))
   }
@@ -143,21 +156,22 @@ function presence(sources: readonly ObjectSource[]): Node | undefined {
 }
 
 /** The user's keys as they wrote them, then those that presets add, in the description's order. */
-function keysOf(structure: ObjectStructure, sources: readonly ObjectSource[]): readonly string[] {
-  const keys = new Set(Object.keys(sources.find(isUser)?.value ?? {}))
-  const added = new Set(sources.flatMap(({ value }) => Object.keys(value)).filter((key) => !keys.has(key)))
-  const ordered = [...added].toSorted(
-    (left, right) => structure.place(left) - structure.place(right) || (left < right ? -1 : 1),
-  )
-  return [...keys, ...ordered]
+function keysOf(structure: ObjectStructure, own: Fields, stated: ReadonlySet<string>): readonly string[] {
+  const added = [...stated].filter((key) => !Object.hasOwn(own, key))
+  added.sort((left, right) => structure.place(left) - structure.place(right) || (left < right ? -1 : 1))
+  return [...Object.keys(own), ...added]
 }
 
 /** Where one source writes a list of one under its short key and another the list, both become lists. */
 function withOneSpelling(structure: ObjectStructure, sources: readonly ObjectSource[]): readonly ObjectSource[] {
+  if (structure.singles.size === 0) return sources
   let result = sources
-  for (const [single, list] of structure.singles) {
-    const isMixed = result.some(({ value }) => Object.hasOwn(value, list))
-    if (!isMixed || !result.some(({ value }) => Object.hasOwn(value, single))) continue
+  const written = new Set<string>()
+  for (const { value } of sources)
+    for (const key of Object.keys(value)) if (structure.singles.has(key)) written.add(key)
+  for (const single of written) {
+    const list = structure.singles.get(single)
+    if (list === undefined || !result.some(({ value }) => Object.hasOwn(value, list))) continue
     result = result.map((source) => {
       if (!Object.hasOwn(source.value, single)) return source
       const { [single]: only, [list]: items = [], ...others } = source.value

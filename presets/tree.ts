@@ -126,22 +126,25 @@ function emitLeaf(node: LeafNode, path: Path, emission: Emission): unknown {
 
 function emitObject(node: ObjectNode, path: Path, emission: Emission): unknown {
   const { user } = node
-  const members: [string, unknown][] = []
+  const object: { [key: string]: unknown } = {}
   let isChanged = user === undefined || Object.keys(user).length !== node.entries.size
   for (const [key, entry] of node.entries) {
     const isSingle = entry.kind === 'list' && entry.single !== undefined && entry.items.length === 1
     const name = isSingle && entry.single !== undefined ? entry.single : key
     const item = isSingle ? entry.items[0] : undefined
-    const value = emitNode(item?.node ?? entry, { parent: path, key: name }, emission)
+    const value =
+      entry.kind === 'kept' ? entry.value : emitNode(item?.node ?? entry, { parent: path, key: name }, emission)
     isChanged ||= user === undefined || !Object.hasOwn(user, name) || user[name] !== value
-    members.push([name, value])
+    put(object, name, value)
   }
-  return isChanged || user === undefined ? record(members) : user
+  return isChanged || user === undefined ? object : user
 }
 
 /** `__proto__` is a key like any other. */
-const record = (members: readonly (readonly [string, unknown])[]): { [key: string]: unknown } =>
-  Object.fromEntries(members)
+function put(object: { [key: string]: unknown }, key: string, value: unknown): void {
+  if (key !== '__proto__') object[key] = value
+  else Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true })
+}
 
 function emitList(node: ListNode, path: Path, emission: Emission): unknown {
   const { user } = node

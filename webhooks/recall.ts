@@ -72,8 +72,12 @@ function isSame(left: unknown, right: unknown): boolean {
     return Array.isArray(right) && left.length === right.length && left.every((item, at) => isSame(item, right[at]))
   }
   if (!isRecord(left) || !isRecord(right)) return false
+  const keys = definedKeys(left)
   return (
-    Object.keys(left).every((key) => isSame(left[key], Object.hasOwn(right, key) ? right[key] : undefined)) &&
-    Object.keys(right).every((key) => right[key] === undefined || Object.hasOwn(left, key))
+    keys.length === definedKeys(right).length &&
+    keys.every((key) => Object.hasOwn(right, key) && isSame(left[key], right[key]))
   )
 }
+
+const definedKeys = (record: { readonly [key: string]: unknown }): string[] =>
+  Object.keys(record).filter((key) => record[key] !== undefined)
