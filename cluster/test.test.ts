@@ -12,6 +12,9 @@ test('the figures are vitest’s; a file that did not load has failed, and so ha
       { status: 'failed', assertionResults: [] },
     ],
   }
-  expect(summary(JSON.stringify(report), 0)).toBe('12 passed, 2 failed')
-  expect(summary(JSON.stringify(report), 2)).toBe('12 passed, 4 failed')
+  expect(summary(JSON.stringify(report), 0, false)).toBe('12 passed, 2 failed')
+  expect(summary(JSON.stringify(report), 2, false)).toBe('12 passed, 4 failed')
+  const well = { numPassedTests: 12, numFailedTests: 0, testResults: [] }
+  expect(summary(JSON.stringify(well), 0, true)).toBe('12 passed, 0 failed')
+  expect(summary(JSON.stringify(well), 0, false)).toBe('12 passed, 1 failed')
 })

@@ -64,15 +64,21 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
   )
   const hasPassed = [...halves, whole].every((status) => status === 0)
   if (failedChecks.length > 0) console.log(`failed before the tests: ${failedChecks.join(', ')}`)
-  console.log(existsSync(results) ? summary(readFileSync(results, 'utf8'), failedChecks.length) : '0 passed, 1 failed')
+  console.log(
+    existsSync(results) ? summary(readFileSync(results, 'utf8'), failedChecks.length, hasPassed) : '0 passed, 1 failed',
+  )
   return hasPassed && failedChecks.length === 0
 }
 
-/** The figures of vitest's JSON report. A file that could not even be loaded counts as one that failed, as does each failed check. */
-export function summary(report: string, failedChecks: number): string {
+/**
+ * The figures of vitest's JSON report. A file that could not even be loaded counts as one that failed, as does each failed check, and what failed
+ * beside all tests: an error that nobody caught, a half of the tests that ended without a report.
+ */
+export function summary(report: string, failedChecks: number, hasPassed: boolean): string {
   const { numPassedTests, numFailedTests, testResults }: Report = JSON.parse(report)
   const broken = testResults.filter((file) => file.status === 'failed' && file.assertionResults.length === 0).length
-  return `${numPassedTests} passed, ${numFailedTests + broken + failedChecks} failed`
+  const failed = numFailedTests + broken + failedChecks
+  return `${numPassedTests} passed, ${hasPassed ? failed : Math.max(failed, 1)} failed`
 }
 
 interface Report {
