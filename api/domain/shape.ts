@@ -55,8 +55,18 @@ const derive = (element: Element): Shape => {
 
 /** The keys of an object in the order of the description; those that it does not know come last. */
 export const orderedKeys = (shape: Shape, json: object): string[] => {
-  const placed = Object.keys(json).map((key) => ({ key, place: shape.keys.get(key)?.place ?? lastPlace }))
-  return placed.sort((left, right) => left.place - right.place).map(({ key }) => key)
+  const keys: string[] = []
+  const places: number[] = []
+  for (const key of Object.keys(json)) {
+    const place = shape.keys.get(key)?.place ?? Infinity
+    // They are few, and most stand in order.
+    let at = keys.length
+    for (; at > 0 && (places[at - 1] ?? 0) > place; at -= 1) {
+      keys[at] = keys[at - 1] ?? ''
+      places[at] = places[at - 1] ?? 0
+    }
+    keys[at] = key
+    places[at] = place
+  }
+  return keys
 }
-
-const lastPlace = Number.MAX_SAFE_INTEGER

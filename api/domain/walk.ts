@@ -45,20 +45,21 @@ const walkElement = (
   keysOf: Keys,
 ): void => {
   const keys = keysOf(element)
-  for (const [key, value] of Object.entries(holder)) {
+  const walkItem = (field: Field, key: string, value: unknown, path: string): void => {
+    const goesOn = visit({ path, key, value, field, holder, element })
+    if (goesOn === false || (field.at !== 'child' && field.at !== 'children') || !isRecord(value)) return
+    walkElement(elementOf(field), value, path, visit, keysOf)
+  }
+  for (const key of Object.keys(holder)) {
     const known = keys.get(key)
     if (!known) continue
+    const value = holder[key]
     const { field, singleOf } = known
-    const walkItem = (item: unknown, path: string): void => {
-      const goesOn = visit({ path, key, value: item, field, holder, element })
-      if (goesOn === false || (field.at !== 'child' && field.at !== 'children') || !isRecord(item)) return
-      walkElement(elementOf(field), item, path, visit, keysOf)
-    }
     const path = prefix === '' ? key : `${prefix}.${key}`
     const isList =
       Array.isArray(value) && (field.at === 'leaves' || (field.at === 'children' && singleOf === undefined))
-    if (isList) for (const [index, item] of value.entries()) walkItem(item, `${path}[${index}]`)
-    else walkItem(value, path)
+    if (isList) for (const [index, item] of value.entries()) walkItem(field, key, item, `${path}[${index}]`)
+    else walkItem(field, key, value, path)
   }
 }
 

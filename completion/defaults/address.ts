@@ -1,5 +1,5 @@
 import type { Domain } from '../../api/domain/domain.ts'
-import { fill, type DeviceOf, type Rule, type Values } from './rule.ts'
+import { fill, type Addition, type DeviceOf, type Rule, type Values } from './rule.ts'
 
 type Address = NonNullable<DeviceOf<'inputs'>['address']>
 
@@ -41,16 +41,7 @@ const lists = [
   'tpms',
 ] as const
 
-const addressed = ({ devices = {} }: Domain): { readonly at: string; readonly device: Addressed }[] => [
-  ...lists.flatMap((key) => {
-    const items: readonly Addressed[] = devices[key] ?? []
-    return items.map((device, index) => ({ at: `devices.${key}[${index}]`, device }))
-  }),
-  ...(['memballoon', 'vsock', 'iommu', 'pstore'] as const).flatMap((key) => {
-    const device: Addressed | undefined = devices[key]
-    return device ? [{ at: `devices.${key}`, device }] : []
-  }),
-]
+const singles = ['memballoon', 'vsock', 'iommu', 'pstore'] as const
 
 /** Devices of the node that are named by their PCI address. */
 const hostAddresses = ({ devices = {} }: Domain): { readonly at: string; readonly address: object }[] => [
@@ -80,11 +71,22 @@ export const hostAddressParts: Rule = {
 export const addressParts: Rule = {
   name: 'address-part',
   description: 'A part of an address that is not given is 0.',
-  apply: (domain) =>
-    addressed(domain).flatMap(({ at, device: { address } }) => {
+  apply: ({ devices = {} }) => {
+    const additions: Addition[] = []
+    const add = ({ address }: Addressed, at: string): void => {
       const values = address?.type === undefined ? undefined : parts[address.type]
       // A bare `pci` asks for an address, which those on PCI have been given.
-      if (address?.type === 'pci' && address.bus === undefined && address.slot === undefined) return []
-      return address && values ? [fill(`${at}.address`, address, values)] : []
-    }),
+      if (address?.type === 'pci' && address.bus === undefined && address.slot === undefined) return
+      if (address && values) additions.push(fill(`${at}.address`, address, values))
+    }
+    for (const key of lists) {
+      const items: readonly Addressed[] | undefined = devices[key]
+      items?.forEach((device, index) => add(device, `devices.${key}[${index}]`))
+    }
+    for (const key of singles) {
+      const device: Addressed | undefined = devices[key]
+      if (device) add(device, `devices.${key}`)
+    }
+    return additions
+  },
 }

@@ -15,7 +15,8 @@ export const applyRules = (
 ): { domain: Domain; added: ReadonlyMap<string, string> } => {
   const domain = unshared(original) as Domain
   const added = new Map<string, string>()
-  for (const { name, apply } of rules) {
+  for (const { name, about, apply } of rules) {
+    if (about?.every((key) => domain.devices?.[key] === undefined)) continue
     for (const addition of apply(domain, context, original)) add(addition, name, added, at)
   }
   return { domain, added }
@@ -24,9 +25,10 @@ export const applyRules = (
 /** A copy in which every object stands in one place only: an anchor of YAML that is used twice gives one object in two places. */
 const unshared = (value: unknown): unknown => {
   if (Array.isArray(value)) return value.map(unshared)
-  return isRecord(value)
-    ? Object.fromEntries(Object.entries(value).map(([key, member]) => [key, unshared(member)]))
-    : value
+  if (!isRecord(value)) return value
+  const copied: { [key: string]: unknown } = { ...value }
+  for (const key of Object.keys(copied)) copied[key] = unshared(copied[key])
+  return copied
 }
 
 const add = (addition: Addition, rule: string, added: Map<string, string>, above: string): void => {
@@ -72,9 +74,12 @@ const copy = (value: unknown, path: string, rule: string, added: Map<string, str
   if (Array.isArray(value) && value.length > 0) {
     return value.map((item, index) => copy(item, `${path}[${index}]`, rule, added))
   }
-  const entries = isRecord(value) ? Object.entries(value).filter(([, member]) => member !== undefined) : []
-  if (entries.length > 0) {
-    return Object.fromEntries(entries.map(([key, member]) => [key, copy(member, `${path}.${key}`, rule, added)]))
+  const copied: { [key: string]: unknown } = {}
+  if (isRecord(value)) {
+    for (const key of Object.keys(value)) {
+      if (value[key] !== undefined) copied[key] = copy(value[key], `${path}.${key}`, rule, added)
+    }
+    if (Object.keys(copied).length > 0) return copied
   }
   added.set(path, rule)
   return value

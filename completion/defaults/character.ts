@@ -20,6 +20,7 @@ const portsOf = (domain: Domain, key: 'serials' | 'parallels'): Addition[] => {
 export const serialPort: Rule = {
   name: 'serial-port',
   description: 'A serial or parallel port without number is the next one.',
+  about: ['serials', 'parallels'],
   apply: (domain) => [...portsOf(domain, 'serials'), ...portsOf(domain, 'parallels')],
 }
 
@@ -45,6 +46,7 @@ export const serialTarget = each('serials')(
 export const characterType: Rule = {
   name: 'character-device-type',
   description: 'A character device of which nothing is said is a pseudo terminal.',
+  about: ['serials', 'consoles', 'parallels', 'channels'],
   apply: ({ devices }) => [
     ...(devices?.serials ?? []).map((one, index) => fill(`devices.serials[${index}]`, one, { type: 'pty' })),
     ...(devices?.consoles ?? []).map((one, index) => fill(`devices.consoles[${index}]`, one, { type: 'pty' })),
@@ -67,6 +69,7 @@ const canBeConsole = (serial: Serial | undefined): boolean => serial !== undefin
 export const consoleSerial: Rule = {
   name: 'console-serial',
   description: 'The first console and the first serial port are one device: each is added where the other is there.',
+  about: ['serials', 'consoles'],
   apply: (domain) => {
     const { devices } = domain
     if (!devices) return []
@@ -98,6 +101,7 @@ export const consoleSerial: Rule = {
 export const consolePort: Rule = {
   name: 'console-port',
   description: 'Consoles are numbered in their order; the serial one has the number of the serial port that it is.',
+  about: ['consoles'],
   apply: (domain) => {
     const consoles = list(domain, 'consoles')
     const serial = consoles.findIndex(({ target }) => target?.type === 'serial')
@@ -152,6 +156,7 @@ const connects = (type: string | undefined, { path }: Source): boolean =>
 export const socketMode: Rule = {
   name: 'socket-mode',
   description: 'QEMU connects to a socket, rather than wait for somebody to connect.',
+  about: ['serials', 'parallels', 'consoles', 'channels', 'redirdevs', 'smartcards', 'rngs'],
   apply: (domain) =>
     chardevs(domain).flatMap(({ at, device }) =>
       sourcesOf(at, device)
@@ -163,6 +168,7 @@ export const socketMode: Rule = {
 export const tcpProtocol: Rule = {
   name: 'tcp-protocol',
   description: 'A TCP connection carries the bytes as they are.',
+  about: ['serials', 'parallels', 'consoles', 'channels', 'redirdevs', 'smartcards', 'rngs'],
   apply: (domain) =>
     chardevs(domain)
       .filter(({ device: { type } }) => type === 'tcp')

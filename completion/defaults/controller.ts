@@ -48,6 +48,7 @@ export const controllerIndex: Rule = {
   name: 'controller-index',
   description:
     'A controller without index gets the first one that is free among its type; the parts of a USB 2 controller that follow each other share one.',
+  about: ['controllers'],
   apply: (domain) => {
     const additions: Addition[] = []
     const controllers = list(domain, 'controllers')
@@ -157,6 +158,7 @@ const lastOf = (used: readonly number[]): number => Math.max(-1, ...used.filter(
 export const diskController: Rule = {
   name: 'disk-controller',
   description: 'Every disk on SCSI, IDE, SATA or a floppy bus has its controller, and so have the numbers below.',
+  about: ['disks'],
   *apply(domain) {
     const { devices } = domain
     if (!devices) return
@@ -172,6 +174,7 @@ export const diskController: Rule = {
 export const virtioSerialController: Rule = {
   name: 'virtio-serial-controller',
   description: 'Channels and consoles on virtio have their controller.',
+  about: ['channels', 'consoles'],
   *apply(domain) {
     const { devices } = domain
     if (!devices) return
@@ -186,6 +189,7 @@ export const virtioSerialController: Rule = {
 export const smartcardController: Rule = {
   name: 'ccid-controller',
   description: 'Smart cards have their controller.',
+  about: ['smartcards'],
   *apply(domain) {
     const { devices } = domain
     if (!devices) return
@@ -199,6 +203,7 @@ export const smartcardController: Rule = {
 export const hostdevController: Rule = {
   name: 'hostdev-scsi-controller',
   description: 'SCSI devices of the host have controllers, of the model that the last of those in use has.',
+  about: ['hostdevs'],
   *apply(domain) {
     const { devices } = domain
     if (!devices) return
@@ -267,6 +272,7 @@ const firstUnusedBusNumber = 256
 export const expanderBusNumber: Rule = {
   name: 'pci-expander-bus-number',
   description: 'An expander bus takes the highest bus number that leaves room for a bus behind it.',
+  about: ['controllers'],
   *apply(domain) {
     const controllers = list(domain, 'controllers')
     for (const [place, one] of controllers.entries()) {

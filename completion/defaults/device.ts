@@ -90,6 +90,7 @@ const unitsOfController = 7
 export const hostdevAddress: Rule = {
   name: 'hostdev-scsi-address',
   description: 'A SCSI device of the host gets the first free unit of the first SCSI controller that has one.',
+  about: ['hostdevs'],
   *apply(domain) {
     const taken = new Set<string>()
     for (const { address } of [
@@ -126,6 +127,7 @@ const freeUnit = (taken: ReadonlySet<string>, controllers: readonly number[]): {
 export const ccidAddress: Rule = {
   name: 'ccid-address',
   description: 'A smart card is in the next slot of the first controller.',
+  about: ['smartcards'],
   apply: (domain) => {
     const smartcards = list(domain, 'smartcards')
     let last = Math.max(
@@ -151,6 +153,7 @@ export const memoryAccess = each('memories')(
 export const memorySlot: Rule = {
   name: 'memory-slot',
   description: 'A memory module is in the first free slot.',
+  about: ['memories'],
   apply: (domain) => {
     const isModule = (model: string | undefined): boolean => model === 'dimm' || model === 'nvdimm'
     const memories = list(domain, 'memories')

@@ -9,6 +9,7 @@ export const graphicsListen: Rule = {
   name: 'graphics-listen',
   description:
     'VNC, SPICE and RDP listen on an address, by default the one of QEMU’s own; `listen` and the first of `listens` say the same.',
+  about: ['graphics'],
   apply: (domain) => list(domain, 'graphics').flatMap((one, index) => listenOf(one, `devices.graphics[${index}]`)),
 }
 

@@ -50,6 +50,7 @@ const portIds: { readonly [type: string]: 'interfaceid' | 'instanceid' } = {
 export const virtualPort: Rule = {
   name: 'virtualport-id',
   description: 'What a virtual switch knows an interface by is drawn.',
+  about: ['interfaces'],
   apply: (domain, context) =>
     list(domain, 'interfaces').flatMap(({ virtualport }, index): Addition[] => {
       const key = portIds[virtualport?.type ?? '']
@@ -67,6 +68,7 @@ export const macAddress: Rule = {
   name: 'interface-mac',
   description:
     'An interface without MAC address is given one with the prefix 52:54:00, drawn from the request; one that is taken in the cluster is drawn again.',
+  about: ['interfaces'],
   apply: (domain, context) => {
     const interfaces = list(domain, 'interfaces')
     const taken = new Set(interfaces.map(({ mac }) => mac?.address?.toLowerCase()))

@@ -22,6 +22,7 @@ export const vhostuserMode = each('interfaces')(
 export const addressFamily: Rule = {
   name: 'ip-family',
   description: 'What an IP address looks like says of which family it is.',
+  about: ['interfaces'],
   apply: (domain) =>
     list(domain, 'interfaces').flatMap(({ ips = [], source }, index) =>
       [

@@ -153,12 +153,12 @@ const seats = <D extends { readonly address?: Address }>(
   asksOfDevice: (device: D) => number | undefined,
 ): (Seat & { readonly source: D })[] => {
   const found: (Seat & { readonly source: D })[] = []
-  for (const [index, source] of (devices ?? []).entries()) {
+  devices?.forEach((source, index) => {
     const asks = asksOfDevice(source)
     // What is on no bus, but has an address on one, keeps others away from it.
-    if (asks === undefined || (asks === 0 && !written(source.address)) || !isSeated(source.address)) continue
+    if (asks === undefined || (asks === 0 && !written(source.address)) || !isSeated(source.address)) return
     found.push({ ...seat(`devices.${key}[${index}]`, source, asks), source })
-  }
+  })
   return found
 }
 
@@ -179,6 +179,7 @@ const sortedDisks = (domain: Domain, read: Domain, connections: Connections): Se
   const disks = list(domain, 'disks')
   return inLibvirtOrder(
     'devices.disks',
+    // An object each: what was read may have one in two places.
     list(read, 'disks').map(({ target }) => ({ target })),
   ).flatMap(({ index }) => {
     const disk = disks[index]

@@ -45,6 +45,8 @@ export interface Rule {
   /** Stands in the provenance of what it adds. */
   readonly name: string
   readonly description: string
+  /** Kinds of device: where none of them is there the rule adds nothing, and is not asked. Absent: always asked. */
+  readonly about?: readonly (keyof Devices)[]
   /** @param read the domain as it was before the first rule */
   readonly apply: (domain: Domain, context: Context, read: Domain) => Iterable<Addition>
 }
@@ -94,6 +96,7 @@ export const each =
   ): Rule => ({
     name,
     description,
+    about: [key],
     apply: (domain, context) => {
       const additions: Addition[] = []
       for (const [index, device] of list(domain, key).entries()) {

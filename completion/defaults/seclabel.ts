@@ -29,6 +29,7 @@ export const sourceRelabel: Rule = {
   apply: (domain) =>
     [...imagesOf(domain.devices?.disks), ...characterSources(domain)].flatMap(
       ({ at, source: { seclabel, seclabels = [] } }) => {
+        if (!seclabel && seclabels.length === 0) return []
         const labels = [
           ...(seclabel ? [{ at: `${at}.seclabel`, label: seclabel }] : []),
           ...seclabels.map((label, index) => ({ at: `${at}.seclabels[${index}]`, label })),

@@ -12,6 +12,7 @@ export const spaprAddress: Rule = {
   name: 'spapr-vio-address',
   description:
     'A network card or SCSI controller of POWER machines is on their bus, at the first address of its kind that is free.',
+  about: ['interfaces', 'controllers'],
   *apply(domain) {
     const seats = [
       ...list(domain, 'interfaces').map((device, index) => ({

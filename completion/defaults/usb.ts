@@ -47,14 +47,14 @@ const seats = <D extends { readonly address?: Address }>(
 
 /** Everything on USB but hubs, in the order in which ports are given out. */
 const usbDevices = (domain: Domain): Seat[] => [
-  ...inLibvirtOrder('devices.disks', list(domain, 'disks')).flatMap(({ item, index }) =>
-    item.target?.bus === 'usb' ? [{ at: `devices.disks[${index}]`, device: item }] : [],
+  ...inLibvirtOrder('devices.disks', list(domain, 'disks'), ({ target }) => target?.bus === 'usb').map(
+    ({ item, index }) => ({ at: `devices.disks[${index}]`, device: item }),
   ),
   ...seats('interfaces', list(domain, 'interfaces'), ({ model }) => model?.type?.toLowerCase() === 'usb-net'),
   ...seats('sounds', list(domain, 'sounds'), ({ model }) => model === 'usb'),
   ...seats('hostdevs', list(domain, 'hostdevs'), ({ type }) => type === 'usb'),
-  ...inLibvirtOrder('devices.controllers', list(domain, 'controllers')).flatMap(({ item, index }) =>
-    item.type === 'ccid' ? [{ at: `devices.controllers[${index}]`, device: item }] : [],
+  ...inLibvirtOrder('devices.controllers', list(domain, 'controllers'), ({ type }) => type === 'ccid').map(
+    ({ item, index }) => ({ at: `devices.controllers[${index}]`, device: item }),
   ),
   ...seats('serials', list(domain, 'serials'), ({ target }) => target?.type === 'usb-serial'),
   ...seats('inputs', list(domain, 'inputs'), ({ bus }) => bus === 'usb'),
