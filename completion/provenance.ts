@@ -294,6 +294,7 @@ const users: Origin = { by: 'user' }
 
 /** Who put the leaf at `path` there: the nearest entry above it, else the user. */
 export function originOf(origins: Origins, path: string): Origin {
+  if (origins.size === 0) return users
   for (let at = path; at !== ''; at = parentOf(at)) {
     const origin = origins.get(at)
     if (origin !== undefined) return origin
@@ -307,6 +308,7 @@ export function originOf(origins: Origins, path: string): Origin {
  * @param leafOrigin who put a leaf there
  */
 export function originWithin(value: unknown, path: string, leafOrigin: (path: string) => Origin): Origin {
+  if (typeof value !== 'object' || value === null) return leafOrigin(path)
   const found: Origin[] = []
   const visit = (at: unknown, atPath: string): void => {
     const members = typeof at === 'object' && at !== null ? Object.entries(at) : []

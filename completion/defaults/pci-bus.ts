@@ -150,7 +150,8 @@ export const hasOtherFunctions = (buses: Buses, { bus, slot, function: own }: Pc
 export const hasFreeSlot = ({ list }: Buses): boolean =>
   list.some(({ model, functions }) => {
     const { firstSlot, lastSlot } = models[model]
-    return functions.subarray(firstSlot, lastSlot + 1).includes(0)
+    const free = functions.indexOf(0, firstSlot)
+    return free >= 0 && free <= lastSlot
   })
 
 /** Takes an address, whoever has it already: that two devices may not share one is for the rules of validation. */
