@@ -5,18 +5,22 @@ import { completedByAnnotation, type MachineSpec, type VirtualMachine } from '..
 import type { ObjectMeta } from '../api/object.ts'
 import { inject, type InjectOptions, type Injection } from '../presets/inject.ts'
 import { isAtOrBelow, joinPath } from '../presets/path.ts'
+import type { Added } from './defaults/apply.ts'
 import { fillDefaults } from './defaults/defaults.ts'
 import { macAddress, uuid, virtualPort } from './defaults/identity.ts'
 import type { Context, Entropy } from './defaults/rule.ts'
 import { tellNodes } from './lack.ts'
 import type { NodeCapabilities, Provided } from './nodes.ts'
 import {
+  allOrigins,
   decodeProvenance,
   encodeProvenance,
   originOf,
   originWithin,
+  ruleAt,
   valueAtPath,
   withoutClaims,
+  type Attribution,
   type Origins,
   type Provenance,
 } from './provenance.ts'
@@ -93,7 +97,7 @@ function prove(machine: VirtualMachine, claimed: Provenance, options: CompleteOp
   const origins = new Map<string, Origin>()
   for (const capabilities of everKnown(again.machine.spec, options)) {
     const { spec, added } = fill(again.machine, capabilities, options)
-    const found = withDefaults(again.origins, added)
+    const found = allOrigins(again.origins, added, spec.domain)
     const values = leavesOf({ ...again.machine, spec })
     let isWhole = true
     for (const [path, value] of leaves) {
@@ -138,8 +142,8 @@ function completeBare(machine: VirtualMachine, proven: Proven, options: Complete
   const provided = providedFor(injection.machine.spec, options)
   const { spec, added } = fill(injection.machine, provided.capabilities, options)
   options.onPhase?.('defaults')
-  const origins = withDefaults(injection.origins, added, proven.origins)
-  const judged = judge(injection, spec, origins, provided, options)
+  const stated = proven === unclaimed ? injection.origins : new Map([...proven.origins, ...injection.origins])
+  const judged = judge(injection, spec, { origins: stated, added }, provided, options)
   options.onPhase?.('rules')
   const { without = [] } = options
   const causes = [
@@ -150,23 +154,34 @@ function completeBare(machine: VirtualMachine, proven: Proven, options: Complete
   if (causes.length > 0) return { outcome: 'refused', causes, ...told }
 
   const provenance = {
-    origins,
     overridden: new Map([...proven.overridden, ...injection.overridden]),
     removed: new Map([...proven.removed, ...injection.removed]),
     skipped: injection.skipped,
   }
   const completed = { ...injection.machine, spec }
-  const annotated = options.skipAnnotation === true ? completed : annotate(completed, provenance)
+  const annotated =
+    options.skipAnnotation === true ? completed : annotate(completed, { ...provenance, origins: stated, added })
   options.onPhase?.('provenance')
-  return { outcome: 'completed', machine: annotated, ...provenance, ...told }
+  let origins: Origins | undefined
+  return {
+    outcome: 'completed',
+    machine: annotated,
+    // Most who complete a VM never ask.
+    get origins() {
+      origins ??= allOrigins(stated, added, spec.domain)
+      return origins
+    },
+    ...provenance,
+    ...told,
+  }
 }
 
 function fill(
   { metadata, spec }: VirtualMachine,
   capabilities: Capabilities,
   options: CompleteOptions,
-): { spec: MachineSpec; added: ReadonlyMap<string, string> } {
-  const { domain, added } = fillDefaults(spec.domain, contextOf(metadata, capabilities, options), 'spec.domain')
+): { spec: MachineSpec; added: Added } {
+  const { domain, added } = fillDefaults(spec.domain, contextOf(metadata, capabilities, options))
   return { spec: added.size === 0 ? spec : { ...spec, domain }, added }
 }
 
@@ -189,13 +204,15 @@ export function contextOf(
 function judge(
   injection: Injection,
   spec: MachineSpec,
-  origins: Origins,
+  { origins, added }: { readonly origins: Origins; readonly added: Added },
   { capabilities, groups }: Provided,
   options: CompleteOptions,
 ) {
   if (options.skipRules) return { causes: [], warnings: [] }
   const { allowHostReach = false, without = [], isMacTaken } = options
   const leafOrigin = (path: string): Origin => {
+    const rule = ruleAt(added, { spec }, path)
+    if (rule !== undefined) return { by: 'default', rule }
     const found = originOf(origins, path)
     return found.by === 'user' ? originOf(injection.granted, path) : found
   }
@@ -241,18 +258,6 @@ function leavesOf({ metadata: { labels = {}, annotations = {} }, spec }: Virtual
   return leaves
 }
 
-function withDefaults(origins: Origins, added: ReadonlyMap<string, string>, proven: Origins = new Map()): Origins {
-  const all = new Map(proven)
-  for (const [path, origin] of origins) all.set(path, origin)
-  const byRule = new Map<string, Origin>()
-  for (const [path, rule] of added) {
-    const origin = byRule.get(rule) ?? { by: 'default', rule }
-    byRule.set(rule, origin)
-    all.set(path, origin)
-  }
-  return all
-}
-
 /** What was drawn stays: drawn again, for another request, it would be another. */
 const drawn: readonly string[] = [uuid.name, macAddress.name, virtualPort.name]
 
@@ -267,7 +272,7 @@ const withoutDrawn = (origins: Origins): Origins => new Map([...origins].filter(
 const hangsOn = ({ field }: Cause, unsettled: readonly string[]): boolean =>
   unsettled.some((path) => isAtOrBelow(path, field) || isAtOrBelow(field, path))
 
-function annotate(machine: VirtualMachine, provenance: Provenance): VirtualMachine {
+function annotate(machine: VirtualMachine, provenance: Attribution): VirtualMachine {
   const { text } = encodeProvenance(provenance, machine)
   const annotations = { ...machine.metadata.annotations, [completedByAnnotation]: text }
   return { ...machine, metadata: { ...machine.metadata, annotations } }

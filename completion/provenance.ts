@@ -1,8 +1,10 @@
 import type { Origin } from '../api/cause.ts'
+import type { Domain } from '../api/domain/domain.ts'
 import type { VirtualMachine } from '../api/machine.ts'
 import { isRecord } from '../api/schema.ts'
 import type { LostValue, Origins, Provenance, Skipped } from '../presets/origins.ts'
 import { joinPath, pathKeys } from '../presets/path.ts'
+import { addedPaths, isHolder, type Added } from './defaults/apply.ts'
 
 export type { Origins, Provenance } from '../presets/origins.ts'
 
@@ -34,6 +36,11 @@ type Tree = number | readonly (number | readonly [number, unknown])[] | { readon
 
 const userMark = 'user'
 
+/** Provenance as it is while a VM is completed: what rules of defaults added is told by the objects that hold it, and not yet by paths. */
+export interface Attribution extends Provenance {
+  readonly added?: Added
+}
+
 export interface EncodedProvenance {
   readonly text: string
   /** Entries that did not fit; 0 but for monstrous VMs. */
@@ -49,7 +56,7 @@ const maxLostValue = 128
  * @param machine as completed: its leaves tell where a whole subtree is of one origin
  */
 export function encodeProvenance(
-  provenance: Provenance,
+  provenance: Attribution,
   machine: VirtualMachine,
   maxBytes = maxProvenanceBytes,
 ): EncodedProvenance {
@@ -68,7 +75,9 @@ export function encodeProvenance(
     const text = textOf(kept, machine, left)
     if (Buffer.byteLength(text) <= maxBytes) return { text, left }
   }
-  return cutOrigins({ ...provenance, ...empty }, machine, provenance.skipped.length + extras, maxBytes)
+  const { added = nothing, origins } = provenance
+  const whole = { origins: allOrigins(origins, added, machine.spec.domain), ...empty }
+  return cutOrigins(whole, machine, provenance.skipped.length + extras, maxBytes)
 }
 
 const withoutValues = (overridden: Provenance['overridden']): Provenance['overridden'] =>
@@ -108,7 +117,7 @@ function cutOrigins(
   return cut(fits)
 }
 
-function textOf(provenance: Provenance, machine: VirtualMachine, left: number): string {
+function textOf(provenance: Attribution, machine: VirtualMachine, left: number): string {
   const by: (readonly string[] | string)[] = []
   const places = new Map<string, number>()
   const placeOf = (origin: Origin): number => {
@@ -120,16 +129,15 @@ function textOf(provenance: Provenance, machine: VirtualMachine, left: number): 
     by.push(encoded)
     return by.length - 1
   }
-  const known = new Map<Origin, number>()
-  const numberAt = (path: string): number | undefined => {
-    const origin = provenance.origins.get(path)
-    if (origin === undefined || origin.by === 'user') return undefined
-    // Most leaves share their origin's very object.
-    const number = known.get(origin) ?? placeOf(origin)
-    known.set(origin, number)
+  const ruleNumbers = new Map<string, number>()
+  const numberOfRule = (rule: string): number => {
+    const number = ruleNumbers.get(rule) ?? placeOf({ by: 'default', rule })
+    ruleNumbers.set(rule, number)
     return number
   }
-  const at = treeOf(machine, '', numberAt)
+  const { added = nothing, origins } = provenance
+  const { metadata, spec } = machine
+  const at = treeOf({ metadata, spec }, statedOf(origins), added, { placeOf, numberOfRule })
   const over = trieOf(provenance.overridden, (lost) =>
     lost.map(({ origin, value }) => (isKept(origin, value) ? [placeOf(origin), value] : placeOf(origin))),
   )
@@ -173,20 +181,49 @@ const pathKey = (key: string): string | number => {
   return /^\.+\d+$/.test(key) ? key.slice(1) : key
 }
 
-/** The tree of all that is not the user's; undefined where all is. A subtree of one origin is one number, and each leaf is looked at once. */
-function treeOf(value: unknown, path: string, numberAt: (path: string) => number | undefined): Tree | undefined {
-  const own = numberAt(path)
-  if (own !== undefined) return own
-  if (Array.isArray(value)) {
-    return joined(
-      value.map((item, index) => treeOf(item, joinPath(path, index), numberAt)),
-      String,
-    )
+const nothing: Added = new Map()
+
+/** Origins by the keys of their paths. */
+interface Stated {
+  origin?: Origin
+  readonly below: Map<string, Stated>
+}
+
+function statedOf(origins: Origins): Stated {
+  const root: Stated = { below: new Map() }
+  for (const [path, origin] of origins) {
+    if (origin.by === 'user') continue
+    let at = root
+    for (const key of pathKeys(path)) {
+      const next = at.below.get(String(key)) ?? { below: new Map() }
+      at.below.set(String(key), next)
+      at = next
+    }
+    at.origin = origin
   }
-  if (!isRecord(value)) return undefined
-  const keys = path === '' ? ['metadata', 'spec'] : Object.keys(value)
+  return root
+}
+
+/** Places in `by`, given out in the order in which they are asked for. */
+interface Places {
+  readonly placeOf: (origin: Origin) => number
+  readonly numberOfRule: (rule: string) => number
+}
+
+/** The tree of all that is not the user's; undefined where all is. A subtree of one origin is one number, and each leaf is looked at once. */
+function treeOf(value: unknown, stated: Stated | undefined, added: Added, places: Places): Tree | undefined {
+  if (stated?.origin !== undefined) return places.placeOf(stated.origin)
+  if (!isHolder(value)) return undefined
+  const leaves = added.get(value)
+  const memberTree = (member: unknown, key: string | number): Tree | undefined => {
+    const rule = leaves?.get(key)
+    if (rule !== undefined && !isHolder(member)) return places.numberOfRule(rule)
+    return treeOf(member, stated?.below.get(String(key)), added, places)
+  }
+  if (Array.isArray(value)) return joined(value.map(memberTree), String)
+  const keys = Object.keys(value)
   return joined(
-    keys.map((key) => treeOf(value[key], joinPath(path, key), numberAt)),
+    Object.values(value).map((member, index) => memberTree(member, keys[index] ?? '')),
     (index) => treeKey(keys[index] ?? ''),
   )
 }
@@ -288,6 +325,29 @@ function skipsOf(list: unknown, one: (place: unknown) => Origin | undefined): re
     const reason = reasons.find((known) => known === told)
     return origin === undefined || typeof path !== 'string' || reason === undefined ? [] : [{ origin, path, reason }]
   })
+}
+
+/** By paths: origins that are known so already, and what rules added to a domain. */
+export function allOrigins(origins: Origins, added: Added, domain: Domain): Origins {
+  const all = new Map(origins)
+  const byRule = new Map<string, Origin>()
+  for (const [path, rule] of addedPaths(added, domain, 'spec.domain')) {
+    const origin = byRule.get(rule) ?? { by: 'default', rule }
+    byRule.set(rule, origin)
+    all.set(path, origin)
+  }
+  return all
+}
+
+/** The rule that added the leaf at a path, or the leaf at which the path ends too early. */
+export function ruleAt(added: Added, root: object, path: string): string | undefined {
+  let holder = root
+  for (const key of pathKeys(path)) {
+    const member: unknown = Object.hasOwn(holder, key) ? Reflect.get(holder, key) : undefined
+    if (!isHolder(member)) return added.get(holder)?.get(key)
+    holder = member
+  }
+  return undefined
 }
 
 const users: Origin = { by: 'user' }

@@ -44,28 +44,18 @@ const lists = [
 const singles = ['memballoon', 'vsock', 'iommu', 'pstore'] as const
 
 /** Devices of the node that are named by their PCI address. */
-const hostAddresses = ({ devices = {} }: Domain): { readonly at: string; readonly address: object }[] => [
-  ...(devices.disks ?? []).flatMap(({ type, source }, index) =>
-    type === 'nvme' && source?.address
-      ? [{ at: `devices.disks[${index}].source.address`, address: source.address }]
-      : [],
-  ),
-  ...(devices.hostdevs ?? []).flatMap(({ type, source }, index) =>
-    type === 'pci' && source?.address
-      ? [{ at: `devices.hostdevs[${index}].source.address`, address: source.address }]
-      : [],
-  ),
-  ...(devices.interfaces ?? []).flatMap(({ type, source }, index) =>
-    type === 'hostdev' && source?.address && source.address.type !== 'usb'
-      ? [{ at: `devices.interfaces[${index}].source.address`, address: source.address }]
-      : [],
+const hostAddresses = ({ devices = {} }: Domain): object[] => [
+  ...(devices.disks ?? []).flatMap(({ type, source }) => (type === 'nvme' && source?.address) || []),
+  ...(devices.hostdevs ?? []).flatMap(({ type, source }) => (type === 'pci' && source?.address) || []),
+  ...(devices.interfaces ?? []).flatMap(
+    ({ type, source }) => (type === 'hostdev' && source?.address?.type !== 'usb' && source?.address) || [],
   ),
 ]
 
 export const hostAddressParts: Rule = {
   name: 'host-address-part',
   description: 'A part of the PCI address of a device of the host that is not given is 0.',
-  apply: (domain) => hostAddresses(domain).map(({ at, address }) => fill(at, address, parts.pci ?? {})),
+  apply: (domain) => hostAddresses(domain).map((address) => fill(address, parts.pci ?? {})),
 }
 
 export const addressParts: Rule = {
@@ -73,19 +63,19 @@ export const addressParts: Rule = {
   description: 'A part of an address that is not given is 0.',
   apply: ({ devices = {} }) => {
     const additions: Addition[] = []
-    const add = ({ address }: Addressed, at: string): void => {
+    const add = ({ address }: Addressed): void => {
       const values = address?.type === undefined ? undefined : parts[address.type]
       // A bare `pci` asks for an address, which those on PCI have been given.
       if (address?.type === 'pci' && address.bus === undefined && address.slot === undefined) return
-      if (address && values) additions.push(fill(`${at}.address`, address, values))
+      if (address && values) additions.push(fill(address, values))
     }
     for (const key of lists) {
       const items: readonly Addressed[] | undefined = devices[key]
-      items?.forEach((device, index) => add(device, `devices.${key}[${index}]`))
+      items?.forEach(add)
     }
     for (const key of singles) {
       const device: Addressed | undefined = devices[key]
-      if (device) add(device, `devices.${key}`)
+      if (device) add(device)
     }
     return additions
   },

@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest'
 import type { Domain } from '../../api/domain/domain.ts'
 import { testContext } from '../../test/applied.ts'
-import { applyRules } from './apply.ts'
+import { applyRules, addedPaths } from './apply.ts'
 import { append, fill, rule, type Rule } from './rule.ts'
 
 const apply = (domain: Domain, ...rules: Rule[]): { domain: Domain; added: [string, string][] } => {
   const { domain: result, added } = applyRules(rules, domain, testContext)
-  return { domain: result, added: [...added] }
+  return { domain: result, added: [...addedPaths(added, result)] }
 }
 
 test('a rule fills in what is not there, leaf by leaf, under its name', () => {
@@ -14,8 +14,8 @@ test('a rule fills in what is not there, leaf by leaf, under its name', () => {
   expect(apply({ memory: { value: 2 } }, values)).toEqual({
     domain: { name: 'n', memory: { unit: 'KiB', value: 2 } },
     added: [
-      ['name', 'r'],
       ['memory.unit', 'r'],
+      ['name', 'r'],
     ],
   })
 })
@@ -42,8 +42,7 @@ test('devices are added behind those that are there; what was added empty and th
   const model: Rule = {
     name: 'model',
     description: '',
-    apply: ({ devices: { videos = [] } = {} }) =>
-      videos.map((one, index) => fill(`devices.videos[${index}]`, one, { model: { type: 'qxl' } })),
+    apply: ({ devices: { videos = [] } = {} }) => videos.map((one) => fill(one, { model: { type: 'qxl' } })),
   }
   expect(apply({ devices }, video, model)).toEqual({
     domain: { devices: { videos: [{ model: { type: 'vga' } }, { model: { type: 'qxl' } }] } },
@@ -59,7 +58,7 @@ test('a rule sees what those before it have added, and a generator its own', () 
     description: '',
     *apply(domain) {
       seen.push(domain.title)
-      yield fill('', domain, { description: 'b' })
+      yield fill(domain, { description: 'b' })
       seen.push(domain.description)
     },
   }

@@ -1,23 +1,30 @@
 import type { Domain } from '../../api/domain/domain.ts'
 import { isRecord } from '../../api/schema.ts'
+import { joinPath } from '../../presets/path.ts'
 import type { Addition, Context, Rule } from './rule.ts'
+
+/** For the objects and lists of a domain: under which keys they have leaves that were added, and the names of the rules that did. */
+export type Added = ReadonlyMap<object, ReadonlyMap<string | number, string>>
 
 /**
  * Applies rules one after the other to a copy of the domain.
- * @param at the path of the domain, which is put before those of leaves
- * @returns the copy with what was added, and for each leaf that was, its path (`devices.disks[1].driver.name`) and the rule's name
+ * @returns the copy with what was added
  */
 export const applyRules = (
   rules: readonly Rule[],
   original: Domain,
   context: Context,
-  at = '',
-): { domain: Domain; added: ReadonlyMap<string, string> } => {
+): { domain: Domain; added: Added } => {
   const domain = unshared(original) as Domain
-  const added = new Map<string, string>()
+  const added = new Map<object, Map<string | number, string>>()
   for (const { name, about, apply } of rules) {
     if (about?.every((key) => domain.devices?.[key] === undefined)) continue
-    for (const addition of apply(domain, context, original)) add(addition, name, added, at)
+    const note: Note = (holder, key) => {
+      const leaves = added.get(holder)
+      if (leaves) leaves.set(key, name)
+      else added.set(holder, new Map([[key, name]]))
+    }
+    for (const addition of apply(domain, context, original)) add(addition, note)
   }
   return { domain, added }
 }
@@ -31,56 +38,78 @@ const unshared = (value: unknown): unknown => {
   return copied
 }
 
-const add = (addition: Addition, rule: string, added: Map<string, string>, above: string): void => {
+type JsonObject = { [key: string]: unknown }
+
+/** Told of each leaf that is added. */
+type Note = (holder: object, key: string | number) => void
+
+const add = (addition: Addition, note: Note): void => {
   // Rules name objects of the copy, which is ours to change.
-  const target = addition.to as { [key: string]: unknown }
-  const at = pathBelow(above, addition.at)
+  const target = addition.to as JsonObject
   if (addition.kind === 'fill') {
-    merge(target, addition.values, at, rule, added)
+    merge(target, addition.values, note)
     return
   }
-  const { key, item } = addition
-  added.delete(at)
-  const list = target[key] ?? (target[key] = [])
-  if (Array.isArray(list)) list.push(copy(item, `${at}[${list.length}]`, rule, added))
+  const list = target[addition.key] ?? (target[addition.key] = [])
+  if (Array.isArray(list)) list.push(copy(addition.item, list, list.length, note))
 }
 
-const pathBelow = (above: string, path: string): string =>
-  above === '' ? path : path === '' ? above : `${above}.${path}`
-
-const merge = (
-  target: { [key: string]: unknown },
-  values: object,
-  at: string,
-  rule: string,
-  added: Map<string, string>,
-): void => {
+const merge = (target: JsonObject, values: object, note: Note): void => {
   for (const [key, value] of Object.entries(values)) {
     if (value === undefined) continue
-    const path = pathBelow(at, key)
     const present = target[key]
     if (Array.isArray(value) && value.length === 0) target[key] = present ?? []
     // An empty text asks for what it does not say: `genid: ''`; an empty list has nothing that could be changed.
     else if (present === undefined || present === '' || (Array.isArray(present) && present.length === 0)) {
-      // What was added empty is no leaf any more.
-      added.delete(at)
-      target[key] = copy(value, path, rule, added)
-    } else if (isRecord(present) && isRecord(value)) merge(present, value, path, rule, added)
+      target[key] = copy(value, target, key, note)
+    } else if (isRecord(present) && isRecord(value)) merge(present, value, note)
   }
 }
 
-/** A copy of what a rule adds, each leaf recorded; an empty object or list is a leaf too. */
-const copy = (value: unknown, path: string, rule: string, added: Map<string, string>): unknown => {
-  if (Array.isArray(value) && value.length > 0) {
-    return value.map((item, index) => copy(item, `${path}[${index}]`, rule, added))
+/** A copy of what a rule adds to a holder, each leaf noted; an empty object or list is a leaf too. */
+const copy = (value: unknown, holder: object, key: string | number, note: Note): unknown => {
+  if (Array.isArray(value)) {
+    const items: unknown[] = []
+    for (const item of value) items.push(copy(item, items, items.length, note))
+    if (items.length === 0) note(holder, key)
+    return items
   }
-  const copied: { [key: string]: unknown } = {}
-  if (isRecord(value)) {
-    for (const key of Object.keys(value)) {
-      if (value[key] !== undefined) copied[key] = copy(value[key], `${path}.${key}`, rule, added)
-    }
-    if (Object.keys(copied).length > 0) return copied
+  if (!isRecord(value)) {
+    note(holder, key)
+    return value
   }
-  added.set(path, rule)
-  return value
+  const copied: JsonObject = {}
+  let isEmpty = true
+  for (const [name, member] of Object.entries(value)) {
+    if (member === undefined) continue
+    isEmpty = false
+    copied[name] = copy(member, copied, name, note)
+  }
+  if (isEmpty) note(holder, key)
+  return copied
 }
+
+/**
+ * The paths of the leaves that were added, and the names of the rules that did. What was added empty and then filled is no leaf any more.
+ * @param at the path of the domain, put before them
+ */
+export const addedPaths = (added: Added, domain: Domain, at = ''): ReadonlyMap<string, string> => {
+  const paths = new Map<string, string>()
+  const visit = (holder: object, above: string): void => {
+    const leaves = added.get(holder)
+    const isList = Array.isArray(holder)
+    for (const [name, member] of Object.entries(holder)) {
+      const key = isList ? Number(name) : name
+      const path = joinPath(above, key)
+      const rule = leaves?.get(key)
+      if (isHolder(member)) visit(member, path)
+      else if (rule !== undefined) paths.set(path, rule)
+    }
+  }
+  visit(domain, at)
+  return paths
+}
+
+/** Whether there is something below a value; scalars and what is empty are leaves. */
+export const isHolder = (value: unknown): value is object =>
+  typeof value === 'object' && value !== null && Object.keys(value).length > 0

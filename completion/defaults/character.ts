@@ -9,11 +9,11 @@ const portsOf = (domain: Domain, key: 'serials' | 'parallels'): Addition[] => {
   const devices: readonly { target?: { port?: number | string } }[] = list(domain, key)
   let last =
     key === 'serials' ? devices.reduce((most, { target }) => Math.max(most, numberOf(target?.port) ?? -1), -1) : -1
-  return devices.flatMap((device, index) => {
+  return devices.flatMap((device) => {
     const port = numberOf(device.target?.port) ?? -1
     const isMissing = port === -1
     last = isMissing ? last + 1 : Math.max(last, port)
-    return isMissing ? [fill(`devices.${key}[${index}]`, device, { target: { port: last } })] : []
+    return isMissing ? [fill(device, { target: { port: last } })] : []
   })
 }
 
@@ -48,10 +48,10 @@ export const characterType: Rule = {
   description: 'A character device of which nothing is said is a pseudo terminal.',
   about: ['serials', 'consoles', 'parallels', 'channels'],
   apply: ({ devices }) => [
-    ...(devices?.serials ?? []).map((one, index) => fill(`devices.serials[${index}]`, one, { type: 'pty' })),
-    ...(devices?.consoles ?? []).map((one, index) => fill(`devices.consoles[${index}]`, one, { type: 'pty' })),
-    ...(devices?.parallels ?? []).map((one, index) => fill(`devices.parallels[${index}]`, one, { type: 'pty' })),
-    ...(devices?.channels ?? []).map((one, index) => fill(`devices.channels[${index}]`, one, { type: 'pty' })),
+    ...(devices?.serials ?? []).map((one) => fill(one, { type: 'pty' })),
+    ...(devices?.consoles ?? []).map((one) => fill(one, { type: 'pty' })),
+    ...(devices?.parallels ?? []).map((one) => fill(one, { type: 'pty' })),
+    ...(devices?.channels ?? []).map((one) => fill(one, { type: 'pty' })),
   ],
 }
 
@@ -108,7 +108,7 @@ export const consolePort: Rule = {
     const portOfSerial = numberOf(list(domain, 'serials')[0]?.target?.port) ?? 0
     return consoles.map((one, index) => {
       const port = index === serial ? portOfSerial : index < serial ? index + 1 : index
-      return fill(`devices.consoles[${index}]`, one, { target: { port } })
+      return fill(one, { target: { port } })
     })
   },
 }
@@ -131,23 +131,18 @@ interface Source {
   readonly mode?: string
 }
 
-const chardevs = ({ devices = {} }: Domain): readonly { at: string; device: Chardev }[] => [
-  ...(devices.serials ?? []).map((device, index) => ({ at: `devices.serials[${index}]`, device })),
-  ...(devices.parallels ?? []).map((device, index) => ({ at: `devices.parallels[${index}]`, device })),
-  ...(devices.consoles ?? []).map((device, index) => ({ at: `devices.consoles[${index}]`, device })),
-  ...(devices.channels ?? []).map((device, index) => ({ at: `devices.channels[${index}]`, device })),
-  ...(devices.redirdevs ?? []).map((device, index) => ({ at: `devices.redirdevs[${index}]`, device })),
-  ...(devices.smartcards ?? []).map((device, index) => ({ at: `devices.smartcards[${index}]`, device })),
-  ...(devices.rngs ?? []).flatMap(({ backend }, index) =>
-    backend?.model === 'egd' ? [{ at: `devices.rngs[${index}].backend`, device: backend }] : [],
-  ),
+const chardevs = ({ devices = {} }: Domain): readonly Chardev[] => [
+  ...(devices.serials ?? []),
+  ...(devices.parallels ?? []),
+  ...(devices.consoles ?? []),
+  ...(devices.channels ?? []),
+  ...(devices.redirdevs ?? []),
+  ...(devices.smartcards ?? []),
+  ...(devices.rngs ?? []).flatMap(({ backend }) => (backend?.model === 'egd' ? [backend] : [])),
 ]
 
-/** The other ends of a device, each with its path. */
-const sourcesOf = (at: string, { source, sources = [] }: Chardev): { at: string; source: Source }[] => [
-  ...(source ? [{ at: `${at}.source`, source }] : []),
-  ...sources.map((one, index) => ({ at: `${at}.sources[${index}]`, source: one })),
-]
+/** The other ends of a device. */
+const sourcesOf = ({ source, sources = [] }: Chardev): readonly Source[] => [...(source ? [source] : []), ...sources]
 
 /** Whether another process may be at the end of a device of this type. */
 const connects = (type: string | undefined, { path }: Source): boolean =>
@@ -158,10 +153,10 @@ export const socketMode: Rule = {
   description: 'QEMU connects to a socket, rather than wait for somebody to connect.',
   about: ['serials', 'parallels', 'consoles', 'channels', 'redirdevs', 'smartcards', 'rngs'],
   apply: (domain) =>
-    chardevs(domain).flatMap(({ at, device }) =>
-      sourcesOf(at, device)
-        .filter(({ source }) => connects(device.type, source))
-        .map((one) => fill(one.at, one.source, { mode: 'connect' })),
+    chardevs(domain).flatMap((device) =>
+      sourcesOf(device)
+        .filter((source) => connects(device.type, source))
+        .map((source) => fill(source, { mode: 'connect' })),
     ),
 }
 
@@ -171,10 +166,9 @@ export const tcpProtocol: Rule = {
   about: ['serials', 'parallels', 'consoles', 'channels', 'redirdevs', 'smartcards', 'rngs'],
   apply: (domain) =>
     chardevs(domain)
-      .filter(({ device: { type } }) => type === 'tcp')
-      .map(({ at, device }) => fill(at, device, { protocol: { type: 'raw' } })),
+      .filter(({ type }) => type === 'tcp')
+      .map((device) => fill(device, { protocol: { type: 'raw' } })),
 }
 
 /** The other ends of all character devices. */
-export const characterSources = (domain: Domain): readonly { at: string; source: Source }[] =>
-  chardevs(domain).flatMap(({ at, device }) => sourcesOf(at, device))
+export const characterSources = (domain: Domain): readonly Source[] => chardevs(domain).flatMap(sourcesOf)

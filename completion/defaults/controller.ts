@@ -56,11 +56,11 @@ export const controllerIndex: Rule = {
     const indexes = new Map<Controller, number>()
     for (const one of controllers) if (one.index !== undefined) indexes.set(one, indexOf(one))
     let previous: Controller | undefined
-    for (const { item: one, index: place } of inLibvirtOrder('devices.controllers', controllers)) {
+    for (const { item: one } of inLibvirtOrder('devices.controllers', controllers)) {
       if (!indexes.has(one)) {
         const index = companionIndex(one, previous, indexes) ?? freeIndex(one, indexes)
         indexes.set(one, index)
-        additions.push(fill(`devices.controllers[${place}]`, one, { index }))
+        additions.push(fill(one, { index }))
       }
       previous = one
     }
@@ -275,13 +275,13 @@ export const expanderBusNumber: Rule = {
   about: ['controllers'],
   *apply(domain) {
     const controllers = list(domain, 'controllers')
-    for (const [place, one] of controllers.entries()) {
+    for (const one of controllers) {
       if (!isExpander(one) || one.target?.busNr !== undefined) continue
       const taken = controllers.flatMap((other) =>
         isExpander(other) && other.target?.busNr !== undefined ? [numberOf(other.target.busNr) ?? 0] : [],
       )
       const busNr = Math.min(firstUnusedBusNumber, ...taken) - 2
-      yield fill(`devices.controllers[${place}]`, one, { target: { busNr } })
+      yield fill(one, { target: { busNr } })
     }
   },
 }

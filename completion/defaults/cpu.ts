@@ -41,8 +41,7 @@ export const cpuMigratable = rule(
 export const cpuFeaturePolicy: Rule = {
   name: 'cpu-feature-policy',
   description: 'A feature of the CPU that is named is required.',
-  apply: ({ cpu }) =>
-    (cpu?.features ?? []).map((one, index) => fill(`cpu.features[${index}]`, one, { policy: 'require' })),
+  apply: ({ cpu }) => (cpu?.features ?? []).map((one) => fill(one, { policy: 'require' })),
 }
 
 export const cpuTopology = rule(

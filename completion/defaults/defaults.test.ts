@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import type { Domain } from '../../api/domain/domain.ts'
 import { plausibleDomains } from '../../test/arbitraries/plausible.ts'
 import { i440fx, q35, testContext } from '../../test/applied.ts'
+import { addedPaths } from './apply.ts'
 import { fillDefaults } from './defaults.ts'
 import { pciSeats } from './pci.ts'
 
@@ -28,7 +29,8 @@ describe.each(modes)('%s', (_, context) => {
     fc.assert(
       fc.property(plausibleDomains(), (domain) => {
         const before = structuredClone(domain)
-        const { domain: after, added } = fillDefaults(domain, context)
+        const { domain: after, added: additions } = fillDefaults(domain, context)
+        const added = addedPaths(additions, after)
         expect(domain).toEqual(before)
         const [was, is] = [leaves(before), leaves(after)]
         const said = [...was].filter(([, value]) => !isAsking(value))

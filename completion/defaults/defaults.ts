@@ -1,6 +1,6 @@
 import type { Domain } from '../../api/domain/domain.ts'
 import * as address from './address.ts'
-import { applyRules } from './apply.ts'
+import { applyRules, type Added } from './apply.ts'
 import { audio } from './audio.ts'
 import * as character from './character.ts'
 import * as clock from './clock.ts'
@@ -181,13 +181,7 @@ export const rules: readonly Rule[] = [
 /**
  * What libvirt itself would fill in when it defines this domain, no more and no less. What is there stays as it is, its spelling
  * and order included; new devices come behind those that are there.
- * @returns the domain with its defaults, and the name of the rule for the path of each leaf that was added
- * (`devices.disks[0].driver.name`)
- * @param at the path of the domain, which is put before those
+ * @returns the domain with its defaults, and which rule added what; `addedPaths` says it by paths
  */
-export const fillDefaults = (
-  domain: Domain,
-  context: Context,
-  at?: string,
-): { readonly domain: Domain; readonly added: ReadonlyMap<string, string> } =>
-  applyRules(rules, domain.devices ? domain : { ...domain, devices: {} }, context, at)
+export const fillDefaults = (domain: Domain, context: Context): { readonly domain: Domain; readonly added: Added } =>
+  applyRules(rules, domain.devices ? domain : { ...domain, devices: {} }, context)

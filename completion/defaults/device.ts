@@ -103,11 +103,11 @@ export const hostdevAddress: Rule = {
     const controllers = list(domain, 'controllers')
       .flatMap(({ type, index }) => (type === 'scsi' ? [numberOf(index) ?? 0] : []))
       .toSorted((a, b) => a - b)
-    for (const [index, hostdev] of list(domain, 'hostdevs').entries()) {
+    for (const hostdev of list(domain, 'hostdevs')) {
       if (hostdev.type !== 'scsi' || hostdev.address?.type !== undefined) continue
       const place = freeUnit(taken, controllers)
       taken.add(`${place.controller} ${place.unit}`)
-      yield fill(`devices.hostdevs[${index}]`, hostdev, {
+      yield fill(hostdev, {
         address: { type: 'drive', controller: place.controller, bus: 0, target: 0, unit: place.unit },
       })
     }
@@ -136,10 +136,10 @@ export const ccidAddress: Rule = {
         address?.type === 'ccid' && (numberOf(address.controller) ?? 0) === 0 ? (numberOf(address.slot) ?? 0) : -1,
       ),
     )
-    return smartcards.flatMap((one, index): Addition[] => {
+    return smartcards.flatMap((one): Addition[] => {
       if (one.address?.type !== undefined) return []
       last += 1
-      return [fill(`devices.smartcards[${index}]`, one, { address: { type: 'ccid', controller: 0, slot: last } })]
+      return [fill(one, { address: { type: 'ccid', controller: 0, slot: last } })]
     })
   },
 }
@@ -162,12 +162,12 @@ export const memorySlot: Rule = {
         address?.type === 'dimm' && address.slot !== undefined ? [numberOf(address.slot)] : [],
       ),
     )
-    return memories.flatMap((one, index): Addition[] => {
+    return memories.flatMap((one): Addition[] => {
       if (!isModule(one.model) || one.address?.slot !== undefined) return []
       let slot = 0
       while (taken.has(slot)) slot += 1
       taken.add(slot)
-      return [fill(`devices.memories[${index}]`, one, { address: { type: 'dimm', slot } })]
+      return [fill(one, { address: { type: 'dimm', slot } })]
     })
   },
 }

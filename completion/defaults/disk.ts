@@ -69,15 +69,13 @@ type Host = NonNullable<Source['host']>
 
 const hasPort = ({ transport }: Host): boolean => transport === undefined || transport === 'tcp' || transport === 'rdma'
 
-const sourceAdditions = (at: string, source: Source): Addition[] => {
-  const { protocol = '', host, hosts = [], encryption } = source
-  const port = standardPorts[protocol]
-  const fillPort = (one: Host, place: string): Addition[] =>
-    port !== undefined && hasPort(one) ? [fill(place, one, { port })] : []
+const sourceAdditions = ({ protocol, host, hosts = [], encryption }: Source): Addition[] => {
+  const port = standardPorts[protocol ?? '']
+  const fillPort = (one: Host): Addition[] => (port !== undefined && hasPort(one) ? [fill(one, { port })] : [])
   return [
-    ...(host ? fillPort(host, `${at}.host`) : []),
-    ...hosts.flatMap((one, index) => fillPort(one, `${at}.hosts[${index}]`)),
-    ...(encryption?.format === 'luks' ? [fill(`${at}.encryption`, encryption, { engine: 'qemu' as const })] : []),
+    ...(host ? fillPort(host) : []),
+    ...hosts.flatMap(fillPort),
+    ...(encryption?.format === 'luks' ? [fill(encryption, { engine: 'qemu' as const })] : []),
   ]
 }
 
@@ -87,26 +85,25 @@ interface Image {
 }
 
 /** The sources of disks and of the images below them. */
-export const imagesOf = (disks: readonly Image[] = []): { readonly at: string; readonly source: Source }[] =>
-  disks.flatMap((disk, index) => {
-    const found: { at: string; source: Source }[] = []
-    let at = `devices.disks[${index}]`
+export const imagesOf = (disks: readonly Image[] = []): readonly Source[] => {
+  const found: Source[] = []
+  for (const disk of disks) {
     for (let image: Image | undefined = disk; image; image = image.backingStore) {
-      if (image.source) found.push({ at: `${at}.source`, source: image.source })
-      at += '.backingStore'
+      if (image.source) found.push(image.source)
     }
-    return found
-  })
+  }
+  return found
+}
 
 export const diskSource: Rule = {
   name: 'disk-source',
   description: 'A server listens on the port of its protocol; QEMU itself decrypts a LUKS image.',
   apply: ({ devices, os }) => [
-    ...(os?.nvram?.source ? sourceAdditions('os.nvram.source', os.nvram.source) : []),
-    ...(devices?.disks ?? []).flatMap(({ encryption }, index) =>
-      encryption?.format === 'luks' ? [fill(`devices.disks[${index}].encryption`, encryption, { engine: 'qemu' })] : [],
+    ...(os?.nvram?.source ? sourceAdditions(os.nvram.source) : []),
+    ...(devices?.disks ?? []).flatMap(({ encryption }) =>
+      encryption?.format === 'luks' ? [fill(encryption, { engine: 'qemu' })] : [],
     ),
-    ...imagesOf(devices?.disks).flatMap(({ at, source }) => sourceAdditions(at, source)),
+    ...imagesOf(devices?.disks).flatMap(sourceAdditions),
   ],
 }
 

@@ -161,11 +161,11 @@ export const firmware: Rule = {
       isLocal(os) || chosen.mapping.device === 'memory'
         ? (['enrolled-keys', 'secure-boot'] as const)
         : (['secure-boot'] as const)
-    yield fill('', domain, valuesOf(chosen, os))
+    yield fill(domain, valuesOf(chosen, os))
     for (const name of names) {
       if (hasStatedFeature(os, name) !== undefined || !os.firmwareSelection) continue
       const feature = { enabled: chosen.features.includes(name), name }
-      yield appendTo('os.firmwareSelection', os.firmwareSelection, 'features', feature)
+      yield appendTo(os.firmwareSelection, 'features', feature)
     }
   },
 }

@@ -10,27 +10,24 @@ export const graphicsListen: Rule = {
   description:
     'VNC, SPICE and RDP listen on an address, by default the one of QEMU’s own; `listen` and the first of `listens` say the same.',
   about: ['graphics'],
-  apply: (domain) => list(domain, 'graphics').flatMap((one, index) => listenOf(one, `devices.graphics[${index}]`)),
+  apply: (domain) => list(domain, 'graphics').flatMap(listenOf),
 }
 
-const listenOf = (one: Graphics, at: string): Addition[] => {
+const listenOf = (one: Graphics): Addition[] => {
   const { type, listen, listens: places = [], socket } = one
   if (!listens(type)) return []
   const [first] = places
   if (first) {
     if (type === 'vnc' && first.type === 'socket' && first.socket !== undefined) {
-      return [fill(at, one, { socket: first.socket })]
+      return [fill(one, { socket: first.socket })]
     }
     if (first.type !== 'address') return []
-    if (first.address === undefined)
-      return listen === undefined ? [] : [fill(`${at}.listens[0]`, first, { address: listen })]
-    return [fill(at, one, { listen: first.address })]
+    if (first.address === undefined) return listen === undefined ? [] : [fill(first, { address: listen })]
+    return [fill(one, { listen: first.address })]
   }
-  if (type === 'spice' && listen === undefined && !hasPort(one)) return [fill(at, one, { listens: [{ type: 'none' }] })]
-  if (socket !== undefined) return [fill(at, one, { listens: [{ type: 'socket', socket }] })]
-  return [
-    fill(at, one, { listens: [listen === undefined ? { type: 'address' } : { type: 'address', address: listen }] }),
-  ]
+  if (type === 'spice' && listen === undefined && !hasPort(one)) return [fill(one, { listens: [{ type: 'none' }] })]
+  if (socket !== undefined) return [fill(one, { listens: [{ type: 'socket', socket }] })]
+  return [fill(one, { listens: [listen === undefined ? { type: 'address' } : { type: 'address', address: listen }] })]
 }
 
 /** Without a port, and without one to be chosen, SPICE is for a process that is handed the connection. */

@@ -56,7 +56,7 @@ export const virtualPort: Rule = {
       const key = portIds[virtualport?.type ?? '']
       if (!virtualport || key === undefined) return []
       const id = drawUuid(context, `virtualport ${index}`)
-      return [fill(`devices.interfaces[${index}].virtualport`, virtualport, { parameters: { [key]: id } })]
+      return [fill(virtualport, { parameters: { [key]: id } })]
     }),
 }
 
@@ -77,7 +77,7 @@ export const macAddress: Rule = {
       if (one.mac?.address !== undefined) return []
       const address = drawFreeMac(context, index, isTaken)
       taken.add(address)
-      return [fill(`devices.interfaces[${index}]`, one, { mac: { address } })]
+      return [fill(one, { mac: { address } })]
     })
   },
 }

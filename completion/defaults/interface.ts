@@ -24,18 +24,12 @@ export const addressFamily: Rule = {
   description: 'What an IP address looks like says of which family it is.',
   about: ['interfaces'],
   apply: (domain) =>
-    list(domain, 'interfaces').flatMap(({ ips = [], source }, index) =>
-      [
-        ...placed(ips, `devices.interfaces[${index}].ips`),
-        ...placed(source?.ips ?? [], `devices.interfaces[${index}].source.ips`),
-      ].flatMap(({ item, at }): Addition[] =>
-        item.address === undefined ? [] : [fill(at, item, { family: item.address.includes(':') ? 'ipv6' : 'ipv4' })],
+    list(domain, 'interfaces').flatMap(({ ips = [], source }) =>
+      [...ips, ...(source?.ips ?? [])].flatMap((one): Addition[] =>
+        one.address === undefined ? [] : [fill(one, { family: one.address.includes(':') ? 'ipv6' : 'ipv4' })],
       ),
     ),
 }
-
-const placed = <T>(items: readonly T[], at: string): { item: T; at: string }[] =>
-  items.map((item, index) => ({ item, at: `${at}[${index}]` }))
 
 export const interfaceModel = each('interfaces')(
   'interface-model',

@@ -19,7 +19,7 @@ export const iothreadIds: Rule = {
     for (let missing = (numberOf(iothreads) ?? 0) - named.length; missing > 0; missing -= 1) {
       while (taken.has(id)) id += 1
       taken.add(id)
-      yield appendTo('iothreadids', iothreadids, 'iothreads', { id })
+      yield appendTo(iothreadids, 'iothreads', { id })
     }
   },
 }

@@ -9,7 +9,7 @@ export const numaCellId: Rule = {
   description: 'NUMA nodes are numbered in the order in which they stand; their memory is in KiB.',
   apply: ({ cpu }) =>
     (cpu?.numa?.cells ?? []).map((cell, index) =>
-      fill(`cpu.numa.cells[${index}]`, cell, {
+      fill(cell, {
         id: index,
         ...(cell.memory === undefined ? {} : { unit: 'KiB' }),
       }),
@@ -27,9 +27,9 @@ export const hotplugCell: Rule = {
     if (own <= 0n) return []
     const cpus = canonicalCpuset(`0-${(numberOf(vcpu?.value) ?? 1) - 1}`)
     return [
-      fill('', domain, { cpu: { numa: { cells: [{ id: 0, cpus, memory: exactNumber(own), unit: 'KiB' }] } } }),
-      ...list(domain, 'memories').flatMap((one, index): Addition[] =>
-        isOnNode(one) ? [fill(`devices.memories[${index}]`, one, { target: { node: 0 } })] : [],
+      fill(domain, { cpu: { numa: { cells: [{ id: 0, cpus, memory: exactNumber(own), unit: 'KiB' }] } } }),
+      ...list(domain, 'memories').flatMap((one): Addition[] =>
+        isOnNode(one) ? [fill(one, { target: { node: 0 } })] : [],
       ),
     ]
   },
@@ -66,11 +66,9 @@ export const numaDistance: Rule = {
       if (!known) return []
       const siblings = [...known].toSorted(([a], [b]) => a - b).map(([id, value]) => ({ id, value }))
       const present = cell.distances
-      if (!present?.siblings) return [fill(`cpu.numa.cells[${index}]`, cell, { distances: { siblings } })]
+      if (!present?.siblings) return [fill(cell, { distances: { siblings } })]
       const named = new Set(present.siblings.map(({ id }) => numberOf(id)))
-      return siblings
-        .filter(({ id }) => !named.has(id))
-        .map((sibling) => appendTo(`cpu.numa.cells[${index}].distances`, present, 'siblings', sibling))
+      return siblings.filter(({ id }) => !named.has(id)).map((sibling) => appendTo(present, 'siblings', sibling))
     })
   },
 }
@@ -85,6 +83,6 @@ export const numaCpus: Rule = {
     const free = Array.from({ length: numberOf(vcpu?.value) ?? 1 }, (_, index) => index).filter(
       (one) => !taken.has(one),
     )
-    return free.length === 0 ? [] : [fill('cpu.numa.cells[0]', first, { cpus: canonicalCpuset(free.join(',')) })]
+    return free.length === 0 ? [] : [fill(first, { cpus: canonicalCpuset(free.join(',')) })]
   },
 }

@@ -19,6 +19,5 @@ export const numatuneMode = rule(
 export const numatuneNodeMode: Rule = {
   name: 'numatune-node-mode',
   description: 'Memory of a NUMA node comes from the nodes that are named for it, or from none.',
-  apply: ({ numatune }) =>
-    (numatune?.memnodes ?? []).map((one, index) => fill(`numatune.memnodes[${index}]`, one, { mode: 'strict' })),
+  apply: ({ numatune }) => (numatune?.memnodes ?? []).map((one) => fill(one, { mode: 'strict' })),
 }

@@ -378,7 +378,7 @@ export const pciAddresses: Rule = {
     const additions: Addition[] = []
     for (const one of all(plan)) {
       const values = one.address && addressValues(one, one.address, buses)
-      if (values) additions.push(fill(one.at, one.device, { address: values }))
+      if (values) additions.push(fill(one.device, { address: values }))
     }
     return additions
   },

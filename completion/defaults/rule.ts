@@ -34,8 +34,8 @@ export type Values<T> = T extends object ? { readonly [K in keyof T]?: Values<T[
 
 /** What a rule adds: values below an object that is there, or a new item at the end of a list. */
 export type Addition =
-  | { readonly kind: 'fill'; readonly at: string; readonly to: object; readonly values: object }
-  | { readonly kind: 'append'; readonly at: string; readonly to: object; readonly key: string; readonly item: object }
+  | { readonly kind: 'fill'; readonly to: object; readonly values: object }
+  | { readonly kind: 'append'; readonly to: object; readonly key: string; readonly item: object }
 
 /**
  * One default. It reads the domain as the rules before it have left it, and gives back what it adds; what is there already stays
@@ -51,26 +51,15 @@ export interface Rule {
   readonly apply: (domain: Domain, context: Context, read: Domain) => Iterable<Addition>
 }
 
-/** Adds, below `to`, what of `values` is not there; `at` is the path of `to`, empty for the domain itself. */
-export const fill = <T extends object>(at: string, to: T, values: Values<T>): Addition => ({
-  kind: 'fill',
-  at,
-  to,
-  values,
-})
+/** Adds, below `to`, what of `values` is not there. */
+export const fill = <T extends object>(to: T, values: Values<T>): Addition => ({ kind: 'fill', to, values })
 
-/** Adds an item at the end of a list of `to`, whose path is `at`. */
-export const appendTo = (at: string, to: object, key: string, item: object): Addition => ({
-  kind: 'append',
-  at: at === '' ? key : `${at}.${key}`,
-  to,
-  key,
-  item,
-})
+/** Adds an item at the end of a list of `to`. */
+export const appendTo = (to: object, key: string, item: object): Addition => ({ kind: 'append', to, key, item })
 
 /** Adds a device at the end of its list. */
 export const append = <K extends DeviceList>(devices: Devices, key: K, item: Values<DeviceOf<K>>): Addition =>
-  appendTo('devices', devices, key, item)
+  appendTo(devices, key, item)
 
 /** A rule for the domain as a whole: what it gives back is filled in at the root. */
 export const rule = (
@@ -82,7 +71,7 @@ export const rule = (
   description,
   apply: (domain, context) => {
     const added = values(domain, context)
-    return added === undefined ? [] : [fill('', domain, added)]
+    return added === undefined ? [] : [fill(domain, added)]
   },
 })
 
@@ -101,7 +90,7 @@ export const each =
       const additions: Addition[] = []
       for (const [index, device] of list(domain, key).entries()) {
         const added = values(device, domain, context, index)
-        if (added !== undefined) additions.push(fill(`devices.${key}[${index}]`, device, added))
+        if (added !== undefined) additions.push(fill(device, added))
       }
       return additions
     },

@@ -15,27 +15,25 @@ export const spaprAddress: Rule = {
   about: ['interfaces', 'controllers'],
   *apply(domain) {
     const seats = [
-      ...list(domain, 'interfaces').map((device, index) => ({
+      ...list(domain, 'interfaces').map((device) => ({
         device,
-        at: `devices.interfaces[${index}]`,
         isOnBus: device.model?.type === 'spapr-vlan',
         first: firstCard,
       })),
-      ...list(domain, 'controllers').map((device, index) => ({
+      ...list(domain, 'controllers').map((device) => ({
         device,
-        at: `devices.controllers[${index}]`,
         isOnBus: device.type === 'scsi' && device.model === 'ibmvscsi',
         first: firstController,
       })),
     ].filter(({ isOnBus }) => isOnBus)
     const taken = new Set(seats.map(({ device }) => registerOf(device.address)))
-    for (const { device, at, first } of seats) {
+    for (const { device, first } of seats) {
       if (device.address?.type !== undefined && device.address.type !== 'spapr-vio') continue
       if (registerOf(device.address) !== undefined) continue
       let register = first
       while (taken.has(register)) register += step
       taken.add(register)
-      yield fill(at, device, { address: { type: 'spapr-vio', reg: register } })
+      yield fill(device, { address: { type: 'spapr-vio', reg: register } })
     }
   },
 }

@@ -132,7 +132,7 @@ const occupy = (ports: Ports, [first, ...rest]: readonly number[], hub: Ports | 
   if (rest.length === 0 && hub) ports.hubs.set(first, hub)
 }
 
-const assign = (buses: ReadonlyMap<number, Ports>, { at, device }: Seat, hub?: Ports): Addition[] => {
+const assign = (buses: ReadonlyMap<number, Ports>, { device }: Seat, hub?: Ports): Addition[] => {
   const { address } = device
   if (address?.type !== undefined && (address.type !== 'usb' || address.port !== undefined)) return []
   const wanted = address?.bus === undefined ? undefined : numberOf(address.bus)
@@ -141,7 +141,7 @@ const assign = (buses: ReadonlyMap<number, Ports>, { at, device }: Seat, hub?: P
     const path = freePath(bus, 1)
     if (!path) continue
     occupy(bus, path, hub)
-    return [fill(at, device, { address: { type: 'usb', bus: index, port: path.join('.') } })]
+    return [fill(device, { address: { type: 'usb', bus: index, port: path.join('.') } })]
   }
   return []
 }

@@ -15,12 +15,10 @@ export const virtioSerialAddress: Rule = {
     const { devices } = domain
     if (!devices) return
     const ports = portsInUse(domain)
-    const consoles = list(domain, 'consoles').map((device, index) => ({ device, at: `devices.consoles[${index}]` }))
-    const channels = list(domain, 'channels').map((device, index) => ({ device, at: `devices.channels[${index}]` }))
-    const partlyPlaced = consoles.filter(({ device }) => device.address?.type === 'virtio-serial')
-    for (const { device, at, first } of [
-      ...partlyPlaced.map((one) => ({ ...one, first: 0 })),
-      ...channels.map((one) => ({ ...one, first: 1 })),
+    const partlyPlaced = list(domain, 'consoles').filter(({ address }) => address?.type === 'virtio-serial')
+    for (const { device, first } of [
+      ...partlyPlaced.map((device) => ({ device, first: 0 })),
+      ...list(domain, 'channels').map((device) => ({ device, first: 1 })),
     ]) {
       if (device.target?.type !== 'virtio' || isComplete(device)) continue
       if (device.address?.type !== undefined && device.address.type !== 'virtio-serial') continue
@@ -33,7 +31,7 @@ export const virtioSerialAddress: Rule = {
         place = { controller: index, port: first }
       }
       ports.get(place.controller)?.taken.add(place.port)
-      yield fill(at, device, {
+      yield fill(device, {
         address: { type: 'virtio-serial', controller: place.controller, bus: 0, port: String(place.port) },
       })
     }

@@ -4,6 +4,7 @@ import { canonicalSpelling } from '../../api/domain/canonical.ts'
 import { validateDomain } from '../../api/domain/validate.ts'
 import type { MachineSpec } from '../../api/machine.ts'
 import { bundledCapabilities as capabilities } from '../capabilities.ts'
+import { addedPaths } from '../defaults/apply.ts'
 import { fillDefaults } from '../defaults/defaults.ts'
 import type { RuleContext } from './rule.ts'
 import { checkRules, rules } from './rules.ts'
@@ -19,8 +20,9 @@ const base = {
 function prepared(spec: MachineSpec): [MachineSpec, RuleContext] {
   const written = { ...base, ...spec.domain }
   const { domain, added } = fillDefaults(written, { capabilities, entropy: { uid: 'test' }, name: 'test' })
+  const paths = addedPaths(added, domain)
   const originOf = (path: string): Origin => {
-    const rule = added.get(path.replace(/^spec\.domain\./, ''))
+    const rule = paths.get(path.replace(/^spec\.domain\./, ''))
     return rule === undefined ? { by: 'user' } : { by: 'default', rule }
   }
   return [

@@ -5,6 +5,7 @@ import { validateDomain } from '../../api/domain/validate.ts'
 import { writeDomain } from '../../api/domain/xml.ts'
 import type { Capabilities } from '../../api/capabilities.ts'
 import { machineType } from '../../completion/capabilities.ts'
+import { addedPaths } from '../../completion/defaults/apply.ts'
 import { fillDefaults } from '../../completion/defaults/defaults.ts'
 import { checkRules } from '../../completion/rules/rules.ts'
 import { firstDifference } from '../corpus/difference.ts'
@@ -111,8 +112,9 @@ const refusalOf = (domain: Domain, capabilities: Capabilities): Refusal | undefi
 
 const causesOf = (domain: Domain, capabilities: Capabilities): readonly Cause[] => {
   const { domain: whole, added } = fillDefaults(domain, { capabilities, entropy, name, isNew: true })
+  const paths = addedPaths(added, whole)
   const originOf = (path: string): Origin => {
-    const rule = added.get(path.replace(/^spec\.domain\./, ''))
+    const rule = paths.get(path.replace(/^spec\.domain\./, ''))
     return rule === undefined ? { by: 'user' } : { by: 'default', rule }
   }
   return checkRules({ domain: whole }, { capabilities, originOf, allowHostReach: true }).causes

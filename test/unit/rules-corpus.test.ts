@@ -5,6 +5,7 @@ import type { Cause, Origin } from '../../api/cause.ts'
 import { validateDomain } from '../../api/domain/validate.ts'
 import { readDomain } from '../../api/domain/xml.ts'
 import { bundledCapabilities as capabilities } from '../../completion/capabilities.ts'
+import { addedPaths } from '../../completion/defaults/apply.ts'
 import { fillDefaults } from '../../completion/defaults/defaults.ts'
 import { checkRules } from '../../completion/rules/rules.ts'
 
@@ -128,8 +129,9 @@ function causesOf(file: string): readonly Cause[] {
   const shape = validateDomain(read.domain)
   if (shape.length > 0) return shape
   const { domain, added } = fillDefaults(read.domain, { capabilities, entropy: { uid: 'test' }, name: 'test' })
+  const paths = addedPaths(added, domain)
   const originOf = (path: string): Origin => {
-    const rule = added.get(path.replace(/^spec\.domain\./, ''))
+    const rule = paths.get(path.replace(/^spec\.domain\./, ''))
     return rule === undefined ? { by: 'user' } : { by: 'default', rule }
   }
   return checkRules({ domain }, { capabilities, originOf, allowHostReach: true }).causes
