@@ -35,7 +35,7 @@ interface ReceivedSpan {
 }
 
 /** A collector that takes OTLP over HTTP. */
-async function startCollector(status = 200) {
+async function startCollector(status: number | (() => number) = 200) {
   const received: Received[] = []
   const server = createServer((incoming, answer) => {
     let text = ''
@@ -43,7 +43,9 @@ async function startCollector(status = 200) {
     incoming.on('end', () => {
       const { 'content-type': type, 'x-token': token } = incoming.headers
       received.push({ path: incoming.url, type, token, body: JSON.parse(text) })
-      answer.writeHead(status, { 'content-type': 'application/json' }).end('{"partialSuccess":{}}')
+      answer
+        .writeHead(typeof status === 'number' ? status : status(), { 'content-type': 'application/json' })
+        .end('{"partialSuccess":{}}')
     })
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -140,7 +142,22 @@ test.each<[string, number]>([
   const { lines, tracer } = tracing(endpoint)
   for (let count = 0; count < 5000; count++) tracer.begin('review', traceparent)?.end({}, false)
   await tracer.stop()
-  expect(lines).toMatchObject([{ level: 'warn', msg: 'spans are lost', spans: 5000 }])
+  expect(lines).toMatchObject([{ level: 'warn', msg: 'spans are lost until the collector takes them', spans: 5000 }])
+})
+
+test('a collector that was away is told of once, and once that it is back, with what it missed', async () => {
+  const answers = [200, 503, 503, 503, 200, 200, 503]
+  const { endpoint, received } = await startCollector(() => answers[received.length - 1] ?? 200)
+  const { lines, tracer } = tracing(endpoint)
+  for (const _ of answers) {
+    tracer.begin('review', traceparent)?.end({}, false)
+    await tracer.stop()
+  }
+  expect(lines.map(({ msg, spans }) => [msg, spans])).toEqual([
+    ['spans are lost until the collector takes them', 1],
+    ['the collector takes spans; so many were lost before', 3],
+    ['spans are lost until the collector takes them', 1],
+  ])
 })
 
 test.each([

@@ -38,6 +38,7 @@ const traceparentShape = /^00-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f][13579bdf]$/
 export function createTracer({ url, headers, service, clock, log }: TracerOptions): Tracer {
   let waiting: object[] = []
   let lost = 0
+  let isAway = false
   let cancel: (() => void) | undefined
   let sending: Promise<void> = Promise.resolve()
   const add = (span: object) => {
@@ -60,9 +61,14 @@ export function createTracer({ url, headers, service, clock, log }: TracerOption
       const answer = await fetch(url, { method: 'POST', headers: all, body, signal: AbortSignal.timeout(maxSendMs) })
       await answer.arrayBuffer()
       if (!answer.ok) throw new Error(`the collector answers ${answer.status}`)
-    } catch (error) {
-      log.warn({ err: error, spans: spans.length + lost }, 'spans are lost')
+      if (isAway || lost > 0) log.info({ url, spans: lost }, 'the collector takes spans; so many were lost before')
+      isAway = false
       lost = 0
+    } catch (error) {
+      lost += spans.length
+      // Once, not every two seconds for as long as a collector is away.
+      if (!isAway) log.warn({ err: error, url, spans: lost }, 'spans are lost until the collector takes them')
+      isAway = true
     }
   }
   return {
