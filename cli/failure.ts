@@ -25,11 +25,16 @@ const words: { readonly [code: string]: string } = {
 
 /** A file or folder that cannot be read or written. */
 export function fileFailure(file: string, verb: 'read' | 'written', error: unknown): Usage {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  const code = codeOf(error)
   const isDenied = ['EACCES', 'EPERM', 'EROFS'].includes(code)
-  const why = isDenied ? `may not be ${verb}` : (words[code] ?? `cannot be ${verb}: ${errorText(error)}`)
+  const isNowhere = verb === 'written' && code === 'ENOENT'
+  const known = isNowhere ? 'its folder is not there, or takes nothing new' : words[code]
+  const why = isDenied ? `may not be ${verb}` : (known ?? `cannot be ${verb}: ${errorText(error)}`)
   return new Usage(`${file}: ${why}`, { cause: error })
 }
+
+/** Of the system's errors, as `ENOENT`; empty for others. */
+export const codeOf = (error: unknown): string => (error instanceof Error && 'code' in error ? String(error.code) : '')
 
 /** What ends a message of a cluster that is not there, for commands that can do without. */
 export const withoutCluster = '\nWithout a cluster: --presets FILE|DIR'

@@ -104,6 +104,16 @@ describe('what cannot be read or written', () => {
       (at) => ['complete', at('vm.yaml'), '--no-validate', '--out-dir', at('vm.yaml')],
       'vm.yaml: is a file, and a folder is wanted',
     ],
+    [
+      'results where no folder can be made',
+      (at) => ['complete', at('vm.yaml'), '--no-validate', '--out-dir', '/proc/x/y'],
+      '/proc/x/y: its folder is not there, or takes nothing new',
+    ],
+    [
+      'a report in a folder that is not there',
+      (at) => ['test', at('t.vmtest.yaml'), '--junit', at('none/x')],
+      'x: its folder is not there, or takes nothing new',
+    ],
     ['results below a file', (at) => ['schema', '--out-dir', at('vm.yaml/x')], 'x: is below a file'],
     ['a report below a file', (at) => ['test', at('t.vmtest.yaml'), '--junit', at('vm.yaml/x')], 'x: is below a file'],
     [

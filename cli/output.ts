@@ -1,6 +1,6 @@
-import { mkdir, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import { fileFailure } from './failure.ts'
+import { mkdir, stat, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { codeOf, fileFailure } from './failure.ts'
 import type { Streams } from './world.ts'
 
 /** Where results go: printed one after the other, or a file each in a folder. */
@@ -26,7 +26,7 @@ export function printed({ out }: Pick<Streams, 'out'>): Output {
 
 /** @throws Usage where the folder cannot be made */
 export async function filed(folder: string): Promise<Output> {
-  await mkdir(folder, { recursive: true }).catch((error: unknown) => {
+  await makeFolder(folder).catch((error: unknown) => {
     throw fileFailure(folder, 'written', error)
   })
   return {
@@ -34,6 +34,25 @@ export async function filed(folder: string): Promise<Output> {
     beside: (stem, what, value) => write(join(folder, `${stem}.${what}.json`), `${JSON.stringify(value, null, 2)}\n`),
   }
 }
+
+/**
+ * A folder with those above it; one that is there is fine. Node's own `recursive` never comes back where a folder is there and yet says of each new
+ * name that it is not, as /proc does.
+ */
+async function makeFolder(folder: string, hasParents = dirname(folder) === folder): Promise<void> {
+  await mkdir(folder).catch(async (error: unknown) => {
+    if (await isFolder(folder)) return
+    if (hasParents || codeOf(error) !== 'ENOENT') throw error
+    await makeFolder(dirname(folder))
+    await makeFolder(folder, true)
+  })
+}
+
+const isFolder = (path: string): Promise<boolean> =>
+  stat(path).then(
+    (found) => found.isDirectory(),
+    () => false,
+  )
 
 /** @throws Usage where that is not possible */
 export async function write(file: string, text: string): Promise<void> {

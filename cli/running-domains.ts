@@ -2,7 +2,7 @@ import type { Duplex } from 'node:stream'
 import { Connection } from '../launcher/libvirt/connection.ts'
 import { listDomains, readXml } from '../launcher/libvirt/domain.ts'
 import { systemClock } from '../runtime/clock.ts'
-import { Usage, errorText } from './failure.ts'
+import { Usage, codeOf, errorText } from './failure.ts'
 import type { Input } from './input.ts'
 import type { World } from './world.ts'
 
@@ -54,13 +54,10 @@ async function dialFirst(
     try {
       return { stream: await dial(path), path }
     } catch (error) {
-      if (isCode(error, 'EACCES'))
+      if (codeOf(error) === 'EACCES')
         throw new Usage(`${path} may not be opened: that is for root and the group libvirt`, { cause: error })
-      failures.push(isCode(error, 'ENOENT') ? `${path}: nothing is there` : `${path}: ${errorText(error)}`)
+      failures.push(codeOf(error) === 'ENOENT' ? `${path}: nothing is there` : `${path}: ${errorText(error)}`)
     }
   }
   throw new Usage(`no libvirt daemon answers; --socket PATH says where one does\n${failures.join('\n')}`)
 }
-
-const isCode = (error: unknown, code: string): boolean =>
-  error instanceof Error && 'code' in error && error.code === code
