@@ -3,19 +3,41 @@ import { offlineCaches } from './offline.ts'
 import { answerReview, parseReview } from './review.ts'
 import { createReviewers } from './reviewers.ts'
 
-/** The first review of a process takes tens of milliseconds, the hundredth two; all of them 0.2 s of CPU. */
-const reviews = 100
+/** The first review of a process takes tens of milliseconds, the hundredth one; all of them 0.2 s of CPU. */
+const atOnce = 100
+/** The thousandth takes half a millisecond: code that is run often is compiled better. */
+const inAll = 1000
 
-/** Reviews some VMs of nobody's, so that the first of somebody's need not wait for code that is compiled and schemas that are put together. */
-export function warmUp(): void {
+/**
+ * Reviews some VMs of nobody's, so that the first of somebody's need not wait for code that is compiled and schemas that are put together: some now, the
+ * rest one by one between whatever else there is to do.
+ * @param onWarm told when all of it is done
+ */
+export function warmUp(onWarm = () => {}): void {
+  const review = reviewOfNobody()
+  for (let number = 0; number < atOnce; number++) review(number)
+  const goOn = (number: number): void => {
+    review(number)
+    if (number < inAll) setImmediate(goOn, number + 1)
+    else onWarm()
+  }
+  setImmediate(goOn, atOnce)
+}
+
+function reviewOfNobody(): (number: number) => void {
   const { mutate } = createReviewers(
     createEngine(offlineCaches(), () => Promise.resolve(false)),
     { controllers: [] },
   )
-  for (let number = 0; number < reviews; number++) {
+  return (number) => {
     const source = { protocol: 'nbd', name: `${number}`, host: { name: 'disks' } }
-    const devices = { disks: [{ type: 'network', device: 'disk', source, target: { dev: 'vda' } }] }
-    const domain = { type: 'qemu', memory: { unit: 'MiB', value: 64 }, os: { type: { os: 'hvm' } }, devices }
+    const devices = {
+      disks: [{ type: 'network', device: 'disk', source, target: { dev: 'vda' } }],
+      ...(number % 2 === 0 ? {} : { interfaces: [{ type: 'user' }], serials: [{ type: 'pty' }] }),
+    }
+    const machine = number % 3 === 0 ? { machine: 'q35' } : {}
+    const memory = { unit: 'MiB', value: 64 }
+    const domain = { type: 'qemu', memory, os: { type: { os: 'hvm', ...machine } }, devices }
     const metadata = { name: 'warm-up', namespace: 'default' }
     const object = { apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachine', metadata, spec: { domain } }
     const kind = { kind: 'VirtualMachine' }
