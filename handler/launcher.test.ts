@@ -77,6 +77,8 @@ test('asks by the contract’s methods and paths', async () => {
   ])
 })
 
+const otherProtocol = 'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n'
+
 const failures: [string, RequestListener | undefined, new (...words: never[]) => Error][] = [
   ['is not there', undefined, LauncherAbsent],
   ['hangs up', (request) => request.destroy(), LauncherUnreachable],
@@ -96,6 +98,7 @@ const failures: [string, RequestListener | undefined, new (...words: never[]) =>
     },
     InvalidLauncherAnswer,
   ],
+  ['changes the protocol', ({ socket }) => void socket.write(otherProtocol), LauncherUnreachable],
   [
     'refuses',
     (_, response) => void response.writeHead(422).end('{"error":{"reason":"StartFailed","message":"no disk"}}'),
@@ -106,6 +109,23 @@ const failures: [string, RequestListener | undefined, new (...words: never[]) =>
 test.each(failures)('a launcher that %s', async (_, answer, expected) => {
   if (answer !== undefined) await serve(answer)
   await expect(launcher().report()).rejects.toThrow(expected)
+})
+
+test('a launcher that was killed is told of in the same words each time', async () => {
+  await serve(() => {})
+  server?.close()
+  const other = await open(root, constants.O_DIRECTORY)
+  const first = await launcher().report().catch(String)
+  await other.close()
+  expect([first, await launcher().report().catch(String)]).toEqual([
+    'LauncherUnreachable: connect ECONNREFUSED',
+    'LauncherUnreachable: connect ECONNREFUSED',
+  ])
+})
+
+test('a launcher that changes the protocol instead of telling events is gone', async () => {
+  await serve(({ socket }) => void socket.write(otherProtocol))
+  await expect(launcher().watch(new AbortController().signal).next()).rejects.toThrow(LauncherUnreachable)
 })
 
 test('follows events cut anywhere, and says when they end', async () => {

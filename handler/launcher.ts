@@ -117,12 +117,16 @@ function responseTo(call: ClientRequest): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     call.on('response', resolve)
     call.on('error', reject)
+    // Who changes the protocol gives neither: Node only closes the connection, and no abort is heard after that.
+    call.on('close', () => reject(new LauncherUnreachable('the launcher did not answer')))
   })
 }
 
 function unreachable(error: unknown): Error {
   if (error instanceof InvalidLauncherAnswer || error instanceof LauncherUnreachable) return error
-  return new LauncherUnreachable(error instanceof Error ? error.message : String(error), { cause: error })
+  const words = error instanceof Error ? error.message : String(error)
+  // The path by which we came is another each time, and says nothing to anybody else: a condition must not change with it.
+  return new LauncherUnreachable(words.replace(/ \/proc\/self\/fd\/\d+$/, ''), { cause: error })
 }
 
 async function readAll(response: IncomingMessage): Promise<string> {
