@@ -199,6 +199,17 @@ describe('a launcher that does not keep to the contract', () => {
     )
   })
 
+  test('says something else whenever it is asked: after twenty writes there is one a second', async () => {
+    launcher!.isFickle = true
+    schedule()
+    await until(() => clock.nextMs() !== undefined || writes() > 50)
+    expect(writes()).toBe(20)
+    await until(
+      () => writes() === 21,
+      () => clock.advance(1000),
+    )
+  })
+
   test('talks without end: after twenty rounds it is heard once a second', async () => {
     schedule()
     await until(() => phase() === 'Running')

@@ -1,12 +1,12 @@
 import type { MachineStatus, VirtualMachine } from '../api/machine.ts'
-import type { Clock } from '../runtime/clock.ts'
+import { sleep, type Clock } from '../runtime/clock.ts'
 import type { KubeClient } from '../runtime/kube.ts'
 import { InvalidLauncherAnswer, type DomainReport } from '../runtime/launcher-api.ts'
 import type { Logger } from '../runtime/log.ts'
 import { createOwnWrites } from '../runtime/own-writes.ts'
 import { startReflector, type Reflector } from '../runtime/reflector.ts'
 import { keyOf, unchanged, virtualMachines, type Persisted } from '../runtime/resource.ts'
-import { createBucket } from '../runtime/bucket.ts'
+import { createBucket, type Bucket } from '../runtime/bucket.ts'
 import { startWorkQueue } from '../runtime/work-queue.ts'
 import { isConflict, isNotFound } from '../runtime/api-error.ts'
 import { LauncherAbsent, LauncherRefusal, LauncherUnreachable, type Launcher } from './launcher.ts'
@@ -33,9 +33,9 @@ export interface Handler {
 /** A start takes half a second of waiting for QEMU; more at once only makes each slower. */
 const concurrency = 8
 
-/** A life has a dozen events. More than this may be a guest that broke out of QEMU, and each round may cost the API server a write. */
-const roundsAtOnce = 20
-const roundsPerSecond = 1
+/** A life has a dozen events and writes. More than this may be a guest that broke out of QEMU. */
+const mostAtOnce = 20
+const perSecond = 1
 const lookAgainMs = 1000
 
 /**
@@ -59,6 +59,8 @@ export function startHandler(options: HandlerOptions): Handler {
   /** By the VM's uid: since when its launcher has been silent. */
   const silentSince = new Map<string, number>()
   const written = createOwnWrites<VirtualMachine>()
+  /** By the VM's uid: writes that its launcher may still cause. Each brings another round, in which it may say something else again. */
+  const budgets = new Map<string, Bucket>()
 
   machines.onChange((change) => {
     if (change.kind === 'deleted') forget(change.object)
@@ -71,9 +73,14 @@ export function startHandler(options: HandlerOptions): Handler {
     if (stored === undefined || podUID === undefined) return
     const machine = written.newest(stored)
     const launcher = options.launcherOf(podUID)
-    const observation = await observe(machine, podUID, launcher)
-    if (observation.kind === 'report') follow(key, machine, launcher)
-    await perform(key, machine, podUID, launcher, observation)
+    try {
+      const observation = await observe(machine, podUID, launcher)
+      if (observation.kind === 'report') follow(key, machine, launcher)
+      await perform(key, machine, podUID, launcher, observation)
+    } finally {
+      // It may be gone since, and nobody would tell of it again.
+      if (machines.store.get(key)?.metadata.uid !== machine.metadata.uid) forget(machine)
+    }
   }
 
   async function perform(
@@ -90,6 +97,7 @@ export function startHandler(options: HandlerOptions): Handler {
         const answer = await observed(machine, async () => reported(podUID, await taken(launcher, machine)))
         return perform(key, machine, podUID, launcher, answer)
       }
+      if (action.do === 'write' && !mayWrite(machine)) return queue.addAfter(key, lookAgainMs)
       machine = await act(key, machine, launcher, action)
     }
   }
@@ -150,17 +158,21 @@ export function startHandler(options: HandlerOptions): Handler {
     }
   }
 
-  /** Each event of the launcher, and the end of the events, is another round; a launcher that talks without end is heard once a second. */
+  /**
+   * Each report of the launcher, and the end of its events, is another round. One that talks without end is read once a second: what it
+   * says beyond that waits in its own buffers.
+   */
   function follow(key: string, machine: Machine, launcher: Launcher): void {
     const { uid } = machine.metadata
     if (following.has(uid)) return
     const stop = new AbortController()
     following.set(uid, stop)
-    const heard = createBucket(roundsPerSecond, roundsAtOnce, clock)
+    const budget = createBucket(perSecond, mostAtOnce, clock)
     const run = async () => {
-      for await (const _ of launcher.watch(stop.signal)) {
-        if (heard.takeIfAny()) queue.add(key)
-        else queue.addAfter(key, lookAgainMs)
+      for await (const event of launcher.watch(stop.signal)) {
+        if (event.kind === 'report') queue.add(key)
+        const waitMs = budget.take()
+        if (waitMs > 0) await sleep(clock, waitMs, stop.signal)
       }
     }
     run().catch((error: unknown) => {
@@ -169,6 +181,12 @@ export function startHandler(options: HandlerOptions): Handler {
       log.info({ machine: key, uid, err: error }, 'the launcher’s events ended')
       queue.addAfter(key, lookAgainMs)
     })
+  }
+
+  function mayWrite({ metadata: { uid } }: Machine): boolean {
+    const budget = budgets.get(uid) ?? createBucket(perSecond, mostAtOnce, clock)
+    budgets.set(uid, budget)
+    return budget.takeIfAny()
   }
 
   async function write(machine: Machine, status: MachineStatus): Promise<Machine> {
@@ -198,6 +216,7 @@ export function startHandler(options: HandlerOptions): Handler {
   function forget({ metadata }: Machine): void {
     stopFollowing(metadata.uid)
     silentSince.delete(metadata.uid)
+    budgets.delete(metadata.uid)
     written.forget(metadata)
   }
 

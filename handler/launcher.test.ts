@@ -10,6 +10,7 @@ import {
   heartbeatIntervalMs,
   maxMessageBytes,
   type DomainReport,
+  type LauncherEvent,
 } from '../runtime/launcher-api.ts'
 import { fakeClock } from '../test/fake-clock.ts'
 import { until } from '../test/until.ts'
@@ -136,12 +137,12 @@ test('follows events cut anywhere, and says when they end', async () => {
     response.write(bytes.subarray(0, cut), () => setImmediate(() => response.end(bytes.subarray(cut))))
   })
 
-  const seen: DomainReport[] = []
+  const seen: LauncherEvent[] = []
   const watching = async () => {
     for await (const one of launcher().watch(new AbortController().signal)) seen.push(one)
   }
   await expect(watching()).rejects.toThrow(LauncherUnreachable)
-  expect(seen).toEqual([report, second])
+  expect(seen).toEqual([{ kind: 'report', report }, { kind: 'heartbeat' }, { kind: 'report', report: second }])
 })
 
 test('stops following when asked to', async () => {

@@ -10,6 +10,7 @@ import {
   parsePutAnswer,
   type DomainReport,
   type LauncherErrorReason,
+  type LauncherEvent,
 } from '../runtime/launcher-api.ts'
 import { systemClock, type Clock } from '../runtime/clock.ts'
 import type { VirtualMachine } from '../api/machine.ts'
@@ -45,8 +46,8 @@ export interface Launcher {
   shutdown(gracePeriodSeconds: number): Promise<void>
   destroy(): Promise<void>
   final(): Promise<void>
-  /** Each report until the stream ends or falls silent; then it throws `LauncherUnreachable`. */
-  watch(signal: AbortSignal): AsyncGenerator<DomainReport, never>
+  /** Each event, read when it is asked for, until the stream ends or falls silent; then it throws `LauncherUnreachable`. */
+  watch(signal: AbortSignal): AsyncGenerator<LauncherEvent, never>
 }
 
 export function launcherOf(kubeletRoot: string, podUID: string, clock: Clock = systemClock): Launcher {
@@ -76,8 +77,7 @@ export function launcherOf(kubeletRoot: string, podUID: string, clock: Clock = s
         for await (const line of linesOf(response)) {
           cancel()
           cancel = beat()
-          const event = parseEventLine(line)
-          if (event.kind === 'report') yield event.report
+          yield parseEventLine(line)
         }
       } catch (error) {
         throw unreachable(error)

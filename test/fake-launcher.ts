@@ -15,6 +15,8 @@ export interface FakeLauncher {
   refuse: { reason: LauncherErrorReason; message: string } | undefined
   /** Takes the VM, and says that it waits for one. */
   isForgetful: boolean
+  /** Says something else each time it is asked how it stands. */
+  isFickle: boolean
   /** Ends each stream of events at once. */
   hangsUp: boolean
   /** Changes what it reports, and tells whoever follows. */
@@ -42,7 +44,10 @@ export async function startFakeLauncher(kubeletRoot: string, podUID: string): Pr
     let body = ''
     request.on('data', (chunk) => (body += chunk))
     request.on('end', () => {
-      if (request.url === '/domain') reads++
+      if (request.url === '/domain') {
+        reads++
+        if (launcher.isFickle) report = { ...report, phase: 'Paused', message: String(reads) }
+      }
       if (request.method !== 'GET') launcher.asked.push(`${request.method} ${request.url}`)
       if (request.url === '/events') {
         followers.add(response)
@@ -71,6 +76,7 @@ export async function startFakeLauncher(kubeletRoot: string, podUID: string): Pr
     },
     refuse: undefined,
     isForgetful: false,
+    isFickle: false,
     hangsUp: false,
     become,
     kill: () => {
