@@ -56,7 +56,7 @@ export function startHandler(options: HandlerOptions): Handler {
   const queue = startWorkQueue({ reconcile, concurrency, log, clock })
   /** By the VM's uid: following its launcher's events. */
   const following = new Map<string, AbortController>()
-  /** By the VM's uid: since when its launcher has been silent. */
+  /** By the VM's uid: since when its launcher has not said how it is. */
   const silentSince = new Map<string, number>()
   const written = createOwnWrites<VirtualMachine>()
   /** By the VM's uid: writes that its launcher may still cause. Each brings another round, in which it may say something else again. */
@@ -149,12 +149,15 @@ export function startHandler(options: HandlerOptions): Handler {
       silentSince.delete(uid)
       return observation
     } catch (error) {
-      if (error instanceof LauncherRefusal) return { kind: 'refused', reason: error.reason, message: error.message }
       if (error instanceof LauncherAbsent) return { kind: 'absent' }
-      if (!(error instanceof LauncherUnreachable || error instanceof InvalidLauncherAnswer)) throw error
       const since = silentSince.get(uid) ?? clock.monotonic()
       silentSince.set(uid, since)
-      return { kind: 'unreachable', message: error.message, silentForMs: clock.monotonic() - since }
+      const silentForMs = clock.monotonic() - since
+      if (error instanceof LauncherRefusal) {
+        return { kind: 'refused', reason: error.reason, message: error.message, silentForMs }
+      }
+      if (!(error instanceof LauncherUnreachable || error instanceof InvalidLauncherAnswer)) throw error
+      return { kind: 'unreachable', message: error.message, silentForMs }
     }
   }
 

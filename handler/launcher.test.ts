@@ -175,5 +175,5 @@ test.each<[string, RequestListener]>([
     () => ended !== undefined,
     () => clock.advance(3 * heartbeatIntervalMs),
   )
-  expect(ended).toBeInstanceOf(LauncherUnreachable)
+  expect(ended).toEqual(new LauncherUnreachable('no heartbeat'))
 })

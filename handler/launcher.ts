@@ -18,6 +18,8 @@ import { openLauncherSocket, pathOf } from './socket.ts'
 
 /** libvirt's own start takes half a second here, and tens of seconds on a machine that is short of memory. */
 const deadlineMs = 60_000
+/** How it is, the launcher says after 20 s at most, even if only that libvirtd does not answer. */
+const reportDeadlineMs = 25_000
 
 /** The launcher did not answer, or went away while it was asked: nothing is known about the VM. */
 export class LauncherUnreachable extends Error {
@@ -52,8 +54,9 @@ export interface Launcher {
 
 export function launcherOf(kubeletRoot: string, podUID: string, clock: Clock = systemClock): Launcher {
   const call = async (method: string, path: string, body?: unknown): Promise<unknown> => {
-    const response = await send(kubeletRoot, podUID, method, path, body, AbortSignal.timeout(deadlineMs))
-    const answer = parseJson(await readAll(response))
+    const signal = AbortSignal.timeout(method === 'GET' ? reportDeadlineMs : deadlineMs)
+    const response = await send(kubeletRoot, podUID, method, path, body, signal)
+    const answer = parseJson(await readAll(response, signal))
     const status = response.statusCode ?? 0
     if (status >= 200 && status < 300) return answer
     const { reason, message } = parseLauncherError(answer)
@@ -80,7 +83,7 @@ export function launcherOf(kubeletRoot: string, podUID: string, clock: Clock = s
           yield parseEventLine(line)
         }
       } catch (error) {
-        throw unreachable(error)
+        throw unreachable(error, either)
       } finally {
         cancel()
         response?.destroy()
@@ -105,7 +108,7 @@ async function send(
     call.end(body === undefined ? undefined : JSON.stringify(body))
     return await responseTo(call)
   } catch (error) {
-    throw unreachable(error)
+    throw unreachable(error, signal)
   } finally {
     await handle.close()
   }
@@ -122,14 +125,16 @@ function responseTo(call: ClientRequest): Promise<IncomingMessage> {
   })
 }
 
-function unreachable(error: unknown): Error {
+/** Of a request that was aborted, Node says just that; why is with the signal. */
+function unreachable(thrown: unknown, signal: AbortSignal): Error {
+  const error: unknown = signal.aborted ? signal.reason : thrown
   if (error instanceof InvalidLauncherAnswer || error instanceof LauncherUnreachable) return error
   const words = error instanceof Error ? error.message : String(error)
   // The path by which we came is another each time, and says nothing to anybody else: a condition must not change with it.
   return new LauncherUnreachable(words.replace(/ \/proc\/self\/fd\/\d+$/, ''), { cause: error })
 }
 
-async function readAll(response: IncomingMessage): Promise<string> {
+async function readAll(response: IncomingMessage, signal: AbortSignal): Promise<string> {
   const chunks: Buffer[] = []
   let length = 0
   try {
@@ -139,7 +144,7 @@ async function readAll(response: IncomingMessage): Promise<string> {
       chunks.push(chunk)
     }
   } catch (error) {
-    throw unreachable(error)
+    throw unreachable(error, signal)
   } finally {
     response.destroy()
   }

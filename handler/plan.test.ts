@@ -114,6 +114,12 @@ const rows: [string, Given, Observation, string[]][] = [
     ['again 4000'],
   ],
   [
+    'does not let a deadline that is always a moment away keep it busy',
+    { phase: 'Running', isDeleting: true },
+    said(report('ShuttingDown', { deadline: seconds(0.001) })),
+    ['again 100'],
+  ],
+  [
     'ends the guest when its time is over',
     { phase: 'Running' },
     said(report('ShuttingDown', { deadline: seconds(-1) })),
@@ -159,32 +165,44 @@ const rows: [string, Given, Observation, string[]][] = [
   [
     'fails a VM that libvirt refuses',
     { phase: 'Scheduled' },
-    { kind: 'refused', reason: 'StartFailed', message: 'no such target' },
+    { kind: 'refused', reason: 'StartFailed', message: 'no such target', silentForMs: 0 },
     ['write Failed Synchronized=False:StartFailed Ready=False:StartFailed', 'tell Warning StartFailed', 'final'],
   ],
   [
     'asks again while libvirtd comes back',
     { phase: 'Scheduled' },
-    { kind: 'refused', reason: 'LibvirtUnavailable', message: 'restarting' },
-    ['again 1000'],
+    { kind: 'refused', reason: 'LibvirtUnavailable', message: 'restarting', silentForMs: 29_999 },
+    ['again 1499.95'],
+  ],
+  [
+    'says that libvirtd does not come back',
+    { phase: 'Scheduled' },
+    { kind: 'refused', reason: 'LibvirtUnavailable', message: 'restarting', silentForMs: 30_000 },
+    ['write Scheduled Synchronized=Unknown:LibvirtUnavailable Ready=Unknown:LibvirtUnavailable', 'again 1500'],
   ],
   [
     'touches no launcher of another VM',
     { phase: 'Scheduled' },
-    { kind: 'refused', reason: 'OtherVirtualMachine', message: 'has vm-2' },
+    { kind: 'refused', reason: 'OtherVirtualMachine', message: 'has vm-2', silentForMs: 0 },
     ['write Scheduled Synchronized=Unknown:OtherVirtualMachine Ready=Unknown:OtherVirtualMachine', 'again 10000'],
   ],
   [
     'says nothing of a short silence',
     { phase: 'Running' },
-    { kind: 'unreachable', message: 'refused', silentForMs: 29_999 },
+    { kind: 'unreachable', message: 'refused', silentForMs: 20_000 },
     ['again 1000'],
   ],
   [
     'says that it does not know, and does nothing else',
     { phase: 'Running', isDeleting: true },
     { kind: 'unreachable', message: 'refused', silentForMs: 30_000 },
-    ['write Running Synchronized=Unknown:LauncherUnreachable Ready=Unknown:LauncherUnreachable', 'again 1000'],
+    ['write Running Synchronized=Unknown:LauncherUnreachable Ready=Unknown:LauncherUnreachable', 'again 1500'],
+  ],
+  [
+    'asks who is silent for very long twice a minute',
+    { phase: 'Running' },
+    { kind: 'unreachable', message: 'refused', silentForMs: 3_600_000 },
+    ['write Running Synchronized=Unknown:LauncherUnreachable Ready=Unknown:LauncherUnreachable', 'again 30000'],
   ],
 ]
 

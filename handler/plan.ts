@@ -7,7 +7,12 @@ import { failedStatus, isAlive, isChanged, silentStatus, statusOf } from './stat
 export type Observation =
   | { readonly kind: 'absent' }
   | { readonly kind: 'unreachable'; readonly message: string; readonly silentForMs: number }
-  | { readonly kind: 'refused'; readonly reason: LauncherErrorReason; readonly message: string }
+  | {
+      readonly kind: 'refused'
+      readonly reason: LauncherErrorReason
+      readonly message: string
+      readonly silentForMs: number
+    }
   | { readonly kind: 'report'; readonly report: DomainReport; readonly podIP?: string }
 
 export type Action =
@@ -26,6 +31,10 @@ const defaultGracePeriodSeconds = 30
 
 /** Three missed heartbeats. */
 const silenceMs = 30_000
+/** Waiting for an answer holds one of the handler's few workers: who is silent for long is asked less and less often. */
+const longestSilenceMs = 30_000
+/** Whatever a launcher says its deadline is, it is not asked more often. */
+const shortestWaitMs = 100
 
 const refusals: readonly LauncherErrorReason[] = ['DefineRefused', 'StartFailed', 'VolumeUnavailable', 'BadRequest']
 
@@ -40,7 +49,7 @@ export function plan(machine: VirtualMachine, observation: Observation, now: Dat
     case 'absent':
       return phase === 'Scheduled' ? awaitSocket(machine, now) : []
     case 'unreachable':
-      return [...onSilence(machine, observation, now), { do: 'again', afterMs: 1000 }]
+      return onSilence(machine, 'LauncherUnreachable', observation, now)
     case 'refused':
       return onRefusal(machine, observation, now)
     case 'report':
@@ -57,23 +66,22 @@ function awaitSocket(machine: VirtualMachine, now: Date): Action[] {
 
 function onSilence(
   machine: VirtualMachine,
+  reason: string,
   { message, silentForMs }: { message: string; silentForMs: number },
   now: Date,
 ): Action[] {
-  if (silentForMs < silenceMs) return []
-  return write(machine, silentStatus(machine, 'LauncherUnreachable', message, now))
+  const told = silentForMs < silenceMs ? [] : write(machine, silentStatus(machine, reason, message, now))
+  return [...told, { do: 'again', afterMs: Math.min(Math.max(silentForMs / 20, 1000), longestSilenceMs) }]
 }
 
-function onRefusal(
-  machine: VirtualMachine,
-  { reason, message }: { reason: LauncherErrorReason; message: string },
-  now: Date,
-): Action[] {
+function onRefusal(machine: VirtualMachine, refusal: Observation & { kind: 'refused' }, now: Date): Action[] {
+  const { reason, message } = refusal
   if (refusals.includes(reason)) {
     const status = failedStatus(machine, reason, message, now)
     return [{ do: 'write', status }, { do: 'tell', type: 'Warning', reason, message }, { do: 'final' }]
   }
-  if (reason !== 'OtherVirtualMachine') return [{ do: 'again', afterMs: 1000 }]
+  // libvirtd may be starting anew; when it goes on like that, nobody sees the guest.
+  if (reason !== 'OtherVirtualMachine') return onSilence(machine, reason, refusal, now)
   return [...write(machine, silentStatus(machine, reason, message, now)), { do: 'again', afterMs: 10_000 }]
 }
 
@@ -113,7 +121,7 @@ function shutdown(machine: VirtualMachine, report: DomainReport, isDeleting: boo
   if (!isAlive(report)) return []
   if (report.deadline !== undefined) {
     const leftMs = Math.min(Date.parse(report.deadline), askedDeadlineMs(machine)) - now.getTime()
-    if (leftMs > 0) return [{ do: 'again', afterMs: leftMs }]
+    if (leftMs > 0) return [{ do: 'again', afterMs: Math.max(leftMs, shortestWaitMs) }]
     const message = 'The guest did not power off in its grace period; its QEMU is ended'
     return [{ do: 'destroy' }, { do: 'tell', type: 'Warning', reason: 'GracePeriodExceeded', message }]
   }
