@@ -25,6 +25,9 @@ export interface OwnerReference {
   readonly blockOwnerDeletion?: boolean
 }
 
+/** Bytes of `message`: Kubernetes' own limit, in characters. */
+export const longestConditionMessage = 32_768
+
 export interface Condition {
   readonly type: string
   readonly status: 'True' | 'False' | 'Unknown'

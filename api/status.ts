@@ -1,5 +1,6 @@
 import { configPhases } from './config.ts'
 import { phases } from './machine.ts'
+import { longestConditionMessage } from './object.ts'
 import { boolean, closed, integer, list, opaque, string } from './schema.ts'
 
 /** The schemas of `status`: virtset alone writes it, so what is not named here is dropped. */
@@ -16,7 +17,7 @@ const conditions = list(
       type: string('What it is about.', { minLength: 1, maxLength: 316 }),
       status: string('Whether it holds.', { enum: ['True', 'False', 'Unknown'] }),
       reason: string('One word for why.', { minLength: 1, maxLength: 1024 }),
-      message: string('A sentence for people.', { maxLength: 32_768 }),
+      message: string('A sentence for people.', { maxLength: longestConditionMessage }),
       observedGeneration,
       lastTransitionTime: time('When status last changed.'),
     },

@@ -27,6 +27,13 @@ describe('conditions', () => {
     expect(setCondition(before, { ...ready, ...change }, at(2))).toEqual([{ ...ready, ...change, lastTransitionTime }])
   })
 
+  it('a message that is too long is cut, and the same the next time', () => {
+    const long = { ...ready, message: 'x'.repeat(32_769) }
+    const after = setCondition(before, long, at(2))
+    expect(after[0]?.message).toBe(`${'x'.repeat(32_765)}…`)
+    expect(setCondition(after, long, at(3))).toBe(after)
+  })
+
   it('finds by type', () => {
     expect(findCondition(before, 'Ready')?.reason).toBe('Running')
     expect(findCondition(undefined, 'Ready')).toBeUndefined()

@@ -1,17 +1,20 @@
+import { longestConditionMessage } from '../api/object.ts'
 import type { Condition } from '../api/object.ts'
+import { cutBytes } from './cut.ts'
 
 /** A condition before anybody knows since when it holds. */
 export type NewCondition = Omit<Condition, 'lastTransitionTime'>
 
 /**
  * The conditions with this one put in its place, the others as they were. `lastTransitionTime` is `now` (RFC 3339) only if the status
- * changed. Nothing to say gives back the same array.
+ * changed. A message is cut where the API server would refuse it, and the whole status with it. Nothing to say gives back the same array.
  */
 export function setCondition(
   conditions: readonly Condition[] | undefined,
-  condition: NewCondition,
+  given: NewCondition,
   now: string,
 ): readonly Condition[] {
+  const condition = { ...given, message: cutBytes(given.message, longestConditionMessage) }
   const before = conditions?.find(({ type }) => type === condition.type)
   if (!before) return [...(conditions ?? []), { ...condition, lastTransitionTime: now }]
   const lastTransitionTime = before.status === condition.status ? before.lastTransitionTime : now

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { startFakeApiServer } from '../test/fake-apiserver.ts'
 import { fakeClock } from '../test/fake-clock.ts'
 import { until } from '../test/until.ts'
-import { createEventRecorder, cutBytes } from './events.ts'
+import { createEventRecorder } from './events.ts'
 import type { Happening } from './events.ts'
 import { createKubeClient } from './kube.ts'
 import { createLogger } from './log.ts'
@@ -137,18 +137,5 @@ describe('event recorder', () => {
     await clock.advance(2000)
     await stopping
     expect(clock.pending()).toBe(0)
-  })
-})
-
-describe('cut to bytes', () => {
-  it.each([
-    ['short', 10, 'short'],
-    ['exactly te', 10, 'exactly te'],
-    ['eleven char', 10, 'eleven …'],
-    ['ÄÖÜÄÖÜ', 10, 'ÄÖÜ…'],
-    ['🖥🖥🖥', 10, '🖥…'],
-  ])('%s in %d bytes is %s', (text, limit, cut) => {
-    expect(cutBytes(text, limit)).toBe(cut)
-    expect(Buffer.byteLength(cut)).toBeLessThanOrEqual(limit)
   })
 })

@@ -5,6 +5,7 @@ import { createBucket } from './bucket.ts'
 import type { Bucket } from './bucket.ts'
 import { sleep, systemClock, timestamp } from './clock.ts'
 import type { Clock } from './clock.ts'
+import { cutBytes } from './cut.ts'
 import type { KubeClient } from './kube.ts'
 import type { Logger } from './log.ts'
 import { resource } from './resource.ts'
@@ -184,13 +185,4 @@ function remember<V>(map: Map<string, V>, key: string, value: V): void {
     if (map.size <= mostRemembered) return
     map.delete(oldest)
   }
-}
-
-/** Cut so that the UTF-8 is no longer than `limit` bytes, at a character's end, with an ellipsis where something was cut. */
-export function cutBytes(text: string, limit: number): string {
-  const bytes = Buffer.from(text)
-  if (bytes.length <= limit) return text
-  let end = limit - Buffer.byteLength('…')
-  while (((bytes[end] ?? 0) & 0b1100_0000) === 0b1000_0000) end--
-  return `${bytes.subarray(0, end).toString()}…`
 }
