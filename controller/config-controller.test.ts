@@ -175,6 +175,20 @@ describe('a restart', () => {
     expect(status(server).restart).toBeUndefined()
   })
 
+  test('is restarted in spite of a quota that is being counted', async () => {
+    const { clock, server, wish, start } = await setUp()
+    let conflicts = 3
+    server.fault = ({ method, path }) =>
+      method === 'POST' && path.endsWith('/virtualmachines') && conflicts-- > 0 ? { status: 409 } : undefined
+    wish('v-1')
+    start()
+    await until(
+      () => vm(server) !== undefined,
+      () => clock.advance(10),
+    )
+    expect(creations(server)).toBe(4)
+  })
+
   test('that is refused says why, and goes on when it may', async () => {
     const { clock, server, wish, start } = await setUp()
     wish('v-1')

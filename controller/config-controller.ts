@@ -3,7 +3,7 @@ import type { VirtualMachine } from '../api/machine.ts'
 import { apiVersion } from '../api/object.ts'
 import { controllerOf, gracePeriodAnnotation, isOwning, machineOf } from '../api/template.ts'
 import { revisionOf } from '../presets/compile.ts'
-import { isForbidden, isInvalid, unlessNotFound, unlessOutdated } from '../runtime/api-error.ts'
+import { isForbidden, isInvalid, unlessCounting, unlessNotFound, unlessOutdated } from '../runtime/api-error.ts'
 import { systemClock, timestamp } from '../runtime/clock.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { EventRecorder } from '../runtime/events.ts'
@@ -110,7 +110,7 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
     const { config, revision } = observed
     const owner = { ...config, kind: 'VirtualMachineConfig' } as const
     try {
-      await kube.create(virtualMachines, machineOf(owner, config.metadata.name, revision))
+      await unlessCounting(kube.create(virtualMachines, machineOf(owner, config.metadata.name, revision)))
     } catch (error) {
       if (!isForbidden(error) && !isInvalid(error)) throw error
       await perform(key, observed, refusedToRestart(observed, error.status.message))

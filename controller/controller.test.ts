@@ -293,6 +293,20 @@ describe('controller', () => {
     expect(server.objects('/api/v1/events').map((event) => event['reason'])).toContain('FailedCreate')
   })
 
+  it('tries again to make a pod while its quota is being counted', async () => {
+    const { server, clock, start } = await setUp()
+    let conflicts = 3
+    server.fault = ({ method, path }) =>
+      method === 'POST' && path.endsWith('/pods') && conflicts-- > 0 ? { status: 409 } : undefined
+    start()
+    create(server)
+    await until(
+      () => pod(server) !== undefined,
+      () => clock.advance(10),
+    )
+    expect(conflicts).toBe(-1)
+  })
+
   it('leaves a pod alone that only has the name', async () => {
     const { server, start } = await setUp()
     server.put(pods, { metadata: { namespace: 'default', name: podName } })

@@ -2,7 +2,14 @@ import { isFinished, launcherPodFinalizer } from '../api/machine.ts'
 import type { MachineStatus, VirtualMachine } from '../api/machine.ts'
 import { apiVersion } from '../api/object.ts'
 import { askedGraceSeconds } from '../api/template.ts'
-import { isAlreadyExists, isForbidden, isInvalid, unlessNotFound, unlessOutdated } from '../runtime/api-error.ts'
+import {
+  isAlreadyExists,
+  isForbidden,
+  isInvalid,
+  unlessCounting,
+  unlessNotFound,
+  unlessOutdated,
+} from '../runtime/api-error.ts'
 import { systemClock, timestamp } from '../runtime/clock.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { EventRecorder } from '../runtime/events.ts'
@@ -184,7 +191,7 @@ export function startController(options: ControllerOptions): Controller {
 
   const create = async (machine: Machine, pod: Pod): Promise<readonly Action[] | undefined> => {
     try {
-      await kube.create(pods, pod)
+      await unlessCounting(kube.create(pods, pod))
       return undefined
     } catch (error) {
       if (isAlreadyExists(error)) return [{ do: 'again', afterMs: cacheLagMs }]

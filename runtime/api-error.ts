@@ -97,6 +97,14 @@ export function unlessOutdated(reconcile: (key: string) => Promise<void>): (key:
     })
 }
 
+/** A creation has nothing that somebody could have written since: where it conflicts a quota is being counted, no watch tells when it may go on, and it must be tried again. */
+export function unlessCounting<T>(creation: Promise<T>): Promise<T> {
+  return creation.catch((error: unknown) => {
+    if (isConflict(error)) throw new Error('the API server could not count it', { cause: error })
+    throw error
+  })
+}
+
 /** What is not there is undefined, and no error. */
 export function unlessNotFound<T>(answer: Promise<T>): Promise<T | undefined> {
   return answer.catch((error: unknown) => {
