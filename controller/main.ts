@@ -49,7 +49,10 @@ const lead = () => {
     presets.lead()
     await groups.lead()
   }
-  begin().catch(() => log.info('stopped before the caches were filled'))
+  begin().catch((error: unknown) => {
+    if (shutdown.signal.aborted) log.info('stopped before the caches were filled')
+    else shutdown.fail('it leads, and could not begin', error)
+  })
 }
 const election = startLeaderElection({
   kube,

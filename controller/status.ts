@@ -5,6 +5,7 @@ import type { Cause } from '../api/cause.ts'
 import type { MachineStatus, Phase, VirtualMachine } from '../api/machine.ts'
 import { setCondition } from '../runtime/condition.ts'
 import type { NewCondition } from '../runtime/condition.ts'
+import { enterPhase } from '../runtime/phase-times.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import type { Pod } from './pod.ts'
 
@@ -120,14 +121,9 @@ function next(machine: Machine, fields: MachineStatus, now: string, asserted: re
 }
 
 /** A VM is Pending from its creation on, without a write of ours that says so. */
-function transitions(
-  machine: Machine,
-  phase: Phase,
-  now: string,
-): NonNullable<MachineStatus['phaseTransitionTimestamps']> {
-  const created = { phase: 'Pending' as const, time: machine.metadata.creationTimestamp ?? now }
-  const before = machine.status?.phaseTransitionTimestamps ?? [created]
-  return before.at(-1)?.phase === phase ? before : [...before, { phase, time: now }]
+function transitions({ metadata, status }: Machine, phase: Phase, now: string) {
+  const created = { phase: 'Pending' as const, time: metadata.creationTimestamp ?? now }
+  return enterPhase(status?.phaseTransitionTimestamps ?? [created], phase, now)
 }
 
 /** What `kubectl get vm -o wide` shows. */

@@ -3,6 +3,7 @@ import type { MachineStatus, Phase, VirtualMachine } from '../api/machine.ts'
 import type { Condition } from '../api/object.ts'
 import type { DomainReport, Json, JsonObject } from '../runtime/launcher-api.ts'
 import { setCondition } from '../runtime/condition.ts'
+import { enterPhase } from '../runtime/phase-times.ts'
 
 /** etcd takes 1.5 MiB an object, and the spec wants most of it. A domain of 100 devices is 60 KiB. */
 const maxDomainLength = 512 * 1024
@@ -74,8 +75,8 @@ function conclude(
   )
   const { phase } = status
   if (phase === undefined || phase === before.phase) return { ...status, conditions }
-  const transition = { phase, time: now.toISOString() }
-  return { ...status, conditions, phaseTransitionTimestamps: [...(before.phaseTransitionTimestamps ?? []), transition] }
+  const phaseTransitionTimestamps = enterPhase(before.phaseTransitionTimestamps ?? [], phase, now.toISOString())
+  return { ...status, conditions, phaseTransitionTimestamps }
 }
 
 function phaseOf(report: DomainReport): { phase?: Phase; reason?: string; message?: string } {
