@@ -119,25 +119,20 @@ function cutOrigins(
 
 function textOf(provenance: Attribution, machine: VirtualMachine, left: number): string {
   const by: (readonly string[] | string)[] = []
-  const places = new Map<string, number>()
-  const placeOf = (origin: Origin): number => {
-    const encoded = encodeOrigin(origin)
-    const key = JSON.stringify(encoded)
-    const known = places.get(key)
+  const places = new Map<unknown, number>()
+  const placeOf: PlaceOf = (origin) => {
+    // Most leaves share their origin's very object.
+    const known = places.get(origin)
     if (known !== undefined) return known
-    places.set(key, by.length)
-    by.push(encoded)
-    return by.length - 1
-  }
-  const ruleNumbers = new Map<string, number>()
-  const numberOfRule = (rule: string): number => {
-    const number = ruleNumbers.get(rule) ?? placeOf({ by: 'default', rule })
-    ruleNumbers.set(rule, number)
-    return number
+    const encoded = encodeOrigin(typeof origin === 'string' ? { by: 'default', rule: origin } : origin)
+    const key = JSON.stringify(encoded)
+    const place = places.get(key) ?? by.push(encoded) - 1
+    places.set(origin, place).set(key, place)
+    return place
   }
   const { added = nothing, origins } = provenance
   const { metadata, spec } = machine
-  const at = treeOf({ metadata, spec }, statedOf(origins), added, { placeOf, numberOfRule })
+  const at = treeOf({ metadata, spec }, statedOf(origins), added, placeOf)
   const over = trieOf(provenance.overridden, (lost) =>
     lost.map(({ origin, value }) => (isKept(origin, value) ? [placeOf(origin), value] : placeOf(origin))),
   )
@@ -204,35 +199,26 @@ function statedOf(origins: Origins): Stated {
   return root
 }
 
-/** Places in `by`, given out in the order in which they are asked for. */
-interface Places {
-  readonly placeOf: (origin: Origin) => number
-  readonly numberOfRule: (rule: string) => number
-}
+/** The place in `by` of an origin, or of the rule of a default; given out in the order in which they are asked for. */
+type PlaceOf = (origin: Origin | string) => number
 
 /** The tree of all that is not the user's; undefined where all is. A subtree of one origin is one number, and each leaf is looked at once. */
-function treeOf(value: unknown, stated: Stated | undefined, added: Added, places: Places): Tree | undefined {
-  if (stated?.origin !== undefined) return places.placeOf(stated.origin)
-  if (!isHolder(value)) return undefined
+function treeOf(value: unknown, stated: Stated | undefined, added: Added, placeOf: PlaceOf): Tree | undefined {
+  if (stated?.origin !== undefined) return placeOf(stated.origin)
+  if (typeof value !== 'object' || value === null) return undefined
   const leaves = added.get(value)
-  const memberTree = (member: unknown, key: string | number): Tree | undefined => {
-    const rule = leaves?.get(key)
-    if (rule !== undefined && !isHolder(member)) return places.numberOfRule(rule)
-    return treeOf(member, stated?.below.get(String(key)), added, places)
-  }
-  if (Array.isArray(value)) return joined(value.map(memberTree), String)
   const keys = Object.keys(value)
-  return joined(
-    Object.values(value).map((member, index) => memberTree(member, keys[index] ?? '')),
-    (index) => treeKey(keys[index] ?? ''),
-  )
-}
-
-function joined(members: readonly (Tree | undefined)[], keyOf: (index: number) => string): Tree | undefined {
+  const members = keys.map((key): Tree | undefined => {
+    const member: unknown = Reflect.get(value, key)
+    const rule = leaves?.get(key)
+    if (rule !== undefined && !isHolder(member)) return placeOf(rule)
+    return treeOf(member, stated?.below.get(key), added, placeOf)
+  })
   const [first] = members
   if (typeof first !== 'object' && members.every((member) => member === first)) return first
+  const keyOf = Array.isArray(value) ? String : treeKey
   return Object.fromEntries(
-    members.flatMap((member, index) => (member === undefined ? [] : [[keyOf(index), member] as const])),
+    keys.flatMap((key, index) => (members[index] === undefined ? [] : [[keyOf(key), members[index]] as const])),
   )
 }
 
@@ -344,7 +330,7 @@ export function ruleAt(added: Added, root: object, path: string): string | undef
   let holder = root
   for (const key of pathKeys(path)) {
     const member: unknown = Object.hasOwn(holder, key) ? Reflect.get(holder, key) : undefined
-    if (!isHolder(member)) return added.get(holder)?.get(key)
+    if (!isHolder(member)) return added.get(holder)?.get(String(key))
     holder = member
   }
   return undefined

@@ -55,12 +55,12 @@ const derive = (element: Element): Shape => {
 
 /** The keys of an object in the order of the description; those that it does not know come last. */
 export const orderedKeys = (shape: Shape, json: object): string[] => {
-  const keys: string[] = []
+  const keys = Object.keys(json)
   const places: number[] = []
-  for (const key of Object.keys(json)) {
+  for (const key of keys) {
     const place = shape.keys.get(key)?.place ?? Infinity
-    // They are few, and most stand in order.
-    let at = keys.length
+    // An insertion sort in place: they are few, and most stand in order.
+    let at = places.length
     for (; at > 0 && (places[at - 1] ?? 0) > place; at -= 1) {
       keys[at] = keys[at - 1] ?? ''
       places[at] = places[at - 1] ?? 0

@@ -4,7 +4,7 @@ import { joinPath } from '../../presets/path.ts'
 import type { Addition, Context, Rule } from './rule.ts'
 
 /** For the objects and lists of a domain: under which keys they have leaves that were added, and the names of the rules that did. */
-export type Added = ReadonlyMap<object, ReadonlyMap<string | number, string>>
+export type Added = ReadonlyMap<object, ReadonlyMap<string, string>>
 
 /**
  * Applies rules one after the other to a copy of the domain.
@@ -16,7 +16,7 @@ export const applyRules = (
   context: Context,
 ): { domain: Domain; added: Added } => {
   const domain = unshared(original) as Domain
-  const added = new Map<object, Map<string | number, string>>()
+  const added = new Map<object, Map<string, string>>()
   for (const { name, about, apply } of rules) {
     if (about?.every((key) => domain.devices?.[key] === undefined)) continue
     const note: Note = (holder, key) => {
@@ -41,7 +41,7 @@ const unshared = (value: unknown): unknown => {
 type JsonObject = { [key: string]: unknown }
 
 /** Told of each leaf that is added. */
-type Note = (holder: object, key: string | number) => void
+type Note = (holder: object, key: string) => void
 
 const add = (addition: Addition, note: Note): void => {
   // Rules name objects of the copy, which is ours to change.
@@ -51,7 +51,7 @@ const add = (addition: Addition, note: Note): void => {
     return
   }
   const list = target[addition.key] ?? (target[addition.key] = [])
-  if (Array.isArray(list)) list.push(copy(addition.item, list, list.length, note))
+  if (Array.isArray(list)) list.push(copy(addition.item, list, String(list.length), note))
 }
 
 const merge = (target: JsonObject, values: object, note: Note): void => {
@@ -67,10 +67,10 @@ const merge = (target: JsonObject, values: object, note: Note): void => {
 }
 
 /** A copy of what a rule adds to a holder, each leaf noted; an empty object or list is a leaf too. */
-const copy = (value: unknown, holder: object, key: string | number, note: Note): unknown => {
+const copy = (value: unknown, holder: object, key: string, note: Note): unknown => {
   if (Array.isArray(value)) {
     const items: unknown[] = []
-    for (const item of value) items.push(copy(item, items, items.length, note))
+    for (const item of value) items.push(copy(item, items, String(items.length), note))
     if (items.length === 0) note(holder, key)
     return items
   }
@@ -98,9 +98,8 @@ export const addedPaths = (added: Added, domain: Domain, at = ''): ReadonlyMap<s
   const visit = (holder: object, above: string): void => {
     const leaves = added.get(holder)
     const isList = Array.isArray(holder)
-    for (const [name, member] of Object.entries(holder)) {
-      const key = isList ? Number(name) : name
-      const path = joinPath(above, key)
+    for (const [key, member] of Object.entries(holder)) {
+      const path = joinPath(above, isList ? Number(key) : key)
       const rule = leaves?.get(key)
       if (isHolder(member)) visit(member, path)
       else if (rule !== undefined) paths.set(path, rule)

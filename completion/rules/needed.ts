@@ -90,16 +90,17 @@ const neededAt: { readonly [path: string]: readonly string[] } = {
 /** The paths as a tree, so that what they share is looked at once. */
 interface Node {
   readonly needed: string[]
-  readonly below: Map<string, Node>
+  readonly below: { readonly key: string; readonly node: Node }[]
 }
 
 const tree = ((): Node => {
-  const root: Node = { needed: [], below: new Map() }
+  const root: Node = { needed: [], below: [] }
   for (const [path, keys] of Object.entries(neededAt)) {
     let node = root
     for (const key of path.replaceAll('[]', '').split('.')) {
-      const next = node.below.get(key) ?? { needed: [], below: new Map() }
-      node.below.set(key, next)
+      const known = node.below.find((one) => one.key === key)
+      const next = known?.node ?? { needed: [], below: [] }
+      if (!known) node.below.push({ key, node: next })
       node = next
     }
     node.needed.push(...keys)
@@ -118,7 +119,7 @@ function findMissing(value: unknown, at: string, node: Node, findings: Finding[]
     const given = value[key]
     if (given === undefined || given === '') findings.push(required(`${at}.${key}`, 'must be given'))
   }
-  for (const [key, below] of node.below) {
+  for (const { key, node: below } of node.below) {
     const held = value[key]
     if (held !== undefined) findMissing(held, `${at}.${key}`, below, findings)
   }
