@@ -119,15 +119,17 @@ function cutOrigins(
 
 function textOf(provenance: Attribution, machine: VirtualMachine, left: number): string {
   const by: (readonly string[] | string)[] = []
-  const places = new Map<unknown, number>()
+  const places = new Map<string, number>()
+  // Most leaves share their origin's very object.
+  const known = new Map<Origin | string, number>()
   const placeOf: PlaceOf = (origin) => {
-    // Most leaves share their origin's very object.
-    const known = places.get(origin)
-    if (known !== undefined) return known
+    const found = known.get(origin)
+    if (found !== undefined) return found
     const encoded = encodeOrigin(typeof origin === 'string' ? { by: 'default', rule: origin } : origin)
-    const key = JSON.stringify(encoded)
+    const key = typeof encoded === 'string' ? encoded : JSON.stringify(encoded)
     const place = places.get(key) ?? by.push(encoded) - 1
-    places.set(origin, place).set(key, place)
+    places.set(key, place)
+    known.set(origin, place)
     return place
   }
   const { added = nothing, origins } = provenance

@@ -10,7 +10,8 @@ export interface Exclusion {
 
 /** What the annotation names: names, or every preset. Empty: it is not there. */
 function parseExclusion(annotations: { readonly [key: string]: string } | undefined): readonly string[] {
-  const text = annotations?.[excludePresetsAnnotation] ?? ''
+  const text = annotations?.[excludePresetsAnnotation]
+  if (text === undefined) return []
   return [...new Set(text.split(',').map((name) => name.trim()))].filter((name) => name !== '')
 }
 

@@ -5,13 +5,17 @@ import { canonicalSpelling } from '../../api/domain/canonical.ts'
 import type { MachineSpec } from '../../api/machine.ts'
 import { plausibleDomains } from '../../test/arbitraries/plausible.ts'
 import { bundledCapabilities as capabilities } from '../capabilities.ts'
-import { concerns, keysWithin } from './about.ts'
-import type { Subject } from './rule.ts'
+import { indexRules, keysWithin } from './about.ts'
+import type { Rule, Subject } from './rule.ts'
 import { rules } from './rules.ts'
 import { warnings } from './warnings.ts'
 
 const user: Origin = { by: 'user' }
-const all = [...rules, ...warnings]
+const all: readonly (Pick<Rule, 'id' | 'about' | 'example'> & { check: (subject: Subject) => Iterable<unknown> })[] = [
+  ...rules,
+  ...warnings,
+]
+const allAbout = indexRules(all)
 
 /** The ids of rules that would not be asked about a spec, though they have something to say. */
 const missed = (spec: MachineSpec): string[] => {
@@ -25,19 +29,17 @@ const missed = (spec: MachineSpec): string[] => {
     allowHostReach: false,
     isMacTaken: () => true,
   }
-  return all.filter((rule) => !concerns(rule, keys) && [...rule.check(subject)].length > 0).map(({ id }) => id)
+  const asked = new Set(allAbout(keys))
+  return all.filter((rule) => !asked.has(rule) && [...rule.check(subject)].length > 0).map(({ id }) => id)
 }
 
 test('the keys of an object are those of all that it holds', () => {
   expect([...keysWithin({ a: { b: 1 }, c: [{ d: [] }, 'e', [{ f: null }]] })]).toEqual(['a', 'b', 'c', 'd', 'f'])
 })
 
-test.each([
-  ['nothing', undefined, true],
-  ['what is there', ['x', 'a'], true],
-  ['what is not there', ['x'], false],
-])('a rule about %s', (_, about, expected) => {
-  expect(concerns(about === undefined ? {} : { about }, new Set(['a']))).toBe(expected)
+test('rules are asked in their order: those about something that is there, and those about everything', () => {
+  const some = [{ about: ['x', 'a'] }, {}, { about: ['x'] }, { about: ['b', 'a'] }, { about: [] }]
+  expect(indexRules(some)(new Set(['b', 'a']))).toEqual([some[0], some[1], some[3]])
 })
 
 test("a rule that is not asked has nothing to say: of all rules' examples", () => {

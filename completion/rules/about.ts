@@ -1,9 +1,22 @@
 import { isRecord } from '../../api/schema.ts'
 import type { About } from './rule.ts'
 
-/** Whether a rule has anything to say where these keys are there. */
-export const concerns = ({ about }: { readonly about?: About }, keys: ReadonlySet<string>): boolean =>
-  about === undefined || about.some((key) => keys.has(key))
+/** Gives those of all rules that have something to say where these keys are there, in their order. */
+type Index<R> = (keys: ReadonlySet<string>) => readonly R[]
+
+/** Put together once, so that rules about what is not there are not even looked at. */
+export const indexRules = <R extends { readonly about?: About }>(rules: readonly R[]): Index<R> => {
+  const places = new Map<string, number[]>()
+  for (const [place, { about = [] }] of rules.entries()) {
+    for (const key of about) places.set(key, [...(places.get(key) ?? []), place])
+  }
+  const always = rules.map(({ about }) => about === undefined)
+  return (keys) => {
+    const isAsked = [...always]
+    for (const key of keys) for (const place of places.get(key) ?? []) isAsked[place] = true
+    return rules.filter((_, place) => isAsked[place])
+  }
+}
 
 /** Every key of an object, at whatever depth. */
 export const keysWithin = (object: object): ReadonlySet<string> => {

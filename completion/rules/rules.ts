@@ -1,7 +1,7 @@
 import type { Cause } from '../../api/cause.ts'
 import { canonicalSpelling } from '../../api/domain/canonical.ts'
 import type { MachineSpec } from '../../api/machine.ts'
-import { concerns, keysWithin } from './about.ts'
+import { indexRules, keysWithin } from './about.ts'
 import { addressKind } from './address.ts'
 import { audioRules } from './audio.ts'
 import { biosSerial } from './bios.ts'
@@ -125,6 +125,8 @@ export const rules: readonly Rule[] = [
   sharedMemory,
 ]
 
+const rulesAbout = indexRules(rules)
+
 /** Nobody reads more; what a hostile VM can break would be told for minutes. */
 const maxCauses = 1000
 
@@ -138,9 +140,7 @@ export function checkRules(
   const causes: Cause[] = []
   const whole: Subject = { ...context, spec, domain }
   const keys = keysWithin(domain)
-  for (const rule of rules) {
-    if (!concerns(rule, keys)) continue
-    const { id, check } = rule
+  for (const { id, check } of rulesAbout(keys)) {
     const misses: string[] = []
     // One of its own for each rule where something is missing: what is kept for a domain would hide who has looked.
     const subject = without.length === 0 ? whole : watchedSubject(whole, without, misses)

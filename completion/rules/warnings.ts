@@ -1,5 +1,5 @@
 import { shorten } from '../../api/refusal.ts'
-import { concerns } from './about.ts'
+import { indexRules } from './about.ts'
 import type { Subject } from './rule.ts'
 import { zeroAddress } from './warnings/address.ts'
 import { bootDevice, bootKind, deprecatedMachine } from './warnings/boot.ts'
@@ -28,6 +28,8 @@ export const warnings: readonly Warning[] = [
   openScreen,
 ]
 
+const warningsAbout = indexRules(warnings)
+
 /** The API server may cut what is longer. */
 const maxCharacters = 119
 
@@ -40,9 +42,8 @@ const maxWarnings = 20
  */
 export const warningsOf = (subject: Subject, keys: ReadonlySet<string>): readonly string[] => {
   const told: string[] = []
-  for (const warning of warnings) {
-    if (!concerns(warning, keys)) continue
-    for (const text of warning.check(subject)) {
+  for (const { check } of warningsAbout(keys)) {
+    for (const text of check(subject)) {
       if (told.length >= maxWarnings) return told
       told.push(shorten(text, maxCharacters))
     }
