@@ -16,7 +16,8 @@ import { startServer } from '../webhooks/server.ts'
 import { warmUp } from '../webhooks/warm-up.ts'
 
 /**
- * One server of the benches of admission, in a process of its own: `echo`; `naive`, which writes three fields; the webhooks with so many presets of
+ * One server of the benches of admission, in a process of its own: `echo`; `naive`, which writes three fields; `constant`, which answers
+ * every VM with what the webhooks said of the first of its size; the webhooks with so many presets of
  * which three select VMs with the label `bench: "yes"`; or `inject-N`, of all that only the presets. Says its port and authority in a line of JSON, and serves until its input ends.
  */
 const what = process.argv[2] ?? 'echo'
@@ -75,7 +76,21 @@ function injecting(presets: number) {
   return { mutate: judge, validate: judge }
 }
 
+/** What it costs to say as much as a completion does, without completing. */
+function constant() {
+  const { mutate } = webhooks(100)
+  const said = new Map<number, ReturnType<typeof mutate>>()
+  const judge = (review: Review) => {
+    const size = JSON.stringify(review.object).length
+    const verdict = said.get(size) ?? mutate(review)
+    said.set(size, verdict)
+    return verdict
+  }
+  return { mutate: judge, validate: echo }
+}
+
 function reviewersOf(name: string) {
+  if (name === 'constant') return constant()
   if (name === 'echo') return { mutate: echo, validate: echo }
   if (name === 'naive') return { mutate: naive, validate: naive }
   return name.startsWith('inject-') ? injecting(Number(name.slice('inject-'.length))) : webhooks(Number(name))
