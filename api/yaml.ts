@@ -98,9 +98,15 @@ function parseJson(text: string): unknown {
 
 function itemsOf(value: unknown): readonly unknown[] {
   if (value === null || value === undefined) return []
-  const isList = isRecord(value) && typeof value['kind'] === 'string' && value['kind'].endsWith('List')
-  return isList && Array.isArray(value['items']) ? value['items'] : [value]
+  return isList(value) ? value.items : [value]
 }
+
+/** What `kubectl get` prints of several objects. */
+export const isList = (value: unknown): value is { readonly kind: string; readonly items: readonly unknown[] } =>
+  isRecord(value) &&
+  typeof value['kind'] === 'string' &&
+  value['kind'].endsWith('List') &&
+  Array.isArray(value['items'])
 
 /** Written so that kubectl, too, reads text as text: `yes` and `1:30` stand in quotes. */
 export const yamlOptions = {

@@ -16,7 +16,7 @@ import { clusterFailure, nodesOf, pages } from './cluster.ts'
 import { completeIn } from './completion.ts'
 import { drawnUid } from './draw.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
-import { filesOf, nameOf, readInputs, readManifests, readText, type Manifest } from './input.ts'
+import { bytesOf, eachManifest, filesOf, nameOf, readInputs, readManifests, type Manifest } from './input.ts'
 import type { Paint } from './paint.ts'
 import { causeLine, isPreset, presetsOf } from './surroundings.ts'
 import type { Cluster, Streams, World } from './world.ts'
@@ -121,8 +121,8 @@ async function stateOfFiles(paths: readonly string[], wanted: string | undefined
   const presets: Manifest[] = []
   const files = (await Promise.all(paths.map((path) => filesOf(path)))).flat()
   for (const file of files) {
-    if (!(await readText(file)).includes('VirtualMachinePreset')) continue
-    presets.push(...(await readManifests([file], nothing())).filter(isPreset))
+    if (!(await bytesOf(file, nothing())).includes('VirtualMachinePreset')) continue
+    for await (const object of eachManifest([file], nothing())) if (isPreset(object)) presets.push(object)
   }
   return {
     presets,

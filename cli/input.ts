@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import { readFile, readdir, stat } from 'node:fs/promises'
 import { basename, extname, join } from 'node:path'
+import { jsonListItems } from '../api/json-list.ts'
 import { isRecord } from '../api/schema.ts'
 import { parseManifest } from '../api/yaml.ts'
 import { Usage, fileFailure } from './failure.ts'
@@ -35,36 +36,43 @@ export async function* readInputs(paths: readonly string[], stdin: AsyncIterable
   }
   for (const path of paths) {
     const files = await readable(path, path === '-' ? () => Promise.resolve(['-']) : () => filesOf(path))
-    if (!Array.isArray(files)) {
-      yield files
+    if ('failed' in files) {
+      yield files.failed
       continue
     }
-    for (const file of files) {
+    for (const file of files.found) {
       const inputs = await readable(file, async () => inputsOf(file, await bytesOf(file, stdin)))
-      for (const input of Array.isArray(inputs) ? inputs : [inputs]) yield { ...input, stem: unique(input.stem) }
+      for (const input of 'failed' in inputs ? [inputs.failed] : inputs.found) {
+        yield { ...input, stem: unique(input.stem) }
+      }
     }
   }
 }
 
-async function readable<T>(file: string, read: () => Promise<T[]>): Promise<T[] | Input> {
+async function readable<T>(
+  file: string,
+  read: () => Promise<T>,
+): Promise<{ readonly found: T } | { readonly failed: Input }> {
   try {
-    return await read()
+    return { found: await read() }
   } catch (error) {
     if (!(error instanceof Usage)) throw error
-    return { file, stem: stemOf(file), kind: 'unreadable', message: error.message }
+    return { failed: { file, stem: stemOf(file), kind: 'unreadable', message: error.message } }
   }
 }
 
-/** All objects of manifests. A Domain XML among them, or what cannot be read, is a mistake. */
-export async function readManifests(paths: readonly string[], stdin: AsyncIterable<unknown>): Promise<Manifest[]> {
-  const objects: Manifest[] = []
+/** The objects of manifests, one after the other. A Domain XML among them, or what cannot be read, is a mistake. */
+export async function* eachManifest(paths: readonly string[], stdin: AsyncIterable<unknown>): AsyncGenerator<Manifest> {
   for await (const input of readInputs(paths, stdin)) {
     if (input.kind === 'unreadable') throw new Usage(input.message)
     if (input.kind === 'xml') throw new Usage(`${input.file}: is XML, and Kubernetes manifests are wanted here`)
-    objects.push(input.object)
+    yield input.object
   }
-  return objects
 }
+
+/** All of them at once. */
+export const readManifests = (paths: readonly string[], stdin: AsyncIterable<unknown>): Promise<Manifest[]> =>
+  Array.fromAsync(eachManifest(paths, stdin))
 
 const manifestNames = /\.(ya?ml|json)$/i
 
@@ -85,7 +93,7 @@ const testNames = /\.vmtest\.ya?ml$/i
 
 const statOf = (path: string) => stat(path).catch((error: unknown) => unreadable(path, error))
 
-async function bytesOf(file: string, stdin: AsyncIterable<unknown>): Promise<Buffer> {
+export async function bytesOf(file: string, stdin: AsyncIterable<unknown>): Promise<Buffer> {
   if (file !== '-') return readFile(file).catch((error: unknown) => unreadable(file, error))
   const chunks: Buffer[] = []
   for await (const chunk of stdin) chunks.push(Buffer.from(chunk instanceof Uint8Array ? chunk : String(chunk)))
@@ -104,12 +112,21 @@ const unreadable = (file: string, error: unknown): never => {
 
 const stemOf = (file: string): string => (file === '-' ? 'stdin' : basename(file, extname(file)))
 
-function inputsOf(file: string, bytes: Buffer): Input[] {
+function inputsOf(file: string, bytes: Buffer): Iterable<Input> {
   const stem = stemOf(file)
   if (isXml(bytes)) return [{ file, stem, kind: 'xml', xml: bytes }]
-  const objects = objectsOf(file, bytes)
-  const isOne = objects.length === 1
-  return objects.map((object) => ({ file, stem: isOne ? stem : `${stem}-${nameOf(object)}`, kind: 'manifest', object }))
+  return manifestsOf(file, objectsOf(file, bytes))
+}
+
+function* manifestsOf(file: string, objects: Objects): Generator<Input> {
+  const stem = stemOf(file)
+  for (const object of objects) {
+    yield { file, stem: objects.length === 1 ? stem : `${stem}-${nameOf(object)}`, kind: 'manifest', object }
+  }
+}
+
+interface Objects extends Iterable<Manifest> {
+  readonly length: number
 }
 
 /** Told by content: no manifest begins with `<`. */
@@ -122,18 +139,42 @@ function isXml(bytes: Buffer): boolean {
   return head.startsWith('<')
 }
 
-function objectsOf(file: string, bytes: Buffer): Manifest[] {
+/** Of a List in JSON, as a cluster's dump is, each is parsed when its turn comes, so that memory need not hold them all. */
+function objectsOf(file: string, bytes: Buffer): Objects {
   if (!isUtf8(bytes)) throw new Usage(`${file}: is no text in UTF-8`)
+  const items = jsonListItems(bytes)
+  if (items !== undefined && items.length > 0 && items.every((item) => objectIn(item) !== undefined)) {
+    return {
+      length: items.length,
+      *[Symbol.iterator]() {
+        for (const item of items) {
+          const object = objectIn(item)
+          if (object !== undefined) yield object
+        }
+      },
+    }
+  }
   const read = parseManifest(bytes.toString('utf8'))
   if ('problem' in read) throw new Usage(`${file}:${read.problem}`)
   const { values } = read
   const objects = values.map((value, index): Manifest => {
-    if (isRecord(value) && typeof value['kind'] === 'string') return value
+    if (isObject(value)) return value
     const place = values.length === 1 ? 'something' : `something, as number ${index + 1} of ${values.length},`
     throw new Usage(`${file}: holds ${place} that is no Kubernetes object (it has no \`kind\`)`)
   })
   if (objects.length === 0) throw new Usage(`${file}: is empty`)
   return objects
+}
+
+const isObject = (value: unknown): value is Manifest => isRecord(value) && typeof value['kind'] === 'string'
+
+function objectIn(json: Buffer): Manifest | undefined {
+  try {
+    const value: unknown = JSON.parse(json.toString('utf8'))
+    return isObject(value) ? value : undefined
+  } catch {
+    return undefined
+  }
 }
 
 /** The words for the caller of what made one input unreadable; what is nobody's mistake is thrown on. */

@@ -1,0 +1,85 @@
+import { isList } from './yaml.ts'
+
+const [quote, backslash, comma, colon] = [0x22, 0x5c, 0x2c, 0x3a]
+const [openBrace, closeBrace, openBracket, closeBracket] = [0x7b, 0x7d, 0x5b, 0x5d]
+const blanks: ReadonlySet<number | undefined> = new Set([0x20, 0x09, 0x0a, 0x0d])
+const itemsKey = Buffer.from('"items"')
+
+/**
+ * The items of a List in JSON, each as its part of `bytes`, so that one after the other may be parsed and let go: parsed at once, ten thousand VMs are
+ * more than memory should hold. Items are not looked into: one may still be no JSON.
+ * @param bytes UTF-8
+ * @returns undefined for whatever is no List in JSON, and for one with items that are no objects
+ */
+export function jsonListItems(bytes: Buffer): readonly Buffer[] | undefined {
+  const start = startOfItems(bytes)
+  if (start === undefined) return undefined
+  const items: Buffer[] = []
+  let at = afterBlanks(bytes, start + 1)
+  while (bytes[at] === openBrace) {
+    const end = endOf(bytes, at)
+    items.push(bytes.subarray(at, end))
+    at = afterBlanks(bytes, end)
+    if (bytes[at] !== comma) break
+    at = afterBlanks(bytes, at + 1)
+    if (bytes[at] !== openBrace) return undefined
+  }
+  if (bytes[at] !== closeBracket) return undefined
+  // What stands in their place comes out again only where no second `items` follows.
+  const around = `${bytes.toString('utf8', 0, start)}[null]${bytes.toString('utf8', at + 1)}`
+  try {
+    const list: unknown = JSON.parse(around)
+    return isList(list) && list.items[0] === null ? items : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** Where the bracket of the first `"items": [` is that stands in the outermost object itself. */
+function startOfItems(bytes: Buffer): number | undefined {
+  let depth = 0
+  for (let at = afterBlanks(bytes, 0); at < bytes.length; at++) {
+    const byte = bytes[at]
+    if (byte === openBrace || byte === openBracket) depth++
+    else if (byte === closeBrace || byte === closeBracket) depth--
+    else if (byte === quote) {
+      const end = endOfText(bytes, at)
+      const value = depth === 1 && bytes.subarray(at, end).equals(itemsKey) ? valueAfter(bytes, end) : undefined
+      if (value !== undefined && bytes[value] === openBracket) return value
+      at = end - 1
+    }
+    if (depth === 0) return undefined
+  }
+  return undefined
+}
+
+/** Where the value of a key begins that ends at `end`; undefined where that is no key. */
+function valueAfter(bytes: Buffer, end: number): number | undefined {
+  const at = afterBlanks(bytes, end)
+  return bytes[at] === colon ? afterBlanks(bytes, at + 1) : undefined
+}
+
+/** The first byte after the object that begins at `at`, or the end of all where it has none. */
+function endOf(bytes: Buffer, start: number): number {
+  let depth = 0
+  for (let at = start; at < bytes.length; at++) {
+    const byte = bytes[at]
+    if (byte === quote) at = endOfText(bytes, at) - 1
+    else if (byte === openBrace || byte === openBracket) depth++
+    else if ((byte === closeBrace || byte === closeBracket) && --depth === 0) return at + 1
+  }
+  return bytes.length
+}
+
+/** The first byte after the text whose opening quote is at `start`. */
+function endOfText(bytes: Buffer, start: number): number {
+  let at = start + 1
+  while (at < bytes.length && bytes[at] !== quote) at += bytes[at] === backslash ? 2 : 1
+  return at + 1
+}
+
+function afterBlanks(bytes: Buffer, from: number): number {
+  let at = from
+  while (blanks.has(bytes[at])) at++
+  return at
+}
