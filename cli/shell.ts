@@ -4,8 +4,13 @@ import type { Command, Option } from 'commander'
 const scripts: { readonly [shell: string]: string } = {
   bash: `# Completion of kubectl-vm for bash. kubectl-vm completion bash > /etc/bash_completion.d/kubectl-vm, or source it in ~/.bashrc
 _kubectl_vm() {
-  local words=("\${COMP_WORDS[@]:1:COMP_CWORD}")
-  mapfile -t COMPREPLY < <(compgen -W "$(kubectl-vm __complete "\${words[@]}" 2>/dev/null)" -- "\${COMP_WORDS[COMP_CWORD]}")
+  local word words=()
+  for word in "\${COMP_WORDS[@]:1:COMP_CWORD}"; do
+    # Where = breaks words, as it does unless told otherwise, --flag=value comes as three.
+    if [[ \${#words[@]} -gt 0 && ( $word == = || \${words[-1]} == -*= ) ]]; then words[-1]+=$word; else words+=("$word"); fi
+  done
+  mapfile -t COMPREPLY < <(compgen -W "$(kubectl-vm __complete "\${words[@]}" 2>/dev/null)" -- "\${words[-1]}")
+  if [[ $COMP_WORDBREAKS == *=* ]]; then COMPREPLY=("\${COMPREPLY[@]#-*=}"); fi
 }
 complete -o default -F _kubectl_vm kubectl-vm
 `,
@@ -14,7 +19,7 @@ complete -o default -F _kubectl_vm kubectl-vm
 _kubectl-vm() {
   local -a found
   found=("\${(@f)$(kubectl-vm __complete "\${(@)words[2,CURRENT]}" 2>/dev/null)}")
-  if [[ -n "\${found[*]}" ]]; then compadd -- "\${found[@]}"; else _files; fi
+  if [[ -n "\${found[*]}" ]]; then compadd -- "\${found[@]}"; else compset -P '-*='; _files; fi
 }
 # Called by its name in fpath, this file is the function itself.
 if [[ "\${funcstack[1]}" == _kubectl-vm ]]; then _kubectl-vm; else compdef _kubectl-vm kubectl-vm; fi
@@ -26,14 +31,17 @@ function __kubectl_vm
   if test (count $found) -gt 0
     printf '%s\\n' $found
   else
-    __fish_complete_path (commandline -ct)
+    set -l flag (string match --regex -- '^-[^=]*=' (commandline -ct))
+    for path in (__fish_complete_path (string replace --regex -- '^-[^=]*=' '' (commandline -ct)))
+      printf '%s\\n' "$flag$path"
+    end
   end
 end
 complete -c kubectl-vm -f -a '(__kubectl_vm)'
 `,
   kubectl: `#!/bin/sh
-# kubectl asks this file, on the PATH as kubectl_complete-vm, to complete \`kubectl vm\`.
-kubectl-vm __complete "$@"
+# kubectl asks this file, on the PATH as kubectl_complete-vm, to complete \`kubectl vm\`. Of --flag=value it wants the value alone.
+kubectl-vm __complete "$@" | sed 's/^-[^=]*=//'
 echo :0
 `,
 }

@@ -60,6 +60,17 @@ describe.each(['bash', 'zsh'])('%s completes', (shell) => {
     ['a command', 'kubectl-vm expl\tx', '<explain> <x>'],
     ['a flag', 'kubectl-vm complete --prov\tx', '<complete> <--provenance> <x>'],
     ['the value of a flag', 'kubectl-vm complete -o x\tx', '<complete> <-o> <xml> <x>'],
+    ['a value directly after its flag', 'kubectl-vm complete --output=x\tx', '<complete> <--output=xml> <x>'],
+    [
+      'the one value there is',
+      'kubectl-vm complete --strict --output=y\tx',
+      '<complete> <--strict> <--output=yaml> <x>',
+    ],
+    [
+      'a file directly after its flag',
+      'kubectl-vm complete --output xml --presets=v\tx',
+      '<complete> <--output> <xml> <--presets=vm.yaml> <x>',
+    ],
     ['a file', 'kubectl-vm complete v\tx', '<complete> <vm.yaml> <x>'],
     ['the folder of a flag', 'kubectl-vm diff x --presets pr\tsmall', '<diff> <x> <--presets> <presets/small>'],
     ['an argument', 'kubectl-vm completion ba\tx', '<completion> <bash> <x>'],
@@ -75,6 +86,7 @@ describe('fish completes', () => {
     ['a flag', 'kubectl-vm complete --prov', ['--provenance']],
     ['the value of a flag', 'kubectl-vm complete -o ', ['json', 'xml', 'yaml']],
     ['the value of a flag with =', 'kubectl-vm complete --output=x', ['--output=xml']],
+    ['a file directly after its flag', 'kubectl-vm complete --presets=v', ['--presets=vm.yaml']],
     ['a file', 'kubectl-vm complete ', ['presets/', 'vm.yaml']],
     ['an argument', 'kubectl-vm completion b', ['bash']],
   ])('%s', (_, line, offered) => {
