@@ -25,6 +25,16 @@ const inPhase = (phase: NonNullable<MachineStatus['phase']>, secondsAgo = 0) =>
     phaseTransitionTimestamps: [{ phase, time: at(secondsAgo) }],
   }) as const
 const running = withStatus(inPhase('Running'))
+/** Whose handler said that it runs, after nobody could say. */
+const returned = (secondsAgo: number) =>
+  withStatus({
+    ...inPhase('Running'),
+    phaseTransitionTimestamps: [
+      { phase: 'Running', time: at(1000) },
+      { phase: 'Unknown', time: at(secondsAgo + 1) },
+      { phase: 'Running', time: at(secondsAgo) },
+    ],
+  })
 const deleting = { deletionTimestamp: at(0) }
 
 const seen = (
@@ -222,6 +232,19 @@ const table: [string, Partial<Observed>, string[]][] = [
     'and the handler says when it is heard of again',
     { machine: withStatus(inPhase('Unknown')), pod: seen({ nodeName: 'n1', status: { phase: 'Running' } }) },
     [],
+  ],
+  [
+    'a handler that answers though its kubelet does not is believed for five minutes',
+    { machine: returned(60), pod: seen({ nodeName: 'n1', status: { phase: 'Running' } }), node: 'silent' },
+    ['again 240000'],
+  ],
+  [
+    'and then asked to say it once more',
+    { machine: returned(300), pod: seen({ nodeName: 'n1', status: { phase: 'Running' } }), node: 'silent' },
+    [
+      'write Unknown NodeUnreachable: the node n1 does not answer; the VM may still run there, and is not started elsewhere',
+      'tell Warning NodeUnreachable: the node n1 does not answer; the VM may still run there, and is not started elsewhere',
+    ],
   ],
   [
     'what has not run yet waits for its node',

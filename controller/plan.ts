@@ -60,6 +60,8 @@ const handlerGraceMs = 5000
 const finishedGraceMs = 60_000
 /** A pod that is this late to end is on a node that does not answer. */
 const stuckMs = 60_000
+/** A handler may answer while its kubelet does not, and write that the guest runs. It is believed for so long: each would undo the other's word without end. */
+const believedMs = 300_000
 /** How often we look for what sends us no events: claims, quota, a foreign pod. */
 const lookAgainMs = 5000
 
@@ -221,8 +223,13 @@ function concludeFrom(observed: Observed, pod: Persisted<Pod>): Action[] {
 
 /** What runs there may go on, and nobody can see it: the phase says so until the handler is heard of again, and writes what it sees. */
 function doubt({ machine, nowMs }: Observed): Action[] {
-  const { phase, nodeName } = machine.status ?? {}
+  const { phase, nodeName, phaseTransitionTimestamps: times = [] } = machine.status ?? {}
   if (phase !== 'Running') return []
+  const [before, last] = times.slice(-2)
+  if (before?.phase === 'Unknown' && last !== undefined) {
+    const leftMs = Date.parse(last.time) + believedMs - nowMs
+    if (leftMs > 0) return [{ do: 'again', afterMs: Math.min(leftMs, believedMs) }]
+  }
   const message = `the node ${nodeName} does not answer; the VM may still run there, and is not started elsewhere`
   const status = unknownStatus(machine, 'NodeUnreachable', message, timestampOf({ nowMs }))
   return [
