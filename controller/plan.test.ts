@@ -355,6 +355,18 @@ const table: [string, Partial<Observed>, string[]][] = [
     ['write Running'],
   ],
   [
+    'on a node that does not answer nobody knows whether the guest has',
+    {
+      machine: withStatus(inPhase('Running'), { metadata: deleting }),
+      pod: seen({ nodeName: 'n1', metadata: { deletionTimestamp: at(61) } }),
+      node: 'silent',
+    },
+    [
+      'write Unknown NodeUnreachable: the node n1 does not answer; the VM may still run there, and is not started elsewhere',
+      'tell Warning NodeUnreachable: the node n1 does not answer; the VM may still run there, and is not started elsewhere',
+    ],
+  ],
+  [
     'a deleted VM that was never completed is not completed',
     {
       machine: storedMachine({ metadata: { ...deleting, annotations: {} } }),
@@ -445,6 +457,20 @@ describe('plan', () => {
       'write Pending FailedCreate: exceeded quota',
       'again 5000',
     ])
+  })
+
+  it('that a pod does not end is a condition of its own: Ready is what the handler says', () => {
+    const ready = {
+      type: 'Ready',
+      status: 'False',
+      reason: 'GuestPaused',
+      message: '',
+      lastTransitionTime: at(90),
+    } as const
+    const machine = withStatus({ ...inPhase('Running'), conditions: [ready] }, { metadata: deleting })
+    const pod = seen({ nodeName: 'n1', metadata: { deletionTimestamp: at(61) } })
+    const conditions = plan(observed({ machine, pod })).map((action) => 'status' in action && action.status.conditions)
+    expect(conditions).toEqual([[ready, expect.objectContaining({ type: 'PodEnded', status: 'False' })]])
   })
 
   it('never makes a pod for a VM whose status names one, whatever else is observed', () => {

@@ -122,7 +122,13 @@ function end(observed: Observed): Action[] {
   const leftMs = Date.parse(deletionTimestamp) + stuckMs - nowMs
   if (leftMs > 0) return [{ do: 'again', afterMs: leftMs }]
   const message = `pod ${name} on node ${pod.spec.nodeName ?? ''} should have ended at ${deletionTimestamp}; the VM stays until it has`
-  return write(machine, stuckStatus(machine, message, timestampOf(observed)))
+  const doubts = observed.node === 'silent' ? doubt(observed) : []
+  const status = doubts.find((action) => action.do === 'write')?.status ?? machine.status
+  const known = status === undefined ? machine : { ...machine, status }
+  return [
+    ...write(machine, stuckStatus(known, message, timestampOf(observed))),
+    ...doubts.filter((action) => action.do !== 'write'),
+  ]
 }
 
 /** The VM is over; its pod is kept for its logs, but not alive. */

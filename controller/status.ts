@@ -99,9 +99,9 @@ export function endedStatus(
   return next(machine, end, now, [{ type: 'Ready', status: 'False', reason, message }])
 }
 
-/** The pod should have ended long ago. */
+/** The pod should have ended long ago. Ready is the handler's, which may still see the guest: each would undo the other's word without end. */
 export function stuckStatus(machine: Machine, message: string, now: string): MachineStatus {
-  return next(machine, {}, now, [{ type: 'Ready', status: 'Unknown', reason: 'PodStuckTerminating', message }])
+  return next(machine, {}, now, [{ type: 'PodEnded', status: 'False', reason: 'PodStuckTerminating', message }])
 }
 
 const completed: Asserted = { type: 'Completed', status: 'True', reason: 'Completed', message: '' }
