@@ -134,7 +134,7 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     if (!cached) return
     const group = written.newest(cached)
     const memory = memoryOf(group.metadata.uid)
-    await settleDoubts(group, memory)
+    await settleDoubts(memory)
     const actions = planGroup(observe(group, memory))
     if (!memory.isVerified && actions.some((action) => action.do === 'create')) {
       await verify(group, memory)
@@ -169,13 +169,12 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
   }
 
   /** Asks for what the watch owes us for too long. */
-  const settleDoubts = async (group: Group, { expectations }: Memory): Promise<void> => {
+  const settleDoubts = async ({ expectations }: Memory): Promise<void> => {
     for (const { metadata } of expectations.overdue(clock.monotonic())) {
       const found = await unlessNotFound(kube.get(virtualMachines, refOf(keyOf(metadata))))
       if (found?.metadata.uid !== metadata.uid) expectations.forget(metadata.uid)
       else expectations.created(found, clock.monotonic())
     }
-    log.trace({ group: keyOf(group.metadata), unseen: expectations.unseen.length }, 'expectations')
   }
 
   const noteCreated = (machine: Machine, { expectations }: Memory): void => {

@@ -1,11 +1,9 @@
 import type { ChildProcess } from 'node:child_process'
+import { createBackOff } from '../runtime/back-off.ts'
 import type { Clock } from '../runtime/clock.ts'
 
-const firstRetryMs = 100
-const lastRetryMs = 5000
-
-/** A daemon that lived so long had started well. */
-const wellMs = 10_000
+/** A daemon that lived for ten seconds had started well. */
+const retries = { firstMs: 100, longestMs: 5000, healthyMs: 10_000, random: () => 0 }
 
 /** It ends in a tenth of a second; one that hangs must not keep the pod of a VM that is over. */
 const stopMs = 5000
@@ -26,13 +24,12 @@ export function keepLibvirtd(options: {
 }): Daemon {
   const { clock, log } = options
   let isStopped = false
-  let retryMs = firstRetryMs
+  const backOff = createBackOff({ ...retries, clock })
   let cancel = () => {}
   let current: ChildProcess | undefined
   let ended = Promise.resolve()
 
   const start = () => {
-    const startedMs = clock.monotonic()
     const child = options.spawn()
     current = child
     ended = new Promise((resolve) => {
@@ -41,8 +38,7 @@ export function keepLibvirtd(options: {
         if (current !== child || isStopped) return
         current = undefined
         log('libvirtd ended', fields)
-        retryMs = clock.monotonic() - startedMs > wellMs ? firstRetryMs : Math.min(retryMs * 2, lastRetryMs)
-        cancel = clock.after(retryMs, start)
+        cancel = clock.after(backOff.next(), start)
       }
       child.once('exit', (code, signal) => over({ code, signal }))
       child.once('error', (error) => over({ err: error }))

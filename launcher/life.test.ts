@@ -317,11 +317,12 @@ describe('what cannot run', () => {
     expect(told.at(-1)?.message).toHaveLength(65_536)
   })
 
-  test('since a volume is not there ends, too', async () => {
-    prepareFailure = new Refused('VolumeUnavailable', 'volume "root": gone')
+  test('since a volume is not there ends, too, in words that the handler reads', async () => {
+    prepareFailure = new Refused('VolumeUnavailable', 'gone '.repeat(20_000))
     await expect(life.put(machine('idle'))).rejects.toMatchObject({ reason: 'VolumeUnavailable' })
     await settle()
     expect(standings().at(-1)).toBe('Gone volumeUnavailable Failed')
+    expect(told.at(-1)?.message).toHaveLength(65_536)
   })
 })
 

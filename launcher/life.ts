@@ -205,7 +205,7 @@ export class Life {
     } catch (error) {
       if (error instanceof Refused) {
         const phase = this.#dom === undefined ? 'Gone' : 'Shutoff'
-        this.#failure = { phase, reason: lowerFirst(error.reason), message: error.message }
+        this.#failure = { phase, reason: lowerFirst(error.reason), message: error.message.slice(0, maxTextLength) }
         this.hint()
       }
       throw error
@@ -324,8 +324,7 @@ async function refusedAs<T>(reason: 'DefineRefused' | 'StartFailed', run: () => 
   try {
     return await run()
   } catch (error) {
-    if (error instanceof LibvirtError)
-      throw new Refused(reason, error.message.slice(0, maxTextLength), { cause: error })
+    if (error instanceof LibvirtError) throw new Refused(reason, error.message, { cause: error })
     throw error
   }
 }

@@ -1,8 +1,5 @@
-import { spawn } from 'node:child_process'
-import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
-import { connect } from 'node:net'
+import { rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Duplex } from 'node:stream'
 import type { Domain } from '../api/domain/domain.ts'
 import { canonical } from '../api/domain/canonical.ts'
 import { readDomain, writeDomain } from '../api/domain/xml.ts'
@@ -13,14 +10,13 @@ import { createLogger } from '../runtime/log.ts'
 import { isJsonObject, jsonOf, specDrift } from './drift.ts'
 import type { Identity } from './identity.ts'
 import { Life } from './life.ts'
-import { Client } from './libvirt/client.ts'
+import type { LibvirtEvent } from './libvirt/connection.ts'
 import { openConsole } from './libvirt/domain.ts'
-import { keepLibvirtd } from './libvirtd.ts'
-import { qemuConf } from './qemu-conf.ts'
 import { Refused } from './refused.ts'
 import { renderDomain } from './render.ts'
 import { launcherServer } from './server.ts'
 import { type Settings, readSettings } from './settings.ts'
+import { startLibvirt } from './start-libvirt.ts'
 import { type VolumeSource, prepareVolume } from './volume.ts'
 
 /**
@@ -33,24 +29,12 @@ async function main(settings: Settings): Promise<void> {
   const log = (message: string, fields: { [field: string]: unknown }) => logger.info(fields, message)
   const clock = systemClock
 
-  for (const directory of settings.directories) await mkdir(directory, { recursive: true, mode: 0o700 })
-  await writeFile(settings.qemuConf, qemuConf)
-  const daemon = keepLibvirtd({
-    clock,
-    log,
-    spawn: () => spawn('libvirtd', [], { env: settings.libvirtd, stdio: ['ignore', 'inherit', 'inherit'] }),
-  })
-
   const connected = Promise.withResolvers<void>()
-  const client = new Client({
-    dial: () => dial(settings.libvirtSocket),
-    uri: 'qemu:///session',
-    clock,
-    onHint: (event) => {
-      if (event === undefined) connected.resolve()
-      life.hint()
-    },
-  })
+  const onHint = (event: LibvirtEvent | undefined) => {
+    if (event === undefined) connected.resolve()
+    life.hint()
+  }
+  const { client, daemon } = await startLibvirt(settings, { clock, log, onHint })
   const life: Life = new Life({
     client,
     clock,
@@ -120,14 +104,6 @@ function readLive(
   }
   const json = jsonOf(read.domain)
   return isJsonObject(json) ? json : undefined
-}
-
-function dial(path: string): Promise<Duplex> {
-  return new Promise((resolve, reject) => {
-    const socket = connect(path)
-    socket.once('connect', () => resolve(socket))
-    socket.once('error', reject)
-  })
 }
 
 await main(readSettings(process.env))

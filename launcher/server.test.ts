@@ -5,7 +5,13 @@ import { join } from 'node:path'
 import { type Duplex, duplexPair } from 'node:stream'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { parseMachine } from '../api/machine.ts'
-import { type LauncherEvent, maxMessageBytes, parseEventLine, parsePutAnswer } from '../runtime/launcher-api.ts'
+import {
+  type LauncherEvent,
+  maxMessageBytes,
+  parseEventLine,
+  parseLauncherError,
+  parsePutAnswer,
+} from '../runtime/launcher-api.ts'
 import { type FakeClock, fakeClock, settle } from '../test/fake-clock.ts'
 import { type FakeLibvirtd, fakeLibvirtd } from '../test/fake-libvirtd.ts'
 import { ask, openConsole } from '../test/launcher-client.ts'
@@ -100,6 +106,11 @@ describe('requests', () => {
   ])('%s: %d %s', async (_, status, reason, method, path, body) => {
     await put()
     expect(await ask(socket, method, path, body)).toMatchObject({ status, body: { error: { reason } } })
+  })
+
+  test('a refusal is never longer than the handler reads', async () => {
+    const { status, body } = await ask(socket, 'PUT', '/vm', { ...vm, spec: { domain: { ['x'.repeat(70_000)]: 1 } } })
+    expect([status, parseLauncherError(body).reason]).toEqual([400, 'BadRequest'])
   })
 
   test('to end what is not there: 409', async () => {

@@ -10,6 +10,7 @@ import {
   type LauncherErrorReason,
   heartbeatIntervalMs,
   maxMessageBytes,
+  maxTextLength,
   parseJson,
   parseShutdownRequest,
 } from '../runtime/launcher-api.ts'
@@ -40,7 +41,7 @@ const statusOf: { readonly [reason in LauncherErrorReason]: number } = {
 /** A reader of events that lags so far behind is let go; it comes back and reads the current state. */
 const maxBacklogBytes = 2 * maxMessageBytes
 
-type Answer = { status: number; body?: object }
+type Answer = { status: number; body: object }
 type Route = (body: () => Promise<unknown>) => Promise<Answer>
 
 /** The contract of runtime/launcher-api.ts over HTTP; the caller listens. */
@@ -74,15 +75,13 @@ export function launcherServer(options: ServerOptions): Server {
     const run = route ?? (() => Promise.reject(new Refused('NotFound', `no ${name} here`)))
     run(() => readBody(request))
       .catch((error: unknown) => failure(error, log))
-      .then(
-        ({ status, body }) => {
-          response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body ?? {}), () => {
-            // Only when the answer is out may the launcher end.
-            if (name === 'POST /final') life.final()
-          })
-        },
-        log.bind(undefined, 'answering'),
-      )
+      .then(({ status, body }) => {
+        response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body), () => {
+          // Only when the answer is out may the launcher end.
+          if (name === 'POST /final') life.final()
+        })
+      })
+      .catch((error: unknown) => log('a request was not answered', { err: error }))
   })
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     // An error that nobody hears would end the launcher, and the VM with it.
@@ -158,7 +157,7 @@ function refuseUpgrade(socket: Duplex, { status, body }: Answer): void {
 function failure(error: unknown, log: ServerOptions['log']): Answer {
   const { reason, message } = explain(error)
   if (reason === 'InternalError') log('a request failed', { err: error })
-  return { status: statusOf[reason], body: { error: { reason, message } } }
+  return { status: statusOf[reason], body: { error: { reason, message: message.slice(0, maxTextLength) } } }
 }
 
 function explain(error: unknown): { reason: LauncherErrorReason; message: string } {

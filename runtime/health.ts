@@ -13,8 +13,6 @@ export interface HealthOptions {
   readonly log: Logger
   /** Why not ready, a sentence each; ready if there is none. */
   readonly unready: () => readonly string[]
-  /** Why the process should be started anew, a sentence each. */
-  readonly broken?: () => readonly string[]
 }
 
 export interface Health {
@@ -23,7 +21,7 @@ export interface Health {
 }
 
 /**
- * `GET /livez` and `/readyz`: 200 `ok`, or 503 and a reason per line. `GET /metrics`: Prometheus' text. `GET /log-level`, and `PUT` of
+ * `GET /livez`: 200 `ok`, as long as anything is answered. `GET /readyz`: the same, or 503 and a reason per line. `GET /metrics`: Prometheus' text. `GET /log-level`, and `PUT` of
  * a word to it: only from the machine itself, e.g. through `kubectl exec` or `port-forward`.
  */
 export async function startHealth(options: HealthOptions): Promise<Health> {
@@ -54,7 +52,7 @@ async function answer(options: HealthOptions, request: IncomingMessage, response
   const path = (request.url ?? '/').split('?', 1)[0]
   if (path === '/log-level') return answerLogLevel(options.log, request, response)
   if (request.method !== 'GET' && request.method !== 'HEAD') return reply(response, 405, 'method not allowed\n')
-  if (path === '/livez') return replyChecks(response, options.broken?.() ?? [])
+  if (path === '/livez') return replyChecks(response, [])
   if (path === '/readyz') return replyChecks(response, options.unready())
   if (path !== '/metrics') return reply(response, 404, 'not found\n')
   return reply(response, 200, await options.registry.metrics(), options.registry.contentType)

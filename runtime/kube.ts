@@ -45,7 +45,6 @@ export interface DeleteOptions {
   /** Delete this one, and not another of the same name. */
   readonly uid?: string
   readonly gracePeriodSeconds?: number
-  readonly propagationPolicy?: 'Foreground' | 'Background' | 'Orphan'
   readonly dryRun?: boolean
   readonly signal?: AbortSignal
 }
@@ -63,13 +62,17 @@ export interface WatchEvent {
 
 /**
  * Requests to the API server as raw JSON, over one pool of kept-alive connections; watches have a pool of their own, so that
- * they do not occupy it. Refusals are thrown as ApiError, silence and nonsense as ApiUnreachable. 429, and 503 with a
+ * they do not occupy it. Refusals are thrown as ApiError, silence and nonsense as ApiUnreachable. 429, and 5xx with a
  * Retry-After, are tried again as told, up to four times; a read is tried again once when the connection broke.
  */
 export interface KubeClient {
   get<T extends KubeObject>(of: Resource<T>, ref: ObjectRef, options?: { signal?: AbortSignal }): Promise<Persisted<T>>
   list<T extends KubeObject>(of: Resource<T>, options?: ListOptions): Promise<List<T>>
-  create<T extends KubeObject>(of: Resource<T>, object: T, options?: WriteOptions): Promise<Persisted<T>>
+  create<T extends KubeObject>(
+    of: Resource<T>,
+    object: T,
+    options?: Omit<WriteOptions, 'subresource'>,
+  ): Promise<Persisted<T>>
   /** Replaces the object; with `metadata.resourceVersion` only if nobody wrote since. */
   update<T extends KubeObject>(of: Resource<T>, object: Persisted<T>, options?: WriteOptions): Promise<Persisted<T>>
   patch<T extends KubeObject>(
@@ -203,10 +206,9 @@ export function createKubeClient(options: KubeOptions): KubeClient {
       return readList(of, await request({ method: 'GET', path, signal }), path)
     },
 
-    create: (of, object, { signal, subresource, dryRun } = {}) => {
-      const { namespace, name } = object.metadata
-      const at = subresource && name !== undefined ? { namespace, name, subresource } : { namespace }
-      const path = `${pathOf(of, at)}${query(writeQuery(userAgent, dryRun))}`
+    create: (of, object, { signal, dryRun } = {}) => {
+      const { namespace } = object.metadata
+      const path = `${pathOf(of, { namespace })}${query(writeQuery(userAgent, dryRun))}`
       return one(of, { method: 'POST', path, body: withKind(of, object), signal })
     },
 
@@ -281,7 +283,7 @@ function isWorthWaiting(error: ApiError): boolean {
   return status.code === 429 || (status.code >= 500 && retryAfterMs !== undefined)
 }
 
-/** Seconds or a date; a date is compared with our own clock, as RFC 9110 means it. */
+/** Seconds, as Kubernetes writes them; a date, which HTTP allows too, is as good as none. */
 function retryAfter(header: string | string[] | undefined): number | undefined {
   const text = Array.isArray(header) ? header[0] : header
   if (text === undefined) return undefined

@@ -38,9 +38,7 @@ export class Session {
 
   /** Begins to connect; returns at once. */
   start(): void {
-    this.#connect().catch((error: unknown) => {
-      throw error
-    })
+    void this.#connect()
   }
 
   /** @throws LibvirtError, ConnectionLost, DeadlineExceeded, ProtocolError */

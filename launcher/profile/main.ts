@@ -1,13 +1,8 @@
-import { spawn } from 'node:child_process'
-import { mkdir, rename, writeFile } from 'node:fs/promises'
-import { connect } from 'node:net'
-import type { Duplex } from 'node:stream'
+import { rename, writeFile } from 'node:fs/promises'
 import { systemClock } from '../../runtime/clock.ts'
 import { createLogger } from '../../runtime/log.ts'
-import { Client } from '../libvirt/client.ts'
-import { keepLibvirtd } from '../libvirtd.ts'
-import { qemuConf } from '../qemu-conf.ts'
 import { type Settings, readSettings } from '../settings.ts'
+import { startLibvirt } from '../start-libvirt.ts'
 import { askProfile } from './ask.ts'
 
 /**
@@ -17,17 +12,9 @@ import { askProfile } from './ask.ts'
 async function main(settings: Settings, file: string | undefined): Promise<void> {
   if (file === undefined) throw new Error('name the file to write')
   const logger = createLogger({ process: 'profile' })
-  for (const directory of settings.directories) await mkdir(directory, { recursive: true, mode: 0o700 })
-  await writeFile(settings.qemuConf, qemuConf)
-  const daemon = keepLibvirtd({
+  const { client, daemon } = await startLibvirt(settings, {
     clock: systemClock,
     log: (message, fields) => logger.info(fields, message),
-    spawn: () => spawn('libvirtd', [], { env: settings.libvirtd, stdio: ['ignore', 'inherit', 'inherit'] }),
-  })
-  const client = new Client({
-    dial: () => dial(settings.libvirtSocket),
-    uri: 'qemu:///session',
-    clock: systemClock,
     onHint: () => {},
   })
   client.start()
@@ -41,14 +28,6 @@ async function main(settings: Settings, file: string | undefined): Promise<void>
     client.close()
     await daemon.stop()
   }
-}
-
-function dial(path: string): Promise<Duplex> {
-  return new Promise((resolve, reject) => {
-    const socket = connect(path)
-    socket.once('connect', () => resolve(socket))
-    socket.once('error', reject)
-  })
 }
 
 await main(readSettings(process.env), process.argv[2])

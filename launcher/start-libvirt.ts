@@ -1,0 +1,38 @@
+import { spawn } from 'node:child_process'
+import { mkdir, writeFile } from 'node:fs/promises'
+import { connect } from 'node:net'
+import type { Duplex } from 'node:stream'
+import type { Clock } from '../runtime/clock.ts'
+import { Client, type ClientOptions } from './libvirt/client.ts'
+import { keepLibvirtd, type Daemon } from './libvirtd.ts'
+import { qemuConf } from './qemu-conf.ts'
+import type { Settings } from './settings.ts'
+
+/** Starts the pod's own libvirtd, in the directories that it needs, and makes the client for it: what is called waits until it answers. */
+export async function startLibvirt(
+  settings: Settings,
+  options: {
+    readonly clock: Clock
+    readonly log: (message: string, fields: { [field: string]: unknown }) => void
+    readonly onHint: ClientOptions['onHint']
+  },
+): Promise<{ readonly client: Client; readonly daemon: Daemon }> {
+  const { clock, log, onHint } = options
+  for (const directory of settings.directories) await mkdir(directory, { recursive: true, mode: 0o700 })
+  await writeFile(settings.qemuConf, qemuConf)
+  const daemon = keepLibvirtd({
+    clock,
+    log,
+    spawn: () => spawn('libvirtd', [], { env: settings.libvirtd, stdio: ['ignore', 'inherit', 'inherit'] }),
+  })
+  const client = new Client({ dial: () => dial(settings.libvirtSocket), uri: 'qemu:///session', clock, onHint })
+  return { client, daemon }
+}
+
+function dial(path: string): Promise<Duplex> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(path)
+    socket.once('connect', () => resolve(socket))
+    socket.once('error', reject)
+  })
+}
