@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 
 import { keyOf, keyOfFiles } from './key.ts'
@@ -66,6 +66,16 @@ export async function ensureBinaries(step: Step, settings: Settings): Promise<Bi
     containerd: await ensureModule(step, settings, containerd),
     coredns: await ensureModule(step, settings, coredns),
   }
+}
+
+/** A kubectl that is there already, of whatever version: in KUBE_BIN_DIR, else in the cache. */
+export function knownKubectl({ kubeBinDir, cache }: Settings): string | undefined {
+  const built = join(cache, 'bin')
+  const directories = [
+    ...(kubeBinDir === undefined ? [] : [kubeBinDir]),
+    ...(existsSync(built) ? readdirSync(built).map((name) => join(built, name)) : []),
+  ]
+  return directories.map((directory) => join(directory, 'kubectl')).find((path) => existsSync(path))
 }
 
 /** The directory in the cache for a module at its present versions and flags. */

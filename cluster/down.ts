@@ -2,6 +2,7 @@ import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
+import { knownKubectl } from './binaries.ts'
 import { processesInCgroups, removeCgroups } from './cgroup.ts'
 import { attempt } from './command.ts'
 import { mountPoints, namespaceHolder, removeCreated, removeNamespaces } from './namespace.ts'
@@ -9,7 +10,7 @@ import { removeNetwork } from './network.ts'
 import { recordedNames, stopProcess } from './process.ts'
 import type { Progress } from './progress.ts'
 import type { Settings } from './settings.ts'
-import { ledgerOf } from './up.ts'
+import { kubeconfigOf, kubectlOf, ledgerOf } from './up.ts'
 
 const podsDeadlineMs = 20_000
 
@@ -67,15 +68,8 @@ export async function bringDown(progress: Progress, settings: Settings): Promise
 }
 
 function kubectlIn(settings: Settings): string[] | undefined {
-  const kubeconfig = join(settings.state, 'kubeconfig')
-  const bin = join(settings.cache, 'bin')
-  const directories = [
-    ...(settings.kubeBinDir === undefined ? [] : [settings.kubeBinDir]),
-    ...(existsSync(bin) ? readdirSync(bin).map((name) => join(bin, name)) : []),
-  ]
-  const program = directories.map((directory) => join(directory, 'kubectl')).find((path) => existsSync(path))
-  if (program === undefined || !existsSync(kubeconfig)) return undefined
-  return [program, '--kubeconfig', kubeconfig, '--cache-dir', join(settings.state, 'kubectl')]
+  const program = knownKubectl(settings)
+  return program === undefined || !existsSync(kubeconfigOf(settings)) ? undefined : kubectlOf(settings, program)
 }
 
 /** The shims of this cluster's containers: they carry containerd's socket in their command line, and the socket's path is ours. */

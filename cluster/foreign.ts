@@ -1,7 +1,6 @@
-import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 
-import { ensureBinaries } from './binaries.ts'
+import { ensureBinaries, knownKubectl } from './binaries.ts'
 import { attempt } from './command.ts'
 import { ensureImages, pushImage } from './images.ts'
 import { install } from './install.ts'
@@ -70,12 +69,7 @@ export async function installElsewhere(progress: Progress, settings: Settings): 
 
 /** The kubectl of KUBE_BIN_DIR, of the cache, or of PATH; if there is none it is built. */
 async function findKubectl(step: Step, settings: Settings): Promise<string> {
-  const built = join(settings.cache, 'bin')
-  const directories = [
-    ...(settings.kubeBinDir === undefined ? [] : [settings.kubeBinDir]),
-    ...(existsSync(built) ? readdirSync(built).map((name) => join(built, name)) : []),
-  ]
-  const known = directories.map((directory) => join(directory, 'kubectl')).find((path) => existsSync(path))
+  const known = knownKubectl(settings)
   if (known !== undefined) return known
   if ((await attempt(['kubectl', 'version', '--client'], { log: step.log })) !== undefined) return 'kubectl'
   return join((await ensureBinaries(step, settings)).kubernetes, 'kubectl')

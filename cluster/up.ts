@@ -36,14 +36,14 @@ export function ledgerOf(settings: Settings): Ledger {
   return { records: join(settings.state, 'processes'), logs: join(settings.state, 'log') }
 }
 
-function kubeconfigOf(settings: Settings): string {
+export function kubeconfigOf(settings: Settings): string {
   return join(settings.state, 'kubeconfig')
 }
 
 /** kubectl that leaves the user's own ~/.kube alone, its cache too. */
-function kubectlOf(settings: Settings, binaries: Binaries): string[] {
+export function kubectlOf(settings: Settings, program: string): string[] {
   const cache = join(settings.state, 'kubectl')
-  return [join(binaries.kubernetes, 'kubectl'), '--kubeconfig', kubeconfigOf(settings), '--cache-dir', cache]
+  return [program, '--kubeconfig', kubeconfigOf(settings), '--cache-dir', cache]
 }
 
 /** Brings up a cluster on this machine. What runs already and is as it should be is left alone. */
@@ -60,7 +60,7 @@ export async function bringUp(progress: Progress, settings: Settings): Promise<C
     ensureImages(step, settings, binaries),
   )
   const kubeconfig = kubeconfigOf(settings)
-  const kubectl = kubectlOf(settings, binaries)
+  const kubectl = kubectlOf(settings, join(binaries.kubernetes, 'kubectl'))
   // A node that is there stays, and gets what the others get, until `make down`.
   const nodes = nodesOf(2).filter(
     ({ name }, index) => index < settings.nodes || existsSync(join(settings.state, 'nodes', name)),
