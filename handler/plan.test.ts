@@ -266,7 +266,7 @@ test('a spec that libvirt changed is a condition that names the first fields', (
 })
 
 test('a domain too large for etcd is left out', () => {
-  const domain = { title: 'x'.repeat(512 * 1024) }
+  const domain = { title: 'ü'.repeat(256 * 1024) }
   expect(statusOf(machine({ phase: 'Running' }), report('Running', { domain }), undefined, now).domain).toBeUndefined()
 })
 

@@ -6,7 +6,7 @@ import { setCondition } from '../runtime/condition.ts'
 import { enterPhase } from '../runtime/phase-times.ts'
 
 /** etcd takes 1.5 MiB an object, and the spec wants most of it. A domain of 100 devices is 60 KiB. */
-const maxDomainLength = 512 * 1024
+const maxDomainBytes = 512 * 1024
 
 /** What the handler writes of a VM whose launcher answered. */
 export function statusOf(
@@ -133,7 +133,7 @@ function shorten(value: Json | undefined): string {
 
 function domainOf(report: DomainReport): JsonObject | undefined {
   const { domain } = report
-  return domain !== undefined && JSON.stringify(domain).length <= maxDomainLength ? domain : undefined
+  return domain !== undefined && Buffer.byteLength(JSON.stringify(domain)) <= maxDomainBytes ? domain : undefined
 }
 
 function interfacesOf(domain: JsonObject): { name?: string; mac?: string }[] {
