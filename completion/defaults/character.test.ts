@@ -11,10 +11,14 @@ describe('serial ports', () => {
   const ports = (serials: Devices['serials'] & object): unknown[] =>
     devicesOf([character.serialPort], { serials })?.serials?.map(({ target }) => target?.port) ?? []
 
+  const isa = (port?: number) => ({ target: { type: 'isa-serial' as const, ...(port === undefined ? {} : { port }) } })
+
   test.each<[string, Devices['serials'] & object, unknown[]]>([
     ['are numbered from 0', [{}, {}, {}], [0, 1, 2]],
     ['go behind the highest number that is given, even later', [{}, { target: { port: 3 } }], [4, 3]],
     ['leave gaps', [{ target: { port: 2 } }, {}, { target: { port: 0 } }], [2, 3, 0]],
+    ['on the ISA bus are numbered by themselves', [{}, isa(), { target: { port: 3 } }, isa()], [4, 0, 3, 1]],
+    ['on the ISA bus fill gaps', [isa(), isa(0), {}, isa(), isa(2)], [1, 0, 4, 3, 2]],
     ['may be numbered in text', [{ target: { port: '1' } }, {}], ['1', 2]],
   ])('%s', (_, serials, expected) => expect(ports(serials)).toEqual(expected))
 

@@ -4,22 +4,44 @@ import { append, each, fill, list, type Addition, type DeviceOf, type Rule } fro
 
 type Serial = DeviceOf<'serials'>
 
-/** Each without a port number gets the one after the highest of all serial ports, or of the parallel ports before it. */
+type Port = Pick<Serial, 'target'>
+
+const portOf = ({ target }: Port): number | undefined => {
+  const port = numberOf(target?.port)
+  return port === -1 ? undefined : port
+}
+
+/** Serial ports that are said to be on the ISA bus have numbers of their own: the lowest that none of them has. */
+const isaPorts = (serials: readonly Port[]): ReadonlyMap<Port, number> => {
+  const onIsa = serials.filter(({ target }) => target?.type === 'isa-serial')
+  const taken = new Set(onIsa.map(portOf))
+  const numbers = new Map<Port, number>()
+  let next = 0
+  for (const serial of onIsa) {
+    if (portOf(serial) !== undefined) continue
+    while (taken.has(next)) next++
+    numbers.set(serial, next++)
+  }
+  return numbers
+}
+
+/** Each other one without a number gets the one after the highest of all serial ports, or of the parallel ports before it. */
 const portsOf = (domain: Domain, key: 'serials' | 'parallels'): Addition[] => {
-  const devices: readonly { target?: { port?: number | string } }[] = list(domain, key)
-  let last =
-    key === 'serials' ? devices.reduce((most, { target }) => Math.max(most, numberOf(target?.port) ?? -1), -1) : -1
-  return devices.flatMap((device) => {
-    const port = numberOf(device.target?.port) ?? -1
-    const isMissing = port === -1
-    last = isMissing ? last + 1 : Math.max(last, port)
-    return isMissing ? [fill(device, { target: { port: last } })] : []
+  const devices: readonly Port[] = list(domain, key)
+  const onIsa = isaPorts(devices)
+  const numbers = devices.map((device) => onIsa.get(device) ?? portOf(device))
+  let last = key === 'serials' ? Math.max(-1, ...numbers.map((number) => number ?? -1)) : -1
+  return devices.flatMap((device, index) => {
+    const port = numbers[index] ?? last + 1
+    last = Math.max(last, port)
+    return portOf(device) === undefined ? [fill(device, { target: { port } })] : []
   })
 }
 
 export const serialPort: Rule = {
   name: 'serial-port',
-  description: 'A serial or parallel port without number is the next one.',
+  description:
+    'A serial or parallel port without number is the next one; a serial port that is said to be on the ISA bus is the first free one there.',
   about: ['serials', 'parallels'],
   apply: (domain) => [...portsOf(domain, 'serials'), ...portsOf(domain, 'parallels')],
 }
