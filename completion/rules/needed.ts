@@ -74,6 +74,7 @@ const neededAt: { readonly [path: string]: readonly string[] } = {
   'devices.audios[]': ['id', 'type'],
   'devices.watchdogs[]': ['model'],
   'devices.memballoon': ['model'],
+  'devices.memballoon.stats': ['period'],
   'devices.cryptos[]': ['model', 'type'],
   'devices.rngs[].rate': ['bytes'],
   'devices.pstore': ['backend', 'size'],
