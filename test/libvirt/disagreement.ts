@@ -84,13 +84,23 @@ const disagreed = (kind: Disagreement['kind'], signature: string, detail: string
 const differs = (kind: Disagreement['kind'], libvirt: string, ours: string): Opinion | undefined => {
   const found = firstDifference(libvirt, ours)
   if (!found) return undefined
-  const signature = found.path.replaceAll(/\[\d+\]/g, '')
+  const place = found.path.replaceAll(/\[\d+\]/g, '')
+  const isOrder =
+    place.startsWith('/domain/devices/disk/') && areSameInOtherOrder(diskTargets(libvirt), diskTargets(ours))
+  const signature = isOrder ? '/domain/devices/disk in another order' : place
   return disagreed(
     kind,
     signature,
     `${found.path}: libvirt ${found.expected ?? 'nothing'}, we ${found.actual ?? 'nothing'}`,
   )
 }
+
+/** Disks in another order differ by whatever two of them do not share: that is one kind all the same. */
+const areSameInOtherOrder = (left: readonly string[], right: readonly string[]): boolean =>
+  left.join() !== right.join() && left.toSorted().join() === right.toSorted().join()
+
+const diskTargets = (xml: string): string[] =>
+  [...xml.matchAll(/<disk [\s\S]*?<target dev=["'](\w+)/g)].map(([, dev = '']) => dev)
 
 interface Refusal {
   readonly isMalformed: boolean
