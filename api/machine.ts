@@ -1,5 +1,6 @@
 import type { Cause } from './cause.ts'
 import type { Domain } from './domain/domain.ts'
+import { canonicalValue } from './domain/scalar-value.ts'
 import { validateDomain } from './domain/validate.ts'
 import { faultless } from './faultless.ts'
 import { checkMetadata } from './metadata.ts'
@@ -75,6 +76,13 @@ export function parseMachine(value: unknown): { readonly machine: VirtualMachine
   // What has no causes is of the shape that the type says.
   return causes.length > 0 ? { causes } : { machine: value as VirtualMachine }
 }
+
+/** The MAC addresses of a VM, in lower case with colons. */
+export const macsOf = ({ domain }: MachineSpec): readonly string[] =>
+  (domain.devices?.interfaces ?? []).flatMap(({ mac }) => {
+    const address = canonicalValue({ kind: 'mac' }, mac?.address)
+    return typeof address === 'string' ? [address] : []
+  })
 
 /** Whether its guest has ended for good: it is never started again. */
 export const isFinished = ({ status }: Pick<VirtualMachine, 'status'>): boolean =>

@@ -1,4 +1,4 @@
-import { isFinished, launcherPodFinalizer } from '../api/machine.ts'
+import { isFinished, launcherPodFinalizer, macsOf } from '../api/machine.ts'
 import type { MachineStatus, VirtualMachine } from '../api/machine.ts'
 import { apiVersion } from '../api/object.ts'
 import { askedGraceSeconds } from '../api/template.ts'
@@ -48,7 +48,7 @@ export interface ControllerOptions {
 
 /** Fills its caches at once, so that it can take over at any time; acts only once told to lead. */
 export interface Controller {
-  readonly machines: Reflector<VirtualMachine, 'node'>
+  readonly machines: Reflector<VirtualMachine, 'node' | 'mac'>
   readonly pods: Reflector<Pod>
   readonly nodes: Reflector<Node>
   /** Begins to act on all VMs, and then on each that changes. */
@@ -71,7 +71,10 @@ export function startController(options: ControllerOptions): Controller {
     resource: virtualMachines,
     log,
     clock,
-    indexers: { node: ({ status }: VirtualMachine) => (status?.nodeName === undefined ? [] : [status.nodeName]) },
+    indexers: {
+      node: ({ status }: VirtualMachine) => (status?.nodeName === undefined ? [] : [status.nodeName]),
+      mac: ({ spec }: VirtualMachine) => macsOf(spec),
+    },
   })
   const nodeCache = startReflector({ kube, resource: nodes, log, clock, transform: onlyReadiness })
   const podCache = startReflector({ kube, resource: pods, log, clock, labelSelector: vmUidLabel })

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { completedByAnnotation } from '../api/machine.ts'
+import { completedByAnnotation, macsOf } from '../api/machine.ts'
+import type { VirtualMachine } from '../api/machine.ts'
 import { noNodes } from '../completion/nodes.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compileParsed } from '../presets/compile.ts'
@@ -12,12 +13,14 @@ const preset = compileParsed({
   metadata: { namespace: 'default', name: 'titled' },
   spec: { selector: {}, domain: { title: 'by a preset' } },
 })
-const engine = createEngine({
+const caches = {
   candidates: createCandidates([preset]),
   quarantined: new Map(),
-  namespace: (name) => ({ name, labels: {} }),
+  namespace: (name: string) => ({ name, labels: {} }),
   capabilities: () => noNodes,
-})
+  withMac: (): VirtualMachine[] => [],
+}
+const engine = createEngine(caches)
 const slipped = (spec: object) => storedMachine({ spec: spec as never, metadata: { annotations: {} } })
 const domain = { type: 'qemu', memory: { unit: 'MiB', value: 64 }, os: { type: { os: 'hvm' } } }
 
@@ -30,6 +33,22 @@ describe('the controller’s engine', () => {
     expect(engine.presetsOf(machine)).toEqual(new Map([['default/titled', preset.origin.revision]]))
     expect(engine.complete(machine)).toMatchObject({ machine: { spec: machine.spec } })
     expect(engine.complete(slipped({ domain }))).toEqual(outcome)
+  })
+
+  it('draws no MAC address that another VM of the cluster has', () => {
+    const machine = slipped({ domain: { ...domain, devices: { interfaces: [{ type: 'user' }, { type: 'user' }] } } })
+    const macsWhere = (holders: readonly VirtualMachine[]): readonly string[] => {
+      const withMac = (address: string) => holders.filter(({ spec }) => macsOf(spec).includes(address))
+      const outcome = createEngine({ ...caches, withMac }).complete(machine)
+      return 'causes' in outcome ? [] : macsOf(outcome.machine.spec)
+    }
+    const drawn = macsWhere([])
+    expect(new Set(drawn).size).toBe(2)
+    const interfaces = drawn.slice(0, 1).map((address) => ({ type: 'user', mac: { address } }))
+    const holder = slipped({ domain: { ...domain, devices: { interfaces } } })
+    expect(macsWhere([holder])).toEqual(drawn)
+    const others = macsWhere([{ ...holder, metadata: { ...holder.metadata, name: 'other' } }])
+    expect([others.length, others[0] === drawn[0], others[1] === drawn[1]]).toEqual([2, false, true])
   })
 
   it('refuses what has not the shape of a VM', () => {

@@ -23,7 +23,13 @@ export interface Engine {
 /** The hash of a preset's content. */
 export type Revision = string
 
-type CompletionCaches = Pick<Caches, 'candidates' | 'quarantined' | 'namespace' | 'capabilities'>
+interface CompletionCaches extends Pick<Caches, 'candidates' | 'quarantined' | 'namespace' | 'capabilities'> {
+  /**
+   * The VMs of the cluster that have a MAC address.
+   * @param address lower case, with colons
+   */
+  withMac(address: string): readonly Pick<VirtualMachine, 'metadata'>[]
+}
 
 /**
  * A VM that slipped past admission has had none of its checks: its shape is checked here first. Nobody is exempt from presets, since nobody's
@@ -33,13 +39,16 @@ export function createEngine(caches: CompletionCaches): Engine {
   const completeNow = (given: VirtualMachine): ReturnType<Engine['complete']> => {
     const parsed = parseMachine(given)
     if ('causes' in parsed) return parsed
-    const { namespace = '', uid = '' } = given.metadata
+    const { namespace = '', name, uid = '' } = given.metadata
+    const isGiven = ({ metadata }: Pick<VirtualMachine, 'metadata'>): boolean =>
+      metadata.namespace === namespace && metadata.name === name
     const outcome = complete(given, {
       presets: caches.candidates,
       quarantined: caches.quarantined.values(),
       namespace: caches.namespace(namespace),
       capabilities: caches.capabilities(),
       entropy: { uid: identityOf(given) ?? uid },
+      isMacTaken: (address) => caches.withMac(address).some((one) => !isGiven(one)),
     })
     return outcome.outcome === 'refused' ? { causes: outcome.causes } : { machine: outcome.machine }
   }

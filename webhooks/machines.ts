@@ -1,6 +1,5 @@
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
-import { canonicalValue } from '../api/domain/scalar-value.ts'
-import { parseMachine, type MachineSpec, type VirtualMachine } from '../api/machine.ts'
+import { macsOf, parseMachine, type MachineSpec, type VirtualMachine } from '../api/machine.ts'
 import { apiVersion } from '../api/object.ts'
 import { asWritten } from '../completion/impact.ts'
 import type { KubeClient } from '../runtime/kube.ts'
@@ -63,7 +62,7 @@ export function pack({ metadata, spec }: Persisted<KnownMachine>): Persisted<Kno
       ...(namespace === undefined ? {} : { namespace }),
       ...(labels === undefined ? {} : { labels }),
     },
-    macs: macsOf(spec),
+    macs: spec === undefined ? [] : macsOf(spec),
     ...textOf(machine),
   }
 }
@@ -82,9 +81,3 @@ export function unpack({ written, deflated = '' }: KnownMachine): VirtualMachine
   const parsed = parseMachine(JSON.parse(written ?? inflateRawSync(Buffer.from(deflated, 'latin1')).toString()))
   return 'machine' in parsed ? parsed.machine : undefined
 }
-
-const macsOf = (spec: MachineSpec | undefined): readonly string[] =>
-  (spec?.domain.devices?.interfaces ?? []).flatMap(({ mac }) => {
-    const address = canonicalValue({ kind: 'mac' }, mac?.address)
-    return typeof address === 'string' ? [address] : []
-  })
