@@ -210,13 +210,16 @@ function judge(
 ) {
   if (options.skipRules) return { causes: [], warnings: [] }
   const { allowHostReach = false, without = [], isMacTaken } = options
-  const leafOrigin = (path: string): Origin => {
+  const defaultAt = (path: string): Origin | undefined => {
     const rule = ruleAt(added, { spec }, path)
-    if (rule !== undefined) return { by: 'default', rule }
-    const found = originOf(origins, path)
+    return rule === undefined ? undefined : { by: 'default', rule }
+  }
+  const leafOrigin = (path: string): Origin => {
+    const found = defaultAt(path) ?? originOf(origins, path)
     return found.by === 'user' ? originOf(injection.granted, path) : found
   }
-  const origin = (path: string): Origin => originWithin(valueAtPath({ spec }, path), path, leafOrigin)
+  const origin = (path: string): Origin =>
+    defaultAt(path) ?? originWithin(valueAtPath({ spec }, path), path, leafOrigin)
   const context = {
     originOf: origin,
     allowHostReach,

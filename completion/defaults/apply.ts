@@ -17,13 +17,15 @@ export const applyRules = (
 ): { domain: Domain; added: Added } => {
   const domain = unshared(original) as Domain
   const added = new Map<object, Map<string, string>>()
+  let rule = ''
+  const note: Note = (holder, key) => {
+    const leaves = added.get(holder)
+    if (leaves) leaves.set(key, rule)
+    else added.set(holder, new Map([[key, rule]]))
+  }
   for (const { name, about, apply } of rules) {
     if (about?.every((key) => domain.devices?.[key] === undefined)) continue
-    const note: Note = (holder, key) => {
-      const leaves = added.get(holder)
-      if (leaves) leaves.set(key, name)
-      else added.set(holder, new Map([[key, name]]))
-    }
+    rule = name
     for (const addition of apply(domain, context, original)) add(addition, note)
   }
   return { domain, added }

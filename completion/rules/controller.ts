@@ -118,13 +118,16 @@ const ideController = eachDevice('controllers')(
 const isVirtioScsi = ({ type, model }: Controller): boolean =>
   type === 'scsi' && ['virtio-scsi', ...transitional].includes(model ?? '')
 
-const controllerDriver = eachDevice('controllers', 'driver')(
+/** What only a virtio-scsi controller is told. */
+const driverOptions = ['queues', 'cmdPerLun', 'maxSectors', 'ioeventfd', 'iothread', 'iothreads'] as const
+
+const controllerDriver = eachDevice('controllers', ...driverOptions)(
   'controller-driver',
   'Queues, commands, sectors and I/O threads are options of virtio-scsi controllers only.',
   (controller, at) => {
     if (isVirtioScsi(controller)) return []
     const { driver = {} } = controller
-    return (['queues', 'cmdPerLun', 'maxSectors', 'ioeventfd', 'iothread', 'iothreads'] as const)
+    return driverOptions
       .filter((key) => driver[key] !== undefined)
       .map((key) => forbidden(`${at}.driver.${key}`, driver[key], 'may be given for virtio-scsi controllers only'))
   },

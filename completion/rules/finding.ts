@@ -27,12 +27,15 @@ export const required = (field: string, message: string, suggestion?: string): F
   ...(suggestion === undefined ? {} : { suggestion }),
 })
 
+const memberOf = (holder: unknown, key: string): unknown => (isRecord(holder) ? holder[key] : undefined)
+
+const valueBelow = (holder: unknown, field: string): unknown => field.split('.').reduce(memberOf, holder)
+
 /** One finding for each of the fields below `at` that is given; a field is named by its path, e.g. `driver.cache`. */
 export function forbidEach(holder: object, at: string, fields: readonly string[], message: string): readonly Finding[] {
   const findings: Finding[] = []
   for (const field of fields) {
-    let value: unknown = holder
-    for (const key of field.split('.')) value = isRecord(value) ? value[key] : undefined
+    const value = field.includes('.') ? valueBelow(holder, field) : memberOf(holder, field)
     if (value !== undefined) findings.push(forbidden(`${at}.${field}`, value, message))
   }
   return findings
