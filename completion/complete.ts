@@ -9,6 +9,7 @@ import type { Added } from './defaults/apply.ts'
 import { fillDefaults } from './defaults/defaults.ts'
 import { macAddress, uuid, virtualPort } from './defaults/identity.ts'
 import type { Context, Entropy } from './defaults/rule.ts'
+import { lazyMap } from './lazy-map.ts'
 import { tellNodes } from './lack.ts'
 import type { NodeCapabilities, Provided } from './nodes.ts'
 import {
@@ -162,18 +163,9 @@ function completeBare(machine: VirtualMachine, proven: Proven, options: Complete
   const annotated =
     options.skipAnnotation === true ? completed : annotate(completed, { ...provenance, origins: stated, added })
   options.onPhase?.('provenance')
-  let origins: Origins | undefined
-  return {
-    outcome: 'completed',
-    machine: annotated,
-    // Most who complete a VM never ask.
-    get origins() {
-      origins ??= allOrigins(stated, added, spec.domain)
-      return origins
-    },
-    ...provenance,
-    ...told,
-  }
+  // Most who complete a VM never ask.
+  const origins = lazyMap(() => allOrigins(stated, added, spec.domain))
+  return { outcome: 'completed', machine: annotated, origins, ...provenance, ...told }
 }
 
 function fill(

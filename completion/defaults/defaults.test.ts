@@ -4,7 +4,7 @@ import type { Domain } from '../../api/domain/domain.ts'
 import { plausibleDomains } from '../../test/arbitraries/plausible.ts'
 import { i440fx, q35, testContext } from '../../test/applied.ts'
 import { addedPaths } from './apply.ts'
-import { fillDefaults } from './defaults.ts'
+import { fillDefaults, rules } from './defaults.ts'
 import { pciSeats } from './pci.ts'
 
 const modes = [
@@ -42,6 +42,21 @@ describe.each(modes)('%s', (_, context) => {
       { numRuns: 150 },
     )
   })
+})
+
+test('a rule that is not asked, since what it is about is not there, would have added nothing', () => {
+  fc.assert(
+    fc.property(plausibleDomains(), ({ devices = {}, ...domain }) => {
+      const whole = { ...domain, devices }
+      const context = { ...testContext, name: 'vm' }
+      const missed = rules.filter(
+        ({ about, apply }) =>
+          about?.every((kind) => devices[kind] === undefined) && [...apply(whole, context, whole)].length > 0,
+      )
+      expect(missed.map(({ name }) => name)).toEqual([])
+    }),
+    { numRuns: 150 },
+  )
 })
 
 /** An empty text or object asks for what it does not say. */
