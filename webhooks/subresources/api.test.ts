@@ -9,6 +9,7 @@ import { ApiError, ApiUnreachable } from '../../runtime/api-error.ts'
 import { systemClock } from '../../runtime/clock.ts'
 import { createLogger } from '../../runtime/log.ts'
 import type { Access } from '../permission.ts'
+import { until } from '../../test/until.ts'
 import { createApi, type ApiOptions } from './api.ts'
 import type { Answer } from './power.ts'
 import type { Wish } from './route.ts'
@@ -39,7 +40,7 @@ const accepted: Answer = { code: 202, uid: 'u-1', message: 'stopping' }
 /** An API server's request, and what came of it: the answer, the wishes carried out, the rights asked for. */
 async function ask(
   given: Partial<ApiOptions> & { power?: ApiOptions['power'] } = {},
-  sent: { client?: typeof proxy; path?: string; body?: string } = {},
+  sent: { client?: typeof proxy; path?: string; body?: string; signal?: AbortSignal } = {},
 ) {
   const wishes: Wish[] = []
   const asked: Access[] = []
@@ -59,7 +60,7 @@ async function ask(
   }).register(app)
   await app.listen({ port: 0, host: '127.0.0.1' })
   closing.push(() => app.close())
-  const { client = proxy, path = stopWeb, body = '{}' } = sent
+  const { client = proxy, path = stopWeb, body = '{}', signal } = sent
   const { promise, resolve, reject } = Promise.withResolvers<{ code: number; body: { [key: string]: unknown } }>()
   const options = {
     host: '127.0.0.1',
@@ -71,6 +72,7 @@ async function ask(
     cert: client.certificate,
     key: client.key,
     agent: false,
+    ...(signal === undefined ? {} : { signal }),
   }
   request(options, (response) => {
     text(response).then((answer) => resolve({ code: response.statusCode ?? 0, body: JSON.parse(answer) }), reject)
@@ -127,4 +129,23 @@ test.each<[string, Parameters<typeof ask>, number, object]>([
   expect(answer.body).toMatchObject({ kind: 'Status', status: 'Failure', code, ...rest })
   expect(answer.body['message']).toMatch(message)
   expect(answer.wishes).toEqual([])
+})
+
+test('who goes away while his start waits is no failure of ours', async () => {
+  const lines: string[] = []
+  const log = createLogger({ process: 'test', to: { write: (line) => lines.push(line) } })
+  const impatient = new AbortController()
+  let isOver = false
+  const power: ApiOptions['power'] = (_, signal) =>
+    new Promise((_resolve, reject) => {
+      signal?.addEventListener('abort', () => {
+        reject(signal.reason)
+        isOver = true
+      })
+      impatient.abort()
+    })
+  await expect(ask({ power, log }, { signal: impatient.signal })).rejects.toThrow('aborted')
+  await until(() => isOver)
+  await new Promise(setImmediate)
+  expect(lines).toEqual([])
 })

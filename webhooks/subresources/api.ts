@@ -152,6 +152,10 @@ function statusOf(error: unknown): Failure {
   if (error instanceof ApiUnreachable) {
     return { code: 503, reason: 'ServiceUnavailable', message: 'virtset could not reach the API server; try again' }
   }
+  // Who asked has gone away while it waited, and reads no answer.
+  if (error instanceof Error && error.name === 'AbortError') {
+    return { code: 499, reason: 'ClientClosedRequest', message: error.message }
+  }
   if (error instanceof BodyTooLarge) return { code: 413, reason: 'RequestEntityTooLarge', message: error.message }
   const code = error instanceof Error && 'statusCode' in error ? error.statusCode : 500
   if (typeof code === 'number' && code >= 400 && code < 500) {
