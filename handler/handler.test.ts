@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { MachineStatus } from '../api/machine.ts'
 import { startFakeApiServer, type FakeApiServer, type FakeObject } from '../test/fake-apiserver.ts'
 import { startFakeLauncher, type FakeLauncher } from '../test/fake-launcher.ts'
 import { fakeClock } from '../test/fake-clock.ts'
@@ -67,6 +68,10 @@ function schedule(more: Partial<FakeObject['metadata']> = {}): void {
 
 const stored = () => api.find(collection, 'default', 'vm')
 const phase = () => (stored()?.['status'] as { phase?: string } | undefined)?.phase
+const conditions = () => {
+  const status = stored()?.['status'] as MachineStatus | undefined
+  return (status?.conditions ?? []).map((one) => `${one.type}=${one.status}:${one.reason}`)
+}
 const writes = () => api.requests.filter(({ method }) => method === 'PATCH' || method === 'PUT').length
 
 test('hands a VM over when its launcher listens, and reports it running with one write', async () => {
@@ -184,6 +189,21 @@ describe('a launcher that does not keep to the contract', () => {
       () => clock.advance(1000),
     )
     expect(phase()).toBe('Scheduled')
+  })
+
+  test('waits for the VM and cannot take it for half a minute: that is told', async () => {
+    launcher!.refuse = { reason: 'LibvirtUnavailable', message: 'no libvirtd' }
+    schedule()
+    await until(
+      () => conditions().includes('Ready=Unknown:LibvirtUnavailable'),
+      () => clock.advance(1000),
+    )
+    launcher!.refuse = undefined
+    await until(
+      () => phase() === 'Running',
+      () => clock.advance(1000),
+    )
+    expect(conditions()).toEqual(['Synchronized=True:DomainDefined', 'Ready=True:GuestRunning'])
   })
 
   test('ends its stream of events at once: it is asked again after a second', async () => {

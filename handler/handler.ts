@@ -146,7 +146,8 @@ export function startHandler(options: HandlerOptions): Handler {
     const { uid } = machine.metadata
     try {
       const observation = await ask()
-      silentSince.delete(uid)
+      // One that waits has said nothing yet; it may go on to refuse what it waits for.
+      if (observation.kind === 'report' && observation.report.phase !== 'Waiting') silentSince.delete(uid)
       return observation
     } catch (error) {
       if (error instanceof LauncherAbsent) return { kind: 'absent' }
