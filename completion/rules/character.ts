@@ -200,6 +200,8 @@ const virtioSerialPort: Rule = {
           yield notFound(`${at}.controller`, controller, 'there is no virtio-serial controller with this index')
         else if (port >= ports)
           yield invalid(`${at}.port`, address.port, `must be less than ${ports}, the ports of controller ${controller}`)
+        else if (key === 'consoles' && port === 0 && !controllers.has(0))
+          yield invalid(`${at}.port`, address.port, 'must be from 1 on where there is no virtio-serial controller 0')
         const name = `${controller}:${port}`
         const other = taken.get(name)
         if (other !== undefined) yield duplicate(`${at}.port`, address.port, `is the port of ${other} as well`)

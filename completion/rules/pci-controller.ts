@@ -140,7 +140,8 @@ const pciOrder: Rule = {
       const at = `spec.domain.devices.controllers[${place}]`
       const own = numberOf(index)
       const bus = numberOf(address?.bus)
-      if (address?.type === undefined) {
+      // An address without bus and slot asks for one, as none does.
+      if (address?.type === undefined || (address.type === 'pci' && bus === undefined && address.slot === undefined)) {
         yield invalid(`${at}.model`, model, 'has no PCI controller that it can be plugged into')
       } else if (model === 'pci-bridge' && own !== undefined && bus !== undefined && bus >= own) {
         const message = `must be less than ${own}, the index of the bridge: buses are found one after the other`

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import type { Origin } from '../../api/cause.ts'
 import { canonicalSpelling } from '../../api/domain/canonical.ts'
+import type { Domain } from '../../api/domain/domain.ts'
 import { validateDomain } from '../../api/domain/validate.ts'
 import type { MachineSpec } from '../../api/machine.ts'
 import { bundledCapabilities as capabilities } from '../capabilities.ts'
@@ -60,6 +61,34 @@ test.each(warnings.map((warning) => [warning.id, warning] as const))(
     expect(broken(example.holds).filter((rule) => rule !== 'host-reach')).toEqual([])
   },
 )
+
+const virtioConsole = (address: object): Domain => ({
+  devices: { consoles: [{ target: { type: 'virtio' }, address: { type: 'virtio-serial', ...address } }] },
+})
+
+const switchPort = (address: object): Domain => ({
+  os: { type: { os: 'hvm', machine: 'q35' } },
+  devices: {
+    controllers: [
+      { type: 'pci', model: 'pcie-root' },
+      { type: 'pci', model: 'pcie-switch-downstream-port', ...address },
+    ],
+  },
+})
+
+/** What one example of a rule does not show; each tried with libvirt. */
+test.each<[string, Domain, string[]]>([
+  [
+    'a console that asks controller 1 for a port, where there is no controller 0',
+    virtioConsole({ controller: 1 }),
+    ['virtio-serial-port'],
+  ],
+  ['one that asks controller 0', virtioConsole({ controller: 0 }), []],
+  ['one with a port', virtioConsole({ controller: 1, port: '3' }), []],
+  ['a port of a switch without its switch', switchPort({}), ['pci-order']],
+  ['one whose address says nothing', switchPort({ address: { type: 'pci' } }), ['pci-order']],
+  ['statistics without a period', { devices: { memballoon: { model: 'virtio', stats: {} } } }, ['required-field']],
+])('%s', (_, domain, ids) => expect(broken({ domain })).toEqual(ids))
 
 test('ids are unique and in the form of a word', () => {
   const ids = [...rules, ...warnings].map(({ id }) => id)
