@@ -30,7 +30,7 @@ export interface MachineStatus {
   readonly podIP?: string
   /** The live domain as libvirt describes it, addresses included; bounded in size, otherwise as the launcher gave it. */
   readonly domain?: { readonly [key: string]: unknown }
-  readonly interfaces?: readonly { readonly name?: string; readonly mac?: string; readonly ip?: string }[]
+  readonly interfaces?: readonly { readonly name?: string; readonly mac?: string }[]
   readonly phaseTransitionTimestamps?: readonly { readonly phase: Phase; readonly time: string }[]
   /** For printer columns: presets that took part, machine type, memory, virtual CPUs. */
   readonly presets?: string

@@ -44,7 +44,6 @@ export const machineStatusSchema = closed('What is, as the controller and the ha
     closed('An interface.', {
       name: string('Its alias.'),
       mac: string('Its MAC address as the guest sees it.'),
-      ip: string('Its address, where known.'),
     }),
     { 'x-kubernetes-list-type': 'atomic' },
   ),
