@@ -91,11 +91,20 @@ export async function stopProcess(ledger: Ledger, name: string): Promise<void> {
   const record = readRecord(ledger, name)
   if (record === undefined) return
   const deadline = Date.now() + stopDeadlineMs
-  if (isAlive(record)) process.kill(record.pid, 'SIGTERM')
+  signal(record, 'SIGTERM')
   while (isAlive(record) && Date.now() < deadline) await sleep(50)
-  if (isAlive(record)) process.kill(record.pid, 'SIGKILL')
+  signal(record, 'SIGKILL')
   while (isAlive(record)) await sleep(20)
   rmSync(recordPath(ledger, name), { force: true })
+}
+
+function signal(record: ProcessRecord, name: 'SIGTERM' | 'SIGKILL'): void {
+  try {
+    if (isAlive(record)) process.kill(record.pid, name)
+  } catch (error) {
+    // It ended between the look and the signal.
+    if (isAlive(record)) throw error
+  }
 }
 
 /** What refuses its configuration says so and ends within this time. */

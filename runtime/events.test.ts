@@ -48,6 +48,14 @@ async function setUp() {
 }
 
 describe('event recorder', () => {
+  it('calls an event as something may be called, however long its object’s name is', async () => {
+    const { server, recorder } = await setUp()
+    recorder.record({ ...created, regarding: { ...regarding, name: `${'x'.repeat(229)}-y` } })
+    await recorder.stop()
+    const [event] = server.objects(collection)
+    expect(event).toMatchObject({ metadata: { name: `${'x'.repeat(229)}.1` } })
+  })
+
   it('writes what kubectl describe shows', async () => {
     const { server, recorder } = await setUp()
     recorder.record(created)

@@ -125,7 +125,8 @@ export function createEventRecorder(options: {
       remember(known, key, { ...before, count: before.count + 1, atMs: clock.monotonic() })
       return
     }
-    const name = `${happening.regarding.name.slice(0, 230)}.${suffix()}`
+    // What is cut may not end as no name may.
+    const name = `${happening.regarding.name.slice(0, 230).replace(/[-.]+$/, '')}.${suffix()}`
     await kube.create(events, newEvent(happening, name, now), { signal: stopping.signal })
     remember(known, key, { name, count: 1, firstTimestamp: now, atMs: clock.monotonic() })
   }
