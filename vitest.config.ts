@@ -5,8 +5,8 @@ import { defineConfig } from 'vitest/config'
 /** `unit` needs nothing but Node; the others need what their folder's name says, made by `make test`. */
 export default defineConfig({
   test: {
-    // By default one processor is left free; tests wait for others more than half of their time.
-    maxWorkers: 2 * availableParallelism(),
+    // By default one processor is left free; tests wait for others half of their time.
+    maxWorkers: Math.max(2, availableParallelism()),
     projects: [
       {
         test: {

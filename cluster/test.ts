@@ -44,22 +44,21 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
   const results = join(settings.cache, 'log/tests.json')
   const blobs = join(settings.cache, 'log/blobs')
   for (const old of [results, blobs]) rmSync(old, { recursive: true, force: true })
-  const vitest = (niceness: number, ...options: readonly string[]) =>
-    runBeside(['nice', '-n', `${niceness}`, bin('node'), bin('vitest'), ...options], directory, {
+  const vitest = (...options: readonly string[]) =>
+    runBeside([bin('node'), bin('vitest'), ...options], directory, {
       PATH: environment.PATH,
       KUBE_BIN_DIR: cluster.binaries.kubernetes,
       LIBVIRT_ROOTFS: rootfs,
       KUBECONFIG: cluster.kubeconfig,
       VIRTSET_STATE: settings.state,
     })
-  const half = (niceness: number, name: string, project: string) => {
+  const half = (name: string, project: string) => {
     const blob = `--outputFile.blob=${join(blobs, name)}.json`
-    return vitest(niceness, 'run', '--reporter=default', '--reporter=blob', blob, `--project=${project}`)
+    return vitest('run', '--reporter=default', '--reporter=blob', blob, `--project=${project}`)
   }
-  // The one cluster takes one test after the other, which wait most of their time; all others run in what they leave.
-  const halves = await Promise.all([half(0, 'cluster', 'cluster'), half(10, 'others', '!cluster')])
+  // The one cluster takes one test after the other, which wait most of their time; all others run beside them.
+  const halves = await Promise.all([half('cluster', 'cluster'), half('others', '!cluster')])
   const whole = await vitest(
-    0,
     `--merge-reports=${blobs}`,
     '--reporter=dot',
     '--reporter=json',

@@ -7,14 +7,14 @@ import { validateDomain } from '../../api/domain/validate.ts'
 import { domains } from '../arbitraries/domain.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
+import { installKinds } from './kinds.ts'
 
 let api: TestApiServer
 const kubectl = (...rest: string[]) => run([api.kubectl, '--kubeconfig', api.kubeconfig, ...rest])
 
 beforeAll(async () => {
   api = await startApiServer()
-  await kubectl('apply', '--server-side', '-k', 'manifests/crds')
-  await kubectl('wait', '--for=condition=Established', 'crd', '--all', '--timeout=180s')
+  await installKinds(api)
 })
 afterAll(() => api?.stop())
 
