@@ -2,6 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 
 import type { Image } from './images.ts'
+import { untilAnswers } from './node.ts'
 import type { Step } from './progress.ts'
 import type { Settings } from './settings.ts'
 
@@ -71,7 +72,9 @@ export async function install(
   await step.run([...kubectl, 'apply', '--server-side', '--force-conflicts', '-k', directory])
   for (const kind of kinds) {
     step.say(`waiting for ${kind}`)
-    await step.run([...kubectl, 'wait', '--for=condition=Established', `crd/${kind}.virtset.io`, '--timeout=30s'])
+    // It fails at once on a definition that has no conditions yet, hence again and again.
+    const wait = [...kubectl, 'wait', '--for=condition=Established', `crd/${kind}.virtset.io`, '--timeout=30s']
+    await untilAnswers(step, wait, `the kind ${kind}`)
   }
   for (const workload of [
     'deployment/virtset-webhooks',
