@@ -11,6 +11,8 @@ export default defineConfig({
       {
         test: {
           name: 'unit',
+          // They share nothing but code, and code is loaded once instead of 200 times.
+          isolate: false,
           expect: { requireAssertions: true },
           // Of processors that others keep busy, too.
           testTimeout: 20_000,

@@ -47,6 +47,8 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
   const vitest = (...options: readonly string[]) =>
     runBeside([bin('node'), bin('vitest'), ...options], directory, {
       PATH: environment.PATH,
+      // Tests start some hundred processes of ours.
+      NODE_COMPILE_CACHE: join(settings.cache, 'compile'),
       KUBE_BIN_DIR: cluster.binaries.kubernetes,
       LIBVIRT_ROOTFS: rootfs,
       KUBECONFIG: cluster.kubeconfig,

@@ -5,8 +5,8 @@ import { createReviewers } from './reviewers.ts'
 
 /** The first review of a process takes tens of milliseconds, the hundredth one; all of them 0.2 s of CPU. */
 const atOnce = 100
-/** The thousandth takes half a millisecond: code that is run often is compiled better. */
-const inAll = 1000
+/** The five hundredth takes half of that: code that is run often is compiled better. */
+const inAll = 500
 
 /**
  * Reviews some VMs of nobody's, so that the first of somebody's need not wait for code that is compiled and schemas that are put together: some now, the
