@@ -5,7 +5,7 @@ import { createReviewers } from './reviewers.ts'
 
 /** The first review of a process takes tens of milliseconds, the hundredth one; all of them 0.2 s of CPU. */
 const atOnce = 100
-/** The five hundredth takes half of that: code that is run often is compiled better. */
+/** The five hundredth takes two thirds of that: code that is run often is compiled better. */
 const inAll = 500
 
 /**
