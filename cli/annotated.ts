@@ -1,6 +1,6 @@
 import { Document, isCollection, isMap, isPair, isScalar, visit, type Pair } from 'yaml'
 import { completedByAnnotation, type VirtualMachine } from '../api/machine.ts'
-import { originOf } from '../completion/provenance.ts'
+import { originOf } from '../completion/origins.ts'
 import type { Provenance } from '../presets/origins.ts'
 import { joinPath } from '../presets/path.ts'
 import { creditOf, creditText } from './provenance.ts'

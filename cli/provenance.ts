@@ -1,6 +1,6 @@
 import type { Origin } from '../api/cause.ts'
 import { completedByAnnotation, type VirtualMachine } from '../api/machine.ts'
-import { originOf } from '../completion/provenance.ts'
+import { originOf } from '../completion/origins.ts'
 import type { Provenance } from '../presets/origins.ts'
 import { joinPath } from '../presets/path.ts'
 

@@ -5,7 +5,8 @@ import { createCandidates } from '../presets/candidates.ts'
 import { compileParsed } from '../presets/compile.ts'
 import { bundledCapabilities } from './capabilities.ts'
 import { complete, type Completed } from './complete.ts'
-import { decodeProvenance, originOf } from './provenance.ts'
+import { originOf } from './origins.ts'
+import { decodeProvenance } from './provenance.ts'
 
 function machine(spec: Partial<MachineSpec['domain']> = {}, labels: Record<string, string> = {}): VirtualMachine {
   return freeze({

@@ -12,19 +12,8 @@ import type { Context, Entropy } from './defaults/rule.ts'
 import { lazyMap } from './lazy-map.ts'
 import { tellNodes } from './lack.ts'
 import type { NodeCapabilities, Provided } from './nodes.ts'
-import {
-  allOrigins,
-  decodeProvenance,
-  encodeProvenance,
-  originOf,
-  originWithin,
-  ruleAt,
-  valueAtPath,
-  withoutClaims,
-  type Attribution,
-  type Origins,
-  type Provenance,
-} from './provenance.ts'
+import { allOrigins, originOf, originWithin, ruleAt, valueAtPath, withoutClaims } from './origins.ts'
+import { decodeProvenance, encodeProvenance, type Attribution, type Origins, type Provenance } from './provenance.ts'
 import { reach } from './rules/reach.ts'
 import { checkRules } from './rules/rules.ts'
 

@@ -8,7 +8,8 @@ import type { Candidates, Namespace } from '../presets/candidates.ts'
 import { isAtOrBelow, joinPath } from '../presets/path.ts'
 import type { Labels } from '../presets/selector.ts'
 import type { Completed, Refused } from './complete.ts'
-import { decodeProvenance, withoutClaims, type Origins, type Provenance } from './provenance.ts'
+import { withoutClaims } from './origins.ts'
+import { decodeProvenance, type Origins, type Provenance } from './provenance.ts'
 
 /** What becomes of a VM with other presets, where it does not come out as before. */
 export type Impact =

@@ -2,14 +2,8 @@ import { describe, expect, test } from 'vitest'
 import type { Origin } from '../api/cause.ts'
 import type { Provenance } from '../presets/origins.ts'
 import { vm } from '../test/presets/make.ts'
-import {
-  decodeProvenance,
-  encodeProvenance,
-  maxProvenanceBytes,
-  originOf,
-  originWithin,
-  withoutClaims,
-} from './provenance.ts'
+import { originOf } from './origins.ts'
+import { decodeProvenance, encodeProvenance, maxProvenanceBytes } from './provenance.ts'
 
 const small: Origin = { by: 'preset', namespace: 'team', name: 'small', revision: '0123456789abcdef' }
 const site: Origin = { by: 'preset', name: 'site', revision: 'fedcba9876543210' }
@@ -176,27 +170,5 @@ describe('a monstrous VM', () => {
   test('is cut at the same leaf, whatever came first', () => {
     const reversed = new Map([...origins].toReversed())
     expect(encodeProvenance({ ...provenance, origins: reversed }, large)).toEqual({ text, left })
-  })
-})
-
-test('without its claims a VM is what its user may have sent', () => {
-  expect(withoutClaims(machine, provenance.origins)).toEqual(
-    vm({ type: 'kvm', devices: { disks: [{ target: { dev: 'vda' } }] } }, { labels: { app: 'web' } }),
-  )
-})
-
-describe('who answers for all that stands at a place', () => {
-  const leafOrigin = (path: string): Origin => {
-    if (path.endsWith('.user')) return user
-    if (path.endsWith('.small')) return small
-    return path.endsWith('.site') ? site : bus
-  }
-  test.each<[string, unknown, Origin]>([
-    ['the user where any leaf is theirs', { site: 1, deep: [{ small: 1 }, { user: 1 }] }, user],
-    ['else a preset of a namespace', { site: 1, deep: [{ small: {} }] }, small],
-    ['else whoever put the first one there', { site: [], bus: 1 }, site],
-    ['a default where all are defaults', { bus: 1 }, bus],
-  ])('%s', (_, value, origin) => {
-    expect(originWithin(value, 'spec', leafOrigin)).toEqual(origin)
   })
 })

@@ -5,6 +5,7 @@ import type { ObjectMeta } from '../api/object.ts'
 import { isRecord } from '../api/schema.ts'
 import { cast, draw, marked, mouldOf, type Mould } from '../completion/alike.ts'
 import type { Completed, CompleteOptions } from '../completion/complete.ts'
+import { valueAtKeys } from '../completion/origins.ts'
 import { selects, type Candidates } from '../presets/candidates.ts'
 import type { QuarantinedPreset } from '../presets/compile.ts'
 import { auditAnnotations } from './audit.ts'
@@ -177,7 +178,8 @@ function writerOf(mould: Mould, sent: VirtualMachine): Form['write'] | undefined
   const rest = encode(text.slice(endOf(gaps.at(-1)?.begin)))
   return (drawn) => {
     let encoded = ''
-    for (const { before, keys } of pieces) encoded += before + encode(inThrees(JSON.stringify(valueAt(drawn, keys))))
+    for (const { before, keys } of pieces)
+      encoded += before + encode(inThrees(JSON.stringify(valueAtKeys(drawn, keys))))
     return { operations: operations.length, encoded: encoded + rest }
   }
 }
@@ -187,6 +189,3 @@ const inThrees = (text: string): string => text + ' '.repeat((3 - (Buffer.byteLe
 
 /** Of a UUID in quotes. */
 const markLength = 38
-
-const valueAt = (value: unknown, keys: readonly (string | number)[]): unknown =>
-  keys.reduce((at, key) => (typeof at === 'object' && at !== null ? Reflect.get(at, key) : undefined), value)

@@ -1,4 +1,5 @@
 import type { Domain } from '../../api/domain/domain.ts'
+import { virtioModels } from '../../api/domain/virtio.ts'
 import { eachDevice, list, type DeviceOf } from './device.ts'
 import { duplicate, forbidden, invalid, unsupported } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
@@ -9,7 +10,7 @@ const uuid = '53764d0e-85a0-42b4-af5c-2046b460b1dc'
 
 const hostdevs = (...given: Hostdev[]): Domain => ({ devices: { hostdevs: given } })
 
-const virtio = ['virtio', 'virtio-transitional', 'virtio-non-transitional']
+const virtio: ReadonlySet<string> = new Set(virtioModels)
 
 const hostdevOptions = eachDevice('hostdevs')(
   'hostdev-options',
@@ -19,7 +20,7 @@ const hostdevOptions = eachDevice('hostdevs')(
     if (model !== undefined && type !== 'mdev' && type !== 'scsi_host') {
       findings.push(forbidden(`${at}.model`, model, 'may be given for type mdev and scsi_host only'))
     }
-    if (type === 'mdev' && (model === 'vfio-ccw' || model === 'vfio-ap' || virtio.includes(model ?? ''))) {
+    if (type === 'mdev' && (model === 'vfio-ccw' || model === 'vfio-ap' || virtio.has(model ?? ''))) {
       findings.push(invalid(`${at}.model`, model, 'must be vfio-pci on x86'))
     }
     if (display !== undefined && type !== 'pci' && (type !== 'mdev' || model !== 'vfio-pci')) {
@@ -35,8 +36,8 @@ const hostdevOptions = eachDevice('hostdevs')(
       }
     }
     if (sgio === 'unfiltered') findings.push(unsupported(`${at}.sgio`, sgio, 'is no longer possible', 'filtered'))
-    if (type === 'scsi_host' && model !== undefined && !virtio.includes(model))
-      findings.push(invalid(`${at}.model`, model, `must be one of ${virtio.join(', ')} for type scsi_host`))
+    if (type === 'scsi_host' && model !== undefined && !virtio.has(model))
+      findings.push(invalid(`${at}.model`, model, `must be one of ${virtioModels.join(', ')} for type scsi_host`))
     if (boot && (type === 'mdev' || type === 'scsi_host'))
       findings.push(forbidden(`${at}.boot`, undefined, `may not be given for type ${type}: nothing boots from it`))
     if (source?.startupPolicy !== undefined && type !== 'usb')

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { decodeProvenance, originOf } from '../../completion/provenance.ts'
+import { originOf } from '../../completion/origins.ts'
+import { decodeProvenance } from '../../completion/provenance.ts'
 import { systemClock } from '../../runtime/clock.ts'
 import { createEngine } from '../../webhooks/engine.ts'
 import { createMayAccess } from '../../webhooks/permission.ts'

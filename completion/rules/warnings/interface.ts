@@ -1,3 +1,4 @@
+import { virtioModels } from '../../../api/domain/virtio.ts'
 import { nearest } from '../../../api/nearest.ts'
 import { list } from '../device.ts'
 import { example } from '../rule.ts'
@@ -5,9 +6,7 @@ import type { Warning } from './warning.ts'
 
 /** Cards that QEMU 10.0 has for a PC, and the names of libvirt's for virtio ones. */
 const cards = [
-  'virtio',
-  'virtio-transitional',
-  'virtio-non-transitional',
+  ...virtioModels,
   'e1000',
   'e1000-82544gc',
   'e1000-82545em',
