@@ -11,6 +11,14 @@ describe('bucket', () => {
     expect([bucket.take(), bucket.take(), bucket.take(), bucket.take()]).toEqual([0, 0, 0, 100])
   })
 
+  it('takes many tokens at once and reports the debt', async () => {
+    const clock = fakeClock()
+    const bucket = createBucket(10, 3, clock)
+    expect([bucket.take(0), bucket.take(5), bucket.take(0)]).toEqual([0, 200, 200])
+    await clock.advance(150)
+    expect(bucket.take(0)).toBe(50)
+  })
+
   it('gives nothing on credit to those who ask for what there is', async () => {
     const clock = fakeClock()
     const bucket = createBucket(10, 1, clock)

@@ -1,8 +1,8 @@
 import type { Clock } from './clock.ts'
 
 export interface Bucket {
-  /** Takes a token, on credit if there is none: how long to wait until it is paid, in milliseconds. */
-  take(): number
+  /** Takes so many tokens, on credit if there are too few: how long to wait until they are paid, in milliseconds. `take(0)` only reads the debt. */
+  take(count?: number): number
   /** Takes a token if there is one. */
   takeIfAny(): boolean
 }
@@ -17,9 +17,9 @@ export function createBucket(perSecond: number, burst: number, clock: Clock): Bu
     atMs = nowMs
   }
   return {
-    take() {
+    take(count = 1) {
       fill()
-      tokens--
+      tokens -= count
       return tokens >= 0 ? 0 : (-tokens / perSecond) * 1000
     },
     takeIfAny() {

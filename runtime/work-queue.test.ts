@@ -4,16 +4,18 @@ import { fakeClock, settle } from '../test/fake-clock.ts'
 import type { FakeClock } from '../test/fake-clock.ts'
 import { createLogger } from './log.ts'
 import { startWorkQueue } from './work-queue.ts'
+import type { WorkQueueOptions } from './work-queue.ts'
 
 const log = createLogger({ process: 'test', level: 'silent' })
 
 /** A queue whose work ends when told to; notes in order what began. */
-function setUp(concurrency = 2) {
+function setUp(concurrency = 2, groups?: WorkQueueOptions['groups']) {
   const clock = fakeClock()
   const began: string[] = []
   const running = new Map<string, PromiseWithResolvers<void>>()
   const queue = startWorkQueue({
     concurrency,
+    ...(groups && { groups }),
     log,
     clock,
     reconcile(key) {
@@ -122,8 +124,10 @@ describe('work queue', () => {
       fc.asyncProperty(
         fc.array(action, { maxLength: 40 }),
         fc.integer({ min: 1, max: 3 }),
-        async (actions, concurrency) => {
-          const { queue, began, running, finish, clock } = setUp(concurrency)
+        fc.integer({ min: 1, max: 3 }),
+        async (actions, concurrency, groupConcurrency) => {
+          const groups = { of: (name: string) => (name < 'c' ? 'first' : 'second'), concurrency: groupConcurrency }
+          const { queue, began, running, finish, clock } = setUp(concurrency, groups)
           /** For each key, how often work on it had begun when it was last added. */
           const addedAt = new Map<string, number>()
           const begunOf = (name: string) => began.filter((other) => other === name).length
@@ -135,6 +139,8 @@ describe('work queue', () => {
               else queue.addAfter(one.key, one.ms)
             } else if (running.has(one.key)) await finish(one.key, one.do === 'fail' ? new Error('no') : undefined)
             expect(running.size).toBeLessThanOrEqual(concurrency)
+            const first = [...running.keys()].filter((name) => groups.of(name) === 'first')
+            expect(first.length).toBeLessThanOrEqual(groupConcurrency)
           }
           await runDry(clock, running, finish)
           for (const [name, count] of addedAt) expect(begunOf(name)).toBeGreaterThan(count)
@@ -144,6 +150,46 @@ describe('work queue', () => {
       ),
       { numRuns: 150 },
     )
+  })
+})
+
+describe('work queue with groups', () => {
+  const groups = { of: (key: string) => key.slice(0, key.indexOf('/')), concurrency: 2 }
+
+  it('works on at most so many keys of one group, and on the other groups meanwhile', async () => {
+    const { queue, began, finish } = setUp(10, groups)
+    for (const key of ['a/1', 'a/2', 'a/3', 'a/4', 'b/1']) queue.add(key)
+    expect(began).toEqual(['a/1', 'a/2', 'b/1'])
+    await finish('a/2')
+    expect(began).toEqual(['a/1', 'a/2', 'b/1', 'a/3'])
+  })
+
+  it('lets groups take turns, however many keys one of them has', async () => {
+    const { queue, began, finish } = setUp(1, groups)
+    for (const key of ['a/1', 'a/2', 'a/3', 'a/4', 'b/1', 'b/2', 'c/1']) queue.add(key)
+    while (began.length < 7) await finish(began.at(-1)!)
+    expect(began).toEqual(['a/1', 'a/2', 'b/1', 'c/1', 'a/3', 'b/2', 'a/4'])
+  })
+
+  it('starts what never ends in one group without holding another one', async () => {
+    const { queue, began, finish } = setUp(6, groups)
+    for (let index = 0; index < 1000; index++) queue.add(`mute/${index}`)
+    for (let index = 0; index < 20; index++) queue.add(`fine/${index}`)
+    for (let index = 0; index < 20; index++) await finish(`fine/${index}`)
+    expect(began.filter((key) => key.startsWith('fine/'))).toHaveLength(20)
+    expect(began.filter((key) => key.startsWith('mute/'))).toHaveLength(2)
+  })
+
+  it('limits the retries of each group by itself', async () => {
+    const { queue, finish, clock } = setUp(1000, { ...groups, concurrency: 1000 })
+    for (let index = 0; index < 300; index++) queue.add(`bad/${index}`)
+    for (let index = 0; index < 300; index++) await finish(`bad/${index}`, new Error('no'))
+    queue.add('fine/1')
+    await finish('fine/1', new Error('no'))
+    const before = queue.statistics().delayed
+    await clock.advance(5)
+    // The first hundred of the one group, and the only key of the other.
+    expect([before, queue.statistics().delayed]).toEqual([301, 200])
   })
 })
 

@@ -1,4 +1,5 @@
 import { createBucket } from './bucket.ts'
+import type { Bucket } from './bucket.ts'
 import { systemClock } from './clock.ts'
 import type { Clock } from './clock.ts'
 import type { Logger } from './log.ts'
@@ -8,6 +9,12 @@ export interface WorkQueueOptions {
   readonly reconcile: (key: string) => Promise<void>
   /** Keys worked on at once. */
   readonly concurrency: number
+  /** Without it all keys are of one group, which may use the whole concurrency. */
+  readonly groups?: {
+    readonly of: (key: string) => string
+    /** Keys of one group worked on at once. */
+    readonly concurrency: number
+  }
   readonly log: Logger
   readonly clock?: Clock
 }
@@ -15,7 +22,9 @@ export interface WorkQueueOptions {
 /**
  * Keys to be worked on. A key is never worked on twice at a time; adding it while it waits changes nothing; adding it while it is worked on
  * makes it run once more afterwards, so no addition is lost. A failing key is tried again after 5 ms, 10 ms, … up to 1000 s, and all failing
- * keys together ten times a second, after a first hundred.
+ * keys of a group together ten times a second, after a first hundred.
+ *
+ * Groups take turns, a key at a time, so a group that is slow or fails delays its own keys only.
  */
 export interface WorkQueue {
   add(key: string): void
@@ -36,6 +45,14 @@ export interface WorkQueueStatistics {
   readonly failures: number
 }
 
+interface Group {
+  /** Insertion order is the order of work. */
+  readonly waiting: Set<string>
+  readonly retries: Bucket
+  working: number
+  failing: number
+}
+
 /** All as in client-go's default controller rate limiter. */
 const firstRetryMs = 5
 const longestRetryMs = 1_000_000
@@ -51,14 +68,16 @@ interface Delayed {
 
 export function startWorkQueue(options: WorkQueueOptions): WorkQueue {
   const { reconcile, concurrency, log, clock = systemClock } = options
-  /** Insertion order is the order of work. */
-  const waiting = new Set<string>()
+  const { of: groupOf, concurrency: groupConcurrency } = options.groups ?? { of: () => '', concurrency }
+  /** Groups with a key that waits, is worked on or fails. */
+  const groups = new Map<string, Group>()
+  /** Groups with a key that waits, in the order of their turns. */
+  const turns = new Set<Group>()
   const working = new Set<string>()
   /** Added while worked on. */
   const again = new Set<string>()
   const delayed = new Map<string, Delayed>()
   const failures = new Map<string, number>()
-  const bucket = createBucket(retriesPerSecond, retryBurst, clock)
   const counts = { done: 0, failures: 0 }
   let drained: (() => void) | undefined
 
@@ -66,7 +85,9 @@ export function startWorkQueue(options: WorkQueueOptions): WorkQueue {
     if (drained) return
     if (working.has(key)) again.add(key)
     else {
-      waiting.add(key)
+      const group = enter(groupOf(key))
+      group.waiting.add(key)
+      turns.add(group)
       pump()
     }
   }
@@ -84,36 +105,54 @@ export function startWorkQueue(options: WorkQueueOptions): WorkQueue {
     delayed.set(key, { dueMs, cancel: clock.after(delayMs, fire) })
   }
 
+  const enter = (name: string): Group => {
+    const known = groups.get(name)
+    if (known) return known
+    const retries = createBucket(retriesPerSecond, retryBurst, clock)
+    const group: Group = { waiting: new Set(), retries, working: 0, failing: 0 }
+    groups.set(name, group)
+    return group
+  }
+
   const pump = () => {
-    for (const key of waiting) {
+    // A group that has had its turn goes to the end of the set, where this loop meets it again.
+    for (const group of turns) {
       if (working.size >= concurrency) return
-      waiting.delete(key)
+      const key = group.working < groupConcurrency ? group.waiting.values().next().value : undefined
+      if (key === undefined) continue
+      group.waiting.delete(key)
+      turns.delete(group)
+      if (group.waiting.size > 0) turns.add(group)
+      group.working++
       working.add(key)
-      void work(key)
+      void work(key, group)
     }
   }
 
-  const work = async (key: string): Promise<void> => {
+  const work = async (key: string, group: Group): Promise<void> => {
     try {
       await reconcile(key)
       counts.done++
-      failures.delete(key)
+      if (failures.delete(key)) group.failing--
     } catch (error) {
-      retryLater(key, error)
+      retryLater(key, group, error)
     }
     working.delete(key)
+    group.working--
     if (again.delete(key)) add(key)
+    if (group.waiting.size + group.working + group.failing === 0) groups.delete(groupOf(key))
     if (drained) {
       if (working.size === 0) drained()
     } else pump()
   }
 
-  const retryLater = (key: string, error: unknown) => {
+  const retryLater = (key: string, group: Group, error: unknown) => {
     const failed = failures.get(key) ?? 0
     counts.failures++
+    if (failed === 0) group.failing++
     failures.set(key, failed + 1)
     const ownMs = Math.min(firstRetryMs * 2 ** Math.min(failed, doublingsThatMatter), longestRetryMs)
-    const waitMs = Math.max(ownMs, bucket.take())
+    const waitMs = Math.max(ownMs, group.retries.take())
     log.warn({ err: error, key, waitMs }, 'reconciling failed; trying again')
     addAfter(key, waitMs)
   }
@@ -122,7 +161,7 @@ export function startWorkQueue(options: WorkQueueOptions): WorkQueue {
     add,
     addAfter,
     statistics: () => ({
-      waiting: waiting.size,
+      waiting: [...turns].reduce((sum, group) => sum + group.waiting.size, 0),
       working: working.size,
       delayed: delayed.size,
       failing: failures.size,
@@ -135,7 +174,8 @@ export function startWorkQueue(options: WorkQueueOptions): WorkQueue {
         before?.()
         resolve()
       }
-      waiting.clear()
+      for (const group of turns) group.waiting.clear()
+      turns.clear()
       again.clear()
       failures.clear()
       for (const { cancel } of delayed.values()) cancel()
