@@ -11,15 +11,15 @@ import { seed } from './seed.ts'
 /**
  * What a mutating webhook costs through a real API server: dry-run creates of a VM of 0.8 KB over one connection, in interleaved rounds, by the
  * API server's own timing of its mutating step and of the call. Beside no webhook: one that says yes, one that injects three
- * fields naively, three fields of 100 presets, and the whole completion, of VMs that
- * are alike and of VMs of which each is `new`. KUBE_BIN_DIR names the binaries (`make binaries`).
+ * fields naively, three fields of 100 presets, and the whole completion of VMs that all
+ * differ. KUBE_BIN_DIR names the binaries (`make binaries`).
  *
  *     node bench/admission-apiserver.ts [--rounds N] [--json]
  */
 const { values } = parseArgs({ options: { json: { type: 'boolean' }, rounds: { type: 'string', default: '8' } } })
 const rounds = Number(values.rounds)
 const requestsARound = 60
-const handlers = ['none', 'echo', 'naive', 'inject-100', '100', '100-new'] as const
+const handlers = ['none', 'echo', 'naive', 'inject-100', '100'] as const
 
 interface Handler {
   readonly process: ChildProcess
@@ -28,13 +28,9 @@ interface Handler {
 }
 
 async function start(name: string): Promise<Handler> {
-  const child = spawn(
-    process.execPath,
-    [new URL('admission-server.ts', import.meta.url).pathname, name.replace('-new', '')],
-    {
-      stdio: ['pipe', 'pipe', 'inherit'],
-    },
-  )
+  const child = spawn(process.execPath, [new URL('admission-server.ts', import.meta.url).pathname, name], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  })
   for await (const line of createInterface(child.stdout)) {
     const { port, authority }: { port: number; authority: string } = JSON.parse(line)
     const caBundle = Buffer.from(authority).toString('base64')
@@ -48,7 +44,7 @@ const machine = (name: string) => ({
   apiVersion: 'virtset.io/v1alpha1',
   kind: 'VirtualMachine',
   metadata: { name: 'vm', labels: { bench: 'yes', handler: name } },
-  spec: { domain: name.endsWith('-new') ? { ...seed, title: `${sent++}` } : seed },
+  spec: { domain: { ...seed, title: `${sent++}` } },
 })
 
 /** Sum in milliseconds and count of a histogram whose labels include all of `labels`. */

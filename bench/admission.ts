@@ -87,14 +87,11 @@ type Bodies = () => string
 
 let sent = 0
 const digits = (): string => String(sent++).padStart(12, '0')
-const alike =
+/** Each VM has a name and a spec of its own. */
+const next =
   (review: string): Bodies =>
   () =>
-    review.replaceAll(placeOfName, digits())
-const unlike =
-  (review: string): Bodies =>
-  () =>
-    alike(review)().replace(placeOfSpec, digits())
+    review.replaceAll(placeOfName, digits()).replace(placeOfSpec, digits())
 
 async function start(name: string): Promise<Server> {
   const child = spawn(process.execPath, [new URL('admission-server.ts', import.meta.url).pathname, name], {
@@ -181,10 +178,9 @@ for (let round = 0; round <= rounds; round++) {
   if (round === 1) all.length = 0
   for (const [size, body] of Object.entries(machines)) {
     for (const server of servers) {
-      const validated = await completed(server, alike(body)())
+      const validated = await completed(server, next(body)())
       const tasks: [string, string, Bodies][] = [
-        ['/mutate', `${size}, alike`, alike(body)],
-        ['/mutate', `${size}, new`, unlike(body)],
+        ['/mutate', size, next(body)],
         ['/validate', size, validated],
       ]
       for (const [path, machine, bodies] of tasks) {

@@ -17,8 +17,6 @@ export interface Candidates {
   readonly delete: (id: string) => void
   readonly get: (id: string) => CompiledPreset | undefined
   readonly size: () => number
-  /** Another number after each change. */
-  readonly revision: () => number
   /** In no order that means anything. */
   readonly all: () => Iterable<CompiledPreset>
   /** All whose selectors hold, in no order that means anything. Nothing in a protected namespace. */
@@ -43,9 +41,7 @@ export function createCandidates(
   const all = new Map<string, CompiledPreset>()
   const homes = new Map<string, readonly string[]>()
   const buckets: Buckets = new Map()
-  let revision = 0
   const remove = (id: string): void => {
-    revision += 1
     for (const key of homes.get(id) ?? []) {
       const bucket = buckets.get(key)
       bucket?.delete(id)
@@ -71,7 +67,6 @@ export function createCandidates(
     delete: remove,
     get: (id) => all.get(id),
     size: () => all.size,
-    revision: () => revision,
     all: () => all.values(),
     select: (labels, namespace) => {
       if (protectedNamespaces.includes(namespace.name)) return []

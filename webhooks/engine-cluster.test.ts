@@ -20,9 +20,15 @@ const machine = (name: string, ...interfaces: Interface[]): VirtualMachine => ({
   },
 })
 
-function reviewOf(object: object, uid = 'request-1', kind = 'VirtualMachine', oldObject?: object): Review {
-  const operation = oldObject === undefined ? 'CREATE' : 'UPDATE'
-  const request = { uid, kind: { kind }, name: 'vm', namespace: 'shop', operation, object, oldObject }
+function reviewOf(object: object): Review {
+  const request = {
+    uid: 'request-1',
+    kind: { kind: 'VirtualMachine' },
+    name: 'vm',
+    namespace: 'shop',
+    operation: 'CREATE',
+    object,
+  }
   const parsed = parseReview({ apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', request })
   if ('problem' in parsed) throw new Error(parsed.problem)
   return parsed.review
@@ -43,10 +49,7 @@ const persisted = (given: VirtualMachine, name: string) =>
 
 /** As the store finds them. */
 const machinesOf = (...known: KnownMachine[]) => ({
-  machines: {
-    list: () => known,
-    withMac: (address: string) => known.filter(({ macs = [] }) => macs.includes(address)),
-  },
+  machines: { withMac: (address: string) => known.filter(({ macs = [] }) => macs.includes(address)) },
 })
 
 describe('a MAC address', () => {
@@ -90,34 +93,4 @@ test('a VM whose pod its namespace would not let in is completed, with a warning
   expect(warnings.filter((line) => line.startsWith('ResourceQuota'))).toEqual([
     `ResourceQuota "small": 1024Mi of 1Gi requests.memory are left, the VM's pod needs 1204Mi`,
   ])
-})
-
-describe('what a preset would have changed', () => {
-  const preset = (domain: object, metadata: object = {}) => ({
-    apiVersion: 'virtset.io/v1alpha1',
-    kind: 'VirtualMachinePreset',
-    metadata: { name: 'p', namespace: 'shop', ...metadata },
-    spec: { selector: {}, domain },
-  })
-  const engine = engineWith(machinesOf(persisted(completed(machine('vm')).machine, 'vm')))
-  const impact = (object: object, oldObject?: object) =>
-    engine.impact(reviewOf(object, 'u', 'VirtualMachinePreset', oldObject))
-
-  test('is counted when it is written', async () => {
-    expect(await impact(preset({ title: 't' }))).toEqual([
-      'would have changed 1 of the 1 VMs that there are; they stay as they are',
-    ])
-  })
-
-  test.each<[string, Review]>([
-    [
-      'a preset whose spec stays',
-      reviewOf(preset({}, { labels: { a: 'b' } }), 'u', 'VirtualMachinePreset', preset({})),
-    ],
-    [
-      'a preset that ends',
-      reviewOf(preset({}, { deletionTimestamp: 'x' }), 'u', 'VirtualMachinePreset', preset({ title: 't' })),
-    ],
-    ['what is no preset', reviewOf(machine('vm'))],
-  ])('is no question for %s', (_, review) => expect(engine.impact(review)).toBe(undefined))
 })

@@ -1,5 +1,5 @@
 import type { Cause } from '../api/cause.ts'
-import { complete, type Completed } from '../completion/complete.ts'
+import { complete, type Completed, type CompleteOptions } from '../completion/complete.ts'
 import { launcherResources } from '../api/launcher-resources.ts'
 import type { VirtualMachine } from '../api/machine.ts'
 import type { Preset } from '../api/preset.ts'
@@ -22,8 +22,6 @@ import { keyOf } from '../runtime/resource.ts'
 import { auditAnnotations } from './audit.ts'
 import { budgetWarnings } from './budget.ts'
 import type { EngineCaches } from './caches.ts'
-import { createImpact } from './impact.ts'
-import { createLikenesses, type LikenessOptions } from './likeness.ts'
 import { unmeasured } from './metrics.ts'
 import type { CompletionMetrics, Phase } from './metrics.ts'
 import { patchBetween, writePatch, type Patch } from './patch.ts'
@@ -49,10 +47,6 @@ export interface Engine {
     /** Paths of what is left out of the VM, since it was wrong by itself. */
     without?: readonly string[],
   ): Told & ({ readonly completed: Completed } | { readonly causes: readonly Cause[] })
-  /** What a VM is answered that is like one before; `isTrusted`: whether the user may write what is reserved. */
-  findAlike(review: Review, isTrusted: boolean): (Told & { readonly patch: Patch }) | undefined
-  /** What came of a VM, as it is to be stored, for those that are like it. */
-  keepAlike(review: Review, isTrusted: boolean, completed: Completed): void
   /** What makes `after` of `before`. */
   patch(before: { readonly [key: string]: unknown }, after: { readonly [key: string]: unknown }, review: Review): Patch
   /** Whether this is, to the letter, what `complete` gave a moment ago. */
@@ -66,8 +60,6 @@ export interface Engine {
     preset: Preset,
     permissions: Permissions,
   ): { readonly causes: readonly Cause[]; readonly warnings: readonly string[] }
-  /** How many of the VMs that there are a preset would have changed, for its author; undefined where that is no question. */
-  impact(review: Review): Promise<readonly string[]> | undefined
 }
 
 interface Told {
@@ -86,9 +78,7 @@ export function createEngine(
   metrics: CompletionMetrics = unmeasured,
 ): Engine {
   const recall = createRecall(clock)
-  const impact = createImpact({ ...caches, clock })
-  const likenesses = createLikenesses()
-  const optionsFor = ({ metadata }: VirtualMachine, review: Review, exempt?: ReadonlySet<string>): LikenessOptions => ({
+  const optionsFor = ({ metadata }: VirtualMachine, review: Review, exempt?: ReadonlySet<string>): CompleteOptions => ({
     presets: caches.candidates,
     quarantined: [...caches.quarantined.values()],
     namespace: caches.namespace(review.namespace),
@@ -135,18 +125,6 @@ export function createEngine(
       recall.keep(review.namespace, outcome.machine)
       return { completed: outcome, warnings: warningsOf(outcome, review), audit: auditAnnotations(outcome) }
     },
-    findAlike(review, isTrusted) {
-      const alike = likenesses.find(review, isTrusted, (machine) => optionsFor(machine, review))
-      if (alike === undefined) return undefined
-      const { completed, patch, audit, uuid, machine } = alike
-      metrics.alike()
-      metrics.matched(completed.participants.length)
-      recall.keepAlike(review.namespace, uuid, machine)
-      return { patch, audit, warnings: warningsOf(completed, review) }
-    },
-    keepAlike(review, isTrusted, completed) {
-      likenesses.keep(review, isTrusted, completed, optionsFor(completed.machine, review))
-    },
     patch(before, after, review) {
       const sinceMs = clock.monotonic()
       const patch = writePatch(patchBetween(before, after))
@@ -157,11 +135,6 @@ export function createEngine(
     },
     isOwn: (object, { namespace }) => recall.has(namespace, object),
     remember: rememberOf,
-    impact(review) {
-      if (!review.kind.endsWith('Preset') || isSpecKept(review) || isEnding(review.object)) return undefined
-      const compiled = compilePreset(review.object)
-      return 'preset' in compiled ? impact(compiled.preset) : undefined
-    },
     checkPreset(preset, { mayGrantHost }) {
       const checked = checkPreset(preset)
       const causes = needsGrant(preset) && !mayGrantHost ? [...checked.causes, grantMissing] : checked.causes
@@ -240,9 +213,6 @@ async function askExemptions(ids: readonly string[], mayAccess: MayAccess, { use
 function isSpecKept({ object, oldObject }: Review): boolean {
   return isRecord(object) && isRecord(oldObject) && isSame(object['spec'], oldObject['spec'])
 }
-
-const isEnding = (object: unknown): boolean =>
-  isRecord(object) && isRecord(object['metadata']) && object['metadata']['deletionTimestamp'] !== undefined
 
 const isSame = (left: unknown, right: unknown): boolean => patchBetween({ of: left }, { of: right }).length === 0
 

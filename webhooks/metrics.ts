@@ -74,8 +74,6 @@ export interface CompletionMetrics {
   phase(phase: Phase, seconds: number): void
   /** So many presets took part in a VM. */
   matched(presets: number): void
-  /** A VM was completed as another one that is alike. */
-  alike(): void
 }
 
 const phaseBuckets = [0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.5]
@@ -96,23 +94,17 @@ export function createCompletionMetrics(registry: Registry): CompletionMetrics {
     buckets: [0, 1, 2, 3, 5, 10, 20, 50],
     registers,
   })
-  const alike = new Counter({
-    name: 'virtset_completion_alike_total',
-    help: 'VMs completed as another one that differs in name and identity only; no phase is told of them',
-    registers,
-  })
   const byPhase = new Map<Phase, Histogram.Internal<'phase'>>(
     phases.map((phase) => [phase, duration.labels({ phase })]),
   )
   return {
     phase: (phase: Phase, seconds) => byPhase.get(phase)?.observe(seconds),
     matched: (presets) => matched.observe(presets),
-    alike: () => alike.inc(),
   }
 }
 
 /** For who wants no figures. */
-export const unmeasured: CompletionMetrics = { phase() {}, matched() {}, alike() {} }
+export const unmeasured: CompletionMetrics = { phase() {}, matched() {} }
 
 /** When the certificate that is served ends, and when the authority does that signed it. */
 export function observeCertificate(

@@ -58,9 +58,11 @@ test('knows it by the name that the API server makes of generateName', () => {
 
 test('forgets after a moment, and the oldest of many', async () => {
   const clock = fakeClock()
+  // The cache treats the time 0 as unset.
+  await clock.advance(1)
   const recall = createRecall(clock, 1000)
   recall.keep('ns', machine)
-  await clock.advance(15_000)
+  await clock.advance(15_001)
   expect(recall.has('ns', machine)).toBe(false)
   for (let index = 0; index < 20; index++) recall.keep(`${index}`, machine)
   expect([recall.has('0', machine), recall.has('19', machine)]).toEqual([false, true])

@@ -1,48 +1,40 @@
-import type { VirtualMachine } from '../api/machine.ts'
+import { isDeepStrictEqual } from 'node:util'
+import { LRUCache } from 'lru-cache'
 import { isRecord } from '../api/schema.ts'
 import type { Clock } from '../runtime/clock.ts'
-import { createMemory } from './memory.ts'
 
-/** What this process has just completed, so that the validating review of the very same need not complete it again. */
+/** The VMs that this process completed a moment ago, so that the validating request for the same VM need not complete it again. */
 export interface Recall {
   keep(namespace: string, machine: unknown): void
-  /** One that shares nearly all of it with others, which is put together only where it is asked for. */
-  keepAlike(namespace: string, uuid: string, machine: () => VirtualMachine): void
-  /** Whether labels, annotations and spec are, to the letter, what was kept a moment ago; a name may have come since. */
+  /** Whether labels, annotations and spec equal those of a VM that was kept; generateName may have become a name since. */
   has(namespace: string, machine: unknown): boolean
 }
 
-/** Between both reviews of one request lie milliseconds; a webhook of somebody else in between has ten seconds at most by default. */
+/** Milliseconds pass between the two requests; another webhook in between may take its default timeout of ten seconds. */
 const freshMs = 15_000
-/** Of text that is kept: some 500 VMs of a usual size. */
+/** Room for some 500 VMs of usual size. */
 const defaultMaxCharacters = 8 * 1024 * 1024
-/** What a VM takes that shares nearly all with others, in characters of text. */
-const charactersOfAlike = 8192
 
-interface Kept {
-  readonly parts: () => Parts
-  readonly characters: number
-  readonly keptMs: number
-}
-
-/** By the UUID that every completed VM has. What is kept is text: small, exact to bound, and cheaper to make than a digest. */
+/** Keyed by the UUID that every completed VM has. It keeps JSON text: that is small, its size is known, and it is cheaper to make than a digest. */
 export function createRecall(clock: Clock, maxCharacters = defaultMaxCharacters): Recall {
-  const kept = createMemory<Kept>(maxCharacters, ({ characters }) => characters)
-  const put = (key: string, parts: () => Parts, characters: number) =>
-    kept.set(key, { parts, characters, keptMs: clock.monotonic() })
+  const completed = new LRUCache<string, string>({
+    maxSize: maxCharacters,
+    sizeCalculation: (text) => text.length,
+    ttl: freshMs,
+    ttlResolution: 0,
+    perf: { now: () => clock.monotonic() },
+  })
   return {
     keep(namespace, machine) {
       const parts = partsOf(machine)
-      const text = JSON.stringify(parts)
-      put(`${namespace} ${uuidOf(parts)}`, () => JSON.parse(text), text.length)
+      completed.set(`${namespace} ${uuidOf(parts)}`, JSON.stringify(parts))
     },
-    keepAlike: (namespace, uuid, machine) => put(`${namespace} ${uuid}`, () => partsOf(machine()), charactersOfAlike),
     has(namespace, machine) {
-      const asked = partsOf(machine)
-      const found = kept.get(`${namespace} ${uuidOf(asked)}`)
-      if (found === undefined || clock.monotonic() - found.keptMs >= freshMs) return false
-      const parts = found.parts()
-      return isSame({ ...asked, ...(parts.name === undefined ? { name: undefined } : {}) }, parts)
+      const parts = partsOf(machine)
+      const text = completed.get(`${namespace} ${uuidOf(parts)}`)
+      if (text === undefined) return false
+      const kept: Parts = JSON.parse(text)
+      return isDeepStrictEqual(definedOf(kept.name === undefined ? { ...parts, name: undefined } : parts), kept)
     },
   }
 }
@@ -60,24 +52,11 @@ function partsOf(machine: unknown): Parts {
   return { name, labels, annotations, spec }
 }
 
+/** Without the members that JSON would leave out. */
+const definedOf = (parts: Parts): Parts =>
+  Object.fromEntries(Object.entries(parts).filter(([, value]) => value !== undefined))
+
 function uuidOf({ spec }: Parts): string {
   const domain = isRecord(spec) ? spec['domain'] : undefined
   return isRecord(domain) ? String(domain['uuid']) : ''
 }
-
-/** The same JSON, in whatever order its keys are; what is undefined is not there. */
-function isSame(left: unknown, right: unknown): boolean {
-  if (left === right) return true
-  if (Array.isArray(left)) {
-    return Array.isArray(right) && left.length === right.length && left.every((item, at) => isSame(item, right[at]))
-  }
-  if (!isRecord(left) || !isRecord(right)) return false
-  const keys = definedKeys(left)
-  return (
-    keys.length === definedKeys(right).length &&
-    keys.every((key) => Object.hasOwn(right, key) && isSame(left[key], right[key]))
-  )
-}
-
-const definedKeys = (record: { readonly [key: string]: unknown }): string[] =>
-  Object.keys(record).filter((key) => record[key] !== undefined)

@@ -19,22 +19,16 @@ export function createReviewers(
         : permissions.then((known) => judge(review, engine, trust, known))
     }
   const validating = reviewer(validate)
+  // Called here, after the last webhook that can change a preset.
   const noted = (review: Review, verdict: Verdict): Verdict => {
-    engine.expect(review)
+    if (verdict.allowed && !hasTemplate(review)) engine.expect(review)
     return verdict
-  }
-  // Asked here, where nothing changes a preset any more.
-  const told = (review: Review, verdict: Verdict): Verdict | Promise<Verdict> => {
-    if (!verdict.allowed || hasTemplate(review)) return verdict
-    const impact = engine.impact(review)
-    if (impact === undefined) return noted(review, verdict)
-    return impact.then((more) => noted(review, { ...verdict, warnings: [...(verdict.warnings ?? []), ...more] }))
   }
   return {
     mutate: reviewer(mutate),
     validate(review) {
       const verdict = validating(review)
-      return verdict instanceof Promise ? verdict.then((known) => told(review, known)) : told(review, verdict)
+      return verdict instanceof Promise ? verdict.then((known) => noted(review, known)) : noted(review, verdict)
     },
   }
 }

@@ -22,9 +22,6 @@ const engine: Engine = {
   permissions: () => undefined,
   expect() {},
   isOwn: () => false,
-  impact: () => undefined,
-  findAlike: () => undefined,
-  keepAlike() {},
   patch: (before, after) => writePatch(patchBetween(before, after)),
   complete(machine) {
     if (machine.spec.domain.title === 'bad') {

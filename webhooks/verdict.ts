@@ -51,13 +51,9 @@ function validateOwn(review: Review, isTrusted: boolean): Verdict {
 
 function mutateNew(review: Review, engine: Engine, trust: Trust, permissions: Permissions): Verdict {
   const isTrusted = trust.controllers.includes(review.user.username)
-  const alike = engine.findAlike(review, isTrusted)
-  if (alike !== undefined) return { allowed: true, ...alike }
   const { faults, causes, machine, warnings, audit } = judgeMachine(review, engine, permissions, isTrusted)
   if (machine === undefined) return { ...refuse([...faults, ...causes], warnings), audit }
-  const completed = { ...machine.completed, machine: withFinalizer(machine.completed.machine) }
-  const patch = engine.patch({ ...machine.sent }, { ...completed.machine }, review)
-  engine.keepAlike(review, isTrusted, completed)
+  const patch = engine.patch({ ...machine.sent }, { ...withFinalizer(machine.completed.machine) }, review)
   return { allowed: true, patch, warnings, audit }
 }
 
