@@ -17,28 +17,22 @@ const kinds = [
   'nodeprofiles',
 ] as const
 
-/** A kustomization over `manifests/` that names other images; the launcher's is a setting of the controller as well. */
+/** A kustomization over `manifests/` that names other images; controller and policy get the launcher's from the handler's DaemonSet. */
 function overlay(manifests: string, images: readonly Image[]): string {
   const used = images.filter(({ name }) => name === 'virtset' || name === 'launcher')
-  const launcher = images.find(({ name }) => name === 'launcher')
-  if (launcher === undefined) throw new Error('no launcher image among the images')
   return `apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
 resources: [${manifests}]
 images:
 ${used.map(imageEntry).join('\n')}
-patches:
-- target: {kind: Deployment, name: virtset-controller}
-  patch: |
-    apiVersion: apps/v1
-    kind: Deployment
-    metadata: {name: virtset-controller}
-    spec:
-      template:
-        spec:
-          containers:
-          - name: controller
-            env: [{name: LAUNCHER_IMAGE, value: "${launcher.reference}"}]
+replacements:
+- source: {kind: DaemonSet, name: virtset-handler, fieldPath: "spec.template.spec.containers.[name=profile].image"}
+  targets:
+  - select: {kind: Deployment, name: virtset-controller}
+    fieldPaths: ["spec.template.spec.containers.[name=controller].env.[name=LAUNCHER_IMAGE].value"]
+  - select: {kind: ValidatingAdmissionPolicy, name: virtset-controller-pods}
+    fieldPaths: ["spec.variables.[name=image].expression"]
+    options: {delimiter: '"', index: 1}
 `
 }
 

@@ -22,10 +22,19 @@ const kubectl = (rest: string[], input?: object) =>
     input === undefined ? {} : { input: JSON.stringify(input) },
   )
 
+interface PodSpec {
+  readonly automountServiceAccountToken?: boolean
+  readonly containers: readonly {
+    readonly name: string
+    readonly volumeMounts?: readonly { readonly name: string }[]
+  }[]
+  readonly volumes?: readonly { readonly name: string }[]
+}
+
 interface Document {
   readonly kind: string
   readonly metadata: { readonly name: string; readonly annotations?: { readonly [key: string]: string } }
-  readonly spec?: { readonly template?: { readonly metadata: object; readonly spec: object } }
+  readonly spec?: { readonly template?: { readonly metadata: object; readonly spec: PodSpec } }
 }
 
 const render = async (folder: string): Promise<Document[]> =>
@@ -49,6 +58,7 @@ describe('overlays', () => {
       ['ConfigMap virtset-dashboard', 'PrometheusRule virtset', 'Service virtset-metrics', 'ServiceMonitor virtset'],
     ],
     ['own-images', []],
+    ['kvm', []],
   ])('%s has all of virtset, and its own', async (name, own) => {
     const base = (await render('manifests')).map(nameOf)
     const overlay = (await render(`manifests/overlays/${name}`)).map(nameOf)
@@ -57,11 +67,22 @@ describe('overlays', () => {
 
   test('with images of one’s own no other is named', async () => {
     const named = (folder: string) =>
-      kubectl(['kustomize', folder]).then((text) => new Set(text.match(/\S+\/virtset\/\S+:v[\d.]+/g)))
+      kubectl(['kustomize', folder]).then((text) => new Set(text.match(/[^\s"']+\/virtset\/\S+:v[\d.]+/g)))
     const [published, own] = [await named('manifests'), await named('manifests/overlays/own-images')]
     expect(published).toEqual(new Set(['ghcr.io/virtset/virtset:v0.1.0', 'ghcr.io/virtset/launcher:v0.1.0']))
     expect(own).toEqual(new Set([...published].map((name) => name.replace('ghcr.io', 'registry.example.org'))))
   })
+
+  test.each(['.', 'overlays/own-images'])(
+    '%s: VMs run in the image that the policy of their pods names',
+    async (name) => {
+      const text = await kubectl(['kustomize', `manifests/${name}`])
+      const [, policy] = /- expression: '"(\S+)"'\n\s+name: image/.exec(text) ?? []
+      const [, setting] = /name: LAUNCHER_IMAGE\n\s+value: (\S+)/.exec(text) ?? []
+      expect(policy).toMatch(/\/launcher:v/)
+      expect(setting).toBe(policy)
+    },
+  )
 
   test('with cert-manager its injector looks after each caBundle', async () => {
     const documents = await render('manifests/overlays/cert-manager')
@@ -91,6 +112,19 @@ describe('Pod Security', () => {
     )
     const said = await refusal(found?.spec?.template?.spec ?? {})
     expect([said === '', said.includes('hostPath')]).toEqual([isRestricted, !isRestricted])
+  })
+
+  test('the container `profile` of the handler passes `restricted`, and has no token', async () => {
+    const found = (await render('manifests')).find(({ kind }) => kind === 'DaemonSet')
+    const { containers = [], volumes = [], ...rest } = found?.spec?.template?.spec ?? {}
+    const [profile] = containers.filter(({ name }) => name === 'profile')
+    const mounted = profile?.volumeMounts?.map(({ name }) => name) ?? []
+    const spec = { ...rest, containers: [profile], volumes: volumes.filter(({ name }) => mounted.includes(name)) }
+    expect(await refusal(spec)).toBe('')
+    expect([found?.spec?.template?.spec.automountServiceAccountToken, mounted]).toEqual([
+      false,
+      ['profile', 'private', 'tmp'],
+    ])
   })
 
   test('the pod of a VM, with every kind of volume, passes `restricted`', async () => {

@@ -4,9 +4,12 @@ import { run } from '../../cluster/command.ts'
 import { until } from '../until.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
+import { launcherPod } from '../../controller/launcher-pod.ts'
+import type { Pod } from '../../controller/pod.ts'
+import { storedMachine } from '../stored-machine.ts'
 import { installKinds } from './kinds.ts'
 
-/** The two admission policies, without any webhook: they hold while the webhooks are away. */
+/** The admission policies, without any webhook: they hold while the webhooks are away. */
 let api: TestApiServer
 let admin: Agent
 let bearer: Agent
@@ -20,7 +23,7 @@ interface Said {
 const merge = 'application/merge-patch+json'
 
 async function ask(
-  method: 'POST' | 'PATCH' | 'GET',
+  method: 'POST' | 'PATCH' | 'GET' | 'DELETE',
   path: string,
   body: object = {},
   as: { readonly token?: string; readonly user?: string } = {},
@@ -48,7 +51,43 @@ const machine = (name: string, metadata: object = {}) => ({
   spec: { domain: { type: 'qemu' } },
 })
 const controller = { user: 'system:serviceaccount:virtset-system:virtset-controller' }
+const webhooks = { user: 'system:serviceaccount:virtset-system:virtset-webhooks' }
 const jane = { user: 'jane' }
+
+const pods = '/api/v1/namespaces/default/pods'
+const barePod = (name: string, labels: object = {}) => ({
+  metadata: { name, labels },
+  spec: { containers: [{ name: 'c', image: 'i' }] },
+})
+const secretOf = (name: string) => ({ metadata: { name } })
+const secrets = '/api/v1/namespaces/virtset-system/secrets'
+const events = '/api/v1/namespaces/default/events'
+const ofKind = (apiVersion: string, kind: string) => ({
+  apiVersion,
+  kind,
+  name: 'here',
+  namespace: 'default',
+  uid: 'u',
+})
+const event = (component: string, instance: string, involvedObject: object) => ({
+  metadata: { generateName: 'event-' },
+  involvedObject,
+  type: 'Normal',
+  reason: 'Started',
+  message: 'it runs',
+  source: { component, host: instance },
+  reportingComponent: component,
+  reportingInstance: instance,
+})
+const aboutNode = event('virtset-controller', 'controller-0', ofKind('v1', 'Node'))
+
+/** One request that each policy refuses; until it is refused, the API server does not enforce the policy yet. */
+const foreign: readonly (readonly [string, object, { readonly user: string }])[] = [
+  [pods, barePod('bare'), controller],
+  [machines, machine('foreign'), webhooks],
+  [secrets, secretOf('foreign'), webhooks],
+  [events, aboutNode, controller],
+]
 
 beforeAll(async () => {
   api = await startApiServer()
@@ -59,7 +98,9 @@ beforeAll(async () => {
   await installKinds(api)
   await kubectl('create', 'namespace', 'virtset-system')
   await kubectl('apply', '-f', 'manifests/handler/rbac.yaml', '-f', 'manifests/handler/policy.yaml')
-  await kubectl('apply', '-f', 'manifests/controller/policy.yaml')
+  for (const account of ['default', 'builder']) await kubectl('create', 'serviceaccount', account)
+  for (const file of ['controller/policy', 'controller/pods', 'webhooks/policy', 'base/events'])
+    await kubectl('apply', '-f', `manifests/${file}.yaml`)
   await ask('POST', machines, machine('probe'))
   // A policy counts a moment after it is written.
   const owned = { metadata: { finalizers: ['virtset.io/launcher-pod'] } }
@@ -68,6 +109,11 @@ beforeAll(async () => {
     () => {},
     { deadlineMs: 120_000 },
   )
+  for (const [path, body, as] of foreign) {
+    let said: Said | undefined
+    const isRefused = async () => (said = await ask('POST', `${path}?dryRun=All`, body, as)).code === 403
+    await until(isRefused, () => {}, { deadlineMs: 30_000, describe: () => `${path}: ${JSON.stringify(said)}` })
+  }
 })
 afterAll(async () => {
   await admin?.close()
@@ -171,5 +217,208 @@ describe('a handler', () => {
   ])('%s', async (_, who, path, patch, code, message) => {
     const said = await ask('PATCH', `${machines}/${path}`, patch, { token: tokens[who] ?? '' })
     expect([said.code, said.message]).toEqual([code, expect.stringContaining(message)])
+  })
+
+  const about = (apiVersion: string, kind: string, component = 'virtset-handler', instance = 'node1') =>
+    event(component, instance, ofKind(apiVersion, kind))
+
+  test.each<[string, string, object, number, string]>([
+    ['about a VM', 'node1', about('virtset.io/v1alpha1', 'VirtualMachine'), 201, ''],
+    ['about a Pod', 'node1', about('v1', 'Pod'), 403, 'virtset-handler writes no events about v1 Pod'],
+    ['about a preset', 'node1', about('virtset.io/v1alpha1', 'VirtualMachinePreset'), 403, 'VirtualMachinePreset'],
+    ['of another node', 'node2', about('virtset.io/v1alpha1', 'VirtualMachine'), 403, 'node of the token, "node2"'],
+    ['without a node', 'unbound', about('virtset.io/v1alpha1', 'VirtualMachine'), 403, 'node of the token, ""'],
+    [
+      "in the kubelet's name",
+      'node1',
+      about('virtset.io/v1alpha1', 'VirtualMachine', 'kubelet'),
+      403,
+      'source.component and reportingComponent must be virtset-handler',
+    ],
+  ])('writes events %s', async (_, who, body, code, message) => {
+    const said = await ask('POST', events, body, { token: tokens[who] ?? '' })
+    expect([said.code, said.message]).toEqual([code, expect.stringContaining(message)])
+  })
+
+  test.each<[string, object, object, number, string]>([
+    ['counts its own event', {}, { count: 2 }, 200, ''],
+    ['rewrites no message', {}, { message: 'other' }, 403, 'only the count and the time'],
+    ['counts no event of another component', { reportingComponent: 'kubelet' }, { count: 2 }, 403, 'must be'],
+    [
+      'takes over no event',
+      { reportingComponent: 'kubelet', source: { component: 'kubelet' } },
+      { reportingComponent: 'virtset-handler', source: { component: 'virtset-handler', host: 'node1' } },
+      403,
+      'only the count and the time',
+    ],
+  ])('%s', async (name, over, patch, code, message) => {
+    const path = `${events}/${name.replaceAll(' ', '-')}`
+    const body = { ...about('virtset.io/v1alpha1', 'VirtualMachine'), ...over }
+    await ask('POST', events, { ...body, metadata: { name: name.replaceAll(' ', '-') } })
+    const said = await ask('PATCH', path, patch, { token: tokens['node1'] ?? '' })
+    expect([said.code, said.message]).toEqual([code, expect.stringContaining(message)])
+  })
+})
+
+describe('the controller', () => {
+  const uid = 'a1b2c3d4-0000-4000-8000-000000000001'
+  const stored = storedMachine()
+  const claims = new Map([
+    ['files', { metadata: { name: 'files' } }],
+    ['block', { metadata: { name: 'block' }, spec: { volumeMode: 'Block' as const } }],
+  ])
+  const volumes = [
+    { name: 'a', emptyDisk: { capacity: '1Gi' } },
+    { name: 'b', persistentVolumeClaim: { claimName: 'files', readOnly: true } },
+    { name: 'c', persistentVolumeClaim: { claimName: 'block' } },
+    { name: 'd', cloudInit: { userData: '#cloud-config' } },
+  ]
+  const machineWith = (spec: object) => ({ ...stored, spec: { ...stored.spec, ...spec } })
+  const launcher = (spec: object = {}): Pod => launcherPod(machineWith(spec), { image: 'virtset-launcher', claims })
+  const [compute] = launcher().spec.containers
+  const withSpec = (spec: object): object => ({ ...launcher(), spec: { ...launcher().spec, ...spec } })
+  const withContainer = (over: object): object => withSpec({ containers: [{ ...compute, ...over }] })
+  const withVolume = (source: object): object =>
+    withSpec({ volumes: [...launcher().spec.volumes, { name: 'a', ...source }] })
+  const withMetadata = (metadata: object): object => ({
+    ...launcher(),
+    metadata: { ...launcher().metadata, ...metadata },
+  })
+  const security = { ...compute?.securityContext }
+  const placement = { nodeSelector: { a: 'b' }, tolerations: [{ operator: 'Exists' }], affinity: { nodeAffinity: {} } }
+
+  test.each<[string, object, number, string]>([
+    ['the pod of a VM', launcher(), 201, ''],
+    ['the pod of a VM with volumes', launcher({ volumes }), 201, ''],
+    ['the pod of a VM of type kvm', launcher({ domain: { ...stored.spec.domain, type: 'kvm' } }), 201, ''],
+    ['the pod of a VM with a placement', launcher(placement), 201, ''],
+    ['a pod without the label', withMetadata({ labels: {} }), 403, 'label virtset.io/vm-uid'],
+    ['a pod without an owner', withMetadata({ ownerReferences: [] }), 403, 'the one owner of a launcher pod'],
+    [
+      'a pod of another VM',
+      withMetadata({ labels: { 'virtset.io/vm-uid': 'other' } }),
+      403,
+      'whose uid is in the label',
+    ],
+    ['another image', withContainer({ image: 'busybox' }), 403, 'image virtset-launcher'],
+    ['a command', withContainer({ command: ['sh'] }), 403, 'without command'],
+    ['arguments', withContainer({ args: ['-c'] }), 403, 'without command'],
+    ['a second container', withSpec({ containers: [compute, { ...compute, name: 'd' }] }), 403, 'one container'],
+    ['an init container', withSpec({ initContainers: [{ ...compute, name: 'd' }] }), 403, 'one container'],
+    [
+      'a value from a Secret',
+      withContainer({ env: [{ name: 'a', valueFrom: { secretKeyRef: { name: 's', key: 'k' } } }] }),
+      403,
+      'values from elsewhere',
+    ],
+    ['all of a Secret', withContainer({ envFrom: [{ secretRef: { name: 's' } }] }), 403, 'values from elsewhere'],
+    ['a port of the host', withContainer({ ports: [{ containerPort: 1, hostPort: 1 }] }), 403, 'ports'],
+    ['a hook', withContainer({ lifecycle: { preStop: { exec: { command: ['a'] } } } }), 403, 'lifecycle'],
+    ['a token', withSpec({ automountServiceAccountToken: true }), 403, 'no service account token'],
+    ['another account', withSpec({ serviceAccountName: 'builder' }), 403, 'no service account token'],
+    ['a node', withSpec({ nodeName: 'node1' }), 403, 'no node of its own choice'],
+    ['the network of the host', withSpec({ hostNetwork: true }), 403, 'no namespace of the host'],
+    ['the processes of the host', withSpec({ hostPID: true }), 403, 'no namespace of the host'],
+    ['the memory of the host', withSpec({ hostIPC: true }), 403, 'no namespace of the host'],
+    ['a path of the host', withVolume({ hostPath: { path: '/' } }), 403, 'the volumes of'],
+    ['a volume of a Secret', withVolume({ secret: { secretName: 's' } }), 403, 'the volumes of'],
+    [
+      'a volume with a token',
+      withVolume({ projected: { sources: [{ serviceAccountToken: { path: 't' } }] } }),
+      403,
+      'the volumes of',
+    ],
+    ['privileges', withContainer({ securityContext: { privileged: true } }), 403, 'has no privileges'],
+    ['another user', withContainer({ securityContext: { ...security, runAsUser: 0 } }), 403, 'has no privileges'],
+    [
+      'a capability',
+      withContainer({ securityContext: { ...security, capabilities: { drop: ['ALL'], add: ['NET_ADMIN'] } } }),
+      403,
+      'has no privileges',
+    ],
+    ['no securityContext', withContainer({ securityContext: null }), 403, 'has no privileges'],
+    ['root', withSpec({ securityContext: { runAsUser: 0 } }), 403, 'as user 107'],
+    [
+      'no seccomp profile',
+      withSpec({ securityContext: { ...launcher().spec.securityContext, seccompProfile: { type: 'Unconfined' } } }),
+      403,
+      'as user 107',
+    ],
+  ])('creates a pod with: %s', async (_, pod, code, message) => {
+    const said = await ask('POST', `${pods}?dryRun=All`, pod, controller)
+    expect([said.code, said.message]).toEqual([code, expect.stringContaining(message)])
+  })
+
+  test('deletes launcher pods and no others', async () => {
+    await ask('POST', pods, barePod('other'))
+    await ask('POST', pods, barePod('launcher', { 'virtset.io/vm-uid': uid }))
+    const remove = async (name: string) => (await ask('DELETE', `${pods}/${name}`, {}, controller)).code
+    expect([await remove('other'), await remove('launcher')]).toEqual([403, 200])
+  })
+
+  test.each<[string, string, number]>([
+    ['v1', 'Node', 403],
+    ['v1', 'Pod', 403],
+    ['virtset.io/v1alpha1', 'VirtualMachineGroup', 201],
+    ['virtset.io/v1alpha1', 'ClusterVirtualMachinePreset', 201],
+  ])('writes events about %s %s: %i', async (apiVersion, kind, code) => {
+    const body = event('virtset-controller', 'controller-0', ofKind(apiVersion, kind))
+    expect((await ask('POST', `${events}?dryRun=All`, body, controller)).code).toBe(code)
+  })
+})
+
+describe('the webhooks', () => {
+  const instance = machine('instance', { ownerReferences: [{ ...owner(), name: 'instance' }] })
+
+  test.each<[string, string, object, number, string]>([
+    ['the instance of a config', machines, instance, 201, ''],
+    ['a VM of nobody', machines, machine('nobody'), 403, 'no VMs but the instances of'],
+    ['a VM that a Job owns', machines, machine('job', { ownerReferences: [job] }), 403, 'no VMs but'],
+    ['the Secret with certificates', secrets, secretOf('virtset-webhooks-certificates'), 201, ''],
+    ['another Secret', secrets, secretOf('token'), 403, 'no Secret but virtset-webhooks-certificates'],
+    ['a Pod event elsewhere', events, event('virtset-webhooks', 'p', ofKind('v1', 'Pod')), 403, 'no events about'],
+  ])('create %s', async (_, path, body, code, message) => {
+    const said = await ask('POST', path, body, webhooks)
+    expect([said.code, said.message]).toEqual([code, expect.stringContaining(message)])
+  })
+
+  test.each<[string, 'PATCH' | 'DELETE', string, object, number]>([
+    ['annotate an instance', 'PATCH', 'instance', { metadata: { annotations: { a: 'b' } } }, 200],
+    ['change no spec', 'PATCH', 'instance', { spec: { domain: { type: 'kvm' } } }, 403],
+    ['give no instance away', 'PATCH', 'instance', { metadata: { ownerReferences: null } }, 403],
+    ['annotate no other VM', 'PATCH', 'probe', { metadata: { annotations: { a: 'b' } } }, 403],
+    ['delete no other VM', 'DELETE', 'probe', {}, 403],
+    ['delete an instance', 'DELETE', 'instance', {}, 200],
+  ])('%s', async (_, method, name, body, code) => {
+    expect((await ask(method, `${machines}/${name}`, body, webhooks)).code).toBe(code)
+  })
+
+  test('change nothing of what the API server calls but the caBundle', async () => {
+    const configuration = {
+      apiVersion: 'admissionregistration.k8s.io/v1',
+      metadata: { name: 'virtset' },
+      webhooks: [
+        {
+          name: 'validate.virtset.io',
+          admissionReviewVersions: ['v1'],
+          sideEffects: 'None',
+          clientConfig: { service: { namespace: 'virtset-system', name: 'virtset-webhooks' } },
+          rules: [{ apiGroups: ['virtset.io'], apiVersions: ['*'], operations: ['CREATE'], resources: ['nothing'] }],
+        },
+      ],
+    }
+    const path = '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations'
+    await ask('POST', path, configuration)
+    const [webhook] = configuration.webhooks
+    const caBundle = Buffer.from(api.certificateAuthority).toString('base64')
+    const write = async (over: object) =>
+      (await ask('PATCH', `${path}/virtset`, { webhooks: [{ ...webhook, ...over }] }, webhooks)).code
+    const { clientConfig, rules } = webhook ?? {}
+    expect([
+      await write({ clientConfig: { ...clientConfig, caBundle } }),
+      await write({ rules: rules?.map((rule) => ({ ...rule, apiGroups: ['*'], resources: ['secrets'] })) }),
+      await write({ clientConfig: { url: 'https://attacker.example' } }),
+      await write({ namespaceSelector: { matchLabels: { a: 'b' } } }),
+    ]).toEqual([200, 403, 403, 403])
   })
 })

@@ -29,6 +29,13 @@ export interface Processes {
 }
 
 const system = 'virtset-system'
+const launcherImage = 'launcher:1'
+
+/** The admission policies, with the image that the controller is given here, as kustomize writes it. */
+const policies = (): string =>
+  ['controller/policy', 'controller/pods', 'webhooks/policy', 'base/events']
+    .map((name) => readFileSync(`manifests/${name}.yaml`, 'utf8').replace('virtset-launcher', launcherImage))
+    .join('---\n')
 
 export async function installProcesses(api: TestApiServer): Promise<Processes> {
   const kubectl = (rest: string[], input?: string) =>
@@ -45,6 +52,7 @@ export async function installProcesses(api: TestApiServer): Promise<Processes> {
     '-f',
     'manifests/base/roles.yaml',
   ])
+  await kubectl(['apply', '-f', '-'], policies())
   const children: ChildProcess[] = []
 
   const kubeconfigOf = async (account: string): Promise<string> => {
@@ -96,7 +104,7 @@ export async function installProcesses(api: TestApiServer): Promise<Processes> {
       return replica
     },
     async startController(name) {
-      const env = { KUBECONFIG: await kubeconfigOf('virtset-controller'), LAUNCHER_IMAGE: 'launcher:1' }
+      const env = { KUBECONFIG: await kubeconfigOf('virtset-controller'), LAUNCHER_IMAGE: launcherImage }
       return start(name, 'controller/main.ts', 0, env)
     },
     async withdraw(replica) {

@@ -53,6 +53,7 @@ export interface Asked {
   readonly group: string
   readonly resource: string
   readonly name?: string
+  /** Neither roles nor admission policies refused it. */
   readonly isAllowed: boolean
 }
 
@@ -66,6 +67,7 @@ interface AuditEvent {
     readonly name?: string
   }
   readonly annotations?: { readonly [key: string]: string }
+  readonly responseStatus?: { readonly message?: string }
 }
 
 const prefix = 'system:serviceaccount:virtset-system:'
@@ -77,14 +79,18 @@ export function readAudit(file: string): Asked[] {
     .slice(0, -1)
     .map((line): AuditEvent => JSON.parse(line))
     .filter(({ user, objectRef }) => user.username.startsWith(prefix) && objectRef?.resource !== undefined)
-    .map(({ verb, user, objectRef: { apiGroup = '', resource = '', subresource, name } = {}, annotations = {} }) => ({
-      account: user.username.slice(prefix.length),
-      verb,
-      group: apiGroup,
-      resource: subresource === undefined ? resource : `${resource}/${subresource}`,
-      ...(name === undefined ? {} : { name }),
-      isAllowed: annotations['authorization.k8s.io/decision'] === 'allow',
-    }))
+    .map(({ verb, user, objectRef = {}, annotations = {}, responseStatus = {} }) => {
+      const { apiGroup = '', resource = '', subresource, name } = objectRef
+      const isDenied = responseStatus.message?.includes('ValidatingAdmissionPolicy') === true
+      return {
+        account: user.username.slice(prefix.length),
+        verb,
+        group: apiGroup,
+        resource: subresource === undefined ? resource : `${resource}/${subresource}`,
+        ...(name === undefined ? {} : { name }),
+        isAllowed: annotations['authorization.k8s.io/decision'] === 'allow' && !isDenied,
+      }
+    })
 }
 
 export const textOf = ({ account, verb, group, resource, names }: Right): string =>
