@@ -22,7 +22,7 @@ export interface ProfilePublisher {
   stop(): Promise<void>
 }
 
-/** The container beside this one asks libvirt anew every ten minutes. */
+/** The container beside this one writes the file when it has asked libvirt, and again after a restart. */
 const readAgainMs = 10_000
 /** Who deletes a profile, or writes into it, is put right after this time. */
 const repairMs = 600_000
