@@ -5,7 +5,7 @@ import { customResourceDefinitions } from './crd.ts'
 import { domain } from './domain/domain.ts'
 import { schemaOf } from './domain/schema.ts'
 import { crdManifests } from './generate-manifests.ts'
-import { isRecord } from './schema.ts'
+import { isRecord, type Schema } from './schema.ts'
 
 describe('the manifests', () => {
   const folder = new URL('../manifests/crds/', import.meta.url)
@@ -52,12 +52,35 @@ function faults(schema: unknown, at: string): string[] {
   return found
 }
 
+/** The lists, maps and strings of a schema that have no bound: with each a review could cost without limit. */
+function unbounded(schema: Schema, at: string): string[] {
+  const { type, enum: words, properties = {}, additionalProperties, items } = schema
+  const isOpen =
+    (type === 'string' && words === undefined && schema.maxLength === undefined) ||
+    (items !== undefined && schema.maxItems === undefined) ||
+    (additionalProperties !== undefined && schema.maxProperties === undefined)
+  return [
+    ...(isOpen ? [at] : []),
+    ...Object.entries(properties).flatMap(([key, below]) => unbounded(below, `${at}.${key}`)),
+    ...(additionalProperties ? unbounded(additionalProperties, `${at}{}`) : []),
+    ...(items ? unbounded(items, `${at}[]`) : []),
+  ]
+}
+
 describe('each definition', () => {
   const definitions = customResourceDefinitions(schemaOf(domain)).map((of) => [of.spec.names.kind, of] as const)
 
   test.each(definitions)('of %s has a structural schema with a description on every field', (_, { spec }) => {
     expect(spec.versions.flatMap((version) => faults(version.schema.openAPIV3Schema, ''))).toEqual([])
   })
+
+  test.each(definitions.filter(([kind]) => kind !== 'NodeProfile'))(
+    'of %s bounds every list, map and string of spec',
+    (_, { spec }) => {
+      const root = spec.versions[0]?.schema.openAPIV3Schema
+      expect(unbounded(root?.properties?.['spec'] ?? {}, 'spec')).toEqual([])
+    },
+  )
 
   test.each(definitions.filter(([kind]) => kind !== 'NodeProfile'))(
     'of %s keeps unknown fields of spec for the webhook',

@@ -50,6 +50,21 @@ test.each(rows)('%s', (_, value, rest, without) => {
   expect(value).toEqual(before)
 })
 
+test('thirty thousand unknown fields are not removed one by one: the causes are answer enough', () => {
+  const many = machine(Object.fromEntries(Array.from({ length: 30_000 }, (_, index) => [`field${index}`, 1])))
+  expect(faultless(many, check)).toBeUndefined()
+})
+
+test('what is removed in one round costs one copy of what it stands in', () => {
+  const fields = Array.from({ length: 200 }, (_, index) => [`field${index}`, 1] as const)
+  const metadata = { name: 'a', ...Object.fromEntries(Array.from({ length: 100_000 }, (_, at) => [`key${at}`, at])) }
+  const value = { ...machine(Object.fromEntries(fields)), padding: metadata }
+  const since = process.cpuUsage()
+  expect(faultless(value, check)?.without).toHaveLength(200)
+  const { user, system } = process.cpuUsage(since)
+  expect(user + system).toBeLessThan(1_000_000)
+})
+
 test('a key of the prototype is a key like any other', () => {
   const value: unknown = JSON.parse(
     '{"metadata": {"name": "a"}, "spec": {"domain": {"__proto__": {"x": 1}, "type": "kvm"}}}',

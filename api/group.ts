@@ -3,7 +3,7 @@ import type { Cause } from './cause.ts'
 import { checkSelector } from './label.ts'
 import { checkMetadata } from './metadata.ts'
 import type { Condition, LabelSelector, ObjectMeta } from './object.ts'
-import { boolean, checkSchema, integer, isRecord, open } from './schema.ts'
+import { boolean, bounded, checkSchema, integer, isRecord, open } from './schema.ts'
 import { checkTemplate, templateDomainCauses, templateSchema } from './template.ts'
 import type { MachineTemplate } from './template.ts'
 
@@ -42,21 +42,23 @@ export interface VirtualMachineGroup {
   readonly status?: GroupStatus
 }
 
-export const groupSpecSchema = open(
-  'How many VMs, which, and what they are made of.',
-  {
-    // The only default of any schema of ours: the scale sub-resource is an error without it, and no completion adds it.
-    replicas: integer('How many VMs there are to be.', {
-      minimum: 0,
-      maximum: 2_147_483_647,
-      format: 'int32',
-      default: 1,
-    }),
-    selector: labelSelector("Which VMs belong here, by their labels. Fixed; the template's labels must match it."),
-    template: templateSchema,
-    paused: boolean('While true, no VM is made, taken in, let go or deleted.'),
-  },
-  ['selector', 'template'],
+export const groupSpecSchema = bounded(
+  open(
+    'How many VMs, which, and what they are made of.',
+    {
+      // The only default of any schema of ours: the scale sub-resource is an error without it, and no completion adds it.
+      replicas: integer('How many VMs there are to be.', {
+        minimum: 0,
+        maximum: 2_147_483_647,
+        format: 'int32',
+        default: 1,
+      }),
+      selector: labelSelector("Which VMs belong here, by their labels. Fixed; the template's labels must match it."),
+      template: templateSchema,
+      paused: boolean('While true, no VM is made, taken in, let go or deleted.'),
+    },
+    ['selector', 'template'],
+  ),
 )
 
 /** The door for a group: everything that is wrong with its shape, its selector, and its template by itself. */

@@ -2,11 +2,12 @@ import type { Cause } from './cause.ts'
 import type { Domain } from './domain/domain.ts'
 import { canonicalValue } from './domain/scalar-value.ts'
 import { validateDomain } from './domain/validate.ts'
+import { capCauses } from './causes.ts'
 import { faultless } from './faultless.ts'
 import { checkMetadata } from './metadata.ts'
 import type { Condition, ObjectMeta } from './object.ts'
 import { checkPlacement, placement, type Placement } from './placement.ts'
-import { checkSchema, isRecord, opaque, open } from './schema.ts'
+import { bounded, checkSchema, isRecord, opaque, open } from './schema.ts'
 import type { Schema } from './schema.ts'
 import { checkVolumes, volumes, type Volume } from './volume.ts'
 
@@ -55,10 +56,12 @@ export const excludePresetsAnnotation = 'virtset.io/exclude-presets'
 export const launcherPodFinalizer = 'virtset.io/launcher-pod'
 
 /** `spec` but for `domain`, which has a schema of its own. */
-const specSchema: Schema = open(
-  'What runs. Fixed once it is persisted.',
-  { domain: opaque("The virtual machine: libvirt's Domain XML as JSON."), volumes, ...placement },
-  ['domain'],
+const specSchema: Schema = bounded(
+  open(
+    'What runs. Fixed once it is persisted.',
+    { domain: opaque("The virtual machine: libvirt's Domain XML as JSON."), volumes, ...placement },
+    ['domain'],
+  ),
 )
 
 /** `spec` as the CRD has it. */
@@ -71,7 +74,9 @@ export const machineSpecSchema = (domain: Schema): Schema => ({
  * The door for a VM: `value` is JSON from anywhere. Everything that is wrong by itself is told; what hangs together
  * (disks and their volumes, devices and buses) is for the rules of completion.
  */
-export function parseMachine(value: unknown): { readonly machine: VirtualMachine } | { readonly causes: Cause[] } {
+export function parseMachine(
+  value: unknown,
+): { readonly machine: VirtualMachine } | { readonly causes: readonly Cause[] } {
   const causes = machineCauses(value)
   // What has no causes is of the shape that the type says.
   return causes.length > 0 ? { causes } : { machine: value as VirtualMachine }
@@ -90,16 +95,18 @@ export const isFinished = ({ status }: Pick<VirtualMachine, 'status'>): boolean 
 
 /**
  * What remains of a faulty VM without its faults, so that the rules can judge it in the same answer.
+ * @param causes what `parseMachine` found, where that is known
  * @returns `without`: the paths of what was left out; undefined where nothing that is a VM remains
  */
 export function faultlessMachine(
   value: unknown,
+  causes?: readonly Cause[],
 ): { readonly machine: VirtualMachine; readonly without: readonly string[] } | undefined {
-  const found = faultless(value, machineCauses)
+  const found = faultless(value, machineCauses, causes)
   return found && { machine: found.rest as VirtualMachine, without: found.without }
 }
 
-function machineCauses(value: unknown): Cause[] {
+function machineCauses(value: unknown): readonly Cause[] {
   if (!isRecord(value)) {
     return [{ rule: 'type', field: '', value, reason: 'FieldValueTypeInvalid', message: 'must be an object' }]
   }
@@ -108,9 +115,10 @@ function machineCauses(value: unknown): Cause[] {
     ...(Object.hasOwn(value, 'spec') ? checkSchema(specSchema, value['spec'], 'spec') : [specMissing]),
   ]
   const causes = [...shape, ...domainCauses(value['spec'])]
-  if (shape.length > 0) return causes
+  if (shape.length > 0) return capCauses(causes, 'spec')
   const { spec } = value as unknown as VirtualMachine
-  return [...causes, ...checkVolumes(spec.volumes ?? [], 'spec.volumes'), ...checkPlacement(spec, 'spec')]
+  const found = [...causes, ...checkVolumes(spec.volumes ?? [], 'spec.volumes'), ...checkPlacement(spec, 'spec')]
+  return capCauses(found, 'spec')
 }
 
 const specMissing: Cause = { rule: 'required', field: 'spec', reason: 'FieldValueRequired', message: 'must be given' }

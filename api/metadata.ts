@@ -1,8 +1,11 @@
 import type { Cause } from './cause.ts'
-import { boolean, checkSchema, closed, list, map, string } from './schema.ts'
+import { boolean, bounded, checkSchema, closed, list, map, string } from './schema.ts'
 import type { Schema } from './schema.ts'
 
-const strings = (description: string) => map(description, string('The value.'))
+export const labelsSchema = map('Labels.', string('The value.'))
+
+/** The API server takes 256 KiB for all annotations of an object. */
+export const annotationsSchema = map('Annotations.', string('The value.', { maxLength: 262_144 }))
 
 const owner = closed(
   'An owner.',
@@ -18,7 +21,7 @@ const owner = closed(
 )
 
 /** What we read of an object's metadata. The API server checks all of it before a webhook is asked; a file has only us. */
-const metadata: Schema = {
+const metadata: Schema = bounded({
   type: 'object',
   'x-kubernetes-preserve-unknown-fields': true,
   additionalProperties: {},
@@ -27,12 +30,12 @@ const metadata: Schema = {
     generateName: string('What a drawn name begins with.'),
     namespace: string('The namespace.'),
     uid: string('The identity.'),
-    labels: strings('Labels.'),
-    annotations: strings('Annotations.'),
+    labels: labelsSchema,
+    annotations: annotationsSchema,
     finalizers: list('Finalizers.', string('A finalizer.')),
     ownerReferences: list('Owners.', owner),
   },
-}
+})
 
 export const checkMetadata = (value: unknown, field: string): Cause[] =>
   value === undefined

@@ -3,11 +3,11 @@ import type { Cause } from './cause.ts'
 import type { Domain } from './domain/domain.ts'
 import { checkLabels, checkSelector, dnsLabelRule, isDnsLabel } from './label.ts'
 import type { Volume } from './volume.ts'
-import { checkMetadata } from './metadata.ts'
+import { annotationsSchema, checkMetadata, labelsSchema } from './metadata.ts'
 import type { Condition, LabelSelector, ObjectMeta } from './object.ts'
 import { checkPlacement, placement, type Placement } from './placement.ts'
 import { reservedKeyCauses } from './reserved.ts'
-import { checkSchema, integer, isDeeper, isRecord, list, map, opaque, open, string } from './schema.ts'
+import { bounded, checkSchema, integer, isDeeper, isRecord, list, opaque, open, string } from './schema.ts'
 import type { Schema } from './schema.ts'
 import { checkVolumes, volumes } from './volume.ts'
 
@@ -50,61 +50,63 @@ export interface Preset {
 /** The API server's own limit for the costs of CEL, and more conditions than anybody can read. */
 const maxConditions = 64
 
-const namespacedSpec: Schema = open(
-  'What is injected, and into which VMs.',
-  {
-    selector: labelSelector('Which VMs, by their labels; {} selects every VM in scope.'),
-    matchConditions: list(
-      'CEL expressions over object, request and namespaceObject; all must be true for the preset to match.',
-      open(
-        'One condition.',
-        {
-          name: string('What it is called in messages.', { minLength: 1, maxLength: 253 }),
-          expression: string('CEL, true or false.', { minLength: 1, maxLength: 4096 }),
-        },
-        ['name', 'expression'],
+const namespacedSpec: Schema = bounded(
+  open(
+    'What is injected, and into which VMs.',
+    {
+      selector: labelSelector('Which VMs, by their labels; {} selects every VM in scope.'),
+      matchConditions: list(
+        'CEL expressions over object, request and namespaceObject; all must be true for the preset to match.',
+        open(
+          'One condition.',
+          {
+            name: string('What it is called in messages.', { minLength: 1, maxLength: 253 }),
+            expression: string('CEL, true or false.', { minLength: 1, maxLength: 4096 }),
+          },
+          ['name', 'expression'],
+        ),
+        { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'], maxItems: maxConditions },
       ),
-      { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'], maxItems: maxConditions },
-    ),
-    strength: string('Default fills what is absent; Enforce wins over the user. Default where absent.', {
-      enum: ['Default', 'Enforce'],
-    }),
-    priority: integer(
-      'Higher wins inside a layer; equal priority with different values is a conflict. 0 where absent.',
-      {
-        format: 'int32',
-        minimum: -2_147_483_648,
-        maximum: 2_147_483_647,
-      },
-    ),
-    exclusiveGroup: string('At most one preset of a group may match a VM.', { minLength: 1, maxLength: 63 }),
-    mode: string('Warn: only say what it would do; Audit: only count it. Apply where absent.', {
-      enum: ['Apply', 'Warn', 'Audit'],
-    }),
-    metadata: open('Labels and annotations to inject; not reserved ones.', {
-      labels: map('Labels.', string('The value.')),
-      annotations: map('Annotations.', string('The value.')),
-    }),
-    domain: opaque(
-      "What to inject into the domain; the same fields as a VM's, none required: kubectl explain vm.spec.domain",
-    ),
-    volumes,
-    ...placement,
-    remove: list(
-      'Paths below spec to take away, e.g. domain.devices.disks[target.dev=vdb]; with strength Enforce only.',
-      string('A path.', { minLength: 1, maxLength: 1024 }),
-    ),
-  },
-  ['selector'],
+      strength: string('Default fills what is absent; Enforce wins over the user. Default where absent.', {
+        enum: ['Default', 'Enforce'],
+      }),
+      priority: integer(
+        'Higher wins inside a layer; equal priority with different values is a conflict. 0 where absent.',
+        {
+          format: 'int32',
+          minimum: -2_147_483_648,
+          maximum: 2_147_483_647,
+        },
+      ),
+      exclusiveGroup: string('At most one preset of a group may match a VM.', { minLength: 1, maxLength: 63 }),
+      mode: string('Warn: only say what it would do; Audit: only count it. Apply where absent.', {
+        enum: ['Apply', 'Warn', 'Audit'],
+      }),
+      metadata: open('Labels and annotations to inject; not reserved ones.', {
+        labels: labelsSchema,
+        annotations: annotationsSchema,
+      }),
+      domain: opaque(
+        "What to inject into the domain; the same fields as a VM's, none required: kubectl explain vm.spec.domain",
+      ),
+      volumes,
+      ...placement,
+      remove: list(
+        'Paths below spec to take away, e.g. domain.devices.disks[target.dev=vdb]; with strength Enforce only.',
+        string('A path.', { minLength: 1, maxLength: 1024 }),
+      ),
+    },
+    ['selector'],
+  ),
 )
 
-const clusterSpec: Schema = {
+const clusterSpec: Schema = bounded({
   ...namespacedSpec,
   properties: {
     ...namespacedSpec.properties,
     namespaceSelector: labelSelector("Which namespaces, by label. Absent: all but kube-system and virtset's own."),
   },
-}
+})
 
 export const presetSpecSchema = (kind: Preset['kind']): Schema =>
   kind === 'ClusterVirtualMachinePreset' ? clusterSpec : namespacedSpec

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { boolean, checkSchema, closed, integer, isDeeper, list, map, opaque, open, string } from './schema.ts'
+import { boolean, bounded, checkSchema, closed, integer, isDeeper, list, map, opaque, open, string } from './schema.ts'
 import type { Schema } from './schema.ts'
 
 const size = string('Size.', { enum: ['small', 'large'] })
@@ -8,7 +8,7 @@ const byName = list('Items.', named, {
   'x-kubernetes-list-type': 'map',
   'x-kubernetes-list-map-keys': ['name'],
   minItems: 1,
-  maxItems: 2,
+  maxItems: 6,
 })
 
 describe('a value that fits', () => {
@@ -31,9 +31,29 @@ test.each([
   [{ a: [{}] }, 2, true],
 ])('whether %j is deeper than %i: %s', (value, levels, expected) => expect(isDeeper(value, levels)).toBe(expected))
 
-test('a list of hostile length has as many causes', () => {
+test('of a list of hostile length the first causes are listed, and the others are counted', () => {
   const schema = closed('', { list: list('', string('')) })
-  expect(checkSchema(schema, { list: Array.from({ length: 200_000 }, () => 1) }, 'spec').length).toBe(200_000)
+  const causes = checkSchema(schema, { list: Array.from({ length: 200_000 }, () => 1) }, 'spec')
+  expect(causes).toHaveLength(257)
+  expect(causes.at(-1)).toMatchObject({ field: 'spec', value: 199_744, message: 'more faults are not listed' })
+})
+
+test('every list, map and string gets a bound where it has none', () => {
+  const schema = open('', {
+    size,
+    names: list('', string('', { maxLength: 9 })),
+    labels: map('', string('')),
+    domain: opaque(''),
+  })
+  expect(bounded(schema)).toEqual({
+    ...schema,
+    properties: {
+      size,
+      names: { ...list('', string('', { maxLength: 9 })), maxItems: 256 },
+      labels: { ...map('', string('', { maxLength: 1024 })), maxProperties: 256 },
+      domain: opaque(''),
+    },
+  })
 })
 
 describe('a value that does not fit', () => {
@@ -90,12 +110,23 @@ describe('a value that does not fit', () => {
       [{ name: 'a' }, {}, { name: 'a' }, { name: 'ABCD' }, { name: 'A' }, { name: '' }],
       [
         'spec[1].name FieldValueRequired: must be given',
-        'spec[3].name FieldValueTooLong: may not be longer than 3 bytes',
+        'spec[3].name FieldValueTooLong: must be at most 3 characters long',
         'spec[4].name FieldValueInvalid: must match ^[a-z]*$',
         'spec[5].name FieldValueInvalid: must not be empty',
-        'spec FieldValueTooMany: must have at most 2 items',
         'spec[2].name FieldValueDuplicate: already used by spec[0]',
       ],
+    ],
+    [
+      'a list that is too long, whatever is in it',
+      byName,
+      Array.from({ length: 7 }, () => 1),
+      ['spec FieldValueTooMany: must have at most 6 items'],
+    ],
+    [
+      'a map that is too large, whatever is in it',
+      { ...map('', string('')), maxProperties: 1 },
+      { a: 1, b: 2 },
+      ['spec FieldValueTooMany: must have at most 1 keys'],
     ],
     ['an empty list', byName, [], ['spec FieldValueInvalid: must have at least 1 items']],
   ])('%s', (_, schema, value, expected) => expect(sentence(schema, value)).toEqual(expected))

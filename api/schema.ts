@@ -1,4 +1,5 @@
 import type { Cause } from './cause.ts'
+import { listCauses, noCauses, report, type Causes } from './causes.ts'
 import { nearest } from './nearest.ts'
 
 /**
@@ -23,6 +24,7 @@ export interface Schema {
   readonly maxLength?: number
   readonly minItems?: number
   readonly maxItems?: number
+  readonly maxProperties?: number
   readonly 'x-kubernetes-preserve-unknown-fields'?: true
   readonly 'x-kubernetes-int-or-string'?: true
   readonly 'x-kubernetes-list-type'?: 'atomic' | 'set' | 'map'
@@ -90,56 +92,94 @@ export const opaque = (description: string): Schema => ({
   'x-kubernetes-preserve-unknown-fields': true,
 })
 
-/**
- * Everything in which `value` is not what `schema` says. `field` is where it stands, as kubectl prints it.
- * An object without `properties` and `additionalProperties` is taken as it is.
- */
-export function checkSchema(schema: Schema, value: unknown, field: string): Cause[] {
-  if (schema['x-kubernetes-int-or-string'] === true) {
-    return typeof value === 'string' || Number.isInteger(value)
-      ? []
-      : [wrongType(field, value, 'an integer or a string')]
-  }
-  switch (schema.type) {
-    case 'object':
-      return isRecord(value) ? checkObject(schema, value, field) : [wrongType(field, value, 'an object')]
-    case 'array':
-      return Array.isArray(value) ? checkList(schema, value, field) : [wrongType(field, value, 'a list')]
-    case 'string':
-      return typeof value === 'string' ? checkString(schema, value, field) : [wrongType(field, value, 'a string')]
-    case 'integer':
-      return Number.isInteger(value) ? checkNumber(schema, value, field) : [wrongType(field, value, 'an integer')]
-    case 'number':
-      return typeof value === 'number' ? checkNumber(schema, value, field) : [wrongType(field, value, 'a number')]
-    case 'boolean':
-      return typeof value === 'boolean' ? [] : [wrongType(field, value, 'true or false')]
-    default:
-      return []
+/** Bounds for what a schema leaves open, each far beyond any use: no value then costs more than its own limits say. */
+const usual = { maxLength: 1024, maxItems: 256, maxProperties: 256 }
+
+/** The schema with a bound for each list, map and string that it has none for. Subtrees that are checked elsewhere stay as they are. */
+export function bounded(schema: Schema): Schema {
+  const { properties, additionalProperties, items } = schema
+  return {
+    ...schema,
+    ...(schema.type === 'string' && schema.enum === undefined && schema.maxLength === undefined
+      ? { maxLength: usual.maxLength }
+      : {}),
+    ...(properties && {
+      properties: Object.fromEntries(Object.entries(properties).map(([key, below]) => [key, bounded(below)])),
+    }),
+    ...(additionalProperties && {
+      additionalProperties: bounded(additionalProperties),
+      maxProperties: schema.maxProperties ?? usual.maxProperties,
+    }),
+    ...(items && { items: bounded(items), maxItems: schema.maxItems ?? usual.maxItems }),
   }
 }
 
-function checkObject(schema: Schema, value: { readonly [key: string]: unknown }, field: string): Cause[] {
-  const { properties, additionalProperties, required = [] } = schema
-  const causes: Cause[] = []
-  // A list of hostile length has more causes than a call may have arguments.
-  const add = (more: readonly Cause[]) => {
-    for (const cause of more) causes.push(cause)
+/**
+ * Everything in which `value` is not what `schema` says, up to `maxCauses`. `field` is where it stands, as kubectl prints it.
+ * An object without `properties` and `additionalProperties` is taken as it is. A list or map with too many entries is not looked into.
+ */
+export function checkSchema(schema: Schema, value: unknown, field: string): Cause[] {
+  const causes = noCauses()
+  check(schema, value, field, causes)
+  return listCauses(causes, field)
+}
+
+function check(schema: Schema, value: unknown, field: string, causes: Causes): void {
+  if (schema['x-kubernetes-int-or-string'] === true) {
+    if (typeof value === 'string' || Number.isInteger(value)) return
+    return report(causes, () => wrongType(field, value, 'an integer or a string'))
   }
+  switch (schema.type) {
+    case 'object':
+      if (isRecord(value)) return checkObject(schema, value, field, causes)
+      return report(causes, () => wrongType(field, value, 'an object'))
+    case 'array':
+      if (Array.isArray(value)) return checkList(schema, value, field, causes)
+      return report(causes, () => wrongType(field, value, 'a list'))
+    case 'string':
+      if (typeof value === 'string') return checkString(schema, value, field, causes)
+      return report(causes, () => wrongType(field, value, 'a string'))
+    case 'integer':
+      if (Number.isInteger(value)) return checkNumber(schema, value, field, causes)
+      return report(causes, () => wrongType(field, value, 'an integer'))
+    case 'number':
+      if (typeof value === 'number') return checkNumber(schema, value, field, causes)
+      return report(causes, () => wrongType(field, value, 'a number'))
+    case 'boolean':
+      if (typeof value === 'boolean') return undefined
+      return report(causes, () => wrongType(field, value, 'true or false'))
+    default:
+      return undefined
+  }
+}
+
+function checkObject(schema: Schema, value: { readonly [key: string]: unknown }, field: string, causes: Causes): void {
+  const { properties, additionalProperties, required = [], maxProperties = Infinity } = schema
   for (const key of required) {
-    if (!Object.hasOwn(value, key)) {
-      causes.push({ rule: 'required', field: join(field, key), reason: 'FieldValueRequired', message: 'must be given' })
-    }
+    if (Object.hasOwn(value, key)) continue
+    report(causes, () => ({
+      rule: 'required',
+      field: join(field, key),
+      reason: 'FieldValueRequired',
+      message: 'must be given',
+    }))
   }
-  for (const [key, item] of Object.entries(value)) {
+  if (properties === undefined && additionalProperties === undefined) return
+  const entries = Object.entries(value)
+  if (entries.length > maxProperties) {
+    const message = `must have at most ${maxProperties} keys`
+    report(causes, () => ({ rule: 'map-size', field, value: entries.length, reason: 'FieldValueTooMany', message }))
+    return
+  }
+  for (const [key, item] of entries) {
     if (properties !== undefined && Object.hasOwn(properties, key)) {
-      add(checkSchema(properties[key] ?? {}, item, join(field, key)))
+      check(properties[key] ?? {}, item, join(field, key), causes)
     } else if (additionalProperties !== undefined) {
-      add(checkSchema(additionalProperties, item, `${field}[${key}]`))
+      check(additionalProperties, item, `${field}[${key}]`, causes)
     } else if (properties !== undefined) {
-      causes.push(unknownField(join(field, key), key, item, Object.keys(properties)))
+      report(causes, () => unknownField(join(field, key), key, item, Object.keys(properties)))
     }
   }
-  return causes
 }
 
 export function unknownField(field: string, key: string, value: unknown, known: readonly string[]): Cause {
@@ -154,53 +194,54 @@ export function unknownField(field: string, key: string, value: unknown, known: 
   }
 }
 
-function checkList(schema: Schema, value: readonly unknown[], field: string): Cause[] {
+function checkList(schema: Schema, value: readonly unknown[], field: string, causes: Causes): void {
   const { items = {}, minItems = 0, maxItems = Infinity } = schema
-  const keys = schema['x-kubernetes-list-map-keys'] ?? []
-  const causes = value.flatMap((item, index) => checkSchema(items, item, `${field}[${index}]`))
-  if (value.length < minItems) {
-    const message = `must have at least ${minItems} items`
-    causes.push({ rule: 'list-length', field, value: value.length, reason: 'FieldValueInvalid', message })
-  }
   if (value.length > maxItems) {
     const message = `must have at most ${maxItems} items`
-    causes.push({ rule: 'list-length', field, value: value.length, reason: 'FieldValueTooMany', message })
+    report(causes, () => ({ rule: 'list-length', field, value: value.length, reason: 'FieldValueTooMany', message }))
+    return
   }
-  return keys.length === 0 ? causes : [...causes, ...checkUnique(value, keys, field)]
+  for (const [index, item] of value.entries()) check(items, item, `${field}[${index}]`, causes)
+  if (value.length < minItems) {
+    const message = `must have at least ${minItems} items`
+    report(causes, () => ({ rule: 'list-length', field, value: value.length, reason: 'FieldValueInvalid', message }))
+  }
+  const keys = schema['x-kubernetes-list-map-keys'] ?? []
+  if (keys.length > 0) checkUnique(value, keys, field, causes)
 }
 
 /** `x-kubernetes-list-type: map`: no two items with the same key. */
-function checkUnique(value: readonly unknown[], keys: readonly string[], field: string): Cause[] {
+function checkUnique(value: readonly unknown[], keys: readonly string[], field: string, causes: Causes): void {
   const seen = new Map<string, number>()
-  return value.flatMap((item, index): Cause[] => {
-    if (!isRecord(item)) return []
+  for (const [index, item] of value.entries()) {
+    if (!isRecord(item)) continue
     const parts = keys.map((key) => (Object.hasOwn(item, key) ? item[key] : undefined))
     const key = JSON.stringify(parts)
     const first = seen.get(key)
     if (first === undefined) {
       seen.set(key, index)
-      return []
+      continue
     }
     const message = `already used by ${field}[${first}]`
     const at = `${field}[${index}].${keys.join(',')}`
-    return [{ rule: 'list-key', field: at, value: parts[0], reason: 'FieldValueDuplicate', message }]
-  })
+    report(causes, () => ({ rule: 'list-key', field: at, value: parts[0], reason: 'FieldValueDuplicate', message }))
+  }
 }
 
-function checkString(schema: Schema, value: string, field: string): Cause[] {
+function checkString(schema: Schema, value: string, field: string, causes: Causes): void {
   const { enum: allowed, pattern, minLength = 0, maxLength = Infinity } = schema
-  if (allowed !== undefined && !allowed.includes(value)) return [notSupported(field, value, allowed)]
-  if (value.length > maxLength) {
-    const message = `may not be longer than ${maxLength} bytes`
-    return [{ rule: 'length', field, value, reason: 'FieldValueTooLong', message }]
+  if (allowed !== undefined && !allowed.includes(value)) {
+    report(causes, () => notSupported(field, value, allowed))
+  } else if (value.length > maxLength) {
+    const message = `must be at most ${maxLength} characters long`
+    report(causes, () => ({ rule: 'length', field, value, reason: 'FieldValueTooLong', message }))
+  } else if (value.length < minLength) {
+    const message = 'must not be empty'
+    report(causes, () => ({ rule: 'length', field, value, reason: 'FieldValueInvalid', message }))
+  } else if (pattern !== undefined && !new RegExp(pattern, 'u').test(value)) {
+    const message = `must match ${pattern}`
+    report(causes, () => ({ rule: 'pattern', field, value, reason: 'FieldValueInvalid', message }))
   }
-  if (value.length < minLength) {
-    return [{ rule: 'length', field, value, reason: 'FieldValueInvalid', message: 'must not be empty' }]
-  }
-  if (pattern !== undefined && !new RegExp(pattern, 'u').test(value)) {
-    return [{ rule: 'pattern', field, value, reason: 'FieldValueInvalid', message: `must match ${pattern}` }]
-  }
-  return []
 }
 
 function notSupported(field: string, value: string, allowed: readonly (string | boolean)[]): Cause {
@@ -218,15 +259,12 @@ function notSupported(field: string, value: string, allowed: readonly (string | 
   }
 }
 
-function checkNumber(schema: Schema, value: unknown, field: string): Cause[] {
+function checkNumber(schema: Schema, value: unknown, field: string, causes: Causes): void {
   const { minimum = -Infinity, maximum = Infinity } = schema
-  if (Number(value) < minimum) {
-    return [{ rule: 'range', field, value, reason: 'FieldValueInvalid', message: `must be at least ${minimum}` }]
-  }
-  if (Number(value) > maximum) {
-    return [{ rule: 'range', field, value, reason: 'FieldValueInvalid', message: `must be at most ${maximum}` }]
-  }
-  return []
+  const number = Number(value)
+  if (number >= minimum && number <= maximum) return
+  const message = number < minimum ? `must be at least ${minimum}` : `must be at most ${maximum}`
+  report(causes, () => ({ rule: 'range', field, value, reason: 'FieldValueInvalid', message }))
 }
 
 function wrongType(field: string, value: unknown, wanted: string): Cause {

@@ -3,11 +3,12 @@ import { validateDomain } from './domain/validate.ts'
 import { checkLabels } from './label.ts'
 import { excludePresetsAnnotation, machineSpecSchema } from './machine.ts'
 import type { MachineSpec, VirtualMachine } from './machine.ts'
+import { annotationsSchema, labelsSchema } from './metadata.ts'
 import { apiVersion, group } from './object.ts'
 import type { ObjectMeta, OwnerReference } from './object.ts'
 import { checkPlacement } from './placement.ts'
 import { reservedKeyCauses } from './reserved.ts'
-import { isRecord, map, opaque, open, string } from './schema.ts'
+import { bounded, isRecord, opaque, open } from './schema.ts'
 import { checkVolumes } from './volume.ts'
 
 /** What a config or a group makes VMs of. It is kept as its user wrote it: only the VM that comes from it is completed. */
@@ -34,20 +35,22 @@ export function askedGraceSeconds({ metadata }: { readonly metadata: ObjectMeta 
   return /^\d{1,10}$/.test(text) ? Number(text) : undefined
 }
 
-export const templateSchema = open(
-  'What each VM is made of. A change reaches only VMs that are started after it.',
-  {
-    metadata: open('Labels and annotations of the VM; not reserved ones.', {
-      labels: map('Labels.', string('The value.')),
-      annotations: map('Annotations.', string('The value.')),
-    }),
-    spec: machineSpecSchema(
-      opaque(
-        "The virtual machine; the same fields as a VM's, completed only when one is made: kubectl explain vm.spec.domain",
+export const templateSchema = bounded(
+  open(
+    'What each VM is made of. A change reaches only VMs that are started after it.',
+    {
+      metadata: open('Labels and annotations of the VM; not reserved ones.', {
+        labels: labelsSchema,
+        annotations: annotationsSchema,
+      }),
+      spec: machineSpecSchema(
+        opaque(
+          "The virtual machine; the same fields as a VM's, completed only when one is made: kubectl explain vm.spec.domain",
+        ),
       ),
-    ),
-  },
-  ['spec'],
+    },
+    ['spec'],
+  ),
 )
 
 /** What is wrong with the domain of `value`, the template, whatever else is wrong with it. */

@@ -13,6 +13,9 @@ export interface Volume {
   readonly cloudInit?: { readonly userData?: string; readonly metaData?: string; readonly networkData?: string }
 }
 
+/** In characters. Clouds take from 16 to 256 KiB. */
+const file = { maxLength: 262_144 }
+
 const kinds = {
   emptyDisk: open(
     'A raw disk that is made empty with the pod and gone with it.',
@@ -28,9 +31,9 @@ const kinds = {
     ['claimName'],
   ),
   cloudInit: open('A NoCloud image (an ISO with the label cidata) for cloud-init in the guest.', {
-    userData: string('The file user-data, e.g. `#cloud-config` and what follows.'),
-    metaData: string('The file meta-data. Absent: instance-id and local-hostname of the VM.'),
-    networkData: string('The file network-config.'),
+    userData: string('The file user-data, e.g. `#cloud-config` and what follows.', file),
+    metaData: string('The file meta-data. Absent: instance-id and local-hostname of the VM.', file),
+    networkData: string('The file network-config.', file),
   }),
 }
 

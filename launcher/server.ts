@@ -22,7 +22,7 @@ export interface ServerOptions {
   readonly life: Life
   readonly clock: Clock
   readonly openConsole: () => Promise<Duplex>
-  readonly parseMachine: (body: unknown) => { readonly machine: VirtualMachine } | { readonly causes: Cause[] }
+  readonly parseMachine: (body: unknown) => { readonly machine: VirtualMachine } | { readonly causes: readonly Cause[] }
   readonly log: (message: string, fields: { [field: string]: unknown }) => void
 }
 

@@ -28,7 +28,8 @@ export function judgeMachine(
 ): Judged {
   const parsed = parseMachine(review.object)
   const faults = 'causes' in parsed ? parsed.causes : []
-  const rest = 'causes' in parsed ? faultlessMachine(review.object) : { machine: parsed.machine, without: [] }
+  const rest =
+    'causes' in parsed ? faultlessMachine(review.object, parsed.causes) : { machine: parsed.machine, without: [] }
   if (rest === undefined) return { faults, causes: [], warnings: [], audit: {} }
   const reserved = isTrusted ? [] : checkReserved(rest.machine, undefined)
   const outcome = engine.complete(rest.machine, review, permissions, rest.without)

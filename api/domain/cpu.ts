@@ -1,4 +1,5 @@
 import { attribute, child, children, content, element, leaf } from './description.ts'
+import { maxFeatures, maxNumaCells, maxNumaPairs } from './limits.ts'
 import { cpuset, integer, oneOf, onOff, text, uint32, uint64, unit, yesNo } from './scalar.ts'
 
 const model = element('The named model.', {
@@ -49,7 +50,7 @@ const sibling = element('How far another NUMA node is.', {
 })
 
 const distances = element('How far the other NUMA nodes are.', {
-  siblings: children('sibling', sibling, 'Each other NUMA node.', { key: [['id']] }),
+  siblings: children('sibling', sibling, 'Each other NUMA node.', { key: [['id']], maxItems: maxNumaCells }),
 })
 
 const cacheSize = element(
@@ -118,12 +119,16 @@ const bandwidth = element(
 const interconnects = element('How fast NUMA nodes reach the memory of each other.', {
   latencies: children('latency', latency, 'How long accesses take.', {
     key: [['initiator', 'target', 'cache', 'type']],
+    maxItems: maxNumaPairs,
   }),
-  bandwidths: children('bandwidth', bandwidth, 'How much flows.', { key: [['initiator', 'target', 'cache', 'type']] }),
+  bandwidths: children('bandwidth', bandwidth, 'How much flows.', {
+    key: [['initiator', 'target', 'cache', 'type']],
+    maxItems: maxNumaPairs,
+  }),
 })
 
 const numa = element('The NUMA nodes of the guest.', {
-  cells: children('cell', cell, 'Each NUMA node.', { key: [['id']] }),
+  cells: children('cell', cell, 'Each NUMA node.', { key: [['id']], maxItems: maxNumaCells }),
   interconnects: child(interconnects, 'How fast they reach each other.'),
 })
 
@@ -143,6 +148,9 @@ export const cpu = element('The CPU that the guest sees.', {
   topology: child(topology, 'Sockets, cores, threads.'),
   cache: child(cache, 'The caches that the guest sees.'),
   maxphysaddr: child(maxphysaddr, 'How many bits a physical address has.'),
-  features: children('feature', feature, 'Features beside those of the model.', { key: [['name']] }),
+  features: children('feature', feature, 'Features beside those of the model.', {
+    key: [['name']],
+    maxItems: maxFeatures,
+  }),
   numa: child(numa, 'The NUMA nodes of the guest.'),
 })

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { canonicalCpuset } from './cpuset.ts'
+import { canonicalCpuset, restOf } from './cpuset.ts'
 
 test.each([
   ['0', '0'],
@@ -16,6 +16,15 @@ test.each([
   ['0-99999', '0-99999'],
   ['007', '7'],
 ])('%s is %s', (text, canonical) => expect(canonicalCpuset(text)).toBe(canonical))
+
+test.each<[number, string[], string]>([
+  [4, [], '0-3'],
+  [4, ['1'], '0,2-3'],
+  [8, ['1-2', '2-4', '7-99999'], '0,5-6'],
+  [4, ['0-3'], ''],
+  [1, ['1'], '0'],
+  [0, [], ''],
+])('of %i numbers %j leaves %s', (count, sets, rest) => expect(restOf(count, sets)).toBe(rest))
 
 test.each(['', '0-3,^0-3', '^1', ' ', 'aaa', '3-1', '1,,2', '-1', '0x1'])('%s is no set, and stays', (text) =>
   expect(canonicalCpuset(text)).toBe(text),

@@ -5,10 +5,11 @@
  */
 export const canonicalCpuset = (text: string): string => {
   const ranges = rangesOf(text)
-  return ranges === undefined
-    ? text
-    : ranges.map(({ first, last }) => (first === last ? String(first) : `${first}-${last}`)).join(',')
+  return ranges === undefined ? text : textOf(ranges)
 }
+
+const textOf = (ranges: readonly Range[]): string =>
+  ranges.map(({ first, last }) => (first === last ? String(first) : `${first}-${last}`)).join(',')
 
 /** Whether a text is such a set, and not an empty one: libvirt has no use for that. */
 export const isCpuset = (text: string): boolean => rangesOf(text) !== undefined
@@ -16,45 +17,72 @@ export const isCpuset = (text: string): boolean => rangesOf(text) !== undefined
 /** Longer than any list of all CPUs of a machine; bounds the work. */
 const maxLength = 16_384
 
+/** Kept ascending and apart from each other, so that each part of the text is found its place by halving. */
 const rangesOf = (text: string): Range[] | undefined => {
   if (text.length > maxLength) return undefined
-  let ranges: Range[] = []
+  const ranges: Range[] = []
   for (const part of text.split(',')) {
     const match = /^\s*(\^)?\s*(\d{1,5})(?:\s*-\s*(\d{1,5}))?\s*$/.exec(part)
     if (!match) return undefined
     const [, not, first, last = first] = match
     const range = { first: Number(first), last: Number(last) }
     if (range.last < range.first) return undefined
-    if (not === undefined) ranges.push(range)
-    else ranges = merge(ranges).flatMap((other) => without(other, range))
+    if (not === undefined) include(ranges, range)
+    else exclude(ranges, range)
   }
-  return ranges.length === 0 ? undefined : merge(ranges)
+  return ranges.length === 0 ? undefined : ranges
 }
 
-/** The numbers of a set in its canonical form; none where it is no such set. */
-export const numbersIn = (set: string): number[] =>
-  set.split(',').flatMap((range) => {
-    const [, first, last = first] = /^(\d{1,9})(?:-(\d{1,9}))?$/.exec(range) ?? []
-    if (first === undefined || Number(last) - Number(first) > 100_000) return []
-    return Array.from({ length: Number(last) - Number(first) + 1 }, (_, index) => Number(first) + index)
-  })
+/** Of the numbers from 0 to `count` - 1 those that none of the sets names, as a set; '' where there are none. */
+export const restOf = (count: number, sets: readonly string[]): string => {
+  const rest = count < 1 ? [] : [{ first: 0, last: count - 1 }]
+  for (const range of sets.flatMap((set) => rangesOf(set) ?? [])) exclude(rest, range)
+  return textOf(rest)
+}
 
 interface Range {
   readonly first: number
   readonly last: number
 }
 
-const without = (range: Range, hole: Range): Range[] => [
-  ...(range.first < hole.first ? [{ first: range.first, last: Math.min(range.last, hole.first - 1) }] : []),
-  ...(range.last > hole.last ? [{ first: Math.max(range.first, hole.last + 1), last: range.last }] : []),
-]
-
-const merge = (ranges: readonly Range[]): Range[] => {
-  const merged: Range[] = []
-  for (const range of ranges.toSorted((left, right) => left.first - right.first)) {
-    const previous = merged.at(-1)
-    if (!previous || previous.last + 1 < range.first) merged.push(range)
-    else merged[merged.length - 1] = { first: previous.first, last: Math.max(previous.last, range.last) }
+/** The first of the ranges that ends at a number or after it. */
+const placeOf = (ranges: readonly Range[], number: number): number => {
+  let [low, high] = [0, ranges.length]
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if ((ranges[middle]?.last ?? 0) < number) low = middle + 1
+    else high = middle
   }
-  return merged
+  return low
+}
+
+/** How many ranges from `begin` on begin at a number or before it. */
+const countUpTo = (ranges: readonly Range[], begin: number, number: number): number => {
+  let end = begin
+  while ((ranges[end]?.first ?? Infinity) <= number) end += 1
+  return end - begin
+}
+
+const include = (ranges: Range[], { first, last }: Range): void => {
+  // Neighbours become one range.
+  const begin = placeOf(ranges, first - 1)
+  const count = countUpTo(ranges, begin, last + 1)
+  const merged = {
+    first: Math.min(first, count === 0 ? first : (ranges[begin]?.first ?? first)),
+    last: Math.max(last, count === 0 ? last : (ranges[begin + count - 1]?.last ?? last)),
+  }
+  ranges.splice(begin, count, merged)
+}
+
+const exclude = (ranges: Range[], { first, last }: Range): void => {
+  const begin = placeOf(ranges, first)
+  const count = countUpTo(ranges, begin, last)
+  const [before, after] = [ranges[begin], ranges[begin + count - 1]]
+  if (count === 0 || !before || !after) return
+  ranges.splice(
+    begin,
+    count,
+    ...(before.first < first ? [{ first: before.first, last: first - 1 }] : []),
+    ...(after.last > last ? [{ first: last + 1, last: after.last }] : []),
+  )
 }

@@ -1,4 +1,5 @@
 import { attribute, child, children, element, leaf } from './description.ts'
+import { maxIothreads, maxVcpus } from './limits.ts'
 import { cpuset, int64, integer, oneOf, uint32, uint64, unit } from './scalar.ts'
 
 /** All of this is about CPUs and caches of the node. */
@@ -94,12 +95,25 @@ export const cputune = element('How the node runs the threads of the VM.', {
   emulatorQuota: quota("CPU time of QEMU's own threads", 'emulator_quota'),
   iothreadPeriod: period('The period in which the quota of the I/O threads counts', 'iothread_period'),
   iothreadQuota: quota('CPU time of each I/O thread', 'iothread_quota'),
-  vcpupins: children('vcpupin', vcpupin, 'Where virtual CPUs run.', { ...host, key: [['vcpu']] }),
+  vcpupins: children('vcpupin', vcpupin, 'Where virtual CPUs run.', {
+    ...host,
+    key: [['vcpu']],
+    maxItems: maxVcpus,
+  }),
   emulatorpin: child(emulatorpin, "Where QEMU's own threads run.", host),
-  iothreadpins: children('iothreadpin', iothreadpin, 'Where I/O threads run.', { ...host, key: [['iothread']] }),
-  vcpuscheds: children('vcpusched', vcpusched, 'How virtual CPUs are scheduled.', { ...host, key: [['vcpus']] }),
+  iothreadpins: children('iothreadpin', iothreadpin, 'Where I/O threads run.', {
+    ...host,
+    key: [['iothread']],
+    maxItems: maxIothreads,
+  }),
+  vcpuscheds: children('vcpusched', vcpusched, 'How virtual CPUs are scheduled.', {
+    ...host,
+    key: [['vcpus']],
+    maxItems: maxVcpus,
+  }),
   iothreadscheds: children('iothreadsched', iothreadsched, 'How I/O threads are scheduled.', {
     ...host,
+    maxItems: maxIothreads,
     key: [['iothreads']],
   }),
   emulatorsched: child(emulatorsched, "How QEMU's own threads are scheduled.", host),

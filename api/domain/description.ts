@@ -1,3 +1,4 @@
+import { defaultMaxItems } from './limits.ts'
 import type { Scalar, ScalarInput } from './scalar.ts'
 
 /**
@@ -40,6 +41,7 @@ export interface Leaf<S extends Scalar = Scalar> extends Described {
 export interface Leaves<S extends Scalar = Scalar> extends Described {
   readonly at: 'leaves'
   readonly scalar: S
+  readonly maxItems?: number
 }
 
 /** A child element that occurs once at most. */
@@ -61,6 +63,8 @@ export interface Children<
    * Each is a list of paths inside the item, e.g. `[['alias.name'], ['mac.address']]`. Absent: items are compared whole.
    */
   readonly key?: readonly (readonly string[])[]
+  /** How many items there may be; `defaultMaxItems` where absent. */
+  readonly maxItems?: number
   /** The key that stands for a list of one, e.g. `host` beside `hosts`. Both are read; one item is written under it. */
   readonly single?: S
 }
@@ -161,7 +165,7 @@ export const leaves = <S extends Scalar>(
   xml: string,
   scalar: S,
   description: string,
-  options: { reach?: Reach } = {},
+  options: { reach?: Reach; maxItems?: number } = {},
 ): Leaves<S> => ({ at: 'leaves', xml, scalar, description, ...options })
 
 export const child = <E extends Element>(of: E | (() => E), description: string, options: Options = {}): Child<E> => ({
@@ -176,7 +180,7 @@ export const children = <E extends Element, const S extends string | undefined =
   xml: string,
   of: E | (() => E),
   description: string,
-  options: { reach?: Reach; key?: readonly (readonly string[])[]; single?: S } = {},
+  options: { reach?: Reach; key?: readonly (readonly string[])[]; maxItems?: number; single?: S } = {},
 ): Children<E, S> => ({ at: 'children', xml, element: of, description, ...options })
 
 export const foreign = (description: string, options: Options = {}): Foreign => ({
@@ -188,6 +192,9 @@ export const foreign = (description: string, options: Options = {}): Foreign => 
 /** An empty element that means "present": `{}` in JSON. */
 export const present = (description: string, options: Options = {}): Child<Element<Record<never, Field>>> =>
   child(element(description, {}), description, options)
+
+/** How many items a list may have. */
+export const maxItemsOf = ({ maxItems = defaultMaxItems }: Children | Leaves): number => maxItems
 
 /** The element's name in XML: what the description says, else the key itself. */
 export const xmlName = (key: string, field: Field): string => field.xml ?? key

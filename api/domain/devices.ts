@@ -13,6 +13,7 @@ import { input } from './input.ts'
 import { networkInterface } from './interface.ts'
 import { iommu } from './iommu.ts'
 import { lease } from './lease.ts'
+import { maxOnSharedBuses, maxParallels, maxTpms } from './limits.ts'
 import { memballoon } from './memballoon.ts'
 import { memoryDevice } from './memory-device.ts'
 import { panic } from './panic.ts'
@@ -37,9 +38,13 @@ const key = [byAlias]
 /** Each kind of device has its own file; here in the order in which libvirt writes them. */
 export const devices = element('Everything that the guest finds on its buses.', {
   emulator: leaf(path, 'The QEMU binary; the usual one of the architecture when absent.', { reach: 'host' }),
-  disks: children('disk', disk, 'Disks, CD-ROM drives, floppy drives.', { key: [['target.dev'], byAlias] }),
+  disks: children('disk', disk, 'Disks, CD-ROM drives, floppy drives.', {
+    key: [['target.dev'], byAlias],
+    maxItems: maxOnSharedBuses,
+  }),
   controllers: children('controller', controller, 'Buses, and what connects devices to them.', {
     key: [['type', 'index'], byAlias],
+    maxItems: maxOnSharedBuses,
   }),
   leases: children('lease', lease, 'Leases of a lock manager of the node.', { key: [['lockspace', 'key']] }),
   filesystems: children('filesystem', filesystem, 'Directories that the guest can mount.', {
@@ -48,18 +53,24 @@ export const devices = element('Everything that the guest finds on its buses.', 
   interfaces: children('interface', networkInterface, 'Network interfaces.', { key: [byAlias, ['mac.address']] }),
   smartcards: children('smartcard', smartcard, 'Smart card readers.', { key }),
   serials: children('serial', serial, 'Serial ports.', { key: [['target.port'], byAlias] }),
-  parallels: children('parallel', parallel, 'Parallel ports.', { key: [['target.port'], byAlias] }),
+  parallels: children('parallel', parallel, 'Parallel ports.', {
+    key: [['target.port'], byAlias],
+    maxItems: maxParallels,
+  }),
   consoles: children('console', guestConsole, 'Consoles.', { key: [['target.port'], byAlias] }),
   channels: children('channel', channel, 'Private channels between guest and node.', {
     key: [['target.name'], ['target.address', 'target.port'], byAlias],
   }),
   inputs: children('input', input, 'Mice, tablets and keyboards.', { key }),
-  tpms: children('tpm', tpm, 'Trusted Platform Modules.', { key }),
+  tpms: children('tpm', tpm, 'Trusted Platform Modules.', { key, maxItems: maxTpms }),
   graphics: children('graphics', graphics, 'Ways to see the screen.', { key: [['type']] }),
   sounds: children('sound', sound, 'Sound cards.', { key }),
   audios: children('audio', audio, 'Where sound goes and comes from.', { key: [['id']] }),
   videos: children('video', video, 'Graphics cards.', { key }),
-  hostdevs: children('hostdev', hostdev, 'Devices of the node that are handed to the guest.', { key }),
+  hostdevs: children('hostdev', hostdev, 'Devices of the node that are handed to the guest.', {
+    key,
+    maxItems: maxOnSharedBuses,
+  }),
   redirdevs: children('redirdev', redirdev, 'USB devices that are plugged in at the viewer.', { key }),
   redirfilter: child(redirfilter, 'Which of these may be.'),
   hubs: children('hub', hub, 'USB hubs.', { key }),

@@ -3,6 +3,7 @@ import { boot } from './boot.ts'
 import { attribute, child, children, element, leaf } from './description.ts'
 import { interfaceSource } from './interface-source.ts'
 import { interfaceIp, interfaceRoute } from './ip.ts'
+import { maxVlans } from './limits.ts'
 import { rom } from './rom.ts'
 import { ip, mac, oneOf, onOff, path, port, positive32, text, uint32, uint64, yesNo } from './scalar.ts'
 import { teaming } from './teaming.ts'
@@ -114,7 +115,7 @@ const vlan = element('The VLANs whose frames the interface carries.', {
       nativeMode: attribute(oneOf('tagged', 'untagged'), 'How frames of the native VLAN are marked.', host),
     }),
     'The VLANs.',
-    { key: [['id']] },
+    { key: [['id']], maxItems: maxVlans },
   ),
 })
 

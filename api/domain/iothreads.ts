@@ -1,4 +1,5 @@
 import { attribute, child, children, element } from './description.ts'
+import { maxIothreads } from './limits.ts'
 import { uint32 } from './scalar.ts'
 
 const poll = element('How long the thread polls before it sleeps.', {
@@ -19,7 +20,7 @@ const iothread = element('One I/O thread.', {
 })
 
 export const iothreadids = element('The I/O threads one by one.', {
-  iothreads: children('iothread', iothread, 'Each I/O thread.', { key: [['id']] }),
+  iothreads: children('iothread', iothread, 'Each I/O thread.', { key: [['id']], maxItems: maxIothreads }),
 })
 
 export const defaultiothread = element("The worker threads of QEMU's main loop.", pool)

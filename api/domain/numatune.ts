@@ -1,4 +1,5 @@
 import { attribute, child, children, element } from './description.ts'
+import { maxNumaCells } from './limits.ts'
 import { cpuset, oneOf, uint32 } from './scalar.ts'
 
 const host = { reach: 'host' } as const
@@ -23,5 +24,9 @@ const memnode = element('Where the memory of one NUMA node of the guest lies.', 
 
 export const numatune = element("On which of the host's NUMA nodes the guest's memory lies.", {
   memory: child(memory, 'For the whole guest.', host),
-  memnodes: children('memnode', memnode, 'For single NUMA nodes of the guest.', { ...host, key: [['cellid']] }),
+  memnodes: children('memnode', memnode, 'For single NUMA nodes of the guest.', {
+    ...host,
+    key: [['cellid']],
+    maxItems: maxNumaCells,
+  }),
 })

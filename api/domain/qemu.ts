@@ -1,4 +1,5 @@
 import { attribute, child, children, element } from './description.ts'
+import { maxFeatures } from './limits.ts'
 import { oneOf, text } from './scalar.ts'
 
 /** All of this goes to QEMU unchecked, so all of it reaches the host. */
@@ -11,15 +12,15 @@ const env = element('One variable of the environment.', {
 })
 
 export const qemuCommandline = element("Arguments that are added to QEMU's command line.", {
-  args: children('qemu:arg', arg, 'Arguments, in this order.', host),
+  args: children('qemu:arg', arg, 'Arguments, in this order.', { ...host, maxItems: 1024 }),
   envs: children('qemu:env', env, 'Variables of the environment.', { ...host, key: [['name']] }),
 })
 
 const capability = element('One capability.', { capability: attribute(text(), "libvirt's name of it.", host) })
 
 export const qemuCapabilities = element('Capabilities that libvirt shall take for given, or for absent.', {
-  adds: children('qemu:add', capability, 'Taken for given.', host),
-  dels: children('qemu:del', capability, 'Taken for absent.', host),
+  adds: children('qemu:add', capability, 'Taken for given.', { ...host, maxItems: maxFeatures }),
+  dels: children('qemu:del', capability, 'Taken for absent.', { ...host, maxItems: maxFeatures }),
 })
 
 const property = element('One property of the device.', {

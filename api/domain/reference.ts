@@ -1,4 +1,4 @@
-import { elementOf, xmlName, type Children, type Element, type Field } from './description.ts'
+import { elementOf, maxItemsOf, xmlName, type Children, type Element, type Field } from './description.ts'
 import { domain } from './domain.ts'
 import type { Scalar } from './scalar.ts'
 
@@ -72,10 +72,12 @@ const facts = (path: string, field: Field, element: Element | undefined): string
   return lines.join(' ')
 }
 
-const listFacts = ({ key, single }: Children): string[] => {
+const listFacts = (list: Children): string[] => {
+  const { key, single } = list
   const keys = key?.map((paths) => paths.map((path) => `\`${path}\``).join(' and ')).join(', else ')
   return [
-    keys === undefined ? 'A list; presets compare its items whole.' : `A list; presets know an item by ${keys}.`,
+    `A list of at most ${maxItemsOf(list)} items;`,
+    keys === undefined ? 'presets compare its items whole.' : `presets know an item by ${keys}.`,
     ...(single === undefined ? [] : [`A list of one may be written as \`${single}\`.`]),
   ]
 }

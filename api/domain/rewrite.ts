@@ -1,5 +1,5 @@
 import { isRecord } from '../schema.ts'
-import { canonicalCpuset, numbersIn } from './cpuset.ts'
+import { canonicalCpuset, restOf } from './cpuset.ts'
 import type { Domain } from './domain.ts'
 import { scaled } from './size.ts'
 
@@ -122,11 +122,11 @@ type Cell = NonNullable<NonNullable<NonNullable<Domain['cpu']>['numa']>['cells']
 const withAllCpus = (cells: readonly Cell[], count: number): Cell[] => {
   const [first, ...others] = cells
   if (typeof first?.cpus !== 'string' || !(count <= mostCpus)) return [...cells]
-  const taken = new Set(cells.flatMap(({ cpus }) => (typeof cpus === 'string' ? numbersIn(cpus) : [])))
-  const free = Array.from({ length: count }, (_, index) => index).filter((one) => !taken.has(one))
-  return free.length === 0
-    ? [...cells]
-    : [{ ...first, cpus: canonicalCpuset([first.cpus, ...free].join(',')) }, ...others]
+  const free = restOf(
+    count,
+    cells.flatMap(({ cpus }) => (typeof cpus === 'string' ? [cpus] : [])),
+  )
+  return free === '' ? [...cells] : [{ ...first, cpus: canonicalCpuset(`${first.cpus},${free}`) }, ...others]
 }
 
 /** As many as any machine has. */

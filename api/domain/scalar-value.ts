@@ -1,6 +1,7 @@
 import type { CauseReason } from '../cause.ts'
 import { nearest } from '../nearest.ts'
 import { canonicalCpuset, isCpuset } from './cpuset.ts'
+import { maxTextLength } from './limits.ts'
 import { wordOf, type Scalar } from './scalar.ts'
 
 /** What is wrong with a value, in the parts of a Cause. */
@@ -14,9 +15,6 @@ type Kind<K extends Scalar['kind']> = Extract<Scalar, { kind: K }>
 
 /** XML 1.0 has no way to write other characters, not even as references. */
 const xmlText = /^[\t\n\r\u0020-\uD7FF\uE000-\uFFFD\u{10000}-\u{10FFFF}]*$/u
-
-/** For what has a syntax; the largest such value, a session of an encrypted guest, is a few thousand characters long. */
-const maxLength = 65_536
 
 /** Kinds that a regular expression describes, and what to say where it does not match. All are linear in the text's length. */
 const patterns: { readonly [kind: string]: { readonly pattern: RegExp; readonly message: string } } = {
@@ -134,18 +132,23 @@ const textFault = (
     return isAddress(value) ? undefined : { reason: 'FieldValueInvalid', message: 'must be an IP address' }
   }
   if (scalar.kind === 'text') {
-    const { maxLength = Infinity, pattern } = scalar
-    if (value.length > maxLength) return { reason: 'FieldValueTooLong', message: `may not be longer than ${maxLength}` }
+    const { maxLength = maxTextLength, pattern } = scalar
+    if (value.length > maxLength) return tooLong(maxLength)
     return pattern === undefined || compiled(pattern).test(value)
       ? undefined
       : { reason: 'FieldValueInvalid', message: `must match ${pattern}` }
   }
   const known = patterns[scalar.kind]
   if (!known) return undefined
-  if (value.length > maxLength) return { reason: 'FieldValueTooLong', message: `may not be longer than ${maxLength}` }
+  if (value.length > maxTextLength) return tooLong(maxTextLength)
   if (known.pattern.test(value)) return undefined
   return { reason: 'FieldValueInvalid', message: known.message }
 }
+
+const tooLong = (maxLength: number): ValueFault => ({
+  reason: 'FieldValueTooLong',
+  message: `must be at most ${maxLength} characters long`,
+})
 
 const octet = '(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)'
 const ipv4 = new RegExp(`^${octet}(?:\\.${octet}){3}$`)

@@ -1,5 +1,6 @@
 import { list, open, type Schema } from '../schema.ts'
-import { elementOf, type Element, type Field } from './description.ts'
+import { elementOf, maxItemsOf, type Element, type Field } from './description.ts'
+import { maxForeignLength, maxTextLength } from './limits.ts'
 import { wordOf, type Scalar } from './scalar.ts'
 
 /**
@@ -30,14 +31,14 @@ const fieldSchema = (field: Field, above: readonly Element[]): Schema => {
     case 'leaf':
       return { description, ...scalarSchema(field.scalar) }
     case 'leaves':
-      return list(description, scalarSchema(field.scalar))
+      return list(description, scalarSchema(field.scalar), { maxItems: maxItemsOf(field) })
     case 'foreign':
-      return { description, type: 'string' }
+      return { description, type: 'string', maxLength: maxForeignLength }
     case 'child':
       return below(elementOf(field), description, above)
     case 'children': {
       const element = elementOf(field)
-      return list(description, below(element, element.description, above))
+      return list(description, below(element, element.description, above), { maxItems: maxItemsOf(field) })
     }
   }
 }
@@ -83,8 +84,8 @@ const scalarSchema = (scalar: Scalar): Schema => {
       // No structural type is "number or string", so neither is said.
       return { 'x-kubernetes-preserve-unknown-fields': true }
     case 'text':
-      return { type: 'string', ...(scalar.maxLength === undefined ? {} : { maxLength: scalar.maxLength }) }
+      return { type: 'string', maxLength: scalar.maxLength ?? maxTextLength }
     default:
-      return { type: 'string' }
+      return { type: 'string', maxLength: maxTextLength }
   }
 }

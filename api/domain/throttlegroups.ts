@@ -1,4 +1,5 @@
 import { children, element, leaf } from './description.ts'
+import { maxOnSharedBuses } from './limits.ts'
 import { text, uint64 } from './scalar.ts'
 
 const limit = (xml: string, description: string) => leaf(uint64, description, { xml })
@@ -27,5 +28,8 @@ const throttlegroup = element('Limits that several disks share.', {
 })
 
 export const throttlegroups = element('Limits that several disks share.', {
-  throttlegroups: children('throttlegroup', throttlegroup, 'Each group.', { key: [['groupName']] }),
+  throttlegroups: children('throttlegroup', throttlegroup, 'Each group.', {
+    key: [['groupName']],
+    maxItems: maxOnSharedBuses,
+  }),
 })

@@ -144,13 +144,13 @@ describe('hostile JSON', () => {
     ])
   })
 
-  test('a hundred thousand unknown fields are counted, not all told', () => {
+  test('a hundred thousand unknown fields are counted, not all listed', () => {
     const many = Object.fromEntries(Array.from({ length: 100_000 }, (_, index) => [`field${index}`, 1]))
     const start = process.cpuUsage().user
     const causes = validateDomain(many)
     expect(process.cpuUsage().user - start).toBeLessThan(2_000_000)
-    expect(causes).toHaveLength(1001)
-    expect(causes.at(-1)).toMatchObject({ field: 'spec.domain', message: 'has 99000 more faults' })
+    expect(causes).toHaveLength(257)
+    expect(causes.at(-1)).toMatchObject({ field: 'spec.domain', value: 99_744, message: 'more faults are not listed' })
   })
 
   test('no JSON at all makes it throw', () =>

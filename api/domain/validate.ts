@@ -1,8 +1,10 @@
 import type { Cause } from '../cause.ts'
+import { listCauses, noCauses, report, type Causes } from '../causes.ts'
 import { isRecord, unknownField } from '../schema.ts'
-import { elementOf, type Element, type Field } from './description.ts'
+import { elementOf, maxItemsOf, type Children, type Element, type Field, type Leaves } from './description.ts'
 import { domain as root } from './domain.ts'
 import { foreignFault } from './foreign.ts'
+import { maxForeignLength } from './limits.ts'
 import { placeFor } from './misplaced.ts'
 import { valueFault } from './scalar-value.ts'
 import type { Scalar } from './scalar.ts'
@@ -11,36 +13,27 @@ import { shapeOf } from './shape.ts'
 /** No domain nests deeper, a long chain of backing stores included. */
 const maxDepth = 128
 
-/** A hostile object could have a million unknown fields; nobody reads beyond so many. The rest is counted. */
-const maxCauses = 1000
-
 /**
  * Everything in which a value is not a domain as the description has it, each with the value, what is allowed and the likely fix. What
  * libvirt demands beyond single values is the rules' matter. Safe for any JSON whatsoever.
  * @param field where the value stands, as kubectl prints it
  */
 export const validateDomain = (value: unknown, field = 'spec.domain'): Cause[] => {
-  const found: Found = { causes: [], more: 0, path: [], prefix: field }
+  const found: Found = { causes: noCauses(), path: [], prefix: field }
   checkElement(root, value, found)
-  if (found.more === 0) return found.causes
-  const message = `has ${found.more} more faults`
-  return [...found.causes, { rule: 'too-many-faults', field, reason: 'FieldValueTooMany', message }]
+  return listCauses(found.causes, field)
 }
 
 /** What was found so far, and where we are. */
 interface Found {
-  readonly causes: Cause[]
-  more: number
+  readonly causes: Causes
   /** Keys, and indexes of lists. */
   readonly path: (string | number)[]
   readonly prefix: string
 }
 
-/** The cause is made only where somebody will read it: to look for the nearest name costs more than all the rest. */
-const say = (found: Found, cause: (field: string) => Cause): void => {
-  if (found.causes.length < maxCauses) found.causes.push(cause(fieldOf(found.prefix, found.path)))
-  else found.more += 1
-}
+const say = (found: Found, cause: (field: string) => Cause): void =>
+  report(found.causes, () => cause(fieldOf(found.prefix, found.path)))
 
 const fieldOf = (prefix: string, path: readonly (string | number)[]): string => {
   let field = prefix
@@ -86,11 +79,11 @@ const checkField = (field: Field, value: unknown, found: Found, ...holder: Holde
       checkElement(elementOf(field), value, found)
       return
     case 'leaves':
-      checkList(value, found, (item) => checkScalar(field.scalar, item, found))
+      checkList(field, value, found, (item) => checkScalar(field.scalar, item, found))
       return
     case 'children': {
       const element = elementOf(field)
-      checkList(value, found, (item) => checkElement(element, item, found))
+      checkList(field, value, found, (item) => checkElement(element, item, found))
       return
     }
     case 'foreign':
@@ -119,17 +112,15 @@ const swapped = (scalar: Scalar, value: unknown, [element, object]: Holder): { s
   return {}
 }
 
-/** Far more devices, CPUs or pins than any machine has; so much work at most does a hostile list make. */
-const maxItems = 4096
-
-const checkList = (value: unknown, found: Found, check: (item: unknown) => void): void => {
+const checkList = (list: Children | Leaves, value: unknown, found: Found, check: (item: unknown) => void): void => {
   if (!Array.isArray(value)) {
     const suggestion = isRecord(value) ? { suggestion: 'put a dash before its first field: a list of one' } : {}
     say(found, (field) => ({ ...wrongType(field, value, 'a list'), ...suggestion }))
     return
   }
+  const maxItems = maxItemsOf(list)
   if (value.length > maxItems) {
-    const message = `may not have more than ${maxItems} items`
+    const message = `must have at most ${maxItems} items`
     say(found, (field) => ({ rule: 'list-length', field, value: value.length, reason: 'FieldValueTooMany', message }))
     return
   }
@@ -157,6 +148,11 @@ const checkSingle = (
 const checkForeign = (value: unknown, found: Found): void => {
   if (typeof value !== 'string') {
     say(found, (field) => wrongType(field, value, 'a string of XML'))
+    return
+  }
+  if (value.length > maxForeignLength) {
+    const message = `must be at most ${maxForeignLength} characters long`
+    say(found, (field) => ({ rule: 'length', field, reason: 'FieldValueTooLong', message }))
     return
   }
   const fault = foreignFault(value)

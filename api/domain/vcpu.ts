@@ -1,4 +1,5 @@
 import { attribute, children, content, element } from './description.ts'
+import { maxVcpus } from './limits.ts'
 import { cpuset, integer, oneOf, uint32, yesNo } from './scalar.ts'
 
 export const vcpu = element('The virtual CPUs.', {
@@ -18,5 +19,5 @@ const oneVcpu = element('One virtual CPU.', {
 })
 
 export const vcpus = element('The state of single virtual CPUs.', {
-  vcpus: children('vcpu', oneVcpu, 'Each virtual CPU.', { key: [['id']] }),
+  vcpus: children('vcpu', oneVcpu, 'Each virtual CPU.', { key: [['id']], maxItems: maxVcpus }),
 })

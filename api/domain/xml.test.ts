@@ -139,10 +139,14 @@ describe('what the description does not know is told, all at once', () => {
     }),
   )
 
-  test('many unknown elements are counted, not all told', () => {
+  test('many unknown elements are counted, not all listed', () => {
     const read = readDomain(`<domain>${'<a/>'.repeat(100_000)}</domain>`)
-    expect('causes' in read && read.causes.length).toBe(1001)
-    expect('causes' in read && read.causes.at(-1)).toMatchObject({ field: '/', message: 'has 99000 more faults' })
+    expect('causes' in read && read.causes.length).toBe(257)
+    expect('causes' in read && read.causes.at(-1)).toMatchObject({
+      field: '/',
+      value: 99_744,
+      message: 'more faults are not listed',
+    })
   })
 })
 

@@ -2,6 +2,7 @@ import type { SaxesTagNS } from 'saxes'
 import { create } from 'xmlbuilder2'
 import type { XMLBuilder } from 'xmlbuilder2/lib/interfaces.js'
 import type { Cause } from '../cause.ts'
+import { listCauses, noCauses, report } from '../causes.ts'
 import { isRecord } from '../schema.ts'
 import { elementOf, xmlName, type Element, type Field } from './description.ts'
 import { domain as root, type Domain } from './domain.ts'
@@ -11,9 +12,6 @@ import { fromXml, toXml, type Scalar } from './scalar.ts'
 import { orderedKeys, shapeOf, type Shape } from './shape.ts'
 
 const qemuNamespace = 'http://libvirt.org/schemas/domain/qemu/1.0'
-
-/** A hostile document could have a million unknown elements; nobody reads beyond so many. */
-const maxCauses = 1000
 
 type JsonObject = { [key: string]: unknown }
 
@@ -40,12 +38,9 @@ const nothing: Element = { description: '', fields: {} }
  * malformed or hostile XML ends the reading with a cause of its own
  */
 export const readDomain = (xml: string | Uint8Array): { domain: Domain } | { causes: Cause[] } => {
-  const causes: Cause[] = []
-  let more = 0
-  const say = (rule: string, field: string, message: string): void => {
-    if (causes.length < maxCauses) causes.push({ rule, field, reason: 'FieldValueInvalid', message })
-    else more += 1
-  }
+  const found = noCauses()
+  const say = (rule: string, field: string, message: string): void =>
+    report(found, () => ({ rule, field, reason: 'FieldValueInvalid', message }))
   const stack: Frame[] = []
   let result: unknown
   /** Depth below an element that we do not know, or inside foreign XML. */
@@ -101,10 +96,7 @@ export const readDomain = (xml: string | Uint8Array): { domain: Domain } | { cau
 
   const fault = readXml(xml, { open, close, text })
   if (fault) say('xml-malformed', stack.at(-1)?.path ?? '/', `line ${fault.line}: ${fault.message}`)
-  if (more > 0) {
-    const message = `has ${more} more faults`
-    causes.push({ rule: 'too-many-faults', field: '/', reason: 'FieldValueTooMany', message })
-  }
+  const causes = listCauses(found, '/')
   if (causes.length > 0) return { causes }
   // The reader makes only keys of the description; what the values are, validation says.
   return { domain: result as Domain }

@@ -112,5 +112,10 @@ export const addedPaths = (added: Added, domain: Domain, at = ''): ReadonlyMap<s
 }
 
 /** Whether there is something below a value; scalars and what is empty are leaves. */
-export const isHolder = (value: unknown): value is object =>
-  typeof value === 'object' && value !== null && Object.keys(value).length > 0
+export const isHolder = (value: unknown): value is object => {
+  if (typeof value !== 'object' || value === null) return false
+  if (Array.isArray(value)) return value.length > 0
+  // Unlike `Object.keys` this makes no list.
+  for (const _ in value) return true
+  return false
+}

@@ -1,4 +1,5 @@
-import { canonicalCpuset, numbersIn } from '../../api/domain/cpuset.ts'
+import { canonicalCpuset, restOf } from '../../api/domain/cpuset.ts'
+import { maxVcpus } from '../../api/domain/limits.ts'
 import { exactNumber } from '../../api/domain/scalar-value.ts'
 import { memoryOfDevices, totalMemory } from './memory.ts'
 import { numberOf } from './reading.ts'
@@ -79,10 +80,13 @@ export const numaCpus: Rule = {
   apply: ({ cpu, vcpu }) => {
     const [first, ...others] = cpu?.numa?.cells ?? []
     if (!first || first.cpus !== undefined) return []
-    const taken = new Set(others.flatMap(({ cpus }) => numbersIn(canonicalCpuset(cpus ?? ''))))
-    const free = Array.from({ length: numberOf(vcpu?.value) ?? 1 }, (_, index) => index).filter(
-      (one) => !taken.has(one),
+    const count = numberOf(vcpu?.value) ?? 1
+    // No machine has more; the rule of virtual CPUs says so.
+    if (count > maxVcpus) return []
+    const cpus = restOf(
+      count,
+      others.map((cell) => cell.cpus ?? ''),
     )
-    return free.length === 0 ? [] : [fill(first, { cpus: canonicalCpuset(free.join(',')) })]
+    return cpus === '' ? [] : [fill(first, { cpus })]
   },
 }
