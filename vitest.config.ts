@@ -18,7 +18,7 @@ export default defineConfig({
           testTimeout: 20_000,
           setupFiles: ['test/seed.ts'],
           include: [
-            '{api,presets,completion,runtime,webhooks,controller,handler,launcher,cli,cluster}/**/*.test.ts',
+            '{api,presets,completion,inventory,runtime,webhooks,controller,handler,launcher,cli,cluster}/**/*.test.ts',
             'test/unit/**/*.test.ts',
           ],
         },

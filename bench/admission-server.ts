@@ -9,7 +9,7 @@ import { createAuthority, issueLeaf } from '../webhooks/authority.ts'
 import { createEngine } from '../webhooks/engine.ts'
 import { createReviewMetrics } from '../webhooks/metrics.ts'
 import { createReviewers } from '../webhooks/reviewers.ts'
-import { offlineCaches } from '../webhooks/offline.ts'
+import { cachesWithout } from '../webhooks/caches.ts'
 import { patchBetween, writePatch } from '../webhooks/patch.ts'
 import type { Review, Verdict } from '../webhooks/review.ts'
 import { startServer } from '../webhooks/server.ts'
@@ -47,7 +47,7 @@ function candidatesOf(presets: number) {
 }
 
 function webhooks(presets: number) {
-  const caches = { ...offlineCaches(), candidates: candidatesOf(presets) }
+  const caches = { ...cachesWithout(systemClock), candidates: candidatesOf(presets) }
   const engine = createEngine(caches, () => Promise.resolve(false))
   return createReviewers(engine, { controllers: [] })
 }

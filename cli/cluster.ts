@@ -15,7 +15,8 @@ import {
   type Resource,
 } from '../runtime/resource.ts'
 import { Usage, errorText, withoutCluster } from './failure.ts'
-import { presetsOf, type Surrounding, type Surroundings } from './surroundings.ts'
+import { inventoryOf, presetsOf } from '../inventory/manifests.ts'
+import type { Scope, Scopes } from './scope.ts'
 import type { Cluster } from './world.ts'
 
 /** As kubectl reads large lists. */
@@ -40,30 +41,27 @@ export async function* pages<T extends KubeObject>(
 }
 
 /** Presets and namespaces as the cluster has them now, each namespace read once, when it is first asked for. */
-export function online({ kube }: Cluster): Surroundings {
-  const known = new Map<string, Promise<Surrounding>>()
+export function online({ kube }: Cluster, capabilities: NodeCapabilities): Scopes {
+  const known = new Map<string, Promise<Scope>>()
   const clusterPresets = once(() => listAll(kube, clusterVirtualMachinePresets))
   const userInfo = once(() => whoAmI(kube))
-  const read = async (name: string): Promise<Surrounding> => {
+  const read = async (name: string): Promise<Scope> => {
     const [labels, ofCluster, ofNamespace, user] = await Promise.all([
       labelsOf(kube, name),
       clusterPresets(),
       listAll(kube, virtualMachinePresets, name),
       userInfo(),
     ])
-    const { candidates, quarantined } = presetsOf(
+    const presets = presetsOf(
       [...ofCluster, ...ofNamespace].map((preset) => ({ ...preset })),
       name,
     )
-    const namespace = { name, labels }
     return {
-      namespace,
-      presets: candidates,
-      quarantined,
+      inventory: inventoryOf(presets, { labels, capabilities }),
       ...(user === undefined ? {} : { userInfo: user }),
       exempt: (machine: VirtualMachine) => {
         const { labels: own = {}, annotations } = machine.metadata
-        const ids = exemptionsToAuthorize(annotations, candidates.select(own, namespace))
+        const ids = exemptionsToAuthorize(annotations, presets.candidates.select(own, { name, labels }))
         return ids.length === 0 ? undefined : exemptOf(kube, ids)
       },
     }

@@ -173,7 +173,7 @@ spec: {template: {metadata: {labels: {size: small}}, spec: {domain: ${domain}}}}
     const words = ['complete', at('vm.yaml'), '--presets', at('p.yaml')]
     const { code, err } = await say(words)
     expect(code).toBe(0)
-    expect(err).toContain('Warning: preset "default/bad" is broken and takes no part: spec.domain.vcpuu: ')
+    expect(err).toContain('Warning: preset "default/bad" is broken and not applied: spec.domain.vcpuu: ')
     expect((await say([...words, '--strict', '-q'])).code).toBe(3)
   })
 

@@ -1,7 +1,5 @@
 import { faultlessMachine, type VirtualMachine } from '../api/machine.ts'
 import { refusalText } from '../api/refusal.ts'
-import type { Capabilities } from '../api/capabilities.ts'
-import type { NodeCapabilities } from '../completion/nodes.ts'
 import type { Completed, Refused } from '../completion/complete.ts'
 import { yamlWithProvenance } from './annotated.ts'
 import { completeAsAdmission } from './completion.ts'
@@ -12,13 +10,12 @@ import { orderedAs } from './key-order.ts'
 import type { Output } from './output.ts'
 import { provenanceEntries } from './provenance.ts'
 import { causesAt, subjectOf, type Subject } from './subject.ts'
-import type { Surroundings } from './surroundings.ts'
+import type { Scopes } from './scope.ts'
 import type { Streams } from './world.ts'
 import { toYaml } from '../api/yaml.ts'
 
 export interface CompleteSettings {
-  readonly surroundings: Surroundings
-  readonly capabilities: Capabilities | NodeCapabilities
+  readonly scopes: Scopes
   readonly namespace: string
   /** The request's; absent: one of each input's own. */
   readonly uid?: string
@@ -51,11 +48,10 @@ export async function completeInput(
   if (subject === undefined) return undefined
   const { parsed, prefix, name } = subject
   const complete = async (machine: VirtualMachine, without: readonly string[]) => {
-    const surrounding = await settings.surroundings.of(machine.metadata.namespace ?? settings.namespace)
-    const { capabilities, allowHostReach, skipRules } = settings
+    const namespace = machine.metadata.namespace ?? settings.namespace
+    const { allowHostReach, skipRules } = settings
     const isStored = input.kind === 'xml'
-    return completeAsAdmission(machine, surrounding, {
-      capabilities,
+    return completeAsAdmission(machine, namespace, await settings.scopes.of(namespace), {
       uid: uidOf(settings, input.file, name),
       allowHostReach,
       skipRules,

@@ -1,65 +1,40 @@
 import type { Cause } from '../api/cause.ts'
 import type { VirtualMachine } from '../api/machine.ts'
 import { group, version } from '../api/object.ts'
-import { identityOf } from '../api/template.ts'
-import type { Capabilities } from '../api/capabilities.ts'
-import { complete, type Completed, type Refused } from '../completion/complete.ts'
-import type { NodeCapabilities } from '../completion/nodes.ts'
+import type { Completed, CompleteOptions, Refused } from '../completion/complete.ts'
 import { checkReserved, withFinalizer } from '../completion/reserved.ts'
-import type { Candidates } from '../presets/candidates.ts'
-import type { Surrounding } from './surroundings.ts'
+import { completeWith } from '../inventory/complete.ts'
+import type { Scope } from './scope.ts'
 
-export interface CompletionSettings {
-  readonly capabilities: Capabilities | NodeCapabilities
-  /** The request's, from which uuid and MACs are drawn as admission draws them. */
+export interface CompletionSettings extends Pick<
+  CompleteOptions,
+  'allowHostReach' | 'isStored' | 'skipAnnotation' | 'skipRules' | 'without'
+> {
+  /** The request's: UUID and MAC addresses are derived from it as admission derives them. */
   readonly uid: string
-  readonly allowHostReach?: boolean
-  /** Leaves out reach and rules. */
-  readonly skipRules?: boolean
-  /** The domain is libvirt's own, from its XML. */
-  readonly isStored?: boolean
-  /** Paths of what is left out of the VM, since it was wrong by itself. */
-  readonly without?: readonly string[]
-  /** The VM comes without its provenance in the annotation. */
-  readonly skipAnnotation?: boolean
 }
 
-/**
- * What admission would make of a VM that is created here and now: the same completion, the same refusals, the finalizer that the stored VM
- * has.
- */
+/** What admission would make of a VM that the caller creates now: the same completion, refusals and finalizer. */
 export async function completeAsAdmission(
-  machine: VirtualMachine,
-  surrounding: Surrounding,
+  vm: VirtualMachine,
+  namespace: string,
+  scope: Scope,
   settings: CompletionSettings,
 ): Promise<Completed | Refused> {
-  const exempt = await surrounding.exempt(machine)
-  return completeIn(machine, surrounding, settings, exempt)
+  return completeIn(vm, namespace, scope, settings, await scope.exempt(vm))
 }
 
-/** The same where nobody needs to be asked. */
+/** The same where no exemption has to be authorized. */
 export function completeIn(
-  machine: VirtualMachine,
-  {
-    namespace,
-    presets,
-    quarantined,
-    userInfo,
-  }: Omit<Surrounding, 'exempt' | 'presets'> & { readonly presets: Pick<Candidates, 'select'> },
-  settings: CompletionSettings,
+  vm: VirtualMachine,
+  namespace: string,
+  { inventory, userInfo }: Pick<Scope, 'inventory' | 'userInfo'>,
+  { uid, ...settings }: CompletionSettings,
   exempt?: ReadonlySet<string>,
 ): Completed | Refused {
-  const { uid, ...rest } = settings
-  const outcome = complete(machine, {
-    ...rest,
-    presets,
-    quarantined,
-    namespace,
-    entropy: { uid: identityOf(machine) ?? uid },
-    request: requestOf(machine, namespace.name, uid, userInfo),
-    ...(exempt === undefined ? {} : { exempt }),
-  })
-  const reserved: readonly Cause[] = settings.skipRules === true ? [] : checkReserved(machine, undefined)
+  const request = { uid, namespace, request: requestOf(vm, namespace, uid, userInfo) }
+  const outcome = completeWith(inventory, vm, { ...request, ...(exempt === undefined ? {} : { exempt }) }, settings)
+  const reserved: readonly Cause[] = settings.skipRules === true ? [] : checkReserved(vm, undefined)
   if (outcome.outcome === 'refused') return { ...outcome, causes: [...reserved, ...outcome.causes] }
   if (reserved.length > 0) {
     const { audit, participants, warnings } = outcome

@@ -4,7 +4,7 @@ import { shorten } from '../api/refusal.ts'
 import { isRecord } from '../api/schema.ts'
 import type { Completed, Refused } from '../completion/complete.ts'
 import { joinPath } from '../presets/path.ts'
-import { causeLine } from './surroundings.ts'
+import { causeLine } from './scope.ts'
 
 /** What a test says must come out; what it does not name is not looked at. */
 export interface Expectation {

@@ -21,7 +21,6 @@ import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import { readInputs } from './input.ts'
 import type { Paint } from './paint.ts'
 import { creditOf, creditText, leavesOf, type Credit } from './provenance.ts'
-import type { Surrounding } from './surroundings.ts'
 import type { Cluster, World } from './world.ts'
 
 export interface ExplainSettings extends CompleteSettings {
@@ -214,19 +213,20 @@ async function considered(
   settings: ExplainSettings,
   { uid, isNew }: { readonly uid: string; readonly isNew: boolean },
 ): Promise<readonly (Considered & { readonly revision?: string })[]> {
-  const surrounding = await settings.surroundings.of(machine.metadata.namespace ?? settings.namespace)
-  const exempt = (await surrounding.exempt(machine)) ?? new Set<string>()
-  const { namespace, presets, quarantined, userInfo } = surrounding
-  const all = presets
+  const name = machine.metadata.namespace ?? settings.namespace
+  const { inventory, userInfo, ...scope } = await settings.scopes.of(name)
+  const exempt = (await scope.exempt(machine)) ?? new Set<string>()
+  const namespace = inventory.namespace(name)
+  const all = inventory.candidates
     .inScope(namespace)
     .toSorted((left, right) => right.rank - left.rank || compareText(left.id, right.id))
   const labels = machine.metadata.labels ?? {}
-  const selected = presets.select(labels, namespace)
+  const selected = inventory.candidates.select(labels, namespace)
   const { excluded } = excludePresets(machine.metadata.annotations, selected, exempt)
   const review = reviewer(machine, namespace, requestOf(machine, namespace.name, uid, isNew ? userInfo : undefined))
   return [
     ...all.map((preset) => ({ ...consider(preset, labels, excluded, review), revision: preset.origin.revision })),
-    ...quarantined
+    ...[...inventory.quarantined.values()]
       .filter((preset) => isInScope(preset, namespace))
       .map(({ id, causes }): Considered => ({
         preset: id,
@@ -273,8 +273,8 @@ async function ranksIn(
   { metadata }: VirtualMachine,
   settings: ExplainSettings,
 ): Promise<(origin: Origin) => number | undefined> {
-  const { presets }: Surrounding = await settings.surroundings.of(metadata.namespace ?? settings.namespace)
-  return (origin) => (origin.by === 'preset' ? presets.get(idOf(origin))?.rank : undefined)
+  const { inventory } = await settings.scopes.of(metadata.namespace ?? settings.namespace)
+  return (origin) => (origin.by === 'preset' ? inventory.candidates.get(idOf(origin))?.rank : undefined)
 }
 
 function explanationOf(

@@ -2,23 +2,25 @@ import type { Cause } from '../api/cause.ts'
 import { parseMachine } from '../api/machine.ts'
 import { refusalText } from '../api/refusal.ts'
 import type { Capabilities } from '../api/capabilities.ts'
-import { noNodes, type NodeCapabilities } from '../completion/nodes.ts'
+import { equalNodes, noNodes, type NodeCapabilities } from '../completion/nodes.ts'
 import { asWritten, impactOn, type Alternatives } from '../completion/impact.ts'
-import { createCandidates, type Namespace } from '../presets/candidates.ts'
+import { createCandidates } from '../presets/candidates.ts'
 import {
   clusterVirtualMachinePresets,
   namespaces,
   virtualMachinePresets,
   virtualMachines,
 } from '../runtime/resource.ts'
+import type { Inventory } from '../inventory/inventory.ts'
+import { inventoryOf, isPreset, presetsOf, type Manifest } from '../inventory/manifests.ts'
 import { changeLine, changesBetween, type Change } from './change.ts'
 import { clusterFailure, nodesOf, pages } from './cluster.ts'
 import { completeIn } from './completion.ts'
 import { drawnUid } from './draw.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
-import { bytesOf, eachManifest, filesOf, nameOf, readInputs, readManifests, type Manifest } from './input.ts'
+import { bytesOf, eachManifest, filesOf, nameOf, readInputs, readManifests } from './input.ts'
 import type { Paint } from './paint.ts'
-import { causeLine, isPreset, presetsOf } from './surroundings.ts'
+import { causeLine } from './scope.ts'
 import type { Cluster, Streams, World } from './world.ts'
 
 /** How to do without a cluster here. */
@@ -157,7 +159,7 @@ async function weigh(
 ): Promise<ExitCode> {
   const now = presetsOf(state.presets, own)
   const proposed = presetsOf(given, own)
-  for (const { id, causes } of proposed.quarantined) streams.err(`${refusalText('preset', id, causes)}\n`)
+  for (const { id, causes } of proposed.quarantined.values()) streams.err(`${refusalText('preset', id, causes)}\n`)
   const before = createCandidates(now.compiled.values())
   const after = createCandidates([...now.compiled.values(), ...proposed.compiled.values()])
   const tallies = new Map<string, Tally>()
@@ -167,9 +169,15 @@ async function weigh(
     tallies.set(name, tally)
     const affected = affectedBy(
       object,
-      { name, labels: state.labelsOf(name) },
+      name,
       { before, after },
-      capabilities ?? state.nodes,
+      inventoryOf(
+        { candidates: before, quarantined: new Map() },
+        {
+          labels: state.labelsOf(name),
+          capabilities: capabilities === undefined ? state.nodes : equalNodes(capabilities),
+        },
+      ),
     )
     count(tally, affected, how.limit)
     step(`${name}/${nameOf(object)}`)
@@ -178,28 +186,27 @@ async function weigh(
   const sorted = [...tallies].toSorted(([left], [right]) => (left < right ? -1 : 1))
   streams.out(
     how.format === 'json'
-      ? `${JSON.stringify(report(sorted, proposed.quarantined.length), null, 2)}\n`
+      ? `${JSON.stringify(report(sorted, proposed.quarantined.size), null, 2)}\n`
       : reportText(sorted, how),
   )
   const isDifferent = sorted.some(([, { different, refused, freed }]) => different + refused + freed > 0)
-  return isDifferent || proposed.quarantined.length > 0 ? exitCodes.refused : exitCodes.fine
+  return isDifferent || proposed.quarantined.size > 0 ? exitCodes.refused : exitCodes.fine
 }
 
 function affectedBy(
   object: Manifest,
-  namespace: Namespace,
+  namespace: string,
   alternatives: Alternatives,
-  capabilities: Capabilities | NodeCapabilities,
+  inventory: Inventory,
 ): Affected | undefined {
   const parsed = parseMachine(object)
   // Stored before its fields were checked as they are now: no preset has a part in that.
   if ('causes' in parsed) return undefined
   const machine = asWritten(parsed.machine)
   const name = nameOf(object)
-  const uid = machine.metadata.uid ?? drawnUid(namespace.name, name)
-  const settings = { capabilities, uid, skipAnnotation: true }
-  const impact = impactOn(machine, namespace, alternatives, (presets) =>
-    completeIn(machine, { namespace, presets, quarantined: [] }, settings),
+  const uid = machine.metadata.uid ?? drawnUid(namespace, name)
+  const impact = impactOn(machine, inventory.namespace(namespace), alternatives, (candidates) =>
+    completeIn(machine, namespace, { inventory: { ...inventory, candidates } }, { uid, skipAnnotation: true }),
   )
   if (impact === undefined) return undefined
   return {

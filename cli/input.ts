@@ -4,6 +4,7 @@ import { basename, extname, join } from 'node:path'
 import { jsonListItems } from '../api/json-list.ts'
 import { isRecord } from '../api/schema.ts'
 import { parseManifest } from '../api/yaml.ts'
+import type { Manifest } from '../inventory/manifests.ts'
 import { Usage, fileFailure } from './failure.ts'
 
 /** One thing to work on. */
@@ -18,10 +19,6 @@ export type Input = {
   /** What is wrong with the file, a sentence that begins with its name. */
   | { readonly kind: 'unreadable'; readonly message: string }
 )
-
-export interface Manifest {
-  readonly [key: string]: unknown
-}
 
 /**
  * Reads files, folders (their manifests), and standard input for `-`, one after the other: memory does not grow with their number. A file that

@@ -6,8 +6,8 @@ import { needsGrant } from '../presets/grant.ts'
 import { findOverlaps, overlapWarning } from '../presets/overlap.ts'
 import { virtualMachineStructure } from '../presets/structure.ts'
 import { exitCode, type ExitCode } from './failure.ts'
-import { nameOf, type Input, type Manifest } from './input.ts'
-import { inNamespace, isPreset } from './surroundings.ts'
+import { nameOf, type Input } from './input.ts'
+import { inNamespace, isPreset, type Manifest } from '../inventory/manifests.ts'
 import type { Streams } from './world.ts'
 
 export interface LintSettings {

@@ -7,11 +7,13 @@ import type { Capabilities } from '../api/capabilities.ts'
 import { completeIn } from './completion.ts'
 import { disappointments, resultOf, type Expectation, type Result } from './expectation.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
-import { filesOf, nameOf, readManifests, readText, type Manifest } from './input.ts'
+import { filesOf, nameOf, readManifests, readText } from './input.ts'
 import { junitReport, type Verdict } from './junit.ts'
 import { write } from './output.ts'
 import type { Paint } from './paint.ts'
-import { inNamespace, isPreset, presetsOf, quarantineWarning } from './surroundings.ts'
+import { inNamespace, inventoryOf, isPreset, presetsOf, type Manifest } from '../inventory/manifests.ts'
+import { equalNodes } from '../completion/nodes.ts'
+import { quarantineWarning } from './scope.ts'
 import type { Streams } from './world.ts'
 
 export interface TestSettings {
@@ -163,16 +165,17 @@ function completedBy(
   capabilities: Capabilities,
   uid: string,
 ): Result {
-  const { candidates, quarantined } = presetsOf(
+  const presets = presetsOf(
     presetManifests.filter(isPreset).map((preset) => inNamespace(preset, namespace.name)),
     namespace.name,
   )
-  const broken = quarantined.map(quarantineWarning)
+  const broken = [...presets.quarantined.values()].map(quarantineWarning)
   const parsed = parseMachine(manifest)
   if ('causes' in parsed) return { completed: undefined, causes: parsed.causes, warnings: broken, presets: [] }
   const { machine } = parsed
   const placed = { ...machine, metadata: { ...machine.metadata, namespace: namespace.name } }
-  const result = resultOf(completeIn(placed, { namespace, presets: candidates, quarantined }, { capabilities, uid }))
+  const inventory = inventoryOf(presets, { labels: namespace.labels, capabilities: equalNodes(capabilities) })
+  const result = resultOf(completeIn(placed, namespace.name, { inventory }, { uid }))
   return { ...result, warnings: [...broken, ...result.warnings] }
 }
 

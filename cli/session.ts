@@ -20,33 +20,42 @@ export async function withCompletion(
   const allowHostReach = flags.allowHostReach === true
   const skipRules = flags.validate === false
   const rest = {
-    capabilities: await capabilitiesOf(flags.capabilities),
     allowHostReach,
     skipRules,
     ...(flags.uid === undefined ? {} : { uid: flags.uid }),
   }
   if (flags.presets !== undefined || allowHostReach || skipRules) {
-    const [{ readManifests }, { offline, presetsOf, quarantineWarning }] = await Promise.all([
-      import('./input.ts'),
-      import('./surroundings.ts'),
-    ])
+    const [{ readManifests }, { offline, quarantineWarning }, { inventoryOf, presetsOf }, { equalNodes }] =
+      await Promise.all([
+        import('./input.ts'),
+        import('./scope.ts'),
+        import('../inventory/manifests.ts'),
+        import('../completion/nodes.ts'),
+      ])
     const namespace = flags.namespace ?? 'default'
     const presets = presetsOf(await readManifests(flags.presets ?? [], world.stdin), namespace)
-    const warnings = presets.quarantined.map(quarantineWarning)
+    const warnings = [...presets.quarantined.values()].map(quarantineWarning)
     if (flags.quiet !== true) for (const warning of warnings) world.err(`Warning: ${warning}\n`)
-    const surroundings = offline(presets, flags.namespaceLabels ?? {})
-    const code = await run({ ...rest, surroundings, namespace }, undefined)
+    const capabilities = equalNodes(await capabilitiesOf(flags.capabilities))
+    const inventory = inventoryOf(presets, { labels: flags.namespaceLabels ?? {}, capabilities })
+    const code = await run({ ...rest, scopes: offline(inventory), namespace }, undefined)
     const isWarned = warnings.length > 0 && flags.strict === true
     return code === exitCodes.fine && isWarned ? exitCodes.warnings : code
   }
   if (flags.namespaceLabels !== undefined)
     throw new Usage('--namespace-labels goes with --presets: a cluster has its own')
   const cluster = await clusterOf(flags, world)
-  const { online, nodesOf, clusterFailure } = await import('./cluster.ts')
+  const [{ online, nodesOf, clusterFailure }, { equalNodes }] = await Promise.all([
+    import('./cluster.ts'),
+    import('../completion/nodes.ts'),
+  ])
   try {
     const namespace = flags.namespace ?? cluster.namespace ?? 'default'
-    const capabilities = flags.capabilities === undefined ? await nodesOf(cluster.kube) : rest.capabilities
-    return await run({ ...rest, capabilities, surroundings: online(cluster), namespace }, cluster)
+    const capabilities =
+      flags.capabilities === undefined
+        ? await nodesOf(cluster.kube)
+        : equalNodes(await capabilitiesOf(flags.capabilities))
+    return await run({ ...rest, scopes: online(cluster, capabilities), namespace }, cluster)
   } catch (error) {
     throw clusterFailure(error, cluster)
   } finally {

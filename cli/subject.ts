@@ -8,10 +8,10 @@ import { apiVersion, type ObjectMeta } from '../api/object.ts'
 import { isRecord } from '../api/schema.ts'
 import type { MachineTemplate } from '../api/template.ts'
 import { Usage } from './failure.ts'
-import { nameOf, type Input, type Manifest } from './input.ts'
+import { nameOf, type Input } from './input.ts'
 import { sortKeys } from './key-order.ts'
 import { machineOfDomain } from './machine.ts'
-import { isPreset } from './surroundings.ts'
+import { isPreset, type Manifest } from '../inventory/manifests.ts'
 
 /** What is asked about: a VM, or the kind that it would be made from. */
 export interface Subject {

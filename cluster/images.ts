@@ -75,7 +75,7 @@ function virtsetSources(settings: Settings, modules: string, disk: string): Imag
     },
     {
       name: 'virtset',
-      files: [...shared, ...below('presets', 'completion', 'webhooks', 'controller', 'handler')],
+      files: [...shared, ...below('presets', 'completion', 'inventory', 'webhooks', 'controller', 'handler')],
       extra: node,
       hasBase: true,
     },

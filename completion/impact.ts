@@ -21,8 +21,8 @@ export type Impact =
 
 /** Presets of now, and presets as they would be. */
 export interface Alternatives {
-  readonly before: Pick<Candidates, 'select'>
-  readonly after: Pick<Candidates, 'select'>
+  readonly before: Candidates
+  readonly after: Candidates
 }
 
 /** Whether the two select the same presets for a VM, in the same revisions: then it need not be completed to know that nothing changes. */
@@ -45,7 +45,7 @@ export function impactOn(
   machine: VirtualMachine,
   namespace: Namespace,
   alternatives: Alternatives,
-  completeWith: (presets: Pick<Candidates, 'select'>) => Completed | Refused,
+  completeWith: (presets: Candidates) => Completed | Refused,
 ): Impact | undefined {
   if (isSameSelection(alternatives, machine.metadata.labels ?? {}, namespace)) return undefined
   const before = completeWith(alternatives.before)

@@ -59,8 +59,15 @@ export function nodeCapabilities(profiles: readonly NodeProfile[]): NodeCapabili
   }
 }
 
-/** Where no node has said anything. */
+/** For a cluster in which no node has published a profile. */
 export const noNodes: NodeCapabilities = nodeCapabilities([])
+
+/** For a cluster whose nodes all have the same capabilities. */
+export const equalNodes = (capabilities: Capabilities): NodeCapabilities => ({
+  known: [capabilities],
+  published: [capabilities],
+  providedFor: () => ({ capabilities, groups: [] }),
+})
 
 /** Makes equal capabilities one object: nodes of one kind have the same, and each takes hundreds of kilobytes. */
 export function shareCapabilities(): <T extends NodeProfile>(profile: T) => T {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { completedByAnnotation, macsOf } from '../api/machine.ts'
 import type { VirtualMachine } from '../api/machine.ts'
-import { noNodes } from '../completion/nodes.ts'
+import { emptyInventory, isTakenBy, type Inventory } from '../inventory/inventory.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compileParsed } from '../presets/compile.ts'
 import { storedMachine } from '../test/stored-machine.ts'
@@ -13,14 +13,8 @@ const preset = compileParsed({
   metadata: { namespace: 'default', name: 'titled' },
   spec: { selector: {}, domain: { title: 'by a preset' } },
 })
-const caches = {
-  candidates: createCandidates([preset]),
-  quarantined: new Map(),
-  namespace: (name: string) => ({ name, labels: {} }),
-  capabilities: () => noNodes,
-  withMac: (): VirtualMachine[] => [],
-}
-const engine = createEngine(caches)
+const inventory = { ...emptyInventory(), candidates: createCandidates([preset]) }
+const engine = createEngine(inventory)
 const slipped = (spec: object) => storedMachine({ spec: spec as never, metadata: { annotations: {} } })
 const domain = { type: 'qemu', memory: { unit: 'MiB', value: 64 }, os: { type: { os: 'hvm' } } }
 
@@ -38,8 +32,12 @@ describe('the controller’s engine', () => {
   it('draws no MAC address that another VM of the cluster has', () => {
     const machine = slipped({ domain: { ...domain, devices: { interfaces: [{ type: 'user' }, { type: 'user' }] } } })
     const macsWhere = (holders: readonly VirtualMachine[]): readonly string[] => {
-      const withMac = (address: string) => holders.filter(({ spec }) => macsOf(spec).includes(address))
-      const outcome = createEngine({ ...caches, withMac }).complete(machine)
+      const isMacTaken: Inventory['isMacTaken'] = (address, vm) =>
+        isTakenBy(
+          holders.filter(({ spec }) => macsOf(spec).includes(address)),
+          vm,
+        )
+      const outcome = createEngine({ ...inventory, isMacTaken }).complete(machine)
       return 'causes' in outcome ? [] : macsOf(outcome.machine.spec)
     }
     const drawn = macsWhere([])

@@ -1,11 +1,10 @@
 import type { Cause, Origin } from '../api/cause.ts'
 import { completedByAnnotation, parseMachine } from '../api/machine.ts'
 import type { VirtualMachine } from '../api/machine.ts'
-import { identityOf } from '../api/template.ts'
-import { complete } from '../completion/complete.ts'
 import { decodeProvenance } from '../completion/provenance.ts'
 import { reach } from '../completion/rules/reach.ts'
-import type { Caches } from './caches.ts'
+import { completeWith } from '../inventory/complete.ts'
+import type { Inventory } from '../inventory/inventory.ts'
 
 /** Completion with the caches that it needs; the same function that the webhooks ask. */
 export interface Engine {
@@ -23,33 +22,16 @@ export interface Engine {
 /** The hash of a preset's content. */
 export type Revision = string
 
-interface CompletionCaches extends Pick<Caches, 'candidates' | 'quarantined' | 'namespace' | 'capabilities'> {
-  /**
-   * The VMs of the cluster that have a MAC address.
-   * @param address lower case, with colons
-   */
-  withMac(address: string): readonly Pick<VirtualMachine, 'metadata'>[]
-}
-
 /**
  * A VM that slipped past admission has had none of its checks: its shape is checked here first. Nobody is exempt from presets, since nobody's
  * right to be was asked for; identities are drawn from the VM's own uid.
  */
-export function createEngine(caches: CompletionCaches): Engine {
+export function createEngine(inventory: Inventory): Engine {
   const completeNow = (given: VirtualMachine): ReturnType<Engine['complete']> => {
     const parsed = parseMachine(given)
     if ('causes' in parsed) return parsed
-    const { namespace = '', name, uid = '' } = given.metadata
-    const isGiven = ({ metadata }: Pick<VirtualMachine, 'metadata'>): boolean =>
-      metadata.namespace === namespace && metadata.name === name
-    const outcome = complete(given, {
-      presets: caches.candidates,
-      quarantined: caches.quarantined.values(),
-      namespace: caches.namespace(namespace),
-      capabilities: caches.capabilities(),
-      entropy: { uid: identityOf(given) ?? uid },
-      isMacTaken: (address) => caches.withMac(address).some((one) => !isGiven(one)),
-    })
+    const { namespace = '', uid = '' } = given.metadata
+    const outcome = completeWith(inventory, given, { uid, namespace })
     return outcome.outcome === 'refused' ? { causes: outcome.causes } : { machine: outcome.machine }
   }
   return {

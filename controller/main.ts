@@ -7,11 +7,11 @@ import { startLeaderElection } from '../runtime/leader-election.ts'
 import { createLogger, isLogLevel } from '../runtime/log.ts'
 import { countEvents, createMetrics, observeReflectors } from '../runtime/metrics.ts'
 import { createShutdown } from '../runtime/shutdown.ts'
-import { startCaches } from './caches.ts'
 import { startConfigController } from './config-controller.ts'
 import { startController } from './controller.ts'
 import { startGroupController } from './group-controller.ts'
 import { createEngine } from './engine.ts'
+import { watchInventory } from '../inventory/watched.ts'
 import { observeController } from './metrics.ts'
 import { startPresetController } from './preset-controller.ts'
 
@@ -29,21 +29,21 @@ const name = 'virtset-controller'
 const kube = createKubeClient({ access: await defaultAccess(env), userAgent: name })
 const registry = createMetrics()
 const events = countEvents(registry, createEventRecorder({ kube, log, component: name, instance: identity }))
-const caches = startCaches(kube, log, systemClock)
 const isLeader = () => election.isLeader()
 const withMac = (address: string) => controller.machines.store.byIndex('mac', address)
-const engine = createEngine({ ...caches, withMac })
+const inventory = watchInventory({ kube, log, clock: systemClock, withMac })
+const engine = createEngine(inventory)
 const controller = startController({ kube, engine, events, log, image, isLeader })
 const { machines } = controller
-const presets = startPresetController({ kube, caches, machines, engine, events, log, isLeader })
+const presets = startPresetController({ kube, inventory, machines, engine, events, log, isLeader })
 const configs = startConfigController({ kube, machines: controller.machines, events, log, isLeader })
 const groups = startGroupController({ kube, machines: controller.machines, events, log, isLeader })
-caches.onChange(() => controller.reconsiderIncomplete())
+inventory.onChange(() => controller.reconsiderIncomplete())
 
 /** What is completed here must not miss a preset that was merely not loaded yet, and no VM be left out of a count. */
 const lead = () => {
   const begin = async () => {
-    await Promise.all([caches.synced(), controller.machines.synced()])
+    await Promise.all([inventory.synced(), controller.machines.synced()])
     // First of all: a VM that took another's place must be seen by whoever finishes the restart before it may go.
     await configs.lead()
     controller.lead()
@@ -65,13 +65,13 @@ const election = startLeaderElection({
 })
 
 const own = [controller.machines, controller.pods, configs.configs, groups.groups, controller.nodes]
-const reflectors = [...own, ...caches.reflectors]
+const reflectors = [...own, ...inventory.reflectors]
 observeReflectors(registry, reflectors)
 observeController(registry, {
   machines: controller.machines,
   configs: configs.configs,
   groups: groups.groups,
-  presets: caches,
+  presets: inventory,
   queues: { machines: controller, configs, groups, presets },
   isLeader,
 })
@@ -80,7 +80,9 @@ const health = await startHealth({
   registry,
   log,
   unready: () => [
-    ...(own.every((reflector) => reflector.hasSynced()) && caches.hasSynced() ? [] : ['the caches are not filled yet']),
+    ...(own.every((reflector) => reflector.hasSynced()) && inventory.hasSynced()
+      ? []
+      : ['the caches are not filled yet']),
     ...(shutdown.signal.aborted ? ['stopping'] : []),
   ],
 })
@@ -90,7 +92,7 @@ shutdown.step('groups', () => groups.stop())
 shutdown.step('configs', () => configs.stop())
 shutdown.step('machines', () => controller.stop())
 shutdown.step('lease', () => election.stop())
-shutdown.step('caches', () => caches.stop())
+shutdown.step('inventory', () => inventory.stop())
 shutdown.step('events', () => events.stop())
 shutdown.step('client', () => kube.close())
 shutdown.step('health', () => health.close())

@@ -9,7 +9,7 @@ import { startFakeApiServer } from '../test/fake-apiserver.ts'
 import type { FakeApiServer } from '../test/fake-apiserver.ts'
 import { fakeClock } from '../test/fake-clock.ts'
 import { until } from '../test/until.ts'
-import { startCaches } from './caches.ts'
+import { watchInventory } from '../inventory/watched.ts'
 import { startPresetController } from './preset-controller.ts'
 
 const presets = '/apis/virtset.io/v1alpha1/virtualmachinepresets'
@@ -29,17 +29,17 @@ async function setUp() {
   opened.push(() => server.close())
   const kube = createKubeClient({ access: server.access, userAgent: 'virtset-controller', clock })
   opened.push(() => kube.close())
-  const caches = startCaches(kube, log, clock)
-  opened.push(() => caches.stop())
+  const inventory = watchInventory({ kube, log, clock, withMac: () => [] })
+  opened.push(() => inventory.stop())
   const all = startReflector({ kube, resource: virtualMachines, log, clock })
   opened.push(() => all.stop())
   const engine = { presetsOf: () => new Map([['default/small', 'old']]) }
   const told: Happening[] = []
   const events = { record: (happening: Happening) => told.push(happening) }
   const isLeader = () => true
-  const controller = startPresetController({ kube, caches, machines: all, engine, events, log, clock, isLeader })
+  const controller = startPresetController({ kube, inventory, machines: all, engine, events, log, clock, isLeader })
   opened.push(() => controller.stop())
-  await Promise.all([caches.synced(), all.synced()])
+  await Promise.all([inventory.synced(), all.synced()])
   await until(() => server.watchers() === 5)
   controller.lead()
   return { clock, server, all, controller, told }

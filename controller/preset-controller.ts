@@ -15,7 +15,7 @@ import type { Persisted } from '../runtime/resource.ts'
 import type { Store } from '../runtime/store.ts'
 import { startWorkQueue } from '../runtime/work-queue.ts'
 import type { WorkQueue, WorkQueueStatistics } from '../runtime/work-queue.ts'
-import type { Caches } from './caches.ts'
+import type { WatchedInventory } from '../inventory/watched.ts'
 import type { Engine, Revision } from './engine.ts'
 import { createOverlaps } from './overlaps.ts'
 import { countUsage, presetStatus, unused } from './preset-status.ts'
@@ -23,7 +23,7 @@ import type { Usage } from './preset-status.ts'
 
 export interface PresetControllerOptions {
   readonly kube: KubeClient
-  readonly caches: Caches
+  readonly inventory: WatchedInventory
   readonly machines: Pick<Reflector<VirtualMachine>, 'onChange'> & {
     readonly store: Pick<Store<VirtualMachine>, 'list'>
   }
@@ -51,13 +51,13 @@ const everything = '*'
 const concurrency = 4
 
 export function startPresetController(options: PresetControllerOptions): PresetController {
-  const { kube, caches, machines, engine, events, log, isLeader, clock = systemClock } = options
+  const { kube, inventory, machines, engine, events, log, isLeader, clock = systemClock } = options
   const written = createOwnWrites<Preset>()
   /** Provenance is text; it is read once for each version of a VM. */
   const used = new WeakMap<VirtualMachine, ReadonlyMap<string, Revision>>()
   const overlaps = createOverlaps(
-    (id) => caches.candidates.get(id),
-    () => caches.presets().flatMap(({ metadata }) => caches.candidates.get(keyOf(metadata)) ?? []),
+    (id) => inventory.candidates.get(id),
+    () => inventory.presets().flatMap(({ metadata }) => inventory.candidates.get(keyOf(metadata)) ?? []),
     virtualMachineStructure(),
   )
   /** Presets whose overlaps are to be looked at. */
@@ -67,7 +67,7 @@ export function startPresetController(options: PresetControllerOptions): PresetC
   let isStopped = false
 
   machines.onChange(() => queue?.addAfter(everything, countDelayMs))
-  caches.onPresetChange((id) => {
+  inventory.onPresetChange((id) => {
     changed.add(id)
     queue?.add(id)
     queue?.addAfter(everything, countDelayMs)
@@ -80,8 +80,8 @@ export function startPresetController(options: PresetControllerOptions): PresetC
   }
 
   const countAll = () => {
-    usages = countUsage(machines.store.list(), caches.candidates, (name) => caches.namespace(name), presetsOf)
-    for (const { metadata } of caches.presets()) queue?.add(keyOf(metadata))
+    usages = countUsage(machines.store.list(), inventory.candidates, (name) => inventory.namespace(name), presetsOf)
+    for (const { metadata } of inventory.presets()) queue?.add(keyOf(metadata))
   }
 
   const reconcile = async (key: string): Promise<void> => {
@@ -92,16 +92,16 @@ export function startPresetController(options: PresetControllerOptions): PresetC
         queue?.add(other)
       }
     }
-    const stored = caches.preset(key)
+    const stored = inventory.preset(key)
     if (stored) await settle(key, written.newest(stored))
     else written.forget({ name: key })
   }
 
   const settle = async (id: string, preset: Persisted<Preset>): Promise<void> => {
-    const compiled = caches.candidates.get(id)
+    const compiled = inventory.candidates.get(id)
     const verdict = compiled
       ? { revision: compiled.origin.revision, overlaps: overlaps.of(id) }
-      : { causes: caches.quarantined.get(id)?.causes ?? [] }
+      : { causes: inventory.quarantined.get(id)?.causes ?? [] }
     const status = presetStatus(preset, verdict, usages.get(id) ?? unused, timestamp(clock))
     if (isDeepStrictEqual(status, preset.status)) return
     if (!isLeader()) throw new Error('no longer leading')

@@ -85,19 +85,6 @@ export function createCandidates(
   }
 }
 
-/** The same presets with one more, in the place of one of its id. */
-export const withPreset = (
-  base: Pick<Candidates, 'select'>,
-  preset: CompiledPreset,
-  protectedNamespaces: readonly string[] = defaultProtectedNamespaces,
-): Pick<Candidates, 'select'> => ({
-  select: (labels, namespace) => {
-    const others = base.select(labels, namespace).filter(({ id }) => id !== preset.id)
-    const isTaken = !protectedNamespaces.includes(namespace.name) && selects(preset, labels, namespace)
-    return isTaken ? [...others, preset] : others
-  },
-})
-
 /** Whether a preset is for this namespace at all. */
 export const isInScope = (
   { namespace: own, namespaceSelector }: Pick<CompiledPreset, 'namespace' | 'namespaceSelector'>,

@@ -5,7 +5,8 @@ import { rules } from '../completion/rules/rules.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compilePreset } from '../presets/compile.ts'
 import { createEngine } from '../webhooks/engine.ts'
-import { offlineCaches } from '../webhooks/offline.ts'
+import { systemClock } from '../runtime/clock.ts'
+import { cachesWithout } from '../webhooks/caches.ts'
 import { noPermissions } from '../webhooks/permission.ts'
 import type { Operation } from '../webhooks/patch.ts'
 import { answerReview, parseReview } from '../webhooks/review.ts'
@@ -257,7 +258,7 @@ const present = [
 function fuzzedEngine() {
   const compiled = present.map((preset) => compilePreset({ apiVersion: 'virtset.io/v1alpha1', ...preset }))
   const candidates = createCandidates(compiled.flatMap((one) => ('preset' in one ? [one.preset] : [])))
-  return createEngine({ ...offlineCaches(), candidates }, () => Promise.resolve(false))
+  return createEngine({ ...cachesWithout(systemClock), candidates }, () => Promise.resolve(false))
 }
 
 /**

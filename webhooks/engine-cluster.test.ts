@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'vitest'
 import type { VirtualMachine } from '../api/machine.ts'
-import type { EngineCaches } from './caches.ts'
+import { isTakenBy } from '../inventory/inventory.ts'
+import { fakeClock } from '../test/fake-clock.ts'
+import { cachesWithout, type AdmissionCaches } from './caches.ts'
 import { createEngine } from './engine.ts'
 import { pack } from './machines.ts'
 import type { KnownMachine } from './machines.ts'
-import { offlineCaches } from './offline.ts'
 import { noPermissions } from './permission.ts'
 import { parseReview } from './review.ts'
 import type { Review } from './review.ts'
@@ -34,8 +35,8 @@ function reviewOf(object: object): Review {
   return parsed.review
 }
 
-const engineWith = (more: Partial<EngineCaches> = {}) =>
-  createEngine({ ...offlineCaches(), ...more }, () => Promise.resolve(false))
+const engineWith = (more: Partial<AdmissionCaches> = {}) =>
+  createEngine({ ...cachesWithout(fakeClock()), ...more }, () => Promise.resolve(false))
 
 const completed = (given: VirtualMachine, engine = engineWith()) => {
   const outcome = engine.complete(given, reviewOf(given), noPermissions)
@@ -48,8 +49,12 @@ const persisted = (given: VirtualMachine, name: string) =>
   pack({ ...given, metadata: { ...given.metadata, name, uid: name, resourceVersion: '1' } })
 
 /** As the store finds them. */
-const machinesOf = (...known: KnownMachine[]) => ({
-  machines: { withMac: (address: string) => known.filter(({ macs = [] }) => macs.includes(address)) },
+const machinesOf = (...known: KnownMachine[]): Pick<AdmissionCaches, 'isMacTaken'> => ({
+  isMacTaken: (address, vm) =>
+    isTakenBy(
+      known.filter(({ macs = [] }) => macs.includes(address)),
+      vm,
+    ),
 })
 
 describe('a MAC address', () => {

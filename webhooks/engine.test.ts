@@ -3,15 +3,12 @@ import { expect, test } from 'vitest'
 import type { VirtualMachine } from '../api/machine.ts'
 import { completedByAnnotation, excludePresetsAnnotation } from '../api/machine.ts'
 import type { Preset } from '../api/preset.ts'
-import { noNodes } from '../completion/nodes.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compilePreset } from '../presets/compile.ts'
 import { fakeClock } from '../test/fake-clock.ts'
 import { operationsOf } from '../test/operations.ts'
-import { createArrivals } from './arrivals.ts'
-import { noBudget } from './budget.ts'
+import { cachesWithout } from './caches.ts'
 import { createEngine, type Engine } from './engine.ts'
-import { noMachines } from './machines.ts'
 import { noPermissions, type Access } from './permission.ts'
 import type { Review } from './review.ts'
 import { mutate } from './verdict.ts'
@@ -61,16 +58,7 @@ const setUp = (given: { presets?: readonly Preset[]; ageMs?: number; may?: (acce
   }
   const asked: Access[] = []
   const engine: Engine = createEngine(
-    {
-      candidates,
-      quarantined: new Map(),
-      arrivals: createArrivals(clock),
-      machines: noMachines,
-      budget: () => noBudget,
-      namespace: (name) => ({ name, labels: {} }),
-      capabilities: () => noNodes,
-      ageMs: () => given.ageMs ?? 0,
-    },
+    { ...cachesWithout(clock), candidates, ageMs: () => given.ageMs ?? 0 },
     async (_, access) => {
       asked.push(access)
       return given.may?.(access) ?? false

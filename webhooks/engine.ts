@@ -1,5 +1,5 @@
 import type { Cause } from '../api/cause.ts'
-import { complete, type Completed, type CompleteOptions } from '../completion/complete.ts'
+import type { Completed } from '../completion/complete.ts'
 import { launcherResources } from '../api/launcher-resources.ts'
 import type { VirtualMachine } from '../api/machine.ts'
 import type { Preset } from '../api/preset.ts'
@@ -12,16 +12,16 @@ import { virtualMachineStructure } from '../presets/structure.ts'
 import { parsePreset } from '../api/preset.ts'
 import { completedByAnnotation, excludePresetsAnnotation } from '../api/machine.ts'
 import { isRecord } from '../api/schema.ts'
-import { identityOf } from '../api/template.ts'
 import { originOf } from '../completion/origins.ts'
 import { decodeProvenance } from '../completion/provenance.ts'
 import { neverValid } from '../completion/rules/preset.ts'
+import { completeWith } from '../inventory/complete.ts'
 import { systemClock } from '../runtime/clock.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { keyOf } from '../runtime/resource.ts'
 import { auditAnnotations } from './audit.ts'
 import { budgetWarnings } from './budget.ts'
-import type { EngineCaches } from './caches.ts'
+import type { AdmissionCaches } from './caches.ts'
 import { unmeasured } from './metrics.ts'
 import type { CompletionMetrics, Phase } from './metrics.ts'
 import { patchBetween, writePatch, type Patch } from './patch.ts'
@@ -72,25 +72,12 @@ interface Told {
 const staleMs = 120_000
 
 export function createEngine(
-  caches: EngineCaches,
+  caches: AdmissionCaches,
   mayAccess: MayAccess,
   clock: Clock = systemClock,
   metrics: CompletionMetrics = unmeasured,
 ): Engine {
   const recall = createRecall(clock)
-  const optionsFor = ({ metadata }: VirtualMachine, review: Review, exempt?: ReadonlySet<string>): CompleteOptions => ({
-    presets: caches.candidates,
-    quarantined: [...caches.quarantined.values()],
-    namespace: caches.namespace(review.namespace),
-    request: review.request,
-    ...(exempt && { exempt }),
-    capabilities: caches.capabilities(),
-    entropy: { uid: identityOf({ metadata }) ?? review.uid },
-    isMacTaken: (address) =>
-      caches.machines
-        .withMac(address)
-        .some(({ metadata: other }) => other.namespace !== review.namespace || other.name !== metadata.name),
-  })
   const warningsOf = (completed: Completed, { namespace }: Review): readonly string[] => {
     const { domain, priorityClassName } = completed.machine.spec
     const budget = budgetWarnings(caches.budget(namespace), () => launcherResources(domain), priorityClassName)
@@ -116,7 +103,12 @@ export function createEngine(
         review.onPart?.(phase, (nowMs - sinceMs) / 1000)
         sinceMs = nowMs
       }
-      const outcome = complete(machine, { ...optionsFor(machine, review, exempt), without, onPhase })
+      const outcome = completeWith(
+        caches,
+        machine,
+        { ...review, ...(exempt === undefined ? {} : { exempt }) },
+        { without, onPhase },
+      )
       metrics.matched(outcome.participants.length)
       if (outcome.outcome === 'refused') {
         const { causes, warnings } = outcome
@@ -156,7 +148,7 @@ export function createEngine(
 const maxOverlapsTold = 5
 
 /** With which presets this one will disagree, now that its author still looks. */
-function overlapWarnings(preset: Preset, { candidates }: EngineCaches): string[] {
+function overlapWarnings(preset: Preset, { candidates }: AdmissionCaches): string[] {
   const compiled = compilePreset(preset)
   if (!('preset' in compiled)) return []
   const found = findOverlaps(compiled.preset, candidates.all(), virtualMachineStructure())
@@ -180,7 +172,11 @@ const staleWarnings = (ageMs: number): string[] =>
     ? [`presets may be out of date: the API server was last heard of ${Math.round(ageMs / 1000)} s ago`]
     : []
 
-function askPermissions(caches: EngineCaches, mayAccess: MayAccess, review: Review): Promise<Permissions> | undefined {
+function askPermissions(
+  caches: AdmissionCaches,
+  mayAccess: MayAccess,
+  review: Review,
+): Promise<Permissions> | undefined {
   const { kind, object, user } = review
   if (!isRecord(object) || !isRecord(object['metadata'])) return undefined
   if (kind === 'ClusterVirtualMachinePreset') {

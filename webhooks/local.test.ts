@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createLogger } from '../runtime/log.ts'
-import { localCaches } from './local.ts'
+import { readInventory } from './local.ts'
 
 let folder: string
 beforeAll(async () => {
@@ -33,17 +33,17 @@ afterAll(() => rm(folder, { recursive: true }))
 test('reads every preset of a folder, and keeps broken ones apart', async () => {
   const lines: unknown[] = []
   const write = (line: string) => lines.push(JSON.parse(line))
-  const caches = await localCaches(folder, createLogger({ process: 'test', to: { write } }))
-  const { candidates, quarantined } = caches
+  const inventory = await readInventory(folder, createLogger({ process: 'test', to: { write } }))
+  const { candidates, quarantined } = inventory
   expect([candidates.size(), [...quarantined.keys()]]).toEqual([3, ['default/bad']])
   expect(
     candidates
-      .select({}, caches.namespace('default'))
+      .select({}, inventory.namespace('default'))
       .map(({ id }) => id)
       .toSorted(),
   ).toEqual(['default/one', 'default/three', 'two'])
   expect(lines).toMatchObject([
-    { preset: 'default/bad', msg: 'a preset is broken and takes part in nothing' },
     { file: 'd.yaml', msg: 'a file cannot be read' },
+    { preset: 'default/bad', msg: 'a broken preset is quarantined' },
   ])
 })

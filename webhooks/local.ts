@@ -2,26 +2,20 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isRecord } from '../api/schema.ts'
 import { parseManifest } from '../api/yaml.ts'
-import { createCandidates } from '../presets/candidates.ts'
-import { compilePreset } from '../presets/compile.ts'
-import type { QuarantinedPreset } from '../presets/compile.ts'
+import type { Inventory } from '../inventory/inventory.ts'
+import { inventoryOf, presetsOf, type Manifest } from '../inventory/manifests.ts'
 import type { Logger } from '../runtime/log.ts'
-import type { EngineCaches } from './caches.ts'
-import { offlineCaches } from './offline.ts'
 import type { Certificate } from './server.ts'
 
-const presetKinds: readonly unknown[] = ['VirtualMachinePreset', 'ClusterVirtualMachinePreset']
-
-/** So many files are read at once. */
+/** How many files are read at once. */
 const filesAtOnce = 32
 
 /**
- * Every preset in the YAML and JSON files of a folder and those below it, in place of a cluster's. Namespaces have no labels but their name. A file that
- * cannot be read is told and passed over, as broken presets are.
+ * The presets in the YAML and JSON files of a folder and its subfolders, in place of a cluster's. A file that cannot be read and a broken
+ * preset are logged and skipped.
  */
-export async function localCaches(folder: string, log: Logger): Promise<EngineCaches> {
-  const candidates = createCandidates()
-  const quarantined = new Map<string, QuarantinedPreset>()
+export async function readInventory(folder: string, log: Logger): Promise<Inventory> {
+  const manifests: Manifest[] = []
   const names = await readdir(folder, { recursive: true })
   const files = names.filter((name) => /\.(ya?ml|json)$/.test(name)).toSorted()
   for (let first = 0; first < files.length; first += filesAtOnce) {
@@ -30,18 +24,12 @@ export async function localCaches(folder: string, log: Logger): Promise<EngineCa
     for (const [index, text] of texts.entries()) {
       const read = parseManifest(text)
       if ('problem' in read) log.warn({ file: some[index], problem: read.problem }, 'a file cannot be read')
-      else for (const value of read.values) take(value)
+      else manifests.push(...read.values.filter(isRecord))
     }
   }
-  function take(value: unknown): void {
-    if (!isRecord(value) || !presetKinds.includes(value['kind'])) return
-    const compiled = compilePreset(value)
-    if ('preset' in compiled) return candidates.set(compiled.preset)
-    const { id, causes } = compiled.quarantined
-    quarantined.set(id, compiled.quarantined)
-    log.warn({ preset: id, causes }, 'a preset is broken and takes part in nothing')
-  }
-  return { ...offlineCaches(), candidates, quarantined }
+  const presets = presetsOf(manifests, 'default')
+  for (const [preset, { causes }] of presets.quarantined) log.warn({ preset, causes }, 'a broken preset is quarantined')
+  return inventoryOf(presets)
 }
 
 export async function readCertificate(cert: string, key: string): Promise<Certificate> {

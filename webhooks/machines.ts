@@ -7,12 +7,6 @@ import type { Reflector } from '../runtime/reflector.ts'
 import { resource, virtualMachines } from '../runtime/resource.ts'
 import type { KubeObject, Persisted } from '../runtime/resource.ts'
 
-/** The MAC addresses of the VMs in the cluster. */
-export interface Machines {
-  /** @param address lower case, with colons */
-  withMac(address: string): readonly KnownMachine[]
-}
-
 /** A VM as the cache keeps it: its identity and its MAC addresses. */
 export interface KnownMachine extends KubeObject {
   readonly macs?: readonly string[]
@@ -20,16 +14,10 @@ export interface KnownMachine extends KubeObject {
   readonly spec?: MachineSpec
 }
 
-/** For offline use and tests. */
-export const noMachines: Machines = { withMac: () => [] }
-
-export function watchMachines(
-  kube: KubeClient,
-  log: Logger,
-  clock: Clock,
-): { readonly machines: Machines; readonly reflector: Reflector<KnownMachine, 'mac'> } {
+/** The VMs of the cluster by their MAC addresses: lower case, with colons. */
+export function watchMachines(kube: KubeClient, log: Logger, clock: Clock): Reflector<KnownMachine, 'mac'> {
   const { accepts: _, ...of } = virtualMachines
-  const reflector = startReflector({
+  return startReflector({
     kube,
     resource: resource<KnownMachine>(of),
     log,
@@ -38,7 +26,6 @@ export function watchMachines(
     transform: pack,
     indexers: { mac: ({ macs = [] }) => macs },
   })
-  return { machines: { withMac: (address) => reflector.store.byIndex('mac', address) }, reflector }
 }
 
 /** What the cache keeps of a VM. */

@@ -8,7 +8,7 @@ import { createKubeClient } from '../runtime/kube.ts'
 import { createLogger, isLogLevel } from '../runtime/log.ts'
 import { createMetrics, observeReflectors } from '../runtime/metrics.ts'
 import { createShutdown } from '../runtime/shutdown.ts'
-import { startCaches } from './caches.ts'
+import { cachesWithout, startCaches } from './caches.ts'
 import { firstFromFiles, keepFromFiles } from './certificate-files.ts'
 import { keepCertificates, settleFirst } from './certificate-keeper.ts'
 import type { KeeperOptions } from './certificate-keeper.ts'
@@ -133,10 +133,10 @@ async function serveCluster(port: number): Promise<void> {
 /** Without a cluster, presets from files: to measure the webhooks, or to try presets. */
 async function serveFolder(folder: string, files: Certificate, port: number): Promise<void> {
   // Only here, so that a cluster's webhooks carry no reader of YAML.
-  const { localCaches, readCertificate } = await import('./local.ts')
+  const { readInventory, readCertificate } = await import('./local.ts')
   const certificate = await readCertificate(files.cert, files.key)
   const engine = createEngine(
-    await localCaches(folder, log),
+    cachesWithout(systemClock, await readInventory(folder, log)),
     () => Promise.resolve(false),
     systemClock,
     createCompletionMetrics(registry),

@@ -1,5 +1,6 @@
 import { createEngine } from './engine.ts'
-import { offlineCaches } from './offline.ts'
+import { systemClock } from '../runtime/clock.ts'
+import { cachesWithout } from './caches.ts'
 import { answerReview, parseReview } from './review.ts'
 import { createReviewers } from './reviewers.ts'
 
@@ -26,7 +27,7 @@ export function warmUp(onWarm = () => {}): void {
 
 function reviewOfNobody(): (number: number) => void {
   const { mutate } = createReviewers(
-    createEngine(offlineCaches(), () => Promise.resolve(false)),
+    createEngine(cachesWithout(systemClock), () => Promise.resolve(false)),
     { controllers: [] },
   )
   return (number) => {

@@ -7,7 +7,7 @@ import { createKubeClient } from '../../runtime/kube.ts'
 import type { KubeClient } from '../../runtime/kube.ts'
 import { createAuthority, issueLeaf } from '../../webhooks/authority.ts'
 import { startCaches } from '../../webhooks/caches.ts'
-import type { Caches } from '../../webhooks/caches.ts'
+import type { WatchedCaches } from '../../webhooks/caches.ts'
 import type { Engine } from '../../webhooks/engine.ts'
 import { createReviewers, trustedAccounts } from '../../webhooks/reviewers.ts'
 import type { Review, Verdict } from '../../webhooks/review.ts'
@@ -20,7 +20,7 @@ import { installKinds } from './kinds.ts'
 import { writePatch } from '../../webhooks/patch.ts'
 
 export interface TestWebhooks {
-  readonly caches: Caches
+  readonly caches: WatchedCaches
   readonly kube: KubeClient
   readonly server: WebhookServer
   stop(): Promise<void>
@@ -75,7 +75,7 @@ export async function startOtherWebhook(api: TestApiServer): Promise<WebhookServ
 /** Installs the CRDs, and the webhooks of this process by URL, as the manifests have them otherwise. */
 export async function startWebhooks(
   api: TestApiServer,
-  engineOf: (caches: Caches, kube: KubeClient) => Engine,
+  engineOf: (caches: WatchedCaches, kube: KubeClient) => Engine,
 ): Promise<TestWebhooks> {
   const kubectl = (rest: string[], input?: string) =>
     run([api.kubectl, '--kubeconfig', api.kubeconfig, ...rest], input === undefined ? {} : { input })

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { createEngine } from '../../webhooks/engine.ts'
-import { offlineCaches } from '../../webhooks/offline.ts'
+import { systemClock } from '../../runtime/clock.ts'
+import { cachesWithout } from '../../webhooks/caches.ts'
 import { noPermissions } from '../../webhooks/permission.ts'
 import { answerReview, parseReview } from '../../webhooks/review.ts'
 import { mutate } from '../../webhooks/verdict.ts'
@@ -21,7 +22,7 @@ function review(domain: object) {
     kind: 'AdmissionReview',
     request: { ...request, userInfo: { username: 'mallory' }, object },
   })
-  const engine = createEngine(offlineCaches(), () => Promise.resolve(false))
+  const engine = createEngine(cachesWithout(systemClock), () => Promise.resolve(false))
   const since = process.cpuUsage()
   const parsed = parseReview(JSON.parse(text))
   if (!('review' in parsed)) throw new Error(parsed.problem)

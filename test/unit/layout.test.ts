@@ -8,11 +8,12 @@ const arrows: { readonly [folder: string]: readonly string[] } = {
   presets: ['api'],
   completion: ['presets', 'api'],
   runtime: ['api'],
-  webhooks: ['completion', 'presets', 'runtime', 'api'],
-  controller: ['completion', 'presets', 'runtime', 'api'],
+  inventory: ['completion', 'presets', 'runtime', 'api'],
+  webhooks: ['inventory', 'completion', 'presets', 'runtime', 'api'],
+  controller: ['inventory', 'completion', 'presets', 'runtime', 'api'],
   handler: ['runtime', 'api'],
   launcher: ['runtime', 'api'],
-  cli: ['completion', 'presets', 'runtime', 'api'],
+  cli: ['inventory', 'completion', 'presets', 'runtime', 'api'],
   cluster: ['api', 'completion', 'presets'],
 }
 

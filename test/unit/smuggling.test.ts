@@ -1,4 +1,3 @@
-import { noNodes } from '../../completion/nodes.ts'
 import { describe, expect, test } from 'vitest'
 import { completedByAnnotation, faultlessMachine, parseMachine } from '../../api/machine.ts'
 import { isRecord } from '../../api/schema.ts'
@@ -8,10 +7,8 @@ import { complete } from '../../completion/complete.ts'
 import { rules } from '../../completion/defaults/defaults.ts'
 import { createCandidates } from '../../presets/candidates.ts'
 import { systemClock } from '../../runtime/clock.ts'
-import { createArrivals } from '../../webhooks/arrivals.ts'
-import { noBudget } from '../../webhooks/budget.ts'
 import { createEngine } from '../../webhooks/engine.ts'
-import { noMachines } from '../../webhooks/machines.ts'
+import { cachesWithout } from '../../webhooks/caches.ts'
 import { createReviewers } from '../../webhooks/reviewers.ts'
 import { parseReview } from '../../webhooks/review.ts'
 
@@ -151,19 +148,7 @@ describe('through', () => {
   const metadata = { name: 'vm', namespace: 'default' }
   const labels = { app: 'web' }
   const reviewers = createReviewers(
-    createEngine(
-      {
-        candidates: createCandidates(),
-        quarantined: new Map(),
-        arrivals: createArrivals(systemClock),
-        capabilities: () => noNodes,
-        machines: noMachines,
-        budget: () => noBudget,
-        namespace: (name) => ({ name, labels: {} }),
-        ageMs: () => 0,
-      },
-      () => Promise.resolve(false),
-    ),
+    createEngine(cachesWithout(systemClock), () => Promise.resolve(false)),
     { controllers: [] },
   )
   const judge = async (path: 'mutate' | 'validate', kind: string, object: object, oldObject?: object) => {

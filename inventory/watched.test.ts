@@ -1,0 +1,76 @@
+import { afterEach, expect, test } from 'vitest'
+import { bundledCapabilities } from '../completion/capabilities.ts'
+import { systemClock } from '../runtime/clock.ts'
+import { createKubeClient } from '../runtime/kube.ts'
+import { createLogger } from '../runtime/log.ts'
+import { startFakeApiServer } from '../test/fake-apiserver.ts'
+import { nodeProfile } from '../test/node-profile.ts'
+import { until } from '../test/until.ts'
+import { watchInventory } from './watched.ts'
+
+const log = createLogger({ process: 'test', level: 'silent' })
+const closing: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const close of closing.splice(0).toReversed()) await close()
+})
+
+test('presets and namespaces follow the API server; a broken preset is set apart until it is mended', async () => {
+  const api = await startFakeApiServer()
+  closing.push(() => api.close())
+  const kube = createKubeClient({ access: api.access, userAgent: 'test' })
+  closing.push(() => kube.close())
+  const preset = (name: string, spec: object) => ({
+    kind: 'VirtualMachinePreset',
+    metadata: { name, namespace: 'shop' },
+    spec,
+  })
+  api.put('/api/v1/namespaces', { metadata: { name: 'shop', labels: { team: 'a' } } })
+  api.put('/apis/virtset.io/v1alpha1/virtualmachinepresets', preset('one', { selector: {} }))
+  const inventory = watchInventory({ kube, log, clock: systemClock, withMac: () => [] })
+  closing.push(() => inventory.stop())
+  await inventory.synced()
+  expect([inventory.namespace('shop'), inventory.namespace('new')]).toEqual([
+    { name: 'shop', labels: { team: 'a' } },
+    { name: 'new', labels: { 'kubernetes.io/metadata.name': 'new' } },
+  ])
+  const selected = () =>
+    inventory.candidates
+      .select({}, inventory.namespace('shop'))
+      .map(({ id }) => id)
+      .toSorted()
+  expect(selected()).toEqual(['shop/one'])
+
+  api.put('/apis/virtset.io/v1alpha1/clustervirtualmachinepresets', {
+    kind: 'ClusterVirtualMachinePreset',
+    metadata: { name: 'site' },
+    spec: { selector: {} },
+  })
+  api.put('/apis/virtset.io/v1alpha1/virtualmachinepresets', preset('one', { selector: 7 }))
+  await until(() => inventory.quarantined.has('shop/one') && inventory.candidates.get('site') !== undefined)
+  expect(selected()).toEqual(['site'])
+
+  api.put('/apis/virtset.io/v1alpha1/virtualmachinepresets', preset('one', { selector: {} }))
+  await until(() => !inventory.quarantined.has('shop/one'))
+  expect(selected()).toEqual(['shop/one', 'site'])
+})
+
+test('what nodes can do follows what they publish, and is put together once', async () => {
+  const api = await startFakeApiServer()
+  closing.push(() => api.close())
+  const kube = createKubeClient({ access: api.access, userAgent: 'test' })
+  closing.push(() => kube.close())
+  const publish = (node: string) => {
+    const { kind, spec } = nodeProfile(node)
+    api.put('/apis/virtset.io/v1alpha1/nodeprofiles', { kind, metadata: { name: node }, spec })
+  }
+  publish('one')
+  const inventory = watchInventory({ kube, log, clock: systemClock, withMac: () => [] })
+  closing.push(() => inventory.stop())
+  await inventory.synced()
+  const nodes = () => inventory.capabilities().providedFor({ domain: {} }).groups
+  expect(nodes()).toEqual([{ nodes: ['one'], capabilities: bundledCapabilities }])
+  expect(inventory.capabilities()).toBe(inventory.capabilities())
+  publish('two')
+  await until(() => nodes()[0]?.nodes.length === 2)
+  expect(nodes()).toEqual([{ nodes: ['one', 'two'], capabilities: bundledCapabilities }])
+})

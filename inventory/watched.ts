@@ -1,0 +1,109 @@
+import type { Preset } from '../api/preset.ts'
+import { nodeCapabilities, shareCapabilities, type NodeCapabilities } from '../completion/nodes.ts'
+import { createCandidates } from '../presets/candidates.ts'
+import { compilePreset, type QuarantinedPreset } from '../presets/compile.ts'
+import type { Clock } from '../runtime/clock.ts'
+import type { KubeClient } from '../runtime/kube.ts'
+import type { Logger } from '../runtime/log.ts'
+import { startReflector, type Reflector } from '../runtime/reflector.ts'
+import {
+  clusterVirtualMachinePresets,
+  keyOf,
+  namespaces,
+  nodeProfiles,
+  virtualMachinePresets,
+  type KubeObject,
+  type Persisted,
+} from '../runtime/resource.ts'
+import type { Change } from '../runtime/store.ts'
+import { isTakenBy, unlabelledNamespace, type Inventory } from './inventory.ts'
+
+export interface WatchOptions {
+  readonly kube: KubeClient
+  readonly log: Logger
+  readonly clock: Clock
+  /** The VMs that have a MAC address, from the caller's own cache of VMs. */
+  readonly withMac: (address: string) => readonly Pick<KubeObject, 'metadata'>[]
+}
+
+type CacheReflector = Pick<Reflector<KubeObject>, 'ageMs' | 'hasSynced' | 'onChange' | 'statistics' | 'stop' | 'synced'>
+
+/** An inventory that watches the API server. It makes no request while a VM is completed. */
+export interface WatchedInventory extends Inventory {
+  /** Every preset of both kinds, as stored. */
+  presets(): readonly Persisted<Preset>[]
+  /** @param id `NAMESPACE/NAME`, or `NAME` for a cluster preset */
+  preset(id: string): Persisted<Preset> | undefined
+  onPresetChange(listener: (id: string) => void): void
+  /** Calls `listener` after each change of a preset, a namespace or a node profile. */
+  onChange(listener: () => void): void
+  hasSynced(): boolean
+  synced(signal?: AbortSignal): Promise<void>
+  readonly reflectors: readonly CacheReflector[]
+  stop(): Promise<void>
+}
+
+export function watchInventory({ kube, log, clock, withMac }: WatchOptions): WatchedInventory {
+  const candidates = createCandidates()
+  const quarantined = new Map<string, QuarantinedPreset>()
+  const presets = [virtualMachinePresets, clusterVirtualMachinePresets].map((resource) =>
+    startReflector({ kube, resource, log, clock }),
+  )
+  for (const reflector of presets) reflector.onChange((change) => apply(change, candidates, quarantined, log))
+  const namespaceReflector = startReflector({ kube, resource: namespaces, log, clock, transform: withoutAnnotations })
+  const profiles = startReflector({ kube, resource: nodeProfiles, log, clock, transform: shareCapabilities() })
+  let capabilities: NodeCapabilities | undefined
+  profiles.onChange(() => {
+    capabilities = undefined
+  })
+  const reflectors = [...presets, namespaceReflector, profiles]
+  return {
+    candidates,
+    quarantined,
+    // A namespace reaches the cache a moment after its creation.
+    namespace(name) {
+      const labels = namespaceReflector.store.get(name)?.metadata.labels
+      return labels === undefined ? unlabelledNamespace(name) : { name, labels }
+    },
+    capabilities: () => (capabilities ??= nodeCapabilities(profiles.store.list())),
+    isMacTaken: (address, vm) => isTakenBy(withMac(address), vm),
+    presets: () => presets.flatMap(({ store }) => store.list()),
+    preset: (id) => presets.map(({ store }) => store.get(id)).find((preset) => preset !== undefined),
+    onPresetChange(listener) {
+      for (const reflector of presets) reflector.onChange(({ object }) => listener(keyOf(object.metadata)))
+    },
+    onChange(listener) {
+      for (const reflector of reflectors) reflector.onChange(listener)
+    },
+    hasSynced: () => reflectors.every((reflector) => reflector.hasSynced()),
+    async synced(signal) {
+      await Promise.all(reflectors.map((reflector) => reflector.synced(signal)))
+    },
+    reflectors,
+    async stop() {
+      await Promise.all(reflectors.map((reflector) => reflector.stop()))
+    },
+  }
+}
+
+function apply(
+  change: Change<Preset>,
+  candidates: Inventory['candidates'],
+  quarantined: Map<string, QuarantinedPreset>,
+  log: Logger,
+): void {
+  const id = keyOf(change.object.metadata)
+  quarantined.delete(id)
+  if (change.kind === 'deleted') return candidates.delete(id)
+  const compiled = compilePreset(change.object)
+  if ('preset' in compiled) return candidates.set(compiled.preset)
+  candidates.delete(id)
+  quarantined.set(id, compiled.quarantined)
+  log.warn({ preset: id, causes: compiled.quarantined.causes }, 'a broken preset is quarantined')
+}
+
+/** Nothing reads the annotations of namespaces, and they can be large. */
+function withoutAnnotations(namespace: Persisted<KubeObject>): Persisted<KubeObject> {
+  const { annotations: _unread, ...metadata } = namespace.metadata
+  return { ...namespace, metadata }
+}
