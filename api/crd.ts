@@ -159,6 +159,7 @@ const machineColumns: readonly Column[] = [
     description: 'The presets that took part in completing it.',
     priority: 1,
   },
+  { name: 'Reason', type: 'string', jsonPath: '.status.reason', description: 'One word for the phase.', priority: 1 },
   { name: 'Machine', type: 'string', jsonPath: '.status.machine', description: 'The machine type.', priority: 1 },
   { name: 'Memory', type: 'string', jsonPath: '.status.memory', description: 'The memory of the guest.', priority: 1 },
   { name: 'CPUs', type: 'integer', jsonPath: '.status.cpus', description: 'The virtual CPUs.', priority: 1 },

@@ -1,33 +1,25 @@
-import { describe, expect, it } from 'vitest'
-import { storedMachine } from '../test/stored-machine.ts'
-import { demandOf, launcherResources } from './launcher-resources.ts'
+import { expect, it } from 'vitest'
+import type { Domain } from './domain/domain.ts'
+import { launcherResources } from './launcher-resources.ts'
 
-const { domain } = storedMachine().spec
-const mebibytes = (bytes: bigint) => Number(bytes) / 2 ** 20
+const small: Domain = { memory: { unit: 'MiB', value: 64 } }
+const emulated = `${(64 + 90 + 64) * 2 ** 20 + 2 * 2 ** 20 + 2 ** 14 + 2 ** 17 + (32 + 4) * 2 ** 20}`
+const withKvm = `${(64 + 90 + 64) * 2 ** 20 + 2 * 2 ** 20 + 2 ** 14 + 3 * 2 ** 17}`
 
-describe('what a VM wants of its node', () => {
-  it.each([
-    ['64 MiB, one CPU', {}, 64 + 90 + 80 + 8 + 64 / 512, 100n],
-    ['8 GiB', { memory: { unit: 'GiB', value: '8' } }, 8192 + 90 + 80 + 8 + 16, 100n],
-    ['four CPUs', { vcpu: { value: 4 } }, 64 + 90 + 80 + 32 + 64 / 512, 400n],
-  ])('%s', (_name, over, memory, cpuMillis) => {
-    const demand = demandOf({ ...domain, ...over })
-    expect({ memory: mebibytes(demand.memoryBytes), cpuMillis: demand.cpuMillis }).toEqual({ memory, cpuMillis })
-  })
+it.each<[string, Domain, ReturnType<typeof launcherResources>]>([
+  ['emulated', { type: 'qemu' }, { requests: { cpu: '100m', memory: emulated }, limits: { memory: emulated } }],
+  [
+    'with KVM',
+    { type: 'kvm' },
+    {
+      requests: { cpu: '100m', memory: withKvm, 'devices.virtset.io/kvm': '1' },
+      limits: { memory: withKvm, 'devices.virtset.io/kvm': '1' },
+    },
+  ],
+])('the pod of a VM %s asks for what it may use, and has a limit of memory', (_, over, resources) => {
+  expect(launcherResources({ ...small, ...over })).toEqual(resources)
 })
 
-describe('what its launcher pod asks for', () => {
-  it.each([
-    ['emulated', { type: 'qemu' }, { requests: { cpu: '100m', memory: '253886464' } }],
-    [
-      'with KVM',
-      { type: 'kvm' },
-      {
-        requests: { cpu: '100m', memory: '253886464', 'devices.virtset.io/kvm': '1' },
-        limits: { 'devices.virtset.io/kvm': '1' },
-      },
-    ],
-  ] as const)('%s', (_name, over, resources) => {
-    expect(launcherResources({ ...domain, ...over })).toEqual(resources)
-  })
+it('a tenth of a CPU is asked for each virtual one', () => {
+  expect(launcherResources({ ...small, vcpu: { value: 4 } }).requests['cpu']).toBe('400m')
 })

@@ -55,7 +55,7 @@ describe('launcher pod', () => {
             imagePullPolicy: 'IfNotPresent',
             env: [{ name: 'VIRTSET_VM_UID', value: uid }],
             // 64 MiB for the guest, 90 + 80 + 8 around it, and a 512th of the guest's.
-            resources: { requests: { cpu: '100m', memory: String(242 * 2 ** 20 + 2 ** 17) } },
+            resources: { requests: { cpu: '100m', memory: '268582912' }, limits: { memory: '268582912' } },
             securityContext: {
               allowPrivilegeEscalation: false,
               capabilities: { drop: ['ALL'] },

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import type { Domain } from '../api/domain/domain.ts'
 import { renderDomain } from './render.ts'
 import type { VolumeSource } from './volume.ts'
 
@@ -50,9 +51,30 @@ describe('a disk', () => {
   })
 })
 
+describe('memory', () => {
+  const named = { name: 'testvm', uuid: vm.uid }
+  const cache = (value: number) => ({ features: { tcg: { tbCache: { unit: 'MiB', value } } } })
+
+  test.each<[string, Domain, Domain]>([
+    ['for translated code is bounded', { type: 'qemu' }, { type: 'qemu', ...cache(32) }],
+    ['for translated code is as stated', { type: 'qemu', ...cache(100) }, { type: 'qemu', ...cache(100) }],
+    ['for translated code is not there with KVM', { type: 'kvm' }, { type: 'kvm' }],
+    [
+      'has its limit at the pod: libvirt takes none in a session',
+      { type: 'kvm', memtune: { hardLimit: { unit: 'MiB', value: 512 } } },
+      { type: 'kvm' },
+    ],
+    [
+      'with another limit is for libvirt to refuse',
+      { type: 'kvm', memtune: { softLimit: { unit: 'MiB', value: 512 } } },
+      { type: 'kvm', memtune: { softLimit: { unit: 'MiB', value: 512 } } },
+    ],
+  ])('%s', (_, domain, result) => expect(renderDomain(domain, vm, sources)).toEqual({ ...named, ...result }))
+})
+
 describe('name and uuid', () => {
   test('are the object’s where the domain has none', () => {
-    expect(renderDomain({ type: 'qemu' }, vm, sources)).toEqual({ name: 'testvm', uuid: vm.uid, type: 'qemu' })
+    expect(renderDomain({ type: 'kvm' }, vm, sources)).toEqual({ name: 'testvm', uuid: vm.uid, type: 'kvm' })
   })
 
   test('are the domain’s own where it has them', () => {

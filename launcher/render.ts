@@ -1,21 +1,34 @@
 import type { Domain } from '../api/domain/domain.ts'
+import { translationCacheBytes } from '../api/launcher-memory.ts'
 import { isRecord } from '../api/schema.ts'
 import type { Identity } from './identity.ts'
 import { Refused } from './refused.ts'
 import type { VolumeSource } from './volume.ts'
 
 /**
- * The domain that libvirt is given: the VM's own, with a name and a uuid (the object's, where the domain has none) and every
+ * The domain that libvirt is given: the VM's own, with a name and a uuid (the object's, where the domain has none), bounded in memory, and every
  * `type: volume` disk turned into the file or block device that its volume is in this pod.
  * @throws Refused DefineRefused if a disk names a volume that the VM does not have
  */
 export function renderDomain(domain: Domain, vm: Identity, sources: ReadonlyMap<string, VolumeSource>): Domain {
-  const named = { name: vm.name, uuid: vm.uid, ...domain }
+  const named = { name: vm.name, uuid: vm.uid, ...bounded(domain) }
   const devices: unknown = domain.devices
   if (!isRecord(devices) || !Array.isArray(devices['disks'])) return named
   const disks = devices['disks'].map((disk, index) => renderDisk(disk, sources, `spec.domain.devices.disks[${index}]`))
   const rendered: unknown = { ...named, devices: { ...devices, disks } }
   return isDomain(rendered) ? rendered : named
+}
+
+/**
+ * The pod's limit was computed for a bounded cache of translated code, and is `memtune.hardLimit` where there is one; libvirt refuses to limit memory
+ * in a session.
+ */
+function bounded({ memtune, ...domain }: Domain): Domain {
+  const { hardLimit: _, ...limits } = memtune ?? {}
+  const rest = Object.keys(limits).length === 0 ? domain : { ...domain, memtune: limits }
+  if (rest.type !== 'qemu') return rest
+  const tbCache = { unit: 'MiB', value: Number(translationCacheBytes(domain) / 1024n / 1024n) }
+  return { ...rest, features: { ...rest.features, tcg: { ...rest.features?.tcg, tbCache } } }
 }
 
 function renderDisk(disk: unknown, sources: ReadonlyMap<string, VolumeSource>, field: string): unknown {

@@ -6,7 +6,7 @@ import type { LimitRange, ResourceQuota } from './budget.ts'
 /** 1 GiB, two virtual CPUs, with KVM. */
 const pod: Resources = {
   requests: { cpu: '200m', memory: `${1200 * 1024 * 1024}`, 'devices.virtset.io/kvm': '1' },
-  limits: { 'devices.virtset.io/kvm': '1' },
+  limits: { memory: `${1200 * 1024 * 1024}`, 'devices.virtset.io/kvm': '1' },
 }
 
 const range = (...limits: NonNullable<NonNullable<LimitRange['spec']>['limits']>): LimitRange => ({
@@ -35,9 +35,10 @@ describe('a LimitRange', () => {
     ['that the pod fits', range({ type: 'Container', min: { cpu: '100m' }, default: { memory: '2Gi' } }), []],
     [
       'whose default limit is below the request',
-      range({ type: 'Container', default: { memory: '512Mi' } }),
-      ["a LimitRange limits memory to 512Mi by default, less than the 1200Mi that the VM's pod requests"],
+      range({ type: 'Container', default: { cpu: '100m' } }),
+      ["a LimitRange limits cpu to 100m by default, less than the 200m that the VM's pod requests"],
     ],
+    ['whose default limit is for pods without one', range({ type: 'Container', default: { memory: '512Mi' } }), []],
     [
       'that wants more',
       range({ type: 'Container', min: { cpu: '1', memory: '1Gi' } }),
@@ -50,24 +51,25 @@ describe('a LimitRange', () => {
     ],
     [
       'of pods with a maximum wants a limit, which no default gives',
-      range({ type: 'Pod', max: { memory: '4Gi' } }),
-      [`LimitRange "r" would refuse the VM's pod: it has no limit of memory`],
+      range({ type: 'Pod', max: { cpu: '4' } }),
+      [`LimitRange "r" would refuse the VM's pod: it has no limit of cpu`],
     ],
     [
       'of containers with a maximum is a default, too',
-      range({ type: 'Container', max: { memory: '4Gi' }, default: { memory: '4Gi' } }),
+      range({ type: 'Container', max: { cpu: '4' }, default: { cpu: '4' } }),
       [],
     ],
     [
       'with a default above the maximum of another',
-      range({ type: 'Container', default: { memory: '4Gi' } }, { type: 'Pod', max: { memory: '2Gi' } }),
-      [`LimitRange "r" would refuse the VM's pod: its limit is 4Gi, more than 2Gi, of memory`],
+      range({ type: 'Container', default: { cpu: '4' } }, { type: 'Pod', max: { cpu: '2' } }),
+      [`LimitRange "r" would refuse the VM's pod: its limit is 4, more than 2, of cpu`],
     ],
     [
       'whose ratio the default breaks',
-      range({ type: 'Container', default: { memory: '4Gi' }, maxLimitRequestRatio: { memory: '2' } }),
-      [`LimitRange "r" would refuse the VM's pod: its limit is more than 2 times its request of memory`],
+      range({ type: 'Container', default: { cpu: '4' }, maxLimitRequestRatio: { cpu: '2' } }),
+      [`LimitRange "r" would refuse the VM's pod: its limit is more than 2 times its request of cpu`],
     ],
+    ['whose ratio the memory keeps', range({ type: 'Container', maxLimitRequestRatio: { memory: '1' } }), []],
   ])('%s', (_, given, expected) => expect(warned([given], [])).toEqual(expected))
 })
 
@@ -91,9 +93,15 @@ describe('a ResourceQuota', () => {
       [`ResourceQuota "q": 0 of 0 requests.devices.virtset.io/kvm are left, the VM's pod needs 1`],
     ],
     [
-      'that counts limits',
-      quota({ 'limits.memory': '4Gi' }),
-      [`ResourceQuota "q" counts limits.memory, and the VM's pod has no limit of it`],
+      'that counts limits of the CPU',
+      quota({ 'limits.cpu': '4' }),
+      [`ResourceQuota "q" counts limits.cpu, and the VM's pod has no limit of it`],
+    ],
+    ['that counts limits of memory', quota({ 'limits.memory': '4Gi' }), []],
+    [
+      'without room for the limit of memory',
+      quota({ 'limits.memory': '1Gi' }),
+      [`ResourceQuota "q": 1024Mi of 1Gi limits.memory are left, the VM's pod needs 1200Mi`],
     ],
     ['of what a pod is not', quota({ 'count/secrets': '0', 'requests.storage': '0', services: '0' }), []],
     ['that counts only what has a deadline', quota({ pods: '0' }, {}, { scopes: ['Terminating'] }), []],
@@ -127,7 +135,7 @@ test('every line is short enough to be printed whole', () => {
     ),
   )
   const narrow = range(
-    { type: 'Container', default: { memory: '512Mi' }, maxLimitRequestRatio: { cpu: '2' } },
+    { type: 'Container', default: { cpu: '100m' }, maxLimitRequestRatio: { memory: '0.5' } },
     { type: 'Pod', min: { memory: '512Gi' } },
   )
   const lines = warned([narrow], [tight])

@@ -71,7 +71,7 @@ export function budgetWarnings(
   priorityClassName: string | undefined,
 ): string[] {
   if (ranges.length === 0 && quotas.length === 0) return []
-  const { requests, limits: own = {} } = resources()
+  const { requests, limits: own } = resources()
   const defaults = ranges.flatMap(({ spec }) => itemsOf(spec?.limits, 'Container').map((item) => item.default ?? {}))
   const limits: Quantities = Object.fromEntries([...defaults, own].flatMap((one) => Object.entries(one)))
   return [

@@ -96,6 +96,6 @@ test('a VM whose pod its namespace would not let in is completed, with a warning
   const quotas = [{ metadata: { name: 'small' }, spec: { hard: { 'requests.memory': '1Gi' } } }]
   const { warnings } = completed(machine('vm'), engineWith({ budget: () => ({ ranges: [], quotas }) }))
   expect(warnings.filter((line) => line.startsWith('ResourceQuota'))).toEqual([
-    `ResourceQuota "small": 1024Mi of 1Gi requests.memory are left, the VM's pod needs 1204Mi`,
+    `ResourceQuota "small": 1024Mi of 1Gi requests.memory are left, the VM's pod needs 1509Mi`,
   ])
 })

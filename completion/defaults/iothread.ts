@@ -5,8 +5,8 @@ export const iothreadCount = rule('iothread-count', 'There are as many I/O threa
   iothreadids?.iothreads?.length ? { iothreads: iothreadids.iothreads.length } : undefined,
 )
 
-/** More than any machine has CPUs for. The rule that says so is of the same name. */
-export const mostIothreads = 4096
+/** No disk has more queues to spread than a large machine has CPUs. `iothread-exists` refuses more. */
+export const mostIothreads = 256
 
 export const iothreadIds: Rule = {
   name: 'iothread-id',

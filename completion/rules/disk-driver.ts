@@ -1,4 +1,5 @@
 import type { Domain } from '../../api/domain/domain.ts'
+import { integerOf } from '../../api/domain/scalar-value.ts'
 import { eachDevice, type DeviceOf } from './device.ts'
 import { forbidden, forbidEach, invalid, required, unsupported } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
@@ -135,6 +136,32 @@ function served(driver: NonNullable<DeviceOf<'disks'>['driver']>): Domain {
   }
 }
 
+/** In bytes: covers the metadata of an image of 8 TiB. */
+const largestMetadataCache = 1024n ** 3n
+
+const diskMetadataCache = eachDevice('disks', 'metadataCache')(
+  'disk-metadata-cache',
+  'A cache of the metadata of an image is 1 GiB at most, enough for 8 TiB.',
+  function* ({ driver, backingStore }, at) {
+    const caches = [{ cache: driver?.metadataCache, field: `${at}.driver` }]
+    let field = `${at}.backingStore`
+    for (let layer = backingStore; layer !== undefined; layer = layer.backingStore) {
+      caches.push({ cache: layer.format?.metadataCache, field: `${field}.format` })
+      field += '.backingStore'
+    }
+    for (const { cache, field: of } of caches) {
+      const bytes = integerOf(cache?.maxSize?.value) ?? 0n
+      if (bytes <= largestMetadataCache) continue
+      const message = 'must be at most 1 GiB, which is enough for an image of 8 TiB'
+      yield invalid(`${of}.metadataCache.maxSize.value`, String(bytes), message)
+    }
+  },
+  example(
+    disk({ driver: { type: 'qcow2', metadataCache: { maxSize: { unit: 'GiB', value: 2 } } } }),
+    disk({ driver: { type: 'qcow2', metadataCache: { maxSize: { unit: 'GiB', value: 1 } } } }),
+  ),
+)
+
 const diskQcow2 = eachDevice('disks', 'discardNoUnref', 'dataStore', 'metadataCache')(
   'disk-qcow2',
   'A metadata cache, a data file and discarding without unreferencing are for images of format qcow2 that can be written.',
@@ -164,4 +191,11 @@ const diskQcow2 = eachDevice('disks', 'discardNoUnref', 'dataStore', 'metadataCa
   ),
 )
 
-export const diskDriverRules: readonly Rule[] = [diskFormat, diskDriver, diskCopyOnRead, diskVhostuser, diskQcow2]
+export const diskDriverRules: readonly Rule[] = [
+  diskFormat,
+  diskDriver,
+  diskCopyOnRead,
+  diskVhostuser,
+  diskMetadataCache,
+  diskQcow2,
+]

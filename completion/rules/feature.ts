@@ -105,10 +105,13 @@ const featureMachine: Rule = {
   example: example({ features: { gic: { version: '3' } } }, { features: { acpi: {} } }),
 }
 
+/** In bytes: QEMU's code reaches no farther on x86. */
+const largestTranslationCache = 2n * 1024n * mebibyte
+
 const featureValues: Rule = {
   id: 'feature-values',
   description:
-    'The cache of translated code is whole MiB; the port of VMware needs the PS/2 controller, as a PC has it.',
+    'The cache of translated code is whole MiB, 2 GiB at most; the port of VMware needs the PS/2 controller, as a PC has it.',
   about: ['vmport', 'ps2', 'tcg'],
   *check({ domain, spec }) {
     const { vmport, ps2 } = domain.features ?? {}
@@ -117,6 +120,8 @@ const featureValues: Rule = {
     const bytes = scaled(inBytes, cache?.value, cache?.unit)?.value
     if (bytes !== undefined && bytes % mebibyte !== 0n)
       yield invalid(`${field}.tcg.tbCache.value`, cache?.value, 'must be a whole number of MiB')
+    if (bytes !== undefined && bytes > largestTranslationCache)
+      yield invalid(`${field}.tcg.tbCache.value`, cache?.value, 'must be at most 2 GiB: QEMU uses no more')
     if (vmport && vmport.state !== false && ps2?.state === false)
       yield invalid(`${field}.vmport.state`, vmport.state ?? true, 'is possible with features.ps2 only, which is off')
     if (chipsetOf(domain) !== 'microvm') return

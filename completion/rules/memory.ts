@@ -1,5 +1,6 @@
 import type { Domain } from '../../api/domain/domain.ts'
 import { integerOf } from '../../api/domain/scalar-value.ts'
+import { memoryDemand } from '../../api/launcher-memory.ts'
 import { numberOf } from '../defaults/reading.ts'
 import { numbersOf } from './cpuset.ts'
 import { duplicate, forbidden, invalid, lacking, notFound, required, unsupported } from './finding.ts'
@@ -56,6 +57,43 @@ const memorySize: Rule = {
     }
   },
   example: example({ memory: { unit: 'KiB', value: '9007199254740991' } }, { memory: { unit: 'TiB', value: 1 } }),
+}
+
+/** Kubernetes counts bytes in 63 bits. */
+const mostBytes = 2n ** 63n
+
+const memoryDemandRule: Rule = {
+  id: 'memory-demand',
+  description: 'What QEMU may allocate in all is less than 8 EiB, which is as far as Kubernetes counts.',
+  *check({ domain }) {
+    const { guest, qemu, launcher } = memoryDemand(domain)
+    const total = guest + qemu + launcher
+    if (total < mostBytes) return
+    const message = `must be less: with all NUMA nodes, devices and caches QEMU may allocate ${total} bytes, and 8 EiB is the limit`
+    yield invalid('spec.domain.memory.value', domain.memory?.value, message)
+  },
+  example: example(
+    {
+      cpu: {
+        numa: {
+          cells: [
+            { id: 0, cpus: '0', memory: 7, unit: 'EiB' },
+            { id: 1, memory: 1, unit: 'EiB' },
+          ],
+        },
+      },
+    },
+    {
+      cpu: {
+        numa: {
+          cells: [
+            { id: 0, cpus: '0', memory: 6, unit: 'EiB' },
+            { id: 1, memory: 1, unit: 'EiB' },
+          ],
+        },
+      },
+    },
+  ),
 }
 
 const maxMemoryRule: Rule = {
@@ -172,4 +210,11 @@ const memoryTune: Rule = {
   ),
 }
 
-export const memoryRules: readonly Rule[] = [memoryGiven, memorySize, maxMemoryRule, memoryBacking, memoryTune]
+export const memoryRules: readonly Rule[] = [
+  memoryGiven,
+  memorySize,
+  memoryDemandRule,
+  maxMemoryRule,
+  memoryBacking,
+  memoryTune,
+]

@@ -28,11 +28,46 @@ function say(text: string): number[] {
   return [0xba, 0xf8, 0x03, ...[...Buffer.from(text)].flatMap((byte) => [0xb0, byte, 0xee])]
 }
 
+const loadAddress = 0x7c00
+
+/** Writes a byte to each page from 1 MiB up to 256 MiB, by addresses of 32 bits in real mode, then sleeps. */
+const touchMemory = withData(
+  (gdt) => [
+    [0xfa, 0x31, 0xc0, 0x8e, 0xd8], // cli; xor ax, ax; mov ds, ax
+    [0x0f, 0x01, 0x16, ...word(gdt + 16)], // lgdt
+    [0x0f, 0x20, 0xc0, 0x66, 0x83, 0xc8, 0x01, 0x0f, 0x22, 0xc0], // cr0 |= 1
+    [0xbb, 0x08, 0x00, 0x8e, 0xdb], // mov ds, 8: a segment of 4 GiB
+    [0x66, 0x83, 0xe0, 0xfe, 0x0f, 0x22, 0xc0], // cr0 &= ~1
+    [0x66, 0xbf, 0x00, 0x00, 0x10, 0x00], // mov edi, 1 MiB
+    [0x67, 0xc6, 0x07, 0x01], // next: mov byte [edi], 1
+    [0x66, 0x81, 0xc7, 0x00, 0x10, 0x00, 0x00], // add edi, 4096
+    [0x66, 0x81, 0xff, 0x00, 0x00, 0x00, 0x10, 0x72, 0xec], // cmp edi, 256 MiB; jb next
+    [0xf4, 0xeb, 0xfd], // hlt
+  ],
+  (gdt) => [
+    [0, 0, 0, 0, 0, 0, 0, 0],
+    [0xff, 0xff, 0x00, 0x00, 0x00, 0x92, 0xcf, 0x00], // data, from 0 to 4 GiB
+    [0x0f, 0x00, ...word(gdt), 0x00, 0x00], // what lgdt loads: the length of the two, less 1, and their address
+  ],
+)
+
+/** A program and the data behind it; both are given the address of the data. */
+function withData(code: (data: number) => number[][], data: (data: number) => number[][]): number[] {
+  const address = loadAddress + code(0).flat().length
+  return [...code(address), ...data(address)].flat()
+}
+
+function word(value: number): number[] {
+  return [value & 0xff, value >> 8]
+}
+
 const programs = {
   /** Sleeps for ever and ignores the power button. */
   idle,
   /** Powers itself off at once. */
   powerOff,
+  /** Makes QEMU allocate all the memory that the guest has, up to 256 MiB. */
+  touchMemory,
   /** Says `up` on the serial console, echoes what is typed, and powers itself off at a `q`. */
   echo: [...say('up\n'), ...echoUntilQ, ...powerOff],
 }

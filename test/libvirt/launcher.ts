@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path'
 import { type DomainReport, launcherSocketName, parseDomainReport } from '../../runtime/launcher-api.ts'
 import { type Answer, ask, openConsole } from '../launcher-client.ts'
 import { confine, libvirtRootfs, makeOwned, makeRunDirectory } from './rootfs.ts'
+import type { MemoryCgroup } from './memory-cgroup.ts'
 import { eventually } from '../until.ts'
 
 /** A launcher in its "pod": a chroot with PID 1, the launcher, libvirtd and QEMU. */
@@ -27,12 +28,16 @@ export interface RunningLauncher {
 }
 
 /** Ready after 0.5 s; see `startLibvirtd` for the rest. */
-export async function startLauncher(): Promise<RunningLauncher> {
+export async function startLauncher(
+  container: { readonly cgroup?: MemoryCgroup; readonly oomScoreAdj?: number } = {},
+): Promise<RunningLauncher> {
+  const { cgroup, oomScoreAdj = 0 } = container
   const rootfs = libvirtRootfs()
   const directory = await makeRunDirectory(rootfs)
   const inside = (name: string) => join(directory.inside, name)
   const outside = (name: string) => join(directory.outside, name)
   await mkdir(outside('project'))
+  await mkdir(outside(join('cgroup', cgroup?.mountedAt ?? '')), { recursive: true })
   for (const name of ['private', 'sockets', 'volumes', 'block']) await makeOwned(outside(name))
   const node = `${inside('project')}/node_modules/node/bin/node`
   const pod = confine({
@@ -45,8 +50,14 @@ export async function startLauncher(): Promise<RunningLauncher> {
       VIRTSET_SOCKET_DIR: inside('sockets'),
       VIRTSET_VOLUMES_DIR: inside('volumes'),
       VIRTSET_BLOCK_DIR: inside('block'),
+      VIRTSET_CGROUP_DIR: inside('cgroup'),
     },
-    binds: { [inside('project')]: resolve(import.meta.dirname, '../..') },
+    binds: {
+      [inside('project')]: resolve(import.meta.dirname, '../..'),
+      ...(cgroup === undefined ? {} : { [inside(join('cgroup', cgroup.mountedAt))]: cgroup.path }),
+    },
+    oomScoreAdj,
+    ...(cgroup === undefined ? {} : { cgroup: cgroup.path }),
   })
   const log: string[] = []
   pod.process.stdout?.on('data', (chunk: Buffer) => log.push(chunk.toString()))

@@ -46,6 +46,9 @@ export function confine(options: {
   script: string
   env?: { [name: string]: string }
   binds?: { [inside: string]: string }
+  /** The path of a cgroup on the host that everything inside belongs to. */
+  cgroup?: string
+  oomScoreAdj?: number
 }): Confined {
   const { rootfs, directory } = options
   const home = directory.inside
@@ -60,6 +63,8 @@ export function confine(options: {
     ...options.env,
   }
   const mounts = [
+    ...(options.cgroup === undefined ? [] : [`echo $$ > ${options.cgroup}/cgroup.procs`]),
+    `echo ${options.oomScoreAdj ?? 0} > /proc/self/oom_score_adj`,
     `mount -t proc proc ${rootfs}/proc`,
     `mount --rbind /dev ${rootfs}/dev`,
     `mount --rbind /sys ${rootfs}/sys`,
