@@ -79,6 +79,11 @@ function line(action: Action): string {
   }
 }
 
+const outOfMemory =
+  'memory ran out, and the kernel ended the launcher pod, whose limit is 257 MiB; ' +
+  'make what QEMU allocates smaller (features.tcg.tbCache, driver.metadataCache, fewer devices), ' +
+  'or have a cluster preset raise memtune.hardLimit'
+
 const terminated = (exitCode: number, secondsAgo: number, over: object = {}): PodStatus => ({
   phase: exitCode === 0 ? 'Succeeded' : 'Failed',
   containerStatuses: [
@@ -288,12 +293,9 @@ const table: [string, Partial<Observed>, string[]][] = [
     ],
   ],
   [
-    'out of memory is called by its name',
+    'a pod that was killed for memory says so, with its limit',
     { machine: running, pod: seen({ status: terminated(137, 6, { reason: 'OOMKilled' }) }) },
-    [
-      'write Failed OOMKilled: the launcher ended with exit code 137',
-      'tell Warning OOMKilled: the launcher ended with exit code 137',
-    ],
+    [`write Failed OOMKilled: ${outOfMemory}`, `tell Warning OOMKilled: ${outOfMemory}`],
   ],
   [
     'an evicted pod has its own words',

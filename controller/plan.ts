@@ -1,6 +1,8 @@
+import { outOfMemoryAdvice } from '../api/launcher-memory.ts'
 import { kvmResource } from '../api/launcher-resources.ts'
 import type { Cause } from '../api/cause.ts'
 import { isFinished, launcherPodFinalizer } from '../api/machine.ts'
+import { quantityValue } from '../api/quantity.ts'
 import type { MachineStatus, VirtualMachine } from '../api/machine.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { claimsOf, launcherPod, podName, vmUidLabel } from './launcher-pod.ts'
@@ -64,6 +66,8 @@ const stuckMs = 60_000
 const believedMs = 300_000
 /** How often we look for what sends us no events: claims, quota, a foreign pod. */
 const lookAgainMs = 5000
+
+const mebibyte = 1024n * 1024n
 
 /** Reasons for which a container waits that do not pass in a moment. */
 const troubles = [
@@ -222,9 +226,20 @@ function concludeFrom(observed: Observed, pod: Persisted<Pod>): Action[] {
   }
   const reason = pod.status?.reason ?? ended?.reason ?? 'PodFailed'
   const words =
-    pod.status?.message ?? ended?.message ?? (ended ? `the launcher ended with exit code ${ended.exitCode}` : '')
+    (reason === 'OOMKilled' ? outOfMemory(pod) : undefined) ??
+    pod.status?.message ??
+    ended?.message ??
+    (ended ? `the launcher ended with exit code ${ended.exitCode}` : '')
   const message = words || `the launcher pod ${pod.metadata.name} failed`
   return fail(observed, { phase: 'Failed', reason, message, podUID: pod.metadata.uid })
+}
+
+/** Undefined for a pod without a limit, which an older controller made. The kubelet lets the kernel end the whole container, where it can. */
+function outOfMemory({ spec }: Pod): string | undefined {
+  const bytes = quantityValue(spec.containers[0]?.resources.limits?.['memory'] ?? '')
+  if (bytes === undefined) return undefined
+  const limit = (bytes + mebibyte - 1n) / mebibyte
+  return `memory ran out, and the kernel ended the launcher pod, whose limit is ${limit} MiB; ${outOfMemoryAdvice}`
 }
 
 /** What runs there may go on, and nobody can see it: the phase says so until the handler is heard of again, and writes what it sees. */

@@ -156,6 +156,12 @@ const rows: [string, Given, Observation, string[]][] = [
     ['write Failed Ready=False:GuestStopped Synchronized=True:DomainDefined', 'tell Warning GuestFailed', 'final'],
   ],
   [
+    'tells that the kernel killed QEMU for memory',
+    { phase: 'Running' },
+    said(report('Shutoff', { reason: 'OOMKilled', exit: 'Failed', message: 'memory ran out' })),
+    ['write Failed Ready=False:GuestStopped Synchronized=True:DomainDefined', 'tell Warning OOMKilled', 'final'],
+  ],
+  [
     'lets the launcher go when the end is written',
     { phase: 'Failed' },
     said(report('Crashed', { exit: 'Failed' })),

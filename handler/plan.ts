@@ -36,7 +36,13 @@ const longestSilenceMs = 30_000
 /** Whatever a launcher says its deadline is, it is not asked more often. */
 const shortestWaitMs = 100
 
-const refusals: readonly LauncherErrorReason[] = ['DefineRefused', 'StartFailed', 'VolumeUnavailable', 'BadRequest']
+const refusals: readonly LauncherErrorReason[] = [
+  'DefineRefused',
+  'StartFailed',
+  'VolumeUnavailable',
+  'OOMKilled',
+  'BadRequest',
+]
 
 /**
  * What to do for a VM of this node, in this order. The first failing action ends the round; the next round plans anew from what
@@ -157,7 +163,7 @@ function ended({ exit, reason, message }: DomainReport): Action {
   const words = message ?? `The guest ended: ${reason}`
   return exit === 'Succeeded'
     ? { do: 'tell', type: 'Normal', reason: 'Stopped', message: words }
-    : { do: 'tell', type: 'Warning', reason: 'GuestFailed', message: words }
+    : { do: 'tell', type: 'Warning', reason: reason === 'OOMKilled' ? reason : 'GuestFailed', message: words }
 }
 
 function write(machine: VirtualMachine, status: MachineStatus): Action[] {

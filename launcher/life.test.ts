@@ -17,6 +17,7 @@ let told: DomainReport[]
 let drift: SpecDrift[]
 let exit: string | undefined
 let prepareFailure: Error | undefined
+let oomKills: () => number
 
 beforeEach(() => {
   fake = fakeLibvirtd()
@@ -25,6 +26,7 @@ beforeEach(() => {
   drift = []
   exit = undefined
   prepareFailure = undefined
+  oomKills = () => 0
   makeLife()
 })
 
@@ -38,6 +40,7 @@ function makeLife(vmUID?: string): void {
     clock,
     log: () => {},
     ...(vmUID === undefined ? {} : { vmUID }),
+    readMemoryUse: async () => ({ oomKills: oomKills(), limitBytes: 2 ** 27, peakBytes: 2 ** 27 }),
     prepare: async (spec) => {
       if (prepareFailure !== undefined) throw prepareFailure
       return spec.domain
@@ -323,6 +326,33 @@ describe('what cannot run', () => {
     await settle()
     expect(standings().at(-1)).toBe('Gone volumeUnavailable Failed')
     expect(told.at(-1)?.message).toHaveLength(65_536)
+  })
+})
+
+describe('memory runs out', () => {
+  test('while the guest runs', async () => {
+    await life.put(machine('idle'))
+    oomKills = () => 1
+    fake.killGuests()
+    await settle()
+    expect(standings().at(-1)).toBe('Shutoff OOMKilled Failed')
+    expect(told.at(-1)?.message).toMatch(/^the kernel killed QEMU because memory ran out: .* limit of 128 MiB/)
+  })
+
+  test('while QEMU starts', async () => {
+    fake.refuseNext('domain_create_with_flags', new LibvirtError('monitor socket closed', 1, 10))
+    oomKills = () => count('domain_create_with_flags')
+    expect(await rejection(life.put(machine('idle')))).toMatchObject({ reason: 'OOMKilled' })
+    await settle()
+    expect(standings().at(-1)).toBe('Shutoff OOMKilled Failed')
+  })
+
+  test('before QEMU starts: a later crash is a crash', async () => {
+    oomKills = () => 1
+    await life.put(machine('idle'))
+    fake.killGuests()
+    await settle()
+    expect(standings().at(-1)).toBe('Shutoff crashed Failed')
   })
 })
 

@@ -24,7 +24,8 @@ import {
 } from './libvirt/domain.ts'
 import { LibvirtError } from './libvirt/errors.ts'
 import type { Identity } from './identity.ts'
-import { standingOf } from './phase.ts'
+import { type MemoryUse, outOfMemoryMessage } from './out-of-memory.ts'
+import { type Standing, standingOf } from './phase.ts'
 import { Refused } from './refused.ts'
 
 /** Where the deadline of a shutdown is kept in the domain, so that whoever restarts finds it. */
@@ -53,6 +54,7 @@ export interface LifeOptions {
   readonly vmUID?: string
   /** Prepares the volumes; the domain that libvirt is to be given. @throws Refused */
   readonly prepare: (spec: MachineSpec, identity: Identity) => Promise<Domain>
+  readonly readMemoryUse: () => Promise<MemoryUse>
   readonly writeXml: (domain: Domain) => string
   /** Undefined if the XML holds what the description does not know. */
   readonly readXml: (xml: string) => JsonObject | undefined
@@ -75,6 +77,8 @@ export class Life {
   #dom: DomainRef | undefined
   #wasStarted = false
   #failure: { phase: 'Gone' | 'Shutoff'; reason: string; message: string } | undefined
+  /** Processes that the kernel killed for memory before QEMU was started. */
+  #oomKillsBefore = 0
   #specDrift: SpecDrift[] | undefined
   #deadlineMs: number | undefined
   #isDeadlineStored = false
@@ -228,7 +232,13 @@ export class Life {
       this.#wasStarted = true
       return
     }
-    await refusedAs('StartFailed', () => startDomain(client, dom))
+    this.#oomKillsBefore = (await this.#options.readMemoryUse()).oomKills
+    try {
+      await refusedAs('StartFailed', () => startDomain(client, dom))
+    } catch (error) {
+      const message = await this.#outOfMemory()
+      throw message === undefined ? error : new Refused('OOMKilled', message, { cause: error })
+    }
     this.#wasStarted = true
   }
 
@@ -245,10 +255,23 @@ export class Life {
     if (dom === undefined) return this.#tell({ ...base, phase: 'Waiting', reason: 'noVirtualMachine' })
     const state = await readState(client, dom)
     const xml = await readXml(client, dom)
-    return this.#tell({ ...base, ...this.#standing(state), ...this.#details(xml) })
+    return this.#tell({ ...base, ...(await this.#explain(this.#standing(state))), ...this.#details(xml) })
   }
 
-  #standing(state: DomainState | undefined): Pick<DomainReport, 'phase' | 'reason' | 'exit'> {
+  /** QEMU that the kernel killed for memory looks to libvirt as if it had crashed. */
+  async #explain(standing: Standing): Promise<Standing & { message?: string }> {
+    if (standing.exit !== 'Failed' || standing.reason === 'destroyed') return standing
+    const message = await this.#outOfMemory()
+    return message === undefined ? standing : { ...standing, reason: 'OOMKilled', message }
+  }
+
+  /** Undefined if the kernel has killed nothing since QEMU was started. */
+  async #outOfMemory(): Promise<string | undefined> {
+    const use = await this.#options.readMemoryUse()
+    return use.oomKills > this.#oomKillsBefore ? outOfMemoryMessage(use) : undefined
+  }
+
+  #standing(state: DomainState | undefined): Standing {
     const standing = standingOf(state, {
       wasStarted: this.#wasStarted,
       isShuttingDown: this.#deadlineMs !== undefined,
@@ -341,6 +364,8 @@ function isSame(one: DomainReport, other: DomainReport): boolean {
   return JSON.stringify(rest) === JSON.stringify(otherRest)
 }
 
+/** An acronym stays as it is. */
 function lowerFirst(word: string): string {
+  if (/^[A-Z]{2}/.test(word)) return word
   return word.slice(0, 1).toLowerCase() + word.slice(1)
 }

@@ -12,6 +12,7 @@ import type { Identity } from './identity.ts'
 import { Life } from './life.ts'
 import type { LibvirtEvent } from './libvirt/connection.ts'
 import { openConsole } from './libvirt/domain.ts'
+import { readMemoryUse } from './out-of-memory.ts'
 import { Refused } from './refused.ts'
 import { renderDomain } from './render.ts'
 import { launcherServer } from './server.ts'
@@ -41,6 +42,7 @@ async function main(settings: Settings): Promise<void> {
     log,
     ...(settings.vmUID === undefined ? {} : { vmUID: settings.vmUID }),
     prepare: (spec, vm) => prepare(spec, vm, settings),
+    readMemoryUse: () => readMemoryUse(settings.cgroup),
     // In libvirt's own order: it refuses a serial console behind another one.
     writeXml: (domain) => writeDomain(canonical(domain)),
     readXml: (xml) => readLive(xml, log),

@@ -47,6 +47,7 @@ beforeEach(async () => {
     client,
     clock,
     log,
+    readMemoryUse: () => Promise.resolve({ oomKills: 0 }),
     prepare: async (spec) => spec.domain,
     writeXml: ({ name, title }) => `<domain><name>${name}</name><title>${title}</title></domain>`,
     readXml: (xml) => ({ xml }),

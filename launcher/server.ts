@@ -30,6 +30,7 @@ const statusOf: { readonly [reason in LauncherErrorReason]: number } = {
   DefineRefused: 422,
   StartFailed: 422,
   VolumeUnavailable: 422,
+  OOMKilled: 422,
   OtherVirtualMachine: 409,
   NotReady: 409,
   BadRequest: 400,

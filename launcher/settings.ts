@@ -13,6 +13,8 @@ export interface Settings {
   /** Made before libvirtd starts. */
   readonly directories: readonly string[]
   readonly vmUID: string | undefined
+  /** The container's view of its own cgroup. */
+  readonly cgroup: string
 }
 
 /** From the container's environment, each with the default that the launcher's image is built for. */
@@ -38,5 +40,6 @@ export function readSettings(env: { readonly [name: string]: string | undefined 
     qemuConf: join(at('config'), 'libvirt', 'qemu.conf'),
     directories: [at('run'), join(at('config'), 'libvirt'), at('cache'), at('data'), at('tmp')],
     vmUID: env['VIRTSET_VM_UID'],
+    cgroup: env['VIRTSET_CGROUP_DIR'] ?? '/sys/fs/cgroup',
   }
 }

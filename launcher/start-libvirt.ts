@@ -5,6 +5,7 @@ import type { Duplex } from 'node:stream'
 import type { Clock } from '../runtime/clock.ts'
 import { Client, type ClientOptions } from './libvirt/client.ts'
 import { keepLibvirtd, type Daemon } from './libvirtd.ts'
+import { raiseOomScore, readMemoryUse } from './out-of-memory.ts'
 import { qemuConf } from './qemu-conf.ts'
 import type { Settings } from './settings.ts'
 
@@ -20,10 +21,18 @@ export async function startLibvirt(
   const { clock, log, onHint } = options
   for (const directory of settings.directories) await mkdir(directory, { recursive: true, mode: 0o700 })
   await writeFile(settings.qemuConf, qemuConf)
+  const memory = await readMemoryUse(settings.cgroup)
   const daemon = keepLibvirtd({
     clock,
     log,
-    spawn: () => spawn('libvirtd', [], { env: settings.libvirtd, stdio: ['ignore', 'inherit', 'inherit'] }),
+    spawn: () => {
+      const child = spawn('libvirtd', [], { env: settings.libvirtd, stdio: ['ignore', 'inherit', 'inherit'] })
+      // QEMU inherits the score. libvirtd has it too, and is smaller than QEMU; another one takes over if it is killed.
+      if (child.pid !== undefined) {
+        raiseOomScore(child.pid, memory).catch((error: unknown) => log('oom_score_adj was not raised', { err: error }))
+      }
+      return child
+    },
   })
   const client = new Client({ dial: () => dial(settings.libvirtSocket), uri: 'qemu:///session', clock, onHint })
   return { client, daemon }

@@ -96,6 +96,36 @@ describe('kill -9 of what runs in a VM’s pod', () => {
     })
   })
 
+  test('QEMU by the kernel, for memory: the VM says so, with the limit of its pod', async () => {
+    // What a cluster preset gives to QEMU directly is what the limit does not count.
+    const args = ['-object', 'memory-backend-ram,id=hog,size=1G,prealloc=on'].map((value) => ({ value }))
+    await cluster.apply(
+      {
+        apiVersion: 'virtset.io/v1alpha1',
+        kind: 'ClusterVirtualMachinePreset',
+        metadata: { name: 'hog' },
+        spec: { selector: { matchLabels: { hog: 'true' } }, domain: { qemuCommandline: { args } } },
+      },
+      deaf('greedy', impatient, {}, { labels: { hog: 'true' } }),
+    )
+    const failed = await cluster.untilMachine('greedy', 'has failed', inPhase('Failed'))
+    expect(failed.status).toMatchObject({
+      reason: 'OOMKilled',
+      message: expect.stringMatching(/limit (of|is) \d+ MiB/),
+    })
+    expect(await cluster.kubectl('get', 'vm', 'greedy', '-o', 'wide')).toContain('OOMKilled')
+    const events = await cluster.kubectl(
+      'get',
+      'events',
+      '--field-selector',
+      'involvedObject.name=greedy,reason=OOMKilled',
+      '-o',
+      'name',
+    )
+    expect(events).not.toBe('')
+    await cluster.kubectl('delete', 'cvmp', 'hog')
+  })
+
   test('libvirtd: another one takes the same QEMU over, and the VM still ends in peace', async () => {
     await cluster.apply(guest('no-libvirtd', { terminationGracePeriodSeconds: 120 }))
     const machine = await cluster.untilMachine('no-libvirtd', 'runs', inPhase('Running'))
