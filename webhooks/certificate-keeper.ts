@@ -4,7 +4,7 @@ import { sleep } from '../runtime/clock.ts'
 import type { KubeClient } from '../runtime/kube.ts'
 import type { Logger } from '../runtime/log.ts'
 import { resource } from '../runtime/resource.ts'
-import type { KubeObject, Persisted, Resource } from '../runtime/resource.ts'
+import type { KubeObject, Persisted } from '../runtime/resource.ts'
 import { createAuthority, isAuthority, issueLeaf, readAuthorities, readCertificates, readLeaf } from './authority.ts'
 import { newsOf } from './certificate-news.ts'
 import type { News } from './certificate-news.ts'
@@ -16,21 +16,7 @@ interface Secret extends KubeObject {
   readonly data?: { readonly [key: string]: string }
 }
 
-interface WebhookConfiguration extends KubeObject {
-  readonly webhooks?: readonly { readonly clientConfig: { readonly caBundle?: string } }[]
-}
-
 const secrets = resource<Secret>({ group: '', version: 'v1', plural: 'secrets', kind: 'Secret', namespaced: true })
-
-const configurations = (['Mutating', 'Validating'] as const).map((kind) =>
-  resource<WebhookConfiguration>({
-    group: 'admissionregistration.k8s.io',
-    version: 'v1',
-    plural: `${kind.toLowerCase()}webhookconfigurations`,
-    kind: `${kind}WebhookConfiguration`,
-    namespaced: false,
-  }),
-)
 
 interface ApiService extends KubeObject {
   readonly spec?: { readonly caBundle?: string }
@@ -51,10 +37,8 @@ export interface KeeperOptions {
   /** Where the Secret is. */
   readonly namespace: string
   readonly secretName: string
-  /** The name that both webhook configurations have. */
-  readonly configurationName: string
-  /** The APIService that this process serves, if it does. */
-  readonly apiServiceName?: string
+  /** The APIService that this process serves, through which the API server sends reviews too. */
+  readonly apiServiceName: string
   readonly dnsNames: readonly string[]
   /** Called with a certificate whenever another one is to be served. */
   readonly serve: (leaf: Leaf, authority: Certificate | undefined) => void
@@ -116,20 +100,14 @@ export async function keepCertificates(options: KeeperOptions, first: Leaf, sign
 }
 
 async function observe(
-  { kube, clock, namespace, secretName, configurationName, apiServiceName, dnsNames }: KeeperOptions,
+  { kube, clock, namespace, secretName, apiServiceName, dnsNames }: KeeperOptions,
   served: Leaf | undefined,
 ): Promise<{ observed: Observed; secret: Persisted<Secret> | undefined }> {
-  const [secret, apiService, ...found] = await Promise.all([
+  const [secret, apiService] = await Promise.all([
     ifFound(kube.get(secrets, { namespace, name: secretName })),
-    apiServiceName === undefined ? undefined : ifFound(kube.get(apiServices, { name: apiServiceName })),
-    ...configurations.map((kind) => ifFound(kube.get(kind, { name: configurationName }))),
+    ifFound(kube.get(apiServices, { name: apiServiceName })),
   ])
-  const bundles = [
-    ...found.flatMap((configuration) =>
-      (configuration?.webhooks ?? []).map(({ clientConfig }) => clientConfig.caBundle),
-    ),
-    ...(apiService === undefined ? [] : [apiService.spec?.caBundle]),
-  ].map((bundle) => readCertificates(decode(bundle)))
+  const bundles = apiService === undefined ? [] : [readCertificates(decode(apiService.spec?.caBundle))]
   const keyring = readKeyring(secret?.data ?? {})
   const observed = { nowMs: clock.now(), dnsNames, keyring, bundles, ...(served === undefined ? {} : { served }) }
   return { observed, secret }
@@ -153,10 +131,7 @@ async function perform(
       return store(options, { ...step.keep, leaf: await issueLeaf(step.by, options.dnsNames, nowMs) }, secret)
     case 'publish': {
       const bundle = step.certificates.map(({ pem }) => pem).join('\n')
-      const published: boolean[] = []
-      for (const kind of configurations) published.push(await publish(options, kind, encode(`${bundle}\n`)))
-      published.push(await publishApiService(options, encode(`${bundle}\n`)))
-      return published.some((isDone) => isDone)
+      return publish(options, encode(`${bundle}\n`))
     }
   }
 }
@@ -176,32 +151,14 @@ async function store(
   )
 }
 
-async function publish(
-  { kube, configurationName }: KeeperOptions,
-  kind: Resource<WebhookConfiguration>,
-  caBundle: string,
-): Promise<boolean> {
-  const configuration = await ifFound(kube.get(kind, { name: configurationName }))
-  const stale = (configuration?.webhooks ?? []).flatMap(({ clientConfig }, index) =>
-    clientConfig.caBundle === caBundle ? [] : [index],
-  )
-  if (configuration === undefined || stale.length === 0) return false
-  const body = [
-    { op: 'test', path: '/metadata/resourceVersion', value: configuration.metadata.resourceVersion },
-    ...stale.map((index) => ({ op: 'add', path: `/webhooks/${index}/clientConfig/caBundle`, value: caBundle })),
-  ]
-  return unlessOvertaken(kube.patch(kind, { name: configurationName }, { type: 'json', body }))
-}
-
-async function publishApiService({ kube, apiServiceName: name }: KeeperOptions, caBundle: string): Promise<boolean> {
-  const apiService = name === undefined ? undefined : await ifFound(kube.get(apiServices, { name }))
+async function publish({ kube, apiServiceName: name }: KeeperOptions, caBundle: string): Promise<boolean> {
+  const apiService = await ifFound(kube.get(apiServices, { name }))
   if (apiService === undefined || apiService.spec?.caBundle === caBundle) return false
-  const { name: found, resourceVersion } = apiService.metadata
   const body = [
-    { op: 'test', path: '/metadata/resourceVersion', value: resourceVersion },
+    { op: 'test', path: '/metadata/resourceVersion', value: apiService.metadata.resourceVersion },
     { op: 'add', path: '/spec/caBundle', value: caBundle },
   ]
-  return unlessOvertaken(kube.patch(apiServices, { name: found }, { type: 'json', body }))
+  return unlessOvertaken(kube.patch(apiServices, { name }, { type: 'json', body }))
 }
 
 function readKeyring(data: { readonly [key: string]: string }): Keyring {

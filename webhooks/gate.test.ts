@@ -1,23 +1,26 @@
 import { expect, test } from 'vitest'
-import { createGate } from './gate.ts'
+import { createGate, freeBytes } from './gate.ts'
 
-test('so many requests and no more', () => {
-  const gate = createGate({ requests: 2, bytes: 100 })
-  const leave = gate.enter(10)
-  expect([gate.enter(10) !== undefined, gate.enter(10) !== undefined, gate.inside]).toEqual([true, false, 2])
-  leave?.()
-  leave?.()
-  expect([gate.inside, gate.enter(10) !== undefined, gate.enter(10) !== undefined]).toEqual([1, true, false])
+test('no more requests than the limit are let in; one that leaves twice counts once', () => {
+  const gate = createGate({ requests: 2, bytes: 0 })
+  const first = gate.enter()
+  expect([gate.enter() !== undefined, gate.enter()]).toEqual([true, undefined])
+  first?.leave()
+  first?.leave()
+  expect([gate.enter() !== undefined, gate.enter()]).toEqual([true, undefined])
 })
 
-test('so many bytes and no more, but one request always', () => {
+test('bytes count when they are held: requests that only announce them keep nobody out', () => {
+  const gate = createGate({ requests: 256, bytes: 100 })
+  for (let count = 0; count < 255; count++) gate.enter()
+  expect(gate.enter()?.hold(freeBytes + 100)).toBe(true)
+})
+
+test('large bodies share what is beyond 64 KiB, and never keep out small ones', () => {
   const gate = createGate({ requests: 9, bytes: 100 })
-  const leave = gate.enter(150)
-  expect([leave !== undefined, gate.enter(1) !== undefined]).toEqual([true, false])
-  leave?.()
-  expect([gate.enter(60) !== undefined, gate.enter(60) !== undefined, gate.enter(40) !== undefined]).toEqual([
-    true,
-    false,
-    true,
-  ])
+  const [large, larger, small] = [gate.enter(), gate.enter(), gate.enter()]
+  expect([large?.hold(freeBytes), large?.hold(60), larger?.hold(freeBytes + 60)]).toEqual([true, true, false])
+  expect([small?.hold(freeBytes), small?.hold(41), small?.hold(40)]).toEqual([true, false, true])
+  large?.leave()
+  expect(larger?.hold(freeBytes + 60)).toBe(true)
 })

@@ -1,7 +1,6 @@
-import { readFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
 import { defaultAccess } from '../runtime/access.ts'
-import { sleep, systemClock } from '../runtime/clock.ts'
+import { systemClock } from '../runtime/clock.ts'
 import { createEventRecorder } from '../runtime/events.ts'
 import { startHealth } from '../runtime/health.ts'
 import { createKubeClient } from '../runtime/kube.ts'
@@ -13,8 +12,6 @@ import { firstFromFiles, keepFromFiles } from './certificate-files.ts'
 import { keepCertificates, settleFirst } from './certificate-keeper.ts'
 import type { KeeperOptions } from './certificate-keeper.ts'
 import type { Leaf } from './certificates.ts'
-import { parseAuthorities } from './client-certificate.ts'
-import type { TrustedClients } from './client-certificate.ts'
 import { createEngine } from './engine.ts'
 import { createCompletionMetrics, createReviewMetrics, observeCertificate } from './metrics.ts'
 import { createMayAccess } from './permission.ts'
@@ -24,6 +21,7 @@ import type { Certificate, WebhookServer } from './server.ts'
 import { createApi } from './subresources/api.ts'
 import type { Api } from './subresources/api.ts'
 import { watchFrontProxy } from './subresources/front-proxy.ts'
+import type { FrontProxyWatch } from './subresources/front-proxy.ts'
 import type { Tracer } from './tracing.ts'
 import { createPower } from './subresources/power.ts'
 import { warmUp } from './warm-up.ts'
@@ -37,9 +35,6 @@ const registry = createMetrics()
 
 /** Longer than PROPAGATION_SECONDS, shorter than the pod's terminationGracePeriodSeconds. */
 const shutdown = createShutdown({ source: process, log, exit: (code) => process.exit(code), timeoutMs: 35_000 })
-
-/** How long the first answer waits to know whom to believe as front proxy. */
-const frontProxyMs = 5000
 
 const { values } = parseArgs({
   options: {
@@ -59,7 +54,7 @@ else await serveFolder(folder, { cert, key }, Number(values.port))
 async function serveCluster(port: number): Promise<void> {
   const kube = createKubeClient({ access: await defaultAccess(env), userAgent: 'virtset-webhooks' })
   const caches = startCaches(kube, log, systemClock)
-  const frontProxy = watchFrontProxy(kube, log, systemClock)
+  const frontProxy = watchFrontProxy(kube, log, systemClock, () => server?.renewTrust())
   const reflectors = [...caches.reflectors, frontProxy.reflector]
   observeReflectors(registry, reflectors)
   let server: WebhookServer | undefined
@@ -71,6 +66,7 @@ async function serveCluster(port: number): Promise<void> {
     log,
     unready: () => [
       ...caches.unready(),
+      ...(frontProxy.current() === undefined ? ['the API server publishes no front proxy'] : []),
       ...(server === undefined ? ['there is no certificate yet'] : []),
       ...(shutdown.signal.aborted ? ['stopping'] : []),
     ],
@@ -89,7 +85,6 @@ async function serveCluster(port: number): Promise<void> {
     log,
     namespace,
     secretName: env['SECRET'] ?? 'virtset-webhooks-certificates',
-    configurationName: env['CONFIGURATION'] ?? 'virtset',
     apiServiceName: 'v1alpha1.subresources.virtset.io',
     dnsNames: [`${service}.${namespace}.svc`, `${service}.${namespace}.svc.cluster.local`],
     serve: use,
@@ -108,9 +103,7 @@ async function serveCluster(port: number): Promise<void> {
   const first = await (directory === undefined
     ? settleFirst(keeper, shutdown.signal)
     : firstFromFiles(files, shutdown.signal))
-  await Promise.all(caches.reflectors.map((reflector) => reflector.synced(shutdown.signal)))
-  // Admission does not depend on it: a cluster may have no front proxy.
-  await Promise.race([frontProxy.reflector.synced(shutdown.signal), sleep(systemClock, frontProxyMs)])
+  await Promise.all(reflectors.map((reflector) => reflector.synced(shutdown.signal)))
   const mayAccess = createMayAccess(kube, systemClock)
   const api = createApi({
     power: createPower(kube, systemClock),
@@ -123,7 +116,7 @@ async function serveCluster(port: number): Promise<void> {
     { key: first.key, cert: first.pem },
     createEngine(caches, mayAccess, systemClock, createCompletionMetrics(registry)),
     port,
-    api,
+    { api, frontProxy },
   )
   await (directory === undefined
     ? keepCertificates(keeper, first, shutdown.signal)
@@ -152,11 +145,10 @@ async function serve(
   certificate: Certificate,
   engine: ReturnType<typeof createEngine>,
   port: number,
-  api?: Api,
+  cluster?: { readonly api: Api; readonly frontProxy: FrontProxyWatch },
 ): Promise<WebhookServer> {
   const reviewers = createReviewers(engine, trust)
   const metrics = createReviewMetrics(registry)
-  const clients = await trustedClients()
   const tracer = await startTracing()
   const options = {
     certificate,
@@ -164,8 +156,7 @@ async function serve(
     metrics,
     log,
     clock: systemClock,
-    ...(api === undefined ? {} : { api }),
-    ...(clients === undefined ? {} : { clients }),
+    ...(cluster === undefined ? {} : { api: cluster.api, frontProxy: () => cluster.frontProxy.current() }),
     ...(tracer === undefined ? {} : { tracer }),
   }
   warmUp()
@@ -184,14 +175,4 @@ async function startTracing(): Promise<Tracer | undefined> {
   shutdown.step('spans', () => tracer.stop())
   log.info({ url: settings.url }, 'reviews that the API server traces are traced')
   return tracer
-}
-
-/** REVIEW_CLIENT_CA: a file with the authorities of the API server's client certificate; REVIEW_CLIENT_NAMES: its names, with commas. */
-async function trustedClients(): Promise<TrustedClients | undefined> {
-  const file = env['REVIEW_CLIENT_CA']
-  if (file === undefined) return undefined
-  const authorities = parseAuthorities(await readFile(file, 'utf8'))
-  if (authorities.length === 0) throw new Error(`there is no certificate in ${file}`)
-  const names = (env['REVIEW_CLIENT_NAMES'] ?? '').split(',').filter((name) => name !== '')
-  return { authorities, names }
 }

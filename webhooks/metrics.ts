@@ -1,15 +1,31 @@
 import { Counter, Gauge, Histogram } from 'prom-client'
 import type { Registry } from 'prom-client'
 import type { Phase as CompletionPhase } from '../completion/complete.ts'
+import type { ConnectionRejection } from '../runtime/guard.ts'
 import type { Review, Verdict } from './review.ts'
 
 export interface ReviewMetrics {
   reviewed(path: string, review: Review, verdict: Verdict, seconds: number): void
   /** `bytes` of JSON went back as a patch. */
   patched(bytes: number): void
-  /** A request that was not reviewed: `shed`, `malformed`, `too-large`, `late`, `stranger`, `error`. */
-  turnedAway(path: string, why: string): void
+  /** A request that was not reviewed. */
+  rejected(path: string, reason: RejectionReason): void
+  /** A connection that was closed before a request was read from it. */
+  readonly connectionRejected: (reason: ConnectionRejection) => void
 }
+
+/**
+ * `overloaded`: too many requests or bytes at once; `deadline`: the body did not arrive in time; `timeout`: there was no answer within the caller's time;
+ * `unauthenticated`: the API server did not send it; `error`: our own fault.
+ */
+export type RejectionReason =
+  | 'overloaded'
+  | 'deadline'
+  | 'timeout'
+  | 'unauthenticated'
+  | 'too-large'
+  | 'malformed'
+  | 'error'
 
 const secondsBuckets = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5]
 
@@ -28,10 +44,16 @@ export function createReviewMetrics(registry: Registry): ReviewMetrics {
     labelNames: ['rule'],
     registers,
   })
-  const turnedAway = new Counter({
-    name: 'virtset_admission_turned_away_total',
-    help: 'Requests that were not reviewed, by why',
-    labelNames: ['path', 'why'],
+  const rejections = new Counter({
+    name: 'virtset_admission_rejected_total',
+    help: 'Requests that were not reviewed, by reason',
+    labelNames: ['path', 'reason'],
+    registers,
+  })
+  const connections = new Counter({
+    name: 'virtset_connections_rejected_total',
+    help: 'Connections that were closed before a request was read, by reason',
+    labelNames: ['reason'],
     registers,
   })
   const duration = new Histogram({
@@ -61,7 +83,8 @@ export function createReviewMetrics(registry: Registry): ReviewMetrics {
       if (!verdict.allowed) for (const { rule } of verdict.causes) refusals.inc({ rule })
       else if (path === '/mutate') operations.observe(verdict.patch?.operations ?? 0)
     },
-    turnedAway: (path, why) => turnedAway.inc({ path, why }),
+    rejected: (path, reason) => rejections.inc({ path, reason }),
+    connectionRejected: (reason) => connections.inc({ reason }),
   }
 }
 

@@ -6,12 +6,12 @@ import { createMetrics } from '../runtime/metrics.ts'
 import { createAuthority, issueLeaf } from './authority.ts'
 import type { Authority } from './certificates.ts'
 import { parseAuthorities } from './client-certificate.ts'
-import type { TrustedClients } from './client-certificate.ts'
 import { createReviewMetrics } from './metrics.ts'
 import type { Review, Verdict } from './review.ts'
-import { defaultLimits, maxBodyBytes, startServer } from './server.ts'
+import { defaultLimits, maxBodyBytes, reviewsPath, startServer } from './server.ts'
 import type { WebhookServer } from './server.ts'
 import { writePatch } from './patch.ts'
+import type { FrontProxy } from './subresources/front-proxy.ts'
 
 const closing: (() => Promise<unknown>)[] = []
 afterEach(async () => {
@@ -29,17 +29,19 @@ interface Answer {
   connection: unknown
 }
 
+type Headers = { readonly [name: string]: string | string[] }
+
 interface Running {
   server: WebhookServer
   authority: Authority
-  post: (path: string, body: string | Buffer, agent?: Agent) => Promise<Answer>
+  post: (path: string, body: string | Buffer, agent?: Agent, headers?: Headers) => Promise<Answer>
   metrics: () => Promise<string>
 }
 
 async function start(
   judge: (review: Review) => Verdict | Promise<Verdict>,
   limits = defaultLimits,
-  clients?: TrustedClients,
+  frontProxy?: () => FrontProxy | undefined,
 ): Promise<Running> {
   const authority = await createAuthority(Date.now())
   const registry = createMetrics()
@@ -51,7 +53,7 @@ async function start(
     log: createLogger({ process: 'test', level: 'silent' }),
     clock: systemClock,
     limits,
-    ...(clients === undefined ? {} : { clients }),
+    ...(frontProxy === undefined ? {} : { frontProxy }),
   }
   const server = await startServer(options, 0, '127.0.0.1')
   const shared = new Agent({ connect: { ca: authority.pem } })
@@ -63,11 +65,11 @@ async function start(
     server,
     authority,
     metrics: () => registry.metrics(),
-    async post(path, body, agent = shared) {
+    async post(path, body, agent = shared, headers = {}) {
       const answer = await request(`https://localhost:${server.port}${path}`, {
         method: 'POST',
         body,
-        headers: { 'content-type': 'application/json' },
+        headers: { 'content-type': 'application/json', ...headers },
         dispatcher: agent,
       })
       return {
@@ -147,14 +149,14 @@ describe('the server', () => {
     expect([answer.code, JSON.stringify(answer.body).includes('secret')]).toEqual([500, false])
   })
 
-  test('sends away at once what it could not serve in time', async () => {
+  test('rejects at once what it could not answer in time', async () => {
     const { promise, resolve } = Promise.withResolvers<Verdict>()
     const { post, metrics } = await start(() => promise, { requests: 2, bytes: 1024 * 1024 })
     const three = ['a', 'b', 'c'].map((uid) => post('/mutate', reviewOf({}, uid)))
     // Whichever comes last is the one that is sent away, while the other two wait.
     const away = await Promise.race(three)
     expect([away.code, away.body.reason]).toEqual([429, 'TooManyRequests'])
-    expect(await metrics()).toContain('why="shed"')
+    expect(await metrics()).toContain('reason="overloaded"')
     resolve({ allowed: true })
     expect((await Promise.all(three)).map(({ code }) => code).toSorted((a, b) => a - b)).toEqual([200, 200, 429])
     expect((await post('/mutate', reviewOf({}))).code).toBe(200)
@@ -174,30 +176,105 @@ describe('the server', () => {
       [504, 'Status', 'Timeout'],
     ])
     expect(seen).toEqual(['slow'])
-    expect(await metrics()).toContain('virtset_admission_turned_away_total{path="/mutate",why="late"} 2')
+    expect(await metrics()).toContain('virtset_admission_rejected_total{path="/mutate",reason="timeout"} 2')
     never.resolve({ allowed: true })
   })
 
-  test('answers only clients that its authority has signed, where it is told to', async () => {
-    const ours = await createAuthority(Date.now())
-    const authorities = parseAuthorities(ours.pem)
-    const { post, authority } = await start(() => ({ allowed: true }), defaultLimits, { authorities, names: ['api'] })
-    const client = async (of: Authority, name: string) => {
-      const { key, pem } = await issueLeaf(of, [name], Date.now(), 'client')
-      const agent = new Agent({ connect: { ca: authority.pem, key, cert: pem } })
+  describe('behind a front proxy', () => {
+    const apiServer = { 'x-remote-user': 'system:apiserver', 'x-remote-group': ['system:masters'] }
+    const agentOf = async (
+      server: Authority,
+      client: Authority,
+      name = 'front-proxy-client',
+      usage: 'client' | 'server' = 'client',
+    ) => {
+      const { key, pem } = await issueLeaf(client, [name], Date.now(), usage)
+      const agent = new Agent({ allowH2: false, connect: { ca: server.pem, key, cert: pem } })
       closing.push(() => agent.close())
       return agent
     }
-    const codes = []
-    for (const agent of [
-      await client(ours, 'api'),
-      await client(ours, 'somebody'),
-      await client(await createAuthority(Date.now()), 'api'),
-      undefined,
-    ]) {
-      codes.push((await post('/mutate', reviewOf({}), agent)).code)
+    const frontProxyOf = (authority: Authority): FrontProxy => ({
+      authorities: parseAuthorities(authority.pem),
+      allowedNames: ['front-proxy-client'],
+      usernameHeaders: ['x-remote-user'],
+      groupHeaders: ['x-remote-group'],
+      uidHeaders: [],
+      extraPrefixes: [],
+    })
+    const begin = async () => {
+      const proxy = await createAuthority(Date.now())
+      const seen: string[] = []
+      const running = await start(
+        ({ uid }) => {
+          seen.push(uid)
+          return { allowed: true }
+        },
+        defaultLimits,
+        () => frontProxyOf(proxy),
+      )
+      return { ...running, proxy, seen }
     }
-    expect(codes).toEqual([200, 403, 403, 403])
+
+    test('the API server gets an answer, by the path at which its aggregator asks', async () => {
+      const { post, authority, proxy } = await begin()
+      const agent = await agentOf(authority, proxy)
+      expect((await post(`${reviewsPath}/mutate`, reviewOf({}), agent, apiServer)).body).toEqual(allowed)
+    })
+
+    test.each<[string, Headers]>([
+      [
+        'a cluster administrator who asks through the API server',
+        { 'x-remote-user': 'admin', 'x-remote-group': ['system:masters'] },
+      ],
+      [
+        'a user who has the name of the API server and not its group',
+        { 'x-remote-user': 'system:apiserver', 'x-remote-group': ['devs'] },
+      ],
+      ['a request on nobody’s behalf', {}],
+    ])('%s gets no review', async (_, headers) => {
+      const { post, authority, proxy, seen, metrics } = await begin()
+      const agent = await agentOf(authority, proxy)
+      expect((await post(`${reviewsPath}/mutate`, reviewOf({}), agent, headers)).code).toBe(403)
+      expect([
+        seen,
+        (await metrics()).includes('virtset_admission_rejected_total{path="/mutate",reason="unauthenticated"} 1'),
+      ]).toEqual([[], true])
+    })
+
+    test('a certificate of that authority with another name gets no review', async () => {
+      const { post, authority, proxy } = await begin()
+      const agent = await agentOf(authority, proxy, 'somebody')
+      expect((await post('/mutate', reviewOf({}), agent, apiServer)).code).toBe(403)
+    })
+
+    test('the handshake fails without a certificate, with one of another authority, and with one for servers', async () => {
+      const { post, authority, proxy, metrics } = await begin()
+      const stranger = new Agent({ connect: { ca: authority.pem } })
+      closing.push(() => stranger.close())
+      const agents = [
+        stranger,
+        await agentOf(authority, await createAuthority(Date.now())),
+        await agentOf(authority, proxy, 'front-proxy-client', 'server'),
+      ]
+      const answers = agents.map((agent) => post('/mutate', reviewOf({}), agent, apiServer).catch(() => 'cut off'))
+      expect(await Promise.all(answers)).toEqual(['cut off', 'cut off', 'cut off'])
+      expect(await metrics()).toContain('virtset_connections_rejected_total{reason="unauthenticated"} 3')
+    })
+
+    test('another authority counts at once, for open connections too', async () => {
+      let trusted = await createAuthority(Date.now())
+      const { server, post, authority } = await start(
+        () => ({ allowed: true }),
+        defaultLimits,
+        () => frontProxyOf(trusted),
+      )
+      const before = await agentOf(authority, trusted)
+      expect((await post('/mutate', reviewOf({}), before, apiServer)).code).toBe(200)
+      trusted = await createAuthority(Date.now())
+      server.renewTrust()
+      expect((await post('/mutate', reviewOf({}), before, apiServer)).code).toBe(403)
+      expect((await post('/mutate', reviewOf({}), await agentOf(authority, trusted), apiServer)).code).toBe(200)
+    })
   })
 
   test('measures patches in bytes', async () => {

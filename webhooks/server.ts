@@ -1,20 +1,24 @@
+import type { IncomingMessage } from 'node:http'
 import { Server as HttpsServer } from 'node:https'
-import type { Socket } from 'node:net'
-import { TLSSocket } from 'node:tls'
 import { fastify } from 'fastify'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { createArrivalDeadlines } from '../runtime/arrival-deadline.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { sleep } from '../runtime/clock.ts'
+import type { ConnectionLimits } from '../runtime/connections.ts'
+import { guardConnections } from '../runtime/guard.ts'
 import type { Logger } from '../runtime/log.ts'
-import { isTrustedClient } from './client-certificate.ts'
-import type { TrustedClients } from './client-certificate.ts'
+import { BodyRejected, readBody } from './body.ts'
+import { callerOf, isApiServer } from './caller.ts'
 import { budgetMs, inTime } from './deadline.ts'
 import { createGate } from './gate.ts'
-import type { Limits } from './gate.ts'
-import type { ReviewMetrics } from './metrics.ts'
+import type { Limits, Pass } from './gate.ts'
+import type { RejectionReason, ReviewMetrics } from './metrics.ts'
 import { answerFailure, answerReview, parseReview } from './review.ts'
 import type { Review, ReviewAnswer, Status, Verdict } from './review.ts'
 import type { Api } from './subresources/api.ts'
+import { groupVersion } from './subresources/discovery.ts'
+import type { FrontProxy } from './subresources/front-proxy.ts'
 import type { Span, Tracer } from './tracing.ts'
 
 /** The API server sends at most two objects of 3 MiB and a 1 MiB envelope. */
@@ -26,11 +30,27 @@ export const maxBodyBytes = 7 * 1024 * 1024
  */
 export const defaultLimits: Limits = { requests: 256, bytes: 16 * 1024 * 1024 }
 
-/** Longer than the 90 s after which Go's client drops an idle connection: the client is the one who closes. */
-const keepAliveTimeoutMs = 95_000
+/**
+ * An API server has at most 600 requests in flight by default, and opens a connection for each when a replica has just started: a burst of 256 is half of that.
+ * A pending connection takes 14 KiB.
+ */
+export const connectionLimits: ConnectionLimits = {
+  pending: 1024,
+  pendingPerAddress: 256,
+  burst: 256,
+  perSecond: 32,
+  proven: 2048,
+}
 
-/** No review takes this long to arrive; a client that trickles its body is let go. */
-const requestTimeoutMs = 15_000
+/** A second and a quarter for the handshake, and then for each MiB of a request's body. */
+const deadlineTurns = 5
+const bytesPerDeadline = 1024 * 1024
+
+/**
+ * Longer than the 90 s after which Go's client drops an idle connection: the client is the one who closes. Go opens connections in advance, so the time
+ * before the first request counts as idle too.
+ */
+const keepAliveTimeoutMs = 95_000
 
 /** Reviews that took longer are worth a line at info. */
 const slowMs = 100
@@ -52,8 +72,12 @@ export interface ServerOptions {
   readonly log: Logger
   readonly clock: Clock
   readonly limits?: Limits
-  /** Whose reviews are answered; everybody's where absent. */
-  readonly clients?: TrustedClients
+  /**
+   * Whose client certificate proves that the API server is calling. With it, the TLS handshake fails for anybody else, and only the API server itself is given
+   * reviews. Absent: anybody is; for use without a cluster.
+   */
+  readonly frontProxy?: () => FrontProxy | undefined
+  readonly connections?: ConnectionLimits
   /** Where spans of reviews go; nowhere where absent. */
   readonly tracer?: Tracer
   /** What else is served here; with it, clients are asked for a certificate. */
@@ -64,6 +88,8 @@ export interface WebhookServer {
   readonly port: number
   /** New connections get it; those that are open go on. */
   use(certificate: Certificate): void
+  /** The front proxy has other authorities: new connections are checked against them. */
+  renewTrust(): void
   /**
    * The end without a lost request: for `propagationMs` everything is served as before, but each answer asks its client to
    * connect anew, elsewhere; then nothing new is taken, and what is under way is finished.
@@ -71,53 +97,76 @@ export interface WebhookServer {
   drain(propagationMs: number): Promise<void>
 }
 
-/** HTTPS on `port` (0: any free one) of `host`: `POST /mutate` and `POST /validate`, and what is below those. */
+/** Where the API server's aggregator sends reviews. */
+export const reviewsPath = `/apis/${groupVersion}/admissionreviews`
+
+/**
+ * HTTPS on `port` (0: any free one) of `host`: POST to `/mutate` and `/validate`, which the aggregator reaches below `reviewsPath`, and the API.
+ */
 export async function startServer(options: ServerOptions, port: number, host = '::'): Promise<WebhookServer> {
-  const { certificate, metrics, log, clock, api, clients, tracer } = options
+  const { certificate, metrics, log, clock, api, frontProxy, tracer } = options
   const gate = createGate(options.limits ?? defaultLimits)
-  const arrivals = new WeakMap<FastifyRequest, number>()
+  const deadlines = createArrivalDeadlines(clock, deadlineTurns)
+  const arrivals = new WeakMap<IncomingMessage, number>()
+  const passes = new WeakMap<IncomingMessage, Pass>()
   let isDraining = false
+  let current = certificate
+
+  const contextOf = (one: Certificate) => ({
+    ...one,
+    minVersion: 'TLSv1.2' as const,
+    // As in Go, an authority need not be a root.
+    ...(frontProxy === undefined ? {} : { ca: authoritiesOf(frontProxy()), allowPartialTrustChain: true }),
+  })
 
   const app = fastify({
-    // Who sends no certificate, or one of whatever authority, is served all the same: reviews want none, and the API judges for itself.
     https: {
-      ...certificate,
-      minVersion: 'TLSv1.2',
-      ...(api === undefined && clients === undefined ? {} : { requestCert: true, rejectUnauthorized: false }),
+      ...contextOf(certificate),
+      // The API judges for itself who is calling where no front proxy is given.
+      ...(api === undefined && frontProxy === undefined
+        ? {}
+        : { requestCert: true, rejectUnauthorized: frontProxy !== undefined }),
+      // Node counts the time before anything has arrived, too. What has begun to arrive has a deadline below.
+      headersTimeout: keepAliveTimeoutMs,
     },
-    bodyLimit: maxBodyBytes,
     keepAliveTimeout: keepAliveTimeoutMs,
-    requestTimeout: requestTimeoutMs,
+    requestTimeout: keepAliveTimeoutMs,
     forceCloseConnections: 'idle',
     return503OnClosing: false,
-    // A key called `__proto__` is data like any other: it is refused as an unknown field, by name.
-    onProtoPoisoning: 'ignore',
-    onConstructorPoisoning: 'ignore',
     logger: false,
+  })
+  guardConnections(app.server, {
+    limits: options.connections ?? connectionLimits,
+    deadlines,
+    clock,
+    rejected: metrics.connectionRejected,
   })
 
   app.addHook('onRequest', async (request, reply) => {
     if (isDraining) reply.header('connection', 'close')
-    if (api?.owns(request.url)) return undefined
-    if (clients !== undefined && !isKnown(clients, request.raw.socket, clock.now())) {
-      metrics.turnedAway(pathOf(request), 'stranger')
-      return sendStatus(reply, { code: 403, reason: 'Forbidden', message: 'only the API server may ask here' })
-    }
-    arrivals.set(request, clock.monotonic())
-    const leave = gate.enter(Number(request.headers['content-length'] ?? maxBodyBytes))
-    if (leave === undefined) {
-      metrics.turnedAway(pathOf(request), 'shed')
-      return sendStatus(reply, { code: 429, reason: 'TooManyRequests', message: 'too many reviews at once; try again' })
-    }
-    reply.raw.once('close', leave)
+    expectBody(request.raw, pathOf(request.routeOptions.url))
   })
 
+  /** Closes the connection unless the body arrives, a MiB in each deadline. */
+  const expectBody = (message: IncomingMessage, path: string): void => {
+    const { socket } = message
+    const before = socket.bytesRead
+    const cancel = deadlines.start(() => {
+      if (message.complete || message.destroyed) return
+      if (socket.bytesRead - before >= bytesPerDeadline) return expectBody(message, path)
+      metrics.rejected(path, 'deadline')
+      socket.destroy()
+    })
+    message.once('close', cancel)
+  }
+
   app.setErrorHandler((error, request, reply) => {
-    const { code, why, message } = failureOf(error)
-    metrics.turnedAway(pathOf(request), why)
-    if (code >= 500) log.error({ err: error, path: pathOf(request) }, 'a review failed')
-    else log.warn({ path: pathOf(request), why, message }, 'a request that is no review')
-    return sendStatus(reply, { code, reason: code >= 500 ? 'InternalError' : 'BadRequest', message })
+    const path = pathOf(request.routeOptions.url)
+    const { code, rejection, reason, message } = failureOf(error)
+    metrics.rejected(path, rejection)
+    if (code >= 500) log.error({ err: error, path }, 'a review failed')
+    else log.warn({ path, reason: rejection, message }, 'a request was rejected')
+    return sendStatus(reply, { code, reason, message })
   })
 
   const answerTo = async (
@@ -129,13 +178,13 @@ export async function startServer(options: ServerOptions, port: number, host = '
     span: Span | undefined,
   ): Promise<ReviewAnswer | FastifyReply> => {
     const startedMs = clock.monotonic()
-    const leftMs = budgetMs(request.url) - (startedMs - (arrivals.get(request) ?? startedMs))
+    const leftMs = budgetMs(request.url) - (startedMs - (arrivals.get(request.raw) ?? startedMs))
     const asked = leftMs > 0 ? judge(span ? { ...review, onPart: span.part } : review) : undefined
     const verdict = asked instanceof Promise ? await inTime(asked, leftMs, clock) : asked
     const durationMs = clock.monotonic() - startedMs
     span?.end(spanAttributes(review, verdict), verdict === undefined)
     if (verdict === undefined) {
-      metrics.turnedAway(path, 'late')
+      metrics.rejected(path, 'timeout')
       const { uid } = review
       log.warn({ path, uid, durationMs, leftMs }, 'a review could not be answered within the time of its caller')
       return sendStatus(reply, { code: 504, reason: 'Timeout', message: tooLate })
@@ -147,12 +196,30 @@ export async function startServer(options: ServerOptions, port: number, host = '
     return answer
   }
 
-  // What follows the path says to people what to do when nobody answers (manifests/webhooks/configurations.yaml).
-  const route = (path: string, review: Reviewer) => {
-    const handle = async (request: FastifyRequest, reply: FastifyReply): Promise<ReviewAnswer | FastifyReply> => {
+  /** Nothing of a request is read before it is known that the API server sends it. */
+  const admit = async (request: FastifyRequest, reply: FastifyReply) => {
+    const path = pathOf(request.routeOptions.url)
+    if (frontProxy !== undefined) {
+      const caller = callerOf(request.raw, frontProxy(), clock.now())
+      if (caller === undefined || !isApiServer(caller)) {
+        metrics.rejected(path, 'unauthenticated')
+        return sendStatus(reply, { code: 403, reason: 'Forbidden', message: 'only the API server may send reviews' })
+      }
+    }
+    const pass = gate.enter()
+    if (pass === undefined) throw new BodyRejected('overloaded')
+    arrivals.set(request.raw, clock.monotonic())
+    passes.set(request.raw, pass)
+    reply.raw.once('close', pass.leave)
+    return undefined
+  }
+
+  const handle =
+    (path: string, review: Reviewer) =>
+    async (request: FastifyRequest, reply: FastifyReply): Promise<ReviewAnswer | FastifyReply> => {
       const parsed = parseReview(request.body)
       if ('problem' in parsed) {
-        metrics.turnedAway(path, 'malformed')
+        metrics.rejected(path, 'malformed')
         return answerFailure(parsed.uid, { code: 400, reason: 'BadRequest', message: parsed.problem })
       }
       const span = tracer?.begin(`review ${path}`, textOf(request.headers.traceparent))
@@ -163,20 +230,36 @@ export async function startServer(options: ServerOptions, port: number, host = '
         throw error
       }
     }
-    app.post(path, handle)
-    app.post(`${path}/*`, handle)
+
+  const serveReviews = async (reviews: FastifyInstance) => {
+    reviews.addHook('onRequest', admit)
+    reviews.removeAllContentTypeParsers()
+    reviews.addContentTypeParser('*', async (_request: FastifyRequest, payload: IncomingMessage) => {
+      const pass = passes.get(payload)
+      if (pass === undefined) throw new Error('a request without a pass has a body that is read')
+      // A key called `__proto__` is data like any other: it is refused as an unknown field, by name.
+      return parseJson(await readBody(payload, maxBodyBytes, pass))
+    })
+    for (const prefix of ['', reviewsPath]) {
+      reviews.post(`${prefix}/mutate`, handle('/mutate', options.mutate))
+      reviews.post(`${prefix}/validate`, handle('/validate', options.validate))
+    }
   }
-  route('/mutate', options.mutate)
-  route('/validate', options.validate)
+  void app.register(serveReviews)
   api?.register(app)
 
   await app.listen({ port, host })
   const address = app.server.address()
+  const renewTrust = () => {
+    if (app.server instanceof HttpsServer) app.server.setSecureContext(contextOf(current))
+  }
   return {
     port: typeof address === 'object' && address ? address.port : port,
     use(next) {
-      if (app.server instanceof HttpsServer) app.server.setSecureContext({ ...next, minVersion: 'TLSv1.2' })
+      current = next
+      renewTrust()
     },
+    renewTrust,
     async drain(propagationMs) {
       isDraining = true
       await sleep(clock, propagationMs)
@@ -187,26 +270,48 @@ export async function startServer(options: ServerOptions, port: number, host = '
 
 const tooLate = 'virtset could not review this in time: it is busy, or waits for the API server; try again'
 
-/** TLS has shown that the client has the key; one may be shown anew with each connection only. */
-function isKnown(clients: TrustedClients, socket: Socket, nowMs: number): boolean {
-  const certificate = socket instanceof TLSSocket ? socket.getPeerX509Certificate() : undefined
-  return certificate !== undefined && isTrustedClient(clients, certificate, nowMs)
-}
+const authoritiesOf = (frontProxy: FrontProxy | undefined): string[] =>
+  (frontProxy?.authorities ?? []).map((authority) => authority.toString())
 
 const textOf = (header: unknown): string | undefined => (typeof header === 'string' ? header : undefined)
 
-const pathOf = (request: FastifyRequest): string => (request.routeOptions.url ?? 'other').replace('/*', '')
+/** `/mutate`, `/validate`, or `other` with all else that is asked for. */
+const pathOf = (url = ''): string =>
+  ['/mutate', '/validate'].find((path) => url === path || url === reviewsPath + path) ?? 'other'
 
-/** Fastify's own codes for what can be wrong with a request before a route sees it. */
-function failureOf(error: unknown): { readonly code: number; readonly why: string; readonly message: string } {
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (cause) {
+    throw new MalformedBody('the body is not JSON', { cause })
+  }
+}
+
+class MalformedBody extends Error {
+  override readonly name = 'MalformedBody'
+}
+
+interface Failure extends Status {
+  readonly rejection: RejectionReason
+}
+
+function failureOf(error: unknown): Failure {
+  if (error instanceof BodyRejected && error.reason === 'overloaded') {
+    const message = 'too many reviews at once; try again'
+    return { code: 429, rejection: 'overloaded', reason: 'TooManyRequests', message }
+  }
+  if (error instanceof BodyRejected) {
+    const message = `a review may have at most ${maxBodyBytes} bytes (7 MiB)`
+    return { code: 413, rejection: 'too-large', reason: 'BadRequest', message }
+  }
+  // Of Fastify's own errors those of the client have such a code.
   const code = error instanceof Error && 'statusCode' in error ? error.statusCode : 500
-  if (code === 413) {
-    return { code, why: 'too-large', message: `a review may have at most ${maxBodyBytes} bytes (7 MiB)` }
+  const isMalformed = error instanceof MalformedBody || (typeof code === 'number' && code >= 400 && code < 500)
+  if (isMalformed && error instanceof Error) {
+    return { code: 400, rejection: 'malformed', reason: 'BadRequest', message: error.message }
   }
-  if (typeof code === 'number' && code >= 400 && code < 500) {
-    return { code, why: 'malformed', message: error instanceof Error ? error.message : 'malformed' }
-  }
-  return { code: 500, why: 'error', message: 'virtset could not review this; its log says why' }
+  const message = 'virtset could not review this; its log says why'
+  return { code: 500, rejection: 'error', reason: 'InternalError', message }
 }
 
 /** Kubernetes' own form of an error: the API server shows its message to the user. */

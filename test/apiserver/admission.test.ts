@@ -344,22 +344,8 @@ test('when the webhooks are away VMs cannot be created, and kubectl says why; th
   await apply(machine('orphan'))
   await webhooks.server.drain(0)
   const { code, err } = await apply(machine('late'))
-  const remedy = '/mutate/if-this-fails/look-at-the-pods-of-this-service/and-see-docs-operate.md?timeout=5s'
-  expect([code, err]).toEqual([1, expect.stringContaining(remedy)])
-  expect(err).toContain('failed calling webhook "mutate.virtset.io"')
-  // As the manifests have it: by the name of the service, which is not there.
-  const manifests = (await kubectl('', 'kustomize', 'manifests/webhooks')).out.split('---\n')
-  const mutating = manifests.find((text) => text.includes('kind: MutatingWebhookConfiguration')) ?? ''
-  expect((await kubectl(mutating, 'replace', '--force', '-f', '-')).code).toBe(0)
-  let said = ''
-  await until(
-    async () => {
-      said = (await apply(machine('late'))).err
-      return said.includes(`${remedy}": service "virtset-webhooks" not found`)
-    },
-    undefined,
-    { deadlineMs: 30_000, describe: () => said },
-  )
+  expect([code, err]).toEqual([1, expect.stringContaining('failed calling webhook "mutate.virtset.io"')])
+  expect(err).toContain('the server is currently unable to handle the request')
   expect((await kubectl('', 'delete', 'vm', 'orphan', '--wait=false')).code).toBe(0)
   // The finalizer goes by an UPDATE of the controller's, which needs no webhook.
   const patch = ['patch', 'vm', 'orphan', '--type=merge', '-p', '{"metadata":{"finalizers":null}}']

@@ -14,15 +14,22 @@ import type { KeeperOptions } from '../../webhooks/certificate-keeper.ts'
 import type { News } from '../../webhooks/certificate-news.ts'
 import type { Leaf } from '../../webhooks/certificates.ts'
 import { createReviewMetrics } from '../../webhooks/metrics.ts'
+import { createMayAccess } from '../../webhooks/permission.ts'
 import { startServer } from '../../webhooks/server.ts'
 import type { WebhookServer } from '../../webhooks/server.ts'
+import { createApi } from '../../webhooks/subresources/api.ts'
+import { watchFrontProxy } from '../../webhooks/subresources/front-proxy.ts'
+import { createPower } from '../../webhooks/subresources/power.ts'
 import { until } from '../until.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
 import { installKinds } from './kinds.ts'
+import { installWebhookService } from './service.ts'
+import type { WebhookService } from './service.ts'
 
 let api: TestApiServer
 let kube: KubeClient
+let service: WebhookService | undefined
 const namespace = 'virtset-system'
 const name = 'virtset-webhooks-certificates'
 const secrets = resource<KubeObject>({ group: '', version: 'v1', plural: 'secrets', kind: 'Secret', namespaced: true })
@@ -57,7 +64,7 @@ function replica(
     log,
     namespace,
     secretName: name,
-    configurationName: 'virtset',
+    apiServiceName: apiService,
     dnsNames,
     serve,
     tell,
@@ -71,18 +78,16 @@ function replica(
   return it
 }
 
-const bundleOf = (kind: string) =>
-  kubectl(['get', kind, 'virtset', '-o', 'jsonpath={.webhooks[*].clientConfig.caBundle}'])
+const apiService = 'v1alpha1.subresources.virtset.io'
+const readBundle = () => kubectl(['get', 'apiservice', apiService, '-o', 'jsonpath={.spec.caBundle}'])
 
 test('three replicas that start together agree on one certificate, and publish one authority', async () => {
-  await kubectl(['apply', '-f', 'manifests/webhooks/configurations.yaml'])
+  service = await installWebhookService(api)
   const replicas = [replica(systemClock), replica(systemClock), replica(systemClock)]
   await Promise.all(replicas.map((one) => one.settle()))
   await Promise.all(replicas.map((one) => one.settle()))
   expect(new Set(replicas.map(({ served }) => served?.pem)).size).toBe(1)
-  const bundles = await Promise.all(['mutatingwebhookconfiguration', 'validatingwebhookconfiguration'].map(bundleOf))
-  expect([bundles[0] === bundles[1], bundles[0]?.length === 0]).toEqual([true, false])
-  const text = Buffer.from(bundles[0] ?? '', 'base64').toString()
+  const text = Buffer.from(await readBundle(), 'base64').toString()
   expect(text.split('BEGIN CERTIFICATE').length - 1).toBe(1)
 })
 
@@ -96,6 +101,9 @@ test('what somebody spoils is healed, and told: Secret deleted, authority emptie
   )
   await one.settle()
   const before = one.served
+  const healed = Buffer.from(await readBundle(), 'base64')
+    .toString()
+    .trim()
   const spoilers: string[][] = [
     ['delete', 'secret', '-n', namespace, name],
     [
@@ -110,11 +118,11 @@ test('what somebody spoils is healed, and told: Secret deleted, authority emptie
     ],
     [
       'patch',
-      'validatingwebhookconfiguration',
-      'virtset',
+      'apiservice',
+      apiService,
       '--type=json',
       '-p',
-      '[{"op":"remove","path":"/webhooks/0/clientConfig/caBundle"}]',
+      `[{"op":"replace","path":"/spec/caBundle","value":"${Buffer.from(api.certificateAuthority).toString('base64')}"}]`,
     ],
     [
       'patch',
@@ -130,8 +138,7 @@ test('what somebody spoils is healed, and told: Secret deleted, authority emptie
   for (const spoil of spoilers) {
     await kubectl(spoil)
     await one.settle()
-    const bundles = await Promise.all(['mutatingwebhookconfiguration', 'validatingwebhookconfiguration'].map(bundleOf))
-    expect([bundles[0] === bundles[1], bundles[0] === '']).toEqual([true, false])
+    expect(Buffer.from(await readBundle(), 'base64').toString()).toContain(healed)
   }
   expect(new Set(told)).toEqual(new Set(['AuthorityLost', 'CaBundleHealed', 'SecretHealed']))
   // What was served could be trusted all the time: nothing else was needed.
@@ -143,25 +150,32 @@ test('twenty rotations under load, with authorities that come and go: no request
   const clock: Clock = { ...systemClock, now: () => Date.now() + time.skewMs }
   const servers: WebhookServer[] = []
   // A name that is new makes a new leaf necessary, at any time.
-  const names = ['localhost']
+  const names = ['virtset-webhooks.virtset-system.svc']
   const one = replica(clock, (leaf) => servers[0]?.use({ key: leaf.key, cert: leaf.pem }), names)
   await one.settle()
   const certificate = { key: one.served?.key ?? '', cert: one.served?.pem ?? '' }
   const allow = () => ({ allowed: true }) as const
   const metrics = createReviewMetrics(createMetrics())
-  const server = await startServer({ certificate, mutate: allow, validate: allow, metrics, log, clock }, 0, '127.0.0.1')
+  const frontProxyWatch = watchFrontProxy(kube, log, clock, () => servers[0]?.renewTrust())
+  await frontProxyWatch.reflector.synced()
+  const frontProxy = () => frontProxyWatch.current()
+  const power = createPower(kube, clock)
+  const server = await startServer(
+    {
+      certificate,
+      mutate: allow,
+      validate: allow,
+      metrics,
+      log,
+      clock: systemClock,
+      frontProxy,
+      api: createApi({ power, mayAccess: createMayAccess(kube, clock), frontProxy, log, clock }),
+    },
+    0,
+  )
   servers.push(server)
-  for (const [kind, path] of [
-    ['mutatingwebhookconfiguration', 'mutate'],
-    ['validatingwebhookconfiguration', 'validate'],
-  ] as const) {
-    const url = `https://localhost:${server.port}/${path}`
-    const operations = [
-      { op: 'remove', path: '/webhooks/0/clientConfig/service' },
-      { op: 'add', path: '/webhooks/0/clientConfig/url', value: url },
-    ]
-    await kubectl(['patch', kind, 'virtset', '--type=json', '-p', JSON.stringify(operations)])
-  }
+  await service?.lead('in-process', server.port)
+  await service?.available()
   const outcomes = { created: 0, failed: [] as string[] }
   const stop = new AbortController()
   const load = async (worker: number) => {
@@ -202,6 +216,7 @@ test('twenty rotations under load, with authorities that come and go: no request
   stop.abort()
   await Promise.all(workers)
   await server.drain(0)
+  await frontProxyWatch.stop()
   expect(outcomes.failed).toEqual([])
   expect([leaves.size, outcomes.created >= 200]).toEqual([20, true])
 })

@@ -393,32 +393,25 @@ describe('the webhooks', () => {
     expect((await ask(method, `${machines}/${name}`, body, webhooks)).code).toBe(code)
   })
 
-  test('change nothing of what the API server calls but the caBundle', async () => {
-    const configuration = {
-      apiVersion: 'admissionregistration.k8s.io/v1',
-      metadata: { name: 'virtset' },
-      webhooks: [
-        {
-          name: 'validate.virtset.io',
-          admissionReviewVersions: ['v1'],
-          sideEffects: 'None',
-          clientConfig: { service: { namespace: 'virtset-system', name: 'virtset-webhooks' } },
-          rules: [{ apiGroups: ['virtset.io'], apiVersions: ['*'], operations: ['CREATE'], resources: ['nothing'] }],
-        },
-      ],
+  test('change nothing of their APIService but the caBundle, and no webhook configuration', async () => {
+    const spec = {
+      group: 'subresources.virtset.io',
+      version: 'v1alpha1',
+      groupPriorityMinimum: 1000,
+      versionPriority: 15,
+      service: { namespace: 'virtset-system', name: 'virtset-webhooks', port: 443 },
     }
-    const path = '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations'
-    await ask('POST', path, configuration)
-    const [webhook] = configuration.webhooks
+    const name = 'v1alpha1.subresources.virtset.io'
+    const apiServices = '/apis/apiregistration.k8s.io/v1/apiservices'
+    await ask('POST', apiServices, { apiVersion: 'apiregistration.k8s.io/v1', metadata: { name }, spec })
+    const write = async (path: string, body: object) => (await ask('PATCH', path, body, webhooks)).code
     const caBundle = Buffer.from(api.certificateAuthority).toString('base64')
-    const write = async (over: object) =>
-      (await ask('PATCH', `${path}/virtset`, { webhooks: [{ ...webhook, ...over }] }, webhooks)).code
-    const { clientConfig, rules } = webhook ?? {}
+    const configuration = '/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/virtset'
     expect([
-      await write({ clientConfig: { ...clientConfig, caBundle } }),
-      await write({ rules: rules?.map((rule) => ({ ...rule, apiGroups: ['*'], resources: ['secrets'] })) }),
-      await write({ clientConfig: { url: 'https://attacker.example' } }),
-      await write({ namespaceSelector: { matchLabels: { a: 'b' } } }),
+      await write(`${apiServices}/${name}`, { spec: { caBundle } }),
+      await write(`${apiServices}/${name}`, { spec: { service: { namespace: 'default' } } }),
+      await write(`${apiServices}/${name}`, { spec: { caBundle: null, insecureSkipTLSVerify: true } }),
+      await write(configuration, { webhooks: [] }),
     ]).toEqual([200, 403, 403, 403])
   })
 })

@@ -1,14 +1,17 @@
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
 import { openSync, readFileSync, writeFileSync } from 'node:fs'
-import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
-import { parseAllDocuments } from 'yaml'
 import { lastLines, run } from '../../cluster/command.ts'
+import { confine, limitsOf } from '../confinement.ts'
+import type { Confinement, Usage } from '../confinement.ts'
 import { until } from '../until.ts'
 import type { TestApiServer } from './apiserver.ts'
 import { freePort } from './free-port.ts'
 import { installKinds } from './kinds.ts'
+import { installWebhookService, system } from './service.ts'
+import type { WebhookService } from './service.ts'
 
 /** One replica of a process of ours. */
 export interface Replica {
@@ -16,11 +19,13 @@ export interface Replica {
   readonly child: ChildProcess
   readonly port: number
   log(): string
+  /** Memory and CPU time that it took so far, and whether the kernel killed it for its memory. */
+  usage(): Usage
 }
 
-/** The processes as they are, each with its own account and no more rights than its manifests give. */
+/** The processes as they are, each with its own account, no more rights and no more memory than its manifests give. */
 export interface Processes {
-  /** Resolves when it is ready and the Service leads to it. */
+  /** Resolves when it is ready and the API server can reach it. */
   startWebhooks(name: string): Promise<Replica>
   startController(name: string): Promise<Replica>
   /** Takes a replica out of the Service, as its readiness would. */
@@ -28,7 +33,6 @@ export interface Processes {
   stop(): Promise<void>
 }
 
-const system = 'virtset-system'
 const launcherImage = 'launcher:1'
 
 /** The admission policies, with the image that the controller is given here, as kustomize writes it. */
@@ -53,7 +57,7 @@ export async function installProcesses(api: TestApiServer): Promise<Processes> {
     'manifests/base/roles.yaml',
   ])
   await kubectl(['apply', '-f', '-'], policies())
-  const children: ChildProcess[] = []
+  const started: { readonly child: ChildProcess; readonly confinement: Confinement }[] = []
 
   const kubeconfigOf = async (account: string): Promise<string> => {
     const token = (await kubectl(['create', 'token', '-n', system, account])).trim()
@@ -69,15 +73,17 @@ export async function installProcesses(api: TestApiServer): Promise<Processes> {
     return file
   }
 
-  const start = (name: string, main: string, port: number, env: { readonly [key: string]: string }): Replica => {
+  const start = (name: string, component: Component, port: number, env: Environment): Replica => {
     const file = join(api.directory, `${name}.log`)
     const log = openSync(file, 'a')
-    const child = spawn(process.execPath, [main], {
+    const confinement = confine(limitsOf(`manifests/${component}/deployment.yaml`, component))
+    const [program, ...rest] = confinement.wrap([process.execPath, `${component}/main.ts`])
+    const child = spawn(program, rest, {
       stdio: ['ignore', log, log],
       env: { ...process.env, POD_NAME: name, HEALTH_PORT: '0', PROPAGATION_SECONDS: '1', ...env },
     })
-    children.push(child)
-    return { name, child, port, log: () => readFileSync(file, 'utf8') }
+    started.push({ child, confinement })
+    return { name, child, port, log: () => readFileSync(file, 'utf8'), usage: confinement.usage }
   }
 
   const untilSaid = (replica: Replica, words: string) =>
@@ -87,64 +93,38 @@ export async function installProcesses(api: TestApiServer): Promise<Processes> {
     })
 
   const slice = (replica: Replica) => `virtset-webhooks-${replica.name}`
-  let isInstalled = false
+  let service: WebhookService | undefined
 
   return {
     async startWebhooks(name) {
-      if (!isInstalled) {
-        isInstalled = true
-        const rendered = await kubectl(['kustomize', 'manifests/webhooks'])
-        await kubectl(['apply', '-f', '-'], withoutPods(rendered))
-      }
+      service ??= await installWebhookService(api)
       const port = await freePort()
       const kubeconfig = await kubeconfigOf('virtset-webhooks')
-      const replica = start(name, 'webhooks/main.ts', port, { KUBECONFIG: kubeconfig, PORT: String(port) })
+      const replica = start(name, 'webhooks', port, { KUBECONFIG: kubeconfig, PORT: String(port) })
       await untilSaid(replica, '"reviewing"')
-      await kubectl(['apply', '-f', '-'], JSON.stringify(endpointSlice(slice(replica), port)))
+      await service.lead(slice(replica), port)
+      await service.available()
       return replica
     },
     async startController(name) {
       const env = { KUBECONFIG: await kubeconfigOf('virtset-controller'), LAUNCHER_IMAGE: launcherImage }
-      return start(name, 'controller/main.ts', 0, env)
+      return start(name, 'controller', 0, env)
     },
     async withdraw(replica) {
-      await kubectl(['delete', 'endpointslice', '-n', system, slice(replica), '--ignore-not-found'])
+      await service?.withdraw(slice(replica))
     },
     async stop() {
-      for (const child of children) child.kill('SIGKILL')
+      for (const { child, confinement } of started) {
+        const ended = child.exitCode !== null || child.signalCode !== null ? undefined : once(child, 'exit')
+        child.kill('SIGKILL')
+        await ended
+        confinement.remove()
+      }
     },
   }
 }
 
-interface Document {
-  readonly kind: string
-  readonly spec?: { selector?: object }
+type Component = 'webhooks' | 'controller'
+interface Environment {
+  readonly [name: string]: string
 }
-
-/** All of the webhooks' manifests but for the Deployment and what is about its pods; no controller looks for endpoints here. */
-function withoutPods(manifests: string): string {
-  const kept = ['Service', 'APIService', 'MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration']
-  const items = parseAllDocuments(manifests)
-    .map((document): Document => document.toJS())
-    .filter(({ kind }) => kept.includes(kind))
-  for (const { kind, spec } of items) if (kind === 'Service') delete spec?.selector
-  return JSON.stringify({ apiVersion: 'v1', kind: 'List', items })
-}
-
-/** An address of this machine: the API server takes no endpoint on the loopback device. */
-function ownAddress(): string {
-  const found = Object.values(networkInterfaces())
-    .flat()
-    .find((one) => one?.family === 'IPv4' && !one.internal)
-  if (found === undefined) throw new Error('this machine has no address but those of the loopback device')
-  return found.address
-}
-
-const endpointSlice = (name: string, port: number) => ({
-  apiVersion: 'discovery.k8s.io/v1',
-  kind: 'EndpointSlice',
-  metadata: { name, namespace: system, labels: { 'kubernetes.io/service-name': 'virtset-webhooks' } },
-  addressType: 'IPv4',
-  endpoints: [{ addresses: [ownAddress()], conditions: { ready: true, serving: true, terminating: false } }],
-  ports: [{ name: 'webhooks', port, protocol: 'TCP' }],
-})

@@ -9,14 +9,18 @@ import { createAuthority, issueLeaf } from '../../webhooks/authority.ts'
 import { startCaches } from '../../webhooks/caches.ts'
 import type { WatchedCaches } from '../../webhooks/caches.ts'
 import type { Engine } from '../../webhooks/engine.ts'
+import { createMayAccess } from '../../webhooks/permission.ts'
+import { createApi } from '../../webhooks/subresources/api.ts'
+import { watchFrontProxy } from '../../webhooks/subresources/front-proxy.ts'
+import { createPower } from '../../webhooks/subresources/power.ts'
 import { createReviewers, trustedAccounts } from '../../webhooks/reviewers.ts'
 import type { Review, Verdict } from '../../webhooks/review.ts'
 import { startServer } from '../../webhooks/server.ts'
 import type { WebhookServer } from '../../webhooks/server.ts'
-import { parseAllDocuments } from 'yaml'
 import { run } from '../../cluster/command.ts'
 import type { TestApiServer } from './apiserver.ts'
 import { installKinds } from './kinds.ts'
+import { installWebhookService, system } from './service.ts'
 import { writePatch } from '../../webhooks/patch.ts'
 
 export interface TestWebhooks {
@@ -72,14 +76,13 @@ export async function startOtherWebhook(api: TestApiServer): Promise<WebhookServ
   return server
 }
 
-/** Installs the CRDs, and the webhooks of this process by URL, as the manifests have them otherwise. */
+/** Installs the CRDs, and the webhooks of this process, which the API server reaches as in a cluster. */
 export async function startWebhooks(
   api: TestApiServer,
   engineOf: (caches: WatchedCaches, kube: KubeClient) => Engine,
 ): Promise<TestWebhooks> {
-  const kubectl = (rest: string[], input?: string) =>
-    run([api.kubectl, '--kubeconfig', api.kubeconfig, ...rest], input === undefined ? {} : { input })
   await installKinds(api)
+  await run([api.kubectl, '--kubeconfig', api.kubeconfig, 'create', 'namespace', system])
 
   const log = createLogger({ process: 'webhooks', level: 'silent' })
   const kube = createKubeClient({
@@ -87,10 +90,14 @@ export async function startWebhooks(
     userAgent: 'virtset-webhooks',
   })
   const caches = startCaches(kube, log, systemClock)
-  await Promise.all(caches.reflectors.map((reflector) => reflector.synced()))
+  const frontProxyWatch = watchFrontProxy(kube, log, systemClock, () => {})
+  const frontProxy = () => frontProxyWatch.current()
+  await Promise.all([...caches.reflectors, frontProxyWatch.reflector].map((reflector) => reflector.synced()))
   const authority = await createAuthority(Date.now())
-  const leaf = await issueLeaf(authority, ['localhost'], Date.now())
-  const reviewers = createReviewers(engineOf(caches, kube), { controllers: trustedAccounts('virtset-system') })
+  const leaf = await issueLeaf(authority, [`virtset-webhooks.${system}.svc`], Date.now())
+  const reviewers = createReviewers(engineOf(caches, kube), { controllers: trustedAccounts(system) })
+  const power = createPower(kube, systemClock)
+  const mayAccess = createMayAccess(kube, systemClock)
   const server = await startServer(
     {
       certificate: { key: leaf.key, cert: leaf.pem },
@@ -98,41 +105,23 @@ export async function startWebhooks(
       metrics: createReviewMetrics(createMetrics()),
       log,
       clock: systemClock,
+      frontProxy,
+      api: createApi({ power, mayAccess, frontProxy, log, clock: systemClock }),
     },
     0,
-    '127.0.0.1',
   )
-  const configurations = await kubectl(['kustomize', 'manifests/webhooks'])
-  await kubectl(['apply', '-f', '-'], byUrl(configurations, server.port, authority.pem))
+  const service = await installWebhookService(api, authority.pem)
+  await service.lead('in-process', server.port)
+  await service.available()
   return {
     caches,
     kube,
     server,
     async stop() {
       await server.drain(0)
+      await frontProxyWatch.stop()
       await caches.stop()
       await kube.close()
     },
   }
-}
-
-interface Document {
-  readonly kind: string
-  readonly webhooks?: { clientConfig: { service?: { readonly path: string } } }[]
-}
-
-/** Only the webhook configurations of the manifests, with a URL in place of the service. */
-function byUrl(manifests: string, port: number, authority: string): string {
-  const caBundle = Buffer.from(authority).toString('base64')
-  const documents = parseAllDocuments(manifests).map((document): Document => document.toJS())
-  const items = documents
-    .filter(({ kind }) => kind.endsWith('WebhookConfiguration'))
-    .map(({ webhooks = [], ...rest }) => ({
-      ...rest,
-      webhooks: webhooks.map((webhook) => ({
-        ...webhook,
-        clientConfig: { caBundle, url: `https://localhost:${port}${webhook.clientConfig.service?.path}` },
-      })),
-    }))
-  return JSON.stringify({ apiVersion: 'v1', kind: 'List', items })
 }

@@ -1,15 +1,15 @@
 import type { IncomingMessage } from 'node:http'
-import { TLSSocket } from 'node:tls'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { ApiError, ApiUnreachable } from '../../runtime/api-error.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { Logger } from '../../runtime/log.ts'
+import { BodyRejected, readBody } from '../body.ts'
+import { callerOf } from '../caller.ts'
 import { createGate } from '../gate.ts'
-import type { Limits } from '../gate.ts'
+import type { Limits, Pass } from '../gate.ts'
 import type { MayAccess } from '../permission.ts'
 import type { User } from '../review.ts'
 import { group } from './discovery.ts'
-import { identify, readHeaders } from './front-proxy.ts'
 import type { FrontProxy } from './front-proxy.ts'
 import type { Answer, Power } from './power.ts'
 import { route } from './route.ts'
@@ -34,17 +34,13 @@ interface Failure {
 
 /** What serves more than reviews on the webhooks' port; it asks clients for a certificate. */
 export interface Api {
-  /** Whether a URL is of this API; the limits of reviews are not for it. */
-  readonly owns: (url: string) => boolean
   readonly register: (app: FastifyInstance) => void
 }
 
 /** DeleteOptions are a few hundred bytes. */
 const maxBodyBytes = 64 * 1024
-/** Whoever sends more than this is cut off. */
-const mostRead = 64 * 1024 * 1024
 /** A start may wait for most of a minute; reviews have a limit of their own and never wait for these. */
-const defaultLimits: Limits = { requests: 512, bytes: 512 * maxBodyBytes }
+const defaultLimits: Limits = { requests: 512, bytes: 0 }
 
 /**
  * The aggregated API `subresources.virtset.io`. Only what the API server's front proxy sends is believed, and each wish is authorised once more here, always as
@@ -53,17 +49,10 @@ const defaultLimits: Limits = { requests: 512, bytes: 512 * maxBodyBytes }
 export function createApi(options: ApiOptions): Api {
   const { power, mayAccess, frontProxy, log, clock } = options
   const gate = createGate(options.limits ?? defaultLimits)
-  const owns = (url: string) => /^\/(apis|openapi)(\/|$|\?)/.test(url)
-
-  const userOf = (request: FastifyRequest): User | undefined => {
-    const known = frontProxy()
-    const { socket, headersDistinct } = request.raw
-    const certificate = socket instanceof TLSSocket ? socket.getPeerX509Certificate() : undefined
-    return known && identify(known, certificate, readHeaders(headersDistinct), clock.now())
-  }
+  const admitted = new WeakMap<IncomingMessage, { readonly user: User; readonly pass: Pass }>()
 
   const answer = async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
-    const user = userOf(request)
+    const user = admitted.get(request.raw)?.user
     if (user === undefined) return send(reply, unauthorized)
     const found = route(request.method, request.url, typeof request.body === 'string' ? request.body : '')
     if (found.kind === 'document') return found.document
@@ -79,16 +68,22 @@ export function createApi(options: ApiOptions): Api {
   }
 
   return {
-    owns,
     register(app) {
       void app.register(async (own) => {
         // Whatever a body is called, what it says is for the route; an empty one is as good as none.
         own.removeAllContentTypeParsers()
-        own.addContentTypeParser('*', (_request: FastifyRequest, payload: IncomingMessage) => readBody(payload))
-        own.addHook('onRequest', async (_request, reply) => {
-          const leave = gate.enter(maxBodyBytes)
-          if (leave === undefined) return send(reply, tooMany)
-          reply.raw.once('close', leave)
+        own.addContentTypeParser('*', async (_request: FastifyRequest, payload: IncomingMessage) => {
+          const pass = admitted.get(payload)?.pass
+          return pass === undefined ? '' : readBody(payload, maxBodyBytes, pass)
+        })
+        own.addHook('onRequest', async (request, reply) => {
+          const user = callerOf(request.raw, frontProxy(), clock.now())
+          if (user === undefined) return send(reply, unauthorized)
+          const pass = gate.enter()
+          if (pass === undefined) return send(reply, tooMany)
+          admitted.set(request.raw, { user, pass })
+          reply.raw.once('close', pass.leave)
+          return undefined
         })
         own.setErrorHandler((error, request, reply) => {
           const status = statusOf(error)
@@ -99,26 +94,6 @@ export function createApi(options: ApiOptions): Api {
       })
     },
   }
-}
-
-/**
- * A body as text. One that is too large is read to its end all the same, without keeping it: who is answered in the middle of sending may never see the answer.
- */
-async function readBody(payload: AsyncIterable<unknown>): Promise<string> {
-  const chunks: Buffer[] = []
-  let size = 0
-  for await (const chunk of payload) {
-    if (!Buffer.isBuffer(chunk)) continue
-    size += chunk.length
-    if (size <= maxBodyBytes) chunks.push(chunk)
-    if (size > mostRead) break
-  }
-  if (size > maxBodyBytes) throw new BodyTooLarge(`a body may have at most ${maxBodyBytes} bytes`)
-  return Buffer.concat(chunks).toString('utf8')
-}
-
-class BodyTooLarge extends Error {
-  override readonly name = 'BodyTooLarge'
 }
 
 const accessOf = ({ verb, namespace, name }: Wish) => ({
@@ -156,7 +131,10 @@ function statusOf(error: unknown): Failure {
   if (error instanceof Error && error.name === 'AbortError') {
     return { code: 499, reason: 'ClientClosedRequest', message: error.message }
   }
-  if (error instanceof BodyTooLarge) return { code: 413, reason: 'RequestEntityTooLarge', message: error.message }
+  if (error instanceof BodyRejected) {
+    const message = `a body may have at most ${maxBodyBytes} bytes`
+    return error.reason === 'overloaded' ? tooMany : { code: 413, reason: 'RequestEntityTooLarge', message }
+  }
   const code = error instanceof Error && 'statusCode' in error ? error.statusCode : 500
   if (typeof code === 'number' && code >= 400 && code < 500) {
     return { code, reason: 'BadRequest', message: error instanceof Error ? error.message : 'malformed' }

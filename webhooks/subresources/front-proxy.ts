@@ -48,14 +48,17 @@ export interface FrontProxyWatch {
   stop(): Promise<void>
 }
 
-/** Follows the ConfigMap: another authority counts from the moment on in which the watch tells of it, for open connections too. */
-export function watchFrontProxy(kube: KubeClient, log: Logger, clock: Clock): FrontProxyWatch {
+/** Follows the ConfigMap. Another authority counts from the moment on in which the watch reports it, for open connections too. */
+export function watchFrontProxy(kube: KubeClient, log: Logger, clock: Clock, changed: () => void): FrontProxyWatch {
   const fieldSelector = `metadata.name=${name}`
   const reflector = startReflector({ kube, resource: configMaps, namespace, fieldSelector, log, clock })
   let current: FrontProxy | undefined
   reflector.onChange(({ kind, object }) => {
-    current = kind === 'deleted' ? undefined : parseFrontProxy(object.data ?? {})
+    // The API server writes it again within a minute, and the authorities are the same.
+    if (kind === 'deleted') return
+    current = parseFrontProxy(object.data ?? {})
     log.info({ authorities: current?.authorities.map(({ subject }) => subject) ?? [] }, 'front proxy')
+    changed()
   })
   return { current: () => current, reflector, stop: () => reflector.stop() }
 }

@@ -1,0 +1,82 @@
+import type { Server, Socket } from 'node:net'
+import { Server as TlsServer } from 'node:tls'
+import type { TLSSocket } from 'node:tls'
+import type { ArrivalDeadlines } from './arrival-deadline.ts'
+import type { Clock } from './clock.ts'
+import { createConnections } from './connections.ts'
+import type { ConnectionLimits } from './connections.ts'
+
+/** Why a connection was closed before anything of it was read as a request. */
+export type ConnectionRejection = 'overloaded' | 'deadline' | 'unauthenticated' | 'malformed'
+
+export interface GuardOptions {
+  readonly limits: ConnectionLimits
+  /** How long a connection may be pending. */
+  readonly deadlines: ArrivalDeadlines
+  readonly clock: Pick<Clock, 'monotonic'>
+  readonly rejected: (reason: ConnectionRejection) => void
+}
+
+/**
+ * Lets in no more connections than the limits allow, and closes those that are pending for too long. Call it before the server listens. A TLS server's
+ * connection is pending until the handshake is complete, with a client certificate if the server demands one; a connection without TLS always is. The rate
+ * does not count for the pod itself.
+ */
+export function guardConnections(server: Server, { limits, deadlines, clock, rejected }: GuardOptions): void {
+  const connections = createConnections(limits)
+  const closing = new Map<string, (reason: ConnectionRejection) => void>()
+  const cancelling = new Map<string, () => void>()
+  const settle = (name: string) => {
+    cancelling.get(name)?.()
+    cancelling.delete(name)
+  }
+
+  const accept = server.listeners('connection')
+  server.removeAllListeners('connection')
+  server.on('connection', (socket: Socket) => {
+    const name = nameOf(socket)
+    const { isAccepted, evicted } = connections.arrive(name, socket.remoteAddress ?? '', clock.monotonic())
+    if (evicted !== undefined) closing.get(evicted)?.('overloaded')
+    if (!isAccepted) {
+      rejected('overloaded')
+      socket.destroy()
+      return
+    }
+    const close = (reason: ConnectionRejection) => {
+      rejected(reason)
+      socket.destroy()
+    }
+    closing.set(name, close)
+    cancelling.set(
+      name,
+      deadlines.start(() => close('deadline')),
+    )
+    socket.once('close', () => {
+      settle(name)
+      closing.delete(name)
+      connections.leave(name)
+    })
+    for (const listener of accept) Reflect.apply(listener, server, [socket])
+  })
+
+  if (!(server instanceof TlsServer)) return
+  server.on('secureConnection', (socket: TLSSocket) => {
+    settle(nameOf(socket))
+    connections.prove(nameOf(socket))
+  })
+  server.on('tlsClientError', (error: Error, socket: TLSSocket) => {
+    const reason = reasonOf(error, socket)
+    if (reason !== undefined) rejected(reason)
+  })
+}
+
+const nameOf = ({ remoteAddress = '', remotePort = 0 }: Socket): string => `${remoteAddress} ${remotePort}`
+
+/** Undefined where the client, or this guard, has closed the connection itself. */
+function reasonOf(error: Error, { authorizationError }: TLSSocket): ConnectionRejection | undefined {
+  const code = 'code' in error ? error.code : undefined
+  if (code === 'ERR_SSL_PEER_DID_NOT_RETURN_A_CERTIFICATE') return 'unauthenticated'
+  if (code !== 'ECONNRESET') return 'malformed'
+  // Node declares an Error here and sets its code, a text.
+  return authorizationError ? 'unauthenticated' : undefined
+}

@@ -1,0 +1,74 @@
+import { networkInterfaces } from 'node:os'
+import { parseAllDocuments } from 'yaml'
+import { run } from '../../cluster/command.ts'
+import type { TestApiServer } from './apiserver.ts'
+
+export const system = 'virtset-system'
+
+/** How the API server reaches webhooks that run on this machine: as in a cluster, by its aggregator and a Service. */
+export interface WebhookService {
+  /** Leads to `port` of this machine, too. */
+  lead(name: string, port: number): Promise<void>
+  withdraw(name: string): Promise<void>
+  /** Resolves when the aggregator sends requests to whoever is behind the Service. */
+  available(): Promise<void>
+}
+
+/**
+ * Applies the manifests of the webhooks but for the Deployment and what is about its pods. `caBundle` is a PEM certificate; without it the webhooks have to
+ * publish their own.
+ */
+export async function installWebhookService(api: TestApiServer, caBundle?: string): Promise<WebhookService> {
+  const kubectl = (rest: string[], input?: string) =>
+    run([api.kubectl, '--kubeconfig', api.kubeconfig, ...rest], input === undefined ? {} : { input })
+  await kubectl(['apply', '-f', '-'], withoutPods(await kubectl(['kustomize', 'manifests/webhooks']), caBundle))
+  return {
+    async lead(name, port) {
+      await kubectl(['apply', '-f', '-'], JSON.stringify(endpointSlice(name, port)))
+    },
+    async withdraw(name) {
+      await kubectl(['delete', 'endpointslice', '-n', system, name, '--ignore-not-found'])
+    },
+    async available() {
+      const name = 'apiservice/v1alpha1.subresources.virtset.io'
+      await kubectl(['wait', name, '--for=condition=Available', '--timeout=180s'])
+    },
+  }
+}
+
+interface Document {
+  readonly kind: string
+  readonly spec?: { selector?: object; caBundle?: string }
+}
+
+/** No controller looks for endpoints here. */
+function withoutPods(manifests: string, caBundle: string | undefined): string {
+  const kept = ['Service', 'APIService', 'MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration']
+  const items = parseAllDocuments(manifests)
+    .map((document): Document => document.toJS())
+    .filter(({ kind }) => kept.includes(kind))
+  for (const { kind, spec } of items) {
+    if (kind === 'Service') delete spec?.selector
+    if (kind === 'APIService' && spec && caBundle !== undefined)
+      spec.caBundle = Buffer.from(caBundle).toString('base64')
+  }
+  return JSON.stringify({ apiVersion: 'v1', kind: 'List', items })
+}
+
+/** An address of this machine: the API server takes no endpoint on the loopback device. */
+export function ownAddress(): string {
+  const found = Object.values(networkInterfaces())
+    .flat()
+    .find((one) => one?.family === 'IPv4' && !one.internal)
+  if (found === undefined) throw new Error('this machine has no address but those of the loopback device')
+  return found.address
+}
+
+const endpointSlice = (name: string, port: number) => ({
+  apiVersion: 'discovery.k8s.io/v1',
+  kind: 'EndpointSlice',
+  metadata: { name, namespace: system, labels: { 'kubernetes.io/service-name': 'virtset-webhooks' } },
+  addressType: 'IPv4',
+  endpoints: [{ addresses: [ownAddress()], conditions: { ready: true, serving: true, terminating: false } }],
+  ports: [{ name: 'webhooks', port, protocol: 'TCP' }],
+})
