@@ -79,6 +79,7 @@ const health = await startHealth({
   port: Number(env['HEALTH_PORT'] ?? 8080),
   registry,
   log,
+  clock: systemClock,
   unready: () => [
     ...(own.every((reflector) => reflector.hasSynced()) && inventory.hasSynced()
       ? []

@@ -48,7 +48,7 @@ async function main(environment: NodeJS.ProcessEnv): Promise<void> {
   })
   observeReflectors(registry, [handler.machines, profile.node])
   const unready = () => (handler.machines.hasSynced() ? [] : ['the VMs of this node are not read yet'])
-  const health = await startHealth({ port: Number(port), registry, log, unready })
+  const health = await startHealth({ port: Number(port), registry, log, clock: systemClock, unready })
 
   shutdown.step('handler', () => handler.stop())
   shutdown.step('profile', () => profile.stop())

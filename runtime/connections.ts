@@ -26,11 +26,14 @@ export interface Connections {
 /** So many addresses are remembered; the one that has been known longest is forgotten first. */
 const mostAddresses = 4096
 
+/** What runs in the process's own pod, e.g. a port-forward, needs no connections to do harm. */
+const ownAddresses = ['127.0.0.1', '::ffff:127.0.0.1', '::1']
+
 export function createConnections(limits: ConnectionLimits): Connections {
   /** In the order of their arrival. */
   const pending = new Map<string, string>()
   const proven = new Map<string, string>()
-  const provenAddresses = new Map<string, true>()
+  const provenAddresses = new Map(ownAddresses.map((address) => [address, true]))
   const buckets = new Map<string, { readonly tokens: number; readonly atMs: number }>()
 
   /** Whether the address may open one more connection now. */

@@ -19,8 +19,7 @@ export interface GuardOptions {
 
 /**
  * Lets in no more connections than the limits allow, and closes those that are pending for too long. Call it before the server listens. A TLS server's
- * connection is pending until the handshake is complete, with a client certificate if the server demands one; a connection without TLS always is. The rate
- * does not count for the pod itself.
+ * connection is pending until the handshake is complete, with a client certificate if the server demands one; a connection without TLS always is.
  */
 export function guardConnections(server: Server, { limits, deadlines, clock, rejected }: GuardOptions): void {
   const connections = createConnections(limits)
@@ -34,13 +33,15 @@ export function guardConnections(server: Server, { limits, deadlines, clock, rej
   const accept = server.listeners('connection')
   server.removeAllListeners('connection')
   server.on('connection', (socket: Socket) => {
+    const { remoteAddress } = socket
+    // The client is gone already.
+    if (remoteAddress === undefined) return socket.destroy()
     const name = nameOf(socket)
-    const { isAccepted, evicted } = connections.arrive(name, socket.remoteAddress ?? '', clock.monotonic())
+    const { isAccepted, evicted } = connections.arrive(name, remoteAddress, clock.monotonic())
     if (evicted !== undefined) closing.get(evicted)?.('overloaded')
     if (!isAccepted) {
       rejected('overloaded')
-      socket.destroy()
-      return
+      return socket.destroy()
     }
     const close = (reason: ConnectionRejection) => {
       rejected(reason)
@@ -57,6 +58,7 @@ export function guardConnections(server: Server, { limits, deadlines, clock, rej
       connections.leave(name)
     })
     for (const listener of accept) Reflect.apply(listener, server, [socket])
+    return undefined
   })
 
   if (!(server instanceof TlsServer)) return

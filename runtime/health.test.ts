@@ -1,5 +1,10 @@
+import { connect } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { Counter, Registry } from 'prom-client'
 import { afterEach, describe, expect, it } from 'vitest'
+import { fakeClock } from '../test/fake-clock.ts'
+import { until } from '../test/until.ts'
+import { systemClock } from './clock.ts'
 import { startHealth } from './health.ts'
 import type { Health, HealthOptions } from './health.ts'
 import { createLogger } from './log.ts'
@@ -12,13 +17,21 @@ afterEach(async () => {
 async function setUp(over: Partial<HealthOptions> = {}) {
   const registry = new Registry()
   const log = createLogger({ process: 'test', level: 'silent' })
-  const health = await startHealth({ port: 0, host: '127.0.0.1', registry, log, unready: () => [], ...over })
+  const health = await startHealth({
+    port: 0,
+    host: '127.0.0.1',
+    registry,
+    log,
+    clock: systemClock,
+    unready: () => [],
+    ...over,
+  })
   opened.push(health)
   const ask = async (path: string, init: RequestInit = {}) => {
     const response = await fetch(`http://127.0.0.1:${health.port}${path}`, init)
     return `${response.status} ${await response.text()}`
   }
-  return { ask, registry, log }
+  return { ask, registry, log, port: health.port }
 }
 
 describe('health server', () => {
@@ -66,10 +79,41 @@ describe('health server', () => {
   it('throws when the port is taken', async () => {
     const { port } = await startHealth({
       port: 0,
+      clock: systemClock,
       registry: new Registry(),
       log: createLogger({ process: 'test', level: 'silent' }),
       unready: () => [],
     }).then((health) => (opened.push(health), health))
     await expect(setUp({ port, host: '0.0.0.0' })).rejects.toThrow('EADDRINUSE')
   })
+
+  it('answers probes while another address holds all the connections that it gets, and more', async () => {
+    const { ask, port, clock } = await setUpOnFakeClock()
+    const closed: number[] = []
+    for (let n = 0; n < 100; n++) {
+      const socket = connect({ port, host: '127.0.0.1', localAddress: '127.0.0.2' })
+      socket.on('error', () => {}).once('close', () => closed.push(n))
+    }
+    // 32 at once: the others are closed.
+    await until(() => closed.length === 68)
+    expect(await ask('/livez')).toBe('200 ok\n')
+    // The rest say nothing for 10 s.
+    await until(
+      () => closed.length === 100,
+      () => clock.advance(1000),
+    )
+  })
+
+  it('answers one request of a connection', async () => {
+    const { port } = await setUpOnFakeClock()
+    const socket = connect({ port, host: '127.0.0.1' })
+    socket.write('GET /livez HTTP/1.1\r\nhost: x\r\n\r\n'.repeat(50))
+    const received = await text(socket)
+    expect(received.match(/200 OK/g)).toHaveLength(1)
+  })
 })
+
+async function setUpOnFakeClock() {
+  const clock = fakeClock()
+  return { ...(await setUp({ clock })), clock }
+}

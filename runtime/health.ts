@@ -1,6 +1,10 @@
 import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Registry } from 'prom-client'
+import { createArrivalDeadlines } from './arrival-deadline.ts'
+import type { Clock } from './clock.ts'
+import type { ConnectionLimits } from './connections.ts'
+import { guardConnections } from './guard.ts'
 import { isLogLevel, logLevels } from './log.ts'
 import type { Logger } from './log.ts'
 
@@ -11,9 +15,22 @@ export interface HealthOptions {
   readonly host?: string
   readonly registry: Registry
   readonly log: Logger
+  readonly clock: Clock
   /** Why not ready, a sentence each; ready if there is none. */
   readonly unready: () => readonly string[]
 }
+
+/** Nobody proves anything here. kubelet probes twice in three seconds, and Prometheus asks every few seconds. */
+const connectionLimits: ConnectionLimits = {
+  pending: 256,
+  pendingPerAddress: 32,
+  burst: 32,
+  perSecond: 8,
+  proven: 1,
+}
+
+/** 10 s: metrics are read within that by the slowest link, and a probe is given up long before. */
+const deadlineTurns = 40
 
 export interface Health {
   readonly port: number
@@ -31,8 +48,14 @@ export async function startHealth(options: HealthOptions): Promise<Health> {
       reply(response, 500, 'internal error\n')
     })
   })
-  // Probes come each few seconds: longer than Go's idle time, so that the client is the one who closes.
-  server.keepAliveTimeout = 95_000
+  // One request for each connection: the limits of connections are limits of requests. Further ones get a 503.
+  server.maxRequestsPerSocket = 1
+  guardConnections(server, {
+    limits: connectionLimits,
+    deadlines: createArrivalDeadlines(options.clock, deadlineTurns),
+    clock: options.clock,
+    rejected: () => {},
+  })
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
     server.listen(options.port, options.host, resolve)
@@ -91,5 +114,5 @@ function replyChecks(response: ServerResponse, reasons: readonly string[]): void
 }
 
 function reply(response: ServerResponse, code: number, body: string, type = 'text/plain; charset=utf-8'): void {
-  response.writeHead(code, { 'content-type': type }).end(body)
+  response.writeHead(code, { 'content-type': type, connection: 'close' }).end(body)
 }

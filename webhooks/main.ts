@@ -64,6 +64,7 @@ async function serveCluster(port: number): Promise<void> {
     port: Number(env['HEALTH_PORT'] ?? 8080),
     registry,
     log,
+    clock: systemClock,
     unready: () => [
       ...caches.unready(),
       ...(frontProxy.current() === undefined ? ['the API server publishes no front proxy'] : []),
@@ -135,7 +136,13 @@ async function serveFolder(folder: string, files: Certificate, port: number): Pr
     createCompletionMetrics(registry),
   )
   const unready = () => (shutdown.signal.aborted ? ['stopping'] : [])
-  const health = await startHealth({ port: Number(env['HEALTH_PORT'] ?? 0), registry, log, unready })
+  const health = await startHealth({
+    port: Number(env['HEALTH_PORT'] ?? 0),
+    registry,
+    log,
+    clock: systemClock,
+    unready,
+  })
   log.info({ port: health.port }, 'probes and metrics')
   const server = await serve(certificate, engine, port)
   shutdown.step('close', () => server.drain(0))

@@ -1,6 +1,10 @@
+import { connect } from 'node:tls'
 import { Agent, request } from 'undici'
 import { afterEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../runtime/clock.ts'
+import type { Clock } from '../runtime/clock.ts'
+import { fakeClock } from '../test/fake-clock.ts'
+import { until } from '../test/until.ts'
 import { createLogger } from '../runtime/log.ts'
 import { createMetrics } from '../runtime/metrics.ts'
 import { createAuthority, issueLeaf } from './authority.ts'
@@ -9,7 +13,7 @@ import { parseAuthorities } from './client-certificate.ts'
 import { createReviewMetrics } from './metrics.ts'
 import type { Review, Verdict } from './review.ts'
 import { defaultLimits, maxBodyBytes, reviewsPath, startServer } from './server.ts'
-import type { WebhookServer } from './server.ts'
+import type { ServerOptions, WebhookServer } from './server.ts'
 import { writePatch } from './patch.ts'
 import type { FrontProxy } from './subresources/front-proxy.ts'
 
@@ -41,7 +45,7 @@ interface Running {
 async function start(
   judge: (review: Review) => Verdict | Promise<Verdict>,
   limits = defaultLimits,
-  frontProxy?: () => FrontProxy | undefined,
+  more: Partial<ServerOptions> = {},
 ): Promise<Running> {
   const authority = await createAuthority(Date.now())
   const registry = createMetrics()
@@ -53,7 +57,7 @@ async function start(
     log: createLogger({ process: 'test', level: 'silent' }),
     clock: systemClock,
     limits,
-    ...(frontProxy === undefined ? {} : { frontProxy }),
+    ...more,
   }
   const server = await startServer(options, 0, '127.0.0.1')
   const shared = new Agent({ connect: { ca: authority.pem } })
@@ -210,7 +214,7 @@ describe('the server', () => {
           return { allowed: true }
         },
         defaultLimits,
-        () => frontProxyOf(proxy),
+        { frontProxy: () => frontProxyOf(proxy) },
       )
       return { ...running, proxy, seen }
     }
@@ -263,17 +267,50 @@ describe('the server', () => {
 
     test('another authority counts at once, for open connections too', async () => {
       let trusted = await createAuthority(Date.now())
-      const { server, post, authority } = await start(
-        () => ({ allowed: true }),
-        defaultLimits,
-        () => frontProxyOf(trusted),
-      )
+      const { server, post, authority } = await start(() => ({ allowed: true }), defaultLimits, {
+        frontProxy: () => frontProxyOf(trusted),
+      })
       const before = await agentOf(authority, trusted)
       expect((await post('/mutate', reviewOf({}), before, apiServer)).code).toBe(200)
       trusted = await createAuthority(Date.now())
       server.renewTrust()
       expect((await post('/mutate', reviewOf({}), before, apiServer)).code).toBe(403)
       expect((await post('/mutate', reviewOf({}), await agentOf(authority, trusted), apiServer)).code).toBe(200)
+    })
+  })
+
+  describe('a body that does not arrive', () => {
+    /** A review of `announced` bytes of which only `sent` come. */
+    const begin = async () => {
+      const clock = fakeClock()
+      // The end of the server does not wait for the clock.
+      const after: Clock['after'] = (ms, run) => (ms === 0 ? systemClock : clock).after(ms, run)
+      const running = await start(() => ({ allowed: true }), defaultLimits, { clock: { ...clock, after } })
+      const send = (announced: number, sent: string) => {
+        const socket = connect({ port: running.server.port, ca: running.authority.pem, servername: 'localhost' })
+        closing.push(async () => socket.destroy())
+        const head = `POST /mutate HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${announced}\r\n\r\n`
+        socket.on('error', () => {}).write(head + sent)
+        return { socket, closed: new Promise((resolve) => socket.once('close', () => resolve('closed'))) }
+      }
+      return { ...running, clock, send }
+    }
+
+    test('keeps nobody out, however much it announces', async () => {
+      const { post, send } = await begin()
+      const many = Array.from({ length: 200 }, () => send(maxBodyBytes, '{'))
+      await Promise.all(many.map(({ socket }) => new Promise((resolve) => socket.once('secureConnect', resolve))))
+      expect((await post('/mutate', reviewOf({}))).code).toBe(200)
+    })
+
+    test('costs its client the connection', async () => {
+      const { clock, send, metrics } = await begin()
+      const { closed } = send(100, '{')
+      await until(
+        async () => (await metrics()).includes('virtset_admission_rejected_total{path="/mutate",reason="deadline"} 1'),
+        () => clock.advance(250),
+      )
+      expect(await closed).toBe('closed')
     })
   })
 
