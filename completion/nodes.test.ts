@@ -160,11 +160,10 @@ describe('completion', () => {
     ])
   })
 
-  test('tells what is wrong on every node as it always is', () => {
-    const given = vm({ domain: { ...vm().spec.domain, name: 'a/b' }, nodeSelector: { pool: 'new' } })
-    expect(causesOf(given)).toEqual([
-      ['spec.domain.name', 'may not have a slash: files are called after it', undefined],
-    ])
+  test('does not name nodes where a VM is invalid on all of them', () => {
+    const clock = { offset: 'timezone' as const }
+    const given = vm({ domain: { ...vm().spec.domain, clock }, nodeSelector: { pool: 'new' } })
+    expect(causesOf(given)).toEqual([['spec.domain.clock.timezone', 'must be given for offset timezone', undefined]])
   })
 
   describe('of a VM that was completed for other nodes', () => {

@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { launcherDirectory } from '../api/launcher-directory.ts'
 import type { VolumeDirectories } from './volume.ts'
 
 /** Where everything is in the pod. */
@@ -19,7 +20,7 @@ export interface Settings {
 
 /** From the container's environment, each with the default that the launcher's image is built for. */
 export function readSettings(env: { readonly [name: string]: string | undefined }): Settings {
-  const run = env['VIRTSET_RUN_DIR'] ?? '/var/run/virtset/private'
+  const run = env['VIRTSET_RUN_DIR'] ?? launcherDirectory
   const at = (name: string) => join(run, name)
   return {
     socketDirectory: env['VIRTSET_SOCKET_DIR'] ?? '/var/run/virtset/sockets',

@@ -1,5 +1,6 @@
 import { attribute, child, element } from './description.ts'
-import { hex, oneOf, onOff, text, uint8, uint32, uuid } from './scalar.ts'
+import { hex, oneOf, onOff, uint32, uint8, uuid } from './scalar.ts'
+import { busPort, fileIdentifier } from './text.ts'
 
 /** Where a device sits, in the guest. One element for all buses, as libvirt has it: `type` says which fields count. */
 export const address = element(
@@ -31,7 +32,7 @@ export const address = element(
     slot: attribute({ ...uint8, hexFor: { pci: 2 } }, 'Slot; in hex for PCI, where it is at most 0x1f.'),
     function: attribute(hex(1, 7), 'PCI function.'),
     multifunction: attribute(onOff, 'Whether further functions share this PCI slot.'),
-    port: attribute(text(), 'USB port, in dots below hubs (1.2), or the port of a virtio-serial device.'),
+    port: attribute(busPort, 'USB port, in dots below hubs (1.2), or the port of a virtio-serial device.'),
     iobase: attribute(hex(1, 0xffff), 'ISA I/O port.'),
     irq: attribute(hex(1, 0xff), 'ISA interrupt.'),
     reg: attribute(hex(8, 0xffffffffffffffffn), 'Register of a spapr-vio device.'),
@@ -41,7 +42,11 @@ export const address = element(
 )
 
 export const alias = element('A name for this device.', {
-  name: attribute(text(), 'A user alias begins with `ua-`; any other is given by libvirt while the domain runs.'),
+  name: attribute(
+    fileIdentifier,
+    'A user alias begins with `ua-`; any other is given by libvirt while the domain runs.',
+    { reach: 'pod' },
+  ),
 })
 
 const acpi = element('How ACPI names the device.', {

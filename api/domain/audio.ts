@@ -1,5 +1,6 @@
 import { attribute, child, element } from './description.ts'
-import { int32, oneOf, text, uint32, yesNo } from './scalar.ts'
+import { int32, oneOf, uint32, yesNo } from './scalar.ts'
+import { anyPath, line } from './text.ts'
 
 const host = { reach: 'host' } as const
 
@@ -16,14 +17,14 @@ const direction = element('One direction of the sound.', {
   voices: attribute(uint32, 'How many streams there are.'),
   bufferLength: attribute(uint32, 'Length of the buffer in microseconds.'),
   bufferCount: attribute(uint32, 'How many buffers, with `coreaudio`, `oss` and `sdl`.'),
-  dev: attribute(text(), 'The sound device of the node, with `alsa` and `oss`.', host),
+  dev: attribute(anyPath, 'The sound device of the node, with `alsa` and `oss`.', host),
   tryPoll: attribute(yesNo, 'Whether QEMU waits for the device by polling, with `alsa` and `oss`.'),
-  name: attribute(text(), 'The sink or source, with `pulseaudio` and `pipewire`.', host),
-  streamName: attribute(text(), 'The name of the stream, with `pulseaudio` and `pipewire`.'),
+  name: attribute(line(255), 'The sink or source, with `pulseaudio` and `pipewire`.', host),
+  streamName: attribute(line(255), 'The name of the stream, with `pulseaudio` and `pipewire`.'),
   latency: attribute(uint32, 'The latency to aim at in microseconds, with `pulseaudio` and `pipewire`.'),
-  serverName: attribute(text(), 'The JACK server.', host),
-  clientName: attribute(text(), 'The name of this client of JACK.'),
-  connectPorts: attribute(text(), 'A pattern of JACK ports to connect to.', host),
+  serverName: attribute(line(255), 'The JACK server.', host),
+  clientName: attribute(line(255), 'The name of this client of JACK.'),
+  connectPorts: attribute(line(255), 'A pattern of JACK ports to connect to.', host),
   exactName: attribute(yesNo, 'Whether JACK must give exactly that client name.'),
   settings: child(settings, 'The format of the sound on the node.'),
 })
@@ -37,9 +38,9 @@ export const audio = element('Where the sound of the guest goes and comes from.'
   ),
   timerPeriod: attribute(uint32, 'Microseconds between two looks at the sound.'),
   driver: attribute(oneOf('alsa', 'arts', 'esd', 'pulseaudio'), 'What SDL uses.', host),
-  path: attribute(text(), 'The file, with `file`.', host),
-  serverName: attribute(text(), 'The PulseAudio server.', host),
-  runtimeDir: attribute(text(), 'The runtime directory of PipeWire.', host),
+  path: attribute(anyPath, 'The file, with `file`.', host),
+  serverName: attribute(line(), 'The PulseAudio server.', host),
+  runtimeDir: attribute(anyPath, 'The runtime directory of PipeWire.', host),
   tryMMap: attribute(yesNo, 'Whether memory is shared with the device, with `oss`.', host),
   exclusive: attribute(yesNo, 'Whether others are shut out, with `oss`.', host),
   dspPolicy: attribute(int32, 'The timing policy, with `oss`.', host),

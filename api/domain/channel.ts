@@ -1,11 +1,16 @@
 import { deviceFields } from './address.ts'
 import { chardevFields, chardevType, chardevUnion } from './chardev-source.ts'
 import { attribute, child, element } from './description.ts'
-import { ip, oneOf, text, uint16 } from './scalar.ts'
+import { ip, oneOf, uint16 } from './scalar.ts'
+import { fileName } from './text.ts'
 
 const target = element('What the guest sees.', {
   type: attribute(oneOf('virtio', 'guestfwd'), 'A named virtio port, or a TCP address of the user network.'),
-  name: attribute(text(), 'The name in the guest, e.g. `org.qemu.guest_agent.0`, with `virtio`.'),
+  name: attribute(
+    fileName,
+    'The name in the guest, e.g. `org.qemu.guest_agent.0`, with `virtio`; with type `unix` also that of the socket in the pod.',
+    { reach: 'pod' },
+  ),
   state: attribute(oneOf('connected', 'disconnected'), 'Whether the guest has it open; told by libvirt.', {
     live: true,
   }),

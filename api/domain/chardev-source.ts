@@ -1,7 +1,8 @@
 import { attribute, child, children, element, type Union } from './description.ts'
 import { reconnect } from './reconnect.ts'
-import { oneOf, onOff, path, text, yesNo } from './scalar.ts'
+import { oneOf, onOff, path, yesNo } from './scalar.ts'
 import { sourceSeclabel } from './source-seclabel.ts'
+import { anyPath, identifier, line } from './text.ts'
 
 const host = { reach: 'host' } as const
 
@@ -43,12 +44,12 @@ export const chardevType = attribute(
 
 const source = element('The other end. The `type` of the device decides which fields count.', {
   mode: attribute(oneOf('connect', 'bind'), 'Whether QEMU connects or listens; with `udp`, each has its own source.'),
-  path: attribute(text(), 'The file, pipe, device or socket.', host),
+  path: attribute(anyPath, 'The file, pipe, device or socket.', host),
   append: attribute(onOff, 'Whether a file is appended to; it is emptied when absent.'),
-  host: attribute(text(), 'Host name or address, with `tcp` and `udp`.', host),
-  service: attribute(text(), 'Port, with `tcp` and `udp`.', host),
+  host: attribute(line(255), 'Host name or address, with `tcp` and `udp`.', host),
+  service: attribute(line(255), 'Port, with `tcp` and `udp`.', host),
   tls: attribute(yesNo, 'Whether a `tcp` connection is encrypted.'),
-  channel: attribute(text(), 'The name of the channel, with `spiceport` and `dbus`.'),
+  channel: attribute(identifier, 'The name of the channel, with `spiceport` and `dbus`.'),
   reconnect: child(reconnect, 'What happens when the connection is lost.'),
   clipboard: child(
     element('The clipboard, with `qemu-vdagent`.', {

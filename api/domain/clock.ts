@@ -1,5 +1,6 @@
 import { attribute, child, children, element } from './description.ts'
-import { int64, integer, oneOf, text, uint32, uint64, yesNo } from './scalar.ts'
+import { int64, integer, oneOf, uint32, uint64, yesNo } from './scalar.ts'
+import { timeZone } from './text.ts'
 
 const catchup = element('How lost ticks are made good.', {
   threshold: attribute(uint32, 'From how many lost ticks on.'),
@@ -32,7 +33,7 @@ export const clock = element(
       'Seconds that the guest has moved its clock; `reset` forgets them at each start.',
     ),
     basis: attribute(oneOf('utc', 'localtime'), 'What `variable` is relative to.'),
-    timezone: attribute(text(), 'The zone, e.g. `Europe/Paris`.'),
+    timezone: attribute(timeZone, 'The zone, with `timezone`.', { reach: 'pod' }),
     start: attribute(int64, 'With `absolute`: seconds since 1970.'),
     timers: children('timer', timer, 'The timers of the machine.', { key: [['name']] }),
   },

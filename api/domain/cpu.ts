@@ -1,17 +1,14 @@
 import { attribute, child, children, content, element, leaf } from './description.ts'
 import { maxFeatures, maxNumaCells, maxNumaPairs } from './limits.ts'
-import { cpuset, integer, oneOf, onOff, text, uint32, uint64, unit, yesNo } from './scalar.ts'
+import { cpuset, integer, oneOf, onOff, uint32, uint64, unit, yesNo } from './scalar.ts'
+import { cpuVendor, identifier } from './text.ts'
 
 const model = element('The named model.', {
   fallback: attribute(oneOf('allow', 'forbid'), 'Whether a model close to it will do where it is not to be had.'),
-  vendorId: attribute(
-    text({ pattern: '^[^,]{12}$' }),
-    'The vendor string that the guest reads: 12 characters, no comma.',
-    {
-      xml: 'vendor_id',
-    },
-  ),
-  value: content(text(), 'The name, e.g. `Skylake-Server`.'),
+  vendorId: attribute(cpuVendor, 'The vendor string that the guest reads: 12 characters, no comma.', {
+    xml: 'vendor_id',
+  }),
+  value: content(identifier, 'The name, e.g. `Skylake-Server`.'),
 })
 
 const topology = element('How virtual CPUs are spread over sockets and cores; the product is their greatest number.', {
@@ -27,7 +24,7 @@ const feature = element('A feature that is added to the model, or taken from it.
     oneOf('force', 'require', 'optional', 'disable', 'forbid'),
     '`require` where absent: the VM does not start without it.',
   ),
-  name: attribute(text(), 'The name, e.g. `vmx`.'),
+  name: attribute(identifier, 'The name, e.g. `vmx`.'),
 })
 
 const cache = element('The caches that the guest sees.', {
@@ -144,7 +141,7 @@ export const cpu = element('The CPU that the guest sees.', {
     xml: 'deprecated_features',
   }),
   model: child(model, 'The named model.'),
-  vendor: leaf(text(), 'The vendor whose CPU the node must have.'),
+  vendor: leaf(identifier, 'The vendor whose CPU the node must have.'),
   topology: child(topology, 'Sockets, cores, threads.'),
   cache: child(cache, 'The caches that the guest sees.'),
   maxphysaddr: child(maxphysaddr, 'How many bits a physical address has.'),

@@ -1,6 +1,7 @@
 import { attribute, child, children, element, leaf } from './description.ts'
 import { maxIothreads, maxVcpus } from './limits.ts'
 import { cpuset, int64, integer, oneOf, uint32, uint64, unit } from './scalar.ts'
+import { line } from './text.ts'
 
 /** All of this is about CPUs and caches of the node. */
 const host = { reach: 'host' } as const
@@ -53,7 +54,7 @@ const cacheShare = element(
 
 const cachetune = element("Shares of the node's caches for some virtual CPUs.", {
   vcpus: attribute(cpuset, 'The virtual CPUs.', host),
-  id: attribute({ kind: 'text' }, 'The name that the allocation has while the VM runs.', host),
+  id: attribute(line(255), 'The name that the allocation has while the VM runs.', host),
   caches: children('cache', cacheShare, 'The shares.', host),
   monitors: children('monitor', cacheMonitor, 'What is watched.', host),
 })

@@ -2,10 +2,11 @@ import { auth } from './auth.ts'
 import { attribute, child, children, content, element, type Child, type Element } from './description.ts'
 import { encryption } from './encryption.ts'
 import { reconnect } from './reconnect.ts'
-import { int64, integer, oneOf, path, text, uint32, uint64, yesNo } from './scalar.ts'
+import { hostName, int64, integer, oneOf, path, socketPath, uint32, uint64, yesNo } from './scalar.ts'
 import { sourceAddress } from './source-address.ts'
 import { sourceSeclabel } from './source-seclabel.ts'
 import { format } from './storage-format.ts'
+import { anyPath, cookieName, cookieValue, fileName, genericName, line } from './text.ts'
 
 const host = { reach: 'host' } as const
 const pod = { reach: 'pod' } as const
@@ -18,24 +19,24 @@ export const sourceType = attribute(
 )
 
 const sourceHost = element('A server that has the image.', {
-  name: attribute(text(), 'Host name or IP address.', pod),
+  name: attribute(hostName, 'Host name or IP address.', pod),
   port: attribute({ ...uint32, max: 65_535 }, "TCP port; the protocol's own when absent.", pod),
   transport: attribute(oneOf('tcp', 'rdma', 'unix'), 'How to connect; `tcp` when absent.', {
     reach: 'pod',
     reachOf: { unix: 'host', rdma: 'host' },
   }),
-  socket: attribute(path, 'The socket, with transport `unix`.', host),
+  socket: attribute(socketPath, 'The socket, with transport `unix`.', host),
 })
 
-const snapshot = element('A snapshot of the image, for RBD.', { name: attribute(text(), 'Its name.') })
+const snapshot = element('A snapshot of the image, for RBD.', { name: attribute(genericName, 'Its name.') })
 const config = element("A client's own configuration file, for RBD.", { file: attribute(path, 'The file.', host) })
 
-const iqn = element('The name by which QEMU logs in.', { name: attribute(text(), 'The iSCSI qualified name.', pod) })
+const iqn = element('The name by which QEMU logs in.', { name: attribute(line(255), 'The iSCSI qualified name.', pod) })
 export const initiator = element('Who QEMU is to an iSCSI target.', { iqn: child(iqn, 'The qualified name.') })
 
 const cookie = element('A cookie sent to an HTTP server.', {
-  name: attribute(text(), 'Its name.'),
-  value: content(text(), 'Its value.'),
+  name: attribute(cookieName, 'Its name.'),
+  value: content(cookieValue, 'Its value.'),
 })
 const cookies = element('Cookies sent to an HTTP server.', {
   cookies: children('cookie', cookie, 'Each cookie.', { key: [['name']] }),
@@ -50,7 +51,7 @@ const slices = element('The part of the source that the guest sees.', { slice: c
 
 const reservationsSource = element('The socket of a helper that is running already.', {
   type: attribute(oneOf('unix'), 'The kind of socket.', host),
-  path: attribute(path, 'The socket.', host),
+  path: attribute(socketPath, 'The socket.', host),
   mode: attribute(oneOf('client', 'server'), 'Which end QEMU is; always the client.', host),
   reconnect: child(reconnect, 'What happens when the connection is lost.'),
 })
@@ -60,39 +61,43 @@ const reservations = element('Persistent reservations of a SCSI disk, made by a 
 })
 
 const identity = element('Who QEMU is to an NFS or SSH server.', {
-  user: attribute(text(), 'User, with NFS.', pod),
-  group: attribute(text(), 'Group, with NFS.', pod),
-  username: attribute(text(), 'User, with SSH.', pod),
+  user: attribute(genericName, 'User, with NFS.', pod),
+  group: attribute(genericName, 'Group, with NFS.', pod),
+  username: attribute(genericName, 'User, with SSH.', pod),
   keyfile: attribute(path, 'The private key, with SSH.', host),
-  agentsock: attribute(path, 'The socket of an agent, with SSH.', host),
+  agentsock: attribute(socketPath, 'The socket of an agent, with SSH.', host),
 })
 
 const sourceFields = {
-  file: attribute(text(), 'The image, with type `file`.', host),
-  dev: attribute(text(), 'The block device or vhost-vDPA device, with type `block` or `vhostvdpa`.', host),
-  dir: attribute(text(), 'The directory shown as a FAT disk, with type `dir`.', host),
+  file: attribute(anyPath, 'The image, with type `file`.', host),
+  dev: attribute(anyPath, 'The block device or vhost-vDPA device, with type `block` or `vhostvdpa`.', host),
+  dir: attribute(anyPath, 'The directory shown as a FAT disk, with type `dir`.', host),
   protocol: attribute(
     oneOf('nbd', 'iscsi', 'rbd', 'sheepdog', 'gluster', 'http', 'https', 'ftp', 'ftps', 'tftp', 'ssh', 'vxhs', 'nfs'),
     'How to talk to the server, with type `network`.',
     pod,
   ),
-  name: attribute(text(), 'The image on the server: `POOL/IMAGE`, `IQN/LUN`, `VOLUME/PATH`, an export, a path.', pod),
-  query: attribute(text(), 'The query after the path of a URL.', pod),
+  name: attribute(
+    line(4095),
+    'The image on the server: `POOL/IMAGE`, `IQN/LUN`, `VOLUME/PATH`, an export, a path.',
+    pod,
+  ),
+  query: attribute(line(4095), 'The query after the path of a URL.', pod),
   tls: attribute(yesNo, 'Whether the connection is encrypted.', pod),
-  tlsHostname: attribute(text(), "The name that the server's certificate must have.", pod),
-  pool: attribute(text(), "libvirt's storage pool; absent for a volume of this VM.", host),
-  volume: attribute(text(), "The volume: one of the VM's `volumes`, or of the pool.", pod),
+  tlsHostname: attribute(hostName, "The name that the server's certificate must have.", pod),
+  pool: attribute(line(255), "libvirt's storage pool; absent for a volume of this VM.", host),
+  volume: attribute(fileName, "The volume: one of the VM's `volumes`, or of the pool.", pod),
   mode: attribute(oneOf('host', 'direct'), 'How an iSCSI pool is reached: by the node, or by QEMU itself.', host),
   type: attribute(oneOf('pci', 'unix'), 'The kind of address (nvme) or socket (vhostuser).', host),
   managed: attribute(yesNo, 'Whether libvirt takes the NVMe controller from the driver of the node.', host),
   namespace: attribute(uint32, 'The NVMe namespace; from 1.', host),
-  path: attribute(path, 'The socket of the vhost-user daemon.', host),
+  path: attribute(socketPath, 'The socket of the vhost-user daemon.', host),
   startupPolicy: attribute(
     oneOf('mandatory', 'requisite', 'optional'),
     'What happens when the source is not there: fail, fail only at boot, or start without it.',
   ),
   index: attribute(uint32, 'The node of the storage graph, told by libvirt while the VM runs.', { live: true }),
-  fdgroup: attribute(text(), 'File descriptors handed to libvirt under this name.', host),
+  fdgroup: attribute(line(255), 'File descriptors handed to libvirt under this name.', host),
   hosts: children('host', sourceHost, 'The servers that have the image.', { single: 'host' }),
   snapshot: child(snapshot, 'A snapshot of the image, for RBD.'),
   config: child(config, "A client's own configuration file, for RBD."),

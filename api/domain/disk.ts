@@ -8,14 +8,15 @@ import { encryption } from './encryption.ts'
 import { iothreadMapping } from './iothread-mapping.ts'
 import { iotune } from './iotune.ts'
 import { mirror } from './mirror.ts'
-import { oneOf, onOff, positive32, text, uint32, yesNo } from './scalar.ts'
+import { oneOf, onOff, positive32, uint32, yesNo } from './scalar.ts'
 import { metadataCache, storageFormats } from './storage-format.ts'
 import { virtioFields, virtioModel } from './virtio.ts'
+import { diskSerial, diskTarget, genericName, identifier, printable } from './text.ts'
 
 const host = { reach: 'host' } as const
 
 const driver = element('How QEMU serves the disk.', {
-  name: attribute(text(), 'The driver: `qemu`.'),
+  name: attribute(genericName, 'The driver: `qemu`.'),
   type: attribute(oneOf(...storageFormats, 'aio'), 'The format of the image; `raw` when absent.'),
   cache: attribute(
     oneOf('default', 'none', 'writethrough', 'writeback', 'directsync', 'unsafe'),
@@ -45,7 +46,7 @@ const driver = element('How QEMU serves the disk.', {
 })
 
 const target = element('What the guest sees.', {
-  dev: attribute(text(), 'The name on the bus, which also orders the disks: `vda`, `sdb`, `hdc`, `fda`.'),
+  dev: attribute(diskTarget, 'The name on the bus, which also orders the disks: `vda`, `sdb`, `hdc`, `fda`.'),
   bus: attribute(
     oneOf('virtio', 'scsi', 'sata', 'ide', 'usb', 'fdc', 'sd'),
     'The bus; follows from the name when absent.',
@@ -73,7 +74,7 @@ const blockio = element('The block sizes that the disk claims.', {
 })
 
 const throttlefilter = element('A throttle group that the disk is in.', {
-  group: attribute(text(), 'Its name among `throttlegroups`.'),
+  group: attribute(identifier, 'Its name among `throttlegroups`.'),
 })
 const throttlefilters = element('The throttle groups that the disk is in.', {
   throttlefilters: children('throttlefilter', throttlefilter, 'Each of them, in the order in which they count.'),
@@ -108,10 +109,10 @@ export const disk = element(
     readonly: present('The guest cannot write.'),
     shareable: present('Several VMs may use the image at the same time.'),
     transient: child(transient, 'What the guest writes is thrown away when it stops.'),
-    serial: leaf(text(), 'The serial number.'),
+    serial: leaf(diskSerial, 'The serial number.'),
     wwn: leaf({ kind: 'wwn' }, 'The World Wide Name: 16 hex digits.'),
-    vendor: leaf(text({ maxLength: 8 }), 'The vendor that a SCSI disk claims.'),
-    product: leaf(text({ maxLength: 40 }), 'The product that a SCSI disk claims.'),
+    vendor: leaf(printable(8), 'The vendor that a SCSI disk claims.'),
+    product: leaf(printable(40), 'The product that a SCSI disk claims.'),
     encryption: child(encryption, 'How the image is encrypted; in `source` nowadays.'),
     boot: child(boot, 'When the firmware tries this disk.'),
     ...deviceFields,

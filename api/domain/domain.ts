@@ -17,11 +17,12 @@ import { perf } from './perf.ts'
 import { pm } from './pm.ts'
 import { qemuCapabilities, qemuCommandline, qemuDeprecation, qemuOverride } from './qemu.ts'
 import { resource } from './resource.ts'
-import { int32, oneOf, text, uint32, uuid } from './scalar.ts'
+import { int32, oneOf, uint32, uuid } from './scalar.ts'
 import { seclabel } from './seclabel.ts'
 import { sysinfo } from './sysinfo.ts'
 import { throttlegroups } from './throttlegroups.ts'
 import { vcpu, vcpus } from './vcpu.ts'
+import { fileName, line, prose } from './text.ts'
 
 const host = { reach: 'host' } as const
 
@@ -29,14 +30,14 @@ const host = { reach: 'host' } as const
 export const domain = element('The virtual machine, as libvirt describes it.', {
   type: attribute(oneOf('qemu', 'kvm', 'hvf'), 'The accelerator: `kvm` needs /dev/kvm on the node, `qemu` emulates.'),
   id: attribute(int32, 'The number that libvirt gives to a running VM.', { live: true }),
-  name: leaf(text(), "libvirt's name of the VM; the object's own where absent."),
+  name: leaf(fileName, "libvirt's name of the VM; the object's own where absent.", { reach: 'pod' }),
   uuid: leaf(uuid, 'The identity of the machine that the guest sees; drawn once where absent.'),
   genid: leaf(
     { kind: 'uuid', mayBeEmpty: true },
     'Tells the guest that it was copied or rolled back; empty draws one.',
   ),
-  title: leaf(text({ pattern: '^[^\\n]*$' }), 'A short title, one line.'),
-  description: leaf(text(), 'Free text.'),
+  title: leaf(line(), 'A short title, one line.'),
+  description: leaf(prose, 'Free text.'),
   metadata: foreign('XML of applications, each element in its own namespace.'),
   maxMemory: child(maxMemory, 'How far memory can grow by plugging in memory devices.'),
   memory: child(memory, 'The memory that the guest boots with.'),

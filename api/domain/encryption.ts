@@ -1,22 +1,23 @@
 import { attribute, child, children, element } from './description.ts'
-import { oneOf, text, uint32, uuid } from './scalar.ts'
+import { oneOf, uint32, uuid } from './scalar.ts'
+import { identifier, line } from './text.ts'
 
 const secret = element('A secret of libvirt that holds a passphrase.', {
   type: attribute(oneOf('passphrase'), 'What the secret is.'),
   uuid: attribute(uuid, 'The secret by its UUID.', { reach: 'pod' }),
-  usage: attribute(text(), 'The secret by what it is used for.', { reach: 'pod' }),
+  usage: attribute(line(), 'The secret by what it is used for.', { reach: 'pod' }),
 })
 
 const cipher = element('The cipher of a new image.', {
-  name: attribute(text(), 'The cipher, e.g. `aes`.'),
+  name: attribute(identifier, 'The cipher, e.g. `aes`.'),
   size: attribute(uint32, 'Size of the key in bits.'),
-  mode: attribute(text(), 'The mode, e.g. `xts`.'),
-  hash: attribute(text(), 'The hash, e.g. `sha256`.'),
+  mode: attribute(identifier, 'The mode, e.g. `xts`.'),
+  hash: attribute(identifier, 'The hash, e.g. `sha256`.'),
 })
 
 const ivgen = element('How initialisation vectors are made in a new image.', {
-  name: attribute(text(), 'The generator: `plain`, `plain64`, `essiv`.'),
-  hash: attribute(text(), 'Its hash, with `essiv`.'),
+  name: attribute(identifier, 'The generator: `plain`, `plain64`, `essiv`.'),
+  hash: attribute(identifier, 'Its hash, with `essiv`.'),
 })
 
 export const encryption = element('How the image is encrypted.', {

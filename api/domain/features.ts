@@ -1,6 +1,7 @@
 import { attribute, child, element, present } from './description.ts'
-import { oneOf, onOff, text, uint32, yesNo } from './scalar.ts'
+import { oneOf, onOff, uint32, yesNo } from './scalar.ts'
 import { size } from './size.ts'
+import { hypervisorVendor } from './text.ts'
 
 /** An element that is only on or off; most of libvirt's features are. */
 const toggle = (description: string, xml?: string) =>
@@ -28,7 +29,7 @@ const stimer = element('Synthetic timers.', {
 
 const vendorId = element('What the hypervisor calls itself.', {
   state,
-  value: attribute(text({ maxLength: 12 }), 'Up to 12 characters, no comma.'),
+  value: attribute(hypervisorVendor, 'Up to 12 characters, no comma.'),
 })
 
 const tlbflush = element('Flushes TLBs of other CPUs by a call.', {

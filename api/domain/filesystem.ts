@@ -1,9 +1,10 @@
 import { deviceFields } from './address.ts'
 import { boot } from './boot.ts'
 import { attribute, child, children, element, present } from './description.ts'
-import { oneOf, onOff, path, text, uint32, uint64 } from './scalar.ts'
+import { oneOf, onOff, path, socketPath, uint32, uint64 } from './scalar.ts'
 import { storageFormats } from './storage-format.ts'
 import { virtioFields, virtioModel } from './virtio.ts'
+import { fileMode, line } from './text.ts'
 
 const host = { reach: 'host' } as const
 
@@ -59,11 +60,11 @@ const idmap = element('What user and group ids of the guest are on the node.', {
 
 const source = element('What is shared.', {
   dir: attribute(path, 'A directory.', host),
-  socket: attribute(path, 'The socket of a virtiofsd that is running already.', host),
+  socket: attribute(socketPath, 'The socket of a virtiofsd that is running already.', host),
   file: attribute(path, 'An image.', host),
 })
 
-const mode = (description: string) => attribute(text({ pattern: '^(0[0-7]{3}|[0-7]{1,3})$' }), description)
+const mode = (description: string) => attribute(fileMode, description)
 
 export const filesystem = element('A directory that the guest can mount.', {
   type: attribute(oneOf('mount'), 'What is shared: a directory.', host),
@@ -80,7 +81,7 @@ export const filesystem = element('A directory that the guest can mount.', {
   idmap: child(idmap, 'What user and group ids of the guest are on the node.'),
   source: child(source, 'What is shared.'),
   target: child(
-    element('What the guest sees.', { dir: attribute(text(), 'The tag by which the guest mounts it.') }),
+    element('What the guest sees.', { dir: attribute(line(255), 'The tag by which the guest mounts it.') }),
     'What the guest sees.',
   ),
   readonly: present('The guest cannot write.'),

@@ -1,5 +1,6 @@
 import { attribute, child, children, element } from './description.ts'
-import { oneOf, onOff, path, port, text, yesNo } from './scalar.ts'
+import { hostName, oneOf, onOff, path, port, socketPath, yesNo } from './scalar.ts'
+import { fileIdentifier, line } from './text.ts'
 
 const host = { reach: 'host' } as const
 const pod = { reach: 'pod' } as const
@@ -8,9 +9,9 @@ const listen = element('Where the display server listens.', {
   type: attribute(oneOf('address', 'network', 'socket', 'none'), 'The kind of place, which decides the other fields.', {
     reachOf: { address: 'pod', network: 'host' },
   }),
-  address: attribute(text(), 'IP address or host name; loopback when absent.', pod),
-  network: attribute(text(), "The network of libvirt's whose address is taken.", host),
-  socket: attribute(path, 'The socket; libvirt makes one up when absent.', host),
+  address: attribute(hostName, 'IP address or host name; loopback when absent.', pod),
+  network: attribute(line(255), "The network of libvirt's whose address is taken.", host),
+  socket: attribute(socketPath, 'The socket; libvirt makes one up when absent.', host),
 })
 
 const spiceChannel = element('Whether one channel of SPICE is encrypted.', {
@@ -48,11 +49,11 @@ export const graphics = element('A way to see the screen of the guest.', {
   tlsPort: attribute(port, 'TCP port with encryption, for SPICE.', pod),
   autoport: attribute(yesNo, 'Whether the ports are chosen at start.', pod),
   websocket: attribute(port, 'TCP port for WebSockets, for VNC; -1: chosen at start.', pod),
-  socket: attribute(path, 'The socket, in the words of old libvirt.', host),
-  listen: attribute(text(), 'The address of the first of `listens`, in the words of old libvirt.', pod),
-  keymap: attribute(text(), 'The keyboard layout, e.g. `en-us`.'),
-  username: attribute(text(), 'The user who may log in, for RDP.'),
-  passwd: attribute(text(), 'The password. Whoever can read the VM can read it.'),
+  socket: attribute(socketPath, 'The socket, in the words of old libvirt.', host),
+  listen: attribute(hostName, 'The address of the first of `listens`, in the words of old libvirt.', pod),
+  keymap: attribute(fileIdentifier, 'The keyboard layout, one of the files that QEMU has for them, e.g. `en-us`.', pod),
+  username: attribute(line(255), 'The user who may log in, for RDP.'),
+  passwd: attribute(line(255), 'The password. Whoever can read the VM can read it.'),
   passwdValidTo: attribute({ kind: 'timestamp' }, 'When the password ends: `2030-01-31T12:00:00`, UTC.'),
   connected: attribute(oneOf('fail', 'disconnect', 'keep'), 'What changing the password does to viewers, for SPICE.'),
   sharePolicy: attribute(
@@ -63,11 +64,11 @@ export const graphics = element('A way to see the screen of the guest.', {
   defaultMode: attribute(oneOf('any', 'secure', 'insecure'), 'Whether SPICE channels are encrypted.'),
   replaceUser: attribute(yesNo, 'Whether a new RDP viewer takes over.'),
   multiUser: attribute(yesNo, 'Whether there may be several RDP viewers.'),
-  display: attribute(text(), 'The X display of the node, for SDL.', host),
+  display: attribute(line(255), 'The X display of the node, for SDL.', host),
   xauth: attribute(path, 'The X authority file, for SDL.', host),
   fullscreen: attribute(yesNo, 'Whether the window fills the screen, for SDL.', host),
   p2p: attribute(yesNo, 'Whether D-Bus goes without a bus.', pod),
-  address: attribute(text(), 'The address of the D-Bus.', host),
+  address: attribute(line(), 'The address of the D-Bus.', host),
   listens: children('listen', listen, 'Where the server listens.'),
   channels: children('channel', spiceChannel, 'Whether single SPICE channels are encrypted.', { key: [['name']] }),
   image: child(

@@ -1,8 +1,9 @@
 import { auth } from './auth.ts'
 import { attribute, child, children, element } from './description.ts'
 import { initiator } from './disk-source.ts'
-import { hex, oneOf, port, text, uint32, yesNo } from './scalar.ts'
+import { hex, hostName, oneOf, port, uint32, yesNo } from './scalar.ts'
 import { sourceAddress } from './source-address.ts'
+import { line } from './text.ts'
 
 const host = { reach: 'host' } as const
 const wwn = { kind: 'wwn' } as const
@@ -13,10 +14,10 @@ const parentaddr = element('The PCI card by its address.', {
 })
 
 const adapter = element('The SCSI host adapter of the node.', {
-  name: attribute(text(), 'Its name: `scsi_host2`.', host),
+  name: attribute(line(255), 'Its name: `scsi_host2`.', host),
   type: attribute(oneOf('scsi_host', 'fc_host'), 'Its kind.', host),
   managed: attribute(yesNo, 'Whether a virtual adapter goes when the VM goes.', host),
-  parent: attribute(text(), 'The adapter that carries a virtual one.', host),
+  parent: attribute(line(255), 'The adapter that carries a virtual one.', host),
   parentWwnn: attribute(wwn, 'The same by its node name.', { xml: 'parent_wwnn', reach: 'host' }),
   parentWwpn: attribute(wwn, 'The same by its port name.', { xml: 'parent_wwpn', reach: 'host' }),
   parentFabricWwn: attribute(wwn, 'The same by its fabric.', { xml: 'parent_fabric_wwn', reach: 'host' }),
@@ -26,7 +27,7 @@ const adapter = element('The SCSI host adapter of the node.', {
 })
 
 const target = element('A server that has the SCSI unit.', {
-  name: attribute(text(), 'Host name or IP address.', host),
+  name: attribute(hostName, 'Host name or IP address.', host),
   port: attribute(port, "TCP port; the protocol's own when absent.", host),
 })
 
@@ -38,8 +39,8 @@ export const hostdevSource = element('Which device. The `type` beside it decides
     'How a SCSI device is reached; by an adapter of the node when absent.',
     host,
   ),
-  name: attribute(text(), 'The iSCSI unit: `IQN/LUN`.', host),
-  wwpn: attribute(text(), 'The vhost-scsi port of the node: `naa.…`.', host),
+  name: attribute(line(), 'The iSCSI unit: `IQN/LUN`.', host),
+  wwpn: attribute(line(255), 'The vhost-scsi port of the node: `naa.…`.', host),
   startupPolicy: attribute(
     oneOf('mandatory', 'requisite', 'optional'),
     'What happens when a USB device is not there: fail, fail only at boot, or start without it.',

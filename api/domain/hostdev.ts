@@ -3,15 +3,16 @@ import { boot } from './boot.ts'
 import { attribute, child, element, present } from './description.ts'
 import { hostdevSource } from './hostdev-source.ts'
 import { rom } from './rom.ts'
-import { oneOf, onOff, text, yesNo } from './scalar.ts'
+import { oneOf, onOff, yesNo } from './scalar.ts'
 import { teaming } from './teaming.ts'
 import { virtioModels } from './virtio.ts'
+import { identifier } from './text.ts'
 
 const host = { reach: 'host' } as const
 
 const driver = element('The driver of the node that hands the device over.', {
   name: attribute(oneOf('vfio', 'kvm'), 'The kind; VFIO is the only one left.', host),
-  model: attribute(text(), 'The VFIO driver for this device.', host),
+  model: attribute(identifier, 'The VFIO driver for this device.', host),
 })
 
 export const hostdev = element(

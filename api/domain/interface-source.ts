@@ -1,8 +1,9 @@
 import { attribute, child, children, element } from './description.ts'
 import { interfaceIp, interfaceRoute } from './ip.ts'
 import { reconnect } from './reconnect.ts'
-import { hex, int64, ip, oneOf, path, port, text, uuid, yesNo } from './scalar.ts'
+import { hex, int64, ip, oneOf, port, socketPath, uuid, yesNo } from './scalar.ts'
 import { sourceAddress } from './source-address.ts'
+import { anyPath, line } from './text.ts'
 
 const host = { reach: 'host' } as const
 
@@ -16,23 +17,27 @@ const usbId = (description: string) => element(description, { id: attribute(hex(
 export const interfaceSource = element(
   'What the interface is connected to. The `type` of the interface decides which fields count.',
   {
-    bridge: attribute(text(), 'The bridge of the node, with `bridge`.', host),
-    dev: attribute(text(), 'The network interface of the node, with `direct`, `vdpa` and `user`.', host),
-    network: attribute(text(), "libvirt's network, with `network`.", host),
-    portgroup: attribute(text(), 'The port group of that network.', host),
-    portid: attribute(text(), 'The port of that network, told by libvirt; with `vds`, the port of the switch.', host),
+    bridge: attribute(line(255), 'The bridge of the node, with `bridge`.', host),
+    dev: attribute(anyPath, 'The network interface of the node, with `direct`, `vdpa` and `user`.', host),
+    network: attribute(line(255), "libvirt's network, with `network`.", host),
+    portgroup: attribute(line(255), 'The port group of that network.', host),
+    portid: attribute(
+      line(255),
+      'The port of that network, told by libvirt; with `vds`, the port of the switch.',
+      host,
+    ),
     switchid: attribute(uuid, 'The switch, with `vds`.', host),
-    portgroupid: attribute(text(), 'The port group of the switch, with `vds`.', host),
+    portgroupid: attribute(line(255), 'The port group of the switch, with `vds`.', host),
     connectionid: attribute(int64, 'The connection, with `vds`.', host),
     macTableManager: attribute(oneOf('kernel', 'libvirt'), 'Who keeps the table of MAC addresses of the bridge.', host),
-    name: attribute(text(), 'The internal network, with `internal`.', host),
+    name: attribute(line(255), 'The internal network, with `internal`.', host),
     mode: attribute(
       oneOf('vepa', 'bridge', 'private', 'passthrough', 'client', 'server'),
       'How `direct` interfaces see each other; with `vhostuser`, which end QEMU is.',
       host,
     ),
     type: attribute(oneOf('unix'), 'The kind of socket, with `vhostuser`.', host),
-    path: attribute(path, 'The socket, with `vhostuser`.', host),
+    path: attribute(socketPath, 'The socket, with `vhostuser`.', host),
     missing: attribute(yesNo, 'Told by libvirt: the device was not there, with `hostdev`.', {
       ...host,
       live: true,

@@ -5,10 +5,11 @@ import { interfaceSource } from './interface-source.ts'
 import { interfaceIp, interfaceRoute } from './ip.ts'
 import { maxVlans } from './limits.ts'
 import { rom } from './rom.ts'
-import { ip, mac, oneOf, onOff, path, port, positive32, text, uint32, uint64, yesNo } from './scalar.ts'
+import { ip, mac, oneOf, onOff, path, port, positive32, uint32, uint64, yesNo } from './scalar.ts'
 import { teaming } from './teaming.ts'
 import { virtioFields } from './virtio.ts'
 import { virtualport } from './virtualport.ts'
+import { anyPath, identifier, interfaceName, line, word } from './text.ts'
 
 const host = { reach: 'host' } as const
 const pod = { reach: 'pod' } as const
@@ -34,7 +35,7 @@ const driver = element('How QEMU serves the interface.', {
     'Who moves the packets: QEMU, or the kernel of the node; for a device of the node, how it is assigned.',
     { reachOf: { vhost: 'pod', vfio: 'host', kvm: 'host' } },
   ),
-  model: attribute(text(), 'The VFIO driver of the node for this device.', host),
+  model: attribute(identifier, 'The VFIO driver of the node for this device.', host),
   txmode: attribute(oneOf('iothread', 'timer'), 'How packets are sent when the buffer is full.'),
   ioeventfd: attribute(onOff, 'Whether requests leave the guest without stopping its CPU.'),
   eventIdx: attribute(onOff, 'Whether guest and node tell each other less often.', { xml: 'event_idx' }),
@@ -76,17 +77,17 @@ const range = element('Ports that are forwarded.', {
 const portForward = element('Connections from outside that passt gives to the guest.', {
   proto: attribute(oneOf('tcp', 'udp'), 'The protocol.', pod),
   address: attribute(ip, 'The address on which it listens; all when absent.', pod),
-  dev: attribute(text(), 'The interface on which it listens; all when absent.', pod),
+  dev: attribute(interfaceName, 'The interface on which it listens; all when absent.', pod),
   ranges: children('range', range, 'The ports; all when absent.'),
 })
 
 const filterref = element("A network filter of libvirt's.", {
-  filter: attribute(text(), 'Its name.', host),
+  filter: attribute(line(255), 'Its name.', host),
   parameters: children(
     'parameter',
     element('A value of a variable of the filter.', {
-      name: attribute(text(), 'The variable.', host),
-      value: attribute(text(), 'The value.', host),
+      name: attribute(line(255), 'The variable.', host),
+      value: attribute(line(), 'The value.', host),
     }),
     'Values of the variables of the filter; a name that comes again adds a value.',
   ),
@@ -132,12 +133,12 @@ const coalesce = element('When the node tells the guest about packets.', {
 })
 
 const target = element('The outer end.', {
-  dev: attribute(text(), 'The name of the tap or macvtap device; made up when absent.', pod),
+  dev: attribute(interfaceName, 'The name of the tap or macvtap device; made up when absent.', pod),
   managed: attribute(yesNo, 'Whether libvirt makes the device; `no` for one that is there already.', pod),
 })
 
 const script = element('A script that sets up or takes down the outer end.', {
-  path: attribute(text(), 'The script.', host),
+  path: attribute(anyPath, 'The script.', host),
 })
 
 /** For each type of interface, the fields of `source` that libvirt reads with it. */
@@ -197,7 +198,7 @@ export const networkInterface = element(
     target: child(target, 'The outer end.'),
     model: child(
       element('The network card that the guest sees.', {
-        type: attribute(text(), 'The card: `virtio`, `e1000e`, `rtl8139`, …; the machine decides when absent.'),
+        type: attribute(word, 'The card: `virtio`, `e1000e`, `rtl8139`, …; the machine decides when absent.'),
       }),
       'The network card that the guest sees.',
     ),

@@ -1,5 +1,6 @@
 import { element, leaf } from './description.ts'
-import { text, uint64 } from './scalar.ts'
+import { uint64 } from './scalar.ts'
+import { line } from './text.ts'
 
 const rate = (xml: string, what: string) => leaf(uint64, `${what}; 0 or absent: no limit.`, { xml })
 const burst = (xml: string, what: string) => leaf(uint64, what, { xml })
@@ -18,7 +19,7 @@ export const iotune = element('Limits of what the guest reads and writes.', {
   readIopsSecMax: burst('read_iops_sec_max', 'Read operations a second in a burst.'),
   writeIopsSecMax: burst('write_iops_sec_max', 'Write operations a second in a burst.'),
   sizeIopsSec: burst('size_iops_sec', 'Bytes that count as one operation.'),
-  groupName: leaf(text(), 'Disks of one group share the limits.', { xml: 'group_name' }),
+  groupName: leaf(line(255), 'Disks of one group share the limits.', { xml: 'group_name' }),
   totalBytesSecMaxLength: burst('total_bytes_sec_max_length', 'Seconds that such a burst may last.'),
   readBytesSecMaxLength: burst('read_bytes_sec_max_length', 'Seconds that such a burst may last.'),
   writeBytesSecMaxLength: burst('write_bytes_sec_max_length', 'Seconds that such a burst may last.'),

@@ -1,5 +1,5 @@
 import { attribute, element, leaf } from './description.ts'
-import { base64, oneOf, text, uint32, yesNo } from './scalar.ts'
+import { base64, oneOf, uint32, yesNo } from './scalar.ts'
 
 export const launchSecurity = element(
   "Memory encryption: keeps the guest's memory from the node.",
@@ -16,7 +16,7 @@ export const launchSecurity = element(
     ),
     handle: leaf(uint32, 'The handle of the guest while it runs.'),
     dhCert: leaf(base64, "The owner's Diffie-Hellman key, in base 64."),
-    session: leaf(text(), "The owner's session, in base 64."),
+    session: leaf(base64, "The owner's session, in base 64."),
     guestVisibleWorkarounds: leaf(base64, 'Workarounds that the guest sees, in base 64.'),
     idBlock: leaf(base64, 'Expected measurement of the guest, in base 64.'),
     idAuth: leaf(base64, 'Signature of the expected measurement, in base 64.'),

@@ -1,12 +1,13 @@
 import { attribute, child, children, content, element, leaf } from './description.ts'
 import { diskSource } from './disk-source.ts'
-import { integer, oneOf, path, text, yesNo } from './scalar.ts'
+import { integer, oneOf, path, yesNo } from './scalar.ts'
+import { identifier, line, word } from './text.ts'
 
 const host = { reach: 'host' } as const
 
 const type = element('What kind of machine the guest boots on.', {
-  arch: attribute(text(), 'The architecture: `x86_64` or `i686`.'),
-  machine: attribute(text(), 'The machine type: `q35`, `pc`, or one of their versions such as `pc-q35-10.0`.'),
+  arch: attribute(word, 'The architecture: `x86_64` or `i686`.'),
+  machine: attribute(identifier, 'The machine type: `q35`, `pc`, or one of their versions such as `pc-q35-10.0`.'),
   os: content(oneOf('hvm'), '`hvm`: an unmodified operating system.'),
 })
 
@@ -80,7 +81,7 @@ export const os = element('How the guest boots.', {
   nvram: child(nvram, 'The variable store of the firmware.'),
   kernel: leaf(path, 'A kernel to boot without any loader.', host),
   initrd: leaf(path, 'Its initial RAM disk.', host),
-  cmdline: leaf(text(), 'Its command line.'),
+  cmdline: leaf(line(4096), 'Its command line.'),
   shim: leaf(path, 'The shim that starts the kernel under Secure Boot.', host),
   dtb: leaf(path, 'The device tree.', host),
   acpi: child(acpi, 'ACPI tables.'),

@@ -1,14 +1,15 @@
 import { attribute, child, children, element } from './description.ts'
 import { maxFeatures } from './limits.ts'
-import { oneOf, text } from './scalar.ts'
+import { oneOf } from './scalar.ts'
+import { environmentName, identifier, line } from './text.ts'
 
 /** All of this goes to QEMU unchecked, so all of it reaches the host. */
 const host = { reach: 'host' } as const
 
-const arg = element('One argument.', { value: attribute(text(), 'The argument.', host) })
+const arg = element('One argument.', { value: attribute(line(65_536), 'The argument.', host) })
 const env = element('One variable of the environment.', {
-  name: attribute(text({ pattern: '^[A-Za-z_][A-Za-z0-9_]*$' }), 'Its name.', host),
-  value: attribute(text(), 'Its value.', host),
+  name: attribute(environmentName, 'Its name.', host),
+  value: attribute(line(65_536), 'Its value.', host),
 })
 
 export const qemuCommandline = element("Arguments that are added to QEMU's command line.", {
@@ -16,7 +17,7 @@ export const qemuCommandline = element("Arguments that are added to QEMU's comma
   envs: children('qemu:env', env, 'Variables of the environment.', { ...host, key: [['name']] }),
 })
 
-const capability = element('One capability.', { capability: attribute(text(), "libvirt's name of it.", host) })
+const capability = element('One capability.', { capability: attribute(identifier, "libvirt's name of it.", host) })
 
 export const qemuCapabilities = element('Capabilities that libvirt shall take for given, or for absent.', {
   adds: children('qemu:add', capability, 'Taken for given.', { ...host, maxItems: maxFeatures }),
@@ -24,9 +25,9 @@ export const qemuCapabilities = element('Capabilities that libvirt shall take fo
 })
 
 const property = element('One property of the device.', {
-  name: attribute(text(), 'Its name in QEMU.', host),
+  name: attribute(line(255), 'Its name in QEMU.', host),
   type: attribute(oneOf('string', 'signed', 'unsigned', 'bool', 'remove'), 'The kind of value.', host),
-  value: attribute(text(), 'Its value.', host),
+  value: attribute(line(65_536), 'Its value.', host),
 })
 
 const frontend = element('What the guest sees of the device.', {
@@ -34,7 +35,7 @@ const frontend = element('What the guest sees of the device.', {
 })
 
 const device = element('One device.', {
-  alias: attribute(text(), 'The alias of the device.', host),
+  alias: attribute(identifier, 'The alias of the device.', host),
   frontend: child(frontend, 'What the guest sees of it.', { ...host, xml: 'qemu:frontend' }),
 })
 

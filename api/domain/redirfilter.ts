@@ -1,5 +1,6 @@
 import { attribute, children, element } from './description.ts'
-import { text, yesNo } from './scalar.ts'
+import { yesNo } from './scalar.ts'
+import { usbVersion } from './text.ts'
 
 /** In hex, `digits` wide; -1, as if absent, is any. */
 const usbNumber = (digits: number, max: number) =>
@@ -9,7 +10,7 @@ const usbdev = element('A rule; the first one that fits decides.', {
   class: attribute(usbNumber(2, 0xff), 'The USB class; any when absent.'),
   vendor: attribute(usbNumber(4, 0xffff), 'The vendor; any when absent.'),
   product: attribute(usbNumber(4, 0xffff), 'The product; any when absent.'),
-  version: attribute(text(), 'The version of the device, e.g. `1.10`; any when absent.'),
+  version: attribute(usbVersion, 'The version of the device, e.g. `1.10`; any when absent.'),
   allow: attribute(yesNo, 'Whether such a device may be redirected.'),
 })
 

@@ -1,5 +1,6 @@
 import { elementOf, maxItemsOf, xmlName, type Children, type Element, type Field } from './description.ts'
 import { domain } from './domain.ts'
+import { limitsOf } from './scalar-value.ts'
 import type { Scalar } from './scalar.ts'
 
 /**
@@ -154,7 +155,6 @@ const words: { readonly [kind: string]: string } = {
   decimal: 'number',
   uuid: 'UUID',
   mac: 'MAC address',
-  path: 'absolute path',
   cpuset: 'set, `0-3,^2,8`',
   ip: 'IP address',
   unit: 'unit of size',
@@ -176,10 +176,12 @@ const scalarText = (scalar: Scalar): string => {
       const range = min === undefined && max === undefined ? '' : ` ${min ?? ''}…${max ?? ''}`
       return [`integer${range}${isHex ? ', may be hex' : ''}`, ...also.map((word) => `\`${word}\``)].join(', ')
     }
-    case 'text':
-      return scalar.maxLength === undefined ? 'text' : `text, at most ${scalar.maxLength} long`
-    default:
-      return words[scalar.kind] ?? scalar.kind
+    default: {
+      const limits = limitsOf(scalar)
+      return limits === undefined
+        ? (words[scalar.kind] ?? scalar.kind)
+        : `${limits.allowed}; at most ${limits.maxBytes} bytes`
+    }
   }
 }
 

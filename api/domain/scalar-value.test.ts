@@ -8,18 +8,20 @@ import {
   decimal,
   hex,
   integer,
+  hostName,
   ip,
   mac,
   oneOf,
   onOff,
   path,
-  text,
+  socketPath,
   uint64,
   unit,
   uuid,
   yesNo,
   type Scalar,
 } from './scalar.ts'
+import { firmwareValue, line } from './text.ts'
 
 describe('the integer that stands there, exactly', () => {
   test.each<[unknown, bigint | undefined]>([
@@ -75,7 +77,7 @@ describe('what libvirt would write', () => {
     ['a UUID without hyphens', uuid, '000102030405460788090A0B0C0D0E0F', '00010203-0405-4607-8809-0a0b0c0d0e0f'],
     ['a decimal', decimal, '1.5', 1.5],
     ['what is none of its kind stays', uint64, 'many', 'many'],
-    ['text stays', text(), ' A ', ' A '],
+    ['text stays', line(), ' A ', ' A '],
   ])('%s', (_, scalar, value, expected, siblings = {}) =>
     expect(canonicalValue(scalar, value, siblings)).toBe(expected),
   )
@@ -97,7 +99,14 @@ describe('one value of each kind that is right, and those that are not', () => {
     ['a MAC address', mac, ['52:54:00:12:34:56'], ['52-54-00-12-34-56', '52:54:00:12:34', 1]],
     ['a UUID', uuid, ['00010203-0405-4607-8809-0a0b0c0d0e0f'], ['', '00010203-0405-4607-8809-0a0b0c0d0e0g']],
     ['a UUID that may be empty', { ...uuid, mayBeEmpty: true }, [''], [' ']],
-    ['a path', path, ['/a/b c'], ['a', '', './a', 1]],
+    ['a path', path, ['/a/b c', `/${'a'.repeat(4094)}`], ['a', '', './a', '/a\n', 1, `/${'a'.repeat(4095)}`]],
+    ['the path of a socket', socketPath, [`/${'a'.repeat(106)}`, '/ä'], [`/${'ä'.repeat(54)}`, '/a\u007f']],
+    [
+      'a host',
+      hostName,
+      ['a', 'a.example.', '10.0.0.1', 'fe80::1'],
+      ['', '-a', 'a/b', 'a:1', 'a,b', 'fe80::1%eth0', 'é'],
+    ],
     ['a set of CPUs', cpuset, ['0-3,^2,8', ' 1 '], ['', 'a', '1-', ',', '100000']],
     [
       'an IP address',
@@ -119,8 +128,12 @@ describe('one value of each kind that is right, and those that are not', () => {
     ],
     ['a unit', unit, ['b', 'bytes', 'KiB', 'kib', 'M', 'EB'], ['', 'Ki', 'x', 'bits']],
     ['base 64', base64, ['', 'YQ==', 'YWI=\n'], ['a-b', 'YQ===']],
-    ['text', text({ maxLength: 3 }), ['', 'abc', 'ä😀'], ['abcd', '\0', '\u001B', '\uD800', '\uFFFF', 1, null]],
-    ['text of a pattern', text({ pattern: '^[a-z]+$' }), ['a'], ['', 'A']],
+    [
+      'a line',
+      line(4),
+      ['', 'abcd', '😀'],
+      ['abcde', 'ä😀', '\0', '\u001B', '\n', '\u0085', '\uD800', '\uFFFF', 1, null],
+    ],
   ])('%s', (_, scalar, right, wrong) => {
     expect(right.filter((value) => valueFault(scalar, value) !== undefined)).toEqual([])
     expect(wrong.filter((value) => valueFault(scalar, value) === undefined)).toEqual([])
@@ -132,7 +145,9 @@ describe('one value of each kind that is right, and those that are not', () => {
     ['a set of many CPUs', cpuset, '1,'.repeat(500_000) + '!'],
     ['a UUID', uuid, 'a'.repeat(1_000_000)],
     ['an integer', uint64, '9'.repeat(1_000_000)],
-    ['text', text(), `${'a'.repeat(1_000_000)}\0`],
+    ['text', line(), `${'a'.repeat(1_000_000)}\0`],
+    ['text for the firmware', firmwareValue, `${',,'.repeat(500_000)},`],
+    ['text within its length', firmwareValue, `${',,'.repeat(32_000)},`],
   ])('%s of a million characters costs no time', (_, scalar, value) => {
     const start = process.cpuUsage().user
     expect(valueFault(scalar, value)).toBeDefined()

@@ -3,6 +3,7 @@ import { nearest } from '../nearest.ts'
 import { canonicalCpuset, isCpuset } from './cpuset.ts'
 import { maxTextLength } from './limits.ts'
 import { wordOf, type Scalar } from './scalar.ts'
+import { control } from './text.ts'
 
 /** What is wrong with a value, in the parts of a Cause. */
 export interface ValueFault {
@@ -26,7 +27,6 @@ const patterns: { readonly [kind: string]: { readonly pattern: RegExp; readonly 
     pattern: /^[0-9a-f]{1,2}(?::[0-9a-f]{1,2}){5}$/i,
     message: 'must be a MAC address: six pairs of hex digits with colons, e.g. 52:54:00:12:34:56',
   },
-  path: { pattern: /^\//, message: 'must be an absolute path' },
   unit: {
     pattern: /^(?:b|bytes?|[kmgtpe](?:i?b)?)$/i,
     message: 'must be a unit of size: b, KB, KiB, MB, MiB, GB, GiB, TB, TiB, PB, PiB, EB or EiB',
@@ -131,24 +131,57 @@ const textFault = (
   if (scalar.kind === 'ip') {
     return isAddress(value) ? undefined : { reason: 'FieldValueInvalid', message: 'must be an IP address' }
   }
-  if (scalar.kind === 'text') {
-    const { maxLength = maxTextLength, pattern } = scalar
-    if (value.length > maxLength) return tooLong(maxLength)
-    return pattern === undefined || compiled(pattern).test(value)
-      ? undefined
-      : { reason: 'FieldValueInvalid', message: `must match ${pattern}` }
+  const limits = limitsOf(scalar)
+  if (limits) {
+    // A character is a byte at least: a text that is far too long is not even counted.
+    const isTooLong = value.length > limits.maxBytes || Buffer.byteLength(value) > limits.maxBytes
+    if (isTooLong) return tooLong(limits.maxBytes, 'bytes')
+    if (limits.isAllowed(value)) return undefined
+    return { reason: 'FieldValueInvalid', message: `must be ${limits.allowed}` }
   }
   const known = patterns[scalar.kind]
   if (!known) return undefined
-  if (value.length > maxTextLength) return tooLong(maxTextLength)
+  if (value.length > maxTextLength) return tooLong(maxTextLength, 'characters')
   if (known.pattern.test(value)) return undefined
   return { reason: 'FieldValueInvalid', message: known.message }
 }
 
-const tooLong = (maxLength: number): ValueFault => ({
+const tooLong = (max: number, unit: 'bytes' | 'characters'): ValueFault => ({
   reason: 'FieldValueTooLong',
-  message: `must be at most ${maxLength} characters long`,
+  message: `must be at most ${max} ${unit} long`,
 })
+
+/** What a text, path or host name may be; undefined for other kinds of scalar. */
+interface Limits {
+  /** Completes "must be". */
+  readonly allowed: string
+  readonly maxBytes: number
+  readonly isAllowed: (value: string) => boolean
+}
+
+export const limitsOf = (scalar: Scalar): Limits | undefined => {
+  switch (scalar.kind) {
+    case 'text':
+      return { ...scalar, isAllowed: (value) => compiled(scalar.pattern).test(value) }
+    case 'path':
+      return {
+        allowed: 'an absolute path without control characters',
+        maxBytes: scalar.maxBytes,
+        isAllowed: (value) => absolutePath.test(value),
+      }
+    case 'hostName':
+      return {
+        allowed: 'an IP address, or a host name of letters, digits, `-` and `.`',
+        maxBytes: 255,
+        isAllowed: (value) => dnsName.test(value) || isAddress(value),
+      }
+    default:
+      return undefined
+  }
+}
+
+const absolutePath = new RegExp(`^/[^${control}]*$`, 'u')
+const dnsName = /^[A-Za-z0-9.][A-Za-z0-9.-]*$/
 
 const octet = '(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)'
 const ipv4 = new RegExp(`^${octet}(?:\\.${octet}){3}$`)

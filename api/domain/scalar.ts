@@ -1,3 +1,5 @@
+import type { Text } from './text.ts'
+
 /**
  * The kinds of value that an attribute or a text of libvirt's Domain XML can have, as data: schema, validation, both
  * conversions, the canonical spelling and test arbitraries are derived from it.
@@ -6,7 +8,9 @@
  * accepted too); integers are numbers, a decimal string is accepted and equal, and is what a value beyond 2^53 has to be.
  */
 export type Scalar =
-  | { readonly kind: 'text'; readonly pattern?: string; readonly maxLength?: number }
+  | Text
+  /** Absolute. `maxBytes`: in UTF-8, without the final NUL. */
+  | { readonly kind: 'path'; readonly maxBytes: number }
   | { readonly kind: 'enumeration'; readonly values: readonly string[] }
   /** `words` are the XML's words for true and false. */
   | { readonly kind: 'boolean'; readonly words: readonly ['yes', 'no'] | readonly ['on', 'off'] }
@@ -27,7 +31,7 @@ export type Scalar =
     }
   | { readonly kind: 'decimal' }
   | { readonly kind: 'uuid'; readonly mayBeEmpty?: true }
-  | { readonly kind: 'mac' | 'path' | 'cpuset' | 'ip' | 'unit' | 'timestamp' | 'pciClass' | 'wwn' | 'bytes' }
+  | { readonly kind: 'mac' | 'cpuset' | 'ip' | 'hostName' | 'unit' | 'timestamp' | 'pciClass' | 'wwn' | 'bytes' }
 
 export type ScalarInput<S extends Scalar> = S extends { kind: 'enumeration'; values: readonly (infer V)[] }
   ? V
@@ -37,7 +41,6 @@ export type ScalarInput<S extends Scalar> = S extends { kind: 'enumeration'; val
       ? number | string
       : string
 
-export const text = (limits: { pattern?: string; maxLength?: number } = {}) => ({ kind: 'text', ...limits }) as const
 export const oneOf = <const V extends readonly string[]>(...values: V) => ({ kind: 'enumeration', values }) as const
 export const yesNo = { kind: 'boolean', words: ['yes', 'no'] } as const
 export const onOff = { kind: 'boolean', words: ['on', 'off'] } as const
@@ -58,13 +61,17 @@ export const port = integer({ min: -1, max: 65_535 })
 export const decimal = { kind: 'decimal' } as const
 export const uuid = { kind: 'uuid' } as const
 export const mac = { kind: 'mac' } as const
-/** An absolute path of the host or pod; say with `reach` which. */
-export const path = { kind: 'path' } as const
+/** An absolute path of the host or pod; say with `reach` which. Linux: PATH_MAX is 4096 with the final NUL. */
+export const path = { kind: 'path', maxBytes: 4095 } as const
+/** The path of a Unix socket. Linux: `sun_path` has 108 bytes with the final NUL. */
+export const socketPath = { kind: 'path', maxBytes: 107 } as const
 /** `0-3,^2,8`. */
 export const cpuset = { kind: 'cpuset' } as const
 /** Base 64, with white space where lines were broken. */
 export const base64 = { kind: 'bytes' } as const
 export const ip = { kind: 'ip' } as const
+/** A name in DNS or an IP address. */
+export const hostName = { kind: 'hostName' } as const
 /** A unit of memory or storage: b, bytes, KB, k, KiB, MB, M, MiB, … up to E. */
 export const unit = { kind: 'unit' } as const
 

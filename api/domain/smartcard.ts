@@ -1,7 +1,8 @@
 import { deviceFields } from './address.ts'
 import { chardevFields, chardevType, chardevUnion } from './chardev-source.ts'
 import { attribute, element, leaf, leaves } from './description.ts'
-import { oneOf, path, text } from './scalar.ts'
+import { oneOf, path } from './scalar.ts'
+import { line } from './text.ts'
 
 const host = { reach: 'host' } as const
 
@@ -14,7 +15,7 @@ export const smartcard = element(
       { reach: 'host', reachOf: { passthrough: 'guest' } },
     ),
     type: chardevType,
-    certificates: leaves('certificate', text(), 'Names of the three certificates, with `host-certificates`.', host),
+    certificates: leaves('certificate', line(255), 'Names of the three certificates, with `host-certificates`.', host),
     database: leaf(path, 'The directory of their database; `/etc/pki/nssdb` when absent.', host),
     ...chardevFields,
     ...deviceFields,

@@ -1,5 +1,6 @@
 import { attribute, element } from './description.ts'
 import { hex, oneOf, onOff, uint32, uuid } from './scalar.ts'
+import { busPort } from './text.ts'
 
 const host = { reach: 'host' } as const
 
@@ -12,7 +13,7 @@ export const sourceAddress = element('The address of the device on the node.', {
   function: attribute(hex(1, 7), 'PCI function.', host),
   multifunction: attribute(onOff, 'Whether further functions share the PCI slot.', host),
   device: attribute({ ...uint32, hexBeside: {} }, 'USB device number.', host),
-  port: attribute({ kind: 'text' }, 'USB port, in dots below hubs.', host),
+  port: attribute(busPort, 'USB port, in dots below hubs.', host),
   target: attribute(uint32, 'SCSI target.', host),
   unit: attribute({ kind: 'integer', min: 0, max: 18_446_744_073_709_551_615n }, 'SCSI LUN.', host),
   uuid: attribute(uuid, 'UUID of a mediated device.', host),

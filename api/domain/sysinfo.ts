@@ -1,5 +1,6 @@
 import { attribute, child, children, content, element, leaves } from './description.ts'
-import { oneOf, path, text } from './scalar.ts'
+import { oneOf, path } from './scalar.ts'
+import { firmwareName, firmwareValue, line } from './text.ts'
 
 const block = <const N extends readonly string[]>(description: string, ...names: N) =>
   element(description, {
@@ -7,7 +8,7 @@ const block = <const N extends readonly string[]>(description: string, ...names:
       'entry',
       element('One value.', {
         name: attribute(oneOf(...names), 'Its name.'),
-        value: content(text(), 'Its text.'),
+        value: content(line(65_536), 'Its text.'),
       }),
       'The values.',
       { key: [['name']] },
@@ -19,13 +20,13 @@ const system = block('The machine.', 'manufacturer', 'product', 'version', 'seri
 const baseBoard = block('A board.', 'manufacturer', 'product', 'version', 'serial', 'asset', 'location')
 const chassis = block('The chassis.', 'manufacturer', 'version', 'serial', 'asset', 'sku')
 const oemStrings = element('Free text of the manufacturer.', {
-  entries: leaves('entry', text(), 'Each string.'),
+  entries: leaves('entry', line(65_536), 'Each string.'),
 })
 
 const entry = element('A file of the fw_cfg device.', {
-  name: attribute(text(), 'Its name, e.g. `opt/com.example/name`.'),
+  name: attribute(firmwareName, 'Its name, e.g. `opt/com.example/name`.'),
   file: attribute(path, 'A file that holds its content.', { reach: 'host' }),
-  value: content(text(), 'Its content.'),
+  value: content(firmwareValue, 'Its content.'),
 })
 
 export const sysinfo = element(

@@ -1,6 +1,7 @@
 import { children, element, leaf } from './description.ts'
 import { maxOnSharedBuses } from './limits.ts'
-import { text, uint64 } from './scalar.ts'
+import { uint64 } from './scalar.ts'
+import { identifier } from './text.ts'
 
 const limit = (xml: string, description: string) => leaf(uint64, description, { xml })
 
@@ -18,7 +19,7 @@ const throttlegroup = element('Limits that several disks share.', {
   readIopsSecMax: limit('read_iops_sec_max', 'Reads a second in a burst.'),
   writeIopsSecMax: limit('write_iops_sec_max', 'Writes a second in a burst.'),
   sizeIopsSec: limit('size_iops_sec', 'The size in bytes that counts as one operation.'),
-  groupName: leaf(text(), 'The name by which disks take it.', { xml: 'group_name' }),
+  groupName: leaf(identifier, 'The name by which disks take it.', { xml: 'group_name' }),
   totalBytesSecMaxLength: limit('total_bytes_sec_max_length', 'Seconds that a burst of bytes may last.'),
   readBytesSecMaxLength: limit('read_bytes_sec_max_length', 'Seconds that a burst of bytes read may last.'),
   writeBytesSecMaxLength: limit('write_bytes_sec_max_length', 'Seconds that a burst of bytes written may last.'),

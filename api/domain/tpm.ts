@@ -1,6 +1,7 @@
 import { deviceFields } from './address.ts'
 import { attribute, child, element, present } from './description.ts'
-import { oneOf, path, text, uint8, uuid, yesNo } from './scalar.ts'
+import { oneOf, path, uint8, uuid, yesNo } from './scalar.ts'
+import { profileName } from './text.ts'
 
 const host = { reach: 'host' } as const
 
@@ -18,9 +19,9 @@ const banks = element('The hashes in which the guest is measured.', {
 })
 
 const profile = element('What the emulator can do; fixed when its state is made.', {
-  source: attribute(text(), 'The profile to take, e.g. `default-v1` or `local:NAME`.'),
+  source: attribute(profileName, 'The profile to take, e.g. `default-v1` or `local:NAME`.', { reach: 'pod' }),
   removeDisabled: attribute(oneOf('check', 'fips-host'), 'Whether algorithms that the node forbids are taken out.'),
-  name: attribute(text(), 'The profile that was taken, told by libvirt.'),
+  name: attribute(profileName, 'The profile that was taken, told by libvirt.', { reach: 'pod' }),
 })
 
 const backend = element(

@@ -54,6 +54,7 @@ describe('all causes at once, with value, what is allowed and the likely fix', (
       'two fields the wrong way round',
       '{"devices":{"disks":[{"target":{"dev":"sata","bus":"sda"}}]}}',
       [
+        'spec.domain.devices.disks[0].target.dev: Invalid: must be a disk name: `fd`, `hd`, `sd`, `vd`, `xvd` or `ubd` and letters or digits, e.g. `vda`',
         'spec.domain.devices.disks[0].target.bus: NotSupported: supported values: "virtio", "scsi", "sata", "ide", "usb", "fdc", "sd" (swapped with "dev"?)',
       ],
     ],
@@ -98,7 +99,7 @@ describe('all causes at once, with value, what is allowed and the likely fix', (
         'spec.domain.name: TypeInvalid: must be a string, not a number (put it in quotes: "1")',
         'spec.domain.title: Invalid: has a character that XML cannot hold',
         'spec.domain.uuid: Invalid: must be a UUID: 32 hex digits as 8-4-4-4-12',
-        'spec.domain.os.kernel: Invalid: must be an absolute path',
+        'spec.domain.os.kernel: Invalid: must be an absolute path without control characters',
         'spec.domain.metadata: Invalid: must be well-formed XML: line 1: unclosed tag: a',
       ],
     ],

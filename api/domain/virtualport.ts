@@ -1,5 +1,6 @@
 import { attribute, child, element } from './description.ts'
-import { integer, oneOf, text, uint8, uuid } from './scalar.ts'
+import { integer, oneOf, uint8, uuid } from './scalar.ts'
+import { line } from './text.ts'
 
 const host = { reach: 'host' } as const
 
@@ -8,7 +9,7 @@ const parameters = element('What the switch is told. Which fields count depends 
   typeid: attribute(integer({ min: 0, max: 0xffffff }), 'The port type, with 802.1Qbg.', host),
   typeidversion: attribute(uint8, 'Its version, with 802.1Qbg.', host),
   instanceid: attribute(uuid, 'The instance, with 802.1Qbg.', host),
-  profileid: attribute(text({ maxLength: 39 }), 'The port profile, with 802.1Qbh and Open vSwitch.', host),
+  profileid: attribute(line(39), 'The port profile, with 802.1Qbh and Open vSwitch.', host),
   interfaceid: attribute(uuid, 'The interface, with Open vSwitch and MidoNet.', host),
 })
 

@@ -106,7 +106,8 @@ describe('the field at a path', () => {
 
 describe('what a value can touch', () => {
   test.each([
-    ['name', 'a', 'guest'],
+    ['name', 'a', 'pod'],
+    ['title', 'a', 'guest'],
     ['os.kernel', '/vmlinuz', 'host'],
     ['memoryBacking.source.type', 'file', 'host'],
     ['memoryBacking.source.type', 'memfd', 'guest'],

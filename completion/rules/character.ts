@@ -1,4 +1,5 @@
 import type { Domain } from '../../api/domain/domain.ts'
+import { longestChannelName } from '../../api/launcher-directory.ts'
 import { numberOf } from '../defaults/reading.ts'
 import { eachDevice, list, type DeviceOf } from './device.ts'
 import { duplicate, forbidden, invalid, notFound, required, tooMany, unsupported } from './finding.ts'
@@ -177,6 +178,26 @@ const channelTarget = eachDevice('channels')(
   ),
 )
 
+const channelSocket: Rule = {
+  id: 'channel-socket',
+  description: 'The socket that libvirt makes for a channel in the pod has a path of at most 107 bytes.',
+  about: ['channels'],
+  *check({ domain }) {
+    const most = longestChannelName(domain.name)
+    for (const [index, { type, source, target }] of list(domain, 'channels').entries()) {
+      const { name } = target ?? {}
+      if (type !== 'unix' || source?.path !== undefined || name === undefined || Buffer.byteLength(name) <= most)
+        continue
+      const message = `must be at most ${most} bytes long: it is part of the path of a socket`
+      yield invalid(`spec.domain.devices.channels[${index}].target.name`, name, message)
+    }
+  },
+  example: example(
+    { devices: { channels: [{ type: 'unix', target: { type: 'virtio', name: 'a'.repeat(64) } }] } },
+    { devices: { channels: [{ type: 'pty', target: { type: 'virtio', name: 'a'.repeat(64) } }] } },
+  ),
+}
+
 const defaultPorts = 31
 
 const virtioSerialPort: Rule = {
@@ -236,5 +257,6 @@ export const characterRules: readonly Rule[] = [
   characterReconnect,
   characterProtocol,
   channelTarget,
+  channelSocket,
   virtioSerialPort,
 ]

@@ -128,16 +128,4 @@ const diskTray = eachDevice('disks', 'tray', 'startupPolicy')(
   ),
 )
 
-const diskBoot = eachDevice('disks', 'loadparm')(
-  'disk-loadparm',
-  'The parameter of a boot device is up to 8 letters, digits, dots and blanks.',
-  ({ boot }, at) => {
-    const { loadparm } = boot ?? {}
-    return loadparm === undefined || /^[a-zA-Z0-9. ]{1,8}$/.test(loadparm)
-      ? []
-      : [invalid(`${at}.boot.loadparm`, loadparm, 'must be up to 8 letters, digits, dots and blanks')]
-  },
-  example(disk({ boot: { order: 1, loadparm: 'a-b' } }), disk({ boot: { order: 1, loadparm: 'a.b' } })),
-)
-
-export const diskIdentityRules: readonly Rule[] = [diskIdentity, diskLun, diskTray, diskBoot]
+export const diskIdentityRules: readonly Rule[] = [diskIdentity, diskLun, diskTray]

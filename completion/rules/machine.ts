@@ -1,6 +1,6 @@
 import { machineType } from '../capabilities.ts'
 import { nearest } from '../../api/nearest.ts'
-import { invalid, lacking, required, unsupported } from './finding.ts'
+import { lacking, required, unsupported } from './finding.ts'
 import { example, type Rule } from './rule.ts'
 
 const domainType: Rule = {
@@ -59,19 +59,4 @@ const launchSecurity: Rule = {
   ),
 }
 
-const nameValid: Rule = {
-  id: 'domain-name',
-  description: 'The name of the domain is no path.',
-  *check({ domain: { name } }) {
-    if (name === undefined) return
-    if (name === '' || name === '.' || name === '..')
-      yield invalid('spec.domain.name', name, 'must be a name: files are called after it')
-    else if (name.length > 200)
-      yield invalid('spec.domain.name', name, 'may have 200 letters: files are called after it')
-    else if (name.includes('/'))
-      yield invalid('spec.domain.name', name, 'may not have a slash: files are called after it')
-  },
-  example: example({ name: 'a/b' }, { name: 'a-b' }),
-}
-
-export const machineRules: readonly Rule[] = [domainType, osType, nameValid, launchSecurity]
+export const machineRules: readonly Rule[] = [domainType, osType, launchSecurity]

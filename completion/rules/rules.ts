@@ -44,7 +44,6 @@ import { pciControllerRules } from './pci-controller.ts'
 import { perfEvents } from './perf.ts'
 import { pstoreSize } from './pstore.ts'
 import { reach } from './reach.ts'
-import { redirfilterVersion } from './redirfilter.ts'
 import { rng } from './rng.ts'
 import { rom } from './rom.ts'
 import type { Rule, RuleContext, Subject } from './rule.ts'
@@ -105,7 +104,6 @@ export const rules: readonly Rule[] = [
   ...videoRules,
   ...audioRules,
   inputDevice,
-  redirfilterVersion,
   filesystem,
   ...watchdogRules,
   panics,

@@ -1,9 +1,10 @@
 import fc from 'fast-check'
-import { elementOf, type Element, type Field } from '../../api/domain/description.ts'
+import { elementOf, maxItemsOf, type Element, type Field } from '../../api/domain/description.ts'
 import { domain as root, type Domain } from '../../api/domain/domain.ts'
 import { normalForeign } from '../../api/domain/foreign.ts'
 import { exactNumber, valueFault } from '../../api/domain/scalar-value.ts'
 import type { Scalar } from '../../api/domain/scalar.ts'
+import type { Text } from '../../api/domain/text.ts'
 
 /** Deeper than this only scalars are made, so that recursive elements end. */
 const maxDepth = 8
@@ -49,7 +50,10 @@ const fieldEntries = (
     case 'children': {
       const { single } = field
       return fc
-        .array(elements(elementOf(field), fields, depth + 1), { minLength: 1, maxLength: 3 })
+        .array(elements(elementOf(field), fields, depth + 1), {
+          minLength: 1,
+          maxLength: Math.min(3, maxItemsOf(field)),
+        })
         .map((value) => (single !== undefined && value.length === 1 ? [single, value[0]] : [key, value]))
     }
   }
@@ -80,7 +84,7 @@ export const scalars = (scalar: Scalar): fc.Arbitrary<string | number | boolean>
         .tuple(fc.integer({ min: -9999, max: 9999 }), fc.integer({ min: 0, max: 99 }))
         .map(([whole, part]) => Number(`${whole}.${part}`))
     case 'text':
-      return texts(scalar.pattern, scalar.maxLength).filter((value) => valueFault(scalar, value) === undefined)
+      return texts(scalar)
     case 'uuid':
       return scalar.mayBeEmpty ? fc.oneof(fc.uuid(), fc.constant('')) : fc.uuid()
     case 'mac':
@@ -93,6 +97,8 @@ export const scalars = (scalar: Scalar): fc.Arbitrary<string | number | boolean>
         .map((ranges) =>
           ranges.map(([first, more]) => (more === 0 ? `${first}` : `${first}-${first + more}`)).join(','),
         )
+    case 'hostName':
+      return fc.oneof(fc.domain(), fc.ipV4(), fc.ipV6())
     case 'ip':
       return fc.oneof(fc.ipV4(), fc.ipV6())
     case 'unit':
@@ -116,15 +122,17 @@ const characters = fc.oneof(
   { weight: 1, arbitrary: fc.constantFrom('&lt;', '&amp;', '&#10;', ']]>', '<!--', 'é', '😀') },
 )
 
-const texts = (pattern: string | undefined, maxLength = 20): fc.Arbitrary<string> =>
-  pattern === undefined
-    ? fc
-        .array(characters, { maxLength: Math.min(12, maxLength) })
-        .map((parts) => parts.join('').slice(0, maxLength).toWellFormed())
-    : fc.stringMatching(new RegExp(pattern, 'u'))
+/** Where a kind of text excludes only some characters, those that need care are among the others. */
+const texts = (of: Text): fc.Arbitrary<string> => {
+  const matching = fc.stringMatching(new RegExp(of.pattern, 'u'))
+  const any = of.pattern.includes('[^') ? fc.oneof(pieces, matching) : matching
+  return any.filter((value) => valueFault(of, value) === undefined)
+}
+
+const pieces = fc.array(characters, { maxLength: 12 }).map((parts) => parts.join('').toWellFormed())
 
 const foreignXml: fc.Arbitrary<string> = fc
-  .tuple(fc.constantFrom('a', 'b:c'), texts(undefined), texts(undefined))
+  .tuple(fc.constantFrom('a', 'b:c'), pieces, pieces)
   .map(([name, attribute, text]) =>
     normalForeign(
       `<${name} xmlns${name.includes(':') ? ':b' : ''}="urn:x" y="${escaped(attribute)}"><z>${escaped(text)}</z><z/></${name}>`,

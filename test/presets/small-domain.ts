@@ -1,5 +1,6 @@
 import { attribute, child, children, content, element, leaf, leaves, present } from '../../api/domain/description.ts'
-import { integer, mac, oneOf, text, unit, yesNo } from '../../api/domain/scalar.ts'
+import { integer, mac, oneOf, unit, yesNo } from '../../api/domain/scalar.ts'
+import { line } from '../../api/domain/text.ts'
 import { machineStructure } from '../../presets/structure.ts'
 
 const size = element(
@@ -8,25 +9,25 @@ const size = element(
   { whole: true, scale: { value: 'value', unit: 'unit', absent: 'KiB', to: 'KiB' } },
 )
 
-const host = element('A host.', { name: attribute(text(), 'Name.'), port: attribute(integer(), 'Port.') })
+const host = element('A host.', { name: attribute(line(), 'Name.'), port: attribute(integer(), 'Port.') })
 
 const disk = element(
   'A disk.',
   {
     type: attribute(oneOf('file', 'volume', 'network'), 'Type.'),
-    driver: child(element('Driver.', { cache: attribute(text(), 'Cache.'), io: attribute(text(), 'I/O.') }), 'Driver.'),
+    driver: child(element('Driver.', { cache: attribute(line(), 'Cache.'), io: attribute(line(), 'I/O.') }), 'Driver.'),
     source: child(
       element('Source.', {
-        file: attribute(text(), 'File.'),
-        volume: attribute(text(), 'Volume.'),
-        name: attribute(text(), 'Name.'),
+        file: attribute(line(), 'File.'),
+        volume: attribute(line(), 'Volume.'),
+        name: attribute(line(), 'Name.'),
         hosts: children('host', host, 'Hosts.', { single: 'host' }),
       }),
       'Source.',
     ),
-    target: child(element('Target.', { dev: attribute(text(), 'Device.'), bus: attribute(text(), 'Bus.') }), 'Target.'),
+    target: child(element('Target.', { dev: attribute(line(), 'Device.'), bus: attribute(line(), 'Bus.') }), 'Target.'),
     readonly: present('Whether it is read only.'),
-    serial: leaf(text(), 'Serial.'),
+    serial: leaf(line(), 'Serial.'),
   },
   {
     union: {
@@ -42,20 +43,20 @@ const disk = element(
 )
 
 const nic = element('An interface.', {
-  alias: child(element('Alias.', { name: attribute(text(), 'Name.') }), 'Alias.'),
+  alias: child(element('Alias.', { name: attribute(line(), 'Name.') }), 'Alias.'),
   mac: child(element('MAC.', { address: attribute(mac, 'Address.') }), 'MAC.'),
-  model: child(element('Model.', { type: attribute(text(), 'Type.') }), 'Model.'),
+  model: child(element('Model.', { type: attribute(line(), 'Type.') }), 'Model.'),
 })
 
 const clock = element(
   'The clock.',
   {
     offset: attribute(oneOf('utc', 'timezone', 'variable'), 'Offset.'),
-    timezone: attribute(text(), 'Zone.'),
+    timezone: attribute(line(), 'Zone.'),
     adjustment: attribute(integer(), 'Adjustment.'),
     timers: children(
       'timer',
-      element('A timer.', { name: attribute(text(), 'Name.'), present: attribute(yesNo, 'Present.') }),
+      element('A timer.', { name: attribute(line(), 'Name.'), present: attribute(yesNo, 'Present.') }),
       'Timers.',
       { key: [['name']] },
     ),
@@ -72,12 +73,12 @@ const clock = element(
 /** A domain with one of each thing that merging knows. */
 export const smallDomain = element('A domain.', {
   type: attribute(oneOf('qemu', 'kvm'), 'Type.'),
-  title: leaf(text(), 'Title.'),
+  title: leaf(line(), 'Title.'),
   memory: child(size, 'Memory.'),
-  vcpu: child(element('CPUs.', { value: content(integer(), 'Count.'), cpuset: attribute(text(), 'Set.') }), 'CPUs.'),
+  vcpu: child(element('CPUs.', { value: content(integer(), 'Count.'), cpuset: attribute(line(), 'Set.') }), 'CPUs.'),
   features: child(element('Features.', { acpi: present('ACPI.'), apic: present('APIC.') }), 'Features.'),
   clock: child(clock, 'Clock.'),
-  boots: leaves('boot', text(), 'Boot order.'),
+  boots: leaves('boot', line(), 'Boot order.'),
   devices: child(
     element('Devices.', {
       disks: children('disk', disk, 'Disks.', { key: [['target.dev']] }),
@@ -86,7 +87,7 @@ export const smallDomain = element('A domain.', {
         'serial',
         element(
           'A serial port.',
-          { type: attribute(text(), 'Type.'), log: attribute(text(), 'Log.') },
+          { type: attribute(line(), 'Type.'), log: attribute(line(), 'Log.') },
           { union: { by: 'type', owns: [] } },
         ),
         'Serial ports.',
@@ -95,7 +96,7 @@ export const smallDomain = element('A domain.', {
         'video',
         element('A video device.', {
           model: child(
-            element('Model.', { type: attribute(text(), 'Type.'), vram: attribute(integer(), 'Memory.') }),
+            element('Model.', { type: attribute(line(), 'Type.'), vram: attribute(integer(), 'Memory.') }),
             'Model.',
           ),
         }),

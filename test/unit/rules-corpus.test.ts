@@ -108,7 +108,7 @@ const refused: { readonly [name: string]: string } = {
   'usb-hub-nonexistent': 'usb-address',
   'usb-none-hub': 'usb-disabled',
   'usb-ports-out-of-range': 'usb-address',
-  'usb-too-long-port-path-invalid': 'usb-address',
+  'usb-too-long-port-path-invalid': 'value',
   'vhost_queues-invalid': 'value',
   'video-invalid-multiple-devices': 'video-set',
   'virtio-iommu-invalid-address-type': 'iommu-model',

@@ -1,0 +1,161 @@
+import type { Reach } from './description.ts'
+
+/**
+ * A kind of text. There is no text without one: what libvirt and QEMU do with a text (a file name, part of an option, a string that only
+ * the guest reads) decides what it may hold. Where libvirt's own schema has a pattern, ours is that one or narrower.
+ */
+export interface Text {
+  readonly kind: 'text'
+  /** Completes "must be", in refusals, in `kubectl explain` and in the reference. */
+  readonly allowed: string
+  /** Linear in the length of the text. It never admits control characters, except the line breaks of `prose`. */
+  readonly pattern: string
+  /** In UTF-8, as the kernel, libvirt and QEMU count. */
+  readonly maxBytes: number
+  /** The least reach that a field with such a text has, by what the text names. */
+  readonly reaches: Reach
+}
+
+const text = (allowed: string, pattern: string, maxBytes: number, reaches: Reach = 'guest'): Text => ({
+  kind: 'text',
+  allowed,
+  pattern,
+  maxBytes,
+  reaches,
+})
+
+/** C0 with NUL and line breaks, DEL and C1. */
+export const control = '\\u0000-\\u001f\\u007f-\\u009f'
+
+/**
+ * Text that people read. libvirt stores it and does nothing else with it.
+ */
+export const prose = text(
+  'text without control characters other than tabs and line breaks',
+  `^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f-\\u009f]*$`,
+  65_536,
+)
+
+/** A value that ends up as data: as JSON or as one argument of QEMU, with libvirt's escaping. */
+export const line = (maxBytes = 1024): Text => text('one line without control characters', `^[^${control}]*$`, maxBytes)
+
+/** libvirt writes it after `string=` without escaping, and QEMU ends the value at a single comma. */
+export const firmwareValue = text(
+  'one line without control characters, in which each comma is doubled: `a,,b` stands for `a,b`',
+  `^(?:[^,${control}]|,,)*$`,
+  65_536,
+)
+
+/** QEMU's FW_CFG_MAX_FILE_PATH is 56 with the final NUL; libvirt does not escape commas in the name either. */
+export const firmwareName = text(
+  'a name of printable ASCII characters without commas',
+  '^[\\u0020-\\u002b\\u002d-\\u007e]+$',
+  55,
+)
+
+/** Names of CPU features, machine types, aliases, layouts: libvirt's `featureName` and `aliasName`. */
+export const identifier = text(
+  'a name of letters, digits, `-`, `_` and `.`, without a leading dot',
+  '^[A-Za-z0-9_-][A-Za-z0-9_.-]*$',
+  255,
+)
+
+/** An identifier of which QEMU or libvirt makes the name of a file or socket in the pod, or which names a file of the image. */
+export const fileIdentifier: Text = { ...identifier, reaches: 'pod' }
+
+/** Models and drivers: libvirt's `zoneName`. */
+export const word = text('a name of letters, digits, `-` and `_`', '^[A-Za-z0-9_-]+$', 255)
+
+/** Drivers, snapshots, users and groups on a storage server: libvirt's `genericName`. */
+export const genericName = text('a name of letters, digits, `-`, `_` and `+`', '^[A-Za-z0-9_+-]+$', 255)
+
+/**
+ * A part of a path: libvirt makes files and directories of this name in its own directories. 255 bytes is what Linux allows; libvirt
+ * appends up to 15, such as `_VARS.qcow2.new`.
+ */
+export const fileName = text(
+  'a file name without `/` and control characters, neither `.` nor `..`',
+  `^(?:[^/.${control}][^/${control}]*|\\.[^/.${control}][^/${control}]*|\\.\\.[^/${control}]+)$`,
+  240,
+  'pod',
+)
+
+/** A file or device, by an absolute path or in a form that only libvirt or QEMU resolves, e.g. relative to a directory of theirs. */
+export const anyPath = text('a path without control characters', `^[^${control}]+$`, 4095, 'host')
+
+/** libvirt's `timeZone` without dots and without a leading slash: libvirt sets TZ to it, and glibc opens the file. */
+export const timeZone = text(
+  'a time zone such as `Europe/Paris`: names of letters, digits, `_`, `+` and `-`, separated by single slashes',
+  '^[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+)*$',
+  255,
+  'pod',
+)
+
+/** Linux: IFNAMSIZ is 16 with the final NUL. */
+export const interfaceName = text(
+  'a name of letters, digits, `-`, `_` and `.`, without a leading dot',
+  '^[A-Za-z0-9_-][A-Za-z0-9_.-]*$',
+  15,
+  'pod',
+)
+
+/** libvirt's `profileName`; swtpm looks for `local:NAME` among the files of its directory. */
+export const profileName = text(
+  'a name of letters, digits, `-`, `.` and `:`, without a leading dot',
+  '^[A-Za-z0-9:-][A-Za-z0-9.:-]*$',
+  255,
+  'pod',
+)
+
+/** libvirt's `diskTargetDev`. */
+export const diskTarget = text(
+  'a disk name: `fd`, `hd`, `sd`, `vd`, `xvd` or `ubd` and letters or digits, e.g. `vda`',
+  '^(?:ioemu:)?(?:fd|hd|sd|vd|xvd|ubd)[A-Za-z0-9_]+$',
+  64,
+)
+
+/** libvirt's `diskSerial`. */
+export const diskSerial = text('letters, digits, spaces, `-`, `_`, `.` and `+`', '^[A-Za-z0-9_.+ -]+$', 255)
+
+/** Fields of fixed width, such as the vendor of a SCSI disk. */
+export const printable = (maxBytes: number): Text => text('printable ASCII characters', '^[ -~]*$', maxBytes)
+
+/** Part of QEMU's `-cpu`, which has no escaping. */
+export const cpuVendor = text('12 characters without commas and control characters', `^[^,${control}]{12}$`, 48)
+export const hypervisorVendor = text(
+  'at most 12 characters without commas and control characters',
+  `^[^,${control}]{0,12}$`,
+  48,
+)
+
+/** libvirt's `usbPort`, and the port numbers of virtio-serial and CCID controllers. */
+export const busPort = text(
+  'a port number, or a USB port below hubs such as `1.2`',
+  '^(?:(?:0x)?[0-9A-Fa-f]{1,3}\\.){0,3}(?:0x)?[0-9A-Fa-f]{1,3}$',
+  32,
+)
+
+/** libvirt's `usbVersion`; -1 is any. */
+export const usbVersion = text('a version such as `1.10`, or `-1` for any', '^(?:[0-9]{1,2}\\.[0-9]{1,2}|-1)$', 5)
+
+export const bootParameter = text('letters, digits, dots and spaces', '^[A-Za-z0-9. ]+$', 8)
+
+export const fileMode = text('an octal file mode such as `0644`', '^(?:0[0-7]{3}|[0-7]{1,3})$', 4)
+
+/** libvirt's patterns, which are those of RFC 6265 and a few characters more. */
+export const cookieName = text(
+  "the name of a cookie: letters, digits and !#$%&'*+-.^_`|~",
+  "^[!#$%&'*+\\-.0-9A-Z\\^_`a-z\\|~]+$",
+  255,
+)
+export const cookieValue = text(
+  'the value of a cookie: no spaces, commas, semicolons, backslashes or control characters',
+  '^"?[!#$%&\'()*+\\-./0-9:>=<?@A-Z\\^_`\\[\\]a-z\\|~]+"?$',
+  4096,
+)
+
+export const environmentName = text(
+  'a name of letters, digits and `_`, without a leading digit',
+  '^[A-Za-z_][A-Za-z0-9_]*$',
+  255,
+)
