@@ -78,6 +78,9 @@ export async function install(
     step.say(`waiting for ${workload}`)
     await step.run([...kubectl, '-n', 'virtset-system', 'rollout', 'status', workload, '--timeout=120s'])
   }
+  // Until the aggregator knows that the webhooks answer, no VM can be created.
+  const apiService = 'apiservice/v1alpha1.subresources.virtset.io'
+  await step.run([...kubectl, 'wait', '--for=condition=Available', apiService, '--timeout=120s'])
   step.say('')
 }
 
