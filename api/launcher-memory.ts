@@ -3,8 +3,8 @@ import { integerOf } from './domain/scalar-value.ts'
 import { scaled } from './domain/size.ts'
 
 /*
- * What QEMU, libvirt and the launcher may allocate for a VM. Where the figures come from: docs/decisions/launcher-memory.md.
- * A part of the domain that is not named here costs what `otherDeviceBytes` or `qemuBytes` have room for.
+ * What QEMU, libvirt and the launcher may allocate for a VM. docs/decisions/launcher-memory.md says where the figures
+ * come from. A part of the domain that is not named here costs what `otherDeviceBytes` or `qemuBytes` have room for.
  */
 
 const kibibyte = 1024n
@@ -58,7 +58,8 @@ const largestPageMapBytes = 64n * mebibyte
 
 /** What to do when the limit turns out to be too low, for the status of a VM. */
 export const outOfMemoryAdvice =
-  'make what QEMU allocates smaller (features.tcg.tbCache, driver.metadataCache, fewer devices), or have a cluster preset raise memtune.hardLimit'
+  'make what QEMU allocates smaller (features.tcg.tbCache, driver.metadataCache, fewer devices), ' +
+  'or have a cluster preset raise memtune.hardLimit'
 
 /** In bytes, by what they are for. */
 export interface MemoryDemand {
@@ -85,8 +86,8 @@ export function memoryDemand(domain: Domain): MemoryDemand {
 }
 
 /**
- * Memory for translated code, as libvirt is to be given it: what the domain says, else a quarter of the guest's memory within bounds. QEMU's own
- * default is 1 GiB however small the guest is.
+ * The size of the cache of translated code that the launcher passes to libvirt: the stated one, else a quarter of the
+ * guest's memory within bounds. QEMU's own default is 1 GiB however small the guest is.
  */
 export function translationCacheBytes(domain: Domain): bigint {
   const { type, features } = domain
@@ -110,7 +111,7 @@ function baseBytes(domain: Domain, guest: bigint): bigint {
   const vcpus = smallest(largest(integerOf(domain.vcpu?.value) ?? 1n, 1n), mostVcpus)
   // Measured: 1.4 MiB each of 16, 2.6 MiB each of 128.
   const states = vcpus * 2n * mebibyte + (vcpus * vcpus * mebibyte) / 64n
-  // 8 bytes for a page of 4 KiB in QEMU's page table; as much in those of KVM, and in the kernel's list of where each page is mapped.
+  // 8 bytes for a page of 4 KiB in QEMU's page table. With KVM the same again for its own table, and for its reverse map.
   const pageTables = guest / 512n
   if (domain.type !== 'qemu') return qemuBytes + states + 3n * pageTables
   const pageMaps = vcpus * smallest(guest / 16n, largestPageMapBytes)
@@ -121,7 +122,7 @@ function devicesBytes({ devices = {} }: Domain): bigint {
   const lists: readonly (readonly object[])[] = Object.values(devices).filter((list) => Array.isArray(list))
   const all = [...lists.flat(), devices.memballoon, devices.vsock].filter((device) => device !== undefined)
   const onPci = BigInt(all.filter((device) => isOnPci(device)).length)
-  // Each has an address space of its own, and QEMU makes them all anew for each device that it adds. Measured: 20, 40, 80 devices.
+  // Each has an address space, and QEMU rebuilds all of them for each device that it adds. Measured with up to 80.
   const addressSpaces = onPci * 2n * mebibyte + (onPci * onPci * mebibyte) / 8n
   const others =
     sum(devices.filesystems, () => filesystemBytes) +

@@ -15,8 +15,8 @@ export interface Resources {
 }
 
 /**
- * The resources of the only container of a VM's launcher pod: what the scheduler and a namespace's quotas count. The limit of memory is the
- * request, since a guest that has touched a page never gives it back. The CPU has no limit.
+ * The resources of the only container of a VM's launcher pod: what the scheduler and a namespace's quotas count. The
+ * memory limit is the request, since a guest that has touched a page never gives it back. The CPU has no limit.
  */
 export function launcherResources(domain: Domain): Resources {
   const { guest, qemu, launcher } = memoryDemand(domain)

@@ -12,8 +12,8 @@ import { makeMemoryCgroup } from '../test/libvirt/memory-cgroup.ts'
 import { libvirtRootfs, uid as launcherUid } from '../test/libvirt/rootfs.ts'
 
 /**
- * How much of the memory limit of its launcher pod a VM uses at most: the real launcher, libvirt and QEMU in a cgroup with that limit, from the
- * start of the launcher until 5 s after the guest began to touch all its memory. Without the page cache. As root:
+ * How much of the memory limit of its launcher pod a VM uses at most, without the page cache: the real launcher, libvirt
+ * and QEMU in a cgroup with that limit, until 5 s after the guest began to touch all its memory. As root:
  *
  *     LIBVIRT_ROOTFS=$(make rootfs) node bench/launcher-memory.ts [words of a name]
  */

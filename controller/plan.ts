@@ -234,7 +234,7 @@ function concludeFrom(observed: Observed, pod: Persisted<Pod>): Action[] {
   return fail(observed, { phase: 'Failed', reason, message, podUID: pod.metadata.uid })
 }
 
-/** Undefined for a pod without a limit, which an older controller made. The kubelet lets the kernel end the whole container, where it can. */
+/** Undefined for a pod without a limit, which an older controller made. */
 function outOfMemory({ spec }: Pod): string | undefined {
   const bytes = quantityValue(spec.containers[0]?.resources.limits?.['memory'] ?? '')
   if (bytes === undefined) return undefined

@@ -72,9 +72,9 @@ const launcherResidentBytes = 128 * 2 ** 20
 const highestScore = 1000
 
 /**
- * The `oom_score_adj` for QEMU with which the kernel prefers it to the launcher when the container reaches its limit. The kernel adds
- * a thousandth of the limit for each point, so the points outweigh the launcher's resident memory. They are not more than that:
- * when the whole node is short of memory they must not make a large VM that stays within its request the first victim.
+ * The `oom_score_adj` for QEMU with which the kernel kills it before the launcher when the container reaches its limit.
+ * The kernel adds a thousandth of the limit for each point, so the points outweigh the launcher's resident memory. More
+ * would make a large VM that stays within its request the first victim when the whole node is short of memory.
  */
 export function raisedScore(own: number, limitBytes: number | undefined): number {
   const points = limitBytes === undefined ? 1 : Math.ceil((launcherResidentBytes * highestScore) / limitBytes)

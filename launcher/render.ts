@@ -6,8 +6,8 @@ import { Refused } from './refused.ts'
 import type { VolumeSource } from './volume.ts'
 
 /**
- * The domain that libvirt is given: the VM's own, with a name and a uuid (the object's, where the domain has none), bounded in memory, and every
- * `type: volume` disk turned into the file or block device that its volume is in this pod.
+ * The domain that libvirt is given: the VM's own, bounded in memory, with a name and a uuid (the object's, where the
+ * domain has none) and every `type: volume` disk turned into the file or block device that its volume is in this pod.
  * @throws Refused DefineRefused if a disk names a volume that the VM does not have
  */
 export function renderDomain(domain: Domain, vm: Identity, sources: ReadonlyMap<string, VolumeSource>): Domain {
@@ -20,8 +20,8 @@ export function renderDomain(domain: Domain, vm: Identity, sources: ReadonlyMap<
 }
 
 /**
- * The pod's limit was computed for a bounded cache of translated code, and is `memtune.hardLimit` where there is one; libvirt refuses to limit memory
- * in a session.
+ * The pod's limit is computed for a bounded cache of translated code. It is `memtune.hardLimit` where that is set:
+ * libvirt refuses to limit memory in a session.
  */
 function bounded({ memtune, ...domain }: Domain): Domain {
   const { hardLimit: _, ...limits } = memtune ?? {}

@@ -59,7 +59,7 @@ export interface DomainReport {
   /** Empty while Waiting. */
   vmUID: string
   phase: LauncherPhase
-  /** libvirt's reason for the state, in lower camel case: `booted`, `shutdown`, `failed`; `OOMKilled` if the kernel killed QEMU for memory. */
+  /** libvirt's reason for the state, in lower camel case: `booted`, `shutdown`, `failed`. `OOMKilled`: memory ran out. */
   reason: string
   /** libvirt's or QEMU's own words, if something went wrong. */
   message?: string
@@ -90,8 +90,8 @@ const errorReasons = [
 ] as const
 
 /**
- * DefineRefused, StartFailed, VolumeUnavailable: the VM cannot run here, the launcher ends non-zero. OOMKilled: QEMU needed more memory than
- * the launcher pod has, the same.
+ * DefineRefused, StartFailed, VolumeUnavailable: the VM cannot run here, the launcher ends non-zero.
+ * OOMKilled: QEMU needed more memory than the launcher pod has; the launcher ends non-zero.
  * OtherVirtualMachine: this launcher belongs to another uid. NotReady: no VM yet, or no console. LibvirtUnavailable: ask again.
  */
 export type LauncherErrorReason = (typeof errorReasons)[number]

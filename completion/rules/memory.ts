@@ -69,7 +69,7 @@ const memoryDemandRule: Rule = {
     const { guest, qemu, launcher } = memoryDemand(domain)
     const total = guest + qemu + launcher
     if (total < mostBytes) return
-    const message = `must be less: with all NUMA nodes, devices and caches QEMU may allocate ${total} bytes, and 8 EiB is the limit`
+    const message = `must be less: with NUMA nodes, devices and caches QEMU may allocate ${total} bytes, more than 8 EiB`
     yield invalid('spec.domain.memory.value', domain.memory?.value, message)
   },
   example: example(
