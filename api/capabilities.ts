@@ -1,4 +1,4 @@
-import { boolean, checkSchema, closed, integer, list, map, string } from './schema.ts'
+import { boolean, bounded, checkSchema, closed, integer, list, map, string } from './schema.ts'
 import type { Schema } from './schema.ts'
 
 /**
@@ -90,7 +90,9 @@ export interface FirmwareFile {
   readonly format: string
 }
 
-const names = (description: string): Schema => list(description, string('A name.'))
+/** QEMU 10 and libvirt 11 have 64 machine types, 201 devices, 145 CPU models; a profile is stored by a node that may be broken. */
+const maxItems = 2048
+const names = (description: string): Schema => list(description, string('A name.'), { maxItems })
 
 const firmwareFile = (description: string): Schema =>
   closed(description, { path: string('Its path in the pod.'), format: string('The format of the image, e.g. raw.') }, [
@@ -113,7 +115,7 @@ const accelerator = (description: string): Schema =>
   closed(
     description,
     {
-      cpuModels: list('The CPU models that it knows.', cpuModel),
+      cpuModels: list('The CPU models that it knows.', cpuModel, { maxItems }),
       hostModel: closed(
         'What `mode: host-model` stands for.',
         {
@@ -175,30 +177,32 @@ const firmware: Schema = closed(
 )
 
 /** What the type says, as the CRD has it. */
-export const capabilitiesSchema: Schema = closed(
-  'What the QEMU and libvirt of the node can do, as libvirt said.',
-  {
-    architecture: string('The architecture of its guests.', { enum: ['x86_64'] }),
-    version: string('The version of QEMU.'),
-    emulator: string('The path of QEMU in the pod of a VM.'),
-    machines: list('The machine types, by name.', machineType, { minItems: 1 }),
-    devices: names("What QEMU offers, by libvirt's names of capabilities."),
-    accelerators: closed('What runs the CPUs of a guest.', {
-      kvm: accelerator('KVM; absent where there is no /dev/kvm.'),
-      qemu: accelerator('Emulation.'),
-    }),
-    hyperv: names('Enlightenments for Windows guests that KVM has.'),
-    words: map(
-      'Allowed words where they depend on the QEMU, e.g. video.modelType. What is not known is not judged.',
-      names('The words.'),
-    ),
-    host: closed('What the node has beside QEMU. What is not known is not judged.', {
-      numaNodes: integer('How many NUMA nodes.'),
-      pageSizes: list('Sizes of memory pages, in KiB.', integer('KiB.')),
-    }),
-    firmware: list('Firmware for automatic selection, in the order of precedence.', firmware),
-  },
-  ['architecture', 'version', 'emulator', 'machines', 'devices', 'accelerators', 'hyperv', 'words', 'firmware'],
+export const capabilitiesSchema: Schema = bounded(
+  closed(
+    'What the QEMU and libvirt of the node can do, as libvirt said.',
+    {
+      architecture: string('The architecture of its guests.', { enum: ['x86_64'] }),
+      version: string('The version of QEMU.'),
+      emulator: string('The path of QEMU in the pod of a VM.'),
+      machines: list('The machine types, by name.', machineType, { minItems: 1, maxItems }),
+      devices: names("What QEMU offers, by libvirt's names of capabilities."),
+      accelerators: closed('What runs the CPUs of a guest.', {
+        kvm: accelerator('KVM; absent where there is no /dev/kvm.'),
+        qemu: accelerator('Emulation.'),
+      }),
+      hyperv: names('Enlightenments for Windows guests that KVM has.'),
+      words: map(
+        'Allowed words where they depend on the QEMU, e.g. video.modelType. What is not known is not judged.',
+        names('The words.'),
+      ),
+      host: closed('What the node has beside QEMU. What is not known is not judged.', {
+        numaNodes: integer('How many NUMA nodes.'),
+        pageSizes: list('Sizes of memory pages, in KiB.', integer('KiB.')),
+      }),
+      firmware: list('Firmware for automatic selection, in the order of precedence.', firmware),
+    },
+    ['architecture', 'version', 'emulator', 'machines', 'devices', 'accelerators', 'hyperv', 'words', 'firmware'],
+  ),
 )
 
 /** The door for a profile that is JSON from a file. Throws where it is none: profiles are made by programs. */

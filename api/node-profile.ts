@@ -1,6 +1,6 @@
 import { type Capabilities, capabilitiesSchema } from './capabilities.ts'
 import type { ObjectMeta } from './object.ts'
-import { boolean, closed, list, string } from './schema.ts'
+import { boolean, bounded, closed, list, string } from './schema.ts'
 import type { Schema } from './schema.ts'
 
 /**
@@ -34,24 +34,26 @@ export interface Taint {
   readonly effect: 'NoSchedule' | 'PreferNoSchedule' | 'NoExecute'
 }
 
-export const nodeProfileSpecSchema: Schema = closed(
-  'What its node can do, as the handler there has found out.',
-  {
-    libvirtVersion: string('The version of libvirt in the pods of VMs.'),
-    kvm: boolean('Whether VMs of type kvm can run there.'),
-    taints: list(
-      "The node's taints but for those of its condition, which come and go: VMs that do not tolerate them do not come there.",
-      closed(
-        'A taint.',
-        {
-          key: string('Its key.'),
-          value: string('Its value.'),
-          effect: string('What it does to pods.', { enum: ['NoSchedule', 'PreferNoSchedule', 'NoExecute'] }),
-        },
-        ['key', 'effect'],
+export const nodeProfileSpecSchema: Schema = bounded(
+  closed(
+    'What its node can do, as the handler there has found out.',
+    {
+      libvirtVersion: string('The version of libvirt in the pods of VMs.'),
+      kvm: boolean('Whether VMs of type kvm can run there.'),
+      taints: list(
+        "The node's taints but for those of its condition, which come and go: VMs that do not tolerate them do not come there.",
+        closed(
+          'A taint.',
+          {
+            key: string('Its key.'),
+            value: string('Its value.'),
+            effect: string('What it does to pods.', { enum: ['NoSchedule', 'PreferNoSchedule', 'NoExecute'] }),
+          },
+          ['key', 'effect'],
+        ),
       ),
-    ),
-    capabilities: capabilitiesSchema,
-  },
-  ['libvirtVersion', 'kvm', 'taints', 'capabilities'],
+      capabilities: capabilitiesSchema,
+    },
+    ['libvirtVersion', 'kvm', 'taints', 'capabilities'],
+  ),
 )

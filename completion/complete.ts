@@ -10,7 +10,7 @@ import { fillDefaults } from './defaults/defaults.ts'
 import { macAddress, uuid, virtualPort } from './defaults/identity.ts'
 import type { Context, Entropy } from './defaults/rule.ts'
 import { lazyMap } from './lazy-map.ts'
-import { tellNodes } from './lack.ts'
+import { type Judged, tellNodes } from './lack.ts'
 import type { NodeCapabilities, Provided } from './nodes.ts'
 import { allOrigins, originOf, originWithin, ruleAt, valueAtPath, withoutClaims } from './origins.ts'
 import { decodeProvenance, encodeProvenance, type Attribution, type Origins, type Provenance } from './provenance.ts'
@@ -120,7 +120,7 @@ const everKnown = (spec: MachineSpec, options: CompleteOptions): ReadonlySet<Cap
 
 /** What the nodes can do that a VM with this spec, presets included, may come to. */
 export const providedFor = (spec: MachineSpec, { capabilities }: Pick<CompleteOptions, 'capabilities'>): Provided =>
-  'providedFor' in capabilities ? capabilities.providedFor(spec) : { capabilities, groups: [] }
+  'providedFor' in capabilities ? capabilities.providedFor(spec) : { capabilities, groups: [], outliers: [] }
 
 const isSameLeaf = (values: ReadonlyMap<string, unknown>, path: string, value: unknown): boolean =>
   values.has(path) && isDeepStrictEqual(values.get(path), value)
@@ -186,10 +186,11 @@ function judge(
   injection: Injection,
   spec: MachineSpec,
   { origins, added }: { readonly origins: Origins; readonly added: Added },
-  { capabilities, groups }: Provided,
+  provided: Provided,
   options: CompleteOptions,
-) {
+): Judged {
   if (options.skipRules) return { causes: [], warnings: [] }
+  const { capabilities } = provided
   const { allowHostReach = false, without = [], isMacTaken } = options
   const defaultAt = (path: string): Origin | undefined => {
     const rule = ruleAt(added, { spec }, path)
@@ -212,7 +213,8 @@ function judge(
   const ours = againstOwn(injection.machine, reaching, options)
   const causes = judged.causes.filter((cause) => !ours.has(cause))
   const onNode = (one: Capabilities) => checkRules(spec, { ...context, capabilities: one }).causes
-  return { ...judged, causes: tellNodes(causes, groups, onNode) }
+  const told = tellNodes(causes, provided, onNode)
+  return { causes: told.causes, warnings: [...judged.warnings, ...told.warnings] }
 }
 
 /** Of what reaches the host, that which completion would put there by itself: a user who repeats it has taken nothing. */

@@ -42,14 +42,14 @@ const agreed = <T extends object, K extends keyof T & string>(key: K, a: T, b: T
   isDeepStrictEqual(a[key], b[key]) ? given(key, a[key]) : {}
 
 /** `10.0.13` after `10.0.2`. */
-function compareVersions(a: string, b: string): number {
+export function compareVersions(a: string, b: string): number {
   const [left, right] = [a, b].map((version) => version.split('.').map(Number))
   const index = left?.findIndex((part, at) => part !== right?.[at]) ?? -1
   return (left?.[index] ?? 0) - (right?.[index] ?? 0)
 }
 
 /** `pc-q35-10.0` is version 10.0 of `pc-q35`; `isapc` has none. */
-function familyOf({ name }: MachineType): { readonly family: string; readonly version: string } {
+export function familyOf({ name }: Pick<MachineType, 'name'>): { readonly family: string; readonly version: string } {
   const [, family = name, version = ''] = /^(.+)-(\d+(?:\.\d+)+)$/.exec(name) ?? []
   return { family, version }
 }

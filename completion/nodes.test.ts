@@ -17,17 +17,34 @@ const nodes = [
   nodeProfile('plain', emulatedCapabilities, { taints: [{ key: 'control-plane', effect: 'NoSchedule' }] }),
 ]
 const known = nodeCapabilities(nodes)
+const pair = nodes.filter(({ metadata: { name = '' } }) => ['new-1', 'old'].includes(name))
+const two = nodeCapabilities(pair)
 const spec = (more: Partial<MachineSpec> = {}): MachineSpec => ({ domain: { type: 'qemu' }, ...more })
-const nodesFor = (given: MachineSpec): string[] => known.providedFor(given).groups.flatMap((group) => group.nodes)
+const nodesFor = (given: MachineSpec): string[] => {
+  const { groups, outliers } = known.providedFor(given)
+  return [...groups, ...outliers].flatMap((group) => group.nodes).toSorted()
+}
 
 describe('what counts for a VM', () => {
   test('all that it may come to, by what they have in common', () => {
-    const { capabilities, groups } = known.providedFor(spec())
-    expect(groups).toEqual([
-      { capabilities: bundledCapabilities, nodes: ['new-1', 'new-2'] },
-      { capabilities: old, nodes: ['old'] },
-    ])
+    const { capabilities, groups, outliers } = two.providedFor(spec())
+    expect({ groups, outliers }).toEqual({
+      groups: [
+        { capabilities: bundledCapabilities, nodes: ['new-1'] },
+        { capabilities: old, nodes: ['old'] },
+      ],
+      outliers: [],
+    })
     expect(capabilities).toEqual(intersect([bundledCapabilities, old]))
+  })
+
+  test('but for the few that lack what nearly all others have', () => {
+    expect(known.providedFor(spec())).toEqual({
+      capabilities: bundledCapabilities,
+      groups: [{ capabilities: bundledCapabilities, nodes: ['new-1', 'new-2'] }],
+      outliers: [{ capabilities: old, nodes: ['old'] }],
+    })
+    expect(known.census()).toEqual({ nodes: 4, outliers: ['old'] })
   })
 
   test('those that it selects', () => {
@@ -55,12 +72,13 @@ describe('what counts for a VM', () => {
     expect(known.providedFor(spec({ nodeSelector: { pool: 'none' } }))).toEqual({
       capabilities: bundledCapabilities,
       groups: [],
+      outliers: [],
     })
   })
 
   test('where no node has said anything, the bundled profile', () => {
     const none = nodeCapabilities([])
-    expect(none.providedFor(spec())).toEqual({ capabilities: bundledCapabilities, groups: [] })
+    expect(none.providedFor(spec())).toEqual({ capabilities: bundledCapabilities, groups: [], outliers: [] })
     expect(none.published).toEqual([bundledCapabilities])
   })
 
@@ -113,7 +131,8 @@ describe('completion', () => {
       : outcome
   }
 
-  test('is for what all nodes have', () => expect(machineOf(vm())).toBe('pc-i440fx-9.2'))
+  test('is for what all nodes have', () => expect(machineOf(vm(), options(pair))).toBe('pc-i440fx-9.2'))
+  test('is for what nearly all nodes have', () => expect(machineOf(vm())).toBe('pc-i440fx-10.0'))
   test('is for what the selected nodes have', () => {
     expect(machineOf(vm({ nodeSelector: { pool: 'new' } }))).toBe('pc-i440fx-10.0')
   })
@@ -132,14 +151,57 @@ describe('completion', () => {
   const newest = { domain: { ...vm().spec.domain, os: { type: { os: 'hvm' as const, machine: 'pc-q35-10.0' } } } }
 
   test('refuses what some nodes lack, and says which have it', () => {
-    expect(causesOf(vm(newest))).toEqual([
+    expect(causesOf(vm(newest), options(pair))).toEqual([
       [
         'spec.domain.os.type.machine',
-        'node old lacks machine type pc-q35-10.0; nodes new-1, new-2 have it',
+        'node old lacks machine type pc-q35-10.0; node new-1 has it',
         'nodeSelector: {kubernetes.io/hostname: new-1}',
       ],
     ])
     expect(machineOf(vm({ ...newest, nodeSelector: { 'kubernetes.io/hostname': 'new-1' } }))).toBe('pc-q35-10.0')
+  })
+
+  describe('where one node of four cannot do what a VM asks for', () => {
+    const numa = { cpu: { numa: { cells: [{ id: 0, cpus: '0', memory: 64, unit: 'MiB' as const }] } } }
+    const memoryBacking = { hugepages: { pages: [{ size: 1, unit: 'GiB' as const }] } }
+    const asking = vm({ domain: { ...vm().spec.domain, ...numa, memoryBacking } })
+    const without = { ...bundledCapabilities, host: { numaNodes: 4, pageSizes: [4, 2048] } }
+    const honest = ['a', 'b', 'c'].map((name) => nodeProfile(name, bundledCapabilities))
+
+    test('the VM is admitted, with a warning', () => {
+      const outcome = complete(asking, options([...honest, nodeProfile('small', without)]))
+      expect([outcome.outcome, outcome.warnings.at(-1)]).toEqual([
+        'completed',
+        'memoryBacking.hugepages.pages[0].size: node small lacks pages of 1048576 KiB: the VM will not run there',
+      ])
+    })
+
+    test('it is refused where two of five lack it', () => {
+      const [one, two] = ['small-1', 'small-2'].map((name) => nodeProfile(name, without))
+      const outcome = complete(asking, options([...honest, ...(one ? [one] : []), ...(two ? [two] : [])]))
+      expect(outcome.outcome).toBe('refused')
+    })
+  })
+
+  test('a node that says it can do nothing has no say', () => {
+    const [machine] = bundledCapabilities.machines
+    const lie = {
+      ...bundledCapabilities,
+      version: '0.0.1',
+      emulator: '/a',
+      machines: machine ? [{ ...machine, name: 'none', maxCpus: 1 }] : [],
+      devices: [],
+      accelerators: {},
+      words: { 'video.modelType': [] },
+      firmware: [],
+      host: { numaNodes: 0, pageSizes: [] },
+    }
+    const honest = ['a', 'b'].map((name) => nodeProfile(name, bundledCapabilities))
+    const [told, expected] = [[...honest, nodeProfile('liar', lie)], honest].map((profiles) =>
+      complete(vm(newest), options(profiles)),
+    )
+    if (told?.outcome !== 'completed' || expected?.outcome !== 'completed') throw new Error('refused')
+    expect([told.machine, told.warnings]).toEqual([expected.machine, expected.warnings])
   })
 
   test('refuses what all nodes lack, and says which', () => {

@@ -5,6 +5,7 @@ import type { NodeProfile } from '../api/node-profile.ts'
 import { bundledCapabilities } from './capabilities.ts'
 import { fits } from './fit.ts'
 import { intersect } from './intersect.ts'
+import { outliersOf } from './outliers.ts'
 
 /** What the nodes of a cluster have said that they can do. */
 export interface NodeCapabilities {
@@ -13,14 +14,18 @@ export interface NodeCapabilities {
   readonly known: readonly Capabilities[]
   /** The same without the bundled one, unless there is no other. */
   readonly published: readonly Capabilities[]
+  /** How many nodes have published a profile, and which of them are outliers among all. */
+  readonly census: () => { readonly nodes: number; readonly outliers: readonly string[] }
 }
 
 /** What one VM may count on. */
 export interface Provided {
-  /** What all nodes can do that it may come to. */
+  /** What all nodes can do that it may come to, but for outliers. */
   readonly capabilities: Capabilities
   /** Those nodes, together where they can do the same; none where nobody has said what they can do. */
   readonly groups: readonly NodeGroup[]
+  /** Nodes that the VM may come to as well, but which do not count since they lack what nearly all others have. */
+  readonly outliers: readonly NodeGroup[]
 }
 
 export interface NodeGroup {
@@ -41,8 +46,12 @@ export function nodeCapabilities(profiles: readonly NodeProfile[]): NodeCapabili
   return {
     known: [...distinct, bundledCapabilities],
     published: distinct.length === 0 ? [bundledCapabilities] : distinct,
+    census: () => ({
+      nodes: profiles.length,
+      outliers: provide(profiles, false).outliers.flatMap(({ nodes }) => nodes),
+    }),
     providedFor(spec) {
-      if (profiles.length === 0) return { capabilities: bundledCapabilities, groups: [] }
+      if (profiles.length === 0) return { capabilities: bundledCapabilities, groups: [], outliers: [] }
       const { nodeSelector, affinity, tolerations } = spec
       const isKvm = spec.domain.type === 'kvm'
       const key = JSON.stringify([isKvm, nodeSelector, affinity?.nodeAffinity, tolerations])
@@ -66,7 +75,8 @@ export const noNodes: NodeCapabilities = nodeCapabilities([])
 export const equalNodes = (capabilities: Capabilities): NodeCapabilities => ({
   known: [capabilities],
   published: [capabilities],
-  providedFor: () => ({ capabilities, groups: [] }),
+  census: () => ({ nodes: 0, outliers: [] }),
+  providedFor: () => ({ capabilities, groups: [], outliers: [] }),
 })
 
 /** Makes equal capabilities one object: nodes of one kind have the same, and each takes hundreds of kilobytes. */
@@ -89,6 +99,9 @@ function provide(fitting: readonly NodeProfile[], isKvm: boolean): Provided {
     capabilities,
     nodes: of.map(({ metadata }) => metadata.name ?? '').toSorted(),
   }))
-  const [first, ...rest] = groups.map(({ capabilities }) => capabilities)
-  return { capabilities: first === undefined ? bundledCapabilities : intersect([first, ...rest]), groups }
+  const outliers = outliersOf(groups)
+  const counted = groups.filter((group) => !outliers.includes(group))
+  const [first, ...rest] = counted.map(({ capabilities }) => capabilities)
+  const capabilities = first === undefined ? bundledCapabilities : intersect([first, ...rest])
+  return { capabilities, groups: counted, outliers }
 }

@@ -29,6 +29,7 @@ const engine: Engine = {
   presetsOf: ({ metadata }) =>
     metadata.annotations?.[completedByAnnotation] ? new Map([['default/console', 'r1']]) : undefined,
   taken: () => [],
+  unfitNodes: () => [],
   complete(machine) {
     if (machine.metadata.name === 'bad') {
       const field = 'spec.domain.memory'

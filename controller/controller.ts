@@ -23,6 +23,7 @@ import type { KubeObject, ObjectRef, Persisted } from '../runtime/resource.ts'
 import { startWorkQueue } from '../runtime/work-queue.ts'
 import type { WorkQueue, WorkQueueStatistics } from '../runtime/work-queue.ts'
 import type { Engine } from './engine.ts'
+import { keepOff } from './keep-off.ts'
 import { claimsOf, podGraceSeconds, podName, vmUidLabel } from './launcher-pod.ts'
 import { plan, refusedToCreate } from './plan.ts'
 import type { Action, Completion, Observed } from './plan.ts'
@@ -171,7 +172,7 @@ export function startController(options: ControllerOptions): Controller {
         written.note(await patchFinalizers(machine, [...(machine.metadata.finalizers ?? []), launcherPodFinalizer]))
         return undefined
       case 'create':
-        return create(machine, action.pod)
+        return create(machine, keepOff(action.pod, engine.unfitNodes(machine)))
       case 'delete':
         await unlessNotFound(kube.delete(pods, refOf(action.pod), deletionOf(machine, action.pod)))
         return undefined

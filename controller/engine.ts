@@ -3,6 +3,7 @@ import { completedByAnnotation, parseMachine } from '../api/machine.ts'
 import type { VirtualMachine } from '../api/machine.ts'
 import { decodeProvenance } from '../completion/provenance.ts'
 import { reach } from '../completion/rules/reach.ts'
+import { unfitNodes } from '../completion/unfit.ts'
 import { completeWith } from '../inventory/complete.ts'
 import type { Inventory } from '../inventory/inventory.ts'
 
@@ -17,6 +18,8 @@ export interface Engine {
   taken(machine: VirtualMachine): readonly Cause[]
   /** The presets that took part in completing a VM, by id; undefined for one that was never completed. */
   presetsOf(machine: VirtualMachine): ReadonlyMap<string, Revision> | undefined
+  /** The nodes that cannot run a completed VM, though its placement allows them. */
+  unfitNodes(machine: VirtualMachine): readonly string[]
 }
 
 /** The hash of a preset's content. */
@@ -40,6 +43,7 @@ export function createEngine(inventory: Inventory): Engine {
       const outcome = completeNow(machine)
       return 'causes' in outcome ? outcome.causes.filter(({ rule }) => rule === reach.id) : []
     },
+    unfitNodes: ({ spec }) => unfitNodes(spec, inventory.capabilities()),
     presetsOf({ metadata }) {
       const provenance = decodeProvenance(metadata.annotations?.[completedByAnnotation] ?? '')
       if (provenance === undefined) return undefined

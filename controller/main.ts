@@ -72,6 +72,7 @@ observeController(registry, {
   configs: configs.configs,
   groups: groups.groups,
   presets: inventory,
+  profiles: () => inventory.capabilities().census(),
   queues: { machines: controller, configs, groups, presets },
   isLeader,
 })

@@ -35,6 +35,7 @@ test('VMs and configs by phase, replicas of groups, queues, and who leads; a gro
     configs: { store: { list: () => [config(), config({ phase: 'Failed' })] } },
     groups: { store: { list: () => groups } },
     presets: { candidates: { size: () => 7 }, quarantined: { size: 2 } },
+    profiles: () => ({ nodes: 5, outliers: ['broken'] }),
     queues: { machines: { statistics }, groups: { statistics: () => undefined } },
     isLeader: () => true,
   })
@@ -51,6 +52,8 @@ test('VMs and configs by phase, replicas of groups, queues, and who leads; a gro
     'virtset_group_replicas{group_namespace="default",group="web",state="ready"} 2',
     'virtset_presets{state="accepted"} 7',
     'virtset_presets{state="quarantined"} 2',
+    'virtset_node_profiles{state="counted"} 4',
+    'virtset_node_profiles{state="outlier"} 1',
     'virtset_queue{queue="machines",state="waiting"} 1',
     'virtset_queue{queue="machines",state="working"} 2',
     'virtset_queue{queue="machines",state="delayed"} 3',

@@ -16,6 +16,7 @@ export interface Observed {
   readonly configs: Cache<VirtualMachineConfig>
   readonly groups: Cache<VirtualMachineGroup>
   readonly presets: { readonly candidates: { size(): number }; readonly quarantined: { readonly size: number } }
+  readonly profiles: () => { readonly nodes: number; readonly outliers: readonly string[] }
   /** By what they are about. */
   readonly queues: { readonly [name: string]: { statistics(): WorkQueueStatistics | undefined } }
   readonly isLeader: () => boolean
@@ -23,7 +24,7 @@ export interface Observed {
 
 /** What the controller is about: VMs and configs by phase, what groups have of what they want, its queues, and whether it leads. Read when Prometheus asks. */
 export function observeController(registry: Registry, observed: Observed): void {
-  const { machines, configs, groups, presets, queues, isLeader } = observed
+  const { machines, configs, groups, presets, profiles, queues, isLeader } = observed
   const registers = [registry]
   new Gauge({
     name: 'virtset_machines',
@@ -70,6 +71,17 @@ export function observeController(registry: Registry, observed: Observed): void 
     collect() {
       this.set({ state: 'accepted' }, presets.candidates.size())
       this.set({ state: 'quarantined' }, presets.quarantined.size)
+    },
+  })
+  new Gauge({
+    name: 'virtset_node_profiles',
+    help: 'Profiles of nodes by whether they count for VMs, or are outliers that lack what nearly all others have',
+    labelNames: ['state'],
+    registers,
+    collect() {
+      const { nodes, outliers } = profiles()
+      this.set({ state: 'counted' }, nodes - outliers.length)
+      this.set({ state: 'outlier' }, outliers.length)
     },
   })
   new Gauge({

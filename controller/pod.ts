@@ -1,5 +1,5 @@
 import type { Resources } from '../api/launcher-resources.ts'
-import type { Toleration } from '../api/placement.ts'
+import type { Affinity, Toleration } from '../api/placement.ts'
 import type { ObjectMeta } from '../api/object.ts'
 import { resource } from '../runtime/resource.ts'
 
@@ -22,7 +22,7 @@ export interface PodSpec {
   readonly containers: readonly Container[]
   readonly volumes: readonly ({ readonly name: string } & Readonly<Record<string, unknown>>)[]
   readonly nodeSelector?: { readonly [key: string]: string }
-  readonly affinity?: { readonly [key: string]: unknown }
+  readonly affinity?: Affinity
   readonly tolerations?: readonly Toleration[]
   readonly priorityClassName?: string
 }

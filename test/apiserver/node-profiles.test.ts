@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Capabilities } from '../../api/capabilities.ts'
 import { attempt, run } from '../../cluster/command.ts'
 import { bundledCapabilities } from '../../completion/capabilities.ts'
+import type { NodeGroup } from '../../completion/nodes.ts'
 import { publishProfile, type ProfilePublisher } from '../../handler/profile.ts'
 import { systemClock } from '../../runtime/clock.ts'
 import { createKubeClient } from '../../runtime/kube.ts'
@@ -193,6 +194,47 @@ test('what a node can do no more counts no more; nor does a node that is gone', 
   await kubectl(['delete', 'nodeprofile', 'old'])
   await until(() => known().length === 1)
   expect(await completedFor(machine('later'))).toBe('pc-i440fx-10.0')
+})
+
+test('a node that says it can do nothing keeps no VM from the others', async () => {
+  const [machineType] = bundledCapabilities.machines
+  const nothing = {
+    ...bundledCapabilities,
+    emulator: '/a',
+    machines: machineType ? [{ ...machineType, name: 'none', maxCpus: 1 }] : [],
+    devices: [],
+    accelerators: {},
+    firmware: [],
+  }
+  const pool = { pool: 'shared' }
+  for (const name of ['honest-1', 'honest-2', 'liar']) {
+    const metadata = { name, labels: { ...pool, 'kubernetes.io/hostname': name } }
+    await kubectl(['create', '-f', '-'], { apiVersion: 'v1', kind: 'Node', metadata })
+    find(name, name === 'liar' ? nothing : bundledCapabilities)
+    await publish(name)
+  }
+  const counted = () => webhooks.caches.capabilities().providedFor({ domain: {}, nodeSelector: pool })
+  const namesOf = (groups: readonly NodeGroup[]) => groups.flatMap(({ nodes }) => nodes)
+  await until(() => namesOf([...counted().groups, ...counted().outliers]).length === 3)
+  expect([namesOf(counted().groups), namesOf(counted().outliers)]).toEqual([['honest-1', 'honest-2'], ['liar']])
+  expect(await completedFor(machine('shared', undefined, { nodeSelector: pool }))).toBe('pc-i440fx-10.0')
+  expect(await refusalOf(machine('new', 'pc-q35-10.0', { nodeSelector: pool }))).toBe('created')
+  const selecting = { nodeSelector: { 'kubernetes.io/hostname': 'liar' } }
+  expect(await refusalOf(machine('there', 'pc-q35-10.0', selecting))).toContain('node liar lacks machine type')
+})
+
+test('a profile has a bounded shape', async () => {
+  const devices = Array.from({ length: 5000 }, (_, index) => `device-${index}`)
+  const long = { ...bundledCapabilities, emulator: `/${'a'.repeat(2000)}`, devices }
+  const profile = {
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'NodeProfile',
+    metadata: { name: 'long' },
+    spec: { libvirtVersion: '11.3.0', kvm: true, taints: [], capabilities: long },
+  }
+  const refusal = await refusalOf(profile)
+  expect(refusal).toContain('spec.capabilities.devices: Too many')
+  expect(refusal).toContain('spec.capabilities.emulator: Too long')
 })
 
 test('a handler publishes no other node', async () => {

@@ -4,6 +4,7 @@ import { run } from '../../cluster/command.ts'
 import { until } from '../until.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
+import { keepOff } from '../../controller/keep-off.ts'
 import { launcherPod } from '../../controller/launcher-pod.ts'
 import type { Pod } from '../../controller/pod.ts'
 import { storedMachine } from '../stored-machine.ts'
@@ -292,6 +293,7 @@ describe('the controller', () => {
     ['the pod of a VM with volumes', launcher({ volumes }), 201, ''],
     ['the pod of a VM of type kvm', launcher({ domain: { ...stored.spec.domain, type: 'kvm' } }), 201, ''],
     ['the pod of a VM with a placement', launcher(placement), 201, ''],
+    ['the pod of a VM that is kept off nodes', keepOff(launcher(placement), ['node1', 'node2']), 201, ''],
     ['a pod without the label', withMetadata({ labels: {} }), 403, 'label virtset.io/vm-uid'],
     ['a pod without an owner', withMetadata({ ownerReferences: [] }), 403, 'the one owner of a launcher pod'],
     [

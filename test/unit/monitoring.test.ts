@@ -46,6 +46,7 @@ async function told(): Promise<Set<string>> {
     configs: none,
     groups: none,
     presets,
+    profiles: () => ({ nodes: 0, outliers: [] }),
     queues: {},
     isLeader: () => true,
   })

@@ -1,0 +1,97 @@
+import { describe, expect, test } from 'vitest'
+import type { Capabilities } from '../api/capabilities.ts'
+import { emulatedCapabilities, olderCapabilities } from '../test/node-profile.ts'
+import { bundledCapabilities } from './capabilities.ts'
+import type { NodeGroup } from './nodes.ts'
+import { outliersOf, tolerated } from './outliers.ts'
+
+test.each([
+  [0, 0],
+  [2, 0],
+  [3, 1],
+  [19, 1],
+  [20, 2],
+  [1000, 100],
+])('of %i nodes, %i may be overruled', (nodes, count) => {
+  expect(tolerated(nodes)).toBe(count)
+})
+
+const group = (prefix: string, count: number, capabilities: Capabilities = bundledCapabilities): NodeGroup => ({
+  nodes: Array.from({ length: count }, (_, index) => `${prefix}-${index}`),
+  capabilities,
+})
+const [machine] = bundledCapabilities.machines
+const { kvm, qemu } = bundledCapabilities.accelerators
+const changed = (over: Partial<Capabilities>): Capabilities => ({ ...bundledCapabilities, ...over })
+const nothing = changed({
+  machines: machine ? [{ ...machine, name: 'none', maxCpus: 1 }] : [],
+  devices: [],
+  accelerators: {},
+  firmware: [],
+  words: {},
+})
+const older = olderCapabilities('10.0')
+
+describe('outliers', () => {
+  test.each<[string, NodeGroup[], string[]]>([
+    ['of equal nodes there are none', [group('a', 5)], []],
+    ['of two nodes there are none', [group('a', 1), group('bad', 1, nothing)], []],
+    ['a node that can do nothing', [group('a', 2), group('bad', 1, nothing)], ['bad-0']],
+    ['a node with an emulator of its own', [group('a', 2), group('bad', 1, changed({ emulator: '/a' }))], ['bad-0']],
+    [
+      'a node whose machine types have one CPU',
+      [
+        group('a', 2),
+        group('bad', 1, changed({ machines: bundledCapabilities.machines.map((one) => ({ ...one, maxCpus: 1 })) })),
+      ],
+      ['bad-0'],
+    ],
+    [
+      'a node where an older machine type is the default',
+      [
+        group('a', 2),
+        group(
+          'bad',
+          1,
+          changed({
+            machines: bundledCapabilities.machines.map(({ isDefault: _default, ...one }) =>
+              one.name === 'pc-i440fx-3.0' ? { ...one, isDefault: true } : one,
+            ),
+          }),
+        ),
+      ],
+      ['bad-0'],
+    ],
+    ['a node without firmware', [group('a', 2), group('bad', 1, changed({ firmware: [] }))], ['bad-0']],
+    ['a node that can do more is none', [group('a', 2, older), group('new', 1)], []],
+    ['the last node with an old image', [group('new', 9), group('old', 1, older)], ['old-0']],
+    ['half of the nodes with an old image are none', [group('new', 5), group('old', 5, older)], []],
+    ['two of ten are too many', [group('new', 8), group('old', 2, older)], []],
+    ['two of twenty are not', [group('new', 18), group('old', 2, older)], ['old-0', 'old-1']],
+    [
+      'where more deviate than may be overruled, those that lack most',
+      [group('a', 8), group('old', 1, older), group('bad', 1, nothing)],
+      ['bad-0'],
+    ],
+    ['a node without KVM is none', [group('a', 5), group('plain', 1, emulatedCapabilities)], []],
+    [
+      'a node with other hardware is none',
+      [
+        group('a', 5),
+        group(
+          'other',
+          1,
+          changed({
+            host: { numaNodes: 1, pageSizes: [4] },
+            hyperv: [],
+            accelerators: { ...(qemu && { qemu }), ...(kvm && { kvm: { ...kvm, cpuModels: [] } }) },
+          }),
+        ),
+      ],
+      [],
+    ],
+  ])('%s', (_, groups, outliers) => {
+    expect(outliersOf(groups).flatMap(({ nodes }) => nodes)).toEqual(outliers)
+    expect(outliersOf(groups.toReversed()).flatMap(({ nodes }) => nodes)).toEqual(outliers)
+  })
+})

@@ -1,0 +1,75 @@
+import type { Capabilities, MachineType } from '../api/capabilities.ts'
+import { compareVersions, familyOf } from './intersect.ts'
+import type { NodeGroup } from './nodes.ts'
+
+/**
+ * How many of so many nodes may be overruled by the others: a tenth, and one of three to nineteen. Of two that differ nobody can say which
+ * one is broken.
+ */
+export const tolerated = (nodes: number): number => (nodes < 3 ? 0 : Math.max(1, Math.floor(nodes / 10)))
+
+export const countNodes = (groups: readonly NodeGroup[]): number =>
+  groups.reduce((sum, { nodes }) => sum + nodes.length, 0)
+
+/**
+ * Nodes that lack something of the launcher's image which nearly all others have. All nodes run the same image, but while it is rolled
+ * out; a node that alone has less is the last to be updated, broken, or lying. What depends on the hardware (KVM, CPU features, huge
+ * pages) differs between healthy nodes and does not count. At most `tolerated` nodes, those first that lack most.
+ */
+export function outliersOf(groups: readonly NodeGroup[]): readonly NodeGroup[] {
+  const total = countNodes(groups)
+  const limit = tolerated(total)
+  if (limit === 0 || groups.length < 2) return []
+  const counts = new Map<string, number>()
+  for (const { nodes, capabilities } of groups) {
+    for (const item of imageItems(capabilities)) counts.set(item, (counts.get(item) ?? 0) + nodes.length)
+  }
+  const expected = [...counts].filter(([, count]) => count >= total - limit && count < total).map(([item]) => item)
+  const lacking = groups
+    .map((group) => ({ group, count: countMissing(expected, imageItems(group.capabilities)) }))
+    .filter(({ count }) => count > 0)
+    .toSorted((a, b) => b.count - a.count || compareNames(a.group, b.group))
+  const outliers: NodeGroup[] = []
+  for (const { group } of lacking) {
+    if (countNodes(outliers) + group.nodes.length <= limit) outliers.push(group)
+  }
+  return outliers
+}
+
+const countMissing = (expected: readonly string[], items: ReadonlySet<string>): number =>
+  expected.filter((item) => !items.has(item)).length
+
+const compareNames = (a: NodeGroup, b: NodeGroup): number => ((a.nodes[0] ?? '') < (b.nodes[0] ?? '') ? -1 : 1)
+
+const itemsOf = new WeakMap<Capabilities, ReadonlySet<string>>()
+
+/** What the launcher's image decides. */
+function imageItems(capabilities: Capabilities): ReadonlySet<string> {
+  const known = itemsOf.get(capabilities)
+  if (known) return known
+  const { emulator, machines, devices, accelerators, firmware } = capabilities
+  const items = new Set([
+    `emulator ${emulator}`,
+    ...machines.flatMap((machine) => machineItems(machine, machines)),
+    // The one device that is the node's.
+    ...devices.filter((name) => name !== 'kvm').map((name) => `device ${name}`),
+    ...(accelerators.qemu?.cpuModels ?? []).map(({ name }) => `cpu ${name}`),
+    ...firmware.map((one) => `firmware ${JSON.stringify(one)}`),
+  ])
+  itemsOf.set(capabilities, items)
+  return items
+}
+
+/** A node where `q35` stands for a newer version has all items of one where it stands for an older one. */
+function machineItems(machine: MachineType, machines: readonly MachineType[]): readonly string[] {
+  const { alias, isDefault = false, ...rest } = machine
+  const names = [...(alias === undefined ? [] : [`alias ${alias}`]), ...(isDefault ? ['default'] : [])]
+  const { family, version } = familyOf(machine)
+  const covered = names.flatMap((name) =>
+    machines
+      .map((one) => ({ one, ...familyOf(one) }))
+      .filter((other) => other.family === family && compareVersions(other.version, version) <= 0)
+      .map(({ one }) => `${name} is no older than ${one.name}`),
+  )
+  return [`machine ${JSON.stringify(rest)}`, ...covered]
+}

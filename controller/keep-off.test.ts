@@ -1,0 +1,47 @@
+import { expect, test } from 'vitest'
+import type { Affinity } from '../api/placement.ts'
+import { storedMachine } from '../test/stored-machine.ts'
+import { keepOff } from './keep-off.ts'
+import { launcherPod } from './launcher-pod.ts'
+
+const { spec } = storedMachine()
+const podWith = (affinity?: Affinity) =>
+  launcherPod(storedMachine({ spec: { ...spec, ...(affinity && { affinity }) } }), { image: 'i', claims: new Map() })
+const not = (name: string) => ({ key: 'metadata.name', operator: 'NotIn' as const, values: [name] })
+const zone = { key: 'zone', operator: 'In' as const, values: ['a'] }
+const required = (...nodeSelectorTerms: object[]) => ({
+  nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } },
+})
+
+test('a pod that is kept off no node is the same', () => {
+  const pod = podWith()
+  expect(keepOff(pod, [])).toBe(pod)
+})
+
+test.each<[string, Affinity | undefined, Affinity]>([
+  ['without any affinity', undefined, required({ matchFields: [not('a'), not('b')] })],
+  [
+    'with another affinity',
+    { podAntiAffinity: {} },
+    { podAntiAffinity: {}, ...required({ matchFields: [not('a'), not('b')] }) },
+  ],
+  [
+    'with terms of its own: each of them',
+    required({ matchExpressions: [zone] }, { matchFields: [not('c')] }),
+    required(
+      { matchExpressions: [zone], matchFields: [not('a'), not('b')] },
+      { matchFields: [not('c'), not('a'), not('b')] },
+    ),
+  ],
+])('a pod %s is kept off nodes', (_, affinity, expected) => {
+  expect(keepOff(podWith(affinity), ['a', 'b']).spec.affinity).toEqual(expected)
+})
+
+test('is kept off a hundred nodes at most', () => {
+  const { affinity } = keepOff(
+    podWith(),
+    Array.from({ length: 200 }, (_, index) => `n${index}`),
+  ).spec
+  const [term] = affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms ?? []
+  expect(term?.matchFields?.length).toBe(100)
+})
