@@ -8,6 +8,7 @@ import { oldScsi, unsafeCache, volumeUnused, windowsVirtio } from './warnings/di
 import { openScreen } from './warnings/graphics.ts'
 import { sameMac, takenMac, unknownCard } from './warnings/interface.ts'
 import { memoryAmount, memorySum } from './warnings/memory.ts'
+import { inlineSecret } from './warnings/secret.ts'
 import type { Warning } from './warnings/warning.ts'
 
 export const warnings: readonly Warning[] = [
@@ -26,6 +27,7 @@ export const warnings: readonly Warning[] = [
   takenMac,
   zeroAddress,
   openScreen,
+  inlineSecret,
 ]
 
 const warningsAbout = indexRules(warnings)
