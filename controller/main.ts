@@ -6,6 +6,7 @@ import { createKubeClient } from '../runtime/kube.ts'
 import { startLeaderElection } from '../runtime/leader-election.ts'
 import { createLogger, isLogLevel } from '../runtime/log.ts'
 import { countEvents, createMetrics, observeReflectors } from '../runtime/metrics.ts'
+import { serveMetrics } from '../runtime/metrics-server.ts'
 import { createShutdown } from '../runtime/shutdown.ts'
 import { startConfigController } from './config-controller.ts'
 import { startController } from './controller.ts'
@@ -89,6 +90,8 @@ const health = await startHealth({
   ],
 })
 
+const metrics = await serveMetrics({ port: env['METRICS_PORT'], registry, kube, log, clock: systemClock })
+
 shutdown.step('presets', () => presets.stop())
 shutdown.step('groups', () => groups.stop())
 shutdown.step('configs', () => configs.stop())
@@ -96,5 +99,6 @@ shutdown.step('machines', () => controller.stop())
 shutdown.step('lease', () => election.stop())
 shutdown.step('inventory', () => inventory.stop())
 shutdown.step('events', () => events.stop())
+shutdown.step('metrics', () => metrics?.close())
 shutdown.step('client', () => kube.close())
 shutdown.step('health', () => health.close())

@@ -5,6 +5,7 @@ import { startHealth } from '../runtime/health.ts'
 import { createKubeClient } from '../runtime/kube.ts'
 import { createLogger, isLogLevel } from '../runtime/log.ts'
 import { countEvents, createMetrics, observeReflectors } from '../runtime/metrics.ts'
+import { serveMetrics } from '../runtime/metrics-server.ts'
 import { createShutdown } from '../runtime/shutdown.ts'
 import { startHandler } from './handler.ts'
 import { launcherOf } from './launcher.ts'
@@ -13,7 +14,7 @@ import { publishProfile } from './profile.ts'
 
 /**
  * The node handler. NODE_NAME: whose VMs; KUBELET_ROOT: the kubelet's root directory as mounted here; PROFILE: the file with what the node
- * can do; HEALTH_PORT; LOG_LEVEL.
+ * can do; HEALTH_PORT; METRICS_PORT; LOG_LEVEL.
  */
 async function main(environment: NodeJS.ProcessEnv): Promise<void> {
   const {
@@ -21,6 +22,7 @@ async function main(environment: NodeJS.ProcessEnv): Promise<void> {
     KUBELET_ROOT: kubeletRoot = '/var/lib/kubelet',
     PROFILE: profileFile = '/var/run/virtset/profile/profile.json',
     HEALTH_PORT: port = '8080',
+    METRICS_PORT: metricsPort,
     LOG_LEVEL: level = 'info',
   } = environment
   if (!nodeName) throw new Error('NODE_NAME is not set: a handler belongs to a node')
@@ -49,11 +51,13 @@ async function main(environment: NodeJS.ProcessEnv): Promise<void> {
   observeReflectors(registry, [handler.machines, profile.node])
   const unready = () => (handler.machines.hasSynced() ? [] : ['the VMs of this node are not read yet'])
   const health = await startHealth({ port: Number(port), registry, log, clock: systemClock, unready })
+  const metrics = await serveMetrics({ port: metricsPort, registry, kube, log, clock: systemClock })
 
   shutdown.step('handler', () => handler.stop())
   shutdown.step('profile', () => profile.stop())
   shutdown.step('events', () => recorder.stop())
   shutdown.step('health', () => health.close())
+  shutdown.step('metrics', () => metrics?.close())
   shutdown.step('connections', () => kube.close())
   log.info({ nodeName, kubeletRoot }, 'handling the VMs of this node')
 }

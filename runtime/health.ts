@@ -20,7 +20,7 @@ export interface HealthOptions {
   readonly unready: () => readonly string[]
 }
 
-/** Nobody proves anything here. kubelet probes twice in three seconds, and Prometheus asks every few seconds. */
+/** Clients do not authenticate here. kubelet probes twice in three seconds. */
 const connectionLimits: ConnectionLimits = {
   pending: 256,
   pendingPerAddress: 32,
@@ -38,8 +38,8 @@ export interface Health {
 }
 
 /**
- * `GET /livez`: 200 `ok`, as long as anything is answered. `GET /readyz`: the same, or 503 and a reason per line. `GET /metrics`: Prometheus' text. `GET /log-level`, and `PUT` of
- * a word to it: only from the machine itself, e.g. through `kubectl exec` or `port-forward`.
+ * `GET /livez`: 200 `ok`, as long as anything is answered. `GET /readyz`: the same, or 503 and a reason per line. Only from the machine itself,
+ * e.g. through `kubectl exec` or `port-forward`: `GET /metrics`, Prometheus' text; `GET /log-level`, and `PUT` of a word to it.
  */
 export async function startHealth(options: HealthOptions): Promise<Health> {
   const server = createServer((request, response) => {
@@ -78,6 +78,7 @@ async function answer(options: HealthOptions, request: IncomingMessage, response
   if (path === '/livez') return replyChecks(response, [])
   if (path === '/readyz') return replyChecks(response, options.unready())
   if (path !== '/metrics') return reply(response, 404, 'not found\n')
+  if (!isLocal(request)) return reply(response, 403, 'only from this machine; the metrics port serves others\n')
   return reply(response, 200, await options.registry.metrics(), options.registry.contentType)
 }
 

@@ -6,6 +6,7 @@ import { startHealth } from '../runtime/health.ts'
 import { createKubeClient } from '../runtime/kube.ts'
 import { createLogger, isLogLevel } from '../runtime/log.ts'
 import { createMetrics, observeReflectors } from '../runtime/metrics.ts'
+import { serveMetrics } from '../runtime/metrics-server.ts'
 import { createShutdown } from '../runtime/shutdown.ts'
 import { cachesWithout, startCaches } from './caches.ts'
 import { firstFromFiles, keepFromFiles } from './certificate-files.ts'
@@ -72,6 +73,7 @@ async function serveCluster(port: number): Promise<void> {
       ...(shutdown.signal.aborted ? ['stopping'] : []),
     ],
   })
+  const metrics = await serveMetrics({ port: env['METRICS_PORT'], registry, kube, log, clock: systemClock })
   const use = (leaf: Leaf, authority: { readonly notAfter: number } | undefined) => {
     served = { notAfter: leaf.notAfter, ...(authority === undefined ? {} : { authorityNotAfter: authority.notAfter }) }
     server?.use({ key: leaf.key, cert: leaf.pem })
@@ -96,6 +98,7 @@ async function serveCluster(port: number): Promise<void> {
   shutdown.step('caches', () => caches.stop())
   shutdown.step('front proxy', () => frontProxy.stop())
   shutdown.step('events', () => recorder.stop())
+  shutdown.step('metrics', () => metrics?.close())
   shutdown.step('client', () => kube.close())
   shutdown.step('health', () => health.close())
 

@@ -55,7 +55,14 @@ describe('overlays', () => {
     ],
     [
       'monitoring',
-      ['ConfigMap virtset-dashboard', 'PrometheusRule virtset', 'Service virtset-metrics', 'ServiceMonitor virtset'],
+      [
+        'ClusterRole virtset-metrics',
+        'ConfigMap virtset-dashboard',
+        'NetworkPolicy virtset-metrics',
+        'PrometheusRule virtset',
+        'Service virtset-metrics',
+        'ServiceMonitor virtset',
+      ],
     ],
     ['own-images', []],
     ['kvm', []],
@@ -89,6 +96,18 @@ describe('overlays', () => {
     const injected = documents.filter(({ metadata }) => metadata.annotations?.['cert-manager.io/inject-ca-from'])
     expect(injected.map(({ kind }) => kind)).toEqual(['APIService'])
   })
+})
+
+test('a NetworkPolicy that the API server accepts selects every pod of virtset', async () => {
+  const documents = await render('manifests')
+  const policy = documents.find(({ kind, metadata }) => kind === 'NetworkPolicy' && metadata.name === 'virtset')
+  const metadata = { name: 'virtset', namespace: 'default' }
+  const created = await kubectl(['create', '--dry-run=server', '-o', 'json', '-f', '-'], { ...policy, metadata })
+  const { podSelector, policyTypes, ingress } = JSON.parse(created).spec
+  const templates = documents.flatMap(({ spec }) => (spec?.template === undefined ? [] : [spec.template]))
+  expect(templates.length).toBe(3)
+  for (const template of templates) expect(template.metadata).toMatchObject({ labels: podSelector.matchLabels })
+  expect([policyTypes, ingress]).toEqual([['Ingress', 'Egress'], undefined])
 })
 
 describe('Pod Security', () => {

@@ -80,7 +80,7 @@ export async function installProcesses(api: TestApiServer): Promise<Processes> {
     const [program, ...rest] = confinement.wrap([process.execPath, `${component}/main.ts`])
     const child = spawn(program, rest, {
       stdio: ['ignore', log, log],
-      env: { ...process.env, POD_NAME: name, HEALTH_PORT: '0', PROPAGATION_SECONDS: '1', ...env },
+      env: { ...process.env, POD_NAME: name, HEALTH_PORT: '0', METRICS_PORT: '0', PROPAGATION_SECONDS: '1', ...env },
     })
     started.push({ child, confinement })
     return { name, child, port, log: () => readFileSync(file, 'utf8'), usage: confinement.usage }

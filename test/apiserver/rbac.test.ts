@@ -3,6 +3,7 @@ import type { ChildProcess } from 'node:child_process'
 import { mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Agent, request } from 'undici'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { lastLines, run } from '../../cluster/command.ts'
 import { bundledCapabilities } from '../../completion/capabilities.ts'
@@ -11,8 +12,10 @@ import type { FakeLauncher } from '../fake-launcher.ts'
 import { until } from '../until.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
+import { freePort } from './free-port.ts'
 import { installProcesses } from './processes.ts'
 import type { Processes } from './processes.ts'
+import { ownAddress } from './service.ts'
 import { isUsed, readAudit, rightsOf, textOf } from './rights.ts'
 import type { Right } from './rights.ts'
 
@@ -23,6 +26,7 @@ import type { Right } from './rights.ts'
 let api: TestApiServer
 let processes: Processes
 let handler: ChildProcess
+let healthPort = 0
 const launchers: FakeLauncher[] = []
 const kubeletRoot = mkdtempSync(join(tmpdir(), 'virtset-kubelet-'))
 
@@ -79,9 +83,17 @@ async function startHandler(): Promise<ChildProcess> {
   writeFileSync(kubeconfig, JSON.stringify(config))
   mkdirSync(join(kubeletRoot, 'pods'), { recursive: true })
   const log = openSync(join(api.directory, 'handler.log'), 'a')
+  healthPort = await freePort()
   const profile = join(kubeletRoot, 'profile.json')
   writeFileSync(profile, JSON.stringify({ libvirtVersion: '11.3.0', capabilities: bundledCapabilities }))
-  const env = { NODE_NAME: 'n1', KUBELET_ROOT: kubeletRoot, PROFILE: profile, HEALTH_PORT: '0', KUBECONFIG: kubeconfig }
+  const env = {
+    NODE_NAME: 'n1',
+    KUBELET_ROOT: kubeletRoot,
+    PROFILE: profile,
+    HEALTH_PORT: String(healthPort),
+    METRICS_PORT: '0',
+    KUBECONFIG: kubeconfig,
+  }
   return spawn(process.execPath, ['handler/main.ts'], { stdio: ['ignore', log, log], env: { ...process.env, ...env } })
 }
 
@@ -160,6 +172,44 @@ const isProvenOtherwise = ({ account, resource, verb }: Right): boolean =>
   (resource.endsWith('/finalizers') && verb === 'update') ||
   (resource === 'nodeprofiles' && verb === 'create') ||
   (account === 'virtset-handler' && resource === 'events' && verb === 'patch')
+
+const insecure = new Agent({ connect: { rejectUnauthorized: false } })
+afterAll(() => insecure.close())
+
+/** What a process answers to a service account that asks for its metrics; without one, to nobody's request. */
+async function scrape(name: string, account?: string): Promise<number> {
+  const portOf = () =>
+    /"port":(\d+)[^\n]*"serving metrics"/.exec(readFileSync(join(api.directory, `${name}.log`), 'utf8'))?.[1]
+  await eventually(`${name} serves metrics`, async () => portOf() !== undefined)
+  const token = account === undefined ? undefined : (await kubectl(['create', 'token', account])).trim()
+  const headers = token === undefined ? {} : { authorization: `Bearer ${token}` }
+  const { statusCode, body } = await request(`https://127.0.0.1:${portOf()}/metrics`, { dispatcher: insecure, headers })
+  const text = await body.text()
+  return text.includes('process_cpu_seconds_total') === (statusCode === 200) ? statusCode : Number.NaN
+}
+
+test('metrics are for accounts that may get /metrics', async () => {
+  for (const account of ['prometheus', 'tenant']) await kubectl(['create', 'serviceaccount', account])
+  await kubectl(['create', 'clusterrole', 'scraper', '--verb=get', '--non-resource-url=/metrics'])
+  await kubectl([
+    'create',
+    'clusterrolebinding',
+    'scraper',
+    '--clusterrole=scraper',
+    '--serviceaccount=default:prometheus',
+  ])
+  for (const name of ['webhooks', 'controller', 'handler']) {
+    const codes = [await scrape(name, 'prometheus'), await scrape(name, 'tenant'), await scrape(name)]
+    expect([name, ...codes]).toEqual([name, 200, 403, 401])
+  }
+  const beyond = await request(`http://${ownAddress()}:${healthPort}/metrics`)
+  expect([beyond.statusCode, await beyond.body.text()]).toEqual([
+    403,
+    expect.stringContaining('only from this machine'),
+  ])
+  const probe = await request(`http://${ownAddress()}:${healthPort}/livez`)
+  expect([probe.statusCode, await probe.body.text()]).toEqual([200, 'ok\n'])
+})
 
 test('every right is used, and none is missing', async () => {
   await loseSecret()

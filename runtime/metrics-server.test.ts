@@ -1,0 +1,98 @@
+import { Counter, Registry } from 'prom-client'
+import { Agent, request } from 'undici'
+import { afterEach, expect, test } from 'vitest'
+import { fakeClock } from '../test/fake-clock.ts'
+import { until } from '../test/until.ts'
+import { createLogger } from './log.ts'
+import { startMetricsServer } from './metrics-server.ts'
+import type { MetricsServer } from './metrics-server.ts'
+
+const dispatcher = new Agent({ connect: { rejectUnauthorized: false } })
+let server: MetricsServer | undefined
+afterEach(async () => {
+  await server?.close()
+  server = undefined
+})
+
+/** An API server where `good` is Prometheus' token, `other` somebody else's, `slow` is answered later, and `down` never. */
+async function setUp() {
+  const asked: unknown[] = []
+  const slow: (() => void)[] = []
+  const kube = {
+    request: (_method: string, path: string, body?: object): Promise<unknown> => {
+      asked.push([path.split('/').at(-1), body && 'spec' in body ? body.spec : undefined])
+      const text = JSON.stringify(body)
+      if (text.includes('slow')) return new Promise((resolve) => slow.push(() => resolve({ status: {} })))
+      if (text.includes('down')) return Promise.reject(new Error('unreachable'))
+      if (path.endsWith('subjectaccessreviews'))
+        return Promise.resolve({ status: { allowed: text.includes('prometheus') } })
+      const user = text.includes('good') ? 'prometheus' : text.includes('other') ? 'other' : undefined
+      const status = user === undefined ? {} : { authenticated: true, user: { username: user, groups: ['g'] } }
+      return Promise.resolve({ status })
+    },
+  }
+  const registry = new Registry()
+  new Counter({ name: 'things', help: 'Things', registers: [registry] }).inc(3)
+  const clock = fakeClock()
+  const log = createLogger({ process: 'test', level: 'silent' })
+  server = await startMetricsServer({ port: 0, host: '127.0.0.1', registry, kube, log, clock })
+  const { port } = server
+  const ask = async (authorization?: string, path = '/metrics', method: 'GET' | 'POST' = 'GET') => {
+    const headers = authorization === undefined ? {} : { authorization }
+    const answer = await request(`https://127.0.0.1:${port}${path}`, { method, headers, dispatcher })
+    return `${answer.statusCode} ${await answer.body.text()}`
+  }
+  return { ask, asked, clock, slow }
+}
+
+test.each<[string | undefined, string]>([
+  [undefined, '401 unauthenticated\n'],
+  ['Basic good', '401 unauthenticated\n'],
+  ['Bearer made-up', '401 unauthenticated\n'],
+  ['Bearer other', '403 forbidden\n'],
+  ['Bearer down', '503 the API server does not answer\n'],
+])('authorization %s: %s', async (authorization, answer) => {
+  const { ask } = await setUp()
+  expect(await ask(authorization)).toBe(answer)
+})
+
+test('a user who may get /metrics reads them', async () => {
+  const { ask, asked } = await setUp()
+  expect(await ask('Bearer good')).toContain('\nthings 3\n')
+  expect(asked).toEqual([
+    ['tokenreviews', { token: 'good' }],
+    [
+      'subjectaccessreviews',
+      { user: 'prometheus', groups: ['g'], nonResourceAttributes: { path: '/metrics', verb: 'get' } },
+    ],
+  ])
+})
+
+test('an answer is kept for a minute', async () => {
+  const { ask, asked, clock } = await setUp()
+  await ask('Bearer good')
+  await ask('Bearer good')
+  expect(asked.length).toBe(2)
+  await clock.advance(60_000)
+  await ask('Bearer good')
+  expect(asked.length).toBe(4)
+})
+
+test.each<[string, 'GET' | 'POST']>([
+  ['/', 'GET'],
+  ['/log-level', 'GET'],
+  ['/metrics', 'POST'],
+])('there is nothing at %s for %s', async (path, method) => {
+  const { ask, asked } = await setUp()
+  expect([await ask('Bearer good', path, method), asked]).toEqual(['404 not found\n', []])
+})
+
+test('the API server is asked about four tokens at once, and about no more', async () => {
+  const { ask, slow } = await setUp()
+  const waiting = [1, 2, 3, 4].map((n) => ask(`Bearer slow-${n}`))
+  await until(() => slow.length === 4)
+  expect(await ask('Bearer good')).toBe('503 busy\n')
+  for (const answer of slow) answer()
+  expect(new Set(await Promise.all(waiting))).toEqual(new Set(['401 unauthenticated\n']))
+  expect(await ask('Bearer good')).toMatch(/^200 /)
+})

@@ -1,0 +1,97 @@
+import { createServer } from 'node:https'
+import type { IncomingMessage } from 'node:http'
+import type { Registry } from 'prom-client'
+import { createArrivalDeadlines } from './arrival-deadline.ts'
+import type { Clock } from './clock.ts'
+import type { ConnectionLimits } from './connections.ts'
+import { guardConnections } from './guard.ts'
+import type { KubeClient } from './kube.ts'
+import type { Logger } from './log.ts'
+import { createScrapeAccess } from './scrape-access.ts'
+import type { ScrapeAccess } from './scrape-access.ts'
+import { createSelfSigned } from './self-signed.ts'
+
+export interface MetricsServer {
+  readonly port: number
+  close(): Promise<void>
+}
+
+export interface MetricsServerOptions {
+  /** 0: any free port. */
+  readonly port: number
+  /** Absent: every address. */
+  readonly host?: string
+  readonly registry: Registry
+  readonly kube: Pick<KubeClient, 'request'>
+  readonly log: Logger
+  readonly clock: Clock
+}
+
+/** Prometheus asks every few seconds, with a connection of its own for each process. */
+const connectionLimits: ConnectionLimits = {
+  pending: 64,
+  pendingPerAddress: 8,
+  burst: 16,
+  perSecond: 4,
+  proven: 64,
+}
+/** 5 s for the handshake, and as long for the head of the request. */
+const deadlineTurns = 20
+const headersTimeoutMs = 5000
+
+const codes: Readonly<Record<ScrapeAccess, number>> = { allowed: 200, unauthenticated: 401, forbidden: 403, busy: 503 }
+
+/** `GET /metrics` over TLS, for whoever may read metrics by the rules of the cluster. The names of groups are in them. */
+export async function startMetricsServer(options: MetricsServerOptions): Promise<MetricsServer> {
+  const { port, host, registry, kube, log, clock } = options
+  const accessOf = createScrapeAccess(kube, clock)
+  const answer = async (request: IncomingMessage): Promise<readonly [number, string]> => {
+    if (request.method !== 'GET' || request.url?.split('?', 1)[0] !== '/metrics') return [404, 'not found\n']
+    const [, token] = /^Bearer (\S+)$/i.exec(request.headers.authorization ?? '') ?? []
+    const access = token === undefined ? 'unauthenticated' : await accessOf(token)
+    return access === 'allowed' ? [200, await registry.metrics()] : [codes[access], `${access}\n`]
+  }
+  const certificate = createSelfSigned('virtset-metrics', clock.now())
+  const server = createServer({ ...certificate, minVersion: 'TLSv1.2' }, (request, response) => {
+    const reply = (code: number, body: string) =>
+      response.writeHead(code, { 'content-type': code === 200 ? registry.contentType : 'text/plain' }).end(body)
+    answer(request).then(
+      ([code, body]) => reply(code, body),
+      (error: unknown) => {
+        log.warn({ err: error }, 'the token of a client that asks for metrics was not reviewed')
+        reply(503, 'the API server does not answer\n')
+      },
+    )
+  })
+  server.headersTimeout = headersTimeoutMs
+  server.requestTimeout = headersTimeoutMs
+  guardConnections(server, {
+    limits: connectionLimits,
+    deadlines: createArrivalDeadlines(clock, deadlineTurns),
+    clock,
+    rejected: () => {},
+  })
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(port, host, resolve)
+  })
+  const address = server.address()
+  const bound = typeof address === 'object' && address ? address.port : port
+  log.info({ port: bound }, 'serving metrics')
+  return {
+    port: bound,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve())
+        server.closeAllConnections()
+      }),
+  }
+}
+
+/** The same where the environment names a port; else nothing beyond the pod reads metrics. */
+export function serveMetrics({
+  port,
+  ...rest
+}: Omit<MetricsServerOptions, 'port'> & { readonly port: string | undefined }): Promise<MetricsServer | undefined> {
+  return port === undefined ? Promise.resolve(undefined) : startMetricsServer({ ...rest, port: Number(port) })
+}
