@@ -13,6 +13,8 @@ export interface Settings {
   readonly qemuConf: string
   /** Made before libvirtd starts. */
   readonly directories: readonly string[]
+  /** Where libvirtd and QEMU may remove files: everywhere that is writable in the pod but for the socket's directory. */
+  readonly removable: readonly string[]
   readonly vmUID: string | undefined
   /** The container's view of its own cgroup. */
   readonly cgroup: string
@@ -21,11 +23,12 @@ export interface Settings {
 /** From the container's environment, each with the default that the launcher's image is built for. */
 export function readSettings(env: { readonly [name: string]: string | undefined }): Settings {
   const run = env['VIRTSET_RUN_DIR'] ?? launcherDirectory
+  const files = env['VIRTSET_VOLUMES_DIR'] ?? '/var/run/virtset/volumes'
   const at = (name: string) => join(run, name)
   return {
     socketDirectory: env['VIRTSET_SOCKET_DIR'] ?? '/var/run/virtset/sockets',
     volumes: {
-      files: env['VIRTSET_VOLUMES_DIR'] ?? '/var/run/virtset/volumes',
+      files,
       blocks: env['VIRTSET_BLOCK_DIR'] ?? '/var/run/virtset/block',
     },
     libvirtd: {
@@ -40,6 +43,7 @@ export function readSettings(env: { readonly [name: string]: string | undefined 
     libvirtSocket: join(at('run'), 'libvirt', 'libvirt-sock'),
     qemuConf: join(at('config'), 'libvirt', 'qemu.conf'),
     directories: [at('run'), join(at('config'), 'libvirt'), at('cache'), at('data'), at('tmp')],
+    removable: [run, files, env['VIRTSET_TMP_DIR'] ?? '/tmp', '/run/lock', '/dev/shm'],
     vmUID: env['VIRTSET_VM_UID'],
     cgroup: env['VIRTSET_CGROUP_DIR'] ?? '/sys/fs/cgroup',
   }

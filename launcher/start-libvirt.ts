@@ -1,9 +1,11 @@
 import { spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { Clock } from '../runtime/clock.ts'
 import { Client, type ClientOptions } from './libvirt/client.ts'
+import { isLandlockSupported, landlockArguments } from './landlock.ts'
 import { keepLibvirtd, type Daemon } from './libvirtd.ts'
 import { raiseOomScore, readMemoryUse } from './out-of-memory.ts'
 import { qemuConf } from './qemu-conf.ts'
@@ -22,11 +24,15 @@ export async function startLibvirt(
   for (const directory of settings.directories) await mkdir(directory, { recursive: true, mode: 0o700 })
   await writeFile(settings.qemuConf, qemuConf)
   const memory = await readMemoryUse(settings.cgroup)
+  const removable = settings.removable.filter((directory) => existsSync(directory))
+  const isConfined = await isLandlockSupported(removable)
+  if (!isConfined) log('Landlock is not available: QEMU can remove the socket of the launcher', {})
+  const [command, args] = isConfined ? ['setpriv', [...landlockArguments(removable), 'libvirtd']] : ['libvirtd', []]
   const daemon = keepLibvirtd({
     clock,
     log,
     spawn: () => {
-      const child = spawn('libvirtd', [], { env: settings.libvirtd, stdio: ['ignore', 'inherit', 'inherit'] })
+      const child = spawn(command, args, { env: settings.libvirtd, stdio: ['ignore', 'inherit', 'inherit'] })
       // QEMU inherits the score. libvirtd has it too, and is smaller than QEMU; another one takes over if it is killed.
       if (child.pid !== undefined) {
         raiseOomScore(child.pid, memory).catch((error: unknown) => log('oom_score_adj was not raised', { err: error }))

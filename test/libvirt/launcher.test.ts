@@ -222,6 +222,32 @@ describe('what cannot run', () => {
   })
 })
 
+describe('the socket of the launcher', () => {
+  test('cannot be named by a channel', async () => {
+    launcher = await startLauncher()
+    const { ino } = await stat(launcher.socket)
+    const target = { type: 'virtio', name: '../../../../../../../sockets/launcher.sock' }
+    const vm = machine({ devices: { channels: [{ type: 'unix', target }] } })
+    const answer = await launcher.ask('PUT', '/vm', vm)
+    expect(answer).toMatchObject({ status: 400 })
+    expect(JSON.stringify(answer.body)).toContain('spec.domain.devices.channels[0].target.name')
+    expect((await stat(launcher.socket)).ino).toBe(ino)
+    expect(await launcher.pids('qemu-system-x86')).toEqual([])
+  })
+
+  test('cannot be replaced by QEMU, though they have one uid', async () => {
+    launcher = await startLauncher()
+    const { ino } = await stat(launcher.socket)
+    const path = join(launcher.insideSockets, 'launcher.sock')
+    const args = ['-chardev', `socket,id=x,path=${path},server=on,wait=off`].map((value) => ({ value }))
+    const answer = await launcher.ask('PUT', '/vm', machine({ domain: { qemuCommandline: { args } } }))
+    expect(answer).toMatchObject({ status: 422, body: { error: { reason: 'StartFailed' } } })
+    expect(JSON.stringify(answer.body)).toMatch(/Failed to (?:bind|unlink) socket/)
+    expect((await stat(launcher.socket)).ino).toBe(ino)
+    expect(await launcher.report()).toMatchObject({ reason: 'startFailed' })
+  })
+})
+
 describe('volumes', () => {
   test('an emptyDisk is sparse, cloud-init is an ISO that the guest may only read', async () => {
     const vm = await launcherWith('idle')

@@ -10,6 +10,8 @@ import { eventually } from '../until.ts'
 /** A launcher in its "pod": a chroot with PID 1, the launcher, libvirtd and QEMU. */
 export interface RunningLauncher {
   readonly socket: string
+  /** Its directory, as the pod has it. */
+  readonly insideSockets: string
   /** Paths under which the pod has its volumes, as the test reaches them. */
   readonly volumes: string
   readonly blocks: string
@@ -50,6 +52,7 @@ export async function startLauncher(
       VIRTSET_SOCKET_DIR: inside('sockets'),
       VIRTSET_VOLUMES_DIR: inside('volumes'),
       VIRTSET_BLOCK_DIR: inside('block'),
+      VIRTSET_TMP_DIR: inside('private'),
       VIRTSET_CGROUP_DIR: inside('cgroup'),
     },
     binds: {
@@ -69,6 +72,7 @@ export async function startLauncher(
   const report = async () => parseDomainReport((await ask(socket, 'GET', '/domain')).body)
   const launcher: RunningLauncher = {
     socket,
+    insideSockets: inside('sockets'),
     volumes: outside('volumes'),
     blocks: outside('block'),
     ask: (method, path, body) => ask(socket, method, path, body),

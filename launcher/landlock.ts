@@ -1,0 +1,27 @@
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+
+/** `refer` is the right to move a file to another directory, which any use of Landlock denies where no rule grants it. */
+const rights = 'remove-file,refer'
+
+/**
+ * Arguments of setpriv (util-linux) that keep the command after them, and all that it starts, from removing, replacing or moving a file
+ * outside `directories`. Landlock is the one means that a process without capabilities has against another of its own uid.
+ * @param directories must exist
+ */
+export const landlockArguments = (directories: readonly string[]): string[] => [
+  '--no-new-privs',
+  '--landlock-access',
+  `fs:${rights}`,
+  ...directories.flatMap((directory) => ['--landlock-rule', `path-beneath:${rights}:${directory}`]),
+]
+
+/** Whether the kernel and the seccomp profile of the pod allow Landlock: Linux 5.19 and later, where it is not disabled at boot. */
+export async function isLandlockSupported(directories: readonly string[]): Promise<boolean> {
+  try {
+    await promisify(execFile)('setpriv', [...landlockArguments(directories), 'true'])
+    return true
+  } catch {
+    return false
+  }
+}
