@@ -55,8 +55,8 @@ export const firmwareName = text(
 
 /** Names of CPU features, machine types, aliases, layouts: libvirt's `featureName` and `aliasName`. */
 export const identifier = text(
-  'a name of letters, digits, `-`, `_` and `.`, without a leading dot',
-  '^[A-Za-z0-9_-][A-Za-z0-9_.-]*$',
+  'a name of letters, digits, `-`, `_` and `.`, without a leading `-` or `.`',
+  '^[A-Za-z0-9_][A-Za-z0-9_.-]*$',
   255,
 )
 
@@ -93,16 +93,16 @@ export const timeZone = text(
 
 /** Linux: IFNAMSIZ is 16 with the final NUL. */
 export const interfaceName = text(
-  'a name of letters, digits, `-`, `_` and `.`, without a leading dot',
-  '^[A-Za-z0-9_-][A-Za-z0-9_.-]*$',
+  'a name of letters, digits, `-`, `_` and `.`, without a leading `-` or `.`',
+  '^[A-Za-z0-9_][A-Za-z0-9_.-]*$',
   15,
   'pod',
 )
 
 /** libvirt's `profileName`; swtpm looks for `local:NAME` among the files of its directory. */
 export const profileName = text(
-  'a name of letters, digits, `-`, `.` and `:`, without a leading dot',
-  '^[A-Za-z0-9:-][A-Za-z0-9.:-]*$',
+  'a name of letters, digits, `-`, `.` and `:`, without a leading `-` or `.`',
+  '^[A-Za-z0-9:][A-Za-z0-9.:-]*$',
   255,
   'pod',
 )

@@ -11,6 +11,8 @@ import { eventually } from '../until.ts'
 export interface Libvirtd {
   /** libvirtd's socket as the test reaches it; the URI to open is `qemu:///session`. */
   readonly socket: string
+  /** The same as the root file system has it. */
+  readonly insideSocket: string
   readonly rootfs: string
   /** Its XDG_CACHE_HOME, as the test reaches it. */
   readonly cache: string
@@ -50,6 +52,7 @@ export async function startLibvirtd(options: { withKvm?: boolean } = {}): Promis
   }
   return {
     socket,
+    insideSocket: join(directory.inside, 'libvirt', 'libvirt-sock'),
     rootfs,
     cache: directory.outside,
     writeFile: async (name, content) => {

@@ -41,7 +41,7 @@ describe('what users may write into text', () => {
   const firmware = (entry: object) => ({ sysinfos: [{ type: 'fwcfg', entries: [entry] }] })
   const cpu = (more: object) => ({ cpu: { mode: 'custom', ...more } })
   const file = 'must be a file name without `/` and control characters, neither `.` nor `..`'
-  const name = 'must be a name of letters, digits, `-`, `_` and `.`, without a leading dot'
+  const name = 'must be a name of letters, digits, `-`, `_` and `.`, without a leading `-` or `.`'
   const line = 'must be one line without control characters'
   const host = 'must be an IP address, or a host name of letters, digits, `-` and `.`'
   const doubled = 'must be one line without control characters, in which each comma is doubled: `a,,b` stands for `a,b`'
@@ -96,7 +96,7 @@ describe('what users may write into text', () => {
       profile,
       'local:../../x',
       'devices.tpms[0].backend.profile.source',
-      'must be a name of letters, digits, `-`, `.` and `:`, without a leading dot',
+      'must be a name of letters, digits, `-`, `.` and `:`, without a leading `-` or `.`',
       'local:x.y',
     ),
     row((value) => cpu({ features: [{ name: value }] }), 'x=y,foo', 'cpu.features[0].name', name, 'sse4.1'),
