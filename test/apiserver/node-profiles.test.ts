@@ -80,7 +80,6 @@ const known = () =>
 beforeAll(async () => {
   api = await startApiServer()
   webhooks = await startWebhooks(api, (caches) => createEngine(caches, () => Promise.resolve(false)))
-  await kubectl(['create', 'namespace', 'virtset-system'])
   await kubectl(['apply', '-f', 'manifests/handler/rbac.yaml', '-f', 'manifests/handler/policy.yaml'])
   for (const name of ['new', 'old', 'third']) {
     const labels = { 'kubernetes.io/hostname': name, pool: name }
