@@ -9,14 +9,14 @@ export const configPhases = ['Stopped', 'Starting', 'Running', 'Stopping', 'Fail
 export type ConfigPhase = (typeof configPhases)[number]
 
 /**
- * The wish for another instance in place of the one with this uid. It is written before that one is touched, and goes when the other is there. `stop` does not take it
- * away but calls it off: only the controller, which may be making the other at this moment, can tell when there is none any more.
+ * The request to replace the VM with this UID by a new one. It is written before that VM is touched, and removed when the new VM exists. `stop` cancels
+ * the request instead of removing it: only the controller, which may be creating the new VM at this moment, knows when none remains.
  */
 export interface RestartWish {
   readonly uid: string
   readonly requestedAt: string
   readonly gracePeriodSeconds?: number
-  readonly calledOff?: boolean
+  readonly cancelled?: boolean
 }
 
 export interface ConfigStatus {

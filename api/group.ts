@@ -27,7 +27,7 @@ export interface GroupStatus {
   readonly succeeded?: number
   readonly failed?: number
   /** Uids of finished VMs that are in these numbers and may still be there. */
-  readonly counted?: readonly string[]
+  readonly countedUids?: readonly string[]
   /** The selector as text, for `scale`. */
   readonly selector?: string
   readonly conditions?: readonly Condition[]

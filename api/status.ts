@@ -3,21 +3,21 @@ import { phases } from './machine.ts'
 import { longestConditionMessage } from './object.ts'
 import { boolean, closed, integer, list, opaque, string } from './schema.ts'
 
-/** The schemas of `status`: virtset alone writes it, so what is not named here is dropped. */
+/** The schemas of `status`. Only virtset writes it, so the API server drops fields that are not listed here. */
 
 const time = (description: string) => string(description, { format: 'date-time' })
 
-const observedGeneration = integer('The metadata.generation that this status is about.', { format: 'int64' })
+const observedGeneration = integer('The metadata.generation that this status describes.', { format: 'int64' })
 
 const conditions = list(
-  'What is true of the object, and why.',
+  'The observed conditions of the object.',
   closed(
     'A condition.',
     {
-      type: string('What it is about.', { minLength: 1, maxLength: 316 }),
-      status: string('Whether it holds.', { enum: ['True', 'False', 'Unknown'] }),
-      reason: string('One word for why.', { minLength: 1, maxLength: 1024 }),
-      message: string('A sentence for people.', { maxLength: longestConditionMessage }),
+      type: string('The kind of condition.', { minLength: 1, maxLength: 316 }),
+      status: string('True, False or Unknown.', { enum: ['True', 'False', 'Unknown'] }),
+      reason: string('The reason, in one word.', { minLength: 1, maxLength: 1024 }),
+      message: string('The reason, in a sentence.', { maxLength: longestConditionMessage }),
       observedGeneration,
       lastTransitionTime: time('When status last changed.'),
     },
@@ -28,14 +28,14 @@ const conditions = list(
 
 const phase = (description: string) => string(description, { enum: [...phases] })
 
-export const machineStatusSchema = closed('What is, as the controller and the handler of the node see it.', {
+export const machineStatusSchema = closed('The state of the VM, as its controller and its node observe it.', {
   observedGeneration,
-  phase: phase('Where the VM is in its life.'),
-  reason: string('One word for the phase, where there is something to say.'),
-  message: string('A sentence for the phase.'),
+  phase: phase('The phase of the VM.'),
+  reason: string('Why the VM is in this phase, in one word.'),
+  message: string('Why the VM is in this phase, in a sentence.'),
   nodeName: string('The node that the VM runs on.'),
-  podUID: string('The one launcher pod that this VM ever has.'),
-  podIP: string('The address of that pod.'),
+  podUID: string('The UID of the launcher pod. A VM never has a second one.'),
+  podIP: string('The IP address of the launcher pod.'),
   domain: opaque(
     'The live domain as libvirt describes it, addresses included; fields as in spec: kubectl explain vm.spec.domain',
   ),
@@ -55,7 +55,7 @@ export const machineStatusSchema = closed('What is, as the controller and the ha
     ]),
     { 'x-kubernetes-list-type': 'atomic' },
   ),
-  presets: string('The presets that took part in completing the spec.'),
+  presets: string('The presets that were applied to the spec.'),
   machine: string('The machine type.'),
   memory: string('The memory of the guest.'),
   cpus: integer('The virtual CPUs of the guest.', { format: 'int32' }),
@@ -64,52 +64,52 @@ export const machineStatusSchema = closed('What is, as the controller and the ha
 
 const count = (description: string) => integer(description, { minimum: 0, format: 'int32' })
 
-export const presetStatusSchema = closed('What became of the preset, as the controller sees it.', {
+export const presetStatusSchema = closed('The use of the preset, as the controller observes it.', {
   observedGeneration,
-  revision: string('The hash of its content; the provenance of a VM names it.'),
-  matched: count('VMs that it selects now.'),
-  applied: count('VMs that were completed with it.'),
+  revision: string('The hash of the content. The provenance of a VM refers to it.'),
+  matched: count('VMs that the preset selects now.'),
+  applied: count('VMs that were completed with the preset.'),
   outdated: count('VMs that were completed with an older revision.'),
   conditions,
 })
 
-export const configStatusSchema = closed('What is, as the controller sees it.', {
+export const configStatusSchema = closed('The state of the config, as the controller observes it.', {
   observedGeneration,
-  phase: string('Whether the machine is off, on, or between.', { enum: [...configPhases] }),
+  phase: string('Whether the VM is stopped, running, or in between.', { enum: [...configPhases] }),
   instance: closed(
-    'The VM, while there is one.',
+    'The VM of the config; absent while it is stopped.',
     {
-      name: string('Its name: that of the config.'),
-      uid: string('Its identity.'),
-      nodeName: string('The node that it runs on.'),
+      name: string('The name, which is the name of the config.'),
+      uid: string('The UID.'),
+      nodeName: string('The node it runs on.'),
     },
     ['name', 'uid'],
   ),
-  outdated: boolean('Whether the VM was made of another template than there is now; restart brings the new one.'),
+  outdated: boolean('Whether the VM was created from an older template. A restart applies the current one.'),
   restart: closed(
-    'A restart that is under way: another VM is to take the place of this one.',
+    'A restart in progress: another VM replaces this one.',
     {
-      uid: string('The identity of the VM that goes.'),
-      requestedAt: time('When it was asked for.'),
-      gracePeriodSeconds: integer('Seconds that its guest has to power off.', { minimum: 0, format: 'int64' }),
-      calledOff: boolean('Whether it was stopped since: then no VM is to be there in the end.'),
+      uid: string('The UID of the VM to replace.'),
+      requestedAt: time('When the restart was requested.'),
+      gracePeriodSeconds: integer('Seconds the guest has to power off.', { minimum: 0, format: 'int64' }),
+      cancelled: boolean('Whether a later stop cancelled the restart, so that no VM remains.'),
     },
     ['uid', 'requestedAt'],
   ),
   conditions,
 })
 
-export const groupStatusSchema = closed('How many there are, as the controller sees it.', {
+export const groupStatusSchema = closed('The number of VMs, as the controller observes it.', {
   observedGeneration,
-  replicas: count('VMs that are there and not finished; those that are ending count until they are gone.'),
-  readyReplicas: count('VMs whose guest runs.'),
-  availableReplicas: count('The same: there is no minReadySeconds.'),
-  outdatedReplicas: count('VMs that were made of another template than there is now.'),
-  succeeded: count('VMs whose guest ended by itself, ever.'),
-  failed: count('VMs that failed, ever.'),
-  counted: list('Finished VMs that are counted already and may still be there, by identity.', string('A uid.'), {
+  replicas: count('VMs that exist and are not finished. Terminating VMs count until they are gone.'),
+  readyReplicas: count('VMs whose guest is running.'),
+  availableReplicas: count('Equal to readyReplicas, because minReadySeconds does not exist.'),
+  outdatedReplicas: count('VMs that were created from an older template.'),
+  succeeded: count('The total number of VMs whose guest ended by itself.'),
+  failed: count('The total number of VMs that failed.'),
+  countedUids: list('UIDs of finished VMs that are already counted and may still exist.', string('A UID.'), {
     'x-kubernetes-list-type': 'set',
   }),
-  selector: string('The selector as text, for the scale sub-resource.'),
+  selector: string('The selector as text, for the scale subresource.'),
   conditions,
 })

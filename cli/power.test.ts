@@ -20,7 +20,7 @@ describe('how far it is', () => {
     [
       'a restart that is called off',
       'stop',
-      { phase: 'Stopped', restart: { ...restart, calledOff: true } },
+      { phase: 'Stopped', restart: { ...restart, cancelled: true } },
       'under way',
     ],
     ['a restart whose old VM ends', 'restart', { phase: 'Stopping', instance: vm('u'), restart }, 'under way'],

@@ -157,7 +157,7 @@ describe('a restart goes on from wherever it was left', () => {
     ['another was made in this moment', machine({}, { uid: 'v-2' }), ['delete', 'write Starting v-2', 'tell Starting']],
     ['the name is taken', machine({}, foreign), ['write Stopped', 'tell Stopped']],
   ])('that was called off, when %s', (_, found, expected) => {
-    expect(told(plan({ restart: { ...wish, calledOff: true } }, found))).toEqual(expected)
+    expect(told(plan({ restart: { ...wish, cancelled: true } }, found))).toEqual(expected)
   })
 
   test('a wish that has come true is forgotten, even if nothing else changed', () => {

@@ -44,7 +44,7 @@ export function planConfig(observed: ObservedConfig): ConfigAction[] {
   if (config.metadata.deletionTimestamp !== undefined) return []
   const { restart } = config.status ?? {}
   if (restart === undefined) return follow(observed)
-  if (restart.calledOff === true) {
+  if (restart.cancelled === true) {
     const isAlive = machine !== undefined && !isFinished(machine)
     return [...(isAlive ? remove(observed, restart) : []), ...follow(observed, 'forget the wish')]
   }

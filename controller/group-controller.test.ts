@@ -225,7 +225,7 @@ describe('a group', () => {
     )
     await reaches(2)
     await until(
-      () => status(server)?.failed === 1 && status(server)?.counted === undefined,
+      () => status(server)?.failed === 1 && status(server)?.countedUids === undefined,
       () => clock.advance(100),
     )
     expect(status(server)).toMatchObject({ succeeded: 1, failed: 1, replicas: 2 })

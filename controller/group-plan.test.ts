@@ -106,7 +106,7 @@ describe('a group of three', () => {
     ],
     [
       'tells a finished one once',
-      observed(group({}, { counted: ['d'] }), [...three, vm('d', 'Succeeded')]),
+      observed(group({}, { countedUids: ['d'] }), [...three, vm('d', 'Succeeded')]),
       ['delete d'],
     ],
     [
@@ -121,7 +121,7 @@ describe('a group of three', () => {
     ],
     [
       'replaces it when it was counted',
-      observed(group({}, { counted: ['c'] }), [vm('a'), vm('b'), vm('c', 'Failed')]),
+      observed(group({}, { countedUids: ['c'] }), [vm('a'), vm('b'), vm('c', 'Failed')]),
       ['delete c', 'create 1'],
     ],
     ['waits after a refusal', observed(group(), [], { heldBackMs: 500, refusal: 'no' }), ['again']],
@@ -198,12 +198,12 @@ describe('a group of three', () => {
       outdatedReplicas: 2,
       succeeded: 0,
       failed: 1,
-      counted: ['d'],
+      countedUids: ['d'],
       selector: 'app=web',
     })
     expect(statusOf(planGroup(observed(group({}, status), machines, { revision: 'r2' })))).toBeUndefined()
     expect(
-      statusOf(planGroup(observed(group({}, status), machines.slice(0, 3), { revision: 'r2' })))?.counted,
+      statusOf(planGroup(observed(group({}, status), machines.slice(0, 3), { revision: 'r2' })))?.countedUids,
     ).toBeUndefined()
   })
 

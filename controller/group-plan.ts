@@ -143,8 +143,8 @@ function statusOf(observed: ObservedGroup, { active, ending, finished }: Sorted,
   const fresh = finished.filter((machine) => !isCounted(group, machine))
   const succeeded = fresh.filter(({ status }) => status?.phase === 'Succeeded').length
   const isOutdated = ({ metadata }: Machine) => metadata.annotations?.[templateRevisionAnnotation] !== revision
-  const counted = finished.map(({ metadata }) => metadata.uid).toSorted()
-  const { counted: _before, conditions: _then, ...rest } = before
+  const countedUids = finished.map(({ metadata }) => metadata.uid).toSorted()
+  const { countedUids: _before, conditions: _then, ...rest } = before
   const conditions = conditionsOf(observed, isMissing ? refusal : undefined, observedGeneration, now)
   return {
     ...rest,
@@ -155,7 +155,7 @@ function statusOf(observed: ObservedGroup, { active, ending, finished }: Sorted,
     outdatedReplicas: active.filter(isOutdated).length,
     succeeded: (before.succeeded ?? 0) + succeeded,
     failed: (before.failed ?? 0) + fresh.length - succeeded,
-    ...(counted.length === 0 ? {} : { counted }),
+    ...(countedUids.length === 0 ? {} : { countedUids }),
     selector: selectorText(compileSelector(group.spec.selector)),
     ...(conditions.length === 0 ? {} : { conditions }),
   }
@@ -185,4 +185,4 @@ const isEnding = ({ metadata }: Machine, deleted: ReadonlySet<string>): boolean 
   metadata.deletionTimestamp !== undefined || deleted.has(metadata.uid)
 
 const isCounted = ({ status }: Group, { metadata }: Machine): boolean =>
-  status?.counted?.includes(metadata.uid) === true
+  status?.countedUids?.includes(metadata.uid) === true

@@ -74,7 +74,7 @@ observeController(registry, {
   groups: groups.groups,
   presets: inventory,
   profiles: () => inventory.capabilities().census(),
-  queues: { machines: controller, configs, groups, presets },
+  queues: { vms: controller, configs, groups, presets },
   isLeader,
 })
 const health = await startHealth({
@@ -95,7 +95,7 @@ const metrics = await serveMetrics({ port: env['METRICS_PORT'], registry, kube, 
 shutdown.step('presets', () => presets.stop())
 shutdown.step('groups', () => groups.stop())
 shutdown.step('configs', () => configs.stop())
-shutdown.step('machines', () => controller.stop())
+shutdown.step('VMs', () => controller.stop())
 shutdown.step('lease', () => election.stop())
 shutdown.step('inventory', () => inventory.stop())
 shutdown.step('events', () => events.stop())

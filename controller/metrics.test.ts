@@ -36,14 +36,14 @@ test('VMs and configs by phase, replicas of groups, queues, and who leads; a gro
     groups: { store: { list: () => groups } },
     presets: { candidates: { size: () => 7 }, quarantined: { size: 2 } },
     profiles: () => ({ nodes: 5, outliers: ['broken'] }),
-    queues: { machines: { statistics }, groups: { statistics: () => undefined } },
+    queues: { vms: { statistics }, groups: { statistics: () => undefined } },
     isLeader: () => true,
   })
   const told = async (name: string) =>
     (await registry.metrics()).split('\n').filter((line) => line.startsWith(name) && !line.endsWith(' 0'))
   expect(await told('virtset_')).toEqual([
-    'virtset_machines{phase="Pending"} 1',
-    'virtset_machines{phase="Running"} 2',
+    'virtset_vms{phase="Pending"} 1',
+    'virtset_vms{phase="Running"} 2',
     'virtset_configs{phase="Stopped"} 1',
     'virtset_configs{phase="Failed"} 1',
     'virtset_group_replicas{group_namespace="default",group="fresh",state="wanted"} 1',
@@ -54,12 +54,12 @@ test('VMs and configs by phase, replicas of groups, queues, and who leads; a gro
     'virtset_presets{state="quarantined"} 2',
     'virtset_node_profiles{state="counted"} 4',
     'virtset_node_profiles{state="outlier"} 1',
-    'virtset_queue{queue="machines",state="waiting"} 1',
-    'virtset_queue{queue="machines",state="working"} 2',
-    'virtset_queue{queue="machines",state="delayed"} 3',
-    'virtset_queue{queue="machines",state="failing"} 4',
-    'virtset_queue{queue="machines",state="done"} 5',
-    'virtset_queue{queue="machines",state="failures"} 6',
+    'virtset_queue{queue="vms",state="waiting"} 1',
+    'virtset_queue{queue="vms",state="working"} 2',
+    'virtset_queue{queue="vms",state="delayed"} 3',
+    'virtset_queue{queue="vms",state="failing"} 4',
+    'virtset_queue{queue="vms",state="done"} 5',
+    'virtset_queue{queue="vms",state="failures"} 6',
     'virtset_leader 1',
   ])
   groups.pop()

@@ -27,7 +27,7 @@ export function observeController(registry: Registry, observed: Observed): void 
   const { machines, configs, groups, presets, profiles, queues, isLeader } = observed
   const registers = [registry]
   new Gauge({
-    name: 'virtset_machines',
+    name: 'virtset_vms',
     help: 'VirtualMachines by phase',
     labelNames: ['phase'],
     registers,

@@ -39,7 +39,7 @@ const machine = (phase?: MachineStatus['phase'], metadata: ObjectMeta = {}) =>
   })
 const ending = { deletionTimestamp: '2030-01-02T00:00:00Z' }
 const restarting = { restart: { uid: 'v-1', requestedAt: '2030-01-01T00:00:00Z' } }
-const calledOff = { restart: { ...restarting.restart, calledOff: true } }
+const cancelled = { restart: { ...restarting.restart, cancelled: true } }
 const isStopping = 'it is stopping; start it when it has stopped, or with wait=true'
 
 describe('what to do', () => {
@@ -51,8 +51,8 @@ describe('what to do', () => {
     ['start', 'it is finished', {}, machine('Succeeded'), 'clear'],
     ['start', 'it has failed and goes', {}, machine('Failed', ending), 'clear'],
     ['start', 'it is stopping', {}, machine('Running', ending), isStopping],
-    ['start', 'a restart was called off, and nothing is there', calledOff, undefined, isStopping],
-    ['start', 'a restart was called off, and its VM was made', calledOff, machine('Running'), isStopping],
+    ['start', 'a restart was called off, and nothing is there', cancelled, undefined, isStopping],
+    ['start', 'a restart was called off, and its VM was made', cancelled, machine('Running'), isStopping],
     ['start', 'it is restarting', restarting, undefined, 'it is restarting'],
     ['start', 'it has been restarted', restarting, machine('Running', { uid: 'v-2' }), 'it is running already'],
     ['start', 'the name is taken', {}, machine('Running', { ownerReferences: [] }), 'the VM web is not of this config'],
@@ -62,13 +62,13 @@ describe('what to do', () => {
     ['stop', 'it is finished', {}, machine('Failed'), 'it is not running'],
     ['stop', 'it is restarting', restarting, undefined, 'call off'],
     ['stop', 'it has been restarted', restarting, machine('Running', { uid: 'v-2' }), 'call off'],
-    ['stop', 'a restart was called off', calledOff, undefined, 'done'],
-    ['stop', 'a restart was called off, and a VM lives', calledOff, machine('Running'), 'delete'],
-    ['stop', 'a restart was called off, and its VM is finished', calledOff, machine('Failed'), 'done'],
+    ['stop', 'a restart was called off', cancelled, undefined, 'done'],
+    ['stop', 'a restart was called off, and a VM lives', cancelled, machine('Running'), 'delete'],
+    ['stop', 'a restart was called off, and its VM is finished', cancelled, machine('Failed'), 'done'],
     ['restart', 'it runs', {}, machine('Running'), 'record'],
     ['restart', 'nothing is there', {}, undefined, 'it is not running'],
     ['restart', 'it is stopping', {}, machine('Running', ending), 'it is stopping'],
-    ['restart', 'a restart was called off', calledOff, undefined, 'it is stopping'],
+    ['restart', 'a restart was called off', cancelled, undefined, 'it is stopping'],
     ['restart', 'it is finished', {}, machine('Succeeded'), 'it is not running'],
     ['restart', 'it is restarting', restarting, machine('Running', ending), 'done'],
     ['restart', 'it has been restarted, and once more', restarting, machine('Running', { uid: 'v-2' }), 'record'],
@@ -79,7 +79,7 @@ describe('what to do', () => {
 
   test.each<[string, ConfigStatus, Found]>([
     ['a VM', {}, machine('Running', ending)],
-    ['a restart that was called off', calledOff, undefined],
+    ['a restart that was called off', cancelled, undefined],
   ])('start waits for the end of %s if it is told to', (_, status, found) => {
     expect(decide(wish('start', { isWaiting: true }), config(status), found).do).toBe('clear')
   })
@@ -227,7 +227,7 @@ describe('against an API server', () => {
       'PATCH virtualmachines/web',
       'DELETE virtualmachines/web',
     ])
-    const restart = { ...restarting.restart, gracePeriodSeconds: 3, calledOff: true }
+    const restart = { ...restarting.restart, gracePeriodSeconds: 3, cancelled: true }
     expect(server.find(configs, 'default', 'web')?.['status']).toEqual({ restart })
   })
 

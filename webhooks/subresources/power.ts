@@ -48,10 +48,10 @@ export function decide(wish: Wish, config: Config, machine: Machine | undefined)
 
 function decideStart(wish: Wish, config: Config, machine: Machine | undefined): Step {
   const { restart } = config.status ?? {}
-  if (restart !== undefined && restart.calledOff !== true && !isReplaced(config, machine)) {
+  if (restart !== undefined && restart.cancelled !== true && !isReplaced(config, machine)) {
     return refuse('it is restarting')
   }
-  if (restart?.calledOff === true || machine?.metadata.deletionTimestamp !== undefined) {
+  if (restart?.cancelled === true || machine?.metadata.deletionTimestamp !== undefined) {
     if (wish.isWaiting || (machine !== undefined && isFinished(machine))) return { do: 'clear', machine }
     return refuse('it is stopping; start it when it has stopped, or with wait=true')
   }
@@ -61,7 +61,7 @@ function decideStart(wish: Wish, config: Config, machine: Machine | undefined): 
 
 function decideStop(config: Config, machine: Machine | undefined): Step {
   const { restart } = config.status ?? {}
-  if (restart !== undefined && restart.calledOff !== true) return { do: 'call off', restart }
+  if (restart !== undefined && restart.cancelled !== true) return { do: 'call off', restart }
   if (restart !== undefined && (machine === undefined || isFinished(machine))) {
     return { do: 'done', uid: restart.uid, message: 'it is stopping already' }
   }
@@ -70,7 +70,7 @@ function decideStop(config: Config, machine: Machine | undefined): Step {
 
 function decideRestart(config: Config, machine: Machine | undefined): Step {
   const { restart } = config.status ?? {}
-  if (restart?.calledOff === true) return refuse('it is stopping')
+  if (restart?.cancelled === true) return refuse('it is stopping')
   if (restart !== undefined && !isReplaced(config, machine)) {
     return { do: 'done', uid: restart.uid, message: 'it is restarting already' }
   }
@@ -151,7 +151,7 @@ export function createPower(kube: KubeClient, clock: Clock): Power {
         await remove(step.machine, wish)
         return accepted(step.machine, 'it is asked to power off')
       case 'call off':
-        await writeRestart(config, { ...step.restart, ...graceOf(wish), calledOff: true }, wish.isDryRun)
+        await writeRestart(config, { ...step.restart, ...graceOf(wish), cancelled: true }, wish.isDryRun)
         return stopAfterCallingOff(wish, config)
       case 'record':
         await writeRestart(config, restartOf(step.machine, wish, timestamp(clock)), wish.isDryRun)
