@@ -1,20 +1,65 @@
 import { parseArgs } from 'node:util'
+import { climb, type Found } from '../test/adversary.ts'
 import { fuzz } from '../test/fuzz.ts'
 
 /**
- * Mutated reviews through admission: every answer well-formed and in time, no exception, no prototype touched.
+ * Reviews that nobody means well with, through admission. Two kinds:
+ *
+ * Mutated at random: every answer well-formed and in time, no exception, no prototype touched.
  *
  *     npm run -s bench:fuzz                       10^6 reviews and more
  *     npm run -s bench:fuzz -- --seed 7 --count 1
+ *
+ * An adversary that climbs to reviews that cost as much CPU as possible for their size. The goal is 50 ms and 1 ms for each KB: a score of 1.
+ *
+ *     npm run -s bench:fuzz -- --adversary        for 600 s of CPU
+ *     npm run -s bench:fuzz -- --adversary --seed 7 --seconds 1
  */
 const { values } = parseArgs({
-  options: { seed: { type: 'string', default: '1' }, count: { type: 'string', default: '450000' } },
+  options: {
+    seed: { type: 'string', default: '1' },
+    count: { type: 'string', default: '450000' },
+    adversary: { type: 'boolean', default: false },
+    seconds: { type: 'string', default: '600' },
+  },
 })
 /** Of the processor, so that what else runs on the machine does not count. */
 const spentMs = (): number => {
   const { user, system } = process.cpuUsage()
   return (user + system) / 1000
 }
-const report = fuzz(Number(values.seed), Number(values.count), spentMs)
-console.log(JSON.stringify(report, null, 2))
-if (report.faults.length > 0) process.exitCode = 1
+
+/** Until then functions are not compiled, and cost more than they ever will again. */
+const warmUpSeeds = [1_000_001, 1_000_002, 1_000_003]
+const stepsOfClimb = 50
+
+function runAdversary(): boolean {
+  for (const seed of warmUpSeeds) climb(seed, stepsOfClimb, spentMs)
+  const untilMs = spentMs() + Number(values.seconds) * 1000
+  const tell = ({ seed, score, cpuMs, kilobytes, attack }: Found) =>
+    console.log(
+      `seed ${seed}: score ${score.toFixed(2)}: ${cpuMs.toFixed(0)} ms for ${kilobytes.toFixed(1)} KB, ${attack.kind}, ${attack.way}`,
+    )
+  let worst: Found | undefined
+  let seed = Number(values.seed)
+  do {
+    const found = climb(seed, stepsOfClimb, spentMs)
+    if (worst === undefined || found.score > worst.score) {
+      worst = found
+      tell(found)
+    }
+    seed += 1
+  } while (spentMs() < untilMs)
+  console.log(`${seed - Number(values.seed)} seeds; the worst:`)
+  tell(worst)
+  console.log(JSON.stringify(worst.attack.object).slice(0, 2000))
+  return worst.score <= 1
+}
+
+function runMutations(): boolean {
+  const report = fuzz(Number(values.seed), Number(values.count), spentMs)
+  console.log(JSON.stringify(report, null, 2))
+  return report.faults.length === 0
+}
+
+if (!(values.adversary ? runAdversary() : runMutations())) process.exitCode = 1

@@ -1,16 +1,19 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Capabilities } from '../api/capabilities.ts'
 import type { Cause, Origin } from '../api/cause.ts'
+import { capCauses } from '../api/causes.ts'
 import { completedByAnnotation, type MachineSpec, type VirtualMachine } from '../api/machine.ts'
 import type { ObjectMeta } from '../api/object.ts'
+import { maxSteps, sizeOf, unmetered, within } from '../api/steps.ts'
 import { inject, type InjectOptions, type Injection } from '../presets/inject.ts'
-import { isAtOrBelow, joinPath } from '../presets/path.ts'
+import { joinPath, relatedTo } from '../presets/path.ts'
 import type { Added } from './defaults/apply.ts'
 import { fillDefaults } from './defaults/defaults.ts'
 import { macAddress, uuid, virtualPort } from './defaults/identity.ts'
 import type { Context, Entropy } from './defaults/rule.ts'
 import { lazyMap } from './lazy-map.ts'
 import { type Judged, tellNodes } from './lack.ts'
+import { tooMuchWork } from './too-much-work.ts'
 import type { NodeCapabilities, Provided } from './nodes.ts'
 import { allOrigins, originOf, originWithin, ruleAt, valueAtPath, withoutClaims } from './origins.ts'
 import { decodeProvenance, encodeProvenance, type Attribution, type Origins, type Provenance } from './provenance.ts'
@@ -67,6 +70,14 @@ export interface Refused extends Told {
  * @param machine a VM whose shape was checked at the door (`parseMachine`)
  */
 export function complete(machine: VirtualMachine, options: CompleteOptions): Completed | Refused {
+  return within(
+    maxSteps,
+    (steps) => completeClaimed(machine, { ...options, steps }),
+    () => ({ outcome: 'refused', causes: [tooMuchWork(machine, options)], audit: [], participants: [], warnings: [] }),
+  )
+}
+
+function completeClaimed(machine: VirtualMachine, options: CompleteOptions): Completed | Refused {
   const { [completedByAnnotation]: claim, ...annotations } = machine.metadata.annotations ?? {}
   if (claim === undefined) return completeBare(machine, unclaimed, options)
   const bare = { ...machine, metadata: { ...machine.metadata, annotations } }
@@ -135,11 +146,14 @@ function completeBare(machine: VirtualMachine, proven: Proven, options: Complete
   const stated = proven === unclaimed ? injection.origins : new Map([...proven.origins, ...injection.origins])
   const judged = judge(injection, spec, { origins: stated, added }, provided, options)
   options.onPhase?.('rules')
-  const { without = [] } = options
-  const causes = [
-    ...injection.causes.filter((cause) => !hangsOn(cause, without)),
-    ...judged.causes.filter((cause) => !hangsOn(cause, injection.unsettled) && !hangsOn(cause, without)),
+  const isLeftOut = relatedTo(options.without ?? [])
+  // A leaf that presets dispute is not there: what a rule says of it, or of what is above or below it, would be about nothing.
+  const isDisputed = relatedTo(injection.unsettled)
+  const found = [
+    ...injection.causes.filter(({ field }) => !isLeftOut(field)),
+    ...judged.causes.filter(({ field }) => !isDisputed(field) && !isLeftOut(field)),
   ]
+  const causes = capCauses(found, 'spec')
   const told = { audit, participants, warnings: [...injection.warnings, ...judged.warnings] }
   if (causes.length > 0) return { outcome: 'refused', causes, ...told }
 
@@ -162,6 +176,8 @@ function fill(
   capabilities: Capabilities,
   options: CompleteOptions,
 ): { spec: MachineSpec; added: Added } {
+  const { steps = unmetered } = options
+  steps.spend(sizeOf(spec.domain))
   const { domain, added } = fillDefaults(spec.domain, contextOf(metadata, capabilities, options))
   return { spec: added.size === 0 ? spec : { ...spec, domain }, added }
 }
@@ -191,7 +207,8 @@ function judge(
 ): Judged {
   if (options.skipRules) return { causes: [], warnings: [] }
   const { capabilities } = provided
-  const { allowHostReach = false, without = [], isMacTaken } = options
+  const { allowHostReach = false, without = [], isMacTaken, steps = unmetered } = options
+  steps.spend(sizeOf(spec))
   const defaultAt = (path: string): Origin | undefined => {
     const rule = ruleAt(added, { spec }, path)
     return rule === undefined ? undefined : { by: 'default', rule }
@@ -253,10 +270,6 @@ const drawnPaths = /^spec\.domain\.(?:uuid|devices\.interfaces\[\d+\]\.mac\.addr
 const isDrawn = (origin: Origin): boolean => origin.by === 'default' && drawn.includes(origin.rule)
 
 const withoutDrawn = (origins: Origins): Origins => new Map([...origins].filter(([, origin]) => !isDrawn(origin)))
-
-/** A leaf that presets dispute is not there: what a rule says of it, or of what is above or below it, would be about nothing. */
-const hangsOn = ({ field }: Cause, unsettled: readonly string[]): boolean =>
-  unsettled.some((path) => isAtOrBelow(path, field) || isAtOrBelow(field, path))
 
 function annotate(machine: VirtualMachine, provenance: Attribution): VirtualMachine {
   const { text } = encodeProvenance(provenance, machine)

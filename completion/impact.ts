@@ -5,7 +5,7 @@ import { renderCause } from '../api/refusal.ts'
 import { isReservedKey } from '../api/reserved.ts'
 import { isRecord } from '../api/schema.ts'
 import type { Candidates, Namespace } from '../presets/candidates.ts'
-import { isAtOrBelow, joinPath } from '../presets/path.ts'
+import { joinPath, relatedTo } from '../presets/path.ts'
 import type { Labels } from '../presets/selector.ts'
 import type { Completed, Refused } from './complete.ts'
 import { withoutClaims } from './origins.ts'
@@ -96,8 +96,7 @@ const lostByUser = ({ overridden }: Provenance): ReadonlyMap<string, unknown> =>
  * ask for: where nobody knows any more what, the value that stands is taken for it.
  */
 function claimsOf({ origins }: Provenance, lost: ReadonlyMap<string, unknown>): Origins {
-  const isLost = (path: string): boolean =>
-    [...lost.keys()].some((at) => isAtOrBelow(path, at) || isAtOrBelow(at, path))
+  const isLost = relatedTo(lost.keys())
   return new Map([...origins].filter(([path]) => !isLost(path)))
 }
 

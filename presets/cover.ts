@@ -1,16 +1,18 @@
 import { isRecord } from '../api/schema.ts'
+import type { Steps } from '../api/steps.ts'
 import { jsonMeaning } from './meaning.ts'
 import type { Structure } from './structure.ts'
 
 type Fields = { readonly [key: string]: unknown }
 
 /** Whether every leaf of `part` is in `whole` too, with the same meaning; `whole` may hold more. */
-export function covers(structure: Structure, part: unknown, whole: unknown): boolean {
+export function covers(structure: Structure, part: unknown, whole: unknown, steps: Steps): boolean {
+  steps.spend(1)
   if (structure.kind === 'leaf') return structure.meaning(part) === structure.meaning(whole)
   if (structure.kind === 'list') {
     if (!Array.isArray(part) || !Array.isArray(whole)) return false
     const items: readonly unknown[] = whole
-    return part.every((one) => items.some((other) => covers(structure.item, one, other)))
+    return part.every((one) => items.some((other) => covers(structure.item, one, other, steps)))
   }
   if (!isRecord(part) || !isRecord(whole)) return false
   return Object.keys(part).every((key) => {
@@ -18,7 +20,7 @@ export function covers(structure: Structure, part: unknown, whole: unknown): boo
     const field = structure.field(key)
     return field === undefined
       ? jsonMeaning(part[key]) === jsonMeaning(whole[key])
-      : covers(field, part[key], whole[key])
+      : covers(field, part[key], whole[key], steps)
   })
 }
 

@@ -1,9 +1,9 @@
 import type { Cause, Origin } from '../api/cause.ts'
 import type { VirtualMachine } from '../api/machine.ts'
+import { sizeOf, unmetered, within, type Steps } from '../api/steps.ts'
 import type { Candidates, Namespace } from './candidates.ts'
 import { isInScope } from './candidates.ts'
 import type { CompiledPreset, QuarantinedPreset } from './compile.ts'
-import { createBudget } from './condition-budget.ts'
 import { conflictCauses } from './conflict.ts'
 import { excludePresets } from './exclude.ts'
 import { exclusiveCauses } from './exclusive.ts'
@@ -27,6 +27,8 @@ export interface InjectOptions {
   readonly exempt?: ReadonlySet<string>
   /** How VMs are put together; tests hand in a small one. */
   readonly structure?: ObjectStructure
+  /** What the work is counted with; nothing is counted where absent. */
+  readonly steps?: Steps
 }
 
 /** What the presets made of a VM. */
@@ -72,15 +74,16 @@ export function inject(machine: VirtualMachine, options: InjectOptions): Injecti
     request = {},
     exempt = new Set<string>(),
     structure = virtualMachineStructure(),
+    steps = unmetered,
   } = options
   const selected = presets.select(machine.metadata.labels ?? {}, namespace).toSorted(comparePresets)
   const { remaining, warnings: exclusionWarnings } = excludePresets(machine.metadata.annotations, selected, exempt)
   const matched = decideConditions(remaining, reviewer(machine, namespace, request))
   const applied = matched.matching.filter(({ mode }) => mode === 'Apply')
-  const settled = settle(machine, applied, structure)
-  const notices = matched.matching
-    .filter(({ mode }) => mode !== 'Apply')
-    .map((preset) => ({ preset, fields: wouldChange(machine, applied, preset, structure) }))
+  steps.spend(selected.length + stepsOf(machine, applied))
+  const settled = settle(machine, applied, structure, steps)
+  const trial = tryOut(machine, applied, matched.matching, structure)
+  const { notices } = trial
   return {
     machine: settled.machine,
     origins: settled.origins,
@@ -97,6 +100,7 @@ export function inject(machine: VirtualMachine, options: InjectOptions): Injecti
       ...settled.warnings,
       ...overrideWarnings(settled),
       ...notices.filter(({ preset }) => preset.mode === 'Warn').flatMap(noticeWarning),
+      ...trial.warnings,
     ],
     audit: notices,
     participants: applied.map((preset) => ({ preset, changes: changesOf(settled, preset).length })),
@@ -107,12 +111,11 @@ const comparePresets = (left: CompiledPreset, right: CompiledPreset): number =>
   right.rank - left.rank || compareText(left.id, right.id)
 
 function decideConditions(presets: readonly CompiledPreset[], review: ReturnType<typeof reviewer>) {
-  const budget = createBudget()
   const matching: CompiledPreset[] = []
   const causes: Cause[] = []
   const warnings: string[] = []
   for (const preset of presets) {
-    const match = matchConditions(preset, review, budget)
+    const match = matchConditions(preset, review)
     if (match.outcome === 'matches') matching.push(preset)
     if (match.outcome !== 'failed') continue
     if (preset.strength === 'Enforce' && preset.mode === 'Apply') causes.push(conditionCause(preset, match))
@@ -141,14 +144,53 @@ const isBy = (origin: Origin, preset: CompiledPreset): boolean =>
 const changesOf = ({ origins, removed }: Settled, preset: CompiledPreset): readonly string[] =>
   [...origins, ...removed].filter(([, origin]) => isBy(origin, preset)).map(([path]) => path)
 
+const contentSizes = new WeakMap<object, number>()
+
+function contentSize({ content }: CompiledPreset): number {
+  const size = contentSizes.get(content) ?? sizeOf(content)
+  contentSizes.set(content, size)
+  return size
+}
+
+/** What it takes to look once at all that a VM and its presets say. */
+const stepsOf = ({ metadata, spec }: VirtualMachine, presets: readonly CompiledPreset[]): number =>
+  presets.reduce((steps, preset) => steps + contentSize(preset), sizeOf(metadata) + sizeOf(spec))
+
+/** For all presets of a VM that do not take part, together: they must not keep it from being completed. */
+const trialSteps = 100_000
+
+/** What each preset in mode Warn or Audit would change, as far as the steps go: the stronger ones first. */
+function tryOut(
+  machine: VirtualMachine,
+  applied: readonly CompiledPreset[],
+  matching: readonly CompiledPreset[],
+  structure: ObjectStructure,
+): { readonly notices: readonly Notice[]; readonly warnings: readonly string[] } {
+  const presets = matching.filter(({ mode }) => mode !== 'Apply')
+  const notices: Notice[] = []
+  const tryAll = (steps: Steps): void => {
+    for (const preset of presets) {
+      steps.spend(stepsOf(machine, [...applied, preset]))
+      notices.push({ preset, fields: wouldChange(machine, applied, preset, structure, steps) })
+    }
+  }
+  within(trialSteps, tryAll, () => {})
+  const rest = presets.slice(notices.length)
+  if (rest.length === 0) return { notices, warnings: [] }
+  const names = rest.slice(0, maxFieldsTold).map(({ id }) => `"${id}"`)
+  const message = `${rest.length} presets in mode Warn or Audit were not tried, there are too many: ${names.join(', ')}`
+  return { notices, warnings: [message] }
+}
+
 /** What a preset that does not take part would change if it did. Each is tried alone: they see nothing of each other. */
 function wouldChange(
   machine: VirtualMachine,
   applied: readonly CompiledPreset[],
   preset: CompiledPreset,
   structure: ObjectStructure,
+  steps: Steps,
 ): readonly string[] {
-  const settled = settle(machine, [...applied, preset], structure)
+  const settled = settle(machine, [...applied, preset], structure, steps)
   const disputed = settled.conflicts.length > 0 ? settled.unsettled : []
   return [...new Set([...changesOf(settled, preset), ...disputed])].toSorted(compareText)
 }

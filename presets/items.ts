@@ -1,5 +1,6 @@
 import type { Origin } from '../api/cause.ts'
 import { isRecord } from '../api/schema.ts'
+import { unmetered, type Steps } from '../api/steps.ts'
 import { covers, meaningOf } from './cover.ts'
 import type { Source } from './source.ts'
 import { compareText, isUser } from './source.ts'
@@ -28,7 +29,7 @@ export interface Grouped {
 /**
  * Which items of all sources are the same item: the user's first in their order, then what presets bring, by rank and then by key as text.
  */
-export function groupItems(structure: ListStructure, sources: readonly Source[]): Grouped {
+export function groupItems(structure: ListStructure, sources: readonly Source[], steps = unmetered): Grouped {
   const users: Group[] = []
   const brought: Item[] = []
   const stars: Item[] = []
@@ -38,8 +39,9 @@ export function groupItems(structure: ListStructure, sources: readonly Source[])
     if (isUser(source)) users.push(...items.map((item) => ({ members: [item] })))
     else for (const item of items) (isStar(structure, item.value) ? stars : brought).push(item)
   }
+  const homes = indexHomes(users)
   const newcomers = brought.filter((item) => {
-    const home = homeOf(structure, item, users)
+    const home = isKeyless(structure, item) ? coveredBy(structure, item, users, steps) : homeOf(item, homes)
     home?.members.push(item)
     return home === undefined
   })
@@ -49,7 +51,10 @@ export function groupItems(structure: ListStructure, sources: readonly Source[])
     .filter(({ members }) => !canBegin(structure, members))
     .flatMap(({ members }) => members.map((item) => ({ origin: item.origin, label: labelOf(structure, item.value) })))
   const groups = [...users, ...created]
-  for (const star of stars) spread(structure, star, groups)
+  for (const star of stars) {
+    steps.spend(groups.length)
+    spread(structure, star, groups)
+  }
   return { groups: groups.map(({ members }) => members), homeless }
 }
 
@@ -84,43 +89,110 @@ function idOf(structure: Structure, paths: readonly (readonly string[])[], value
   return parts.join('\0')
 }
 
-/** The first alternative that both have decides; its number, or undefined where they are not the same. */
-function sameBy(left: Item, right: Item): number | undefined {
-  const length = Math.max(left.ids.length, right.ids.length)
-  for (let index = 0; index < length; index++) {
-    const [one, other] = [left.ids[index], right.ids[index]]
-    if (one !== undefined && other !== undefined) return one === other ? index : undefined
-  }
-  return undefined
+/** Without any key: known by its meaning. */
+const isKeyless = ({ keys }: ListStructure, { ids }: Item): boolean => ids.length > keys.length
+
+/** The user's item of which a preset's without a key is a part. */
+const coveredBy = (structure: ListStructure, item: Item, users: readonly Group[], steps: Steps): Group | undefined =>
+  users.find(({ members: [first] }) => first !== undefined && covers(structure.item, item.value, first.value, steps))
+
+/**
+ * Things by the ids of an item. Two items are the same where they agree in the first alternative that both have, so it is the alternatives that
+ * items have (`0,2`) that tell by which one to look for another: there are few such sets, and no item is compared with each other one.
+ */
+interface ItemIndex<T> {
+  readonly sets: Map<string, readonly number[]>
+  readonly byId: Map<string, T>
 }
 
-/** The user's item that a preset's is about. */
-function homeOf(structure: ListStructure, item: Item, users: readonly Group[]): Group | undefined {
-  if (item.ids.length > structure.keys.length) {
-    return users.find(({ members: [first] }) => first !== undefined && covers(structure.item, item.value, first.value))
+const emptyIndex = <T>(): ItemIndex<T> => ({ sets: new Map(), byId: new Map() })
+
+const alternativesOf = ({ ids }: Item): readonly number[] =>
+  ids.flatMap((id, index) => (id === undefined ? [] : [index]))
+
+const keyOf = (set: string, alternative: number, { ids }: Item): string => `${set}\0${alternative}\0${ids[alternative]}`
+
+/** Where an item stands itself. */
+function ownKeys<T>(index: ItemIndex<T>, item: Item): readonly string[] {
+  const alternatives = alternativesOf(item)
+  const set = alternatives.join()
+  index.sets.set(set, alternatives)
+  return alternatives.map((alternative) => keyOf(set, alternative, item))
+}
+
+/** Where those are that are the same as an item, with the alternative that decides. */
+function* sameKeys<T>(index: ItemIndex<T>, item: Item): Generator<readonly [key: string, by: number]> {
+  for (const [set, alternatives] of index.sets) {
+    const by = alternatives.find((alternative) => item.ids[alternative] !== undefined)
+    if (by !== undefined) yield [keyOf(set, by, item), by]
   }
-  let home: Group | undefined
-  let homeBy = Number.POSITIVE_INFINITY
-  for (const group of users) {
+}
+
+interface Home {
+  readonly place: number
+  readonly group: Group
+}
+
+function indexHomes(users: readonly Group[]): ItemIndex<Home> {
+  const index = emptyIndex<Home>()
+  for (const [place, group] of users.entries()) {
     const [first] = group.members
-    const by = first === undefined ? undefined : sameBy(item, first)
-    if (by === undefined || by >= homeBy) continue
-    home = group
-    homeBy = by
+    if (first === undefined) continue
+    for (const key of ownKeys(index, first)) if (!index.byId.has(key)) index.byId.set(key, { place, group })
   }
-  return home
+  return index
+}
+
+/** The user's item that a preset's is about: by the strongest alternative, and the first of equals. */
+function homeOf(item: Item, homes: ItemIndex<Home>): Group | undefined {
+  let best: (Home & { readonly by: number }) | undefined
+  for (const [key, by] of sameKeys(homes, item)) {
+    const home = homes.byId.get(key)
+    if (home === undefined) continue
+    if (best === undefined || by < best.by || (by === best.by && home.place < best.place)) best = { ...home, by }
+  }
+  return best?.group
+}
+
+/** Items on their way into one group; `into` once they went into another. */
+interface Cluster {
+  readonly members: Item[]
+  into?: Cluster
+  /** The number of the item that came last. */
+  last: number
 }
 
 /** Items that are the same, and what is the same as those. */
 function clusterItems(items: readonly Item[]): Group[] {
-  let clusters: Group[] = []
-  for (const item of items) {
-    const isSame = ({ members }: Group) => members.some((member) => sameBy(item, member) !== undefined)
-    const same = clusters.filter(isSame)
-    const members = [...same.flatMap((cluster) => cluster.members), item]
-    clusters = [...clusters.filter((cluster) => !same.includes(cluster)), { members }]
+  const index = emptyIndex<Cluster[]>()
+  const clusters = new Set<Cluster>()
+  for (const [place, item] of items.entries()) {
+    const keys = [...sameKeys(index, item)].map(([key]) => key)
+    const same = new Set(keys.flatMap((key) => index.byId.get(key) ?? []).map(current))
+    const [first = { members: [], last: place }, ...others] = [...same].toSorted((one, other) => one.last - other.last)
+    for (const other of others) {
+      for (const member of other.members) first.members.push(member)
+      other.into = first
+      clusters.delete(other)
+    }
+    first.members.push(item)
+    first.last = place
+    clusters.add(first)
+    // All that were found by a key are in one cluster now.
+    for (const key of keys) if (index.byId.has(key)) index.byId.set(key, [first])
+    for (const key of ownKeys(index, item)) {
+      const known = index.byId.get(key)
+      if (known === undefined) index.byId.set(key, [first])
+      else if (known.at(-1) !== first) known.push(first)
+    }
   }
-  return clusters
+  return [...clusters].toSorted((one, other) => one.last - other.last)
+}
+
+function current(cluster: Cluster): Cluster {
+  let at = cluster
+  while (at.into !== undefined) at = at.into
+  return at
 }
 
 /** An item without its union's deciding attribute only changes what is there. */

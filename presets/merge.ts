@@ -1,5 +1,6 @@
 import type { Origin } from '../api/cause.ts'
 import { isRecord } from '../api/schema.ts'
+import { unmetered, type Steps } from '../api/steps.ts'
 import { coversAll, leafPaths, prune } from './cover.ts'
 import { groupItems } from './items.ts'
 import type { Path } from './path.ts'
@@ -29,9 +30,10 @@ export interface Merge {
   readonly skipped: Skip[]
   /** Values of a union's branch that lost to another branch. */
   readonly lostBranches: { readonly path: Path; readonly source: Source }[]
+  readonly steps: Steps
 }
 
-export const emptyMerge = (): Merge => ({ conflicts: [], skipped: [], lostBranches: [] })
+export const emptyMerge = (steps = unmetered): Merge => ({ conflicts: [], skipped: [], lostBranches: [], steps })
 
 /**
  * All sources of one VM, the user among them, in one: leaf by leaf the strongest wins. The order of `sources` does not count, and
@@ -281,7 +283,7 @@ function noteLoss(source: ObjectSource, isLost: (key: string) => boolean, path: 
 function mergeList(structure: ListStructure, sources: readonly Source[], path: Path, merge: Merge): Node | undefined {
   const user = sources.find(isUser)
   if (user !== undefined && !Array.isArray(user.value)) return kept(user.value)
-  const { groups, homeless } = groupItems(structure, sources)
+  const { groups, homeless } = groupItems(structure, sources, merge.steps)
   for (const { origin, label } of homeless) {
     merge.skipped.push({ origin, path: { parent: path, key: label }, reason: 'no-such-item' })
   }

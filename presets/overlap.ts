@@ -1,3 +1,4 @@
+import { sizeOf, unmetered, type Steps } from '../api/steps.ts'
 import type { CompiledPreset } from './compile.ts'
 import type { Conflict } from './merge.ts'
 import { emptyMerge, mergeSources } from './merge.ts'
@@ -24,15 +25,22 @@ export const findOverlaps = (
   preset: CompiledPreset,
   others: Iterable<CompiledPreset>,
   structure: Structure,
+  steps = unmetered,
 ): readonly Overlap[] =>
   [...others]
     .flatMap((other) => {
-      const overlap = overlapOf(preset, other, structure)
+      const overlap = overlapOf(preset, other, structure, steps)
       return overlap === undefined ? [] : [overlap]
     })
     .toSorted((left, right) => compareText(left.other.id, right.other.id))
 
-function overlapOf(preset: CompiledPreset, other: CompiledPreset, structure: Structure): Overlap | undefined {
+function overlapOf(
+  preset: CompiledPreset,
+  other: CompiledPreset,
+  structure: Structure,
+  steps: Steps,
+): Overlap | undefined {
+  steps.spend(1)
   if (other.id === preset.id || preset.mode !== 'Apply' || other.mode !== 'Apply') return undefined
   const isOneGroup = preset.exclusiveGroup !== undefined && preset.exclusiveGroup === other.exclusiveGroup
   if (preset.rank !== other.rank && !isOneGroup) return undefined
@@ -44,7 +52,7 @@ function overlapOf(preset: CompiledPreset, other: CompiledPreset, structure: Str
   if (labels === undefined || namespaceLabels === undefined) return undefined
   const fields = [
     ...(isOneGroup ? ['exclusiveGroup'] : []),
-    ...(preset.rank === other.rank ? disputed(preset, other, structure) : []),
+    ...(preset.rank === other.rank ? disputed(preset, other, structure, steps) : []),
   ]
   if (fields.length === 0) return undefined
   const hasConditions = preset.conditions.length + other.conditions.length > 0
@@ -65,8 +73,9 @@ const namespaceSelectors = (...presets: readonly CompiledPreset[]): Selector[] =
   ])
 
 /** The leaves on which two presets of one rank disagree, as the merge itself finds them. */
-function disputed(left: CompiledPreset, right: CompiledPreset, structure: Structure): readonly string[] {
-  const merge = emptyMerge()
+function disputed(left: CompiledPreset, right: CompiledPreset, structure: Structure, steps: Steps): readonly string[] {
+  steps.spend(sizeOf(left.content) + sizeOf(right.content))
+  const merge = emptyMerge(steps)
   const sources = [left, right].map(({ rank, origin, content }) => ({ rank, origin, value: content }))
   mergeSources(structure, sources, rootPath, merge)
   return [...new Set(merge.conflicts.map(({ path }: Conflict) => pathText(path)))].toSorted(compareText)

@@ -32,3 +32,26 @@ export function pathKeys(text: string): (string | number)[] {
 /** Whether what a path names is another, or a part of it. */
 export const isAtOrBelow = (path: string, above: string): boolean =>
   path === above || path.startsWith(`${above}.`) || path.startsWith(`${above}[`)
+
+/**
+ * Whether a path is one of these, or above or below one of them. Looked up, and not compared with each of them: a VM has hundreds of
+ * faults, a refusal as many causes, and a provenance thousands of paths.
+ */
+export function relatedTo(paths: Iterable<string>): (path: string) => boolean {
+  const whole = new Set(paths)
+  if (whole.size === 0) return () => false
+  const above = new Set([...whole].flatMap(ancestorsOf))
+  return (path) => whole.has(path) || above.has(path) || ancestorsOf(path).some((one) => whole.has(one))
+}
+
+/** Longer than the path of any place in a domain. What is longer ends in a key that somebody chose. */
+const longestPath = 4096
+
+/** `a.b[1].c` → `a.b[1]`, `a.b`, `a`. */
+function ancestorsOf(path: string): readonly string[] {
+  const ancestors: string[] = []
+  for (const { index } of path.slice(0, longestPath).matchAll(/\[[^\]]*\]?|\.[^.[]*/g)) {
+    if (index > 0) ancestors.push(path.slice(0, index))
+  }
+  return ancestors
+}

@@ -1,4 +1,5 @@
 import { isRecord } from '../api/schema.ts'
+import { unmetered, type Steps } from '../api/steps.ts'
 import type { CompiledPreset } from './compile.ts'
 import { meaningOf } from './cover.ts'
 import type { Conflict } from './merge.ts'
@@ -29,6 +30,7 @@ export interface Target {
 }
 
 interface Work {
+  readonly steps: Steps
   readonly conflicts: Conflict[]
   readonly removed: Removal[]
 }
@@ -37,8 +39,14 @@ interface Work {
  * Takes away what the presets' `remove` paths name, as they lead through the list before any removal. What a stronger
  * source states stays; what one of the same rank states is a conflict.
  */
-export function removePaths(node: Node, structure: Structure, path: Path, targets: readonly Target[]): Removed {
-  const work: Work = { conflicts: [], removed: [] }
+export function removePaths(
+  node: Node,
+  structure: Structure,
+  path: Path,
+  targets: readonly Target[],
+  steps = unmetered,
+): Removed {
+  const work: Work = { conflicts: [], removed: [], steps }
   return { node: removeIn(node, structure, path, targets, work), ...work }
 }
 
@@ -79,6 +87,7 @@ const isRoot = ({ parent, key }: Path): boolean =>
   parent === undefined || parent.parent === undefined || (parent.key === 'spec' && key === 'domain')
 
 function removeInList(node: Extract<Node, { kind: 'list' }>, targets: readonly Target[], work: Work): Node | undefined {
+  work.steps.spend(node.items.length * targets.length)
   const items: ListItem[] = []
   for (const [index, item] of node.items.entries()) {
     const inner = targets.flatMap(({ steps: [step, ...rest], preset }) =>

@@ -1,5 +1,6 @@
 import type { Origin } from '../api/cause.ts'
 import type { VirtualMachine } from '../api/machine.ts'
+import { unmetered } from '../api/steps.ts'
 import type { CompiledPreset } from './compile.ts'
 import type { Conflict, Merge } from './merge.ts'
 import { emptyMerge, mergeSources } from './merge.ts'
@@ -29,9 +30,10 @@ export function settle(
   machine: VirtualMachine,
   presets: readonly CompiledPreset[],
   structure: ObjectStructure,
+  steps = unmetered,
 ): Settled {
   if (presets.length === 0) return untouched(machine)
-  const merge = emptyMerge()
+  const merge = emptyMerge(steps)
   const given: readonly Source[] = [
     { rank: userRank, origin: byUser, value: machine },
     ...presets.map(({ rank, origin, content }) => ({ rank, origin, value: content })),
@@ -42,7 +44,7 @@ export function settle(
   const removes = presets.flatMap((preset) =>
     preset.removes.map(({ steps }) => ({ preset, steps: [inSpec, ...steps] })),
   )
-  const left = removes.length === 0 ? undefined : removePaths(merged, structure, rootPath, removes)
+  const left = removes.length === 0 ? undefined : removePaths(merged, structure, rootPath, removes, steps)
   const node = left?.node ?? merged
   const isTaking = isAboutVolumes || presets.some(({ strength }) => strength === 'Enforce')
   const remaining = isTaking ? dropOrphans(node, structure, given) : node

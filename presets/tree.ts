@@ -1,10 +1,11 @@
 import type { Origin } from '../api/cause.ts'
 import { isRecord } from '../api/schema.ts'
 import type { Path } from './path.ts'
-import { pathText } from './path.ts'
+import { joinPath, pathText } from './path.ts'
 import type { Source } from './source.ts'
 import { byUser, userRank } from './source.ts'
 import type { ListStructure, ObjectStructure, Structure } from './structure.ts'
+import { valueAt } from './structure.ts'
 
 /** A merged VM, in which each leaf still knows who stated it. */
 export type Node = KeptNode | LeafNode | ObjectNode | ListNode
@@ -98,10 +99,19 @@ interface Emission {
 /** The tree as a plain value. What did not change is the user's own object, not a copy. */
 export function emit(root: Node, path: Path): Emitted {
   const emission: Emission = { origins: new Map(), stated: new Map(), lost: new Map() }
-  return { value: emitNode(root, path, emission), ...emission }
+  return { value: emitNode(root, pathText(path), emission), ...emission }
 }
 
-function emitNode(node: Node, path: Path, emission: Emission): unknown {
+/** The plain value at a place of the tree; what is beside it is not made. */
+export function emitAt(node: Node, [key, ...rest]: readonly string[]): unknown {
+  if (key === undefined) return emitNode(node, '', { origins: new Map(), stated: new Map(), lost: new Map() })
+  if (node.kind === 'kept') return valueAt(node.value, [key, ...rest])
+  const entry = node.kind === 'object' ? node.entries.get(key) : undefined
+  return entry === undefined ? undefined : emitAt(entry, rest)
+}
+
+/** @param path as text: each node adds its own key to it, rather than each leaf all of them */
+function emitNode(node: Node, path: string, emission: Emission): unknown {
   switch (node.kind) {
     case 'kept':
       return node.value
@@ -114,17 +124,16 @@ function emitNode(node: Node, path: Path, emission: Emission): unknown {
   }
 }
 
-function emitLeaf(node: LeafNode, path: Path, emission: Emission): unknown {
+function emitLeaf(node: LeafNode, path: string, emission: Emission): unknown {
   const isUsers = node.origin.by === 'user'
   if (isUsers && node.stated.length === 0 && node.lost.length === 0) return node.value
-  const text = pathText(path)
-  if (!isUsers) emission.origins.set(text, node.origin)
-  if (isUsers && node.stated.length > 0) emission.stated.set(text, node.stated)
-  if (node.lost.length > 0) emission.lost.set(text, node.lost)
+  if (!isUsers) emission.origins.set(path, node.origin)
+  if (isUsers && node.stated.length > 0) emission.stated.set(path, node.stated)
+  if (node.lost.length > 0) emission.lost.set(path, node.lost)
   return node.value
 }
 
-function emitObject(node: ObjectNode, path: Path, emission: Emission): unknown {
+function emitObject(node: ObjectNode, path: string, emission: Emission): unknown {
   const { user } = node
   const object: { [key: string]: unknown } = {}
   let isChanged = user === undefined || Object.keys(user).length !== node.entries.size
@@ -132,8 +141,7 @@ function emitObject(node: ObjectNode, path: Path, emission: Emission): unknown {
     const isSingle = entry.kind === 'list' && entry.single !== undefined && entry.items.length === 1
     const name = isSingle && entry.single !== undefined ? entry.single : key
     const item = isSingle ? entry.items[0] : undefined
-    const value =
-      entry.kind === 'kept' ? entry.value : emitNode(item?.node ?? entry, { parent: path, key: name }, emission)
+    const value = entry.kind === 'kept' ? entry.value : emitNode(item?.node ?? entry, joinPath(path, name), emission)
     isChanged ||= user === undefined || !Object.hasOwn(user, name) || user[name] !== value
     put(object, name, value)
   }
@@ -146,12 +154,12 @@ function put(object: { [key: string]: unknown }, key: string, value: unknown): v
   else Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true })
 }
 
-function emitList(node: ListNode, path: Path, emission: Emission): unknown {
+function emitList(node: ListNode, path: string, emission: Emission): unknown {
   const { user } = node
   let isChanged = user === undefined || user.length !== node.items.length
   const items = node.items.map((item, index) => {
     item.path.key = index
-    const value = emitNode(item.node, { parent: path, key: index }, emission)
+    const value = emitNode(item.node, `${path}[${index}]`, emission)
     isChanged ||= user?.[index] !== value
     return value
   })

@@ -1,4 +1,5 @@
 import { isRecord } from '../api/schema.ts'
+import type { Steps } from '../api/steps.ts'
 import { covers, prune } from './cover.ts'
 import type { Merge } from './merge.ts'
 import { emptyMerge, mergeSources } from './merge.ts'
@@ -9,7 +10,7 @@ import { isUser, originLabel } from './source.ts'
 import type { ObjectStructure, Structure } from './structure.ts'
 import { structureAt, valueAt } from './structure.ts'
 import type { Node } from './tree.ts'
-import { emit, open } from './tree.ts'
+import { emit, emitAt, open } from './tree.ts'
 
 /**
  * A disk and the volume that it names come together or not at all. Sources are whole VMs: `{metadata, spec}`.
@@ -53,7 +54,7 @@ export const concernsVolumes = (sources: readonly Source[]): boolean =>
  * preset's disk whose volume nobody brings.
  */
 export function pairVolumes(structure: ObjectStructure, sources: readonly Source[], merge: Merge): Paired {
-  const settled = settleVolumes(structure, sources)
+  const settled = settleVolumes(structure, sources, merge.steps)
   const withoutLosers = sources.map((source) => {
     if (isUser(source)) return source
     const lost = new Set(
@@ -84,18 +85,18 @@ export function pairVolumes(structure: ObjectStructure, sources: readonly Source
 }
 
 /** What would come of the volumes alone; a conflict counts for nobody's loss, since it is told anyway. */
-function settleVolumes(structure: ObjectStructure, sources: readonly Source[]) {
+function settleVolumes(structure: ObjectStructure, sources: readonly Source[], steps: Steps) {
   const list = structureAt(structure, volumesPath)
   const stated = sources.flatMap(({ rank, origin, value }) =>
     listAt(value, volumesPath).length === 0 ? [] : [{ rank, origin, value: listAt(value, volumesPath) }],
   )
-  const merge = emptyMerge()
+  const merge = emptyMerge(steps)
   const node = list === undefined ? undefined : mergeSources(list, stated, rootPath, merge)
   const settled = node === undefined ? [] : listAt({ list: emit(node, rootPath).value }, ['list'])
   const item = list?.kind === 'list' ? list.item : undefined
   return {
     holds: (volume: unknown): boolean =>
-      item === undefined || merge.conflicts.length > 0 || settled.some((one) => covers(item, volume, one)),
+      item === undefined || merge.conflicts.length > 0 || settled.some((one) => covers(item, volume, one, steps)),
   }
 }
 
@@ -159,9 +160,9 @@ export function dropOrphans(root: Node, structure: ObjectStructure, sources: rea
     if (ofOthers.has(name) && !byOthers.has(name)) return false
     return ofUsers.has(name) ? byUsers.has(name) : byOthers.has(name)
   }
-  const value = emit(root, rootPath).value
-  const taken = new Set(listAt(value, disksPath).map(volumeOf))
-  const orphans = new Set(volumeNames(value).filter((name) => !taken.has(name) && isOrphan(name)))
+  const taken = new Set(listAt(emitAt(root, disksPath), []).map(volumeOf))
+  const left = listAt(emitAt(root, volumesPath), []).flatMap((volume) => nameOf(volume) ?? [])
+  const orphans = new Set(left.filter((name) => !taken.has(name) && isOrphan(name)))
   return orphans.size === 0 ? root : filterVolumes(root, structure, rootPath, volumesPath, orphans)
 }
 

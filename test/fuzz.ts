@@ -1,7 +1,6 @@
 import fastJsonPatch from 'fast-json-patch'
 import type { Cause } from '../api/cause.ts'
 import { isRecord } from '../api/schema.ts'
-import { rules } from '../completion/rules/rules.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compilePreset } from '../presets/compile.ts'
 import { createEngine } from '../webhooks/engine.ts'
@@ -11,6 +10,7 @@ import { noPermissions } from '../webhooks/permission.ts'
 import type { Operation } from '../webhooks/patch.ts'
 import { answerReview, parseReview } from '../webhooks/review.ts'
 import { mutate, validate } from '../webhooks/verdict.ts'
+import { chance, exampleSpecs, type Chance } from './chance.ts'
 import { operationsOf } from './operations.ts'
 
 const { applyPatch } = fastJsonPatch
@@ -24,23 +24,6 @@ export interface FuzzReport {
   readonly longestMs: number
   /** What was not as it has to be: the seed of the review, and what is wrong. */
   readonly faults: readonly { readonly seed: number; readonly fault: string }[]
-}
-
-/** Well-behaved numbers from 0 to 1 for a seed: mulberry32, by Tommy Ettinger, in the public domain. */
-const chance = (seed: number): Chance => {
-  let state = seed >>> 0
-  const random = (): number => {
-    state = (state + 0x6d2b79f5) >>> 0
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 0x1_0000_0000
-  }
-  return { random, pick: (from) => from[Math.floor(random() * from.length)] }
-}
-
-interface Chance {
-  readonly random: () => number
-  readonly pick: <T>(from: readonly T[]) => T | undefined
 }
 
 /** What breaks what is not prepared for it. */
@@ -89,15 +72,6 @@ const keys = [
   'model',
 ]
 
-const specs: readonly string[] = rules.flatMap(({ example: { breaks, holds } }) =>
-  [breaks, holds].map((spec) =>
-    JSON.stringify({
-      ...spec,
-      domain: { type: 'kvm', memory: { unit: 'GiB', value: 1 }, os: { type: { os: 'hvm' } }, ...spec.domain },
-    }),
-  ),
-)
-
 const matchLabels = { app: 'web' }
 
 /** A whole `spec` of each kind, around the spec of a VM. */
@@ -143,7 +117,7 @@ const holdersOf = (value: unknown): object[] => {
 export function mutatedReview(seed: number): string {
   const { random, pick } = chance(seed)
   const kind = pick(drawnKinds) ?? 'VirtualMachine'
-  const machine: unknown = JSON.parse(pick(specs) ?? '{}')
+  const machine = structuredClone(pick(exampleSpecs))
   const metadata = {
     name: 'vm',
     ...(kind.startsWith('Cluster') ? {} : { namespace: 'default' }),
@@ -192,7 +166,7 @@ function mutateOnce(spec: unknown, { random, pick }: Chance): void {
   else if (choice === 3 && !Array.isArray(holder)) set(pick(keys) ?? '', structuredClone(value ?? pick(nasty)))
   else if (choice === 4 && !Array.isArray(holder)) {
     // A part of another VM.
-    const other: unknown = JSON.parse(pick(specs) ?? '{}')
+    const other: unknown = structuredClone(pick(exampleSpecs))
     const domain = isRecord(other) ? other['domain'] : undefined
     const devices = isRecord(domain) && isRecord(domain['devices']) ? domain['devices'] : {}
     const [key, part] = pick([...Object.entries(isRecord(domain) ? domain : {}), ...Object.entries(devices)]) ?? [
@@ -322,7 +296,7 @@ function updateReview(seed: number, text: string, stored: unknown): string {
 }
 
 /** The review as the API server sends it on once the object was patched. */
-function patched(text: string, operations: readonly Operation[]): string {
+export function patched(text: string, operations: readonly Operation[]): string {
   const review = JSON.parse(text)
   const { newDocument } = applyPatch(review.request.object, structuredClone([...operations]), false, true, false)
   return JSON.stringify({ ...review, request: { ...review.request, object: newDocument } })

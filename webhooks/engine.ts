@@ -12,6 +12,7 @@ import { virtualMachineStructure } from '../presets/structure.ts'
 import { parsePreset } from '../api/preset.ts'
 import { completedByAnnotation, excludePresetsAnnotation } from '../api/machine.ts'
 import { isRecord } from '../api/schema.ts'
+import { maxSteps, within, type Steps } from '../api/steps.ts'
 import { originOf } from '../completion/origins.ts'
 import { decodeProvenance } from '../completion/provenance.ts'
 import { neverValid } from '../completion/rules/preset.ts'
@@ -151,7 +152,9 @@ const maxOverlapsTold = 5
 function overlapWarnings(preset: Preset, { candidates }: AdmissionCaches): string[] {
   const compiled = compilePreset(preset)
   if (!('preset' in compiled)) return []
-  const found = findOverlaps(compiled.preset, candidates.all(), virtualMachineStructure())
+  const find = (steps: Steps) => findOverlaps(compiled.preset, candidates.all(), virtualMachineStructure(), steps)
+  const found = within(maxSteps, find, () => undefined)
+  if (found === undefined) return ['was not compared with all other presets, which is too much work for one review']
   const rest = found.length - maxOverlapsTold
   return [
     ...found.slice(0, maxOverlapsTold).map(overlapWarning),

@@ -1,4 +1,5 @@
 import type { Cause } from '../../api/cause.ts'
+import { listCauses, maxCauses, noCauses } from '../../api/causes.ts'
 import { canonicalSpelling } from '../../api/domain/canonical.ts'
 import type { MachineSpec } from '../../api/machine.ts'
 import { indexRules, keysWithin } from './about.ts'
@@ -125,9 +126,6 @@ export const rules: readonly Rule[] = [
 
 const rulesAbout = indexRules(rules)
 
-/** Nobody reads more; what a hostile VM can break would be told for minutes. */
-const maxCauses = 1000
-
 /** Everything that is wrong with a completed spec, and what works but is surely not meant. */
 export function checkRules(
   spec: MachineSpec,
@@ -135,21 +133,26 @@ export function checkRules(
 ): { readonly causes: readonly Cause[]; readonly warnings: readonly string[] } {
   const domain = canonicalSpelling(spec.domain)
   const { without = [] } = context
-  const causes: Cause[] = []
+  const causes = noCauses()
   const whole: Subject = { ...context, spec, domain }
   const keys = keysWithin(domain)
+  const isSure = sureWithout(without)
   for (const { id, check } of rulesAbout(keys)) {
     const misses: string[] = []
     // One of its own for each rule where something is missing: what is kept for a domain would hide who has looked.
     const subject = without.length === 0 ? whole : watchedSubject(whole, without, misses)
-    const found: Cause[] = []
-    for (const finding of check(subject)) {
-      if (causes.length + found.length >= maxCauses) break
-      found.push({ rule: id, ...finding, origin: context.originOf(finding.field) })
+    const findings = [...check(subject)]
+    if (misses.length > 0) continue
+    for (const finding of findings) {
+      if (causes.list.length >= maxCauses) {
+        causes.more += 1
+        continue
+      }
+      const cause = { rule: id, ...finding, origin: context.originOf(finding.field) }
+      if (isSure(cause)) causes.list.push(cause)
     }
-    if (misses.length === 0) causes.push(...found.filter((cause) => isSure(cause, without)))
   }
-  return { causes, warnings: warningsOf(whole, keys) }
+  return { causes: listCauses(causes, 'spec'), warnings: warningsOf(whole, keys) }
 }
 
 const watchedSubject = (whole: Subject, without: readonly string[], misses: string[]): Subject => ({
@@ -178,8 +181,11 @@ function watched<T extends object>(object: T, path: string, without: readonly st
 }
 
 /** What completion put in the place of what is left out is nobody's fault, nor what a device says of which something is left out. */
-const isSure = ({ field, origin }: Cause, without: readonly string[]): boolean =>
-  without.length === 0 || (origin?.by !== 'default' && !without.some((one) => deviceOf(one) === deviceOf(field)))
+function sureWithout(without: readonly string[]): (cause: Cause) => boolean {
+  if (without.length === 0) return () => true
+  const lacking = new Set(without.map(deviceOf))
+  return ({ field, origin }) => origin?.by !== 'default' && !lacking.has(deviceOf(field))
+}
 
 /** The path of the device that a field is of; the field itself where it is of none. */
 const deviceOf = (field: string): string => /^spec\.domain\.devices\.\w+(?:\[\d+\])?/.exec(field)?.[0] ?? field

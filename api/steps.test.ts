@@ -1,0 +1,42 @@
+import { expect, test } from 'vitest'
+import { sizeOf, within } from './steps.ts'
+
+test.each<[unknown, number]>([
+  [1, 1],
+  [null, 1],
+  ['', 1],
+  ['a'.repeat(64), 2],
+  [{}, 1],
+  [[{ type: 'pty' }, { type: 'pty' }], 5],
+])('%j takes %i steps', (value, steps) => expect(sizeOf(value)).toBe(steps))
+
+const spendAll = (limit: number, steps: readonly number[]): readonly number[] | 'refused' =>
+  within<readonly number[] | 'refused'>(
+    limit,
+    ({ spend }) => {
+      for (const one of steps) spend(one)
+      return steps
+    },
+    () => 'refused',
+  )
+
+test('what fits into the limit is returned', () => expect(spendAll(3, [1, 2])).toEqual([1, 2]))
+
+test('what does not is refused', () => expect(spendAll(3, [1, 3])).toBe('refused'))
+
+test('any other error is thrown', () => {
+  const fail = () => {
+    throw new Error('ours')
+  }
+  expect(() => within(1, fail, () => 1)).toThrow('ours')
+})
+
+test('the limit of a computation inside another one does not end the outer one', () => {
+  const inner = (): string =>
+    within(
+      1,
+      ({ spend }) => String(spend(2)),
+      () => 'inner',
+    )
+  expect(within(9, inner, () => 'outer')).toBe('inner')
+})

@@ -1,0 +1,98 @@
+import { expect, test } from 'vitest'
+import type { VirtualMachine } from '../api/machine.ts'
+import { createCandidates } from '../presets/candidates.ts'
+import { compilePreset } from '../presets/compile.ts'
+import { bundledCapabilities as capabilities } from './capabilities.ts'
+import { complete } from './complete.ts'
+
+const times = <T>(count: number, make: (index: number) => T): T[] => Array.from({ length: count }, (_, at) => make(at))
+
+const features = (count: number) => times(count, (index) => ({ name: `feature${index}`, policy: 'require' }))
+
+/** 128 NUMA nodes, each with its distance to each other one: 50,000 values. */
+const cells = times(128, (id) => ({
+  id,
+  cpus: String(id),
+  memory: 8,
+  unit: 'MiB',
+  distances: { siblings: times(128, (other) => ({ id: other, value: other === id ? 10 : 20 })) },
+}))
+
+const numa = { cpu: { numa: { cells } }, vcpu: { value: 128 } }
+
+const pinned = { cputune: { vcpupins: times(4096, (vcpu) => ({ vcpu, cpuset: '0' })) } }
+
+const preset = (name: string, spec: object, priority = 0) => ({
+  apiVersion: 'virtset.io/v1alpha1',
+  kind: 'ClusterVirtualMachinePreset',
+  metadata: { name },
+  spec: { selector: {}, priority, ...spec },
+})
+
+function completed(domain: object, presets: readonly object[] = []) {
+  const machine = {
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'VirtualMachine',
+    metadata: { name: 'vm', namespace: 'default' },
+    spec: { domain: { type: 'kvm', memory: { unit: 'GiB', value: 1 }, os: { type: { os: 'hvm' } }, ...domain } },
+  }
+  const compiled = presets.flatMap((one) => {
+    const outcome = compilePreset(one)
+    return 'preset' in outcome ? [outcome.preset] : []
+  })
+  expect(compiled).toHaveLength(presets.length)
+  return complete(machine as VirtualMachine, {
+    presets: createCandidates(compiled),
+    namespace: { name: 'default', labels: {} },
+    capabilities,
+    entropy: { uid: 'request' },
+  })
+}
+
+test('a VM with 128 NUMA nodes is not too much', () => {
+  const outcome = completed(numa)
+  expect(outcome.outcome === 'refused' ? outcome.causes : []).toEqual([])
+})
+
+test('one that is too much work is refused with its size', () => {
+  const outcome = completed({ ...numa, ...pinned, iothreadids: { iothreads: times(1024, (id) => ({ id: id + 1 })) } })
+  expect(outcome).toEqual({
+    outcome: 'refused',
+    audit: [],
+    participants: [],
+    warnings: [],
+    causes: [
+      {
+        rule: 'too-much-work',
+        field: 'spec',
+        reason: 'FieldValueTooMany',
+        message: 'takes more than 200,000 steps to complete, the limit: it has 64,402 values',
+        suggestion: 'shorten its lists',
+      },
+    ],
+  })
+})
+
+test('where its presets are too much, the largest are named', () => {
+  const many = times(80, (index) => preset(`p${index}`, { domain: { cpu: { features: features(1000) } } }, index))
+  const outcome = completed({}, [...many, preset('large', { domain: { cpu: { features: features(1024) } } }, -1)])
+  expect(outcome.outcome === 'refused' && outcome.causes).toMatchObject([
+    {
+      rule: 'too-much-work',
+      message:
+        'takes more than 200,000 steps to complete, the limit: it has 9 values, the presets that select it 243,477 ("large" 3,077, "p0" 3,005, "p1" 3,005)',
+      suggestion: 'shorten the lists of these presets',
+    },
+  ])
+})
+
+test('presets that only look on never keep a VM from being completed: those that are too much are not tried', () => {
+  const domain = { cpu: { features: features(1000) } }
+  const many = times(80, (index) => preset(`p${index}`, { domain, mode: 'Audit' }, index))
+  const outcome = completed({}, many)
+  expect(outcome.outcome).toBe('completed')
+  expect(outcome.audit).toHaveLength(33)
+  expect(outcome.warnings).toContain(
+    '47 presets in mode Warn or Audit were not tried, there are too many: "p46", "p45", "p44"',
+  )
+})

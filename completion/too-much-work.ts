@@ -1,0 +1,30 @@
+import type { Cause } from '../api/cause.ts'
+import type { VirtualMachine } from '../api/machine.ts'
+import { maxSteps, sizeOf } from '../api/steps.ts'
+import type { InjectOptions } from '../presets/inject.ts'
+
+/** As many presets as somebody reads. */
+const maxNamed = 3
+
+/** Why a VM was not completed whose completion is too much work: what it and its presets have of values, the largest first. */
+export function tooMuchWork(
+  { metadata, spec }: VirtualMachine,
+  { presets, namespace }: Pick<InjectOptions, 'presets' | 'namespace'>,
+): Cause {
+  const selected = presets
+    .select(metadata.labels ?? {}, namespace)
+    .map(({ id, content }) => ({ id, size: sizeOf(content) }))
+    .toSorted((one, other) => other.size - one.size || (one.id < other.id ? -1 : 1))
+  const sum = selected.reduce((total, { size }) => total + size, 0)
+  const largest = selected.slice(0, maxNamed).map(({ id, size }) => `"${id}" ${count(size)}`)
+  const ofPresets = sum === 0 ? '' : `, the presets that select it ${count(sum)} (${largest.join(', ')})`
+  return {
+    rule: 'too-much-work',
+    field: 'spec',
+    reason: 'FieldValueTooMany',
+    message: `takes more than ${count(maxSteps)} steps to complete, the limit: it has ${count(sizeOf(spec))} values${ofPresets}`,
+    suggestion: sum > sizeOf(spec) ? 'shorten the lists of these presets' : 'shorten its lists',
+  }
+}
+
+const count = (value: number): string => value.toLocaleString('en-US')

@@ -1,0 +1,464 @@
+import { isRecord } from '../api/schema.ts'
+import { createCandidates } from '../presets/candidates.ts'
+import { compilePreset, type CompiledPreset } from '../presets/compile.ts'
+import { systemClock } from '../runtime/clock.ts'
+import { cachesWithout } from '../webhooks/caches.ts'
+import { createEngine } from '../webhooks/engine.ts'
+import { noPermissions } from '../webhooks/permission.ts'
+import { answerReview, parseReview } from '../webhooks/review.ts'
+import { mutate, validate } from '../webhooks/verdict.ts'
+import { chance, exampleSpecs, type Chance } from './chance.ts'
+import { operationsOf } from './operations.ts'
+import { patched } from './fuzz.ts'
+
+type Json = { [key: string]: unknown }
+
+/** What somebody sends: one object of a kind, in one of the ways in which admission meets it. */
+interface Attack {
+  readonly kind: string
+  /** `again`: a VM as it was completed, sent as a new one; `changed`: as an update of itself; `injected`: a preset, then a VM that it selects. */
+  readonly way: 'new' | 'again' | 'changed' | 'injected'
+  readonly object: Json
+}
+
+export interface Cost {
+  readonly kilobytes: number
+  readonly cpuMs: number
+}
+
+export interface Found extends Cost {
+  readonly seed: number
+  /** 1 is the goal: 50 ms, and 1 ms for each KB that was sent. */
+  readonly score: number
+  readonly attack: Attack
+}
+
+const scoreOf = ({ kilobytes, cpuMs }: Cost): number => cpuMs / (50 + kilobytes)
+
+const matchLabels = { app: 'web' }
+
+const templateOf = (spec: unknown) => ({ metadata: { labels: matchLabels }, spec })
+
+const kinds: { readonly [kind: string]: (spec: Json) => Json } = {
+  VirtualMachine: (spec) => spec,
+  VirtualMachineConfig: (spec) => ({ template: templateOf(spec) }),
+  VirtualMachineGroup: (spec) => ({ replicas: 2, selector: { matchLabels }, template: templateOf(spec) }),
+  VirtualMachinePreset: (spec) => ({ selector: { matchLabels }, ...spec }),
+  ClusterVirtualMachinePreset: (spec) => ({ selector: { matchLabels }, strength: 'Enforce', ...spec }),
+}
+
+const ways: { readonly [kind: string]: readonly Attack['way'][] } = {
+  VirtualMachine: ['new', 'new', 'again', 'changed'],
+  VirtualMachineConfig: ['new'],
+  VirtualMachineGroup: ['new', 'changed'],
+  VirtualMachinePreset: ['new', 'injected', 'injected'],
+  ClusterVirtualMachinePreset: ['injected'],
+}
+
+function randomAttack({ pick }: Chance): Attack {
+  const kind = pick([...Object.keys(kinds), 'VirtualMachine', 'VirtualMachine', 'VirtualMachinePreset']) ?? ''
+  const spec = structuredClone(pick(exampleSpecs) ?? {})
+  return {
+    kind,
+    way: pick(ways[kind] ?? ['new']) ?? 'new',
+    object: {
+      apiVersion: 'virtset.io/v1alpha1',
+      kind,
+      metadata: { name: 'vm', namespace: 'default', labels: { ...matchLabels }, annotations: {} },
+      spec: kinds[kind]?.(spec) ?? spec,
+    },
+  }
+}
+
+/** Every object and list of a value, with the key under which it stands. */
+function holdersOf(value: unknown): { readonly key: string; readonly holder: Json | unknown[] }[] {
+  const found: { key: string; holder: Json | unknown[] }[] = []
+  const visit = (key: string, one: unknown): void => {
+    if (found.length > 20_000) return
+    if (Array.isArray(one)) {
+      found.push({ key, holder: one })
+      for (const item of one) visit(key, item)
+    } else if (isRecord(one)) {
+      found.push({ key, holder: one })
+      for (const [name, member] of Object.entries(one)) visit(name, member)
+    }
+  }
+  visit('', value)
+  return found
+}
+
+const sizes = [2, 3, 10, 50, 128, 255, 256, 512, 1024, 4096]
+
+/** What makes items differ: names of disks, addresses, numbers. */
+const unique = (index: number, old: unknown): unknown => {
+  if (typeof old === 'number') return index
+  if (typeof old !== 'string') return old
+  if (/^[a-z]d[a-z]$/.test(old))
+    return `${old.slice(0, 2)}${index.toString(26).replaceAll(/./g, (one) => String.fromCodePoint(97 + Number.parseInt(one, 26)))}`
+  return /^\d+$/.test(old) ? String(index) : `${old}${index}`
+}
+
+const texts = ({ pick }: Chance): string => {
+  const count = pick([10, 1000, 10_000, 60_000]) ?? 10
+  const of = pick([
+    'a',
+    '0-4095,^1,',
+    '5,^7,',
+    '0-99999,^3-9,',
+    ',',
+    '[',
+    ']',
+    '.',
+    '/',
+    '\n',
+    '𝒳',
+    '1',
+    '0x',
+    '${',
+    '-',
+  ])
+  return (of ?? 'a').repeat(Math.ceil(count / (of ?? 'a').length)).slice(0, count)
+}
+
+const xmls = ({ pick }: Chance): string => {
+  const count = pick([10, 1000, 5000]) ?? 10
+  const of = pick([
+    '<a/>',
+    '<a x="1" y="2"/>',
+    '<b xmlns="urn:b"/>',
+    '&amp;',
+    '<!-- -->',
+    `<c ${Array.from({ length: 20 }, (_, at) => `xmlns:n${at}="urn:${at}"`).join(' ')}/>`,
+  ])
+  const nested = pick([true, false])
+  return nested ? `${'<a>'.repeat(count)}${'</a>'.repeat(count)}` : `<r xmlns="urn:r">${(of ?? '').repeat(count)}</r>`
+}
+
+const numbers = [0, 1, 7, 31, 63, 255, 256, 1024, 4096, 65_535, 4_294_967_295, -1, '18446744073709551615']
+
+const mutations: readonly ((attack: Attack, random: Chance) => void)[] = [
+  // A list of many.
+  ({ object }, { pick, random }) => {
+    const lists = holdersOf(object['spec']).filter(({ holder }) => Array.isArray(holder) && holder.length > 0)
+    const list = pick(lists)?.holder
+    if (!Array.isArray(list)) return
+    const isUnique = random() < 0.6
+    const item: unknown = pick(list)
+    const length = Math.min(pick(sizes) ?? 2, Math.ceil(maxBytes / 2 / textLength(item)))
+    for (let index = list.length; index < length; index += 1) {
+      const copy: unknown = structuredClone(item)
+      if (isUnique) makeUnique(copy, index)
+      list.push(copy)
+    }
+  },
+  // The same, of a device that was not there.
+  ({ object }, { pick, random }) => {
+    const from = pick(exampleSpecs)
+    const devices = isRecord(from) && isRecord(from['domain']) ? from['domain']['devices'] : undefined
+    const domain = domainOf(object)
+    if (!isRecord(devices) || domain === undefined) return
+    const [key, list] = pick(Object.entries(devices)) ?? ['', undefined]
+    if (!Array.isArray(list)) return
+    const length = Math.min(pick(sizes) ?? 2, Math.ceil(maxBytes / 2 / textLength(list)))
+    const all = isRecord(domain['devices']) ? domain['devices'] : {}
+    const items = Array.from({ length }, (_, index) => {
+      const copy: unknown = structuredClone(list[index % list.length])
+      if (random() < 0.6) makeUnique(copy, index)
+      return copy
+    })
+    domain['devices'] = { ...all, [key]: [...(Array.isArray(all[key]) ? all[key] : []), ...items] }
+  },
+  // Empty devices of any kind.
+  ({ object }, { pick }) => {
+    const domain = domainOf(object)
+    if (domain === undefined) return
+    const key = pick(deviceLists) ?? 'disks'
+    const all = isRecord(domain['devices']) ? domain['devices'] : {}
+    domain['devices'] = { ...all, [key]: Array.from({ length: pick(sizes) ?? 2 }, () => ({})) }
+  },
+  // Unknown keys, close to known ones.
+  ({ object }, { pick }) => {
+    const holder = pick(holdersOf(object['spec']))?.holder
+    if (!isRecord(holder)) return
+    const names = [...Object.keys(holder), 'devices', 'controllers', 'memory', 'throttlegroups']
+    const count = pick([1, 10, 100, 255, 1000, 5000]) ?? 1
+    for (let index = 0; index < count; index += 1) {
+      const name = names[index % names.length] ?? 'x'
+      Object.assign(holder, { [`${name.slice(0, -1)}${index}${name.slice(-1)}`]: index })
+    }
+  },
+  // Another value.
+  (attack, chances) => {
+    const holder = chances.pick(holdersOf(attack.object['spec']))?.holder
+    if (holder === undefined) return
+    const key = chances.pick(Object.keys(holder))
+    if (key === undefined) return
+    const value = chances.pick([texts(chances), chances.pick(numbers), chances.pick(numbers), {}, [], true, null])
+    Reflect.set(holder, key, value)
+  },
+  // The same wrong value in each item of a list.
+  ({ object }, { pick }) => {
+    const list = pick(holdersOf(object['spec']).filter(({ holder }) => Array.isArray(holder)))?.holder
+    if (!Array.isArray(list)) return
+    const key = pick(list.flatMap((item) => (isRecord(item) ? Object.keys(item) : [])))
+    const value = pick(['kvmm', 'virtioo', -1, '', {}, 4_294_967_295, '0-4095', 'vda'])
+    if (key !== undefined) for (const item of list) if (isRecord(item)) Reflect.set(item, key, value)
+  },
+  // A part of another VM.
+  ({ object }, { pick }) => {
+    const from = pick(exampleSpecs)
+    const domain = domainOf(object)
+    if (!isRecord(from) || !isRecord(from['domain']) || domain === undefined) return
+    const [key, part] = pick(Object.entries(from['domain'])) ?? ['x', 0]
+    domain[key] = structuredClone(part)
+  },
+  // Deep ones.
+  ({ object }, { pick }) => {
+    const disk = pick(
+      holdersOf(object['spec']).filter(({ key, holder }) => key === 'disks' && isRecord(holder)),
+    )?.holder
+    if (!isRecord(disk)) return
+    let chain: Json = {}
+    for (let depth = pick([5, 40, 120]) ?? 5; depth > 0; depth -= 1) chain = { type: 'file', backingStore: chain }
+    Reflect.set(disk, 'backingStore', chain)
+  },
+  ({ object }, chances) => {
+    const domain = domainOf(object)
+    if (domain !== undefined) domain['metadata'] = xmls(chances)
+  },
+  // What stands beside the domain.
+  ({ object }, { pick }) => {
+    const spec = specOf(object)
+    const count = pick(sizes) ?? 2
+    const many = <T>(make: (index: number) => T): T[] => Array.from({ length: count }, (_, index) => make(index))
+    const map = Object.fromEntries(many((index) => [`key${index}`, `value${index}`]))
+    const term = { matchExpressions: many((index) => ({ key: `k${index}`, operator: 'In', values: ['a', 'b'] })) }
+    const parts: Json[] = [
+      { volumes: many((index) => ({ name: `v${index}`, emptyDisk: { capacity: '1Gi' } })) },
+      { volumes: many(() => ({})) },
+      { nodeSelector: map },
+      { tolerations: many((index) => ({ key: `k${index}`, operator: 'Exists' })) },
+      { tolerations: many(() => ({ key: '-' })) },
+      {
+        affinity: {
+          nodeAffinity: {
+            requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms: many(() => term).slice(0, 64) },
+          },
+        },
+      },
+      { cputune: 1 },
+    ]
+    if (spec !== undefined) Object.assign(spec, pick(parts))
+  },
+  ({ object }, { pick }) => {
+    const metadata = object['metadata']
+    const count = pick(sizes) ?? 2
+    const map = Object.fromEntries(Array.from({ length: count }, (_, index) => [`key${index}`, `v${index}`]))
+    if (isRecord(metadata)) Reflect.set(metadata, pick(['labels', 'annotations']) ?? '', { ...map, ...matchLabels })
+  },
+  ({ object }, { pick }) => {
+    const domain = domainOf(object)
+    if (domain === undefined) return
+    const cells = Array.from({ length: pick([2, 64, 128]) ?? 2 }, (_, id) => ({
+      id,
+      cpus: String(id),
+      memory: 64,
+      distances: { siblings: Array.from({ length: 128 }, (_item, sibling) => ({ id: sibling, value: 20 })) },
+    }))
+    const pins = Array.from({ length: pick([255, 4096]) ?? 1 }, (_, vcpu) => ({ vcpu, cpuset: '0-4095,^1,^3' }))
+    const parts: Json[] = [
+      { cpu: { numa: { cells } } },
+      { cputune: { vcpupins: pins }, vcpu: { value: 4096 } },
+      { vcpus: { vcpus: Array.from({ length: 4096 }, (_, id) => ({ id, enabled: true })) }, vcpu: { value: 4096 } },
+      { iothreads: 1024, iothreadids: { iothreads: Array.from({ length: 1024 }, (_, id) => ({ id: id + 1 })) } },
+      { cpu: { features: Array.from({ length: 1024 }, (_, id) => ({ name: `f${id}`, policy: 'require' })) } },
+    ]
+    Object.assign(domain, pick(parts))
+  },
+  // What a preset does beside injecting.
+  ({ object, kind }, { pick }) => {
+    const spec = object['spec']
+    if (!kind.endsWith('Preset') || !isRecord(spec)) return
+    const count = pick([2, 64, 256]) ?? 2
+    const paths = Array.from({ length: count }, (_, index) => `domain.devices.disks[target.dev=vd${index}]`)
+    const parts: Json[] = [
+      { strength: 'Enforce', remove: paths },
+      { strength: 'Enforce', remove: paths.map((_, index) => `domain.devices.interfaces[${index}]`) },
+      { selector: { matchExpressions: paths.map((_, index) => ({ key: `k${index}`, operator: 'DoesNotExist' })) } },
+      { domain: { devices: { disks: [{ target: { dev: '*' }, driver: { cache: 'none' } }] } } },
+    ]
+    Object.assign(spec, pick(parts))
+  },
+  ({ object }, { pick }) => {
+    const holder = pick(holdersOf(object['spec']))?.holder
+    const key = isRecord(holder) ? pick(Object.keys(holder)) : undefined
+    if (isRecord(holder) && key !== undefined) Reflect.deleteProperty(holder, key)
+  },
+]
+
+const deviceLists = [
+  'disks',
+  'controllers',
+  'leases',
+  'filesystems',
+  'interfaces',
+  'smartcards',
+  'serials',
+  'parallels',
+  'consoles',
+  'channels',
+  'inputs',
+  'tpms',
+  'graphics',
+  'sounds',
+  'audios',
+  'videos',
+  'hostdevs',
+  'redirdevs',
+  'hubs',
+  'watchdogs',
+  'rngs',
+  'panics',
+  'shmems',
+  'memories',
+  'cryptos',
+]
+
+function makeUnique(value: unknown, index: number): void {
+  if (!isRecord(value)) return
+  for (const [key, member] of Object.entries(value)) {
+    if (isRecord(member)) makeUnique(member, index)
+    else if (/^(?:dev|name|index|id|port|bus|slot|unit|vcpu|cellid|file|address)$/.test(key))
+      Reflect.set(value, key, unique(index, member))
+  }
+}
+
+function specOf(object: Json): Json | undefined {
+  const spec = object['spec']
+  if (!isRecord(spec)) return undefined
+  const template = spec['template']
+  if (isRecord(template)) return isRecord(template['spec']) ? (template['spec'] as Json) : undefined
+  return spec as Json
+}
+
+function domainOf(object: Json): Json | undefined {
+  const domain = specOf(object)?.['domain']
+  return isRecord(domain) ? (domain as Json) : undefined
+}
+
+const reviewText = (object: Json, oldObject?: unknown): string =>
+  JSON.stringify({
+    apiVersion: 'admission.k8s.io/v1',
+    kind: 'AdmissionReview',
+    request: {
+      uid: 'uid',
+      kind: { group: 'virtset.io', version: 'v1alpha1', kind: object['kind'] },
+      name: 'vm',
+      namespace: 'default',
+      operation: oldObject === undefined ? 'CREATE' : 'UPDATE',
+      userInfo: { username: 'mallory' },
+      object,
+      ...(oldObject === undefined ? {} : { oldObject }),
+    },
+  })
+
+const engineWith = (presets: readonly CompiledPreset[]) =>
+  createEngine({ ...cachesWithout(systemClock), candidates: createCandidates(presets) }, () => Promise.resolve(false))
+
+const plainMachine: Json = {
+  apiVersion: 'virtset.io/v1alpha1',
+  kind: 'VirtualMachine',
+  metadata: { name: 'vm', namespace: 'default', labels: matchLabels },
+  spec: { domain: { type: 'kvm', memory: { unit: 'GiB', value: 1 }, os: { type: { os: 'hvm' } } } },
+}
+
+/** The dearest of the reviews that an attack makes. */
+export function costOf(attack: Attack, clock: () => number): Cost {
+  const { object, way, kind } = attack
+  const presets = way === 'injected' ? compiled(object) : []
+  const engine = engineWith(presets)
+  let worst: Cost = { kilobytes: 0, cpuMs: 0 }
+  const review = (text: string, judge: typeof mutate) => {
+    const sinceMs = clock()
+    const parsed = parseReview(JSON.parse(text))
+    if (!('review' in parsed)) throw new Error(parsed.problem)
+    const verdict = judge(parsed.review, engine, { controllers: [] }, noPermissions)
+    JSON.stringify(answerReview(parsed.review, verdict))
+    const cost = { kilobytes: Buffer.byteLength(text) / 1024, cpuMs: clock() - sinceMs }
+    if (scoreOf(cost) > scoreOf(worst)) worst = cost
+    return verdict
+  }
+  const sent = reviewText(object)
+  const verdict = review(sent, mutate)
+  if (kind === 'VirtualMachine' && verdict.allowed) {
+    const stored = JSON.parse(patched(sent, operationsOf(verdict))).request.object
+    review(reviewText(stored), validate)
+    if (way === 'again') review(reviewText(stored), mutate)
+    if (way === 'changed') {
+      review(reviewText(object, stored), mutate)
+      review(reviewText(stored, object), mutate)
+    }
+  }
+  if (way === 'changed' && !verdict.allowed) review(reviewText(object, { ...object, spec: {} }), mutate)
+  if (way === 'injected') {
+    // The preset's bytes are paid for once, and its VMs for each.
+    const text = reviewText(plainMachine)
+    const before = worst
+    worst = { kilobytes: 0, cpuMs: 0 }
+    review(text, mutate)
+    const padded = { ...worst, kilobytes: Buffer.byteLength(sent) / 1024 }
+    worst = scoreOf(padded) > scoreOf(before) ? padded : before
+  }
+  return worst
+}
+
+function compiled(object: Json): CompiledPreset[] {
+  const one = compilePreset(object)
+  return 'preset' in one ? [one.preset] : []
+}
+
+/** A third of what the API server takes: the goal is a rate. */
+const maxBytes = 1024 * 1024
+
+/** About as long as its JSON, or longer than `maxBytes`: what is much longer is never written. */
+function textLength(value: unknown): number {
+  if (typeof value === 'string') return value.length + 2
+  if (typeof value !== 'object' || value === null) return 4
+  let length = 2
+  for (const [key, member] of Object.entries(value)) {
+    length += (Array.isArray(value) ? 1 : key.length + 4) + textLength(member)
+    if (length > maxBytes) return length
+  }
+  return length
+}
+
+/** Undefined where it became too large. */
+function mutated(attack: Attack, random: Chance): Attack | undefined {
+  const next = structuredClone(attack)
+  for (let count = 1 + Math.floor(random.random() * 3); count > 0; count -= 1) {
+    random.pick(mutations)?.(next, random)
+    if (textLength(next) > maxBytes) return undefined
+  }
+  return next
+}
+
+/**
+ * Climbs from a random review to one that costs as much as can be for its size: a mutation stays if it costs more than what was there.
+ * @param clock milliseconds of the processor
+ */
+export function climb(seed: number, steps: number, clock: () => number): Found {
+  const random = chance(seed)
+  let attack = randomAttack(random)
+  let best: Cost = costOf(attack, clock)
+  for (let step = 0; step < steps; step += 1) {
+    const next = mutated(attack, random)
+    if (next === undefined) continue
+    const cost = costOf(next, clock)
+    // Once more, so that neither the garbage of what was before nor a cold function counts.
+    const again = scoreOf(cost) > scoreOf(best) ? costOf(next, clock) : cost
+    if (Math.min(scoreOf(cost), scoreOf(again)) <= scoreOf(best)) continue
+    attack = next
+    best = scoreOf(cost) < scoreOf(again) ? cost : again
+  }
+  return { seed, ...best, score: scoreOf(best), attack }
+}
