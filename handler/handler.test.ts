@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { MachineStatus } from '../api/machine.ts'
 import { startFakeApiServer, type FakeApiServer, type FakeObject } from '../test/fake-apiserver.ts'
 import { startFakeLauncher, type FakeLauncher } from '../test/fake-launcher.ts'
+import { startHostileLauncher, type HostileLauncher } from '../test/hostile-launcher.ts'
 import { fakeClock } from '../test/fake-clock.ts'
 import { until } from '../test/until.ts'
 import { systemClock, type Clock } from '../runtime/clock.ts'
@@ -48,7 +49,7 @@ function start(clock: Clock = systemClock): Handler {
   return startHandler({
     kube,
     nodeName: 'node1',
-    launcherOf: (uid) => launcherOf(root, uid),
+    launcherOf: (uid, limits) => launcherOf(root, uid, limits),
     addressOf: (uid) => readPodAddress(root, uid),
     tell: (_, type, reason) => told.push(`${type} ${reason}`),
     log: createLogger({ process: 'handler', to: { write: (line) => logged.push(line) } }),
@@ -56,13 +57,13 @@ function start(clock: Clock = systemClock): Handler {
   })
 }
 
-function schedule(more: Partial<FakeObject['metadata']> = {}): void {
+function schedule(more: Partial<FakeObject['metadata']> = {}, status: object = {}): void {
   api.put(collection, {
     apiVersion: 'virtset.io/v1alpha1',
     kind: 'VirtualMachine',
     metadata: { name: 'vm', namespace: 'default', finalizers: ['virtset.io/launcher-pod'], ...more },
     spec: { domain: {}, terminationGracePeriodSeconds: 0 },
-    status: { phase: 'Scheduled', nodeName: 'node1', podUID },
+    status: { phase: 'Scheduled', nodeName: 'node1', podUID, ...status },
   })
 }
 
@@ -88,11 +89,7 @@ test('hands a VM over when its launcher listens, and reports it running with one
 
 test('touches no VM of another node', async () => {
   launcher = await startFakeLauncher(root, podUID)
-  schedule({ name: 'other' })
-  api.put(collection, {
-    ...api.find(collection, 'default', 'other')!,
-    status: { phase: 'Scheduled', nodeName: 'node2', podUID },
-  })
+  schedule({ name: 'other' }, { nodeName: 'node2' })
   schedule()
   await until(() => phase() === 'Running')
   expect(api.find(collection, 'default', 'other')?.['status']).toEqual({
@@ -222,7 +219,8 @@ describe('a launcher that does not keep to the contract', () => {
   test('says something else whenever it is asked: after twenty writes there is one a second', async () => {
     launcher!.isFickle = true
     schedule()
-    await until(() => clock.nextMs() !== undefined || writes() > 50)
+    // Until the handler puts a round off.
+    await until(() => (clock.nextMs() ?? Infinity) <= 1000 || writes() > 50)
     expect(writes()).toBe(20)
     await until(
       () => writes() === 21,
@@ -235,10 +233,10 @@ describe('a launcher that does not keep to the contract', () => {
     await until(() => phase() === 'Running')
     // Until the handler puts a round off.
     let rounds = 0
-    for (; clock.nextMs() === undefined && rounds < 50; rounds++) {
+    for (; (clock.nextMs() ?? Infinity) > 1000 && rounds < 50; rounds++) {
       const before = reads()
       launcher!.become({ message: String(rounds) })
-      await until(() => reads() > before || clock.nextMs() !== undefined)
+      await until(() => reads() > before || (clock.nextMs() ?? Infinity) <= 1000)
     }
     expect(rounds).toBeLessThan(22)
     launcher!.become({ phase: 'Paused', reason: 'user' })
@@ -246,5 +244,85 @@ describe('a launcher that does not keep to the contract', () => {
       () => JSON.stringify(stored()?.['status']).includes('GuestPaused'),
       () => clock.advance(1000),
     )
+  })
+})
+
+describe('a start', () => {
+  test('that takes long is reported, and holds no request', async () => {
+    const clock = fakeClock()
+    await handler.stop()
+    handler = start(clock)
+    launcher = await startFakeLauncher(root, podUID)
+    launcher.isSlow = true
+    schedule()
+    await until(
+      () => conditions().includes('Ready=False:GuestStarting'),
+      () => clock.advance(1000),
+    )
+    expect(phase()).toBe('Scheduled')
+    launcher.become({ phase: 'Running', reason: 'booted' })
+    await until(() => phase() === 'Running')
+    expect(launcher.asked).toEqual(['PUT /vm'])
+    expect(conditions()).toEqual(['Ready=True:GuestRunning', 'Synchronized=True:DomainDefined'])
+  })
+
+  test('that fails after the VM was accepted is told in libvirt’s own words', async () => {
+    launcher = await startFakeLauncher(root, podUID)
+    launcher.isSlow = true
+    schedule()
+    await until(() => launcher?.asked.includes('PUT /vm') ?? false)
+    launcher.become({ phase: 'Shutoff', reason: 'startFailed', exit: 'Failed', message: 'iscsi: no such target' })
+    await until(() => launcher?.asked.includes('POST /final') ?? false)
+    expect(stored()?.['status']).toMatchObject({
+      phase: 'Failed',
+      reason: 'StartFailed',
+      message: 'iscsi: no such target',
+    })
+    expect(told).toEqual(['Warning StartFailed'])
+  })
+
+  test('by a launcher of the previous version is followed, though its answer comes too late', async () => {
+    launcher = await startFakeLauncher(root, podUID)
+    launcher.isOld = true
+    launcher.isSlow = true
+    schedule()
+    await until(() => launcher?.asked.includes('PUT /vm') ?? false)
+    // The handler has given up the request and looks how the VM is instead.
+    const before = launcher.reads
+    await until(() => (launcher?.reads ?? 0) > before)
+    launcher.become({ phase: 'Running', reason: 'booted' })
+    await until(() => told.length > 0)
+    expect([phase(), told]).toEqual(['Running', ['Normal Started']])
+  })
+})
+
+describe('the launchers of another namespace', () => {
+  let hostile: HostileLauncher[]
+
+  afterEach(async () => {
+    for (const one of hostile) await one.close()
+  })
+
+  test.each([12, 40])('%d that never answer delay neither start nor shutdown of a VM', async (count) => {
+    hostile = await Promise.all(
+      Array.from({ length: count }, async (_, index) => {
+        const name = `mute-${index}`
+        const uid = `0bad0bad-0000-4000-8000-${String(index).padStart(12, '0')}`
+        const one = await startHostileLauncher(root, { podUID: uid, vmUID: uid }, 'neverAccepts')
+        schedule({ name, uid, namespace: 'hostile' }, { podUID: uid })
+        return one
+      }),
+    )
+    await until(() => hostile.filter((one) => one.connections() > 0).length >= 8)
+
+    launcher = await startFakeLauncher(root, podUID)
+    const startMs = performance.now()
+    schedule()
+    await until(() => phase() === 'Running')
+    const startedMs = performance.now()
+    await kube.delete(virtualMachines, { namespace: 'default', name: 'vm' })
+    await until(() => launcher?.asked.includes('POST /shutdown') ?? false)
+    expect(startedMs - startMs).toBeLessThan(2000)
+    expect(performance.now() - startedMs).toBeLessThan(2000)
   })
 })

@@ -1,4 +1,7 @@
 import type { MachineStatus, VirtualMachine } from '../api/machine.ts'
+import { isConflict, isNotFound } from '../runtime/api-error.ts'
+import { createBackOff, type BackOff } from '../runtime/back-off.ts'
+import { createBucket, type Bucket } from '../runtime/bucket.ts'
 import { sleep, type Clock } from '../runtime/clock.ts'
 import type { KubeClient } from '../runtime/kube.ts'
 import { InvalidLauncherAnswer, type DomainReport } from '../runtime/launcher-api.ts'
@@ -6,10 +9,16 @@ import type { Logger } from '../runtime/log.ts'
 import { createOwnWrites } from '../runtime/own-writes.ts'
 import { startReflector, type Reflector } from '../runtime/reflector.ts'
 import { keyOf, unchanged, virtualMachines, type Persisted } from '../runtime/resource.ts'
-import { createBucket, type Bucket } from '../runtime/bucket.ts'
 import { startWorkQueue } from '../runtime/work-queue.ts'
-import { isConflict, isNotFound } from '../runtime/api-error.ts'
-import { LauncherAbsent, LauncherRefusal, LauncherUnreachable, type Launcher } from './launcher.ts'
+import {
+  LauncherAbsent,
+  LauncherRefusal,
+  LauncherUnreachable,
+  type Launcher,
+  type LauncherEvent,
+  type LauncherLimits,
+} from './launcher.ts'
+import { createPendingBytes } from './pending-bytes.ts'
 import { plan, type Action, type Observation } from './plan.ts'
 
 type Machine = Persisted<VirtualMachine>
@@ -18,7 +27,7 @@ export interface HandlerOptions {
   readonly kube: KubeClient
   readonly nodeName: string
   /** The launcher in the pod with this uid, and the pod's address once it has one. */
-  readonly launcherOf: (podUID: string) => Launcher
+  readonly launcherOf: (podUID: string, limits: LauncherLimits) => Launcher
   readonly addressOf: (podUID: string) => Promise<string | undefined>
   readonly tell: (machine: Machine, type: 'Normal' | 'Warning', reason: string, message: string) => void
   readonly log: Logger
@@ -30,20 +39,73 @@ export interface Handler {
   stop(): Promise<void>
 }
 
-/** A start takes half a second of waiting for QEMU; more at once only makes each slower. */
-const concurrency = 8
+/**
+ * A round waits for its launcher and for the API server, and costs a socket meanwhile. So there are enough for each VM of a full node; a
+ * namespace gets few, since what they hold and write together is bounded.
+ */
+const concurrency = 256
+const namespaceConcurrency = 8
 
-/** A life has a dozen events and writes. More than this may be a guest that broke out of QEMU. */
+/** A launcher answers at once. One that did not is waited for longer the next times: it may be short of CPU. */
+const shortestDeadlineMs = 1000
+const longestDeadlineMs = 5000
+
+/** A life has a dozen events and writes. After this many a launcher causes one round, and its VM one write, a second. */
 const mostAtOnce = 20
 const perSecond = 1
 const lookAgainMs = 1000
 
+/** A life costs a dozen answers, of 60 KiB for a domain of 100 devices; an event is 200 bytes, and 60 KiB from an older launcher. */
+const answerBytes = { perSecond: 64 * 1024, burst: 2 * 1024 * 1024 }
+const eventBytes = { perSecond: 64 * 1024, burst: 1024 * 1024 }
+/** Of the 256 MiB of the manifest. */
+const mostPendingBytes = 16 * 1024 * 1024
+
+/** Status writes of the whole node: a full node that starts at once has one for each VM. */
+const writesPerSecond = 50
+const writeBurst = 200
+
+/** How soon a stream of events that ended is opened again. */
+const reopening = { firstMs: 1000, longestMs: 30_000, healthyMs: 60_000 }
+
+/** What is known of a VM beside its object. All of it can be lost. */
+interface Tracked {
+  readonly limits: Omit<LauncherLimits, 'deadlineMs'>
+  /** Rounds that its launcher's events may still cause. */
+  readonly hints: Bucket
+  /** Status writes that its launcher may still cause. Each brings another round, in which it may answer something else again. */
+  readonly writes: Bucket
+  readonly reopening: BackOff
+  /** An event has caused a round that has not begun. */
+  isHinted: boolean
+  /** Since when its launcher has not said how it is. */
+  silentSince: number | undefined
+  /** Since when its launcher has been starting the guest. */
+  startingSince: number | undefined
+  /** What was wrong with its launcher's events. */
+  misbehaviour: string | undefined
+  /** Its launcher's events are followed; aborted to stop that. */
+  following: AbortController | undefined
+  /** Not before this are they followed again. */
+  followAtMs: number
+}
+
+/** One VM and its launcher, for as long as a round lasts. */
+interface Round {
+  readonly key: string
+  readonly podUID: string
+  readonly vm: Tracked
+  readonly launcher: Launcher
+}
+
 /**
- * Brings the VMs of one node to what their specs say: hands each to its launcher, and writes what the launcher says of it.
+ * Brings the VMs of one node to what their specs say: hands each to its launcher, and writes what the launcher reports.
  *
- * All it keeps in memory can be lost: a round starts from the VM as stored and the launcher's answer. A launcher's event is only a
- * reason for another round. While a launcher does not answer nothing is concluded from that; what becomes of its pod is the controller's
- * matter.
+ * Nothing depends on its memory: a round starts from the VM as stored and the launcher's answer. An event of the launcher only causes another
+ * round. While a launcher does not answer nothing is concluded from that; what becomes of its pod is the controller's matter.
+ *
+ * A launcher may be hostile, so a VM can use up only what is its own: one request at a time, answers and events by the byte, rounds and writes
+ * per second. VMs of one namespace share what bounds the node as a whole; namespaces take turns.
  */
 export function startHandler(options: HandlerOptions): Handler {
   const { kube, nodeName, tell, log, clock } = options
@@ -53,14 +115,14 @@ export function startHandler(options: HandlerOptions): Handler {
     log,
     fieldSelector: `status.nodeName=${nodeName}`,
   })
-  const queue = startWorkQueue({ reconcile, concurrency, log, clock })
-  /** By the VM's uid: following its launcher's events. */
-  const following = new Map<string, AbortController>()
-  /** By the VM's uid: since when its launcher has not said how it is. */
-  const silentSince = new Map<string, number>()
+  const groups = { of: (key: string) => key.slice(0, key.indexOf('/')), concurrency: namespaceConcurrency }
+  const queue = startWorkQueue({ reconcile, concurrency, groups, log, clock })
+  const pending = createPendingBytes(mostPendingBytes)
+  const writes = createBucket(writesPerSecond, writeBurst, clock)
   const written = createOwnWrites<VirtualMachine>()
-  /** By the VM's uid: writes that its launcher may still cause. Each brings another round, in which it may say something else again. */
-  const budgets = new Map<string, Bucket>()
+  /** By the VM's uid. */
+  const tracked = new Map<string, Tracked>()
+  const stopping = new AbortController()
 
   machines.onChange((change) => {
     if (change.kind === 'deleted') forget(change.object)
@@ -72,130 +134,140 @@ export function startHandler(options: HandlerOptions): Handler {
     const podUID = stored?.status?.podUID
     if (stored === undefined || podUID === undefined) return
     const machine = written.newest(stored)
-    const launcher = options.launcherOf(podUID)
+    const vm = track(machine)
+    vm.isHinted = false
+    const debtMs = vm.limits.answers.take(0)
+    if (debtMs > 0) return queue.addAfter(key, debtMs)
+    const deadlineMs = Math.min(Math.max(since(vm.silentSince), shortestDeadlineMs), longestDeadlineMs)
+    const round = { key, podUID, vm, launcher: options.launcherOf(podUID, { ...vm.limits, deadlineMs }) }
     try {
-      const observation = await observe(machine, podUID, launcher)
-      if (observation.kind === 'report') follow(key, machine, launcher)
-      await perform(key, machine, podUID, launcher, observation)
+      const observation = await observe(round, machine, () => round.launcher.report())
+      if (observation.kind === 'report') follow(round)
+      await perform(round, machine, observation)
     } finally {
-      // It may be gone since, and nobody would tell of it again.
+      // It may have gone in the meantime, and no other event would come for it.
       if (machines.store.get(key)?.metadata.uid !== machine.metadata.uid) forget(machine)
     }
   }
 
-  async function perform(
-    key: string,
-    before: Machine,
-    podUID: string,
-    launcher: Launcher,
-    observation: Observation,
-  ): Promise<void> {
+  async function perform(round: Round, before: Machine, observation: Observation): Promise<void> {
     let machine = before
     for (const action of plan(machine, observation, new Date(clock.now()))) {
-      log.debug({ machine: key, uid: machine.metadata.uid, action: action.do }, 'handling')
-      if (action.do === 'put') {
-        const answer = await observed(machine, async () => reported(podUID, await taken(launcher, machine)))
-        return perform(key, machine, podUID, launcher, answer)
+      log.debug({ machine: round.key, uid: machine.metadata.uid, action: action.do }, 'handling')
+      switch (action.do) {
+        case 'put':
+          return perform(round, machine, await observe(round, machine, () => accepted(round.launcher, machine)))
+        case 'shutdown':
+        case 'destroy': {
+          const failure = await order(round, action)
+          if (failure !== undefined) return perform(round, machine, failure)
+          break
+        }
+        case 'final':
+          stopFollowing(round.vm)
+          // The launcher exits by itself after some seconds, so an error changes nothing.
+          await round.launcher
+            .final()
+            .catch((error: unknown) => log.info({ machine: round.key, err: error }, 'not final'))
+          break
+        case 'write':
+          if (!round.vm.writes.takeIfAny()) return queue.addAfter(round.key, lookAgainMs)
+          machine = await write(machine, action.status)
+          break
+        case 'tell':
+          tell(machine, action.type, action.reason, action.message)
+          break
+        case 'again':
+          queue.addAfter(round.key, action.afterMs)
       }
-      if (action.do === 'write' && !mayWrite(machine)) return queue.addAfter(key, lookAgainMs)
-      machine = await act(key, machine, launcher, action)
     }
   }
 
-  async function act(
-    key: string,
+  async function observe(
+    { vm, podUID }: Round,
     machine: Machine,
-    launcher: Launcher,
-    action: Exclude<Action, { do: 'put' }>,
-  ): Promise<Machine> {
-    switch (action.do) {
-      case 'write':
-        return write(machine, action.status)
-      case 'tell':
-        tell(machine, action.type, action.reason, action.message)
-        return machine
-      case 'again':
-        queue.addAfter(key, action.afterMs)
-        return machine
-      case 'shutdown':
-        await launcher.shutdown(action.gracePeriodSeconds)
-        return machine
-      case 'destroy':
-        await launcher.destroy()
-        return machine
-      case 'final':
-        stopFollowing(machine.metadata.uid)
-        // The launcher goes by itself after some seconds; that it has gone already is as good.
-        await launcher.final().catch((error: unknown) => {
-          if (!(error instanceof LauncherUnreachable)) throw error
-        })
-        return machine
-    }
-  }
-
-  function observe(machine: Machine, podUID: string, launcher: Launcher): Promise<Observation> {
-    return observed(machine, async () => reported(podUID, await launcher.report()))
-  }
-
-  async function reported(podUID: string, report: Awaited<ReturnType<Launcher['report']>>): Promise<Observation> {
-    const podIP = await options.addressOf(podUID)
-    return { kind: 'report', report, ...(podIP === undefined ? {} : { podIP }) }
-  }
-
-  async function observed(machine: Machine, ask: () => Promise<Observation>): Promise<Observation> {
-    const { uid } = machine.metadata
+    ask: () => Promise<DomainReport>,
+  ): Promise<Observation> {
     try {
-      const observation = await ask()
+      const report = await ask()
+      mustBeAbout(machine, report)
       // One that waits has said nothing yet; it may go on to refuse what it waits for.
-      if (observation.kind === 'report' && observation.report.phase !== 'Waiting') silentSince.delete(uid)
-      return observation
+      if (report.phase !== 'Waiting') vm.silentSince = undefined
+      vm.startingSince = report.phase === 'Defined' ? (vm.startingSince ?? clock.monotonic()) : undefined
+      const podIP = await options.addressOf(podUID)
+      return {
+        kind: 'report',
+        report,
+        startingForMs: since(vm.startingSince),
+        ...(podIP === undefined ? {} : { podIP }),
+        ...(vm.misbehaviour === undefined ? {} : { misbehaviour: vm.misbehaviour }),
+      }
     } catch (error) {
-      if (error instanceof LauncherAbsent) return { kind: 'absent' }
-      const since = silentSince.get(uid) ?? clock.monotonic()
-      silentSince.set(uid, since)
-      const silentForMs = clock.monotonic() - since
-      if (error instanceof LauncherRefusal) {
-        return { kind: 'refused', reason: error.reason, message: error.message, silentForMs }
-      }
-      if (!(error instanceof LauncherUnreachable || error instanceof InvalidLauncherAnswer)) throw error
-      return { kind: 'unreachable', message: error.message, silentForMs }
+      return failureOf(vm, error)
     }
   }
 
-  /**
-   * Each report of the launcher, and the end of its events, is another round. One that talks without end is read once a second: what it
-   * says beyond that waits in its own buffers.
-   */
-  function follow(key: string, machine: Machine, launcher: Launcher): void {
-    const { uid } = machine.metadata
-    if (following.has(uid)) return
+  /** What came instead of its being accepted, if anything. */
+  async function order(
+    { launcher, vm }: Round,
+    action: Action & { do: 'shutdown' | 'destroy' },
+  ): Promise<Observation | undefined> {
+    try {
+      await (action.do === 'shutdown' ? launcher.shutdown(action.gracePeriodSeconds) : launcher.destroy())
+      return undefined
+    } catch (error) {
+      return failureOf(vm, error)
+    }
+  }
+
+  /** @throws the error, if it is not the launcher's */
+  function failureOf(vm: Tracked, error: unknown): Observation {
+    if (error instanceof LauncherAbsent) return { kind: 'absent' }
+    vm.silentSince ??= clock.monotonic()
+    const silentForMs = since(vm.silentSince)
+    if (error instanceof LauncherRefusal) {
+      return { kind: 'refused', reason: error.reason, message: error.message, silentForMs }
+    }
+    if (error instanceof InvalidLauncherAnswer) return { kind: 'misbehaving', message: error.message, silentForMs }
+    if (error instanceof LauncherUnreachable) return { kind: 'unreachable', message: error.message, silentForMs }
+    throw error
+  }
+
+  /** Each event of the launcher, and the end of its events, is another round. */
+  function follow({ key, vm, launcher }: Round): void {
+    if (vm.following !== undefined || clock.monotonic() < vm.followAtMs) return
     const stop = new AbortController()
-    following.set(uid, stop)
-    const budget = createBucket(perSecond, mostAtOnce, clock)
-    const run = async () => {
-      for await (const event of launcher.watch(stop.signal)) {
-        if (event.kind === 'report') queue.add(key)
-        const waitMs = budget.take()
-        if (waitMs > 0) await sleep(clock, waitMs, stop.signal)
-      }
-    }
-    run().catch((error: unknown) => {
-      if (stop.signal.aborted) return
-      following.delete(uid)
-      log.info({ machine: key, uid, err: error }, 'the launcher’s events ended')
-      queue.addAfter(key, lookAgainMs)
-    })
+    vm.following = stop
+    launcher
+      .watch(stop.signal, (event) => onEvent(key, vm, event))
+      .catch((error: unknown) => {
+        if (stop.signal.aborted) return
+        vm.following = undefined
+        if (error instanceof InvalidLauncherAnswer) vm.misbehaviour = error.message
+        const waitMs = vm.reopening.next()
+        vm.followAtMs = clock.monotonic() + waitMs
+        log.info({ machine: key, err: error, waitMs }, 'the launcher’s events ended')
+        queue.addAfter(key, waitMs)
+      })
   }
 
-  function mayWrite({ metadata: { uid } }: Machine): boolean {
-    const budget = budgets.get(uid) ?? createBucket(perSecond, mostAtOnce, clock)
-    budgets.set(uid, budget)
-    return budget.takeIfAny()
+  function onEvent(key: string, vm: Tracked, event: LauncherEvent): void {
+    // A heartbeat comes 10 s after the stream began, if it lasts so long.
+    if (event === 'heartbeat' && vm.misbehaviour === undefined) return
+    if (event === 'heartbeat') vm.misbehaviour = undefined
+    if (vm.isHinted) return
+    vm.isHinted = true
+    const waitMs = vm.hints.take()
+    if (waitMs > 0) queue.addAfter(key, waitMs)
+    else queue.add(key)
   }
 
+  /** Waits for the write budget of the node: no longer than for the few writes of each other namespace that are under way. */
   async function write(machine: Machine, status: MachineStatus): Promise<Machine> {
     const { name, namespace } = machine.metadata
     const body = [...unchanged(machine), { op: 'add', path: '/status', value: status }]
+    const waitMs = writes.take()
+    if (waitMs > 0) await sleep(clock, waitMs, stopping.signal)
     try {
       const after = await kube.patch(
         virtualMachines,
@@ -212,31 +284,63 @@ export function startHandler(options: HandlerOptions): Handler {
     }
   }
 
-  function stopFollowing(uid: string): void {
-    following.get(uid)?.abort()
-    following.delete(uid)
+  const since = (startMs: number | undefined): number => (startMs === undefined ? 0 : clock.monotonic() - startMs)
+
+  function track({ metadata: { uid, namespace = '' } }: Machine): Tracked {
+    const known = tracked.get(uid)
+    if (known) return known
+    const bytes = (of: { perSecond: number; burst: number }) => createBucket(of.perSecond, of.burst, clock)
+    const vm: Tracked = {
+      limits: {
+        answers: bytes(answerBytes),
+        events: bytes(eventBytes),
+        hold: (end) => pending.hold(namespace, end),
+      },
+      hints: createBucket(perSecond, mostAtOnce, clock),
+      writes: createBucket(perSecond, mostAtOnce, clock),
+      reopening: createBackOff({ ...reopening, clock, random: () => 0 }),
+      isHinted: false,
+      silentSince: undefined,
+      startingSince: undefined,
+      misbehaviour: undefined,
+      following: undefined,
+      followAtMs: 0,
+    }
+    tracked.set(uid, vm)
+    return vm
+  }
+
+  function stopFollowing(vm: Tracked): void {
+    vm.following?.abort()
+    vm.following = undefined
   }
 
   function forget({ metadata }: Machine): void {
-    stopFollowing(metadata.uid)
-    silentSince.delete(metadata.uid)
-    budgets.delete(metadata.uid)
+    const vm = tracked.get(metadata.uid)
+    if (vm !== undefined) stopFollowing(vm)
+    tracked.delete(metadata.uid)
     written.forget(metadata)
   }
 
   return {
     machines,
     async stop() {
+      stopping.abort(new Error('the handler was stopped'))
       await machines.stop()
       await queue.drain()
-      for (const uid of following.keys()) stopFollowing(uid)
+      for (const vm of tracked.values()) stopFollowing(vm)
     },
   }
 }
 
-/** A launcher that took the VM has one; to believe that it still waits would be to hand it over without end. */
-async function taken(launcher: Launcher, machine: Machine): Promise<DomainReport> {
+/** To believe a launcher that accepted the VM and still waits for one would be to hand it over without end. */
+async function accepted(launcher: Launcher, machine: Machine): Promise<DomainReport> {
   const report = await launcher.put(machine)
-  if (report.phase === 'Waiting') throw new InvalidLauncherAnswer('it took the VM, and waits for one')
+  if (report.phase === 'Waiting') throw new InvalidLauncherAnswer('it accepted the VM, and waits for one')
   return report
+}
+
+function mustBeAbout({ metadata: { uid } }: Machine, { vmUID, phase }: DomainReport): void {
+  if (vmUID === uid || (vmUID === '' && phase === 'Waiting')) return
+  throw new InvalidLauncherAnswer('its report is about another VirtualMachine')
 }

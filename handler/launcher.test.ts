@@ -1,20 +1,31 @@
+import { pbkdf2 } from 'node:crypto'
 import { constants } from 'node:fs'
 import { mkdir, mkdtemp, open, rm } from 'node:fs/promises'
-import { createServer, type RequestListener, type Server } from 'node:http'
+import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http'
 import { once } from 'node:events'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { promisify } from 'node:util'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import {
   InvalidLauncherAnswer,
   heartbeatIntervalMs,
-  maxMessageBytes,
+  maxAnswerBytes,
   type DomainReport,
-  type LauncherEvent,
 } from '../runtime/launcher-api.ts'
 import { fakeClock } from '../test/fake-clock.ts'
 import { until } from '../test/until.ts'
-import { LauncherAbsent, LauncherRefusal, LauncherUnreachable, launcherOf } from './launcher.ts'
+import { createBucket } from '../runtime/bucket.ts'
+import type { Clock } from '../runtime/clock.ts'
+import {
+  LauncherAbsent,
+  LauncherRefusal,
+  LauncherUnreachable,
+  launcherOf,
+  type LauncherEvent,
+  type LauncherLimits,
+} from './launcher.ts'
+import { createPendingBytes } from './pending-bytes.ts'
 import { pathOf } from './socket.ts'
 
 const uid = '0f0e0d0c-0b0a-4908-8706-050403020100'
@@ -43,7 +54,20 @@ async function serve(answer: RequestListener): Promise<void> {
   await handle.close()
 }
 
-const launcher = () => launcherOf(root, uid)
+const kept = (bytes: number): LauncherLimits['hold'] => {
+  const pending = createPendingBytes(bytes)
+  return (end) => pending.hold('default', end)
+}
+const none = fakeClock()
+const limits: LauncherLimits = {
+  deadlineMs: 10_000,
+  answers: createBucket(0, Infinity, none),
+  events: createBucket(0, Infinity, none),
+  hold: kept(Infinity),
+}
+const launcher = (more: Partial<LauncherLimits> = {}, clock?: Clock) =>
+  launcherOf(root, uid, { ...limits, ...more }, clock)
+const forever = new AbortController().signal
 
 test('asks by the contract’s methods and paths', async () => {
   const asked: string[] = []
@@ -59,11 +83,12 @@ test('asks by the contract’s methods and paths', async () => {
   const machine = {
     apiVersion: 'virtset.io/v1alpha1',
     kind: 'VirtualMachine',
-    metadata: {},
+    metadata: { name: 'vm', namespace: 'default', uid: 'vm-1' },
     spec: { domain: {} },
   } as const
+  const labels = { app: 'of no interest' }
 
-  expect(await launcher().put(machine)).toEqual(report)
+  expect(await launcher().put({ ...machine, metadata: { ...machine.metadata, labels }, status: {} })).toEqual(report)
   expect(await launcher().report()).toEqual(report)
   await launcher().shutdown(7)
   await launcher().destroy()
@@ -90,13 +115,19 @@ const failures: [string, RequestListener | undefined, new (...words: never[]) =>
   ],
   ['sends no JSON', (_, response) => void response.end('<html>'), InvalidLauncherAnswer],
   ['sends another shape', (_, response) => void response.end('{"phase":7}'), InvalidLauncherAnswer],
-  ['never stops sending', (_, response) => void response.end('"'.padEnd(maxMessageBytes + 2)), InvalidLauncherAnswer],
+  ['never stops sending', (_, response) => void response.end('"'.padEnd(maxAnswerBytes + 2)), InvalidLauncherAnswer],
   [
     'sends byte by byte',
     ({ socket }) => {
       socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n')
-      socket.end(`${'1\r\n \r\n'.repeat(maxMessageBytes / 100)}0\r\n\r\n`)
+      socket.end(`${'1\r\n \r\n'.repeat(maxAnswerBytes / 200)}0\r\n\r\n`)
     },
+    InvalidLauncherAnswer,
+  ],
+  ['sends no HTTP', ({ socket }) => void socket.write('SSH-2.0-OpenSSH\r\n'), InvalidLauncherAnswer],
+  [
+    'sends interim responses',
+    ({ socket }) => void socket.write('HTTP/1.1 102 Processing\r\n\r\n'.repeat(1000)),
     InvalidLauncherAnswer,
   ],
   ['changes the protocol', ({ socket }) => void socket.write(otherProtocol), LauncherUnreachable],
@@ -124,56 +155,137 @@ test('a launcher that was killed is told of in the same words each time', async 
   ])
 })
 
-test('a launcher that changes the protocol instead of telling events is gone', async () => {
-  await serve(({ socket }) => void socket.write(otherProtocol))
-  await expect(launcher().watch(new AbortController().signal).next()).rejects.toThrow(LauncherUnreachable)
-})
-
-test('follows events cut anywhere, and says when they end', async () => {
-  const second = { ...report, message: 'grüße' }
-  const bytes = Buffer.from(`${JSON.stringify(report)}\n{"heartbeat":true}\n${JSON.stringify(second)}\n`)
-  const cut = bytes.indexOf('ü') + 1
-  await serve((_, response) => {
-    response.write(bytes.subarray(0, cut), () => setImmediate(() => response.end(bytes.subarray(cut))))
-  })
-
-  const seen: LauncherEvent[] = []
-  const watching = async () => {
-    for await (const one of launcher().watch(new AbortController().signal)) seen.push(one)
-  }
-  await expect(watching()).rejects.toThrow(LauncherUnreachable)
-  expect(seen).toEqual([{ kind: 'report', report }, { kind: 'heartbeat' }, { kind: 'report', report: second }])
-})
-
-test('stops following when asked to', async () => {
-  await serve((_, response) => void response.write(`${JSON.stringify(report)}\n`))
-  const stop = new AbortController()
-  const watching = async () => {
-    for await (const _ of launcher().watch(stop.signal)) stop.abort()
-  }
-  await expect(watching()).rejects.toThrow(LauncherUnreachable)
-})
-
 test.each<[string, RequestListener]>([
-  ['nothing at all', () => {}],
-  ['nothing more', (_, response) => void response.write(`${JSON.stringify(report)}\n`)],
-])('a launcher that says %s for three heartbeats is gone', async (_, answer) => {
+  ['says nothing', () => {}],
+  ['sends half an answer', (_, response) => void response.write('{"vm')],
+])('a launcher that %s is waited for until the deadline', async (_, answer) => {
+  await serve(answer)
   const clock = fakeClock()
-  let isAsked = false
-  await serve((request, response) => {
-    answer(request, response)
-    isAsked = true
-  })
-  const watching = async () => {
-    for await (const _report of launcherOf(root, uid, clock).watch(new AbortController().signal)) continue
-  }
-  let ended: unknown
-  watching().catch((error: unknown) => (ended = error))
-  await until(() => isAsked)
-  expect(ended).toBeUndefined()
-  await until(
-    () => ended !== undefined,
-    () => clock.advance(3 * heartbeatIntervalMs),
+  const failed = launcher({ deadlineMs: 1000 }, clock).report().catch(String)
+  let end: unknown
+  void failed.then((error) => (end = error))
+  await clock.advance(999)
+  expect(end).toBeUndefined()
+  await clock.advance(1)
+  expect(await failed).toBe('LauncherUnreachable: the launcher did not answer within 1 s')
+  expect(clock.pending()).toBe(0)
+})
+
+test('a deadline at any moment of the exchange ends the request', async () => {
+  await serve((_, response) => void response.write('{"vm'))
+  // Opening and closing files waits for these, so that there are such moments.
+  const others = Array.from({ length: 100 }, () => promisify(pbkdf2)('x', 'y', 20_000, 32, 'sha256'))
+  const failures = await Promise.all(
+    Array.from({ length: 100 }, (_, index) =>
+      launcher({ deadlineMs: index * 4 })
+        .report()
+        .catch(String),
+    ),
   )
-  expect(ended).toEqual(new LauncherUnreachable('no heartbeat'))
+  expect(failures.filter((one) => !String(one).startsWith('LauncherUnreachable'))).toEqual([])
+  await Promise.all(others)
+})
+
+test('an answer that is more than the node may keep is ended', async () => {
+  await serve((_, response) => void response.end(JSON.stringify({ ...report, message: 'x'.repeat(1000) })))
+  await expect(launcher({ hold: kept(999) }).report()).rejects.toThrow(/bytes of it were pending/)
+})
+
+test('a request counts as what the node keeps, too, and nothing does once it is over', async () => {
+  await serve((_, response) => void response.end(JSON.stringify(report)))
+  const limit = { hold: kept(300) }
+  for (let time = 0; time < 5; time++) expect(await launcher(limit).report()).toEqual(report)
+  const domain = { title: 'x'.repeat(300) }
+  await expect(
+    launcher(limit).put({ apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachine', metadata: {}, spec: { domain } }),
+  ).rejects.toThrow(/bytes of it were pending/)
+})
+
+test('answers are charged by the byte, and each piece of one as at least 256', async () => {
+  await serve((_, response) => void response.end(JSON.stringify(report)))
+  const answers = createBucket(1, 256, none)
+  await launcher({ answers }).report()
+  expect(answers.take(0)).toBe(0)
+  await launcher({ answers }).report()
+  expect(answers.take(0)).toBe(256_000)
+})
+
+describe('events', () => {
+  let seen: LauncherEvent[]
+  const watch = (more: Partial<LauncherLimits> = {}, clock?: Clock) =>
+    launcher(more, clock).watch(forever, (event) => seen.push(event))
+
+  beforeEach(() => {
+    seen = []
+  })
+
+  /** Sends the pieces one by one, each once the one before was read. */
+  const inPieces = (pieces: readonly string[]): RequestListener => {
+    return (_, response) => {
+      const next = (index: number) => {
+        const piece = pieces[index]
+        if (piece === undefined) response.end()
+        else response.write(piece, () => setTimeout(next, 5, index + 1))
+      }
+      next(0)
+    }
+  }
+  const change = `${JSON.stringify(report)}\n`
+  const beat = '{"heartbeat":true}\n'
+
+  test.each<[string, string[], LauncherEvent[]]>([
+    ['a change and a heartbeat', [change, beat], ['change', 'heartbeat']],
+    ['a change cut anywhere', [change.slice(0, 7), change.slice(7, 20), change.slice(20)], ['change']],
+    ['a heartbeat cut anywhere', [beat.slice(0, 7), beat.slice(7, 18), '\n'], ['heartbeat']],
+    ['what only begins as a heartbeat', ['{"heartbeat":true} \n'], ['change']],
+    ['many at once', [beat + change + beat], ['change']],
+    ['a line that never ends', [change, 'x'.repeat(100_000)], ['change']],
+  ])('%s', async (_, pieces, expected) => {
+    await serve(inPieces(pieces))
+    await expect(watch()).rejects.toThrow(new LauncherUnreachable('the launcher ended its response'))
+    expect(seen).toEqual(expected)
+  })
+
+  test('of a launcher that changes the protocol instead', async () => {
+    await serve(({ socket }) => void socket.write(otherProtocol))
+    await expect(watch()).rejects.toThrow(LauncherUnreachable)
+  })
+
+  test.each(['x', '\n', change, beat])('without end, of %j, end the stream at its limit', async (text) => {
+    await serve((_, response) => {
+      const more = () => {
+        while (!response.destroyed && response.write(text.repeat(1000))) continue
+      }
+      response.on('drain', more)
+      more()
+    })
+    await expect(watch({ events: createBucket(0, 1024 * 1024, none) })).rejects.toThrow(
+      new InvalidLauncherAnswer('it sends events without end'),
+    )
+  })
+
+  test('are no longer followed when the caller says so', async () => {
+    await serve((_, response) => void response.write(change))
+    const stop = new AbortController()
+    const watching = launcher().watch(stop.signal, () => stop.abort())
+    await expect(watching).rejects.toThrow(LauncherUnreachable)
+  })
+
+  test('must begin by the deadline, and have a heartbeat at least every third time', async () => {
+    const clock = fakeClock()
+    let response: ServerResponse | undefined
+    await serve((_, one) => (response = one))
+    const silent = watch({ deadlineMs: 1000 }, clock).catch(String)
+    await until(() => response !== undefined)
+    await clock.advance(1000)
+    expect(await silent).toBe('LauncherUnreachable: the launcher did not answer within 1 s')
+
+    response = undefined
+    const started = watch({ deadlineMs: 1000 }, clock).catch(String)
+    await until(() => response?.write(change))
+    await until(() => seen.length === 1)
+    await clock.advance(3 * heartbeatIntervalMs)
+    expect(await started).toBe('LauncherUnreachable: no heartbeat')
+    expect(clock.pending()).toBe(0)
+  })
 })

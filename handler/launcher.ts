@@ -2,24 +2,20 @@ import { request, type ClientRequest, type IncomingMessage } from 'node:http'
 import {
   InvalidLauncherAnswer,
   heartbeatIntervalMs,
-  maxMessageBytes,
+  heartbeatLine,
+  maxAnswerBytes,
   parseDomainReport,
-  parseEventLine,
   parseJson,
   parseLauncherError,
   parsePutAnswer,
   type DomainReport,
   type LauncherErrorReason,
-  type LauncherEvent,
 } from '../runtime/launcher-api.ts'
+import type { Bucket } from '../runtime/bucket.ts'
 import { systemClock, type Clock } from '../runtime/clock.ts'
 import type { VirtualMachine } from '../api/machine.ts'
+import type { HeldBytes } from './pending-bytes.ts'
 import { openLauncherSocket, pathOf } from './socket.ts'
-
-/** libvirt's own start takes half a second here, and tens of seconds on a machine that is short of memory. */
-const deadlineMs = 60_000
-/** How it is, the launcher says after 20 s at most, even if only that libvirtd does not answer. */
-const reportDeadlineMs = 25_000
 
 /** The launcher did not answer, or went away while it was asked: nothing is known about the VM. */
 export class LauncherUnreachable extends Error {
@@ -41,74 +37,138 @@ export class LauncherRefusal extends Error {
   }
 }
 
-/** One launcher, found anew by its pod's uid for each request, so that no socket of another pod can ever be meant. */
+/** A change: its state may be another. A heartbeat: it lives. */
+export type LauncherEvent = 'change' | 'heartbeat'
+
+/** One launcher, looked up by its pod's uid for each request, so that no socket of another pod can ever be meant. */
 export interface Launcher {
   put(machine: VirtualMachine): Promise<DomainReport>
   report(): Promise<DomainReport>
   shutdown(gracePeriodSeconds: number): Promise<void>
   destroy(): Promise<void>
   final(): Promise<void>
-  /** Each event, read when it is asked for, until the stream ends or falls silent; then it throws `LauncherUnreachable`. */
-  watch(signal: AbortSignal): AsyncGenerator<LauncherEvent, never>
+  /**
+   * Calls `onEvent` until the stream of events ends, falls silent or exceeds its limit; then it rejects. Of many events that arrive together
+   * one is reported. Events are not parsed, and nothing of them is kept: what they are about is read with `report`.
+   */
+  watch(signal: AbortSignal, onEvent: (event: LauncherEvent) => void): Promise<never>
 }
 
-export function launcherOf(kubeletRoot: string, podUID: string, clock: Clock = systemClock): Launcher {
-  const call = async (method: string, path: string, body?: unknown): Promise<unknown> => {
-    const signal = AbortSignal.timeout(method === 'GET' ? reportDeadlineMs : deadlineMs)
-    const response = await send(kubeletRoot, podUID, method, path, body, signal)
-    const answer = parseJson(await readAll(response, signal))
-    const status = response.statusCode ?? 0
-    if (status >= 200 && status < 300) return answer
-    const { reason, message } = parseLauncherError(answer)
-    throw new LauncherRefusal(reason, message)
+/** What a launcher can make the handler wait for, read and keep. */
+export interface LauncherLimits {
+  /** For a whole request; for the stream of events until it begins. */
+  readonly deadlineMs: number
+  /** Charged with the bytes of answers, if need be on credit. */
+  readonly answers: Bucket
+  /** Bytes of events. One that sends more is disconnected. */
+  readonly events: Bucket
+  readonly hold: (end: (reason: InvalidLauncherAnswer) => void) => HeldBytes
+}
+
+interface Request {
+  readonly method: string
+  readonly path: string
+  readonly body?: string
+}
+
+export function launcherOf(
+  kubeletRoot: string,
+  podUID: string,
+  limits: LauncherLimits,
+  clock: Clock = systemClock,
+): Launcher {
+  const { deadlineMs } = limits
+  const late = () => new LauncherUnreachable(`the launcher did not answer within ${Math.round(deadlineMs / 1000)} s`)
+
+  const call = async (method: string, path: string, value?: unknown): Promise<unknown> => {
+    const stop = new AbortController()
+    const cancel = afterRunning(clock, deadlineMs, () => stop.abort(late()))
+    const held = limits.hold((reason) => stop.abort(reason))
+    try {
+      const body = value === undefined ? {} : { body: JSON.stringify(value) }
+      held.grow(body.body?.length ?? 0)
+      const response = await send(kubeletRoot, podUID, { method, path, ...body }, stop.signal)
+      const text = await readAll(response, (bytes) => {
+        limits.answers.take(bytes)
+        held.grow(bytes)
+      })
+      stop.signal.throwIfAborted()
+      return answerOf(response.statusCode ?? 0, parseJson(text))
+    } catch (error) {
+      throw described(error, stop.signal)
+    } finally {
+      cancel()
+      held.release()
+    }
   }
+
   return {
-    put: async (machine) => parsePutAnswer(await call('PUT', '/vm', machine)),
+    put: async ({ apiVersion, kind, metadata: { name, namespace, uid }, spec }) =>
+      // Only what the launcher reads: a status may be as large as the spec.
+      parsePutAnswer(await call('PUT', '/vm', { apiVersion, kind, metadata: { name, namespace, uid }, spec })),
     report: async () => parseDomainReport(await call('GET', '/domain')),
     shutdown: async (gracePeriodSeconds) => void (await call('POST', '/shutdown', { gracePeriodSeconds })),
     destroy: async () => void (await call('POST', '/destroy')),
     final: async () => void (await call('POST', '/final')),
-    async *watch(signal) {
-      const silence = new AbortController()
-      const either = AbortSignal.any([signal, silence.signal])
-      const beat = () =>
-        clock.after(3 * heartbeatIntervalMs, () => silence.abort(new LauncherUnreachable('no heartbeat')))
-      let cancel = beat()
-      let response: IncomingMessage | undefined
+    async watch(signal, onEvent) {
+      const stop = new AbortController()
+      const either = AbortSignal.any([signal, stop.signal])
+      let cancel = afterRunning(clock, deadlineMs, () => stop.abort(late()))
+      const beat = () => {
+        cancel()
+        cancel = clock.after(3 * heartbeatIntervalMs, () => stop.abort(new LauncherUnreachable('no heartbeat')))
+      }
       try {
-        response = await send(kubeletRoot, podUID, 'GET', '/events', undefined, either)
-        for await (const line of linesOf(response)) {
-          cancel()
-          cancel = beat()
-          yield parseEventLine(line)
-        }
+        const response = await send(kubeletRoot, podUID, { method: 'GET', path: '/events' }, either)
+        beat()
+        const read = lineReader()
+        return await drain(response, (chunk) => {
+          if (limits.events.take(costOf(chunk)) > 0) throw new InvalidLauncherAnswer('it sends events without end')
+          const event = read(chunk)
+          if (event === undefined) return
+          beat()
+          onEvent(event)
+        })
       } catch (error) {
-        throw unreachable(error, either)
+        throw described(error, either)
       } finally {
         cancel()
-        response?.destroy()
       }
-      throw new LauncherUnreachable('the launcher ended its stream of events')
     },
   }
+}
+
+/**
+ * Runs `run` once after `delayMs` of this process: where it gets no CPU for longer than a slice, what has arrived meanwhile is read before
+ * time goes on, so that a busy node does not look like a mute launcher.
+ */
+function afterRunning(clock: Clock, delayMs: number, run: () => void, slices = 4): () => void {
+  let cancel = () => {}
+  const next = (left: number) => {
+    cancel = clock.after(delayMs / slices, () => (left === 1 ? run() : next(left - 1)))
+  }
+  next(slices)
+  return () => cancel()
+}
+
+function answerOf(status: number, answer: unknown): unknown {
+  if (status >= 200 && status < 300) return answer
+  const { reason, message } = parseLauncherError(answer)
+  throw new LauncherRefusal(reason, message)
 }
 
 async function send(
   kubeletRoot: string,
   podUID: string,
-  method: string,
-  path: string,
-  body: unknown,
+  { method, path, body }: Request,
   signal: AbortSignal,
 ): Promise<IncomingMessage> {
   const handle = await openLauncherSocket(kubeletRoot, podUID)
   if (handle === undefined) throw new LauncherAbsent('the launcher does not listen yet, or no longer')
   try {
-    const call = request({ socketPath: pathOf(handle), method, path, agent: false, signal, ...json })
-    call.end(body === undefined ? undefined : JSON.stringify(body))
-    return await responseTo(call)
-  } catch (error) {
-    throw unreachable(error, signal)
+    const sent = request({ socketPath: pathOf(handle), method, path, agent: false, signal, ...json })
+    sent.end(body)
+    return await responseTo(sent)
   } finally {
     await handle.close()
   }
@@ -116,67 +176,97 @@ async function send(
 
 const json = { headers: { 'content-type': 'application/json' } }
 
-function responseTo(call: ClientRequest): Promise<IncomingMessage> {
+function responseTo(sent: ClientRequest): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
-    call.on('response', resolve)
-    call.on('error', reject)
-    // Who changes the protocol gives neither: Node only closes the connection, and no abort is heard after that.
-    call.on('close', () => reject(new LauncherUnreachable('the launcher did not answer')))
+    sent.on('response', resolve)
+    sent.on('error', reject)
+    // The launcher sends none, and thousands of them fit into what is read at once.
+    sent.once('information', () => sent.destroy(new InvalidLauncherAnswer('it sends interim responses')))
+    // After a change of protocol neither event comes: Node only closes the connection, and an abort has no effect after that.
+    sent.on('close', () => reject(new LauncherUnreachable('the launcher did not answer')))
   })
 }
 
-/** Of a request that was aborted, Node says just that; why is with the signal. */
-function unreachable(thrown: unknown, signal: AbortSignal): Error {
+/** Of a request that was aborted, Node says just that; the reason is the signal's. */
+function described(thrown: unknown, signal: AbortSignal): Error {
   const error: unknown = signal.aborted ? signal.reason : thrown
-  if (error instanceof InvalidLauncherAnswer || error instanceof LauncherUnreachable) return error
-  const words = error instanceof Error ? error.message : String(error)
-  // The path by which we came is another each time, and says nothing to anybody else: a condition must not change with it.
-  return new LauncherUnreachable(words.replace(/ \/proc\/self\/fd\/\d+$/, ''), { cause: error })
+  if (
+    error instanceof InvalidLauncherAnswer ||
+    error instanceof LauncherUnreachable ||
+    error instanceof LauncherRefusal
+  )
+    return error
+  const message = error instanceof Error ? error.message : String(error)
+  if (error instanceof Error && 'code' in error && String(error.code).startsWith('HPE_'))
+    return new InvalidLauncherAnswer(`it does not send HTTP: ${message}`, { cause: error })
+  // The path of the socket differs each time, and means nothing to anyone else: a condition must not change with it.
+  return new LauncherUnreachable(message.replace(/ \/proc\/self\/fd\/\d+$/, ''), { cause: error })
 }
 
-async function readAll(response: IncomingMessage, signal: AbortSignal): Promise<string> {
+async function readAll(response: IncomingMessage, charge: (bytes: number) => void): Promise<string> {
   const chunks: Buffer[] = []
-  let length = 0
-  try {
-    for await (const chunk of bytesOf(response)) {
-      length += costOf(chunk)
-      if (length > maxMessageBytes) throw new InvalidLauncherAnswer(`longer than ${maxMessageBytes} bytes`)
-      chunks.push(chunk)
-    }
-  } catch (error) {
-    throw unreachable(error, signal)
-  } finally {
-    response.destroy()
-  }
+  let bytes = 0
+  const ended = drain(response, (chunk) => {
+    bytes += costOf(chunk)
+    charge(costOf(chunk))
+    if (bytes > maxAnswerBytes) throw new InvalidLauncherAnswer(`its answer is longer than ${maxAnswerBytes} bytes`)
+    chunks.push(chunk)
+  })
+  await ended.catch((error: unknown) => {
+    if (!response.complete) throw error
+  })
   return Buffer.concat(chunks).toString('utf8')
 }
 
-/** Lines are cut as bytes: a character may straddle two chunks. */
-async function* linesOf(response: IncomingMessage): AsyncGenerator<string> {
-  let pending: Buffer[] = []
-  let length = 0
-  for await (const chunk of bytesOf(response)) {
+/**
+ * Hands on every chunk as it arrives, since what is not read at once is kept by Node, at a hundred bytes for each of one byte. Rejects when
+ * the response ends, is aborted, or `onChunk` throws.
+ */
+function drain(response: IncomingMessage, onChunk: (chunk: Buffer) => void): Promise<never> {
+  return new Promise((_, reject) => {
+    const ended = () => reject(new LauncherUnreachable('the launcher ended its response'))
+    // It was aborted between its head and this call, and tells so no more.
+    if (response.destroyed) return ended()
+    response.on('data', (chunk: Buffer) => {
+      // Node goes on with what it has read already.
+      if (response.destroyed) return
+      try {
+        onChunk(chunk)
+      } catch (error) {
+        reject(error)
+        response.destroy()
+      }
+    })
+    response.on('error', reject)
+    response.on('close', ended)
+  })
+}
+
+/**
+ * Which events a chunk completes, the most important one if there are several. Keeps no line: of one that is not complete only as much as tells
+ * it from a heartbeat.
+ */
+function lineReader(): (chunk: Buffer) => LauncherEvent | undefined {
+  const enough = heartbeatLine.length + 1
+  const beginning = (chunk: Buffer, start: number, end: number) =>
+    chunk.toString('latin1', start, Math.min(end, start + enough))
+  let head = ''
+  return (chunk) => {
+    let event: LauncherEvent | undefined
     let start = 0
-    for (let end = chunk.indexOf(10); end !== -1; end = chunk.indexOf(10, start)) {
-      yield Buffer.concat([...pending, chunk.subarray(start, end)]).toString('utf8')
-      pending = []
-      length = 0
+    for (let end = chunk.indexOf(newline); end !== -1; end = chunk.indexOf(newline, start)) {
+      const isHeartbeat = head + beginning(chunk, start, end) === heartbeatLine
+      event = isHeartbeat ? (event ?? 'heartbeat') : 'change'
+      head = ''
       start = end + 1
     }
-    const rest = chunk.subarray(start)
-    pending.push(rest)
-    length += costOf(rest)
-    if (length > maxMessageBytes) throw new InvalidLauncherAnswer(`a line longer than ${maxMessageBytes} bytes`)
+    head = (head + beginning(chunk, start, chunk.length)).slice(0, enough)
+    return event
   }
 }
 
-/** What keeping it takes: one who sends byte by byte must not cost us a hundred times what he sends. */
+const newline = 10
+
+/** What it takes to read and keep it: a launcher that sends byte by byte must not cost a hundred times what it sends. */
 const costOf = (chunk: Buffer): number => Math.max(chunk.length, smallestCost)
-const smallestCost = 128
-
-async function* bytesOf(response: IncomingMessage): AsyncGenerator<Buffer> {
-  for await (const chunk of response) {
-    if (!Buffer.isBuffer(chunk)) throw new Error('the response has an encoding')
-    yield chunk
-  }
-}
+const smallestCost = 256

@@ -39,7 +39,7 @@ async function main(environment: NodeJS.ProcessEnv): Promise<void> {
   const handler = startHandler({
     kube,
     nodeName,
-    launcherOf: (podUID) => launcherOf(kubeletRoot, podUID),
+    launcherOf: (podUID, limits) => launcherOf(kubeletRoot, podUID, limits),
     addressOf: (podUID) => readPodAddress(kubeletRoot, podUID),
     tell: ({ apiVersion, kind, metadata: { namespace, name, uid } }, type, reason, message) => {
       const regarding = { apiVersion, kind, name, uid, ...(namespace === undefined ? {} : { namespace }) }

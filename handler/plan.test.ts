@@ -36,7 +36,7 @@ function report(phase: DomainReport['phase'], more: Partial<DomainReport> = {}):
   return { vmUID: 'vm-1', phase, reason: 'booted', observedAt: seconds(0), ...more }
 }
 
-const said = (one: DomainReport): Observation => ({ kind: 'report', report: one })
+const said = (one: DomainReport): Observation & { kind: 'report' } => ({ kind: 'report', report: one })
 
 /** What a plan does, in words; what it writes is the phase and the conditions' reasons. */
 function words(actions: Action[]): string[] {
@@ -99,7 +99,7 @@ const rows: [string, Given, Observation, string[]][] = [
     'ends it when the grace period that it was stopped with is over, though kubelet gave it longer',
     { phase: 'Running', isDeleting: true, grace: 30, asked: '1' },
     said(report('ShuttingDown', { deadline: seconds(29) })),
-    ['destroy', 'tell Warning GracePeriodExceeded'],
+    ['destroy', 'tell Warning GracePeriodExceeded', 'again 5000'],
   ],
   [
     'asks for shutdown with the VM’s own grace period',
@@ -123,7 +123,7 @@ const rows: [string, Given, Observation, string[]][] = [
     'ends the guest when its time is over',
     { phase: 'Running' },
     said(report('ShuttingDown', { deadline: seconds(-1) })),
-    ['destroy', 'tell Warning GracePeriodExceeded'],
+    ['destroy', 'tell Warning GracePeriodExceeded', 'again 5000'],
   ],
   [
     'writes the end before it lets the launcher go',
@@ -178,13 +178,13 @@ const rows: [string, Given, Observation, string[]][] = [
     'asks again while libvirtd comes back',
     { phase: 'Scheduled' },
     { kind: 'refused', reason: 'LibvirtUnavailable', message: 'restarting', silentForMs: 29_999 },
-    ['again 1499.95'],
+    ['again 7499.75'],
   ],
   [
     'says that libvirtd does not come back',
     { phase: 'Scheduled' },
     { kind: 'refused', reason: 'LibvirtUnavailable', message: 'restarting', silentForMs: 30_000 },
-    ['write Scheduled Synchronized=Unknown:LibvirtUnavailable Ready=Unknown:LibvirtUnavailable', 'again 1500'],
+    ['write Scheduled Synchronized=Unknown:LibvirtUnavailable Ready=Unknown:LibvirtUnavailable', 'again 7500'],
   ],
   [
     'touches no launcher of another VM',
@@ -196,13 +196,61 @@ const rows: [string, Given, Observation, string[]][] = [
     'says nothing of a short silence',
     { phase: 'Running' },
     { kind: 'unreachable', message: 'refused', silentForMs: 20_000 },
-    ['again 1000'],
+    ['again 5000'],
   ],
   [
     'says that it does not know, and does nothing else',
     { phase: 'Running', isDeleting: true },
     { kind: 'unreachable', message: 'refused', silentForMs: 30_000 },
-    ['write Running Synchronized=Unknown:LauncherUnreachable Ready=Unknown:LauncherUnreachable', 'again 1500'],
+    ['write Running Synchronized=Unknown:LauncherUnreachable Ready=Unknown:LauncherUnreachable', 'again 7500'],
+  ],
+  [
+    'says nothing of a guest that is being started, and looks again',
+    { phase: 'Scheduled' },
+    { ...said(report('Defined', { reason: 'starting' })), startingForMs: 4999 },
+    ['again 5000'],
+  ],
+  [
+    'says that a guest takes long to start',
+    { phase: 'Scheduled' },
+    { ...said(report('Defined', { reason: 'starting' })), startingForMs: 5000 },
+    ['write Scheduled Ready=False:GuestStarting Synchronized=Unknown:GuestStarting', 'again 5000'],
+  ],
+  ...(['DefineRefused', 'StartFailed', 'VolumeUnavailable'] as const).map((reason): (typeof rows)[number] => [
+    `fails a VM whose accepted start ends with ${reason}`,
+    { phase: 'Scheduled' },
+    said(report('Gone', { reason: reason[0]?.toLowerCase() + reason.slice(1), exit: 'Failed', message: 'no' })),
+    [`write Failed Synchronized=False:${reason} Ready=False:${reason}`, `tell Warning ${reason}`, 'final'],
+  ]),
+  [
+    'says at once that a launcher misbehaves, and looks less and less often',
+    { phase: 'Running' },
+    { kind: 'misbehaving', message: 'not JSON', silentForMs: 0 },
+    [
+      'write Running Synchronized=Unknown:LauncherMisbehaving Ready=Unknown:LauncherMisbehaving',
+      'tell Warning LauncherMisbehaving',
+      'again 1000',
+    ],
+  ],
+  [
+    'waits as long again as a launcher has misbehaved',
+    { phase: 'Running', isDeleting: true },
+    { kind: 'misbehaving', message: 'not JSON', silentForMs: 8000 },
+    [
+      'write Running Synchronized=Unknown:LauncherMisbehaving Ready=Unknown:LauncherMisbehaving',
+      'tell Warning LauncherMisbehaving',
+      'again 8000',
+    ],
+  ],
+  [
+    'says that events misbehave, and reports what is answered',
+    { phase: 'Scheduled' },
+    { ...said(report('Running')), misbehaviour: 'it sends events without end' },
+    [
+      'write Running Ready=True:GuestRunning Synchronized=Unknown:LauncherMisbehaving',
+      'tell Warning LauncherMisbehaving',
+      'tell Normal Started',
+    ],
   ],
   [
     'asks who is silent for very long twice a minute',
@@ -214,6 +262,14 @@ const rows: [string, Given, Observation, string[]][] = [
 
 test.each(rows)('%s', (_, given, observation, expected) => {
   expect(words(plan(machine(given), observation, now))).toEqual(expected)
+})
+
+test('records that a launcher misbehaves once', () => {
+  const observation: Observation = { kind: 'misbehaving', message: 'not JSON', silentForMs: 60_000 }
+  const before = machine({ phase: 'Running' })
+  const [write] = plan(before, observation, now)
+  if (write?.do !== 'write') throw new Error('nothing was written')
+  expect(words(plan({ ...before, status: write.status }, observation, now))).toEqual(['again 30000'])
 })
 
 test('writes nothing that is written already', () => {

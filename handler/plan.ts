@@ -13,7 +13,17 @@ export type Observation =
       readonly message: string
       readonly silentForMs: number
     }
-  | { readonly kind: 'report'; readonly report: DomainReport; readonly podIP?: string }
+  /** It answered with what the contract does not allow. */
+  | { readonly kind: 'misbehaving'; readonly message: string; readonly silentForMs: number }
+  | {
+      readonly kind: 'report'
+      readonly report: DomainReport
+      readonly podIP?: string
+      /** What is wrong with its events, though its answers are as they should be. */
+      readonly misbehaviour?: string
+      /** How long it has been starting the guest. */
+      readonly startingForMs?: number
+    }
 
 export type Action =
   /** Hand the VM to the launcher; its answer is the next observation. */
@@ -31,8 +41,12 @@ const defaultGracePeriodSeconds = 30
 
 /** Three missed heartbeats. */
 const silenceMs = 30_000
-/** Waiting for an answer holds one of the handler's few workers: who is silent for long is asked less and less often. */
-const longestSilenceMs = 30_000
+/** A launcher that is silent, or misbehaves, is asked less and less often, down to this. */
+const longestWaitMs = 30_000
+/** A start that takes longer is reported. Most take half a second, and a write for each VM less. */
+const slowStartMs = 5000
+/** An order that libvirt did not carry out is given again so often. */
+const destroyAgainMs = 5000
 /** Whatever a launcher says its deadline is, it is not asked more often. */
 const shortestWaitMs = 100
 
@@ -43,6 +57,13 @@ const refusals: readonly LauncherErrorReason[] = [
   'OOMKilled',
   'BadRequest',
 ]
+
+/** By the reason of a report with `exit`: the start was refused after the VM had been accepted. */
+const failedStarts = new Map<string, LauncherErrorReason>([
+  ['defineRefused', 'DefineRefused'],
+  ['startFailed', 'StartFailed'],
+  ['volumeUnavailable', 'VolumeUnavailable'],
+])
 
 /**
  * What to do for a VM of this node, in this order. The first failing action ends the round; the next round plans anew from what
@@ -56,6 +77,8 @@ export function plan(machine: VirtualMachine, observation: Observation, now: Dat
       return phase === 'Scheduled' ? awaitSocket(machine, now) : []
     case 'unreachable':
       return onSilence(machine, 'LauncherUnreachable', observation, now)
+    case 'misbehaving':
+      return onMisbehaviour(machine, observation, now)
     case 'refused':
       return onRefusal(machine, observation, now)
     case 'report':
@@ -77,8 +100,31 @@ function onSilence(
   now: Date,
 ): Action[] {
   const told = silentForMs < silenceMs ? [] : write(machine, silentStatus(machine, reason, message, now))
-  return [...told, { do: 'again', afterMs: Math.min(Math.max(silentForMs / 20, 1000), longestSilenceMs) }]
+  return [...told, { do: 'again', afterMs: Math.min(Math.max(silentForMs / 4, 1000), longestWaitMs) }]
 }
+
+function onMisbehaviour(
+  machine: VirtualMachine,
+  { message: cause, silentForMs }: { message: string; silentForMs: number },
+  now: Date,
+): Action[] {
+  const message = misbehaviourMessage(cause)
+  return [
+    ...write(machine, silentStatus(machine, 'LauncherMisbehaving', message, now)),
+    ...tellMisbehaviour(machine, message),
+    { do: 'again', afterMs: Math.min(Math.max(silentForMs, 1000), longestWaitMs) },
+  ]
+}
+
+/** Once: the condition says so from then on. */
+function tellMisbehaviour(machine: VirtualMachine, message: string): Action[] {
+  const isKnown = machine.status?.conditions?.some(({ reason }) => reason === 'LauncherMisbehaving') ?? false
+  return isKnown ? [] : [{ do: 'tell', type: 'Warning', reason: 'LauncherMisbehaving', message }]
+}
+
+const misbehaviourMessage = (cause: string): string =>
+  `The process in the VM's pod that speaks for the guest does not keep to its protocol (${cause}), so it is asked less often. ` +
+  'Something in the pod may have been tampered with; deleting the VM ends it'
 
 function onRefusal(machine: VirtualMachine, refusal: Observation & { kind: 'refused' }, now: Date): Action[] {
   const { reason, message } = refusal
@@ -93,7 +139,7 @@ function onRefusal(machine: VirtualMachine, refusal: Observation & { kind: 'refu
 
 function onReport(
   machine: VirtualMachine,
-  { report: said, podIP }: { report: DomainReport; podIP?: string },
+  { report: said, podIP, misbehaviour, startingForMs = 0 }: Observation & { kind: 'report' },
   now: Date,
 ): Action[] {
   const isDeleting = machine.metadata.deletionTimestamp !== undefined
@@ -106,7 +152,14 @@ function onReport(
     if (hasRun) return lost(machine, now)
     return isDeleting ? [] : [{ do: 'put' }]
   }
-  const status = statusOf(machine, report, podIP, now)
+  const failure = failedStarts.get(report.reason)
+  if (report.exit === 'Failed' && failure !== undefined && !hasRun) {
+    const message = report.message ?? ''
+    return onRefusal(machine, { kind: 'refused', reason: failure, message, silentForMs: 0 }, now)
+  }
+  const trouble = misbehaviour === undefined ? undefined : misbehaviourMessage(misbehaviour)
+  const status = statusOf(machine, report, podIP, now, trouble)
+  if (report.phase === 'Defined' && report.exit === undefined && !hasRun) return onStart(machine, status, startingForMs)
   if (report.exit !== undefined) return [{ do: 'write', status }, ended(report), { do: 'final' }]
   const isFirst = status.phase === 'Running' && !hasRun
   const started: Action[] = isFirst
@@ -114,7 +167,17 @@ function onReport(
     : []
   // That it is about to end is told by an event; the status has its end in a moment, and a write for each VM less.
   const isEnding = report.phase === 'ShuttingDown' && before === 'Running'
-  return [...(isEnding ? [] : write(machine, status)), ...started, ...shutdown(machine, report, isDeleting, now)]
+  return [
+    ...(isEnding ? [] : write(machine, status)),
+    ...(trouble === undefined ? [] : tellMisbehaviour(machine, trouble)),
+    ...started,
+    ...shutdown(machine, report, isDeleting, now),
+  ]
+}
+
+/** The launcher announces the end of the start; looking again is for one that does not. */
+function onStart(machine: VirtualMachine, status: MachineStatus, startingForMs: number): Action[] {
+  return [...(startingForMs < slowStartMs ? [] : write(machine, status)), { do: 'again', afterMs: slowStartMs }]
 }
 
 /** Who deletes a VM, and says how long its guest may take, gets what was asked for: to end it then is no failure. A QEMU that crashes on the way is one. */
@@ -129,7 +192,11 @@ function shutdown(machine: VirtualMachine, report: DomainReport, isDeleting: boo
     const leftMs = Math.min(Date.parse(report.deadline), askedDeadlineMs(machine)) - now.getTime()
     if (leftMs > 0) return [{ do: 'again', afterMs: Math.max(leftMs, shortestWaitMs) }]
     const message = 'The guest did not power off in its grace period; its QEMU is ended'
-    return [{ do: 'destroy' }, { do: 'tell', type: 'Warning', reason: 'GracePeriodExceeded', message }]
+    return [
+      { do: 'destroy' },
+      { do: 'tell', type: 'Warning', reason: 'GracePeriodExceeded', message },
+      { do: 'again', afterMs: destroyAgainMs },
+    ]
   }
   if (!isDeleting) return []
   const gracePeriodSeconds = graceOf(machine)

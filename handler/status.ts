@@ -14,6 +14,7 @@ export function statusOf(
   report: DomainReport,
   podIP: string | undefined,
   now: Date,
+  misbehaviour?: string,
 ): MachineStatus {
   const before = machine.status ?? {}
   const domain = domainOf(report)
@@ -25,7 +26,7 @@ export function statusOf(
     ...(podIP === undefined ? {} : { podIP }),
     ...(domain === undefined ? {} : { domain, interfaces: interfacesOf(domain) }),
   }
-  return conclude(before, status, conditionsOf(report), machine, now)
+  return conclude(before, status, conditionsOf(report, misbehaviour), machine, now)
 }
 
 /** What the handler writes of a VM that its launcher refused to run; `message` is libvirt's own. */
@@ -91,13 +92,21 @@ export function isAlive(report: DomainReport): boolean {
   return report.phase === 'Running' || report.phase === 'Paused' || report.phase === 'ShuttingDown'
 }
 
-function conditionsOf(report: DomainReport): Asserted[] {
+function conditionsOf(report: DomainReport, misbehaviour: string | undefined): Asserted[] {
   const drifts = report.specDrift ?? []
   const drift: Asserted[] =
     drifts.length === 0
       ? []
       : [{ type: 'SpecDrift', status: 'True', reason: 'LibvirtChangedSpec', message: driftMessage(drifts) }]
-  return [readiness(report), { type: 'Synchronized', status: 'True', reason: 'DomainDefined', message: '' }, ...drift]
+  return [readiness(report), synchronization(report, misbehaviour), ...drift]
+}
+
+function synchronization(report: DomainReport, misbehaviour: string | undefined): Asserted {
+  const type = 'Synchronized'
+  if (misbehaviour !== undefined)
+    return { type, status: 'Unknown', reason: 'LauncherMisbehaving', message: misbehaviour }
+  if (report.phase === 'Defined') return { type, status: 'Unknown', reason: 'GuestStarting', message: '' }
+  return { type, status: 'True', reason: 'DomainDefined', message: '' }
 }
 
 function readiness(report: DomainReport): Asserted {
@@ -113,6 +122,8 @@ function readiness(report: DomainReport): Asserted {
         'ShuttingDown',
         report.deadline === undefined ? '' : `the guest has until ${report.deadline} to power off`,
       )
+    case 'Defined':
+      return not('GuestStarting', report.message ?? 'the guest is being started')
     default:
       return not('GuestNotRunning', report.message ?? '')
   }

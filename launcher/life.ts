@@ -15,21 +15,16 @@ import {
   defineDomain,
   destroyDomain,
   killDomain,
-  readMetadata,
   readState,
   readXml,
   shutdownDomain,
   startDomain,
-  writeMetadata,
 } from './libvirt/domain.ts'
 import { LibvirtError } from './libvirt/errors.ts'
 import type { Identity } from './identity.ts'
 import { type MemoryUse, outOfMemoryMessage } from './out-of-memory.ts'
 import { type Standing, standingOf } from './phase.ts'
 import { Refused } from './refused.ts'
-
-/** Where the deadline of a shutdown is kept in the domain, so that whoever restarts finds it. */
-export const graceNamespace = 'https://virtset.io/launcher/1'
 
 /** How long the end of the VM is held for whoever wants to read it. */
 export const finalHoldMs = 15_000
@@ -42,6 +37,9 @@ const pressIntervalMs = 5000
  * tells nobody; and what was read just before was that the domain runs.
  */
 const resyncMs = 10_000
+
+/** After a loss of libvirtd before the guest ran, the start is attempted again so often. */
+const retryStartMs = 1000
 
 /** kubelet's own default, where a VM gives no terminationGracePeriodSeconds. */
 const defaultGraceSeconds = 30
@@ -73,7 +71,8 @@ export class Life {
   readonly #listeners = new Set<(report: DomainReport) => void>()
   readonly #ended = Promise.withResolvers<LauncherExit>()
   #vm: VirtualMachine | undefined
-  #beginning: Promise<void> | undefined
+  /** What a start that is attempted again has failed with. */
+  #trouble: string | undefined
   #dom: DomainRef | undefined
   #wasStarted = false
   #failure: { phase: 'Gone' | 'Shutoff'; reason: string; message: string } | undefined
@@ -81,7 +80,6 @@ export class Life {
   #oomKillsBefore = 0
   #specDrift: SpecDrift[] | undefined
   #deadlineMs: number | undefined
-  #isDeadlineStored = false
   #last: DomainReport | undefined
   #reading: Promise<DomainReport> | undefined
   #next: Promise<DomainReport> | undefined
@@ -102,27 +100,24 @@ export class Life {
   }
 
   /**
-   * Defines and starts the VM, or, if it is the one that is here, only says how it is. After a loss of libvirtd on the way, ask again.
-   * @throws Refused (the VM cannot run here, or is not the one), ConnectionLost, DeadlineExceeded
+   * Accepts the VM and begins to start it, unless it has been accepted before. Does not wait for libvirt: what becomes of the start is
+   * in the reports from now on, a refusal by libvirt or by a volume as an `exit`. Returns the newest report.
+   * @throws Refused (it is another VM)
    */
-  async put(vm: VirtualMachine): Promise<DomainReport> {
+  accept(vm: VirtualMachine): DomainReport {
     const { uid, name } = vm.metadata
-    if (uid === undefined || name === undefined)
-      throw new Refused('BadRequest', 'metadata.uid and metadata.name are due')
+    if (uid === undefined || name === undefined) {
+      throw new Refused('BadRequest', 'metadata.uid and metadata.name are required')
+    }
     const ours = this.#vm?.metadata.uid ?? this.#options.vmUID ?? uid
     if (ours !== uid) {
       throw new Refused('OtherVirtualMachine', `this launcher belongs to the VirtualMachine with uid ${ours}`)
     }
-    this.#vm ??= vm
-    this.#beginning ??= this.#begin(vm, { uid, name })
-    try {
-      await this.#beginning
-    } catch (error) {
-      // What libvirt or a volume refused stays refused; what the world did is tried again.
-      if (!(error instanceof Refused)) this.#beginning = undefined
-      throw error
+    if (this.#vm === undefined) {
+      this.#vm = vm
+      void this.#begin(vm, { uid, name })
     }
-    return this.report()
+    return this.#last?.vmUID === uid ? this.#last : this.#starting(uid)
   }
 
   /**
@@ -146,41 +141,32 @@ export class Life {
     this.report().catch((error: unknown) => this.#options.log('state could not be read', { err: error }))
   }
 
-  /** Presses the power button, and destroys the domain `graceSeconds` after the first time this was asked. */
-  async shutdown(graceSeconds: number): Promise<void> {
-    const { client, clock } = this.#options
+  /**
+   * Presses the power button until the guest is off, and destroys the domain `graceSeconds` after the first call. Does not wait for libvirt.
+   * @throws Refused (there is no domain yet)
+   */
+  shutdown(graceSeconds: number): void {
     const dom = this.#mustHaveDomain()
-    const stored = this.#isDeadlineStored ? undefined : parseGrace(await readMetadata(client, dom, graceNamespace))
     if (this.#deadlineMs === undefined) {
-      this.#deadlineMs = stored ?? clock.now() + graceSeconds * 1000
-      // Before anything that can fail: a deadline that was told is kept.
+      this.#deadlineMs = this.#options.clock.now() + graceSeconds * 1000
       this.#enforce(dom, this.#deadlineMs)
     }
-    if (!this.#isDeadlineStored && stored === undefined) await this.#storeDeadline(dom, this.#deadlineMs)
-    this.#isDeadlineStored = true
-    await this.#press(dom)
-    this.hint()
+    void this.#press(dom).then(() => this.hint())
   }
 
-  /** Ends QEMU now. */
-  async destroy(): Promise<void> {
-    const { client, log } = this.#options
-    const dom = this.#mustHaveDomain()
-    try {
-      await destroyDomain(client, dom)
-    } catch (error) {
-      // SIGTERM did not help.
-      log('domain did not end, killing it', { err: error })
-      await killDomain(client, dom)
-    }
-    this.hint()
+  /**
+   * Ends QEMU now. Does not wait for it; a failure is logged.
+   * @throws Refused (there is no domain yet)
+   */
+  destroy(): void {
+    void this.#destroy(this.#mustHaveDomain())
   }
 
   /** kubelet wants the pod to go: the same as `shutdown`, with the VM's own grace period. */
-  async terminate(): Promise<void> {
+  terminate(): void {
     if (this.#isEnding) return
     if (this.#dom === undefined) return this.#ended.resolve('Failed')
-    await this.shutdown(this.#vm?.spec.terminationGracePeriodSeconds ?? defaultGraceSeconds)
+    this.shutdown(this.#vm?.spec.terminationGracePeriodSeconds ?? defaultGraceSeconds)
   }
 
   /** The end was read. Before the end it says nothing. */
@@ -195,25 +181,36 @@ export class Life {
   }
 
   async #begin(vm: VirtualMachine, identity: Identity): Promise<void> {
-    const { client, prepare, writeXml, compare, log } = this.#options
+    const { clock, log } = this.#options
     try {
-      const domain = await prepare(vm.spec, identity)
-      this.#dom = await refusedAs('DefineRefused', () => defineDomain(client, writeXml(domain)))
-      const inactive = await readXml(client, this.#dom, { inactive: true })
-      if (inactive !== undefined) this.#specDrift = compare(domain, inactive)
-      if (this.#specDrift !== undefined && this.#specDrift.length > 0) {
-        log('libvirt changed the domain', { specDrift: this.#specDrift })
-      }
-      await this.#start(this.#dom)
+      await this.#define(vm, identity)
+      this.#trouble = undefined
       this.#resync()
     } catch (error) {
+      const message = (error instanceof Error ? error.message : String(error)).slice(0, maxTextLength)
       if (error instanceof Refused) {
         const phase = this.#dom === undefined ? 'Gone' : 'Shutoff'
-        this.#failure = { phase, reason: lowerFirst(error.reason), message: error.message.slice(0, maxTextLength) }
-        this.hint()
+        this.#failure = { phase, reason: lowerFirst(error.reason), message }
+      } else {
+        // libvirt and the volumes refused nothing: the cause is temporary.
+        log('the VM could not be started yet', { err: error })
+        this.#trouble = message
+        clock.after(retryStartMs, () => void this.#begin(vm, identity))
       }
-      throw error
     }
+    this.hint()
+  }
+
+  async #define(vm: VirtualMachine, identity: Identity): Promise<void> {
+    const { client, prepare, writeXml, compare, log } = this.#options
+    const domain = await prepare(vm.spec, identity)
+    this.#dom = await refusedAs('DefineRefused', () => defineDomain(client, writeXml(domain)))
+    const inactive = await readXml(client, this.#dom, { inactive: true })
+    if (inactive !== undefined) this.#specDrift = compare(domain, inactive)
+    if (this.#specDrift !== undefined && this.#specDrift.length > 0) {
+      log('libvirt changed the domain', { specDrift: this.#specDrift })
+    }
+    await this.#start(this.#dom)
   }
 
   #resync(): void {
@@ -249,10 +246,12 @@ export class Life {
 
   async #read(): Promise<DomainReport> {
     const { client, clock } = this.#options
-    const base = { vmUID: this.#vm?.metadata.uid ?? '', observedAt: new Date(clock.now()).toISOString() }
+    const uid = this.#vm?.metadata.uid ?? ''
+    const base = { vmUID: uid, observedAt: new Date(clock.now()).toISOString() }
     if (this.#failure !== undefined) return this.#tell({ ...base, ...this.#failure, exit: 'Failed' })
+    if (this.#vm === undefined) return this.#tell({ ...base, phase: 'Waiting', reason: 'noVirtualMachine' })
     const dom = this.#dom
-    if (dom === undefined) return this.#tell({ ...base, phase: 'Waiting', reason: 'noVirtualMachine' })
+    if (dom === undefined || !this.#wasStarted) return this.#tell(this.#starting(uid))
     const state = await readState(client, dom)
     const xml = await readXml(client, dom)
     return this.#tell({ ...base, ...(await this.#explain(this.#standing(state))), ...this.#details(xml) })
@@ -269,6 +268,12 @@ export class Life {
   async #outOfMemory(): Promise<string | undefined> {
     const use = await this.#options.readMemoryUse()
     return use.oomKills > this.#oomKillsBefore ? outOfMemoryMessage(use) : undefined
+  }
+
+  #starting(vmUID: string): DomainReport {
+    const message = this.#trouble === undefined ? {} : { message: this.#trouble }
+    const observedAt = new Date(this.#options.clock.now()).toISOString()
+    return { vmUID, phase: 'Defined', reason: 'starting', ...message, observedAt }
   }
 
   #standing(state: DomainState | undefined): Standing {
@@ -303,37 +308,41 @@ export class Life {
     this.#options.clock.after(finalHoldMs, () => this.#ended.resolve(exit))
   }
 
-  async #storeDeadline(dom: DomainRef, deadlineMs: number): Promise<void> {
-    const xml = `<grace deadline="${new Date(deadlineMs).toISOString()}"/>`
-    await writeMetadata(this.#options.client, dom, { namespace: graceNamespace, prefix: 'virtset', xml })
-  }
-
   #enforce(dom: DomainRef, deadlineMs: number): void {
     const { clock, log } = this.#options
-    const failed = (error: unknown) => log('shutting down', { err: error })
     const again = () => {
       if (this.#isEnding) return
       const leftMs = deadlineMs - clock.now()
       if (leftMs > 0) {
-        this.#press(dom).catch(failed)
+        void this.#press(dom)
         clock.after(Math.min(pressIntervalMs, leftMs), again)
         return
       }
       log('grace period is over, destroying the domain', {})
-      this.destroy().catch(failed)
+      void this.#destroy(dom)
       clock.after(pressIntervalMs, again)
     }
     clock.after(Math.min(pressIntervalMs, deadlineMs - clock.now()), again)
   }
 
+  /** It fails for a domain that has just ended, for one without a power button, and without libvirtd; the next press is due soon. */
   async #press(dom: DomainRef): Promise<void> {
+    const { client, log } = this.#options
+    await shutdownDomain(client, dom).catch((error: unknown) => log('the power button was not pressed', { err: error }))
+  }
+
+  async #destroy(dom: DomainRef): Promise<void> {
+    const { client, log } = this.#options
     try {
-      await shutdownDomain(this.#options.client, dom)
+      await destroyDomain(client, dom).catch((error: unknown) => {
+        // SIGTERM did not help.
+        log('domain did not end, killing it', { err: error })
+        return killDomain(client, dom)
+      })
     } catch (error) {
-      // A domain that has just ended, or one that has no power button.
-      if (!(error instanceof LibvirtError)) throw error
-      this.#options.log('the power button was not pressed', { err: error })
+      log('the domain was not destroyed', { err: error })
     }
+    this.hint()
   }
 
   #mustHaveDomain(): DomainRef {
@@ -350,12 +359,6 @@ async function refusedAs<T>(reason: 'DefineRefused' | 'StartFailed', run: () => 
     if (error instanceof LibvirtError) throw new Refused(reason, error.message, { cause: error })
     throw error
   }
-}
-
-function parseGrace(xml: string | undefined): number | undefined {
-  const text = xml === undefined ? undefined : /deadline=["']([^"']+)["']/.exec(xml)?.[1]
-  const time = text === undefined ? Number.NaN : Date.parse(text)
-  return Number.isNaN(time) ? undefined : time
 }
 
 function isSame(one: DomainReport, other: DomainReport): boolean {

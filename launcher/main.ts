@@ -70,13 +70,7 @@ async function main(settings: Settings): Promise<void> {
   await rename(`${socket}.tmp`, socket)
   log('ready', { socket })
 
-  const terminate = () => {
-    life.terminate().catch((error: unknown) => {
-      log('shutting down', { err: error })
-      clock.after(1000, terminate)
-    })
-  }
-  process.on('SIGTERM', terminate)
+  process.on('SIGTERM', () => life.terminate())
 
   const exit = await life.ended
   log('the VM has ended', { exit })

@@ -6,9 +6,12 @@ import { type Duplex, duplexPair } from 'node:stream'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { parseMachine } from '../api/machine.ts'
 import {
-  type LauncherEvent,
+  type DomainReport,
+  heartbeatLine,
+  maxAnswerBytes,
   maxMessageBytes,
-  parseEventLine,
+  parseDomainReport,
+  parseJson,
   parseLauncherError,
   parsePutAnswer,
 } from '../runtime/launcher-api.ts'
@@ -79,15 +82,23 @@ const vm = {
 
 const put = () => ask(socket, 'PUT', '/vm', vm)
 
+/** Puts the VM and waits until it is as wanted. */
+async function started(phase = 'Running') {
+  const answer = await put()
+  await eventually(`it is ${phase}`, async () => (await life.report()).phase === phase)
+  return answer
+}
+
 describe('requests', () => {
   test('a VM is put, read, and asked to end', async () => {
     expect(await ask(socket, 'GET', '/domain')).toMatchObject({ status: 200, body: { phase: 'Waiting' } })
-    const answer = await put()
-    expect(answer.status).toBe(200)
-    expect(parsePutAnswer(answer.body)).toMatchObject({ vmUID: 'u-1', phase: 'Running' })
+    const answer = await started()
+    expect(answer.status).toBe(202)
+    expect(parsePutAnswer(answer.body)).toMatchObject({ vmUID: 'u-1', phase: 'Defined', reason: 'starting' })
     expect(await ask(socket, 'POST', '/shutdown', { gracePeriodSeconds: 30 })).toEqual({ status: 202, body: {} })
     expect(await ask(socket, 'GET', '/domain')).toMatchObject({ body: { phase: 'ShuttingDown' } })
     expect(await ask(socket, 'POST', '/destroy')).toEqual({ status: 202, body: {} })
+    await eventually('it is off', async () => (await life.report()).exit !== undefined)
     expect(await ask(socket, 'GET', '/domain')).toMatchObject({ body: { phase: 'Shutoff', exit: 'Failed' } })
     expect(await ask(socket, 'POST', '/final')).toEqual({ status: 202, body: {} })
     expect(await life.ended).toBe('Failed')
@@ -123,22 +134,37 @@ describe('requests', () => {
     }
   })
 
-  test('libvirt’s refusal is told in its own words: 422', async () => {
+  test('a VM is accepted without libvirt, whose refusal is reported in its own words', async () => {
     fake.refuseNext('domain_create_with_flags', new LibvirtError('no such file', 38, 10))
-    expect(await put()).toEqual({ status: 422, body: { error: { reason: 'StartFailed', message: 'no such file' } } })
+    expect(await started('Shutoff')).toMatchObject({ status: 202 })
+    expect(await ask(socket, 'GET', '/domain')).toMatchObject({
+      status: 200,
+      body: { phase: 'Shutoff', reason: 'startFailed', exit: 'Failed', message: 'no such file' },
+    })
   })
 
-  test('without libvirtd: 503, and the VM is not called gone', async () => {
-    await put()
+  test('without libvirtd: 503 after 3 s, and the VM is not called gone; to end it is accepted', async () => {
+    await started()
     fake.restart(Infinity)
     const answer = ask(socket, 'GET', '/domain')
-    await eventually('the request waits', () => clock.advance(1000).then(() => clock.monotonic() > 15_000))
+    await eventually('the request waits', () => clock.advance(1000).then(() => clock.monotonic() >= 4000))
     expect(await answer).toMatchObject({ status: 503, body: { error: { reason: 'LibvirtUnavailable' } } })
+    expect(await ask(socket, 'POST', '/shutdown', { gracePeriodSeconds: 30 })).toMatchObject({ status: 202 })
+    expect(await ask(socket, 'POST', '/destroy')).toMatchObject({ status: 202 })
+  })
+
+  test.each<[string, Partial<DomainReport>, Partial<DomainReport>]>([
+    ['a domain', { domain: { title: 'x'.repeat(maxAnswerBytes) } }, { specDrift: [{ field: 'a' }] }],
+    ['a drift', { domain: {}, specDrift: [{ field: 'a', libvirt: 'x'.repeat(maxAnswerBytes) }] }, {}],
+  ])('%s that is longer than the handler reads is left out', async (_, more, kept) => {
+    const small = { vmUID: 'u-1', phase: 'Running', reason: 'booted', observedAt: '2030-01-01T00:00:00.000Z' } as const
+    life.report = async () => ({ ...small, specDrift: [{ field: 'a' }], ...more })
+    expect(await ask(socket, 'GET', '/domain')).toEqual({ status: 200, body: { ...small, ...kept } })
   })
 })
 
 describe('events', () => {
-  let lines: LauncherEvent[]
+  let lines: string[]
   let response: IncomingMessage
 
   beforeEach(async () => {
@@ -150,26 +176,28 @@ describe('events', () => {
     response.setEncoding('utf8').on('data', (chunk: string) => {
       const complete = (text + chunk).split('\n')
       text = complete.pop() ?? ''
-      lines.push(...complete.map(parseEventLine))
+      lines.push(...complete)
     })
   })
 
-  const phases = () => lines.map((line) => (line.kind === 'report' ? line.report.phase : 'heartbeat'))
+  const reports = () => lines.filter((line) => line !== heartbeatLine).map((line) => parseDomainReport(parseJson(line)))
+  const phases = () => reports().map(({ phase }) => phase)
 
   test('begin with the current state, and tell each change', async () => {
     await eventually('the first line', () => lines.length > 0)
-    await put()
+    await started()
     fake.killGuests()
     await eventually('the end', () => phases().at(-1) === 'Shutoff')
     expect(phases()[0]).toBe('Waiting')
     expect(phases()).toContain('Running')
+    expect(reports().filter(({ domain, specDrift }) => domain !== undefined || specDrift !== undefined)).toEqual([])
   })
 
   test('have a heartbeat each 10 s', async () => {
     await eventually('the first line', () => lines.length > 0)
     await clock.advance(30_000)
     await eventually('three heartbeats', () => lines.length === 4)
-    expect(phases()).toEqual(['Waiting', 'heartbeat', 'heartbeat', 'heartbeat'])
+    expect(lines.slice(1)).toEqual([heartbeatLine, heartbeatLine, heartbeatLine])
   })
 
   test('stop with the connection', async () => {

@@ -9,6 +9,8 @@ import {
   InvalidLauncherAnswer,
   type LauncherErrorReason,
   heartbeatIntervalMs,
+  heartbeatLine,
+  maxAnswerBytes,
   maxMessageBytes,
   maxTextLength,
   parseJson,
@@ -39,15 +41,18 @@ const statusOf: { readonly [reason in LauncherErrorReason]: number } = {
   InternalError: 500,
 }
 
-/** A reader of events that lags so far behind is let go; it comes back and reads the current state. */
-const maxBacklogBytes = 2 * maxMessageBytes
+/** A reader of events that lags so far behind is disconnected; it comes back and reads the current state. */
+const maxBacklogBytes = 1024 * 1024
+
+/** libvirt answers in milliseconds, unless it restarts or the node is overloaded. The handler waits for up to 5 s. */
+const reportDeadlineMs = 3000
 
 type Answer = { status: number; body: object }
 type Route = (body: () => Promise<unknown>) => Promise<Answer>
 
 /** The contract of runtime/launcher-api.ts over HTTP; the caller listens. */
 export function launcherServer(options: ServerOptions): Server {
-  const { life, log } = options
+  const { life, clock, log } = options
   const accepted = { status: 202, body: {} }
   const routes: { readonly [request: string]: Route } = {
     'PUT /vm': async (body) => {
@@ -55,15 +60,15 @@ export function launcherServer(options: ServerOptions): Server {
       if ('causes' in parsed) {
         throw new Refused('BadRequest', parsed.causes.map(({ field, message }) => `${field} ${message}`).join('; '))
       }
-      return { status: 200, body: { domain: await life.put(parsed.machine) } }
+      return { status: 202, body: { domain: withinLimit(life.accept(parsed.machine)) } }
     },
-    'GET /domain': async () => ({ status: 200, body: await life.report() }),
+    'GET /domain': async () => ({ status: 200, body: withinLimit(await reportInTime(life, clock)) }),
     'POST /shutdown': async (body) => {
-      await life.shutdown(parseShutdownRequest(await body()).gracePeriodSeconds)
+      life.shutdown(parseShutdownRequest(await body()).gracePeriodSeconds)
       return accepted
     },
     'POST /destroy': async () => {
-      await life.destroy()
+      life.destroy()
       return accepted
     },
     'POST /final': async () => accepted,
@@ -95,26 +100,50 @@ export function launcherServer(options: ServerOptions): Server {
   return server
 }
 
-/** The current state, then each change, and a sign of life. */
+/** @throws Refused (libvirt has not answered within `reportDeadlineMs`), and what `Life.report` throws */
+async function reportInTime(life: Life, clock: Clock): Promise<DomainReport> {
+  const { promise: timeout, reject } = Promise.withResolvers<never>()
+  const late = new Refused('LibvirtUnavailable', `libvirt has not answered within ${reportDeadlineMs / 1000} s`)
+  const cancel = clock.after(reportDeadlineMs, () => reject(late))
+  return Promise.race([life.report(), timeout]).finally(cancel)
+}
+
+/** The handler reads no more than the contract's limit; without `domain`, and then without `specDrift`, a report is far below it. */
+function withinLimit(report: DomainReport): DomainReport {
+  const fits = (one: DomainReport) => Buffer.byteLength(JSON.stringify(one)) <= maxAnswerBytes - answerEnvelopeBytes
+  if (fits(report)) return report
+  const { domain: _, ...rest } = report
+  return fits(rest) ? rest : summary(rest)
+}
+
+const answerEnvelopeBytes = 64
+
+function summary(report: DomainReport): DomainReport {
+  const { domain: _, specDrift: __, ...rest } = report
+  return rest
+}
+
+/** A line for the current state, one for each change, and heartbeats. Whoever wants the domain reads it with `GET /domain`. */
 function stream(response: ServerResponse, { life, clock, log }: ServerOptions): void {
-  response.writeHead(200, { 'content-type': 'application/x-ndjson' })
+  response.writeHead(200, { 'content-type': 'application/x-ndjson' }).flushHeaders()
   response.on('error', (error) => log('a reader of events was lost', { err: error }))
-  const write = (line: DomainReport | { heartbeat: true }) => {
+  const write = (line: string) => {
     if (response.writableLength > maxBacklogBytes) response.destroy()
-    else response.write(`${JSON.stringify(line)}\n`)
+    else response.write(`${line}\n`)
   }
+  const writeReport = (report: DomainReport) => write(JSON.stringify(summary(report)))
   let cancel = () => {}
   const beat = () => {
-    write({ heartbeat: true })
+    write(heartbeatLine)
     cancel = clock.after(heartbeatIntervalMs, beat)
   }
   cancel = clock.after(heartbeatIntervalMs, beat)
-  const unsubscribe = life.subscribe(write)
+  const unsubscribe = life.subscribe(writeReport)
   response.once('close', () => {
     unsubscribe()
     cancel()
   })
-  life.report().then(write, (error: unknown) => {
+  life.report().then(writeReport, (error: unknown) => {
     log('state could not be read', { err: error })
     response.destroy()
   })

@@ -4,7 +4,6 @@ import {
   InvalidLauncherAnswer,
   maxMessageBytes,
   parseDomainReport,
-  parseEventLine,
   parseJson,
   parseLauncherError,
   parsePutAnswer,
@@ -90,13 +89,6 @@ describe('a report is refused', () => {
 })
 
 describe('the other messages', () => {
-  test('a line of events is a report or a heartbeat', () => {
-    expect(parseEventLine(JSON.stringify(report))).toEqual({ kind: 'report', report })
-    expect(parseEventLine('{"heartbeat":true}')).toEqual({ kind: 'heartbeat' })
-    expect(() => parseEventLine('{"heart')).toThrow('not JSON')
-    expect(() => parseEventLine('{"heartbeat":false}')).toThrow('vmUID is not a string')
-  })
-
   test('an error has a known reason', () => {
     const error = { reason: 'StartFailed', message: 'no such disk' }
     expect(parseLauncherError({ error })).toEqual(error)

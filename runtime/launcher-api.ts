@@ -1,16 +1,21 @@
 /**
- * What the handler and the launcher say to each other: HTTP and JSON over the unix socket `launcher.sock` of a launcher pod.
+ * The contract between the handler and the launcher: HTTP and JSON over the unix socket `launcher.sock` of a launcher pod.
  *
- *     PUT  /vm         the VirtualMachine as persisted         200 {domain: DomainReport} | 409 | 422 {error}
- *     GET  /domain                                             200 DomainReport
- *     POST /shutdown   {gracePeriodSeconds}                    202: ACPI shutdown asked, deadline stored; again: the first deadline stays
- *     POST /destroy                                            202: the domain is ended now
+ *     PUT  /vm         the VirtualMachine as persisted         202 {domain: DomainReport} | 409 | 400 {error}
+ *     GET  /domain                                             200 DomainReport | 503 {error} after 3 s without libvirt
+ *     POST /shutdown   {gracePeriodSeconds}                    202: the guest is asked to power off; the first deadline stays
+ *     POST /destroy                                            202: the domain is being ended
  *     POST /final                                              202: the final state was read, the launcher may exit
- *     GET  /events                                             a line of JSON per change: a DomainReport, or a heartbeat each 10 s
+ *     GET  /events                                             a line of JSON per change: a DomainReport without `domain` and
+ *                                                              `specDrift`; or a heartbeat, every 10 s
  *     GET  /console    Upgrade: console                        101: bytes of the first serial console, both ways
  *
- * A guest that broke out of QEMU could answer in the launcher's place, so nothing read from the socket is believed: every
- * shape, length and depth is checked here, and what does not fit is an `InvalidLauncherAnswer`.
+ * Every answer but that of `GET /domain` is immediate and does not wait for libvirt. A start that fails is a report with `exit`.
+ * Launchers of the previous version answer `PUT /vm` when the guest runs, or with 422 when it cannot; `POST /shutdown` and `POST /destroy`
+ * when libvirt has answered; and their events have `domain`.
+ *
+ * A guest that broke out of QEMU, or a user with `pods/exec`, can answer in the launcher's place, so nothing read from the socket is
+ * trusted: every shape, length and depth is checked here, and what does not fit is an `InvalidLauncherAnswer`.
  */
 
 /** JSON as it comes off the wire. */
@@ -20,8 +25,11 @@ export interface JsonObject {
   [key: string]: Json
 }
 
-/** The most bytes that either side reads of one body or one event line: a domain of a thousand devices is a tenth of it. */
+/** The most bytes of a request that the launcher reads: the API server stores no object that is longer. */
 export const maxMessageBytes = 4 * 1024 * 1024
+
+/** The most bytes of an answer that the handler reads. A domain of 100 devices is 60 KiB; the launcher leaves out one that does not fit. */
+export const maxAnswerBytes = 1024 * 1024
 
 /** The longest `message`; what libvirt and QEMU say beyond it is cut. */
 export const maxTextLength = 64 * 1024
@@ -32,6 +40,9 @@ export const launcherSocketName = 'launcher.sock'
 /** Silence on `GET /events` for three times this long means that the launcher is gone. */
 export const heartbeatIntervalMs = 10_000
 
+/** The line on `GET /events` that only says that the launcher lives. Every other line is a change. */
+export const heartbeatLine = '{"heartbeat":true}'
+
 const maxDepth = 32
 const maxValues = 50_000
 /** A whole object in the API server is hardly longer; libvirt's metadata is one string of it. */
@@ -40,7 +51,7 @@ const maxDrifts = 1000
 
 const phases = ['Waiting', 'Defined', 'Running', 'Paused', 'ShuttingDown', 'Shutoff', 'Crashed', 'Gone'] as const
 
-/** Waiting: no VM was given yet. Gone: libvirt no longer knows the domain. */
+/** Waiting: no VM was given yet. Defined: accepted, the guest does not run yet. Gone: libvirt no longer knows the domain. */
 export type LauncherPhase = (typeof phases)[number]
 
 const exits = ['Succeeded', 'Failed'] as const
@@ -73,8 +84,6 @@ export interface DomainReport {
   /** RFC 3339. */
   observedAt: string
 }
-
-export type LauncherEvent = { kind: 'report'; report: DomainReport } | { kind: 'heartbeat' }
 
 const errorReasons = [
   'DefineRefused',
@@ -124,7 +133,7 @@ export function parseDomainReport(value: unknown): DomainReport {
 }
 
 /**
- * The 200 answer of `PUT /vm`.
+ * The 2xx answer of `PUT /vm`.
  * @throws InvalidLauncherAnswer
  */
 export function parsePutAnswer(value: unknown): DomainReport {
@@ -141,16 +150,6 @@ export function parseLauncherError(value: unknown): LauncherError {
     reason: parseOneOf(error['reason'], 'error.reason', errorReasons),
     message: parseText(error['message'], 'error.message', maxTextLength),
   }
-}
-
-/**
- * One line of `GET /events`, without its newline.
- * @throws InvalidLauncherAnswer
- */
-export function parseEventLine(line: string): LauncherEvent {
-  const value = parseObject(parseJson(line), 'event')
-  if (value['heartbeat'] === true) return { kind: 'heartbeat' }
-  return { kind: 'report', report: parseDomainReport(value) }
 }
 
 /**

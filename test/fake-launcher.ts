@@ -1,6 +1,7 @@
 import { constants } from 'node:fs'
 import { mkdir, open, rm, writeFile } from 'node:fs/promises'
 import { createServer, type ServerResponse } from 'node:http'
+import type { Server } from 'node:net'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import type { DomainReport, LauncherErrorReason } from '../runtime/launcher-api.ts'
@@ -13,6 +14,10 @@ export interface FakeLauncher {
   readonly reads: number
   /** Answers `PUT /vm` with a refusal. */
   refuse: { reason: LauncherErrorReason; message: string } | undefined
+  /** Accepts the VM, but does not start it until it is told to `become` something else. */
+  isSlow: boolean
+  /** Answers `PUT /vm` only when the guest runs, or with 422 when it cannot, as launchers did once. */
+  isOld: boolean
   /** Takes the VM, and says that it waits for one. */
   isForgetful: boolean
   /** Says something else each time it is asked how it stands. */
@@ -26,18 +31,46 @@ export interface FakeLauncher {
   close(): Promise<void>
 }
 
-export async function startFakeLauncher(kubeletRoot: string, podUID: string): Promise<FakeLauncher> {
+/** Lets the server listen where the launcher of the pod would; gives back the pod's directory. */
+export async function listenAsLauncher(kubeletRoot: string, podUID: string, server: Server): Promise<string> {
   const pod = join(kubeletRoot, 'pods', podUID)
   const directory = join(pod, 'volumes/kubernetes.io~empty-dir/sockets')
   await mkdir(directory, { recursive: true })
   await writeFile(join(pod, 'etc-hosts'), '127.0.0.1\tlocalhost\n10.244.0.9\tpod\n')
+  // By the directory's descriptor: a socket's path may have 107 bytes at most.
+  const handle = await open(directory, constants.O_DIRECTORY)
+  server.listen(`/proc/self/fd/${handle.fd}/launcher.sock`)
+  await once(server, 'listening')
+  await handle.close()
+  return pod
+}
+
+export async function startFakeLauncher(kubeletRoot: string, podUID: string): Promise<FakeLauncher> {
   const followers = new Set<ServerResponse>()
+  /** Answers of `PUT /vm` that a launcher of old gives when the guest runs. */
+  const waiting: (() => void)[] = []
   let reads = 0
   let report: DomainReport = { vmUID: '', phase: 'Waiting', reason: '', observedAt: '2026-01-02T03:04:05Z' }
 
   const become = (change: Partial<DomainReport>) => {
     report = { ...report, ...change }
-    for (const follower of followers) follower.write(`${JSON.stringify(report)}\n`)
+    for (const follower of followers) follower.write(line())
+    for (const answer of waiting.splice(0)) answer()
+  }
+
+  const line = () => {
+    const { domain: _, specDrift: __, ...summary } = report
+    return `${JSON.stringify(launcher.isOld ? report : summary)}\n`
+  }
+
+  const accept = (uid: string, response: ServerResponse) => {
+    const answer = () => response.writeHead(launcher.isOld ? 200 : 202).end(JSON.stringify({ domain: report }))
+    if (launcher.isForgetful) return answer()
+    if (report.vmUID === '') become({ vmUID: uid, phase: 'Defined', reason: 'starting' })
+    if (launcher.isOld) waiting.push(answer)
+    else answer()
+    if (!launcher.isSlow)
+      setImmediate(() => report.phase === 'Defined' && become({ phase: 'Running', reason: 'booted' }))
   }
 
   const server = createServer((request, response) => {
@@ -46,25 +79,25 @@ export async function startFakeLauncher(kubeletRoot: string, podUID: string): Pr
     request.on('end', () => {
       if (request.url === '/domain') {
         reads++
-        if (launcher.isFickle) report = { ...report, phase: 'Paused', message: String(reads) }
+        if (launcher.isFickle && report.vmUID !== '') report = { ...report, phase: 'Paused', message: String(reads) }
       }
       if (request.method !== 'GET') launcher.asked.push(`${request.method} ${request.url}`)
       if (request.url === '/events') {
         followers.add(response)
         response.on('close', () => followers.delete(response))
-        response.write(`${JSON.stringify(report)}\n`)
+        response.write(line())
         if (launcher.hangsUp) response.end()
       } else if (request.url === '/vm' && launcher.refuse !== undefined) {
         response.writeHead(422).end(JSON.stringify({ error: launcher.refuse }))
+      } else if (request.url === '/vm') {
+        accept(JSON.parse(body).metadata.uid, response)
       } else {
-        if (request.url === '/vm' && !launcher.isForgetful)
-          become({ vmUID: JSON.parse(body).metadata.uid, phase: 'Running', reason: 'booted' })
         if (request.url === '/shutdown') {
           const deadline = new Date(Date.now() + JSON.parse(body).gracePeriodSeconds * 1000).toISOString()
           become({ phase: 'ShuttingDown', deadline })
         }
         if (request.url === '/destroy') become({ phase: 'Gone', reason: 'destroyed', exit: 'Succeeded' })
-        response.end(JSON.stringify(request.url === '/vm' ? { domain: report } : report))
+        response.end(JSON.stringify(report))
       }
     })
   })
@@ -75,6 +108,8 @@ export async function startFakeLauncher(kubeletRoot: string, podUID: string): Pr
       return reads
     },
     refuse: undefined,
+    isSlow: false,
+    isOld: false,
     isForgetful: false,
     isFickle: false,
     hangsUp: false,
@@ -89,10 +124,6 @@ export async function startFakeLauncher(kubeletRoot: string, podUID: string): Pr
     },
   }
 
-  // By the directory's descriptor: a socket's path may have 107 bytes at most.
-  const handle = await open(directory, constants.O_DIRECTORY)
-  server.listen(`/proc/self/fd/${handle.fd}/launcher.sock`)
-  await once(server, 'listening')
-  await handle.close()
+  const pod = await listenAsLauncher(kubeletRoot, podUID, server)
   return launcher
 }

@@ -25,7 +25,6 @@ interface FakeDomain {
   id: number
   state: number
   reason: number
-  readonly metadata: Map<string, string>
 }
 
 interface FakeConnection {
@@ -146,7 +145,7 @@ export function fakeLibvirtd(): FakeLibvirtd {
       const written = /<uuid>(.*?)<\/uuid>/.exec(xml)?.[1]?.replaceAll('-', '')
       const hex = written ?? Buffer.from(name.padEnd(16).slice(0, 16)).toString('hex')
       const uuid = Buffer.from(hex, 'hex')
-      const fresh = { id: -1, state: states.shutoff, reason: 0, metadata: new Map<string, string>() }
+      const fresh = { id: -1, state: states.shutoff, reason: 0 }
       // Defining it again changes what it is at its next start, not how it stands.
       const domain: FakeDomain = { ...fresh, ...domains.get(hex), name, uuid, xml }
       domains.set(hex, domain)
@@ -185,15 +184,6 @@ export function fakeLibvirtd(): FakeLibvirtd {
       const domain = find(args['dom'])
       domains.delete(Buffer.from(domain.uuid).toString('hex'))
       emit(domain, lifecycle.undefined, 0)
-      return {}
-    },
-    domain_get_metadata: (args) => {
-      const metadata = find(args['dom']).metadata.get(textOf(args['uri']))
-      if (metadata === undefined) throw new LibvirtError('metadata not found', 80, 20)
-      return { metadata }
-    },
-    domain_set_metadata: (args) => {
-      find(args['dom']).metadata.set(textOf(args['uri']), textOf(args['metadata']))
       return {}
     },
     domain_open_console: (args) => {

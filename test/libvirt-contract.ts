@@ -8,13 +8,11 @@ import {
   killDomain,
   listDomains,
   openConsole,
-  readMetadata,
   readState,
   readXml,
   shutdownDomain,
   startDomain,
   undefineDomain,
-  writeMetadata,
 } from '../launcher/libvirt/domain.ts'
 import { LibvirtError, ProtocolError } from '../launcher/libvirt/errors.ts'
 import { systemClock } from '../runtime/clock.ts'
@@ -30,8 +28,6 @@ export interface ContractServer {
   killGuests(): Promise<void>
   stop(): Promise<void>
 }
-
-const namespace = 'https://example.com/1'
 
 /** What the client promises, whoever it speaks to. */
 export function libvirtContract(start: () => Promise<ContractServer>): void {
@@ -160,15 +156,6 @@ export function libvirtContract(start: () => Promise<ContractServer>): void {
     })
   })
 
-  describe('metadata', () => {
-    test('is absent, then what was written', async () => {
-      const dom = await defineAndStart('metadata', 'idle')
-      expect(await readMetadata(client, dom, namespace)).toBe(undefined)
-      await writeMetadata(client, dom, { namespace, prefix: 'it', xml: '<grace deadline="now"/>' })
-      expect(await readMetadata(client, dom, namespace)).toMatch(/<grace deadline=["']now["']\/>/)
-    })
-  })
-
   describe('a console', () => {
     test('carries bytes both ways, and ends with the guest', async () => {
       const dom = await defineAndStart('echo', 'echo')
@@ -211,14 +198,12 @@ export function libvirtContract(start: () => Promise<ContractServer>): void {
   })
 
   describe('the daemon ends', () => {
-    test('and the client finds the new one, all domains, their metadata, and hears events again', async () => {
+    test('and the client finds the new one, all domains, and hears events again', async () => {
       const dom = await defineAndStart('survivor', 'idle')
-      await writeMetadata(client, dom, { namespace, prefix: 'it', xml: '<grace deadline="then"/>' })
       hints = []
       await server.restartDaemon()
       await eventually('a new connection is told', () => hints.includes(undefined))
       expect(await readState(client, dom)).toMatchObject({ state: 'running' })
-      expect(await readMetadata(client, dom, namespace)).toMatch(/then/)
       await define('newcomer', 'idle')
       await eventually('the newcomer was told', () => lifecycleEvents().includes(0))
       // While the new daemon still takes the domain over, its end is told by no event.

@@ -37,6 +37,7 @@ import { lifecycleActions } from './lifecycle.ts'
 import { machineRules } from './machine.ts'
 import { memoryDeviceRules } from './memory-device.ts'
 import { memoryRules } from './memory.ts'
+import { reservedMetadata } from './metadata.ts'
 import { requiredFields } from './needed.ts'
 import { numaRules } from './numa.ts'
 import { panics } from './panic.ts'
@@ -78,6 +79,7 @@ export const rules: readonly Rule[] = [
   ...featureRules,
   clockTimers,
   ...sysinfoRules,
+  reservedMetadata,
   perfEvents,
   idmapBoth,
   ...seclabelRules,

@@ -18,9 +18,6 @@ const xmlInactive = 2
 const defineValidate = 1
 const shutdownAcpiPowerButton = 1
 const destroyGraceful = 1
-const metadataElement = 2
-const affectLive = 1
-const affectConfig = 2
 const consoleForce = 1
 
 /** Cold, libvirt probes QEMU first: 0.7 s here. */
@@ -95,31 +92,6 @@ async function destroy(client: Client, dom: DomainRef, flags: number): Promise<v
 
 export async function undefineDomain(client: Client, dom: DomainRef): Promise<void> {
   await client.mutate('domain_undefine_flags', { dom, flags: 0 })
-}
-
-/** One element under `namespace` in the domain's metadata; it survives daemon and launcher. Undefined if there is none. */
-export async function readMetadata(client: Client, dom: DomainRef, namespace: string): Promise<string | undefined> {
-  return unlessError(errorCodes.noDomainMetadata, async () =>
-    readText(
-      (await client.read('domain_get_metadata', { dom, type: metadataElement, uri: namespace, flags: 0 })).metadata,
-    ),
-  )
-}
-
-/** Sets that element of a running domain, for as long as it is defined. `prefix` is what libvirt writes before the colon. */
-export async function writeMetadata(
-  client: Client,
-  dom: DomainRef,
-  element: { namespace: string; prefix: string; xml: string },
-): Promise<void> {
-  await client.mutate('domain_set_metadata', {
-    dom,
-    type: metadataElement,
-    metadata: element.xml,
-    key: element.prefix,
-    uri: element.namespace,
-    flags: affectLive | affectConfig,
-  })
 }
 
 /** The bytes of the first console or serial port, both ways. Whoever had it before loses it. */

@@ -1,7 +1,7 @@
 import { mkdir } from 'node:fs/promises'
 import type { Socket } from 'node:net'
 import { join, resolve } from 'node:path'
-import { type DomainReport, launcherSocketName, parseDomainReport } from '../../runtime/launcher-api.ts'
+import { type DomainReport, launcherSocketName, parseDomainReport, parsePutAnswer } from '../../runtime/launcher-api.ts'
 import { type Answer, ask, openConsole } from '../launcher-client.ts'
 import { confine, libvirtRootfs, makeOwned, makeRunDirectory } from './rootfs.ts'
 import type { MemoryCgroup } from './memory-cgroup.ts'
@@ -17,6 +17,8 @@ export interface RunningLauncher {
   readonly blocks: string
   ask(method: string, path: string, body?: unknown): Promise<Answer>
   report(): Promise<DomainReport>
+  /** Hands the VM over, which must be accepted, and waits for what becomes of it. */
+  put(vm: object): Promise<DomainReport>
   /** Waits until the report is as wanted. */
   reported(what: string, isWanted: (report: DomainReport) => boolean): Promise<DomainReport>
   /** The socket after `GET /console` was upgraded, or the status it was refused with. */
@@ -77,6 +79,12 @@ export async function startLauncher(
     blocks: outside('block'),
     ask: (method, path, body) => ask(socket, method, path, body),
     report,
+    async put(vm) {
+      const { status, body } = await ask(socket, 'PUT', '/vm', vm)
+      if (status !== 202) throw new Error(`the VM was not accepted: ${JSON.stringify(body)}`)
+      parsePutAnswer(body)
+      return launcher.reported('it was started, or could not be', ({ phase }) => phase !== 'Defined')
+    },
     reported: (what, isWanted) =>
       eventually(what, async () => {
         const now = await report().catch(() => undefined)
