@@ -20,6 +20,7 @@ import {
 } from './launcher.ts'
 import { createPendingBytes } from './pending-bytes.ts'
 import { plan, type Action, type Observation } from './plan.ts'
+import { slimMachine, statusPatch } from './slim-machine.ts'
 
 type Machine = Persisted<VirtualMachine>
 
@@ -114,6 +115,8 @@ export function startHandler(options: HandlerOptions): Handler {
     resource: virtualMachines,
     log,
     fieldSelector: `status.nodeName=${nodeName}`,
+    transform: slimMachine,
+    isLarge: true,
   })
   const groups = { of: (key: string) => key.slice(0, key.indexOf('/')), concurrency: namespaceConcurrency }
   const queue = startWorkQueue({ reconcile, concurrency, groups, log, clock })
@@ -265,16 +268,13 @@ export function startHandler(options: HandlerOptions): Handler {
   /** Waits for the write budget of the node: no longer than for the few writes of each other namespace that are under way. */
   async function write(machine: Machine, status: MachineStatus): Promise<Machine> {
     const { name, namespace } = machine.metadata
-    const body = [...unchanged(machine), { op: 'add', path: '/status', value: status }]
+    const body = [...unchanged(machine), ...statusPatch(machine, status)]
     const waitMs = writes.take()
     if (waitMs > 0) await sleep(clock, waitMs, stopping.signal)
     try {
-      const after = await kube.patch(
-        virtualMachines,
-        { name, ...(namespace === undefined ? {} : { namespace }) },
-        { type: 'json', body },
-        { subresource: 'status' },
-      )
+      const ref = { name, ...(namespace === undefined ? {} : { namespace }) }
+      const patched = await kube.patch(virtualMachines, ref, { type: 'json', body }, { subresource: 'status' })
+      const after = slimMachine(patched)
       written.note(after)
       return after
     } catch (error) {

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest'
 import type { Phase, VirtualMachine } from '../api/machine.ts'
-import type { DomainReport } from '../runtime/launcher-api.ts'
+import type { DomainReport, JsonObject } from '../runtime/launcher-api.ts'
 import { plan, type Action, type Observation } from './plan.ts'
+import { slimMachine } from './slim-machine.ts'
 import { statusOf } from './status.ts'
 
 const now = new Date('2026-01-02T03:04:05Z')
@@ -281,6 +282,17 @@ test('writes nothing that is written already', () => {
   ).toEqual([])
 })
 
+test('a domain that is stored already is no change, in whatever order its keys are', () => {
+  const before = machine({ phase: 'Running' })
+  const first = statusOf(before, report('Running', { domain: { type: 'qemu', name: 'vm' } }), '10.0.0.1', now)
+  const metadata = { ...before.metadata, name: 'vm', uid: 'vm-1', resourceVersion: '7' }
+  const cached = slimMachine({ ...before, metadata, status: first })
+  const again = report('Running', { domain: { name: 'vm', type: 'qemu' } })
+  expect(plan(cached, { kind: 'report', report: again, podIP: '10.0.0.1' }, now)).toEqual([])
+  const other = { ...again, domain: { name: 'vm', type: 'kvm' } }
+  expect(words(plan(cached, { kind: 'report', report: other, podIP: '10.0.0.1' }, now))).toEqual([running])
+})
+
 test('a status carries the live domain, what the guest sees of its interfaces, and each transition once', () => {
   const domain = {
     type: 'qemu',
@@ -327,9 +339,13 @@ test('a spec that libvirt changed is a condition that names the first fields', (
   })
 })
 
-test('a domain too large for etcd is left out', () => {
-  const domain = { title: 'ü'.repeat(256 * 1024) }
-  expect(statusOf(machine({ phase: 'Running' }), report('Running', { domain }), undefined, now).domain).toBeUndefined()
+test.each<[string, JsonObject, boolean]>([
+  ['of too many bytes', { title: 'ü'.repeat(128 * 1024) }, false],
+  ['of too many values', { devices: { disks: Array.from({ length: 8000 }, () => ({})) } }, false],
+  ['of 100 devices', { devices: { disks: Array.from({ length: 100 }, () => ({ title: 'x'.repeat(600) })) } }, true],
+])('whether a domain %s is stored', (_, domain, isStored) => {
+  const status = statusOf(machine({ phase: 'Running' }), report('Running', { domain }), undefined, now)
+  expect(status.domain).toEqual(isStored ? domain : undefined)
 })
 
 test('what runs again no longer says why it was Unknown', () => {

@@ -4,9 +4,14 @@ import type { Condition } from '../api/object.ts'
 import type { DomainReport, Json, JsonObject } from '../runtime/launcher-api.ts'
 import { setCondition } from '../runtime/condition.ts'
 import { enterPhase } from '../runtime/phase-times.ts'
+import { digestOf } from './slim-machine.ts'
 
-/** etcd takes 1.5 MiB an object, and the spec wants most of it. A domain of 100 devices is 60 KiB. */
-const maxDomainBytes = 512 * 1024
+/**
+ * The most of a domain that is stored. One of 100 devices is 60 KiB and 4,000 values. etcd takes 1.5 MiB an object, and the handler keeps the
+ * domains of all VMs of its node, where the smallest value takes 60 bytes.
+ */
+const maxDomainBytes = 256 * 1024
+const maxDomainValues = 8000
 
 /** What the handler writes of a VM whose launcher answered. */
 export function statusOf(
@@ -24,7 +29,7 @@ export function statusOf(
     ...(isAlive(report) ? rest : before),
     ...phaseOf(report),
     ...(podIP === undefined ? {} : { podIP }),
-    ...(domain === undefined ? {} : { domain, interfaces: interfacesOf(domain) }),
+    ...(domain === undefined ? {} : { domain: newDomain(before, domain), interfaces: interfacesOf(domain) }),
   }
   return conclude(before, status, conditionsOf(report, misbehaviour), machine, now)
 }
@@ -142,9 +147,20 @@ function shorten(value: Json | undefined): string {
   return text.length > 80 ? `${text.slice(0, 79)}…` : text
 }
 
+/** A domain that is stored already stays what stands for it in a slim VM, so that it is no change. */
+function newDomain({ domain: stored }: MachineStatus, domain: JsonObject): MachineStatus['domain'] & object {
+  return stored !== undefined && isDeepStrictEqual(stored, digestOf(domain)) ? stored : domain
+}
+
 function domainOf(report: DomainReport): JsonObject | undefined {
   const { domain } = report
-  return domain !== undefined && Buffer.byteLength(JSON.stringify(domain)) <= maxDomainBytes ? domain : undefined
+  if (domain === undefined || Buffer.byteLength(JSON.stringify(domain)) > maxDomainBytes) return undefined
+  return countValues(domain) > maxDomainValues ? undefined : domain
+}
+
+function countValues(value: Json): number {
+  if (typeof value !== 'object' || value === null) return 1
+  return Object.values(value).reduce<number>((sum, one) => sum + countValues(one), 1)
 }
 
 function interfacesOf(domain: JsonObject): { name?: string; mac?: string }[] {

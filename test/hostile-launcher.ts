@@ -49,6 +49,19 @@ const onEvents =
 let count = 0
 const next = () => String((count += 1))
 
+/** Reports another domain of so many values each time, and that there is one as often as it may. */
+const answersDomain =
+  (values: number): Behaviour =>
+  (socket, path, vmUID) => {
+    if (path === '/events') {
+      socket.write(endless)
+      socket.write(chunk(`${running(vmUID)}\n`.repeat(100)))
+    } else {
+      const domain = { title: next(), list: Array.from({ length: values }, () => ({})) }
+      socket.end(answer(JSON.stringify({ ...JSON.parse(running(vmUID)), domain })))
+    }
+  }
+
 export const behaviours = {
   mute: () => {},
   neverAccepts,
@@ -75,14 +88,8 @@ export const behaviours = {
     socket.write(endless)
     flood(socket, chunk('['.repeat(1000)))
   },
-  largestAnswer: (socket, path, vmUID) => {
-    const domain = { list: Array.from({ length: 49_000 }, () => ({})) }
-    if (path !== '/events') socket.end(answer(JSON.stringify({ ...JSON.parse(running(vmUID, next())), domain })))
-    else {
-      socket.write(endless)
-      socket.write(chunk(`${running(vmUID)}\n`.repeat(100)))
-    }
-  },
+  largestAnswer: answersDomain(49_000),
+  largestStoredDomain: answersDomain(7900),
   fickle: (socket, path, vmUID) => {
     if (path !== '/events') socket.end(answer(running(vmUID, next())))
     else {

@@ -19,8 +19,8 @@ export interface RunningLauncher {
   report(): Promise<DomainReport>
   /** Hands the VM over, which must be accepted, and waits for what becomes of it. */
   put(vm: object): Promise<DomainReport>
-  /** Waits until the report is as wanted. */
-  reported(what: string, isWanted: (report: DomainReport) => boolean): Promise<DomainReport>
+  /** Waits until the report is as wanted, for 20 s if nothing else is said. */
+  reported(what: string, isWanted: (report: DomainReport) => boolean, deadlineMs?: number): Promise<DomainReport>
   /** The socket after `GET /console` was upgraded, or the status it was refused with. */
   console(): Promise<Socket>
   pids(command: string): Promise<number[]>
@@ -85,11 +85,15 @@ export async function startLauncher(
       parsePutAnswer(body)
       return launcher.reported('it was started, or could not be', ({ phase }) => phase !== 'Defined')
     },
-    reported: (what, isWanted) =>
-      eventually(what, async () => {
-        const now = await report().catch(() => undefined)
-        return now !== undefined && isWanted(now) && now
-      }),
+    reported: (what, isWanted, deadlineMs) =>
+      eventually(
+        what,
+        async () => {
+          const now = await report().catch(() => undefined)
+          return now !== undefined && isWanted(now) && now
+        },
+        deadlineMs,
+      ),
     console: () => openConsole(socket),
     pids: (command) => pod.pids(command),
     signal: async (command, signal) => {

@@ -1,0 +1,57 @@
+import { expect, test } from 'vitest'
+import type { VirtualMachine } from '../api/machine.ts'
+import { digestOf, slimMachine, statusPatch } from './slim-machine.ts'
+
+const machine = {
+  apiVersion: 'virtset.io/v1alpha1',
+  kind: 'VirtualMachine',
+  metadata: { name: 'vm', uid: 'vm-1', resourceVersion: '7' },
+  spec: { domain: { title: 'x' } },
+} as const
+
+test('a cached VM has neither the live domain nor annotations that are not read', () => {
+  const annotations = { 'virtset.io/completed-by': '…', 'virtset.io/grace-period-seconds': '7' }
+  const domain = { devices: { disks: [] } }
+  expect(
+    slimMachine({ ...machine, metadata: { ...machine.metadata, annotations }, status: { phase: 'Running', domain } }),
+  ).toEqual({
+    ...machine,
+    metadata: { ...machine.metadata, annotations: { 'virtset.io/grace-period-seconds': '7' } },
+    status: { phase: 'Running', domain: digestOf(domain) },
+  })
+})
+
+test('a cached VM without them is as it was', () => {
+  expect(slimMachine(machine)).toEqual(machine)
+})
+
+test('the digest of a domain depends on its values and the order of its lists, not on the order of its keys', () => {
+  const digests = [
+    { a: [1, { b: 2, c: 3 }], d: null },
+    { d: null, a: [1, { c: 3, b: 2 }] },
+    { d: null, a: [{ c: 3, b: 2 }, 1] },
+    { d: null, a: [1, { c: 3, b: '2' }] },
+  ].map((domain) => digestOf(domain).digest)
+  expect(digests.map((digest) => digests.indexOf(digest))).toEqual([0, 0, 2, 3])
+})
+
+test.each<[string, VirtualMachine['status'], VirtualMachine['status'] & object, object[]]>([
+  [
+    'all of a first status',
+    undefined,
+    { phase: 'Running' },
+    [{ op: 'add', path: '/status', value: { phase: 'Running' } }],
+  ],
+  [
+    'what differs',
+    { phase: 'Running', reason: 'A', domain: digestOf({}), interfaces: [] },
+    { phase: 'Failed', domain: digestOf({}), interfaces: [{ name: 'net0' }] },
+    [
+      { op: 'add', path: '/status/phase', value: 'Failed' },
+      { op: 'add', path: '/status/interfaces', value: [{ name: 'net0' }] },
+      { op: 'remove', path: '/status/reason' },
+    ],
+  ],
+])('a patch has %s', (_, status, after, expected) => {
+  expect(statusPatch({ ...machine, ...(status === undefined ? {} : { status }) }, after)).toEqual(expected)
+})
