@@ -21,6 +21,7 @@ import {
 import { createPendingBytes } from './pending-bytes.ts'
 import { plan, type Action, type Observation } from './plan.ts'
 import { slimMachine, statusPatch } from './slim-machine.ts'
+import { countValues } from './status.ts'
 
 type Machine = Persisted<VirtualMachine>
 
@@ -56,8 +57,14 @@ const mostAtOnce = 20
 const perSecond = 1
 const lookAgainMs = 1000
 
-/** A life costs a dozen answers, of 60 KiB for a domain of 100 devices; an event is 200 bytes, and 60 KiB from an older launcher. */
-const answerBytes = { perSecond: 64 * 1024, burst: 2 * 1024 * 1024 }
+/**
+ * A life costs a dozen answers, of 60 KiB and 4,000 values for a domain of 100 devices; an event is 200 bytes, and 60 KiB from an older
+ * launcher. To parse, compare and store a value takes as long as to read so many bytes.
+ */
+const answerBytes = { perSecond: 64 * 1024, burst: 4 * 1024 * 1024 }
+const bytesPerValue = 32
+/** A write of so many values counts as one more. */
+const valuesPerWrite = 500
 const eventBytes = { perSecond: 64 * 1024, burst: 1024 * 1024 }
 /** Of the 256 MiB of the manifest. */
 const mostPendingBytes = 16 * 1024 * 1024
@@ -175,6 +182,9 @@ export function startHandler(options: HandlerOptions): Handler {
           break
         case 'write':
           if (!round.vm.writes.takeIfAny()) return queue.addAfter(round.key, lookAgainMs)
+          if (action.status.domain !== machine.status?.domain) {
+            round.vm.writes.take(countValues(action.status.domain) / valuesPerWrite)
+          }
           machine = await write(machine, action.status)
           break
         case 'tell':
@@ -193,6 +203,7 @@ export function startHandler(options: HandlerOptions): Handler {
   ): Promise<Observation> {
     try {
       const report = await ask()
+      vm.limits.answers.take(countValues(report.domain) * bytesPerValue)
       mustBeAbout(machine, report)
       // One that waits has said nothing yet; it may go on to refuse what it waits for.
       if (report.phase !== 'Waiting') vm.silentSince = undefined

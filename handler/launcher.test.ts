@@ -120,7 +120,7 @@ const failures: [string, RequestListener | undefined, new (...words: never[]) =>
     'sends byte by byte',
     ({ socket }) => {
       socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n')
-      socket.end(`${'1\r\n \r\n'.repeat(maxAnswerBytes / 200)}0\r\n\r\n`)
+      socket.end(`${'1\r\n \r\n'.repeat(maxAnswerBytes / 1000)}0\r\n\r\n`)
     },
     InvalidLauncherAnswer,
   ],
@@ -198,13 +198,13 @@ test('a request counts as what the node keeps, too, and nothing does once it is 
   ).rejects.toThrow(/bytes of it were pending/)
 })
 
-test('answers are charged by the byte, and each piece of one as at least 256', async () => {
+test('answers are charged by the byte, and each piece of one as at least 1 KiB', async () => {
   await serve((_, response) => void response.end(JSON.stringify(report)))
-  const answers = createBucket(1, 256, none)
+  const answers = createBucket(1, 1024, none)
   await launcher({ answers }).report()
   expect(answers.take(0)).toBe(0)
   await launcher({ answers }).report()
-  expect(answers.take(0)).toBe(256_000)
+  expect(answers.take(0)).toBe(1_024_000)
 })
 
 describe('events', () => {

@@ -1,4 +1,5 @@
 import { request, type ClientRequest, type IncomingMessage } from 'node:http'
+import { Socket } from 'node:net'
 import {
   InvalidLauncherAnswer,
   heartbeatIntervalMs,
@@ -87,13 +88,14 @@ export function launcherOf(
     try {
       const body = value === undefined ? {} : { body: JSON.stringify(value) }
       held.grow(body.body?.length ?? 0)
-      const response = await send(kubeletRoot, podUID, { method, path, ...body }, stop.signal)
-      const text = await readAll(response, (bytes) => {
+      const charge = (bytes: number) => {
         limits.answers.take(bytes)
         held.grow(bytes)
-      })
+      }
+      const read = (response: IncomingMessage) => readAll(response, charge)
+      const { status, text } = await send(kubeletRoot, podUID, { method, path, ...body }, stop.signal, read)
       stop.signal.throwIfAborted()
-      return answerOf(response.statusCode ?? 0, parseJson(text))
+      return answerOf(status, parseJson(text))
     } catch (error) {
       throw described(error, stop.signal)
     } finally {
@@ -114,20 +116,26 @@ export function launcherOf(
       const stop = new AbortController()
       const either = AbortSignal.any([signal, stop.signal])
       let cancel = afterRunning(clock, deadlineMs, () => stop.abort(late()))
+      let beatMs = -Infinity
       const beat = () => {
+        // Not for each of a thousand lines at once.
+        if (clock.monotonic() - beatMs < heartbeatIntervalMs / 10) return
+        beatMs = clock.monotonic()
         cancel()
         cancel = clock.after(3 * heartbeatIntervalMs, () => stop.abort(new LauncherUnreachable('no heartbeat')))
       }
       try {
-        const response = await send(kubeletRoot, podUID, { method: 'GET', path: '/events' }, either)
-        beat()
         const read = lineReader()
-        return await drain(response, (chunk) => {
+        const onChunk = (chunk: Buffer) => {
           if (limits.events.take(costOf(chunk)) > 0) throw new InvalidLauncherAnswer('it sends events without end')
           const event = read(chunk)
           if (event === undefined) return
           beat()
           onEvent(event)
+        }
+        return await send(kubeletRoot, podUID, { method: 'GET', path: '/events' }, either, (response) => {
+          beat()
+          return drain(response, onChunk)
         })
       } catch (error) {
         throw described(error, either)
@@ -157,28 +165,43 @@ function answerOf(status: number, answer: unknown): unknown {
   throw new LauncherRefusal(reason, message)
 }
 
-async function send(
+/** `read` is called when the head of the response has arrived, before anything else is parsed: Node keeps what nobody reads. */
+async function send<T>(
   kubeletRoot: string,
   podUID: string,
   { method, path, body }: Request,
   signal: AbortSignal,
-): Promise<IncomingMessage> {
+  read: (response: IncomingMessage) => Promise<T>,
+): Promise<T> {
   const handle = await openLauncherSocket(kubeletRoot, podUID)
   if (handle === undefined) throw new LauncherAbsent('the launcher does not listen yet, or no longer')
-  try {
-    const sent = request({ socketPath: pathOf(handle), method, path, agent: false, signal, ...json })
-    sent.end(body)
-    return await responseTo(sent)
-  } finally {
-    await handle.close()
+  const createConnection = () => new PiecewiseSocket().connect(pathOf(handle))
+  const sent = request({ createConnection, method, path, signal, ...json })
+  const isConnected = new Promise((resolve) => sent.once('response', resolve).once('close', resolve))
+  sent.end(body)
+  const [value] = await Promise.all([answerTo(sent, read), isConnected.then(() => handle.close())])
+  return value
+}
+
+/** Hands on what it has read in small pieces. Once a request is ended, the rest of up to 64 KiB that Node reads at once is not parsed. */
+class PiecewiseSocket extends Socket {
+  override push(chunk: Buffer | null): boolean {
+    if (chunk === null) return super.push(chunk)
+    let isMoreWanted = true
+    for (let start = 0; start < chunk.length && !this.destroyed; start += pieceBytes) {
+      isMoreWanted = super.push(chunk.subarray(start, start + pieceBytes))
+    }
+    return isMoreWanted
   }
 }
 
+const pieceBytes = 4096
+
 const json = { headers: { 'content-type': 'application/json' } }
 
-function responseTo(sent: ClientRequest): Promise<IncomingMessage> {
+function answerTo<T>(sent: ClientRequest, read: (response: IncomingMessage) => Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
-    sent.on('response', resolve)
+    sent.on('response', (response) => resolve(read(response)))
     sent.on('error', reject)
     // The launcher sends none, and thousands of them fit into what is read at once.
     sent.once('information', () => sent.destroy(new InvalidLauncherAnswer('it sends interim responses')))
@@ -203,7 +226,10 @@ function described(thrown: unknown, signal: AbortSignal): Error {
   return new LauncherUnreachable(message.replace(/ \/proc\/self\/fd\/\d+$/, ''), { cause: error })
 }
 
-async function readAll(response: IncomingMessage, charge: (bytes: number) => void): Promise<string> {
+async function readAll(
+  response: IncomingMessage,
+  charge: (bytes: number) => void,
+): Promise<{ readonly status: number; readonly text: string }> {
   const chunks: Buffer[] = []
   let bytes = 0
   const ended = drain(response, (chunk) => {
@@ -215,7 +241,7 @@ async function readAll(response: IncomingMessage, charge: (bytes: number) => voi
   await ended.catch((error: unknown) => {
     if (!response.complete) throw error
   })
-  return Buffer.concat(chunks).toString('utf8')
+  return { status: response.statusCode ?? 0, text: Buffer.concat(chunks).toString('utf8') }
 }
 
 /**
@@ -225,8 +251,6 @@ async function readAll(response: IncomingMessage, charge: (bytes: number) => voi
 function drain(response: IncomingMessage, onChunk: (chunk: Buffer) => void): Promise<never> {
   return new Promise((_, reject) => {
     const ended = () => reject(new LauncherUnreachable('the launcher ended its response'))
-    // It was aborted between its head and this call, and tells so no more.
-    if (response.destroyed) return ended()
     response.on('data', (chunk: Buffer) => {
       // Node goes on with what it has read already.
       if (response.destroyed) return
@@ -269,4 +293,4 @@ const newline = 10
 
 /** What it takes to read and keep it: a launcher that sends byte by byte must not cost a hundred times what it sends. */
 const costOf = (chunk: Buffer): number => Math.max(chunk.length, smallestCost)
-const smallestCost = 256
+const smallestCost = 1024

@@ -158,9 +158,10 @@ function domainOf(report: DomainReport): JsonObject | undefined {
   return countValues(domain) > maxDomainValues ? undefined : domain
 }
 
-function countValues(value: Json): number {
+/** Objects, lists and scalars, itself included. */
+export function countValues(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 1
-  return Object.values(value).reduce<number>((sum, one) => sum + countValues(one), 1)
+  return Object.values(value).reduce<number>((sum, one: unknown) => sum + countValues(one), 1)
 }
 
 function interfacesOf(domain: JsonObject): { name?: string; mac?: string }[] {
