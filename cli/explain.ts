@@ -8,6 +8,7 @@ import { decodeProvenance, type Provenance } from '../completion/provenance.ts'
 import { isInScope } from '../presets/candidates.ts'
 import type { CompiledPreset } from '../presets/compile.ts'
 import { excludePresets } from '../presets/exclude.ts'
+import { createBudget, type Budget } from '../presets/condition-budget.ts'
 import { matchConditions, reviewer } from '../presets/match.ts'
 import { requirementText, unmetRequirement, type Labels, type Requirement, type Selector } from '../presets/selector.ts'
 import { compareText, layerOf, priorityOf } from '../presets/source.ts'
@@ -223,9 +224,13 @@ async function considered(
   const labels = machine.metadata.labels ?? {}
   const selected = inventory.candidates.select(labels, namespace)
   const { excluded } = excludePresets(machine.metadata.annotations, selected, exempt)
+  const budget = createBudget()
   const review = reviewer(machine, namespace, requestOf(machine, namespace.name, uid, isNew ? userInfo : undefined))
   return [
-    ...all.map((preset) => ({ ...consider(preset, labels, excluded, review), revision: preset.origin.revision })),
+    ...all.map((preset) => ({
+      ...consider(preset, labels, excluded, review, budget),
+      revision: preset.origin.revision,
+    })),
     ...[...inventory.quarantined.values()]
       .filter((preset) => isInScope(preset, namespace))
       .map(({ id, causes }): Considered => ({
@@ -243,6 +248,7 @@ function consider(
   labels: Labels,
   excluded: readonly CompiledPreset[],
   review: ReturnType<typeof reviewer>,
+  budget: Budget,
 ): Considered {
   const { id, rank, mode } = preset
   const known = { preset: id, layer: layerOf(rank), priority: priorityOf(rank) }
@@ -250,7 +256,7 @@ function consider(
   if (unmet !== undefined) return { ...known, outcome: 'no match', why: `selector ${unmet}` }
   if (excluded.includes(preset))
     return { ...known, outcome: 'excluded', why: 'by the annotation virtset.io/exclude-presets' }
-  const match = matchConditions(preset, review)
+  const match = matchConditions(preset, review, budget)
   if (match.outcome === 'unmet')
     return { ...known, outcome: 'no match', why: `condition "${match.condition}" is false` }
   if (match.outcome === 'failed') {

@@ -85,6 +85,17 @@ describe('the status of a preset', () => {
     })
   })
 
+  it('says where only the conditions are too expensive', () => {
+    const causes: Cause[] = [
+      { rule: 'preset-condition-cost', field: 'spec.matchConditions', reason: 'FieldValueInvalid', message: 'is slow' },
+    ]
+    expect(presetStatus(preset, { causes }, usage, lastTransitionTime).conditions?.[0]).toMatchObject({
+      status: 'False',
+      reason: 'ConditionsTooExpensive',
+      message: 'spec.matchConditions: is slow',
+    })
+  })
+
   it('of a broken one has all causes, and no revision', () => {
     const causes: Cause[] = ['a', 'b'].map((field) => ({
       rule: 'r',

@@ -71,7 +71,8 @@ function accepted(verdict: Verdict): NewCondition {
   const type = 'Accepted'
   if ('revision' in verdict) return { type, status: 'True', reason: 'Accepted', message: '' }
   const words = verdict.causes.map(({ field, message }) => `${field}: ${message}`)
-  return { type, status: 'False', reason: 'Invalid', message: sentence(words) }
+  const isCost = verdict.causes.every(({ rule }) => rule === 'preset-condition-cost')
+  return { type, status: 'False', reason: isCost ? 'ConditionsTooExpensive' : 'Invalid', message: sentence(words) }
 }
 
 function conflictFree(verdict: Verdict): NewCondition {

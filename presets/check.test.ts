@@ -3,6 +3,7 @@ import type { Preset } from '../api/preset.ts'
 import { parsePreset } from '../api/preset.ts'
 import { checkPreset } from './check.ts'
 import { compilePreset } from './compile.ts'
+import { bombs } from '../test/presets/bombs.ts'
 import { needsGrant } from './grant.ts'
 
 type Given = { readonly [key: string]: unknown }
@@ -26,6 +27,77 @@ const bottomless = (depth: number): object => {
   for (let level = 0; level < depth; level++) disk = { backingStore: disk }
   return { devices: { disks: [disk] } }
 }
+
+const conditions = (...expressions: string[]): Given => ({
+  matchConditions: expressions.map((expression, index) => ({ name: `c${index}`, expression })),
+  domain: { title: 't' },
+})
+const disks = 'object.spec.domain.devices.disks'
+const sizes = 'on a VM with lists of 32 items and texts of 128 characters'
+const pairs = `${disks}.all(a, ${disks}.exists_one(b, b.target.dev == a.target.dev))`
+
+describe('conditions that cost too much are refused when the preset is written', () => {
+  test.each<[string, Given, string[]]>([
+    [
+      'loops in loops in loops',
+      conditions('true', `${disks}.all(a, ${disks}.all(b, ${disks}.all(c, true)))`),
+      [
+        `spec.matchConditions[1].expression: condition "c1" could take 142,696 steps ${sizes}, most of them in ${disks}.all(c, true); a preset is allowed 100,000 steps`,
+      ],
+    ],
+    [
+      'many that are cheap by themselves',
+      conditions(...Array.from({ length: 6 }, () => pairs)),
+      [
+        `spec.matchConditions: the conditions together could take 118,896 steps ${sizes}; a preset is allowed 100,000 steps`,
+      ],
+    ],
+    [
+      'patterns that are too large together',
+      conditions(...Array.from({ length: 20 }, (_, index) => `object.metadata.name.matches("(a?){200}${index}")`)),
+      [
+        'spec.matchConditions: the patterns of all conditions have more than 5000 instructions together, each repetition written out',
+      ],
+    ],
+    [
+      'a pattern of which the characters are folded for seconds',
+      conditions(`object.metadata.name.matches("(?i)${'[Ā-￿]'.repeat(100)}")`),
+      [
+        `spec.matchConditions[0].expression: no regular expression: (?i)${'[Ā-￿]'.repeat(100).slice(0, 96)} (too large)`,
+      ],
+    ],
+    [
+      'very long expressions',
+      conditions(...Array.from({ length: 20 }, () => `object.metadata.name != "${'a'.repeat(1000)}"`)),
+      ['spec.matchConditions: the expressions have 20520 characters together; at most 16384 are allowed'],
+    ],
+  ])('%s', (_, spec, messages) => {
+    expect(checkPreset(written(spec)).causes.map(({ field, message }) => `${field}: ${message}`)).toEqual(messages)
+  })
+
+  test.each(bombs.filter(([title]) => / (doubled|twice|loops in loops$|patterns)/.test(title)))(
+    '%s',
+    (_, expression) => {
+      expect(checkPreset(written(conditions(expression))).causes).toMatchObject([{ rule: 'preset-condition-cost' }])
+    },
+  )
+
+  test.each([
+    pairs,
+    `${disks}.all(d, d.target.dev.matches("^vd[a-z]$"))`,
+    `${disks}.all(d, d in ${disks})`,
+    `${disks}.exists(d, object.spec.volumes.exists(v, v.name == d.source.volume && has(v.emptyDisk)))`,
+    'object.metadata.name.matches("^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")',
+    'object.metadata.labels.all(k, !(k in namespaceObject.metadata.labels) || object.metadata.labels[k] == namespaceObject.metadata.labels[k])',
+    'object.spec.volumes.all(v, !has(v.emptyDisk) || quantity(v.emptyDisk.capacity).isLessThan(quantity("10Gi")))',
+    'object.spec.volumes.map(v, v.name).join(",").contains("data")',
+    'object.metadata.annotations["owners"].split(",").exists(owner, owner == request.userInfo.username)',
+    'object == object',
+    'object.metadata.name.matches(object.metadata.annotations["pattern"])',
+  ])('but not %s', (expression) => {
+    expect(checkPreset(written(conditions(expression))).causes).toEqual([])
+  })
+})
 
 describe('a preset is refused when it is written', () => {
   test.each<[string, Given, string[]]>([

@@ -5,6 +5,9 @@ import { nearest } from '../api/nearest.ts'
 import type { Preset, PresetSpec } from '../api/preset.ts'
 import { isRecord } from '../api/schema.ts'
 import { compileCondition } from './condition.ts'
+import { amount, presetLimit, resources, type Meter } from './condition-budget.ts'
+import { largestPattern } from './condition-pattern.ts'
+import { ordinary, type Estimate } from './condition-estimate.ts'
 import { hostPaths } from './grant.ts'
 import { keysOfItem, withoutStars } from './items.ts'
 import type { RemovePath } from './remove-path.ts'
@@ -47,15 +50,57 @@ const checkSelectors = ({ selector, namespaceSelector }: PresetSpec): Cause[] =>
     return [{ rule: 'preset-selects-nothing', field: `spec.${key}`, reason: 'FieldValueInvalid', message }]
   })
 
-const checkConditions = ({ matchConditions = [] }: PresetSpec): Cause[] =>
-  matchConditions.flatMap(({ name, expression }, index): Cause[] => {
+/** All expressions of a preset: what is longer takes long to read, and is read each time that the preset changes. */
+const longestExpressions = 16_384
+
+function checkConditions({ matchConditions = [] }: PresetSpec): Cause[] {
+  const length = matchConditions.reduce((total, { expression }) => total + expression.length, 0)
+  if (length > longestExpressions) {
+    const message = `the expressions have ${length} characters together; at most ${longestExpressions} are allowed`
+    return [{ rule: 'preset-condition-cost', field: 'spec.matchConditions', reason: 'FieldValueTooLong', message }]
+  }
+  const causes: Cause[] = []
+  const total = { steps: 0, bytes: 0, instructions: 0 }
+  for (const [index, { name, expression }] of matchConditions.entries()) {
     const condition = compileCondition(name, expression)
-    if (!('fault' in condition)) return []
     const field = `spec.matchConditions[${index}].expression`
-    return [
-      { rule: 'preset-condition', field, value: expression, reason: 'FieldValueInvalid', message: condition.fault },
-    ]
-  })
+    if ('fault' in condition) {
+      const message = condition.fault
+      causes.push({ rule: 'preset-condition', field, value: expression, reason: 'FieldValueInvalid', message })
+      continue
+    }
+    const { estimate, instructions } = condition
+    causes.push(...costCauses(field, `condition "${name}"`, estimate))
+    total.steps += estimate.steps
+    total.bytes += estimate.bytes
+    total.instructions += instructions
+    // Those that are left are not even compiled.
+    if (total.instructions > largestPattern) return [...causes, patternsCause]
+  }
+  return causes.length > 0 ? causes : costCauses('spec.matchConditions', 'the conditions together', total)
+}
+
+const patternsCause: Cause = {
+  rule: 'preset-condition-cost',
+  field: 'spec.matchConditions',
+  reason: 'FieldValueInvalid',
+  message: `the patterns of all conditions have more than ${largestPattern} instructions together, each repetition written out`,
+  suggestion:
+    'use smaller numbers in {}, no Unicode classes together with (?i), or the functions startsWith, endsWith and contains',
+}
+
+/** What a condition could take is estimated as Kubernetes does it: by the sizes of all that it handles. */
+function costCauses(field: string, what: string, estimate: Readonly<Meter> & Partial<Estimate>): Cause[] {
+  const resource = resources.find((one) => estimate[one] > presetLimit[one])
+  if (resource === undefined) return []
+  const { members, characters } = ordinary
+  const where = estimate.dearest === undefined ? '' : `, most of them in ${shorten(estimate.dearest)}`
+  const message = `${what} could take ${amount(resource, estimate[resource])} on a VM with lists of ${members} items and texts of ${characters} characters${where}; a preset is allowed ${amount(resource, presetLimit[resource])}`
+  const suggestion = 'avoid loops inside loops, texts and lists that are joined with themselves, and large patterns'
+  return [{ rule: 'preset-condition-cost', field, reason: 'FieldValueInvalid', message, suggestion }]
+}
+
+const shorten = (text: string): string => (text.length > 80 ? `${text.slice(0, 80)}…` : text)
 
 const checkDomain = ({ domain }: PresetSpec): Cause[] =>
   domain === undefined ? [] : validateDomain(plainDomain(domain), 'spec.domain')

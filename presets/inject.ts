@@ -4,6 +4,7 @@ import { sizeOf, unmetered, within, type Steps } from '../api/steps.ts'
 import type { Candidates, Namespace } from './candidates.ts'
 import { isInScope } from './candidates.ts'
 import type { CompiledPreset, QuarantinedPreset } from './compile.ts'
+import { createBudget } from './condition-budget.ts'
 import { conflictCauses } from './conflict.ts'
 import { excludePresets } from './exclude.ts'
 import { exclusiveCauses } from './exclusive.ts'
@@ -111,11 +112,12 @@ const comparePresets = (left: CompiledPreset, right: CompiledPreset): number =>
   right.rank - left.rank || compareText(left.id, right.id)
 
 function decideConditions(presets: readonly CompiledPreset[], review: ReturnType<typeof reviewer>) {
+  const budget = createBudget()
   const matching: CompiledPreset[] = []
   const causes: Cause[] = []
   const warnings: string[] = []
   for (const preset of presets) {
-    const match = matchConditions(preset, review)
+    const match = matchConditions(preset, review, budget)
     if (match.outcome === 'matches') matching.push(preset)
     if (match.outcome !== 'failed') continue
     if (preset.strength === 'Enforce' && preset.mode === 'Apply') causes.push(conditionCause(preset, match))

@@ -3,8 +3,9 @@ import type { VirtualMachine } from '../api/machine.ts'
 import { completedByAnnotation } from '../api/machine.ts'
 import type { Namespace } from './candidates.ts'
 import type { CompiledPreset } from './compile.ts'
-import type { Review } from './condition.ts'
-import { celValue, sizeOf } from './condition.ts'
+import { celValue } from './condition.ts'
+import { spend, type Budget } from './condition-budget.ts'
+import type { Variables } from './condition-program.ts'
 
 /** What a preset's conditions say of a VM. */
 export type Match =
@@ -16,22 +17,21 @@ export type Match =
  * What conditions see: the VM as its user sent it, the request and the namespace. Made only when the first condition asks.
  * @param request an AdmissionRequest as the API server sends it; {} offline
  */
-export function reviewer(machine: VirtualMachine, namespace: Namespace, request: unknown): () => Review {
-  let made: Review | undefined
+export function reviewer(machine: VirtualMachine, namespace: Namespace, request: unknown): () => Variables {
+  let made: Variables | undefined
   return () => {
     made ??= makeReview(machine, namespace, request)
     return made
   }
 }
 
-function makeReview(machine: VirtualMachine, { name, labels }: Namespace, request: unknown): Review {
+function makeReview(machine: VirtualMachine, { name, labels }: Namespace, request: unknown): Variables {
   const object = withoutProvenance(machine)
   const namespaceObject = { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } }
   return {
     object: celValue(object),
     request: celValue(request),
     namespaceObject: celValue(namespaceObject),
-    size: sizeOf([object, request, namespaceObject]),
   }
 }
 
@@ -43,15 +43,22 @@ function withoutProvenance(machine: VirtualMachine): VirtualMachine {
   return { ...machine, metadata: { ...machine.metadata, annotations: others } }
 }
 
-/** All conditions are evaluated: one that is false is a no, whatever errors others gave. */
-export function matchConditions({ conditions }: CompiledPreset, review: () => Review): Match {
-  let failure: Match | undefined
-  for (const condition of conditions) {
-    const result = condition.evaluate(review())
-    if ('error' in result) failure ??= { outcome: 'failed', condition: condition.name, error: result.error }
-    else if (!result.isTrue) return { outcome: 'unmet', condition: condition.name }
-  }
-  return failure ?? { outcome: 'matches' }
+/**
+ * All conditions are evaluated: one that is false means that the preset does not match, whatever errors others give. Where the budget ends,
+ * evaluation ends.
+ */
+export function matchConditions(preset: CompiledPreset, review: () => Variables, budget: Budget): Match {
+  if (preset.conditions.length === 0) return { outcome: 'matches' }
+  return spend(budget, preset, (meter, whyOver) => {
+    let failure: Match | undefined
+    for (const condition of preset.conditions) {
+      const result = condition.evaluate(review(), meter)
+      if ('over' in result) return { outcome: 'failed', condition: condition.name, error: whyOver(result.over) }
+      if ('error' in result) failure ??= { outcome: 'failed', condition: condition.name, error: result.error }
+      else if (!result.isTrue) return { outcome: 'unmet', condition: condition.name }
+    }
+    return failure ?? { outcome: 'matches' }
+  })
 }
 
 /** A default without an answer is left out; what is enforced may not be left out. */

@@ -1,0 +1,107 @@
+/** What evaluation may still take. Counted down while it runs: the same evaluation always takes the same. */
+export interface Meter {
+  /** One step takes at most about 0.1 µs. */
+  steps: number
+  /** What evaluation allocates, whether or not it is garbage by now. */
+  bytes: number
+}
+
+/** For the conditions of one preset: enough to compare 64 disks with each other. */
+export const presetLimit: Readonly<Meter> = { steps: 100_000, bytes: 4 * 1024 * 1024 }
+
+/** For all presets of the cluster that select a VM, and as much again for all of its namespace. */
+export const scopeLimit: Readonly<Meter> = { steps: 150_000, bytes: 8 * 1024 * 1024 }
+
+export type Resource = keyof Meter
+export const resources: readonly Resource[] = ['steps', 'bytes']
+
+/** Thrown by the evaluator. `||`, `&&`, `all` and `exists` absorb errors of an expression, but not this one. */
+export class OverBudget extends Error {
+  readonly resource: Resource
+  constructor(resource: Resource) {
+    super(`over the budget of ${resource}`)
+    this.resource = resource
+  }
+}
+
+export function takeSteps(meter: Meter, steps: number): void {
+  meter.steps -= steps
+  if (meter.steps < 0) throw new OverBudget('steps')
+}
+
+export function takeBytes(meter: Meter, bytes: number): void {
+  meter.bytes -= bytes
+  if (meter.bytes < 0) throw new OverBudget('bytes')
+}
+
+interface Scope {
+  readonly left: Meter
+  readonly spent: Map<string, Meter>
+}
+
+/**
+ * What the conditions of all presets may take for one VM. Presets of the cluster and of the namespace have each their own: a namespace
+ * cannot use up what the presets of the cluster need.
+ */
+export interface Budget {
+  readonly cluster: Scope
+  readonly namespace: Scope
+}
+
+const createScope = (): Scope => ({ left: { ...scopeLimit }, spent: new Map() })
+
+export const createBudget = (): Budget => ({ cluster: createScope(), namespace: createScope() })
+
+interface Spender {
+  readonly id: string
+  readonly namespace?: string
+}
+
+/**
+ * Evaluates with what is left for a preset. Whatever that takes is gone for the presets after it.
+ * @param evaluate is given what it may take, and asks for the reason where that was not enough
+ */
+export function spend<T>(
+  budget: Budget,
+  spender: Spender,
+  evaluate: (meter: Meter, whyOver: (resource: Resource) => string) => T,
+): T {
+  const { left, spent } = spender.namespace === undefined ? budget.cluster : budget.namespace
+  const granted = { steps: Math.min(presetLimit.steps, left.steps), bytes: Math.min(presetLimit.bytes, left.bytes) }
+  const meter = { ...granted }
+  const took = () => ({
+    steps: granted.steps - Math.max(meter.steps, 0),
+    bytes: granted.bytes - Math.max(meter.bytes, 0),
+  })
+  const result = evaluate(meter, (resource) =>
+    granted[resource] === presetLimit[resource] ? ownFault(resource) : sharedFault(spender, spent, resource),
+  )
+  spent.set(spender.id, took())
+  left.steps -= took().steps
+  left.bytes -= took().bytes
+  return result
+}
+
+const ownFault = (resource: Resource): string =>
+  `takes more than ${amount(resource, presetLimit[resource])} on this VM, the limit of one preset`
+
+/** As many presets are named where no single one is to blame. */
+const mostNamed = 3
+
+function sharedFault({ namespace }: Spender, spent: Scope['spent'], resource: Resource): string {
+  const scope = namespace === undefined ? 'the cluster' : `namespace "${namespace}"`
+  const most = [...spent]
+    .toSorted(([, one], [, other]) => other[resource] - one[resource])
+    .slice(0, mostNamed)
+    .map(([id, took]) => `"${id}" takes ${amount(resource, took[resource])}`)
+    .join(', ')
+  return `the presets of ${scope} take more than ${amount(resource, scopeLimit[resource])} on this VM together: ${most}`
+}
+
+const mebibyte = 1024 * 1024
+
+/** For people: `100,000 steps`, `4 MiB`. */
+export const amount = (resource: Resource, value: number): string =>
+  resource === 'steps'
+    ? `${Math.round(value).toLocaleString('en-US')} steps`
+    : `${(Math.ceil((value / mebibyte) * 10) / 10).toLocaleString('en-US')} MiB`
