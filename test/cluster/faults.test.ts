@@ -249,15 +249,9 @@ describe('a VM that cannot run', () => {
     await cluster.kubectl('delete', 'vm', 'nowhere', '--timeout=30s')
   })
 
-  test('it wants KVM and no node offers it: it waits, and says what it waits for', async () => {
-    await cluster.apply(deaf('wants-kvm', impatient, { type: 'kvm' }))
-    const waiting = await cluster.untilMachine(
-      'wants-kvm',
-      'waits',
-      (machine) => condition(machine, 'PodScheduled')?.status === 'False',
-    )
-    expect(condition(waiting, 'PodScheduled')?.message).toMatch(/Insufficient devices.virtset.io\/kvm.*\/dev\/kvm/)
-    await cluster.kubectl('delete', 'vm', 'wants-kvm', '--timeout=30s')
+  test('it needs KVM and no node has it: refused, with the name of the node', async () => {
+    const { status, output } = await cluster.create(deaf('needs-kvm', impatient, { type: 'kvm' }))
+    expect([status, output]).toEqual([1, expect.stringMatching(/spec\.domain\.type: .*"kvm".*node node1 lacks KVM/)])
   })
 
   test('it is refused: every cause in one answer, exit status 1, and nothing is stored', async () => {
