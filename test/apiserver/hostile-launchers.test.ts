@@ -1,0 +1,168 @@
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { openSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { confine, limitsOf, type Confinement } from '../confinement.ts'
+import { startFakeApiServer, type FakeApiServer } from '../fake-apiserver.ts'
+import { startFakeLauncher, type FakeLauncher } from '../fake-launcher.ts'
+import { behaviours, startHostileLauncher } from '../hostile-launcher.ts'
+import { until } from '../until.ts'
+
+/** The handler as a process inside the limits of its manifest, among launchers that attack it. The API server is a fake one: it is not attacked. */
+
+const collection = '/apis/virtset.io/v1alpha1/virtualmachines'
+const limits = limitsOf('manifests/handler/daemonset.yaml', 'handler')
+
+let root: string
+let api: FakeApiServer
+let confinement: Confinement
+let handler: ChildProcess
+let closing: { close(): Promise<void> }[]
+
+beforeEach(async () => {
+  root = await mkdtemp(join(tmpdir(), 'kubelet-'))
+  await mkdir(join(root, 'pods'))
+  api = await startFakeApiServer()
+  api.put('/api/v1/nodes', { apiVersion: 'v1', kind: 'Node', metadata: { name: 'node1' } })
+  closing = []
+  confinement = confine(limits)
+})
+
+afterEach(async () => {
+  if (handler.exitCode === null && handler.signalCode === null) {
+    const exited = once(handler, 'exit')
+    handler.kill('SIGKILL')
+    await exited
+  }
+  confinement.remove()
+  for (const one of closing) await one.close()
+  await api.close()
+  await rm(root, { recursive: true, force: true })
+})
+
+function startHandler(): void {
+  const kubeconfig = join(root, 'kubeconfig')
+  const config = {
+    clusters: [{ name: 'c', cluster: { server: api.url, 'insecure-skip-tls-verify': true } }],
+    users: [{ name: 'u', user: {} }],
+    contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
+    'current-context': 'x',
+  }
+  writeFileSync(kubeconfig, JSON.stringify(config))
+  const log = openSync(join(root, 'handler.log'), 'a')
+  const env = { NODE_NAME: 'node1', KUBELET_ROOT: root, HEALTH_PORT: '0', KUBECONFIG: kubeconfig, LOG_LEVEL: 'warn' }
+  const [program, ...rest] = confinement.wrap([process.execPath, 'handler/main.ts'])
+  handler = spawn(program, rest, { stdio: ['ignore', log, log], env: { ...process.env, ...env } })
+}
+
+function schedule(namespace: string, name: string, uid: string): void {
+  api.put(collection, {
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'VirtualMachine',
+    metadata: { name, namespace, uid, finalizers: ['virtset.io/launcher-pod'] },
+    spec: { domain: {} },
+    status: { phase: 'Scheduled', nodeName: 'node1', podUID: uid },
+  })
+}
+
+const idOf = (kind: number, index: number) => `0000000${kind}-0000-4000-8000-${String(index).padStart(12, '0')}`
+
+async function addHostile(namespace: string, index: number, behaviour: keyof typeof behaviours): Promise<void> {
+  const uid = idOf(6, index)
+  closing.push(await startHostileLauncher(root, { podUID: uid, vmUID: uid }, behaviour))
+  schedule(namespace, `${behaviour.toLowerCase()}-${index}`, uid)
+}
+
+async function addHonest(index: number): Promise<FakeLauncher> {
+  const uid = idOf(1, index)
+  const launcher = await startFakeLauncher(root, uid)
+  // What 100 devices take.
+  launcher.become({
+    domain: { devices: { disks: Array.from({ length: 1000 }, () => ({ target: { dev: 'vda' }, type: 'file' })) } },
+  })
+  closing.push(launcher)
+  schedule('honest', `vm-${index}`, uid)
+  return launcher
+}
+
+const phaseOf = (index: number) =>
+  (api.find(collection, 'honest', `vm-${index}`)?.['status'] as { phase?: string } | undefined)?.phase
+const isRunning = (index: number) => phaseOf(index) === 'Running'
+const logged = () => readFileSync(join(root, 'handler.log'), 'utf8')
+const state = () =>
+  `${JSON.stringify(confinement.usage())}, exit ${handler.exitCode ?? handler.signalCode}: ${logged().slice(-2000)}`
+
+/** How long it takes until it is so. */
+async function timed(isTrue: () => boolean): Promise<number> {
+  const startMs = performance.now()
+  await until(isTrue, undefined, { deadlineMs: 180_000, describe: state })
+  return performance.now() - startMs
+}
+
+async function deleted(index: number, launcher: FakeLauncher): Promise<number> {
+  const machine = api.find(collection, 'honest', `vm-${index}`)
+  if (machine === undefined) throw new Error(`no vm-${index}`)
+  const metadata = { ...machine.metadata, deletionTimestamp: new Date().toISOString() }
+  api.put(collection, { ...machine, metadata })
+  return timed(() => launcher.asked.includes('POST /shutdown'))
+}
+
+/** It has not been killed and has not ended by itself. */
+function mustBeAlive(): void {
+  expect([handler.exitCode, handler.signalCode, confinement.usage().oomKills]).toEqual([null, null, 0])
+}
+
+/** Times in ms until a VM of another namespace runs, and until its launcher is asked to shut it down. */
+async function startAndEnd(index: number): Promise<number[]> {
+  const launcher = await addHonest(index)
+  const startMs = await timed(() => isRunning(index))
+  return [startMs, await deleted(index, launcher)]
+}
+
+/** On a machine that runs other tests beside this one. handler.test.ts has the time that is promised. */
+const soonMs = 10_000
+
+test('60 launchers with an unfinished line of 4 MiB do not end the handler', async () => {
+  for (let index = 0; index < 60; index++) await addHostile('hostile', index, 'unfinishedLine')
+  startHandler()
+  const last = () => api.find(collection, 'hostile', 'unfinishedline-59')
+  await timed(() => JSON.stringify(last()?.['status']).includes('LauncherMisbehaving'))
+  const times = await startAndEnd(0)
+  mustBeAlive()
+  expect(times.filter((ms) => ms > soonMs)).toEqual([])
+})
+
+test('100 that report the largest domain that is stored, another one each time, do not end the handler', async () => {
+  for (let index = 0; index < 100; index++) await addHostile('hostile', index, 'largestStoredDomain')
+  startHandler()
+  const isStored = (index: number) =>
+    JSON.stringify(api.find(collection, 'hostile', `largeststoreddomain-${index}`)?.['status']).includes('"list"')
+  await timed(() => Array.from({ length: 100 }, (_, index) => index).every(isStored))
+  const times = await startAndEnd(0)
+  mustBeAlive()
+  expect(times.filter((ms) => ms > soonMs)).toEqual([])
+})
+
+test('100 hostile launchers of all kinds leave a handler that serves 100 others', async () => {
+  const kinds = Object.keys(behaviours).filter((name): name is keyof typeof behaviours => name in behaviours)
+  for (let index = 0; index < 100; index++) {
+    await addHostile(`hostile-${index % 3}`, index, kinds[index % kinds.length] ?? 'mute')
+  }
+  for (let index = 0; index < 98; index++) await addHonest(index)
+  startHandler()
+  await timed(() => Array.from({ length: 98 }, (_, index) => index).every(isRunning))
+  const cpuSeconds = confinement.usage().cpuSeconds
+  const beganMs = performance.now()
+  const times: number[] = []
+  for (let round = 0; round < 2; round++) {
+    await until(() => performance.now() - beganMs > 15_000 * (round + 1), undefined, { deadlineMs: 60_000 })
+    times.push(...(await startAndEnd(98 + round)))
+  }
+  mustBeAlive()
+  expect(times.filter((ms) => ms > soonMs)).toEqual([])
+  const cpus = (confinement.usage().cpuSeconds - cpuSeconds) / ((performance.now() - beganMs) / 1000)
+  expect(cpus).toBeLessThan(0.5)
+})
