@@ -34,16 +34,24 @@ export const bytesPer = (unit: string): bigint | undefined => {
   return (suffix?.toLowerCase() === 'b' ? 1000n : 1024n) ** BigInt(letters.indexOf(letter.toLowerCase()) + 1)
 }
 
+/** undefined where value or unit are invalid. */
+const bytesOf = (scale: Scale, value: unknown, unit: unknown): bigint | undefined => {
+  const amount = integerOf(value, false)
+  const from = unit === undefined || unit === '' ? bytesPer(scale.absent) : typeof unit === 'string' && bytesPer(unit)
+  return amount === undefined || amount < 0n || !from ? undefined : amount * from
+}
+
+/** Whether a size is more than libvirt can count only because of its unit; false where value or unit are invalid by themselves. */
+export const isTooLarge = (scale: Scale, value: unknown, unit: unknown): boolean =>
+  (integerOf(value, false) ?? 0n) <= maxBytes && (bytesOf(scale, value, unit) ?? 0n) > maxBytes
+
 /**
  * A size in libvirt's unit for it, rounded up.
  * @returns undefined where value or unit are none, or the size is more than libvirt can count
  */
 export const scaled = (scale: Scale, value: unknown, unit: unknown): { value: bigint; unit: string } | undefined => {
-  const amount = integerOf(value, false)
-  const from = unit === undefined || unit === '' ? bytesPer(scale.absent) : typeof unit === 'string' && bytesPer(unit)
-  if (amount === undefined || amount < 0n || !from) return undefined
-  const bytes = amount * from
-  if (bytes > maxBytes) return undefined
+  const bytes = bytesOf(scale, value, unit)
+  if (bytes === undefined || bytes > maxBytes) return undefined
   if (scale.to === 'largest') return largest(bytes)
   const to = bytesPer(scale.to) ?? 1n
   return { value: (bytes + to - 1n) / to, unit: scale.to }

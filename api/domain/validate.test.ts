@@ -88,6 +88,15 @@ describe('all causes at once, with value, what is allowed and the likely fix', (
       ],
     ],
     [
+      'sizes that only their units make too large',
+      '{"memory":{"value":17,"unit":"EiB"},"cpu":{"numa":{"cells":[{"memory":17,"unit":"EiB"},{"memory":15,"unit":"EiB"}]}},"currentMemory":{"value":"18446744073709551615"}}',
+      [
+        'spec.domain.memory.value: Invalid: must be less than 16 EiB together with its unit',
+        'spec.domain.cpu.numa.cells[0].memory: Invalid: must be less than 16 EiB together with its unit',
+        'spec.domain.currentMemory.value: Invalid: must be less than 16 EiB together with its unit',
+      ],
+    ],
+    [
       'a range beyond 2^53',
       '{"memory":{"value":"18446744073709551616"}}',
       ['spec.domain.memory.value: Invalid: must be at most 18446744073709551615'],

@@ -9,6 +9,7 @@ import { placeFor } from './misplaced.ts'
 import { valueFault } from './scalar-value.ts'
 import type { Scalar } from './scalar.ts'
 import { shapeOf } from './shape.ts'
+import { isTooLarge } from './size.ts'
 
 /** No domain nests deeper, a long chain of backing stores included. */
 const maxDepth = 128
@@ -54,6 +55,7 @@ const checkElement = (element: Element, value: unknown, found: Found): void => {
     say(found, (field) => ({ rule: 'nesting', field, reason: 'FieldValueInvalid', message }))
     return
   }
+  checkSize(element, value, found)
   const { keys } = shapeOf(element)
   for (const key of Object.keys(value)) {
     const known = keys.get(key)
@@ -63,6 +65,16 @@ const checkElement = (element: Element, value: unknown, found: Found): void => {
     else checkSingle(known.field, value, key, known.singleOf, found)
     found.path.pop()
   }
+}
+
+/** A value that is valid by itself may be too large with its unit. */
+const checkSize = ({ scale }: Element, object: { readonly [key: string]: unknown }, found: Found): void => {
+  if (scale === undefined || !isTooLarge(scale, object[scale.value], object[scale.unit])) return
+  const value = object[scale.value]
+  found.path.push(scale.value)
+  const message = 'must be less than 16 EiB together with its unit'
+  say(found, (field) => ({ rule: 'value', field, value, reason: 'FieldValueInvalid', message }))
+  found.path.pop()
 }
 
 /** An object and its description. */

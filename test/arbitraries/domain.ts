@@ -4,6 +4,7 @@ import { domain as root, type Domain } from '../../api/domain/domain.ts'
 import { normalForeign } from '../../api/domain/foreign.ts'
 import { exactNumber, valueFault } from '../../api/domain/scalar-value.ts'
 import type { Scalar } from '../../api/domain/scalar.ts'
+import { isTooLarge } from '../../api/domain/size.ts'
 import type { Text } from '../../api/domain/text.ts'
 
 /** Deeper than this only scalars are made, so that recursive elements end. */
@@ -22,8 +23,12 @@ export const elements = (element: Element, fields: number, depth: number): fc.Ar
   return fc
     .subarray(entries, { maxLength: Math.min(entries.length, fields) })
     .chain((chosen) => fc.tuple(...chosen.map(([key, field]) => fieldEntries(key, field, fields, depth))))
-    .map((pairs) => Object.fromEntries(pairs))
+    .map((pairs) => ofPossibleSize(element, Object.fromEntries(pairs)))
 }
+
+/** With a value that is small enough for every unit, where it is too large for its own. */
+const ofPossibleSize = ({ scale }: Element, json: { [key: string]: unknown }): { [key: string]: unknown } =>
+  scale !== undefined && isTooLarge(scale, json[scale.value], json[scale.unit]) ? { ...json, [scale.value]: 15 } : json
 
 const fieldEntries = (
   key: string,
