@@ -90,7 +90,7 @@ function* overlapsAmong(
   const structure = virtualMachineStructure()
   const earlier: CompiledPreset[] = []
   for (const { file, preset } of presets.values()) {
-    for (const overlap of findOverlaps(preset, earlier, structure)) {
+    for (const overlap of findOverlaps(preset, earlier, structure).overlaps) {
       yield { file, text: `preset "${preset.id}" ${overlapWarning(overlap)}` }
     }
     earlier.push(preset)

@@ -57,4 +57,17 @@ describe('presets that could disagree', () => {
     settle(overlaps, 'default/b')
     expect([overlaps.of('default/a'), overlaps.of('default/b')]).toEqual([[], []])
   })
+
+  it('are not all looked for where there are many, and that is said', () => {
+    presets.clear()
+    const overlaps = createOverlaps(
+      (id) => presets.get(id),
+      () => presets.values(),
+      virtualMachineStructure(),
+    )
+    for (let index = 0; index < 20; index++) put(`p${index}`, { domain: { title: `${index}` } })
+    overlaps.change('default/p0')
+    const sentences = overlaps.of('default/p0')
+    expect([sentences.length, sentences.at(-1)]).toEqual([17, 'may disagree with more presets: not all were compared'])
+  })
 })

@@ -13,6 +13,11 @@ export interface Overlaps {
   of(id: string): readonly string[]
 }
 
+/** More than a status names. Each of them is compared again whenever one changes. */
+const maxOverlaps = 16
+
+const noOverlaps = { overlaps: [], isComplete: true }
+
 export function createOverlaps(
   get: (id: string) => CompiledPreset | undefined,
   all: () => Iterable<CompiledPreset>,
@@ -21,16 +26,23 @@ export function createOverlaps(
   /** By id, and then by the other's id. */
   const known = new Map<string, ReadonlyMap<string, string>>()
   const none: ReadonlyMap<string, string> = new Map()
+  /** Ids of those that were not compared with all others. */
+  const partial = new Set<string>()
   return {
     change(id) {
       const before = known.get(id) ?? none
       const preset = get(id)
-      const found = preset ? findOverlaps(preset, all(), structure) : []
-      const now = new Map(found.map((overlap) => [overlap.other.id, overlapWarning(overlap)]))
+      const found = preset ? findOverlaps(preset, all(), structure, maxOverlaps) : noOverlaps
+      if (found.isComplete) partial.delete(id)
+      else partial.add(id)
+      const now = new Map(found.overlaps.map((overlap) => [overlap.other.id, overlapWarning(overlap)]))
       if (now.size > 0) known.set(id, now)
       else known.delete(id)
       return [...new Set([...before.keys(), ...now.keys()])].filter((other) => before.get(other) !== now.get(other))
     },
-    of: (id) => [...(known.get(id) ?? none).values()],
+    of: (id) => [
+      ...(known.get(id) ?? none).values(),
+      ...(partial.has(id) ? ['may disagree with more presets: not all were compared'] : []),
+    ],
   }
 }

@@ -680,3 +680,64 @@ test('what did not change is the very object that came in', () => {
   expect(Reflect.get(machine.spec.domain, 'clock')).toBe(Reflect.get(sent.spec.domain, 'clock'))
   expect(injectSmall(sent, [one({ domain: { vcpu: { value: 1 } } })]).machine).toBe(sent)
 })
+
+describe('a list that presets make longer than is allowed', () => {
+  const disks = (name: string, count: number) => ({
+    devices: {
+      disks: Array.from({ length: count }, (_, index) => ({ type: 'file', target: { dev: `${name}${index}` } })),
+    },
+  })
+
+  test('refuses the VM, names the presets with the most items, and remains as the user wrote it', () => {
+    const sent = vm(disks('u', 1))
+    const { machine, causes, unsettled } = injectSmall(sent, [
+      clusterPreset('site', { strength: 'Enforce', domain: { ...disks('c', 100), title: 't' } }),
+      ...['a', 'b', 'd'].map((name, index) => preset(name, { domain: disks(name, 60 + index) })),
+    ])
+    expect({ causes, unsettled, domain: machine.spec.domain }).toEqual({
+      causes: [
+        {
+          rule: 'list-length',
+          field: 'spec.domain.devices.disks',
+          value: 284,
+          reason: 'FieldValueTooMany',
+          message:
+            'must have at most 256 items, and has 284 with those of presets: "site" has 100, "team/d" has 62, "team/b" has 61 and 1 more presets',
+          suggestion: 'change the labels so that fewer of these presets match, or shorten their lists',
+        },
+      ],
+      unsettled: ['spec.domain.devices.disks'],
+      domain: { ...sent.spec.domain, title: 't' },
+    })
+  })
+
+  test('is a cause for volumes too, and no reason to leave them out', () => {
+    const volumes = (name: string) =>
+      Array.from({ length: 200 }, (_, index) => ({ name: `${name}${index}`, emptyDisk: { capacity: '1Gi' } }))
+    const { causes, skipped } = injectSmall(vm({}), [
+      preset('a', { volumes: volumes('a') }),
+      preset('b', { volumes: volumes('b') }),
+    ])
+    expect([causes.map(({ field }) => field), skipped]).toEqual([['spec.volumes'], []])
+  })
+
+  test('is not one where presets only change what is there', () => {
+    const { causes } = injectSmall(vm(disks('u', 256)), [preset('a', { domain: disks('u', 256) })])
+    expect(causes).toEqual([])
+  })
+})
+
+test('16 presets of the cluster and 16 of the namespace that look on are tried, and the others named', () => {
+  const title = (index: number) => ({ mode: 'Audit', domain: { title: `t${index}` } })
+  const { audit, warnings } = injectSmall(vm({}), [
+    ...Array.from({ length: 400 }, (_, index) => preset(`p${index}`, { ...title(index), priority: 400 - index })),
+    clusterPreset('site', title(0)),
+  ])
+  expect(audit.map(({ preset: { id } }) => id)).toEqual([
+    ...Array.from({ length: 16 }, (_, index) => `team/p${index}`),
+    'site',
+  ])
+  expect(warnings).toEqual([
+    '384 presets in mode Warn or Audit match and were not tried, there are too many: "team/p16", "team/p17", "team/p18"',
+  ])
+})

@@ -8,6 +8,7 @@ import { createBudget } from './condition-budget.ts'
 import { conflictCauses } from './conflict.ts'
 import { excludePresets } from './exclude.ts'
 import { exclusiveCauses } from './exclusive.ts'
+import { longListCauses } from './long-list.ts'
 import { conditionCause, matchConditions, reviewer } from './match.ts'
 import type { Provenance } from './origins.ts'
 import type { Settled } from './settle.ts'
@@ -92,7 +93,12 @@ export function inject(machine: VirtualMachine, options: InjectOptions): Injecti
     removed: settled.removed,
     skipped: settled.skipped,
     granted: grantedBy(settled),
-    causes: [...matched.causes, ...exclusiveCauses(applied), ...conflictCauses(settled.conflicts)],
+    causes: [
+      ...matched.causes,
+      ...exclusiveCauses(applied),
+      ...conflictCauses(settled.conflicts),
+      ...longListCauses(settled.longLists),
+    ],
     unsettled: settled.unsettled,
     warnings: [
       ...exclusionWarnings,
@@ -158,10 +164,16 @@ function contentSize({ content }: CompiledPreset): number {
 const stepsOf = ({ metadata, spec }: VirtualMachine, presets: readonly CompiledPreset[]): number =>
   presets.reduce((steps, preset) => steps + contentSize(preset), sizeOf(metadata) + sizeOf(spec))
 
-/** For all presets of a VM that do not take part, together: they must not keep it from being completed. */
-const trialSteps = 100_000
+/** For presets in mode Warn or Audit: they must not keep a VM from being completed. */
+const trialSteps = 50_000
 
-/** What each preset in mode Warn or Audit would change, as far as the steps go: the stronger ones first. */
+/** Each trial merges all presets again. */
+const maxTrials = 16
+
+/**
+ * What each preset in mode Warn or Audit would change, within the limits, the stronger ones first. Presets of the cluster and of the
+ * namespace have their own limits: those of a namespace do not keep those of the cluster from being tried.
+ */
 function tryOut(
   machine: VirtualMachine,
   applied: readonly CompiledPreset[],
@@ -169,19 +181,33 @@ function tryOut(
   structure: ObjectStructure,
 ): { readonly notices: readonly Notice[]; readonly warnings: readonly string[] } {
   const presets = matching.filter(({ mode }) => mode !== 'Apply')
-  const notices: Notice[] = []
-  const tryAll = (steps: Steps): void => {
-    for (const preset of presets) {
-      steps.spend(stepsOf(machine, [...applied, preset]))
-      notices.push({ preset, fields: wouldChange(machine, applied, preset, structure, steps) })
+  const scopes = [
+    presets.filter(({ namespace }) => namespace === undefined),
+    presets.filter(({ namespace }) => namespace !== undefined),
+  ]
+  const tried = new Map<CompiledPreset, readonly string[]>()
+  for (const scope of scopes) {
+    const tryAll = (steps: Steps): void => {
+      for (const preset of scope.slice(0, maxTrials)) {
+        steps.spend(stepsOf(machine, [...applied, preset]))
+        tried.set(preset, wouldChange(machine, applied, preset, structure, steps))
+      }
     }
+    within(trialSteps, tryAll, () => {})
   }
-  within(trialSteps, tryAll, () => {})
-  const rest = presets.slice(notices.length)
-  if (rest.length === 0) return { notices, warnings: [] }
-  const names = rest.slice(0, maxFieldsTold).map(({ id }) => `"${id}"`)
-  const message = `${rest.length} presets in mode Warn or Audit were not tried, there are too many: ${names.join(', ')}`
-  return { notices, warnings: [message] }
+  const notices = presets.flatMap((preset) => {
+    const fields = tried.get(preset)
+    return fields === undefined ? [] : [{ preset, fields }]
+  })
+  return { notices, warnings: scopes.flatMap((scope) => untriedWarning(scope.filter((preset) => !tried.has(preset)))) }
+}
+
+function untriedWarning(presets: readonly CompiledPreset[]): readonly string[] {
+  if (presets.length === 0) return []
+  const names = presets.slice(0, maxFieldsTold).map(({ id }) => `"${id}"`)
+  return [
+    `${presets.length} presets in mode Warn or Audit match and were not tried, there are too many: ${names.join(', ')}`,
+  ]
 }
 
 /** What a preset that does not take part would change if it did. Each is tried alone: they see nothing of each other. */
@@ -193,8 +219,7 @@ function wouldChange(
   steps: Steps,
 ): readonly string[] {
   const settled = settle(machine, [...applied, preset], structure, steps)
-  const disputed = settled.conflicts.length > 0 ? settled.unsettled : []
-  return [...new Set([...changesOf(settled, preset), ...disputed])].toSorted(compareText)
+  return [...new Set([...changesOf(settled, preset), ...settled.unsettled])].toSorted(compareText)
 }
 
 const maxFieldsTold = 3

@@ -25,15 +25,31 @@ export interface Skip {
   readonly reason: SkipReason
 }
 
+/** A list that presets make longer than is allowed. */
+export interface LongList {
+  readonly path: Path
+  readonly length: number
+  readonly maxItems: number
+  /** What presets have for this list. */
+  readonly sources: readonly Source[]
+}
+
 export interface Merge {
   readonly conflicts: Conflict[]
+  readonly longLists: LongList[]
   readonly skipped: Skip[]
   /** Values of a union's branch that lost to another branch. */
   readonly lostBranches: { readonly path: Path; readonly source: Source }[]
   readonly steps: Steps
 }
 
-export const emptyMerge = (steps = unmetered): Merge => ({ conflicts: [], skipped: [], lostBranches: [], steps })
+export const emptyMerge = (steps = unmetered): Merge => ({
+  conflicts: [],
+  longLists: [],
+  skipped: [],
+  lostBranches: [],
+  steps,
+})
 
 /**
  * All sources of one VM, the user among them, in one: leaf by leaf the strongest wins. The order of `sources` does not count, and
@@ -286,6 +302,13 @@ function mergeList(structure: ListStructure, sources: readonly Source[], path: P
   const { groups, homeless } = groupItems(structure, sources, merge.steps)
   for (const { origin, label } of homeless) {
     merge.skipped.push({ origin, path: { parent: path, key: label }, reason: 'no-such-item' })
+  }
+  const length = groups.length
+  const { maxItems } = structure
+  const users = Array.isArray(user?.value) ? user.value.length : 0
+  if (length > maxItems && length > users) {
+    merge.longLists.push({ path, length, maxItems, sources: sources.filter((source) => !isUser(source)) })
+    return user === undefined ? undefined : kept(user.value)
   }
   const items: ListItem[] = []
   for (const members of groups) {

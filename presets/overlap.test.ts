@@ -84,7 +84,7 @@ describe('presets that could disagree', () => {
     ['nor in another namespace', preset('two', { selector: web, domain: { title: 'b' } }, 'other'), undefined],
     ['nor where one only warns', preset('two', { mode: 'Warn', selector: web, domain: { title: 'b' } }), undefined],
   ])('%s', (_, other, fields) => {
-    expect(findOverlaps(one, [one, other], smallStructure)[0]?.fields).toEqual(fields)
+    expect(findOverlaps(one, [one, other], smallStructure).overlaps[0]?.fields).toEqual(fields)
   })
 
   test('are named with a VM that both would hit', () => {
@@ -93,14 +93,43 @@ describe('presets that could disagree', () => {
       domain: { title: 'b', vcpu: { value: 2 } },
       matchConditions: [{ name: 'c', expression: 'true' }],
     })
-    expect(findOverlaps(one, [other], smallStructure).map(overlapWarning)).toEqual([
+    expect(findOverlaps(one, [other], smallStructure).overlaps.map(overlapWarning)).toEqual([
       'disagrees with preset "team/two" on spec.domain.title and 1 more, e.g. on a VM with labels {size=small,app=web,kubernetes.io/metadata.name=team} (unless their conditions exclude each other)',
     ])
+  })
+
+  test('are searched no further than was asked for', () => {
+    const others = ['e', 'c', 'd', 'f'].map((name) => preset(name, { selector: web, domain: { title: name } }))
+    const found = (most?: number) => {
+      const { overlaps, isComplete } = findOverlaps(one, others, smallStructure, most)
+      return [overlaps.map(({ other }) => other.name), isComplete]
+    }
+    expect([found(2), found(4), found()]).toEqual([
+      [['c', 'd'], false],
+      [['c', 'd', 'e', 'f'], true],
+      [['c', 'd', 'e', 'f'], true],
+    ])
+  })
+
+  test('are searched only among as many values as can be compared in time', () => {
+    const domain = {
+      devices: { interfaces: Array.from({ length: 250 }, (_, index) => ({ alias: { name: `ua-${index}` } })) },
+    }
+    const large = Array.from({ length: 100 }, (_, index) => preset(`l${100 + index}`, { domain }))
+    const last = preset('z', { domain: { title: 'z' } })
+    const { overlaps, isComplete } = findOverlaps(
+      preset('a', { domain: { ...domain, title: 'a' } }),
+      [...large, last],
+      smallStructure,
+    )
+    expect([overlaps, isComplete]).toEqual([[], false])
   })
 
   test('are told of an exclusive group too, over all layers', () => {
     const left = preset('one', { selector: small, exclusiveGroup: 'size' })
     const right = clusterPreset('two', { selector: web, exclusiveGroup: 'size', priority: 9 })
-    expect(findOverlaps(left, [right], smallStructure).map(({ fields }) => fields)).toEqual([['exclusiveGroup']])
+    expect(findOverlaps(left, [right], smallStructure).overlaps.map(({ fields }) => fields)).toEqual([
+      ['exclusiveGroup'],
+    ])
   })
 })

@@ -1,4 +1,4 @@
-import { sizeOf, unmetered, type Steps } from '../api/steps.ts'
+import { sizeOf, within, type Steps } from '../api/steps.ts'
 import type { CompiledPreset } from './compile.ts'
 import type { Conflict } from './merge.ts'
 import { emptyMerge, mergeSources } from './merge.ts'
@@ -20,19 +20,36 @@ export interface Overlap {
   readonly hasConditions: boolean
 }
 
-/** With which of `others` a preset could disagree on some VM, whether or not such a VM exists. */
-export const findOverlaps = (
+/** What was found, as far as the limits allowed. */
+export interface Overlaps {
+  readonly overlaps: readonly Overlap[]
+  /** False: there may be more. */
+  readonly isComplete: boolean
+}
+
+/** Values of presets that are compared: about a quarter of a second. */
+const maxSteps = 50_000
+
+/** With which of `others` a preset could disagree on some VM, whether or not such a VM exists: the first `most` by their id. */
+export function findOverlaps(
   preset: CompiledPreset,
   others: Iterable<CompiledPreset>,
   structure: Structure,
-  steps = unmetered,
-): readonly Overlap[] =>
-  [...others]
-    .flatMap((other) => {
+  most = Infinity,
+): Overlaps {
+  const overlaps: Overlap[] = []
+  const search = (steps: Steps): boolean => {
+    for (const other of [...others].toSorted((left, right) => compareText(left.id, right.id))) {
       const overlap = overlapOf(preset, other, structure, steps)
-      return overlap === undefined ? [] : [overlap]
-    })
-    .toSorted((left, right) => compareText(left.other.id, right.other.id))
+      if (overlap === undefined) continue
+      if (overlaps.length === most) return false
+      overlaps.push(overlap)
+    }
+    return true
+  }
+  const isComplete = within(maxSteps, search, () => false)
+  return { overlaps, isComplete }
+}
 
 function overlapOf(
   preset: CompiledPreset,

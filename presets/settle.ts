@@ -2,7 +2,7 @@ import type { Origin } from '../api/cause.ts'
 import type { VirtualMachine } from '../api/machine.ts'
 import { unmetered } from '../api/steps.ts'
 import type { CompiledPreset } from './compile.ts'
-import type { Conflict, Merge } from './merge.ts'
+import type { Conflict, LongList, Merge } from './merge.ts'
 import { emptyMerge, mergeSources } from './merge.ts'
 import type { LostValue, Provenance, Skipped } from './origins.ts'
 import { pathText, rootPath } from './path.ts'
@@ -19,6 +19,7 @@ import { concernsVolumes, dropOrphans, pairVolumes, volumeNames } from './volume
 export interface Settled extends Provenance {
   readonly machine: VirtualMachine
   readonly conflicts: readonly Conflict[]
+  readonly longLists: readonly LongList[]
   readonly unsettled: readonly string[]
   /** The user's leaves that presets state too. */
   readonly stated: ReadonlyMap<string, readonly Source[]>
@@ -58,7 +59,8 @@ export function settle(
     removed: removedOf(left?.removed ?? []),
     skipped: skippedOf(merge),
     conflicts,
-    unsettled: [...new Set(conflicts.map(({ path }) => pathText(path)))].toSorted(compareText),
+    longLists: merge.longLists,
+    unsettled: [...new Set([...conflicts, ...merge.longLists].map(({ path }) => pathText(path)))].toSorted(compareText),
     stated: emitted.stated,
     warnings: [...warnings, ...orphanWarnings(machine, emitted.value)].toSorted(compareText),
   }
@@ -82,6 +84,7 @@ const untouched = (machine: VirtualMachine): Settled => ({
   removed: new Map(),
   skipped: [],
   conflicts: [],
+  longLists: [],
   unsettled: [],
   stated: new Map(),
   warnings: [],

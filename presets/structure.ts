@@ -1,7 +1,8 @@
 import { elementSpelling } from '../api/domain/canonical.ts'
 import type { Element, Field, Union } from '../api/domain/description.ts'
-import { elementOf } from '../api/domain/description.ts'
+import { elementOf, maxItemsOf } from '../api/domain/description.ts'
 import { domain } from '../api/domain/domain.ts'
+import { defaultMaxItems } from '../api/domain/limits.ts'
 import { canonicalValue } from '../api/domain/scalar-value.ts'
 import { quantityNano } from '../api/quantity.ts'
 import { isRecord } from '../api/schema.ts'
@@ -49,6 +50,7 @@ export interface UnionStructure {
 export interface ListStructure {
   readonly kind: 'list'
   readonly item: Structure
+  readonly maxItems: number
   /** Alternatives, the first of which both items have decides whether they are the same item; each some paths in the item. */
   readonly keys: readonly (readonly (readonly string[])[])[]
 }
@@ -125,13 +127,13 @@ function ofField(field: Field): Structure {
         meaning: (value) => scalarMeaning(field.scalar, value),
         spelling: (value) => canonicalValue(field.scalar, value),
       }
-      return { kind: 'list', item, keys: [] }
+      return { kind: 'list', item, maxItems: maxItemsOf(field), keys: [] }
     }
     case 'child':
       return ofElement(elementOf(field))
     case 'children': {
       const keys = (field.key ?? []).map((paths) => paths.map((path) => path.split('.')))
-      return { kind: 'list', item: ofElement(elementOf(field)), keys }
+      return { kind: 'list', item: ofElement(elementOf(field)), maxItems: maxItemsOf(field), keys }
     }
     case 'foreign':
       return asJson
@@ -213,7 +215,7 @@ const volume = object(
 )
 
 /** A list whose items are compared whole. */
-const wholeItems: ListStructure = { kind: 'list', item: asJson, keys: [] }
+const wholeItems: ListStructure = { kind: 'list', item: asJson, maxItems: defaultMaxItems, keys: [] }
 
 /** The structure that belongs to a domain's description; tests hand in a small one. */
 export const machineStructure = (domainElement: Element): ObjectStructure =>
@@ -221,7 +223,7 @@ export const machineStructure = (domainElement: Element): ObjectStructure =>
     metadata: object({ labels: map, annotations: map }),
     spec: object({
       domain: ofElement(domainElement),
-      volumes: { kind: 'list', item: volume, keys: [[['name']]] },
+      volumes: { kind: 'list', item: volume, maxItems: defaultMaxItems, keys: [[['name']]] },
       nodeSelector: map,
       tolerations: wholeItems,
       affinity: object({ nodeAffinity: asJson, podAffinity: asJson, podAntiAffinity: asJson }),

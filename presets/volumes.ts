@@ -94,9 +94,10 @@ function settleVolumes(structure: ObjectStructure, sources: readonly Source[], s
   const node = list === undefined ? undefined : mergeSources(list, stated, rootPath, merge)
   const settled = node === undefined ? [] : listAt({ list: emit(node, rootPath).value }, ['list'])
   const item = list?.kind === 'list' ? list.item : undefined
+  const isUnsettled = merge.conflicts.length + merge.longLists.length > 0
   return {
     holds: (volume: unknown): boolean =>
-      item === undefined || merge.conflicts.length > 0 || settled.some((one) => covers(item, volume, one, steps)),
+      item === undefined || isUnsettled || settled.some((one) => covers(item, volume, one, steps)),
   }
 }
 
