@@ -63,7 +63,18 @@ describe('conditions that cost too much are refused when the preset is written',
       'a pattern of which the characters are folded for seconds',
       conditions(`object.metadata.name.matches("(?i)${'[Ā-￿]'.repeat(100)}")`),
       [
-        `spec.matchConditions[0].expression: no regular expression: (?i)${'[Ā-￿]'.repeat(100).slice(0, 96)} (too large)`,
+        'spec.matchConditions[0].expression: its regular expressions have more than 5000 instructions, with each repetition written out: use smaller numbers in {}, or no Unicode classes together with (?i)',
+      ],
+    ],
+    [
+      'patterns that are faulty and large: what comes after is not compiled',
+      conditions(...Array.from({ length: 20 }, () => 'object.metadata.name.matches("a{900}a{900}(")')),
+      [
+        ...[0, 1].map(
+          (index) =>
+            `spec.matchConditions[${index}].expression: no regular expression: a{900}a{900}( (error parsing regexp: missing closing ): \`a{900}a{900}(\`)`,
+        ),
+        'spec.matchConditions: the patterns of all conditions have more than 5000 instructions together, each repetition written out',
       ],
     ],
     [

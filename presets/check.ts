@@ -67,14 +67,14 @@ function checkConditions({ matchConditions = [] }: PresetSpec): Cause[] {
     if ('fault' in condition) {
       const message = condition.fault
       causes.push({ rule: 'preset-condition', field, value: expression, reason: 'FieldValueInvalid', message })
-      continue
+    } else {
+      const { estimate } = condition
+      causes.push(...costCauses(field, `condition "${name}"`, estimate))
+      total.steps += estimate.steps
+      total.bytes += estimate.bytes
     }
-    const { estimate, instructions } = condition
-    causes.push(...costCauses(field, `condition "${name}"`, estimate))
-    total.steps += estimate.steps
-    total.bytes += estimate.bytes
-    total.instructions += instructions
-    // Those that are left are not even compiled.
+    total.instructions += condition.instructions
+    // Compiling takes as long for a faulty condition. Those that are left are not even compiled.
     if (total.instructions > largestPattern) return [...causes, patternsCause]
   }
   return causes.length > 0 ? causes : costCauses('spec.matchConditions', 'the conditions together', total)

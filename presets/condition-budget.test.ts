@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { bombObject, bombs } from '../test/presets/bombs.ts'
 import { clusterPreset, injectSmall, preset, vm } from '../test/presets/make.ts'
 import { celValue, compileCondition } from './condition.ts'
-import { presetLimit } from './condition-budget.ts'
+import { OverBudget, presetLimit, takeBytes, takeSteps } from './condition-budget.ts'
 
 const variables = { object: celValue(bombObject), request: {}, namespaceObject: {} }
 
@@ -24,6 +24,13 @@ test.each(bombs)('%s: evaluation stops', (_, expression) => {
   expect(results).toEqual(results.map(() => ({ over: expect.stringMatching(/steps|bytes/) })))
   // Ten times what it takes: a budget that counts nothing takes seconds.
   expect(Math.min(...times)).toBeLessThan(150)
+})
+
+test.each([-1, -1e12, -Infinity, NaN, Infinity, 11])('%d is over a budget of 10, and leaves none of it', (amount) => {
+  const meter = { steps: 10, bytes: 10 }
+  expect(() => takeSteps(meter, amount)).toThrow(OverBudget)
+  expect(() => takeBytes(meter, amount)).toThrow(OverBudget)
+  expect(meter).toEqual({ steps: 0, bytes: 0 })
 })
 
 describe('presets whose conditions take too much', () => {

@@ -24,14 +24,21 @@ export class OverBudget extends Error {
   }
 }
 
+/** @throws OverBudget, also of an amount that is negative or not a number: a wrong estimate must never add to the budget */
 export function takeSteps(meter: Meter, steps: number): void {
+  if (!(steps >= 0 && steps <= meter.steps)) throw exhausted(meter, 'steps')
   meter.steps -= steps
-  if (meter.steps < 0) throw new OverBudget('steps')
 }
 
+/** @throws OverBudget as takeSteps does */
 export function takeBytes(meter: Meter, bytes: number): void {
+  if (!(bytes >= 0 && bytes <= meter.bytes)) throw exhausted(meter, 'bytes')
   meter.bytes -= bytes
-  if (meter.bytes < 0) throw new OverBudget('bytes')
+}
+
+function exhausted(meter: Meter, resource: Resource): OverBudget {
+  meter[resource] = 0
+  return new OverBudget(resource)
 }
 
 interface Scope {
@@ -69,10 +76,7 @@ export function spend<T>(
   const { left, spent } = spender.namespace === undefined ? budget.cluster : budget.namespace
   const granted = { steps: Math.min(presetLimit.steps, left.steps), bytes: Math.min(presetLimit.bytes, left.bytes) }
   const meter = { ...granted }
-  const took = () => ({
-    steps: granted.steps - Math.max(meter.steps, 0),
-    bytes: granted.bytes - Math.max(meter.bytes, 0),
-  })
+  const took = () => ({ steps: granted.steps - meter.steps, bytes: granted.bytes - meter.bytes })
   const result = evaluate(meter, (resource) =>
     granted[resource] === presetLimit[resource] ? ownFault(resource) : sharedFault(spender, spent, resource),
   )

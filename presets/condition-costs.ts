@@ -47,8 +47,8 @@ const parseNumber = linear(charactersPerStep)
 const scalar = constant(call)
 const text: CallCost = { cost: () => ({ steps: 3 * call, bytes: 2 * digits, length: digits }) }
 
-/** `Intl` makes a formatter for each call. */
-const inTimeZone: CallCost = constant(6000, 64 * 1024)
+/** `Intl` makes a formatter for each call. No name of a time zone is longer than 64 characters. */
+const inTimeZone: CallCost = { ...constant(12_000, 64 * 1024), longest: 64 }
 
 const timestampParts = [
   'getDate',

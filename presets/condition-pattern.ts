@@ -9,14 +9,15 @@ export const largestFound = 1000
 
 /** Instructions of a pattern that are taken for one character of the text within one step. */
 const instructionsPerStep = 4
-const matchSteps = 10
+/** A matcher, and the engine that it makes for each search. */
+const matchSteps = 100
 
 /** In linear time, as Kubernetes has it; JavaScript's own engine can be made to run for hours. */
 export const matchCost = (characters: number, instructions: number): number =>
   matchSteps + Math.ceil(((characters + 1) * instructions) / instructionsPerStep)
 
-/** Each instruction is an object. */
-export const compileCost = (instructions: number): number => 20 * instructions
+/** Each instruction is an object; the parser and the compiler have a cost of their own. */
+export const compileCost = (instructions: number): number => 200 + 40 * instructions
 
 /** An instruction, and a thread of the matcher for it. */
 export const patternBytes = (instructions: number): number => 200 * instructions
@@ -35,36 +36,51 @@ const namedClass = 50
 const foldedClass = 150
 const foldedRange = 2500
 
+/** Each pattern has these beside its own: one that fails, one that matches. */
+const fixedInstructions = 3
+/** The instruction that decides whether to repeat. That of each copy is counted with what is copied: a character counts as 2. */
+const choice = 1
+
 /**
- * How many instructions a pattern has at most, each repetition written out, and as many for each class as it costs. Known before the
- * library compiles it: that is what takes the time.
+ * An upper bound for the instructions of a pattern with each repetition written out, and for the cost of its classes. It is computed before
+ * the library compiles the pattern, because compilation is what takes the time. Never less than 0, whatever the pattern.
  */
 export function unfoldedLength(pattern: string): number {
-  const isFolded = /\(\?[a-zA-Z]*i/.test(pattern)
+  const isFolded = /\(\?[a-zA-Z-]*i/.test(pattern)
   const weights = { named: isFolded ? foldedClass : namedClass, range: isFolded ? foldedRange : 2 }
   /** Lengths of the groups that are open; the first is the pattern. */
-  const open = [0]
-  /** Length of what a repetition would repeat. */
+  const open = [fixedInstructions]
+  /** Length of what a repetition would repeat, with the repetitions that it already has. */
   let atom = 0
+  const lengthen = (length: number): void => void open.push((open.pop() ?? 0) + length)
   const add = (length: number): void => {
     atom = length
-    open.push((open.pop() ?? 0) + length)
+    lengthen(length)
   }
   for (const [token, , repeated] of pattern.matchAll(tokens)) {
-    if (repeated !== undefined) add(atom * (Math.max(...repeated.split(',').map(Number)) - 1))
-    else if (/^\(\?[a-zA-Z-]*\)$/.test(token)) continue
-    else if (token === '(') open.push(4)
+    // Flags and an empty quotation produce nothing: a repetition after them repeats what is before them.
+    if (producesNothing.test(token)) continue
+    if (repeated !== undefined) {
+      const whole = atom * Math.max(1, ...repeated.split(',').map(Number)) + choice
+      lengthen(whole - atom)
+      atom = whole
+    } else if (/^[?*+]$/.test(token)) {
+      lengthen(3 * choice)
+      atom += 3 * choice
+    } else if (token === '(') open.push(4)
     else if (token === ')' && open.length > 1) add(open.pop() ?? 0)
     else if (token.startsWith('[')) add(classLength(token, weights))
     else if (/^\\p/i.test(token)) add(weights.named)
-    else add(token.startsWith('\\Q') ? token.length : 2)
+    else add(token.startsWith('\\Q') ? 2 * token.length : 2)
   }
   return open.reduce((total, length) => total + length, 0)
 }
 
-/** A quoted text, a repetition, flags, a named class, an escaped character, a class, any other character. */
+const producesNothing = /^(?:\(\?[a-zA-Z-]*\)|\\Q(?:\\E)?)$/
+
+/** A quoted text, a repetition, flags, a named class, a character by its number, an escaped character, a class, any other character. */
 const tokens =
-  /\\Q.*?(?:\\E|$)|(\{(\d+(?:,\d*)?)\})|\(\?[a-zA-Z-]*\)|\\[pP](?:\{[^}]*\}|.)|\\.|\[\^?\]?(?:\[:\^?\w{1,10}:\]|\\.|[^\]\\])*\]?|./gsu
+  /\\Q.*?(?:\\E|$)|(\{(\d+(?:,\d*)?)\})|\(\?[a-zA-Z-]*\)|\\[pP](?:\{[^}]*\}|.)|\\x\{[0-9a-fA-F]+\}|\\.|\[\^?\]?(?:\[:\^?\w{1,10}:\]|\\.|[^\]\\])*\]?|./gsu
 
 function classLength(text: string, { named, range }: { readonly named: number; readonly range: number }): number {
   const names = text.match(/\\p|\[:/gi)?.length ?? 0

@@ -48,8 +48,6 @@ type Names = ReadonlyMap<string, number>
 export interface Program {
   /** @throws OverBudget, Failure */
   readonly run: (variables: Variables, meter: Meter) => unknown
-  /** Instructions of its patterns. */
-  readonly instructions: number
 }
 
 /**
@@ -58,11 +56,12 @@ export interface Program {
  */
 export function compileProgram(ast: ASTNode): Program {
   const run = compile(ast, new Map())
-  return {
-    run: (variables, meter) => run({ variables, meter, bound: [] }),
-    instructions: writtenPatterns(ast).reduce((total, pattern) => total + unfoldedLength(pattern), 0),
-  }
+  return { run: (variables, meter) => run({ variables, meter, bound: [] }) }
 }
+
+/** Instructions of the patterns that the expression contains. Known before any of them is compiled. */
+export const writtenInstructions = (ast: ASTNode): number =>
+  writtenPatterns(ast).reduce((total, pattern) => total + unfoldedLength(pattern), 0)
 
 function compile(node: ASTNode, names: Names): Run {
   switch (node.op) {

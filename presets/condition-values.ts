@@ -106,12 +106,16 @@ export function optionalField(value: unknown, key: unknown, meter: Meter): Optio
 const hasIndex = (list: List, key: unknown): boolean =>
   (typeof key === 'bigint' || typeof key === 'number') && list[Number(key)] !== undefined
 
+/** Lists and maps in lists and maps. Nothing that Kubernetes has is nested half as deeply, and the stack has room for it. */
+export const deepest = 100
+
 /** Equality of anything: both are followed only as far as they are equal, and each member is a step. */
 export function isEqual(
   left: unknown,
   right: unknown,
   meter: Meter,
   isEqualScalar: (left: unknown, right: unknown) => boolean,
+  depth = 0,
 ): boolean {
   takeSteps(meter, 1)
   if (typeof left === 'string' && typeof right === 'string') {
@@ -120,17 +124,17 @@ export function isEqual(
     return left === right
   }
   if (left === right) return true
+  if (depth > deepest) return fail(meter, `values nested more than ${deepest} deep cannot be compared`)
+  const isEqualMember = (one: unknown, other: unknown) => isEqual(one, other, meter, isEqualScalar, depth + 1)
   if (isList(left) && isList(right)) {
-    return (
-      left.length === right.length && left.every((item, index) => isEqual(item, right[index], meter, isEqualScalar))
-    )
+    return left.length === right.length && left.every((item, index) => isEqualMember(item, right[index]))
   }
   if (isMap(left) && isMap(right)) {
     const keys = Object.keys(left)
     take(meter, mapCost(keys.length))
     return (
       keys.length === Object.keys(right).length &&
-      keys.every((key) => Object.hasOwn(right, key) && isEqual(left[key], right[key], meter, isEqualScalar))
+      keys.every((key) => Object.hasOwn(right, key) && isEqualMember(left[key], right[key]))
     )
   }
   if (isStructure(left) || isStructure(right)) return false

@@ -68,8 +68,12 @@ test.each([
     'no regular expression: (?=a) (error parsing regexp: invalid or unsupported Perl syntax: `(?=`)',
   ],
 ])('%s is refused when written: %s', (expression, fault) => {
-  expect(compileCondition('test', expression)).toEqual({ fault })
+  expect(compileCondition('test', expression)).toMatchObject({ fault })
 })
+
+const patternsFault =
+  'its regular expressions have more than 5000 instructions, with each repetition written out: ' +
+  'use smaller numbers in {}, or no Unicode classes together with (?i)'
 
 const text = 'a'.repeat(60_000)
 const texts = Array.from({ length: 2000 }, () => text)
@@ -99,10 +103,66 @@ test.each<[string, string, 'steps' | 'bytes']>([
 test.each([
   ['repeats too much', '(a?){1000}'.repeat(30)],
   ['is too long', 'a'.repeat(100_001)],
-])('a pattern that %s is refused when written', (_, pattern) => {
+  ['repeats what stands before flags', `(?:${'a'.repeat(480)}){1}(?s){1000}`],
+  ['repeats a repetition of zero', 'a{0}{1000}{1000}{1000}{1000}'],
+  ['compares large classes without regard to case', '(?i)[Ā-￿][Ā-￿]a{0}{1000}'],
+])('a pattern that %s is refused when written, and not compiled', (_, pattern) => {
   expect(compileCondition('test', `object.metadata.name.matches("${pattern}")`)).toEqual({
-    fault: `no regular expression: ${pattern.slice(0, 100)} (too large)`,
+    fault: patternsFault,
+    instructions: 0,
   })
+})
+
+test('patterns that are too large together are refused before any is compiled', () => {
+  const one = 'object.metadata.name.matches("(?:a{40}){40}")'
+  expect(compileCondition('test', `${one} || ${one}`)).toEqual({ fault: patternsFault, instructions: 0 })
+})
+
+test.each([
+  ['is larger than it seems', '"(?:" + "a{30}" + "){1}(?s){1000}"'],
+  ['has a length below zero', '"a{0}{1000}{1000}{1000}{1000}" + ""'],
+])('a pattern that is put together and %s leaves the budget as it is, or less', (_, pattern) => {
+  const meter = { ...presetLimit }
+  expect(compiled(`"a".matches(${pattern})`).evaluate(review, meter)).toEqual({ error: 'the pattern is too large' })
+  expect(meter.steps).toBeLessThan(presetLimit.steps)
+  expect(meter.bytes).toBeLessThanOrEqual(presetLimit.bytes)
+})
+
+const nest = (depth: number): unknown => JSON.parse('['.repeat(depth) + ']'.repeat(depth))
+
+test.each([
+  [
+    'JSON nested deeply cannot be compared',
+    'bytes(object.text).json() == bytes(object.text).json()',
+    { text: '['.repeat(20_000) + ']'.repeat(20_000) },
+    { error: 'values nested more than 100 deep cannot be compared' },
+  ],
+  [
+    'JSON nested a little can be compared',
+    'bytes(object.text).json() == bytes(object.text).json()',
+    { text: '['.repeat(50) + ']'.repeat(50) },
+    { isTrue: true },
+  ],
+  ['a value of a VM can be nested deeply', 'size(object.list) == 1', { list: nest(5000) }, { isTrue: true }],
+  ['what is compared within is a part of it', 'object.list == [1]', { list: nest(5000) }, { isTrue: false }],
+])('%s', (_, expression, value, result) => {
+  expect(evaluate(expression, { ...review, object: celValue(value) })).toEqual(result)
+})
+
+test('a time zone longer than any name is refused before it is looked up', () => {
+  const variables = { ...review, object: { zone: 'x'.repeat(250_000) } }
+  expect(evaluate('timestamp(0).getHours(object.zone) == 1', variables)).toEqual({
+    error: '.getHours() takes at most 64 characters',
+  })
+})
+
+test('where a limit of JavaScript is reached, the evaluation fails, and not the request', () => {
+  const object = {
+    get name(): never {
+      throw new RangeError('Maximum call stack size exceeded')
+    },
+  }
+  expect(evaluate('object.name == "a"', { ...review, object })).toEqual({ error: 'Maximum call stack size exceeded' })
 })
 
 test.each([

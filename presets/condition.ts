@@ -5,8 +5,9 @@ import { OverBudget, type Meter, type Resource } from './condition-budget.ts'
 import { createConditionEnvironment } from './condition-environment.ts'
 import { estimate, type Estimate } from './condition-estimate.ts'
 import { flattenTypes } from './condition-types.ts'
-import { compileProgram, type Program, type Variables } from './condition-program.ts'
-import { Failure } from './condition-values.ts'
+import { largestPattern } from './condition-pattern.ts'
+import { compileProgram, writtenInstructions, type Program, type Variables } from './condition-program.ts'
+import { deepest, Failure } from './condition-values.ts'
 
 export type Result =
   | { readonly isTrue: boolean }
@@ -19,18 +20,24 @@ export interface Condition {
   readonly expression: string
   /** What it takes at most on an ordinary VM. */
   readonly estimate: Estimate
-  /** Instructions of the patterns that it holds. */
+  /** Instructions of the patterns that it contains. */
   readonly instructions: number
   readonly evaluate: (variables: Variables, meter: Meter) => Result
 }
 
-type Compiled = Omit<Condition, 'name'> | { readonly fault: string }
+export interface FaultyCondition {
+  readonly fault: string
+  /** Instructions that were compiled at most before the fault was found. */
+  readonly instructions: number
+}
+
+type Compiled = Omit<Condition, 'name'> | FaultyCondition
 
 /** Admission compiles the conditions of a preset several times in a row. */
 const compiled = new LRUCache<string, Compiled>({ max: 64 })
 
 /** The expression made ready, or what is wrong with it. */
-export function compileCondition(name: string, expression: string): Condition | { readonly fault: string } {
+export function compileCondition(name: string, expression: string): Condition | FaultyCondition {
   const known = compiled.get(expression) ?? compile(expression)
   compiled.set(expression, known)
   return 'fault' in known ? known : { name, ...known }
@@ -43,19 +50,27 @@ let checker: ReturnType<typeof createConditionEnvironment> | undefined
 function compile(expression: string): Compiled {
   const parser = (environment ??= createConditionEnvironment())
   checker ??= parser.clone({ limits: { maxAstNodes: 10_000, maxDepth: 250 } })
+  let instructions = 0
   try {
     const flat = flattenTypes(parser.parse(expression).ast, () => parser.parse('dyn(0)').ast)
     const checked = checker.check(serialize(flat))
-    if (!checked.valid) return { fault: firstLine(checked.error) }
+    if (!checked.valid) return { fault: firstLine(checked.error), instructions }
     if (checked.type !== 'bool' && checked.type !== 'dyn')
-      return { fault: `must be true or false, not ${checked.type}` }
+      return { fault: `must be true or false, not ${checked.type}`, instructions }
     const { ast } = parser.parse(expression)
-    const { run, instructions } = compileProgram(ast)
+    const written = writtenInstructions(ast)
+    if (written > largestPattern) return { fault: patternsFault, instructions }
+    instructions = written
+    const { run } = compileProgram(ast)
     return { expression, estimate: estimate(ast), instructions, evaluate: (...args) => evaluate(run, ...args) }
   } catch (error) {
-    return { fault: firstLine(error) }
+    return { fault: firstLine(error), instructions }
   }
 }
+
+const patternsFault =
+  `its regular expressions have more than ${largestPattern} instructions, with each repetition written out: ` +
+  'use smaller numbers in {}, or no Unicode classes together with (?i)'
 
 function evaluate(run: Program['run'], variables: Variables, meter: Meter): Result {
   try {
@@ -63,7 +78,8 @@ function evaluate(run: Program['run'], variables: Variables, meter: Meter): Resu
     return typeof result === 'boolean' ? { isTrue: result } : { error: `is ${typeof result}, not true or false` }
   } catch (error) {
     if (error instanceof OverBudget) return { over: error.resource }
-    if (error instanceof Failure) return { error: firstLine(error) }
+    // JavaScript's own limits of its stack and of its values end this evaluation, not the request.
+    if (error instanceof Failure || error instanceof RangeError) return { error: firstLine(error) }
     throw error
   }
 }
@@ -77,10 +93,14 @@ function firstLine(error: unknown): string {
   return line.length > longestMessage ? `${line.slice(0, longestMessage)}…` : line
 }
 
+/** What stands for a list or map that is nested too deeply. No operation of CEL accepts it. */
+class TooDeep {}
+
 /** JSON as CEL sees it: a number without a fraction is an int. */
-export function celValue(value: unknown): unknown {
+export function celValue(value: unknown, depth = 0): unknown {
   if (typeof value === 'number') return Number.isSafeInteger(value) ? BigInt(value) : value
-  if (Array.isArray(value)) return value.map(celValue)
-  if (!isRecord(value)) return value
-  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, celValue(member)]))
+  if (!Array.isArray(value) && !isRecord(value)) return value
+  if (depth >= deepest) return new TooDeep()
+  if (Array.isArray(value)) return value.map((item) => celValue(item, depth + 1))
+  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, celValue(member, depth + 1)]))
 }
