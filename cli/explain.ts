@@ -3,7 +3,8 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Origin } from '../api/cause.ts'
 import { completedByAnnotation, parseMachine, type VirtualMachine } from '../api/machine.ts'
 import { refusalText, shorten } from '../api/refusal.ts'
-import { originOf, withoutClaims } from '../completion/origins.ts'
+import { asSent } from '../completion/claim.ts'
+import { originOf } from '../completion/origins.ts'
 import { decodeProvenance, type Provenance } from '../completion/provenance.ts'
 import { isInScope } from '../presets/candidates.ts'
 import type { CompiledPreset } from '../presets/compile.ts'
@@ -166,7 +167,7 @@ async function explainStored(vm: string, settings: ExplainSettings): Promise<Exp
   const provenance = decodeProvenance(stored.metadata.annotations?.[completedByAnnotation] ?? '')
   if (provenance === undefined) throw new Usage(`VM "${ref.name}" was never completed: it says nothing of who set what`)
   const parsed = parseMachine(stored)
-  const written = 'machine' in parsed ? withoutClaims(parsed.machine, provenance.origins) : stored
+  const written = 'machine' in parsed ? asSent(parsed.machine, provenance) : stored
   const presets = await considered(written, settings, { uid: stored.metadata.uid, isNew: false })
   const revisions = new Map([...presetsIn(provenance)].map((origin) => [idOf(origin), origin.revision]))
   const told = presets.map((one) => atRevision(one, revisions))

@@ -6,16 +6,17 @@ import { completedByAnnotation, type MachineSpec, type VirtualMachine } from '..
 import type { ObjectMeta } from '../api/object.ts'
 import { maxSteps, sizeOf, unmetered, within } from '../api/steps.ts'
 import { inject, type InjectOptions, type Injection } from '../presets/inject.ts'
-import { joinPath, relatedTo } from '../presets/path.ts'
+import type { LostValue } from '../presets/origins.ts'
+import { relatedTo } from '../presets/path.ts'
+import { inOrderOf, reproduce, withoutLeaves } from './claim.ts'
 import type { Added } from './defaults/apply.ts'
 import { fillDefaults } from './defaults/defaults.ts'
-import { macAddress, uuid, virtualPort } from './defaults/identity.ts'
 import type { Context, Entropy } from './defaults/rule.ts'
 import { lazyMap } from './lazy-map.ts'
 import { type Judged, tellNodes } from './lack.ts'
 import { tooMuchWork } from './too-much-work.ts'
 import type { NodeCapabilities, Provided } from './nodes.ts'
-import { allOrigins, originOf, originWithin, ruleAt, valueAtPath, withoutClaims } from './origins.ts'
+import { allOrigins, leavesBelow, originOf, originWithin, ruleAt, valueAtPath } from './origins.ts'
 import { decodeProvenance, encodeProvenance, type Attribution, type Origins, type Provenance } from './provenance.ts'
 import { reach } from './rules/reach.ts'
 import { checkRules } from './rules/rules.ts'
@@ -64,10 +65,10 @@ export interface Refused extends Told {
  * Completes a VM: presets by their layers, then what libvirt itself would fill in, then the rules over the whole. Pure: the same
  * arguments give the same answer, nothing that comes in is changed, and a VM that is complete comes back with nothing added.
  *
- * A VM that comes with a provenance was completed before, or says so. The claim is proved leaf by leaf: the VM without what is claimed
- * for presets and defaults is completed, and what comes back just as it was is theirs. The rest is its user's, and judged so.
+ * A VM that comes with a provenance was completed before, or says so. That claim proves nothing: completion looks for a VM without
+ * the claimed leaves that gives the same VM, and completes that one (docs/decisions/reach.md).
  *
- * @param machine a VM whose shape was checked at the door (`parseMachine`)
+ * @param machine a VM whose shape was checked (`parseMachine`)
  */
 export function complete(machine: VirtualMachine, options: CompleteOptions): Completed | Refused {
   return within(
@@ -78,52 +79,90 @@ export function complete(machine: VirtualMachine, options: CompleteOptions): Com
 }
 
 function completeClaimed(machine: VirtualMachine, options: CompleteOptions): Completed | Refused {
-  const { [completedByAnnotation]: claim, ...annotations } = machine.metadata.annotations ?? {}
-  if (claim === undefined) return completeBare(machine, unclaimed, options)
-  const bare = { ...machine, metadata: { ...machine.metadata, annotations } }
-  const claimed = decodeProvenance(claim)
-  const proven = claimed === undefined ? unclaimed : prove(bare, claimed, options)
+  const { bare, claim } = takeClaim(machine)
+  if (claim === undefined) return finish(draft(bare, options), undefined, options)
+  const reproduced = reproduceDraft(bare, claim, options)
   options.onPhase?.('claim')
-  return completeBare(bare, proven, options)
-}
-
-/** What of a claim holds. */
-type Proven = Pick<Provenance, 'origins' | 'overridden' | 'removed'>
-
-const unclaimed: Proven = { origins: new Map(), overridden: new Map(), removed: new Map() }
-
-function prove(machine: VirtualMachine, claimed: Provenance, options: CompleteOptions): Proven {
-  const again = inject(withoutClaims(machine, withoutDrawn(claimed.origins)), options)
-  const leaves = leavesOf(machine)
-  const origins = new Map<string, Origin>()
-  for (const capabilities of everKnown(again.machine.spec, options)) {
-    const { spec, added } = fill(again.machine, capabilities, options)
-    const found = allOrigins(again.origins, added, spec.domain)
-    const values = leavesOf({ ...again.machine, spec })
-    let isWhole = true
-    for (const [path, value] of leaves) {
-      if (origins.has(path)) continue
-      const claim = originOf(claimed.origins, path)
-      const origin = isDrawn(claim) && drawnPaths.test(path) ? claim : found.get(path)
-      if (origin !== undefined && (isDrawn(origin) || isSameLeaf(values, path, value))) origins.set(path, origin)
-      else if (claim.by === 'default') isWhole = false
-    }
-    if (isWhole) break
-  }
-  const isHere = (origin: Origin): boolean =>
-    again.participants.some(({ preset }) => isDeepStrictEqual(preset.origin, origin))
-  return {
-    origins,
-    overridden: new Map([...claimed.overridden].filter(([path]) => origins.has(path))),
-    removed: new Map([...claimed.removed].filter(([, origin]) => isHere(origin))),
-  }
+  return finish(reproduced, displayed(bare, claim, reproduced), options)
 }
 
 /**
- * What a VM may have been completed for: first what counts for it now. It is the same VM after a node came or went, and a default that was
- * right then is no value of its user's.
+ * What of a stored VM reaches the host without a grant, as it stands there: what completion would make of it is not asked. Empty for
+ * every VM that `complete` returned, as long as presets and nodes are the same.
+ *
+ * @param machine a VM whose shape was checked (`parseMachine`)
  */
-const everKnown = (spec: MachineSpec, options: CompleteOptions): ReadonlySet<Capabilities> =>
+export function ungrantedReach(machine: VirtualMachine, options: CompleteOptions): readonly Cause[] {
+  return within(
+    maxSteps,
+    (steps) => reachOf(machine, { ...options, steps }),
+    () => [tooMuchWork(machine, options)],
+  )
+}
+
+function reachOf(machine: VirtualMachine, options: CompleteOptions): readonly Cause[] {
+  const { bare, claim } = takeClaim(machine)
+  const made = claim === undefined ? draft(bare, options) : reproduceDraft(bare, claim, options)
+  const reaching = (grants: Grants) =>
+    check(bare, made, made.injection.origins, grants, options).causes.filter(({ rule }) => rule === reach.id)
+  // All by the one or all by the other: half a device of each would be a third one.
+  return reaching(draftedGrants(bare, made)).length === 0 ? [] : reaching(statedGrants(bare, made))
+}
+
+function takeClaim(machine: VirtualMachine): { readonly bare: VirtualMachine; readonly claim: Provenance | undefined } {
+  const { [completedByAnnotation]: text, ...annotations } = machine.metadata.annotations ?? {}
+  if (text === undefined) return { bare: machine, claim: undefined }
+  return { bare: { ...machine, metadata: { ...machine.metadata, annotations } }, claim: decodeProvenance(text) }
+}
+
+/** A VM with its presets and defaults, before the rules. */
+interface Draft {
+  readonly machine: VirtualMachine
+  readonly injection: Injection
+  readonly provided: Provided
+  readonly added: Added
+}
+
+function draft(machine: VirtualMachine, options: CompleteOptions): Draft {
+  const injection = inject(machine, options)
+  options.onPhase?.('presets')
+  const provided = providedFor(injection.machine.spec, options)
+  const made = withDefaults(injection, provided, provided.capabilities, options)
+  options.onPhase?.('defaults')
+  return made
+}
+
+function withDefaults(
+  injection: Injection,
+  provided: Provided,
+  capabilities: Capabilities,
+  options: CompleteOptions,
+): Draft {
+  const { spec, added } = fill(injection.machine, capabilities, options)
+  return { machine: { ...injection.machine, spec }, injection, provided, added }
+}
+
+function reproduceDraft(machine: VirtualMachine, claim: Provenance, given: CompleteOptions): Draft {
+  const { uuid, devices: { interfaces = [] } = {} } = machine.spec.domain
+  const recalled = { uuid, macs: interfaces.map(({ mac }) => mac?.address) }
+  // All of this is one phase.
+  const { onPhase: _onPhase, ...rest } = given
+  const options = { ...rest, entropy: { ...given.entropy, recalled } }
+  return reproduce(machine, claim, function* (input) {
+    const first = draft(input, options)
+    yield first
+    const { injection, provided } = first
+    const others = everKnown(injection.machine.spec, options)
+    others.delete(provided.capabilities)
+    for (const one of others) yield withDefaults(injection, provided, one, options)
+  })
+}
+
+/**
+ * What the nodes can do that a VM may have been completed for, that which counts for it now first. It is the same VM after a node
+ * came or went, and a default that was right then is not a value of its user's.
+ */
+const everKnown = (spec: MachineSpec, options: CompleteOptions): Set<Capabilities> =>
   new Set([
     providedFor(spec, options).capabilities,
     ...('known' in options.capabilities ? options.capabilities.known : []),
@@ -133,42 +172,51 @@ const everKnown = (spec: MachineSpec, options: CompleteOptions): ReadonlySet<Cap
 export const providedFor = (spec: MachineSpec, { capabilities }: Pick<CompleteOptions, 'capabilities'>): Provided =>
   'providedFor' in capabilities ? capabilities.providedFor(spec) : { capabilities, groups: [], outliers: [] }
 
-const isSameLeaf = (values: ReadonlyMap<string, unknown>, path: string, value: unknown): boolean =>
-  values.has(path) && isDeepStrictEqual(values.get(path), value)
+/** A completed VM as it is stored and shown. */
+type Shown = Pick<Attribution, 'origins' | 'overridden' | 'removed' | 'added'> & { readonly machine: VirtualMachine }
 
-function completeBare(machine: VirtualMachine, proven: Proven, options: CompleteOptions): Completed | Refused {
-  const injection = inject(machine, options)
-  const { audit, participants } = injection
-  options.onPhase?.('presets')
-  const provided = providedFor(injection.machine.spec, options)
-  const { spec, added } = fill(injection.machine, provided.capabilities, options)
-  options.onPhase?.('defaults')
-  const stated = proven === unclaimed ? injection.origins : new Map([...proven.origins, ...injection.origins])
-  const judged = judge(injection, spec, { origins: stated, added }, provided, options)
+function finish(made: Draft, shown: Shown | undefined, options: CompleteOptions): Completed | Refused {
+  const { injection, added } = made
+  const { audit, participants, skipped } = injection
+  const { machine, ...provenance } = shown ?? { ...injection, machine: made.machine, added }
+  const checked = check(made.machine, made, provenance.origins, injectedGrants(made), options)
   options.onPhase?.('rules')
   const isLeftOut = relatedTo(options.without ?? [])
   // A leaf that presets dispute is not there: what a rule says of it, or of what is above or below it, would be about nothing.
   const isDisputed = relatedTo(injection.unsettled)
   const found = [
     ...injection.causes.filter(({ field }) => !isLeftOut(field)),
-    ...judged.causes.filter(({ field }) => !isDisputed(field) && !isLeftOut(field)),
+    ...checked.causes.filter(({ field }) => !isDisputed(field) && !isLeftOut(field)),
   ]
   const causes = capCauses(found, 'spec')
-  const told = { audit, participants, warnings: [...injection.warnings, ...judged.warnings] }
+  const told = { audit, participants, warnings: [...injection.warnings, ...checked.warnings] }
   if (causes.length > 0) return { outcome: 'refused', causes, ...told }
 
-  const provenance = {
-    overridden: new Map([...proven.overridden, ...injection.overridden]),
-    removed: new Map([...proven.removed, ...injection.removed]),
-    skipped: injection.skipped,
-  }
-  const completed = { ...injection.machine, spec }
-  const annotated =
-    options.skipAnnotation === true ? completed : annotate(completed, { ...provenance, origins: stated, added })
+  const annotated = options.skipAnnotation === true ? machine : annotate(machine, { ...provenance, skipped })
   options.onPhase?.('provenance')
-  // Most who complete a VM never ask.
-  const origins = lazyMap(() => allOrigins(stated, added, spec.domain))
-  return { outcome: 'completed', machine: annotated, origins, ...provenance, ...told }
+  // Most callers never ask.
+  const origins = lazyMap(() => allOrigins(provenance.origins, added, made.machine.spec.domain))
+  const { overridden, removed } = provenance
+  return { outcome: 'completed', machine: annotated, origins, overridden, removed, skipped, ...told }
+}
+
+/**
+ * A VM that was completed again, as it was shown before: in the same order, and with what it no longer tells by itself, which is what
+ * presets took away. All of that is there to be read, and decides nothing.
+ */
+function displayed(sent: VirtualMachine, claim: Provenance, { machine, injection, added }: Draft): Shown {
+  const { origins, overridden, removed, participants } = injection
+  const isHere = (origin: Origin): boolean =>
+    participants.some(({ preset }) => isDeepStrictEqual(preset.origin, origin))
+  const isUnknown = ([path, lost]: [string, readonly LostValue[]]): boolean =>
+    origins.get(path)?.by === 'preset' && lost.some(({ origin, value }) => origin.by === 'user' && value === undefined)
+  return {
+    // The same values in another order.
+    machine: inOrderOf(machine, sent) as VirtualMachine,
+    origins: allOrigins(origins, added, machine.spec.domain),
+    overridden: new Map([...[...claim.overridden].filter(isUnknown), ...overridden]),
+    removed: new Map([...[...claim.removed].filter(([, origin]) => isHere(origin)), ...removed]),
+  }
 }
 
 function fill(
@@ -186,90 +234,111 @@ function fill(
 export function contextOf(
   { name, generateName }: ObjectMeta,
   capabilities: Capabilities,
-  { entropy, isStored = false, isMacTaken }: CompleteOptions,
+  { entropy, namespace, isStored = false, isMacTaken }: CompleteOptions,
 ): Context {
   const called = name ?? generateName
   return {
     capabilities,
     entropy,
+    namespace: namespace.name,
     isNew: !isStored,
     ...(called === undefined ? {} : { name: called }),
     ...(isMacTaken === undefined ? {} : { isMacTaken }),
   }
 }
 
-function judge(
-  injection: Injection,
-  spec: MachineSpec,
-  { origins, added }: { readonly origins: Origins; readonly added: Added },
-  provided: Provided,
+/** What the rules say of a VM: of the drafted one, or of a stored one that the draft was made for. */
+function check(
+  machine: VirtualMachine,
+  made: Draft,
+  origins: Origins,
+  grants: Grants,
   options: CompleteOptions,
 ): Judged {
   if (options.skipRules) return { causes: [], warnings: [] }
-  const { capabilities } = provided
+  const { injection, added, provided } = made
   const { allowHostReach = false, without = [], isMacTaken, steps = unmetered } = options
+  const { spec } = machine
   steps.spend(sizeOf(spec))
-  const defaultAt = (path: string): Origin | undefined => {
-    const rule = ruleAt(added, { spec }, path)
-    return rule === undefined ? undefined : { by: 'default', rule }
-  }
   const leafOrigin = (path: string): Origin => {
-    const found = defaultAt(path) ?? originOf(origins, path)
-    return found.by === 'user' ? originOf(injection.granted, path) : found
+    const rule = ruleAt(added, made.machine, path)
+    return rule === undefined ? originOf(origins, path) : { by: 'default', rule }
   }
-  const origin = (path: string): Origin =>
-    defaultAt(path) ?? originWithin(valueAtPath({ spec }, path), path, leafOrigin)
   const context = {
-    originOf: origin,
-    allowHostReach,
+    // What stood there before the defaults tells who wants it there; they may have filled in all that it holds.
+    originOf: (path: string) =>
+      originWithin(valueAtPath(injection.machine, path) ?? valueAtPath(machine, path), path, leafOrigin),
+    isGranted: allowHostReach ? () => true : grants.isGranted,
     without,
     ...(isMacTaken === undefined ? {} : { isMacTaken }),
   }
-  const judged = checkRules(spec, { ...context, capabilities })
-  const reaching = judged.causes.filter(({ rule }) => rule === reach.id)
-  const ours = againstOwn(injection.machine, reaching, options)
-  const causes = judged.causes.filter((cause) => !ours.has(cause))
+  const checked = checkRules(spec, { ...context, capabilities: provided.capabilities })
+  const reaching = checked.causes.filter(({ rule }) => rule === reach.id).map(({ field }) => field)
+  const isDefault = defaultsAlone(machine, reaching, grants, options)
+  const causes = checked.causes.filter(({ rule, field }) => rule !== reach.id || !isDefault(field))
   const onNode = (one: Capabilities) => checkRules(spec, { ...context, capabilities: one }).causes
   const told = tellNodes(causes, provided, onNode)
-  return { causes: told.causes, warnings: [...judged.warnings, ...told.warnings] }
+  return { causes: told.causes, warnings: [...checked.warnings, ...told.warnings] }
 }
 
-/** Of what reaches the host, that which completion would put there by itself: a user who repeats it has taken nothing. */
-function againstOwn(machine: VirtualMachine, reaching: readonly Cause[], options: CompleteOptions): ReadonlySet<Cause> {
-  if (reaching.length === 0) return new Set()
-  const claims: Origins = new Map(reaching.map(({ field }) => [field, { by: 'default', rule: reach.id }]))
-  const bare = withoutClaims(machine, claims)
-  const own = [...everKnown(machine.spec, options)].map((one) =>
-    leavesOf({ ...machine, spec: fill(bare, one, options).spec }),
-  )
-  return new Set(
-    reaching.filter(({ field, value }) => value !== undefined && own.some((values) => values.get(field) === value)),
-  )
+/** What cluster presets grant of a VM. */
+interface Grants {
+  /** Whether they grant what stands at a place, its presence included. */
+  readonly isGranted: (path: string) => boolean
+  /** Whether they state a leaf. */
+  readonly isStated: (path: string) => boolean
 }
 
-/** Scalars and empty objects and lists of all that completion may fill, in the order in which they stand. */
-function leavesOf({ metadata: { labels = {}, annotations = {} }, spec }: VirtualMachine): ReadonlyMap<string, unknown> {
-  const leaves = new Map<string, unknown>()
-  const visit = (value: unknown, path: string): void => {
-    if (typeof value !== 'object' || value === null || Object.keys(value).length === 0) leaves.set(path, value)
-    else if (Array.isArray(value)) for (const [index, item] of value.entries()) visit(item, joinPath(path, index))
-    else for (const [key, member] of Object.entries(value)) visit(member, joinPath(path, key))
+/** What they state of what was there before the defaults; what these put there is their own. */
+function injectedGrants({ injection: { machine, grants } }: Draft): Grants {
+  return {
+    isGranted: (path) => {
+      const before = valueAtPath(machine, path)
+      return before === undefined || leavesBelow(before, path).every(grants.isInjected)
+    },
+    isStated: grants.isInjected,
   }
-  visit(labels, 'metadata.labels')
-  visit(annotations, 'metadata.annotations')
-  visit(spec, 'spec')
-  return leaves
 }
 
-/** What was drawn stays: drawn again, for another request, it would be another. */
-const drawn: readonly string[] = [uuid.name, macAddress.name, virtualPort.name]
+/** The same of a stored VM, where it is as in its draft. */
+function draftedGrants(stored: VirtualMachine, made: Draft): Grants {
+  const { isGranted, isStated } = injectedGrants(made)
+  const isSame = (path: string): boolean =>
+    isDeepStrictEqual(valueAtPath(stored, path), valueAtPath(made.machine, path))
+  return {
+    isGranted: (path) => isSame(path) && isGranted(path),
+    isStated: (path) => isSame(path) && isStated(path),
+  }
+}
 
-/** Where anything is drawn: of any other place nobody is believed that it was. */
-const drawnPaths = /^spec\.domain\.(?:uuid|devices\.interfaces\[\d+\]\.mac\.address)$/
+/** What they state of a stored VM that completion does not give again: a preset was changed since, or removes by index. */
+function statedGrants(stored: VirtualMachine, { injection }: Draft): Grants {
+  const isStated = injection.grants.isStatedIn(stored)
+  return { isGranted: (path) => leavesBelow(valueAtPath(stored, path), path).every(isStated), isStated }
+}
 
-const isDrawn = (origin: Origin): boolean => origin.by === 'default' && drawn.includes(origin.rule)
-
-const withoutDrawn = (origins: Origins): Origins => new Map([...origins].filter(([, origin]) => !isDrawn(origin)))
+/** Whether what is not stated at a place that reaches the host is what the defaults alone put there: who repeats it has gained nothing. */
+function defaultsAlone(
+  machine: VirtualMachine,
+  reaching: readonly string[],
+  { isStated }: Grants,
+  options: CompleteOptions,
+): (field: string) => boolean {
+  if (reaching.length === 0) return () => false
+  const unstated = (field: string): readonly string[] =>
+    leavesBelow(valueAtPath(machine, field), field).filter((path) => !isStated(path))
+  const left = new Set(reaching.flatMap(unstated))
+  const bare = withoutLeaves(machine, (path) => left.has(path))
+  const filled = [...everKnown(machine.spec, options)].map((one) => ({ spec: fill(bare, one, options).spec }))
+  return (field) =>
+    filled.some((one) =>
+      unstated(field).every(
+        (path) =>
+          valueAtPath(bare, path) === undefined &&
+          isDeepStrictEqual(valueAtPath(one, path), valueAtPath(machine, path)),
+      ),
+    )
+}
 
 function annotate(machine: VirtualMachine, provenance: Attribution): VirtualMachine {
   const { text } = encodeProvenance(provenance, machine)

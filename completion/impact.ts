@@ -3,13 +3,11 @@ import type { Cause } from '../api/cause.ts'
 import { completedByAnnotation, excludePresetsAnnotation, type VirtualMachine } from '../api/machine.ts'
 import { renderCause } from '../api/refusal.ts'
 import { isReservedKey } from '../api/reserved.ts'
-import { isRecord } from '../api/schema.ts'
 import type { Candidates, Namespace } from '../presets/candidates.ts'
-import { joinPath, relatedTo } from '../presets/path.ts'
 import type { Labels } from '../presets/selector.ts'
+import { asSent } from './claim.ts'
 import type { Completed, Refused } from './complete.ts'
-import { withoutClaims } from './origins.ts'
-import { decodeProvenance, type Origins, type Provenance } from './provenance.ts'
+import { decodeProvenance } from './provenance.ts'
 
 /** What becomes of a VM with other presets, where it does not come out as before. */
 export type Impact =
@@ -77,51 +75,7 @@ export function asWritten(machine: VirtualMachine): VirtualMachine {
     ...machine,
     metadata: { ...metadata, annotations: unreserved(annotations), labels: unreserved(machine.metadata.labels ?? {}) },
   }
-  if (provenance === undefined) return bare
-  const lost = lostByUser(provenance)
-  return withValues(withoutClaims(bare, claimsOf(provenance, lost)), lost)
-}
-
-/** Paths at which a preset overrode the user, with what the user had written; undefined where that was too long to be kept. */
-const lostByUser = ({ overridden }: Provenance): ReadonlyMap<string, unknown> =>
-  new Map(
-    [...overridden].flatMap(([path, values]) => {
-      const users = values.find(({ origin }) => origin.by === 'user')
-      return users === undefined ? [] : [[path, users.value] as const]
-    }),
-  )
-
-/**
- * What presets and defaults put there where the user had nothing. Where a preset overrode the user, there was something, which conditions may
- * ask for: where nobody knows any more what, the value that stands is taken for it.
- */
-function claimsOf({ origins }: Provenance, lost: ReadonlyMap<string, unknown>): Origins {
-  const isLost = relatedTo(lost.keys())
-  return new Map([...origins].filter(([path]) => !isLost(path)))
-}
-
-/** The VM with these values in the place of others, where there are any. */
-function withValues(machine: VirtualMachine, values: ReadonlyMap<string, unknown>): VirtualMachine {
-  if (values.size === 0) return machine
-  const visit = (value: unknown, path: string): unknown => {
-    const known = values.get(path)
-    if (known !== undefined) return known
-    if (Array.isArray(value)) return value.map((item, index) => visit(item, joinPath(path, index)))
-    if (!isRecord(value)) return value
-    return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, visit(member, joinPath(path, key))]))
-  }
-  const { metadata } = machine
-  const { labels = {}, annotations = {} } = metadata
-  // The values were the user's own in these very places.
-  return {
-    ...machine,
-    metadata: {
-      ...metadata,
-      labels: visit(labels, 'metadata.labels') as Labels,
-      annotations: visit(annotations, 'metadata.annotations') as Labels,
-    },
-    spec: visit(machine.spec, 'spec') as VirtualMachine['spec'],
-  }
+  return provenance === undefined ? bare : asSent(bare, provenance)
 }
 
 /** Without what virtset's controller wrote, on a VM of a config for one. */

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Origin } from '../api/cause.ts'
 import { vm } from '../test/presets/make.ts'
-import { originOf, originWithin, valueAtPath, withoutClaims } from './origins.ts'
+import { originOf, originWithin, valueAtPath } from './origins.ts'
 
 const small: Origin = { by: 'preset', namespace: 'team', name: 'small', revision: '0123456789abcdef' }
 const site: Origin = { by: 'preset', name: 'site', revision: 'fedcba9876543210' }
@@ -29,12 +29,6 @@ test.each<[string, unknown, Origin]>([
   ['spec.domain.type.constructor', undefined, user],
 ])('at %s stands a value of somebody', (path, value, origin) => {
   expect([valueAtPath(machine, path), originOf(origins, path)]).toEqual([value, origin])
-})
-
-test('without its claims a VM is what its user may have sent', () => {
-  expect(withoutClaims(machine, origins)).toEqual(
-    vm({ type: 'kvm', devices: { disks: [{ target: { dev: 'vda' } }] } }, { labels: { app: 'web' } }),
-  )
 })
 
 describe('who answers for all that stands at a place', () => {

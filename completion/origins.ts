@@ -1,9 +1,7 @@
 import type { Origin } from '../api/cause.ts'
 import type { Domain } from '../api/domain/domain.ts'
-import type { VirtualMachine } from '../api/machine.ts'
-import { isRecord } from '../api/schema.ts'
 import type { Origins } from '../presets/origins.ts'
-import { joinPath, pathKeys } from '../presets/path.ts'
+import { joinPath, parentPath, pathKeys } from '../presets/path.ts'
 import { addedPaths, isHolder, type Added } from './defaults/apply.ts'
 
 /** By paths: origins that are known so already, and what rules added to a domain. */
@@ -34,7 +32,7 @@ const users: Origin = { by: 'user' }
 /** Who put the leaf at `path` there: the nearest entry above it, else the user. */
 export function originOf(origins: Origins, path: string): Origin {
   if (origins.size === 0) return users
-  for (let at = path; at !== ''; at = parentOf(at)) {
+  for (let at = path; at !== ''; at = parentPath(at)) {
     const origin = origins.get(at)
     if (origin !== undefined) return origin
   }
@@ -47,16 +45,17 @@ export function originOf(origins: Origins, path: string): Origin {
  * @param leafOrigin who put a leaf there
  */
 export function originWithin(value: unknown, path: string, leafOrigin: (path: string) => Origin): Origin {
-  if (typeof value !== 'object' || value === null) return leafOrigin(path)
-  const found: Origin[] = []
-  const visit = (at: unknown, atPath: string): void => {
-    const members = typeof at === 'object' && at !== null ? Object.entries(at) : []
-    if (members.length === 0) found.push(leafOrigin(atPath))
-    for (const [key, member] of members) visit(member, joinPath(atPath, Array.isArray(at) ? Number(key) : key))
-  }
-  visit(value, path)
+  const found = leavesBelow(value, path).map(leafOrigin)
   const isNamespaced = (origin: Origin) => origin.by === 'preset' && origin.namespace !== undefined
   return found.find(({ by }) => by === 'user') ?? found.find(isNamespaced) ?? found[0] ?? users
+}
+
+/** The paths of the leaves of a value; its own where it is one. */
+export function leavesBelow(value: unknown, path: string): readonly string[] {
+  if (!isHolder(value)) return [path]
+  return Object.entries(value).flatMap(([key, member]) =>
+    leavesBelow(member, joinPath(path, Array.isArray(value) ? Number(key) : key)),
+  )
 }
 
 /** The value at a path as it is printed; undefined where nothing is. */
@@ -70,37 +69,3 @@ export function valueAtKeys(value: unknown, keys: readonly (string | number)[]):
   }
   return at
 }
-
-/** `a.b[1]` → `a.b` → `a` → ''. */
-function parentOf(path: string): string {
-  if (path.endsWith(']')) return path.slice(0, path.lastIndexOf('['))
-  return path.slice(0, Math.max(0, path.lastIndexOf('.'), path.lastIndexOf(']') + 1))
-}
-
-/**
- * The VM without what a provenance claims that presets and defaults put there: what its user may have sent. A claim is as good as
- * the proof: completed again, it must give the very same VM.
- */
-export function withoutClaims(machine: VirtualMachine, origins: Origins): VirtualMachine {
-  const visit = (value: unknown, path: string): unknown => {
-    const isClaimed = (origins.get(path)?.by ?? 'user') !== 'user'
-    if (isClaimed)
-      return path === 'spec' ? { domain: {} } : path === 'spec.domain' ? {} : isRoot(path) ? value : undefined
-    if (Array.isArray(value)) {
-      const items = value.map((item, index) => visit(item, joinPath(path, index))).filter((item) => item !== undefined)
-      return items.length === 0 && value.length > 0 ? undefined : items
-    }
-    if (!isRecord(value)) return value
-    const members = Object.entries(value).flatMap(([key, member]) => {
-      const left = visit(member, joinPath(path, key))
-      return left === undefined ? [] : [[key, left] as const]
-    })
-    return members.length === 0 && Object.keys(value).length > 0 && !isRoot(path)
-      ? undefined
-      : Object.fromEntries(members)
-  }
-  // The parts of a VM that were taken out are those that a user may leave out.
-  return visit(machine, '') as VirtualMachine
-}
-
-const isRoot = (path: string): boolean => ['', 'metadata', 'spec', 'spec.domain'].includes(path)

@@ -10,7 +10,7 @@ import { checkRules } from './rules/rules.ts'
 export function unfitNodes(spec: MachineSpec, capabilities: NodeCapabilities): readonly string[] {
   const provided = capabilities.providedFor(spec)
   const isUnfit = (one: Capabilities): boolean => {
-    const context = { originOf: () => ({ by: 'user' as const }), allowHostReach: true, capabilities: one }
+    const context = { originOf: () => ({ by: 'user' as const }), isGranted: () => true, capabilities: one }
     return checkRules(spec, context).causes.some(({ lack }) => lack !== undefined)
   }
   // What all have in common is enough for nearly every VM.

@@ -28,7 +28,7 @@ afterEach(closeAll)
 const engine: Engine = {
   presetsOf: ({ metadata }) =>
     metadata.annotations?.[completedByAnnotation] ? new Map([['default/console', 'r1']]) : undefined,
-  taken: () => [],
+  refusals: () => [],
   unfitNodes: () => [],
   complete(machine) {
     if (machine.metadata.name === 'bad') {

@@ -110,8 +110,7 @@ export function startController(options: ControllerOptions): Controller {
   const observe = async (machine: Machine): Promise<Observed> => {
     const pod = await findPod(machine)
     const completion = completionOf(machine)
-    const isStarting =
-      pod === undefined && completion.kind === 'done' && machine.status?.podUID === undefined && !isEnding(machine)
+    const isStarting = completion.kind === 'done' && machine.status?.podUID === undefined && !isEnding(machine)
     return {
       machine,
       pod,
@@ -143,7 +142,7 @@ export function startController(options: ControllerOptions): Controller {
   const completionOf = (machine: Machine): Completion => {
     const presets = engine.presetsOf(machine)
     if (presets) {
-      const causes = machine.status?.podUID === undefined ? engine.taken(machine) : []
+      const causes = machine.status?.podUID === undefined ? engine.refusals(machine) : []
       return causes.length > 0 ? { kind: 'refused', causes } : { kind: 'done', presets: [...presets.keys()].toSorted() }
     }
     if (isEnding(machine) || isFinished(machine)) return { kind: 'done', presets: [] }

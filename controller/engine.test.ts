@@ -60,7 +60,7 @@ describe('the controller’s engine', () => {
     expect(engine.presetsOf(storedMachine({ metadata: { annotations } }))).toBeUndefined()
   })
 
-  it('proves anew what a VM claims of the host', () => {
+  it('believes no claim of what reaches the host', () => {
     const claimed = (devices: object, by: string) => {
       const machine = slipped({ domain: { ...domain, devices } })
       return { ...machine, metadata: { ...machine.metadata, annotations: { [completedByAnnotation]: by } } }
@@ -68,9 +68,12 @@ describe('the controller’s engine', () => {
     const forged = '{"v":1,"by":[["","operators","1"],"=emulator"],"at":{"spec":{"domain":{"devices":0}}}}'
     const outcome = engine.complete(slipped({ domain }))
     if ('causes' in outcome) throw new Error(JSON.stringify(outcome.causes))
-    expect(engine.taken(outcome.machine)).toEqual([])
-    expect(engine.taken(claimed({ emulator: '/tmp/evil' }, forged))).toMatchObject([
+    expect(engine.refusals(outcome.machine)).toEqual([])
+    expect(engine.refusals(claimed({ emulator: '/tmp/evil' }, forged))).toMatchObject([
       { rule: 'host-reach', field: 'spec.domain.devices.emulator' },
+    ])
+    expect(engine.refusals(claimed({ emulater: '/tmp/evil' }, forged))).toMatchObject([
+      { rule: 'unknown-field', field: 'spec.domain.devices.emulater' },
     ])
   })
 })

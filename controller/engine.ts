@@ -2,9 +2,8 @@ import type { Cause, Origin } from '../api/cause.ts'
 import { completedByAnnotation, parseMachine } from '../api/machine.ts'
 import type { VirtualMachine } from '../api/machine.ts'
 import { decodeProvenance } from '../completion/provenance.ts'
-import { reach } from '../completion/rules/reach.ts'
 import { unfitNodes } from '../completion/unfit.ts'
-import { completeWith } from '../inventory/complete.ts'
+import { completeWith, ungrantedReachWith, type CreateRequest } from '../inventory/complete.ts'
 import type { Inventory } from '../inventory/inventory.ts'
 
 /** Completion with the caches that it needs; the same function that the webhooks ask. */
@@ -12,10 +11,10 @@ export interface Engine {
   /** The whole VM, with its provenance in the annotation; or everything that is wrong with it. */
   complete(machine: VirtualMachine): { readonly machine: VirtualMachine } | { readonly causes: readonly Cause[] }
   /**
-   * What a VM that says it was completed takes of the host without anybody's grant: empty, unless it was written while the webhooks were
-   * away. Its claim is proved anew, as at admission.
+   * Why a VM that says it was completed must not run: it is not a VM, or something in it reaches the host that nobody granted. Empty,
+   * unless it was written while the webhooks were away, or a preset that granted was changed since.
    */
-  taken(machine: VirtualMachine): readonly Cause[]
+  refusals(machine: VirtualMachine): readonly Cause[]
   /** The presets that took part in completing a VM, by id; undefined for one that was never completed. */
   presetsOf(machine: VirtualMachine): ReadonlyMap<string, Revision> | undefined
   /** The nodes that cannot run a completed VM, though its placement allows them. */
@@ -30,18 +29,17 @@ export type Revision = string
  * right to be was asked for; identities are drawn from the VM's own uid.
  */
 export function createEngine(inventory: Inventory): Engine {
-  const completeNow = (given: VirtualMachine): ReturnType<Engine['complete']> => {
-    const parsed = parseMachine(given)
-    if ('causes' in parsed) return parsed
-    const { namespace = '', uid = '' } = given.metadata
-    const outcome = completeWith(inventory, given, { uid, namespace })
-    return outcome.outcome === 'refused' ? { causes: outcome.causes } : { machine: outcome.machine }
-  }
+  const requestOf = ({ metadata: { namespace = '', uid = '' } }: VirtualMachine): CreateRequest => ({ namespace, uid })
   return {
-    complete: completeNow,
-    taken(machine) {
-      const outcome = completeNow(machine)
-      return 'causes' in outcome ? outcome.causes.filter(({ rule }) => rule === reach.id) : []
+    complete(given) {
+      const parsed = parseMachine(given)
+      if ('causes' in parsed) return parsed
+      const outcome = completeWith(inventory, given, requestOf(given))
+      return outcome.outcome === 'refused' ? { causes: outcome.causes } : { machine: outcome.machine }
+    },
+    refusals(machine) {
+      const parsed = parseMachine(machine)
+      return 'causes' in parsed ? parsed.causes : ungrantedReachWith(inventory, machine, requestOf(machine))
     },
     unfitNodes: ({ spec }) => unfitNodes(spec, inventory.capabilities()),
     presetsOf({ metadata }) {

@@ -1,6 +1,7 @@
+import type { Cause } from '../api/cause.ts'
 import type { VirtualMachine } from '../api/machine.ts'
 import { identityOf } from '../api/template.ts'
-import { complete, type Completed, type CompleteOptions, type Refused } from '../completion/complete.ts'
+import { complete, ungrantedReach, type Completed, type CompleteOptions, type Refused } from '../completion/complete.ts'
 import type { Inventory } from './inventory.ts'
 
 /** The request that creates a VM, as far as completion depends on it. */
@@ -20,15 +21,27 @@ type Settings = Pick<
 >
 
 /** Completes a VM with what an inventory knows. Webhooks, controller and kubectl-vm all complete through here. */
-export function completeWith(
+export const completeWith = (
+  inventory: Inventory,
+  vm: VirtualMachine,
+  request: CreateRequest,
+  settings: Settings = {},
+): Completed | Refused => complete(vm, { ...settings, ...optionsFrom(inventory, vm, request) })
+
+/** What of a stored VM reaches the host without a grant, with what an inventory knows. */
+export const ungrantedReachWith = (
+  inventory: Inventory,
+  vm: VirtualMachine,
+  request: CreateRequest,
+): readonly Cause[] => ungrantedReach(vm, optionsFrom(inventory, vm, request))
+
+function optionsFrom(
   inventory: Inventory,
   vm: VirtualMachine,
   { uid, namespace, request, exempt }: CreateRequest,
-  settings: Settings = {},
-): Completed | Refused {
+): CompleteOptions {
   const { name } = vm.metadata
-  return complete(vm, {
-    ...settings,
+  return {
     presets: inventory.candidates,
     quarantined: inventory.quarantined.values(),
     namespace: inventory.namespace(namespace),
@@ -37,5 +50,5 @@ export function completeWith(
     isMacTaken: (address) => inventory.isMacTaken(address, { namespace, name }),
     ...(request === undefined ? {} : { request }),
     ...(exempt === undefined ? {} : { exempt }),
-  })
+  }
 }

@@ -663,13 +663,14 @@ describe('provenance', () => {
     expect(warnings).toEqual(['preset "team/e" changed spec.domain.title, which was "u"'])
   })
 
-  test('a value of the user that a cluster preset states for that leaf is granted', () => {
-    const { granted, origins } = injectSmall(vm({ title: 'u', type: 'kvm' }), [
-      clusterPreset('c', { domain: { title: 'u' } }),
-      one({ domain: { type: 'kvm' } }),
+  test('a value that a cluster preset states is granted, whoever else states it', () => {
+    const { grants, origins } = injectSmall(vm({ title: 'u', type: 'kvm' }), [
+      clusterPreset('c', { domain: { title: 'u', vcpu: { value: 2 } } }),
+      one({ domain: { type: 'kvm', vcpu: { value: 2, cpuset: '0' } } }),
     ])
-    expect([...granted.keys()]).toEqual(['spec.domain.title'])
-    expect(origins.size).toBe(0)
+    const paths = ['title', 'type', 'vcpu.value', 'vcpu.cpuset'].map((path) => `spec.domain.${path}`)
+    expect(paths.filter(grants.isInjected)).toEqual(['spec.domain.title', 'spec.domain.vcpu.value'])
+    expect([...origins.keys()]).toEqual(['spec.domain.vcpu.value', 'spec.domain.vcpu.cpuset'])
   })
 })
 

@@ -8,6 +8,7 @@ import { createBudget } from './condition-budget.ts'
 import { conflictCauses } from './conflict.ts'
 import { excludePresets } from './exclude.ts'
 import { exclusiveCauses } from './exclusive.ts'
+import { grantsOf, type Grants } from './granted.ts'
 import { longListCauses } from './long-list.ts'
 import { conditionCause, matchConditions, reviewer } from './match.ts'
 import type { Provenance } from './origins.ts'
@@ -41,11 +42,8 @@ export interface Injection extends Provenance {
   readonly causes: readonly Cause[]
   /** The paths of leaves on which presets disagree: rules that hang on them have nothing to say. */
   readonly unsettled: readonly string[]
-  /**
-   * The user's leaves that a matching cluster preset states too. Where they reach the host, that is granted (a VM that is
-   * applied again as it was completed).
-   */
-  readonly granted: ReadonlyMap<string, Origin>
+  /** Leaves that cluster presets state, whoever is credited for them: these may reach the host. */
+  readonly grants: Grants
   readonly warnings: readonly string[]
   /** What presets in mode Audit and Warn would have done, for the audit annotations. */
   readonly audit: readonly Notice[]
@@ -92,7 +90,7 @@ export function inject(machine: VirtualMachine, options: InjectOptions): Injecti
     overridden: settled.overridden,
     removed: settled.removed,
     skipped: settled.skipped,
-    granted: grantedBy(settled),
+    grants: grantsOf({ machine, applied, namespace, request, structure, granted: settled.granted }),
     causes: [
       ...matched.causes,
       ...exclusiveCauses(applied),
@@ -250,12 +248,3 @@ const idOf = (origin: Origin): string => {
 
 const maxValue = 40
 const shorten = (text: string): string => (text.length > maxValue ? `${text.slice(0, maxValue)}…` : text)
-
-function grantedBy({ stated }: Settled): ReadonlyMap<string, Origin> {
-  const granted = new Map<string, Origin>()
-  for (const [path, sources] of stated) {
-    const ofCluster = sources.find(({ origin }) => origin.by === 'preset' && origin.namespace === undefined)
-    if (ofCluster !== undefined) granted.set(path, ofCluster.origin)
-  }
-  return granted
-}

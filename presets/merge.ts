@@ -140,7 +140,7 @@ function mergeObject(structure: ObjectStructure, given: readonly Source[], path:
     const node = mergeField(structure, key, members, { parent: path, key }, merge)
     if (node !== undefined) entries.set(key, withUsersSpelling(structure, key, node, user?.value))
   }
-  if (user === undefined && entries.size === 0) return presence(sources)
+  if (entries.size === 0) return presence(sources)
   return { kind: 'object', structure, entries, user: isRecord(user?.value) ? user.value : undefined, path }
 }
 
@@ -168,9 +168,11 @@ function withUsersSpelling(structure: ObjectStructure, key: string, node: Node, 
 /** An empty object says that something is there at all (`acpi: {}`): a value of its own. */
 function presence(sources: readonly ObjectSource[]): Node | undefined {
   const present = sources.filter(({ value }) => Object.keys(value).length === 0)
-  const [first] = present
-  if (first === undefined) return undefined
-  return { kind: 'leaf', value: {}, origin: first.origin, rank: first.rank, stated: present, lost: [] }
+  const credited = present.find(isUser) ?? present[0]
+  if (credited === undefined) return undefined
+  const { value, origin } = credited
+  const stated = present.filter((source) => !isUser(source))
+  return { kind: 'leaf', value, origin, rank: present[0]?.rank ?? credited.rank, stated, lost: [] }
 }
 
 /** The user's keys as they wrote them, then those that presets add, in the description's order. */

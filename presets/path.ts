@@ -29,6 +29,12 @@ export function pathKeys(text: string): (string | number)[] {
   })
 }
 
+/** `a.b[1]` → `a.b` → `a` → ''. */
+export function parentPath(path: string): string {
+  if (path.endsWith(']')) return path.slice(0, path.lastIndexOf('['))
+  return path.slice(0, Math.max(0, path.lastIndexOf('.'), path.lastIndexOf(']') + 1))
+}
+
 /** Whether what a path names is another, or a part of it. */
 export const isAtOrBelow = (path: string, above: string): boolean =>
   path === above || path.startsWith(`${above}.`) || path.startsWith(`${above}[`)

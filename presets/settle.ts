@@ -11,7 +11,7 @@ import type { Removal } from './remove.ts'
 import type { Source } from './source.ts'
 import { byUser, compareText, userRank } from './source.ts'
 import type { ObjectStructure } from './structure.ts'
-import type { Emitted } from './tree.ts'
+import type { Emitted, Granted } from './tree.ts'
 import { emit, kept } from './tree.ts'
 import { concernsVolumes, dropOrphans, pairVolumes, volumeNames } from './volumes.ts'
 
@@ -21,8 +21,8 @@ export interface Settled extends Provenance {
   readonly conflicts: readonly Conflict[]
   readonly longLists: readonly LongList[]
   readonly unsettled: readonly string[]
-  /** The user's leaves that presets state too. */
-  readonly stated: ReadonlyMap<string, readonly Source[]>
+  /** Leaves whose value cluster presets state. */
+  readonly granted: Granted
   readonly warnings: readonly string[]
 }
 
@@ -61,7 +61,7 @@ export function settle(
     conflicts,
     longLists: merge.longLists,
     unsettled: [...new Set([...conflicts, ...merge.longLists].map(({ path }) => pathText(path)))].toSorted(compareText),
-    stated: emitted.stated,
+    granted: emitted.granted,
     warnings: [...warnings, ...orphanWarnings(machine, emitted.value)].toSorted(compareText),
   }
 }
@@ -86,7 +86,7 @@ const untouched = (machine: VirtualMachine): Settled => ({
   conflicts: [],
   longLists: [],
   unsettled: [],
-  stated: new Map(),
+  granted: new Map(),
   warnings: [],
 })
 

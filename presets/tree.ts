@@ -79,32 +79,35 @@ export function open(node: Node, structure: Structure | undefined, path: Path): 
   return userLeaf(value)
 }
 
+/** By the path of a leaf, the cluster presets that state its value. */
+export type Granted = ReadonlyMap<string, readonly Origin[]>
+
 /** What came of the merge, for each leaf that is not simply the user's. */
 export interface Emitted {
   readonly value: unknown
   /** Leaves that presets put there. */
   readonly origins: ReadonlyMap<string, Origin>
-  /** The user's leaves that presets state too. */
-  readonly stated: ReadonlyMap<string, readonly Source[]>
+  /** Leaves whose value cluster presets state, whoever is credited for it. */
+  readonly granted: Granted
   /** Values that did not stand. */
   readonly lost: ReadonlyMap<string, readonly Source[]>
 }
 
 interface Emission {
   readonly origins: Map<string, Origin>
-  readonly stated: Map<string, readonly Source[]>
+  readonly granted: Map<string, readonly Origin[]>
   readonly lost: Map<string, readonly Source[]>
 }
 
 /** The tree as a plain value. What did not change is the user's own object, not a copy. */
 export function emit(root: Node, path: Path): Emitted {
-  const emission: Emission = { origins: new Map(), stated: new Map(), lost: new Map() }
+  const emission: Emission = { origins: new Map(), granted: new Map(), lost: new Map() }
   return { value: emitNode(root, pathText(path), emission), ...emission }
 }
 
 /** The plain value at a place of the tree; what is beside it is not made. */
 export function emitAt(node: Node, [key, ...rest]: readonly string[]): unknown {
-  if (key === undefined) return emitNode(node, '', { origins: new Map(), stated: new Map(), lost: new Map() })
+  if (key === undefined) return emitNode(node, '', { origins: new Map(), granted: new Map(), lost: new Map() })
   if (node.kind === 'kept') return valueAt(node.value, [key, ...rest])
   const entry = node.kind === 'object' ? node.entries.get(key) : undefined
   return entry === undefined ? undefined : emitAt(entry, rest)
@@ -128,10 +131,13 @@ function emitLeaf(node: LeafNode, path: string, emission: Emission): unknown {
   const isUsers = node.origin.by === 'user'
   if (isUsers && node.stated.length === 0 && node.lost.length === 0) return node.value
   if (!isUsers) emission.origins.set(path, node.origin)
-  if (isUsers && node.stated.length > 0) emission.stated.set(path, node.stated)
+  const cluster = node.stated.map(({ origin }) => origin).filter(isOfCluster)
+  if (cluster.length > 0) emission.granted.set(path, cluster)
   if (node.lost.length > 0) emission.lost.set(path, node.lost)
   return node.value
 }
+
+const isOfCluster = (origin: Origin): boolean => origin.by === 'preset' && origin.namespace === undefined
 
 function emitObject(node: ObjectNode, path: string, emission: Emission): unknown {
   const { user } = node

@@ -8,9 +8,10 @@ const draw = ({ entropy: { uid } }: Context, purpose: string): string => hash('s
 const withDashes = (digits: string): string =>
   [digits.slice(0, 8), digits.slice(8, 12), digits.slice(12, 16), digits.slice(16, 20), digits.slice(20)].join('-')
 
+export const drawUuid = (context: Context, purpose: string): string => uuidOf(draw(context, purpose))
+
 /** A UUID of version 4, as libvirt draws them. */
-export const drawUuid = (context: Context, purpose: string): string => {
-  const digits = draw(context, purpose)
+const uuidOf = (digits: string): string => {
   const variant = ((Number.parseInt(digits.charAt(16), 16) & 0x3) | 0x8).toString(16)
   return withDashes(`${digits.slice(0, 12)}4${digits.slice(13, 16)}${variant}${digits.slice(17, 32)}`)
 }
@@ -33,7 +34,10 @@ const smbiosUuid = ({ sysinfos = [] }: Domain): string | undefined => {
 export const uuid = rule(
   'uuid',
   'A VM without UUID has the one that its SMBIOS shows; without that it is given one, drawn from the request.',
-  (domain, context) => (domain.uuid ? undefined : { uuid: smbiosUuid(domain) ?? drawUuid(context, 'uuid') }),
+  (domain, context) =>
+    domain.uuid
+      ? undefined
+      : { uuid: smbiosUuid(domain) ?? context.entropy.recalled?.uuid ?? drawUuid(context, 'uuid') },
 )
 
 export const generationId = rule(
@@ -48,16 +52,22 @@ const portIds: { readonly [type: string]: 'interfaceid' | 'instanceid' } = {
   '802.1Qbg': 'instanceid',
 }
 
+/**
+ * Follows from what is stored, so that anybody can check a stored id: it is this one, or somebody chose it. With the namespace in it,
+ * a VM that copies UUID and MAC address of one in another namespace does not get that one's port.
+ */
+const portId = ({ uuid: own = '' }: Domain, mac: string, { namespace = '' }: Context): string =>
+  uuidOf(hash('sha256', ['virtual port', namespace, own.toLowerCase(), mac.toLowerCase()].join('\n'), 'hex'))
+
 export const virtualPort: Rule = {
   name: 'virtualport-id',
-  description: 'What a virtual switch knows an interface by is drawn.',
+  description: 'What a virtual switch knows an interface by is derived from namespace, UUID and MAC address.',
   about: ['interfaces'],
   apply: (domain, context) =>
-    list(domain, 'interfaces').flatMap(({ virtualport }, index): Addition[] => {
+    list(domain, 'interfaces').flatMap(({ virtualport, mac }): Addition[] => {
       const key = portIds[virtualport?.type ?? '']
       if (!virtualport || key === undefined) return []
-      const id = drawUuid(context, `virtualport ${index}`)
-      return [fill(virtualport, { parameters: { [key]: id } })]
+      return [fill(virtualport, { parameters: { [key]: portId(domain, mac?.address ?? '', context) } })]
     }),
 }
 
@@ -76,7 +86,7 @@ export const macAddress: Rule = {
     const isTaken = (address: string): boolean => taken.has(address) || context.isMacTaken?.(address) === true
     return interfaces.flatMap((one, index): Addition[] => {
       if (one.mac?.address !== undefined) return []
-      const address = drawFreeMac(context, index, isTaken)
+      const address = context.entropy.recalled?.macs[index] ?? drawFreeMac(context, index, isTaken)
       taken.add(address)
       return [fill(one, { mac: { address } })]
     })

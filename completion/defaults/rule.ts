@@ -5,6 +5,14 @@ import type { Capabilities } from '../../api/capabilities.ts'
 export interface Entropy {
   /** The uid of the admission request. */
   readonly uid: string
+  /** What was drawn when this VM was completed before; it is not drawn a second time. */
+  readonly recalled?: Recalled
+}
+
+export interface Recalled {
+  readonly uuid: string | undefined
+  /** By the place of the interface. */
+  readonly macs: readonly (string | undefined)[]
 }
 
 export interface Context {
@@ -12,6 +20,8 @@ export interface Context {
   readonly entropy: Entropy
   /** The name of the VM, where the domain has none of its own. */
   readonly name?: string
+  /** The namespace of the VM; absent where there is none. */
+  readonly namespace?: string
   /**
    * Whether libvirt shall see the domain for the first time: then USB devices get addresses, and hubs where ports run out, and any
    * format of firmware will do. For one that it reads again it does neither.

@@ -26,7 +26,7 @@ const missed = (spec: MachineSpec): string[] => {
     domain,
     capabilities,
     originOf: () => user,
-    allowHostReach: false,
+    isGranted: () => false,
     isMacTaken: () => true,
   }
   const asked = new Set(allAbout(keys))

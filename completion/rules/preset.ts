@@ -56,7 +56,7 @@ function broken(domain: Domain, capabilities: Capabilities): readonly Cause[] {
   const subject = {
     capabilities,
     originOf: () => ({ by: 'user' }) as const,
-    allowHostReach: true,
+    isGranted: () => true,
     spec: { domain },
     domain: canonicalSpelling(domain),
   }

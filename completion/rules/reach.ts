@@ -2,23 +2,19 @@ import { hostKeys, reachOf, walk } from '../../api/domain/walk.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
 /**
- * What reaches the host below the pod is for a cluster's operator to give. Only the values that stand in the end are judged, and only
- * those that the VM's own user put there: a cluster preset grants by injecting, and what completion fills in is its own.
+ * Only a cluster's operator gives access to the host below the pod. The rule checks the values of the completed VM, and asks for each
+ * place that reaches the host whether it was granted: stated by a cluster preset, or filled in by completion itself.
  */
 export const reach: Rule = {
   id: 'host-reach',
   description: 'A field that reaches the host is set by no user, only by a ClusterVirtualMachinePreset.',
-  check({ domain, originOf, allowHostReach }) {
+  check({ domain, isGranted }) {
     const findings: Finding[] = []
-    if (allowHostReach) return findings
     walk(
       domain,
       ({ path, field, value }) => {
-        if (reachOf(field, value) !== 'host') return true
+        if (reachOf(field, value) !== 'host' || isGranted(path)) return true
         const isBelow = typeof value === 'object' && value !== null && Object.keys(value).length > 0
-        const origin = originOf(path)
-        const isGranted = origin.by === 'default' || (origin.by === 'preset' && origin.namespace === undefined)
-        if (isGranted) return true
         findings.push({
           field: path,
           ...(isBelow ? {} : { value }),

@@ -7,8 +7,8 @@ export interface RuleContext {
   readonly capabilities: Capabilities
   /** Who put the value at a path (`spec.domain.…`) where it is. */
   readonly originOf: (path: string) => Origin
-  /** Lets the user reach the host: offline only. */
-  readonly allowHostReach: boolean
+  /** Whether what stands at a path that reaches the host was granted. */
+  readonly isGranted: (path: string) => boolean
   /** Paths of what is not there because it was wrong by itself. */
   readonly without?: readonly string[]
   /** Whether another VM of the cluster has a MAC address (lower case, with colons); absent where nobody knows. */

@@ -28,7 +28,12 @@ function prepared(spec: MachineSpec): [MachineSpec, RuleContext] {
   }
   return [
     { ...spec, domain },
-    { capabilities, originOf, allowHostReach: false, isMacTaken: (address) => address === '52:54:00:00:00:0a' },
+    {
+      capabilities,
+      originOf,
+      isGranted: (path) => originOf(path).by === 'default',
+      isMacTaken: (address) => address === '52:54:00:00:00:0a',
+    },
   ]
 }
 

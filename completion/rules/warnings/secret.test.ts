@@ -4,7 +4,7 @@ import { inlineSecret } from './secret.ts'
 
 const warned = (userData: string): boolean => {
   const spec = { domain: {}, volumes: [{ name: 'seed', cloudInit: { userData } }] }
-  const subject = { spec, domain: {}, capabilities: bundledCapabilities, allowHostReach: false }
+  const subject = { spec, domain: {}, capabilities: bundledCapabilities, isGranted: () => false }
   return [...inlineSecret.check({ ...subject, originOf: () => ({ by: 'user' }) })].length > 0
 }
 

@@ -1,0 +1,80 @@
+import { describe, expect, test } from 'vitest'
+import type { Origin } from '../api/cause.ts'
+import { vm } from '../test/presets/make.ts'
+import { asSent, inOrderOf, reproduce } from './claim.ts'
+
+const small: Origin = { by: 'preset', namespace: 'team', name: 'small', revision: '0123456789abcdef' }
+const bus: Origin = { by: 'default', rule: 'disk-bus' }
+const user: Origin = { by: 'user' }
+
+const disk = (dev: string) => ({ target: { dev, bus: 'virtio' } })
+const claim = (origins: Record<string, Origin>, lost: Record<string, unknown> = {}) => ({
+  origins: new Map(Object.entries(origins)),
+  overridden: new Map(Object.entries(lost).map(([path, value]) => [path, [{ origin: user, value }]])),
+})
+
+describe('what a provenance says that the user sent is the VM', () => {
+  const machine = vm(
+    { type: 'kvm', cpu: { mode: 'host-model' }, title: 'theirs', devices: { disks: [disk('vda'), disk('vdb')] } },
+    { labels: { app: 'web', '1': 'x' } },
+  )
+  const labels = { app: 'web', '1': 'x' }
+  const { type, cpu, title } = machine.spec.domain
+  test.each<[string, ReturnType<typeof claim>, ReturnType<typeof vm>]>([
+    ['itself, without a claim', claim({}), machine],
+    [
+      'without what presets and defaults put there, and what is empty then',
+      claim({
+        'metadata.labels.1': small,
+        'spec.domain.cpu': small,
+        'spec.domain.devices.disks[0].target.bus': bus,
+        'spec.domain.devices.disks[1]': small,
+      }),
+      vm({ type, title, devices: { disks: [{ target: { dev: 'vda' } }] } }, { labels: { app: 'web' } }),
+    ],
+    [
+      'with what was overridden',
+      claim({ 'spec.domain.title': small, 'spec.domain.devices': small }, { 'spec.domain.title': 'mine' }),
+      vm({ type, cpu, title: 'mine' }, { labels }),
+    ],
+    [
+      'with the whole item where a later one is the user’s, which would move otherwise',
+      claim({ 'spec.domain.devices.disks[0]': small }),
+      machine,
+    ],
+    ['with its spec and domain, however empty', claim({ spec: small }), vm({}, { labels })],
+  ])('%s', (_, given, sent) => {
+    expect(asSent(machine, given)).toEqual(sent)
+  })
+})
+
+describe('a VM is reproduced', () => {
+  /** Adds a title and, in a VM without type, a memory. */
+  const complete = (machine: ReturnType<typeof vm>) => {
+    const { domain } = machine.spec
+    const added = domain.type === undefined ? { memory: { value: 1 } } : {}
+    return [{ input: domain, machine: vm({ title: 'default', ...added, ...domain }) }]
+  }
+  test.each<[string, object, Record<string, Origin>, object]>([
+    [
+      'from what the claim leaves of it',
+      { title: 'default', type: 'kvm' },
+      { 'spec.domain.title': bus },
+      { type: 'kvm' },
+    ],
+    ['from a value that is another one', { title: 'mine' }, { 'spec.domain.title': bus }, { title: 'mine' }],
+    [
+      'from a value without which completion would not give another',
+      { title: 'default', type: 'kvm', memory: { value: 1 } },
+      { 'spec.domain': bus },
+      { type: 'kvm', memory: { value: 1 } },
+    ],
+  ])('%s', (_, domain, origins, input) => {
+    expect(reproduce(vm({ ...domain }), claim(origins), complete).input).toEqual(input)
+  })
+})
+
+test('a value in the order of another has its own keys last', () => {
+  const ordered = inOrderOf({ c: 1, b: [{ y: 1, x: 2 }], a: { d: 1 } }, { a: {}, z: 1, b: [{ x: 0, y: 0 }] })
+  expect(JSON.stringify(ordered)).toBe('{"a":{"d":1},"b":[{"x":2,"y":1}],"c":1}')
+})

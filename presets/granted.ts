@@ -1,0 +1,71 @@
+import type { Origin } from '../api/cause.ts'
+import type { VirtualMachine } from '../api/machine.ts'
+import type { Namespace } from './candidates.ts'
+import { selects } from './candidates.ts'
+import type { CompiledPreset } from './compile.ts'
+import { matchConditions, reviewer } from './match.ts'
+import { parentPath } from './path.ts'
+import { settle } from './settle.ts'
+import { rankOf } from './source.ts'
+import type { ObjectStructure } from './structure.ts'
+import type { Granted } from './tree.ts'
+
+/** What cluster presets grant to one VM. */
+export interface Grants {
+  /** Whether one of them states the leaf at a path of the VM that came out of the injection. */
+  readonly isInjected: (path: string) => boolean
+  /** Whether one of them states the leaf at a path of another VM, for the very item that it is in. */
+  readonly isStatedIn: (machine: VirtualMachine) => (path: string) => boolean
+}
+
+interface Injected {
+  /** As it was sent. */
+  readonly machine: VirtualMachine
+  readonly applied: readonly CompiledPreset[]
+  readonly namespace: Namespace
+  readonly request: unknown
+  readonly structure: ObjectStructure
+  readonly granted: Granted
+}
+
+/**
+ * A namespace's presets are no more trusted than its users. A cluster preset therefore grants only if its selectors and conditions
+ * hold for the VM with the namespace's presets applied as well: they cannot add afterwards what the cluster preset excludes.
+ */
+export function grantsOf({ granted, ...injected }: Injected): Grants {
+  let found: readonly CompiledPreset[] | undefined
+  const grantors = () => (found ??= grantorsOf(injected))
+  const isByGrantor = (origin: Origin) => grantors().some((preset) => preset.origin === origin)
+  return {
+    isInjected: (path) => statedAt(granted, path).some(isByGrantor),
+    isStatedIn: (machine) => {
+      // Below the VM's own values, so that these stay as they are, where they are.
+      const lowest = grantors().map((preset) => ({ ...preset, rank: rankOf('cluster Default', 0), removes: [] }))
+      const stated = settle(machine, lowest, injected.structure).granted
+      return (path) => statedAt(stated, path).length > 0
+    },
+  }
+}
+
+/** Entries exist for leaves only, so an entry above a path is an element that presets state as one value. */
+function statedAt(granted: Granted, path: string): readonly Origin[] {
+  if (granted.size === 0) return []
+  for (let at = path; at !== ''; at = parentPath(at)) {
+    const stated = granted.get(at)
+    if (stated !== undefined) return stated
+  }
+  return []
+}
+
+function grantorsOf({ machine, applied, namespace, request, structure }: Omit<Injected, 'granted'>) {
+  const cluster = applied.filter((preset) => preset.namespace === undefined)
+  if (cluster.length === applied.length) return cluster
+  const namespaced = applied.filter((preset) => preset.namespace !== undefined)
+  const written = settle(machine, namespaced, structure).machine
+  const review = reviewer(written, namespace, request)
+  return cluster.filter(
+    (preset) =>
+      selects(preset, written.metadata.labels ?? {}, namespace) &&
+      matchConditions(preset, review).outcome === 'matches',
+  )
+}

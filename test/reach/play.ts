@@ -1,0 +1,86 @@
+import { parseMachine, type VirtualMachine } from '../../api/machine.ts'
+import type { Preset } from '../../api/preset.ts'
+import { bundledCapabilities as capabilities } from '../../completion/capabilities.ts'
+import { complete, ungrantedReach, type CompleteOptions } from '../../completion/complete.ts'
+import { createCandidates } from '../../presets/candidates.ts'
+import { compilePreset } from '../../presets/compile.ts'
+import { stolen } from './oracle.ts'
+import { edited, namespace, type World } from './worlds.ts'
+
+/** What was looked at in a world; the first that is wrong ends it. */
+export interface Played {
+  /** VMs that were sent. */
+  readonly sent: number
+  readonly stored: number
+  /** Of these, VMs with something of the host that is not the emulator. */
+  readonly reaching: number
+  readonly fault?: string
+}
+
+/** Sends a VM through all that happens to it, and asks the oracle about each that is stored. */
+export function play({ presets, machine, steps }: World): Played {
+  const tally = { sent: 0, stored: 0, reaching: 0 }
+  let known = valid(presets)
+  let options = optionsFor(known)
+  let stored: VirtualMachine | undefined
+
+  const send = (given: VirtualMachine): string | undefined => {
+    const parsed = parseMachine(given)
+    if ('causes' in parsed) return undefined
+    tally.sent += 1
+    const outcome = complete(parsed.machine, options)
+    // What was stored while the webhooks were away is the controller's to check.
+    if (ungrantedReach(parsed.machine, options).length === 0) {
+      const taken = stolen(parsed.machine, known, capabilities.emulator)
+      if (taken.length > 0) return `the controller would start ${taken.join()}: ${JSON.stringify(parsed.machine)}`
+    }
+    if (outcome.outcome === 'refused') return undefined
+    tally.stored += 1
+    stored = outcome.machine
+    if (reachesHost(stored)) tally.reaching += 1
+    const taken = stolen(stored, known, capabilities.emulator)
+    if (taken.length > 0) return `stored ${taken.join()}: ${JSON.stringify(stored)}`
+    // A removal may take another item each time, and the VM no longer tells what it took: then the controller may ask for more.
+    if (known.some(({ spec }) => spec.remove !== undefined)) return undefined
+    const doubted = ungrantedReach(stored, options)
+    return doubted.length === 0 ? undefined : `the controller refuses ${doubted[0]?.field}: ${JSON.stringify(stored)}`
+  }
+
+  let fault = send(machine)
+  for (const step of steps) {
+    if (fault !== undefined) break
+    if (step.kind === 'presets') {
+      known = valid([...known.filter((_, index) => index !== step.without), ...step.more])
+      options = optionsFor(known)
+      fault = send(stored ?? machine)
+    } else if (step.kind === 'edited') fault = send(edited(stored ?? machine, step.edit))
+    else if (stored !== undefined) fault = send(stored)
+  }
+  return { ...tally, ...(fault === undefined ? {} : { fault }) }
+}
+
+/** One of a name, and none that would be quarantined: those grant nothing, and take no part. */
+function valid(presets: readonly Preset[]): readonly Preset[] {
+  const byName = new Map(presets.map((preset) => [`${preset.kind}/${preset.metadata.name}`, preset]))
+  return [...byName.values()].filter((preset) => 'preset' in compilePreset(preset))
+}
+
+const optionsFor = (presets: readonly Preset[]): CompleteOptions => ({
+  presets: createCandidates(
+    presets.flatMap((preset) => {
+      const compiled = compilePreset(preset)
+      return 'preset' in compiled ? [compiled.preset] : []
+    }),
+  ),
+  namespace,
+  capabilities,
+  entropy: { uid: 'request' },
+})
+
+const reachesHost = ({ spec: { domain } }: VirtualMachine): boolean =>
+  domain.seclabels !== undefined ||
+  domain.cputune !== undefined ||
+  domain.devices?.hostdevs !== undefined ||
+  domain.devices?.vsock !== undefined ||
+  domain.devices?.filesystems !== undefined ||
+  (domain.devices?.interfaces ?? []).some(({ type }) => type === 'bridge')
