@@ -108,6 +108,12 @@ const unschedulable = (message: string): PodStatus => ({
 
 const gone = `the launcher pod ${name} is gone; a VM never gets a second one`
 const foreign = seen({ metadata: { ownerReferences: [] } })
+const own = seen({ nodeName: 'n1' })
+const evil = {
+  ...own,
+  spec: { ...own.spec, containers: own.spec.containers.map((one) => ({ ...one, image: 'evil:1' })) },
+}
+const notOwn = `the pod ${name} is not as the controller creates it: spec.containers[compute].image differs; delete it, and the controller creates its own`
 
 const table: [string, Partial<Observed>, string[]][] = [
   ['a new VM gets its pod', {}, [`create ${name}`, `tell Normal SuccessfulCreate: Created pod ${name}`]],
@@ -161,6 +167,37 @@ const table: [string, Partial<Observed>, string[]][] = [
     'a pod of somebody else by its name is waited for',
     { pod: foreign },
     [`write Pending PodNameTaken: the pod ${name} is not of this VM`, 'again 5000'],
+  ],
+  [
+    'a pod that the controller did not create is never adopted',
+    { pod: evil },
+    [`write Pending PodNotOwn: ${notOwn}`, 'again 5000', `tell Warning PodNotOwn: ${notOwn}`],
+  ],
+  [
+    'also not when it has ended',
+    { pod: { ...evil, status: terminated(1, 6) } },
+    [`write Pending PodNotOwn: ${notOwn}`, 'again 5000', `tell Warning PodNotOwn: ${notOwn}`],
+  ],
+  [
+    'a pod that became the VM’s is followed, whatever a new release would create',
+    { machine: running, pod: seen({ nodeName: 'n1' }), image: 'launcher:2' },
+    [],
+  ],
+  [
+    'a VM that must not run gets no pod, not even one that is there',
+    {
+      pod: seen({ nodeName: 'n1' }),
+      completion: {
+        kind: 'refused',
+        causes: [{ rule: 'host-reach', field: 'f', reason: 'FieldValueForbidden', message: 'bad' }],
+      },
+    },
+    ['write Pending CompletionRefused: f: bad', 'tell Warning CompletionRefused: f: bad'],
+  ],
+  [
+    'a VM that was never completed is completed, though a pod is there',
+    { pod: seen({ nodeName: 'n1' }), completion: { kind: 'todo', machine: fresh } },
+    ['complete', 'tell Normal Completed: The spec was not completed at admission; the controller completed it'],
   ],
   ['a pod that nobody has looked at is waited for, in silence', { pod: seen() }, []],
   [

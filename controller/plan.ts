@@ -5,6 +5,7 @@ import { isFinished, launcherPodFinalizer } from '../api/machine.ts'
 import { quantityValue } from '../api/quantity.ts'
 import type { MachineStatus, VirtualMachine } from '../api/machine.ts'
 import type { Persisted } from '../runtime/resource.ts'
+import { differenceFrom } from './adopt.ts'
 import { claimsOf, launcherPod, podName, vmUidLabel } from './launcher-pod.ts'
 import type { NodeState } from './node.ts'
 import type { Claim, ContainerStatus, Pod } from './pod.ts'
@@ -29,7 +30,7 @@ export interface Observed {
   /** The pod by the VM's name for it; undefined only if the API server itself said that there is none. */
   readonly pod: Persisted<Pod> | undefined
   readonly completion: Completion
-  /** By name; a claim that does not exist is not in it. Looked up only while there is no pod. */
+  /** By name; a claim that does not exist is not in it. Looked up only until the VM has its pod, as `status.podUID` says. */
   readonly claims: ReadonlyMap<string, Claim>
   /** Of the node that `status.nodeName` names. */
   readonly node: NodeState
@@ -94,11 +95,24 @@ export function plan(observed: Observed): Action[] {
   if (machine.metadata.deletionTimestamp !== undefined) return end(observed)
   if (isFinished(machine)) return tidy(observed)
   if (pod === undefined && machine.status?.podUID !== undefined) return lose(observed)
-  if (pod === undefined && completion.kind !== 'done') return complete(machine, completion, now)
+  const isAdopted = machine.status?.podUID !== undefined
+  if (!isAdopted && completion.kind !== 'done') return complete(machine, completion, now)
   if (machine.metadata.finalizers?.includes(launcherPodFinalizer) !== true) return [{ do: 'hold' }]
   if (pod === undefined) return start(observed)
   if (!isOurs(machine, pod)) return wait(machine, 'PodNameTaken', `the pod ${pod.metadata.name} is not of this VM`, now)
-  return follow(observed, pod)
+  return (isAdopted ? undefined : refuseForeign(observed, pod)) ?? follow(observed, pod)
+}
+
+/** From the first status that names a pod on, the VM is that pod's: one that is not the controller's own never gets that far. */
+function refuseForeign(observed: Observed, pod: Persisted<Pod>): Action[] | undefined {
+  const { machine, image, claims } = observed
+  const difference = differenceFrom(launcherPod(machine, { image, claims }), pod)
+  if (difference === undefined) return undefined
+  const reason = 'PodNotOwn'
+  const message = `the pod ${pod.metadata.name} is not as the controller creates it: ${difference} differs; delete it, and the controller creates its own`
+  const actions = wait(machine, reason, message, timestampOf(observed))
+  const isNews = actions.some((action) => action.do === 'write')
+  return isNews ? [...actions, { do: 'tell', type: 'Warning', reason, message }] : actions
 }
 
 /** What to do when the API server refused the pod: a quota, a policy, an ending namespace. */

@@ -85,6 +85,7 @@ const aboutNode = event('virtset-controller', 'controller-0', ofKind('v1', 'Node
 /** One request that each policy refuses; until it is refused, the API server does not enforce the policy yet. */
 const foreign: readonly (readonly [string, object, { readonly user: string }])[] = [
   [pods, barePod('bare'), controller],
+  [pods, barePod('foreign', { 'virtset.io/vm-uid': 'u' }), jane],
   [machines, machine('foreign'), webhooks],
   [secrets, secretOf('foreign'), webhooks],
   [events, aboutNode, controller],
@@ -262,7 +263,6 @@ describe('a handler', () => {
 })
 
 describe('the controller', () => {
-  const uid = 'a1b2c3d4-0000-4000-8000-000000000001'
   const stored = storedMachine()
   const claims = new Map([
     ['files', { metadata: { name: 'files' } }],
@@ -353,9 +353,10 @@ describe('the controller', () => {
 
   test('deletes launcher pods and no others', async () => {
     await ask('POST', pods, barePod('other'))
-    await ask('POST', pods, barePod('launcher', { 'virtset.io/vm-uid': uid }))
-    const remove = async (name: string) => (await ask('DELETE', `${pods}/${name}`, {}, controller)).code
-    expect([await remove('other'), await remove('launcher')]).toEqual([403, 200])
+    const { name = '' } = launcher().metadata
+    await ask('POST', pods, launcher(), controller)
+    const remove = async (one: string) => (await ask('DELETE', `${pods}/${one}`, {}, controller)).code
+    expect([await remove('other'), await remove(name)]).toEqual([403, 200])
   })
 
   test.each<[string, string, number]>([
@@ -366,6 +367,68 @@ describe('the controller', () => {
   ])('writes events about %s %s: %i', async (apiVersion, kind, code) => {
     const body = event('virtset-controller', 'controller-0', ofKind(apiVersion, kind))
     expect((await ask('POST', `${events}?dryRun=All`, body, controller)).code).toBe(code)
+  })
+})
+
+describe('a launcher pod', () => {
+  const uid = 'a1b2c3d4-0000-4000-8000-000000000001'
+  const labels = { 'virtset.io/vm-uid': uid }
+  const vm = (over: object = {}) => ({
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'VirtualMachine',
+    name: 'vm1',
+    uid,
+    controller: true,
+    ...over,
+  })
+  const ownLabel = 'sets the label virtset.io/vm-uid'
+  const ownOwner = 'which VM owns a pod'
+  const replicaSets = { user: 'system:serviceaccount:kube-system:replicaset-controller' }
+  const garbageCollector = { user: 'system:serviceaccount:kube-system:generic-garbage-collector' }
+  const podWith = (metadata: object, name = 'p') => ({
+    ...barePod(name),
+    metadata: { ...barePod(name).metadata, ...metadata },
+  })
+
+  test.each<[string, object, { readonly user: string }, number, string]>([
+    ['a user creates a pod', podWith({}), jane, 201, ''],
+    [
+      'a user creates a pod with other labels and owners',
+      podWith({ labels: { a: 'b' }, ownerReferences: [job] }),
+      jane,
+      201,
+      '',
+    ],
+    ['a user creates one with the label', podWith({ labels }), jane, 403, ownLabel],
+    ['a user creates one with the owner', podWith({ ownerReferences: [vm()] }), jane, 403, ownOwner],
+    [
+      'a user creates one whose owner does not control it',
+      podWith({ ownerReferences: [vm({ controller: false })] }),
+      jane,
+      403,
+      ownOwner,
+    ],
+    ['a Deployment creates one with the label', podWith({ labels }), replicaSets, 403, ownLabel],
+    ['the webhooks create one with the label', podWith({ labels }), webhooks, 403, ownLabel],
+  ])('%s', async (_, pod, as, code, message) => {
+    const said = await ask('POST', `${pods}?dryRun=All`, pod, as)
+    expect([said.code, said.message]).toEqual([code, expect.stringContaining(message)])
+  })
+
+  test.each<[string, boolean, object, { readonly user: string }, number, string]>([
+    ['a user labels a pod of their own as one', false, { labels }, jane, 403, ownLabel],
+    ['a user makes a VM the owner of a pod of their own', false, { ownerReferences: [vm()] }, jane, 403, ownOwner],
+    ['a user labels it', true, { labels: { a: 'b' } }, jane, 200, ''],
+    ['a user takes its label', true, { labels: { 'virtset.io/vm-uid': null } }, jane, 403, ownLabel],
+    ['a user gives it another label', true, { labels: { 'virtset.io/vm-uid': 'other' } }, jane, 403, ownLabel],
+    ['a user takes its owner', true, { ownerReferences: null }, jane, 403, ownOwner],
+    ['garbage collection takes its owner', true, { ownerReferences: null }, garbageCollector, 200, ''],
+  ])('%s', async (_, isLauncher, patch, as, code, message) => {
+    const own = launcherPod(storedMachine(), { image: 'virtset-launcher', claims: new Map() })
+    const name = isLauncher ? (own.metadata.name ?? '') : 'mine'
+    await ask('POST', pods, isLauncher ? own : barePod(name), isLauncher ? controller : jane)
+    const said = await ask('PATCH', `${pods}/${name}?dryRun=All`, { metadata: patch }, as)
+    expect([said.code, said.message]).toEqual([code, expect.stringContaining(message)])
   })
 })
 
