@@ -1,0 +1,184 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { until } from '../until.ts'
+import { startApiServer } from './apiserver.ts'
+import type { TestApiServer } from './apiserver.ts'
+import { runKubectl } from './kubectl.ts'
+import { installProcesses } from './processes.ts'
+import type { Processes } from './processes.ts'
+
+/** Webhooks and controller as they run, with their own accounts: what a namespace's admin tries in order to reach the host. */
+let api: TestApiServer
+let processes: Processes
+
+const kubectl = (input: object | undefined, ...rest: string[]) =>
+  runKubectl(api, input === undefined ? '' : JSON.stringify(input), ...rest)
+const create = (object: object) => kubectl(object, 'create', '-f', '-')
+const field = async (path: string, ...what: string[]) =>
+  (await kubectl(undefined, 'get', ...what, '--ignore-not-found', '-o', `jsonpath=${path}`)).out
+const condition = (name: string, type: string) => field(`{.status.conditions[?(@.type=="${type}")].reason}`, 'vm', name)
+const podOf = (name: string) => field('{.items[*].metadata.name}', 'pods', '-l', `virtset.io/vm-name=${name}`)
+const eventually = (isTrue: () => Promise<boolean>, what: () => Promise<string>) => {
+  let seen = ''
+  const check = async () => {
+    const isDone = await isTrue()
+    seen = isDone ? '' : await what()
+    return isDone
+  }
+  return until(check, undefined, { deadlineMs: 60_000, describe: () => seen })
+}
+
+const apiVersion = 'virtset.io/v1alpha1'
+const usb = (vendor: string, product: string) => ({
+  mode: 'subsystem',
+  type: 'usb',
+  source: { vendor: { id: vendor }, product: { id: product } },
+})
+const granted = [usb('0x1050', '0x0407'), usb('0x1234', '0xbeef')]
+const stolen = usb('0xdead', '0x0001')
+const machine = (name: string, devices: object, metadata: object = {}, spec: object = {}) => ({
+  apiVersion,
+  kind: 'VirtualMachine',
+  metadata: { name, namespace: 'default', ...metadata },
+  spec: {
+    domain: { type: 'qemu', memory: { unit: 'MiB', value: 64 }, os: { type: { os: 'hvm' } }, devices },
+    ...spec,
+  },
+})
+const preset = (kind: string, name: string, spec: object) => ({ apiVersion, kind, metadata: { name }, spec })
+const claim = (by: unknown[], at: object) => ({ 'virtset.io/completed-by': JSON.stringify({ v: 1, by, at }) })
+const selecting = (labels: object) => ({ selector: { matchLabels: labels } })
+
+beforeAll(async () => {
+  api = await startApiServer()
+  processes = await installProcesses(api)
+  const presets = [
+    preset('ClusterVirtualMachinePreset', 'usb', {
+      ...selecting({ usb: 'yes' }),
+      domain: { devices: { hostdevs: granted } },
+    }),
+    preset('ClusterVirtualMachinePreset', 'private-usb', {
+      selector: {
+        matchLabels: { 'private-usb': 'yes' },
+        matchExpressions: [{ key: 'tier', operator: 'NotIn', values: ['public'] }],
+      },
+      domain: { devices: { hostdevs: [granted[0]] } },
+    }),
+    preset('ClusterVirtualMachinePreset', 'ovs', {
+      ...selecting({ ovs: 'yes' }),
+      matchConditions: [
+        {
+          name: 'no-interfaces',
+          expression: '!has(object.spec.domain.devices) || !has(object.spec.domain.devices.interfaces)',
+        },
+      ],
+      domain: {
+        devices: {
+          interfaces: [{ type: 'bridge', source: { bridge: 'br0' }, virtualport: { type: 'openvswitch' } }],
+        },
+      },
+    }),
+    preset('VirtualMachinePreset', 'label', { ...selecting({ chain: 'yes' }), metadata: { labels: { drop: 'yes' } } }),
+    preset('VirtualMachinePreset', 'drop', {
+      ...selecting({ drop: 'yes' }),
+      strength: 'Enforce',
+      remove: ['domain.devices.hostdevs[0]'],
+    }),
+  ]
+  // Without the webhooks nobody has to be asked for a grant; they are quarantined if they are not well.
+  for (const one of presets) {
+    const { err } = await create(one)
+    if (err !== '') throw new Error(err)
+  }
+  await processes.startWebhooks('webhooks')
+  await processes.startController('controller')
+})
+afterAll(async () => {
+  await processes?.stop()
+  await api?.stop()
+})
+
+const forged = claim([['', 'usb', 'r'], '=uuid'], {
+  metadata: { labels: { drop: 1 } },
+  spec: { domain: { devices: { hostdevs: { 0: 0, 1: 0 } } } },
+})
+
+test.each<[string, object, string]>([
+  [
+    'an item that takes the place of a granted one',
+    machine('moved', { hostdevs: [...granted, stolen] }, { labels: { usb: 'yes', drop: 'yes' }, annotations: forged }),
+    'spec.domain.devices.hostdevs[1].source.vendor.id: Forbidden',
+  ],
+  [
+    'the same by a chain of presets',
+    machine(
+      'chain',
+      { hostdevs: [...granted, stolen] },
+      { labels: { usb: 'yes', chain: 'yes', drop: 'yes' }, annotations: forged },
+    ),
+    'spec.domain.devices.hostdevs[2].source.vendor.id: Forbidden',
+  ],
+  [
+    'a device that the grant excludes by a label, which the claim hides',
+    machine(
+      'public',
+      { hostdevs: [granted[0]] },
+      {
+        labels: { 'private-usb': 'yes', tier: 'public' },
+        annotations: claim([['', 'private-usb', 'r'], '=uuid'], {
+          metadata: { labels: { tier: 1 } },
+          spec: { domain: { devices: { hostdevs: 0 } } },
+        }),
+      },
+    ),
+    'spec.domain.devices.hostdevs[0].source.vendor.id: Forbidden',
+  ],
+  ['a vsock of which all is a default', machine('vsock', { vsock: {} }), 'spec.domain.devices.vsock: Forbidden'],
+])('%s is refused', async (_, object, message) => {
+  const { code, err } = await create(object)
+  expect([code, err]).toEqual([1, expect.stringContaining(message)])
+})
+
+test('a VM with a granted port of Open vSwitch gets its pod', async () => {
+  expect((await create(machine('ovs', {}, { labels: { ovs: 'yes' } }))).err).toBe('')
+  await eventually(
+    async () => (await podOf('ovs')) !== '',
+    () => field('{.status}', 'vm', 'ovs'),
+  )
+  expect(await field('{.spec.domain.devices.interfaces[0].virtualport.parameters.interfaceid}', 'vm', 'ovs')).toMatch(
+    /^[0-9a-f-]{36}$/,
+  )
+})
+
+test('a pod that a user made in the place of the launcher’s is not adopted', async () => {
+  const volumes = [{ name: 'root', persistentVolumeClaim: { claimName: 'later' } }]
+  const disks = [{ type: 'volume', device: 'disk', source: { volume: 'root' }, target: { dev: 'vda' } }]
+  expect((await create(machine('waiting', { disks }, {}, { volumes }))).err).toBe('')
+  await eventually(
+    async () => (await condition('waiting', 'PodScheduled')) === 'ClaimNotFound',
+    () => field('{.status}', 'vm', 'waiting'),
+  )
+  const uid = await field('{.metadata.uid}', 'vm', 'waiting')
+  const name = `virt-launcher-waiting-${uid.replaceAll('-', '').slice(0, 8)}`
+  const owner = { apiVersion, kind: 'VirtualMachine', name: 'waiting', uid, controller: true, blockOwnerDeletion: true }
+  const evil = {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name, namespace: 'default', labels: { 'virtset.io/vm-uid': uid }, ownerReferences: [owner] },
+    spec: { nodeName: 'node1', containers: [{ name: 'compute', image: 'evil:1' }] },
+  }
+  expect((await create(evil)).err).toContain('sets the label virtset.io/vm-uid of a pod')
+  // An operator may have taken the policy away: the controller does not rely on it.
+  await kubectl(undefined, 'delete', 'validatingadmissionpolicybinding', 'virtset-launcher-pods')
+  let said = ''
+  await eventually(
+    async () => (said = (await create(evil)).err) === '',
+    () => Promise.resolve(said),
+  )
+  await eventually(
+    async () => (await condition('waiting', 'PodScheduled')) === 'PodNotOwn',
+    () => field('{.status}', 'vm', 'waiting'),
+  )
+  expect(await field('{.status.podUID}{.status.nodeName}', 'vm', 'waiting')).toBe('')
+  const events = () => field('{.items[*].reason}', 'events', '--field-selector', `involvedObject.uid=${uid}`)
+  await eventually(async () => (await events()).includes('PodNotOwn'), events)
+})
