@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Capabilities } from '../api/capabilities.ts'
 import type { Cause, Origin } from '../api/cause.ts'
-import { capCauses } from '../api/causes.ts'
+import { capCauses, isCapped } from '../api/causes.ts'
 import { completedByAnnotation, type MachineSpec, type VirtualMachine } from '../api/machine.ts'
 import type { ObjectMeta } from '../api/object.ts'
-import { maxSteps, sizeOf, unmetered, within } from '../api/steps.ts'
+import { maxSteps, maxStepsAgain, sizeOf, unmetered, within } from '../api/steps.ts'
 import { inject, type InjectOptions, type Injection } from '../presets/inject.ts'
 import type { LostValue } from '../presets/origins.ts'
 import { relatedTo } from '../presets/path.ts'
@@ -71,8 +71,9 @@ export interface Refused extends Told {
  * @param machine a VM whose shape was checked (`parseMachine`)
  */
 export function complete(machine: VirtualMachine, options: CompleteOptions): Completed | Refused {
+  const isAgain = machine.metadata.annotations?.[completedByAnnotation] !== undefined
   return within(
-    maxSteps,
+    isAgain ? maxStepsAgain : maxSteps,
     (steps) => completeClaimed(machine, { ...options, steps }),
     () => ({ outcome: 'refused', causes: [tooMuchWork(machine, options)], audit: [], participants: [], warnings: [] }),
   )
@@ -103,8 +104,11 @@ export function ungrantedReach(machine: VirtualMachine, options: CompleteOptions
 function reachOf(machine: VirtualMachine, options: CompleteOptions): readonly Cause[] {
   const { bare, claim } = takeClaim(machine)
   const made = claim === undefined ? draft(bare, options) : reproduceDraft(bare, claim, options)
-  const reaching = (grants: Grants) =>
-    check(bare, made, made.injection.origins, grants, options).causes.filter(({ rule }) => rule === reach.id)
+  const reaching = (grants: Grants) => {
+    const { causes } = check(bare, made, made.injection.origins, grants, options)
+    // Where causes were only counted, nothing shows that none of them is about reach.
+    return isCapped(causes) ? causes : causes.filter(({ rule }) => rule === reach.id)
+  }
   // All by the one or all by the other: half a device of each would be a third one.
   return reaching(draftedGrants(bare, made)).length === 0 ? [] : reaching(statedGrants(bare, made))
 }

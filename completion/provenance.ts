@@ -62,8 +62,7 @@ export function encodeProvenance(
 ): EncodedProvenance {
   const extras = provenance.overridden.size + provenance.removed.size
   const empty = { overridden: new Map(), removed: new Map(), skipped: [] }
-  const choices = [
-    { kept: provenance, left: 0 },
+  const shorter = [
     { kept: { ...provenance, overridden: withoutValues(provenance.overridden) }, left: 0 },
     {
       kept: { ...provenance, overridden: withoutValues(provenance.overridden), skipped: [] },
@@ -71,6 +70,8 @@ export function encodeProvenance(
     },
     { kept: { ...provenance, ...empty }, left: provenance.skipped.length + extras },
   ]
+  const isAllOrigins = extras + provenance.skipped.length === 0
+  const choices = [{ kept: provenance, left: 0 }, ...(isAllOrigins ? [] : shorter)]
   for (const { kept, left } of choices) {
     const text = textOf(kept, machine, left)
     if (Buffer.byteLength(text) <= maxBytes) return { text, left }
@@ -96,7 +97,13 @@ function inOrder(origins: Origins, machine: VirtualMachine): (readonly [string, 
   return [...ordered, ...[...origins].filter(([path]) => !ordered.has(path))]
 }
 
-/** As many origins as there is room for, found by halving. */
+/** The share of the room that must be used: to fill the rest would take as many tries again. */
+const fullEnough = 0.95
+
+/**
+ * About as many origins as there is room for. The text grows rather evenly with their number, so the next try is where the limit would then be,
+ * and every other one halfway, in case that it does not.
+ */
 function cutOrigins(
   provenance: Provenance,
   machine: VirtualMachine,
@@ -108,13 +115,20 @@ function cutOrigins(
     const left = leftBefore + origins.length - count
     return { text: textOf({ ...provenance, origins: new Map(origins.slice(0, count)) }, machine, left), left }
   }
-  let [fits, tooMany] = [0, origins.length]
-  while (tooMany - fits > 1) {
-    const middle = Math.floor((fits + tooMany) / 2)
-    if (Buffer.byteLength(cut(middle).text) <= maxBytes) fits = middle
-    else tooMany = middle
+  const attempt = (count: number) => {
+    const encoded = cut(count)
+    return { count, encoded, bytes: Buffer.byteLength(encoded.text) }
   }
-  return cut(fits)
+  let [fits, tooMany] = [attempt(0), attempt(origins.length)]
+  for (let isHalfway = false; fits.bytes < maxBytes * fullEnough; isHalfway = !isHalfway) {
+    const between = tooMany.count - fits.count
+    if (between <= 1) break
+    const share = isHalfway ? 0.5 : (maxBytes * ((1 + fullEnough) / 2) - fits.bytes) / (tooMany.bytes - fits.bytes)
+    const next = attempt(fits.count + Math.min(between - 1, Math.max(1, Math.floor(between * share))))
+    if (next.bytes <= maxBytes) fits = next
+    else tooMany = next
+  }
+  return fits.encoded
 }
 
 function textOf(provenance: Attribution, machine: VirtualMachine, left: number): string {

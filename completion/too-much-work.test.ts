@@ -3,7 +3,7 @@ import type { VirtualMachine } from '../api/machine.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compilePreset } from '../presets/compile.ts'
 import { bundledCapabilities as capabilities } from './capabilities.ts'
-import { complete } from './complete.ts'
+import { complete, type CompleteOptions } from './complete.ts'
 
 const times = <T>(count: number, make: (index: number) => T): T[] => Array.from({ length: count }, (_, at) => make(at))
 
@@ -29,6 +29,20 @@ const preset = (name: string, spec: object, priority = 0) => ({
   spec: { selector: {}, priority, ...spec },
 })
 
+function optionsWith(presets: readonly object[]): CompleteOptions {
+  const compiled = presets.flatMap((one) => {
+    const outcome = compilePreset(one)
+    return 'preset' in outcome ? [outcome.preset] : []
+  })
+  expect(compiled).toHaveLength(presets.length)
+  return {
+    presets: createCandidates(compiled),
+    namespace: { name: 'default', labels: {} },
+    capabilities,
+    entropy: { uid: 'request' },
+  }
+}
+
 function completed(domain: object, presets: readonly object[] = []) {
   const machine = {
     apiVersion: 'virtset.io/v1alpha1',
@@ -36,22 +50,21 @@ function completed(domain: object, presets: readonly object[] = []) {
     metadata: { name: 'vm', namespace: 'default' },
     spec: { domain: { type: 'kvm', memory: { unit: 'GiB', value: 1 }, os: { type: { os: 'hvm' } }, ...domain } },
   }
-  const compiled = presets.flatMap((one) => {
-    const outcome = compilePreset(one)
-    return 'preset' in outcome ? [outcome.preset] : []
-  })
-  expect(compiled).toHaveLength(presets.length)
-  return complete(machine as VirtualMachine, {
-    presets: createCandidates(compiled),
-    namespace: { name: 'default', labels: {} },
-    capabilities,
-    entropy: { uid: 'request' },
-  })
+  return complete(machine as VirtualMachine, optionsWith(presets))
 }
 
 test('a VM with 128 NUMA nodes is not too much', () => {
   const outcome = completed(numa)
   expect(outcome.outcome === 'refused' ? outcome.causes : []).toEqual([])
+})
+
+test('what was completed once is not too much when it is completed again', () => {
+  const once = completed({ ...numa, vcpus: { vcpus: times(128, (id) => ({ id, enabled: true })) } })
+  const again = once.outcome === 'completed' && complete(once.machine, optionsWith([]))
+  expect(again).toMatchObject({
+    outcome: 'completed',
+    machine: { spec: once.outcome === 'completed' && once.machine.spec },
+  })
 })
 
 test('one that is too much work is refused with its size', () => {

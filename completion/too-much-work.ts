@@ -3,6 +3,8 @@ import type { VirtualMachine } from '../api/machine.ts'
 import { maxSteps, sizeOf } from '../api/steps.ts'
 import type { InjectOptions } from '../presets/inject.ts'
 
+export const tooMuchWorkRule = 'too-much-work'
+
 /** As many presets as somebody reads. */
 const maxNamed = 3
 
@@ -19,7 +21,7 @@ export function tooMuchWork(
   const largest = selected.slice(0, maxNamed).map(({ id, size }) => `"${id}" ${count(size)}`)
   const ofPresets = sum === 0 ? '' : `, the presets that select it ${count(sum)} (${largest.join(', ')})`
   return {
-    rule: 'too-much-work',
+    rule: tooMuchWorkRule,
     field: 'spec',
     reason: 'FieldValueTooMany',
     message: `takes more than ${count(maxSteps)} steps to complete, the limit: it has ${count(sizeOf(spec))} values${ofPresets}`,

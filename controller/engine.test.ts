@@ -55,6 +55,19 @@ describe('the controller’s engine', () => {
     })
   })
 
+  it('does not take a VM for granted that is too much work to check', () => {
+    const ranges = Array.from({ length: 256 }, (_, start) => ({ start: start + 1 }))
+    const portForwards = [{ ranges }, { ranges }]
+    const interfaces = Array.from({ length: 256 }, () => ({ type: 'user', portForwards }))
+    const large = { ...domain, devices: { interfaces } }
+    const claimed = slipped({ domain: large })
+    const machine = {
+      ...claimed,
+      metadata: { ...claimed.metadata, annotations: { [completedByAnnotation]: '{"v":1,"by":[]}' } },
+    }
+    expect(engine.refusals(machine)).toMatchObject([{ rule: 'too-much-work' }])
+  })
+
   it.each([undefined, '', 'provenance', '{}'])('a VM with the annotation %j was never completed', (text) => {
     const annotations = text === undefined ? {} : { [completedByAnnotation]: text }
     expect(engine.presetsOf(storedMachine({ metadata: { annotations } }))).toBeUndefined()

@@ -15,6 +15,7 @@ import { createEngine } from './engine.ts'
 import { watchInventory } from '../inventory/watched.ts'
 import { observeController } from './metrics.ts'
 import { startPresetController } from './preset-controller.ts'
+import { remembering } from './remembering.ts'
 
 const { env } = process
 const level = env['LOG_LEVEL'] ?? 'info'
@@ -33,7 +34,7 @@ const events = countEvents(registry, createEventRecorder({ kube, log, component:
 const isLeader = () => election.isLeader()
 const withMac = (address: string) => controller.machines.store.byIndex('mac', address)
 const inventory = watchInventory({ kube, log, clock: systemClock, withMac })
-const engine = createEngine(inventory)
+const engine = remembering(createEngine(inventory), inventory)
 const controller = startController({ kube, engine, events, log, image, isLeader })
 const { machines } = controller
 const presets = startPresetController({ kube, inventory, machines, engine, events, log, isLeader })

@@ -46,11 +46,11 @@ export function groupItems(structure: ListStructure, sources: readonly Source[],
     return home === undefined
   })
   const clusters = clusterItems(newcomers)
-  const created = clusters.filter(({ members }) => canBegin(structure, members)).toSorted(compareGroups)
+  const created = clusters.filter(({ members }) => canBegin(structure, members))
   const homeless = clusters
     .filter(({ members }) => !canBegin(structure, members))
     .flatMap(({ members }) => members.map((item) => ({ origin: item.origin, label: labelOf(structure, item.value) })))
-  const groups = [...users, ...created]
+  const groups = [...users, ...inOrder(created)]
   for (const star of stars) {
     steps.spend(groups.length)
     spread(structure, star, groups)
@@ -202,8 +202,11 @@ function canBegin(structure: ListStructure, members: readonly Item[]): boolean {
   return members.some(({ value }) => isRecord(value) && union.branchOf(value) !== undefined)
 }
 
-const compareGroups = (left: Group, right: Group): number =>
-  strongest(right) - strongest(left) || compareText(nameOf(left), nameOf(right))
+const inOrder = (groups: readonly Group[]): readonly Group[] =>
+  groups
+    .map((group) => ({ group, rank: strongest(group), name: nameOf(group) }))
+    .toSorted((left, right) => right.rank - left.rank || compareText(left.name, right.name))
+    .map(({ group }) => group)
 
 const strongest = ({ members }: Group): number => Math.max(...members.map(({ rank }) => rank))
 

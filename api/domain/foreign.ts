@@ -17,13 +17,16 @@ export interface ForeignReader {
 
 interface OpenElement {
   readonly name: string
-  readonly declared: ReadonlyMap<string, string>
+  /** Prefixes that were declared here. */
+  readonly declared: readonly string[]
   text: string
   isOpen: boolean
 }
 
 export const foreignReader = (): ForeignReader => {
-  const stack: OpenElement[] = [{ name: '', declared: new Map([['xml', xmlNamespace]]), text: '', isOpen: false }]
+  const stack: OpenElement[] = [{ name: '', declared: [], text: '', isOpen: false }]
+  /** By prefix: what was declared by the elements that are open, the innermost last. */
+  const namespaces = new Map([['xml', [xmlNamespace]]])
   let out = ''
   const top = (): OpenElement => {
     const last = stack.at(-1)
@@ -43,13 +46,16 @@ export const foreignReader = (): ForeignReader => {
       const attributes = Object.values(tag.attributes).filter(
         ({ prefix, name }) => prefix !== 'xmlns' && name !== 'xmlns',
       )
-      const declared = new Map(parent.declared)
+      const declared: string[] = []
       const used = new Map([[tag.prefix, tag.uri]])
       for (const { prefix, uri } of attributes) if (prefix !== '') used.set(prefix, uri)
       out += `<${tag.name}`
       for (const [prefix, uri] of used) {
-        if ((declared.get(prefix) ?? '') === uri) continue
-        declared.set(prefix, uri)
+        const outer = namespaces.get(prefix) ?? []
+        if ((outer.at(-1) ?? '') === uri) continue
+        outer.push(uri)
+        namespaces.set(prefix, outer)
+        declared.push(prefix)
         out += ` ${prefix === '' ? 'xmlns' : `xmlns:${prefix}`}="${escapeAttribute(uri)}"`
       }
       for (const { name, value } of attributes) out += ` ${name}="${escapeAttribute(value)}"`
@@ -58,6 +64,7 @@ export const foreignReader = (): ForeignReader => {
     close: () => {
       const closed = top()
       stack.pop()
+      for (const prefix of closed.declared) namespaces.get(prefix)?.pop()
       if (closed.isOpen && closed.text === '') {
         out += '/>'
         return
@@ -77,16 +84,35 @@ export const foreignReader = (): ForeignReader => {
 }
 
 /** What keeps a string from being foreign XML, if anything. */
-export const foreignFault = (xml: string): XmlFault | undefined =>
-  readXml(xml, { open: () => {}, close: () => {}, text: () => {} }, { fragment: true })
+export const foreignFault = (xml: string): XmlFault | undefined => readForeign(xml).fault
 
 /**
  * The one spelling that we give to foreign XML.
  * @returns the XML as it was where it is no XML
  */
-export const normalForeign = (xml: string): string => {
+export const normalForeign = (xml: string): string => readForeign(xml).normal
+
+interface ReadForeign {
+  readonly fault: XmlFault | undefined
+  readonly normal: string
+}
+
+/** One review asks for the same XML some ten times: each check of the shape does, and the rules do. */
+const maxRemembered = 4
+const remembered = new Map<string, ReadForeign>()
+
+const readForeign = (xml: string): ReadForeign => {
+  const known = remembered.get(xml)
+  if (known) return known
   const reader = foreignReader()
-  return readXml(xml, reader, { fragment: true }) ? xml : reader.end()
+  const fault = readXml(xml, reader, { fragment: true })
+  const read = { fault, normal: fault ? xml : reader.end() }
+  for (const oldest of remembered.keys()) {
+    if (remembered.size < maxRemembered) break
+    remembered.delete(oldest)
+  }
+  remembered.set(xml, read)
+  return read
 }
 
 /** Writes foreign XML below a node. Throws where it is malformed: `foreignFault` told before. */

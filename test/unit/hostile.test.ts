@@ -75,6 +75,14 @@ const rows: [string, object, { first: string; last?: string }][] = [
     },
   ],
   [
+    '1,400 namespaces of metadata, and 14,000 elements below them',
+    {
+      metadata: `<r ${times(1400, (at) => `xmlns:n${at}="u${at}" n${at}:a=""`).join(' ')}>${'<b/>'.repeat(14_000)}</r>`,
+      tittle: '',
+    },
+    { first: 'spec.domain.tittle: Invalid value: "": there is no such field; did you mean "title"?' },
+  ],
+  [
     '4096 serial ports',
     devices({ serials: times(4096, () => ({ type: 'pty' })) }),
     { first: 'spec.domain.devices.serials: Too many: 4096: must have at most 256 items' },

@@ -1,0 +1,92 @@
+import { expect, test } from 'vitest'
+import type { VirtualMachine } from '../api/machine.ts'
+import { emptyInventory, type Inventory } from '../inventory/inventory.ts'
+import { createCandidates } from '../presets/candidates.ts'
+import { compileParsed } from '../presets/compile.ts'
+import { storedMachine } from '../test/stored-machine.ts'
+import type { Engine } from './engine.ts'
+import { remembering } from './remembering.ts'
+
+const preset = (title: string) =>
+  compileParsed({
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'VirtualMachinePreset',
+    metadata: { namespace: 'default', name: 'titled' },
+    spec: { selector: {}, domain: { title } },
+  })
+
+/** Counts how often it is asked. */
+function counting(): Engine & { asked: number } {
+  const engine = {
+    asked: 0,
+    complete: (machine: VirtualMachine) => ({ machine }),
+    presetsOf: () => new Map<string, string>(),
+    unfitNodes: () => [],
+    refusals: () => {
+      engine.asked += 1
+      return []
+    },
+  }
+  return engine
+}
+
+const machine = storedMachine({ metadata: { generation: 1, namespace: 'default' } })
+const withMetadata = (more: object): VirtualMachine => ({ ...machine, metadata: { ...machine.metadata, ...more } })
+
+/** The inventory, and what changes between two rounds. */
+const rows: [string, (inventory: { -readonly [K in keyof Inventory]: Inventory[K] }) => VirtualMachine, number][] = [
+  ['nothing', () => withMetadata({}), 1],
+  ['only the status', () => ({ ...machine, status: { phase: 'Pending' } }), 1],
+  ['the spec', () => withMetadata({ generation: 2 }), 2],
+  ['a label', () => withMetadata({ labels: { app: 'web' } }), 2],
+  ['an annotation', () => withMetadata({ annotations: {} }), 2],
+  [
+    'a preset',
+    ({ candidates }) => {
+      candidates.set(preset('other'))
+      return machine
+    },
+    2,
+  ],
+  [
+    'a label of the namespace',
+    (inventory) => {
+      inventory.namespace = (name) => ({ name, labels: { tier: 'gold' } })
+      return machine
+    },
+    2,
+  ],
+  [
+    'what nodes can do',
+    (inventory) => {
+      const capabilities = { ...inventory.capabilities() }
+      inventory.capabilities = () => capabilities
+      return machine
+    },
+    2,
+  ],
+]
+
+test.each(rows)('a waiting VM, when %s changes', (_, change, asked) => {
+  const inventory = { ...emptyInventory(), candidates: createCandidates([preset('one')]) }
+  const engine = counting()
+  const remembered = remembering(engine, inventory)
+  remembered.refusals(machine)
+  remembered.refusals(machine)
+  remembered.refusals(change(inventory))
+  expect(engine.asked).toBe(asked)
+})
+
+test('a thousand VMs are remembered, and the oldest is forgotten', () => {
+  const engine = counting()
+  const remembered = remembering(engine, emptyInventory())
+  const round = () => {
+    for (let index = 0; index <= 1000; index += 1) remembered.refusals(withMetadata({ uid: `uid-${index}` }))
+  }
+  round()
+  expect(engine.asked).toBe(1001)
+  remembered.refusals(withMetadata({ uid: 'uid-1000' }))
+  expect(engine.asked).toBe(1001)
+  remembered.refusals(withMetadata({ uid: 'uid-0' }))
+  expect(engine.asked).toBe(1002)
+})
