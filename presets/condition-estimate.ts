@@ -242,7 +242,7 @@ function methodSize([name, of, args]: readonly [string, ASTNode, readonly ASTNod
       .slice(1)
       .map((part) => visit(part, within))
       .slice(-1)
-    take({ steps: 2 + 3 * size.members, bytes: Math.max(2 * elementBytes, entryBytes) * (size.members + 1) })
+    take({ steps: 2 + 3 * size.members, bytes: (2 * elementBytes + entryBytes) * (size.members + 1) })
     return name === 'map' ? list(size.members, body) : name === 'filter' ? list(size.members, item) : scalar
   }
   if (key === '.or/1' || key === '.orValue/1') return larger(size, first === undefined ? scalar : visit(first))

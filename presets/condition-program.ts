@@ -535,7 +535,7 @@ const ofStructures: ReadonlyMap<string, (structure: readonly unknown[] | object,
 function membersOf(value: readonly unknown[] | object, meter: Meter): number {
   if (isList(value)) return value.length
   const members = Object.keys(value).length
-  take(meter, mapCost(members))
+  takeSteps(meter, members)
   return members
 }
 

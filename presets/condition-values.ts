@@ -131,7 +131,7 @@ export function isEqual(
   }
   if (isMap(left) && isMap(right)) {
     const keys = Object.keys(left)
-    take(meter, mapCost(keys.length))
+    takeSteps(meter, keys.length)
     return (
       keys.length === Object.keys(right).length &&
       keys.every((key) => Object.hasOwn(right, key) && isEqualMember(left[key], right[key]))
