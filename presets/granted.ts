@@ -3,6 +3,7 @@ import type { VirtualMachine } from '../api/machine.ts'
 import type { Namespace } from './candidates.ts'
 import { selects } from './candidates.ts'
 import type { CompiledPreset } from './compile.ts'
+import { createBudget } from './condition-budget.ts'
 import { matchConditions, reviewer } from './match.ts'
 import { parentPath } from './path.ts'
 import { settle } from './settle.ts'
@@ -63,9 +64,10 @@ function grantorsOf({ machine, applied, namespace, request, structure }: Omit<In
   const namespaced = applied.filter((preset) => preset.namespace !== undefined)
   const written = settle(machine, namespaced, structure).machine
   const review = reviewer(written, namespace, request)
+  const budget = createBudget()
   return cluster.filter(
     (preset) =>
       selects(preset, written.metadata.labels ?? {}, namespace) &&
-      matchConditions(preset, review).outcome === 'matches',
+      matchConditions(preset, review, budget).outcome === 'matches',
   )
 }
