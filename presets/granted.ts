@@ -1,4 +1,5 @@
 import type { Origin } from '../api/cause.ts'
+import type { Steps } from '../api/steps.ts'
 import type { VirtualMachine } from '../api/machine.ts'
 import type { Namespace } from './candidates.ts'
 import { selects } from './candidates.ts'
@@ -27,6 +28,7 @@ interface Injected {
   readonly request: unknown
   readonly structure: ObjectStructure
   readonly granted: Granted
+  readonly steps: Steps
 }
 
 /**
@@ -42,7 +44,7 @@ export function grantsOf({ granted, ...injected }: Injected): Grants {
     isStatedIn: (machine) => {
       // Below the VM's own values, so that these stay as they are, where they are.
       const lowest = grantors().map((preset) => ({ ...preset, rank: rankOf('cluster Default', 0), removes: [] }))
-      const stated = settle(machine, lowest, injected.structure).granted
+      const stated = settle(machine, lowest, injected.structure, injected.steps).granted
       return (path) => statedAt(stated, path).length > 0
     },
   }
@@ -58,11 +60,11 @@ function statedAt(granted: Granted, path: string): readonly Origin[] {
   return []
 }
 
-function grantorsOf({ machine, applied, namespace, request, structure }: Omit<Injected, 'granted'>) {
+function grantorsOf({ machine, applied, namespace, request, structure, steps }: Omit<Injected, 'granted'>) {
   const cluster = applied.filter((preset) => preset.namespace === undefined)
   if (cluster.length === applied.length) return cluster
   const namespaced = applied.filter((preset) => preset.namespace !== undefined)
-  const written = settle(machine, namespaced, structure).machine
+  const written = settle(machine, namespaced, structure, steps).machine
   const review = reviewer(written, namespace, request)
   const budget = createBudget()
   return cluster.filter(

@@ -90,7 +90,7 @@ export function inject(machine: VirtualMachine, options: InjectOptions): Injecti
     overridden: settled.overridden,
     removed: settled.removed,
     skipped: settled.skipped,
-    grants: grantsOf({ machine, applied, namespace, request, structure, granted: settled.granted }),
+    grants: grantsOf({ machine, applied, namespace, request, structure, granted: settled.granted, steps }),
     causes: [
       ...matched.causes,
       ...exclusiveCauses(applied),
