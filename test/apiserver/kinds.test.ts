@@ -49,7 +49,7 @@ describe('the API server', () => {
     ['vm.spec.domain.memory', 'memory'],
     ['vm.spec.domain.devices.disks.target', 'disk'],
     ['vm.spec.affinity.nodeAffinity', 'node'],
-    ['vm.status.phase', 'life'],
+    ['vm.status.phase', 'phase of the vm'],
     ['vmp.spec.selector', 'labels'],
     ['cvmp.spec.namespaceSelector', 'namespaces'],
   ])('explains %s', async (field, word) => {
