@@ -70,12 +70,15 @@ export interface MemoryDemand {
   readonly launcher: bigint
 }
 
+/** libvirt's word for no limit, in KiB: VIR_DOMAIN_MEMORY_PARAM_UNLIMITED. */
+const unlimitedBytes = (2n ** 53n - 1n) * 1024n
+
 /** @param domain completed: devices have their addresses */
 export function memoryDemand(domain: Domain): MemoryDemand {
   const guest = guestBytes(domain)
   const limit = domain.memtune?.hardLimit
   const qemu =
-    limit === undefined
+    limit === undefined || bytesOf(limit) >= unlimitedBytes
       ? baseBytes(domain, guest) +
         devicesBytes(domain) +
         videosBytes(domain) +

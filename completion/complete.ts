@@ -5,6 +5,7 @@ import { capCauses, isCapped } from '../api/causes.ts'
 import { completedByAnnotation, type MachineSpec, type VirtualMachine } from '../api/machine.ts'
 import type { ObjectMeta } from '../api/object.ts'
 import { maxSteps, maxStepsAgain, sizeOf, unmetered, within } from '../api/steps.ts'
+import { hostPaths } from '../presets/grant.ts'
 import { inject, type InjectOptions, type Injection } from '../presets/inject.ts'
 import type { LostValue } from '../presets/origins.ts'
 import { relatedTo } from '../presets/path.ts'
@@ -279,7 +280,8 @@ function check(
   const checked = checkRules(spec, { ...context, capabilities: provided.capabilities })
   const reaching = checked.causes.filter(({ rule }) => rule === reach.id).map(({ field }) => field)
   const isDefault = defaultsAlone(machine, reaching, grants, options)
-  const causes = checked.causes.filter(({ rule, field }) => rule !== reach.id || !isDefault(field))
+  const isFilled = (field: string) => !grants.isCut(field) && isDefault(field)
+  const causes = checked.causes.filter(({ rule, field }) => rule !== reach.id || !isFilled(field))
   const onNode = (one: Capabilities) => checkRules(spec, { ...context, capabilities: one }).causes
   const told = tellNodes(causes, provided, onNode)
   return { causes: told.causes, warnings: [...checked.warnings, ...told.warnings] }
@@ -291,34 +293,83 @@ interface Grants {
   readonly isGranted: (path: string) => boolean
   /** Whether they state a leaf. */
   readonly isStated: (path: string) => boolean
+  /** Whether a preset of the namespace removed a part of a device in the same list: what defaults put there would be another device. */
+  readonly isCut: (path: string) => boolean
 }
 
 /** What they state of what was there before the defaults; what these put there is their own. */
-function injectedGrants({ injection: { machine, grants } }: Draft): Grants {
+function injectedGrants({ injection: { machine, grants, removed } }: Draft): Grants {
+  const isCut = cutBy(removed)
+  const isOfOne = grantedAsOne(machine, grants)
+  const isStated = (path: string) => grants.isInjected(path) && isOfOne(path)
   return {
     isGranted: (path) => {
       const before = valueAtPath(machine, path)
-      return before === undefined || leavesBelow(before, path).every(grants.isInjected)
+      return before === undefined ? !isCut(path) : leavesBelow(before, path).every(isStated)
     },
-    isStated: grants.isInjected,
+    isStated,
+    isCut,
   }
+}
+
+const devicePath = /^spec\.domain\.devices\.\w+\[\d+\]/
+const deviceList = (path: string): string | undefined => /^spec\.domain\.devices\.\w+/.exec(path)?.[0]
+
+/** By lists and not by items: the items that follow a removed one have moved. */
+function cutBy(removed: ReadonlyMap<string, Origin>): (path: string) => boolean {
+  const lists = new Set(
+    [...removed].flatMap(([path, origin]) =>
+      origin.by === 'preset' && origin.namespace !== undefined && !path.endsWith(']') ? [deviceList(path)] : [],
+    ),
+  )
+  return (path) => lists.size > 0 && lists.has(deviceList(path))
+}
+
+/** Whether one cluster preset states all that reaches the host in the device of a path: half of one device and half of another is a third. */
+function grantedAsOne(machine: VirtualMachine, grants: Injection['grants']): (path: string) => boolean {
+  const places = lazy(() => Object.groupBy(hostPaths(machine.spec.domain), (path) => devicePath.exec(path)?.[0] ?? ''))
+  const known = new Map<string, boolean>()
+  const isOne = (device: string): boolean => {
+    const [first, ...others] = (places()[device] ?? [])
+      .flatMap((place) => leavesBelow(valueAtPath(machine, place), place))
+      .map(grants.grantorsAt)
+      .filter((found) => found.length > 0)
+    return first === undefined || first.some((origin) => others.every((found) => found.includes(origin)))
+  }
+  return (path) => {
+    const device = devicePath.exec(path)?.[0]
+    if (device === undefined) return true
+    const found = known.get(device) ?? isOne(device)
+    known.set(device, found)
+    return found
+  }
+}
+
+function lazy<T>(make: () => T): () => T {
+  let made: T | undefined
+  return () => (made ??= make())
 }
 
 /** The same of a stored VM, where it is as in its draft. */
 function draftedGrants(stored: VirtualMachine, made: Draft): Grants {
-  const { isGranted, isStated } = injectedGrants(made)
+  const { isGranted, isStated, isCut } = injectedGrants(made)
   const isSame = (path: string): boolean =>
     isDeepStrictEqual(valueAtPath(stored, path), valueAtPath(made.machine, path))
   return {
     isGranted: (path) => isSame(path) && isGranted(path),
     isStated: (path) => isSame(path) && isStated(path),
+    isCut,
   }
 }
 
 /** What they state of a stored VM that completion does not give again: a preset was changed since, or removes by index. */
 function statedGrants(stored: VirtualMachine, { injection }: Draft): Grants {
   const isStated = injection.grants.isStatedIn(stored)
-  return { isGranted: (path) => leavesBelow(valueAtPath(stored, path), path).every(isStated), isStated }
+  return {
+    isGranted: (path) => leavesBelow(valueAtPath(stored, path), path).every(isStated),
+    isStated,
+    isCut: cutBy(injection.removed),
+  }
 }
 
 /** Whether what is not stated at a place that reaches the host is what the defaults alone put there: who repeats it has gained nothing. */

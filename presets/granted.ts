@@ -16,6 +16,8 @@ import type { Granted } from './tree.ts'
 export interface Grants {
   /** Whether one of them states the leaf at a path of the VM that came out of the injection. */
   readonly isInjected: (path: string) => boolean
+  /** Those that state the leaf. */
+  readonly grantorsAt: (path: string) => readonly Origin[]
   /** Whether one of them states the leaf at a path of another VM, for the very item that it is in. */
   readonly isStatedIn: (machine: VirtualMachine) => (path: string) => boolean
 }
@@ -41,6 +43,7 @@ export function grantsOf({ granted, ...injected }: Injected): Grants {
   const isByGrantor = (origin: Origin) => grantors().some((preset) => preset.origin === origin)
   return {
     isInjected: (path) => statedAt(granted, path).some(isByGrantor),
+    grantorsAt: (path) => statedAt(granted, path).filter(isByGrantor),
     isStatedIn: (machine) => {
       // Below the VM's own values, so that these stay as they are, where they are.
       const lowest = grantors().map((preset) => ({ ...preset, rank: rankOf('cluster Default', 0), removes: [] }))

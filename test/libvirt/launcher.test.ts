@@ -260,11 +260,13 @@ describe('the socket of the launcher', () => {
     const { ino } = await stat(launcher.socket)
     const path = join(launcher.insideSockets, 'launcher.sock')
     const args = ['-chardev', `socket,id=x,path=${path},server=on,wait=off`].map((value) => ({ value }))
-    const answer = await launcher.ask('PUT', '/vm', machine({ domain: { qemuCommandline: { args } } }))
-    expect(answer).toMatchObject({ status: 422, body: { error: { reason: 'StartFailed' } } })
-    expect(JSON.stringify(answer.body)).toMatch(/Failed to (?:bind|unlink) socket/)
+    const report = await launcher.put(machine({ domain: { qemuCommandline: { args } } }))
+    expect(report).toMatchObject({
+      phase: 'Shutoff',
+      reason: 'startFailed',
+      message: expect.stringMatching(/Failed to (?:bind|unlink) socket/),
+    })
     expect((await stat(launcher.socket)).ino).toBe(ino)
-    expect(await launcher.report()).toMatchObject({ reason: 'startFailed' })
   })
 })
 

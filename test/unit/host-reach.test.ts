@@ -370,3 +370,46 @@ describe('what was stored without the webhooks', () => {
     return cluster(name, { strength, domain: { devices: { emulator: path } } })
   }
 })
+
+describe('half of a device', () => {
+  const gpu = cluster('gpu', {
+    domain: {
+      devices: {
+        hostdevs: [
+          {
+            mode: 'subsystem',
+            type: 'pci',
+            managed: true,
+            source: { address: { domain: 0, bus: 5, slot: 2, function: 1 } },
+          },
+        ],
+      },
+    },
+  })
+  test.each([[['slot', 'function']], [['bus', 'slot', 'function']]])(
+    'is not made another device by removing %j of its address',
+    (parts) => {
+      const remove = parts.map((part) => `domain.devices.hostdevs[0].source.address.${part}`)
+      expect(refused(vm({}), [gpu, namespaced('cut', { strength: 'Enforce', remove })])).toEqual(
+        expect.arrayContaining(parts.map((part) => `devices.hostdevs[0].source.address.${part}`)),
+      )
+      expect(completed(vm({}), [gpu]).outcome).toBe('completed')
+    },
+  )
+
+  const mac = { address: '52:54:00:00:00:01' }
+  const alias = { name: 'ua-y' }
+  const byMac = cluster('by-mac', {
+    domain: { devices: { interfaces: [{ mac, type: 'direct', source: { dev: 'eth0', mode: 'bridge' } }] } },
+  })
+  const byAlias = cluster('by-alias', {
+    domain: { devices: { interfaces: [{ alias, type: 'direct', source: { dev: 'eth1', mode: 'passthrough' } }] } },
+  })
+  test('of two grants is not granted together with the other half', () => {
+    const mixed = vm({
+      devices: { interfaces: [{ alias, mac, type: 'direct', source: { dev: 'eth0', mode: 'passthrough' } }] },
+    })
+    expect(refused(mixed, [byMac, byAlias])).toContain('devices.interfaces[0].type')
+    expect(completed(vm({}), [byMac, byAlias]).machine.spec.domain.devices?.interfaces?.length).toBe(2)
+  })
+})
