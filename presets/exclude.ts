@@ -9,18 +9,18 @@ export interface Exclusion {
 }
 
 /** What the annotation names: names, or every preset. Empty: it is not there. */
-function parseExclusion(annotations: { readonly [key: string]: string } | undefined): readonly string[] {
-  const text = annotations?.[excludePresetsAnnotation]
-  if (text === undefined) return []
-  return [...new Set(text.split(',').map((name) => name.trim()))].filter((name) => name !== '')
+function parseExclusion(annotations: { readonly [key: string]: string } | undefined): ReadonlySet<string> {
+  const names = new Set((annotations?.[excludePresetsAnnotation] ?? '').split(',').map((name) => name.trim()))
+  names.delete('')
+  return names
 }
 
 /** Anybody may decline a namespaced default. What is enforced, or given for the whole cluster, only who may exempt it. */
 const needsExemption = ({ strength, namespace }: CompiledPreset): boolean =>
   strength === 'Enforce' || namespace === undefined
 
-const isNamed = ({ name, id }: CompiledPreset, names: readonly string[]): boolean =>
-  names.includes('*') || names.includes(name) || names.includes(id)
+const isNamed = ({ name, id }: CompiledPreset, names: ReadonlySet<string>): boolean =>
+  names.has('*') || names.has(name) || names.has(id)
 
 /**
  * The ids of the presets that the VM's user wants to be exempt from and of which the API server has to say whether they may:
@@ -44,11 +44,12 @@ export function excludePresets(
   exempt: ReadonlySet<string>,
 ): Exclusion {
   const names = parseExclusion(annotations)
-  if (names.length === 0) return { remaining: selected, excluded: [], warnings: [] }
+  if (names.size === 0) return { remaining: selected, excluded: [], warnings: [] }
   const isExcluded = (preset: CompiledPreset) =>
     isNamed(preset, names) && (!needsExemption(preset) || exempt.has(preset.id))
   const refused = selected.filter((preset) => isNamed(preset, names) && !isExcluded(preset))
-  const idle = names.filter((name) => name !== '*' && !selected.some((preset) => isNamed(preset, [name])))
+  const known = new Set(['*', ...selected.flatMap(({ name, id }) => [name, id])])
+  const idle = [...names.difference(known)]
   return {
     remaining: selected.filter((preset) => !isExcluded(preset)),
     excluded: selected.filter(isExcluded),

@@ -1,0 +1,24 @@
+import { expect, test } from 'vitest'
+import { excludePresetsAnnotation } from '../api/machine.ts'
+import { compileParsed } from './compile.ts'
+import { excludePresets } from './exclude.ts'
+
+const presets = Array.from({ length: 2000 }, (_, index) =>
+  compileParsed({
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'VirtualMachinePreset',
+    metadata: { namespace: 'default', name: `preset-${index}` },
+    spec: { selector: {} },
+  }),
+)
+
+test('an annotation that names 40,000 presets is not compared with each that selects the VM', () => {
+  const names = Array.from({ length: 40_000 }, (_, index) => `n${index}`)
+  const annotations = { [excludePresetsAnnotation]: ['preset-1', 'default/preset-2', ...names].join(' , ') }
+  const since = process.cpuUsage()
+  const { excluded, remaining, warnings } = excludePresets(annotations, presets, new Set())
+  const { user, system } = process.cpuUsage(since)
+  expect(excluded.map(({ id }) => id)).toEqual(['default/preset-1', 'default/preset-2'])
+  expect([remaining.length, warnings.length]).toEqual([1998, 40_000])
+  expect(user + system).toBeLessThan(1_000_000)
+})
