@@ -73,10 +73,12 @@ export interface Refused extends Told {
  */
 export function complete(machine: VirtualMachine, options: CompleteOptions): Completed | Refused {
   const isAgain = machine.metadata.annotations?.[completedByAnnotation] !== undefined
+  const limit = isAgain ? maxStepsAgain : maxSteps
+  const nothing = { audit: [], participants: [], warnings: [] }
   return within(
-    isAgain ? maxStepsAgain : maxSteps,
+    limit,
     (steps) => completeClaimed(machine, { ...options, steps }),
-    () => ({ outcome: 'refused', causes: [tooMuchWork(machine, options)], audit: [], participants: [], warnings: [] }),
+    () => ({ outcome: 'refused', causes: [tooMuchWork(machine, options, limit)], ...nothing }),
   )
 }
 
@@ -96,9 +98,9 @@ function completeClaimed(machine: VirtualMachine, options: CompleteOptions): Com
  */
 export function ungrantedReach(machine: VirtualMachine, options: CompleteOptions): readonly Cause[] {
   return within(
-    maxSteps,
+    maxStepsAgain,
     (steps) => reachOf(machine, { ...options, steps }),
-    () => [tooMuchWork(machine, options)],
+    () => [tooMuchWork(machine, options, maxStepsAgain)],
   )
 }
 

@@ -3,7 +3,7 @@ import type { VirtualMachine } from '../api/machine.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compilePreset } from '../presets/compile.ts'
 import { bundledCapabilities as capabilities } from './capabilities.ts'
-import { complete, type CompleteOptions } from './complete.ts'
+import { complete, ungrantedReach, type CompleteOptions } from './complete.ts'
 
 const times = <T>(count: number, make: (index: number) => T): T[] => Array.from({ length: count }, (_, at) => make(at))
 
@@ -58,13 +58,14 @@ test('a VM with 128 NUMA nodes is not too much', () => {
   expect(outcome.outcome === 'refused' ? outcome.causes : []).toEqual([])
 })
 
-test('what was completed once is not too much when it is completed again', () => {
+test('what was completed once is not too much when it is completed, or its reach checked, again', () => {
   const once = completed({ ...numa, vcpus: { vcpus: times(128, (id) => ({ id, enabled: true })) } })
   const again = once.outcome === 'completed' && complete(once.machine, optionsWith([]))
   expect(again).toMatchObject({
     outcome: 'completed',
     machine: { spec: once.outcome === 'completed' && once.machine.spec },
   })
+  expect(once.outcome === 'completed' && ungrantedReach(once.machine, optionsWith([]))).toEqual([])
 })
 
 test('one that is too much work is refused with its size', () => {

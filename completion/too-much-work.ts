@@ -1,6 +1,6 @@
 import type { Cause } from '../api/cause.ts'
 import type { VirtualMachine } from '../api/machine.ts'
-import { maxSteps, sizeOf } from '../api/steps.ts'
+import { sizeOf } from '../api/steps.ts'
 import type { InjectOptions } from '../presets/inject.ts'
 
 export const tooMuchWorkRule = 'too-much-work'
@@ -12,6 +12,7 @@ const maxNamed = 3
 export function tooMuchWork(
   { metadata, spec }: VirtualMachine,
   { presets, namespace }: Pick<InjectOptions, 'presets' | 'namespace'>,
+  limit: number,
 ): Cause {
   const selected = presets
     .select(metadata.labels ?? {}, namespace)
@@ -24,7 +25,7 @@ export function tooMuchWork(
     rule: tooMuchWorkRule,
     field: 'spec',
     reason: 'FieldValueTooMany',
-    message: `takes more than ${count(maxSteps)} steps to complete, the limit: it has ${count(sizeOf(spec))} values${ofPresets}`,
+    message: `takes more than ${count(limit)} steps to complete, the limit: it has ${count(sizeOf(spec))} values${ofPresets}`,
     suggestion: sum > sizeOf(spec) ? 'shorten the lists of these presets' : 'shorten its lists',
   }
 }

@@ -57,7 +57,7 @@ describe('the controller’s engine', () => {
 
   it('does not take a VM for granted that is too much work to check', () => {
     const ranges = Array.from({ length: 256 }, (_, start) => ({ start: start + 1 }))
-    const portForwards = [{ ranges }, { ranges }]
+    const portForwards = [{ ranges }, { ranges }, { ranges }]
     const interfaces = Array.from({ length: 256 }, () => ({ type: 'user', portForwards }))
     const large = { ...domain, devices: { interfaces } }
     const claimed = slipped({ domain: large })
