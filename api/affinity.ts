@@ -24,6 +24,9 @@ export const labelSelector = (description: string): Schema =>
     ),
   })
 
+/** Completion evaluates each requirement for each node; requirements × nodes must stay small on large clusters, too. */
+const maxRequirements = 32
+
 const nodeRequirements = (description: string) =>
   list(
     description,
@@ -38,6 +41,7 @@ const nodeRequirements = (description: string) =>
       },
       ['key', 'operator'],
     ),
+    { maxItems: maxRequirements },
   )
 
 const nodeTerm = (description: string) =>
@@ -62,6 +66,9 @@ const podTerm = (description: string) =>
     ['topologyKey'],
   )
 
+/** Presets, and server-side apply, set each of the three rules of an affinity whole. */
+const whole = (rules: Schema): Schema => ({ ...rules, 'x-kubernetes-map-type': 'atomic' })
+
 const podRules = (description: string) =>
   open(description, {
     requiredDuringSchedulingIgnoredDuringExecution: list('Must hold when the pod is placed.', podTerm('One rule.')),
@@ -72,17 +79,23 @@ const podRules = (description: string) =>
   })
 
 export const affinity: Schema = open("Where the VM's pod may and should run; Kubernetes' own Affinity.", {
-  nodeAffinity: open('Which nodes.', {
-    requiredDuringSchedulingIgnoredDuringExecution: open(
-      'Must hold when the pod is placed.',
-      { nodeSelectorTerms: list('Alternatives; one must hold.', nodeTerm('One alternative.')) },
-      ['nodeSelectorTerms'],
-    ),
-    preferredDuringSchedulingIgnoredDuringExecution: list(
-      'Should hold when the pod is placed.',
-      open('A preference.', { weight, preference: nodeTerm('The requirement.') }, ['weight', 'preference']),
-    ),
-  }),
-  podAffinity: podRules('Near which other pods.'),
-  podAntiAffinity: podRules('Away from which other pods.'),
+  nodeAffinity: whole(
+    open('Which nodes.', {
+      requiredDuringSchedulingIgnoredDuringExecution: open(
+        'Must hold when the pod is placed.',
+        {
+          nodeSelectorTerms: list('Alternatives; one must hold.', nodeTerm('One alternative.'), {
+            maxItems: maxRequirements,
+          }),
+        },
+        ['nodeSelectorTerms'],
+      ),
+      preferredDuringSchedulingIgnoredDuringExecution: list(
+        'Should hold when the pod is placed.',
+        open('A preference.', { weight, preference: nodeTerm('The requirement.') }, ['weight', 'preference']),
+      ),
+    }),
+  ),
+  podAffinity: whole(podRules('Near which other pods.')),
+  podAntiAffinity: whole(podRules('Away from which other pods.')),
 })

@@ -17,9 +17,9 @@ export interface Capabilities {
   readonly accelerators: { readonly kvm?: Accelerator; readonly qemu?: Accelerator }
   /** Enlightenments for Windows guests that KVM has. */
   readonly hyperv: readonly string[]
-  /** Allowed words where they depend on the QEMU: `disk.bus` → `ide`, `fdc`, …. What is not known is not judged. */
+  /** Allowed words that depend on the QEMU build: `disk.bus` → `ide`, `fdc`, …. Words without an entry are not checked. */
   readonly words: { readonly [subject: string]: readonly string[] }
-  /** What nodes have beside QEMU; what is not known is not judged. */
+  /** What nodes have beside QEMU; unknown properties are not checked. */
   readonly host?: {
     /** NUMA nodes, from 0. */
     readonly numaNodes?: number
@@ -33,13 +33,13 @@ export interface Capabilities {
 /** `kvm` or `qemu` (TCG), as the domain's `type` calls them. */
 export interface Accelerator {
   readonly cpuModels: readonly CpuModel[]
-  /** What `mode: host-model` stands for on this node. */
+  /** The CPU that `mode: host-model` gives on this node. */
   readonly hostModel?: HostModel
 }
 
 export interface MachineType {
   readonly name: string
-  /** `pc` and `q35` stand for the newest of their kind. */
+  /** `pc` and `q35` are aliases of the newest version of their kind. */
   readonly alias?: string
   readonly isDefault?: true
   readonly maxCpus: number
@@ -55,9 +55,9 @@ export interface MachineType {
 export interface CpuModel {
   readonly name: string
   readonly vendor?: string
-  /** The versioned name that this one stands for. */
+  /** The versioned name of which this one is an alias. */
   readonly canonical?: string
-  /** The features of the model that this host lacks; empty where the model can run. */
+  /** The features of the model that this host does not have; empty if the model can run. */
   readonly blockers: readonly string[]
 }
 
@@ -94,19 +94,27 @@ export interface FirmwareFile {
 const maxItems = 2048
 const names = (description: string): Schema => list(description, string('A name.'), { maxItems })
 
+/**
+ * A file of the launcher's image. A profile becomes part of the defaults of VMs on all nodes, so its paths must not lead to the volumes
+ * of a pod, where tenants write.
+ */
+const imageFile = (description: string): Schema =>
+  string(description, { pattern: String.raw`^/usr(/[A-Za-z0-9_+@-][A-Za-z0-9_.+@-]*)+$` })
+
 const firmwareFile = (description: string): Schema =>
-  closed(description, { path: string('Its path in the pod.'), format: string('The format of the image, e.g. raw.') }, [
-    'path',
-    'format',
-  ])
+  closed(
+    description,
+    { path: imageFile('Its path in the pod.'), format: string('The format of the image, e.g. raw.') },
+    ['path', 'format'],
+  )
 
 const cpuModel: Schema = closed(
   'A CPU model.',
   {
     name: string('Its name.'),
     vendor: string('Whose it is.'),
-    canonical: string('The versioned name that this one stands for.'),
-    blockers: names('Features of the model that the node lacks; empty where the model can run.'),
+    canonical: string('The versioned name of which this one is an alias.'),
+    blockers: names('Features of the model that the node does not have; empty if the model can run.'),
   },
   ['name', 'blockers'],
 )
@@ -117,7 +125,7 @@ const accelerator = (description: string): Schema =>
     {
       cpuModels: list('The CPU models that it knows.', cpuModel, { maxItems }),
       hostModel: closed(
-        'What `mode: host-model` stands for.',
+        'The CPU that `mode: host-model` gives.',
         {
           model: string('The CPU model.'),
           vendor: string('Whose it is.'),
@@ -136,7 +144,7 @@ const machineType: Schema = closed(
   'A machine type.',
   {
     name: string('Its name, with its version.'),
-    alias: string('A name that stands for the newest of its kind.'),
+    alias: string('An alias of the newest version of its kind.'),
     isDefault: boolean('Whether a domain that asks for no machine type gets this one.'),
     maxCpus: integer('How many virtual CPUs it has at most.'),
     cpu: string('The CPU model of a domain that asks for none.'),
@@ -157,8 +165,8 @@ const firmware: Schema = closed(
       'How it comes into the memory of the guest.',
       {
         device: string('What it is to the guest.', { enum: ['memory', 'flash'] }),
-        mode: string('Where variables are kept, for flash.', { enum: ['split', 'stateless', 'combined'] }),
-        path: string('The file, for memory.'),
+        mode: string('Where variables are stored, for flash.', { enum: ['split', 'stateless', 'combined'] }),
+        path: imageFile('The file, for memory.'),
         code: firmwareFile('The code, for flash.'),
         variables: firmwareFile('The template for variables, for split.'),
       },
@@ -176,26 +184,26 @@ const firmware: Schema = closed(
   ['name', 'interfaces', 'mapping', 'targets', 'features'],
 )
 
-/** What the type says, as the CRD has it. */
+/** The type above, as a schema for the CRD. */
 export const capabilitiesSchema: Schema = bounded(
   closed(
-    'What the QEMU and libvirt of the node can do, as libvirt said.',
+    'What the QEMU and libvirt of the node can do, as reported by libvirt.',
     {
       architecture: string('The architecture of its guests.', { enum: ['x86_64'] }),
       version: string('The version of QEMU.'),
-      emulator: string('The path of QEMU in the pod of a VM.'),
+      emulator: imageFile('The path of QEMU in the pod of a VM.'),
       machines: list('The machine types, by name.', machineType, { minItems: 1, maxItems }),
       devices: names("What QEMU offers, by libvirt's names of capabilities."),
       accelerators: closed('What runs the CPUs of a guest.', {
-        kvm: accelerator('KVM; absent where there is no /dev/kvm.'),
+        kvm: accelerator('KVM; absent if the node has no /dev/kvm.'),
         qemu: accelerator('Emulation.'),
       }),
       hyperv: names('Enlightenments for Windows guests that KVM has.'),
       words: map(
-        'Allowed words where they depend on the QEMU, e.g. video.modelType. What is not known is not judged.',
+        'Allowed words that depend on the QEMU build, e.g. video.modelType. Words without an entry are not checked.',
         names('The words.'),
       ),
-      host: closed('What the node has beside QEMU. What is not known is not judged.', {
+      host: closed('What the node has beside QEMU. Unknown properties are not checked.', {
         numaNodes: integer('How many NUMA nodes.'),
         pageSizes: list('Sizes of memory pages, in KiB.', integer('KiB.')),
       }),

@@ -39,5 +39,5 @@ export interface Cause {
   /** The likely fix, one line. */
   readonly suggestion?: string
   /** What of the node is missing, e.g. `machine type pc-q35-10.1`: on another node there may be no such cause. */
-  readonly lack?: string
+  readonly missingCapability?: string
 }

@@ -1,7 +1,7 @@
 import type { Cause } from './cause.ts'
 
 /**
- * How many causes a refusal names. A review must not cost more for having more wrong with it, and nobody reads further; the others are
+ * How many causes a refusal lists, because a request with more mistakes must not cost more, and no user reads more. The others are
  * counted in one last cause.
  */
 export const maxCauses = 256
@@ -22,7 +22,7 @@ export const report = (causes: Causes, make: () => Cause): void => {
   else causes.more += 1
 }
 
-/** @param field of what was checked: where the count of the others stands */
+/** @param field the path of the checked value, under which the count of the other causes is reported */
 export const listCauses = ({ list, more }: Causes, field: string): Cause[] =>
   more === 0 ? list : [...list, andMore(more, field)]
 

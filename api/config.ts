@@ -3,16 +3,16 @@ import { checkMetadata } from './metadata.ts'
 import type { Condition, ObjectMeta } from './object.ts'
 import { checkSchema, isRecord, open } from './schema.ts'
 import { checkTemplate, templateDomainCauses, templateSchema } from './template.ts'
-import type { MachineTemplate } from './template.ts'
+import type { VirtualMachineTemplate } from './template.ts'
 
-export const configPhases = ['Stopped', 'Starting', 'Running', 'Stopping', 'Failed'] as const
+export const configPhases = ['Stopped', 'Starting', 'Running', 'Stopping', 'Failed', 'Unknown'] as const
 export type ConfigPhase = (typeof configPhases)[number]
 
 /**
  * The request to replace the VM with this UID by a new one. It is written before that VM is touched, and removed when the new VM exists. `stop` cancels
  * the request instead of removing it: only the controller, which may be creating the new VM at this moment, knows when none remains.
  */
-export interface RestartWish {
+export interface RestartRequest {
   readonly uid: string
   readonly requestedAt: string
   readonly gracePeriodSeconds?: number
@@ -26,7 +26,7 @@ export interface ConfigStatus {
   readonly instance?: { readonly name: string; readonly uid: string; readonly nodeName?: string }
   /** Whether that VM was made of another template than there is now. */
   readonly outdated?: boolean
-  readonly restart?: RestartWish
+  readonly restart?: RestartRequest
   readonly conditions?: readonly Condition[]
 }
 
@@ -35,7 +35,7 @@ export interface VirtualMachineConfig {
   readonly apiVersion: 'virtset.io/v1alpha1'
   readonly kind: 'VirtualMachineConfig'
   readonly metadata: ObjectMeta
-  readonly spec: { readonly template: MachineTemplate }
+  readonly spec: { readonly template: VirtualMachineTemplate }
   readonly status?: ConfigStatus
 }
 

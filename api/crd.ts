@@ -1,11 +1,11 @@
 import { configSpecSchema } from './config.ts'
 import { groupSpecSchema } from './group.ts'
-import { machineSpecSchema } from './machine.ts'
+import { virtualMachineSpecSchema } from './virtual-machine.ts'
 import { nodeProfileSpecSchema } from './node-profile.ts'
 import { group, version } from './object.ts'
 import { presetSpecSchema } from './preset.ts'
 import type { Schema } from './schema.ts'
-import { configStatusSchema, groupStatusSchema, machineStatusSchema, presetStatusSchema } from './status.ts'
+import { configStatusSchema, groupStatusSchema, virtualMachineStatusSchema, presetStatusSchema } from './status.ts'
 
 /** apiextensions.k8s.io/v1, as far as we write it. */
 export interface CustomResourceDefinition {
@@ -37,7 +37,7 @@ interface Names {
   readonly categories?: readonly string[]
 }
 
-/** Where the scale sub-resource reads and writes. */
+/** Where the scale subresource reads and writes. */
 interface Scale {
   readonly specReplicasPath: string
   readonly statusReplicasPath: string
@@ -63,7 +63,7 @@ interface Kind {
   readonly scale?: Scale
   readonly description: string
   readonly spec: Schema
-  /** Absent: the spec is what somebody has found, and there is nothing to say of it. */
+  /** Absent if the spec records an observation, which has no status of its own. */
   readonly status?: Schema
 }
 
@@ -74,11 +74,11 @@ export const customResourceDefinitions = (domain: Schema): CustomResourceDefinit
     scope: 'Namespaced',
     shortNames: ['vm', 'vms', 'vmi'],
     categories: ['all'],
-    columns: machineColumns,
+    columns: vmColumns,
     selectableFields: ['.status.nodeName', '.status.phase'],
     description: 'A virtual machine that runs or is to run. Created, it starts; deleted, it stops, gracefully.',
-    spec: machineSpecSchema(domain),
-    status: machineStatusSchema,
+    spec: virtualMachineSpecSchema(domain),
+    status: virtualMachineStatusSchema,
   }),
   define({
     kind: 'VirtualMachinePreset',
@@ -107,7 +107,7 @@ export const customResourceDefinitions = (domain: Schema): CustomResourceDefinit
     columns: configColumns,
     selectableFields: ['.status.phase'],
     description:
-      'A virtual machine at rest: kept while it is off. Its sub-resources start, stop and restart make and delete the VM that runs.',
+      'The definition of a virtual machine, which exists while the VM is off. Its subresources start, stop and restart create and delete the running VM.',
     spec: configSpecSchema,
     status: configStatusSchema,
   }),
@@ -122,7 +122,7 @@ export const customResourceDefinitions = (domain: Schema): CustomResourceDefinit
       statusReplicasPath: '.status.replicas',
       labelSelectorPath: '.status.selector',
     },
-    description: 'A number of equal virtual machines, kept at that number.',
+    description: 'Maintains a number of equal virtual machines.',
     spec: groupSpecSchema,
     status: groupStatusSchema,
   }),
@@ -146,7 +146,7 @@ const age: Column = {
   description: 'Since when it exists.',
 }
 
-const machineColumns: readonly Column[] = [
+const vmColumns: readonly Column[] = [
   { name: 'Phase', type: 'string', jsonPath: '.status.phase', description: 'Where the VM is in its life.' },
   { name: 'Node', type: 'string', jsonPath: '.status.nodeName', description: 'The node that it runs on.' },
   { name: 'IP', type: 'string', jsonPath: '.status.podIP', description: 'The address of its pod.' },
@@ -182,7 +182,7 @@ const presetColumns: readonly Column[] = [
     name: 'ConflictFree',
     type: 'string',
     jsonPath: condition('ConflictFree'),
-    description: 'Whether no other preset says otherwise for the same VM.',
+    description: 'Whether no other preset sets a different value for the same VM.',
     priority: 1,
   },
   { name: 'Revision', type: 'string', jsonPath: '.status.revision', description: 'Hash of its content.', priority: 1 },

@@ -3,16 +3,18 @@ import type { Cause } from './cause.ts'
 import { checkSelector } from './label.ts'
 import { checkMetadata } from './metadata.ts'
 import type { Condition, LabelSelector, ObjectMeta } from './object.ts'
-import { boolean, bounded, checkSchema, integer, isRecord, open } from './schema.ts'
+import { boolean, bounded, checkSchema, integer, isRecord, open, type SchemasOf } from './schema.ts'
 import { checkTemplate, templateDomainCauses, templateSchema } from './template.ts'
-import type { MachineTemplate } from './template.ts'
+import type { VirtualMachineTemplate } from './template.ts'
 
 export interface GroupSpec {
   /** 1 where absent. */
   readonly replicas?: number
   readonly selector: LabelSelector
-  readonly template: MachineTemplate
+  readonly template: VirtualMachineTemplate
   readonly paused?: boolean
+  /** VMs that an eviction must leave; no limit where absent. */
+  readonly minAvailable?: number
 }
 
 export interface GroupStatus {
@@ -26,6 +28,8 @@ export interface GroupStatus {
   /** VMs that ended, ever. */
   readonly succeeded?: number
   readonly failed?: number
+  /** VMs that ended for reasons outside of their guests, such as a drain. */
+  readonly disrupted?: number
   /** Uids of finished VMs that are in these numbers and may still be there. */
   readonly countedUids?: readonly string[]
   /** The selector as text, for `scale`. */
@@ -46,7 +50,7 @@ export const groupSpecSchema = bounded(
   open(
     'How many VMs, which, and what they are made of.',
     {
-      // The only default of any schema of ours: the scale sub-resource is an error without it, and no completion adds it.
+      // The only default of any schema of ours: the scale subresource is an error without it, and no completion adds it.
       replicas: integer('How many VMs there are to be.', {
         minimum: 0,
         maximum: 2_147_483_647,
@@ -56,7 +60,11 @@ export const groupSpecSchema = bounded(
       selector: labelSelector("Which VMs belong here, by their labels. Fixed; the template's labels must match it."),
       template: templateSchema,
       paused: boolean('While true, no VM is made, taken in, let go or deleted.'),
-    },
+      minAvailable: integer(
+        'How many VMs must stay available when nodes are drained. The controller maintains a PodDisruptionBudget of the name of the group. A value of at least replicas blocks every drain.',
+        { minimum: 0, maximum: 2_147_483_647, format: 'int32' },
+      ),
+    } satisfies SchemasOf<GroupSpec>,
     ['selector', 'template'],
   ),
 )

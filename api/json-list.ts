@@ -9,7 +9,7 @@ const itemsKey = Buffer.from('"items"')
  * The items of a List in JSON, each as its part of `bytes`, so that one after the other may be parsed and let go: parsed at once, ten thousand VMs are
  * more than memory should hold. Items are not looked into: one may still be no JSON.
  * @param bytes UTF-8
- * @returns undefined for whatever is no List in JSON, and for one with items that are no objects
+ * @returns undefined if the text is not a List in JSON, or has items that are not objects
  */
 export function jsonListItems(bytes: Buffer): readonly Buffer[] | undefined {
   const start = startOfItems(bytes)
@@ -25,7 +25,7 @@ export function jsonListItems(bytes: Buffer): readonly Buffer[] | undefined {
     if (bytes[at] !== openBrace) return undefined
   }
   if (bytes[at] !== closeBracket) return undefined
-  // What stands in their place comes out again only where no second `items` follows.
+  // The placeholder is found again only if no second `items` follows.
   const around = `${bytes.toString('utf8', 0, start)}[null]${bytes.toString('utf8', at + 1)}`
   try {
     const list: unknown = JSON.parse(around)
@@ -35,7 +35,7 @@ export function jsonListItems(bytes: Buffer): readonly Buffer[] | undefined {
   }
 }
 
-/** Where the bracket of the first `"items": [` is that stands in the outermost object itself. */
+/** Where the bracket of the first `"items": [` of the outermost object is. */
 function startOfItems(bytes: Buffer): number | undefined {
   let depth = 0
   for (let at = afterBlanks(bytes, 0); at < bytes.length; at++) {
@@ -53,7 +53,7 @@ function startOfItems(bytes: Buffer): number | undefined {
   return undefined
 }
 
-/** Where the value of a key begins that ends at `end`; undefined where that is no key. */
+/** Where the value of a key begins that ends at `end`; undefined if that is not a key. */
 function valueAfter(bytes: Buffer, end: number): number | undefined {
   const at = afterBlanks(bytes, end)
   return bytes[at] === colon ? afterBlanks(bytes, at + 1) : undefined

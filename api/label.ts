@@ -53,7 +53,7 @@ export function checkSelector(selector: LabelSelector, field: string): Cause[] {
       causes.push({ rule: 'selector-values', field: `${at}.values`, reason: 'FieldValueRequired', message })
     }
     if (!takesValues && values.length > 0) {
-      const message = `may not be given, since operator is ${operator}`
+      const message = `must not be set for operator ${operator}`
       causes.push({ rule: 'selector-values', field: `${at}.values`, reason: 'FieldValueForbidden', message })
     }
     for (const [position, value] of values.entries()) {

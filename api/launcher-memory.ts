@@ -1,9 +1,9 @@
 import type { Domain } from './domain/domain.ts'
 import { integerOf } from './domain/scalar-value.ts'
-import { scaled } from './domain/size.ts'
+import { scaled } from './domain/elements/size.ts'
 
 /*
- * What QEMU, libvirt and the launcher may allocate for a VM. docs/decisions/launcher-memory.md says where the figures
+ * What QEMU, libvirt and the launcher may allocate for a VM. docs/decisions/launcher-memory.md explains where the figures
  * come from. A part of the domain that is not named here costs what `otherDeviceBytes` or `qemuBytes` have room for.
  */
 
@@ -95,7 +95,7 @@ export function memoryDemand(domain: Domain): MemoryDemand {
 export function translationCacheBytes(domain: Domain): bigint {
   const { type, features } = domain
   if (type !== 'qemu') return 0n
-  const stated = bytesOf(features?.tcg?.tbCache, 'MiB')
+  const stated = bytesOf(features?.tcg?.tbCache, 'KiB')
   if (stated > 0n) return stated
   const quarter = guestBytes(domain) / 4n
   const bounded = smallest(largest(quarter, smallestTranslationCache), largestTranslationCache)

@@ -1,7 +1,7 @@
 import { type Capabilities, capabilitiesSchema } from './capabilities.ts'
 import type { ObjectMeta } from './object.ts'
 import { boolean, bounded, closed, list, string } from './schema.ts'
-import type { Schema } from './schema.ts'
+import type { Schema, SchemasOf } from './schema.ts'
 
 /**
  * What a node can do for VMs, written by its handler: called like the node, owned by it, with its labels. Completion decides by the
@@ -48,12 +48,12 @@ export const nodeProfileSpecSchema: Schema = bounded(
             key: string('Its key.'),
             value: string('Its value.'),
             effect: string('What it does to pods.', { enum: ['NoSchedule', 'PreferNoSchedule', 'NoExecute'] }),
-          },
+          } satisfies SchemasOf<Taint>,
           ['key', 'effect'],
         ),
       ),
       capabilities: capabilitiesSchema,
-    },
+    } satisfies SchemasOf<NodeProfileSpec>,
     ['libvirtVersion', 'kvm', 'taints', 'capabilities'],
   ),
 )

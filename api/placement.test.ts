@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest'
-import type { MachineSpec } from './machine.ts'
+import type { VirtualMachineSpec } from './virtual-machine.ts'
 import { checkPlacement } from './placement.ts'
 
 describe('a placement', () => {
-  const problems = (spec: Partial<MachineSpec>) =>
+  const problems = (spec: Partial<VirtualMachineSpec>) =>
     checkPlacement(spec, 'spec').map(({ rule, field }) => `${rule} ${field}`)
 
-  test.each<[string, Partial<MachineSpec>, string[]]>([
+  test.each<[string, Partial<VirtualMachineSpec>, string[]]>([
     ['empty', {}, []],
     [
       'of every kind',

@@ -9,9 +9,9 @@ import {
   labelValueRule,
   qualifiedNameRule,
 } from './label.ts'
-import { integer, list, map, open, string } from './schema.ts'
+import { integer, list, map, open, string, type SchemasOf } from './schema.ts'
 
-/** What a VM, or a preset, says of the launcher pod. */
+/** What a VM or a preset sets for the launcher pod. */
 export interface Placement {
   readonly nodeSelector?: { readonly [key: string]: string }
   readonly affinity?: Affinity
@@ -49,7 +49,7 @@ export interface NodeRequirement {
   readonly values?: readonly string[]
 }
 
-/** What a VM says of its launcher pod beside the domain, in Kubernetes' own words; a preset may say the same. */
+/** What a VM sets for its launcher pod beside the domain, in Kubernetes' own terms; a preset can set the same. */
 export const placement = {
   nodeSelector: map('Labels that the node must have.', string('The value of the label.')),
   affinity,
@@ -65,14 +65,14 @@ export const placement = {
       tolerationSeconds: integer('With NoExecute: for how long the taint is tolerated. Absent: forever.', {
         format: 'int64',
       }),
-    }),
+    } satisfies SchemasOf<Toleration>),
   ),
   priorityClassName: string("The PriorityClass of the VM's pod.", { minLength: 1, maxLength: 253 }),
   terminationGracePeriodSeconds: integer(
     'Seconds that the guest has to power off after it was asked to, before it is cut off. 30 where absent.',
     { minimum: 0, format: 'int64' },
   ),
-}
+} satisfies SchemasOf<Placement>
 
 /** What is wrong with a placement of the right shape: names and labels by the API server's own rules for pods. */
 export function checkPlacement(given: Placement, field: string): Cause[] {
@@ -94,7 +94,7 @@ function checkToleration({ key, operator, value, effect, tolerationSeconds }: To
     causes.push(invalid('label-key', `${field}.key`, key, qualifiedNameRule))
   }
   if ((key === undefined || key === '') && operator !== 'Exists') {
-    const message = 'must be Exists, since there is no key: it tolerates every taint'
+    const message = 'must be Exists if key is not set: it then tolerates every taint'
     causes.push(invalid('toleration-operator', `${field}.operator`, operator ?? '', message))
   }
   if (operator === 'Exists' && value !== undefined && value !== '') {

@@ -5,11 +5,12 @@ import { checkLabels, checkSelector, dnsLabelRule, isDnsLabel } from './label.ts
 import type { Volume } from './volume.ts'
 import { annotationsSchema, checkMetadata, labelsSchema } from './metadata.ts'
 import type { Condition, LabelSelector, ObjectMeta } from './object.ts'
-import { checkPlacement, placement, type Placement } from './placement.ts'
+import { checkPlacement, type Placement } from './placement.ts'
 import { reservedKeyCauses } from './reserved.ts'
 import { bounded, checkSchema, integer, isDeeper, isRecord, list, opaque, open, string } from './schema.ts'
-import type { Schema } from './schema.ts'
-import { checkVolumes, volumes } from './volume.ts'
+import type { Schema, SchemasOf } from './schema.ts'
+import { specFields } from './virtual-machine.ts'
+import { checkVolumes } from './volume.ts'
 
 export interface PresetSpec extends Placement {
   readonly selector: LabelSelector
@@ -79,7 +80,7 @@ const namespacedSpec: Schema = bounded(
         },
       ),
       exclusiveGroup: string('At most one preset of a group may match a VM.', { minLength: 1, maxLength: 63 }),
-      mode: string('Warn: only say what it would do; Audit: only count it. Apply where absent.', {
+      mode: string('Warn: only report what it would do; Audit: only count it. Default: Apply.', {
         enum: ['Apply', 'Warn', 'Audit'],
       }),
       metadata: open('Labels and annotations to inject; not reserved ones.', {
@@ -89,13 +90,12 @@ const namespacedSpec: Schema = bounded(
       domain: opaque(
         "What to inject into the domain; the same fields as a VM's, none required: kubectl explain vm.spec.domain",
       ),
-      volumes,
-      ...placement,
+      ...specFields,
       remove: list(
         'Paths below spec to take away, e.g. domain.devices.disks[target.dev=vdb]; with strength Enforce only.',
         string('A path.', { minLength: 1, maxLength: 1024 }),
       ),
-    },
+    } satisfies SchemasOf<Omit<PresetSpec, 'namespaceSelector'>>,
     ['selector'],
   ),
 )
@@ -129,7 +129,7 @@ export function parsePreset(value: unknown): { readonly preset: Preset } | { rea
   if (shape.length > 0) return { causes: shape }
   const preset = value as unknown as Preset
   if (isDeeper(preset.spec.domain, deepest)) {
-    const message = `may not nest deeper than ${deepest}`
+    const message = `must not nest deeper than ${deepest} levels`
     return { causes: [{ rule: 'nesting', field: 'spec.domain', reason: 'FieldValueInvalid', message }] }
   }
   const causes = checkNames(preset.spec)

@@ -1,8 +1,8 @@
 /**
  * Kubernetes' resource quantities: a decimal number and a suffix (`64Mi`, `1.5G`, `100m`, `2e3`).
- * Source of the grammar: k8s.io/apimachinery/pkg/api/resource/quantity.go.
+ * Source of the grammar: k8s.io/apimachinery/pkg/api/resource/quantity.go. Schemas of quantities have this pattern.
  */
-const form = /^([+-]?)(\d+(?:\.\d*)?|\.\d+)(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E|[eE][+-]?\d{1,3})?$/
+export const quantityForm = /^([+-]?)(\d+(?:\.\d*)?|\.\d+)(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E|[eE][+-]?\d{1,3})?$/
 
 /** Kubernetes' own values have 19 digits; what is longer than this only takes time. */
 const longest = 256
@@ -23,9 +23,9 @@ const decimalExponents: ReadonlyMap<string, number> = new Map([
   ['E', 18],
 ])
 
-/** The quantity in billionths, finer parts rounded up as Kubernetes does; undefined where `text` is no quantity. */
+/** The quantity in billionths, finer parts rounded up as Kubernetes does; undefined if `text` is not a quantity. */
 export function quantityNano(text: string): bigint | undefined {
-  const [, sign = '', number = '', suffix = ''] = text.length > longest ? [] : (form.exec(text) ?? [])
+  const [, sign = '', number = '', suffix = ''] = text.length > longest ? [] : (quantityForm.exec(text) ?? [])
   if (number === '') return undefined
   const [whole = '', fraction = ''] = number.split('.')
   const digits = BigInt(`${whole}${fraction}`)
@@ -35,7 +35,7 @@ export function quantityNano(text: string): bigint | undefined {
   return sign === '-' ? -magnitude : magnitude
 }
 
-/** The quantity in whole units (bytes, for storage and memory), rounded up; undefined where `text` is no quantity. */
+/** The quantity in whole units (bytes, for storage and memory), rounded up; undefined if `text` is not a quantity. */
 export function quantityValue(text: string): bigint | undefined {
   const value = quantityNano(text)
   if (value === undefined) return undefined

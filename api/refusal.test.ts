@@ -10,7 +10,7 @@ const cause = (field: string): Cause => ({
   message: 'must be at most 8',
 })
 
-test('one cause stands in the line itself, as kubectl has it', () => {
+test('prints one cause in the line itself, like kubectl', () => {
   expect(refusalText('VirtualMachine', 'vm', [cause('spec.a')])).toBe(
     'The VirtualMachine "vm" is invalid: spec.a: Invalid value: 16: must be at most 8',
   )

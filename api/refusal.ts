@@ -1,4 +1,5 @@
 import type { Cause, CauseReason, Origin } from './cause.ts'
+import { shorten } from './shorten.ts'
 
 /** A cause as `metav1.StatusDetails` has it. */
 export interface StatusCause {
@@ -62,12 +63,6 @@ function renderOrigin(origin: Origin): string {
   return namespace === undefined
     ? ` (cluster preset ${name}@${revision})`
     : ` (preset ${namespace}/${name}@${revision})`
-}
-
-/** By whole characters, so that no half of a surrogate pair remains. */
-export function shorten(given: string, length: number): string {
-  if (given.length <= length) return given
-  return `${given.slice(0, length - 1).replace(/[\uD800-\uDBFF]$/, '')}…`
 }
 
 /** What kubectl prints of a refusal, but for where the manifest stood. */

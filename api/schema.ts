@@ -1,6 +1,8 @@
 import type { Cause } from './cause.ts'
 import { listCauses, noCauses, report, type Causes } from './causes.ts'
 import { nearest } from './nearest.ts'
+import { quantityForm } from './quantity.ts'
+import { joinPath } from './path.ts'
 
 /**
  * The part of a Kubernetes structural schema that our kinds use. The CRDs carry it, and `checkSchema` holds what comes in
@@ -13,13 +15,15 @@ export interface Schema {
   readonly format?: string
   readonly properties?: { readonly [key: string]: Schema }
   readonly required?: readonly string[]
+  /** A union: exactly one of these fields is set. Presets take the field of one source whole. */
+  readonly oneOf?: readonly { readonly required: readonly [string] }[]
   readonly additionalProperties?: Schema
   readonly items?: Schema
   readonly enum?: readonly (string | boolean)[]
   readonly pattern?: string
   readonly minimum?: number
   readonly maximum?: number
-  readonly default?: number
+  readonly default?: number | { readonly [key: string]: string }
   readonly minLength?: number
   readonly maxLength?: number
   readonly minItems?: number
@@ -31,6 +35,9 @@ export interface Schema {
   readonly 'x-kubernetes-list-map-keys'?: readonly string[]
   readonly 'x-kubernetes-map-type'?: 'atomic' | 'granular'
 }
+
+/** A schema for each field of a type, and for nothing else: by `satisfies`, neither can have a field that the other does not have. */
+export type SchemasOf<T> = { readonly [K in keyof T]-?: Schema }
 
 type Properties = { readonly [key: string]: Schema }
 type StringLimits = Pick<Schema, 'enum' | 'pattern' | 'minLength' | 'maxLength' | 'format'>
@@ -49,11 +56,19 @@ export const integer = (description: string, limits: NumberLimits = {}): Schema 
   ...limits,
 })
 
+export const quantity = (description: string): Schema => ({
+  description,
+  type: 'string',
+  pattern: quantityForm.source,
+})
+
+export const isQuantity = ({ pattern }: Schema): boolean => pattern === quantityForm.source
+
 export const boolean = (description: string): Schema => ({ description, type: 'boolean' })
 
 /**
  * An object of known fields that lets unknown ones through to the webhook: the mutating webhook sees them only where
- * `x-kubernetes-preserve-unknown-fields` stands beside `properties`, and refuses them with the nearest known name.
+ * `x-kubernetes-preserve-unknown-fields` is set beside `properties`, and refuses them with the nearest known name.
  */
 export const open = (description: string, properties: Properties, required: readonly string[] = []): Schema => ({
   description,
@@ -61,6 +76,17 @@ export const open = (description: string, properties: Properties, required: read
   'x-kubernetes-preserve-unknown-fields': true,
   properties,
   ...(required.length > 0 ? { required } : {}),
+})
+
+/** An open object with the fields in `shared` and exactly one of those in `kinds`. */
+export const union = (
+  description: string,
+  shared: Properties,
+  kinds: Properties,
+  required: readonly string[] = [],
+): Schema => ({
+  ...open(description, { ...shared, ...kinds }, required),
+  oneOf: Object.keys(kinds).map((kind) => ({ required: [kind] as const })),
 })
 
 /** An object of known fields; the API server drops others. For `status`, which only virtset writes. */
@@ -92,7 +118,7 @@ export const opaque = (description: string): Schema => ({
   'x-kubernetes-preserve-unknown-fields': true,
 })
 
-/** Bounds for what a schema leaves open, each far beyond any use: no value then costs more than its own limits say. */
+/** Bounds for what a schema leaves open, each far beyond any use: no value then costs more than its own limits allow. */
 const usual = { maxLength: 1024, maxItems: 256, maxProperties: 256 }
 
 /** The schema with a bound for each list, map and string that it has none for. Subtrees that are checked elsewhere stay as they are. */
@@ -115,7 +141,7 @@ export function bounded(schema: Schema): Schema {
 }
 
 /**
- * Everything in which `value` is not what `schema` says, up to `maxCauses`. `field` is where it stands, as kubectl prints it.
+ * Everything in which `value` does not match `schema`, up to `maxCauses`. `field` is its path, as kubectl prints it.
  * An object without `properties` and `additionalProperties` is taken as it is. A list or map with too many entries is not looked into.
  */
 export function checkSchema(schema: Schema, value: unknown, field: string): Cause[] {
@@ -159,7 +185,7 @@ function checkObject(schema: Schema, value: { readonly [key: string]: unknown },
     if (Object.hasOwn(value, key)) continue
     report(causes, () => ({
       rule: 'required',
-      field: join(field, key),
+      field: joinPath(field, key),
       reason: 'FieldValueRequired',
       message: 'must be given',
     }))
@@ -173,11 +199,11 @@ function checkObject(schema: Schema, value: { readonly [key: string]: unknown },
   }
   for (const [key, item] of entries) {
     if (properties !== undefined && Object.hasOwn(properties, key)) {
-      check(properties[key] ?? {}, item, join(field, key), causes)
+      check(properties[key] ?? {}, item, joinPath(field, key), causes)
     } else if (additionalProperties !== undefined) {
       check(additionalProperties, item, `${field}[${key}]`, causes)
     } else if (properties !== undefined) {
-      report(causes, () => unknownField(join(field, key), key, item, Object.keys(properties)))
+      report(causes, () => unknownField(joinPath(field, key), key, item, Object.keys(properties)))
     }
   }
 }
@@ -239,7 +265,7 @@ function checkString(schema: Schema, value: string, field: string, causes: Cause
     const message = 'must not be empty'
     report(causes, () => ({ rule: 'length', field, value, reason: 'FieldValueInvalid', message }))
   } else if (pattern !== undefined && !new RegExp(pattern, 'u').test(value)) {
-    const message = `must match ${pattern}`
+    const message = isQuantity(schema) ? 'must be a quantity, e.g. 1Gi' : `must match ${pattern}`
     report(causes, () => ({ rule: 'pattern', field, value, reason: 'FieldValueInvalid', message }))
   }
 }
@@ -281,9 +307,3 @@ export const isDeeper = (value: unknown, levels: number): boolean =>
 
 export const isRecord = (value: unknown): value is { readonly [key: string]: unknown } =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
-
-/** `spec.domain`; a key that is no plain word in brackets, as kubectl prints map keys. */
-const join = (field: string, key: string): string => {
-  if (!/^\w+$/.test(key)) return `${field}[${key}]`
-  return field === '' ? key : `${field}.${key}`
-}

@@ -1,11 +1,15 @@
 import { configPhases } from './config.ts'
-import { phases } from './machine.ts'
+import { phases } from './virtual-machine.ts'
 import { longestConditionMessage } from './object.ts'
 import { boolean, closed, integer, list, opaque, string } from './schema.ts'
+import type { Schema } from './schema.ts'
 
 /** The schemas of `status`. Only virtset writes it, so the API server drops fields that are not listed here. */
 
 const time = (description: string) => string(description, { format: 'date-time' })
+
+/** An object that no controller has seen yet has a status, too: the API server adds it when it reads the object. */
+const withDefault = (value: { readonly phase: string }, schema: Schema): Schema => ({ ...schema, default: value })
 
 const observedGeneration = integer('The metadata.generation that this status describes.', { format: 'int64' })
 
@@ -28,39 +32,42 @@ const conditions = list(
 
 const phase = (description: string) => string(description, { enum: [...phases] })
 
-export const machineStatusSchema = closed('The state of the VM, as its controller and its node observe it.', {
-  observedGeneration,
-  phase: phase('The phase of the VM.'),
-  reason: string('Why the VM is in this phase, in one word.'),
-  message: string('Why the VM is in this phase, in a sentence.'),
-  nodeName: string('The node that the VM runs on.'),
-  podUID: string('The UID of the launcher pod. A VM never has a second one.'),
-  podIP: string('The IP address of the launcher pod.'),
-  domain: opaque(
-    'The live domain as libvirt describes it, addresses included; fields as in spec: kubectl explain vm.spec.domain',
-  ),
-  interfaces: list(
-    'The network interfaces of the guest.',
-    closed('An interface.', {
-      name: string('Its alias.'),
-      mac: string('Its MAC address as the guest sees it.'),
-    }),
-    { 'x-kubernetes-list-type': 'atomic' },
-  ),
-  phaseTransitionTimestamps: list(
-    'When each phase was entered.',
-    closed('A phase and its time.', { phase: phase('The phase.'), time: time('When it was entered.') }, [
-      'phase',
-      'time',
-    ]),
-    { 'x-kubernetes-list-type': 'atomic' },
-  ),
-  presets: string('The presets that were applied to the spec.'),
-  machine: string('The machine type.'),
-  memory: string('The memory of the guest.'),
-  cpus: integer('The virtual CPUs of the guest.', { format: 'int32' }),
-  conditions,
-})
+export const virtualMachineStatusSchema = withDefault(
+  { phase: 'Pending' },
+  closed('The state of the VM, as its controller and its node observe it.', {
+    observedGeneration,
+    phase: phase('The phase of the VM.'),
+    reason: string('Why the VM is in this phase, in one word.'),
+    message: string('Why the VM is in this phase, in a sentence.'),
+    nodeName: string('The node that the VM runs on.'),
+    podUID: string('The UID of the launcher pod. A VM never has a second one.'),
+    podIP: string('The IP address of the launcher pod.'),
+    domain: opaque(
+      'The live domain as libvirt describes it, addresses included; fields as in spec: kubectl explain vm.spec.domain',
+    ),
+    interfaces: list(
+      'The network interfaces of the guest.',
+      closed('An interface.', {
+        name: string('Its alias.'),
+        mac: string('Its MAC address as the guest sees it.'),
+      }),
+      { 'x-kubernetes-list-type': 'atomic' },
+    ),
+    phaseTransitionTimestamps: list(
+      'When each phase was entered.',
+      closed('A phase and its time.', { phase: phase('The phase.'), time: time('When it was entered.') }, [
+        'phase',
+        'time',
+      ]),
+      { 'x-kubernetes-list-type': 'atomic' },
+    ),
+    presets: string('The presets that were applied to the spec.'),
+    machine: string('The machine type.'),
+    memory: string('The memory of the guest.'),
+    cpus: integer('The virtual CPUs of the guest.', { format: 'int32' }),
+    conditions,
+  }),
+)
 
 const count = (description: string) => integer(description, { minimum: 0, format: 'int32' })
 
@@ -73,31 +80,34 @@ export const presetStatusSchema = closed('The use of the preset, as the controll
   conditions,
 })
 
-export const configStatusSchema = closed('The state of the config, as the controller observes it.', {
-  observedGeneration,
-  phase: string('Whether the VM is stopped, running, or in between.', { enum: [...configPhases] }),
-  instance: closed(
-    'The VM of the config; absent while it is stopped.',
-    {
-      name: string('The name, which is the name of the config.'),
-      uid: string('The UID.'),
-      nodeName: string('The node it runs on.'),
-    },
-    ['name', 'uid'],
-  ),
-  outdated: boolean('Whether the VM was created from an older template. A restart applies the current one.'),
-  restart: closed(
-    'A restart in progress: another VM replaces this one.',
-    {
-      uid: string('The UID of the VM to replace.'),
-      requestedAt: time('When the restart was requested.'),
-      gracePeriodSeconds: integer('Seconds the guest has to power off.', { minimum: 0, format: 'int64' }),
-      cancelled: boolean('Whether a later stop cancelled the restart, so that no VM remains.'),
-    },
-    ['uid', 'requestedAt'],
-  ),
-  conditions,
-})
+export const configStatusSchema = withDefault(
+  { phase: 'Stopped' },
+  closed('The state of the config, as the controller observes it.', {
+    observedGeneration,
+    phase: string('Whether the VM is stopped, running, or in between.', { enum: [...configPhases] }),
+    instance: closed(
+      'The VM of the config; absent while it is stopped.',
+      {
+        name: string('The name, which is the name of the config.'),
+        uid: string('The UID.'),
+        nodeName: string('The node it runs on.'),
+      },
+      ['name', 'uid'],
+    ),
+    outdated: boolean('Whether the VM was created from an older template. A restart applies the current one.'),
+    restart: closed(
+      'A restart in progress: another VM replaces this one.',
+      {
+        uid: string('The UID of the VM to replace.'),
+        requestedAt: time('When the restart was requested.'),
+        gracePeriodSeconds: integer('Seconds the guest has to power off.', { minimum: 0, format: 'int64' }),
+        cancelled: boolean('Whether a later stop cancelled the restart, so that no VM remains.'),
+      },
+      ['uid', 'requestedAt'],
+    ),
+    conditions,
+  }),
+)
 
 export const groupStatusSchema = closed('The number of VMs, as the controller observes it.', {
   observedGeneration,
@@ -105,8 +115,9 @@ export const groupStatusSchema = closed('The number of VMs, as the controller ob
   readyReplicas: count('VMs whose guest is running.'),
   availableReplicas: count('Equal to readyReplicas, because minReadySeconds does not exist.'),
   outdatedReplicas: count('VMs that were created from an older template.'),
-  succeeded: count('The total number of VMs whose guest ended by itself.'),
+  succeeded: count('The total number of VMs whose guest powered off.'),
   failed: count('The total number of VMs that failed.'),
+  disrupted: count('The total number of VMs that ended for a reason outside of their guest, such as a drain.'),
   countedUids: list('UIDs of finished VMs that are already counted and may still exist.', string('A UID.'), {
     'x-kubernetes-list-type': 'set',
   }),

@@ -1,8 +1,8 @@
 import type { Cause } from './cause.ts'
 import { validateDomain } from './domain/validate.ts'
 import { checkLabels } from './label.ts'
-import { excludePresetsAnnotation, machineSpecSchema } from './machine.ts'
-import type { MachineSpec, VirtualMachine } from './machine.ts'
+import { excludePresetsAnnotation, virtualMachineSpecSchema } from './virtual-machine.ts'
+import type { VirtualMachineSpec, VirtualMachine } from './virtual-machine.ts'
 import { annotationsSchema, labelsSchema } from './metadata.ts'
 import { apiVersion, group } from './object.ts'
 import type { ObjectMeta, OwnerReference } from './object.ts'
@@ -11,13 +11,13 @@ import { reservedKeyCauses } from './reserved.ts'
 import { bounded, isRecord, opaque, open } from './schema.ts'
 import { checkVolumes } from './volume.ts'
 
-/** What a config or a group makes VMs of. It is kept as its user wrote it: only the VM that comes from it is completed. */
-export interface MachineTemplate {
+/** The template of VMs of a config or group. It is stored as its user wrote it: only the VM created from it is completed. */
+export interface VirtualMachineTemplate {
   readonly metadata?: {
     readonly labels?: { readonly [key: string]: string }
     readonly annotations?: { readonly [key: string]: string }
   }
-  readonly spec: MachineSpec
+  readonly spec: VirtualMachineSpec
 }
 
 /** The kinds that own VMs. */
@@ -30,7 +30,7 @@ export const templateRevisionAnnotation = 'virtset.io/template-revision'
 export const gracePeriodAnnotation = 'virtset.io/grace-period-seconds'
 
 /** The grace period that a VM was stopped with, in seconds; undefined where its spec's counts. */
-export function askedGraceSeconds({ metadata }: { readonly metadata: ObjectMeta }): number | undefined {
+export function requestedGraceSeconds({ metadata }: { readonly metadata: ObjectMeta }): number | undefined {
   const text = metadata.annotations?.[gracePeriodAnnotation] ?? ''
   return /^\d{1,10}$/.test(text) ? Number(text) : undefined
 }
@@ -43,7 +43,7 @@ export const templateSchema = bounded(
         labels: labelsSchema,
         annotations: annotationsSchema,
       }),
-      spec: machineSpecSchema(
+      spec: virtualMachineSpecSchema(
         opaque(
           "The virtual machine; the same fields as a VM's, completed only when one is made: kubectl explain vm.spec.domain",
         ),
@@ -60,7 +60,7 @@ export function templateDomainCauses(value: unknown, field: string): Cause[] {
 }
 
 /** What is wrong with a template of the right shape, by itself. */
-export function checkTemplate({ metadata = {}, spec }: MachineTemplate, field: string): Cause[] {
+export function checkTemplate({ metadata = {}, spec }: VirtualMachineTemplate, field: string): Cause[] {
   const { labels = {}, annotations = {} } = metadata
   return [
     ...checkLabels(labels, `${field}.metadata.labels`),
@@ -71,15 +71,15 @@ export function checkTemplate({ metadata = {}, spec }: MachineTemplate, field: s
   ]
 }
 
-/** Whoever owns VMs. */
+/** An owner of VMs. */
 export interface Owner {
   readonly kind: OwningKind
   readonly metadata: ObjectMeta & { readonly name: string; readonly uid: string }
-  readonly spec: { readonly template: MachineTemplate }
+  readonly spec: { readonly template: VirtualMachineTemplate }
 }
 
 /** The VM called `name` that `owner` has by its template. `revision` is the template's hash. */
-export function machineOf(owner: Owner, name: string, revision: string): VirtualMachine {
+export function virtualMachineOf(owner: Owner, name: string, revision: string): VirtualMachine {
   const { metadata = {}, spec } = owner.spec.template
   const { namespace } = owner.metadata
   return {
@@ -113,13 +113,28 @@ export const controllerOf = ({ metadata }: { readonly metadata: ObjectMeta }): O
  * What a VM's uuid and MAC addresses are drawn from, where not from itself: a config's VM has the same after each start, as the one machine that it is to its guest,
  * its licences and its network. Only virtset makes a config the owner of a VM.
  */
-export function identityOf(machine: { readonly metadata: ObjectMeta }): string | undefined {
-  const owner = controllerOf(machine)
+export function identityOf(vm: { readonly metadata: ObjectMeta }): string | undefined {
+  const owner = controllerOf(vm)
   return owner !== undefined && isOwning(owner) && owner.kind === 'VirtualMachineConfig' ? owner.uid : undefined
 }
 
-export const isControlledBy = (object: { readonly metadata: ObjectMeta }, uid: string): boolean =>
-  controllerOf(object)?.uid === uid
+/**
+ * Whether `owner` controls `object`. The uid alone proves nothing: users may write it into a reference to a kind that is not ours, or in
+ * another namespace, and only references to our kinds are reserved for virtset.
+ */
+export function isControlledBy(
+  object: { readonly metadata: ObjectMeta },
+  owner: { readonly kind: OwningKind; readonly metadata: ObjectMeta },
+): boolean {
+  const controller = controllerOf(object)
+  return (
+    controller !== undefined &&
+    isOwning(controller) &&
+    controller.kind === owner.kind &&
+    controller.uid === owner.metadata.uid &&
+    object.metadata.namespace === owner.metadata.namespace
+  )
+}
 
 /** Whether `owner` is of one of our kinds that own VMs. */
 export const isOwning = ({ apiVersion: version, kind }: OwnerReference): boolean =>

@@ -1,7 +1,7 @@
 import type { Cause } from './cause.ts'
 import { dnsLabelRule, dnsSubdomainRule, isDnsLabel, isDnsSubdomain } from './label.ts'
 import { quantityValue } from './quantity.ts'
-import { boolean, list, open, string } from './schema.ts'
+import { boolean, list, open, quantity, string, union, type SchemasOf } from './schema.ts'
 
 /** A named source of data for disks, in Kubernetes' terms; exactly one kind is given. */
 export interface Volume {
@@ -16,10 +16,11 @@ export interface Volume {
 /** In characters. Clouds take from 16 to 256 KiB. */
 const file = { maxLength: 262_144 }
 
+/** A new kind needs a field of `Volume`, and a pod and a launcher that know it; presets and validation follow from the schema. */
 const kinds = {
   emptyDisk: open(
     'A raw disk that is made empty with the pod and gone with it.',
-    { capacity: string('Its size, a quantity: 1Gi.') },
+    { capacity: quantity('Its size, a quantity: 1Gi.') } satisfies SchemasOf<Required<Volume>['emptyDisk']>,
     ['capacity'],
   ),
   persistentVolumeClaim: open(
@@ -27,24 +28,22 @@ const kinds = {
     {
       claimName: string('The name of the PersistentVolumeClaim.'),
       readOnly: boolean('Whether the guest may only read it.'),
-    },
+    } satisfies SchemasOf<Required<Volume>['persistentVolumeClaim']>,
     ['claimName'],
   ),
   cloudInit: open('A NoCloud image (an ISO with the label cidata) for cloud-init in the guest.', {
     userData: string('The file user-data, e.g. `#cloud-config` and what follows.', file),
     metaData: string('The file meta-data. Absent: instance-id and local-hostname of the VM.', file),
     networkData: string('The file network-config.', file),
-  }),
-}
+  } satisfies SchemasOf<Required<Volume>['cloudInit']>),
+} satisfies SchemasOf<Omit<Volume, 'name'>>
 
 export const volumes = list(
   'Sources of data for disks, in terms of Kubernetes: a disk takes one by `type: volume, source: {volume: NAME}`.',
-  open(
+  union(
     'A named source of data; exactly one kind is given beside the name.',
-    {
-      name: string('The name by which disks take it; one volume has it.'),
-      ...kinds,
-    },
+    { name: string('The name by which disks take it; one volume has it.') },
+    kinds,
     ['name'],
   ),
   { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'] },
@@ -85,7 +84,7 @@ function checkVolume(volume: Volume, field: string): Cause[] {
 function checkKind(volume: Volume, field: string): Cause[] {
   const given = kindNames.filter((kind) => Object.hasOwn(volume, kind))
   if (given.length === 0) {
-    const message = `must be given one of ${kindNames.join(', ')}`
+    const message = `must set one of: ${kindNames.join(', ')}`
     return [{ rule: 'volume-kind', field, reason: 'FieldValueRequired', message }]
   }
   const [first, ...others] = given
@@ -93,13 +92,13 @@ function checkKind(volume: Volume, field: string): Cause[] {
     rule: 'volume-kind',
     field: `${field}.${kind}`,
     reason: 'FieldValueForbidden',
-    message: `may not be given beside ${first}: a volume is of one kind`,
+    message: `conflicts with ${first}: a volume has one kind`,
   }))
 }
 
 function checkCapacity(capacity: string, field: string): Cause[] {
-  const bytes = quantityValue(capacity)
-  if (bytes !== undefined && bytes > 0n) return []
-  const message = bytes === undefined ? 'must be a quantity, e.g. 1Gi' : 'must be more than 0'
-  return [{ rule: 'volume-capacity', field, value: capacity, reason: 'FieldValueInvalid', message }]
+  if ((quantityValue(capacity) ?? 0n) > 0n) return []
+  return [
+    { rule: 'volume-capacity', field, value: capacity, reason: 'FieldValueInvalid', message: 'must be more than 0' },
+  ]
 }

@@ -45,7 +45,7 @@ describe('YAML', () => {
   test('keys are merged by <<', () =>
     expect(read('a: &a {x: 1}\nb: {<<: *a, z: 2}')).toEqual({ a: { x: 1 }, b: { x: 1, z: 2 } }))
 
-  test('what stands in an object twice is written twice', () => {
+  test('writes a shared value twice', () => {
     const same = { x: 1 }
     expect(toYaml({ a: same, b: same })).toBe('a:\n  x: 1\nb:\n  x: 1\n')
   })
@@ -57,7 +57,7 @@ describe('YAML', () => {
 
   test.each([
     ['names nothing', 'a: [*b]', '1:5: Unresolved alias (the anchor must be set before the alias): b'],
-    ['stands in what it names', 'a: &a [*a]', '1:8: an alias stands in what it names'],
+    ['inside the value that it names', 'a: &a [*a]', '1:8: an alias is inside the value that it names'],
     [
       'multiplies without end',
       Array.from(
@@ -66,7 +66,7 @@ describe('YAML', () => {
       ).join('\n'),
       '2:10: Excessive alias count indicates a resource exhaustion attack',
     ],
-  ])('an alias that %s is told', (_, text, problem) => expect(parseManifest(text)).toEqual({ problem }))
+  ])('reports an alias that is %s', (_, text, problem) => expect(parseManifest(text)).toEqual({ problem }))
 
   test.each([
     ['documents', 'kind: A\n---\n---\nkind: B\n'],

@@ -29,7 +29,7 @@ function integerOf(text: string): number {
 
 const withKubectlTags = (tags: Tags): Tags => [...kubectlTags, ...tags]
 
-/** The documents of YAML, each with what it holds; `problem` says what is none: `LINE:COLUMN: …`. */
+/** The documents of a YAML text with their values; `problem` reports a syntax error: `LINE:COLUMN: …`. */
 export function parseDocuments(
   text: string,
 ):
@@ -53,14 +53,14 @@ export function parseDocuments(
     } catch (failure) {
       return problemAt(
         firstAlias(document),
-        failure instanceof ReferenceError ? failure.message : 'an alias stands in what it names',
+        failure instanceof ReferenceError ? failure.message : 'an alias is inside the value that it names',
       )
     }
   }
   return { documents }
 }
 
-/** @throws for an alias without an anchor, for so many that they would fill the memory, and for one that stands in what it names */
+/** @throws for an alias without an anchor, for so many that they would fill the memory, and for one inside the value that it names */
 function valueOf(document: Document): unknown {
   const value: unknown = document.toJS()
   JSON.stringify(value)
@@ -108,7 +108,7 @@ export const isList = (value: unknown): value is { readonly kind: string; readon
   value['kind'].endsWith('List') &&
   Array.isArray(value['items'])
 
-/** Written so that kubectl, too, reads text as text: `yes` and `1:30` stand in quotes. */
+/** Written so that kubectl, too, reads text as text: `yes` and `1:30` are quoted. */
 export const yamlOptions = {
   version: '1.1',
   lineWidth: 0,

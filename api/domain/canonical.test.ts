@@ -25,7 +25,7 @@ describe("libvirt's own spelling", () => {
     [
       'sizes in the largest unit without a fraction, where libvirt does so',
       '{"features":{"smm":{"tseg":{"unit":"KiB","value":49152}},"tcg":{"tbCache":{"value":128}}}}',
-      '{"features":{"smm":{"tseg":{"unit":"MiB","value":48}},"tcg":{"tbCache":{"unit":"MiB","value":128}}}}',
+      '{"features":{"smm":{"tseg":{"unit":"MiB","value":48}},"tcg":{"tbCache":{"unit":"KiB","value":128}}}}',
     ],
     [
       'sizes among other fields',
@@ -36,6 +36,38 @@ describe("libvirt's own spelling", () => {
       'NUMA nodes in their order, and the first of them with the CPUs that none has',
       '{"vcpu":{"value":4},"cpu":{"numa":{"cells":[{"id":1,"cpus":"2"},{"id":0,"cpus":"0"}]}}}',
       '{"vcpu":{"value":4},"cpu":{"numa":{"cells":[{"id":0,"cpus":"0-1,3"},{"id":1,"cpus":"2"}]}}}',
+    ],
+    [
+      'texts that are empty are not stored',
+      '{"title":"","os":{"cmdline":"","kernel":"/k"},"devices":{"disks":[{"serial":"","target":{"dev":"vda"}}]}}',
+      '{"os":{"kernel":"/k"},"devices":{"disks":[{"target":{"dev":"vda"}}]}}',
+    ],
+    ['an empty generation id', '{"genid":""}', '{}'],
+    [
+      'elements that are empty are not stored',
+      '{"perf":{},"keywrap":{},"throttlegroups":{},"os":{"firmwareSelection":{}}}',
+      '{"os":{}}',
+    ],
+    [
+      'fields of another clock are not stored',
+      '{"clock":{"offset":"timezone","basis":"utc","timezone":"Europe/Paris","start":16}}',
+      '{"clock":{"offset":"timezone","timezone":"Europe/Paris"}}',
+    ],
+    [
+      'an adjusted clock is one that the guest sets',
+      '{"clock":{"offset":"utc","adjustment":5,"start":16}}',
+      '{"clock":{"offset":"variable","adjustment":5,"basis":"utc"}}',
+    ],
+    [
+      'the start of an absolute clock',
+      '{"clock":{"offset":"absolute","adjustment":"reset","start":16}}',
+      '{"clock":{"offset":"absolute","start":16}}',
+    ],
+    ['a guarantee of no memory', '{"memtune":{"minGuarantee":{"value":0}}}', '{}'],
+    [
+      'SMBIOS entries without a value',
+      '{"sysinfos":[{"type":"smbios","bios":{"entries":[{"name":"date","value":""}]},"system":{"entries":[{"name":"uuid"},{"name":"sku","value":"x"}]}}]}',
+      '{"sysinfos":[{"type":"smbios","system":{"entries":[{"name":"sku","value":"x"}]}}]}',
     ],
     [
       'words as booleans, decimal strings as numbers',

@@ -2,18 +2,18 @@ import { isRecord } from '../schema.ts'
 import { elementOf, type Children, type Element, type Field, type Scale } from './description.ts'
 import { domain as root, type Domain } from './domain.ts'
 import { normalForeign } from './foreign.ts'
-import { keep } from './kept.ts'
+import { stored } from './stored.ts'
 import { orders } from './order.ts'
 import { rewrite } from './rewrite.ts'
 import { canonicalValue, exactNumber } from './scalar-value.ts'
 import { orderedKeys, shapeOf } from './shape.ts'
-import { scaled } from './size.ts'
+import { scaled } from './elements/size.ts'
 
 /**
  * The domain in libvirt's own spelling: two domains mean the same where their canonical ones are equal. Numbers are JSON numbers, or
  * decimal strings beyond 2^53; words are booleans; sizes are in libvirt's units; hex, MAC addresses and UUIDs have their full
  * width; sets of CPUs are ascending; keys are in the order of the description, disks and controllers where libvirt
- * puts them. Nothing is added but the unit of a bare number; what libvirt does not say of a domain that does not run is left out (rewrite.ts).
+ * puts them. Nothing is added but the unit of a bare number; what libvirt does not store is left out (rewrite.ts).
  * The input stays as it is.
  */
 export const canonical = (domain: Domain): Domain => {
@@ -28,7 +28,7 @@ export const canonicalSpelling = (domain: Domain): Domain => {
   return elementSpelling(root, domain) as Domain
 }
 
-/** The same for the value of one element; one that is no object stays as it is. */
+/** The same for the value of one element; a value that is not an object is returned unchanged. */
 export const elementSpelling = (element: Element, value: unknown): unknown =>
   isRecord(value) ? canonicalElement(element, value, undefined) : value
 
@@ -43,12 +43,14 @@ const canonicalElement = (element: Element, given: JsonReadonly, path: string | 
   for (const key of orderedKeys(shape, json)) {
     const known = shape.keys.get(key)
     if (known?.field.live && path !== undefined) continue
-    // What the description does not know, or a list that is none: that is for validation to say.
+    // libvirt does not store an element that is only text and has none.
+    if (known?.field.at === 'leaf' && json[key] === '' && path !== undefined) continue
+    // Validation reports unknown keys and values that should be lists.
     if (!known) define(result, key, json[key])
     else if (known.field.at === 'children') putList(result, key, known.singleOf ?? key, known.field, json[key], path)
     else result[key] = canonicalField(known.field, json[key], json, pathOf(path, key))
   }
-  return path === undefined ? result : keep(path, result)
+  return path === undefined ? result : stored(path, result)
 }
 
 const pathOf = (path: string | undefined, key: string): string | undefined =>
@@ -59,7 +61,7 @@ const define = (object: JsonObject, key: string, value: unknown): void => {
   Object.defineProperty(object, key, { value, enumerable: true, writable: true, configurable: true })
 }
 
-/** @param key under which the value stands: the list's own, or the one of a list of one */
+/** @param key the key of the value: the list's own, or the short form for a list of one */
 const putList = (
   result: JsonObject,
   key: string,

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { canonicalCpuset, restOf } from './cpuset.ts'
+import { canonicalCpuset, numbersOf, restOf } from './cpuset.ts'
 
 test.each([
   ['0', '0'],
@@ -26,6 +26,22 @@ test.each<[number, string[], string]>([
   [0, [], ''],
 ])('of %i numbers %j leaves %s', (count, sets, rest) => expect(restOf(count, sets)).toBe(rest))
 
-test.each(['', '0-3,^0-3', '^1', ' ', 'aaa', '3-1', '1,,2', '-1', '0x1'])('%s is no set, and stays', (text) =>
-  expect(canonicalCpuset(text)).toBe(text),
+test.each(['', '0-3,^0-3', '^1', ' ', 'aaa', '3-1', '1,,2', '-1', '0x1'])(
+  'returns %s unchanged: it is not a set',
+  (text) => expect(canonicalCpuset(text)).toBe(text),
 )
+
+test.each<[string | undefined, readonly number[]]>([
+  [undefined, []],
+  ['', []],
+  ['0-3,^2,8', [0, 1, 3, 8]],
+  ['5', [5]],
+  ['4095-4096', [4095, 4096]],
+  ['no set', []],
+])('the numbers of %j', (text, numbers) => {
+  expect(numbersOf(text)).toEqual(numbers)
+})
+
+test('at most 4096 numbers are listed', () => {
+  expect(numbersOf('0-9999')).toEqual(Array.from({ length: 4096 }, (_, number) => number))
+})

@@ -1,7 +1,7 @@
 /**
  * A set of CPUs or NUMA nodes as libvirt prints it: ascending, neighbours as ranges. `0-3,^2,8` is `0-1,3,8`; what is excluded must
  * have been named before.
- * @returns the text itself where it is no such set
+ * @returns the text itself if it is not a valid set
  */
 export const canonicalCpuset = (text: string): string => {
   const ranges = rangesOf(text)
@@ -17,7 +17,7 @@ export const isCpuset = (text: string): boolean => rangesOf(text) !== undefined
 /** Longer than any list of all CPUs of a machine; bounds the work. */
 const maxLength = 16_384
 
-/** Kept ascending and apart from each other, so that each part of the text is found its place by halving. */
+/** Ascending and separate, so that binary search finds the place of each part of the text. */
 const rangesOf = (text: string): Range[] | undefined => {
   if (text.length > maxLength) return undefined
   const ranges: Range[] = []
@@ -85,4 +85,19 @@ const exclude = (ranges: Range[], { first, last }: Range): void => {
     ...(before.first < first ? [{ first: before.first, last: first - 1 }] : []),
     ...(after.last > last ? [{ first: last + 1, last: after.last }] : []),
   )
+}
+
+/** The rules on the bounds of sets refuse larger numbers. */
+const maxNumbers = 4096
+
+/** The numbers of a set such as `0-3,^2,8`, ascending. */
+export const numbersOf = (text: string | undefined): readonly number[] => {
+  if (text === undefined || text === '') return []
+  const numbers: number[] = []
+  for (const part of canonicalCpuset(text).split(',')) {
+    const [first, last = first] = part.split('-').map(Number)
+    if (first === undefined || last === undefined || Number.isNaN(first) || Number.isNaN(last)) return []
+    for (let number = first; number <= last && numbers.length < maxNumbers; number += 1) numbers.push(number)
+  }
+  return numbers
 }

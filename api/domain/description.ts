@@ -11,11 +11,11 @@ interface Described {
   /** The name in libvirt's XML where it is not the JSON key itself; see `xmlName`. */
   readonly xml?: string
   readonly description: string
-  /** `guest` where absent. A field inherits nothing: an element that reaches the host says so on each such field. */
+  /** `guest` if absent. Fields do not inherit it: an element that reaches the host sets it on each such field. */
   readonly reach?: Reach
   /** Where the value decides: the reach of each value for which it is not `reach` (interface type `user` or `bridge`). */
   readonly reachOf?: { readonly [value: string]: Reach }
-  /** Told by libvirt while the VM runs. It does not keep what is written there. */
+  /** Reported by libvirt while the VM runs. libvirt does not store a value that a user sets. */
   readonly live?: true
 }
 
@@ -42,6 +42,7 @@ export interface Leaves<S extends Scalar = Scalar> extends Described {
   readonly at: 'leaves'
   readonly scalar: S
   readonly maxItems?: number
+  readonly whole?: true
 }
 
 /** A child element that occurs once at most. */
@@ -63,13 +64,15 @@ export interface Children<
    * Each is a list of paths inside the item, e.g. `[['alias.name'], ['mac.address']]`. Absent: items are compared whole.
    */
   readonly key?: readonly (readonly string[])[]
+  /** The order of the items is part of what they mean: presets set the list whole or not at all. */
+  readonly whole?: true
   /** How many items there may be; `defaultMaxItems` where absent. */
   readonly maxItems?: number
-  /** The key that stands for a list of one, e.g. `host` beside `hosts`. Both are read; one item is written under it. */
+  /** The short key for a list of one, e.g. `host` for `hosts`. Both are read; a single item is written under this key. */
   readonly single?: S
 }
 
-/** Any XML at all, kept as a string of XML (`<metadata>` of applications). */
+/** Any XML, stored as a string (`<metadata>` of applications). */
 export interface Foreign extends Described {
   readonly at: 'foreign'
 }
@@ -96,7 +99,7 @@ export interface Element<F extends Fields = Fields> {
   readonly scale?: Scale
 }
 
-/** A number in one field whose unit stands in another. */
+/** A number in one field whose unit is in another. */
 export interface Scale {
   readonly value: string
   readonly unit: string
@@ -165,7 +168,7 @@ export const leaves = <S extends Scalar>(
   xml: string,
   scalar: S,
   description: string,
-  options: { reach?: Reach; maxItems?: number } = {},
+  options: { reach?: Reach; maxItems?: number; whole?: true } = {},
 ): Leaves<S> => ({ at: 'leaves', xml, scalar, description, ...options })
 
 export const child = <E extends Element>(of: E | (() => E), description: string, options: Options = {}): Child<E> => ({
@@ -180,7 +183,7 @@ export const children = <E extends Element, const S extends string | undefined =
   xml: string,
   of: E | (() => E),
   description: string,
-  options: { reach?: Reach; key?: readonly (readonly string[])[]; maxItems?: number; single?: S } = {},
+  options: { reach?: Reach; key?: readonly (readonly string[])[]; whole?: true; maxItems?: number; single?: S } = {},
 ): Children<E, S> => ({ at: 'children', xml, element: of, description, ...options })
 
 export const foreign = (description: string, options: Options = {}): Foreign => ({
@@ -196,7 +199,7 @@ export const present = (description: string, options: Options = {}): Child<Eleme
 /** How many items a list may have. */
 export const maxItemsOf = ({ maxItems = defaultMaxItems }: Children | Leaves): number => maxItems
 
-/** The element's name in XML: what the description says, else the key itself. */
+/** The element's name in XML: `xml` of the description, else the key itself. */
 export const xmlName = (key: string, field: Field): string => field.xml ?? key
 
 export const elementOf = (field: Child | Children): Element =>

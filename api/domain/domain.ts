@@ -1,27 +1,27 @@
-import { blkiotune } from './blkiotune.ts'
-import { clock } from './clock.ts'
-import { cpu } from './cpu.ts'
-import { cputune } from './cputune.ts'
+import { blkiotune } from './elements/blkiotune.ts'
+import { clock } from './elements/clock.ts'
+import { cpu } from './elements/cpu.ts'
+import { cputune } from './elements/cputune.ts'
 import { attribute, child, children, element, foreign, leaf, type Json } from './description.ts'
-import { devices } from './devices.ts'
-import { features } from './features.ts'
-import { idmap } from './idmap.ts'
-import { defaultiothread, iothreadids } from './iothreads.ts'
-import { keywrap } from './keywrap.ts'
-import { launchSecurity } from './launch-security.ts'
-import { currentMemory, maxMemory, memory, memoryBacking } from './memory.ts'
-import { memtune } from './memtune.ts'
-import { numatune } from './numatune.ts'
-import { os } from './os.ts'
-import { perf } from './perf.ts'
-import { pm } from './pm.ts'
-import { qemuCapabilities, qemuCommandline, qemuDeprecation, qemuOverride } from './qemu.ts'
-import { resource } from './resource.ts'
+import { devices } from './elements/devices.ts'
+import { features } from './elements/features.ts'
+import { idmap } from './elements/idmap.ts'
+import { defaultiothread, iothreadids } from './elements/iothreads.ts'
+import { keywrap } from './elements/keywrap.ts'
+import { launchSecurity } from './elements/launch-security.ts'
+import { currentMemory, maxMemory, memory, memoryBacking } from './elements/memory.ts'
+import { memtune } from './elements/memtune.ts'
+import { numatune } from './elements/numatune.ts'
+import { os } from './elements/os.ts'
+import { perf } from './elements/perf.ts'
+import { pm } from './elements/pm.ts'
+import { qemuCapabilities, qemuCommandline, qemuDeprecation, qemuOverride } from './elements/qemu.ts'
+import { resource } from './elements/resource.ts'
 import { int32, oneOf, uint32, uuid } from './scalar.ts'
-import { seclabel } from './seclabel.ts'
-import { sysinfo } from './sysinfo.ts'
-import { throttlegroups } from './throttlegroups.ts'
-import { vcpu, vcpus } from './vcpu.ts'
+import { seclabel } from './elements/seclabel.ts'
+import { sysinfo } from './elements/sysinfo.ts'
+import { throttlegroups } from './elements/throttlegroups.ts'
+import { vcpu, vcpus } from './elements/vcpu.ts'
 import { fileName, line, prose } from './text.ts'
 
 const host = { reach: 'host' } as const
@@ -34,7 +34,7 @@ export const domain = element('The virtual machine, as libvirt describes it.', {
   uuid: leaf(uuid, 'The identity of the machine that the guest sees; drawn once where absent.'),
   genid: leaf(
     { kind: 'uuid', mayBeEmpty: true },
-    'Tells the guest that it was copied or rolled back; empty draws one.',
+    'A new value notifies the guest that it was copied or rolled back; if empty, one is generated.',
   ),
   title: leaf(line(), 'A short title, one line.'),
   description: leaf(prose, 'Free text.'),

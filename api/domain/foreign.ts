@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import type { SaxesTagNS } from 'saxes'
 import type { XMLBuilder } from 'xmlbuilder2/lib/interfaces.js'
 import { readXml, type XmlFault } from './sax.ts'
@@ -69,7 +70,7 @@ export const foreignReader = (): ForeignReader => {
         out += '/>'
         return
       }
-      // Text beside elements is trimmed; text alone is kept as it is.
+      // Text beside elements is trimmed; text alone is unchanged.
       out += closed.isOpen ? `>${escapeText(closed.text)}` : escapeText(closed.text.trim())
       out += `</${closed.name}>`
     },
@@ -88,7 +89,7 @@ export const foreignFault = (xml: string): XmlFault | undefined => readForeign(x
 
 /**
  * The one spelling that we give to foreign XML.
- * @returns the XML as it was where it is no XML
+ * @returns the text unchanged if it is not well-formed XML
  */
 export const normalForeign = (xml: string): string => readForeign(xml).normal
 
@@ -98,24 +99,19 @@ interface ReadForeign {
 }
 
 /** One review asks for the same XML some ten times: each check of the shape does, and the rules do. */
-const maxRemembered = 4
-const remembered = new Map<string, ReadForeign>()
+const cache = new LRUCache<string, ReadForeign>({ max: 4 })
 
 const readForeign = (xml: string): ReadForeign => {
-  const known = remembered.get(xml)
-  if (known) return known
+  const cached = cache.get(xml)
+  if (cached !== undefined) return cached
   const reader = foreignReader()
   const fault = readXml(xml, reader, { fragment: true })
   const read = { fault, normal: fault ? xml : reader.end() }
-  for (const oldest of remembered.keys()) {
-    if (remembered.size < maxRemembered) break
-    remembered.delete(oldest)
-  }
-  remembered.set(xml, read)
+  cache.set(xml, read)
   return read
 }
 
-/** Writes foreign XML below a node. Throws where it is malformed: `foreignFault` told before. */
+/** Writes foreign XML below a node. Throws if it is malformed, which `foreignFault` checks. */
 export const writeForeign = (parent: XMLBuilder, xml: string): void => {
   const nodes = [parent]
   const top = (): XMLBuilder => nodes.at(-1) ?? parent

@@ -1,7 +1,7 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { domainReference } from './reference.ts'
 
-/** Writes the reference of the domain anew, and nothing when imported. */
+/** Generates the reference of the domain. Importing this file writes nothing. */
 if (import.meta.main) {
   const folder = new URL('../../docs/reference/domain/', import.meta.url)
   await rm(folder, { recursive: true, force: true })

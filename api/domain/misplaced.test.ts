@@ -12,14 +12,14 @@ const elementAt = (path: string): Element => {
 test.each([
   ['a list by the name of one', 'disk', 'devices', 'did you mean "disks"?'],
   ["libvirt's own name", 'vendor_id', 'cpu.model', 'did you mean "vendorId"?'],
-  ['a key that stands one deeper', 'cores', 'cpu', '"cores" belongs under cpu.topology'],
-  ['a key that stands two deeper', 'tseg', 'features', '"tseg" belongs under features.smm'],
+  ['a key that belongs one level deeper', 'cores', 'cpu', '"cores" belongs under cpu.topology'],
+  ['a key that belongs two levels deeper', 'tseg', 'features', '"tseg" belongs under features.smm'],
   ['a key of a list below', 'machine', 'os', '"machine" belongs under os.type'],
   ['a key from elsewhere', 'disks', '', '"disks" belongs under devices'],
   ['a device beside its list', 'disks', 'os', '"disks" belongs under devices'],
   ['a slip of the keyboard is left to others', 'memroy', '', undefined],
-  ['a key that stands in many places', 'type', 'features.acpi', undefined],
-  ['a key that stands nowhere', 'frobnicate', '', undefined],
+  ['a key that exists in many places', 'type', 'features.acpi', undefined],
+  ['a key that does not exist', 'frobnicate', '', undefined],
   ['a key that is special in JavaScript', '__proto__', '', undefined],
   ['another one', 'constructor', 'cpu', undefined],
 ])('%s: %s in %j', (_, key, path, expected) => expect(placeFor(key, elementAt(path), path)).toBe(expected))

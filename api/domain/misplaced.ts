@@ -6,7 +6,7 @@ import { domain as root } from './domain.ts'
 const maxDepth = 4
 
 /**
- * What to say of a key that an element does not have, if anything is likely: libvirt's own name where ours differs (`disk` for
+ * The suggestion for a key that an element does not have, if one is likely: libvirt's own name where ours differs (`disk` for
  * `disks`, `on_reboot` for `onReboot`), or the place where the key belongs: below this element, else anywhere in the domain if there is
  * just one such place.
  * @param path of the element, below the domain

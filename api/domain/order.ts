@@ -9,14 +9,14 @@ export const orders: { readonly [path: string]: (items: readonly unknown[]) => u
   'devices.controllers': (items) => inGroups(items, (item) => member(item, 'type'), sortedControllers),
 }
 
-/** Items of a kind stand together, where the first of them stands; each kind in an order of its own. */
+/** Items of a kind are together, at the position of the first of them; each kind is sorted by itself. */
 const inGroups = (
   items: readonly unknown[],
   kindOf: (item: unknown) => unknown,
   sort: (group: readonly unknown[]) => unknown[],
 ): unknown[] => [...Map.groupBy(items, kindOf).values()].flatMap(sort)
 
-/** Those of the same place stay as they are. */
+/** Items of the same place stay in their order. */
 const sortedBy = (items: readonly unknown[], placeOf: (item: unknown) => number): unknown[] =>
   items
     .map((item) => ({ item, place: placeOf(item) }))

@@ -4,7 +4,7 @@ import { domainReference } from './reference.ts'
 
 const folder = new URL('../../docs/reference/domain/', import.meta.url)
 
-test('docs/reference/domain is what the description says; else run `npm run reference`', () => {
+test('docs/reference/domain is up to date; otherwise run `npm run reference`', () => {
   const written = new Map(
     readdirSync(folder).map((name) => [name, readFileSync(new URL(name, folder), 'utf8')] as const),
   )
@@ -23,4 +23,4 @@ test.each([
   ['clock.md', '| `absolute` | `start` |'],
   ['README.md', '- [`devices.disks`](disks.md):'],
   ['README.md', '| `onReboot` | `<on_reboot>` |'],
-])('%s says %s', (name, line) => expect(domainReference().get(name)).toContain(line))
+])('%s contains %s', (name, line) => expect(domainReference().get(name)).toContain(line))

@@ -1,10 +1,10 @@
-import { elementOf, maxItemsOf, xmlName, type Children, type Element, type Field } from './description.ts'
+import { elementOf, maxItemsOf, xmlName, type Children, type Element, type Field, type Leaves } from './description.ts'
 import { domain } from './domain.ts'
 import { limitsOf } from './scalar-value.ts'
 import type { Scalar } from './scalar.ts'
 
 /**
- * The reference of the domain, a page a subject or device: file name → Markdown. `docs/reference/domain/` holds it; a test says when
+ * The reference of the domain, a page a subject or device: file name → Markdown. `docs/reference/domain/` holds it; a test fails when
  * it is stale.
  */
 export const domainReference = (): ReadonlyMap<string, string> => {
@@ -74,11 +74,15 @@ const facts = (path: string, field: Field, element: Element | undefined): string
 }
 
 const listFacts = (list: Children): string[] => {
-  const { key, single } = list
+  const { key, single, whole } = list
   const keys = key?.map((paths) => paths.map((path) => `\`${path}\``).join(' and ')).join(', else ')
   return [
     `A list of at most ${maxItemsOf(list)} items;`,
-    keys === undefined ? 'presets compare its items whole.' : `presets know an item by ${keys}.`,
+    whole === true
+      ? 'presets set it whole or not at all.'
+      : keys === undefined
+        ? 'presets compare its items whole.'
+        : `presets know an item by ${keys}.`,
     ...(single === undefined ? [] : [`A list of one may be written as \`${single}\`.`]),
   ]
 }
@@ -100,7 +104,7 @@ interface Row {
   readonly description: string
 }
 
-/** `seen`: an element that was told before is not told again, which ends recursion too. */
+/** `seen`: an element is described only once, which also ends recursion. */
 const rowsOf = (element: Element, prefix: string, seen: Map<Element, string>): Row[] =>
   Object.entries(element.fields).flatMap(([key, field]) => {
     const path = `${prefix}${key}`
@@ -136,15 +140,17 @@ const valueOf = (field: Field): string => {
     case 'leaf':
       return scalarText(field.scalar)
     case 'leaves':
-      return `list of ${scalarText(field.scalar)}`
+      return `${listText(field)} of ${scalarText(field.scalar)}`
     case 'children':
-      return 'list'
+      return listText(field)
     case 'foreign':
       return 'XML'
     case 'child':
       return Object.keys(elementOf(field).fields).length === 0 ? '`{}`' : 'object'
   }
 }
+
+const listText = ({ whole }: Children | Leaves): string => (whole === true ? 'ordered list' : 'list')
 
 const reachOf = ({ reach = 'guest', reachOf: byValue = {} }: Field): string => {
   const others = Object.entries(byValue).map(([value, other]) => `\`${value}\`: ${other}`)

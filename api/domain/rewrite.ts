@@ -1,14 +1,14 @@
 import { isRecord } from '../schema.ts'
-import { canonicalCpuset, restOf } from './cpuset.ts'
+import { canonicalCpuset, numbersOf, restOf } from './cpuset.ts'
 import type { Domain } from './domain.ts'
-import { scaled } from './size.ts'
+import { scaled } from './elements/size.ts'
 
 type Devices = NonNullable<Domain['devices']>
 type Item<K extends keyof Devices> = NonNullable<Devices[K]> extends readonly (infer I)[] ? I : never
 
 /**
- * What libvirt says in other words when it prints a domain that does not run, where several elements decide together; what one
- * element decides by itself is in kept.ts. `domain` is in libvirt's spelling and order already. What is of a wrong type stays.
+ * How libvirt rewrites a domain that it stores, where several elements decide together; what one
+ * element decides by itself is in stored.ts. `domain` is in libvirt's spelling and order already. Values of a wrong type stay.
  */
 export const rewrite = (domain: Domain): Domain => {
   const result = { ...domain }
@@ -21,7 +21,7 @@ export const rewrite = (domain: Domain): Domain => {
   if (isRecord(domain.cputune)) result.cputune = rewriteCputune(domain.cputune, domain.vcpu)
   if (isRecord(domain.memtune)) put(result, 'memtune', rewriteMemtune(domain.memtune))
   if (domain.seclabels && isList(domain.seclabels)) {
-    // A label that does not say how it comes about is not kept.
+    // libvirt does not store a label without a type.
     result.seclabels = domain.seclabels.filter(({ type }) => type !== undefined).map(rewriteSeclabel)
   }
   if (isRecord(domain.devices)) result.devices = rewriteDevices(domain.devices)
@@ -32,7 +32,7 @@ export const rewrite = (domain: Domain): Domain => {
   return rewriteMemory(result)
 }
 
-/** Of these, libvirt says nothing where nothing is in them. */
+/** libvirt does not store these if they are empty. */
 const emptied = [
   'memoryBacking',
   'features',
@@ -46,6 +46,9 @@ const emptied = [
   'qemuCommandline',
   'qemuCapabilities',
   'qemuOverride',
+  'keywrap',
+  'perf',
+  'throttlegroups',
 ] as const
 
 type PowerManagement = NonNullable<Domain['pm']>
@@ -59,7 +62,7 @@ const rewritePm = ({ suspendToMem, suspendToDisk, ...rest }: PowerManagement): P
 
 const isList = (value: unknown): boolean => Array.isArray(value) && value.every(isRecord)
 
-/** Sets the key, or takes it away where there is no value. */
+/** Sets the key, or removes it if the value is undefined. */
 const put = <T extends object, K extends keyof T>(object: T, key: K, value: T[K] | undefined): void => {
   if (value === undefined) delete object[key]
   else object[key] = value
@@ -97,7 +100,7 @@ const rewriteOs = (os: NonNullable<Domain['os']>): NonNullable<Domain['os']> => 
 
 const rewriteCpu = (cpu: NonNullable<Domain['cpu']>, vcpu: Domain['vcpu']): NonNullable<Domain['cpu']> => {
   const result = { ...cpu }
-  // Which model stands for the host's is found out where the VM runs.
+  // The node that runs the VM decides which model the host's CPU is.
   if (cpu.mode === 'host-passthrough' || cpu.mode === 'maximum') delete result.model
   if (cpu.mode === 'host-model') {
     put(result, 'model', cpu.model?.value === undefined ? undefined : { fallback: 'allow', ...cpu.model })
@@ -134,7 +137,7 @@ const mostCpus = 16_384
 
 const byId = (a: { id?: number | string }, b: { id?: number | string }): number => Number(a.id ?? 0) - Number(b.id ?? 0)
 
-/** Where numad places memory, and nothing says where the threads run, virtual CPUs follow it. */
+/** If numad places memory and the threads are not pinned, virtual CPUs follow it. */
 const rewriteVcpu = (
   stated: NonNullable<Domain['vcpu']>,
   { numatune, cputune = {} }: Domain,
@@ -148,20 +151,41 @@ const rewriteVcpu = (
 
 type Cputune = NonNullable<Domain['cputune']>
 
-/** Pins of virtual CPUs that there are, to CPUs that are named. */
-const rewriteCputune = (cputune: Cputune, vcpu: Domain['vcpu']): Cputune => {
+const rewriteCputune = (stated: Cputune, vcpu: Domain['vcpu']): Cputune => {
+  const cputune = { ...stated }
+  if (isList(stated.vcpuscheds)) put(cputune, 'vcpuscheds', oneEach(stated.vcpuscheds, 'vcpus'))
+  if (isList(stated.iothreadscheds)) put(cputune, 'iothreadscheds', oneEach(stated.iothreadscheds, 'iothreads'))
+  return withNamedPins(cputune, vcpu)
+}
+
+/** libvirt writes one element for each scheduled thread, in ascending order. */
+const oneEach = <K extends 'vcpus' | 'iothreads', S extends { readonly [key in K]?: string }>(
+  scheds: readonly S[] | undefined,
+  key: K,
+): S[] | undefined =>
+  scheds
+    ?.flatMap((one) => {
+      const ids = numbersOf(one[key])
+      return ids.length === 0 ? [one] : ids.map((id) => ({ ...one, [key]: String(id) }))
+    })
+    .toSorted((a, b) => Number(a[key]) - Number(b[key]))
+
+/** Pins of virtual CPUs that exist, to CPUs that are named. */
+const withNamedPins = (cputune: Cputune, vcpu: Domain['vcpu']): Cputune => {
   const { vcpupins } = cputune
   if (!vcpupins || !isList(vcpupins)) return cputune
   const count = Number(vcpu?.value ?? 1)
-  const kept = vcpupins.filter((pin) => pin.cpuset !== undefined && Number(pin.vcpu ?? 0) < count)
-  return kept.length === 0 ? without(cputune, 'vcpupins') : { ...cputune, vcpupins: kept }
+  const existing = vcpupins.filter((pin) => pin.cpuset !== undefined && Number(pin.vcpu ?? 0) < count)
+  return existing.length === 0 ? without(cputune, 'vcpupins') : { ...cputune, vcpupins: existing }
 }
 
 /** In KiB: libvirt's word for no limit at all. */
 const unlimited = 9_007_199_254_740_991n
 
 const rewriteMemtune = (memtune: NonNullable<Domain['memtune']>): Domain['memtune'] => {
-  const limits = Object.entries(memtune).filter(([, limit]) => amount(limit) < unlimited)
+  const limits = Object.entries(memtune).filter(
+    ([key, limit]) => amount(limit) < unlimited && (key !== 'minGuarantee' || amount(limit) > 0),
+  )
   return limits.length === 0 ? undefined : Object.fromEntries(limits)
 }
 
@@ -194,7 +218,7 @@ const rewriteConsoles = (consoles: Item<'consoles'>[], serials: Devices['serials
 
 const asConsole = (serial: Item<'serials'>): Item<'consoles'> => without(serial, 'target')
 
-/** The card that the firmware uses comes first, and only it says which one it is; that it is none of them cannot be. */
+/** The card that the firmware uses comes first, and only it sets `primary`; one card is always primary. */
 const primaryFirst = (videos: Item<'videos'>[]): Item<'videos'>[] => {
   const isPrimary = ({ model }: Item<'videos'>): boolean => model?.primary === true
   const hasPrimary = videos.some(isPrimary)

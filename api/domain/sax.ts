@@ -25,7 +25,7 @@ class Refused extends Error {}
 /**
  * Reads XML as a stream of events, keeping no tree. What has no business in a domain is refused before it costs anything:
  * DOCTYPE and with it entities, more than `maxXmlBytes`, nesting beyond `maxXmlDepth`, bytes that are not UTF-8. `fragment`: several
- * elements, or none, may stand side by side.
+ * elements, or none, may be side by side.
  * @returns the fault that ended the reading, if any; handlers may have been called before it
  */
 export const readXml = (

@@ -23,7 +23,7 @@ import {
 } from './scalar.ts'
 import { firmwareValue, line } from './text.ts'
 
-describe('the integer that stands there, exactly', () => {
+describe('the exact integer of a value', () => {
   test.each<[unknown, bigint | undefined]>([
     [0, 0n],
     [-5, -5n],
@@ -44,7 +44,7 @@ describe('the integer that stands there, exactly', () => {
     ['9'.repeat(41), undefined],
   ])('%j is %s', (value, expected) => expect(integerOf(value)).toBe(expected))
 
-  test('without hex there is no octal either, as libvirt reads it', () =>
+  test('reads octal only where it reads hex, like libvirt', () =>
     expect([integerOf('017', false), integerOf('0x1F', false)]).toEqual([17n, undefined]))
 
   test.each<[bigint, number | string]>([

@@ -17,7 +17,7 @@ type Kind<K extends Scalar['kind']> = Extract<Scalar, { kind: K }>
 /** XML 1.0 has no way to write other characters, not even as references. */
 const xmlText = /^[\t\n\r\u0020-\uD7FF\uE000-\uFFFD\u{10000}-\u{10FFFF}]*$/u
 
-/** Kinds that a regular expression describes, and what to say where it does not match. All are linear in the text's length. */
+/** Kinds that a regular expression describes, and the message for values that do not match. All are linear in the text's length. */
 const patterns: { readonly [kind: string]: { readonly pattern: RegExp; readonly message: string } } = {
   uuid: {
     pattern: /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$|^[0-9a-f]{32}$/i,
@@ -41,7 +41,7 @@ const patterns: { readonly [kind: string]: { readonly pattern: RegExp; readonly 
 }
 
 /**
- * The integer that a number or text stands for, exactly; `isHex`: 0x… and, as in C, 0… for octal are read as well.
+ * The exact integer of a number or text; `isHex`: 0x… and, as in C, 0… for octal are read as well.
  * @returns undefined where it is none, or a number beyond 2^53, which cannot be known to be exact
  */
 export const integerOf = (value: unknown, isHex = true): bigint | undefined => {
@@ -121,6 +121,8 @@ const textFault = (
   scalar: Exclude<Scalar, Kind<'boolean' | 'enumeration' | 'integer' | 'decimal'>>,
   value: string,
 ): ValueFault | undefined => {
+  const limits = limitsOf(scalar)
+  if (limits && !isLongerThan(limits.maxBytes, value) && limits.isAllowed(value)) return undefined
   if (!xmlText.test(value)) return { reason: 'FieldValueInvalid', message: 'has a character that XML cannot hold' }
   if (scalar.kind === 'uuid' && value === '' && scalar.mayBeEmpty) return undefined
   if (scalar.kind === 'cpuset') {
@@ -131,12 +133,8 @@ const textFault = (
   if (scalar.kind === 'ip') {
     return isAddress(value) ? undefined : { reason: 'FieldValueInvalid', message: 'must be an IP address' }
   }
-  const limits = limitsOf(scalar)
   if (limits) {
-    // A character is a byte at least: a text that is far too long is not even counted.
-    const isTooLong = value.length > limits.maxBytes || Buffer.byteLength(value) > limits.maxBytes
-    if (isTooLong) return tooLong(limits.maxBytes, 'bytes')
-    if (limits.isAllowed(value)) return undefined
+    if (isLongerThan(limits.maxBytes, value)) return tooLong(limits.maxBytes, 'bytes')
     return { reason: 'FieldValueInvalid', message: `must be ${limits.allowed}` }
   }
   const known = patterns[scalar.kind]
@@ -151,18 +149,36 @@ const tooLong = (max: number, unit: 'bytes' | 'characters'): ValueFault => ({
   message: `must be at most ${max} ${unit} long`,
 })
 
+/** A UTF-16 unit takes one to three bytes of UTF-8, so the length alone decides for almost every text. */
+const isLongerThan = (bytes: number, value: string): boolean =>
+  value.length > bytes || (value.length * 3 > bytes && Buffer.byteLength(value) > bytes)
+
 /** What a text, path or host name may be; undefined for other kinds of scalar. */
 interface Limits {
   /** Completes "must be". */
   readonly allowed: string
   readonly maxBytes: number
+  /** Never for a text that XML cannot hold. */
   readonly isAllowed: (value: string) => boolean
 }
 
 export const limitsOf = (scalar: Scalar): Limits | undefined => {
+  const known = knownLimits.get(scalar)
+  if (known) return known
+  const limits = makeLimits(scalar)
+  if (limits) knownLimits.set(scalar, limits)
+  return limits
+}
+
+const knownLimits = new WeakMap<Scalar, Limits>()
+
+const makeLimits = (scalar: Scalar): Limits | undefined => {
   switch (scalar.kind) {
-    case 'text':
-      return { ...scalar, isAllowed: (value) => compiled(scalar.pattern).test(value) }
+    case 'text': {
+      const { allowed, maxBytes, pattern } = scalar
+      const expression = compiled(pattern)
+      return { allowed, maxBytes, isAllowed: (value) => expression.test(value) }
+    }
     case 'path':
       return {
         allowed: 'an absolute path without control characters',

@@ -17,7 +17,7 @@ export type Scalar =
   /**
    * Bounds are inclusive; a bigint where 2^53 does not reach. `hexDigits`: libvirt writes it in hex, padded to so many; `hexFor`: only
    * where the sibling `type` is one of these, so many digits wide; `hexBeside`: only where this sibling is there (`{}`: hex is read,
-   * never written). `words` may stand instead of a number.
+   * never written). `words` are allowed instead of a number.
    */
   | {
       readonly kind: 'integer'
@@ -61,7 +61,7 @@ export const port = integer({ min: -1, max: 65_535 })
 export const decimal = { kind: 'decimal' } as const
 export const uuid = { kind: 'uuid' } as const
 export const mac = { kind: 'mac' } as const
-/** An absolute path of the host or pod; say with `reach` which. Linux: PATH_MAX is 4096 with the final NUL. */
+/** An absolute path of the host or pod; `reach` states which. Linux: PATH_MAX is 4096 with the final NUL. */
 export const path = { kind: 'path', maxBytes: 4095 } as const
 /** The path of a Unix socket. Linux: `sun_path` has 108 bytes with the final NUL. */
 export const socketPath = { kind: 'path', maxBytes: 107 } as const
@@ -75,12 +75,12 @@ export const hostName = { kind: 'hostName' } as const
 /** A unit of memory or storage: b, bytes, KB, k, KiB, MB, M, MiB, … up to E. */
 export const unit = { kind: 'unit' } as const
 
-/** What stands in JSON for a scalar. */
+/** The JSON of a scalar. */
 export type ScalarValue = string | number | boolean
 
 /**
  * The JSON of a text from XML. A number or boolean only where printing it gives back that very text: `0x10`, `007` and what is
- * beyond 2^53 stay strings, and so does what is not of the scalar's kind at all (validation says so later).
+ * beyond 2^53 stay strings, and so does a text of another kind (validation reports it later).
  */
 export const fromXml = (scalar: Scalar, xml: string): ScalarValue => {
   switch (scalar.kind) {
@@ -102,7 +102,7 @@ export const fromXml = (scalar: Scalar, xml: string): ScalarValue => {
 /** Without exponent, which libvirt does not read. */
 const plainDecimal = /^-?\d+(?:\.\d+)?$/
 
-/** The text of XML for what stands in JSON, as it is. */
+/** The XML text of a JSON value, unchanged. */
 export const toXml = (scalar: Scalar, value: ScalarValue): string => {
   if (typeof value !== 'boolean') return String(value)
   if (scalar.kind === 'boolean') return scalar.words[value ? 0 : 1]

@@ -36,12 +36,12 @@ describe('the structural schema', () => {
     })
   })
 
-  test('`kubectl explain` tells what only a cluster preset may set', () => {
+  test('`kubectl explain` marks what only a cluster preset can set', () => {
     expect(at('os.kernel')?.description).toContain('Reaches the host: only a cluster preset may set it.')
     expect(at('memoryBacking.source.type')?.description).toContain('Only a cluster preset may set file.')
   })
 
-  /** As it is in facts about the API server: every node has a type, or says why not, and a description. */
+  /** The rules of the API server for structural schemas: every node has a type, or a reason for none, and a description. */
   test('is structural, and describes every field', () => {
     const faults: string[] = []
     const visit = (node: Schema, path: string, isItem: boolean): void => {

@@ -49,7 +49,7 @@ const below = (element: Element, description: string, above: readonly Element[])
     ? { description, type: 'object', 'x-kubernetes-preserve-unknown-fields': true }
     : elementSchema(element, description, above)
 
-/** A person who reads `kubectl explain` learns what they may not write. */
+/** Readers of `kubectl explain` learn which values they cannot set. */
 const describe = ({ description, reach, reachOf }: Field): string => {
   if (reach === 'host') {
     const not = Object.keys(reachOf ?? {}).filter((value) => reachOf?.[value] !== 'host')
@@ -69,7 +69,7 @@ const numberText = (field: Field): string[] => {
   return [`An integer${range}${words.map((word) => `, or \`${word}\``).join('')}.`]
 }
 
-/** What a text may be; the schema itself has only the length, since the webhook's refusal says more than a pattern does. */
+/** What a text may be; the schema itself has only the length, since the webhook's message explains more than a pattern. */
 const limitsText = (field: Field): string[] => {
   const limits = 'scalar' in field ? limitsOf(field.scalar) : undefined
   return limits === undefined ? [] : [`${capitalised(limits.allowed)}; at most ${limits.maxBytes} bytes.`]
@@ -90,7 +90,7 @@ const scalarSchema = (scalar: Scalar): Schema => {
     case 'integer':
       return { 'x-kubernetes-int-or-string': true }
     case 'decimal':
-      // No structural type is "number or string", so neither is said.
+      // A structural schema has no type for "number or string", so none is set.
       return { 'x-kubernetes-preserve-unknown-fields': true }
     default:
       return { type: 'string', maxLength: limitsOf(scalar)?.maxBytes ?? maxTextLength }

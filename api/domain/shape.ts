@@ -13,13 +13,14 @@ export interface Shape {
   readonly singles: readonly (readonly [list: string, single: string])[]
   /** By the keys of the JSON. */
   readonly keys: ReadonlyMap<string, KnownKey>
+  readonly scale: Element['scale']
 }
 
 export interface KnownKey {
   readonly field: Field
   /** Its place in the order of the description. */
   readonly place: number
-  /** The key stands for a list of one, which is else under this one. */
+  /** The key is the short form for a list of one, whose full key is this one. */
   readonly singleOf?: string
 }
 
@@ -50,7 +51,7 @@ const derive = (element: Element): Shape => {
     keys.set(field.single, { field, place, singleOf: key })
     singles.push([key, field.single])
   }
-  return { attributes, elements, content, singles, keys }
+  return { attributes, elements, content, singles, keys, scale: element.scale }
 }
 
 /** The keys of an object in the order of the description; those that it does not know come last. */
@@ -59,7 +60,7 @@ export const orderedKeys = (shape: Shape, json: object): string[] => {
   const places: number[] = []
   for (const key of keys) {
     const place = shape.keys.get(key)?.place ?? Infinity
-    // An insertion sort in place: they are few, and most stand in order.
+    // An insertion sort in place: the items are few, and most are in order.
     let at = places.length
     for (; at > 0 && (places[at - 1] ?? 0) > place; at -= 1) {
       keys[at] = keys[at - 1] ?? ''

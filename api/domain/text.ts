@@ -8,7 +8,7 @@ export interface Text {
   readonly kind: 'text'
   /** Completes "must be", in refusals, in `kubectl explain` and in the reference. */
   readonly allowed: string
-  /** Linear in the length of the text. It never admits control characters, except the line breaks of `prose`. */
+  /** Linear in the length of the text. It admits nothing that XML cannot hold, and control characters only in `prose`. */
   readonly pattern: string
   /** In UTF-8, as the kernel, libvirt and QEMU count. */
   readonly maxBytes: number
@@ -24,15 +24,18 @@ const text = (allowed: string, pattern: string, maxBytes: number, reaches: Reach
   reaches,
 })
 
-/** C0 with NUL and line breaks, DEL and C1. */
-export const control = '\\u0000-\\u001f\\u007f-\\u009f'
+/** XML 1.0 cannot hold halves of surrogate pairs and these two, not even as references. */
+const noXml = '\\ud800-\\udfff\\ufffe\\uffff'
+
+/** C0 with NUL and line breaks, DEL, C1, and what XML cannot hold. */
+export const control = `\\u0000-\\u001f\\u007f-\\u009f${noXml}`
 
 /**
  * Text that people read. libvirt stores it and does nothing else with it.
  */
 export const prose = text(
   'text without control characters other than tabs and line breaks',
-  `^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f-\\u009f]*$`,
+  `^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f-\\u009f${noXml}]*$`,
   65_536,
 )
 
@@ -41,7 +44,7 @@ export const line = (maxBytes = 1024): Text => text('one line without control ch
 
 /** libvirt writes it after `string=` without escaping, and QEMU ends the value at a single comma. */
 export const firmwareValue = text(
-  'one line without control characters, in which each comma is doubled: `a,,b` stands for `a,b`',
+  'one line without control characters, in which each comma is doubled: `a,,b` means `a,b`',
   `^(?:[^,${control}]|,,)*$`,
   65_536,
 )

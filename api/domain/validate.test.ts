@@ -49,7 +49,7 @@ describe('all causes at once, with value, what is allowed and the likely fix', (
         'spec.domain.hyperv: Invalid: there is no such field ("hyperv" belongs under features)',
       ],
     ],
-    ['a key that nobody can guess', '{"cpu":{"a b":4}}', ['spec.domain.cpu[a b]: Invalid: there is no such field']],
+    ['a key without a likely meaning', '{"cpu":{"a b":4}}', ['spec.domain.cpu[a b]: Invalid: there is no such field']],
     [
       'two fields the wrong way round',
       '{"devices":{"disks":[{"target":{"dev":"sata","bus":"sda"}}]}}',
@@ -128,7 +128,7 @@ describe('all causes at once, with value, what is allowed and the likely fix', (
       'a list in both its forms',
       '{"devices":{"disks":[{"source":{"hosts":[],"host":{"name":"a"}}}]}}',
       [
-        'spec.domain.devices.disks[0].source.host: Forbidden: stands beside hosts, and is only the short form of a list of one',
+        'spec.domain.devices.disks[0].source.host: Forbidden: conflicts with hosts: it is the short form for a list of one',
       ],
     ],
   ])('%s', (_, json, expected) => expect(lines(json)).toEqual(expected))
@@ -150,7 +150,7 @@ describe('hostile JSON', () => {
     const depth = 100_000
     const json = `{"devices":{"disks":[${'{"backingStore":'.repeat(depth)}{}${'}'.repeat(depth)}]}}`
     expect(validateDomain(JSON.parse(json))).toMatchObject([
-      { rule: 'nesting', message: 'may not nest deeper than 128' },
+      { rule: 'nesting', message: 'must not nest deeper than 128 levels' },
     ])
   })
 
@@ -180,7 +180,7 @@ test('whatever the description generates is valid, and so is its canonical form'
     { numRuns: 300 },
   ))
 
-test('what is no object is a cause by itself', () => {
+test('reports a value that is not an object', () => {
   expect(validateDomain(1, 'domain')).toEqual([
     {
       rule: 'type',

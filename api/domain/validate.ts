@@ -1,7 +1,16 @@
 import type { Cause } from '../cause.ts'
 import { listCauses, noCauses, report, type Causes } from '../causes.ts'
+import { joinPath } from '../path.ts'
 import { isRecord, unknownField } from '../schema.ts'
-import { elementOf, maxItemsOf, type Children, type Element, type Field, type Leaves } from './description.ts'
+import {
+  elementOf,
+  maxItemsOf,
+  type Children,
+  type Element,
+  type Field,
+  type Leaves,
+  type Scale,
+} from './description.ts'
 import { domain as root } from './domain.ts'
 import { foreignFault } from './foreign.ts'
 import { maxForeignLength } from './limits.ts'
@@ -9,7 +18,7 @@ import { placeFor } from './misplaced.ts'
 import { valueFault } from './scalar-value.ts'
 import type { Scalar } from './scalar.ts'
 import { shapeOf } from './shape.ts'
-import { isTooLarge } from './size.ts'
+import { isTooLarge } from './elements/size.ts'
 
 /** No domain nests deeper, a long chain of backing stores included. */
 const maxDepth = 128
@@ -17,7 +26,7 @@ const maxDepth = 128
 /**
  * Everything in which a value is not a domain as the description has it, each with the value, what is allowed and the likely fix. What
  * libvirt demands beyond single values is the rules' matter. Safe for any JSON whatsoever.
- * @param field where the value stands, as kubectl prints it
+ * @param field the path of the value, as kubectl prints it
  */
 export const validateDomain = (value: unknown, field = 'spec.domain'): Cause[] => {
   const found: Found = { causes: noCauses(), path: [], prefix: field }
@@ -36,14 +45,7 @@ interface Found {
 const say = (found: Found, cause: (field: string) => Cause): void =>
   report(found.causes, () => cause(fieldOf(found.prefix, found.path)))
 
-const fieldOf = (prefix: string, path: readonly (string | number)[]): string => {
-  let field = prefix
-  for (const part of path) {
-    if (typeof part === 'number' || !/^\w+$/.test(part)) field += `[${part}]`
-    else field += field === '' ? part : `.${part}`
-  }
-  return field
-}
+const fieldOf = (prefix: string, path: readonly (string | number)[]): string => path.reduce<string>(joinPath, prefix)
 
 const checkElement = (element: Element, value: unknown, found: Found): void => {
   if (!isRecord(value)) {
@@ -51,12 +53,12 @@ const checkElement = (element: Element, value: unknown, found: Found): void => {
     return
   }
   if (found.path.length > maxDepth) {
-    const message = `may not nest deeper than ${maxDepth}`
+    const message = `must not nest deeper than ${maxDepth} levels`
     say(found, (field) => ({ rule: 'nesting', field, reason: 'FieldValueInvalid', message }))
     return
   }
-  checkSize(element, value, found)
-  const { keys } = shapeOf(element)
+  const { keys, scale } = shapeOf(element)
+  if (scale !== undefined) checkSize(scale, value, found)
   for (const key of Object.keys(value)) {
     const known = keys.get(key)
     found.path.push(key)
@@ -68,8 +70,8 @@ const checkElement = (element: Element, value: unknown, found: Found): void => {
 }
 
 /** A value that is valid by itself may be too large with its unit. */
-const checkSize = ({ scale }: Element, object: { readonly [key: string]: unknown }, found: Found): void => {
-  if (scale === undefined || !isTooLarge(scale, object[scale.value], object[scale.unit])) return
+const checkSize = (scale: Scale, object: { readonly [key: string]: unknown }, found: Found): void => {
+  if (!isTooLarge(scale, object[scale.value], object[scale.unit])) return
   const value = object[scale.value]
   found.path.push(scale.value)
   const message = 'must be less than 16 EiB together with its unit'
@@ -117,7 +119,7 @@ const swapped = (scalar: Scalar, value: unknown, [element, object]: Holder): { s
   for (const [key, field] of Object.entries(element.fields)) {
     const other = Object.hasOwn(object, key) ? object[key] : undefined
     if (field.at !== 'attribute' || typeof other !== 'string' || !scalar.values.includes(other)) continue
-    // A word that is right where it stands is no mistake.
+    // A word that is valid in its field is not a mistake.
     const isAtHome = field.scalar.kind === 'enumeration' && field.scalar.values.includes(other)
     if (!isAtHome && !valueFault(field.scalar, value)) return { suggestion: `swapped with ${JSON.stringify(key)}?` }
   }
@@ -151,7 +153,7 @@ const checkSingle = (
   found: Found,
 ): void => {
   if (Object.hasOwn(holder, list)) {
-    const message = `stands beside ${list}, and is only the short form of a list of one`
+    const message = `conflicts with ${list}: it is the short form for a list of one`
     say(found, (at) => ({ rule: 'value', field: at, reason: 'FieldValueForbidden', message }))
   }
   if (field.at === 'children') checkElement(elementOf(field), holder[key], found)
@@ -202,5 +204,5 @@ const unknownKey = (
   return place === undefined ? cause : { ...cause, suggestion: place }
 }
 
-/** A whole object says nothing in a line, and a deep one cannot even be printed. */
+/** A whole object is unreadable in one line, and a deeply nested one cannot be printed. */
 const ofScalar = (value: unknown): { value?: unknown } => (typeof value === 'object' ? {} : { value })

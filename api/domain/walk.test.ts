@@ -65,7 +65,7 @@ describe('walking a domain', () => {
     ])
   })
 
-  test('tells of each place what `fieldAt` tells of its path', () =>
+  test('finds for each place the field that `fieldAt` finds for its path', () =>
     fc.assert(
       fc.property(domains(), (generated) => {
         walk(generated, ({ path, field, holder, key, value }) => {

@@ -3,7 +3,7 @@ import { domain as root } from './domain.ts'
 import { isRecord } from '../schema.ts'
 import { shapeOf, type KnownKey } from './shape.ts'
 
-/** A value of a domain, where it stands and what the description says about it. */
+/** A value of a domain with its path and description. */
 export interface Place {
   /** As kubectl prints it: `devices.disks[1].target.dev`, after the prefix that `walk` was given. */
   readonly path: string
@@ -23,7 +23,7 @@ const everyKey: Keys = (element) => shapeOf(element).keys
 /**
  * Visits every value of a domain that the description knows, parents before their children, in the order of the JSON: scalars, objects,
  * and each item of a list (the list itself is not visited). A visitor that gives back `false` keeps `walk` from going below.
- * What the description does not know, or what is of the wrong type, is passed over: `validateDomain` tells.
+ * Unknown keys and values of a wrong type are skipped: `validateDomain` reports them.
  * @param prefix put before each path, e.g. `spec.domain`
  * @param keysOf others are passed over, with all that is below them
  */

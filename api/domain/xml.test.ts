@@ -82,7 +82,7 @@ describe('from XML to JSON', () => {
     }))
 })
 
-describe('what the description does not know is told, all at once', () => {
+describe('reports everything that the description does not know at once', () => {
   test.each<[string, string, [rule: string, field: string, message: string][]]>([
     [
       'elements, attributes and text',
@@ -100,7 +100,7 @@ describe('what the description does not know is told, all at once', () => {
       ],
     ],
     [
-      'nothing is said of what stands inside an unknown element',
+      'ignores what is inside an unknown element',
       '<domain><a><b/>c<d/></a><name>e</name></domain>',
       [['xml-unknown-element', '/domain/a', 'line 1: domain has no element of this name']],
     ],
@@ -123,9 +123,9 @@ describe('what the description does not know is told, all at once', () => {
       [['xml-unknown-element', '/{urn:x}domain', 'line 1: expected a domain']],
     ],
     [
-      'what may stand only once',
+      'an element that must occur only once',
       '<domain><name>a</name><name>b</name></domain>',
-      [['xml-repeated-element', '/domain/name', 'line 1: may stand here only once']],
+      [['xml-repeated-element', '/domain/name', 'line 1: must occur only once']],
     ],
     [
       'an element inside text',

@@ -98,7 +98,7 @@ export const readDomain = (xml: string | Uint8Array): { domain: Domain } | { cau
   if (fault) say('xml-malformed', stack.at(-1)?.path ?? '/', `line ${fault.line}: ${fault.message}`)
   const causes = listCauses(found, '/')
   if (causes.length > 0) return { causes }
-  // The reader makes only keys of the description; what the values are, validation says.
+  // The reader makes only keys of the description; validation checks the values.
   return { domain: result as Domain }
 }
 
@@ -149,10 +149,10 @@ const enter = (parent: Frame, tag: SaxesTagNS, line: number, say: Say): Frame | 
       : frameOf(itemPath, nothing, done, { scalar: field.scalar })
   }
   if (Object.hasOwn(json, key)) {
-    say('xml-repeated-element', path, `line ${line}: may stand here only once`)
+    say('xml-repeated-element', path, `line ${line}: must occur only once`)
     return undefined
   }
-  // Its place among the keys is where it stands in the XML.
+  // Its place among the keys is its place in the XML.
   json[key] = undefined
   const done = (value: unknown): void => {
     json[key] = value

@@ -1,8 +1,0 @@
-import { attribute, element } from './description.ts'
-import { integer } from './scalar.ts'
-import { bootParameter } from './text.ts'
-
-export const boot = element('When the firmware tries this device; not together with `os.boots`.', {
-  order: attribute(integer({ min: 1, max: 4_294_967_295 }), 'The rank among the devices to boot from; 1 is first.'),
-  loadparm: attribute(bootParameter, 'What the boot loader is told, on machines that have it.'),
-})

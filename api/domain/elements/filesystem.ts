@@ -1,0 +1,90 @@
+import { deviceFields } from './address.ts'
+import { boot } from './boot.ts'
+import { attribute, child, children, element, present } from '../description.ts'
+import { oneOf, onOff, path, socketPath, uint32, uint64 } from '../scalar.ts'
+import { storageFormats } from './storage-format.ts'
+import { virtioFields, virtioModel } from './virtio.ts'
+import { fileMode, line } from '../text.ts'
+
+const host = { reach: 'host' } as const
+
+const driver = element('How the directory is shared.', {
+  type: attribute(oneOf('path', 'handle', 'virtiofs', 'mtp', 'loop', 'nbd'), 'By 9p (`path`), virtiofs or MTP.'),
+  format: attribute(oneOf(...storageFormats), 'The format of an image.'),
+  wrpolicy: attribute(oneOf('immediate'), 'When writes reach the disk of the node; as the node likes when absent.'),
+  queue: attribute(uint32, 'Entries of the request queue, with virtiofs.'),
+  ...virtioFields,
+})
+
+const binary = element('The virtiofsd daemon.', {
+  path: attribute(path, 'The program.', host),
+  xattr: attribute(onOff, 'Whether the guest may use extended attributes.'),
+  cache: child(
+    element('What the guest caches.', { mode: attribute(oneOf('none', 'always'), 'Nothing, or all.') }),
+    'What the guest caches.',
+  ),
+  sandbox: child(
+    element('How the daemon is confined.', { mode: attribute(oneOf('namespace', 'chroot'), 'The method.') }),
+    'How the daemon is confined.',
+  ),
+  lock: child(
+    element('Locks of the guest that the node takes as well.', {
+      posix: attribute(onOff, 'POSIX locks.'),
+      flock: attribute(onOff, 'BSD locks.'),
+    }),
+    'Locks of the guest that the node takes as well.',
+  ),
+  threadPool: child(
+    element('Threads that serve requests.', {
+      size: attribute({ kind: 'integer', min: 0, max: 2_147_483_647 }, 'How many.'),
+    }),
+    'Threads that serve requests.',
+    { xml: 'thread_pool' },
+  ),
+  openfiles: child(
+    element('Files that may be open.', { max: attribute(uint64, 'At most so many.') }),
+    'Files that may be open.',
+  ),
+})
+
+const idEntry = element('A range of ids.', {
+  start: attribute(uint32, 'The first id in the guest.', host),
+  target: attribute(uint32, 'The id on the node to which it is mapped.', host),
+  count: attribute(uint32, 'How many ids.', host),
+})
+
+const idmap = element('What user and group ids of the guest are on the node.', {
+  uids: children('uid', idEntry, 'User ids.'),
+  gids: children('gid', idEntry, 'Group ids.'),
+})
+
+const source = element('What is shared.', {
+  dir: attribute(path, 'A directory.', host),
+  socket: attribute(socketPath, 'The socket of a virtiofsd that is running already.', host),
+  file: attribute(path, 'An image.', host),
+})
+
+const mode = (description: string) => attribute(fileMode, description)
+
+export const filesystem = element('A directory that the guest can mount.', {
+  type: attribute(oneOf('mount'), 'What is shared: a directory.', host),
+  accessmode: attribute(oneOf('passthrough', 'mapped', 'squash'), 'As whom the files are reached; 9p only.'),
+  multidevs: attribute(
+    oneOf('default', 'remap', 'forbid', 'warn'),
+    'What happens when the directory spans several devices; 9p only.',
+  ),
+  model: virtioModel,
+  fmode: mode('The mode of new files, octal, with `mapped`.'),
+  dmode: mode('The mode of new directories, octal, with `mapped`.'),
+  driver: child(driver, 'How it is shared.'),
+  binary: child(binary, 'The virtiofsd daemon.'),
+  idmap: child(idmap, 'What user and group ids of the guest are on the node.'),
+  source: child(source, 'What is shared.'),
+  target: child(
+    element('What the guest sees.', { dir: attribute(line(255), 'The tag by which the guest mounts it.') }),
+    'What the guest sees.',
+  ),
+  readonly: present('The guest cannot write.'),
+  boot: child(boot, 'When the firmware tries this filesystem.'),
+  ...deviceFields,
+})

@@ -1,0 +1,11 @@
+import { deviceFields } from './address.ts'
+import { attribute, child, element, leaf } from '../description.ts'
+import { oneOf, path } from '../scalar.ts'
+import { kibibytes } from './size.ts'
+
+export const pstore = element('Memory in which the guest keeps a record of its crash.', {
+  backend: attribute(oneOf('acpi-erst'), 'The device.'),
+  path: leaf(path, 'The file that keeps it; libvirt makes one up when absent.', { reach: 'host' }),
+  size: child(kibibytes('How much.'), 'How much.'),
+  ...deviceFields,
+})

@@ -1,9 +1,0 @@
-import { iscsiUnit } from './disk.ts'
-import { type Kept, omit, upperCase, within } from './member.ts'
-
-/** What counts of devices of the host. */
-export const hostdev: Kept = {
-  'devices.hostdevs': (hostdev) =>
-    within(omit(hostdev, hostdev['type'] === 'scsi' ? [] : ['readonly', 'shareable']), 'source', iscsiUnit),
-  'devices.hostdevs.boot': (boot) => upperCase(boot, 'loadparm'),
-}

@@ -1,0 +1,28 @@
+import { type JsonObject, type Normalization, omit } from './member.ts'
+
+/** What counts of the clock. */
+export const clock: Normalization = {
+  clock: (clock) => storedClock(clock),
+}
+
+/** The fields that apply to one offset only. */
+const fieldsOf: { readonly [offset: string]: readonly string[] } = {
+  utc: ['adjustment'],
+  localtime: ['adjustment'],
+  variable: ['adjustment', 'basis'],
+  timezone: ['timezone'],
+  absolute: ['start'],
+}
+
+/** A clock with an adjustment is one that the guest can set. */
+const storedClock = (clock: JsonObject): JsonObject => {
+  const { offset, adjustment } = clock
+  if ((offset === 'utc' || offset === 'localtime') && adjustment !== undefined && adjustment !== 'reset')
+    return { ...omit(clock, ['timezone', 'start']), offset: 'variable', basis: offset }
+  const applying = fieldsOf[typeof offset === 'string' ? offset : '']
+  if (!applying) return clock
+  return omit(
+    clock,
+    ['adjustment', 'basis', 'timezone', 'start'].filter((key) => !applying.includes(key)),
+  )
+}

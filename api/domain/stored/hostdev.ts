@@ -1,0 +1,9 @@
+import { iscsiUnit } from './disk.ts'
+import { type Normalization, omit, upperCase, within } from './member.ts'
+
+/** What counts of devices of the host. */
+export const hostdev: Normalization = {
+  'devices.hostdevs': (hostdev) =>
+    within(omit(hostdev, hostdev['type'] === 'scsi' ? [] : ['readonly', 'shareable']), 'source', iscsiUnit),
+  'devices.hostdevs.boot': (boot) => upperCase(boot, 'loadparm'),
+}

@@ -1,0 +1,17 @@
+import { type JsonObject, type Normalization } from './member.ts'
+
+/** What counts of graphics cards. */
+export const video: Normalization = {
+  'devices.videos.model': (model) => storedVideoModel(model),
+}
+
+/** Sizes of video memory are powers of two. */
+const storedVideoModel = (model: JsonObject): JsonObject => ({
+  ...model,
+  ...Object.fromEntries(
+    ['ram', 'vram', 'vram64', 'vgamem'].flatMap((key) => {
+      const size = model[key]
+      return typeof size === 'number' && size > 0 ? [[key, 2 ** Math.ceil(Math.log2(size))]] : []
+    }),
+  ),
+})

@@ -1,0 +1,27 @@
+import { expect, test } from 'vitest'
+import { relatedTo } from './path.ts'
+
+const paths = ['spec.domain.cpu', 'spec.domain.devices.disks[1].target.dev', 'spec.nodeSelector[a.b/c]']
+
+test.each([
+  ['spec.domain.cpu', true],
+  ['spec.domain.cpu.features[0].name', true],
+  ['spec.domain', true],
+  ['spec.domain.cputune', false],
+  ['spec.domain.devices.disks', true],
+  ['spec.domain.devices.disks[1]', true],
+  ['spec.domain.devices.disks[1].target', true],
+  ['spec.domain.devices.disks[1].target.bus', false],
+  ['spec.domain.devices.disks[12]', false],
+  ['spec.nodeSelector', true],
+  ['spec.nodeSelector[a.b/c]', true],
+  ['spec.nodeSelector[a]', false],
+  ['', false],
+])('%s is one of the paths, or above or below one: %s', (path, isRelated) =>
+  expect(relatedTo(paths)(path)).toBe(isRelated),
+)
+
+test('a key with ten thousand dots costs no more than its length', () => {
+  const long = `spec.domain[${']a.'.repeat(20_000)}]`
+  expect(relatedTo([long])('spec.domain')).toBe(true)
+})

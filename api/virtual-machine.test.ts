@@ -1,0 +1,66 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { parseVirtualMachine } from './virtual-machine.ts'
+
+const vm = (spec: unknown, metadata: unknown = { name: 'vm' }) => ({
+  apiVersion: 'virtset.io/v1alpha1',
+  kind: 'VirtualMachine',
+  metadata,
+  spec,
+})
+
+describe('the door for VMs', () => {
+  test('gives the very object back that fits', () => {
+    const given = vm({
+      domain: { type: 'qemu' },
+      volumes: [{ name: 'a', cloudInit: {} }],
+      affinity: { nodeAffinity: {} },
+    })
+    const parsed = parseVirtualMachine(given)
+    expect('vm' in parsed && parsed.vm).toBe(given)
+  })
+
+  test.each<[string, unknown, string[]]>([
+    ['null', null, ['type ']],
+    ['nothing but a kind', { kind: 'VirtualMachine' }, ['required metadata', 'required spec']],
+    ['labels that are no text', vm({ domain: {} }, { labels: { a: 1 } }), ['type metadata.labels[a]']],
+    [
+      'a wrong domain beside other faults',
+      vm({ domain: { typo: 1 }, tolerations: {} }),
+      ['type spec.tolerations', 'unknown-field spec.domain.typo'],
+    ],
+    [
+      'affinity with holes',
+      vm({
+        domain: {},
+        affinity: { podAffinity: { preferredDuringSchedulingIgnoredDuringExecution: [{ weight: 101 }] } },
+      }),
+      [
+        'required spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].podAffinityTerm',
+        'range spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight',
+      ],
+    ],
+    [
+      'two volumes of one name',
+      vm({
+        domain: {},
+        volumes: [
+          { name: 'a', cloudInit: {} },
+          { name: 'a', cloudInit: {} },
+        ],
+      }),
+      ['list-key spec.volumes[1].name'],
+    ],
+  ])('refuses %s', (_, given, expected) => {
+    const parsed = parseVirtualMachine(given)
+    expect('causes' in parsed ? parsed.causes.map(({ rule, field }) => `${rule} ${field}`) : []).toEqual(expected)
+  })
+
+  test('takes any JSON without a crash', () => {
+    const property = fc.property(fc.jsonValue(), fc.jsonValue(), (spec, metadata) => {
+      const parsed = parseVirtualMachine(vm(spec, metadata))
+      return 'vm' in parsed || parsed.causes.length > 0
+    })
+    expect(fc.check(property).failed).toBe(false)
+  })
+})

@@ -1,0 +1,132 @@
+import type { Cause } from './cause.ts'
+import type { Domain } from './domain/domain.ts'
+import { canonicalValue } from './domain/scalar-value.ts'
+import { validateDomain } from './domain/validate.ts'
+import { capCauses } from './causes.ts'
+import { faultless } from './valid-part.ts'
+import { checkMetadata } from './metadata.ts'
+import type { Condition, ObjectMeta } from './object.ts'
+import { checkPlacement, placement, type Placement } from './placement.ts'
+import { bounded, checkSchema, isRecord, opaque, open } from './schema.ts'
+import type { Schema, SchemasOf } from './schema.ts'
+import { checkVolumes, volumes, type Volume } from './volume.ts'
+
+export interface VirtualMachineSpec extends Placement {
+  readonly domain: Domain
+  readonly volumes?: readonly Volume[]
+}
+
+export const phases = ['Pending', 'Scheduling', 'Scheduled', 'Running', 'Succeeded', 'Failed', 'Unknown'] as const
+export type Phase = (typeof phases)[number]
+
+export interface VirtualMachineStatus {
+  readonly observedGeneration?: number
+  readonly phase?: Phase
+  /** CamelCase word and sentence for the phase, if they add anything. */
+  readonly reason?: string
+  readonly message?: string
+  readonly nodeName?: string
+  /** The one launcher pod that this VM ever has. */
+  readonly podUID?: string
+  readonly podIP?: string
+  /** The live domain as libvirt describes it, addresses included; bounded in size, otherwise as the launcher gave it. */
+  readonly domain?: { readonly [key: string]: unknown }
+  readonly interfaces?: readonly { readonly name?: string; readonly mac?: string }[]
+  readonly phaseTransitionTimestamps?: readonly { readonly phase: Phase; readonly time: string }[]
+  /** For printer columns: presets that took part, machine type, memory, virtual CPUs. */
+  readonly presets?: string
+  readonly machine?: string
+  readonly memory?: string
+  readonly cpus?: number
+  readonly conditions?: readonly Condition[]
+}
+
+export interface VirtualMachine {
+  readonly apiVersion: 'virtset.io/v1alpha1'
+  readonly kind: 'VirtualMachine'
+  readonly metadata: ObjectMeta
+  readonly spec: VirtualMachineSpec
+  readonly status?: VirtualMachineStatus
+}
+
+/** Where the provenance of a completed VM is stored; a VM without it was never completed. */
+export const completedByAnnotation = 'virtset.io/completed-by'
+export const excludePresetsAnnotation = 'virtset.io/exclude-presets'
+/** Held until no launcher pod of the VM remains. */
+export const launcherPodFinalizer = 'virtset.io/launcher-pod'
+
+/** The fields of `spec` beside the domain. Presets can set each of them, and merge them by their schemas. */
+export const specFields = { volumes, ...placement } satisfies SchemasOf<Omit<VirtualMachineSpec, 'domain'>>
+
+export const specKeys = Object.keys(specFields) as readonly (keyof typeof specFields)[]
+
+/** `spec`; the domain has a schema of its own. */
+const specSchema: Schema = bounded(
+  open(
+    'What runs. Fixed once it is persisted.',
+    { domain: opaque("The virtual machine: libvirt's Domain XML as JSON."), ...specFields },
+    ['domain'],
+  ),
+)
+
+/** `spec` as the CRD has it. */
+export const virtualMachineSpecSchema = (domain: Schema): Schema => ({
+  ...specSchema,
+  properties: { ...specSchema.properties, domain },
+})
+
+/**
+ * The door for a VM: `value` is JSON from anywhere. Reports everything that is wrong by itself; what hangs together
+ * (disks and their volumes, devices and buses) is for the rules of completion.
+ */
+export function parseVirtualMachine(
+  value: unknown,
+): { readonly vm: VirtualMachine } | { readonly causes: readonly Cause[] } {
+  const causes = vmCauses(value)
+  // A value without causes is of this type.
+  return causes.length > 0 ? { causes } : { vm: value as VirtualMachine }
+}
+
+/** The MAC addresses of a VM, in lower case with colons. */
+export const macsOf = ({ domain }: VirtualMachineSpec): readonly string[] =>
+  (domain.devices?.interfaces ?? []).flatMap(({ mac }) => {
+    const address = canonicalValue({ kind: 'mac' }, mac?.address)
+    return typeof address === 'string' ? [address] : []
+  })
+
+/** Whether its guest has ended for good: it is never started again. */
+export const isFinished = ({ status }: Pick<VirtualMachine, 'status'>): boolean =>
+  status?.phase === 'Succeeded' || status?.phase === 'Failed'
+
+/**
+ * The valid part of an invalid VM, so that the rules can check it in the same response.
+ * @param causes what `parseMachine` found, where that is known
+ * @returns `without`: the paths of what was left out; undefined where nothing that is a VM remains
+ */
+export function validPartOf(
+  value: unknown,
+  causes?: readonly Cause[],
+): { readonly vm: VirtualMachine; readonly without: readonly string[] } | undefined {
+  const found = faultless(value, vmCauses, causes)
+  return found && { vm: found.rest as VirtualMachine, without: found.without }
+}
+
+function vmCauses(value: unknown): readonly Cause[] {
+  if (!isRecord(value)) {
+    return [{ rule: 'type', field: '', value, reason: 'FieldValueTypeInvalid', message: 'must be an object' }]
+  }
+  const shape = [
+    ...checkMetadata(value['metadata'], 'metadata'),
+    ...(Object.hasOwn(value, 'spec') ? checkSchema(specSchema, value['spec'], 'spec') : [specMissing]),
+  ]
+  const causes = [...shape, ...domainCauses(value['spec'])]
+  if (shape.length > 0) return capCauses(causes, 'spec')
+  const { spec } = value as unknown as VirtualMachine
+  const found = [...causes, ...checkVolumes(spec.volumes ?? [], 'spec.volumes'), ...checkPlacement(spec, 'spec')]
+  return capCauses(found, 'spec')
+}
+
+const specMissing: Cause = { rule: 'required', field: 'spec', reason: 'FieldValueRequired', message: 'must be given' }
+
+const domainCauses = (spec: unknown): Cause[] =>
+  isRecord(spec) && isRecord(spec['domain']) ? validateDomain(spec['domain'], 'spec.domain') : []
