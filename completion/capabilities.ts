@@ -3,7 +3,7 @@ import bundled from './profiles/qemu-10-x86_64.json' with { type: 'json' }
 
 const machinesOf = new WeakMap<Capabilities, ReadonlyMap<string, MachineType>>()
 
-/** The machine type of this name or alias; undefined where the node has none. */
+/** The machine type of this name or alias; undefined if the node does not have it. */
 export function machineType(capabilities: Capabilities, name: string): MachineType | undefined {
   const known = machinesOf.get(capabilities)
   if (known) return known.get(name)
@@ -25,5 +25,5 @@ export function offers(capabilities: Capabilities, device: string): boolean {
   return devices.has(device)
 }
 
-/** QEMU 10.0 on x86_64, with what its firmware descriptors name: what counts where no node has said what it can do. */
+/** QEMU 10.0 on x86_64 with its firmware descriptors: used while no node has published a profile. */
 export const bundledCapabilities: Capabilities = readCapabilities(bundled)

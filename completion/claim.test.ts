@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Origin } from '../api/cause.ts'
-import { vm } from '../test/presets/make.ts'
+import { vmWith } from '../test/presets/make.ts'
 import { asSent, inOrderOf, reproduce } from './claim.ts'
 
 const small: Origin = { by: 'preset', namespace: 'team', name: 'small', revision: '0123456789abcdef' }
@@ -13,15 +13,15 @@ const claim = (origins: Record<string, Origin>, lost: Record<string, unknown> = 
   overridden: new Map(Object.entries(lost).map(([path, value]) => [path, [{ origin: user, value }]])),
 })
 
-describe('what a provenance says that the user sent is the VM', () => {
-  const machine = vm(
+describe('restores from the provenance what the user sent', () => {
+  const vm = vmWith(
     { type: 'kvm', cpu: { mode: 'host-model' }, title: 'theirs', devices: { disks: [disk('vda'), disk('vdb')] } },
     { labels: { app: 'web', '1': 'x' } },
   )
   const labels = { app: 'web', '1': 'x' }
-  const { type, cpu, title } = machine.spec.domain
-  test.each<[string, ReturnType<typeof claim>, ReturnType<typeof vm>]>([
-    ['itself, without a claim', claim({}), machine],
+  const { type, cpu, title } = vm.spec.domain
+  test.each<[string, ReturnType<typeof claim>, ReturnType<typeof vmWith>]>([
+    ['itself, without a claim', claim({}), vm],
     [
       'without what presets and defaults put there, and what is empty then',
       claim({
@@ -30,30 +30,30 @@ describe('what a provenance says that the user sent is the VM', () => {
         'spec.domain.devices.disks[0].target.bus': bus,
         'spec.domain.devices.disks[1]': small,
       }),
-      vm({ type, title, devices: { disks: [{ target: { dev: 'vda' } }] } }, { labels: { app: 'web' } }),
+      vmWith({ type, title, devices: { disks: [{ target: { dev: 'vda' } }] } }, { labels: { app: 'web' } }),
     ],
     [
       'with what was overridden',
       claim({ 'spec.domain.title': small, 'spec.domain.devices': small }, { 'spec.domain.title': 'mine' }),
-      vm({ type, cpu, title: 'mine' }, { labels }),
+      vmWith({ type, cpu, title: 'mine' }, { labels }),
     ],
     [
       'with the whole item where a later one is the user’s, which would move otherwise',
       claim({ 'spec.domain.devices.disks[0]': small }),
-      machine,
+      vm,
     ],
-    ['with its spec and domain, however empty', claim({ spec: small }), vm({}, { labels })],
+    ['with its spec and domain, however empty', claim({ spec: small }), vmWith({}, { labels })],
   ])('%s', (_, given, sent) => {
-    expect(asSent(machine, given)).toEqual(sent)
+    expect(asSent(vm, given)).toEqual(sent)
   })
 })
 
 describe('a VM is reproduced', () => {
   /** Adds a title and, in a VM without type, a memory. */
-  const complete = (machine: ReturnType<typeof vm>) => {
-    const { domain } = machine.spec
+  const complete = (vm: ReturnType<typeof vmWith>) => {
+    const { domain } = vm.spec
     const added = domain.type === undefined ? { memory: { value: 1 } } : {}
-    return [{ input: domain, machine: vm({ title: 'default', ...added, ...domain }) }]
+    return [{ input: domain, vm: vmWith({ title: 'default', ...added, ...domain }) }]
   }
   test.each<[string, object, Record<string, Origin>, object]>([
     [
@@ -70,7 +70,7 @@ describe('a VM is reproduced', () => {
       { type: 'kvm', memory: { value: 1 } },
     ],
   ])('%s', (_, domain, origins, input) => {
-    expect(reproduce(vm({ ...domain }), claim(origins), complete).input).toEqual(input)
+    expect(reproduce(vmWith({ ...domain }), claim(origins), complete).input).toEqual(input)
   })
 })
 

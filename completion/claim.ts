@@ -1,62 +1,62 @@
 import { isDeepStrictEqual } from 'node:util'
-import { parseMachine, type VirtualMachine } from '../api/machine.ts'
+import { parseVirtualMachine, type VirtualMachine } from '../api/virtual-machine.ts'
 import { isRecord } from '../api/schema.ts'
-import { joinPath, parentPath, relatedTo } from '../presets/path.ts'
+import { joinPath, parentPath, relatedTo } from '../api/path.ts'
 import { isHolder } from './defaults/apply.ts'
 import { originOf } from './origins.ts'
 import type { Provenance } from './provenance.ts'
 
-/** The part of a provenance that says what the user of a VM sent. */
+/** The part of a provenance that records what the user of a VM sent. */
 type Claim = Pick<Provenance, 'origins' | 'overridden'>
 
 /**
  * The VM that its user sent, according to a provenance: without what presets and defaults put there, and with what presets
- * overrode. Where the overridden value is no longer known, the current one takes its place.
+ * overrode. If the overridden value is unknown, the current one is used.
  */
-export function asSent(machine: VirtualMachine, claim: Claim): VirtualMachine {
+export function asSent(vm: VirtualMachine, claim: Claim): VirtualMachine {
   const lost = lostByUser(claim)
   const isLost = relatedTo(lost.keys())
   const isClaimed = (path: string): boolean => originOf(claim.origins, path).by !== 'user' && !isLost(path)
-  return withValues(withoutLeaves(machine, isClaimed), lost)
+  return withValues(withoutLeaves(vm, isClaimed), lost)
 }
 
 /**
- * Finds a VM that the user may have sent, such that completing it gives the VM at hand. The claim is only a hint where to look: a
- * claimed leaf is left out as long as completion puts the same value in the same place, and is the user's otherwise.
+ * Finds a VM that the user may have sent, such that completing it gives the current VM. The claim is only a hint where to look: a
+ * claimed leaf is left out while completion puts the same value in the same place, and is the user's otherwise.
  *
  * @param complete gives a VM its presets and defaults, as they are now and then as they may have been
- * @returns what `complete` made of the VM that was found; of the given VM itself where no other gives it
+ * @returns what `complete` made of the VM that was found; of the given VM itself if no other gives it
  */
-export function reproduce<T extends { readonly machine: VirtualMachine }>(
-  machine: VirtualMachine,
+export function reproduce<T extends { readonly vm: VirtualMachine }>(
+  vm: VirtualMachine,
   claim: Claim,
   complete: (input: VirtualMachine) => Iterable<T>,
 ): T {
-  const leaves = leavesOf(machine)
+  const leaves = leavesOf(vm)
   const claimed = new Set([...leaves.keys()].filter((path) => originOf(claim.origins, path).by !== 'user'))
   const lost = new Map([...lostByUser(claim)].filter(([path, value]) => claimed.has(path) && value !== undefined))
   for (let round = 0; round < maxRounds && claimed.size > 0; round += 1) {
-    let lacking: readonly string[] | undefined
-    for (const outcome of complete(inputOf(machine, claimed, lost))) {
-      const made = leavesOf(outcome.machine)
+    let unmet: readonly string[] | undefined
+    for (const outcome of complete(inputOf(vm, claimed, lost))) {
+      const made = leavesOf(outcome.vm)
       const missing = [...claimed].filter((path) => !isDeepStrictEqual(made.get(path), leaves.get(path)))
       if (missing.length === 0) return outcome
-      lacking ??= missing
-      // What may have been is for a VM that nobody touched; a forged claim must not cost a round for each kind of node.
+      unmet ??= missing
+      // Earlier capabilities are tried only for an unchanged VM; a forged claim must not cost a round for each kind of node.
       if (round > 0) break
     }
-    const places = new Set(lacking?.map(placeOf))
+    const places = new Set(unmet?.map(placeOf))
     for (const path of [...claimed].filter((one) => places.has(placeOf(one)))) {
       claimed.delete(path)
       lost.delete(path)
     }
   }
-  const [first] = complete(machine)
+  const [first] = complete(vm)
   if (first === undefined) throw new Error('a VM was not completed at all')
   return first
 }
 
-/** Leaves beside each other belong together (half an address is none), but for those that only stand in one large object. */
+/** Leaves in one object belong together (half an address is useless), except in large objects. */
 const placeOf = (path: string): string => {
   const above = parentPath(path)
   return large.has(above) ? path : above
@@ -73,20 +73,16 @@ const large: ReadonlySet<string> = new Set([
 /** One is enough for a VM that was completed with the same presets; each further one keeps more of what was claimed. */
 const maxRounds = 3
 
-/** The overridden values come from the annotation and may be anything: they count only where they make a VM. */
-function inputOf(
-  machine: VirtualMachine,
-  claimed: ReadonlySet<string>,
-  lost: ReadonlyMap<string, unknown>,
-): VirtualMachine {
+/** The overridden values come from the annotation and may be anything: they are used only if the result is a VM. */
+function inputOf(vm: VirtualMachine, claimed: ReadonlySet<string>, lost: ReadonlyMap<string, unknown>): VirtualMachine {
   if (lost.size > 0) {
     const input = withValues(
-      withoutLeaves(machine, (path) => claimed.has(path) && !lost.has(path)),
+      withoutLeaves(vm, (path) => claimed.has(path) && !lost.has(path)),
       lost,
     )
-    if ('machine' in parseMachine(input)) return input
+    if ('vm' in parseVirtualMachine(input)) return input
   }
-  return withoutLeaves(machine, (path) => claimed.has(path))
+  return withoutLeaves(vm, (path) => claimed.has(path))
 }
 
 /** Paths at which a preset overrode the user, with what the user had written; undefined where that was too long to be stored. */
@@ -116,7 +112,7 @@ export function leavesOf({ metadata: { labels = {}, annotations = {} }, spec }: 
  * The VM without some of its leaves, and without what then holds nothing. Completion appends to lists: an item before one that
  * remains stays whole, so that no item changes its place.
  */
-export function withoutLeaves(machine: VirtualMachine, isLeft: (path: string) => boolean): VirtualMachine {
+export function withoutLeaves(vm: VirtualMachine, isLeft: (path: string) => boolean): VirtualMachine {
   const visit = (value: unknown, path: string): unknown => {
     if (!isHolder(value)) return !roots.has(path) && completable.test(path) && isLeft(path) ? undefined : value
     if (Array.isArray(value)) {
@@ -131,7 +127,7 @@ export function withoutLeaves(machine: VirtualMachine, isLeft: (path: string) =>
     return members.length === 0 && !roots.has(path) ? undefined : Object.fromEntries(members)
   }
   // Only parts that a user may omit were left out.
-  return visit(machine, '') as VirtualMachine
+  return visit(vm, '') as VirtualMachine
 }
 
 /** Parts of a VM that are always there, however empty. */
@@ -140,8 +136,8 @@ const roots: ReadonlySet<string> = new Set(['', 'metadata', 'spec', 'spec.domain
 const completable = /^(?:spec|metadata\.(?:labels|annotations))\b/
 
 /** The VM with these values in the place of others, where there are any. */
-function withValues(machine: VirtualMachine, values: ReadonlyMap<string, unknown>): VirtualMachine {
-  if (values.size === 0) return machine
+function withValues(vm: VirtualMachine, values: ReadonlyMap<string, unknown>): VirtualMachine {
+  if (values.size === 0) return vm
   const visit = (value: unknown, path: string): unknown => {
     if (completable.test(path) && values.get(path) !== undefined) return values.get(path)
     if (Array.isArray(value)) return value.map((item, index) => visit(item, joinPath(path, index)))
@@ -149,7 +145,7 @@ function withValues(machine: VirtualMachine, values: ReadonlyMap<string, unknown
     return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, visit(member, joinPath(path, key))]))
   }
   // Either the provenance is that of a stored VM, whose values were its user's in these very places, or the result is parsed.
-  return visit(machine, '') as VirtualMachine
+  return visit(vm, '') as VirtualMachine
 }
 
 /** The same value with its keys in the order of another, so that a VM that is completed again reads as it did. */

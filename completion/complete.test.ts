@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { completedByAnnotation, type MachineSpec, type VirtualMachine } from '../api/machine.ts'
+import { completedByAnnotation, type VirtualMachineSpec, type VirtualMachine } from '../api/virtual-machine.ts'
 import type { Preset, PresetSpec } from '../api/preset.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compileParsed } from '../presets/compile.ts'
@@ -8,7 +8,7 @@ import { complete, type Completed } from './complete.ts'
 import { originOf } from './origins.ts'
 import { decodeProvenance } from './provenance.ts'
 
-function machine(spec: Partial<MachineSpec['domain']> = {}, labels: Record<string, string> = {}): VirtualMachine {
+function vmWith(spec: Partial<VirtualMachineSpec['domain']> = {}, labels: Record<string, string> = {}): VirtualMachine {
   return freeze({
     apiVersion: 'virtset.io/v1alpha1',
     kind: 'VirtualMachine',
@@ -65,13 +65,13 @@ function freeze<T>(value: T): T {
 const serial = preset('console', { domain: { devices: { serials: [{ type: 'pty' }] } } }, 'default')
 
 test('keeps every byte of what the user wrote, spelling included', () => {
-  const vm = machine()
-  const { spec } = completed(vm, [serial]).machine
+  const vm = vmWith()
+  const { spec } = completed(vm, [serial]).vm
   expect(spec.domain).toMatchObject(vm.spec.domain)
 })
 
-test('says of each leaf who put it there', () => {
-  const { machine: vm } = completed(machine(), [serial])
+test('records the origin of each leaf', () => {
+  const { vm } = completed(vmWith(), [serial])
   const provenance = decodeProvenance(vm.metadata.annotations?.[completedByAnnotation] ?? '')!
   const by = (path: string) => originOf(provenance.origins, path)
   expect(by('spec.domain.memory.value')).toEqual({ by: 'user' })
@@ -84,19 +84,19 @@ test('says of each leaf who put it there', () => {
 })
 
 test('completed again, in the same request or another one, nothing changes', () => {
-  const once = completed(machine(), [serial]).machine
-  expect(completed(once, [serial]).machine).toEqual(once)
-  expect(completed(once, [serial], 'request-2').machine).toEqual(once)
+  const once = completed(vmWith(), [serial]).vm
+  expect(completed(once, [serial]).vm).toEqual(once)
+  expect(completed(once, [serial], 'request-2').vm).toEqual(once)
 })
 
 test('the same request gives the same identity, another one another', () => {
-  const uuid = (uid: string) => completed(machine(), [], uid).machine.spec.domain.uuid
+  const uuid = (uid: string) => completed(vmWith(), [], uid).vm.spec.domain.uuid
   expect(uuid('a')).toBe(uuid('a'))
   expect(uuid('a')).not.toBe(uuid('b'))
 })
 
-test('a provenance that a user made up is written anew', () => {
-  const vm = machine()
+test('replaces a forged provenance', () => {
+  const vm = vmWith()
   const forged = {
     ...vm,
     metadata: {
@@ -104,11 +104,11 @@ test('a provenance that a user made up is written anew', () => {
       annotations: { [completedByAnnotation]: '{"v":1,"by":[["","operators","1"]],"at":{"spec":0}}' },
     },
   }
-  expect(completed(forged).machine).toEqual(completed(vm).machine)
+  expect(completed(forged).vm).toEqual(completed(vm).vm)
 })
 
-test('no provenance makes a host-reaching field somebody else’s', () => {
-  const vm = machine({ devices: { interfaces: [{ type: 'bridge', source: { bridge: 'br0' } }] } })
+test('a forged provenance does not change the origin of a host-reaching field', () => {
+  const vm = vmWith({ devices: { interfaces: [{ type: 'bridge', source: { bridge: 'br0' } }] } })
   const forged = {
     ...vm,
     metadata: {
@@ -120,8 +120,8 @@ test('no provenance makes a host-reaching field somebody else’s', () => {
   expect(outcome.outcome === 'refused' && outcome.causes.map(({ rule }) => rule)).toContain('host-reach')
 })
 
-test('another webhook that adds a disk in between takes nobody’s credit away', () => {
-  const { machine: once } = completed(machine(), [serial])
+test('keeps the origins when another webhook adds a disk in between', () => {
+  const { vm: once } = completed(vmWith(), [serial])
   const { devices = {} } = once.spec.domain
   const disk = {
     type: 'volume',
@@ -144,7 +144,7 @@ test('another webhook that adds a disk in between takes nobody’s credit away',
 })
 
 test('a user who calls their own values defaults is not believed', () => {
-  const { machine: once } = completed(machine())
+  const { vm: once } = completed(vmWith())
   const claim = once.metadata.annotations?.[completedByAnnotation] ?? ''
   const mine = { ...once, spec: { ...once.spec, domain: { ...once.spec.domain, onCrash: 'preserve' as const } } }
   expect(claim).toContain('on-crash')
@@ -153,25 +153,25 @@ test('a user who calls their own values defaults is not believed', () => {
 
 test('a user may repeat what completion would write, but no more', () => {
   const { emulator } = bundledCapabilities
-  expect(run(machine({ devices: { emulator } })).outcome).toBe('completed')
-  expect(run(machine({ devices: { emulator: '/tmp/evil' } })).outcome).toBe('refused')
+  expect(run(vmWith({ devices: { emulator } })).outcome).toBe('completed')
+  expect(run(vmWith({ devices: { emulator: '/tmp/evil' } })).outcome).toBe('refused')
 })
 
 test('a cluster preset grants, and so does one that states what the user wrote', () => {
   const bridge = preset('bridge', {
     domain: { devices: { interfaces: [{ type: 'bridge', source: { bridge: 'br0' }, alias: { name: 'ua-lan' } }] } },
   })
-  expect(run(machine(), [bridge]).outcome).toBe('completed')
-  const same = machine({
+  expect(run(vmWith(), [bridge]).outcome).toBe('completed')
+  const same = vmWith({
     devices: { interfaces: [{ type: 'bridge', source: { bridge: 'br0' }, alias: { name: 'ua-lan' } }] },
   })
   expect(run(same, [bridge]).outcome).toBe('completed')
 })
 
-test('presets in conflict and a rule that does not hang on it are told together', () => {
+test('reports a preset conflict together with an independent rule', () => {
   const one = preset('one', { domain: { vcpu: { value: 1 } } }, 'default')
   const two = preset('two', { domain: { vcpu: { value: 2 } } }, 'default')
-  const outcome = run(machine({ devices: { emulator: '/tmp/evil' } }), [one, two])
+  const outcome = run(vmWith({ devices: { emulator: '/tmp/evil' } }), [one, two])
   expect(outcome.outcome === 'refused' && outcome.causes.map(({ rule, field }) => `${rule} ${field}`)).toEqual([
     'preset-conflict spec.domain.vcpu.value',
     'host-reach spec.domain.devices.emulator',

@@ -2,61 +2,62 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Capabilities } from '../api/capabilities.ts'
 import type { Cause, Origin } from '../api/cause.ts'
 import { capCauses, isCapped } from '../api/causes.ts'
-import { completedByAnnotation, type MachineSpec, type VirtualMachine } from '../api/machine.ts'
+import { completedByAnnotation, type VirtualMachineSpec, type VirtualMachine } from '../api/virtual-machine.ts'
 import type { ObjectMeta } from '../api/object.ts'
 import { maxSteps, maxStepsAgain, sizeOf, unmetered, within } from '../api/steps.ts'
 import { hostPaths } from '../presets/grant.ts'
 import { inject, type InjectOptions, type Injection } from '../presets/inject.ts'
 import type { LostValue } from '../presets/origins.ts'
-import { relatedTo } from '../presets/path.ts'
+import { relatedTo } from '../api/path.ts'
 import { inOrderOf, reproduce, withoutLeaves } from './claim.ts'
 import type { Added } from './defaults/apply.ts'
 import { fillDefaults } from './defaults/defaults.ts'
 import type { Context, Entropy } from './defaults/rule.ts'
 import { lazyMap } from './lazy-map.ts'
-import { type Judged, tellNodes } from './lack.ts'
+import { type Checked, nameNodes } from './node-causes.ts'
 import { tooMuchWork } from './too-much-work.ts'
 import type { NodeCapabilities, Provided } from './nodes.ts'
+import { objectSizeCauses } from './object-size.ts'
 import { allOrigins, leavesBelow, originOf, originWithin, ruleAt, valueAtPath } from './origins.ts'
 import { decodeProvenance, encodeProvenance, type Attribution, type Origins, type Provenance } from './provenance.ts'
 import { reach } from './rules/reach.ts'
 import { checkRules } from './rules/rules.ts'
 
 export interface CompleteOptions extends InjectOptions {
-  /** Of one kind of node, or of the nodes of a cluster: then those count that the VM may come to, presets included. */
+  /** Of one kind of node, or of the nodes of a cluster: then of those on which the VM with its presets can be scheduled. */
   readonly capabilities: Capabilities | NodeCapabilities
   readonly entropy: Entropy
   /** Lets the user write what reaches the host. For trying things offline; never at admission. */
   readonly allowHostReach?: boolean
-  /** Leaves out the rules, reach among them: what would come out, valid or not. Offline only. */
+  /** Skips all rules, including reach, and returns the result whether it is valid or not. Offline only. */
   readonly skipRules?: boolean
   /**
-   * The domain is libvirt's own, from its XML: it is completed as libvirt reads again what it has stored, which is less than what it
+   * The domain is libvirt's own, from its XML: it is completed as when libvirt reads a stored domain, which adds less than what it
    * fills in for a domain that is new (USB ports, a versioned machine type). Offline only.
    */
   readonly isStored?: boolean
-  /** The paths of what was wrong by itself and is left out of the VM (`faultlessMachine`): of what hangs on them nothing is said. */
+  /** The paths of invalid values that were removed from the VM (`faultlessMachine`): causes that depend on them are dropped. */
   readonly without?: readonly string[]
-  /** Leaves out the annotation, a sixth of the work, where nothing is stored. */
+  /** Skips the annotation, a sixth of the work, if the VM is not stored. */
   readonly skipAnnotation?: boolean
   /** Whether another VM of the cluster has a MAC address (lower case, with colons); without it only those of the VM are known. */
   readonly isMacTaken?: (address: string) => boolean
-  /** Told as each part of the work is done, by who wants to measure; completion itself reads no clock. */
+  /** Called after each phase, for measurements; completion itself reads no clock. */
   readonly onPhase?: (phase: Phase) => void
 }
 
 export type Phase = 'claim' | 'presets' | 'defaults' | 'rules' | 'provenance'
 
-/** Presets that looked on, and what is to be told whatever came out. */
-type Told = Pick<Injection, 'audit' | 'participants' | 'warnings'>
+/** Audited presets and warnings, reported for every outcome. */
+type Report = Pick<Injection, 'audit' | 'participants' | 'warnings'>
 
-export interface Completed extends Told, Provenance {
+export interface Completed extends Report, Provenance {
   readonly outcome: 'completed'
   /** Whole and valid, with its provenance in the annotation. */
-  readonly machine: VirtualMachine
+  readonly vm: VirtualMachine
 }
 
-export interface Refused extends Told {
+export interface Refused extends Report {
   readonly outcome: 'refused'
   /** Everything that is wrong, at once. */
   readonly causes: readonly Cause[]
@@ -66,24 +67,24 @@ export interface Refused extends Told {
  * Completes a VM: presets by their layers, then what libvirt itself would fill in, then the rules over the whole. Pure: the same
  * arguments give the same answer, nothing that comes in is changed, and a VM that is complete comes back with nothing added.
  *
- * A VM that comes with a provenance was completed before, or says so. That claim proves nothing: completion looks for a VM without
+ * A VM with a provenance claims that it was completed before. That claim proves nothing: completion looks for a VM without
  * the claimed leaves that gives the same VM, and completes that one (docs/decisions/reach.md).
  *
- * @param machine a VM whose shape was checked (`parseMachine`)
+ * @param vm a VM whose shape was checked (`parseMachine`)
  */
-export function complete(machine: VirtualMachine, options: CompleteOptions): Completed | Refused {
-  const isAgain = machine.metadata.annotations?.[completedByAnnotation] !== undefined
+export function complete(vm: VirtualMachine, options: CompleteOptions): Completed | Refused {
+  const isAgain = vm.metadata.annotations?.[completedByAnnotation] !== undefined
   const limit = isAgain ? maxStepsAgain : maxSteps
   const nothing = { audit: [], participants: [], warnings: [] }
   return within(
     limit,
-    (steps) => completeClaimed(machine, { ...options, steps }),
-    () => ({ outcome: 'refused', causes: [tooMuchWork(machine, options, limit)], ...nothing }),
+    (steps) => completeClaimed(vm, { ...options, steps }),
+    () => ({ outcome: 'refused', causes: [tooMuchWork(vm, options, limit)], ...nothing }),
   )
 }
 
-function completeClaimed(machine: VirtualMachine, options: CompleteOptions): Completed | Refused {
-  const { bare, claim } = takeClaim(machine)
+function completeClaimed(vm: VirtualMachine, options: CompleteOptions): Completed | Refused {
+  const { bare, claim } = takeClaim(vm)
   if (claim === undefined) return finish(draft(bare, options), undefined, options)
   const reproduced = reproduceDraft(bare, claim, options)
   options.onPhase?.('claim')
@@ -91,21 +92,21 @@ function completeClaimed(machine: VirtualMachine, options: CompleteOptions): Com
 }
 
 /**
- * What of a stored VM reaches the host without a grant, as it stands there: what completion would make of it is not asked. Empty for
+ * Causes for the values of a stored VM that reach the host without a grant. The VM is checked as stored, not completed again. Empty for
  * every VM that `complete` returned, as long as presets and nodes are the same.
  *
- * @param machine a VM whose shape was checked (`parseMachine`)
+ * @param vm a VM whose shape was checked (`parseMachine`)
  */
-export function ungrantedReach(machine: VirtualMachine, options: CompleteOptions): readonly Cause[] {
+export function ungrantedReach(vm: VirtualMachine, options: CompleteOptions): readonly Cause[] {
   return within(
     maxStepsAgain,
-    (steps) => reachOf(machine, { ...options, steps }),
-    () => [tooMuchWork(machine, options, maxStepsAgain)],
+    (steps) => reachOf(vm, { ...options, steps }),
+    () => [tooMuchWork(vm, options, maxStepsAgain)],
   )
 }
 
-function reachOf(machine: VirtualMachine, options: CompleteOptions): readonly Cause[] {
-  const { bare, claim } = takeClaim(machine)
+function reachOf(vm: VirtualMachine, options: CompleteOptions): readonly Cause[] {
+  const { bare, claim } = takeClaim(vm)
   const made = claim === undefined ? draft(bare, options) : reproduceDraft(bare, claim, options)
   const reaching = (grants: Grants) => {
     const { causes } = check(bare, made, made.injection.origins, grants, options)
@@ -116,24 +117,24 @@ function reachOf(machine: VirtualMachine, options: CompleteOptions): readonly Ca
   return reaching(draftedGrants(bare, made)).length === 0 ? [] : reaching(statedGrants(bare, made))
 }
 
-function takeClaim(machine: VirtualMachine): { readonly bare: VirtualMachine; readonly claim: Provenance | undefined } {
-  const { [completedByAnnotation]: text, ...annotations } = machine.metadata.annotations ?? {}
-  if (text === undefined) return { bare: machine, claim: undefined }
-  return { bare: { ...machine, metadata: { ...machine.metadata, annotations } }, claim: decodeProvenance(text) }
+function takeClaim(vm: VirtualMachine): { readonly bare: VirtualMachine; readonly claim: Provenance | undefined } {
+  const { [completedByAnnotation]: text, ...annotations } = vm.metadata.annotations ?? {}
+  if (text === undefined) return { bare: vm, claim: undefined }
+  return { bare: { ...vm, metadata: { ...vm.metadata, annotations } }, claim: decodeProvenance(text) }
 }
 
 /** A VM with its presets and defaults, before the rules. */
 interface Draft {
-  readonly machine: VirtualMachine
+  readonly vm: VirtualMachine
   readonly injection: Injection
   readonly provided: Provided
   readonly added: Added
 }
 
-function draft(machine: VirtualMachine, options: CompleteOptions): Draft {
-  const injection = inject(machine, options)
+function draft(vm: VirtualMachine, options: CompleteOptions): Draft {
+  const injection = inject(vm, options)
   options.onPhase?.('presets')
-  const provided = providedFor(injection.machine.spec, options)
+  const provided = providedFor(injection.vm.spec, options)
   const made = withDefaults(injection, provided, provided.capabilities, options)
   options.onPhase?.('defaults')
   return made
@@ -145,21 +146,21 @@ function withDefaults(
   capabilities: Capabilities,
   options: CompleteOptions,
 ): Draft {
-  const { spec, added } = fill(injection.machine, capabilities, options)
-  return { machine: { ...injection.machine, spec }, injection, provided, added }
+  const { spec, added } = fill(injection.vm, capabilities, options)
+  return { vm: { ...injection.vm, spec }, injection, provided, added }
 }
 
-function reproduceDraft(machine: VirtualMachine, claim: Provenance, given: CompleteOptions): Draft {
-  const { uuid, devices: { interfaces = [] } = {} } = machine.spec.domain
+function reproduceDraft(vm: VirtualMachine, claim: Provenance, given: CompleteOptions): Draft {
+  const { uuid, devices: { interfaces = [] } = {} } = vm.spec.domain
   const recalled = { uuid, macs: interfaces.map(({ mac }) => mac?.address) }
   // All of this is one phase.
   const { onPhase: _onPhase, ...rest } = given
   const options = { ...rest, entropy: { ...given.entropy, recalled } }
-  return reproduce(machine, claim, function* (input) {
+  return reproduce(vm, claim, function* (input) {
     const first = draft(input, options)
     yield first
     const { injection, provided } = first
-    const others = everKnown(injection.machine.spec, options)
+    const others = everKnown(injection.vm.spec, options)
     others.delete(provided.capabilities)
     for (const one of others) yield withDefaults(injection, provided, one, options)
   })
@@ -169,68 +170,76 @@ function reproduceDraft(machine: VirtualMachine, claim: Provenance, given: Compl
  * What the nodes can do that a VM may have been completed for, that which counts for it now first. It is the same VM after a node
  * came or went, and a default that was right then is not a value of its user's.
  */
-const everKnown = (spec: MachineSpec, options: CompleteOptions): Set<Capabilities> =>
+const everKnown = (spec: VirtualMachineSpec, options: CompleteOptions): Set<Capabilities> =>
   new Set([
     providedFor(spec, options).capabilities,
     ...('known' in options.capabilities ? options.capabilities.known : []),
   ])
 
-/** What the nodes can do that a VM with this spec, presets included, may come to. */
-export const providedFor = (spec: MachineSpec, { capabilities }: Pick<CompleteOptions, 'capabilities'>): Provided =>
+/** The capabilities of the nodes on which a VM with this spec, presets included, can be scheduled. */
+export const providedFor = (
+  spec: VirtualMachineSpec,
+  { capabilities }: Pick<CompleteOptions, 'capabilities'>,
+): Provided =>
   'providedFor' in capabilities ? capabilities.providedFor(spec) : { capabilities, groups: [], outliers: [] }
 
 /** A completed VM as it is stored and shown. */
-type Shown = Pick<Attribution, 'origins' | 'overridden' | 'removed' | 'added'> & { readonly machine: VirtualMachine }
+type Shown = Pick<Attribution, 'origins' | 'overridden' | 'removed' | 'added'> & { readonly vm: VirtualMachine }
 
 function finish(made: Draft, shown: Shown | undefined, options: CompleteOptions): Completed | Refused {
   const { injection, added } = made
   const { audit, participants, skipped } = injection
-  const { machine, ...provenance } = shown ?? { ...injection, machine: made.machine, added }
-  const checked = check(made.machine, made, provenance.origins, injectedGrants(made), options)
+  const { vm, ...provenance } = shown ?? { ...injection, vm: made.vm, added }
+  const checked = check(made.vm, made, provenance.origins, injectedGrants(made), options)
   options.onPhase?.('rules')
   const isLeftOut = relatedTo(options.without ?? [])
-  // A leaf that presets dispute is not there: what a rule says of it, or of what is above or below it, would be about nothing.
+  // A leaf on which presets conflict is missing: causes about it, or about what is above or below it, would be misleading.
   const isDisputed = relatedTo(injection.unsettled)
   const found = [
     ...injection.causes.filter(({ field }) => !isLeftOut(field)),
     ...checked.causes.filter(({ field }) => !isDisputed(field) && !isLeftOut(field)),
   ]
   const causes = capCauses(found, 'spec')
-  const told = { audit, participants, warnings: [...injection.warnings, ...checked.warnings] }
-  if (causes.length > 0) return { outcome: 'refused', causes, ...told }
+  const report = { audit, participants, warnings: [...injection.warnings, ...checked.warnings] }
+  if (causes.length > 0) return { outcome: 'refused', causes, ...report }
 
-  const annotated = options.skipAnnotation === true ? machine : annotate(machine, { ...provenance, skipped })
+  const annotated = options.skipAnnotation === true ? vm : annotate(vm, { ...provenance, skipped })
+  const oversize = objectSizeCauses(annotated)
+  if (oversize.length > 0) return { outcome: 'refused', causes: oversize, ...report }
   options.onPhase?.('provenance')
   // Most callers never ask.
-  const origins = lazyMap(() => allOrigins(provenance.origins, added, made.machine.spec.domain))
+  const origins = lazyMap(() => allOrigins(provenance.origins, added, made.vm.spec.domain))
   const { overridden, removed } = provenance
-  return { outcome: 'completed', machine: annotated, origins, overridden, removed, skipped, ...told }
+  return { outcome: 'completed', vm: annotated, origins, overridden, removed, skipped, ...report }
 }
 
 /**
- * A VM that was completed again, as it was shown before: in the same order, and with what it no longer tells by itself, which is what
- * presets took away. All of that is there to be read, and decides nothing.
+ * A VM that was completed again, as it was shown before: in the same order, and with what it no longer shows by itself, which is what
+ * presets removed. All of that is only displayed, and decides nothing.
  */
-function displayed(sent: VirtualMachine, claim: Provenance, { machine, injection, added }: Draft): Shown {
+function displayed(sent: VirtualMachine, claim: Provenance, { vm, injection, added }: Draft): Shown {
   const { origins, overridden, removed, participants } = injection
-  const isHere = (origin: Origin): boolean =>
-    participants.some(({ preset }) => isDeepStrictEqual(preset.origin, origin))
+  const here = new Set(participants.map(({ preset: { origin } }) => originKey(origin)))
+  const isHere = (origin: Origin): boolean => here.has(originKey(origin))
   const isUnknown = ([path, lost]: [string, readonly LostValue[]]): boolean =>
     origins.get(path)?.by === 'preset' && lost.some(({ origin, value }) => origin.by === 'user' && value === undefined)
   return {
     // The same values in another order.
-    machine: inOrderOf(machine, sent) as VirtualMachine,
-    origins: allOrigins(origins, added, machine.spec.domain),
+    vm: inOrderOf(vm, sent) as VirtualMachine,
+    origins: allOrigins(origins, added, vm.spec.domain),
     overridden: new Map([...[...claim.overridden].filter(isUnknown), ...overridden]),
     removed: new Map([...[...claim.removed].filter(([, origin]) => isHere(origin)), ...removed]),
   }
 }
 
+const originKey = (origin: Origin): string =>
+  JSON.stringify(origin.by === 'preset' ? [origin.namespace, origin.name, origin.revision] : origin)
+
 function fill(
   { metadata, spec }: VirtualMachine,
   capabilities: Capabilities,
   options: CompleteOptions,
-): { spec: MachineSpec; added: Added } {
+): { spec: VirtualMachineSpec; added: Added } {
   const { steps = unmetered } = options
   steps.spend(sizeOf(spec.domain))
   const { domain, added } = fillDefaults(spec.domain, contextOf(metadata, capabilities, options))
@@ -254,44 +263,38 @@ export function contextOf(
   }
 }
 
-/** What the rules say of a VM: of the drafted one, or of a stored one that the draft was made for. */
-function check(
-  machine: VirtualMachine,
-  made: Draft,
-  origins: Origins,
-  grants: Grants,
-  options: CompleteOptions,
-): Judged {
+/** The causes and warnings of the rules for a VM: the drafted one, or a stored one for which the draft was made. */
+function check(vm: VirtualMachine, made: Draft, origins: Origins, grants: Grants, options: CompleteOptions): Checked {
   if (options.skipRules) return { causes: [], warnings: [] }
   const { injection, added, provided } = made
   const { allowHostReach = false, without = [], isMacTaken, steps = unmetered } = options
-  const { spec } = machine
+  const { spec } = vm
   steps.spend(sizeOf(spec))
   const leafOrigin = (path: string): Origin => {
-    const rule = ruleAt(added, made.machine, path)
+    const rule = ruleAt(added, made.vm, path)
     return rule === undefined ? originOf(origins, path) : { by: 'default', rule }
   }
   const context = {
-    // What stood there before the defaults tells who wants it there; they may have filled in all that it holds.
+    // The value before defaults decides the origin, since defaults may have filled in everything in it.
     originOf: (path: string) =>
-      originWithin(valueAtPath(injection.machine, path) ?? valueAtPath(machine, path), path, leafOrigin),
+      originWithin(valueAtPath(injection.vm, path) ?? valueAtPath(vm, path), path, leafOrigin),
     isGranted: allowHostReach ? () => true : grants.isGranted,
     without,
     ...(isMacTaken === undefined ? {} : { isMacTaken }),
   }
   const checked = checkRules(spec, { ...context, capabilities: provided.capabilities })
   const reaching = checked.causes.filter(({ rule }) => rule === reach.id).map(({ field }) => field)
-  const isDefault = defaultsAlone(machine, reaching, grants, options)
+  const isDefault = defaultsAlone(vm, reaching, grants, options)
   const isFilled = (field: string) => !grants.isCut(field) && isDefault(field)
   const causes = checked.causes.filter(({ rule, field }) => rule !== reach.id || !isFilled(field))
   const onNode = (one: Capabilities) => checkRules(spec, { ...context, capabilities: one }).causes
-  const told = tellNodes(causes, provided, onNode)
-  return { causes: told.causes, warnings: [...checked.warnings, ...told.warnings] }
+  const named = nameNodes(causes, provided, onNode)
+  return { causes: named.causes, warnings: [...checked.warnings, ...named.warnings] }
 }
 
 /** What cluster presets grant of a VM. */
 interface Grants {
-  /** Whether they grant what stands at a place, its presence included. */
+  /** Whether they grant the value at a path, including its presence. */
   readonly isGranted: (path: string) => boolean
   /** Whether they state a leaf. */
   readonly isStated: (path: string) => boolean
@@ -300,13 +303,13 @@ interface Grants {
 }
 
 /** What they state of what was there before the defaults; what these put there is their own. */
-function injectedGrants({ injection: { machine, grants, removed } }: Draft): Grants {
+function injectedGrants({ injection: { vm, grants, removed } }: Draft): Grants {
   const isCut = cutBy(removed)
-  const isOfOne = grantedAsOne(machine, grants)
+  const isOfOne = grantedAsOne(vm, grants)
   const isStated = (path: string) => grants.isInjected(path) && isOfOne(path)
   return {
     isGranted: (path) => {
-      const before = valueAtPath(machine, path)
+      const before = valueAtPath(vm, path)
       return before === undefined ? !isCut(path) : leavesBelow(before, path).every(isStated)
     },
     isStated,
@@ -328,12 +331,12 @@ function cutBy(removed: ReadonlyMap<string, Origin>): (path: string) => boolean 
 }
 
 /** Whether one cluster preset states all that reaches the host in the device of a path: half of one device and half of another is a third. */
-function grantedAsOne(machine: VirtualMachine, grants: Injection['grants']): (path: string) => boolean {
-  const places = lazy(() => Object.groupBy(hostPaths(machine.spec.domain), (path) => devicePath.exec(path)?.[0] ?? ''))
+function grantedAsOne(vm: VirtualMachine, grants: Injection['grants']): (path: string) => boolean {
+  const places = lazy(() => Object.groupBy(hostPaths(vm.spec.domain), (path) => devicePath.exec(path)?.[0] ?? ''))
   const known = new Map<string, boolean>()
   const isOne = (device: string): boolean => {
     const [first, ...others] = (places()[device] ?? [])
-      .flatMap((place) => leavesBelow(valueAtPath(machine, place), place))
+      .flatMap((place) => leavesBelow(valueAtPath(vm, place), place))
       .map(grants.grantorsAt)
       .filter((found) => found.length > 0)
     return first === undefined || first.some((origin) => others.every((found) => found.includes(origin)))
@@ -355,8 +358,7 @@ function lazy<T>(make: () => T): () => T {
 /** The same of a stored VM, where it is as in its draft. */
 function draftedGrants(stored: VirtualMachine, made: Draft): Grants {
   const { isGranted, isStated, isCut } = injectedGrants(made)
-  const isSame = (path: string): boolean =>
-    isDeepStrictEqual(valueAtPath(stored, path), valueAtPath(made.machine, path))
+  const isSame = (path: string): boolean => isDeepStrictEqual(valueAtPath(stored, path), valueAtPath(made.vm, path))
   return {
     isGranted: (path) => isSame(path) && isGranted(path),
     isStated: (path) => isSame(path) && isStated(path),
@@ -376,29 +378,28 @@ function statedGrants(stored: VirtualMachine, { injection }: Draft): Grants {
 
 /** Whether what is not stated at a place that reaches the host is what the defaults alone put there: who repeats it has gained nothing. */
 function defaultsAlone(
-  machine: VirtualMachine,
+  vm: VirtualMachine,
   reaching: readonly string[],
   { isStated }: Grants,
   options: CompleteOptions,
 ): (field: string) => boolean {
   if (reaching.length === 0) return () => false
   const unstated = (field: string): readonly string[] =>
-    leavesBelow(valueAtPath(machine, field), field).filter((path) => !isStated(path))
+    leavesBelow(valueAtPath(vm, field), field).filter((path) => !isStated(path))
   const left = new Set(reaching.flatMap(unstated))
-  const bare = withoutLeaves(machine, (path) => left.has(path))
-  const filled = [...everKnown(machine.spec, options)].map((one) => ({ spec: fill(bare, one, options).spec }))
+  const bare = withoutLeaves(vm, (path) => left.has(path))
+  const filled = [...everKnown(vm.spec, options)].map((one) => ({ spec: fill(bare, one, options).spec }))
   return (field) =>
     filled.some((one) =>
       unstated(field).every(
         (path) =>
-          valueAtPath(bare, path) === undefined &&
-          isDeepStrictEqual(valueAtPath(one, path), valueAtPath(machine, path)),
+          valueAtPath(bare, path) === undefined && isDeepStrictEqual(valueAtPath(one, path), valueAtPath(vm, path)),
       ),
     )
 }
 
-function annotate(machine: VirtualMachine, provenance: Attribution): VirtualMachine {
-  const { text } = encodeProvenance(provenance, machine)
-  const annotations = { ...machine.metadata.annotations, [completedByAnnotation]: text }
-  return { ...machine, metadata: { ...machine.metadata, annotations } }
+function annotate(vm: VirtualMachine, provenance: Attribution): VirtualMachine {
+  const { text } = encodeProvenance(provenance, vm)
+  const annotations = { ...vm.metadata.annotations, [completedByAnnotation]: text }
+  return { ...vm, metadata: { ...vm.metadata, annotations } }
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { faultlessMachine, parseMachine } from '../api/machine.ts'
+import { validPartOf, parseVirtualMachine } from '../api/virtual-machine.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { bundledCapabilities as capabilities } from './capabilities.ts'
 import { complete } from './complete.ts'
@@ -15,27 +15,27 @@ function causesOf(domain: object, more: object = {}): string[] {
       ...more,
     },
   }
-  const parsed = parseMachine(value)
+  const parsed = parseVirtualMachine(value)
   const shape = 'causes' in parsed ? parsed.causes : []
-  const rest = 'machine' in parsed ? { machine: parsed.machine, without: [] } : faultlessMachine(value)
+  const rest = 'vm' in parsed ? { vm: parsed.vm, without: [] } : validPartOf(value)
   const outcome =
     rest &&
-    complete(rest.machine, {
+    complete(rest.vm, {
       presets: createCandidates([]),
       namespace: { name: 'default', labels: {} },
       capabilities,
       entropy: { uid: 'request' },
       without: rest.without,
     })
-  const judged = outcome?.outcome === 'refused' ? outcome.causes : []
-  return [...shape, ...judged].map(({ rule, field }) => `${rule} ${field}`)
+  const causes = outcome?.outcome === 'refused' ? outcome.causes : []
+  return [...shape, ...causes].map(({ rule, field }) => `${rule} ${field}`)
 }
 
 const twice = [{ target: { dev: 'vda' } }, { target: { dev: 'vda' } }].map((disk) => ({ device: 'cdrom', ...disk }))
 
 const rows: [string, object, string[]][] = [
   [
-    'a typing mistake and a broken rule are told together',
+    'reports a typing mistake together with a broken rule',
     { tittle: 'x', os: { type: { os: 'hvm', machine: 'q53' } } },
     ['unknown-field spec.domain.tittle', 'os-type spec.domain.os.type.machine'],
   ],
@@ -55,17 +55,17 @@ const rows: [string, object, string[]][] = [
     ['enumeration spec.domain.devices.inputs[0].type', 'usb-ports spec.domain.devices.controllers[0].ports'],
   ],
   [
-    'a missing accelerator is no reason to refuse the CPU',
+    'does not refuse the CPU because of a missing accelerator',
     { type: 'kvmm', cpu: { mode: 'host-passthrough' } },
     ['enumeration spec.domain.type'],
   ],
   [
-    'a count that is none is no reason to refuse what is counted',
+    'does not refuse what is counted because of an invalid count',
     { vcpu: { value: 'four' }, cpu: { topology: { sockets: 1, cores: 4, threads: 1 } } },
     ['value spec.domain.vcpu.value'],
   ],
   [
-    'reach is judged as well',
+    'checks reach as well',
     { titel: 'x', devices: { emulator: '/usr/bin/evil' } },
     ['unknown-field spec.domain.titel', 'host-reach spec.domain.devices.emulator'],
   ],

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import type { Taint } from '../api/node-profile.ts'
 import type { NodeRequirement, NodeTerm } from '../api/placement.ts'
 import { nodeProfile } from '../test/node-profile.ts'
-import { fits, type Place } from './fit.ts'
+import { fitsOn, type Place } from './fit.ts'
 
 const gpu: Taint = { key: 'gpu', value: 'a100', effect: 'NoSchedule' }
 const required = (...nodeSelectorTerms: NodeTerm[]): Place => ({
@@ -12,7 +12,7 @@ const label = (key: string, operator: NodeRequirement['operator'], ...values: st
   required({ matchExpressions: [{ key, operator, values }] })
 
 const cases: [sentence: string, isFit: boolean, place: Place, taints?: Taint[]][] = [
-  ['a VM that says nothing goes anywhere', true, {}],
+  ['a VM without placement fits anywhere', true, {}],
   ['a label is as selected', true, { nodeSelector: { zone: 'a', cores: '8' } }],
   ['a label is not as selected', false, { nodeSelector: { zone: 'b' } }],
   ['a label is not there', false, { nodeSelector: { rack: '1' } }],
@@ -28,7 +28,7 @@ const cases: [sentence: string, isFit: boolean, place: Place, taints?: Taint[]][
   ['Gt', true, label('cores', 'Gt', '7')],
   ['not Gt', false, label('cores', 'Gt', '8')],
   ['Lt', true, label('cores', 'Lt', '10')],
-  ['Gt of what is no number', false, label('zone', 'Gt', '1')],
+  ['Gt of a value that is not a number', false, label('zone', 'Gt', '1')],
   [
     'one of several terms',
     true,
@@ -80,5 +80,5 @@ const cases: [sentence: string, isFit: boolean, place: Place, taints?: Taint[]][
 
 test.each(cases)('%s: %j', (_, isFit, place, taints = []) => {
   const node = nodeProfile('one', undefined, { labels: { zone: 'a', cores: '8' }, taints })
-  expect(fits(place, node)).toBe(isFit)
+  expect(fitsOn(place)(node)).toBe(isFit)
 })

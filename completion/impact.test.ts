@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest'
-import type { VirtualMachine } from '../api/machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compilePreset } from '../presets/compile.ts'
 import { bundledCapabilities as capabilities } from './capabilities.ts'
 import { complete } from './complete.ts'
 import { asWritten, impactOn } from './impact.ts'
 
-const machine = (more: object = {}): VirtualMachine => ({
+const vm = (more: object = {}): VirtualMachine => ({
   apiVersion: 'virtset.io/v1alpha1',
   kind: 'VirtualMachine',
   metadata: { name: 'vm', namespace: 'shop', labels: { app: 'web' }, annotations: {} },
@@ -34,23 +34,23 @@ const completeWith = (given: VirtualMachine) => (of: Pick<ReturnType<typeof pres
 
 describe('what the user of a completed VM wrote', () => {
   test.each<[string, VirtualMachine, object[]]>([
-    ['without presets', machine(), []],
-    ['with a default beside it', machine(), [{ domain: { title: 't' }, metadata: { labels: { a: 'b' } } }]],
-    ['that a preset overrode', machine({ title: 'mine' }), [{ strength: 'Enforce', domain: { title: 't' } }]],
+    ['without presets', vm(), []],
+    ['with a default beside it', vm(), [{ domain: { title: 't' }, metadata: { labels: { a: 'b' } } }]],
+    ['that a preset overrode', vm({ title: 'mine' }), [{ strength: 'Enforce', domain: { title: 't' } }]],
     [
       'whose branch of a union a preset overrode',
-      machine({ clock: { offset: 'variable', adjustment: 5 } }),
+      vm({ clock: { offset: 'variable', adjustment: 5 } }),
       [{ strength: 'Enforce', domain: { clock: { offset: 'utc' } } }],
     ],
     [
       'in a label',
-      { ...machine(), metadata: { ...machine().metadata, labels: { app: 'web', tier: 'mine' } } },
+      { ...vm(), metadata: { ...vm().metadata, labels: { app: 'web', tier: 'mine' } } },
       [{ strength: 'Enforce', metadata: { labels: { tier: 'theirs' } } }],
     ],
   ])('%s', (_, given, specs) => {
     const outcome = completeWith(given)(presets(...specs))
     expect(outcome.outcome).toBe('completed')
-    const { spec, metadata } = asWritten('machine' in outcome ? outcome.machine : given)
+    const { spec, metadata } = asWritten('vm' in outcome ? outcome.vm : given)
     const { adjustment: _adjusted, ...clock } = given.spec.domain.clock ?? {}
     const isUnion = given.spec.domain.clock !== undefined
     // The rest of a branch has no place in the VM any more.
@@ -58,10 +58,10 @@ describe('what the user of a completed VM wrote', () => {
     expect([spec, metadata]).toEqual([expected, given.metadata])
   })
 
-  test('is the value that stands, where it was too long to be kept', () => {
-    const given = machine({ title: 'm'.repeat(500) })
+  test('is the current value if the overridden one was too long to record', () => {
+    const given = vm({ title: 'm'.repeat(500) })
     const outcome = completeWith(given)(presets({ strength: 'Enforce', domain: { title: 't' } }))
-    expect(asWritten('machine' in outcome ? outcome.machine : given).spec.domain.title).toBe('t')
+    expect(asWritten('vm' in outcome ? outcome.vm : given).spec.domain.title).toBe('t')
   })
 })
 
@@ -81,6 +81,6 @@ describe('what becomes of a VM', () => {
     ],
   ])('%s', (_, before, after, kind) => {
     const alternatives = { before: presets(...before), after: presets(...after) }
-    expect(impactOn(machine(), namespace, alternatives, completeWith(machine()))?.kind).toBe(kind)
+    expect(impactOn(vm(), namespace, alternatives, completeWith(vm()))?.kind).toBe(kind)
   })
 })

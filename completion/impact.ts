@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Cause } from '../api/cause.ts'
-import { completedByAnnotation, excludePresetsAnnotation, type VirtualMachine } from '../api/machine.ts'
+import { completedByAnnotation, excludePresetsAnnotation, type VirtualMachine } from '../api/virtual-machine.ts'
 import { renderCause } from '../api/refusal.ts'
 import { isReservedKey } from '../api/reserved.ts'
 import type { Candidates, Namespace } from '../presets/candidates.ts'
@@ -9,12 +9,12 @@ import { asSent } from './claim.ts'
 import type { Completed, Refused } from './complete.ts'
 import { decodeProvenance } from './provenance.ts'
 
-/** What becomes of a VM with other presets, where it does not come out as before. */
+/** How the result for a VM changes with other presets. */
 export type Impact =
   | { readonly kind: 'different'; readonly before: VirtualMachine; readonly after: VirtualMachine }
   /** Causes that it was not refused for before. */
   | { readonly kind: 'refused'; readonly causes: readonly Cause[] }
-  /** It was refused before, and is no longer. */
+  /** It was refused before, and is now accepted. */
   | { readonly kind: 'freed' }
 
 /** Presets of now, and presets as they would be. */
@@ -36,16 +36,16 @@ export function isSameSelection({ before, after }: Alternatives, labels: Labels,
 
 /**
  * Completes a VM with the presets of now and with the others. Whatever else decides is the same for both.
- * @param machine as its user wrote it (`asWritten`)
- * @returns undefined where it comes out as before
+ * @param vm as its user wrote it (`asWritten`)
+ * @returns undefined if the result is the same
  */
 export function impactOn(
-  machine: VirtualMachine,
+  vm: VirtualMachine,
   namespace: Namespace,
   alternatives: Alternatives,
   completeWith: (presets: Candidates) => Completed | Refused,
 ): Impact | undefined {
-  if (isSameSelection(alternatives, machine.metadata.labels ?? {}, namespace)) return undefined
+  if (isSameSelection(alternatives, vm.metadata.labels ?? {}, namespace)) return undefined
   const before = completeWith(alternatives.before)
   const after = completeWith(alternatives.after)
   if (after.outcome === 'refused') {
@@ -54,26 +54,26 @@ export function impactOn(
     return causes.length === 0 ? undefined : { kind: 'refused', causes }
   }
   if (before.outcome === 'refused') return { kind: 'freed' }
-  if (isDeepStrictEqual(contentOf(before.machine), contentOf(after.machine))) return undefined
-  return { kind: 'different', before: before.machine, after: after.machine }
+  if (isDeepStrictEqual(contentOf(before.vm), contentOf(after.vm))) return undefined
+  return { kind: 'different', before: before.vm, after: after.vm }
 }
 
 const causeText = (cause: Cause): string => `${cause.field}: ${renderCause(cause)}`
 
-/** What completion answers for, but for who put it there. */
+/** What completion decides, without the provenance. */
 function contentOf({ metadata: { labels = {}, annotations = {} }, spec }: VirtualMachine) {
   const { [completedByAnnotation]: _, ...others } = annotations
   return { labels, annotations: others, spec }
 }
 
-/** What the user of a completed VM wrote, as far as its provenance knows; what virtset holds of it is no user's. */
-export function asWritten(machine: VirtualMachine): VirtualMachine {
-  const { [completedByAnnotation]: claim, ...annotations } = machine.metadata.annotations ?? {}
+/** What the user of a completed VM wrote, as far as its provenance records it, without what virtset itself sets. */
+export function asWritten(vm: VirtualMachine): VirtualMachine {
+  const { [completedByAnnotation]: claim, ...annotations } = vm.metadata.annotations ?? {}
   const provenance = claim === undefined ? undefined : decodeProvenance(claim)
-  const { ownerReferences: _owners, ...metadata } = machine.metadata
+  const { ownerReferences: _owners, ...metadata } = vm.metadata
   const bare = {
-    ...machine,
-    metadata: { ...metadata, annotations: unreserved(annotations), labels: unreserved(machine.metadata.labels ?? {}) },
+    ...vm,
+    metadata: { ...metadata, annotations: unreserved(annotations), labels: unreserved(vm.metadata.labels ?? {}) },
   }
   return provenance === undefined ? bare : asSent(bare, provenance)
 }

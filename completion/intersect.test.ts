@@ -43,19 +43,19 @@ describe('what two nodes can do', () => {
       { machines: [q35('9.2')] },
     ],
     [
-      'an alias stands for the newest common version, and so does what is the default',
+      'an alias and the default are the newest common version',
       { machines: [q35('10.0'), q35('10.1', { alias: 'q35', isDefault: true }), q35('9.2')] },
       { machines: [q35('10.0', { alias: 'q35', isDefault: true }), q35('9.2')] },
       { machines: [q35('10.0', { alias: 'q35', isDefault: true }), q35('9.2')] },
     ],
     [
-      'an alias stands for nothing newer than on any node',
+      'an alias is not newer than on any node',
       { machines: [q35('10.0'), q35('9.2', { alias: 'q35' })] },
       { machines: [q35('10.0', { alias: 'q35' }), q35('9.2')] },
       { machines: [q35('10.0'), q35('9.2', { alias: 'q35' })] },
     ],
     [
-      'an alias of two kinds stands for nothing',
+      'an alias of two kinds is dropped',
       {
         machines: [
           { ...q35('1'), name: 'a-1.0', alias: 'x' },
@@ -88,7 +88,7 @@ describe('what two nodes can do', () => {
       { accelerators: { qemu: { cpuModels: [] } } },
     ],
     [
-      'a CPU model lacks what either lacks',
+      'a CPU model has the blockers of both',
       {
         accelerators: {
           kvm: { cpuModels: [model('EPYC', 'npt'), model('Old')], hostModel: { model: 'EPYC', features: [] } },
@@ -100,12 +100,17 @@ describe('what two nodes can do', () => {
       { accelerators: { kvm: { cpuModels: [model('EPYC', 'lbrv', 'npt')] } } },
     ],
     [
-      'words are those of both; a subject that one does not know is judged by the other',
+      'words are those of both; a subject that one does not report is taken from the other',
       { words: { 'video.modelType': ['bochs', 'vga'], 'tpm.model': ['tpm-tis'] } },
       { words: { 'video.modelType': ['vga'] } },
       { words: { 'video.modelType': ['vga'], 'tpm.model': ['tpm-tis'] } },
     ],
-    ['a host that is not known is not judged', { host: { numaNodes: 4 } }, {}, { host: { numaNodes: 4 } }],
+    [
+      'the host of the other node counts if one does not report it',
+      { host: { numaNodes: 4 } },
+      {},
+      { host: { numaNodes: 4 } },
+    ],
     [
       'hosts have the NUMA nodes and pages of both',
       { host: { numaNodes: 4, pageSizes: [4, 2048] } },

@@ -3,7 +3,7 @@ import type { Accelerator, Capabilities, CpuModel, MachineType } from '../api/ca
 
 /**
  * What every one of these nodes can do. An alias of machine types, and being the default one, go to the newest version that all have and
- * that is no newer than the one it stands for on any node. What one node does not know of itself is judged by what the others know.
+ * that is not newer than its target on any node. What one node does not report is taken from the other nodes.
  * Neither order nor repetition counts: lists are sorted.
  */
 export function intersect([first, ...rest]: readonly [Capabilities, ...Capabilities[]]): Capabilities {
@@ -37,7 +37,7 @@ const given = <K extends string, T>(key: K, value: T | undefined): Given<K, T> =
 
 const common = <T>(a: readonly T[], b: readonly T[]): T[] => a.filter((one) => b.includes(one))
 
-/** What both say alike; what they dispute, or one does not say, is not said. */
+/** A value that both nodes report equally; absent if they differ or one does not report it. */
 const agreed = <T extends object, K extends keyof T & string>(key: K, a: T, b: T): Given<K, T[K]> =>
   isDeepStrictEqual(a[key], b[key]) ? given(key, a[key]) : {}
 

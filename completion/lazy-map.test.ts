@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { lazyMap } from './lazy-map.ts'
 
-test('a lazy map is that map, which is made once, and only when somebody looks', () => {
+test('a lazy map is made once, at the first access', () => {
   const map = new Map([
     ['a', 1],
     ['b', 2],

@@ -1,4 +1,4 @@
-/** A map that is made when somebody first looks into it. */
+/** A map that is made at the first access. */
 export function lazyMap<K, V>(make: () => ReadonlyMap<K, V>): ReadonlyMap<K, V> {
   let made: ReadonlyMap<K, V> | undefined
   const map = (): ReadonlyMap<K, V> => (made ??= make())

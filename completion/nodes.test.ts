@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { MachineSpec, VirtualMachine } from '../api/machine.ts'
+import type { VirtualMachineSpec, VirtualMachine } from '../api/virtual-machine.ts'
 import type { NodeProfile } from '../api/node-profile.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compilePreset } from '../presets/compile.ts'
@@ -19,8 +19,8 @@ const nodes = [
 const known = nodeCapabilities(nodes)
 const pair = nodes.filter(({ metadata: { name = '' } }) => ['new-1', 'old'].includes(name))
 const two = nodeCapabilities(pair)
-const spec = (more: Partial<MachineSpec> = {}): MachineSpec => ({ domain: { type: 'qemu' }, ...more })
-const nodesFor = (given: MachineSpec): string[] => {
+const spec = (more: Partial<VirtualMachineSpec> = {}): VirtualMachineSpec => ({ domain: { type: 'qemu' }, ...more })
+const nodesFor = (given: VirtualMachineSpec): string[] => {
   const { groups, outliers } = known.providedFor(given)
   return [...groups, ...outliers].flatMap((group) => group.nodes).toSorted()
 }
@@ -38,7 +38,7 @@ describe('what counts for a VM', () => {
     expect(capabilities).toEqual(intersect([bundledCapabilities, old]))
   })
 
-  test('but for the few that lack what nearly all others have', () => {
+  test('except the few without what nearly all others have', () => {
     expect(known.providedFor(spec())).toEqual({
       capabilities: bundledCapabilities,
       groups: [{ capabilities: bundledCapabilities, nodes: ['new-1', 'new-2'] }],
@@ -53,6 +53,15 @@ describe('what counts for a VM', () => {
     expect(provided.groups.flatMap((group) => group.nodes)).toEqual(['new-1', 'new-2'])
   })
 
+  test('caches few results, and no text of the VM', () => {
+    const one = nodeCapabilities(pair)
+    const select = (value: string) => one.providedFor(spec({ nodeSelector: { pool: value } }))
+    const first = select('new')
+    expect(select('new')).toBe(first)
+    for (let other = 0; other < 64; other++) select(`other-${other}`)
+    expect(select('new')).not.toBe(first)
+  })
+
   const tolerations = [{ operator: 'Exists' as const }]
 
   test('those whose taints it tolerates', () => {
@@ -63,7 +72,7 @@ describe('what counts for a VM', () => {
     expect(nodesFor(spec({ tolerations, domain: { type: 'kvm' } }))).toEqual(['new-1', 'new-2', 'old'])
   })
 
-  test('for type kvm, where there is no KVM, all: it is told who lacks it', () => {
+  test('for type kvm without KVM on any node, all: the causes name the nodes', () => {
     const nodeSelector = { 'kubernetes.io/hostname': 'plain' }
     expect(nodesFor(spec({ tolerations, nodeSelector, domain: { type: 'kvm' } }))).toEqual(['plain'])
   })
@@ -105,7 +114,7 @@ test('equal capabilities become one object, whatever node has them', () => {
 })
 
 describe('completion', () => {
-  const vm = (more: Partial<MachineSpec> = {}): VirtualMachine => ({
+  const vm = (more: Partial<VirtualMachineSpec> = {}): VirtualMachine => ({
     apiVersion: 'virtset.io/v1alpha1',
     kind: 'VirtualMachine',
     metadata: { name: 'vm', namespace: 'default', labels: { size: 'small' } },
@@ -122,7 +131,7 @@ describe('completion', () => {
   })
   const machineOf = (given: VirtualMachine, how = options()): unknown => {
     const outcome = complete(given, how)
-    return outcome.outcome === 'completed' ? outcome.machine.spec.domain.os?.type?.machine : outcome.causes
+    return outcome.outcome === 'completed' ? outcome.vm.spec.domain.os?.type?.machine : outcome.causes
   }
   const causesOf = (given: VirtualMachine, how = options()): unknown => {
     const outcome = complete(given, how)
@@ -150,7 +159,7 @@ describe('completion', () => {
 
   const newest = { domain: { ...vm().spec.domain, os: { type: { os: 'hvm' as const, machine: 'pc-q35-10.0' } } } }
 
-  test('refuses what some nodes lack, and says which have it', () => {
+  test('refuses what some nodes do not have, and names those that do', () => {
     expect(causesOf(vm(newest), options(pair))).toEqual([
       [
         'spec.domain.os.type.machine',
@@ -176,14 +185,14 @@ describe('completion', () => {
       ])
     })
 
-    test('it is refused where two of five lack it', () => {
+    test('is refused if two of five do not have it', () => {
       const [one, two] = ['small-1', 'small-2'].map((name) => nodeProfile(name, without))
       const outcome = complete(asking, options([...honest, ...(one ? [one] : []), ...(two ? [two] : [])]))
       expect(outcome.outcome).toBe('refused')
     })
   })
 
-  test('a node that says it can do nothing has no say', () => {
+  test('ignores a node that publishes no capabilities', () => {
     const [machine] = bundledCapabilities.machines
     const lie = {
       ...bundledCapabilities,
@@ -197,19 +206,19 @@ describe('completion', () => {
       host: { numaNodes: 0, pageSizes: [] },
     }
     const honest = ['a', 'b'].map((name) => nodeProfile(name, bundledCapabilities))
-    const [told, expected] = [[...honest, nodeProfile('liar', lie)], honest].map((profiles) =>
+    const [actual, expected] = [[...honest, nodeProfile('liar', lie)], honest].map((profiles) =>
       complete(vm(newest), options(profiles)),
     )
-    if (told?.outcome !== 'completed' || expected?.outcome !== 'completed') throw new Error('refused')
-    expect([told.machine, told.warnings]).toEqual([expected.machine, expected.warnings])
+    if (actual?.outcome !== 'completed' || expected?.outcome !== 'completed') throw new Error('refused')
+    expect([actual.vm, actual.warnings]).toEqual([expected.vm, expected.warnings])
   })
 
-  test('refuses what all nodes lack, and says which', () => {
+  test('refuses what no node has, and names the nodes', () => {
     const many = ['a', 'b', 'c', 'd', 'e'].map((name) => nodeProfile(name, old))
     expect(causesOf(vm(newest), options(many))).toEqual([
       [
         'spec.domain.os.type.machine',
-        'is no machine type of the QEMU here; q35 and pc stand for the newest of their kind (nodes a, b, c and 2 more lack machine type pc-q35-10.0)',
+        'QEMU on this node has no such machine type; q35 and pc are aliases for the newest versions (nodes a, b, c and 2 more lack machine type pc-q35-10.0)',
         'did you mean "pc-q35-3.0"?',
       ],
     ])
@@ -218,14 +227,14 @@ describe('completion', () => {
   test('refuses KVM where no node has it', () => {
     const domain = { ...vm().spec.domain, type: 'kvm' as const }
     expect(causesOf(vm({ domain }), options([nodeProfile('plain', emulatedCapabilities)]))).toEqual([
-      ['spec.domain.type', 'is no accelerator of the QEMU here; there are: qemu (node plain lacks KVM)', undefined],
+      ['spec.domain.type', 'QEMU on this node has no such accelerator; it has qemu (node plain lacks KVM)', undefined],
     ])
   })
 
   test('does not name nodes where a VM is invalid on all of them', () => {
     const clock = { offset: 'timezone' as const }
     const given = vm({ domain: { ...vm().spec.domain, clock }, nodeSelector: { pool: 'new' } })
-    expect(causesOf(given)).toEqual([['spec.domain.clock.timezone', 'must be given for offset timezone', undefined]])
+    expect(causesOf(given)).toEqual([['spec.domain.clock.timezone', 'must be set for offset timezone', undefined]])
   })
 
   describe('of a VM that was completed for other nodes', () => {
@@ -249,15 +258,15 @@ describe('completion', () => {
       ['there are the same nodes', [nodeProfile('before', moved)]],
     ])('%s: it comes back as it was', (_, profiles) => {
       if (before.outcome === 'refused') throw new Error('refused')
-      const after = complete(before.machine, options(profiles))
-      expect(after.outcome === 'completed' && after.machine).toEqual(before.machine)
+      const after = complete(before.vm, options(profiles))
+      expect(after.outcome === 'completed' && after.vm).toEqual(before.vm)
     })
 
     test('before any node had said anything: it comes back as it was', () => {
       const bundled = complete(efi, options([]))
       if (bundled.outcome === 'refused') throw new Error('refused')
-      const after = complete(bundled.machine, options([nodeProfile('now', { ...old, emulator: '/opt/qemu' })]))
-      expect(after.outcome === 'completed' && after.machine).toEqual(bundled.machine)
+      const after = complete(bundled.vm, options([nodeProfile('now', { ...old, emulator: '/opt/qemu' })]))
+      expect(after.outcome === 'completed' && after.vm).toEqual(bundled.vm)
     })
   })
 })

@@ -1,30 +1,31 @@
 import { createHash } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
 import type { Capabilities } from '../api/capabilities.ts'
-import type { MachineSpec } from '../api/machine.ts'
+import type { VirtualMachineSpec } from '../api/virtual-machine.ts'
 import type { NodeProfile } from '../api/node-profile.ts'
 import { bundledCapabilities } from './capabilities.ts'
-import { fits } from './fit.ts'
+import { fitsOn } from './fit.ts'
 import { intersect } from './intersect.ts'
 import { outliersOf } from './outliers.ts'
 
-/** What the nodes of a cluster have said that they can do. */
+/** The capabilities that the nodes of a cluster have published. */
 export interface NodeCapabilities {
-  readonly providedFor: (spec: MachineSpec) => Provided
-  /** Each that is known, the bundled one, which counts where no node has said anything, last. */
+  readonly providedFor: (spec: VirtualMachineSpec) => Provided
+  /** All known capabilities; last the bundled ones, which are used while no node has published any. */
   readonly known: readonly Capabilities[]
-  /** The same without the bundled one, unless there is no other. */
+  /** The same without the bundled ones, unless no node has published any. */
   readonly published: readonly Capabilities[]
   /** How many nodes have published a profile, and which of them are outliers among all. */
   readonly census: () => { readonly nodes: number; readonly outliers: readonly string[] }
 }
 
-/** What one VM may count on. */
+/** What one VM can rely on. */
 export interface Provided {
-  /** What all nodes can do that it may come to, but for outliers. */
+  /** What all nodes on which it can be scheduled can do, except outliers. */
   readonly capabilities: Capabilities
-  /** Those nodes, together where they can do the same; none where nobody has said what they can do. */
+  /** Those nodes, grouped by equal capabilities; empty if no node has published any. */
   readonly groups: readonly NodeGroup[]
-  /** Nodes that the VM may come to as well, but which do not count since they lack what nearly all others have. */
+  /** Nodes on which it could be scheduled too, but which are ignored because they do not have what nearly all others have. */
   readonly outliers: readonly NodeGroup[]
 }
 
@@ -33,16 +34,16 @@ export interface NodeGroup {
   readonly capabilities: Capabilities
 }
 
-/** Placements for which the answer is kept; a cluster has a handful. */
-const maxKept = 1000
+/** Placements whose result is cached. A cluster has a handful; each result can take as much as a node profile. */
+const maxCached = 64
 
 /**
- * What nodes with these profiles can do. Completions are kept as long as this is the same object: make it once for each change.
+ * What nodes with these profiles can do. Completions are cached while this is the same object: make it once for each change.
  * @param profiles as published; equal capabilities are to be the same object, so that they are compared by nothing else
  */
 export function nodeCapabilities(profiles: readonly NodeProfile[]): NodeCapabilities {
   const distinct = [...new Set(profiles.map(({ spec }) => spec.capabilities))]
-  const kept = new Map<string, Provided>()
+  const cached = new LRUCache<string, Provided>({ max: maxCached })
   return {
     known: [...distinct, bundledCapabilities],
     published: distinct.length === 0 ? [bundledCapabilities] : distinct,
@@ -54,15 +55,12 @@ export function nodeCapabilities(profiles: readonly NodeProfile[]): NodeCapabili
       if (profiles.length === 0) return { capabilities: bundledCapabilities, groups: [], outliers: [] }
       const { nodeSelector, affinity, tolerations } = spec
       const isKvm = spec.domain.type === 'kvm'
-      const key = JSON.stringify([isKvm, nodeSelector, affinity?.nodeAffinity, tolerations])
-      const known = kept.get(key)
+      // Users write these fields, and they can be large: the cache holds a digest.
+      const key = digest([isKvm, nodeSelector, affinity?.nodeAffinity, tolerations])
+      const known = cached.get(key)
       if (known) return known
-      const provided = provide(
-        profiles.filter((profile) => fits(spec, profile)),
-        isKvm,
-      )
-      if (kept.size >= maxKept) kept.clear()
-      kept.set(key, provided)
+      const provided = provide(profiles.filter(fitsOn(spec)), isKvm)
+      cached.set(key, provided)
       return provided
     },
   }
@@ -84,14 +82,16 @@ export function shareCapabilities(): <T extends NodeProfile>(profile: T) => T {
   const shared = new Map<string, WeakRef<Capabilities>>()
   return (profile) => {
     const { capabilities } = profile.spec
-    const key = createHash('sha256').update(JSON.stringify(capabilities)).digest('base64')
+    const key = digest(capabilities)
     const known = shared.get(key)?.deref()
     if (known === undefined) shared.set(key, new WeakRef(capabilities))
     return known === undefined ? profile : { ...profile, spec: { ...profile.spec, capabilities: known } }
   }
 }
 
-/** A VM of type kvm asks the scheduler for /dev/kvm: it comes to no node without, unless there is no other. */
+const digest = (value: unknown): string => createHash('sha256').update(JSON.stringify(value)).digest('base64')
+
+/** A VM of type kvm requests /dev/kvm from the scheduler: nodes without it are ignored, unless no node has it. */
 function provide(fitting: readonly NodeProfile[], isKvm: boolean): Provided {
   const withKvm = isKvm ? fitting.filter(({ spec }) => spec.capabilities.accelerators.kvm !== undefined) : []
   const nodes = Map.groupBy(withKvm.length > 0 ? withKvm : fitting, ({ spec }) => spec.capabilities)

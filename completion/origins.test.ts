@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Origin } from '../api/cause.ts'
-import { vm } from '../test/presets/make.ts'
+import { vmWith } from '../test/presets/make.ts'
 import { originOf, originWithin, valueAtPath } from './origins.ts'
 
 const small: Origin = { by: 'preset', namespace: 'team', name: 'small', revision: '0123456789abcdef' }
@@ -9,7 +9,7 @@ const bus: Origin = { by: 'default', rule: 'disk-bus' }
 const user: Origin = { by: 'user' }
 
 const disks = [{ target: { dev: 'vda', bus: 'virtio' } }, { target: { dev: 'vdb', bus: 'virtio' } }]
-const machine = vm(
+const vm = vmWith(
   { type: 'kvm', cpu: { mode: 'host-model' }, devices: { disks } },
   { labels: { app: 'web', '1': 'x' } },
 )
@@ -27,11 +27,11 @@ test.each<[string, unknown, Origin]>([
   ['spec.domain.devices.disks[0].target.bus', 'virtio', bus],
   ['spec.domain.devices.disks[2].target.bus', undefined, user],
   ['spec.domain.type.constructor', undefined, user],
-])('at %s stands a value of somebody', (path, value, origin) => {
-  expect([valueAtPath(machine, path), originOf(origins, path)]).toEqual([value, origin])
+])('the value at %s has an origin', (path, value, origin) => {
+  expect([valueAtPath(vm, path), originOf(origins, path)]).toEqual([value, origin])
 })
 
-describe('who answers for all that stands at a place', () => {
+describe('the origin of a whole value', () => {
   const leafOrigin = (path: string): Origin => {
     if (path.endsWith('.user')) return user
     if (path.endsWith('.small')) return small
@@ -40,7 +40,7 @@ describe('who answers for all that stands at a place', () => {
   test.each<[string, unknown, Origin]>([
     ['the user where any leaf is theirs', { site: 1, deep: [{ small: 1 }, { user: 1 }] }, user],
     ['else a preset of a namespace', { site: 1, deep: [{ small: {} }] }, small],
-    ['else whoever put the first one there', { site: [], bus: 1 }, site],
+    ['else the origin of the first leaf', { site: [], bus: 1 }, site],
     ['a default where all are defaults', { bus: 1 }, bus],
   ])('%s', (_, value, origin) => {
     expect(originWithin(value, 'spec', leafOrigin)).toEqual(origin)

@@ -1,7 +1,7 @@
 import type { Origin } from '../api/cause.ts'
 import type { Domain } from '../api/domain/domain.ts'
 import type { Origins } from '../presets/origins.ts'
-import { joinPath, parentPath, pathKeys } from '../presets/path.ts'
+import { joinPath, parentPath, pathKeys } from '../api/path.ts'
 import { addedPaths, isHolder, type Added } from './defaults/apply.ts'
 
 /** By paths: origins that are known so already, and what rules added to a domain. */
@@ -40,9 +40,9 @@ export function originOf(origins: Origins, path: string): Origin {
 }
 
 /**
- * Who is to answer for all that stands at a place: the user where any leaf is theirs, then a preset of a namespace, then whoever put
- * the first one there.
- * @param leafOrigin who put a leaf there
+ * The origin of a whole value: the user if any leaf is theirs, then a preset of a namespace, then the origin of
+ * the first leaf.
+ * @param leafOrigin the origin of a leaf
  */
 export function originWithin(value: unknown, path: string, leafOrigin: (path: string) => Origin): Origin {
   const found = leavesBelow(value, path).map(leafOrigin)
@@ -50,7 +50,7 @@ export function originWithin(value: unknown, path: string, leafOrigin: (path: st
   return found.find(({ by }) => by === 'user') ?? found.find(isNamespaced) ?? found[0] ?? users
 }
 
-/** The paths of the leaves of a value; its own where it is one. */
+/** The paths of the leaves of a value; its own path if it is a leaf. */
 export function leavesBelow(value: unknown, path: string): readonly string[] {
   if (!isHolder(value)) return [path]
   return Object.entries(value).flatMap(([key, member]) =>
@@ -58,7 +58,7 @@ export function leavesBelow(value: unknown, path: string): readonly string[] {
   )
 }
 
-/** The value at a path as it is printed; undefined where nothing is. */
+/** The value at a path as it is printed; undefined if it does not exist. */
 export const valueAtPath = (value: unknown, path: string): unknown => valueAtKeys(value, pathKeys(path))
 
 export function valueAtKeys(value: unknown, keys: readonly (string | number)[]): unknown {

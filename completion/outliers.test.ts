@@ -69,7 +69,7 @@ describe('outliers', () => {
     ['two of ten are too many', [group('new', 8), group('old', 2, older)], []],
     ['two of twenty are not', [group('new', 18), group('old', 2, older)], ['old-0', 'old-1']],
     [
-      'where more deviate than may be overruled, those that lack most',
+      'those with the least, if more deviate than can be overruled',
       [group('a', 8), group('old', 1, older), group('bad', 1, nothing)],
       ['bad-0'],
     ],

@@ -3,7 +3,7 @@ import { compareVersions, familyOf } from './intersect.ts'
 import type { NodeGroup } from './nodes.ts'
 
 /**
- * How many of so many nodes may be overruled by the others: a tenth, and one of three to nineteen. Of two that differ nobody can say which
+ * How many of so many nodes the others can overrule: a tenth, and one of three to nineteen. If two nodes differ, it is unknown which
  * one is broken.
  */
 export const tolerated = (nodes: number): number => (nodes < 3 ? 0 : Math.max(1, Math.floor(nodes / 10)))
@@ -12,9 +12,9 @@ export const countNodes = (groups: readonly NodeGroup[]): number =>
   groups.reduce((sum, { nodes }) => sum + nodes.length, 0)
 
 /**
- * Nodes that lack something of the launcher's image which nearly all others have. All nodes run the same image, but while it is rolled
+ * Nodes without something of the launcher's image that nearly all others have. All nodes run the same image, but while it is rolled
  * out; a node that alone has less is the last to be updated, broken, or lying. What depends on the hardware (KVM, CPU features, huge
- * pages) differs between healthy nodes and does not count. At most `tolerated` nodes, those first that lack most.
+ * pages) differs between healthy nodes and does not count. At most `tolerated` nodes, those with the least first.
  */
 export function outliersOf(groups: readonly NodeGroup[]): readonly NodeGroup[] {
   const total = countNodes(groups)
@@ -25,12 +25,12 @@ export function outliersOf(groups: readonly NodeGroup[]): readonly NodeGroup[] {
     for (const item of imageItems(capabilities)) counts.set(item, (counts.get(item) ?? 0) + nodes.length)
   }
   const expected = [...counts].filter(([, count]) => count >= total - limit && count < total).map(([item]) => item)
-  const lacking = groups
+  const incomplete = groups
     .map((group) => ({ group, count: countMissing(expected, imageItems(group.capabilities)) }))
     .filter(({ count }) => count > 0)
     .toSorted((a, b) => b.count - a.count || compareNames(a.group, b.group))
   const outliers: NodeGroup[] = []
-  for (const { group } of lacking) {
+  for (const { group } of incomplete) {
     if (countNodes(outliers) + group.nodes.length <= limit) outliers.push(group)
   }
   return outliers
@@ -60,7 +60,7 @@ function imageItems(capabilities: Capabilities): ReadonlySet<string> {
   return items
 }
 
-/** A node where `q35` stands for a newer version has all items of one where it stands for an older one. */
+/** A node where `q35` is an alias of a newer version has all items of a node where it is an alias of an older one. */
 function machineItems(machine: MachineType, machines: readonly MachineType[]): readonly string[] {
   const { alias, isDefault = false, ...rest } = machine
   const names = [...(alias === undefined ? [] : [`alias ${alias}`]), ...(isDefault ? ['default'] : [])]

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Origin } from '../api/cause.ts'
 import type { Provenance } from '../presets/origins.ts'
-import { vm } from '../test/presets/make.ts'
+import { vmWith } from '../test/presets/make.ts'
 import { originOf } from './origins.ts'
 import { decodeProvenance, encodeProvenance, maxProvenanceBytes } from './provenance.ts'
 
@@ -12,7 +12,7 @@ const user: Origin = { by: 'user' }
 
 const nothing: Provenance = { origins: new Map(), overridden: new Map(), removed: new Map(), skipped: [] }
 
-const machine = vm(
+const vm = vmWith(
   {
     type: 'kvm',
     cpu: { mode: 'host-model', check: 'partial' },
@@ -45,7 +45,7 @@ const provenance: Provenance = {
 }
 
 describe('the annotation', () => {
-  const { text, left } = encodeProvenance(provenance, machine)
+  const { text, left } = encodeProvenance(provenance, vm)
 
   test('ends where all leaves below are of one origin', () => {
     expect(left).toBe(0)
@@ -73,11 +73,11 @@ describe('the annotation', () => {
     ['spec.domain.devices.disks[0].target.dev', user],
     ['spec.domain.devices.disks[0].target.bus', bus],
     ['spec.domain.devices.disks[1].target.bus', site],
-  ])('says who put %s there', (path, origin) => {
+  ])('records the origin of %s', (path, origin) => {
     expect(originOf(decoded?.origins ?? new Map(), path)).toEqual(origin)
   })
 
-  test('says what was overridden, with the value of the user, what was removed and skipped', () => {
+  test('records what was overridden, with the value of the user, what was removed and what was skipped', () => {
     expect(decoded?.overridden).toEqual(
       new Map([
         [
@@ -94,13 +94,13 @@ describe('the annotation', () => {
   })
 })
 
-test('of what the user had written and a preset overrode, what is long is not kept', () => {
+test('does not record long values of the user that a preset overrode', () => {
   const lost = (value: unknown) => new Map([['spec.domain.title', [{ origin: user, value }]]])
-  const kept = (value: unknown) => {
-    const { text, left } = encodeProvenance({ ...nothing, overridden: lost(value) }, machine)
+  const recorded = (value: unknown) => {
+    const { text, left } = encodeProvenance({ ...nothing, overridden: lost(value) }, vm)
     return [decodeProvenance(text)?.overridden.get('spec.domain.title')?.[0]?.value, left]
   }
-  expect([kept('t'.repeat(126)), kept('t'.repeat(127)), kept({ file: '/x' }), kept(false)]).toEqual([
+  expect([recorded('t'.repeat(126)), recorded('t'.repeat(127)), recorded({ file: '/x' }), recorded(false)]).toEqual([
     ['t'.repeat(126), 0],
     [undefined, 0],
     [{ file: '/x' }, 0],
@@ -108,19 +108,19 @@ test('of what the user had written and a preset overrode, what is long is not ke
   ])
 })
 
-test('where there is no room, the values go first', () => {
+test('drops the values first when space is short', () => {
   const paths = Array.from({ length: 40 }, (_, index) => `spec.domain.devices.disks[${index}].serial`)
   const overridden = new Map(paths.map((path) => [path, [{ origin: user, value: 'a serial number' }]]))
   const given = { ...provenance, overridden }
-  const whole = encodeProvenance(given, machine)
-  const { text, left } = encodeProvenance(given, machine, whole.text.length - 1)
+  const whole = encodeProvenance(given, vm)
+  const { text, left } = encodeProvenance(given, vm, whole.text.length - 1)
   const decoded = decodeProvenance(text)
   expect([left, decoded?.overridden.size, text.includes('a serial number')]).toEqual([0, 40, false])
   expect(decoded?.skipped).toEqual(provenance.skipped)
 })
 
 test.each(['', '{', '[]', '"x"', '{"v":2,"by":[]}', '{"v":1}', '{"v":1,"by":"x"}'])(
-  '%s is no annotation of ours',
+  '%s is not a valid annotation',
   (text) => {
     expect(decodeProvenance(text)).toBeUndefined()
   },
@@ -150,7 +150,7 @@ describe('a monstrous VM', () => {
     target: { dev: `vd${index}`, bus: 'virtio' },
     serial: 's',
   }))
-  const large = vm({ devices: { disks } })
+  const large = vmWith({ devices: { disks } })
   const origins = new Map<string, Origin>(
     disks.flatMap((_, index) => [
       [`spec.domain.devices.disks[${index}].target.bus`, bus] as const,
@@ -159,7 +159,7 @@ describe('a monstrous VM', () => {
   )
   const { text, left } = encodeProvenance({ ...provenance, origins }, large)
 
-  test('keeps within the limit and says how much is left out', () => {
+  test('keeps within the limit and records how much is omitted', () => {
     expect(Buffer.byteLength(text)).toBeLessThanOrEqual(maxProvenanceBytes)
     const decoded = decodeProvenance(text)
     expect(decoded?.left).toBe(left)

@@ -1,8 +1,8 @@
 import type { Origin } from '../api/cause.ts'
-import type { VirtualMachine } from '../api/machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { isRecord } from '../api/schema.ts'
 import type { LostValue, Origins, Provenance, Skipped } from '../presets/origins.ts'
-import { joinPath, pathKeys } from '../presets/path.ts'
+import { joinPath, pathKeys } from '../api/path.ts'
 import { isHolder, type Added } from './defaults/apply.ts'
 import { allOrigins } from './origins.ts'
 
@@ -12,14 +12,14 @@ export type { Origins, Provenance } from '../presets/origins.ts'
 export const maxProvenanceBytes = 32 * 1024
 
 /**
- * A completed VM's provenance as it is kept in its annotation:
+ * A completed VM's provenance as it is stored in its annotation:
  *
  *     {v: 1, by: [["team","small","0f1e…"], ["","site","…"], "disk-bus"], at: {spec: {domain: {cpu: 0, devices: {disks: {1: 2}}}}}, …}
  *
  * `by` are the origins: a preset's namespace ('' for a cluster preset), name and revision, or a default's rule. `at` is a tree of
- * paths that ends in places of `by`; where all leaves of a subtree have one origin the tree ends there. What it does not lead to is
+ * paths that ends in places of `by`; if all leaves of a subtree have one origin, the tree ends there. What it does not contain is
  * the user's. `over` and `gone` are such trees for what was overridden and removed, `skip` a list of [by, path, reason]. What the user had
- * written stands in `over` beside the user, where it is short: `[3, 0]` without, `[[3, "sata"], 0]` with it.
+ * written is in `over` beside the user if it is short: `[3, 0]` without, `[[3, "sata"], 0]` with it.
  */
 interface Encoded {
   readonly v: 1
@@ -28,7 +28,7 @@ interface Encoded {
   readonly over?: Tree
   readonly gone?: Tree
   readonly skip?: readonly (readonly [number, string, string])[]
-  /** How many entries were left out, for lack of room. */
+  /** How many entries were omitted because of the size limit. */
   readonly more?: number
 }
 
@@ -36,7 +36,7 @@ type Tree = number | readonly (number | readonly [number, unknown])[] | { readon
 
 const userMark = 'user'
 
-/** Provenance as it is while a VM is completed: what rules of defaults added is told by the objects that hold it, and not yet by paths. */
+/** Provenance during completion: what default rules added is recorded by object, not yet by path. */
 export interface Attribution extends Provenance {
   readonly added?: Added
 }
@@ -47,45 +47,45 @@ export interface EncodedProvenance {
   readonly left: number
 }
 
-/** Of a value that a preset overrode, in characters of JSON: longer ones are not kept. */
+/** The longest overridden value that is recorded, in characters of JSON. */
 const maxLostValue = 128
 
 /**
  * The annotation's text. Where it would be too long, the user's values that were overridden go first, then what was skipped, then what was overridden and removed, then origins from
- * the last path on: how many is told in the text itself.
- * @param machine as completed: its leaves tell where a whole subtree is of one origin
+ * the last path on; the text records how many.
+ * @param vm as completed: its leaves decide whether a whole subtree has one origin
  */
 export function encodeProvenance(
   provenance: Attribution,
-  machine: VirtualMachine,
+  vm: VirtualMachine,
   maxBytes = maxProvenanceBytes,
 ): EncodedProvenance {
   const extras = provenance.overridden.size + provenance.removed.size
   const empty = { overridden: new Map(), removed: new Map(), skipped: [] }
   const shorter = [
-    { kept: { ...provenance, overridden: withoutValues(provenance.overridden) }, left: 0 },
+    { stored: { ...provenance, overridden: withoutValues(provenance.overridden) }, left: 0 },
     {
-      kept: { ...provenance, overridden: withoutValues(provenance.overridden), skipped: [] },
+      stored: { ...provenance, overridden: withoutValues(provenance.overridden), skipped: [] },
       left: provenance.skipped.length,
     },
-    { kept: { ...provenance, ...empty }, left: provenance.skipped.length + extras },
+    { stored: { ...provenance, ...empty }, left: provenance.skipped.length + extras },
   ]
   const isAllOrigins = extras + provenance.skipped.length === 0
-  const choices = [{ kept: provenance, left: 0 }, ...(isAllOrigins ? [] : shorter)]
-  for (const { kept, left } of choices) {
-    const text = textOf(kept, machine, left)
+  const choices = [{ stored: provenance, left: 0 }, ...(isAllOrigins ? [] : shorter)]
+  for (const { stored, left } of choices) {
+    const text = textOf(stored, vm, left)
     if (Buffer.byteLength(text) <= maxBytes) return { text, left }
   }
   const { added = nothing, origins } = provenance
-  const whole = { origins: allOrigins(origins, added, machine.spec.domain), ...empty }
-  return cutOrigins(whole, machine, provenance.skipped.length + extras, maxBytes)
+  const whole = { origins: allOrigins(origins, added, vm.spec.domain), ...empty }
+  return cutOrigins(whole, vm, provenance.skipped.length + extras, maxBytes)
 }
 
 const withoutValues = (overridden: Provenance['overridden']): Provenance['overridden'] =>
   new Map([...overridden].map(([path, lost]) => [path, lost.map(({ origin }) => ({ origin, value: undefined }))]))
 
-/** As the leaves stand in the VM, so that the same VM is cut at the same leaf, whatever came first. */
-function inOrder(origins: Origins, machine: VirtualMachine): (readonly [string, Origin])[] {
+/** In the order of the leaves in the VM, so that the same VM is always cut at the same leaf. */
+function inOrder(origins: Origins, vm: VirtualMachine): (readonly [string, Origin])[] {
   const ordered = new Map<string, Origin>()
   const visit = (value: unknown, path: string): void => {
     const origin = origins.get(path)
@@ -93,7 +93,7 @@ function inOrder(origins: Origins, machine: VirtualMachine): (readonly [string, 
     else if (Array.isArray(value)) for (const [index, item] of value.entries()) visit(item, joinPath(path, index))
     else if (isRecord(value)) for (const [key, member] of Object.entries(value)) visit(member, joinPath(path, key))
   }
-  visit({ metadata: machine.metadata, spec: machine.spec }, '')
+  visit({ metadata: vm.metadata, spec: vm.spec }, '')
   return [...ordered, ...[...origins].filter(([path]) => !ordered.has(path))]
 }
 
@@ -106,14 +106,14 @@ const fullEnough = 0.95
  */
 function cutOrigins(
   provenance: Provenance,
-  machine: VirtualMachine,
+  vm: VirtualMachine,
   leftBefore: number,
   maxBytes: number,
 ): EncodedProvenance {
-  const origins = inOrder(provenance.origins, machine)
+  const origins = inOrder(provenance.origins, vm)
   const cut = (count: number): EncodedProvenance => {
     const left = leftBefore + origins.length - count
-    return { text: textOf({ ...provenance, origins: new Map(origins.slice(0, count)) }, machine, left), left }
+    return { text: textOf({ ...provenance, origins: new Map(origins.slice(0, count)) }, vm, left), left }
   }
   const attempt = (count: number) => {
     const encoded = cut(count)
@@ -131,7 +131,7 @@ function cutOrigins(
   return fits.encoded
 }
 
-function textOf(provenance: Attribution, machine: VirtualMachine, left: number): string {
+function textOf(provenance: Attribution, vm: VirtualMachine, left: number): string {
   const by: (readonly string[] | string)[] = []
   const places = new Map<string, number>()
   // Most leaves share their origin's very object.
@@ -147,7 +147,7 @@ function textOf(provenance: Attribution, machine: VirtualMachine, left: number):
     return place
   }
   const { added = nothing, origins } = provenance
-  const { metadata, spec } = machine
+  const { metadata, spec } = vm
   const at = treeOf({ metadata, spec }, statedOf(origins), added, placeOf)
   const over = trieOf(provenance.overridden, (lost) =>
     lost.map(({ origin, value }) => (isKept(origin, value) ? [placeOf(origin), value] : placeOf(origin))),
@@ -165,7 +165,7 @@ function textOf(provenance: Attribution, machine: VirtualMachine, left: number):
   } satisfies Encoded)
 }
 
-/** What presets had said can be read in the presets. */
+/** The values of presets can be read in the presets. */
 const isKept = (origin: Origin, value: unknown): boolean =>
   origin.by === 'user' && value !== undefined && JSON.stringify(value).length <= maxLostValue
 
@@ -322,9 +322,9 @@ function skipsOf(list: unknown, one: (place: unknown) => Origin | undefined): re
   if (!Array.isArray(list)) return []
   return list.flatMap((entry): readonly Skipped[] => {
     if (!Array.isArray(entry)) return []
-    const [place, path, told]: readonly unknown[] = entry
+    const [place, path, recorded]: readonly unknown[] = entry
     const origin = one(place)
-    const reason = reasons.find((known) => known === told)
+    const reason = reasons.find((known) => known === recorded)
     return origin === undefined || typeof path !== 'string' || reason === undefined ? [] : [{ origin, path, reason }]
   })
 }

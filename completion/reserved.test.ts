@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import type { VirtualMachine } from '../api/machine.ts'
-import { launcherPodFinalizer } from '../api/machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
+import { launcherPodFinalizer } from '../api/virtual-machine.ts'
 import { withFinalizer } from './reserved.ts'
 
 test.each([
@@ -8,11 +8,11 @@ test.each([
   ['that others hold is held, too', ['a'], ['a', launcherPodFinalizer]],
   ['that is held stays as it is', [launcherPodFinalizer, 'a'], [launcherPodFinalizer, 'a']],
 ])('a VM %s', (_, finalizers, expected) => {
-  const machine: VirtualMachine = {
+  const vm: VirtualMachine = {
     apiVersion: 'virtset.io/v1alpha1',
     kind: 'VirtualMachine',
     metadata: { name: 'vm', ...(finalizers === undefined ? {} : { finalizers }) },
     spec: { domain: {} },
   }
-  expect(withFinalizer(machine)).toEqual({ ...machine, metadata: { name: 'vm', finalizers: expected } })
+  expect(withFinalizer(vm)).toEqual({ ...vm, metadata: { name: 'vm', finalizers: expected } })
 })

@@ -1,22 +1,22 @@
 import type { Cause } from '../api/cause.ts'
-import { completedByAnnotation, excludePresetsAnnotation, launcherPodFinalizer } from '../api/machine.ts'
-import type { VirtualMachine } from '../api/machine.ts'
+import { completedByAnnotation, excludePresetsAnnotation, launcherPodFinalizer } from '../api/virtual-machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { group } from '../api/object.ts'
 import type { ObjectMeta, OwnerReference } from '../api/object.ts'
 import { isReservedKey } from '../api/reserved.ts'
 
-/** Kinds that own VMs: only their controller says which. */
+/** Kinds that own VMs: only their controller sets the owner references. */
 const owningKinds = ['VirtualMachineConfig', 'VirtualMachineGroup']
 
-/** What a user may write of the reserved: the first is ignored and written anew, so that `kubectl get | apply` works. */
+/** Reserved keys that a user can set: the first is ignored and written again, so that `kubectl get | apply` works. */
 const writable = [completedByAnnotation, excludePresetsAnnotation]
 
 /**
- * Causes for what of a VM's metadata only virtset itself may write: reserved labels and annotations, owners of its own kinds,
+ * Causes for metadata of a VM that only virtset itself can set: reserved labels and annotations, owners of its own kinds,
  * and the finalizer. What is stored already may stay as it is.
  */
-export function checkReserved(machine: VirtualMachine, stored: VirtualMachine | undefined): Cause[] {
-  const { metadata } = machine
+export function checkReserved(vm: VirtualMachine, stored: VirtualMachine | undefined): Cause[] {
+  const { metadata } = vm
   const before: ObjectMeta = stored?.metadata ?? {}
   return [
     ...changedKeys(metadata.labels, before.labels, 'metadata.labels'),
@@ -46,15 +46,15 @@ function changedOwners(now: readonly OwnerReference[], before: readonly OwnerRef
   const stored = before.filter(ours).map(text)
   const added = now.flatMap((owner, index): Cause[] => {
     if (!ours(owner) || stored.includes(text(owner))) return []
-    const message = `only virtset's controller says which VMs a ${owner.kind} owns`
+    const message = `only virtset's controller can make a ${owner.kind} the owner of a VM`
     return [forbidden('owner-reference', `metadata.ownerReferences[${index}]`, message)]
   })
-  const kept = now.filter(ours).map((owner) => owner.uid)
-  const lost = before.filter((owner) => ours(owner) && !kept.includes(owner.uid))
+  const present = now.filter(ours).map((owner) => owner.uid)
+  const lost = before.filter((owner) => ours(owner) && !present.includes(owner.uid))
   return [
     ...added,
     ...lost.map(({ kind, name }) =>
-      forbidden('owner-reference', 'metadata.ownerReferences', `the owner ${kind} ${name} may not be taken away`),
+      forbidden('owner-reference', 'metadata.ownerReferences', `the owner ${kind} ${name} must not be removed`),
     ),
   ]
 }
@@ -62,7 +62,7 @@ function changedOwners(now: readonly OwnerReference[], before: readonly OwnerRef
 /** Unless the VM is being deleted, mutation has put the finalizer back already. */
 function lostFinalizer(now: ObjectMeta, before: ObjectMeta): Cause[] {
   if (!before.finalizers?.includes(launcherPodFinalizer) || now.finalizers?.includes(launcherPodFinalizer)) return []
-  const message = `${launcherPodFinalizer} is taken away by virtset's controller once no pod of the VM remains`
+  const message = `${launcherPodFinalizer} is removed by virtset's controller once no pod of the VM remains`
   return [forbidden('finalizer', 'metadata.finalizers', message)]
 }
 
@@ -74,8 +74,8 @@ const forbidden = (rule: string, field: string, message: string): Cause => ({
 })
 
 /** The VM, held from the first until no launcher pod of it remains. */
-export function withFinalizer(machine: VirtualMachine): VirtualMachine {
-  const { finalizers = [] } = machine.metadata
-  if (finalizers.includes(launcherPodFinalizer)) return machine
-  return { ...machine, metadata: { ...machine.metadata, finalizers: [...finalizers, launcherPodFinalizer] } }
+export function withFinalizer(vm: VirtualMachine): VirtualMachine {
+  const { finalizers = [] } = vm.metadata
+  if (finalizers.includes(launcherPodFinalizer)) return vm
+  return { ...vm, metadata: { ...vm.metadata, finalizers: [...finalizers, launcherPodFinalizer] } }
 }

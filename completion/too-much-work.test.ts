@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { VirtualMachine } from '../api/machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compilePreset } from '../presets/compile.ts'
 import { bundledCapabilities as capabilities } from './capabilities.ts'
@@ -44,13 +44,13 @@ function optionsWith(presets: readonly object[]): CompleteOptions {
 }
 
 function completed(domain: object, presets: readonly object[] = []) {
-  const machine = {
+  const vm = {
     apiVersion: 'virtset.io/v1alpha1',
     kind: 'VirtualMachine',
     metadata: { name: 'vm', namespace: 'default' },
     spec: { domain: { type: 'kvm', memory: { unit: 'GiB', value: 1 }, os: { type: { os: 'hvm' } }, ...domain } },
   }
-  return complete(machine as VirtualMachine, optionsWith(presets))
+  return complete(vm as VirtualMachine, optionsWith(presets))
 }
 
 test('a VM with 128 NUMA nodes is not too much', () => {
@@ -60,12 +60,12 @@ test('a VM with 128 NUMA nodes is not too much', () => {
 
 test('what was completed once is not too much when it is completed, or its reach checked, again', () => {
   const once = completed({ ...numa, vcpus: { vcpus: times(128, (id) => ({ id, enabled: true })) } })
-  const again = once.outcome === 'completed' && complete(once.machine, optionsWith([]))
+  const again = once.outcome === 'completed' && complete(once.vm, optionsWith([]))
   expect(again).toMatchObject({
     outcome: 'completed',
-    machine: { spec: once.outcome === 'completed' && once.machine.spec },
+    vm: { spec: once.outcome === 'completed' && once.vm.spec },
   })
-  expect(once.outcome === 'completed' && ungrantedReach(once.machine, optionsWith([]))).toEqual([])
+  expect(once.outcome === 'completed' && ungrantedReach(once.vm, optionsWith([]))).toEqual([])
 })
 
 test('one that is too much work is refused with its size', () => {
@@ -120,6 +120,6 @@ test('presets that only look on never keep a VM from being completed: those that
   expect(outcome.outcome).toBe('completed')
   expect(outcome.audit).toHaveLength(16)
   expect(outcome.warnings).toContain(
-    '64 presets in mode Warn or Audit match and were not tried, there are too many: "p63", "p62", "p61"',
+    '64 presets in mode Warn or Audit match and were not tried, there are too many: "p63", "p62", "p61" and 61 more',
   )
 })

@@ -1,14 +1,12 @@
 import type { Cause } from '../api/cause.ts'
-import type { VirtualMachine } from '../api/machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { sizeOf } from '../api/steps.ts'
+import { maxNamed } from '../presets/abridge.ts'
 import type { InjectOptions } from '../presets/inject.ts'
 
 export const tooMuchWorkRule = 'too-much-work'
 
-/** As many presets as somebody reads. */
-const maxNamed = 3
-
-/** Why a VM was not completed whose completion is too much work: what it and its presets have of values, the largest first. */
+/** The cause for a VM whose completion is too much work: how many values it and its presets have, the largest first. */
 export function tooMuchWork(
   { metadata, spec }: VirtualMachine,
   { presets, namespace }: Pick<InjectOptions, 'presets' | 'namespace'>,

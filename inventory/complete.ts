@@ -1,5 +1,5 @@
 import type { Cause } from '../api/cause.ts'
-import type { VirtualMachine } from '../api/machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { identityOf } from '../api/template.ts'
 import { complete, ungrantedReach, type Completed, type CompleteOptions, type Refused } from '../completion/complete.ts'
 import type { Inventory } from './inventory.ts'

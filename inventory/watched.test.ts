@@ -54,6 +54,56 @@ test('presets and namespaces follow the API server; a broken preset is set apart
   expect(selected()).toEqual(['shop/one', 'site'])
 })
 
+test('compiles a preset again when its spec changes, not when its status does', async () => {
+  const api = await startFakeApiServer()
+  closing.push(() => api.close())
+  const kube = createKubeClient({ access: api.access, userAgent: 'test' })
+  closing.push(() => kube.close())
+  const put = (generation: number, matched: number) =>
+    api.put('/apis/virtset.io/v1alpha1/virtualmachinepresets', {
+      kind: 'VirtualMachinePreset',
+      metadata: { name: 'one', namespace: 'shop', generation },
+      spec: { selector: {}, priority: generation },
+      status: { matched },
+    })
+  put(1, 0)
+  const inventory = watchInventory({ kube, log, clock: systemClock, withMac: () => [] })
+  closing.push(() => inventory.stop())
+  await inventory.synced()
+  const compiled = inventory.candidates.get('shop/one')
+  put(1, 1)
+  await until(() => inventory.preset('shop/one')?.status?.matched === 1)
+  expect(inventory.candidates.get('shop/one')).toBe(compiled)
+  put(2, 1)
+  await until(() => inventory.candidates.get('shop/one') !== compiled)
+})
+
+test('caches of the metadata of a preset only what is read', async () => {
+  const api = await startFakeApiServer()
+  closing.push(() => api.close())
+  const kube = createKubeClient({ access: api.access, userAgent: 'test' })
+  closing.push(() => kube.close())
+  const written = {
+    name: 'one',
+    namespace: 'shop',
+    labels: { a: 'b' },
+    annotations: { large: 'x'.repeat(1000) },
+    finalizers: ['example.org/x'],
+    ownerReferences: [],
+  }
+  api.put('/apis/virtset.io/v1alpha1/virtualmachinepresets', {
+    kind: 'VirtualMachinePreset',
+    metadata: written,
+    spec: { selector: {} },
+  })
+  const inventory = watchInventory({ kube, log, clock: systemClock, withMac: () => [] })
+  closing.push(() => inventory.stop())
+  await inventory.synced()
+  const keys = Object.keys(inventory.preset('shop/one')?.metadata ?? {})
+  expect(keys.filter((key) => Object.hasOwn(written, key)).toSorted()).toEqual(['name', 'namespace'])
+  expect(inventory.candidates.get('shop/one')?.name).toBe('one')
+})
+
 test('what nodes can do follows what they publish, and is put together once', async () => {
   const api = await startFakeApiServer()
   closing.push(() => api.close())

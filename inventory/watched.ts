@@ -34,8 +34,9 @@ export interface WatchedInventory extends Inventory {
   presets(): readonly Persisted<Preset>[]
   /** @param id `NAMESPACE/NAME`, or `NAME` for a cluster preset */
   preset(id: string): Persisted<Preset> | undefined
-  onPresetChange(listener: (id: string) => void): void
-  /** Calls `listener` after each change of a preset, a namespace or a node profile. */
+  /** Each write of the status is a change, too; `isNewSpec` distinguishes them. */
+  onPresetChange(listener: (id: string, isNewSpec: boolean) => void): void
+  /** Calls `listener` after each change of a preset's spec, a namespace or a node profile. */
   onChange(listener: () => void): void
   hasSynced(): boolean
   synced(signal?: AbortSignal): Promise<void>
@@ -47,7 +48,7 @@ export function watchInventory({ kube, log, clock, withMac }: WatchOptions): Wat
   const candidates = createCandidates()
   const quarantined = new Map<string, QuarantinedPreset>()
   const presets = [virtualMachinePresets, clusterVirtualMachinePresets].map((resource) =>
-    startReflector({ kube, resource, log, clock }),
+    startReflector({ kube, resource, log, clock, transform: withReadMetadata }),
   )
   for (const reflector of presets) reflector.onChange((change) => apply(change, candidates, quarantined, log))
   const namespaceReflector = startReflector({ kube, resource: namespaces, log, clock, transform: withoutAnnotations })
@@ -70,10 +71,15 @@ export function watchInventory({ kube, log, clock, withMac }: WatchOptions): Wat
     presets: () => presets.flatMap(({ store }) => store.list()),
     preset: (id) => presets.map(({ store }) => store.get(id)).find((preset) => preset !== undefined),
     onPresetChange(listener) {
-      for (const reflector of presets) reflector.onChange(({ object }) => listener(keyOf(object.metadata)))
+      for (const reflector of presets)
+        reflector.onChange((change) => listener(keyOf(change.object.metadata), isNewSpec(change)))
     },
     onChange(listener) {
-      for (const reflector of reflectors) reflector.onChange(listener)
+      for (const reflector of presets)
+        reflector.onChange((change) => {
+          if (isNewSpec(change)) listener()
+        })
+      for (const reflector of [namespaceReflector, profiles]) reflector.onChange(listener)
     },
     hasSynced: () => reflectors.every((reflector) => reflector.hasSynced()),
     async synced(signal) {
@@ -86,12 +92,19 @@ export function watchInventory({ kube, log, clock, withMac }: WatchOptions): Wat
   }
 }
 
+/** The API server counts the generations of a spec; a write of the status leaves them as they are. */
+const isNewSpec = (change: Change<Preset>): boolean =>
+  change.kind !== 'updated' ||
+  change.object.metadata.generation === undefined ||
+  change.object.metadata.generation !== change.previous.metadata.generation
+
 function apply(
   change: Change<Preset>,
   candidates: Inventory['candidates'],
   quarantined: Map<string, QuarantinedPreset>,
   log: Logger,
 ): void {
+  if (!isNewSpec(change)) return
   const id = keyOf(change.object.metadata)
   quarantined.delete(id)
   if (change.kind === 'deleted') return candidates.delete(id)
@@ -100,6 +113,20 @@ function apply(
   candidates.delete(id)
   quarantined.set(id, compiled.quarantined)
   log.warn({ preset: id, causes: compiled.quarantined.causes }, 'a broken preset is quarantined')
+}
+
+/** Users write the rest of the metadata, which can be large. The limits of a preset are for its spec. */
+function withReadMetadata(preset: Persisted<Preset>): Persisted<Preset> {
+  const { name, namespace, uid, resourceVersion, generation, deletionTimestamp } = preset.metadata
+  const metadata = {
+    name,
+    uid,
+    resourceVersion,
+    ...(namespace === undefined ? {} : { namespace }),
+    ...(generation === undefined ? {} : { generation }),
+    ...(deletionTimestamp === undefined ? {} : { deletionTimestamp }),
+  }
+  return { ...preset, metadata }
 }
 
 /** Nothing reads the annotations of namespaces, and they can be large. */

@@ -16,6 +16,13 @@ describe('which presets a VM gets', () => {
     preset('some', { selector: { matchExpressions: [{ key: 'size', operator: 'In', values: ['small', 'medium'] }] } }),
     preset('not-large', { selector: { matchExpressions: [{ key: 'size', operator: 'NotIn', values: ['large'] }] } }),
     preset('elsewhere', { selector: {} }, 'other'),
+    preset('one-of-many', {
+      selector: {
+        matchExpressions: [
+          { key: 'size', operator: 'In', values: [...Array.from({ length: 40 }, (_, at) => `s${at}`), 'huge'] },
+        ],
+      },
+    }),
     clusterPreset('everywhere', { selector: {} }),
     clusterPreset('golden', { selector: {}, namespaceSelector: { matchLabels: { tier: 'gold' } } }),
     clusterPreset('every-namespace', { selector: {}, namespaceSelector: {} }),
@@ -27,6 +34,11 @@ describe('which presets a VM gets', () => {
       { size: 'small' },
       team,
       ['every-namespace', 'everywhere', 'team/all', 'team/not-large', 'team/sized', 'team/small', 'team/some'],
+    ],
+    [
+      { size: 'huge' },
+      team,
+      ['every-namespace', 'everywhere', 'team/all', 'team/not-large', 'team/one-of-many', 'team/sized'],
     ],
     [{ size: 'large' }, team, ['every-namespace', 'everywhere', 'team/all', 'team/sized']],
     [
@@ -50,6 +62,27 @@ describe('which presets a VM gets', () => {
   ])('labels %j', (labels, namespace, expected) => {
     expect(ids(candidates.select(labels, namespace))).toEqual(expected)
   })
+})
+
+test.each([
+  ['team', { name: 'team', labels: { tier: 'gold' } }, ['c', 'gold', 'team/a']],
+  ['a namespace without presets', { name: 'other', labels: {} }, ['c']],
+  ['a protected namespace', { name: 'kube-system', labels: { tier: 'gold' } }, []],
+])('the presets in scope of %s', (_, namespace, expected) => {
+  const candidates = createCandidates([
+    preset('a', { selector: { matchLabels: { size: 'small' } } }),
+    preset('b', { selector: {} }, 'elsewhere'),
+    clusterPreset('c', { selector: { matchLabels: { size: 'large' } } }),
+    clusterPreset('gold', { selector: {}, namespaceSelector: { matchLabels: { tier: 'gold' } } }),
+  ])
+  expect(ids(candidates.inScope(namespace))).toEqual(expected)
+})
+
+test('a namespace is selected by a label that it has, whatever the value', () => {
+  const namespaceSelector = { matchExpressions: [{ key: 'tier', operator: 'Exists' }] }
+  const candidates = createCandidates([clusterPreset('tiers', { namespaceSelector })])
+  expect(ids(candidates.select({}, { name: 'team', labels: { tier: 'gold' } }))).toEqual(['tiers'])
+  expect(ids(candidates.select({}, team))).toEqual([])
 })
 
 test('a new revision takes the place of the old one, wherever that lay', () => {

@@ -117,11 +117,16 @@ function rarestKeys(preset: CompiledPreset, buckets: Buckets): readonly string[]
   return best
 }
 
+/** Buckets take memory: a preset that allows more values than these is found by the key of the label alone. */
+const maxBuckets = 16
+
 const choicesOf = ({ requirements }: Selector, scope: string): readonly (readonly string[])[] =>
   requirements
     .filter(({ presence }) => presence === 'must')
     .map(({ key, oneOf }) =>
-      oneOf === undefined ? [`${scope}${key}`] : [...oneOf].map((value) => `${scope}${key}=${value}`),
+      oneOf === undefined || oneOf.size > maxBuckets
+        ? [`${scope}${key}`]
+        : [...oneOf].map((value) => `${scope}${key}=${value}`),
     )
 
 function* probes(labels: Labels, namespace: Namespace): Generator<string> {

@@ -144,7 +144,7 @@ describe('a preset is refused when it is written', () => {
       enforce('domain', 'domain.titel', 'domain.devices.disks.target', 'domain.title.text', '[0]', 'domain..title'),
       [
         'spec.remove[0]: would take away the whole VM',
-        'spec.remove[1]: leads nowhere: there is no "titel"',
+        'spec.remove[1]: leads nowhere: "titel" does not exist',
         'spec.remove[2]: leads nowhere: what comes before "target" is a list: say which item, e.g. [0] or [KEY=VALUE]',
         'spec.remove[3]: leads nowhere: what comes before "text" has nothing below',
         'spec.remove[4]: must be a path such as domain.devices.disks[target.dev=vdb]',
@@ -160,8 +160,8 @@ describe('a preset is refused when it is written', () => {
       'that gives many VMs one identity',
       { domain: { name: 'n', uuid: '00000000-0000-0000-0000-000000000001' } },
       [
-        'spec.domain.name: may not be injected: no two VMs have the same',
-        'spec.domain.uuid: may not be injected: no two VMs have the same',
+        'spec.domain.name: must not be injected: it is unique to each VM',
+        'spec.domain.uuid: must not be injected: it is unique to each VM',
       ],
     ],
     [
@@ -183,6 +183,11 @@ describe('a preset is refused when it is written', () => {
       },
       ['spec.domain.clock.timers[1]: is the same item as spec.domain.clock.timers[0]'],
     ],
+    [
+      'that is larger than 64 KiB, whatever else is wrong with it',
+      { matchConditions: [{ name: 'a', expression: '(' }], metadata: { annotations: { a: 'x'.repeat(64 * 1024) } } },
+      ['spec: must be at most 65536 bytes of JSON'],
+    ],
   ])('%s', (_, spec, expected) => {
     expect(checkPreset(written(spec)).causes.map(({ field, message }) => `${field}: ${message}`)).toEqual(expected)
   })
@@ -198,6 +203,36 @@ describe('a preset is refused when it is written', () => {
   })
 })
 
+describe('the size of a preset', () => {
+  const sized = (bytes: number, kind?: string): Preset => {
+    const made = (text: string) => written({ metadata: { annotations: { a: text } } }, kind)
+    return made('x'.repeat(bytes - JSON.stringify(made('').spec).length))
+  }
+  test.each<[string, Preset, readonly string[]]>([
+    ['of a namespace is at most 64 KiB', sized(65_536), []],
+    ['of a namespace is refused with a byte more', sized(65_537), ['preset-size']],
+    ['of the cluster is not limited', sized(65_537, 'ClusterVirtualMachinePreset'), []],
+  ])('%s', (_, preset, expected) => {
+    expect(checkPreset(preset).causes.map(({ rule }) => rule)).toEqual(expected)
+  })
+})
+
+test('a path to remove that is far from every field is refused without a suggestion', () => {
+  expect(checkPreset(written(enforce('domain.qqqqqqqqqqqq'))).causes.map(({ suggestion }) => suggestion)).toEqual([
+    undefined,
+  ])
+  expect(checkPreset(written(enforce('domain.titel'))).causes.map(({ suggestion }) => suggestion)).toEqual([
+    'did you mean "title"?',
+  ])
+})
+
+test('a preset can remove a field beside the one that it sets', () => {
+  const { causes } = checkPreset(
+    written({ ...enforce('domain.os.bios'), domain: { title: 't', os: { type: { os: 'hvm' } } } }),
+  )
+  expect(causes).toEqual([])
+})
+
 test.each<[string, Given, string[]]>([
   ['for every VM', { selector: {}, domain: { title: 't' } }, ['spec.selector: {} selects every VM of its namespace']],
   ['without content', {}, ['spec: injects nothing and removes nothing']],
@@ -208,7 +243,7 @@ test.each<[string, Given, string[]]>([
         clock: { offset: 'utc', timezone: 'Europe/Vienna', timers: [{ name: 'rtc' }] },
       },
     },
-    ['spec.domain.clock.timezone: never applies, with what this preset says beside it'],
+    ['spec.domain.clock.timezone: never applies beside the other fields that this preset sets'],
   ],
   ['that decides for a branch and fills it', { domain: { clock: { offset: 'utc', adjustment: 5 } } }, []],
   [
@@ -223,7 +258,7 @@ test.each<[string, Given, string[]]>([
   expect(checkPreset(written(spec))).toEqual({ causes: [], warnings })
 })
 
-test("the key '*' stands for every item, and is no value of its field", () => {
+test("the key '*' matches every item, and is not a value of its field", () => {
   const domain = { devices: { disks: [{ target: { dev: '*' }, driver: { cache: 'none' } }] } }
   expect(checkPreset(written({ domain })).causes).toEqual([])
 })
@@ -265,7 +300,7 @@ describe('a broken preset that slipped in', () => {
       1,
     ],
     [
-      'a field that there is no more, and a selector of expressions',
+      'a field that does not exist any more, and a selector of expressions',
       {
         kind: 'VirtualMachinePreset',
         metadata: { name: 'e', namespace: 'team' },

@@ -4,6 +4,8 @@ import { validateDomain } from '../api/domain/validate.ts'
 import { nearest } from '../api/nearest.ts'
 import type { Preset, PresetSpec } from '../api/preset.ts'
 import { isRecord } from '../api/schema.ts'
+import { specKeys } from '../api/virtual-machine.ts'
+import { shorten } from '../api/shorten.ts'
 import { compileCondition } from './condition.ts'
 import { amount, presetLimit, resources, type Meter } from './condition-budget.ts'
 import { largestPattern } from './condition-pattern.ts'
@@ -13,7 +15,7 @@ import { keysOfItem, withoutStars } from './items.ts'
 import type { RemovePath } from './remove-path.ts'
 import { parseRemovePath } from './remove-path.ts'
 import { commonLabels, compileSelector } from './selector.ts'
-import { strayPaths } from './stray.ts'
+import { unknownPaths } from './unknown-path.ts'
 import type { Structure } from './structure.ts'
 import { virtualMachineStructure } from './structure.ts'
 
@@ -23,11 +25,13 @@ export interface Checked {
 }
 
 /**
- * What is wrong with a preset beyond its shape, and what its author should know. Whether the author may grant host-reaching
- * fields is for the API server to say (`needsGrant`), and how it goes with other presets `findOverlaps` tells.
+ * The faults of a preset beyond its shape, and warnings for its author. Whether the author may grant host-reaching
+ * fields is decided by the API server (`needsGrant`); `findOverlaps` compares it with other presets.
  */
 export function checkPreset(preset: Preset): Checked {
   const { spec } = preset
+  const tooLarge = checkSize(preset)
+  if (tooLarge.length > 0) return { causes: tooLarge, warnings: [] }
   return {
     causes: [
       ...checkSelectors(spec),
@@ -40,6 +44,21 @@ export function checkPreset(preset: Preset): Checked {
     ],
     warnings: warningsOf(preset),
   }
+}
+
+/** In bytes of JSON. Each process caches all presets, in several times their size. */
+export const maxPresetBytes = 64 * 1024
+
+/** All namespaced presets of one namespace. */
+export const maxNamespaceBytes = 1024 * 1024
+
+/** Tenants write the presets of namespaces, and could fill the memory of all processes with them. */
+function checkSize({ kind, spec }: Preset): Cause[] {
+  const value = Buffer.byteLength(JSON.stringify(spec))
+  if (kind === 'ClusterVirtualMachinePreset' || value <= maxPresetBytes) return []
+  const message = `must be at most ${maxPresetBytes} bytes of JSON`
+  const suggestion = 'split it, or use a ClusterVirtualMachinePreset'
+  return [{ rule: 'preset-size', field: 'spec', value, reason: 'FieldValueTooLong', message, suggestion }]
 }
 
 /** A selector that contradicts itself selects nothing, ever. */
@@ -94,13 +113,11 @@ function costCauses(field: string, what: string, estimate: Readonly<Meter> & Par
   const resource = resources.find((one) => estimate[one] > presetLimit[one])
   if (resource === undefined) return []
   const { members, characters } = ordinary
-  const where = estimate.dearest === undefined ? '' : `, most of them in ${shorten(estimate.dearest)}`
+  const where = estimate.dearest === undefined ? '' : `, most of them in ${shorten(estimate.dearest, 80)}`
   const message = `${what} could take ${amount(resource, estimate[resource])} on a VM with lists of ${members} items and texts of ${characters} characters${where}; a preset is allowed ${amount(resource, presetLimit[resource])}`
   const suggestion = 'avoid loops inside loops, texts and lists that are joined with themselves, and large patterns'
   return [{ rule: 'preset-condition-cost', field, reason: 'FieldValueInvalid', message, suggestion }]
 }
-
-const shorten = (text: string): string => (text.length > 80 ? `${text.slice(0, 80)}…` : text)
 
 const checkDomain = ({ domain }: PresetSpec): Cause[] =>
   domain === undefined ? [] : validateDomain(plainDomain(domain), 'spec.domain')
@@ -110,7 +127,7 @@ function domainStructure(): Structure | undefined {
   return spec?.kind === 'object' ? spec.field('domain') : undefined
 }
 
-/** What a preset injects, without the `'*'` that stands for every key: it is a value of no scalar. */
+/** What a preset injects, without the `'*'` that matches every key: no scalar has this value. */
 export const plainDomain = (domain: Domain): Domain => withoutEveryItem(domainStructure(), domain) as Domain
 
 function withoutEveryItem(structure: Structure | undefined, value: unknown): unknown {
@@ -131,7 +148,7 @@ const checkIdentity = ({ domain = {} }: PresetSpec): Cause[] =>
       field: `spec.domain.${key}`,
       value: domain[key],
       reason: 'FieldValueForbidden',
-      message: 'may not be injected: no two VMs have the same',
+      message: 'must not be injected: it is unique to each VM',
     }))
 
 function checkReach({ kind, spec: { domain } }: Preset): Cause[] {
@@ -189,7 +206,7 @@ const stepText = (step: RemovePath['steps'][number]): string =>
 
 function unknownKey(key: string, keys: readonly string[]): { message: string; suggestion?: string } {
   const near = nearest(key, keys)
-  const message = `leads nowhere: there is no "${key}"`
+  const message = `leads nowhere: "${key}" does not exist`
   return near === undefined ? { message } : { message, suggestion: `did you mean ${JSON.stringify(near)}?` }
 }
 
@@ -230,25 +247,12 @@ function checkDuplicates(spec: PresetSpec): Cause[] {
     }
   }
   const structure = virtualMachineStructure().field('spec')
-  const { domain, volumes } = spec
-  visit(
-    structure,
-    { ...(domain === undefined ? {} : { domain }), ...(volumes === undefined ? {} : { volumes }) },
-    'spec',
-  )
+  const stated = contentKeys.filter((key) => key !== 'metadata' && spec[key] !== undefined)
+  visit(structure, Object.fromEntries(stated.map((key) => [key, spec[key]])), 'spec')
   return causes
 }
 
-const contentKeys: readonly (keyof PresetSpec)[] = [
-  'metadata',
-  'domain',
-  'volumes',
-  'nodeSelector',
-  'tolerations',
-  'affinity',
-  'priorityClassName',
-  'terminationGracePeriodSeconds',
-]
+const contentKeys: readonly (keyof PresetSpec)[] = ['metadata', 'domain', ...specKeys]
 
 /** What libvirt puts back when it defines a domain without it. */
 const filledAgain: readonly string[] = [
@@ -277,8 +281,8 @@ function warningsOf({ kind, spec }: Preset): string[] {
   return [
     ...(isForAll ? [`spec.selector: {} selects every VM of ${scope}`] : []),
     ...(changesNothing ? ['spec: injects nothing and removes nothing'] : []),
-    ...strayPaths(domainStructure(), spec.domain, 'spec.domain').map(
-      (path) => `${path}: never applies, with what this preset says beside it`,
+    ...unknownPaths(domainStructure(), spec.domain, 'spec.domain').map(
+      (path) => `${path}: never applies beside the other fields that this preset sets`,
     ),
     ...remove.flatMap((text, index) => {
       const plain = text.replaceAll(/\[[^\]]*\]/g, '')

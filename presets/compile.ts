@@ -6,6 +6,7 @@ import type { LabelSelector } from '../api/object.ts'
 import type { Preset, PresetSpec } from '../api/preset.ts'
 import { parsePreset } from '../api/preset.ts'
 import { checkSchema, isRecord } from '../api/schema.ts'
+import { specKeys, type VirtualMachineSpec } from '../api/virtual-machine.ts'
 import { checkPreset } from './check.ts'
 import type { Condition } from './condition.ts'
 import { compileCondition } from './condition.ts'
@@ -36,6 +37,8 @@ export interface CompiledPreset {
   /** In the form of a VM: metadata and spec. */
   readonly content: { readonly metadata?: unknown; readonly spec?: unknown }
   readonly removes: readonly RemovePath[]
+  /** Of the spec as JSON. */
+  readonly bytes: number
 }
 
 /** A preset that takes no part in anything, and why. */
@@ -43,7 +46,7 @@ export interface QuarantinedPreset {
   readonly id: string
   readonly namespace?: string
   readonly causes: readonly Cause[]
-  /** Where it can still be read: whether a VM is selected, so that its user can be told. */
+  /** Where it can still be read: users of the VMs that it selects get a warning. */
   readonly selector: Selector | undefined
   readonly namespaceSelector: Selector | undefined
 }
@@ -52,15 +55,7 @@ export interface QuarantinedPreset {
 export const revisionOf = (spec: unknown): string =>
   createHash('sha256').update(jsonMeaning(spec)).digest('hex').slice(0, 16)
 
-const contentKeys = [
-  'domain',
-  'volumes',
-  'nodeSelector',
-  'tolerations',
-  'affinity',
-  'priorityClassName',
-  'terminationGracePeriodSeconds',
-] as const
+const contentKeys: readonly (keyof VirtualMachineSpec)[] = ['domain', ...specKeys]
 
 /**
  * The door for presets of the watch cache or a file: what is broken becomes a quarantined preset, never an error.
@@ -69,12 +64,27 @@ const contentKeys = [
 export function compilePreset(
   value: unknown,
 ): { readonly preset: CompiledPreset } | { readonly quarantined: QuarantinedPreset } {
-  const parsed = parsePreset(value)
-  if ('causes' in parsed) return { quarantined: quarantine(value, parsed.causes) }
-  const { causes } = checkPreset(parsed.preset)
-  if (causes.length > 0) return { quarantined: quarantine(value, causes) }
-  return { preset: compileParsed(parsed.preset) }
+  try {
+    const parsed = parsePreset(value)
+    if ('causes' in parsed) return { quarantined: quarantine(value, parsed.causes) }
+    const { causes } = checkPreset(parsed.preset)
+    if (causes.length > 0) return { quarantined: quarantine(value, causes) }
+    return { preset: compileParsed(parsed.preset) }
+  } catch (error) {
+    // An error would end the watch of all presets.
+    return { quarantined: quarantine(withoutSpec(value), [unreadable(error)]) }
+  }
 }
+
+const withoutSpec = (value: unknown): unknown =>
+  isRecord(value) ? { kind: value['kind'], metadata: value['metadata'] } : {}
+
+const unreadable = (error: unknown): Cause => ({
+  rule: 'preset-unreadable',
+  field: 'spec',
+  reason: 'FieldValueInvalid',
+  message: `cannot be read: ${error instanceof Error ? error.message : String(error)}`,
+})
 
 /** A preset without fault. */
 export function compileParsed(preset: Preset): CompiledPreset {
@@ -101,6 +111,7 @@ export function compileParsed(preset: Preset): CompiledPreset {
       if (path === undefined) throw new Error(`remove path was not checked: ${text}`)
       return path
     }),
+    bytes: Buffer.byteLength(JSON.stringify(spec)),
   })
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { bombObject, bombs } from '../test/presets/bombs.ts'
-import { clusterPreset, injectSmall, preset, vm } from '../test/presets/make.ts'
+import { clusterPreset, injectSmall, preset, vmWith } from '../test/presets/make.ts'
 import { celValue, compileCondition } from './condition.ts'
 import { OverBudget, presetLimit, takeBytes, takeSteps } from './condition-budget.ts'
 
@@ -43,8 +43,8 @@ describe('presets whose conditions take too much', () => {
   const when = (expression: string) => ({ matchConditions: [{ name: 'c', expression }] })
   const title = (text: string) => ({ domain: { title: text } })
   const inject = (presets: Parameters<typeof injectSmall>[1]) => {
-    const { machine, causes, warnings } = injectSmall(vm({}, { annotations: { list } }), presets)
-    return { domain: machine.spec.domain, causes: causes.map(({ message }) => message), warnings }
+    const { vm, causes, warnings } = injectSmall(vmWith({}, { annotations: { list } }), presets)
+    return { domain: vm.spec.domain, causes: causes.map(({ message }) => message), warnings }
   }
   const tooMuch = 'takes more than 100,000 steps on this VM, the limit of one preset'
 

@@ -98,7 +98,7 @@ type Names = ReadonlyMap<string, Size>
 
 /**
  * The most that an expression takes on an ordinary VM, by the sizes of what it handles: a loop takes its body as often as its list has
- * members, and what a name is bound to is as large wherever the name stands.
+ * members, and the value of a bound name is as large wherever the name is used.
  */
 export function estimate(ast: ASTNode): Estimate {
   const total: Meter = { steps: 0, bytes: 0 }

@@ -17,7 +17,7 @@ test.each([
   ['(?i)\\pL{3}', 454],
   ['(?-s)(?U-i)\\pL', 153],
   ['(?s)a(?i:b)', 18],
-  // A repetition repeats what stands before flags and empty quotations.
+  // A repetition repeats what precedes flags and empty quotations.
   ['(?:aa){1}(?s){1000}', 14_004],
   ['(?:aa)?(?s){1000}', 16_004],
   ['(?:aa)\\Q\\E{1000}', 13_004],
@@ -50,7 +50,7 @@ const parts = [
 ]
 const anyOf = (texts: readonly string[]) => fc.constantFrom(...texts)
 
-/** Most of these are patterns, with repetitions of repetitions and with what stands between the two. */
+/** Most of these are patterns, with repetitions of repetitions and something between the two. */
 const { pattern: wellFormed } = fc.letrec<{ pattern: string }>((tie) => {
   const join = (...texts: readonly fc.Arbitrary<string>[]) => fc.tuple(...texts).map((chosen) => chosen.join(''))
   const opening = anyOf(['(', '(?:', '(?i:'])

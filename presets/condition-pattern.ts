@@ -22,7 +22,7 @@ export const compileCost = (instructions: number): number => 200 + 40 * instruct
 /** An instruction, and a thread of the matcher for it. */
 export const patternBytes = (instructions: number): number => 200 * instructions
 
-/** @throws where it is no pattern, or too large */
+/** @throws for an invalid pattern, or one that is too large */
 export function compilePattern(pattern: string, largest = largestPattern): RE2JS {
   if (unfoldedLength(pattern) > largest) throw new Error('too large')
   const compiled = RE2JS.compile(pattern)

@@ -454,7 +454,7 @@ function existsOne(of: ASTNode, [variable, predicate]: readonly ASTNode[], names
   }
 }
 
-/** `map` and `filter`: what `value` gives for each item of which `test` is true, or of all where there is no test. */
+/** `map` and `filter`: the result of `value` for each item for which `test` is true, or for all without a test. */
 function collect(
   name: string,
   of: ASTNode,

@@ -103,7 +103,7 @@ test.each<[string, string, 'steps' | 'bytes']>([
 test.each([
   ['repeats too much', '(a?){1000}'.repeat(30)],
   ['is too long', 'a'.repeat(100_001)],
-  ['repeats what stands before flags', `(?:${'a'.repeat(480)}){1}(?s){1000}`],
+  ['repeats what precedes flags', `(?:${'a'.repeat(480)}){1}(?s){1000}`],
   ['repeats a repetition of zero', 'a{0}{1000}{1000}{1000}{1000}'],
   ['compares large classes without regard to case', '(?i)[Ā-￿][Ā-￿]a{0}{1000}'],
 ])('a pattern that %s is refused when written, and not compiled', (_, pattern) => {

@@ -1,6 +1,7 @@
 import { serialize } from '@marcbachmann/cel-js'
 import { LRUCache } from 'lru-cache'
 import { isRecord } from '../api/schema.ts'
+import { shorten } from '../api/shorten.ts'
 import { OverBudget, type Meter, type Resource } from './condition-budget.ts'
 import { createConditionEnvironment } from './condition-environment.ts'
 import { estimate, type Estimate } from './condition-estimate.ts'
@@ -90,10 +91,10 @@ const longestMessage = 200
 function firstLine(error: unknown): string {
   const message = error instanceof Error || error instanceof Failure ? error.message : String(error)
   const line = message.split('\n')[0]?.trim() ?? ''
-  return line.length > longestMessage ? `${line.slice(0, longestMessage)}…` : line
+  return shorten(line, longestMessage)
 }
 
-/** What stands for a list or map that is nested too deeply. No operation of CEL accepts it. */
+/** Replaces a list or map that is nested too deeply. No operation of CEL accepts it. */
 class TooDeep {}
 
 /** JSON as CEL sees it: a number without a fraction is an int. */

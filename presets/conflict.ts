@@ -1,37 +1,51 @@
 import type { Cause } from '../api/cause.ts'
+import { listCauses, noCauses, report } from '../api/causes.ts'
+import { pathText } from '../api/path.ts'
+import { shorten } from '../api/shorten.ts'
+import { maxNamed, nameSome } from './abridge.ts'
 import type { Conflict } from './merge.ts'
-import { pathText } from './path.ts'
 import type { Source } from './source.ts'
 import { compareText, layerOf, originLabel, priorityOf } from './source.ts'
 
 const maxValue = 40
 
-/** One cause for each leaf on which presets of one layer and priority disagree. */
-export const conflictCauses = (conflicts: readonly Conflict[]): Cause[] =>
-  conflicts
-    .map(conflictCause)
-    .toSorted((left, right) => compareText(left.field, right.field))
-    .filter((cause, index, all) => cause.field !== all[index - 1]?.field || cause.message !== all[index - 1]?.message)
+/** One cause for each leaf on which presets of one layer and priority disagree, the first ones in the order of the VM. */
+export function conflictCauses(conflicts: readonly Conflict[]): Cause[] {
+  const causes = noCauses()
+  for (const conflict of conflicts) report(causes, () => conflictCause(conflict))
+  causes.list.sort((left, right) => compareText(left.field, right.field) || compareText(left.message, right.message))
+  const isRepeated = ({ field, message }: Cause, before: Cause | undefined) =>
+    field === before?.field && message === before.message
+  const list = causes.list.filter((cause, index, all) => !isRepeated(cause, all[index - 1]))
+  return listCauses({ list, more: causes.more }, 'spec')
+}
 
 function conflictCause({ path, sources }: Conflict): Cause {
   const [first] = sources
   const layer = layerOf(first?.rank ?? 0)
-  const claims = [...new Set(sources.map(claimText))].toSorted(compareText)
+  const presets = new Set(sources.map(({ origin }) => originLabel(origin)))
+  const claims = [...new Set(differing(sources).map(claimText))].toSorted(compareText)
+  const more = presets.size > claims.length ? ` and ${presets.size - claims.length} more presets` : ''
   return {
     rule: 'preset-conflict',
     field: pathText(path),
     reason: 'FieldValueInvalid',
-    message: `presets of one layer (${layer}) and priority (${priorityOf(first?.rank ?? 0)}) disagree: ${claims.join(', ')}`,
+    message: `presets of one layer (${layer}) and priority (${priorityOf(first?.rank ?? 0)}) disagree: ${claims.join(', ')}${more}`,
     suggestion: waysOut(layer, sources),
   }
 }
 
-const claimText = ({ origin, value }: Source): string => {
-  const text = value === undefined ? 'removes it' : `says ${shorten(JSON.stringify(value))}`
-  return `"${originLabel(origin)}" ${text}`
+/** The sources to name: those with different values come first, since presets that agree do not show the conflict. */
+function differing(sources: readonly Source[]): readonly Source[] {
+  const byValue = Map.groupBy(sources, ({ value }) => JSON.stringify(value))
+  const firsts = [...byValue.values()].flatMap(([first]) => first ?? []).slice(0, maxNamed)
+  return [...firsts, ...sources.filter((source) => !firsts.includes(source))].slice(0, maxNamed)
 }
 
-const shorten = (text: string): string => (text.length > maxValue ? `${text.slice(0, maxValue)}…` : text)
+const claimText = ({ origin, value }: Source): string => {
+  const text = value === undefined ? 'removes it' : `sets ${shorten(JSON.stringify(value), maxValue)}`
+  return `"${originLabel(origin)}" ${text}`
+}
 
 function waysOut(layer: string, sources: readonly Source[]): string {
   const isDefault = layer.endsWith('Default')
@@ -40,7 +54,7 @@ function waysOut(layer: string, sources: readonly Source[]): string {
     ...(isDefault ? ['set the field in the VM'] : []),
     'give one preset a higher priority',
     ...(layer === 'namespace Default'
-      ? [`exclude one by virtset.io/exclude-presets (${names.toSorted(compareText).join(' or ')})`]
+      ? [`exclude one by virtset.io/exclude-presets (${nameSome(names, ' or ')})`]
       : []),
     'change the labels so that one matches',
   ].join(', or ')

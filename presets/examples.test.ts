@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
-import { team, vm } from '../test/presets/make.ts'
+import { team, vmWith } from '../test/presets/make.ts'
 import { createCandidates } from './candidates.ts'
 import { compilePreset } from './compile.ts'
 import { inject } from './inject.ts'
@@ -91,14 +91,14 @@ const examples: readonly Example[] = [
   },
 ]
 
-test.each(examples)('$file does what it says', ({ file, labels = {}, user, spec }) => {
+test.each(examples)('$file does what it describes', ({ file, labels = {}, user, spec }) => {
   const compiled = read(file)
   expect(compiled.flatMap((one) => ('quarantined' in one ? one.quarantined.causes : []))).toEqual([])
   const presets = createCandidates(compiled.flatMap((one) => ('preset' in one ? [one.preset] : [])))
   const namespace = { name: team.name, labels: { ...team.labels, 'example.org/bridge': 'allowed' } }
-  const { machine, causes } = inject(vm(user, { labels }), { presets, namespace })
+  const { vm, causes } = inject(vmWith(user, { labels }), { presets, namespace })
   expect(causes).toEqual([])
-  expect(machine.spec).toEqual(spec)
+  expect(vm.spec).toEqual(spec)
 })
 
 test('every example has a test', () => {

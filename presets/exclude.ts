@@ -1,6 +1,7 @@
-import { excludePresetsAnnotation } from '../api/machine.ts'
+import { excludePresetsAnnotation } from '../api/virtual-machine.ts'
 import type { CompiledPreset } from './compile.ts'
 import { compareText } from './source.ts'
+import { firstWarnings } from './abridge.ts'
 
 export interface Exclusion {
   readonly remaining: readonly CompiledPreset[]
@@ -8,23 +9,26 @@ export interface Exclusion {
   readonly warnings: readonly string[]
 }
 
-/** What the annotation names: names, or every preset. Empty: it is not there. */
+/** The presets that the annotation names, or `*`. Empty without the annotation. */
 function parseExclusion(annotations: { readonly [key: string]: string } | undefined): ReadonlySet<string> {
   const names = new Set((annotations?.[excludePresetsAnnotation] ?? '').split(',').map((name) => name.trim()))
   names.delete('')
   return names
 }
 
-/** Anybody may decline a namespaced default. What is enforced, or given for the whole cluster, only who may exempt it. */
+/** Every user may exclude a default of the namespace. Excluding other presets requires the verb `exempt`. */
 const needsExemption = ({ strength, namespace }: CompiledPreset): boolean =>
   strength === 'Enforce' || namespace === undefined
 
 const isNamed = ({ name, id }: CompiledPreset, names: ReadonlySet<string>): boolean =>
   names.has('*') || names.has(name) || names.has(id)
 
+/** Each of them is a SubjectAccessReview: a namespace can have thousands of presets that enforce, and one VM can name them all. */
+const maxExemptions = 64
+
 /**
- * The ids of the presets that the VM's user wants to be exempt from and of which the API server has to say whether they may:
- * verb `exempt` on the preset. Empty for a VM without the annotation.
+ * The ids of the presets that the VM's user wants to be exempt from and for which the API server decides whether the user may: verb
+ * `exempt` on the preset. The first 64 by id; empty for a VM without the annotation.
  */
 export function exemptionsToAuthorize(
   annotations: { readonly [key: string]: string } | undefined,
@@ -35,9 +39,10 @@ export function exemptionsToAuthorize(
     .filter((preset) => needsExemption(preset) && isNamed(preset, names))
     .map(({ id }) => id)
     .toSorted(compareText)
+    .slice(0, maxExemptions)
 }
 
-/** @param exempt ids of presets that the user may be exempt from; empty where nobody can be asked */
+/** @param exempt ids of presets that the user may be exempt from; empty where access cannot be reviewed */
 export function excludePresets(
   annotations: { readonly [key: string]: string } | undefined,
   selected: readonly CompiledPreset[],
@@ -47,18 +52,26 @@ export function excludePresets(
   if (names.size === 0) return { remaining: selected, excluded: [], warnings: [] }
   const isExcluded = (preset: CompiledPreset) =>
     isNamed(preset, names) && (!needsExemption(preset) || exempt.has(preset.id))
-  const refused = selected.filter((preset) => isNamed(preset, names) && !isExcluded(preset))
+  const refused = selected
+    .filter((preset) => isNamed(preset, names) && !isExcluded(preset))
+    .map(({ id }) => id)
+    .toSorted(compareText)
   const known = new Set(['*', ...selected.flatMap(({ name, id }) => [name, id])])
   const idle = [...names.difference(known)]
   return {
     remaining: selected.filter((preset) => !isExcluded(preset)),
     excluded: selected.filter(isExcluded),
     warnings: [
-      ...refused
-        .map(({ id }) => id)
-        .toSorted(compareText)
-        .map((id) => `${excludePresetsAnnotation}: preset "${id}" stays, since you may not "exempt" it`),
-      ...idle.map((name) => `${excludePresetsAnnotation}: no preset "${name}" selects this VM`),
+      ...firstWarnings(
+        refused,
+        (id) => `${excludePresetsAnnotation}: preset "${id}" applies: to exclude it requires the verb "exempt" on it`,
+        (count) => `${excludePresetsAnnotation}: ${count} more presets apply`,
+      ),
+      ...firstWarnings(
+        idle,
+        (name) => `${excludePresetsAnnotation}: no preset "${name}" selects this VM`,
+        (count) => `${excludePresetsAnnotation}: ${count} more presets do not select this VM`,
+      ),
     ],
   }
 }

@@ -1,21 +1,25 @@
 import type { Cause } from '../api/cause.ts'
+import { listCauses, noCauses, report } from '../api/causes.ts'
+import { nameSome } from './abridge.ts'
 import type { CompiledPreset } from './compile.ts'
 import { compareText } from './source.ts'
 
 /** A cause for each exclusive group of which more than one preset takes part in a VM. Priority does not choose among them. */
 export function exclusiveCauses(presets: readonly CompiledPreset[]): Cause[] {
-  const groups = Map.groupBy(presets, ({ exclusiveGroup }) => exclusiveGroup)
-  return [...groups]
-    .flatMap(([group, members]) => (group === undefined || members.length < 2 ? [] : [{ group, members }]))
-    .toSorted((left, right) => compareText(left.group, right.group))
-    .map(({ group, members }) => ({
-      rule: 'preset-exclusive-group',
-      field: 'metadata.labels',
-      reason: 'FieldValueInvalid',
-      message: `select ${members.length} presets of the exclusive group "${group}", of which one at most may match: ${members
-        .map(({ id }) => id)
-        .toSorted(compareText)
-        .join(', ')}`,
-      suggestion: 'change the labels so that one of them matches',
-    }))
+  const causes = noCauses()
+  const groups = [...Map.groupBy(presets, ({ exclusiveGroup }) => exclusiveGroup)]
+  for (const [group = '', members] of groups.toSorted(([left = ''], [right = '']) => compareText(left, right))) {
+    if (group !== '' && members.length > 1) report(causes, () => groupCause(group, members))
+  }
+  return listCauses(causes, 'metadata.labels')
 }
+
+const groupCause = (group: string, members: readonly CompiledPreset[]): Cause => ({
+  rule: 'preset-exclusive-group',
+  field: 'metadata.labels',
+  reason: 'FieldValueInvalid',
+  message: `select ${members.length} presets of the exclusive group "${group}", of which one at most may match: ${nameSome(
+    members.map(({ id }) => id).toSorted(compareText),
+  )}`,
+  suggestion: 'change the labels so that one of them matches',
+})

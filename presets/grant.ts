@@ -13,7 +13,7 @@ export function hostPaths(domain: Domain): readonly string[] {
     ({ path, field, value }) => {
       if (reachOf(field, value) !== 'host') return true
       paths.push(path)
-      // What is below a host-reaching element need not be told again.
+      // What is below an element that reaches the host is part of it.
       return false
     },
     'spec.domain',

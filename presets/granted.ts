@@ -1,12 +1,12 @@
 import type { Origin } from '../api/cause.ts'
 import type { Steps } from '../api/steps.ts'
-import type { VirtualMachine } from '../api/machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { Namespace } from './candidates.ts'
 import { selects } from './candidates.ts'
 import type { CompiledPreset } from './compile.ts'
 import { createBudget } from './condition-budget.ts'
-import { matchConditions, reviewer } from './match.ts'
-import { parentPath } from './path.ts'
+import { matchConditions, conditionInput } from './match.ts'
+import { parentPath } from '../api/path.ts'
 import { settle } from './settle.ts'
 import { rankOf } from './source.ts'
 import type { ObjectStructure } from './structure.ts'
@@ -19,12 +19,12 @@ export interface Grants {
   /** Those that state the leaf. */
   readonly grantorsAt: (path: string) => readonly Origin[]
   /** Whether one of them states the leaf at a path of another VM, for the very item that it is in. */
-  readonly isStatedIn: (machine: VirtualMachine) => (path: string) => boolean
+  readonly isStatedIn: (vm: VirtualMachine) => (path: string) => boolean
 }
 
 interface Injected {
   /** As it was sent. */
-  readonly machine: VirtualMachine
+  readonly vm: VirtualMachine
   readonly applied: readonly CompiledPreset[]
   readonly namespace: Namespace
   readonly request: unknown
@@ -44,10 +44,10 @@ export function grantsOf({ granted, ...injected }: Injected): Grants {
   return {
     isInjected: (path) => statedAt(granted, path).some(isByGrantor),
     grantorsAt: (path) => statedAt(granted, path).filter(isByGrantor),
-    isStatedIn: (machine) => {
+    isStatedIn: (vm) => {
       // Below the VM's own values, so that these stay as they are, where they are.
       const lowest = grantors().map((preset) => ({ ...preset, rank: rankOf('cluster Default', 0), removes: [] }))
-      const stated = settle(machine, lowest, injected.structure, injected.steps).granted
+      const stated = settle(vm, lowest, injected.structure, injected.steps).granted
       return (path) => statedAt(stated, path).length > 0
     },
   }
@@ -63,12 +63,12 @@ function statedAt(granted: Granted, path: string): readonly Origin[] {
   return []
 }
 
-function grantorsOf({ machine, applied, namespace, request, structure, steps }: Omit<Injected, 'granted'>) {
+function grantorsOf({ vm, applied, namespace, request, structure, steps }: Omit<Injected, 'granted'>) {
   const cluster = applied.filter((preset) => preset.namespace === undefined)
   if (cluster.length === applied.length) return cluster
   const namespaced = applied.filter((preset) => preset.namespace !== undefined)
-  const written = settle(machine, namespaced, structure, steps).machine
-  const review = reviewer(written, namespace, request)
+  const written = settle(vm, namespaced, structure, steps).vm
+  const review = conditionInput(written, namespace, request)
   const budget = createBudget()
   return cluster.filter(
     (preset) =>

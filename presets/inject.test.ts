@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { clusterPreset, domainOf, injectSmall, preset, vm } from '../test/presets/make.ts'
+import { sizeOf } from '../api/steps.ts'
+import { clusterPreset, domainOf, injectSmall, preset, vmWith } from '../test/presets/make.ts'
 import type { CompiledPreset } from './compile.ts'
 
 const one = (spec: { readonly [key: string]: unknown }) => preset('p', spec)
@@ -12,7 +13,7 @@ interface Case {
   readonly result: unknown
 }
 
-const outcome = ({ user, presets }: Case) => domainOf(injectSmall(vm(user), presets))
+const outcome = ({ user, presets }: Case) => domainOf(injectSmall(vmWith(user), presets))
 
 describe('layers', () => {
   const say = (title: string) => ({ domain: { title } })
@@ -62,12 +63,97 @@ describe('layers', () => {
       result: { title: '', vcpu: { value: 0 }, clock: { timers: [{ name: 'hpet', present: false }] } },
     },
     {
-      sentence: 'an empty element is a value: it says that something is there',
+      sentence: 'an empty element is a value: something exists',
       user: {},
       presets: [one({ domain: { features: { acpi: {} } } })],
       result: { features: { acpi: {} } },
     },
   ])('$sentence', (one) => expect(outcome(one)).toEqual(one.result))
+})
+
+describe('a cluster preset that enforces', () => {
+  const has = (field: string) => [{ name: 'has', expression: `has(object.spec.domain.${field})` }]
+  const strict = (spec: { readonly [key: string]: unknown }) => clusterPreset('c', { strength: 'Enforce', ...spec })
+  const ofCluster = { domain: { title: 'cluster' } }
+  const label = preset('n', { metadata: { labels: { tier: 'public' } } })
+  const byLabel = { selector: { matchLabels: { tier: 'public' } }, ...ofCluster }
+  test.each<[string, readonly CompiledPreset[], unknown, object?]>([
+    [
+      'applies to what a preset of the namespace brings',
+      [strict({ matchConditions: has('vcpu'), ...ofCluster }), one({ domain: { vcpu: { value: 1 } } })],
+      { title: 'cluster', vcpu: { value: 1 } },
+    ],
+    ['applies to a label that a preset of the namespace sets', [strict(byLabel), label], { title: 'cluster' }],
+    [
+      'does not apply to what a preset of the cluster brings',
+      [strict({ matchConditions: has('vcpu'), ...ofCluster }), clusterPreset('d', { domain: { vcpu: { value: 1 } } })],
+      { vcpu: { value: 1 } },
+    ],
+    [
+      'applies to the VM as it was sent, whatever presets of the namespace remove',
+      [strict({ matchConditions: has('vcpu'), ...ofCluster }), enforce({ remove: ['domain.vcpu'] })],
+      { title: 'cluster' },
+      { vcpu: { value: 1 } },
+    ],
+    [
+      'does not apply to what a preset in mode Audit would bring',
+      [strict(byLabel), preset('n', { mode: 'Audit', metadata: { labels: { tier: 'public' } } })],
+      {},
+    ],
+    [
+      'refuses a VM for which it cannot be decided then',
+      [
+        strict({
+          matchConditions: [
+            { name: 'few', expression: '!has(object.spec.domain.vcpu) || object.spec.domain.vcpu.value / 0 == 1' },
+          ],
+          ...ofCluster,
+        }),
+        one({ domain: { vcpu: { value: 1 } } }),
+      ],
+      { title: 'cluster', vcpu: { value: 1 } },
+    ],
+  ])('%s', (_, presets, expected, user = {}) => {
+    expect(domainOf(injectSmall(vmWith({ ...user }), presets))).toEqual(expected)
+  })
+
+  test.each<[string, CompiledPreset]>([
+    ['in strength Default', clusterPreset('c', byLabel)],
+    ['in mode Audit', strict({ mode: 'Audit', ...byLabel })],
+  ])('and no other does so: %s', (_, other) => {
+    expect(domainOf(injectSmall(vmWith({}), [other, label]))).toEqual({})
+  })
+
+  test('is reported as a participant, once', () => {
+    const { participants, vm } = injectSmall(vmWith({}), [strict(byLabel), label])
+    expect(participants.map(({ preset: { id }, changes }) => [id, changes])).toEqual([
+      ['team/n', 1],
+      ['c', 1],
+    ])
+    expect(injectSmall(vm, [strict(byLabel), label]).vm).toEqual(vm)
+  })
+
+  test('can be excluded by users who may', () => {
+    const vm = vmWith({}, { annotations: { 'virtset.io/exclude-presets': 'c' } })
+    const presets = [strict(byLabel), label]
+    expect(domainOf(injectSmall(vm, presets, { exempt: new Set(['c']) }))).toEqual({})
+    expect(domainOf(injectSmall(vm, presets))).toEqual({ title: 'cluster' })
+  })
+
+  test('names the condition that cannot be decided for what a preset of the namespace brings', () => {
+    const matchConditions = [
+      { name: 'one', expression: 'has(object.spec.domain.vcpu) && object.spec.domain.vcpu.value / 0 == 1' },
+    ]
+    const { causes } = injectSmall(vmWith({}), [
+      strict({ matchConditions, ...ofCluster }),
+      one({ domain: { vcpu: { value: 1 } } }),
+    ])
+    expect(causes).toMatchObject([
+      { rule: 'preset-condition', message: expect.stringContaining('its condition "one" cannot be decided') },
+    ])
+    const sent = injectSmall(vmWith({ vcpu: { value: 1 } }), [strict({ matchConditions, ...ofCluster }), label])
+    expect(sent.causes).toHaveLength(1)
+  })
 })
 
 describe('one value in two fields', () => {
@@ -117,7 +203,7 @@ describe('conflicts', () => {
       sentence: 'same layer, same priority, different meaning',
       user: {},
       presets: [a, b],
-      result: disagree('namespace Default', '"team/a" says "one", "team/b" says "two"'),
+      result: disagree('namespace Default', '"team/a" sets "one", "team/b" sets "two"'),
     },
     { sentence: "the user's own value settles it", user: { title: 'u' }, presets: [a, b], result: { title: 'u' } },
     {
@@ -139,7 +225,7 @@ describe('conflicts', () => {
         preset('a', { strength: 'Enforce', priority: 7, domain: { title: 'one' } }),
         preset('b', { strength: 'Enforce', priority: 7, domain: { title: 'two' } }),
       ],
-      result: disagree('namespace Enforce', '"team/a" says "one", "team/b" says "two"', 7),
+      result: disagree('namespace Enforce', '"team/a" sets "one", "team/b" sets "two"', 7),
     },
     {
       sentence: 'a namespaced and a cluster preset are of different layers',
@@ -161,23 +247,23 @@ describe('conflicts', () => {
         preset('b', { domain: { title: 'two', vcpu: { value: 2, cpuset: '0' } } }),
       ],
       result: [
-        'spec.domain.title: presets of one layer (namespace Default) and priority (0) disagree: "team/a" says "one", "team/b" says "two"',
-        'spec.domain.vcpu.value: presets of one layer (namespace Default) and priority (0) disagree: "team/a" says 1, "team/b" says 2',
+        'spec.domain.title: presets of one layer (namespace Default) and priority (0) disagree: "team/a" sets "one", "team/b" sets "two"',
+        'spec.domain.vcpu.value: presets of one layer (namespace Default) and priority (0) disagree: "team/a" sets 1, "team/b" sets 2',
       ],
     },
   ])('$sentence', (one) => expect(outcome(one)).toEqual(one.result))
 
   test('the rest of the VM is made all the same, so that its rules can speak', () => {
-    const { machine, unsettled } = injectSmall(vm({ type: 'kvm' }), [
+    const { vm, unsettled } = injectSmall(vmWith({ type: 'kvm' }), [
       preset('a', { domain: { title: 'one', vcpu: { value: 2 } } }),
       preset('b', { domain: { title: 'two' } }),
     ])
-    expect(machine.spec.domain).toEqual({ type: 'kvm', vcpu: { value: 2 } })
+    expect(vm.spec.domain).toEqual({ type: 'kvm', vcpu: { value: 2 } })
     expect(unsettled).toEqual(['spec.domain.title'])
   })
 
-  test('the cause says the ways out', () => {
-    expect(injectSmall(vm({}), [a, b]).causes.map(({ suggestion }) => suggestion)).toEqual([
+  test('the cause lists the ways out', () => {
+    expect(injectSmall(vmWith({}), [a, b]).causes.map(({ suggestion }) => suggestion)).toEqual([
       'set the field in the VM, or give one preset a higher priority, or exclude one by virtset.io/exclude-presets (a or b), or change the labels so that one matches',
     ])
   })
@@ -194,7 +280,7 @@ describe('lists', () => {
       result: disks(disk('vdb'), disk('vda')),
     },
     {
-      sentence: "the user's order stays, then comes the higher layer, the higher priority, the key as text",
+      sentence: "the user's order stays, then comes the higher layer, then the higher priority, each in its own order",
       user: disks(disk('vdz'), disk('vdy')),
       presets: [
         clusterPreset('c', { domain: disks(disk('vda')) }),
@@ -202,7 +288,7 @@ describe('lists', () => {
         preset('high', { priority: 1, domain: disks(disk('vde')) }),
         enforce({ domain: disks(disk('vdf')) }),
       ],
-      result: disks(...['vdz', 'vdy', 'vdf', 'vde', 'vdc', 'vdd', 'vda'].map((dev) => disk(dev))),
+      result: disks(...['vdz', 'vdy', 'vdf', 'vde', 'vdd', 'vdc', 'vda'].map((dev) => disk(dev))),
     },
     {
       sentence: 'an item with an existing key fills the holes of the item',
@@ -290,10 +376,37 @@ describe('lists', () => {
       result: { devices: { serials: [{ type: 'pty' }, { type: 'pty' }] } },
     },
     {
+      sentence: 'of presets of one rank, the one whose list is first as text adds its items first',
+      user: {},
+      presets: [
+        preset('a', { domain: disks(disk('vdd'), disk('vdb')) }),
+        preset('b', { domain: disks(disk('vdc'), disk('vdb'), disk('vda')) }),
+      ],
+      result: disks(...['vdc', 'vdb', 'vda', 'vdd'].map((dev) => disk(dev))),
+    },
+    {
       sentence: 'a list of words gets those that it does not have',
+      user: { words: ['b'] },
+      presets: [one({ domain: { words: ['c', 'b', 'a'] } })],
+      result: { words: ['b', 'c', 'a'] },
+    },
+    {
+      sentence: 'a list whose order counts is one value: a preset fills it where it is absent',
+      user: {},
+      presets: [one({ domain: { boots: ['network', 'hd'] } })],
+      result: { boots: ['network', 'hd'] },
+    },
+    {
+      sentence: 'the user sets it whole',
       user: { boots: ['hd'] },
       presets: [one({ domain: { boots: ['network', 'hd'] } })],
-      result: { boots: ['hd', 'network'] },
+      result: { boots: ['hd'] },
+    },
+    {
+      sentence: 'or a preset that enforces it',
+      user: { boots: ['hd', 'network'] },
+      presets: [enforce({ domain: { boots: ['network', 'hd'] } })],
+      result: { boots: ['network', 'hd'] },
     },
     {
       sentence: 'a list of one keeps the short key that the user wrote',
@@ -361,7 +474,7 @@ describe('unions', () => {
         preset('b', { domain: { clock: { offset: 'variable', adjustment: 6 } } }),
       ],
       result: [
-        'spec.domain.clock.offset: presets of one layer (namespace Default) and priority (0) disagree: "team/a" says "utc", "team/b" says "variable"',
+        'spec.domain.clock.offset: presets of one layer (namespace Default) and priority (0) disagree: "team/a" sets "utc", "team/b" sets "variable"',
       ],
     },
     {
@@ -384,18 +497,18 @@ describe('a disk and its volume', () => {
   const volumes = (...list: unknown[]) => ({ volumes: list })
 
   test('come together', () => {
-    const { machine, causes } = injectSmall(vm({}), [one(withVolume('data', '1Gi'))])
+    const { vm, causes } = injectSmall(vmWith({}), [one(withVolume('data', '1Gi'))])
     expect(causes).toEqual([])
-    expect(machine.spec).toEqual({
+    expect(vm.spec).toEqual({
       domain: { devices: { disks: [{ type: 'volume', source: { volume: 'data' }, target: { dev: 'vdb' } }] } },
       volumes: [{ name: 'data', emptyDisk: { capacity: '1Gi' } }],
     })
   })
 
   test('stay away together where the volume loses to another of its name', () => {
-    const sent = vm({}, { spec: volumes({ name: 'data', emptyDisk: { capacity: '2Gi' } }) })
-    const { machine, skipped } = injectSmall(sent, [one(withVolume('data', '1Gi'))])
-    expect(machine).toEqual(sent)
+    const sent = vmWith({}, { spec: volumes({ name: 'data', emptyDisk: { capacity: '2Gi' } }) })
+    const { vm, skipped } = injectSmall(sent, [one(withVolume('data', '1Gi'))])
+    expect(vm).toEqual(sent)
     expect(skipped.map(({ path, reason }) => [path, reason])).toEqual([
       ['spec.domain.devices.disks[0]', 'volume-lost'],
       ['spec.domain.devices.disks[target.dev=vdb]', 'no-such-item'],
@@ -404,47 +517,47 @@ describe('a disk and its volume', () => {
   })
 
   test('come together where the user has a volume that means the same', () => {
-    const sent = vm({}, { spec: volumes({ name: 'data', emptyDisk: { capacity: '1024Mi' } }) })
-    const { machine } = injectSmall(sent, [one(withVolume('data', '1Gi'))])
-    expect(machine.spec).toEqual({
+    const sent = vmWith({}, { spec: volumes({ name: 'data', emptyDisk: { capacity: '1024Mi' } }) })
+    const { vm } = injectSmall(sent, [one(withVolume('data', '1Gi'))])
+    expect(vm.spec).toEqual({
       domain: { devices: { disks: [{ type: 'volume', source: { volume: 'data' }, target: { dev: 'vdb' } }] } },
       ...volumes({ name: 'data', emptyDisk: { capacity: '1024Mi' } }),
     })
   })
 
   test('stay away together where the disk loses to another of its target', () => {
-    const sent = vm({ devices: { disks: [{ type: 'file', source: { file: '/x' }, target: { dev: 'vdb' } }] } })
-    expect(injectSmall(sent, [one(withVolume('data', '1Gi'))]).machine).toEqual(sent)
+    const sent = vmWith({ devices: { disks: [{ type: 'file', source: { file: '/x' }, target: { dev: 'vdb' } }] } })
+    expect(injectSmall(sent, [one(withVolume('data', '1Gi'))]).vm).toEqual(sent)
   })
 
-  test('a disk whose volume nobody brings stays away with a warning', () => {
-    const { machine, warnings } = injectSmall(vm({}), [one({ domain: withVolume('data', '1Gi').domain })])
-    expect(machine).toEqual(vm({}))
+  test('a disk whose volume is missing is left out with a warning', () => {
+    const { vm, warnings } = injectSmall(vmWith({}), [one({ domain: withVolume('data', '1Gi').domain })])
+    expect(vm).toEqual(vmWith({}))
     expect(warnings).toEqual(['preset "team/p": its disk stays away, for nothing brings its volume "data"'])
   })
 
   test('another preset may bring the volume', () => {
-    const { machine } = injectSmall(vm({}), [
+    const { vm } = injectSmall(vmWith({}), [
       one({ domain: withVolume('data', '1Gi').domain }),
       clusterPreset('c', volumes({ name: 'data', cloudInit: { userData: 'x' } })),
     ])
-    expect(machine.spec).toEqual({
+    expect(vm.spec).toEqual({
       domain: withVolume('data', '1Gi').domain,
       ...volumes({ name: 'data', cloudInit: { userData: 'x' } }),
     })
   })
 
   test("the user's volume goes with the last disk that took it, when Enforce gives the disk another source", () => {
-    const sent = vm(withVolume('data', '1Gi').domain, {
+    const sent = vmWith(withVolume('data', '1Gi').domain, {
       spec: volumes(
         { name: 'data', emptyDisk: { capacity: '1Gi' } },
         { name: 'spare', emptyDisk: { capacity: '1Gi' } },
       ),
     })
-    const { machine, warnings } = injectSmall(sent, [
+    const { vm, warnings } = injectSmall(sent, [
       enforce({ domain: { devices: { disks: [{ type: 'network', source: { name: 'n' }, target: { dev: 'vdb' } }] } } }),
     ])
-    expect(machine.spec).toEqual({
+    expect(vm.spec).toEqual({
       domain: { devices: { disks: [{ type: 'network', source: { name: 'n' }, target: { dev: 'vdb' } }] } },
       ...volumes({ name: 'spare', emptyDisk: { capacity: '1Gi' } }),
     })
@@ -452,22 +565,22 @@ describe('a disk and its volume', () => {
   })
 
   test('a volume goes with the last disk that took it, when the disk is removed', () => {
-    const sent = vm(withVolume('data', '1Gi').domain, {
+    const sent = vmWith(withVolume('data', '1Gi').domain, {
       spec: volumes({ name: 'data', emptyDisk: { capacity: '1Gi' } }, { name: 'more', emptyDisk: { capacity: '1Gi' } }),
     })
     const removes = preset('r', { strength: 'Enforce', remove: ['domain.devices.disks[target.dev=vdb]'] })
-    const { machine, warnings } = injectSmall(sent, [removes])
-    expect(machine.spec).toEqual({ domain: {}, ...volumes({ name: 'more', emptyDisk: { capacity: '1Gi' } }) })
+    const { vm, warnings } = injectSmall(sent, [removes])
+    expect(vm.spec).toEqual({ domain: {}, ...volumes({ name: 'more', emptyDisk: { capacity: '1Gi' } }) })
     expect(warnings).toContain('volume "data" goes, for no disk takes it any more')
   })
 
   test('what a default brought goes together, when the disk is removed', () => {
     const removes = preset('r', { strength: 'Enforce', remove: ['domain.devices.disks[target.dev=vdb]'] })
-    expect(injectSmall(vm({}), [one(withVolume('data', '1Gi')), removes]).machine.spec).toEqual({ domain: {} })
+    expect(injectSmall(vmWith({}), [one(withVolume('data', '1Gi')), removes]).vm.spec).toEqual({ domain: {} })
   })
 
   test('two presets with different volumes of one name are in conflict', () => {
-    const { causes } = injectSmall(vm({}), [
+    const { causes } = injectSmall(vmWith({}), [
       preset('a', withVolume('data', '1Gi')),
       preset('b', withVolume('data', '2Gi')),
     ])
@@ -475,7 +588,7 @@ describe('a disk and its volume', () => {
   })
 
   test('and so are two with different kinds', () => {
-    const { causes } = injectSmall(vm({}), [
+    const { causes } = injectSmall(vmWith({}), [
       preset('a', volumes({ name: 'data', emptyDisk: { capacity: '1Gi' } })),
       preset('b', volumes({ name: 'data', cloudInit: {} })),
     ])
@@ -485,14 +598,14 @@ describe('a disk and its volume', () => {
 
 describe('beside the domain', () => {
   test('labels, annotations, scheduling are merged leaf by leaf; tolerations whole', () => {
-    const sent = vm(
+    const sent = vmWith(
       { type: 'kvm' },
       {
         labels: { app: 'web' },
         spec: { nodeSelector: { disk: 'ssd' }, tolerations: [{ key: 'a', operator: 'Exists' }] },
       },
     )
-    const { machine, origins } = injectSmall(sent, [
+    const { vm, origins } = injectSmall(sent, [
       one({
         metadata: { labels: { app: 'db', tier: 'gold' }, annotations: { 'example.org/note': 'n' } },
         nodeSelector: { disk: 'hdd', zone: 'z' },
@@ -505,13 +618,13 @@ describe('beside the domain', () => {
         terminationGracePeriodSeconds: 0,
       }),
     ])
-    expect(machine.metadata).toEqual({
+    expect(vm.metadata).toEqual({
       name: 'vm',
       namespace: 'team',
       labels: { app: 'web', tier: 'gold' },
       annotations: { 'example.org/note': 'n' },
     })
-    expect(machine.spec).toEqual({
+    expect(vm.spec).toEqual({
       domain: { type: 'kvm' },
       nodeSelector: { disk: 'ssd', zone: 'z' },
       tolerations: [
@@ -593,11 +706,11 @@ describe('remove', () => {
       user: { title: 'u' },
       presets: [remove('domain.title'), enforce({ domain: { title: 'e' } })],
       result: [
-        'spec.domain.title: presets of one layer (namespace Enforce) and priority (0) disagree: "team/e" says "e", "team/r" removes it',
+        'spec.domain.title: presets of one layer (namespace Enforce) and priority (0) disagree: "team/e" sets "e", "team/r" removes it',
       ],
     },
     {
-      sentence: 'what is left of an item without its deciding attribute is no item',
+      sentence: 'what is left of an item without its deciding attribute is removed',
       user: disks('vda'),
       presets: [
         remove('domain.devices.disks[target.dev=vda]'),
@@ -610,8 +723,10 @@ describe('remove', () => {
     },
   ])('$sentence', (one) => expect(outcome(one)).toEqual(one.result))
 
-  test('is told to the user and noted', () => {
-    const { removed, warnings } = injectSmall(vm(disks('vda', 'vdb')), [remove('domain.devices.disks[target.dev=vdb]')])
+  test('is reported to the user and recorded', () => {
+    const { removed, warnings } = injectSmall(vmWith(disks('vda', 'vdb')), [
+      remove('domain.devices.disks[target.dev=vdb]'),
+    ])
     expect([...removed.keys()]).toEqual(['spec.domain.devices.disks[1]'])
     expect(warnings).toEqual(['preset "team/r" removed spec.domain.devices.disks[1]'])
   })
@@ -623,7 +738,7 @@ describe('provenance', () => {
       domain: { title: 'a', features: { acpi: {} }, devices: { disks: [{ type: 'file', target: { dev: 'vdb' } }] } },
     })
     const { origins } = injectSmall(
-      vm({ type: 'kvm', devices: { disks: [{ type: 'file', target: { dev: 'vda' } }] } }),
+      vmWith({ type: 'kvm', devices: { disks: [{ type: 'file', target: { dev: 'vda' } }] } }),
       [given],
     )
     const origin = { by: 'preset', namespace: 'team', name: 'p', revision: given.origin.revision }
@@ -637,7 +752,7 @@ describe('provenance', () => {
   })
 
   test('what only changes items that are not there is noted as skipped', () => {
-    const { skipped } = injectSmall(vm({ clock: { offset: 'localtime' } }), [
+    const { skipped } = injectSmall(vmWith({ clock: { offset: 'localtime' } }), [
       one({
         domain: {
           devices: { disks: [{ target: { dev: 'vdz' }, driver: { cache: 'none' } }] },
@@ -651,8 +766,8 @@ describe('provenance', () => {
     ])
   })
 
-  test('what was overridden is noted, and the user is told', () => {
-    const { overridden, warnings } = injectSmall(vm({ title: 'u', vcpu: { value: 1 } }), [
+  test('what was overridden is recorded, and the user gets a warning', () => {
+    const { overridden, warnings } = injectSmall(vmWith({ title: 'u', vcpu: { value: 1 } }), [
       enforce({ domain: { title: 'e' } }),
       one({ domain: { vcpu: { value: 2 } } }),
     ])
@@ -663,8 +778,8 @@ describe('provenance', () => {
     expect(warnings).toEqual(['preset "team/e" changed spec.domain.title, which was "u"'])
   })
 
-  test('a value that a cluster preset states is granted, whoever else states it', () => {
-    const { grants, origins } = injectSmall(vm({ title: 'u', type: 'kvm' }), [
+  test('a value that a cluster preset states is granted, also where other presets state it', () => {
+    const { grants, origins } = injectSmall(vmWith({ title: 'u', type: 'kvm' }), [
       clusterPreset('c', { domain: { title: 'u', vcpu: { value: 2 } } }),
       one({ domain: { type: 'kvm', vcpu: { value: 2, cpuset: '0' } } }),
     ])
@@ -675,11 +790,11 @@ describe('provenance', () => {
 })
 
 test('what did not change is the very object that came in', () => {
-  const sent = vm({ clock: { offset: 'utc' }, vcpu: { value: 1 } })
-  const { machine } = injectSmall(sent, [one({ domain: { vcpu: { cpuset: '0' } } })])
-  expect(machine.spec.domain).toEqual({ clock: { offset: 'utc' }, vcpu: { value: 1, cpuset: '0' } })
-  expect(Reflect.get(machine.spec.domain, 'clock')).toBe(Reflect.get(sent.spec.domain, 'clock'))
-  expect(injectSmall(sent, [one({ domain: { vcpu: { value: 1 } } })]).machine).toBe(sent)
+  const sent = vmWith({ clock: { offset: 'utc' }, vcpu: { value: 1 } })
+  const { vm } = injectSmall(sent, [one({ domain: { vcpu: { cpuset: '0' } } })])
+  expect(vm.spec.domain).toEqual({ clock: { offset: 'utc' }, vcpu: { value: 1, cpuset: '0' } })
+  expect(Reflect.get(vm.spec.domain, 'clock')).toBe(Reflect.get(sent.spec.domain, 'clock'))
+  expect(injectSmall(sent, [one({ domain: { vcpu: { value: 1 } } })]).vm).toBe(sent)
 })
 
 describe('a list that presets make longer than is allowed', () => {
@@ -690,12 +805,12 @@ describe('a list that presets make longer than is allowed', () => {
   })
 
   test('refuses the VM, names the presets with the most items, and remains as the user wrote it', () => {
-    const sent = vm(disks('u', 1))
-    const { machine, causes, unsettled } = injectSmall(sent, [
+    const sent = vmWith(disks('u', 1))
+    const { vm, causes, unsettled } = injectSmall(sent, [
       clusterPreset('site', { strength: 'Enforce', domain: { ...disks('c', 100), title: 't' } }),
       ...['a', 'b', 'd'].map((name, index) => preset(name, { domain: disks(name, 60 + index) })),
     ])
-    expect({ causes, unsettled, domain: machine.spec.domain }).toEqual({
+    expect({ causes, unsettled, domain: vm.spec.domain }).toEqual({
       causes: [
         {
           rule: 'list-length',
@@ -715,7 +830,7 @@ describe('a list that presets make longer than is allowed', () => {
   test('is a cause for volumes too, and no reason to leave them out', () => {
     const volumes = (name: string) =>
       Array.from({ length: 200 }, (_, index) => ({ name: `${name}${index}`, emptyDisk: { capacity: '1Gi' } }))
-    const { causes, skipped } = injectSmall(vm({}), [
+    const { causes, skipped } = injectSmall(vmWith({}), [
       preset('a', { volumes: volumes('a') }),
       preset('b', { volumes: volumes('b') }),
     ])
@@ -723,14 +838,14 @@ describe('a list that presets make longer than is allowed', () => {
   })
 
   test('is not one where presets only change what is there', () => {
-    const { causes } = injectSmall(vm(disks('u', 256)), [preset('a', { domain: disks('u', 256) })])
+    const { causes } = injectSmall(vmWith(disks('u', 256)), [preset('a', { domain: disks('u', 256) })])
     expect(causes).toEqual([])
   })
 })
 
 test('16 presets of the cluster and 16 of the namespace that look on are tried, and the others named', () => {
   const title = (index: number) => ({ mode: 'Audit', domain: { title: `t${index}` } })
-  const { audit, warnings } = injectSmall(vm({}), [
+  const { audit, warnings } = injectSmall(vmWith({}), [
     ...Array.from({ length: 400 }, (_, index) => preset(`p${index}`, { ...title(index), priority: 400 - index })),
     clusterPreset('site', title(0)),
   ])
@@ -739,6 +854,119 @@ test('16 presets of the cluster and 16 of the namespace that look on are tried, 
     'site',
   ])
   expect(warnings).toEqual([
-    '384 presets in mode Warn or Audit match and were not tried, there are too many: "team/p16", "team/p17", "team/p18"',
+    '384 presets in mode Warn or Audit match and were not tried, there are too many: "team/p16", "team/p17", "team/p18" and 381 more',
   ])
+})
+
+describe('many presets', () => {
+  const times = <T>(count: number, make: (index: number) => T): T[] =>
+    Array.from({ length: count }, (_, at) => make(at))
+  const annotations = (count: number, value: string) =>
+    Object.fromEntries(times(count, (index) => [`a${index}`, `${value}${index}`]))
+
+  test('a conflict names three, those with different values first', () => {
+    const { causes } = injectSmall(vmWith({}), [
+      ...times(30, (index) => preset(`p${index + 10}`, { domain: { title: 'one' } })),
+      preset('p90', { domain: { title: 'two' } }),
+    ])
+    expect(causes).toEqual([
+      {
+        rule: 'preset-conflict',
+        field: 'spec.domain.title',
+        reason: 'FieldValueInvalid',
+        message:
+          'presets of one layer (namespace Default) and priority (0) disagree: "team/p10" sets "one", "team/p11" sets "one", "team/p90" sets "two" and 28 more presets',
+        suggestion:
+          'set the field in the VM, or give one preset a higher priority, or exclude one by virtset.io/exclude-presets (p10, p11, p12 and 28 more), or change the labels so that one matches',
+      },
+    ])
+  })
+
+  test('a refusal names 256 conflicts and counts the others, so its size does not depend on the presets', () => {
+    const long = 'x'.repeat(240)
+    const { causes } = injectSmall(
+      vmWith({}),
+      times(20, (index) => preset(`${long}${index}`, { metadata: { annotations: annotations(300, `v${index}-`) } })),
+    )
+    expect([causes.length, causes.at(-1)?.value]).toEqual([257, 44])
+    expect(JSON.stringify(causes).length).toBeLessThan(256 * 8 * (long.length + 100))
+  })
+
+  test('an exclusive group names three, and 256 groups are named', () => {
+    const { causes } = injectSmall(
+      vmWith({}),
+      times(300 * 4, (index) => preset(`p${index}`, { exclusiveGroup: `g${index % 300}` })),
+    )
+    expect([causes.length, causes.at(-1)?.value, causes[0]?.message]).toEqual([
+      257,
+      44,
+      'select 4 presets of the exclusive group "g0", of which one at most may match: team/p0, team/p300, team/p600 and 1 more',
+    ])
+  })
+
+  test('warnings name 32 fields that presets changed, and 32 that they removed', () => {
+    const { warnings } = injectSmall(
+      vmWith({}, { annotations: annotations(40, 'mine'), spec: { nodeSelector: annotations(40, 'mine') } }),
+      [
+        enforce({
+          metadata: { annotations: annotations(40, 'theirs') },
+          remove: times(40, (index) => `nodeSelector.a${index}`),
+        }),
+      ],
+    )
+    expect(warnings.filter((warning) => warning.includes('more fields'))).toEqual([
+      'presets changed 8 more fields',
+      'presets removed 8 more fields',
+    ])
+    expect(warnings).toHaveLength(66)
+  })
+
+  test('of the values that lost, the strongest and the user’s are recorded', () => {
+    const { overridden } = injectSmall(vmWith({ title: 'mine' }), [
+      ...times(9, (index) => preset(`p${index}`, { priority: index, domain: { title: `t${index}` } })),
+      ...times(9, (index) =>
+        preset(`e${index}`, { strength: 'Enforce', priority: index, domain: { title: `e${index}` } }),
+      ),
+    ])
+    expect(overridden.get('spec.domain.title')?.map(({ value }) => value)).toEqual(['e7', 'mine'])
+  })
+
+  test('of what had no place, 256 entries are recorded', () => {
+    const disks = (from: number) => times(30, (index) => ({ target: { dev: `vd${from + index}` } }))
+    const presets = times(10, (index) => preset(`p${index}`, { domain: { devices: { disks: disks(index * 30) } } }))
+    expect(injectSmall(vmWith({}), presets).skipped).toHaveLength(256)
+  })
+
+  /** What merging them takes beyond one look at each value, which is counted before. */
+  const beyond = (user: object, count: number, spec: (index: number) => { readonly [key: string]: unknown }) => {
+    const presets = times(count, (index) => preset(`p${index}`, { strength: 'Enforce', ...spec(index) }))
+    let spent = 0
+    injectSmall(vmWith({}, user), presets, { steps: { spend: (steps) => (spent += steps) } })
+    const sizes = presets.reduce((sum, { content }) => sum + 1 + sizeOf(content), 0)
+    return spent - sizes
+  }
+
+  test.each<[string, object, number, (index: number) => { readonly [key: string]: unknown }]>([
+    [
+      'a value that lost',
+      { annotations: { a: 'mine', b: 'mine' } },
+      2 * 2,
+      (index) => ({ priority: index, metadata: { annotations: { a: `${index}`, b: `${index}` } } }),
+    ],
+    ['a value in a conflict', {}, 2, (index) => ({ metadata: { annotations: { a: `${index}`, b: `${index}` } } })],
+    [
+      'an item that had no place',
+      {},
+      1,
+      (index) => ({ domain: { devices: { disks: [{ target: { dev: `vd${index}` } }] } } }),
+    ],
+    [
+      'a path to remove, at each level',
+      { spec: { nodeSelector: { a: 'mine' } } },
+      3,
+      () => ({ remove: ['nodeSelector.a'] }),
+    ],
+  ])('each of them costs steps: %s', (_, user, each, spec) => {
+    expect(beyond(user, 200, spec) - beyond(user, 100, spec)).toBe(100 * each)
+  })
 })

@@ -1,32 +1,32 @@
 import type { Cause, Origin } from '../api/cause.ts'
-import type { VirtualMachine } from '../api/machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
+import { shorten } from '../api/shorten.ts'
 import { sizeOf, unmetered, within, type Steps } from '../api/steps.ts'
+import { firstWarnings, nameSome } from './abridge.ts'
 import type { Candidates, Namespace } from './candidates.ts'
 import { isInScope } from './candidates.ts'
 import type { CompiledPreset, QuarantinedPreset } from './compile.ts'
-import { createBudget } from './condition-budget.ts'
 import { conflictCauses } from './conflict.ts'
-import { excludePresets } from './exclude.ts'
 import { exclusiveCauses } from './exclusive.ts'
 import { grantsOf, type Grants } from './granted.ts'
 import { longListCauses } from './long-list.ts'
-import { conditionCause, matchConditions, reviewer } from './match.ts'
 import type { Provenance } from './origins.ts'
+import { participationIn } from './participation.ts'
 import type { Settled } from './settle.ts'
 import { settle } from './settle.ts'
 import { isSelected } from './selector.ts'
-import { compareText } from './source.ts'
+import { compareText, originLabel } from './source.ts'
 import type { ObjectStructure } from './structure.ts'
 import { virtualMachineStructure } from './structure.ts'
 
 export interface InjectOptions {
   readonly presets: Pick<Candidates, 'select'>
   readonly namespace: Namespace
-  /** Presets that take no part; those that select the VM are told in a warning. */
+  /** Presets that take no part; a warning names those that select the VM. */
   readonly quarantined?: Iterable<QuarantinedPreset>
   /** The AdmissionRequest, for conditions; {} where absent. */
   readonly request?: unknown
-  /** Ids of presets that the user may be exempt from; nobody where absent. */
+  /** Ids of presets that the user may be exempt from; none where absent. */
   readonly exempt?: ReadonlySet<string>
   /** How VMs are put together; tests hand in a small one. */
   readonly structure?: ObjectStructure
@@ -36,13 +36,13 @@ export interface InjectOptions {
 
 /** What the presets made of a VM. */
 export interface Injection extends Provenance {
-  /** With causes: the VM without what they hang on, so that other rules can be asked in the same answer. */
-  readonly machine: VirtualMachine
-  /** Empty: the VM is well, as far as presets go. */
+  /** With causes: the VM without the fields in dispute, so that other rules can be checked in the same response. */
+  readonly vm: VirtualMachine
+  /** Empty: presets raise no objection. */
   readonly causes: readonly Cause[]
-  /** The paths of leaves on which presets disagree: rules that hang on them have nothing to say. */
+  /** The paths of leaves on which presets disagree: rules about them are not applied. */
   readonly unsettled: readonly string[]
-  /** Leaves that cluster presets state, whoever is credited for them: these may reach the host. */
+  /** Leaves that cluster presets state, also where another preset is their origin: these may reach the host. */
   readonly grants: Grants
   readonly warnings: readonly string[]
   /** What presets in mode Audit and Warn would have done, for the audit annotations. */
@@ -63,11 +63,10 @@ export interface Notice {
 }
 
 /**
- * Puts into a VM what the presets that select it say. Pure: same VM, presets, namespace and request, same answer, in whatever order presets
- * are listed; nothing that comes in is changed, and what did not change in the VM is the very object that came in. Injecting again
- * adds nothing.
+ * Merges the presets that select a VM into it. Pure: the same VM, presets, namespace and request give the same result, in whatever order
+ * presets are listed. The arguments are not changed, and unchanged parts of the VM are the same objects. Injecting again adds nothing.
  */
-export function inject(machine: VirtualMachine, options: InjectOptions): Injection {
+export function inject(vm: VirtualMachine, options: InjectOptions): Injection {
   const {
     presets,
     namespace,
@@ -76,79 +75,67 @@ export function inject(machine: VirtualMachine, options: InjectOptions): Injecti
     structure = virtualMachineStructure(),
     steps = unmetered,
   } = options
-  const selected = presets.select(machine.metadata.labels ?? {}, namespace).toSorted(comparePresets)
-  const { remaining, warnings: exclusionWarnings } = excludePresets(machine.metadata.annotations, selected, exempt)
-  const matched = decideConditions(remaining, reviewer(machine, namespace, request))
-  const applied = matched.matching.filter(({ mode }) => mode === 'Apply')
-  steps.spend(selected.length + stepsOf(machine, applied))
-  const settled = settle(machine, applied, structure, steps)
-  const trial = tryOut(machine, applied, matched.matching, structure)
+  const apply = (given: VirtualMachine, chosen: readonly CompiledPreset[]) => {
+    steps.spend(stepsOf(given, chosen))
+    return settle(given, chosen, structure, steps).vm
+  }
+  const taking = participationIn(vm, { presets, namespace, request, exempt, apply })
+  const matched = taking.matching.filter(({ mode }) => mode === 'Apply')
+  const applied = [...matched, ...taking.late]
+  steps.spend(taking.tested + stepsOf(vm, applied))
+  const settled = settle(vm, applied, structure, steps)
+  const trial = tryOut(vm, applied, taking.matching, structure)
   const { notices } = trial
   return {
-    machine: settled.machine,
+    vm: settled.vm,
     origins: settled.origins,
     overridden: settled.overridden,
     removed: settled.removed,
     skipped: settled.skipped,
-    grants: grantsOf({ machine, applied, namespace, request, structure, granted: settled.granted, steps }),
+    // A preset that takes part late does not match the VM as it was sent, so it grants nothing.
+    grants: grantsOf({ vm, applied: matched, namespace, request, structure, granted: settled.granted, steps }),
     causes: [
-      ...matched.causes,
+      ...taking.causes,
       ...exclusiveCauses(applied),
       ...conflictCauses(settled.conflicts),
       ...longListCauses(settled.longLists),
     ],
     unsettled: settled.unsettled,
     warnings: [
-      ...exclusionWarnings,
-      ...quarantineWarnings(options.quarantined ?? [], machine, namespace),
-      ...matched.warnings,
+      ...taking.warnings,
+      ...quarantineWarnings(options.quarantined ?? [], vm, namespace),
       ...settled.warnings,
       ...overrideWarnings(settled),
       ...notices.filter(({ preset }) => preset.mode === 'Warn').flatMap(noticeWarning),
       ...trial.warnings,
     ],
     audit: notices,
-    participants: applied.map((preset) => ({ preset, changes: changesOf(settled, preset).length })),
+    participants: participantsOf(applied, settled),
   }
 }
 
-const comparePresets = (left: CompiledPreset, right: CompiledPreset): number =>
-  right.rank - left.rank || compareText(left.id, right.id)
-
-function decideConditions(presets: readonly CompiledPreset[], review: ReturnType<typeof reviewer>) {
-  const budget = createBudget()
-  const matching: CompiledPreset[] = []
-  const causes: Cause[] = []
-  const warnings: string[] = []
-  for (const preset of presets) {
-    const match = matchConditions(preset, review, budget)
-    if (match.outcome === 'matches') matching.push(preset)
-    if (match.outcome !== 'failed') continue
-    if (preset.strength === 'Enforce' && preset.mode === 'Apply') causes.push(conditionCause(preset, match))
-    else
-      warnings.push(`preset "${preset.id}" left out: condition "${match.condition}" cannot be decided: ${match.error}`)
+function participantsOf(applied: readonly CompiledPreset[], { origins, removed }: Settled): Participant[] {
+  const changes = new Map<Origin, number>()
+  for (const paths of [origins, removed]) {
+    for (const origin of paths.values()) changes.set(origin, (changes.get(origin) ?? 0) + 1)
   }
-  return { matching, causes, warnings }
+  return applied.map((preset) => ({ preset, changes: changes.get(preset.origin) ?? 0 }))
 }
 
 const quarantineWarnings = (
   quarantined: Iterable<QuarantinedPreset>,
   { metadata: { labels = {} } }: VirtualMachine,
   namespace: Namespace,
-): string[] =>
-  [...quarantined]
-    .filter(
-      (preset) => preset.selector !== undefined && isInScope(preset, namespace) && isSelected(preset.selector, labels),
-    )
-    .map(({ id }) => `preset "${id}" is broken and left out; see its status`)
-    .toSorted(compareText)
-
-const isBy = (origin: Origin, preset: CompiledPreset): boolean =>
-  origin.by === 'preset' && origin.name === preset.name && origin.namespace === preset.namespace
-
-/** Paths that a preset set or took away. */
-const changesOf = ({ origins, removed }: Settled, preset: CompiledPreset): readonly string[] =>
-  [...origins, ...removed].filter(([, origin]) => isBy(origin, preset)).map(([path]) => path)
+): string[] => {
+  const selecting = [...quarantined].filter(
+    (preset) => preset.selector !== undefined && isInScope(preset, namespace) && isSelected(preset.selector, labels),
+  )
+  return firstWarnings(
+    selecting.map(({ id }) => id).toSorted(compareText),
+    (id) => `preset "${id}" is broken and left out; see its status`,
+    (count) => `${count} more presets are broken and left out`,
+  )
+}
 
 const contentSizes = new WeakMap<object, number>()
 
@@ -158,7 +145,7 @@ function contentSize({ content }: CompiledPreset): number {
   return size
 }
 
-/** What it takes to look once at all that a VM and its presets say. */
+/** The steps of one look at all values of a VM and its presets. */
 const stepsOf = ({ metadata, spec }: VirtualMachine, presets: readonly CompiledPreset[]): number =>
   presets.reduce((steps, preset) => steps + contentSize(preset), sizeOf(metadata) + sizeOf(spec))
 
@@ -173,7 +160,7 @@ const maxTrials = 16
  * namespace have their own limits: those of a namespace do not keep those of the cluster from being tried.
  */
 function tryOut(
-  machine: VirtualMachine,
+  vm: VirtualMachine,
   applied: readonly CompiledPreset[],
   matching: readonly CompiledPreset[],
   structure: ObjectStructure,
@@ -187,8 +174,8 @@ function tryOut(
   for (const scope of scopes) {
     const tryAll = (steps: Steps): void => {
       for (const preset of scope.slice(0, maxTrials)) {
-        steps.spend(stepsOf(machine, [...applied, preset]))
-        tried.set(preset, wouldChange(machine, applied, preset, structure, steps))
+        steps.spend(stepsOf(vm, [...applied, preset]))
+        tried.set(preset, wouldChange(vm, applied, preset, structure, steps))
       }
     }
     within(trialSteps, tryAll, () => {})
@@ -202,49 +189,49 @@ function tryOut(
 
 function untriedWarning(presets: readonly CompiledPreset[]): readonly string[] {
   if (presets.length === 0) return []
-  const names = presets.slice(0, maxFieldsTold).map(({ id }) => `"${id}"`)
+  const names = presets.map(({ id }) => `"${id}"`)
   return [
-    `${presets.length} presets in mode Warn or Audit match and were not tried, there are too many: ${names.join(', ')}`,
+    `${presets.length} presets in mode Warn or Audit match and were not tried, there are too many: ${nameSome(names)}`,
   ]
 }
 
 /** What a preset that does not take part would change if it did. Each is tried alone: they see nothing of each other. */
 function wouldChange(
-  machine: VirtualMachine,
+  vm: VirtualMachine,
   applied: readonly CompiledPreset[],
   preset: CompiledPreset,
   structure: ObjectStructure,
   steps: Steps,
 ): readonly string[] {
-  const settled = settle(machine, [...applied, preset], structure, steps)
-  return [...new Set([...changesOf(settled, preset), ...settled.unsettled])].toSorted(compareText)
+  const settled = settle(vm, [...applied, preset], structure, steps)
+  const changed = [...settled.origins, ...settled.removed].filter(([, origin]) => origin === preset.origin)
+  return [...new Set([...changed.map(([path]) => path), ...settled.unsettled])].toSorted(compareText)
 }
 
-const maxFieldsTold = 3
+const noticeWarning = ({ preset, fields }: Notice): string[] =>
+  fields.length === 0 ? [] : [`preset "${preset.id}" (mode Warn) would change ${nameSome(fields)}`]
 
-const noticeWarning = ({ preset, fields }: Notice): string[] => {
-  if (fields.length === 0) return []
-  const rest = fields.length > maxFieldsTold ? ` and ${fields.length - maxFieldsTold} more` : ''
-  return [`preset "${preset.id}" (mode Warn) would change ${fields.slice(0, maxFieldsTold).join(', ')}${rest}`]
-}
-
-/** Users are told what was taken from them, and by whom. */
+/** Names the user's values that presets changed or removed, and these presets. */
 function overrideWarnings({ overridden, removed, origins }: Settled): string[] {
   const changed = [...overridden].flatMap(([path, lost]) => {
-    const origin = origins.get(path)
     const users = lost.find((one) => one.origin.by === 'user')
-    if (users === undefined) return []
-    const by = origin?.by === 'preset' ? `preset "${idOf(origin)}"` : 'a preset'
-    return [`${by} changed ${path}, which was ${shorten(JSON.stringify(users.value))}`]
+    return users === undefined ? [] : [{ path, value: users.value }]
   })
-  const gone = [...removed].map(([path, origin]) => `preset "${idOf(origin)}" removed ${path}`)
-  return [...changed, ...gone].toSorted(compareText)
-}
-
-const idOf = (origin: Origin): string => {
-  if (origin.by !== 'preset') return origin.by
-  return origin.namespace === undefined ? origin.name : `${origin.namespace}/${origin.name}`
+  const changes = firstWarnings(
+    changed,
+    ({ path, value }) => {
+      const origin = origins.get(path)
+      const by = origin?.by === 'preset' ? `preset "${originLabel(origin)}"` : 'a preset'
+      return `${by} changed ${path}, which was ${shorten(JSON.stringify(value), maxValue)}`
+    },
+    (count) => `presets changed ${count} more fields`,
+  )
+  const removals = firstWarnings(
+    [...removed],
+    ([path, origin]) => `preset "${originLabel(origin)}" removed ${path}`,
+    (count) => `presets removed ${count} more fields`,
+  )
+  return [...changes, ...removals]
 }
 
 const maxValue = 40
-const shorten = (text: string): string => (text.length > maxValue ? `${text.slice(0, maxValue)}…` : text)

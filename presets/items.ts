@@ -11,7 +11,7 @@ import { structureAt, valueAt } from './structure.ts'
 const everyItem = '*'
 
 interface Item extends Source {
-  /** By each alternative of the key, what the item is called; undefined where it lacks a part of it. */
+  /** The item's name by each alternative of the key; undefined where a part of it is missing. */
   readonly ids: readonly (string | undefined)[]
 }
 
@@ -27,16 +27,15 @@ export interface Grouped {
 }
 
 /**
- * Which items of all sources are the same item: the user's first in their order, then what presets bring, by rank and then by key as text.
+ * Which items of all sources are the same item: the user's first, then what presets add, that of stronger presets first. The items of
+ * one source keep their order.
  */
 export function groupItems(structure: ListStructure, sources: readonly Source[], steps = unmetered): Grouped {
   const users: Group[] = []
   const brought: Item[] = []
   const stars: Item[] = []
-  for (const source of sources) {
-    if (!Array.isArray(source.value)) continue
-    const items = itemsOf(structure, source, source.value)
-    if (isUser(source)) users.push(...items.map((item) => ({ members: [item] })))
+  for (const { isUsers, items } of inOrder(structure, sources)) {
+    if (isUsers) for (const item of items) users.push({ members: [item] })
     else for (const item of items) (isStar(structure, item.value) ? stars : brought).push(item)
   }
   const homes = indexHomes(users)
@@ -50,13 +49,23 @@ export function groupItems(structure: ListStructure, sources: readonly Source[],
   const homeless = clusters
     .filter(({ members }) => !canBegin(structure, members))
     .flatMap(({ members }) => members.map((item) => ({ origin: item.origin, label: labelOf(structure, item.value) })))
-  const groups = [...users, ...inOrder(created)]
+  const groups = [...users, ...created]
   for (const star of stars) {
     steps.spend(groups.length)
     spread(structure, star, groups)
   }
   return { groups: groups.map(({ members }) => members), homeless }
 }
+
+/** The items of each source, the strongest source first. Of equal ones the content decides, so that names and the given order do not count. */
+const inOrder = (structure: ListStructure, sources: readonly Source[]) =>
+  sources
+    .flatMap((source) => {
+      if (!Array.isArray(source.value)) return []
+      const items = itemsOf(structure, source, source.value)
+      return [{ isUsers: isUser(source), rank: source.rank, items, text: JSON.stringify(items.map(({ ids }) => ids)) }]
+    })
+    .toSorted((left, right) => right.rank - left.rank || compareText(left.text, right.text))
 
 /** The items of one source. Several items of one preset without a key and of one meaning are as many items. */
 function itemsOf(structure: ListStructure, source: Source, values: readonly unknown[]): Item[] {
@@ -98,7 +107,7 @@ const coveredBy = (structure: ListStructure, item: Item, users: readonly Group[]
 
 /**
  * Things by the ids of an item. Two items are the same where they agree in the first alternative that both have, so it is the alternatives that
- * items have (`0,2`) that tell by which one to look for another: there are few such sets, and no item is compared with each other one.
+ * items have (`0,2`) that determine by which one to look for another: there are few such sets, and no item is compared with each other one.
  */
 interface ItemIndex<T> {
   readonly sets: Map<string, readonly number[]>
@@ -112,7 +121,7 @@ const alternativesOf = ({ ids }: Item): readonly number[] =>
 
 const keyOf = (set: string, alternative: number, { ids }: Item): string => `${set}\0${alternative}\0${ids[alternative]}`
 
-/** Where an item stands itself. */
+/** The item's own place. */
 function ownKeys<T>(index: ItemIndex<T>, item: Item): readonly string[] {
   const alternatives = alternativesOf(item)
   const set = alternatives.join()
@@ -158,8 +167,8 @@ function homeOf(item: Item, homes: ItemIndex<Home>): Group | undefined {
 interface Cluster {
   readonly members: Item[]
   into?: Cluster
-  /** The number of the item that came last. */
-  last: number
+  /** The number of the item that came first. */
+  first: number
 }
 
 /** Items that are the same, and what is the same as those. */
@@ -169,14 +178,15 @@ function clusterItems(items: readonly Item[]): Group[] {
   for (const [place, item] of items.entries()) {
     const keys = [...sameKeys(index, item)].map(([key]) => key)
     const same = new Set(keys.flatMap((key) => index.byId.get(key) ?? []).map(current))
-    const [first = { members: [], last: place }, ...others] = [...same].toSorted((one, other) => one.last - other.last)
+    const [first = { members: [], first: place }, ...others] = [...same].toSorted(
+      (one, other) => one.first - other.first,
+    )
     for (const other of others) {
       for (const member of other.members) first.members.push(member)
       other.into = first
       clusters.delete(other)
     }
     first.members.push(item)
-    first.last = place
     clusters.add(first)
     // All that were found by a key are in one cluster now.
     for (const key of keys) if (index.byId.has(key)) index.byId.set(key, [first])
@@ -186,7 +196,7 @@ function clusterItems(items: readonly Item[]): Group[] {
       else if (known.at(-1) !== first) known.push(first)
     }
   }
-  return [...clusters].toSorted((one, other) => one.last - other.last)
+  return [...clusters].toSorted((one, other) => one.first - other.first)
 }
 
 function current(cluster: Cluster): Cluster {
@@ -202,24 +212,10 @@ function canBegin(structure: ListStructure, members: readonly Item[]): boolean {
   return members.some(({ value }) => isRecord(value) && union.branchOf(value) !== undefined)
 }
 
-const inOrder = (groups: readonly Group[]): readonly Group[] =>
-  groups
-    .map((group) => ({ group, rank: strongest(group), name: nameOf(group) }))
-    .toSorted((left, right) => right.rank - left.rank || compareText(left.name, right.name))
-    .map(({ group }) => group)
-
-const strongest = ({ members }: Group): number => Math.max(...members.map(({ rank }) => rank))
-
-const nameOf = ({ members }: Group): string =>
-  members
-    .map(({ ids }) => ids.find((id) => id !== undefined) ?? '')
-    .toSorted(compareText)
-    .join('\0')
-
 const isStar = (structure: ListStructure, value: unknown): boolean =>
   structure.keys.some((paths) => paths.some((path) => valueAt(value, path) === everyItem))
 
-/** What a `'*'` item says of every item, to each whose other key fields are the same. */
+/** Applies a `'*'` item to each item whose other key fields are the same. */
 function spread(structure: ListStructure, star: Item, groups: readonly Group[]): void {
   const value = withoutStars(structure, star.value)
   const fixed = structure.keys

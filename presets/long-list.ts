@@ -1,10 +1,8 @@
 import type { Cause } from '../api/cause.ts'
 import type { LongList } from './merge.ts'
-import { pathText } from './path.ts'
+import { pathText } from '../api/path.ts'
+import { maxNamed } from './abridge.ts'
 import { compareText, originLabel } from './source.ts'
-
-/** Enough to find the ones to change. */
-const maxNamed = 3
 
 /** One cause for each list that presets make too long, with the presets that have the most items for it. */
 export const longListCauses = (lists: readonly LongList[]): Cause[] =>

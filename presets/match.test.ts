@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { clusterPreset, injectSmall, preset, vm } from '../test/presets/make.ts'
+import { clusterPreset, injectSmall, preset, vmWith } from '../test/presets/make.ts'
 import type { CompiledPreset } from './compile.ts'
 import { exemptionsToAuthorize } from './exclude.ts'
 
@@ -8,20 +8,38 @@ const when = (...expressions: string[]) => ({
   matchConditions: expressions.map((expression, index) => ({ name: `c${index}`, expression })),
 })
 const titleOf = (presets: readonly CompiledPreset[], options = {}, annotations = {}) => {
-  const { machine, causes, warnings } = injectSmall(vm({}, { annotations }), presets, options)
-  return { domain: machine.spec.domain, causes: causes.map(({ message }) => message), warnings }
+  const { vm, causes, warnings } = injectSmall(vmWith({}, { annotations }), presets, options)
+  return { domain: vm.spec.domain, causes: causes.map(({ message }) => message), warnings }
 }
 
 describe('conditions', () => {
   const request = { userInfo: { username: 'jane', groups: ['devs'] } }
   test.each<[string, readonly string[], boolean]>([
     ['all are true', ['object.metadata.name == "vm"', '"devs" in request.userInfo.groups'], true],
-    ['the namespace says so', ['namespaceObject.metadata.name == "team"'], true],
+    ['the namespace has that name', ['namespaceObject.metadata.name == "team"'], true],
     ['one is false', ['true', 'request.userInfo.username == "joe"'], false],
     ['one is false and another fails', ['object.gone.deeper', 'false'], false],
   ])('a preset takes part where %s', (_, expressions, isIn) => {
     const given = preset('p', title('a', { strength: 'Enforce', ...when(...expressions) }))
     expect(titleOf([given], { request })).toEqual({ domain: isIn ? { title: 'a' } : {}, causes: [], warnings: [] })
+  })
+
+  test('do not see the provenance of a VM, but its other annotations', () => {
+    const given = [
+      preset('p', title('a', when('object.metadata.annotations == {"a": "b"}'))),
+      preset('q', { domain: { vcpu: { value: 1 } } }),
+    ]
+    expect(titleOf(given, {}, { a: 'b', 'virtset.io/completed-by': '{}' }).domain).toEqual({
+      title: 'a',
+      vcpu: { value: 1 },
+    })
+  })
+
+  test('a cause quotes the condition that cannot be decided', () => {
+    const given = preset('p', title('a', { strength: 'Enforce', ...when('true', 'object.gone.deeper') }))
+    expect(injectSmall(vmWith({}), [given]).causes.map(({ suggestion }) => suggestion)).toEqual([
+      'see object.gone.deeper',
+    ])
   })
 
   test('a default whose condition fails is left out with a warning', () => {
@@ -49,13 +67,13 @@ describe('conditions', () => {
 })
 
 describe('modes', () => {
-  test('Warn says and notes what it would do, Audit only notes it, neither does it', () => {
-    const { machine, warnings, audit, participants } = injectSmall(vm({ title: 'u' }), [
+  test('Warn reports and records what it would do, Audit only records it, neither does it', () => {
+    const { vm, warnings, audit, participants } = injectSmall(vmWith({ title: 'u' }), [
       preset('w', title('w', { mode: 'Warn', strength: 'Enforce' })),
       preset('idle', title('w', { mode: 'Warn' })),
       preset('a', { mode: 'Audit', domain: { type: 'kvm', vcpu: { value: 1 } } }),
     ])
-    expect(machine).toEqual(vm({ title: 'u' }))
+    expect(vm).toEqual(vmWith({ title: 'u' }))
     expect(warnings).toEqual(['preset "team/w" (mode Warn) would change spec.domain.title'])
     expect(audit.map(({ preset: { id }, fields }) => [id, fields])).toEqual([
       ['team/w', ['spec.domain.title']],
@@ -102,7 +120,8 @@ describe('the annotation that excludes presets', () => {
     preset('enforced', { strength: 'Enforce', domain: { type: 'kvm' } }),
     clusterPreset('site', { domain: { vcpu: { value: 1 } } }),
   ]
-  const stays = (id: string) => `virtset.io/exclude-presets: preset "${id}" stays, since you may not "exempt" it`
+  const stays = (id: string) =>
+    `virtset.io/exclude-presets: preset "${id}" applies: to exclude it requires the verb "exempt" on it`
   const all = { title: 'd', type: 'kvm', vcpu: { value: 1 } }
   test.each<[string, readonly string[], unknown, readonly string[]]>([
     ['', [], all, []],
@@ -114,9 +133,9 @@ describe('the annotation that excludes presets', () => {
     ['*', ['site'], { type: 'kvm' }, [stays('team/enforced')]],
     ['defualt', [], all, ['virtset.io/exclude-presets: no preset "defualt" selects this VM']],
   ])('%j, exempt from %j', (annotation, exempt, domain, warnings) => {
-    const told = titleOf(presets, { exempt: new Set(exempt) }, { 'virtset.io/exclude-presets': annotation })
-    expect(told.domain).toEqual(domain)
-    expect(told.warnings).toEqual(warnings)
+    const injected = titleOf(presets, { exempt: new Set(exempt) }, { 'virtset.io/exclude-presets': annotation })
+    expect(injected.domain).toEqual(domain)
+    expect(injected.warnings).toEqual(warnings)
   })
 
   test('asks who may be exempt only of those presets that need it', () => {
@@ -126,7 +145,7 @@ describe('the annotation that excludes presets', () => {
   })
 })
 
-test('a quarantined preset that selects the VM is told, and left out', () => {
+test('a quarantined preset that selects the VM is reported in a warning and left out', () => {
   const broken = (labels: { [key: string]: string }, namespace = 'team') => ({
     id: `${namespace}/broken`,
     namespace,
@@ -141,7 +160,7 @@ test('a quarantined preset that selects the VM is told, and left out', () => {
     },
   })
   const quarantined = [broken({}), broken({ size: 'large' }), broken({}, 'other')]
-  expect(injectSmall(vm({}), [], { quarantined }).warnings).toEqual([
+  expect(injectSmall(vmWith({}), [], { quarantined }).warnings).toEqual([
     'preset "team/broken" is broken and left out; see its status',
   ])
 })

@@ -1,32 +1,39 @@
 import type { Cause } from '../api/cause.ts'
-import type { VirtualMachine } from '../api/machine.ts'
-import { completedByAnnotation } from '../api/machine.ts'
+import { shorten } from '../api/shorten.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
+import { completedByAnnotation } from '../api/virtual-machine.ts'
 import type { Namespace } from './candidates.ts'
 import type { CompiledPreset } from './compile.ts'
 import { celValue } from './condition.ts'
 import { spend, type Budget } from './condition-budget.ts'
 import type { Variables } from './condition-program.ts'
 
-/** What a preset's conditions say of a VM. */
+/** The result of a preset's conditions for a VM. */
 export type Match =
   | { readonly outcome: 'matches' }
   | { readonly outcome: 'unmet'; readonly condition: string }
-  | { readonly outcome: 'failed'; readonly condition: string; readonly error: string }
+  | Failure
+
+export interface Failure {
+  readonly outcome: 'failed'
+  readonly condition: string
+  readonly error: string
+}
 
 /**
- * What conditions see: the VM as its user sent it, the request and the namespace. Made only when the first condition asks.
+ * The variables of conditions: the VM as its user sent it, the request and the namespace. Made for the first condition that is evaluated.
  * @param request an AdmissionRequest as the API server sends it; {} offline
  */
-export function reviewer(machine: VirtualMachine, namespace: Namespace, request: unknown): () => Variables {
+export function conditionInput(vm: VirtualMachine, namespace: Namespace, request: unknown): () => Variables {
   let made: Variables | undefined
   return () => {
-    made ??= makeReview(machine, namespace, request)
+    made ??= makeReview(vm, namespace, request)
     return made
   }
 }
 
-function makeReview(machine: VirtualMachine, { name, labels }: Namespace, request: unknown): Variables {
-  const object = withoutProvenance(machine)
+function makeReview(vm: VirtualMachine, { name, labels }: Namespace, request: unknown): Variables {
+  const object = withoutProvenance(vm)
   const namespaceObject = { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } }
   return {
     object: celValue(object),
@@ -35,12 +42,12 @@ function makeReview(machine: VirtualMachine, { name, labels }: Namespace, reques
   }
 }
 
-/** Our own notes on a VM are nothing that its user sent. */
-function withoutProvenance(machine: VirtualMachine): VirtualMachine {
-  const { annotations } = machine.metadata
-  if (annotations?.[completedByAnnotation] === undefined) return machine
+/** The provenance was not sent by the user. */
+function withoutProvenance(vm: VirtualMachine): VirtualMachine {
+  const { annotations } = vm.metadata
+  if (annotations?.[completedByAnnotation] === undefined) return vm
   const { [completedByAnnotation]: _, ...others } = annotations
-  return { ...machine, metadata: { ...machine.metadata, annotations: others } }
+  return { ...vm, metadata: { ...vm.metadata, annotations: others } }
 }
 
 /**
@@ -61,14 +68,13 @@ export function matchConditions(preset: CompiledPreset, review: () => Variables,
   })
 }
 
-/** A default without an answer is left out; what is enforced may not be left out. */
-export const conditionCause = (
-  { id, conditions }: CompiledPreset,
-  { condition, error }: Extract<Match, { outcome: 'failed' }>,
-): Cause => ({
+const maxExpression = 256
+
+/** A default that cannot be decided is left out; a preset that enforces must not be left out. */
+export const conditionCause = ({ id, conditions }: CompiledPreset, { condition, error }: Failure): Cause => ({
   rule: 'preset-condition',
   field: 'metadata',
   reason: 'FieldValueInvalid',
   message: `preset "${id}" enforces, and its condition "${condition}" cannot be decided: ${error}`,
-  suggestion: `see ${conditions.find(({ name }) => name === condition)?.expression ?? condition}`,
+  suggestion: `see ${shorten(conditions.find(({ name }) => name === condition)?.expression ?? condition, maxExpression)}`,
 })

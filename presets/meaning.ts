@@ -2,7 +2,7 @@ import { elementSpelling } from '../api/domain/canonical.ts'
 import type { Element } from '../api/domain/description.ts'
 import { canonicalValue } from '../api/domain/scalar-value.ts'
 import type { Scalar } from '../api/domain/scalar.ts'
-import { bytesPer } from '../api/domain/size.ts'
+import { bytesPer } from '../api/domain/elements/size.ts'
 import { isRecord } from '../api/schema.ts'
 
 /**

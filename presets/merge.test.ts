@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { isRecord } from '../api/schema.ts'
-import { clusterPreset, injectSmall, preset, vm } from '../test/presets/make.ts'
+import { clusterPreset, injectSmall, preset, vmWith } from '../test/presets/make.ts'
 import type { CompiledPreset } from './compile.ts'
 
 /** Few values and keys, so that presets meet. */
@@ -61,6 +61,7 @@ const domain = (devs: readonly string[]) =>
     features: some({ acpi: fc.constant({}), apic: fc.constant({}) }),
     clock,
     boots: fc.uniqueArray(pick('hd', 'network')),
+    words: fc.uniqueArray(pick('a', 'b', 'c')),
     devices: some<unknown>({
       disks: unique(devs),
       videos: fc.array(fc.record({ model: some<unknown>({ type: pick('vga', 'qxl'), vram: pick(1, 2) }) }), {
@@ -85,9 +86,9 @@ const others = some<unknown>({
   terminationGracePeriodSeconds: pick(0, 30),
 })
 
-const machines = fc
+const vms = fc
   .tuple(domain(['vda', 'vdb', 'vdc']), others, fc.dictionary(pick('size', 'app'), pick('small', 'large')))
-  .map(([given, spec, labels]) => vm(given, { spec: isRecord(spec) ? spec : {}, labels }))
+  .map(([given, spec, labels]) => vmWith(given, { spec: isRecord(spec) ? spec : {}, labels }))
 
 const selector = pick<unknown>(
   {},
@@ -139,9 +140,9 @@ describe('whatever the VM and the presets', () => {
       fc.tuple(fc.constant(list), fc.shuffledSubarray(list, { minLength: list.length })),
     )
     fc.assert(
-      fc.property(machines, permuted, (machine, [list, shuffled]) => {
-        const told = JSON.stringify(injectSmall(machine, list), replaceMaps)
-        expect(JSON.stringify(injectSmall(machine, shuffled), replaceMaps)).toBe(told)
+      fc.property(vms, permuted, (vm, [list, shuffled]) => {
+        const text = JSON.stringify(injectSmall(vm, list), replaceMaps)
+        expect(JSON.stringify(injectSmall(vm, shuffled), replaceMaps)).toBe(text)
       }),
       runs,
     )
@@ -149,13 +150,13 @@ describe('whatever the VM and the presets', () => {
 
   test('injecting again adds nothing', () => {
     fc.assert(
-      fc.property(machines, presets, (machine, list) => {
-        const first = injectSmall(machine, list)
+      fc.property(vms, presets, (vm, list) => {
+        const first = injectSmall(vm, list)
         if (first.causes.length > 0) return
-        const again = injectSmall(first.machine, list)
+        const again = injectSmall(first.vm, list)
         expect(again.causes).toEqual([])
-        expect(again.machine).toEqual(first.machine)
-        expect(again.machine).toBe(first.machine)
+        expect(again.vm).toEqual(first.vm)
+        expect(again.vm).toBe(first.vm)
       }),
       runs,
     )
@@ -163,11 +164,11 @@ describe('whatever the VM and the presets', () => {
 
   test('nothing that comes in is changed', () => {
     fc.assert(
-      fc.property(machines, presets, (machine, list) => {
-        const before = JSON.stringify(machine)
-        deepFreeze(machine)
-        injectSmall(machine, list)
-        expect(JSON.stringify(machine)).toBe(before)
+      fc.property(vms, presets, (vm, list) => {
+        const before = JSON.stringify(vm)
+        deepFreeze(vm)
+        injectSmall(vm, list)
+        expect(JSON.stringify(vm)).toBe(before)
       }),
       runs,
     )
@@ -175,10 +176,10 @@ describe('whatever the VM and the presets', () => {
 
   test('defaults leave every value of the user where and as it is', () => {
     fc.assert(
-      fc.property(machines, presets, (machine, list) => {
+      fc.property(vms, presets, (vm, list) => {
         const defaults = list.filter(({ strength }) => strength === 'Default')
-        const after = leaves(injectSmall(machine, defaults).machine)
-        for (const [path, value] of leaves(machine)) {
+        const after = leaves(injectSmall(vm, defaults).vm)
+        for (const [path, value] of leaves(vm)) {
           // Where the user wrote that something is there at all, a preset may say more of it.
           if (typeof value === 'object' && hasBelow(after, path)) continue
           const inList = after.has(path) ? path : path.replace('.host.', '.hosts[0].')
@@ -191,10 +192,10 @@ describe('whatever the VM and the presets', () => {
 
   test('every change has one entry of provenance, and every entry is a change', () => {
     fc.assert(
-      fc.property(machines, presets, (machine, list) => {
-        const { machine: after, causes, origins } = injectSmall(machine, list)
+      fc.property(vms, presets, (vm, list) => {
+        const { vm: after, causes, origins } = injectSmall(vm, list)
         if (causes.length > 0) return
-        const [was, is] = [leaves(machine), leaves(after)]
+        const [was, is] = [leaves(vm), leaves(after)]
         for (const path of origins.keys()) expect(is.has(path) || hasBelow(is, path)).toBe(true)
         const changed = list.some(({ strength }) => strength === 'Enforce')
           ? []
@@ -210,13 +211,13 @@ describe('whatever the VM and the presets', () => {
 
   test('a preset of another namespace, and any in a protected one, takes no part', () => {
     fc.assert(
-      fc.property(machines, presets, (machine, list) => {
+      fc.property(vms, presets, (vm, list) => {
         const elsewhere = list.flatMap(({ namespace, name }) =>
           namespace === undefined ? [] : [preset(name, { domain: { title: 'x' } }, 'other')],
         )
-        expect(injectSmall(machine, elsewhere).machine).toBe(machine)
+        expect(injectSmall(vm, elsewhere).vm).toBe(vm)
         const system = { name: 'kube-system', labels: {} }
-        expect(injectSmall(machine, list, { namespace: system }).machine).toBe(machine)
+        expect(injectSmall(vm, list, { namespace: system }).vm).toBe(vm)
       }),
       runs,
     )

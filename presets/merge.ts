@@ -3,14 +3,14 @@ import { isRecord } from '../api/schema.ts'
 import { unmetered, type Steps } from '../api/steps.ts'
 import { coversAll, leafPaths, prune } from './cover.ts'
 import { groupItems } from './items.ts'
-import type { Path } from './path.ts'
+import type { Path } from '../api/path.ts'
 import type { Source } from './source.ts'
 import { compareSources, isUser } from './source.ts'
 import type { LeafStructure, ListStructure, ObjectStructure, Structure, UnionStructure } from './structure.ts'
 import type { ListItem, Node } from './tree.ts'
-import { kept } from './tree.ts'
+import { unchanged } from './tree.ts'
 
-/** Sources of one rank that say different things of one leaf, which no stronger one settles. */
+/** Sources of one rank that set one leaf to different values, and no stronger source sets it. */
 export interface Conflict {
   readonly path: Path
   readonly sources: readonly Source[]
@@ -18,7 +18,7 @@ export interface Conflict {
 
 export type SkipReason = 'no-such-item' | 'other-branch' | 'volume-lost' | 'volume-missing'
 
-/** Something that a preset says and that takes no part. */
+/** A value of a preset that is not applied. */
 export interface Skip {
   readonly origin: Origin
   readonly path: Path
@@ -66,7 +66,7 @@ export const mergeSources = (
 /** `sources` has one member at least, the strongest first. */
 function mergeNode(structure: Structure, sources: readonly Source[], path: Path, merge: Merge): Node | undefined {
   const [first] = sources
-  if (first !== undefined && sources.length === 1 && isUser(first)) return kept(first.value)
+  if (first !== undefined && sources.length === 1 && isUser(first)) return unchanged(first.value)
   switch (structure.kind) {
     case 'leaf':
       return mergeLeaf(structure, sources, path, merge)
@@ -85,12 +85,13 @@ function mergeLeaf(structure: LeafStructure, sources: readonly Source[], path: P
     return { kind: 'leaf', value, origin, rank, stated: sources, lost: [] }
   }
   const group = sources.filter(({ rank }) => rank === top.rank)
+  merge.steps.spend(sources.length)
   const user = sources.find(isUser)
   const meaning = structure.meaning(top.value)
   const isEqual = ({ value }: Source) => structure.meaning(value) === meaning
   if (!group.every(isEqual)) {
     merge.conflicts.push({ path, sources: group })
-    return user === undefined ? undefined : kept(user.value)
+    return user === undefined ? undefined : unchanged(user.value)
   }
   const isUsers = user !== undefined && isEqual(user)
   return {
@@ -103,7 +104,7 @@ function mergeLeaf(structure: LeafStructure, sources: readonly Source[], path: P
   }
 }
 
-/** As they all spell it; where they differ, libvirt's own spelling, so that nobody's order or name decides. */
+/** The common spelling; where they differ, libvirt's own spelling, so that neither order nor names decide. */
 function commonSpelling(structure: LeafStructure, group: readonly Source[]): unknown {
   const [first, ...others] = group
   const text = JSON.stringify(first?.value)
@@ -120,28 +121,36 @@ const isObjectSource = (source: Source): source is ObjectSource => isRecord(sour
 
 function mergeObject(structure: ObjectStructure, given: readonly Source[], path: Path, merge: Merge): Node | undefined {
   const user = given.find(isUser)
-  if (user !== undefined && !isRecord(user.value)) return kept(user.value)
+  if (user !== undefined && !isRecord(user.value)) return unchanged(user.value)
   const objects = withOneSpelling(structure, given.filter(isObjectSource))
   const sources = structure.union === undefined ? objects : settleUnion(structure.union, objects, path, merge)
   const entries = new Map<string, Node>()
   const own = sources.find(isUser)?.value ?? {}
-  const stated = new Set<string>()
-  for (const source of sources) if (!isUser(source)) for (const key of Object.keys(source.value)) stated.add(key)
+  const stated = membersOf(sources)
   for (const key of keysOf(structure, own, stated)) {
+    const members = stated.get(key)
     // Most is only the user's.
-    if (!stated.has(key)) {
-      entries.set(key, kept(own[key]))
+    if (members === undefined) {
+      entries.set(key, unchanged(own[key]))
       continue
-    }
-    const members: Source[] = []
-    for (const { rank, origin, value } of sources) {
-      if (Object.hasOwn(value, key)) members.push({ rank, origin, value: value[key] })
     }
     const node = mergeField(structure, key, members, { parent: path, key }, merge)
     if (node !== undefined) entries.set(key, withUsersSpelling(structure, key, node, user?.value))
   }
   if (entries.size === 0) return presence(sources)
   return { kind: 'object', structure, entries, user: isRecord(user?.value) ? user.value : undefined, path }
+}
+
+/** By each key that presets state, what all sources state there: one pass, for there may be many sources with a key each. */
+function membersOf(sources: readonly ObjectSource[]): ReadonlyMap<string, readonly Source[]> {
+  const members = new Map<string, Source[]>()
+  for (const source of sources) {
+    if (!isUser(source)) for (const key of Object.keys(source.value)) if (!members.has(key)) members.set(key, [])
+  }
+  for (const { rank, origin, value } of sources) {
+    for (const key of Object.keys(value)) members.get(key)?.push({ rank, origin, value: value[key] })
+  }
+  return members
 }
 
 function mergeField(
@@ -154,7 +163,7 @@ function mergeField(
   const field = structure.field(key)
   const user = sources.find(isUser)
   // Unknown keys are refused by the schema; until then the user's is left alone.
-  if (field === undefined) return user === undefined ? undefined : kept(user.value)
+  if (field === undefined) return user === undefined ? undefined : unchanged(user.value)
   return mergeNode(field, sources, path, merge)
 }
 
@@ -165,7 +174,7 @@ function withUsersSpelling(structure: ObjectStructure, key: string, node: Node, 
   return single === undefined ? node : { ...node, single }
 }
 
-/** An empty object says that something is there at all (`acpi: {}`): a value of its own. */
+/** An empty object means that the element exists (`acpi: {}`): it is a value of its own. */
 function presence(sources: readonly ObjectSource[]): Node | undefined {
   const present = sources.filter(({ value }) => Object.keys(value).length === 0)
   const credited = present.find(isUser) ?? present[0]
@@ -176,8 +185,8 @@ function presence(sources: readonly ObjectSource[]): Node | undefined {
 }
 
 /** The user's keys as they wrote them, then those that presets add, in the description's order. */
-function keysOf(structure: ObjectStructure, own: Fields, stated: ReadonlySet<string>): readonly string[] {
-  const added = [...stated].filter((key) => !Object.hasOwn(own, key))
+function keysOf(structure: ObjectStructure, own: Fields, stated: ReadonlyMap<string, unknown>): readonly string[] {
+  const added = [...stated.keys()].filter((key) => !Object.hasOwn(own, key))
   added.sort((left, right) => structure.place(left) - structure.place(right) || (left < right ? -1 : 1))
   return [...Object.keys(own), ...added]
 }
@@ -283,7 +292,7 @@ function withoutBranch(union: UnionStructure, source: ObjectSource, path: Path, 
   return { ...source, value: prune(source.value, (key) => !isLost(key)) }
 }
 
-/** A source that may not decide at all, since what the user wrote belongs to no branch of theirs. */
+/** A source that must not decide, since the user's values belong to none of its branches. */
 function withoutUnion(union: UnionStructure, source: ObjectSource, path: Path, merge: Merge): ObjectSource {
   noteLoss(source, union.owns, path, merge)
   return { ...source, value: prune(source.value, (key) => !union.owns(key)) }
@@ -300,7 +309,7 @@ function noteLoss(source: ObjectSource, isLost: (key: string) => boolean, path: 
 
 function mergeList(structure: ListStructure, sources: readonly Source[], path: Path, merge: Merge): Node | undefined {
   const user = sources.find(isUser)
-  if (user !== undefined && !Array.isArray(user.value)) return kept(user.value)
+  if (user !== undefined && !Array.isArray(user.value)) return unchanged(user.value)
   const { groups, homeless } = groupItems(structure, sources, merge.steps)
   for (const { origin, label } of homeless) {
     merge.skipped.push({ origin, path: { parent: path, key: label }, reason: 'no-such-item' })
@@ -310,7 +319,7 @@ function mergeList(structure: ListStructure, sources: readonly Source[], path: P
   const users = Array.isArray(user?.value) ? user.value.length : 0
   if (length > maxItems && length > users) {
     merge.longLists.push({ path, length, maxItems, sources: sources.filter((source) => !isUser(source)) })
-    return user === undefined ? undefined : kept(user.value)
+    return user === undefined ? undefined : unchanged(user.value)
   }
   const items: ListItem[] = []
   for (const members of groups) {

@@ -19,7 +19,7 @@ export interface Provenance {
   readonly overridden: ReadonlyMap<string, readonly LostValue[]>
   /** What `remove` took away; paths in the list before any removal. */
   readonly removed: Origins
-  /** What a preset says that had no place; paths in the merged VM, or in the preset for volumes and their disks. */
+  /** Values of presets that had no place; paths in the merged VM, or in the preset for volumes and their disks. */
   readonly skipped: readonly Skipped[]
 }
 

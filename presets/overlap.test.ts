@@ -82,6 +82,16 @@ describe('presets that could disagree', () => {
       undefined,
     ],
     ['nor in another namespace', preset('two', { selector: web, domain: { title: 'b' } }, 'other'), undefined],
+    [
+      'nor where no namespace has both labels',
+      clusterPreset('two', {
+        selector: web,
+        namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'other' } },
+        domain: { title: 'b' },
+      }),
+      undefined,
+    ],
+    ['nor with other exclusive groups', preset('two', { selector: web, exclusiveGroup: 'b' }), undefined],
     ['nor where one only warns', preset('two', { mode: 'Warn', selector: web, domain: { title: 'b' } }), undefined],
   ])('%s', (_, other, fields) => {
     expect(findOverlaps(one, [one, other], smallStructure).overlaps[0]?.fields).toEqual(fields)
@@ -95,6 +105,34 @@ describe('presets that could disagree', () => {
     })
     expect(findOverlaps(one, [other], smallStructure).overlaps.map(overlapWarning)).toEqual([
       'disagrees with preset "team/two" on spec.domain.title and 1 more, e.g. on a VM with labels {size=small,app=web,kubernetes.io/metadata.name=team} (unless their conditions exclude each other)',
+    ])
+  })
+
+  test('are not searched for a preset that only warns, nor with itself', () => {
+    const other = preset('two', { selector: web, domain: { title: 'b' } })
+    const warning = preset('one', { mode: 'Warn', selector: small, domain: { title: 'a' } })
+    const before = preset('one', { selector: small, domain: { title: 'before' } })
+    expect(findOverlaps(warning, [other], smallStructure).overlaps).toEqual([])
+    expect(findOverlaps(one, [before], smallStructure).overlaps).toEqual([])
+  })
+
+  test('are not found where no namespace, or no group, is that of both', () => {
+    const golden = { namespaceSelector: { matchLabels: { tier: 'gold' } }, domain: { title: 'a' } }
+    const silver = { namespaceSelector: { matchLabels: { tier: 'silver' } }, domain: { title: 'b' } }
+    const between = (left: object, right: object) =>
+      findOverlaps(clusterPreset('a', { ...left }), [clusterPreset('b', { ...right })], smallStructure).overlaps.length
+    expect([between(golden, { ...golden, domain: { title: 'b' } }), between(golden, silver)]).toEqual([1, 0])
+    const [one, two] = [{ exclusiveGroup: 'one' }, { exclusiveGroup: 'two', priority: 1 }]
+    expect([between(one, { ...two, exclusiveGroup: 'one' }), between(one, two)]).toEqual([1, 0])
+  })
+
+  test('of presets of different rank are about their exclusive group alone', () => {
+    const left = preset('one', { exclusiveGroup: 'size', domain: { title: 'a' } })
+    const right = preset('two', { exclusiveGroup: 'size', domain: { title: 'b' }, priority: 9 })
+    const found = findOverlaps(left, [right], smallStructure).overlaps
+    expect(found.map(({ fields }) => fields)).toEqual([['exclusiveGroup']])
+    expect(found.map(overlapWarning)).toEqual([
+      'disagrees with preset "team/two" on exclusiveGroup, e.g. on a VM with labels {kubernetes.io/metadata.name=team}',
     ])
   })
 
@@ -125,7 +163,22 @@ describe('presets that could disagree', () => {
     expect([overlaps, isComplete]).toEqual([[], false])
   })
 
-  test('are told of an exclusive group too, over all layers', () => {
+  test('are searched only among as many labels as can be compared in time', () => {
+    const values = Array.from({ length: 200 }, (_, index) => `v${index}`)
+    const matchExpressions = Array.from({ length: 50 }, (_, index) => ({ key: `k${index}`, operator: 'In', values }))
+    const others = Array.from({ length: 10 }, (_, index) =>
+      preset(`l${index}`, { selector: { matchExpressions }, domain: { title: 'same' } }),
+    )
+    const last = preset('z', { domain: { title: 'z' } })
+    const { overlaps, isComplete } = findOverlaps(
+      preset('a', { domain: { title: 'same' } }),
+      [...others, last],
+      smallStructure,
+    )
+    expect([overlaps, isComplete]).toEqual([[], false])
+  })
+
+  test('are compared by their exclusive group too, over all layers', () => {
     const left = preset('one', { selector: small, exclusiveGroup: 'size' })
     const right = clusterPreset('two', { selector: web, exclusiveGroup: 'size', priority: 9 })
     expect(findOverlaps(left, [right], smallStructure).overlaps.map(({ fields }) => fields)).toEqual([

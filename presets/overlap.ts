@@ -2,7 +2,7 @@ import { sizeOf, within, type Steps } from '../api/steps.ts'
 import type { CompiledPreset } from './compile.ts'
 import type { Conflict } from './merge.ts'
 import { emptyMerge, mergeSources } from './merge.ts'
-import { pathText, rootPath } from './path.ts'
+import { pathText, rootPath } from '../api/path.ts'
 import { commonLabels, type Labels, type Selector } from './selector.ts'
 import { compareText } from './source.ts'
 import type { Structure } from './structure.ts'
@@ -64,8 +64,10 @@ function overlapOf(
   if (preset.namespace !== undefined && other.namespace !== undefined && preset.namespace !== other.namespace) {
     return undefined
   }
+  const namespaceRequirements = namespaceSelectors(preset, other)
+  steps.spend(selectorSize([preset.selector, other.selector, ...namespaceRequirements]))
   const labels = commonLabels([preset.selector, other.selector])
-  const namespaceLabels = commonLabels(namespaceSelectors(preset, other))
+  const namespaceLabels = commonLabels(namespaceRequirements)
   if (labels === undefined || namespaceLabels === undefined) return undefined
   const fields = [
     ...(isOneGroup ? ['exclusiveGroup'] : []),
@@ -75,6 +77,11 @@ function overlapOf(
   const hasConditions = preset.conditions.length + other.conditions.length > 0
   return { other, fields, labels, namespaceLabels, hasConditions }
 }
+
+const selectorSize = (selectors: readonly Selector[]): number =>
+  selectors
+    .flatMap(({ requirements }) => requirements)
+    .reduce((size, { oneOf, noneOf }) => size + 1 + (oneOf?.size ?? 0) + (noneOf?.size ?? 0), 0)
 
 /** A namespaced preset is in the one namespace that Kubernetes labels with its name. */
 const namespaceSelectors = (...presets: readonly CompiledPreset[]): Selector[] =>

@@ -15,7 +15,7 @@ const stepForm = /\.?([^.[\]]+)|\[([^\]]+)\]/y
 
 /**
  * `domain.devices.disks[target.dev=vdb]`, `domain.devices.tpms[0]`, `nodeSelector[kubernetes.io/arch]`.
- * @returns undefined where `text` is no such path
+ * @returns undefined where `text` is not such a path
  */
 export function parseRemovePath(text: string): RemovePath | undefined {
   const steps: RemoveStep[] = []

@@ -3,7 +3,7 @@ import { unmetered, type Steps } from '../api/steps.ts'
 import type { CompiledPreset } from './compile.ts'
 import { meaningOf } from './cover.ts'
 import type { Conflict } from './merge.ts'
-import type { Path } from './path.ts'
+import type { Path } from '../api/path.ts'
 import type { RemoveStep } from './remove-path.ts'
 import type { Source } from './source.ts'
 import { userRank } from './source.ts'
@@ -23,7 +23,7 @@ export interface Removed {
   readonly removed: readonly Removal[]
 }
 
-/** A path from the root on, and whose wish it is. */
+/** A path from the root, and the preset that removes it. */
 export interface Target {
   readonly steps: readonly RemoveStep[]
   readonly preset: CompiledPreset
@@ -71,11 +71,11 @@ function removeInObject(
   targets: readonly Target[],
   work: Work,
 ): Node | undefined {
+  work.steps.spend(targets.length)
+  const byKey = Map.groupBy(targets, ({ steps: [step] }) => (step?.kind === 'key' ? step.key : undefined))
   const entries = new Map<string, Node>()
   for (const [key, entry] of node.entries) {
-    const inner = targets.flatMap(({ steps: [step, ...rest], preset }) =>
-      step?.kind === 'key' && step.key === key ? [{ steps: rest, preset }] : [],
-    )
+    const inner = (byKey.get(key) ?? []).map(({ steps: [, ...rest], preset }) => ({ steps: rest, preset }))
     const left = removeIn(entry, node.structure.field(key), { parent: node.path, key }, inner, work)
     if (left !== undefined) entries.set(key, left)
   }
@@ -90,8 +90,9 @@ function removeInList(node: Extract<Node, { kind: 'list' }>, targets: readonly T
   work.steps.spend(node.items.length * targets.length)
   const items: ListItem[] = []
   for (const [index, item] of node.items.entries()) {
+    const value = lazy(() => emit(item.node, item.path).value)
     const inner = targets.flatMap(({ steps: [step, ...rest], preset }) =>
-      step !== undefined && isMeant(step, node.structure, item, index) ? [{ steps: rest, preset }] : [],
+      step !== undefined && isMeant(step, node.structure, value, index) ? [{ steps: rest, preset }] : [],
     )
     const left = removeIn(item.node, node.structure.item, item.path, inner, work)
     if (left !== undefined && (inner.length === 0 || isWhole(node.structure, left, item))) {
@@ -101,14 +102,18 @@ function removeInList(node: Extract<Node, { kind: 'list' }>, targets: readonly T
   return items.length === 0 && node.items.length > 0 ? undefined : { ...node, items }
 }
 
-function isMeant(step: RemoveStep, { item: structure }: ListStructure, item: ListItem, index: number): boolean {
+function isMeant(step: RemoveStep, { item }: ListStructure, value: () => unknown, index: number): boolean {
   if (step.kind === 'key') return false
   if (step.kind === 'index') return step.index === index
-  const { value } = emit(item.node, item.path)
-  const found = valueAt(value, step.path)
-  const leaf = structureAt(structure, step.path)
+  const found = valueAt(value(), step.path)
+  const leaf = structureAt(item, step.path)
   if (found === undefined || leaf === undefined) return false
   return meaningOf(leaf, found) === meaningOf(leaf, step.value) || JSON.stringify(found) === step.value
+}
+
+function lazy<T>(make: () => T): () => T {
+  let made: { readonly value: T } | undefined
+  return () => (made ??= { value: make() }).value
 }
 
 /** Without its key or its union's deciding attribute, an item that lost something is none any more. */
@@ -127,7 +132,7 @@ function strip(given: Node, path: Path, presets: readonly CompiledPreset[], work
   const [preset] = presets.toSorted((left, right) => right.rank - left.rank)
   if (preset === undefined) return given
   switch (given.kind) {
-    case 'kept':
+    case 'unchanged':
       work.removed.push({ path, preset })
       return undefined
     case 'leaf':

@@ -26,6 +26,15 @@ export const compileSelector = (selector: LabelSelector): Selector => ({
   ],
 })
 
+const stored = new WeakMap<LabelSelector, Selector>()
+
+/** For the selector of a cached object, which never changes: it is compiled once. */
+export function compileStoredSelector(selector: LabelSelector): Selector {
+  const known = stored.get(selector) ?? compileSelector(selector)
+  stored.set(selector, known)
+  return known
+}
+
 function compileRequirement({ key, operator, values = [] }: LabelRequirement): Requirement {
   switch (operator) {
     case 'In':

@@ -1,23 +1,23 @@
 import type { Origin } from '../api/cause.ts'
-import type { VirtualMachine } from '../api/machine.ts'
-import { unmetered } from '../api/steps.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
+import { unmetered, type Steps } from '../api/steps.ts'
 import type { CompiledPreset } from './compile.ts'
 import type { Conflict, LongList, Merge } from './merge.ts'
 import { emptyMerge, mergeSources } from './merge.ts'
 import type { LostValue, Provenance, Skipped } from './origins.ts'
-import { pathText, rootPath } from './path.ts'
+import { pathText, rootPath } from '../api/path.ts'
 import { removePaths } from './remove.ts'
 import type { Removal } from './remove.ts'
 import type { Source } from './source.ts'
-import { byUser, compareText, userRank } from './source.ts'
+import { byUser, compareText, isUser, userRank } from './source.ts'
 import type { ObjectStructure } from './structure.ts'
 import type { Emitted, Granted } from './tree.ts'
-import { emit, kept } from './tree.ts'
+import { emit, unchanged } from './tree.ts'
 import { concernsVolumes, dropOrphans, pairVolumes, volumeNames } from './volumes.ts'
 
 /** A VM and the presets that take part in it, made into one VM. */
 export interface Settled extends Provenance {
-  readonly machine: VirtualMachine
+  readonly vm: VirtualMachine
   readonly conflicts: readonly Conflict[]
   readonly longLists: readonly LongList[]
   readonly unsettled: readonly string[]
@@ -28,20 +28,20 @@ export interface Settled extends Provenance {
 
 /** @param presets all that take part, in any order */
 export function settle(
-  machine: VirtualMachine,
+  vm: VirtualMachine,
   presets: readonly CompiledPreset[],
   structure: ObjectStructure,
   steps = unmetered,
 ): Settled {
-  if (presets.length === 0) return untouched(machine)
+  if (presets.length === 0) return untouched(vm)
   const merge = emptyMerge(steps)
   const given: readonly Source[] = [
-    { rank: userRank, origin: byUser, value: machine },
+    { rank: userRank, origin: byUser, value: vm },
     ...presets.map(({ rank, origin, content }) => ({ rank, origin, value: content })),
   ]
   const isAboutVolumes = concernsVolumes(given)
   const { sources, warnings } = isAboutVolumes ? pairVolumes(structure, given, merge) : { sources: given, warnings: [] }
-  const merged = mergeSources(structure, sources, rootPath, merge) ?? kept(machine)
+  const merged = mergeSources(structure, sources, rootPath, merge) ?? unchanged(vm)
   const removes = presets.flatMap((preset) =>
     preset.removes.map(({ steps }) => ({ preset, steps: [inSpec, ...steps] })),
   )
@@ -53,16 +53,16 @@ export function settle(
   const conflicts = [...merge.conflicts, ...(left?.conflicts ?? [])]
   return {
     // The structure is that of a VM, and what presets say was held against the same schema.
-    machine: emitted.value as VirtualMachine,
+    vm: emitted.value as VirtualMachine,
     origins: emitted.origins,
-    overridden: overriddenOf(emitted, merge),
+    overridden: overriddenOf(emitted, merge, steps),
     removed: removedOf(left?.removed ?? []),
-    skipped: skippedOf(merge),
+    skipped: skippedOf(merge, steps),
     conflicts,
     longLists: merge.longLists,
     unsettled: [...new Set([...conflicts, ...merge.longLists].map(({ path }) => pathText(path)))].toSorted(compareText),
     granted: emitted.granted,
-    warnings: [...warnings, ...orphanWarnings(machine, emitted.value)].toSorted(compareText),
+    warnings: [...warnings, ...orphanWarnings(vm, emitted.value)].toSorted(compareText),
   }
 }
 
@@ -77,8 +77,8 @@ function orphanWarnings({ spec }: VirtualMachine, value: unknown): string[] {
     .map(({ name }) => `volume "${name}" goes, for no disk takes it any more`)
 }
 
-const untouched = (machine: VirtualMachine): Settled => ({
-  machine,
+const untouched = (vm: VirtualMachine): Settled => ({
+  vm,
   origins: new Map(),
   overridden: new Map(),
   removed: new Map(),
@@ -90,20 +90,42 @@ const untouched = (machine: VirtualMachine): Settled => ({
   warnings: [],
 })
 
-/** What lost to a stronger source, leaf by leaf, and what went with a union's other branch. */
-function overriddenOf({ lost }: Emitted, { lostBranches }: Merge): ReadonlyMap<string, readonly LostValue[]> {
-  const overridden = new Map<string, readonly LostValue[]>()
-  const add = (path: string, { origin, value }: Source) =>
-    overridden.set(path, [...(overridden.get(path) ?? []), { origin, value }])
-  for (const [path, sources] of lost) for (const source of sources) add(path, source)
-  for (const { path, source } of lostBranches) add(pathText(path), source)
+/** The strongest value that lost at each leaf, the user's value, and what of the user's went with a union's other branch. */
+function overriddenOf(
+  { lost }: Emitted,
+  { lostBranches }: Merge,
+  steps: Steps,
+): ReadonlyMap<string, readonly LostValue[]> {
+  const overridden = new Map<string, LostValue[]>()
+  for (const [path, sources] of lost) {
+    steps.spend(sources.length)
+    const [strongest, ...others] = sources
+    const shown = [strongest, others.find(isUser)].filter((source) => source !== undefined)
+    overridden.set(
+      path,
+      shown.map(({ origin, value }) => ({ origin, value })),
+    )
+  }
+  for (const { path, source } of lostBranches) {
+    const { origin, value } = source
+    const at = pathText(path)
+    overridden.set(at, [...(overridden.get(at) ?? []), { origin, value }])
+  }
   return overridden
 }
 
 const removedOf = (removals: readonly Removal[]): ReadonlyMap<string, Origin> =>
   new Map(removals.map(({ path, preset }) => [pathText(path), preset.origin]))
 
-const skippedOf = ({ skipped }: Merge): readonly Skipped[] =>
-  skipped
+/** More would not fit into the provenance. */
+const maxSkipped = 256
+
+function skippedOf({ skipped }: Merge, steps: Steps): readonly Skipped[] {
+  steps.spend(skipped.length)
+  return skipped
+    .slice(0, maxSkipped)
     .map(({ origin, path, reason }) => ({ origin, path: pathText(path), reason }))
-    .toSorted((left, right) => compareText(JSON.stringify(left), JSON.stringify(right)))
+    .map((skip) => ({ skip, text: JSON.stringify(skip) }))
+    .toSorted((left, right) => compareText(left.text, right.text))
+    .map(({ skip }) => skip)
+}

@@ -1,6 +1,6 @@
 import type { Origin } from '../api/cause.ts'
 
-/** What one preset, or the user, says of one place in the VM. */
+/** The value of one preset, or of the user, for one place in the VM. */
 export interface Source {
   /** Higher wins; equal and different is a conflict. */
   readonly rank: number
@@ -8,7 +8,7 @@ export interface Source {
   readonly value: unknown
 }
 
-/** Lowest first. The user stands between: what comes after the user wins over them. */
+/** Lowest first. The user is in the middle: later layers win over the user. */
 const layers = ['cluster Default', 'namespace Default', 'user', 'namespace Enforce', 'cluster Enforce'] as const
 export type Layer = (typeof layers)[number]
 
@@ -36,7 +36,7 @@ export const originLabel = (origin: Origin): string => {
   return origin.namespace === undefined ? origin.name : `${origin.namespace}/${origin.name}`
 }
 
-/** Strongest first; among equals by label, which decides nothing but the order in which they are told. */
+/** Strongest first; among equals by label, which decides only the order in messages. */
 export const compareSources = (left: Source, right: Source): number =>
   right.rank - left.rank || compareText(originLabel(left.origin), originLabel(right.origin))
 

@@ -4,13 +4,16 @@ import { elementOf, maxItemsOf } from '../api/domain/description.ts'
 import { domain } from '../api/domain/domain.ts'
 import { defaultMaxItems } from '../api/domain/limits.ts'
 import { canonicalValue } from '../api/domain/scalar-value.ts'
+import type { Scalar } from '../api/domain/scalar.ts'
+import { annotationsSchema, labelsSchema } from '../api/metadata.ts'
 import { quantityNano } from '../api/quantity.ts'
-import { isRecord } from '../api/schema.ts'
+import { bounded, isQuantity, isRecord, type Schema } from '../api/schema.ts'
+import { specFields } from '../api/virtual-machine.ts'
 import { jsonMeaning, scalarMeaning, wholeMeaning } from './meaning.ts'
 
 /**
  * How a VM is put together for merging: what is one value, what has fields, what is a list and by what its items are the
- * same. The domain's part follows from its description, the rest is written here.
+ * same. All of it is derived: the domain's part from its description, the rest from the schemas.
  */
 export type Structure = LeafStructure | ObjectStructure | ListStructure
 
@@ -19,7 +22,7 @@ export interface LeafStructure {
   readonly kind: 'leaf'
   /** Two values are equal where their meanings are. */
   readonly meaning: (value: unknown) => string
-  /** The one spelling that stands for all of one meaning. */
+  /** The canonical spelling of all values with one meaning. */
   readonly spelling: (value: unknown) => unknown
 }
 
@@ -43,7 +46,7 @@ export interface UnionStructure {
   readonly branchOf: (value: { readonly [key: string]: unknown }) => string | undefined
   /** Whether a field is taken with the branch, the deciding attribute included. */
   readonly owns: (key: string) => boolean
-  /** Which paths, in dots, are valid in a branch; undefined: nobody says. */
+  /** Which paths, in dots, are valid in a branch; undefined: unknown. */
   readonly validIn: (branch: string) => readonly string[] | undefined
 }
 
@@ -105,7 +108,7 @@ function fieldsElement(element: Element): ObjectStructure {
   }
 }
 
-/** What stands under the short key of a list of one. */
+/** The value under the short key of a list of one. */
 function onlyItem(element: Element, list: string | undefined): Structure | undefined {
   const field = list === undefined ? undefined : element.fields[list]
   return field?.at === 'children' ? ofElement(elementOf(field)) : undefined
@@ -116,22 +119,15 @@ function ofField(field: Field): Structure {
     case 'attribute':
     case 'content':
     case 'leaf':
-      return {
-        kind: 'leaf',
-        meaning: (value) => scalarMeaning(field.scalar, value),
-        spelling: (value) => canonicalValue(field.scalar, value),
-      }
+      return ofScalar(field.scalar)
     case 'leaves': {
-      const item: LeafStructure = {
-        kind: 'leaf',
-        meaning: (value) => scalarMeaning(field.scalar, value),
-        spelling: (value) => canonicalValue(field.scalar, value),
-      }
-      return { kind: 'list', item, maxItems: maxItemsOf(field), keys: [] }
+      const item = ofScalar(field.scalar)
+      return field.whole === true ? wholeList(item) : { kind: 'list', item, maxItems: maxItemsOf(field), keys: [] }
     }
     case 'child':
       return ofElement(elementOf(field))
     case 'children': {
+      if (field.whole === true) return wholeList(wholeElement(elementOf(field)))
       const keys = (field.key ?? []).map((paths) => paths.map((path) => path.split('.')))
       return { kind: 'list', item: ofElement(elementOf(field)), maxItems: maxItemsOf(field), keys }
     }
@@ -139,6 +135,19 @@ function ofField(field: Field): Structure {
       return asJson
   }
 }
+
+const ofScalar = (scalar: Scalar): LeafStructure => ({
+  kind: 'leaf',
+  meaning: (value) => scalarMeaning(scalar, value),
+  spelling: (value) => canonicalValue(scalar, value),
+})
+
+/** A list whose order counts: to add, leave out or move an item makes another value of it. */
+const wholeList = ({ meaning, spelling }: LeafStructure): LeafStructure => ({
+  kind: 'leaf',
+  meaning: (value) => (Array.isArray(value) ? `[${value.map(meaning).join()}]` : jsonMeaning(value)),
+  spelling: (value) => (Array.isArray(value) ? value.map(spelling) : value),
+})
 
 function ofUnion(union: Union, element: Element): UnionStructure {
   const field = Object.hasOwn(element.fields, union.by) ? element.fields[union.by] : undefined
@@ -171,15 +180,6 @@ const object = (
   }
 }
 
-/** Keys that the user chooses. */
-const map: ObjectStructure = {
-  kind: 'object',
-  field: () => asJson,
-  keys: () => [],
-  place: () => 0,
-  singles: noSingles,
-}
-
 const quantity: LeafStructure = {
   ...asJson,
   meaning: (value) => (typeof value === 'string' ? quantityNano(value)?.toString() : undefined) ?? jsonMeaning(value),
@@ -196,47 +196,64 @@ function quantitySpelling(value: unknown): unknown {
   return index === -1 ? whole.toString() : `${whole / 1024n ** BigInt(6 - index)}${suffixes[index]}`
 }
 
-const volumeKinds: readonly string[] = ['emptyDisk', 'persistentVolumeClaim', 'cloudInit']
+/** The structure of what a schema of ours describes: a list is keyed, and an object is one value, where Kubernetes applies it so. */
+function ofSchema(schema: Schema): Structure {
+  const { type, properties, additionalProperties, items, oneOf } = schema
+  if (isQuantity(schema)) return quantity
+  if (type === 'array' && items !== undefined && schema['x-kubernetes-list-type'] !== 'atomic') {
+    const paths = schema['x-kubernetes-list-map-keys']?.map((key) => [key])
+    const { maxItems = defaultMaxItems } = schema
+    return paths === undefined
+      ? { kind: 'list', item: asJson, maxItems, keys: [] }
+      : { kind: 'list', item: ofSchema(items), maxItems, keys: [paths] }
+  }
+  if (type !== 'object' || schema['x-kubernetes-map-type'] === 'atomic') return asJson
+  if (additionalProperties !== undefined) return mapOf(ofSchema(additionalProperties))
+  if (properties === undefined) return asJson
+  const fields = Object.entries(properties).map(([key, below]) => [key, ofSchema(below)] as const)
+  return object(
+    Object.fromEntries(fields),
+    oneOf === undefined ? {} : { union: ofKinds(oneOf.map((one) => one.required[0])) },
+  )
+}
 
-const volume = object(
-  {
-    name: asJson,
-    emptyDisk: object({ capacity: quantity }),
-    persistentVolumeClaim: object({ claimName: asJson, readOnly: asJson }),
-    cloudInit: object({ userData: asJson, metaData: asJson, networkData: asJson }),
-  },
-  {
-    union: {
-      branchOf: (value) => volumeKinds.find((kind) => Object.hasOwn(value, kind)),
-      owns: (key) => volumeKinds.includes(key),
-      validIn: () => undefined,
-    },
-  },
-)
+/** Keys that the user chooses. */
+const mapOf = (values: Structure): ObjectStructure => ({
+  kind: 'object',
+  field: () => values,
+  keys: () => [],
+  place: () => 0,
+  singles: noSingles,
+})
 
-/** A list whose items are compared whole. */
-const wholeItems: ListStructure = { kind: 'list', item: asJson, maxItems: defaultMaxItems, keys: [] }
+/** A union in which the key that is there decides. */
+const ofKinds = (kinds: readonly string[]): UnionStructure => ({
+  branchOf: (value) => kinds.find((kind) => Object.hasOwn(value, kind)),
+  owns: (key) => kinds.includes(key),
+  validIn: () => undefined,
+})
 
-/** The structure that belongs to a domain's description; tests hand in a small one. */
-export const machineStructure = (domainElement: Element): ObjectStructure =>
+const fieldsOf = (schemas: { readonly [key: string]: Schema }): { readonly [key: string]: Structure } =>
+  Object.fromEntries(Object.entries(schemas).map(([key, schema]) => [key, ofSchema(bounded(schema))]))
+
+/**
+ * The structure of a VM, of the description of its domain and the schemas of the other fields of its spec.
+ * Tests pass smaller ones.
+ */
+export const templateStructure = (
+  domainElement: Element,
+  fields: { readonly [key: string]: Schema } = specFields,
+): ObjectStructure =>
   object({
-    metadata: object({ labels: map, annotations: map }),
-    spec: object({
-      domain: ofElement(domainElement),
-      volumes: { kind: 'list', item: volume, maxItems: defaultMaxItems, keys: [[['name']]] },
-      nodeSelector: map,
-      tolerations: wholeItems,
-      affinity: object({ nodeAffinity: asJson, podAffinity: asJson, podAntiAffinity: asJson }),
-      priorityClassName: asJson,
-      terminationGracePeriodSeconds: asJson,
-    }),
+    metadata: object(fieldsOf({ labels: labelsSchema, annotations: annotationsSchema })),
+    spec: object({ domain: ofElement(domainElement), ...fieldsOf(fields) }),
   })
 
 let ofDomain: ObjectStructure | undefined
 
 /** The structure of a VirtualMachine. */
 export function virtualMachineStructure(): ObjectStructure {
-  ofDomain ??= machineStructure(domain)
+  ofDomain ??= templateStructure(domain)
   return ofDomain
 }
 

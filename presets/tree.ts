@@ -1,18 +1,18 @@
 import type { Origin } from '../api/cause.ts'
 import { isRecord } from '../api/schema.ts'
-import type { Path } from './path.ts'
-import { joinPath, pathText } from './path.ts'
+import type { Path } from '../api/path.ts'
+import { joinPath, pathText } from '../api/path.ts'
 import type { Source } from './source.ts'
 import { byUser, userRank } from './source.ts'
 import type { ListStructure, ObjectStructure, Structure } from './structure.ts'
 import { valueAt } from './structure.ts'
 
 /** A merged VM, in which each leaf still knows who stated it. */
-export type Node = KeptNode | LeafNode | ObjectNode | ListNode
+export type Node = UnchangedNode | LeafNode | ObjectNode | ListNode
 
-/** The user's value, of which no preset says anything. */
-export interface KeptNode {
-  readonly kind: 'kept'
+/** The user's value, which no preset sets. */
+export interface UnchangedNode {
+  readonly kind: 'unchanged'
   readonly value: unknown
 }
 
@@ -52,7 +52,7 @@ export interface ListItem {
   readonly path: Path
 }
 
-export const kept = (value: unknown): KeptNode => ({ kind: 'kept', value })
+export const unchanged = (value: unknown): UnchangedNode => ({ kind: 'unchanged', value })
 
 const userLeaf = (value: unknown): LeafNode => ({
   kind: 'leaf',
@@ -65,15 +65,15 @@ const userLeaf = (value: unknown): LeafNode => ({
 
 /** A user's value opened by one level, so that something in it can be changed. */
 export function open(node: Node, structure: Structure | undefined, path: Path): Node {
-  if (node.kind !== 'kept') return node
+  if (node.kind !== 'unchanged') return node
   const { value } = node
   if (structure?.kind === 'object' && isRecord(value)) {
-    const entries = new Map(Object.entries(value).map(([key, member]) => [key, kept(member)]))
+    const entries = new Map(Object.entries(value).map(([key, member]) => [key, unchanged(member)]))
     return { kind: 'object', structure, entries, user: value, path }
   }
   if (structure?.kind === 'list' && Array.isArray(value)) {
     const user: readonly unknown[] = value
-    const items = user.map((item, key) => ({ node: kept(item), path: { parent: path, key } }))
+    const items = user.map((item, key) => ({ node: unchanged(item), path: { parent: path, key } }))
     return { kind: 'list', structure, items, user, path }
   }
   return userLeaf(value)
@@ -87,7 +87,7 @@ export interface Emitted {
   readonly value: unknown
   /** Leaves that presets put there. */
   readonly origins: ReadonlyMap<string, Origin>
-  /** Leaves whose value cluster presets state, whoever is credited for it. */
+  /** Leaves whose value cluster presets state, also where another preset is their origin. */
   readonly granted: Granted
   /** Values that did not stand. */
   readonly lost: ReadonlyMap<string, readonly Source[]>
@@ -108,7 +108,7 @@ export function emit(root: Node, path: Path): Emitted {
 /** The plain value at a place of the tree; what is beside it is not made. */
 export function emitAt(node: Node, [key, ...rest]: readonly string[]): unknown {
   if (key === undefined) return emitNode(node, '', { origins: new Map(), granted: new Map(), lost: new Map() })
-  if (node.kind === 'kept') return valueAt(node.value, [key, ...rest])
+  if (node.kind === 'unchanged') return valueAt(node.value, [key, ...rest])
   const entry = node.kind === 'object' ? node.entries.get(key) : undefined
   return entry === undefined ? undefined : emitAt(entry, rest)
 }
@@ -116,7 +116,7 @@ export function emitAt(node: Node, [key, ...rest]: readonly string[]): unknown {
 /** @param path as text: each node adds its own key to it, rather than each leaf all of them */
 function emitNode(node: Node, path: string, emission: Emission): unknown {
   switch (node.kind) {
-    case 'kept':
+    case 'unchanged':
       return node.value
     case 'leaf':
       return emitLeaf(node, path, emission)
@@ -147,7 +147,8 @@ function emitObject(node: ObjectNode, path: string, emission: Emission): unknown
     const isSingle = entry.kind === 'list' && entry.single !== undefined && entry.items.length === 1
     const name = isSingle && entry.single !== undefined ? entry.single : key
     const item = isSingle ? entry.items[0] : undefined
-    const value = entry.kind === 'kept' ? entry.value : emitNode(item?.node ?? entry, joinPath(path, name), emission)
+    const value =
+      entry.kind === 'unchanged' ? entry.value : emitNode(item?.node ?? entry, joinPath(path, name), emission)
     isChanged ||= user === undefined || !Object.hasOwn(user, name) || user[name] !== value
     put(object, name, value)
   }

@@ -3,8 +3,8 @@ import type { Steps } from '../api/steps.ts'
 import { covers, prune } from './cover.ts'
 import type { Merge } from './merge.ts'
 import { emptyMerge, mergeSources } from './merge.ts'
-import type { Path } from './path.ts'
-import { rootPath } from './path.ts'
+import type { Path } from '../api/path.ts'
+import { rootPath } from '../api/path.ts'
 import type { Source } from './source.ts'
 import { isUser, originLabel } from './source.ts'
 import type { ObjectStructure, Structure } from './structure.ts'
@@ -51,7 +51,7 @@ export const concernsVolumes = (sources: readonly Source[]): boolean =>
 
 /**
  * Before merging: a preset's volume that loses to another of its name stays away, with the disks that take it; and so does a
- * preset's disk whose volume nobody brings.
+ * preset's disk whose volume is missing.
  */
 export function pairVolumes(structure: ObjectStructure, sources: readonly Source[], merge: Merge): Paired {
   const settled = settleVolumes(structure, sources, merge.steps)
@@ -84,7 +84,7 @@ export function pairVolumes(structure: ObjectStructure, sources: readonly Source
   return { sources: paired, warnings }
 }
 
-/** What would come of the volumes alone; a conflict counts for nobody's loss, since it is told anyway. */
+/** The merged volumes alone; a conflict is not counted as a loss, since it is reported anyway. */
 function settleVolumes(structure: ObjectStructure, sources: readonly Source[], steps: Steps) {
   const list = structureAt(structure, volumesPath)
   const stated = sources.flatMap(({ rank, origin, value }) =>
@@ -121,7 +121,7 @@ function noteSkips(
 }
 
 /**
- * The source without some volumes, and without what makes a disk of them. What else it says of a disk stays: like any item
+ * The source without some volumes, and without what makes a disk of them. Its other values for a disk stay: like any item
  * that does not say what it is, it changes a disk that is there and makes none.
  */
 function dropVolumes(source: Source, isDropped: (name: string | undefined) => boolean): Source {

@@ -32,7 +32,7 @@ test('an empty text asks for a value; undefined adds nothing', () => {
   })
 })
 
-test('devices are added behind those that are there; what was added empty and then filled is told once', () => {
+test('adds devices after existing ones, and records once what was added empty and then filled', () => {
   const devices: NonNullable<Domain['devices']> = { videos: [{ model: { type: 'vga' } }] }
   const video: Rule = {
     name: 'video',

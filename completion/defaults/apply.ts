@@ -1,6 +1,6 @@
 import type { Domain } from '../../api/domain/domain.ts'
 import { isRecord } from '../../api/schema.ts'
-import { joinPath } from '../../presets/path.ts'
+import { joinPath } from '../../api/path.ts'
 import type { Addition, Context, Rule } from './rule.ts'
 
 /** For the objects and lists of a domain: under which keys they have leaves that were added, and the names of the rules that did. */
@@ -31,7 +31,7 @@ export const applyRules = (
   return { domain, added }
 }
 
-/** A copy in which every object stands in one place only: an anchor of YAML that is used twice gives one object in two places. */
+/** A copy in which no object is shared: a YAML anchor that is used twice gives one object in two places. */
 const unshared = (value: unknown): unknown => {
   if (Array.isArray(value)) return value.map(unshared)
   if (!isRecord(value)) return value
@@ -42,7 +42,7 @@ const unshared = (value: unknown): unknown => {
 
 type JsonObject = { [key: string]: unknown }
 
-/** Told of each leaf that is added. */
+/** Called for each leaf that is added. */
 type Note = (holder: object, key: string) => void
 
 const add = (addition: Addition, note: Note): void => {
@@ -61,7 +61,7 @@ const merge = (target: JsonObject, values: object, note: Note): void => {
     if (value === undefined) continue
     const present = target[key]
     if (Array.isArray(value) && value.length === 0) target[key] = present ?? []
-    // An empty text asks for what it does not say: `genid: ''`; an empty list has nothing that could be changed.
+    // An empty text requests a default (`genid: ''`); an empty list has nothing that could be changed.
     else if (present === undefined || present === '' || (Array.isArray(present) && present.length === 0)) {
       target[key] = copy(value, target, key, note)
     } else if (isRecord(present) && isRecord(value)) merge(present, value, note)
@@ -92,7 +92,7 @@ const copy = (value: unknown, holder: object, key: string, note: Note): unknown 
 }
 
 /**
- * The paths of the leaves that were added, and the names of the rules that did. What was added empty and then filled is no leaf any more.
+ * The paths of the leaves that were added, and the names of the rules that did. An object that was added empty and then filled is no longer a leaf.
  * @param at the path of the domain, put before them
  */
 export const addedPaths = (added: Added, domain: Domain, at = ''): ReadonlyMap<string, string> => {

@@ -79,7 +79,7 @@ describe('the serial console', () => {
       { serials: [{ type: 'pty', target: { type: 'pci-serial', port: 0 } }] },
     ],
     [
-      'is numbered first, whatever stands before it',
+      'is numbered first, whatever comes before it',
       { consoles: [{ target: { type: 'virtio' } }, { target: { type: 'serial' } }] },
       {
         serials: [{ type: 'pty', target: { port: 0 } }],
@@ -92,7 +92,7 @@ describe('the serial console', () => {
   ])('%s', (_, devices, expected) => expect(devicesOf(rules, devices)).toEqual(expected))
 })
 
-test('a socket is connected to, a TCP connection is raw; what listens or is no socket stays', () => {
+test('connects to a socket, raw for TCP; does not change a listener or another type', () => {
   expect(
     devicesOf([character.tcpProtocol, character.socketMode], {
       serials: [

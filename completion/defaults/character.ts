@@ -11,7 +11,7 @@ const portOf = ({ target }: Port): number | undefined => {
   return port === -1 ? undefined : port
 }
 
-/** Serial ports that are said to be on the ISA bus have numbers of their own: the lowest that none of them has. */
+/** Serial ports with target type isa-serial are numbered separately: each gets the lowest free number. */
 const isaPorts = (serials: readonly Port[]): ReadonlyMap<Port, number> => {
   const onIsa = serials.filter(({ target }) => target?.type === 'isa-serial')
   const taken = new Set(onIsa.map(portOf))
@@ -41,7 +41,7 @@ const portsOf = (domain: Domain, key: 'serials' | 'parallels'): Addition[] => {
 export const serialPort: Rule = {
   name: 'serial-port',
   description:
-    'A serial or parallel port without number is the next one; a serial port that is said to be on the ISA bus is the first free one there.',
+    'A serial or parallel port without a number gets the next one; a serial port with target type isa-serial gets the first free one.',
   about: ['serials', 'parallels'],
   apply: (domain) => [...portsOf(domain, 'serials'), ...portsOf(domain, 'parallels')],
 }
@@ -67,7 +67,7 @@ export const serialTarget = each('serials')(
 
 export const characterType: Rule = {
   name: 'character-device-type',
-  description: 'A character device of which nothing is said is a pseudo terminal.',
+  description: 'A character device without a type is a pseudo terminal.',
   about: ['serials', 'consoles', 'parallels', 'channels'],
   apply: ({ devices }) => [
     ...(devices?.serials ?? []).map((one) => fill(one, { type: 'pty' })),
@@ -172,7 +172,7 @@ const connects = (type: string | undefined, { path }: Source): boolean =>
 
 export const socketMode: Rule = {
   name: 'socket-mode',
-  description: 'QEMU connects to a socket, rather than wait for somebody to connect.',
+  description: 'QEMU connects to a socket rather than listening on it.',
   about: ['serials', 'parallels', 'consoles', 'channels', 'redirdevs', 'smartcards', 'rngs'],
   apply: (domain) =>
     chardevs(domain).flatMap((device) =>

@@ -135,7 +135,7 @@ export const usbModel = each('controllers')(
 
 export const scsiModel = each('controllers')(
   'scsi-controller-model',
-  'A SCSI controller without model is an LSI 53C895A, or a virtio one where QEMU lacks that.',
+  'A SCSI controller without a model is an LSI 53C895A, or a virtio one if QEMU does not have that.',
   ({ type, model }, _, { capabilities }) =>
     type === 'scsi' && (model === undefined || model === 'auto')
       ? { model: offers(capabilities, 'lsi') ? 'lsilogic' : 'virtio-scsi' }
@@ -150,7 +150,7 @@ const diskControllers = [
   ['sata', 'sata'],
 ] as const
 
-/** No machine has more; an address that names a higher one is for the rules to tell. */
+/** No machine has more; rules report an address with a higher number. */
 const maxController = 255
 
 const lastOf = (used: readonly number[]): number => Math.max(-1, ...used.filter((index) => index <= maxController))

@@ -46,7 +46,7 @@ describe('the CPU', () => {
   ])('%s', (_, domain, expected) => expect(applied(rules, { os: q35, ...domain }).cpu).toEqual(expected))
 })
 
-test('virtual CPUs: one, placed as `cpuset` says, or with the memory that numad places', () => {
+test('virtual CPUs: one, placed by `cpuset`, or with the memory that numad places', () => {
   const rules = [vcpuCount, vcpuPlacement]
   expect(applied(rules, {}).vcpu).toEqual({ value: 1, placement: 'static' })
   expect(applied(rules, { vcpu: { value: 4 }, numatune: { memory: { placement: 'auto' } } }).vcpu).toEqual({

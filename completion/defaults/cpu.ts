@@ -3,7 +3,7 @@ import { fill, rule, type Rule } from './rule.ts'
 
 export const cpuModel = rule(
   'cpu-model',
-  'Where no CPU is asked for, the machine type says which: `qemu64` on x86_64, exactly and without a check.',
+  'If no CPU is set, the machine type decides: `qemu64` on x86_64, exactly and without a check.',
   ({ cpu, os }, { capabilities }) => {
     if ((cpu?.mode ?? 'custom') !== 'custom' || cpu?.model?.value !== undefined) return undefined
     const model = machineType(capabilities, os?.type?.machine ?? '')?.cpu

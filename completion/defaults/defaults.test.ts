@@ -25,7 +25,7 @@ describe.each(modes)('%s', (_, context) => {
     )
   })
 
-  test('nothing that is written is changed, and what is told to be added is all that is', () => {
+  test('changes nothing that is set, and records everything that it adds', () => {
     fc.assert(
       fc.property(plausibleDomains(), (domain) => {
         const before = structuredClone(domain)
@@ -200,7 +200,7 @@ test('the shortest domain there is', () => {
   })
 })
 
-test('an object that stands in two places, as an anchor of YAML gives it, is two', () => {
+test('copies an object that a YAML anchor shares between two places', () => {
   const tablet = { type: 'tablet', bus: 'usb' } as const
   const { inputs } = placed({ os: q35, devices: { inputs: [tablet, tablet] } }).devices ?? {}
   expect(inputs?.map(({ address }) => address?.port).slice(0, 2)).toEqual(['1', '2'])

@@ -34,7 +34,7 @@ import { virtioSerialAddress } from './virtio-serial.ts'
 import * as watchdog from './watchdog.ts'
 
 /**
- * All the rules, in the order in which libvirt comes to them: what a rule reads, one before it has filled in.
+ * All rules, in libvirt's order: a rule reads what earlier rules filled in.
  */
 export const rules: readonly Rule[] = [
   identity.name,
@@ -127,7 +127,7 @@ export const rules: readonly Rule[] = [
   networkInterface.addressFamily,
 
   // What the machine always has.
-  // Before the bus of the user's own is known: a mouse that says nothing is another one.
+  // Before the buses of the user's own devices are known: a mouse without a bus is a different device.
   input.ps2Inputs,
   input.inputBus,
   iommu.largeIommu,
@@ -179,9 +179,9 @@ export const rules: readonly Rule[] = [
 ]
 
 /**
- * What libvirt itself would fill in when it defines this domain, no more and no less. What is there stays as it is, its spelling
- * and order included; new devices come behind those that are there.
- * @returns the domain with its defaults, and which rule added what; `addedPaths` says it by paths
+ * What libvirt itself would fill in when it defines this domain, no more and no less. Existing values stay as they are, their spelling
+ * and order included; new devices are added after the existing ones.
+ * @returns the domain with its defaults, and which rule added what; `addedPaths` gives it by paths
  */
 export const fillDefaults = (domain: Domain, context: Context): { readonly domain: Domain; readonly added: Added } =>
   applyRules(rules, domain.devices ? domain : { ...domain, devices: {} }, context)

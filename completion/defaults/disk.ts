@@ -17,7 +17,7 @@ const busOfPrefix: readonly (readonly [string, NonNullable<NonNullable<Disk['tar
 
 export const diskBus = each('disks')(
   'disk-bus',
-  'The name of the target says which bus the disk is on; a floppy drive has its own.',
+  'The name of the target decides the bus of the disk; a floppy drive has its own.',
   ({ target, device }) => {
     if (!target) return undefined
     if (device === 'floppy') return { target: { bus: 'fdc' } }
@@ -130,7 +130,7 @@ export const scsiUnits = 7
 
 export const diskAddress = each('disks')(
   'disk-address',
-  'The letter of the target says which place on its bus a disk has: two on an IDE cable, six on SATA, seven on SCSI, two floppy drives.',
+  'The letter of the target decides the place of a disk on its bus: two on an IDE cable, six on SATA, seven on SCSI, two floppy drives.',
   ({ target, address }) => {
     if (address?.type !== undefined && address.type !== 'drive') return undefined
     if (address?.type === 'drive') return { address: { controller: 0, bus: 0, target: 0, unit: 0 } }

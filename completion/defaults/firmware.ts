@@ -14,12 +14,12 @@ const interfaceOf = ({ firmware, loader }: Os): string | undefined => {
   return loader?.type === 'rom' ? 'bios' : undefined
 }
 
-export const loaderType = rule('loader-type', 'A firmware image of which nothing else is said is a ROM.', ({ os }) =>
+export const loaderType = rule('loader-type', 'A firmware image without a type is a ROM.', ({ os }) =>
   os?.loader?.value !== undefined && os.firmware === undefined ? { os: { loader: { type: 'rom' } } } : undefined,
 )
 
-/** What is asked of a firmware: what the domain says, and the format where libvirt has a preference of its own. */
-interface Wish {
+/** The requirements on a firmware: those of the domain, and the format if libvirt prefers one. */
+interface Request {
   readonly domain: Domain
   readonly os: Os
   readonly interface: string
@@ -27,33 +27,33 @@ interface Wish {
 }
 
 /**
- * libvirt reads a domain again, whose firmware is chosen automatically, as if it had asked for the raw format: that was the only one
- * once. For a new one the order of the descriptors decides.
+ * The format of the image: as the loader or else the variable store states it. When libvirt reads a stored domain again, it assumes raw,
+ * once the only format. For a new domain without a stated format, the order of the descriptors decides.
  */
 const formatOf = ({ firmware, loader, nvram }: Os, { isNew }: Context): string | undefined => {
-  if (loader?.format !== undefined) return loader.format
-  return firmware !== undefined && formatOfStore(nvram) === undefined && isNew !== true ? 'raw' : undefined
+  if (firmware === undefined) return loader?.format
+  return loader?.format ?? nvram?.format ?? (isNew === true ? undefined : 'raw')
 }
 
 const hasStatedFeature = ({ firmwareSelection }: Os, name: string): boolean | undefined =>
   isOn(firmwareSelection?.features?.find((feature) => feature.name === name)?.enabled)
 
-const matches = (firmware: Firmware, wish: Wish, capabilities: Capabilities): boolean => {
+const matches = (firmware: Firmware, request: Request, capabilities: Capabilities): boolean => {
   const { features } = firmware
   return (
-    firmware.interfaces.includes(wish.interface) &&
-    runsOn(firmware, wish.os, capabilities) &&
-    (wish.domain.features?.smm === undefined ||
-      isOn(wish.domain.features.smm.state) !== false ||
+    firmware.interfaces.includes(request.interface) &&
+    runsOn(firmware, request.os, capabilities) &&
+    (request.domain.features?.smm === undefined ||
+      isOn(request.domain.features.smm.state) !== false ||
       !features.includes('requires-smm')) &&
-    (isOn(wish.domain.pm?.suspendToMem?.enabled) !== true || features.includes('acpi-s3')) &&
-    (isOn(wish.domain.pm?.suspendToDisk?.enabled) !== true || features.includes('acpi-s4')) &&
+    (isOn(request.domain.pm?.suspendToMem?.enabled) !== true || features.includes('acpi-s3')) &&
+    (isOn(request.domain.pm?.suspendToDisk?.enabled) !== true || features.includes('acpi-s4')) &&
     (['secure-boot', 'enrolled-keys'] as const).every(
-      (name) => (hasStatedFeature(wish.os, name) ?? features.includes(name)) === features.includes(name),
+      (name) => (hasStatedFeature(request.os, name) ?? features.includes(name)) === features.includes(name),
     ) &&
-    isOn(wish.os.loader?.secure) !== !features.includes('requires-smm') &&
-    hasMapping(firmware, wish) &&
-    encrypts(firmware, wish.domain)
+    isOn(request.os.loader?.secure) !== !features.includes('requires-smm') &&
+    hasMapping(firmware, request) &&
+    encrypts(firmware, request.domain)
   )
 }
 
@@ -74,11 +74,7 @@ const encrypts = ({ features }: Firmware, { launchSecurity }: Domain): boolean =
   return launchSecurity?.type !== 'sev-snp' || features.includes('amd-sev-snp')
 }
 
-/** A format counts only where there is something that has it. */
-const formatOfStore = (nvram: Os['nvram']): string | undefined =>
-  nvram?.value === undefined && nvram?.source === undefined ? undefined : nvram.format
-
-const hasMapping = ({ mapping }: Firmware, { os: { loader = {}, nvram }, loaderFormat }: Wish): boolean => {
+const hasMapping = ({ mapping }: Firmware, { os: { loader = {}, nvram }, loaderFormat }: Request): boolean => {
   if (mapping.device === 'memory') {
     return (
       (loader.type ?? 'rom') === 'rom' &&
@@ -94,10 +90,7 @@ const hasMapping = ({ mapping }: Firmware, { os: { loader = {}, nvram }, loaderF
     isOn(loader.readonly) !== false &&
     (loaderFormat ?? code.format) === code.format &&
     (loader.value ?? code.path) === code.path &&
-    (mapping.mode !== 'split' ||
-      ((formatOfStore(nvram) ?? mapping.variables.format) === mapping.variables.format &&
-        (nvram?.template ?? mapping.variables.path) === mapping.variables.path &&
-        (nvram?.templateFormat ?? mapping.variables.format) === mapping.variables.format))
+    (mapping.mode !== 'split' || (nvram?.template ?? mapping.variables.path) === mapping.variables.path)
   )
 }
 
@@ -140,18 +133,18 @@ const choose = (domain: Domain, context: Context): Firmware | undefined => {
   const wanted = os && interfaceOf(os)
   if (!os || wanted === undefined) return undefined
   if (os.firmware === undefined && os.loader?.type !== 'pflash') return undefined
-  const wish: Wish = { domain, os, interface: wanted, loaderFormat: formatOf(os, context) }
-  return context.capabilities.firmware.find((firmware) => matches(firmware, wish, context.capabilities))
+  const request: Request = { domain, os, interface: wanted, loaderFormat: formatOf(os, context) }
+  return context.capabilities.firmware.find((firmware) => matches(firmware, request, context.capabilities))
 }
 
-/** The firmware of the node that has all that a domain asks for, in a domain that is complete; undefined where none has. */
+/** The firmware of the node that has everything that a complete domain requests; undefined if none has. */
 export const firmwareFor = (domain: Domain, capabilities: Capabilities): Firmware | undefined =>
   choose(domain, { capabilities, entropy: { uid: '' } })
 
 export const firmware: Rule = {
   name: 'firmware',
   description:
-    'The first firmware descriptor of the node that has all that is asked for says which image is used, and what it can do. It is found by the path of a given image as well.',
+    'The image is that of the first firmware descriptor of the node with all requested features, and the domain records its features. A given image is found by its path.',
   *apply(domain, context) {
     const chosen = choose(domain, context)
     const { os } = domain
@@ -189,7 +182,7 @@ export const legacyFirmware = rule(
 )
 
 export const loaderFormat = rule('loader-format', 'A firmware image is raw.', ({ os }, { isNew }) => {
-  // Of what is known to be a ROM, libvirt says nothing, unless it has chosen it before.
+  // libvirt stores no format for a ROM, unless it has selected the ROM before.
   if (os?.loader?.type === 'rom' && (isNew === true || os.firmware === undefined)) return undefined
   return os?.loader || os?.firmware !== undefined ? { os: { loader: { format: 'raw' } } } : undefined
 })
@@ -202,7 +195,7 @@ export const nvram = rule(
   ({ os, name }) => {
     const loader = os?.loader
     if (loader?.type !== 'pflash' || loader.value === undefined || isOn(loader.readonly) !== true) return undefined
-    // None was found that has what is asked for: libvirt says so when the VM starts.
+    // No firmware fits: libvirt reports it when the VM starts.
     if (os?.firmware !== undefined && os.firmwareSelection === undefined) return undefined
     if (isOn(loader.stateless) === true) return undefined
     const format = os?.nvram?.format ?? os?.nvram?.templateFormat ?? loader.format ?? 'raw'

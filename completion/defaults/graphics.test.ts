@@ -16,12 +16,12 @@ describe('a screen', () => {
     ['on VNC is at a port that is chosen', { type: 'vnc' }, { ...anywhere, port: -1, autoport: true }],
     ['on VNC is at the port that is given', { type: 'vnc', port: 5901 }, { ...anywhere, autoport: false }],
     [
-      'on VNC listens where it says',
+      'on VNC listens on its address',
       { type: 'vnc', listen: '0.0.0.0' },
       { listens: [{ type: 'address', address: '0.0.0.0' }], port: -1, autoport: true },
     ],
     [
-      'on VNC says the first address twice',
+      'on VNC repeats the first address',
       { type: 'vnc', port: 1, listens: [{ type: 'address', address: '::1' }] },
       { listen: '::1', autoport: false },
     ],
@@ -49,7 +49,7 @@ describe('sound', () => {
     ['goes nowhere without a screen', [], 'none'],
     ['goes nowhere with VNC', ['vnc'], 'none'],
     ['goes to SPICE', ['spice'], 'spice'],
-    ['goes where the last of them says', ['vnc', 'spice'], 'spice'],
+    ['follows the last display server', ['vnc', 'spice'], 'spice'],
     ['goes nowhere where VNC is the last', ['spice', 'vnc'], 'none'],
     ['is QEMU’s own matter with a window behind it', ['spice', 'sdl'], undefined],
     ['goes to SPICE, D-Bus or not', ['spice', 'dbus'], 'spice'],
@@ -75,7 +75,7 @@ describe('a graphics card', () => {
       { graphics: [{ type: 'vnc' }] },
       [{ model: { type: 'cirrus', vram: 16384, heads: 1, primary: true } }],
     ],
-    ['is not there for nobody', {}, undefined],
+    ['is not added without a display server', {}, undefined],
     [
       'has the memory of its kind',
       { videos: [{ model: { type: 'qxl' } }, { model: { type: 'virtio' } }] },

@@ -8,7 +8,7 @@ const listens = (type: Graphics['type']): boolean => type === 'vnc' || type === 
 export const graphicsListen: Rule = {
   name: 'graphics-listen',
   description:
-    'VNC, SPICE and RDP listen on an address, by default the one of QEMU’s own; `listen` and the first of `listens` say the same.',
+    'VNC, SPICE and RDP listen on an address, by default that of libvirt’s configuration for QEMU; `listen` and the first of `listens` are equal.',
   about: ['graphics'],
   apply: (domain) => list(domain, 'graphics').flatMap(listenOf),
 }

@@ -42,7 +42,7 @@ export const uuid = rule(
 
 export const generationId = rule(
   'genid',
-  'A generation id that is asked for, but left empty, is drawn.',
+  'An empty generation id is replaced by a generated one.',
   ({ genid }, context) => (genid === '' ? { genid: drawUuid(context, 'genid') } : undefined),
 )
 
@@ -53,7 +53,7 @@ const portIds: { readonly [type: string]: 'interfaceid' | 'instanceid' } = {
 }
 
 /**
- * Follows from what is stored, so that anybody can check a stored id: it is this one, or somebody chose it. With the namespace in it,
+ * Derived from stored values, so that a stored id can be checked: it is either this one, or a user chose it. With the namespace in it,
  * a VM that copies UUID and MAC address of one in another namespace does not get that one's port.
  */
 const portId = ({ uuid: own = '' }: Domain, mac: string, { namespace = '' }: Context): string =>

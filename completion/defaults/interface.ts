@@ -1,9 +1,13 @@
 import { offers } from '../capabilities.ts'
-import { each, fill, list, type Addition, type Rule } from './rule.ts'
+import { each, fill, list, type Addition, type DeviceOf, type Rule } from './rule.ts'
+
+/** Whether an interface is a USB network card of the host, which stays on USB in the guest. */
+export const isHostUsbCard = ({ type, source }: DeviceOf<'interfaces'>): boolean =>
+  type === 'hostdev' && (source?.address?.type === 'usb' || source?.vendor !== undefined)
 
 export const interfaceType = each('interfaces')(
   'interface-type',
-  'A network card of which nothing is said is connected by QEMU itself.',
+  'A network card without a type is connected by QEMU itself.',
   () => ({ type: 'user' }),
 )
 
@@ -21,7 +25,7 @@ export const vhostuserMode = each('interfaces')(
 
 export const addressFamily: Rule = {
   name: 'ip-family',
-  description: 'What an IP address looks like says of which family it is.',
+  description: 'The form of an IP address decides its family.',
   about: ['interfaces'],
   apply: (domain) =>
     list(domain, 'interfaces').flatMap(({ ips = [], source }) =>

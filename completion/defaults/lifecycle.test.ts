@@ -5,7 +5,7 @@ import { onCrash, onPoweroff, onReboot } from './lifecycle.ts'
 
 test.each<[string, Domain, Domain]>([
   [
-    'a VM that ends is gone, one that reboots goes on',
+    'a VM that powers off ends, one that reboots continues',
     {},
     { onPoweroff: 'destroy', onReboot: 'restart', onCrash: 'destroy' },
   ],

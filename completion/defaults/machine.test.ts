@@ -58,7 +58,7 @@ describe('mouse and keyboard', () => {
       [{ type: 'mouse', bus: 'usb' }, ...both],
     ],
     [
-      'come beside one that says nothing',
+      'are added to a feature list that sets none of them',
       { os: i440fx, devices: { inputs: [{ type: 'mouse' }, { type: 'tablet' }] } },
       [{ type: 'mouse', bus: 'ps2' }, { type: 'tablet', bus: 'usb' }, ...both],
     ],

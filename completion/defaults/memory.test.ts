@@ -83,7 +83,7 @@ describe('NUMA nodes', () => {
     )
   })
 
-  test('the first has the CPUs that no other has, if it says nothing', () => {
+  test('the first gets the CPUs that no other lists, if it lists none', () => {
     const vcpu = { value: 4 }
     expect(applied([numaCpus], { vcpu, ...cells({}, { cpus: '2' }) }).cpu).toEqual(
       cells({ cpus: '0-1,3' }, { cpus: '2' }).cpu,

@@ -1,5 +1,5 @@
 import type { Domain } from '../../api/domain/domain.ts'
-import { scaled } from '../../api/domain/size.ts'
+import { scaled } from '../../api/domain/elements/size.ts'
 import { exactNumber } from '../../api/domain/scalar-value.ts'
 import { rule } from './rule.ts'
 

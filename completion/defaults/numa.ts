@@ -7,7 +7,7 @@ import { appendTo, fill, list, type Addition, type DeviceOf, type Rule } from '.
 
 export const numaCellId: Rule = {
   name: 'numa-cell-id',
-  description: 'NUMA nodes are numbered in the order in which they stand; their memory is in KiB.',
+  description: 'NUMA nodes are numbered in the order of the list; their memory is in KiB.',
   apply: ({ cpu }) =>
     (cpu?.numa?.cells ?? []).map((cell, index) =>
       fill(cell, {
@@ -46,7 +46,7 @@ const localDistance = 10
 export const numaDistance: Rule = {
   name: 'numa-distance',
   description:
-    'A distance between two NUMA nodes is the same there and back, and 10 from each to itself, if nothing else is said.',
+    'The distance between two NUMA nodes is the same in both directions, and 10 from each node to itself, unless set.',
   apply: ({ cpu }) => {
     const cells = cpu?.numa?.cells ?? []
     const distances = new Map<number, Map<number, number>>()
@@ -76,12 +76,12 @@ export const numaDistance: Rule = {
 
 export const numaCpus: Rule = {
   name: 'numa-cpus',
-  description: 'Virtual CPUs that no NUMA node has are of the first, if nothing is said about that one.',
+  description: 'Virtual CPUs that no NUMA node lists belong to the first, if that one lists none.',
   apply: ({ cpu, vcpu }) => {
     const [first, ...others] = cpu?.numa?.cells ?? []
     if (!first || first.cpus !== undefined) return []
     const count = numberOf(vcpu?.value) ?? 1
-    // No machine has more; the rule of virtual CPUs says so.
+    // No machine has more; the rule about virtual CPUs reports it.
     if (count > maxVcpus) return []
     const cpus = restOf(
       count,

@@ -11,12 +11,12 @@ test.each<[string, Domain, Domain]>([
   ],
   ['what is said stays', { os: { type: { arch: 'x86_64', machine: 'q35' }, boots: [{ dev: 'cdrom' }] } }, {}],
   [
-    'an empty list says nothing',
+    'an empty list is the same as none',
     { os: { type: { arch: 'x86_64', machine: 'q35' }, boots: [] } },
     { os: { type: { arch: 'x86_64', machine: 'q35' }, boots: [{ dev: 'hd' }] } },
   ],
   [
-    'a device that says when it is tried is enough',
+    'a device with a boot order is enough',
     { os: { type: { arch: 'x86_64', machine: 'q35' } }, devices: { disks: [{ boot: { order: 1 } }] } },
     {},
   ],

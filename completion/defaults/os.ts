@@ -15,7 +15,7 @@ export const machine = rule(
   },
 )
 
-/** Whether any device says when it is tried: then `os.boots` has no meaning. */
+/** Whether any device has a boot order: then `os.boots` does not apply. */
 const hasBootOrder = ({ devices = {} }: Domain): boolean =>
   [
     ...(devices.disks ?? []),
@@ -25,6 +25,6 @@ const hasBootOrder = ({ devices = {} }: Domain): boolean =>
     ...(devices.filesystems ?? []),
   ].some(({ boot }) => boot?.order !== undefined)
 
-export const boot = rule('os-boot', 'Where nothing says what to boot from, the first disk it is.', (domain) =>
+export const boot = rule('os-boot', 'The VM boots from the first disk unless a boot order is set.', (domain) =>
   domain.os?.boots?.length || hasBootOrder(domain) ? undefined : { os: { boots: [{ dev: 'hd' }] } },
 )

@@ -78,7 +78,7 @@ describe('the next free address', () => {
     expect(fillUp(['pcie-root', 'pcie-root-port'], [pcie, pcie], false).places).toEqual(['1:0.0', 'none'])
   })
 
-  test('goes on from slot 31 to a bridge', () => {
+  test('continues from slot 31 on a bridge', () => {
     const { places, models } = fillUp(
       ['pci-root'],
       Array.from({ length: 33 }, () => pci),
@@ -93,7 +93,7 @@ describe('the next free address', () => {
   })
 })
 
-test('what is taken is not given again, and a slot of one that does not share is nobody else’s', () => {
+test('does not assign an address twice, nor another function of an exclusive slot', () => {
   const buses = createBuses(['pci-root'], false)
   reserve(buses, { bus: 0, slot: 1, function: 3 }, pci)
   expect(isSlotUsed(buses, { bus: 0, slot: 1, function: 0 })).toBe(true)
@@ -108,7 +108,7 @@ test('what is taken on a bus that there is not yet is taken when there is', () =
   expect(places.map((place) => place?.bus)).toEqual([1, 3])
 })
 
-test('a bus that has room says so', () => {
+test('reports whether a bus has room', () => {
   const buses = createBuses(['pcie-root-port'], false)
   expect(hasFreeSlot(buses)).toBe(true)
   reserveNext(buses, pcie)

@@ -1,5 +1,5 @@
 /**
- * PCI buses and which of their slots are free. No knowledge of devices: what can be plugged where is said in connections, one bit each,
+ * PCI buses and which of their slots are free. This file knows no devices: what can be plugged where is expressed as connections, one bit each,
  * that a bus offers and a device asks for.
  */
 
@@ -154,7 +154,7 @@ export const hasFreeSlot = ({ list }: Buses): boolean =>
     return free >= 0 && free <= lastSlot
   })
 
-/** Takes an address, whoever has it already: that two devices may not share one is for the rules of validation. */
+/** Takes an address, even if another device has it: the rules report two devices with one address. */
 export const reserve = (buses: Buses, address: PciAddress, asks: number): void => {
   if (buses.canGrow && address.bus >= buses.list.length) grow(buses, address.bus, asks)
   const bus = buses.list[address.bus]

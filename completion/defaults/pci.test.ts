@@ -62,7 +62,7 @@ describe('i440fx', () => {
       ['disks[0]: 2:3.0', 'pci 0 pci-root', 'pci 1 pci-bridge: 0:2.0', 'pci 2 pci-bridge: 0:3.0'],
     ],
     [
-      'says so where functions share a slot',
+      'sets multifunction where functions share a slot',
       {
         disks: [
           { ...disk('vda'), ...pci(0, 5) },

@@ -1,4 +1,5 @@
 import type { Domain } from '../../api/domain/domain.ts'
+import { isHostUsbCard } from './interface.ts'
 import { chipsetOf, type Chipset } from './machine.ts'
 import {
   asksOf,
@@ -43,7 +44,7 @@ interface Seat {
   address: PciAddress | undefined
   /** Whether we found the address. */
   isNew: boolean
-  /** Says that further functions share the slot, whether they do or not. */
+  /** Allows further functions in the slot, whether they exist or not. */
   multifunction?: true
 }
 
@@ -61,7 +62,7 @@ interface Plan {
   readonly after: readonly Seat[]
 }
 
-/** No PCI bus has a higher number, no slot, no function: what goes beyond is for the rules to tell. */
+/** The highest numbers of PCI buses, slots and functions: rules report higher ones. */
 const lastBus = 0xff
 const lastSlot = 0x1f
 
@@ -75,7 +76,7 @@ const written = (address: Address | undefined): PciAddress | undefined => {
     : { bus, slot, function: numberOf(address.function) ?? 0 }
 }
 
-/** Whether the device is on PCI at all: an address of another kind says that it is not. */
+/** Whether the device is on PCI: a device with an address of another type is not. */
 const isSeated = (address: Address | undefined): boolean => address?.type === undefined || address.type === 'pci'
 
 /** Machines that have no PCI of their own can be given it by the user. */
@@ -120,7 +121,9 @@ const laterSeats = (domain: Domain, connections: Connections, videos: readonly S
   const virtio = (model: string | undefined): number => virtioConnection(model, connections)
   const { memballoon, vsock, iommu, pstore } = devices
   return [
-    ...seats('interfaces', devices.interfaces, ({ type }) => (type === 'hostdev' ? connections.pcie : undefined)),
+    ...seats('interfaces', devices.interfaces, (one) =>
+      one.type === 'hostdev' && !isHostUsbCard(one) ? connections.pcie : undefined,
+    ),
     ...seats('hostdevs', devices.hostdevs, (hostdev) => hostdevConnection(hostdev, connections)),
     ...single('memballoon', memballoon, memballoon?.model === 'none' ? 0 : virtio(memballoon?.model)),
     ...seats('rngs', devices.rngs, ({ model }) => virtio(model)),

@@ -1,6 +1,6 @@
 /** How values that a user may spell in several ways are read: `10`, `"10"`, `"0x0a"`; `true`, `"yes"`, `"on"`. */
 
-/** The number that stands there; undefined where none does, or what is there is not one. */
+/** The number of a field; undefined if the field is missing or not a number. */
 export const numberOf = (value: unknown): number | undefined => {
   if (typeof value === 'number') return value
   if (typeof value !== 'string' || value === '') return undefined
@@ -8,7 +8,7 @@ export const numberOf = (value: unknown): number | undefined => {
   return Number.isNaN(number) ? undefined : number
 }
 
-/** Whether something is switched on; undefined where nothing is said. */
+/** Whether something is switched on; undefined if not set. */
 export const isOn = (value: unknown): boolean | undefined => {
   if (value === undefined) return undefined
   return value === true || value === 'yes' || value === 'on'

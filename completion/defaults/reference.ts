@@ -6,7 +6,7 @@ export const defaultsReference = (): string =>
     '# Defaults',
     '',
     'What completion adds to a VM after the presets: what libvirt itself would fill in when it defines the domain. Nothing that is written is ever',
-    'changed. The name of the rule is what `kubectl vm explain` shows as `default: libvirt`, and what stands in the provenance of the VM. The rules are',
+    'changed. The name of the rule is what `kubectl vm explain` shows as `default: libvirt`, and what the provenance of the VM records. The rules are',
     'applied in this order; each reads what those before it have left.',
     '',
     'This page is generated from the rules: `npm run reference`.',

@@ -49,10 +49,10 @@ export type Addition =
 
 /**
  * One default. It reads the domain as the rules before it have left it, and gives back what it adds; what is there already stays
- * whatever a rule says. A rule that is a generator sees each of its additions done when it goes on.
+ * whatever a rule returns. A rule that is a generator sees each of its additions when it continues.
  */
 export interface Rule {
-  /** Stands in the provenance of what it adds. */
+  /** Recorded in the provenance of what it adds. */
   readonly name: string
   readonly description: string
   /** Kinds of device: where none of them is there the rule adds nothing, and is not asked. Absent: always asked. */
@@ -109,7 +109,7 @@ export const each =
 /** The devices of a kind, in the order in which they are stored; the list itself, so that later additions are seen. */
 export const list = <K extends DeviceList>(domain: Domain, key: K): readonly DeviceOf<K>[] => {
   const found: unknown = domain.devices?.[key]
-  // The key says what the list holds; the compiler does not follow that through the mapped type.
+  // The key decides the type of the items; the compiler does not follow that through the mapped type.
   return Array.isArray(found) ? (found as DeviceOf<K>[]) : none
 }
 

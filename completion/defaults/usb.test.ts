@@ -40,7 +40,7 @@ describe('ports of USB', () => {
       ['1-1'],
     ],
     [
-      'are as many as the controller says',
+      'are as many as the controller sets',
       { controllers: [{ ...xhci, ports: 6 }], inputs: tablets(6) },
       ['0-1', '0-2', '0-3', '0-4', '0-5', '0-6'],
     ],

@@ -1,4 +1,5 @@
 import type { Domain } from '../../api/domain/domain.ts'
+import { isHostUsbCard } from './interface.ts'
 import { numberOf } from './reading.ts'
 import { append, fill, list, type Addition, type DeviceOf, type Rule } from './rule.ts'
 import { inLibvirtOrder } from './stored-order.ts'
@@ -50,7 +51,11 @@ const usbDevices = (domain: Domain): Seat[] => [
   ...inLibvirtOrder('devices.disks', list(domain, 'disks'), ({ target }) => target?.bus === 'usb').map(
     ({ item, index }) => ({ at: `devices.disks[${index}]`, device: item }),
   ),
-  ...seats('interfaces', list(domain, 'interfaces'), ({ model }) => model?.type?.toLowerCase() === 'usb-net'),
+  ...seats(
+    'interfaces',
+    list(domain, 'interfaces'),
+    (one) => isHostUsbCard(one) || one.model?.type?.toLowerCase() === 'usb-net',
+  ),
   ...seats('sounds', list(domain, 'sounds'), ({ model }) => model === 'usb'),
   ...seats('hostdevs', list(domain, 'hostdevs'), ({ type }) => type === 'usb'),
   ...inLibvirtOrder('devices.controllers', list(domain, 'controllers'), ({ type }) => type === 'ccid').map(
@@ -64,7 +69,7 @@ const usbDevices = (domain: Domain): Seat[] => [
 
 const hubsOf = (domain: Domain): Seat[] => seats('hubs', list(domain, 'hubs'), () => true)
 
-/** A controller of model `none` says that there is no USB. */
+/** A controller of model `none` disables USB. */
 export const isUsbOff = (domain: Domain): boolean =>
   list(domain, 'controllers').some(({ type, model }) => type === 'usb' && model === 'none')
 
@@ -80,7 +85,7 @@ export const usbHubs: Rule = {
     if (!devices || isNew !== true) return
     const hubs = hubsOf(domain)
     const controllers = list(domain, 'controllers').filter(({ type }) => type === 'usb')
-    // With USB switched off there is nothing to plug a hub into: that the devices cannot be is for the rules to tell.
+    // Without USB no hub can be plugged in: rules report the devices that need one.
     if (isUsbOff(domain)) return
     const available = controllers.reduce((sum, one) => sum + portsOf(one), 0) + hubs.length * hubPorts
     const missing = usbDevices(domain).length + hubs.length - available

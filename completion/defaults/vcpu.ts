@@ -1,12 +1,12 @@
 import { rule } from './rule.ts'
 
-export const vcpuCount = rule('vcpu-count', 'A VM of whose CPUs nothing is said has one.', ({ vcpu }) =>
+export const vcpuCount = rule('vcpu-count', 'A VM that does not set `vcpu` has one virtual CPU.', ({ vcpu }) =>
   vcpu ? undefined : { vcpu: { value: 1 } },
 )
 
 export const vcpuPlacement = rule(
   'vcpu-placement',
-  'Virtual CPUs run where `cpuset` says; where numad places memory, and nothing else is said, they follow it.',
+  'Virtual CPUs run on the CPUs in `cpuset`; if numad places memory and `placement` is not set, they follow it.',
   ({ vcpu, numatune, cputune = {} }) => {
     const { vcpupins, emulatorpin, iothreadpins } = cputune
     const isPlaced = vcpu?.cpuset !== undefined || vcpupins?.length || emulatorpin || iothreadpins?.length

@@ -4,7 +4,7 @@ import { applied } from '../../test/applied.ts'
 import { implicitVideo, videoHeads, videoMemory, videoModel, videoPrimary } from './video.ts'
 
 test.each<[string, Domain, Domain]>([
-  ['nobody looks: there is none', { devices: {} }, {}],
+  ['is not added without a display server', { devices: {} }, {}],
   [
     'a screen has a card',
     { devices: { graphics: [{ type: 'vnc' }] } },

@@ -3,7 +3,7 @@ import { append, fill, list, type DeviceOf, type Rule } from './rule.ts'
 
 type Port = DeviceOf<'channels'> | DeviceOf<'consoles'>
 
-/** QEMU's limit for a controller, which libvirt takes where a controller does not say how many ports it has. */
+/** QEMU's limit for a controller, which libvirt uses for a controller that does not set `ports`. */
 const defaultPorts = 31
 
 export const virtioSerialAddress: Rule = {

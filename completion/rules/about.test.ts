@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Origin } from '../../api/cause.ts'
 import { canonicalSpelling } from '../../api/domain/canonical.ts'
-import type { MachineSpec } from '../../api/machine.ts'
+import type { VirtualMachineSpec } from '../../api/virtual-machine.ts'
 import { plausibleDomains } from '../../test/arbitraries/plausible.ts'
 import { bundledCapabilities as capabilities } from '../capabilities.ts'
 import { indexRules, keysWithin } from './about.ts'
@@ -18,7 +18,7 @@ const all: readonly (Pick<Rule, 'id' | 'about' | 'example'> & { check: (subject:
 const allAbout = indexRules(all)
 
 /** The ids of rules that would not be asked about a spec, though they have something to say. */
-const missed = (spec: MachineSpec): string[] => {
+const missed = (spec: VirtualMachineSpec): string[] => {
   const domain = canonicalSpelling(spec.domain)
   const keys = keysWithin(domain)
   const subject: Subject = {
@@ -42,12 +42,12 @@ test('rules are asked in their order: those about something that is there, and t
   expect(indexRules(some)(new Set(['b', 'a']))).toEqual([some[0], some[1], some[3]])
 })
 
-test("a rule that is not asked has nothing to say: of all rules' examples", () => {
+test('a skipped rule would find nothing in the examples of all rules', () => {
   const specs = all.flatMap(({ example: { breaks, holds } }) => [breaks, holds])
   expect(specs.map(missed).filter((ids) => ids.length > 0)).toEqual([])
 })
 
-test('a rule that is not asked has nothing to say: of what somebody might write', () =>
+test('a skipped rule would find nothing in plausible domains', () =>
   fc.assert(
     fc.property(plausibleDomains(), (domain) => {
       expect(missed({ domain })).toEqual([])

@@ -1,7 +1,7 @@
 import { isRecord } from '../../api/schema.ts'
 import type { About } from './rule.ts'
 
-/** Gives those of all rules that have something to say where these keys are there, in their order. */
+/** Returns the rules that apply to a domain with these keys, in their order. */
 type Index<R> = (keys: ReadonlySet<string>) => readonly R[]
 
 /** Put together once, so that rules about what is not there are not even looked at. */

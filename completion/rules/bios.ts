@@ -4,11 +4,11 @@ import { example, type Rule } from './rule.ts'
 
 export const biosSerial: Rule = {
   id: 'bios-serial',
-  description: 'A BIOS that speaks over the serial port has one.',
+  description: '`os.bios.useserial` requires a serial port.',
   about: ['useserial'],
   *check({ domain }) {
     if (domain.os?.bios?.useserial !== true || list(domain, 'serials').length > 0) return
-    yield required('spec.domain.devices.serials', 'must have a port, since os.bios.useserial is set', 'type: pty')
+    yield required('spec.domain.devices.serials', 'must have a port when os.bios.useserial is set', 'type: pty')
   },
   example: example(
     { os: { type: { os: 'hvm' }, bios: { useserial: true } } },

@@ -5,8 +5,7 @@ import { example, type Rule } from './rule.ts'
 
 const bootOrder: Rule = {
   id: 'boot-order',
-  description:
-    'No two devices have the same rank to boot from, and ranks of devices replace the list of kinds in `os`.',
+  description: '`boot.order` must be unique among devices, and cannot be combined with `os.boots`.',
   about: ['boot'],
   *check({ domain }) {
     const seen = new Map<number, string>()
@@ -16,9 +15,13 @@ const bootOrder: Rule = {
       if (order === undefined) continue
       const other = seen.get(order)
       if (other === undefined) seen.set(order, at)
-      else yield duplicate(`${at}.boot.order`, order, `is the rank of ${other} as well`)
+      else yield duplicate(`${at}.boot.order`, order, `is already the boot order of ${other}`)
       if (hasBoots && other === undefined && seen.size === 1) {
-        yield forbidden('spec.domain.os.boots', undefined, `may not be given beside boot.order of devices, as of ${at}`)
+        yield forbidden(
+          'spec.domain.os.boots',
+          undefined,
+          `must not be set together with boot.order of a device, here ${at}`,
+        )
       }
     }
   },
@@ -28,19 +31,22 @@ const bootOrder: Rule = {
   ),
 }
 
-/** Of these there can be one. */
 const singleTables = new Set(['slic', 'msdm', 'rawset'])
 
 const acpiTables: Rule = {
   id: 'acpi-tables',
-  description: 'There is one ACPI table of type slic, one of msdm and one of rawset.',
+  description: 'At most one ACPI table of each of the types slic, msdm and rawset is allowed.',
   about: ['tables'],
   *check({ domain }) {
     const seen = new Set<string>()
     for (const [index, { type }] of (domain.os?.acpi?.tables ?? []).entries()) {
       if (type === undefined || !singleTables.has(type)) continue
       if (seen.has(type))
-        yield duplicate(`spec.domain.os.acpi.tables[${index}].type`, type, 'is the type of another table as well')
+        yield duplicate(
+          `spec.domain.os.acpi.tables[${index}].type`,
+          type,
+          'is already the type of another table; only one is allowed',
+        )
       seen.add(type)
     }
   },
@@ -52,17 +58,17 @@ const acpiTables: Rule = {
 
 const aliasUnique: Rule = {
   id: 'alias-unique',
-  description: 'No two devices have the same alias.',
+  description: 'Aliases that begin with `ua-` must be unique among devices.',
   about: ['alias'],
   *check({ domain }) {
     const seen = new Map<string, string>()
     for (const { kind, at, device } of allDevices(domain)) {
       const name = device.alias?.name
-      // Others are libvirt's own and count for nothing; the first console is the first serial port under another name.
+      // libvirt replaces any other alias; the first console is the first serial port under another name.
       if (name === undefined || !name.startsWith('ua-') || kind === 'consoles') continue
       const other = seen.get(name)
       if (other === undefined) seen.set(name, at)
-      else yield duplicate(`${at}.alias.name`, name, `is the alias of ${other} as well`)
+      else yield duplicate(`${at}.alias.name`, name, `is already the alias of ${other}`)
     }
   },
   example: example(

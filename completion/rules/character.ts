@@ -7,7 +7,7 @@ import { example, type Finding, type Rule } from './rule.ts'
 
 type Channel = DeviceOf<'channels'>
 
-/** What all character devices share. */
+/** The fields that all character devices share. */
 interface Character {
   readonly type?: Channel['type']
   readonly source?: Channel['source']
@@ -18,11 +18,10 @@ interface Character {
 interface PlacedCharacter {
   readonly at: string
   readonly device: Character
-  /** libvirt makes up a socket for it where none is named. */
+  /** libvirt creates a socket for it when no path is set. */
   readonly hasOwnSocket: boolean
 }
 
-/** The console that stands for the first serial port says nothing of its own. */
 const charactersOf = (domain: Domain): readonly PlacedCharacter[] => {
   const found: PlacedCharacter[] = []
   for (const key of ['serials', 'parallels', 'consoles', 'channels', 'redirdevs', 'smartcards'] as const) {
@@ -42,7 +41,8 @@ const serial = (more: DeviceOf<'serials'>): Domain => ({ devices: { serials: [mo
 
 const characterSource: Rule = {
   id: 'character-source',
-  description: 'A character device names its other end: a path, a server and port, or a channel, as its type demands.',
+  description:
+    'A character device must name its other end as its type requires: a path, a server and port, or a channel.',
   about: ['serials', 'parallels', 'consoles', 'channels', 'redirdevs', 'smartcards', 'rngs'],
   *check({ domain }) {
     for (const { at, device, hasOwnSocket } of charactersOf(domain))
@@ -61,13 +61,9 @@ function* sourceFaults(
   const has = (key: 'path' | 'host' | 'service' | 'channel'): boolean =>
     ends.some((end) => end[key] !== undefined && end[key] !== '')
   const demand = (key: 'path' | 'host' | 'service' | 'channel'): Finding[] =>
-    has(key) ? [] : [required(`${at}.source.${key}`, `must be given for type ${type}`)]
+    has(key) ? [] : [required(`${at}.source.${key}`, `must be set for type ${type}`)]
   if (ends.length > (type === 'udp' ? 2 : 1))
-    yield tooMany(`${at}.sources`, ends.length, `may be ${type === 'udp' ? 'two' : 'one'} for type ${type}`)
-  for (const { channel } of ends) {
-    if (type === 'spiceport' && channel !== undefined && !/^[\w.-]*$/.test(channel))
-      yield invalid(`${at}.source.channel`, channel, 'may have letters, digits and _ - . only')
-  }
+    yield tooMany(`${at}.sources`, ends.length, `must have at most ${type === 'udp' ? 2 : 1} for type ${type}`)
   switch (type) {
     case 'file':
     case 'pipe':
@@ -83,14 +79,13 @@ function* sourceFaults(
       break
     case 'udp':
       if (ends.some(({ mode, service }) => mode !== 'bind' && service !== undefined)) break
-      yield required(`${at}.source.service`, 'must be given for type udp, with mode connect: the port of the other end')
+      yield required(`${at}.source.service`, 'must be set for type udp, with mode connect: the port of the other end')
       break
     case 'spiceport':
-      if (ends.length === 0 || ends.some(({ channel }) => channel === undefined)) yield* demand('channel')
+      yield* demand('channel')
       break
     case 'dbus':
-      if (isRedirected) break
-      yield* demand('channel')
+      if (!isRedirected) yield* demand('channel')
       break
     default:
   }
@@ -98,17 +93,17 @@ function* sourceFaults(
 
 const characterReconnect: Rule = {
   id: 'character-reconnect',
-  description: 'A character device that connects again does so after a second at least; one that listens does not.',
+  description: 'A character device that connects can reconnect, after at least one second.',
   about: ['reconnect'],
   *check({ domain }) {
     for (const { at, device } of charactersOf(domain)) {
       const { source } = device
       if (!source?.reconnect) continue
       if (source.mode === 'bind')
-        yield forbidden(`${at}.source.reconnect`, undefined, 'may be given for mode connect only')
+        yield forbidden(`${at}.source.reconnect`, undefined, 'can only be set for mode connect')
       if (source.reconnect.enabled !== true) continue
       if (source.reconnect.timeout === undefined)
-        yield required(`${at}.source.reconnect.timeout`, 'must be given: seconds')
+        yield required(`${at}.source.reconnect.timeout`, 'must be set when reconnect is enabled: seconds')
       if (numberOf(source.reconnect.timeout) === 0)
         yield invalid(`${at}.source.reconnect.timeout`, 0, 'must be at least 1 second')
     }
@@ -127,18 +122,13 @@ const characterReconnect: Rule = {
 
 const characterProtocol: Rule = {
   id: 'character-protocol',
-  description: 'QEMU speaks raw TCP and telnet.',
+  description: 'The protocol of a TCP character device must be raw or telnet.',
   about: ['protocol'],
   *check({ domain }) {
     for (const { at, device } of charactersOf(domain)) {
       const protocol = device.type === 'tcp' ? device.protocol?.type : undefined
       if (protocol === undefined || protocol === 'raw' || protocol === 'telnet') continue
-      yield unsupported(
-        `${at}.protocol.type`,
-        protocol,
-        'QEMU speaks raw and telnet only',
-        'for TLS: raw, and source.tls true',
-      )
+      yield unsupported(`${at}.protocol.type`, protocol, 'must be raw or telnet', 'for TLS: raw, with source.tls: true')
     }
   },
   example: example(
@@ -147,18 +137,16 @@ const characterProtocol: Rule = {
   ),
 }
 
-const spiceAgent = 'com.redhat.spice.0'
-
 const channelTarget = eachDevice('channels')(
   'channel-target',
-  'A channel has a target: a virtio port, or the address and port to which the guest connects; the SPICE agent has its own name.',
+  'A channel must have a target: a virtio port, or the address and port that the guest connects to.',
   ({ type, target }, at) => {
     const findings: Finding[] = []
-    if (target?.type === undefined) findings.push(required(`${at}.target.type`, 'must be given: virtio or guestfwd'))
+    if (target?.type === undefined) findings.push(required(`${at}.target.type`, 'must be set: virtio or guestfwd'))
     if (target?.type === 'guestfwd') {
       for (const key of ['address', 'port'] as const) {
         if (target[key] === undefined)
-          findings.push(required(`${at}.target.${key}`, 'must be given for target type guestfwd'))
+          findings.push(required(`${at}.target.${key}`, 'must be set for target type guestfwd'))
       }
     }
     if (target?.address?.includes(':') === true)
@@ -166,10 +154,6 @@ const channelTarget = eachDevice('channels')(
     if (type !== 'spicevmc') return findings
     if (target?.type === 'guestfwd')
       findings.push(invalid(`${at}.target.type`, 'guestfwd', `must be virtio for type ${type}`))
-    const name = target?.name
-    if (name !== undefined && name !== spiceAgent && !name.startsWith('org.')) {
-      findings.push(invalid(`${at}.target.name`, name, `must be ${spiceAgent}, the name that the agent looks for`))
-    }
     return findings
   },
   example(
@@ -180,7 +164,7 @@ const channelTarget = eachDevice('channels')(
 
 const channelSocket: Rule = {
   id: 'channel-socket',
-  description: 'The socket that libvirt makes for a channel in the pod has a path of at most 107 bytes.',
+  description: 'The name of a channel must leave the path of its socket in the pod within 107 bytes.',
   about: ['channels'],
   *check({ domain }) {
     const most = longestChannelName(domain.name)
@@ -188,7 +172,7 @@ const channelSocket: Rule = {
       const { name } = target ?? {}
       if (type !== 'unix' || source?.path !== undefined || name === undefined || Buffer.byteLength(name) <= most)
         continue
-      const message = `must be at most ${most} bytes long: it is part of the path of a socket`
+      const message = `must be at most ${most} bytes: it is part of the path of a socket`
       yield invalid(`spec.domain.devices.channels[${index}].target.name`, name, message)
     }
   },
@@ -202,7 +186,7 @@ const defaultPorts = 31
 
 const virtioSerialPort: Rule = {
   id: 'virtio-serial-port',
-  description: 'Channels and consoles on virtio have ports of their own, which their controller has.',
+  description: 'Each channel and console on virtio-serial must have its own port, within those of its controller.',
   about: ['channels', 'consoles'],
   *check({ domain }) {
     const controllers = new Map<number, number>()
@@ -218,14 +202,14 @@ const virtioSerialPort: Rule = {
         const port = numberOf(address.port) ?? 0
         const ports = controllers.get(controller)
         if (ports === undefined)
-          yield notFound(`${at}.controller`, controller, 'there is no virtio-serial controller with this index')
+          yield notFound(`${at}.controller`, controller, 'no virtio-serial controller has this index')
         else if (port >= ports)
           yield invalid(`${at}.port`, address.port, `must be less than ${ports}, the ports of controller ${controller}`)
         else if (key === 'consoles' && port === 0 && !controllers.has(0))
-          yield invalid(`${at}.port`, address.port, 'must be from 1 on where there is no virtio-serial controller 0')
+          yield invalid(`${at}.port`, address.port, 'must be at least 1 when no virtio-serial controller has index 0')
         const name = `${controller}:${port}`
         const other = taken.get(name)
-        if (other !== undefined) yield duplicate(`${at}.port`, address.port, `is the port of ${other} as well`)
+        if (other !== undefined) yield duplicate(`${at}.port`, address.port, `is already the port of ${other}`)
         else taken.set(name, at)
       }
     }

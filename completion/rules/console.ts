@@ -4,13 +4,18 @@ import { example, type Rule } from './rule.ts'
 
 export const consoleSerial: Rule = {
   id: 'console-serial',
-  description: 'One console alone can be a serial port.',
+  description: 'Only the first console can be a serial port.',
   about: ['consoles'],
-  *check({ domain }) {
-    const serial = [...list(domain, 'consoles').entries()].filter(([, { target }]) => target?.type === 'serial')
-    for (const [index] of serial.slice(1)) {
-      const field = `spec.domain.devices.consoles[${index}].target.type`
-      yield unsupported(field, 'serial', 'is possible for one console only', 'virtio')
+  *check({ domain, originOf }) {
+    const consoles = list(domain, 'consoles')
+    for (const [index, { target }] of consoles.entries()) {
+      if (index === 0 || target?.type !== 'serial') continue
+      const at = `spec.domain.devices.consoles[${index}].target`
+      const isDefault = (key: 'type' | 'port'): boolean => originOf(`${at}.${key}`).by === 'default'
+      // Completion appends the console of the first serial port, with a port; the launcher writes it first.
+      const isOnly = consoles.findIndex((one) => one.target?.type === 'serial') === index
+      if ((isDefault('type') || !isDefault('port')) && isOnly && index === consoles.length - 1) continue
+      yield unsupported(`${at}.type`, 'serial', 'is only supported for the first console', 'virtio')
     }
   },
   example: example(

@@ -1,5 +1,5 @@
-import { controllerModels } from '../../api/domain/controller.ts'
-import { virtioModels } from '../../api/domain/virtio.ts'
+import { controllerModels } from '../../api/domain/elements/controller.ts'
+import { virtioModels } from '../../api/domain/elements/virtio.ts'
 import { chipsetOf } from '../defaults/machine.ts'
 import { numberOf } from '../defaults/reading.ts'
 import { eachDevice, list, type DeviceOf } from './device.ts'
@@ -8,15 +8,15 @@ import { example, type Rule } from './rule.ts'
 
 type Controller = DeviceOf<'controllers'>
 
-/** Far more than any machine has slots for. */
+/** Far more than the slots of any machine type. */
 const maxIndex = 255
 
 const controllerIndex = eachDevice('controllers')(
   'controller-index',
-  'The index of a controller, and the controller that an address names, is 255 at most.',
+  'The index of a controller must be between 0 and 255.',
   ({ index }, at) => {
     const number = numberOf(index) ?? 0
-    return number <= maxIndex && number >= 0 ? [] : [invalid(`${at}.index`, index, `must be from 0 to ${maxIndex}`)]
+    return number <= maxIndex && number >= 0 ? [] : [invalid(`${at}.index`, index, `must be between 0 and ${maxIndex}`)]
   },
   example(
     { devices: { controllers: [{ type: 'scsi', index: 256 }] } },
@@ -26,7 +26,7 @@ const controllerIndex = eachDevice('controllers')(
 
 const controllerUnique: Rule = {
   id: 'controller-unique',
-  description: 'No two controllers of a type have the same index. USB controllers have a rule of their own.',
+  description: 'Controllers of the same type must have different indexes. USB controllers have their own rule.',
   *check({ domain }) {
     const seen = new Map<string, string>()
     for (const [place, { type, index }] of list(domain, 'controllers').entries()) {
@@ -36,7 +36,7 @@ const controllerUnique: Rule = {
       const field = `spec.domain.devices.controllers[${place}].index`
       const other = seen.get(key)
       if (other === undefined) seen.set(key, field)
-      else yield duplicate(field, number, `is the index of another ${type} controller, ${other}, as well`)
+      else yield duplicate(field, number, `is already the index of a ${type} controller: ${other}`)
     }
   },
   example: example(
@@ -47,14 +47,14 @@ const controllerUnique: Rule = {
 
 const transitional = virtioModels.filter((model) => model !== 'virtio')
 
-/** The models of each type; a type that is not named has none. */
+/** The models of each type; other types have none. */
 const models: { readonly [type: string]: readonly string[] } = {
   ...controllerModels,
   scsi: [...controllerModels.scsi, ...transitional],
   'virtio-serial': virtioModels,
 }
 
-/** SCSI models, and what QEMU calls those that not every QEMU for a PC has. */
+/** QEMU's device for each SCSI model. */
 const scsiDevices: { readonly [model: string]: string | undefined } = {
   lsilogic: 'lsi',
   lsisas1068: 'mptsas1068',
@@ -69,21 +69,21 @@ const noScsi = new Set(['buslogic', 'ncr53c90'])
 
 const controllerModel = eachDevice('controllers')(
   'controller-model',
-  'The model of a controller is one of its type, and the QEMU of the node has it.',
+  'The model of a controller must be one of its type, and QEMU on the node must support it.',
   ({ type, model }, at, { capabilities: { devices } }) => {
-    if (type === 'isa') return [unsupported(`${at}.type`, type, 'is no controller that QEMU adds to a PC')]
+    if (type === 'isa') return [unsupported(`${at}.type`, type, 'is not supported on x86')]
     if (type === undefined || model === undefined) return []
     const allowed = models[type] ?? []
     if (!allowed.includes(model)) {
       const message =
         allowed.length === 0
-          ? `a ${type} controller has no model`
-          : `a ${type} controller is one of ${allowed.join(', ')}`
+          ? `must not be set: a ${type} controller has no model`
+          : `must be one of ${allowed.join(', ')} for a ${type} controller`
       return [unsupported(`${at}.model`, model, message)]
     }
     if (type !== 'scsi') return []
     const name = scsiDevices[model]
-    const finding = unsupported(`${at}.model`, model, 'is no SCSI controller that QEMU has for a PC')
+    const finding = unsupported(`${at}.model`, model, 'is not supported by QEMU on this node')
     if (noScsi.has(model)) return [finding]
     return name !== undefined && !devices.includes(name) ? [lacking(`SCSI controller ${model}`, finding)] : []
   },
@@ -95,19 +95,18 @@ const controllerModel = eachDevice('controllers')(
 
 const ideController = eachDevice('controllers')(
   'ide-controller',
-  'An i440fx machine has one IDE controller, others have none.',
+  'Only i440fx machine types have an IDE controller, and they have one.',
   ({ type, index }, at, { domain }) => {
     const chipset = chipsetOf(domain)
     if (type !== 'ide' || chipset === 'other') return []
     if (chipset !== 'i440fx') {
-      const message = `cannot be on machine type ${domain.os?.type?.machine}, which has no IDE`
-      const suggestion =
-        chipset === 'q35' ? 'put its disks on bus sata, or take machine type pc' : 'take machine type pc'
+      const message = `is not supported by machine type ${domain.os?.type?.machine}, which has no IDE`
+      const suggestion = chipset === 'q35' ? 'put its disks on bus sata, or use machine type pc' : 'use machine type pc'
       return [forbidden(at, undefined, message, suggestion)]
     }
     return (numberOf(index) ?? 0) === 0
       ? []
-      : [invalid(`${at}.index`, index, 'must be 0: the machine has one IDE controller only')]
+      : [invalid(`${at}.index`, index, 'must be 0: the machine type has one IDE controller')]
   },
   example(
     { devices: { controllers: [{ type: 'ide', index: 1 }] } },
@@ -118,18 +117,18 @@ const ideController = eachDevice('controllers')(
 const isVirtioScsi = ({ type, model }: Controller): boolean =>
   type === 'scsi' && ['virtio-scsi', ...transitional].includes(model ?? '')
 
-/** What only a virtio-scsi controller is told. */
+/** Only virtio-scsi controllers have these. */
 const driverOptions = ['queues', 'cmdPerLun', 'maxSectors', 'ioeventfd', 'iothread', 'iothreads'] as const
 
 const controllerDriver = eachDevice('controllers', ...driverOptions)(
   'controller-driver',
-  'Queues, commands, sectors and I/O threads are options of virtio-scsi controllers only.',
+  'Only virtio-scsi controllers have options for queues, commands, sectors and I/O threads.',
   (controller, at) => {
     if (isVirtioScsi(controller)) return []
     const { driver = {} } = controller
     return driverOptions
       .filter((key) => driver[key] !== undefined)
-      .map((key) => forbidden(`${at}.driver.${key}`, driver[key], 'may be given for virtio-scsi controllers only'))
+      .map((key) => forbidden(`${at}.driver.${key}`, driver[key], 'can only be set for virtio-scsi controllers'))
   },
   example(
     {
@@ -147,15 +146,15 @@ const maxSerialPorts = 511
 
 const virtioSerialPorts = eachDevice('controllers', 'ports', 'vectors')(
   'virtio-serial-ports',
-  'A virtio-serial controller has 511 ports at most; ports and vectors are options of no other but USB.',
+  'A virtio-serial controller has at most 511 ports. Only virtio-serial controllers have `vectors`, and only they and USB controllers have `ports`.',
   ({ type, ports, vectors }, at) => {
     const count = numberOf(ports)
     if (type === 'virtio-serial') {
       return count !== undefined && count > maxSerialPorts
-        ? [invalid(`${at}.ports`, ports, `must be at most ${maxSerialPorts}, QEMU's limit`)]
+        ? [invalid(`${at}.ports`, ports, `must be at most ${maxSerialPorts}, the limit of QEMU`)]
         : []
     }
-    const message = `may not be given for a ${type} controller`
+    const message = `must not be set for a ${type} controller`
     return [
       ...(ports !== undefined && type !== 'usb' ? [forbidden(`${at}.ports`, ports, message)] : []),
       ...(vectors !== undefined ? [forbidden(`${at}.vectors`, vectors, message)] : []),

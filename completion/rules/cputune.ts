@@ -1,30 +1,31 @@
+import { numbersOf } from '../../api/domain/cpuset.ts'
 import type { Domain } from '../../api/domain/domain.ts'
 import { numberOf } from '../defaults/reading.ts'
-import { numbersOf } from './cpuset.ts'
 import { duplicate, forbidden, invalid, required } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
-/** In microseconds, as the kernel has it. */
+/** The limits of the kernel, in microseconds. */
 const minPeriod = 1000
 const maxPeriod = 1_000_000
 const maxQuota = 17_592_186_044_415
 
 const cputuneLimits: Rule = {
   id: 'cputune-limits',
-  description: 'Periods are from 1000 to 1000000 microseconds, quotas from 1000 on or none.',
+  description:
+    'Periods must be between 1000 and 1000000 microseconds, quotas at least 1000 microseconds, or negative for no limit.',
   about: ['cputune'],
   *check({ domain: { cputune } }) {
     if (!cputune) return
     for (const key of ['period', 'globalPeriod', 'emulatorPeriod', 'iothreadPeriod'] as const) {
       const value = numberOf(cputune[key]) ?? 0
       if (value > 0 && (value < minPeriod || value > maxPeriod)) {
-        yield invalid(`spec.domain.cputune.${key}`, value, `must be from ${minPeriod} to ${maxPeriod} microseconds`)
+        yield invalid(`spec.domain.cputune.${key}`, value, `must be between ${minPeriod} and ${maxPeriod} microseconds`)
       }
     }
     for (const key of ['quota', 'globalQuota', 'emulatorQuota', 'iothreadQuota'] as const) {
       const value = numberOf(cputune[key]) ?? 0
       if (value > 0 && (value < minPeriod || value > maxQuota)) {
-        const message = `must be from ${minPeriod} to ${maxQuota} microseconds, or negative: no limit`
+        const message = `must be between ${minPeriod} and ${maxQuota} microseconds, or negative for no limit`
         yield invalid(`spec.domain.cputune.${key}`, value, message)
       }
     }
@@ -32,7 +33,7 @@ const cputuneLimits: Rule = {
   example: example({ cputune: { period: 999 } }, { cputune: { period: 1000 } }),
 }
 
-/** The threads that there are: those that are named, and as many more as `iothreads` says. */
+/** The ids of the I/O threads: those in `iothreadids`, then the lowest free numbers up to the count in `iothreads`. */
 export const iothreadIds = ({ iothreads, iothreadids }: Domain): ReadonlySet<number> => {
   const ids = new Set((iothreadids?.iothreads ?? []).flatMap(({ id }) => numberOf(id) ?? []))
   const count = Math.min(numberOf(iothreads) ?? 0, 65_536)
@@ -43,7 +44,7 @@ export const iothreadIds = ({ iothreads, iothreadids }: Domain): ReadonlySet<num
 const cputunePins: Rule = {
   id: 'cputune-threads',
   description:
-    'CPUs and I/O threads that are pinned or scheduled exist, and each is told of once; real-time schedulers have a priority.',
+    'CPUs and I/O threads that are pinned or scheduled must exist and be listed once; real-time schedulers require a priority.',
   about: ['cputune'],
   *check({ domain }) {
     const { cputune, vcpu } = domain
@@ -52,10 +53,8 @@ const cputunePins: Rule = {
     const threads = iothreadIds(domain)
     const count = numberOf(vcpu?.value) ?? 1
     if (isRealtime(cputune.emulatorsched) && cputune.emulatorsched?.priority === undefined)
-      yield required(
-        `${field}.emulatorsched.priority`,
-        `must be given for scheduler ${cputune.emulatorsched?.scheduler}`,
-      )
+      yield required(`${field}.emulatorsched.priority`, `must be set for scheduler ${cputune.emulatorsched?.scheduler}`)
+    yield* needlessPriority(cputune.emulatorsched, `${field}.emulatorsched`)
     yield* pins(cputune.vcpupins ?? [], `${field}.vcpupins`, 'vcpu')
     yield* pins(cputune.iothreadpins ?? [], `${field}.iothreadpins`, 'iothread')
     for (const [index, { iothread }] of (cputune.iothreadpins ?? []).entries()) {
@@ -67,7 +66,7 @@ const cputunePins: Rule = {
       `${field}.vcpuscheds`,
       'vcpus',
       (id) => id < count,
-      `there are CPUs 0 to ${count - 1}`,
+      `the VM has CPUs 0 to ${count - 1}`,
     )
     yield* schedules(
       cputune.iothreadscheds ?? [],
@@ -86,7 +85,19 @@ const cputunePins: Rule = {
 const isRealtime = (one: { readonly scheduler?: string } | undefined): boolean =>
   one?.scheduler === 'fifo' || one?.scheduler === 'rr'
 
-const noThread = 'there is no such I/O thread: see iothreads and iothreadids'
+function* needlessPriority(
+  one: { readonly scheduler?: string; readonly priority?: number | string } | undefined,
+  at: string,
+): Iterable<Finding> {
+  if (one?.scheduler === undefined || one.priority === undefined || isRealtime(one)) return
+  yield forbidden(
+    `${at}.priority`,
+    one.priority,
+    `must not be set for scheduler ${one.scheduler}, only for fifo and rr`,
+  )
+}
+
+const noThread = 'no such I/O thread in iothreads and iothreadids'
 
 function* pins<K extends 'vcpu' | 'iothread'>(
   given: readonly { readonly [key in K]?: number | string }[],
@@ -96,20 +107,19 @@ function* pins<K extends 'vcpu' | 'iothread'>(
   const seen = new Set<number>()
   for (const [index, one] of given.entries()) {
     const id = numberOf(one[key])
-    if (id === undefined) yield required(`${field}[${index}].${key}`, 'must be given')
-    else if (seen.has(id)) yield duplicate(`${field}[${index}].${key}`, id, 'is pinned twice')
+    if (id === undefined) yield required(`${field}[${index}].${key}`, 'must be set')
+    else if (seen.has(id)) yield duplicate(`${field}[${index}].${key}`, id, 'is listed more than once')
     else seen.add(id)
   }
 }
 
-/** CPUs in several of these would share caches in two ways. */
 function* overlaps(given: readonly { readonly vcpus?: string }[], field: string): Iterable<Finding> {
   const seen = new Set<number>()
   for (const [index, { vcpus }] of given.entries()) {
     const ids = numbersOf(vcpus)
     const overlap = ids.find((id) => seen.has(id))
     if (overlap !== undefined)
-      yield duplicate(`${field}[${index}].vcpus`, vcpus, `names ${overlap}, which another entry has as well`)
+      yield duplicate(`${field}[${index}].vcpus`, vcpus, `has CPU ${overlap}, which another entry already has`)
     for (const id of ids) seen.add(id)
   }
 }
@@ -117,14 +127,14 @@ function* overlaps(given: readonly { readonly vcpus?: string }[], field: string)
 const cputuneShares: Rule = {
   id: 'cputune-shares',
   description:
-    'Caches of the node are shared under KVM, by sets of CPUs that do not overlap; each share is given once.',
+    'Sharing the caches of the node requires KVM and sets of CPUs that do not overlap; each cache and node must be listed once.',
   about: ['cputune'],
   *check({ domain: { cputune, type } }) {
     const field = 'spec.domain.cputune'
     const caches = cputune?.cachetunes ?? []
     const memories = cputune?.memorytunes ?? []
     if (caches.length > 0 && type !== undefined && type !== 'kvm')
-      yield forbidden(`${field}.cachetunes`, undefined, 'may be given under KVM only', 'type: kvm')
+      yield forbidden(`${field}.cachetunes`, undefined, 'requires KVM', 'type: kvm')
     yield* overlaps(caches, `${field}.cachetunes`)
     yield* overlaps(memories, `${field}.memorytunes`)
     for (const [index, { caches: shares = [] }] of caches.entries()) {
@@ -136,7 +146,7 @@ const cputuneShares: Rule = {
           yield duplicate(
             `${field}.cachetunes[${index}].caches[${place}].id`,
             id,
-            `is shared at level ${level} already`,
+            `is already shared at level ${level}`,
           )
         kinds.set(`${level} ${id}`, known.add(kind))
       }
@@ -147,7 +157,7 @@ const cputuneShares: Rule = {
         const number = numberOf(id)
         if (number === undefined) continue
         if (seen.has(number))
-          yield duplicate(`${field}.memorytunes[${index}].nodes[${place}].id`, number, 'is given twice')
+          yield duplicate(`${field}.memorytunes[${index}].nodes[${place}].id`, number, 'is listed more than once')
         seen.add(number)
       }
     }
@@ -176,12 +186,13 @@ function* schedules<K extends 'vcpus' | 'iothreads'>(
     const overlap = ids.find((id) => seen.has(id))
     const absent = ids.find((id) => !exists(id))
     if (overlap !== undefined)
-      yield duplicate(`${field}[${index}].${key}`, one[key], `names ${overlap}, which another entry schedules as well`)
-    if (absent !== undefined) yield invalid(`${field}[${index}].${key}`, one[key], `names ${absent}: ${missing}`)
+      yield duplicate(`${field}[${index}].${key}`, one[key], `has ${overlap}, which another entry already schedules`)
+    if (absent !== undefined) yield invalid(`${field}[${index}].${key}`, one[key], `has ${absent}: ${missing}`)
     for (const id of ids) seen.add(id)
     if (isRealtime(one) && one.priority === undefined) {
-      yield required(`${field}[${index}].priority`, `must be given for scheduler ${one.scheduler}`)
+      yield required(`${field}[${index}].priority`, `must be set for scheduler ${one.scheduler}`)
     }
+    yield* needlessPriority(one, `${field}[${index}]`)
   }
 }
 

@@ -4,13 +4,13 @@ import { example } from './rule.ts'
 
 export const crypto = eachDevice('cryptos')(
   'crypto-backend',
-  'A device that encrypts has a backend, which QEMU has.',
+  'A crypto device must have a backend that QEMU on the node supports.',
   ({ backend }, at, { capabilities: { words } }) => {
     const model = backend?.model
-    if (model === undefined) return [required(`${at}.backend.model`, 'must be given', 'e.g. builtin')]
+    if (model === undefined) return [required(`${at}.backend.model`, 'must be set', 'e.g. builtin')]
     const known = words['crypto.backendModel']
     if (!known || known.includes(model)) return []
-    const message = `is not in the QEMU here; there are: ${known.join(', ')}`
+    const message = `QEMU on this node has no such backend; it has ${known.join(', ')}`
     return [lacking(`crypto backend ${model}`, unsupported(`${at}.backend.model`, model, message, 'builtin'))]
   },
   example(

@@ -7,8 +7,8 @@ import type { About, Example, Finding, Rule, Subject } from './rule.ts'
 export { list, type DeviceOf } from '../defaults/rule.ts'
 
 /**
- * Makes a rule that looks at every device of a kind by itself; `at` is its path.
- * @param about what such a device has without which the rule has nothing to say of it; see `About`
+ * Creates a rule that checks each device of a kind by itself; `at` is its path.
+ * @param about keys without which the rule cannot find anything; see `About`
  */
 export const eachDevice =
   <K extends DeviceList>(key: K, ...about: About) =>
@@ -31,7 +31,7 @@ export const eachDevice =
 
 type DeviceAddress = NonNullable<DeviceOf<'controllers'>['address']>
 
-/** What all devices have in common. */
+/** The fields that all devices share. */
 export interface AnyDevice {
   readonly address?: DeviceAddress
   readonly alias?: { readonly name?: string }
@@ -47,11 +47,11 @@ interface Placed {
   readonly device: AnyDevice
 }
 
-const known = new WeakMap<Domain, readonly Placed[]>()
+const cache = new WeakMap<Domain, readonly Placed[]>()
 
 /** Every device of the domain, lists and single ones alike. */
 export const allDevices = (domain: Domain): readonly Placed[] => {
-  const found = known.get(domain)
+  const found = cache.get(domain)
   if (found) return found
   const placed: Placed[] = []
   for (const [kind, value] of Object.entries(domain.devices ?? {})) {
@@ -61,6 +61,6 @@ export const allDevices = (domain: Domain): readonly Placed[] => {
       }
     } else if (isRecord(value)) placed.push({ kind, at: `spec.domain.devices.${kind}`, device: value })
   }
-  known.set(domain, placed)
+  cache.set(domain, placed)
   return placed
 }

@@ -8,9 +8,9 @@ const disk = (more: DeviceOf<'disks'>): Domain => ({
   devices: { disks: [{ type: 'file', source: { file: '/disk.img' }, target: { dev: 'vda' }, ...more }] },
 })
 
-/** Formats that libvirt knows by name and QEMU does not serve, and what to do instead. */
+/** Formats that libvirt knows and QEMU does not support, and the fix. */
 const unservedFormats: { readonly [format: string]: string } = {
-  dir: 'a directory is shown as a disk by type: dir',
+  dir: 'to show a directory as a disk, use type: dir',
   iso: 'did you mean "raw"?',
   cow: 'convert the image to qcow2',
   luks: 'format raw, and source.encryption: {format: luks}',
@@ -18,29 +18,31 @@ const unservedFormats: { readonly [format: string]: string } = {
 
 const diskFormat = eachDevice('disks')(
   'disk-format',
-  'The driver of a disk is qemu, and its format is one that QEMU serves.',
-  ({ driver, type, readonly }, at) => {
+  'The driver of a disk must be qemu, and its format one that QEMU supports.',
+  ({ driver, type, source, readonly }, at) => {
     const { name, type: format, io, cache } = driver ?? {}
     const findings: Finding[] = []
     if (name !== undefined && name !== 'qemu') findings.push(unsupported(`${at}.driver.name`, name, 'must be qemu'))
     const instead = unservedFormats[format ?? '']
     if (instead !== undefined) {
-      findings.push(unsupported(`${at}.driver.type`, format, 'is a format that QEMU does not serve', instead))
-    } else if (type === 'dir' && format !== undefined && format !== 'fat') {
+      findings.push(unsupported(`${at}.driver.type`, format, 'is not supported by QEMU', instead))
+    } else if (type === 'dir' && source !== undefined && format !== undefined && format !== 'fat') {
       findings.push(invalid(`${at}.driver.type`, format, 'must be fat: QEMU shows a directory as a FAT disk'))
-    } else if (type === 'dir' && readonly === undefined) {
-      findings.push(required(`${at}.readonly`, 'must be given: a directory shown as a disk cannot be written to'))
+    } else if (type === 'dir' && source !== undefined && readonly === undefined) {
+      findings.push(required(`${at}.readonly`, 'must be set: a directory shown as a disk is read-only'))
     }
-    if (format === 'fat' && type !== 'dir') findings.push(invalid(`${at}.driver.type`, format, 'is for type dir only'))
+    // libvirt learns only at start whether a volume of a pool is a directory.
+    if (format === 'fat' && type !== 'dir' && source?.pool === undefined)
+      findings.push(invalid(`${at}.driver.type`, format, 'is only supported for type dir and volumes of storage pools'))
     if (io === 'native' && cache !== 'none' && cache !== 'directsync') {
-      findings.push(invalid(`${at}.driver.io`, io, 'is possible with cache none or directsync only'))
+      findings.push(invalid(`${at}.driver.io`, io, 'is only supported with cache none or directsync'))
     }
     return findings
   },
   example(disk({ driver: { type: 'iso' } }), disk({ driver: { type: 'raw' } })),
 )
 
-/** Options of the driver that only disks on bus virtio have. */
+/** Options that only disks on bus virtio have. */
 const virtioOptions = [
   'driver.queues',
   'driver.queueSize',
@@ -57,11 +59,11 @@ const virtioOptions = [
 
 const diskDriver = eachDevice('disks')(
   'disk-driver',
-  'Queues, event notification, I/O threads, the options of virtio and a model are for disks on bus virtio.',
+  'Only disks on bus virtio have queues, event notification, I/O threads, the options of virtio and a model.',
   function* (one, at) {
     const { bus } = one.target ?? {}
     if (bus !== undefined && bus !== 'virtio') {
-      yield* forbidEach(one, at, virtioOptions, `may be given for disks on bus virtio only, not on ${bus}`)
+      yield* forbidEach(one, at, virtioOptions, `can only be set for disks on bus virtio, not on ${bus}`)
     }
   },
   example(
@@ -72,20 +74,18 @@ const diskDriver = eachDevice('disks')(
 
 const diskCopyOnRead = eachDevice('disks', 'copyOnRead')(
   'disk-copy-on-read',
-  'What is read is kept by hard disks only, and only where it can be written.',
+  'Copy on read requires a hard disk that can be written to.',
   ({ driver, device = 'disk', readonly }, at) => {
     if (driver?.copyOnRead !== true) return []
     const field = `${at}.driver.copyOnRead`
-    if (device !== 'disk') return [forbidden(field, true, `is not possible for device ${device}`)]
-    return readonly === undefined
-      ? []
-      : [forbidden(field, true, 'is not possible for a read-only disk, since it writes')]
+    if (device !== 'disk') return [forbidden(field, true, `is not supported for device ${device}`)]
+    return readonly === undefined ? [] : [forbidden(field, true, 'is not supported for a read-only disk: it writes')]
   },
   example(disk({ driver: { copyOnRead: true }, readonly: {} }), disk({ driver: { copyOnRead: true } })),
 )
 
-/** What is done with the data, which passes QEMU by. */
-const unseen = [
+/** Options for the data of a disk, which does not pass through QEMU. */
+const dataOptions = [
   'driver.cache',
   'driver.errorPolicy',
   'driver.rerrorPolicy',
@@ -111,7 +111,7 @@ const unseen = [
 
 const diskVhostuser = eachDevice('disks')(
   'disk-vhostuser',
-  'A disk of type vhostuser is served past QEMU, which can do nothing to its data, nor make snapshots of it.',
+  'The data of a vhostuser disk does not pass through QEMU: options for the data and snapshots are not supported.',
   function* (one, at) {
     if (one.type === 'vhostvdpa') {
       const { cache } = one.driver ?? {}
@@ -120,11 +120,11 @@ const diskVhostuser = eachDevice('disks')(
       }
     }
     if (one.type !== 'vhostuser') return
-    if (one.source?.type === undefined) yield required(`${at}.source.type`, 'must be given for type vhostuser', 'unix')
+    if (one.source?.type === undefined) yield required(`${at}.source.type`, 'must be set for type vhostuser', 'unix')
     if (one.snapshot !== undefined && one.snapshot !== 'no') {
       yield invalid(`${at}.snapshot`, one.snapshot, 'must be no for type vhostuser')
     }
-    yield* forbidEach(one, at, unseen, 'may not be given for type vhostuser: the data passes QEMU by')
+    yield* forbidEach(one, at, dataOptions, 'must not be set for type vhostuser: the data does not pass through QEMU')
   },
   example(served({ cache: 'none' }), served({ queues: 2 })),
 )
@@ -136,12 +136,12 @@ function served(driver: NonNullable<DeviceOf<'disks'>['driver']>): Domain {
   }
 }
 
-/** In bytes: covers the metadata of an image of 8 TiB. */
+/** In bytes: enough for the metadata of an image of 8 TiB. */
 const largestMetadataCache = 1024n ** 3n
 
 const diskMetadataCache = eachDevice('disks', 'metadataCache')(
   'disk-metadata-cache',
-  'A cache of the metadata of an image is 1 GiB at most, enough for 8 TiB.',
+  'The metadata cache of an image must be at most 1 GiB, which is enough for 8 TiB.',
   function* ({ driver, backingStore }, at) {
     const caches = [{ cache: driver?.metadataCache, field: `${at}.driver` }]
     let field = `${at}.backingStore`
@@ -164,24 +164,26 @@ const diskMetadataCache = eachDevice('disks', 'metadataCache')(
 
 const diskQcow2 = eachDevice('disks', 'discardNoUnref', 'dataStore', 'metadataCache')(
   'disk-qcow2',
-  'A metadata cache, a data file and discarding without unreferencing are for images of format qcow2 that can be written.',
+  '`metadataCache`, `dataStore` and `discardNoUnref` require format qcow2; `discardNoUnref` requires a disk that can be written to.',
   ({ driver, source, readonly }, at) => {
     const findings: Finding[] = []
     const { discardNoUnref } = driver ?? {}
     const { dataStore } = source ?? {}
     if (discardNoUnref === true && readonly !== undefined) {
-      findings.push(forbidden(`${at}.driver.discardNoUnref`, true, 'is not possible for a read-only disk'))
+      findings.push(forbidden(`${at}.driver.discardNoUnref`, true, 'is not supported for a read-only disk'))
     }
     if (dataStore) {
       const { format, source: data } = dataStore
       const field = `${at}.source.dataStore`
       if (format?.type !== undefined && format.type !== 'raw')
         findings.push(invalid(`${field}.format.type`, format.type, 'must be raw'))
-      findings.push(...forbidEach(dataStore, field, ['source.slices', 'source.dataStore'], 'may not be given here'))
-      if (data === undefined) findings.push(required(`${field}.source`, 'must be given: where the data is'))
+      findings.push(
+        ...forbidEach(dataStore, field, ['source.slices', 'source.dataStore'], 'is not supported in a data store'),
+      )
+      if (data === undefined) findings.push(required(`${field}.source`, 'must be set: the data file'))
     }
     if (driver?.type === 'qcow2' || driver?.type === undefined) return findings
-    const message = `may be given for format qcow2 only, not for ${driver.type}`
+    const message = `can only be set for format qcow2, not for ${driver.type}`
     if (discardNoUnref === true) findings.push(forbidden(`${at}.driver.discardNoUnref`, true, message))
     return [...findings, ...forbidEach({ driver, source }, at, ['driver.metadataCache', 'source.dataStore'], message)]
   },

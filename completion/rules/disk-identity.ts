@@ -9,7 +9,7 @@ const disk = (more: Disk): Domain => ({
   devices: { disks: [{ type: 'file', source: { file: '/disk.img' }, target: { dev: 'vda' }, ...more }] },
 })
 
-/** Fields that only disks on certain buses have, by their path. */
+/** The buses that support a field, by its path. */
 const fieldBuses: { readonly [field: string]: readonly string[] } = {
   vendor: ['scsi'],
   product: ['scsi', 'sata', 'ide'],
@@ -25,30 +25,24 @@ const fieldBuses: { readonly [field: string]: readonly string[] } = {
 
 const limited = Object.entries(fieldBuses)
 
-/** In letters. */
-const longest = { vendor: 8, product: 40, 'product on scsi': 16 } as const
+/** In characters; the schema holds the limits that do not depend on the bus. */
+const longestScsiProduct = 16
 
 const diskIdentity = eachDevice('disks', ...limited.map(([field]) => field.replace(/^.*\./, '')))(
   'disk-identity',
-  'A vendor, product, World Wide Name, serial number, geometry or rotation rate is given on buses that have them, in printable letters.',
+  'The bus of a disk must support its vendor, product, World Wide Name, serial number, geometry and rotation rate.',
   function* (one, at) {
-    const { device = 'disk', target, serial } = one
+    const { device = 'disk', target, product } = one
     const { bus } = target ?? {}
     for (const [field, buses] of limited) {
       if (bus === undefined || buses.includes(bus)) continue
-      yield* forbidEach(one, at, [field], `may be given on bus ${buses.join(', ')} only, not on ${bus}`)
+      yield* forbidEach(one, at, [field], `can only be set on bus ${buses.join(', ')}, not on ${bus}`)
     }
     if (device !== 'disk') {
-      yield* forbidEach(one, at, ['target.rotationRate', 'target.removable'], `may not be given for device ${device}`)
+      yield* forbidEach(one, at, ['target.rotationRate', 'target.removable'], `must not be set for device ${device}`)
     }
-    if (serial !== undefined && !/^[\w\-\\ .+]*$/.test(serial)) {
-      yield invalid(`${at}.serial`, serial, 'may have letters, digits, spaces and _ - . + only')
-    }
-    for (const key of ['vendor', 'product'] as const) {
-      const value = one[key] ?? ''
-      const most = longest[key === 'product' && bus === 'scsi' ? 'product on scsi' : key]
-      if (!/^[\x20-\x7e]*$/.test(value)) yield invalid(`${at}.${key}`, value, 'must be printable ASCII')
-      if (value.length > most) yield invalid(`${at}.${key}`, value, `may have ${most} characters on bus ${bus}`)
+    if (bus === 'scsi' && (product ?? '').length > longestScsiProduct) {
+      yield invalid(`${at}.product`, product, `must be at most ${longestScsiProduct} characters on bus scsi`)
     }
   },
   example(
@@ -57,18 +51,18 @@ const diskIdentity = eachDevice('disks', ...limited.map(([field]) => field.repla
   ),
 )
 
-/** What the device of the host says itself. */
-const ofTheUnit = ['vendor', 'product', 'wwn', 'serial', 'source.slices', 'source.encryption', 'encryption']
+/** The device of the host provides these itself. */
+const ownFields = ['vendor', 'product', 'wwn', 'serial', 'source.slices', 'source.encryption', 'encryption']
 
 const diskLun = eachDevice('disks')(
   'disk-lun',
-  'Raw SCSI commands and reservations are for device lun: a block device or an iSCSI unit on bus scsi, as it is, in format raw.',
+  'Raw SCSI commands and reservations require device lun: a block device or an iSCSI unit on bus scsi, in format raw.',
   function* (one, at) {
     const { device, source, type, target, driver, sgio } = one
-    if (sgio === 'unfiltered') yield unsupported(`${at}.sgio`, sgio, 'is no longer possible', 'filtered')
+    if (sgio === 'unfiltered') yield unsupported(`${at}.sgio`, sgio, 'is no longer supported', 'filtered')
     yield* reservations(source, `${at}.source.reservations`)
     if (device !== 'lun') {
-      yield* forbidEach(one, at, ['rawio', 'sgio', 'source.reservations'], 'may be given for device lun only')
+      yield* forbidEach(one, at, ['rawio', 'sgio', 'source.reservations'], 'can only be set for device lun')
       return
     }
     if (target?.bus !== undefined && target.bus !== 'scsi') {
@@ -80,7 +74,7 @@ const diskLun = eachDevice('disks')(
     if (driver?.type !== undefined && driver.type !== 'raw') {
       yield invalid(`${at}.driver.type`, driver.type, 'must be raw for device lun')
     }
-    yield* forbidEach(one, at, ofTheUnit, 'may not be given for device lun, which is the device of the host as it is')
+    yield* forbidEach(one, at, ownFields, 'must not be set for device lun, which passes the device of the host through')
   },
   example(
     disk({ rawio: true, target: { dev: 'sda', bus: 'scsi' } }),
@@ -94,31 +88,29 @@ const diskLun = eachDevice('disks')(
   ),
 )
 
-/** Who keeps the reservations is libvirt's matter, or is named. */
+/** libvirt manages reservations, or the socket of another manager is named. */
 function* reservations(source: Disk['source'], at: string): Iterable<Finding> {
   const given = source?.reservations
   if (!given || given.managed === true) return
   const { type, path, mode } = given.source ?? {}
-  if (type !== 'unix') yield required(`${at}.source.type`, 'must be unix where reservations are not managed')
-  if (path === undefined) yield required(`${at}.source.path`, 'must be given where reservations are not managed')
-  if (mode !== 'client') yield required(`${at}.source.mode`, 'must be client: the other side keeps the reservations')
+  if (type !== 'unix') yield required(`${at}.source.type`, 'must be unix when reservations are not managed')
+  if (path === undefined) yield required(`${at}.source.path`, 'must be set when reservations are not managed')
+  if (mode !== 'client') yield required(`${at}.source.mode`, 'must be client when reservations are not managed')
 }
 
 const diskTray = eachDevice('disks', 'tray', 'startupPolicy')(
   'disk-tray',
-  'Only a CD-ROM or floppy drive has a tray, and only such a drive may start without its source.',
+  'Only CD-ROM and floppy drives have a tray and `startupPolicy: requisite`; a network disk has no startup policy.',
   ({ device, target, source, type }, at) => {
     const findings: Finding[] = []
     if (source?.startupPolicy !== undefined && type === 'network') {
-      findings.push(forbidden(`${at}.source.startupPolicy`, source.startupPolicy, 'may not be given for type network'))
+      findings.push(forbidden(`${at}.source.startupPolicy`, source.startupPolicy, 'must not be set for type network'))
     }
     if (device === 'cdrom' || device === 'floppy') return findings
     if (target?.tray !== undefined)
-      findings.push(forbidden(`${at}.target.tray`, target.tray, 'may be given for CD-ROM and floppy drives only'))
+      findings.push(forbidden(`${at}.target.tray`, target.tray, 'can only be set for CD-ROM and floppy drives'))
     if (source?.startupPolicy === 'requisite') {
-      findings.push(
-        invalid(`${at}.source.startupPolicy`, 'requisite', 'may be given for CD-ROM and floppy drives only'),
-      )
+      findings.push(invalid(`${at}.source.startupPolicy`, 'requisite', 'can only be set for CD-ROM and floppy drives'))
     }
     return findings
   },

@@ -13,7 +13,7 @@ const disk = (source: Source): Domain => ({
 
 const reading = ['readahead', 'timeout']
 
-/** What each protocol can be told beside a name and servers. */
+/** The options of each protocol besides name and servers. */
 const optionsOf: { readonly [protocol: string]: readonly string[] } = {
   nbd: ['tls', 'tlsHostname', 'reconnect'],
   rbd: ['snapshot', 'config'],
@@ -29,61 +29,56 @@ const optionsOf: { readonly [protocol: string]: readonly string[] } = {
 
 const options = [...new Set(Object.values(optionsOf).flat())]
 
-/** The same for what it cannot be told. */
+/** The options that each protocol does not have. */
 const othersOf: { readonly [protocol: string]: readonly string[] } = Object.fromEntries(
   Object.entries(optionsOf).map(([protocol, known]) => [protocol, options.filter((key) => !known.includes(key))]),
 )
 
-/** Protocols that need no server, or take more than one. */
+/** Protocols that allow more than one server, or none. */
 const severalHosts = new Set(['rbd', 'gluster'])
 const noHost = new Set(['rbd'])
 
-const gone = new Set(['sheepdog', 'vxhs', 'tftp'])
+const removed = new Set(['sheepdog', 'vxhs', 'tftp'])
 
-/** Their names begin with that of a pool or volume. */
+/** Protocols whose names begin with a pool or volume. */
 const pooled: { readonly [protocol: string]: string } = { rbd: 'POOL/IMAGE', gluster: 'VOLUME/IMAGE' }
 
 const diskProtocol = eachDevice('disks')(
   'disk-protocol',
-  'A network disk speaks a protocol that QEMU still has, names what it wants, and is told only what the protocol knows.',
+  'A network disk must use a protocol that QEMU still supports, have a name, and set only options of the protocol.',
   function* ({ type, source }, at) {
     if (type !== 'network' || source?.protocol === undefined) return
     const { protocol, name, identity } = source
-    if (gone.has(protocol)) {
+    if (removed.has(protocol)) {
       yield unsupported(`${at}.source.protocol`, protocol, 'is no longer supported by QEMU')
       return
     }
     const form = pooled[protocol]
     if (name === undefined && protocol !== 'nbd')
-      yield required(`${at}.source.name`, `must be given for protocol ${protocol}`)
+      yield required(`${at}.source.name`, `must be set for protocol ${protocol}`)
     else if (form !== undefined && name?.includes('/') !== true)
       yield invalid(`${at}.source.name`, name, `must be ${form} for protocol ${protocol}`)
     else if (name === '' && protocol === 'iscsi') yield invalid(`${at}.source.name`, name, 'must not be empty')
-    yield* forbidEach(
-      source,
-      `${at}.source`,
-      othersOf[protocol] ?? options,
-      `may not be given for protocol ${protocol}`,
-    )
+    yield* forbidEach(source, `${at}.source`, othersOf[protocol] ?? options, `must not be set for protocol ${protocol}`)
     if (protocol === 'ssh' && identity && identity.username === undefined)
-      yield required(`${at}.source.identity.username`, 'must be given for protocol ssh')
+      yield required(`${at}.source.identity.username`, 'must be set for protocol ssh')
   },
   example(disk({ protocol: 'sheepdog', name: 'image', host }), disk({ protocol: 'rbd', name: 'pool/image', host })),
 )
 
 const diskHosts = eachDevice('disks')(
   'disk-hosts',
-  'A network disk has as many servers as its protocol takes, each with a name, or a socket where that is the transport.',
+  'A network disk must have as many servers as its protocol supports, each with a name, or a socket for transport unix.',
   function* ({ type, source }, at) {
-    if (type !== 'network' || source?.protocol === undefined || gone.has(source.protocol)) return
+    if (type !== 'network' || source?.protocol === undefined || removed.has(source.protocol)) return
     const { protocol } = source
     const servers = source.hosts ?? (source.host ? [source.host] : [])
     if (servers.length > 1 && !severalHosts.has(protocol))
-      yield invalid(`${at}.source.hosts`, undefined, `must be one server for protocol ${protocol}`)
+      yield invalid(`${at}.source.hosts`, undefined, `must have one server for protocol ${protocol}`)
     if (servers.length === 0 && !noHost.has(protocol))
-      yield required(`${at}.source.hosts`, `must be given for protocol ${protocol}: the server`)
+      yield required(`${at}.source.hosts`, `must be set for protocol ${protocol}: the server`)
     for (const [index, server] of servers.entries()) {
-      yield* serverFaults(server, protocol, source.hosts ? `${at}.source.hosts[${index}]` : `${at}.source.host`)
+      yield* serverCauses(server, protocol, source.hosts ? `${at}.source.hosts[${index}]` : `${at}.source.host`)
     }
   },
   example(
@@ -92,20 +87,20 @@ const diskHosts = eachDevice('disks')(
   ),
 )
 
-function* serverFaults(
+function* serverCauses(
   { transport = 'tcp', socket, name, port }: NonNullable<Source['host']>,
   protocol: string,
   at: string,
 ): Iterable<Finding> {
   const isUnix = transport === 'unix'
-  if (isUnix && socket === undefined) yield required(`${at}.socket`, 'must be given for transport unix')
-  if (!isUnix && name === undefined) yield required(`${at}.name`, `must be given for transport ${transport}`)
-  if (isUnix && name !== undefined) yield forbidden(`${at}.name`, name, 'may not be given for transport unix')
+  if (isUnix && socket === undefined) yield required(`${at}.socket`, 'must be set for transport unix')
+  if (!isUnix && name === undefined) yield required(`${at}.name`, `must be set for transport ${transport}`)
+  if (isUnix && name !== undefined) yield forbidden(`${at}.name`, name, 'must not be set for transport unix')
   if (!isUnix && socket !== undefined)
-    yield forbidden(`${at}.socket`, socket, `may not be given for transport ${transport}`)
+    yield forbidden(`${at}.socket`, socket, `must not be set for transport ${transport}`)
   if (protocol !== 'nfs') return
   if (transport !== 'tcp') yield invalid(`${at}.transport`, transport, 'must be tcp for protocol nfs')
-  if (port !== undefined) yield forbidden(`${at}.port`, port, 'may not be given for protocol nfs')
+  if (port !== undefined) yield forbidden(`${at}.port`, port, 'must not be set for protocol nfs')
 }
 
 export const diskNetworkRules: readonly Rule[] = [diskProtocol, diskHosts]

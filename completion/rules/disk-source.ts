@@ -1,4 +1,4 @@
-import { sourceBranches } from '../../api/domain/disk-source.ts'
+import { sourceBranches } from '../../api/domain/elements/disk-source.ts'
 import type { Domain } from '../../api/domain/domain.ts'
 import { numberOf } from '../defaults/reading.ts'
 import { eachDevice, list, type DeviceOf } from './device.ts'
@@ -18,7 +18,7 @@ const iscsi = (more: Source): Domain =>
     source: { protocol: 'iscsi', name: 'iqn.2017-01.example:disk/1', host: { name: 'example.org' }, ...more },
   })
 
-/** The field of `source` without which a source of that type is nowhere. */
+/** The field of `source` that a disk of each type requires. */
 const fieldOf: { readonly [type: string]: 'file' | 'dev' | 'dir' | 'path' | 'volume' | 'protocol' } = {
   file: 'file',
   block: 'dev',
@@ -42,18 +42,17 @@ const isEmptyable = ({ device, target }: Disk): boolean =>
 
 const diskSource = eachDevice('disks')(
   'disk-source',
-  'A disk has a source; only a CD-ROM or floppy drive that is not on USB may be empty.',
+  'A disk must have a source; only a CD-ROM or floppy drive that is not on USB can be empty.',
   (one, at) => {
     const { type = 'file', source, device } = one
     const key = fieldOf[type]
-    // A group of file descriptors stands for the file.
-    if (key === undefined || (source?.[key] !== undefined && source[key] !== '') || source?.fdgroup !== undefined)
-      return []
+    // A group of file descriptors replaces the file.
+    if (key === undefined || source?.[key] !== undefined || source?.fdgroup !== undefined) return []
     if (isEmptyable(one)) return []
     const message =
       device === 'cdrom' || device === 'floppy'
-        ? 'must be given: a drive on bus usb cannot be empty'
-        : `must be given: a disk of type ${type} has a source`
+        ? 'must be set: a drive on bus usb cannot be empty'
+        : `must be set for type ${type}`
     return [required(`${at}.source.${key}`, message)]
   },
   example(
@@ -64,14 +63,14 @@ const diskSource = eachDevice('disks')(
 
 export const diskSourceField = eachDevice('disks')(
   'disk-source-field',
-  'The source of a disk is told in the fields of its type: libvirt does not read those of another, and its schema does not know them.',
+  'The source of a disk must use the fields of its type: libvirt ignores those of another type.',
   function* ({ type = 'file', source = {} }, at) {
     const own = branches[type]
     if (own === undefined) return
     for (const key of ['file', 'dev', 'dir', 'volume', 'protocol'] as const) {
       if (source[key] === undefined || own.includes(key)) continue
       const types = Object.keys(branches).filter((other) => branches[other]?.includes(key))
-      const message = `may not be given for type ${type}, only for ${types.join(', ')}`
+      const message = `can only be set for type ${types.join(', ')}, not for ${type}`
       yield forbidden(`${at}.source.${key}`, source[key], message)
     }
   },
@@ -81,42 +80,37 @@ export const diskSourceField = eachDevice('disks')(
   ),
 )
 
-/** What the secret of each protocol is called. */
+/** The type of secret that each protocol requires. */
 const secretTypes: { readonly [protocol: string]: 'iscsi' | 'ceph' } = { iscsi: 'iscsi', rbd: 'ceph' }
 
-function* checkAuth({ username, secret }: Auth, protocol: string | undefined, field: string): Iterable<Finding> {
+function* checkAuth({ secret }: Auth, protocol: string | undefined, field: string): Iterable<Finding> {
   if (protocol === 'nbd' || protocol === 'gluster') {
-    yield forbidden(field, undefined, `may not be given for protocol ${protocol}`)
+    yield forbidden(field, undefined, `must not be set for protocol ${protocol}`)
     return
   }
-  if (username === undefined) yield required(`${field}.username`, 'must be given to authenticate')
-  if (secret === undefined) {
-    yield required(`${field}.secret`, 'must be given to authenticate')
-    return
-  }
+  if (secret === undefined) return
   const { type, usage, uuid } = secret
-  const wanted = secretTypes[protocol ?? '']
-  if (type === undefined) yield required(`${field}.secret.type`, `must be given: ${wanted ?? 'iscsi or ceph'}`)
-  else if (wanted !== undefined && type !== wanted) {
+  const expected = secretTypes[protocol ?? '']
+  if (type !== undefined && expected !== undefined && type !== expected) {
     yield invalid(
       `${field}.secret.type`,
       type,
-      `must be ${wanted} for protocol ${protocol}`,
-      `did you mean "${wanted}"?`,
+      `must be ${expected} for protocol ${protocol}`,
+      `did you mean "${expected}"?`,
     )
   }
   if ((usage === undefined) === (uuid === undefined)) {
-    yield required(`${field}.secret.usage`, 'must be given, or uuid, and not both: which secret it is')
+    yield required(`${field}.secret.usage`, 'must be set, or uuid, but not both: it identifies the secret')
   }
 }
 
 const diskAuth = eachDevice('disks', 'auth')(
   'disk-auth',
-  'Who authenticates to a server says the user and a secret of the kind that the protocol has, once.',
+  'Authentication requires a user and a secret of the type of the protocol, in one place.',
   function* ({ type, auth, source }, at) {
     if (source?.auth && type !== undefined && type !== 'network')
-      yield forbidden(`${at}.source.auth`, undefined, `may not be given for type ${type}, only for network`)
-    if (auth && source?.auth) yield forbidden(`${at}.auth`, undefined, 'may not be given beside source.auth')
+      yield forbidden(`${at}.source.auth`, undefined, `can only be set for type network, not for ${type}`)
+    if (auth && source?.auth) yield forbidden(`${at}.auth`, undefined, 'must not be set together with source.auth')
     if (auth) yield* checkAuth(auth, source?.protocol, `${at}.auth`)
     if (source?.auth) yield* checkAuth(source.auth, source.protocol, `${at}.source.auth`)
   },
@@ -133,39 +127,30 @@ function* checkEncryption(
   field: string,
 ): Iterable<Finding> {
   const { format, engine, cipher, ivgen, secret, secrets } = one
-  for (const [index, { type: kind, usage, uuid }] of (secrets ?? (secret ? [secret] : [])).entries()) {
+  for (const [index, { usage, uuid }] of (secrets ?? (secret ? [secret] : [])).entries()) {
     const at = secrets ? `${field}.secrets[${index}]` : `${field}.secret`
-    if (kind === undefined) yield required(`${at}.type`, 'must be given', 'passphrase')
     if ((usage === undefined) === (uuid === undefined))
-      yield required(`${at}.usage`, 'must be given, or uuid, and not both: which secret it is')
+      yield required(`${at}.usage`, 'must be set, or uuid, but not both: it identifies the secret')
   }
   if (ivgen && !cipher)
-    yield forbidden(`${field}.ivgen`, undefined, 'may not be given: the image says itself how it is encrypted')
-  if (cipher)
-    yield forbidden(`${field}.cipher`, undefined, 'may not be given: the image says itself how it is encrypted')
-  if (format === undefined) yield required(`${field}.format`, 'must be given')
+    yield forbidden(`${field}.ivgen`, undefined, 'must not be set: the image states how it is encrypted')
+  if (cipher) yield forbidden(`${field}.cipher`, undefined, 'must not be set: the image states how it is encrypted')
   if (format === 'qcow' || format === 'default') {
-    yield unsupported(
-      `${field}.format`,
-      format,
-      'is no longer supported: the old encryption of qcow',
-      'did you mean "luks"?',
-    )
+    yield unsupported(`${field}.format`, format, 'is no longer supported by QEMU', 'did you mean "luks"?')
   }
   const count = secrets?.length ?? (secret ? 1 : 0)
   const image = driver?.type
   if (engine === 'librbd') {
     if (type !== 'network' || protocol !== 'rbd')
-      yield invalid(`${field}.engine`, engine, 'decrypts disks of protocol rbd only')
+      yield invalid(`${field}.engine`, engine, 'is only supported for protocol rbd')
     return
   }
-  if (count > 1)
-    yield forbidden(`${field}.secrets`, undefined, 'must be one: QEMU itself decrypts with a single secret')
+  if (count > 1) yield forbidden(`${field}.secrets`, undefined, 'must have one secret, which is what QEMU supports')
   if (format === 'luks2' || format === 'luks-any') {
-    yield unsupported(`${field}.format`, format, 'is decrypted by engine librbd only')
+    yield unsupported(`${field}.format`, format, 'requires engine librbd')
   }
   if (image !== undefined && image !== 'raw' && image !== 'qcow2' && image !== 'luks') {
-    yield invalid(`${field}.format`, format, `is possible with images of format raw and qcow2 only, not ${image}`)
+    yield invalid(`${field}.format`, format, `is only supported for images of format raw and qcow2, not ${image}`)
   }
 }
 
@@ -173,11 +158,11 @@ const secret = { type: 'passphrase' as const, usage: 'disk' }
 
 const diskEncryption = eachDevice('disks', 'encryption')(
   'disk-encryption',
-  'An encrypted image is raw or qcow2, in LUKS, with a secret; encryption is described once, without a cipher.',
+  'An encrypted image must be raw or qcow2, in LUKS, with a secret; encryption is set in one place, without a cipher.',
   function* (one, at) {
     const { encryption, source } = one
     if (encryption && source?.encryption) {
-      yield forbidden(`${at}.encryption`, undefined, 'may not be given beside source.encryption')
+      yield forbidden(`${at}.encryption`, undefined, 'must not be set together with source.encryption')
     }
     if (encryption) yield* checkEncryption(encryption, one, source?.protocol, `${at}.encryption`)
     if (source?.encryption) yield* checkEncryption(source.encryption, one, source.protocol, `${at}.source.encryption`)
@@ -196,17 +181,15 @@ const diskEncryption = eachDevice('disks', 'encryption')(
 
 const nvmeNamespace = eachDevice('disks')(
   'nvme-namespace',
-  'An NVMe disk names the controller and a namespace, from 1.',
-  ({ type, source }, at) => {
-    if (type !== 'nvme') return []
+  'An NVMe disk must name its controller and a namespace of at least 1.',
+  ({ type, source, device }, at) => {
+    if (type !== 'nvme' || (source === undefined && (device === 'cdrom' || device === 'floppy'))) return []
     const { namespace, address } = source ?? {}
     return [
-      ...(source?.type === undefined ? [required(`${at}.source.type`, 'must be given for type nvme', 'pci')] : []),
-      ...(namespace === undefined ? [required(`${at}.source.namespace`, 'must be given for type nvme')] : []),
+      ...(source?.type === undefined ? [required(`${at}.source.type`, 'must be set for type nvme', 'pci')] : []),
+      ...(namespace === undefined ? [required(`${at}.source.namespace`, 'must be set for type nvme')] : []),
       ...(numberOf(namespace) === 0 ? [invalid(`${at}.source.namespace`, namespace, 'must be at least 1')] : []),
-      ...(address === undefined
-        ? [required(`${at}.source.address`, 'must be given for type nvme: the controller')]
-        : []),
+      ...(address === undefined ? [required(`${at}.source.address`, 'must be set for type nvme: the controller')] : []),
     ]
   },
   example(
@@ -217,20 +200,20 @@ const nvmeNamespace = eachDevice('disks')(
 
 type Backing = NonNullable<Disk['backingStore']>
 
-/** Images below images, as deep as they go. */
+/** A backing store and those below it. */
 function* checkBacking({ type, format, source, backingStore }: Backing, at: string): Iterable<Finding> {
   if (type !== undefined || format !== undefined || source !== undefined) {
-    if (format?.type === undefined) yield required(`${at}.format.type`, 'must be given: the format of the image below')
-    if (source === undefined) yield required(`${at}.source`, 'must be given: where the image below is')
+    if (format?.type === undefined) yield required(`${at}.format.type`, 'must be set: the format of the backing image')
+    if (source === undefined) yield required(`${at}.source`, 'must be set: the location of the backing image')
   }
   if (format?.type === 'iso' || format?.type === 'dir' || format?.type === 'cow')
-    yield unsupported(`${at}.format.type`, format.type, 'is a format that QEMU does not serve')
+    yield unsupported(`${at}.format.type`, format.type, 'is not supported by QEMU')
   if (backingStore) yield* checkBacking(backingStore, `${at}.backingStore`)
 }
 
 const diskBacking = eachDevice('disks', 'backingStore')(
   'disk-backing-store',
-  'An image below another has a format that QEMU serves, and a source; `{}` says that there is none.',
+  'A backing store must have a source and a format that QEMU supports; `{}` means that there is none.',
   ({ backingStore }, at) => (backingStore ? checkBacking(backingStore, `${at}.backingStore`) : []),
   example(
     disk({ source: { file: '/d' }, backingStore: { type: 'file', source: { file: '/b' } } }),
@@ -240,17 +223,16 @@ const diskBacking = eachDevice('disks', 'backingStore')(
 
 const diskTransient: Rule = {
   id: 'disk-transient',
-  description: 'What is thrown away when the VM stops is the file of a hard disk that can be written.',
+  description: 'Only a hard disk of type file that can be written to can be transient.',
   about: ['transient'],
   *check({ domain }) {
     for (const [index, { transient, readonly, device = 'disk', type = 'file' }] of list(domain, 'disks').entries()) {
       const at = `spec.domain.devices.disks[${index}].transient`
       if (transient === undefined) continue
-      if (readonly !== undefined)
-        yield forbidden(at, undefined, 'may not be given for a read-only disk, to which nothing is written')
-      else if (device !== 'disk') yield forbidden(at, undefined, `may not be given for device ${device}`)
+      if (readonly !== undefined) yield forbidden(at, undefined, 'must not be set for a read-only disk')
+      else if (device !== 'disk') yield forbidden(at, undefined, `must not be set for device ${device}`)
       else if (type !== 'file' && type !== 'volume')
-        yield forbidden(at, undefined, `may be given for type file only, not for ${type}`)
+        yield forbidden(at, undefined, `can only be set for type file, not for ${type}`)
     }
   },
   example: example(

@@ -9,34 +9,26 @@ const disk = (more: Disk): Domain => ({
   devices: { disks: [{ type: 'file', source: { file: '/disk.img' }, target: { dev: 'vda' }, ...more }] },
 })
 
-/** What begins the name of a target; the last two are of hypervisors that are gone, and libvirt still reads them. */
+/** The last two prefixes are of other hypervisors; libvirt still accepts them. */
 const targetName = /^(?:fd|hd|sd|vd|xvd|ubd)[a-z]{1,6}(\d*)$/
 
 const diskTarget = eachDevice('disks')(
   'disk-target',
-  'A disk has a target, named by its bus and a letter: `vda`, `sdb`; partitions have none of their own.',
+  'A disk must have a target, a prefix and a letter such as `vda`; a partition cannot be a target.',
   ({ target, device }, at) => {
     const { dev } = target ?? {}
-    if (dev === undefined || dev === '')
-      return [required(`${at}.target.dev`, 'must be given: it tells disks apart', 'e.g. vda, sdb')]
+    if (dev === undefined) return [required(`${at}.target.dev`, 'must be set: it identifies the disk', 'e.g. vda, sdb')]
     const match = targetName.exec(dev)
     if (!match) return [invalid(`${at}.target.dev`, dev, 'must be fd, hd, sd or vd and a letter, e.g. vda')]
     const whole = dev.replace(/\d+$/, '')
-    if (match[1] !== '' && Number(match[1]) !== 0) {
-      return [
-        invalid(
-          `${at}.target.dev`,
-          dev,
-          'is a partition, and only a whole disk can be a target',
-          `did you mean "${whole}"?`,
-        ),
-      ]
+    if (Number(match[1]) !== 0) {
+      return [invalid(`${at}.target.dev`, dev, 'must not be a partition', `did you mean "${whole}"?`)]
     }
     if (device === 'floppy' && !dev.startsWith('fd')) {
-      return [invalid(`${at}.target.dev`, dev, 'must begin with fd, since device is floppy')]
+      return [invalid(`${at}.target.dev`, dev, 'must begin with fd for device floppy')]
     }
     return device !== 'floppy' && dev.startsWith('fd')
-      ? [invalid(`${at}.target.dev`, dev, 'begins with fd, and that is for floppy drives only')]
+      ? [invalid(`${at}.target.dev`, dev, 'must not begin with fd, which is for floppy drives')]
       : []
   },
   example(disk({ target: { dev: 'vdb1' } }), disk({ target: { dev: 'vdb' } })),
@@ -44,7 +36,7 @@ const diskTarget = eachDevice('disks')(
 
 const diskTargetUnique: Rule = {
   id: 'disk-target-unique',
-  description: 'No two disks have the same target, whatever their bus.',
+  description: 'The target of a disk must be unique, whatever its bus.',
   about: ['disks'],
   *check({ domain }) {
     const seen = new Map<string, number>()
@@ -53,7 +45,7 @@ const diskTargetUnique: Rule = {
       const other = seen.get(target.dev)
       if (other === undefined) seen.set(target.dev, index)
       else {
-        const message = `is the target of devices.disks[${other}] as well`
+        const message = `is already the target of devices.disks[${other}]`
         yield duplicate(`spec.domain.devices.disks[${index}].target.dev`, target.dev, message)
       }
     }
@@ -66,24 +58,26 @@ const diskTargetUnique: Rule = {
 
 const diskBus = eachDevice('disks')(
   'disk-bus',
-  'A floppy drive is on bus fdc and nothing else is; virtio takes no media out; the machine has the bus.',
+  'Floppy drives, and only they, must be on bus fdc; CD-ROM drives cannot be on bus virtio or sd; vhost disks must be on bus virtio.',
   ({ target, device, type }, at) => {
     const { bus } = target ?? {}
     const field = `${at}.target.bus`
     if (bus === undefined) return []
     if (device === 'floppy') return bus === 'fdc' ? [] : [invalid(field, bus, 'must be fdc for a floppy drive')]
-    if (bus === 'fdc') return [invalid(field, bus, 'is for floppy drives only', 'device: floppy, or another bus')]
+    if (bus === 'fdc')
+      return [invalid(field, bus, 'is only supported for floppy drives', 'device: floppy, or another bus')]
     if (bus === 'virtio' && device === 'cdrom') {
       return [
         invalid(
           field,
           bus,
-          'cannot have a CD-ROM drive: virtio disks have no media to take out',
+          'is not supported for CD-ROM drives: virtio disks have no removable media',
           'did you mean "sata"?',
         ),
       ]
     }
-    if (bus === 'sd' && device === 'cdrom') return [invalid(field, bus, 'cannot have a CD-ROM drive', 'sata')]
+    if (bus === 'sd' && device === 'cdrom')
+      return [invalid(field, bus, 'is not supported for CD-ROM drives', 'did you mean "sata"?')]
     return bus !== 'virtio' && (type === 'vhostuser' || type === 'vhostvdpa')
       ? [invalid(field, bus, `must be virtio for a disk of type ${type}`)]
       : []
@@ -99,7 +93,7 @@ const diskReadonly = eachDevice('disks', 'readonly')(
   (disk, at) => {
     const { bus } = disk.target ?? {}
     if (!isReadonly(disk) || (disk.device ?? 'disk') !== 'disk' || (bus !== 'ide' && bus !== 'sata')) return []
-    const message = `is not possible for a hard disk on bus ${bus}`
+    const message = `is not supported for a hard disk on bus ${bus}`
     return [forbidden(`${at}.readonly`, undefined, message, 'put it on bus virtio or scsi')]
   },
   example(
@@ -110,11 +104,11 @@ const diskReadonly = eachDevice('disks', 'readonly')(
 
 const diskShareable = eachDevice('disks', 'shareable')(
   'disk-shareable',
-  'A disk that several VMs write to has the format raw: others keep metadata that only one may change.',
+  'A shareable disk that can be written to must be of format raw: other formats have metadata that only one VM can change.',
   (disk, at) => {
     const { type } = disk.driver ?? {}
     if (disk.shareable === undefined || isReadonly(disk) || type === undefined || type === 'raw') return []
-    return [invalid(`${at}.driver.type`, type, 'must be raw for a disk that is shareable and written to')]
+    return [invalid(`${at}.driver.type`, type, 'must be raw for a shareable disk that can be written to')]
   },
   example(disk({ shareable: {}, driver: { type: 'qcow2' } }), disk({ shareable: {}, driver: { type: 'raw' } })),
 )

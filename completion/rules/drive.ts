@@ -21,12 +21,12 @@ const scsiDevice = (model: 'lsilogic' | 'virtio-scsi'): Domain => ({
   },
 })
 
-/** Buses whose disks have the address of a drive and no other. */
+/** Buses whose disks have an address of type drive. */
 const driveBuses = ['ide', 'sata', 'scsi', 'fdc']
 
 const diskAddressType = eachDevice('disks')(
   'disk-address-type',
-  'The address of a disk is of the kind of its bus: `drive` on IDE, SATA, SCSI and floppy, `usb` on USB.',
+  'The type of the address of a disk must fit its bus: `drive` on IDE, SATA, SCSI and floppy, `usb` on USB.',
   ({ target, address }, at) => {
     const { bus } = target ?? {}
     if (bus === undefined || address?.type === undefined) return []
@@ -39,12 +39,12 @@ const diskAddressType = eachDevice('disks')(
           ? ['pci', 'virtio-mmio', 'ccw']
           : undefined
     if (!allowed || allowed.includes(type)) return []
-    return [invalid(`${at}.address.type`, type, `must be ${allowed[0]}, since the disk is on bus ${bus}`)]
+    return [invalid(`${at}.address.type`, type, `must be ${allowed[0]} on bus ${bus}`)]
   },
   example(disk('sda', 'sata', { type: 'pci', slot: 7 }), disk('sda', 'sata', { type: 'drive', unit: 1 })),
 )
 
-/** For each bus: the highest number of a bus and a target. Any unit is taken. */
+/** The highest bus and target on each bus. libvirt accepts any unit. */
 const limits: { readonly [bus: string]: { readonly bus: number; readonly target: number } } = {
   ide: { bus: Infinity, target: 0 },
   sata: { bus: 0, target: 0 },
@@ -52,12 +52,12 @@ const limits: { readonly [bus: string]: { readonly bus: number; readonly target:
   scsi: { bus: 0, target: Infinity },
 }
 
-/** These have one level of numbers only. */
+/** SCSI controllers with a single target. */
 const narrowScsi = new Set(['lsilogic', 'auto'])
 
 const diskAddressRange = eachDevice('disks')(
   'disk-address-range',
-  'A drive address names a place that the bus has: SATA, SCSI and floppy have one bus, all but SCSI one target.',
+  'A drive address must be within the limits of its bus: SATA, SCSI and floppy have one bus, all but SCSI one target.',
   ({ target, address }, at, { domain }) => {
     const range = limits[target?.bus ?? '']
     if (!range || address?.type !== 'drive') return []
@@ -72,7 +72,7 @@ const diskAddressRange = eachDevice('disks')(
     }
     if (target?.bus === 'fdc' && (numberOf(address.controller) ?? 0) > 0) {
       findings.push(
-        invalid(`${at}.address.controller`, address.controller, 'must be 0: there is one floppy controller'),
+        invalid(`${at}.address.controller`, address.controller, 'must be 0: a VM has one floppy controller'),
       )
     }
     check('bus', range.bus)
@@ -82,12 +82,12 @@ const diskAddressRange = eachDevice('disks')(
   example(disk('sda', 'sata', { type: 'drive', bus: 1 }), disk('sda', 'sata', { type: 'drive', unit: 1 })),
 )
 
-/** libvirt's schema has two digits for it. */
+/** The schema of libvirt allows two digits. */
 const maxController = 99
 
 const hostdevTarget = eachDevice('hostdevs')(
   'hostdev-address-range',
-  'A SCSI device of the host on a controller that has one target only is target 0.',
+  'A SCSI host device on a controller with a single target must be target 0.',
   ({ type, address }, at, { domain }) => {
     if (type !== 'scsi' || address?.type !== 'drive' || (numberOf(address.target) ?? 0) === 0) return []
     const controller = list(domain, 'controllers').find(
@@ -102,7 +102,7 @@ const hostdevTarget = eachDevice('hostdevs')(
 
 const addressController: Rule = {
   id: 'address-controller',
-  description: 'The controller that an address names is 99 at most: one is added for each number below.',
+  description: 'The controller of an address must be at most 99, because libvirt adds all controllers below it.',
   about: ['controller'],
   *check({ domain }) {
     for (const { at, device } of allDevices(domain)) {
@@ -120,7 +120,7 @@ const addressController: Rule = {
 
 const driveAddressUnique: Rule = {
   id: 'drive-address-unique',
-  description: 'No two disks, and no SCSI device of the host and a disk, have the same place on a bus.',
+  description: 'The drive addresses of disks and SCSI host devices must be unique on a bus.',
   *check({ domain, originOf }) {
     const taken = new Map<string, string>()
     const drives: [string, string | undefined, AnyDevice][] = [
@@ -146,11 +146,11 @@ const driveAddressUnique: Rule = {
         continue
       }
       const isOurs = originOf(`${field}.unit`).by === 'default'
-      const [blamed, kept] = isOurs ? [other, field] : [field, other]
+      const [refused, first] = isOurs ? [other, field] : [field, other]
       yield duplicate(
-        blamed,
+        refused,
         place.join(':'),
-        `is the place of ${kept} on bus ${bus} as well (controller:bus:target:unit)`,
+        `is already the address of ${first} on bus ${bus} (controller:bus:target:unit)`,
       )
     }
   },

@@ -6,28 +6,29 @@ const notVirtiofs = ['driver.wrpolicy', 'driver.format', 'multidevs', 'model']
 
 export const filesystem = eachDevice('filesystems')(
   'filesystem',
-  'A file system has a target, and options of the way in which it is shared.',
+  'A file system must have a source and a target, and only the options of its driver.',
   ({ driver, target, source, accessmode, fmode, dmode, binary, multidevs, model, boot }, at) => {
     const findings: Finding[] = []
     const type = driver?.type
-    if (target?.dir === undefined && source?.socket === undefined)
-      findings.push(required(`${at}.target.dir`, 'must be given: the tag by which the guest mounts it'))
-    if (source === undefined) findings.push(required(`${at}.source.dir`, 'must be given: the directory that is shared'))
+    if (!target?.dir && source?.socket === undefined)
+      findings.push(required(`${at}.target.dir`, 'must be set: the tag that the guest mounts'))
+    if (source === undefined || Object.keys(source).length === 0)
+      findings.push(required(`${at}.source.dir`, 'must be set: the directory to share'))
     if (type === 'loop' || type === 'nbd')
-      findings.push(unsupported(`${at}.driver.type`, type, 'is no way in which QEMU shares files'))
+      findings.push(unsupported(`${at}.driver.type`, type, 'is not supported by QEMU'))
     if (type === 'virtiofs') {
       if (accessmode !== undefined && accessmode !== 'passthrough')
         findings.push(invalid(`${at}.accessmode`, accessmode, 'must be passthrough for virtiofs'))
-      findings.push(...forbidEach({ driver, multidevs, model }, at, notVirtiofs, 'may not be given for virtiofs'))
+      findings.push(...forbidEach({ driver, multidevs, model }, at, notVirtiofs, 'must not be set for virtiofs'))
     } else {
       if (driver?.queue !== undefined)
-        findings.push(forbidden(`${at}.driver.queue`, driver.queue, 'may be given for virtiofs only'))
-      if (boot !== undefined) findings.push(forbidden(`${at}.boot`, undefined, 'may be given for virtiofs only'))
-      if (binary !== undefined) findings.push(forbidden(`${at}.binary`, undefined, 'may be given for virtiofs only'))
+        findings.push(forbidden(`${at}.driver.queue`, driver.queue, 'can only be set for virtiofs'))
+      if (boot !== undefined) findings.push(forbidden(`${at}.boot`, undefined, 'can only be set for virtiofs'))
+      if (binary !== undefined) findings.push(forbidden(`${at}.binary`, undefined, 'can only be set for virtiofs'))
     }
     for (const [key, value] of Object.entries({ fmode, dmode })) {
       if (value !== undefined && accessmode !== 'mapped')
-        findings.push(forbidden(`${at}.${key}`, value, 'may be given with accessmode mapped only'))
+        findings.push(forbidden(`${at}.${key}`, value, 'can only be set with accessmode mapped'))
     }
     return findings
   },

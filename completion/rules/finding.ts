@@ -6,7 +6,7 @@ const finding =
   (reason: CauseReason) =>
   (field: string, value: unknown, message: string, suggestion?: string): Finding => ({
     field,
-    // A whole object says nothing in a line.
+    // An object does not fit on a line.
     ...(value === undefined || (typeof value === 'object' && value !== null) ? {} : { value }),
     reason,
     message,
@@ -29,17 +29,17 @@ export const required = (field: string, message: string, suggestion?: string): F
 
 const memberOf = (holder: unknown, key: string): unknown => (isRecord(holder) ? holder[key] : undefined)
 
-const valueBelow = (holder: unknown, field: string): unknown => field.split('.').reduce(memberOf, holder)
+const valueAt = (holder: unknown, path: string): unknown => path.split('.').reduce(memberOf, holder)
 
-/** One finding for each of the fields below `at` that is given; a field is named by its path, e.g. `driver.cache`. */
+/** A finding for each of the fields below `at` that is set; a field is named by its path, e.g. `driver.cache`. */
 export function forbidEach(holder: object, at: string, fields: readonly string[], message: string): readonly Finding[] {
   const findings: Finding[] = []
   for (const field of fields) {
-    const value = field.includes('.') ? valueBelow(holder, field) : memberOf(holder, field)
+    const value = field.includes('.') ? valueAt(holder, field) : memberOf(holder, field)
     if (value !== undefined) findings.push(forbidden(`${at}.${field}`, value, message))
   }
   return findings
 }
 
-/** A finding that there would not be on a node that has `what`. */
-export const lacking = (what: string, of: Finding): Finding => ({ ...of, lack: what })
+/** A finding that a node with `what` would not report. */
+export const lacking = (what: string, of: Finding): Finding => ({ ...of, missingCapability: what })

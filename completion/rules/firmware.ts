@@ -6,37 +6,39 @@ import { example, type Rule, type Subject } from './rule.ts'
 
 const field = 'spec.domain.os'
 
-/** Whether somebody asked for it, and it is not what completion found. */
-const isAsked = ({ originOf }: Subject, path: string, value: unknown): boolean =>
+/** Whether the user or a preset set the value, not completion. */
+const isRequested = ({ originOf }: Subject, path: string, value: unknown): boolean =>
   value !== undefined && originOf(`${field}.${path}`).by !== 'default'
 
-const efi = (os: NonNullable<Domain['os']>): Domain => ({
+type Os = NonNullable<Domain['os']>
+
+const efi = (os: Os): Domain => ({
   features: { acpi: {} },
   os: { type: { os: 'hvm', machine: 'q35' }, ...os },
 })
 
 const firmwareFeatures: Rule = {
   id: 'firmware-features',
-  description: 'Features are asked of a firmware that is chosen automatically; keys are enrolled for Secure Boot only.',
+  description: '`os.firmwareSelection` requires `os.firmware`; enrolled keys require Secure Boot.',
   about: ['firmwareSelection'],
   *check(subject) {
     const { os } = subject.domain
     const features = os?.firmwareSelection?.features ?? []
-    const asked = features.some((_, index) =>
-      isAsked(subject, `firmwareSelection.features[${index}].name`, features[index]?.name),
+    const requested = features.some((_, index) =>
+      isRequested(subject, `firmwareSelection.features[${index}].name`, features[index]?.name),
     )
-    if (asked && os?.firmware === undefined) {
+    if (requested && os?.firmware === undefined) {
       yield forbidden(
         `${field}.firmwareSelection`,
         undefined,
-        'may be given only where firmware is (chosen automatically)',
+        'requires os.firmware, which selects a firmware automatically',
         'firmware: efi',
       )
     }
     const enabled = (name: string): boolean | undefined => features.find((one) => one.name === name)?.enabled
     if (enabled('enrolled-keys') === true && enabled('secure-boot') === false) {
       const index = features.findIndex(({ name }) => name === 'enrolled-keys')
-      const message = 'cannot be, while secure-boot is off: enrolled keys switch it on'
+      const message = 'must be false when secure-boot is disabled: enrolled keys enable it'
       yield invalid(`${field}.firmwareSelection.features[${index}].enabled`, true, message)
     }
   },
@@ -56,25 +58,22 @@ const firmwareFeatures: Rule = {
 
 const firmwareNvram: Rule = {
   id: 'firmware-nvram',
-  description: 'Only UEFI that is not stateless keeps variables.',
+  description: '`os.nvram` requires UEFI that is not stateless; a loader that is not stateless must be UEFI.',
   about: ['loader', 'nvram'],
   *check({ domain: { os } }) {
     if (!os?.loader && !os?.nvram) return
     const { firmware, loader, nvram } = os
     if (nvram && firmware === 'bios') {
-      yield forbidden(`${field}.nvram`, undefined, 'may not be given for firmware bios, which keeps no variables')
+      yield forbidden(`${field}.nvram`, undefined, 'must not be set for firmware bios, which has no variables')
     }
     if (loader?.stateless === true && nvram) {
       const what = nvram.template === undefined ? 'nvram' : 'nvram.template'
-      yield forbidden(
-        `${field}.${what}`,
-        undefined,
-        'may not be given, since the loader is stateless: it keeps no variables',
-      )
+      yield forbidden(`${field}.${what}`, undefined, 'must not be set for a stateless loader, which has no variables')
     }
     if (loader?.stateless === false) {
-      const keeps = firmware === undefined ? loader.type === 'pflash' : firmware === 'efi'
-      if (!keeps) yield invalid(`${field}.loader.stateless`, false, 'must be true: only UEFI on pflash keeps variables')
+      const hasVariables = firmware === undefined ? loader.type === 'pflash' : firmware === 'efi'
+      if (!hasVariables)
+        yield invalid(`${field}.loader.stateless`, false, 'must be true: only UEFI on pflash has variables')
     }
   },
   example: example(
@@ -85,17 +84,13 @@ const firmwareNvram: Rule = {
 
 const firmwareLoader: Rule = {
   id: 'firmware-loader',
-  description: 'A firmware is chosen automatically, or its image is named.',
+  description: 'A loader or nvram requires `os.firmware` or the image in `os.loader.value`.',
   about: ['loader', 'nvram'],
   *check(subject) {
     const { os } = subject.domain
-    if (!os || !(isAskedLoader(subject) || (os.nvram && !os.loader))) return
-    if (isAsked(subject, 'firmware', os.firmware) || isAsked(subject, 'loader.value', os.loader?.value)) return
-    yield required(
-      `${field}.loader.value`,
-      'must be given, since firmware is not: which image it is',
-      'or firmware: efi',
-    )
+    if (!os || !(isLoaderRequested(subject) || (os.nvram && !os.loader))) return
+    if (isRequested(subject, 'firmware', os.firmware) || isRequested(subject, 'loader.value', os.loader?.value)) return
+    yield required(`${field}.loader.value`, 'must be set when os.firmware is not', 'or firmware: efi')
   },
   example: example(
     efi({ loader: { readonly: true, type: 'pflash' } }),
@@ -103,20 +98,29 @@ const firmwareLoader: Rule = {
   ),
 }
 
-const isAskedLoader = (subject: Subject): boolean =>
-  Object.keys(subject.domain.os?.loader ?? {}).some((key) => isAsked(subject, `loader.${key}`, key))
+const isLoaderRequested = (subject: Subject): boolean =>
+  Object.keys(subject.domain.os?.loader ?? {}).some((key) => isRequested(subject, `loader.${key}`, key))
+
+/** Where no firmware has the format of the variable store, completion assumes a raw loader, which libvirt does not look for. */
+const withRequestedFormat = (subject: Subject, os: Os): Os => {
+  const { nvram, loader = {} } = os
+  if (!isRequested(subject, 'nvram.format', nvram?.format)) return os
+  if (isRequested(subject, 'loader.format', loader.format)) return os
+  const { format: _, ...rest } = loader
+  return { ...os, loader: rest }
+}
 
 const firmwareFound: Rule = {
   id: 'firmware-found',
-  description: 'A firmware that is chosen automatically is there: one of the node has all that is asked for.',
+  description: 'The node must have a firmware that fits `os.firmware` and the requested options.',
   about: ['firmware'],
   *check(subject) {
     const { domain, capabilities } = subject
     const { os } = domain
-    if (os?.firmware === undefined || !isAsked(subject, 'firmware', os.firmware)) return
-    if (firmwareFor(domain, capabilities) !== undefined) return
-    const asked = ['loader', 'nvram', 'firmwareSelection'].filter((key) => Object.hasOwn(os, key))
-    const because = asked.length === 0 ? '' : `, with what ${asked.join(', ')} ask for`
+    if (os?.firmware === undefined || !isRequested(subject, 'firmware', os.firmware)) return
+    if (firmwareFor({ ...domain, os: withRequestedFormat(subject, os) }, capabilities) !== undefined) return
+    const requested = ['loader', 'nvram', 'firmwareSelection'].filter((key) => Object.hasOwn(os, key))
+    const because = requested.length === 0 ? '' : ` and ${requested.join(', ')}`
     const message = `no firmware of the node fits machine type ${os.type?.machine}${because}`
     yield lacking(
       `firmware ${os.firmware} for machine type ${os.type?.machine}${because}`,
@@ -131,23 +135,23 @@ const firmwareFound: Rule = {
 
 const firmwareMachine: Rule = {
   id: 'firmware-machine',
-  description: 'UEFI needs ACPI; Secure Boot needs a q35 machine of x86_64, and system management mode.',
+  description: 'UEFI requires ACPI; Secure Boot requires machine type q35, x86_64 and system management mode.',
   about: ['firmware', 'loader'],
   *check({ domain, originOf }) {
     const { os, features } = domain
     if (!os) return
     const isUefi = os.firmware === 'efi' || (os.loader?.type === 'pflash' && os.loader.value !== undefined)
     if (isUefi && features?.acpi === undefined) {
-      yield required('spec.domain.features.acpi', 'must be given: UEFI needs ACPI', 'features: {acpi: {}}')
+      yield required('spec.domain.features.acpi', 'must be set: UEFI requires ACPI', 'features: {acpi: {}}')
     }
     if (os.loader?.secure !== true) return
     if (chipsetOf(domain) !== 'q35') {
-      yield invalid(`${field}.loader.secure`, true, 'is possible on machine type q35 only')
+      yield invalid(`${field}.loader.secure`, true, 'is only supported on machine type q35')
     }
-    if (os.type?.arch === 'i686') yield invalid(`${field}.loader.secure`, true, 'is possible on x86_64 only')
+    if (os.type?.arch === 'i686') yield invalid(`${field}.loader.secure`, true, 'is only supported on x86_64')
     const isManual = os.firmware === undefined || originOf(`${field}.firmware`).by === 'default'
     if (isManual && features?.smm?.state !== true) {
-      yield required('spec.domain.features.smm.state', 'must be true: Secure Boot needs system management mode')
+      yield required('spec.domain.features.smm.state', 'must be true: Secure Boot requires system management mode')
     }
   },
   example: example(
@@ -160,15 +164,16 @@ const nvramSources = ['file', 'block', 'network']
 
 const firmwareNvramSource: Rule = {
   id: 'firmware-nvram-source',
-  description: 'Variables of the firmware are kept in a file, a block device or on a server, whole and unshared.',
+  description:
+    'The source of `os.nvram` must be a file, a block device or a network disk, without slices and reservations.',
   about: ['nvram'],
   *check({ domain: { os } }) {
     const { type, source } = os?.nvram ?? {}
     if (type === undefined) return
     const at = `${field}.nvram`
     if (!nvramSources.includes(type)) yield unsupported(`${at}.type`, type, `must be one of ${nvramSources.join(', ')}`)
-    else if (source === undefined) yield required(`${at}.source`, `must be given for type ${type}`)
-    else yield* forbidEach(source, `${at}.source`, ['slices', 'reservations'], 'may not be given for nvram')
+    else if (source === undefined) yield required(`${at}.source`, `must be set for type ${type}`)
+    else yield* forbidEach(source, `${at}.source`, ['slices', 'reservations'], 'must not be set for nvram')
   },
   example: example(
     efi({

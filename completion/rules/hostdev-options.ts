@@ -1,5 +1,5 @@
 import type { Domain } from '../../api/domain/domain.ts'
-import { virtioModels } from '../../api/domain/virtio.ts'
+import { virtioModels } from '../../api/domain/elements/virtio.ts'
 import { eachDevice, list, type DeviceOf } from './device.ts'
 import { duplicate, forbidden, invalid, unsupported } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
@@ -14,38 +14,38 @@ const virtio: ReadonlySet<string> = new Set(virtioModels)
 
 const hostdevOptions = eachDevice('hostdevs')(
   'hostdev-options',
-  'A screen is shown of PCI and mediated vfio-pci devices only, where there is a viewer; raw SCSI commands are for SCSI devices.',
+  'The options of a host device must be those of its type: `display` requires PCI or vfio-pci and a display server, raw SCSI commands require type scsi.',
   ({ type, model, display, rawio, sgio, boot, source, teaming }, at, { domain }) => {
     const findings: Finding[] = []
     if (model !== undefined && type !== 'mdev' && type !== 'scsi_host') {
-      findings.push(forbidden(`${at}.model`, model, 'may be given for type mdev and scsi_host only'))
+      findings.push(forbidden(`${at}.model`, model, 'can only be set for type mdev and scsi_host'))
     }
     if (type === 'mdev' && (model === 'vfio-ccw' || model === 'vfio-ap' || virtio.has(model ?? ''))) {
       findings.push(invalid(`${at}.model`, model, 'must be vfio-pci on x86'))
     }
     if (display !== undefined && type !== 'pci' && (type !== 'mdev' || model !== 'vfio-pci')) {
       findings.push(
-        forbidden(`${at}.display`, display, 'may be given for type pci, and type mdev with model vfio-pci, only'),
+        forbidden(`${at}.display`, display, 'can only be set for type pci, and for type mdev with model vfio-pci'),
       )
     } else if (display === true && list(domain, 'graphics').length === 0) {
-      findings.push(invalid(`${at}.display`, true, 'needs a viewer to show it to: there are no devices.graphics'))
+      findings.push(invalid(`${at}.display`, true, 'requires a display server in devices.graphics'))
     }
     if (type !== 'scsi') {
       for (const [key, value] of Object.entries({ rawio, sgio })) {
-        if (value !== undefined) findings.push(forbidden(`${at}.${key}`, value, 'may be given for type scsi only'))
+        if (value !== undefined) findings.push(forbidden(`${at}.${key}`, value, 'can only be set for type scsi'))
       }
     }
-    if (sgio === 'unfiltered') findings.push(unsupported(`${at}.sgio`, sgio, 'is no longer possible', 'filtered'))
+    if (sgio === 'unfiltered') findings.push(unsupported(`${at}.sgio`, sgio, 'is no longer supported', 'filtered'))
     if (type === 'scsi_host' && model !== undefined && !virtio.has(model))
       findings.push(invalid(`${at}.model`, model, `must be one of ${virtioModels.join(', ')} for type scsi_host`))
     if (boot && (type === 'mdev' || type === 'scsi_host'))
-      findings.push(forbidden(`${at}.boot`, undefined, `may not be given for type ${type}: nothing boots from it`))
+      findings.push(forbidden(`${at}.boot`, undefined, `is not supported for type ${type}`))
     if (source?.startupPolicy !== undefined && type !== 'usb')
-      findings.push(forbidden(`${at}.source.startupPolicy`, source.startupPolicy, 'may be given for type usb only'))
+      findings.push(forbidden(`${at}.source.startupPolicy`, source.startupPolicy, 'can only be set for type usb'))
     if (source?.writeFiltering !== undefined)
-      findings.push(unsupported(`${at}.source.writeFiltering`, source.writeFiltering, 'is not possible with QEMU'))
+      findings.push(unsupported(`${at}.source.writeFiltering`, source.writeFiltering, 'is not supported by QEMU'))
     if (teaming && teaming.type !== 'transient')
-      findings.push(invalid(`${at}.teaming.type`, teaming.type, 'must be transient: the interface stays'))
+      findings.push(invalid(`${at}.teaming.type`, teaming.type, 'must be transient: the interface is persistent'))
     return findings
   },
   example(
@@ -64,14 +64,15 @@ const screen = (one: string, ramfb: boolean): Hostdev => ({
 
 const hostdevRamfb: Rule = {
   id: 'hostdev-ramfb',
-  description: 'One device of the host shows its screen before its driver is there.',
+  description: 'At most one host device can set `ramfb`.',
   about: ['ramfb'],
   *check({ domain }) {
     let first: number | undefined
     for (const [index, { ramfb }] of list(domain, 'hostdevs').entries()) {
       if (ramfb !== true) continue
       const field = `spec.domain.devices.hostdevs[${index}].ramfb`
-      if (first !== undefined) yield duplicate(field, true, `is so for hostdevs[${first}] as well, and one can be`)
+      if (first !== undefined)
+        yield duplicate(field, true, `only one host device can set this; hostdevs[${first}] already does`)
       first ??= index
     }
   },

@@ -1,7 +1,7 @@
 import type { Domain } from '../../api/domain/domain.ts'
 import { numberOf } from '../defaults/reading.ts'
 import { eachDevice, list, type DeviceOf } from './device.ts'
-import { duplicate, invalid, required } from './finding.ts'
+import { duplicate, invalid, required, unsupported } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
 type Hostdev = DeviceOf<'hostdevs'>
@@ -12,41 +12,47 @@ const hostdevs = (...given: Hostdev[]): Domain => ({ devices: { hostdevs: given 
 
 const uuid = '53764d0e-85a0-42b4-af5c-2046b460b1dc'
 
+/** Addresses of other types can have higher buses. */
+const lastPciBus = 255
+
 const hostdevSource = eachDevice('hostdevs')(
   'hostdev-source',
-  'A device of the host is named in the way of its kind: PCI by its address, USB by address or ids, a mediated device by its UUID.',
+  'A host device must be identified as its type requires: PCI by address, USB by address or ids, a mediated device by UUID.',
   ({ type, source, model }, at) => {
     const { address, vendor, product } = source ?? {}
     switch (type) {
       case undefined:
-        return [required(`${at}.type`, 'must be given: the kind of device')]
+        return [required(`${at}.type`, 'must be set: the kind of device')]
       case 'mdev':
         return [
-          ...(address?.uuid === undefined
-            ? [required(`${at}.source.address.uuid`, 'must be given for type mdev')]
-            : []),
-          ...(model === undefined ? [required(`${at}.model`, 'must be given for type mdev', 'e.g. vfio-pci')] : []),
+          ...(address?.uuid === undefined ? [required(`${at}.source.address.uuid`, 'must be set for type mdev')] : []),
+          ...(model === undefined ? [required(`${at}.model`, 'must be set for type mdev', 'e.g. vfio-pci')] : []),
         ]
       case 'pci':
-        return address === undefined ? [required(`${at}.source.address`, 'must be given for type pci')] : []
+        if (address === undefined) return [required(`${at}.source.address`, 'must be set for type pci')]
+        return (numberOf(address.bus) ?? 0) > lastPciBus
+          ? [invalid(`${at}.source.address.bus`, address.bus, `must be at most ${lastPciBus}`)]
+          : []
       case 'usb':
         if (vendor?.id !== undefined && numberOf(vendor.id) === 0)
           return [invalid(`${at}.source.vendor.id`, vendor.id, 'must not be 0')]
         if (address !== undefined && address.device === undefined)
-          return [required(`${at}.source.address.device`, 'must be given beside bus')]
+          return [required(`${at}.source.address.device`, 'must be set together with bus')]
         return address === undefined && (vendor === undefined || product === undefined)
-          ? [required(`${at}.source.address`, 'must be given for type usb, or vendor and product')]
+          ? [required(`${at}.source.address`, 'must be set for type usb, or vendor and product instead')]
           : []
       case 'scsi':
-        return source?.protocol === 'iscsi' ? iscsiFaults(source, at) : scsiFaults(source, at)
+        return source?.protocol === 'iscsi' ? iscsiCauses(source, at) : scsiCauses(source, at)
       case 'scsi_host':
         if (source?.protocol === undefined)
-          return [required(`${at}.source.protocol`, 'must be given for type scsi_host', 'vhost')]
+          return [required(`${at}.source.protocol`, 'must be set for type scsi_host', 'vhost')]
+        if (source.protocol !== 'vhost')
+          return [unsupported(`${at}.source.protocol`, source.protocol, 'must be vhost for type scsi_host')]
         return source.wwpn === undefined
-          ? [required(`${at}.source.wwpn`, 'must be given for type scsi_host')]
+          ? [required(`${at}.source.wwpn`, 'must be set for type scsi_host')]
           : /^naa\.[0-9a-f]{16}$/i.test(source.wwpn)
             ? []
-            : [invalid(`${at}.source.wwpn`, source.wwpn, 'must be naa. and 16 hex digits')]
+            : [invalid(`${at}.source.wwpn`, source.wwpn, 'must be naa. and 16 hexadecimal digits')]
       default:
         return []
     }
@@ -57,20 +63,20 @@ const hostdevSource = eachDevice('hostdevs')(
   ),
 )
 
-function* iscsiFaults({ name, host, hosts, auth }: Source, at: string): Iterable<Finding> {
-  if (name === undefined) yield required(`${at}.source.name`, 'must be given for protocol iscsi')
+function* iscsiCauses({ name, host, hosts, auth }: Source, at: string): Iterable<Finding> {
+  if (name === undefined) yield required(`${at}.source.name`, 'must be set for protocol iscsi')
   const count = hosts?.length ?? (host ? 1 : 0)
-  if (count !== 1) yield required(`${at}.source.hosts`, 'must be one server for protocol iscsi')
+  if (count !== 1) yield required(`${at}.source.hosts`, 'must have one server for protocol iscsi')
   const kind = auth?.secret?.type
   if (kind !== undefined && kind !== 'iscsi')
     yield invalid(`${at}.source.auth.secret.type`, kind, 'must be iscsi for protocol iscsi', 'did you mean "iscsi"?')
 }
 
-function* scsiFaults(source: Source | undefined, at: string): Iterable<Finding> {
-  if (source?.adapter?.name === undefined) yield required(`${at}.source.adapter.name`, 'must be given for type scsi')
+function* scsiCauses(source: Source | undefined, at: string): Iterable<Finding> {
+  if (source?.adapter?.name === undefined) yield required(`${at}.source.adapter.name`, 'must be set for type scsi')
   for (const key of ['bus', 'target', 'unit'] as const) {
     if (source?.address?.[key] === undefined)
-      yield required(`${at}.source.address.${key}`, 'must be given for type scsi: which unit of the adapter')
+      yield required(`${at}.source.address.${key}`, 'must be set for type scsi: the unit of the adapter')
   }
 }
 
@@ -84,7 +90,7 @@ const addressTypes: { readonly [type: string]: readonly string[] } = {
 
 const hostdevAddress = eachDevice('hostdevs')(
   'hostdev-address-type',
-  'A device of the host sits on the bus of its kind in the guest.',
+  'The type of the address of a host device must fit its type.',
   ({ type, address }, at) => {
     const allowed = addressTypes[type ?? '']
     if (!allowed || address?.type === undefined || allowed.includes(address.type)) return []
@@ -99,7 +105,7 @@ const hostdevAddress = eachDevice('hostdevs')(
 const pciName = ({ domain, bus, slot, function: part }: SourceAddress): string =>
   [domain, bus, slot, part].map((number) => numberOf(number) ?? 0).join(':')
 
-/** What tells one device of the host from another; undefined where too little is said. */
+/** Identifies the device of the host; undefined if the fields do not. */
 const identityOf = ({ type, source }: Hostdev): string | undefined => {
   const { address, vendor, product, adapter, name, host, hosts, wwpn } = source ?? {}
   switch (type) {
@@ -127,7 +133,7 @@ const identityOf = ({ type, source }: Hostdev): string | undefined => {
 
 const hostdevUnique: Rule = {
   id: 'hostdev-unique',
-  description: 'A device of the host is handed over once, be it as a device or as an interface.',
+  description: 'A device of the host must be passed through once, as a host device or as an interface.',
   about: ['hostdevs', 'interfaces'],
   *check({ domain }) {
     const seen = new Map<string, string>()
@@ -147,7 +153,7 @@ const hostdevUnique: Rule = {
       if (identity === undefined) continue
       const other = seen.get(identity)
       if (other === undefined) seen.set(identity, at)
-      else yield duplicate(at, identity, `is the device of ${other} as well`)
+      else yield duplicate(at, identity, `is already passed through by ${other}`)
     }
   },
   example: example(

@@ -7,31 +7,33 @@ const input = (more: DeviceOf<'inputs'>): Domain => ({ devices: { inputs: [more]
 
 export const inputDevice = eachDevice('inputs')(
   'input',
-  'A tablet is not on PS/2; models are for virtio, and of mice, tablets and keyboards there is only the plain one.',
+  'PS/2 only supports mice and keyboards; only virtio has a model; passthrough requires virtio; evdev and passthrough require a source.',
   ({ type, bus, model, source, address }, at, { domain, originOf }) => {
     const findings: Finding[] = []
-    if (type === undefined) return [required(`${at}.type`, 'must be given, e.g. tablet')]
+    if (type === undefined) return [required(`${at}.type`, 'must be set, e.g. tablet')]
     if (bus === 'ps2' && type !== 'mouse' && type !== 'keyboard') {
-      findings.push(invalid(`${at}.bus`, bus, `is for mouse and keyboard only, not for ${type}`, 'did you mean "usb"?'))
+      findings.push(
+        invalid(`${at}.bus`, bus, `is only supported for mouse and keyboard, not for ${type}`, 'did you mean "usb"?'),
+      )
     }
     if (bus === 'ps2' && domain.features?.ps2?.state === false && originOf(`${at}.type`).by !== 'default') {
-      findings.push(invalid(`${at}.bus`, bus, 'is switched off: features.ps2.state'))
+      findings.push(invalid(`${at}.bus`, bus, 'is disabled by features.ps2.state'))
     }
-    if (type === 'passthrough' && bus !== undefined && bus !== 'virtio')
-      findings.push(invalid(`${at}.bus`, bus, 'must be virtio for passthrough'))
+    if (type === 'passthrough' && bus !== 'virtio')
+      findings.push(invalid(`${at}.bus`, bus, 'must be virtio for type passthrough'))
     if (model !== undefined && bus !== 'virtio')
-      findings.push(forbidden(`${at}.model`, model, `may be given for bus virtio only, not for ${bus}`))
+      findings.push(forbidden(`${at}.model`, model, `can only be set for bus virtio, not for ${bus}`))
     else if (model !== undefined && model !== 'virtio') {
       findings.push(unsupported(`${at}.model`, model, `must be virtio for type ${type}`))
     }
     if (type === 'evdev' && bus !== undefined)
-      findings.push(forbidden(`${at}.bus`, bus, 'may not be given for type evdev, which feeds other devices'))
+      findings.push(forbidden(`${at}.bus`, bus, 'must not be set for type evdev, which forwards to other devices'))
     if (bus === 'usb' && address?.type !== undefined && address.type !== 'usb')
-      findings.push(invalid(`${at}.address.type`, address.type, 'must be usb, since the device is on bus usb'))
+      findings.push(invalid(`${at}.address.type`, address.type, 'must be usb for bus usb'))
     if (type === 'passthrough' && source?.evdev === undefined)
-      findings.push(required(`${at}.source.evdev`, 'must be given for type passthrough'))
+      findings.push(required(`${at}.source.evdev`, 'must be set for type passthrough'))
     if (type === 'evdev' && source?.dev === undefined)
-      findings.push(required(`${at}.source.dev`, 'must be given for type evdev'))
+      findings.push(required(`${at}.source.dev`, 'must be set for type evdev'))
     return findings
   },
   example(

@@ -10,7 +10,7 @@ const nic = (more: Interface): Domain => ({ devices: { interfaces: [{ type: 'use
 
 const taps = ['network', 'bridge', 'ethernet']
 
-/** Fields that only some types have: a device of the kernel, or who forwards packets, is needed for each. */
+/** Fields that only some types support, because they configure the host device or process that forwards packets. */
 const typesOf: { readonly [field: string]: readonly string[] } = {
   filterref: taps,
   mtu: [...taps, 'vhostuser'],
@@ -27,19 +27,21 @@ const limited = Object.entries(typesOf)
 
 const interfaceType = eachDevice('interfaces')(
   'interface-type',
-  'A filter, an MTU, coalescing, VLANs, a virtual port and addresses are for types of interface that have them.',
+  'Filter, MTU, coalescing, VLANs, virtual port, addresses and routes can only be set for types of interface that support them.',
   function* (one, at) {
-    const { type, port, target } = one
-    if (type === undefined) return
+    const { type = 'user', port, target, backend } = one
     for (const [field, types] of limited) {
-      if (types.includes(type)) continue
-      yield* forbidEach(one, at, [field], `may not be given for type ${type}, only for ${types.join(', ')}`)
+      if (types.includes(type) || (field === 'ips' && type === 'vhostuser' && backend?.type === 'passt')) continue
+      yield* forbidEach(one, at, [field], `must not be set for type ${type}, only for ${types.join(', ')}`)
     }
-    if ((one.routes?.length ?? 0) > 0) yield forbidden(`${at}.routes`, undefined, 'may not be given: QEMU sets none')
+    if ((one.routes?.length ?? 0) > 0)
+      yield forbidden(`${at}.routes`, undefined, 'must not be set: QEMU does not support routes')
     if (port?.isolated === true && type !== 'network' && type !== 'bridge')
-      yield forbidden(`${at}.port.isolated`, true, `may not be given for type ${type}, only for network, bridge`)
+      yield forbidden(`${at}.port.isolated`, true, `must not be set for type ${type}, only for network, bridge`)
+    if (port?.isolated === true && one.virtualport?.type === 'openvswitch')
+      yield forbidden(`${at}.port.isolated`, true, 'must not be set for virtualport type openvswitch')
     if (target?.managed === false && type !== 'ethernet')
-      yield forbidden(`${at}.target.managed`, false, `may not be given for type ${type}, only for ethernet`)
+      yield forbidden(`${at}.target.managed`, false, `must not be set for type ${type}, only for ethernet`)
   },
   example(
     nic({ type: 'user', mtu: { size: 1500 } }),
@@ -49,22 +51,22 @@ const interfaceType = eachDevice('interfaces')(
 
 const interfacePasst = eachDevice('interfaces')(
   'interface-passt',
-  'Ports are forwarded by passt, which serves types user and vhostuser.',
+  'Port forwarding requires the passt backend, which supports the types user and vhostuser.',
   ({ type, backend, portForwards = [] }, at) => {
     const findings: Finding[] = []
     const canPasst = type === 'user' || type === 'vhostuser'
     if (backend?.type === 'passt' && !canPasst) {
-      findings.push(invalid(`${at}.backend.type`, 'passt', 'is possible for type user and vhostuser only'))
+      findings.push(invalid(`${at}.backend.type`, 'passt', 'is only supported for type user and vhostuser'))
     }
     if (portForwards.length > 0 && !(canPasst && backend?.type === 'passt')) {
-      const message = 'may be given with backend passt only, for type user and vhostuser'
+      const message = 'can only be set with backend passt, for type user and vhostuser'
       const suggestion = canPasst ? 'backend: {type: passt}' : undefined
       findings.push(forbidden(`${at}.portForwards`, undefined, message, suggestion))
     }
     for (const [index, { ranges = [] }] of portForwards.entries()) {
       for (const [place, { start, end, to, exclude }] of ranges.entries()) {
         if (start !== undefined || (end ?? to ?? exclude) === undefined) continue
-        findings.push(required(`${at}.portForwards[${index}].ranges[${place}].start`, 'must be given for a range'))
+        findings.push(required(`${at}.portForwards[${index}].ranges[${place}].start`, 'must be set for a range'))
       }
     }
     return findings
@@ -79,26 +81,25 @@ const lastPrefix = { ipv4: 32, ipv6: 128 } as const
 
 const interfaceIps = eachDevice('interfaces', 'ips')(
   'interface-ips',
-  'The guest is offered one address of each family by a user network, with a prefix that the family has and no peer.',
+  'The prefix of an address must be valid for its family; a user network must have at most one address of each family and no peer.',
   ({ type, ips = [], backend }, at) => {
     const findings: Finding[] = []
     const seen = new Set<string>()
+    const isOffered = type === 'user' || backend?.type === 'passt'
     for (const [index, { family = 'ipv4', prefix, peer }] of ips.entries()) {
       const field = `${at}.ips[${index}]`
-      const length = numberOf(prefix)
-      if (length !== undefined && length > lastPrefix[family]) {
+      const length = numberOf(prefix) ?? 0
+      if (length > lastPrefix[family]) {
         findings.push(invalid(`${field}.prefix`, length, `must be at most ${lastPrefix[family]} for ${family}`))
-      } else if (type === 'user' && backend?.type !== 'passt' && length !== undefined && length > 0) {
+      } else if (type === 'user' && backend?.type !== 'passt' && length > 0) {
         if (family === 'ipv4' && (length < 4 || length > 27))
-          findings.push(
-            invalid(`${field}.prefix`, length, 'must be from 4 to 27, for QEMU has 15 addresses of its own'),
-          )
+          findings.push(invalid(`${field}.prefix`, length, 'must be from 4 to 27: QEMU itself uses 15 addresses'))
         if (family === 'ipv6' && length !== 64) findings.push(invalid(`${field}.prefix`, length, 'must be 64 for ipv6'))
       }
-      if (type !== 'user') continue
+      if (!isOffered) continue
       if (seen.has(family))
-        findings.push(invalid(`${field}.family`, family, 'has an address already: one of each family is possible'))
-      if (peer !== undefined) findings.push(forbidden(`${field}.peer`, peer, 'may not be given for type user'))
+        findings.push(invalid(`${field}.family`, family, 'already has an address; only one per family is supported'))
+      if (peer !== undefined) findings.push(forbidden(`${field}.peer`, peer, `must not be set for type ${type}`))
       seen.add(family)
     }
     return findings
@@ -113,11 +114,17 @@ const withQueues = ['network', 'bridge', 'ethernet', 'direct', 'vhostuser', 'vdp
 
 const interfaceQueues = eachDevice('interfaces', 'queues')(
   'interface-queues',
-  'Several queues are for types of interface of which the kernel or another process serves each queue.',
-  ({ type, driver }, at) => {
+  'Several queues are only supported for types of interface whose queues are served by the kernel or another process.',
+  ({ type = 'user', driver }, at) => {
     const count = numberOf(driver?.queues) ?? 0
-    return count > 1 && type !== undefined && !withQueues.includes(type)
-      ? [invalid(`${at}.driver.queues`, count, `must be 1 for type ${type}: several are for ${withQueues.join(', ')}`)]
+    return count > 1 && !withQueues.includes(type)
+      ? [
+          invalid(
+            `${at}.driver.queues`,
+            count,
+            `must be 1 for type ${type}; only ${withQueues.join(', ')} support several`,
+          ),
+        ]
       : []
   },
   example(
@@ -126,4 +133,47 @@ const interfaceQueues = eachDevice('interfaces', 'queues')(
   ),
 )
 
-export const interfaceTypeRules: readonly Rule[] = [interfaceType, interfacePasst, interfaceIps, interfaceQueues]
+/** The parameters that each type of virtual port supports; libvirt generates some of the required ones. */
+const portParameters: {
+  readonly [type: string]: { readonly all: readonly string[]; readonly required: readonly string[] }
+} = {
+  '802.1Qbg': {
+    all: ['managerid', 'typeid', 'typeidversion', 'instanceid'],
+    required: ['managerid', 'typeid', 'typeidversion'],
+  },
+  '802.1Qbh': { all: ['profileid'], required: ['profileid'] },
+  openvswitch: { all: ['interfaceid', 'profileid'], required: [] },
+  midonet: { all: ['interfaceid'], required: ['interfaceid'] },
+}
+const everyParameter = [...new Set(Object.values(portParameters).flatMap(({ all }) => all))]
+
+const interfaceVirtualport = eachDevice('interfaces', 'virtualport')(
+  'interface-virtualport',
+  'A virtual port must have the parameters that its type requires, and no others.',
+  function* ({ virtualport }, at) {
+    const { type, parameters = {} } = virtualport ?? {}
+    const supported = portParameters[type ?? '']
+    if (!supported) return
+    const field = `${at}.virtualport.parameters`
+    for (const key of supported.required) {
+      if (!isSet(parameters, key)) yield required(`${field}.${key}`, `must be set for type ${type}`)
+    }
+    const others = everyParameter.filter((key) => !supported.all.includes(key) && isSet(parameters, key))
+    yield* forbidEach(parameters, field, others, `must not be set for type ${type}`)
+  },
+  example(
+    nic({ type: 'bridge', source: { bridge: 'br0' }, virtualport: { type: 'openvswitch', parameters: { typeid: 1 } } }),
+    nic({ type: 'bridge', source: { bridge: 'br0' }, virtualport: { type: 'openvswitch', parameters: {} } }),
+  ),
+)
+
+/** An empty parameter is the same as none. */
+const isSet = (parameters: object, key: string): boolean => (Reflect.get(parameters, key) ?? '') !== ''
+
+export const interfaceTypeRules: readonly Rule[] = [
+  interfaceType,
+  interfacePasst,
+  interfaceIps,
+  interfaceQueues,
+  interfaceVirtualport,
+]

@@ -1,4 +1,5 @@
 import type { Domain } from '../../api/domain/domain.ts'
+import { isHostUsbCard } from '../defaults/interface.ts'
 import { numberOf } from '../defaults/reading.ts'
 import { eachDevice, list, type DeviceOf } from './device.ts'
 import { forbidden, invalid, notFound, required } from './finding.ts'
@@ -10,7 +11,7 @@ const nic = (more: Interface): Domain => ({ devices: { interfaces: [{ type: 'use
 
 const isVirtio = ({ model }: Interface): boolean => model?.type?.toLowerCase().startsWith('virtio') === true
 
-/** Without which field of `source` an interface of each type leads nowhere. */
+/** The fields of `source` that each type of interface requires. */
 const sources: {
   readonly [type: string]: readonly ('bridge' | 'network' | 'dev' | 'name' | 'port' | 'ipAddress' | 'address')[]
 } = {
@@ -28,28 +29,25 @@ const sources: {
 
 const interfaceSource = eachDevice('interfaces')(
   'interface-source',
-  'An interface says to what it is connected, as its type demands.',
-  ({ type, source, backend }, at) => {
-    if (type === undefined)
-      return [required(`${at}.type`, 'must be given: what the interface is connected to', 'e.g. user')]
+  'An interface must have the `source` fields that its type requires.',
+  (one, at) => {
+    const { type = 'user', source, backend } = one
     const findings: Finding[] = (sources[type] ?? [])
-      .filter((key) => source?.[key] === undefined || source[key] === '')
-      .map((key) => required(`${at}.source.${key}`, `must be given for type ${type}`))
+      .filter(
+        (key) => (source?.[key] === undefined || source[key] === '') && !(key === 'address' && isHostUsbCard(one)),
+      )
+      .map((key) => required(`${at}.source.${key}`, `must be set for type ${type}`))
     if (type === 'udp' && source?.local === undefined)
-      findings.push(required(`${at}.source.local`, 'must be given for type udp'))
+      findings.push(required(`${at}.source.local`, 'must be set for type udp'))
     if (type === 'vhostuser' && backend?.type !== 'passt') {
       if (source?.path === undefined)
-        findings.push(required(`${at}.source.path`, 'must be given for type vhostuser: the socket'))
+        findings.push(required(`${at}.source.path`, 'must be set for type vhostuser: the path of the socket'))
       if (source?.mode !== 'client' && source?.mode !== 'server') {
         findings.push(required(`${at}.source.mode`, 'must be client or server for type vhostuser'))
       }
       if (source?.reconnect !== undefined && source.mode === 'server') {
         findings.push(
-          forbidden(
-            `${at}.source.reconnect`,
-            undefined,
-            'may be given for mode client only: a server does not connect',
-          ),
+          forbidden(`${at}.source.reconnect`, undefined, 'can only be set for mode client: a server does not connect'),
         )
       }
     }
@@ -58,18 +56,18 @@ const interfaceSource = eachDevice('interfaces')(
   example(nic({ type: 'bridge' }), nic({ type: 'bridge', source: { bridge: 'br0' } })),
 )
 
-const isPowerOfTwo = (value: number): boolean => value > 0 && (value & (value - 1)) === 0
+const isPowerOfTwo = (value: number): boolean => (value & (value - 1)) === 0
 
 const interfaceDriver = eachDevice('interfaces')(
   'interface-driver',
-  'Queues have a power of two entries; the options of virtio are for virtio models.',
+  'Queue sizes must be powers of two; virtio options can only be set for virtio models.',
   (one, at) => {
     const { driver } = one
     const findings: Finding[] = []
     if (one.type !== 'hostdev' && (one.model?.type === undefined || isVirtio(one))) {
       for (const key of ['rxQueueSize', 'txQueueSize'] as const) {
         const size = numberOf(driver?.[key])
-        if (size !== undefined && size !== 0 && !isPowerOfTwo(size))
+        if (size !== undefined && !isPowerOfTwo(size))
           findings.push(invalid(`${at}.driver.${key}`, size, 'must be a power of two'))
       }
       return findings
@@ -82,7 +80,7 @@ const interfaceDriver = eachDevice('interfaces')(
         forbidden(
           `${at}.driver.${key}`,
           driver[key],
-          `may be given for virtio models only, not for ${one.model?.type ?? 'a device of the host'}`,
+          `can only be set for virtio models, not for ${one.model?.type ?? 'a device of the host'}`,
         ),
       )
     }
@@ -96,7 +94,7 @@ const interfaceDriver = eachDevice('interfaces')(
 
 const interfaceMac = eachDevice('interfaces')(
   'interface-mac',
-  'A MAC address is that of one card: the lowest bit of its first byte, which means several, is not set.',
+  'A MAC address must be a unicast address: the lowest bit of its first byte, which marks multicast, must not be set.',
   ({ mac }, at) => {
     const first = Number.parseInt(mac?.address?.split(':')[0] ?? '0', 16)
     if ((first & 1) === 0) return []
@@ -114,10 +112,10 @@ const interfaceMac = eachDevice('interfaces')(
 
 const interfaceModel = eachDevice('interfaces')(
   'interface-model',
-  'Interfaces of type vdpa are virtio.',
+  'Interfaces of type vdpa and vhostuser must have a virtio model.',
   (one, at) =>
-    one.model?.type !== undefined && one.type === 'vdpa' && !isVirtio(one)
-      ? [invalid(`${at}.model.type`, one.model.type, 'must be virtio for type vdpa')]
+    (one.type === 'vdpa' || one.type === 'vhostuser') && !isVirtio(one)
+      ? [invalid(`${at}.model.type`, one.model?.type, `must be virtio for type ${one.type}`)]
       : [],
   example(
     nic({ type: 'vdpa', source: { dev: '/dev/vhost-vdpa-0' }, model: { type: 'e1000' } }),
@@ -127,29 +125,27 @@ const interfaceModel = eachDevice('interfaces')(
 
 const interfaceTeaming: Rule = {
   id: 'interface-teaming',
-  description: 'An interface that stands in for another names the alias of one that is there.',
+  description:
+    'A transient interface must name the alias of an existing interface; a persistent one must have a virtio model.',
   about: ['teaming'],
   *check({ domain }) {
-    const aliases = new Set(list(domain, 'interfaces').map(({ alias }) => alias?.name))
+    const interfaces = list(domain, 'interfaces')
+    for (const [index, one] of interfaces.entries()) {
+      const field = `spec.domain.devices.interfaces[${index}].teaming.type`
+      const kind = one.teaming?.type
+      if (kind === 'persistent' && !isVirtio(one)) yield invalid(field, kind, 'is only supported for model virtio')
+      if (kind === 'transient' && one.type !== 'hostdev' && one.type !== 'network')
+        yield invalid(field, kind, 'is only supported for type hostdev and network')
+    }
+    const aliases = new Set(interfaces.map(({ alias }) => alias?.name))
     for (const key of ['interfaces', 'hostdevs'] as const) {
-      for (const [index, one] of list(domain, key).entries()) {
-        const { teaming, type } = one
-        const at = `spec.domain.devices.${key}[${index}].teaming`
-        if (
-          teaming?.type === 'persistent' &&
-          key === 'interfaces' &&
-          !isVirtio('model' in one && typeof one.model === 'object' ? { model: one.model } : {})
-        ) {
-          yield invalid(`${at}.type`, 'persistent', 'is possible for model virtio only')
-        }
+      for (const [index, { teaming }] of list(domain, key).entries()) {
         if (teaming?.type !== 'transient') continue
-        if (key === 'interfaces' && type !== 'hostdev' && type !== 'network')
-          yield invalid(`${at}.type`, 'transient', 'is possible for type hostdev and network only')
-        const field = `${at}.persistent`
+        const field = `spec.domain.devices.${key}[${index}].teaming.persistent`
         if (teaming.persistent === undefined)
-          yield required(field, 'must be given: the alias of the interface that stays')
+          yield required(field, 'must be set: the alias of the persistent interface')
         else if (!aliases.has(teaming.persistent))
-          yield notFound(field, teaming.persistent, 'is the alias of no interface')
+          yield notFound(field, teaming.persistent, 'no interface has this alias')
       }
     }
   },

@@ -11,40 +11,43 @@ type Mapping = readonly {
   readonly queues?: readonly { readonly id?: number | string }[]
 }[]
 
-/** Each queue is served by one I/O thread, where the queues are given out one by one. */
+/** Faults of a mapping of queues to I/O threads. If one thread has queues, each queue must have exactly one thread. */
 function* mappingFaults(threads: Mapping, queues: number | undefined, at: string): Iterable<Finding> {
   const ids = new Set<number>()
-  const taken = new Set<number>()
-  const isMapped = threads.some((thread) => (thread.queues ?? []).length > 0)
-  if (isMapped && queues === undefined) {
-    yield required(`${at}.queues`, 'must be given where queues are given out to I/O threads')
+  for (const [place, thread] of threads.entries()) {
+    const id = numberOf(thread.id)
+    if (id === undefined) continue
+    if (ids.has(id)) yield duplicate(`${at}.iothreads.iothreads[${place}].id`, id, 'is listed more than once')
+    ids.add(id)
+  }
+  if (!threads.some((thread) => (thread.queues ?? []).length > 0)) return
+  if (queues === undefined) {
+    yield required(`${at}.queues`, 'must be set when queues are assigned to I/O threads')
     return
   }
+  const assigned = new Set<number>()
   for (const [place, thread] of threads.entries()) {
-    const field = `${at}.iothreads.iothreads[${place}]`
-    const id = numberOf(thread.id)
-    if (id !== undefined && ids.has(id)) yield duplicate(`${field}.id`, id, 'is named twice')
-    if (id !== undefined) ids.add(id)
-    if (isMapped && (thread.queues ?? []).length === 0)
-      yield required(`${field}.queues`, 'must be given, since other I/O threads have queues of their own')
+    const field = `${at}.iothreads.iothreads[${place}].queues`
+    if ((thread.queues ?? []).length === 0) yield required(field, 'must be set when other I/O threads have queues')
     for (const [index, queue] of (thread.queues ?? []).entries()) {
       const number = numberOf(queue.id)
-      if (number === undefined || queues === undefined) continue
+      if (number === undefined) continue
       if (number >= queues)
-        yield invalid(`${field}.queues[${index}].id`, number, `must be less than ${queues}, the queues`)
-      else if (taken.has(number)) yield duplicate(`${field}.queues[${index}].id`, number, 'is given out twice')
-      taken.add(number)
+        yield invalid(`${field}[${index}].id`, number, `must be less than ${queues}, the number of queues`)
+      else if (assigned.has(number))
+        yield duplicate(`${field}[${index}].id`, number, 'is already assigned to an I/O thread')
+      assigned.add(number)
     }
   }
-  if (!isMapped || queues === undefined || queues > 65_536) return
-  const left = Array.from({ length: queues }, (_, number) => number).find((number) => !taken.has(number))
-  if (left !== undefined)
-    yield required(`${at}.iothreads`, `must give out queue ${left} as well: each has an I/O thread`)
+  let left = 0
+  while (assigned.has(left)) left += 1
+  if (left < queues) yield required(`${at}.iothreads`, `must include queue ${left}: every queue needs an I/O thread`)
 }
 
 const iothreadMapping: Rule = {
   id: 'iothread-mapping',
-  description: 'A disk or controller is served by one I/O thread or by several, and each of its queues by one of them.',
+  description:
+    'A disk or controller must set either `iothread` or `iothreads`; if queues are assigned, each must have one I/O thread.',
   about: ['iothreads'],
   *check({ domain }) {
     for (const key of ['disks', 'controllers'] as const) {
@@ -52,7 +55,7 @@ const iothreadMapping: Rule = {
         if (!driver?.iothreads) continue
         const at = `spec.domain.devices.${key}[${index}].driver`
         if (driver.iothread !== undefined)
-          yield forbidden(`${at}.iothread`, driver.iothread, 'may not be given beside iothreads')
+          yield forbidden(`${at}.iothread`, driver.iothread, 'must not be set together with iothreads')
         yield* mappingFaults(driver.iothreads.iothreads ?? [], numberOf(driver.queues), at)
       }
     }
@@ -68,7 +71,7 @@ function mapped(...queues: readonly number[][]): Domain {
 
 const iothreadPool: Rule = {
   id: 'iothread-pool',
-  description: 'A pool of threads has one at least, and no fewer at most than at least.',
+  description: 'The maximum of a thread pool must be at least 1, and at least its minimum.',
   about: ['iothreadids', 'defaultiothread'],
   *check({ domain: { iothreadids, defaultiothread } }) {
     const pools = [
@@ -76,11 +79,12 @@ const iothreadPool: Rule = {
       ...(defaultiothread ? [{ pool: defaultiothread, at: 'defaultiothread' }] : []),
     ]
     for (const { pool, at } of pools) {
-      const [least, most] = [numberOf(pool.threadPoolMin), numberOf(pool.threadPoolMax)]
+      const most = numberOf(pool.threadPoolMax)
+      if (most === undefined) continue
+      const least = numberOf(pool.threadPoolMin) ?? 0
       const field = `spec.domain.${at}.threadPoolMax`
-      if (most !== undefined && most < 1) yield invalid(field, most, 'must be at least 1')
-      else if (most !== undefined && least !== undefined && least > most)
-        yield invalid(field, most, `must be at least threadPoolMin, ${least}`)
+      if (most < 1) yield invalid(field, most, 'must be at least 1')
+      else if (least > most) yield invalid(field, most, `must be at least threadPoolMin, ${least}`)
     }
   },
   example: example(
@@ -91,21 +95,24 @@ const iothreadPool: Rule = {
 
 const iothreadExists: Rule = {
   id: 'iothread-exists',
-  description: 'The I/O threads that disks and controllers name are there, numbered from 1, each once.',
+  description: 'Disks and controllers must name existing I/O threads, whose ids must be unique and at least 1.',
   about: ['iothreadids', 'iothreads', 'iothread'],
   *check({ domain }) {
     const seen = new Set<number>()
     for (const [index, { id }] of (domain.iothreadids?.iothreads ?? []).entries()) {
       const at = `spec.domain.iothreadids.iothreads[${index}].id`
       const number = numberOf(id)
-      if (number === undefined) yield required(at, 'must be given')
-      else if (number === 0) yield invalid(at, 0, 'must be at least 1')
-      else if (seen.has(number)) yield duplicate(at, number, 'is named twice')
-      if (number !== undefined) seen.add(number)
+      if (number === undefined) {
+        yield required(at, 'must be set')
+        continue
+      }
+      if (number === 0) yield invalid(at, 0, 'must be at least 1')
+      else if (seen.has(number)) yield duplicate(at, number, 'is listed more than once')
+      seen.add(number)
     }
     const count = numberOf(domain.iothreads) ?? 0
     if (count > mostIothreads) {
-      yield tooMany('spec.domain.iothreads', count, `must be at most ${mostIothreads}: each is a thread of QEMU`)
+      yield tooMany('spec.domain.iothreads', count, `must be at most ${mostIothreads}`)
       return
     }
     const threads = iothreadIds(domain)
@@ -121,7 +128,7 @@ const iothreadExists: Rule = {
         for (const [id, field] of named) {
           const number = numberOf(id)
           if (number === undefined || threads.has(number)) continue
-          yield notFound(field, number, `there is no such I/O thread: iothreads is ${domain.iothreads ?? 0}`)
+          yield notFound(field, number, `no I/O thread has this id; iothreads is ${domain.iothreads ?? 0}`)
         }
       }
     }

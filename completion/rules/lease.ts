@@ -4,12 +4,11 @@ import { example, type Rule } from './rule.ts'
 
 export const lease: Rule = {
   id: 'lease',
-  description: 'A lease says where it is kept.',
+  description: 'A lease must have a path where it is stored.',
   about: ['leases'],
   *check({ domain }) {
     for (const [index, { target }] of list(domain, 'leases').entries()) {
-      if (target?.path === undefined)
-        yield required(`spec.domain.devices.leases[${index}].target.path`, 'must be given')
+      if (target?.path === undefined) yield required(`spec.domain.devices.leases[${index}].target.path`, 'must be set')
     }
   },
   example: example(

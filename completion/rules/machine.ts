@@ -5,12 +5,12 @@ import { example, type Rule } from './rule.ts'
 
 const domainType: Rule = {
   id: 'domain-type',
-  description: 'A domain has an accelerator that the node has.',
+  description: 'The accelerator of a domain must be one that QEMU on the node supports.',
   *check({ domain: { type }, capabilities: { accelerators } }) {
     const known = Object.keys(accelerators)
-    if (type === undefined) yield required('spec.domain.type', `must be given: ${known.join(' or ')}`)
+    if (type === undefined) yield required('spec.domain.type', `must be set: ${known.join(' or ')}`)
     else if (!known.includes(type)) {
-      const message = `is no accelerator of the QEMU here; there are: ${known.join(', ')}`
+      const message = `QEMU on this node has no such accelerator; it has ${known.join(', ')}`
       yield lacking(type === 'kvm' ? 'KVM' : `accelerator ${type}`, unsupported('spec.domain.type', type, message))
     }
   },
@@ -21,17 +21,21 @@ const architectures = ['x86_64', 'i686']
 
 const osType: Rule = {
   id: 'os-type',
-  description: 'A domain runs an unmodified operating system (`hvm`) for x86 on a machine type that QEMU has.',
+  description: 'A domain must run an unmodified operating system (`hvm`) for x86 on a machine type that QEMU supports.',
   *check({ domain: { os }, capabilities }) {
     const { type } = os ?? {}
-    if (type?.os === undefined) yield required('spec.domain.os.type.os', 'must be given', 'os: {type: {os: hvm}}')
+    if (type?.os === undefined) yield required('spec.domain.os.type.os', 'must be set', 'os: {type: {os: hvm}}')
     if (type?.arch !== undefined && !architectures.includes(type.arch)) {
-      yield unsupported('spec.domain.os.type.arch', type.arch, `the QEMU here emulates ${architectures.join(' and ')}`)
+      yield unsupported(
+        'spec.domain.os.type.arch',
+        type.arch,
+        `QEMU on this node emulates ${architectures.join(' and ')}`,
+      )
     }
     if (type?.machine !== undefined && machineType(capabilities, type.machine) === undefined) {
       const names = capabilities.machines.flatMap(({ name, alias }) => (alias === undefined ? [name] : [alias, name]))
       const near = nearest(type.machine, names)
-      const message = 'is no machine type of the QEMU here; q35 and pc stand for the newest of their kind'
+      const message = 'QEMU on this node has no such machine type; q35 and pc are aliases for the newest versions'
       const suggestion = near && `did you mean ${JSON.stringify(near)}?`
       yield lacking(
         `machine type ${type.machine}`,
@@ -44,14 +48,15 @@ const osType: Rule = {
 
 const launchSecurity: Rule = {
   id: 'launch-security',
-  description: 'Memory is encrypted by a technique of x86, with a policy.',
+  description: 'Launch security must be of a type for x86, with a policy.',
   about: ['launchSecurity'],
   *check({ domain: { launchSecurity } }) {
     if (!launchSecurity) return
     const { type, policy } = launchSecurity
-    if (type === undefined) yield required('spec.domain.launchSecurity.type', 'must be given: sev or sev-snp')
-    else if (type === 's390-pv') yield unsupported('spec.domain.launchSecurity.type', type, 'is for s390x only')
-    else if (policy === undefined) yield required('spec.domain.launchSecurity.policy', `must be given for type ${type}`)
+    if (type === undefined) yield required('spec.domain.launchSecurity.type', 'must be set: sev or sev-snp')
+    else if (type === 's390-pv')
+      yield unsupported('spec.domain.launchSecurity.type', type, 'is only supported on s390x')
+    else if (policy === undefined) yield required('spec.domain.launchSecurity.policy', `must be set for type ${type}`)
   },
   example: example(
     { launchSecurity: { type: 's390-pv' } },

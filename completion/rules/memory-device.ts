@@ -9,7 +9,7 @@ type Memory = DeviceOf<'memories'>
 
 const size = (value: number) => ({ unit: 'MiB' as const, value })
 
-/** A guest with one NUMA node and room for more. */
+/** A guest with one NUMA node, slots for modules, and these memory devices. */
 const growing = (...memories: Memory[]): Domain => ({
   maxMemory: { unit: 'GiB', value: 8, slots: 4 },
   cpu: { numa: { cells: [{ id: 0, cpus: '0', memory: 1, unit: 'GiB' }] } },
@@ -20,21 +20,21 @@ const isModule = (model: Memory['model']): boolean => model === 'dimm' || model 
 
 const memoryNode = eachDevice('memories')(
   'memory-device-node',
-  'A memory device is in a NUMA node that the guest has; persistent memory on virtio is in none.',
+  'A memory device must be in an existing NUMA node of the guest, except virtio-pmem, which must not name one.',
   ({ model, target }, at, { domain }) => {
     const cells = domain.cpu?.numa?.cells?.length ?? 0
     const node = numberOf(target?.node)
     if (model === 'virtio-pmem') {
-      return node === undefined ? [] : [forbidden(`${at}.target.node`, node, 'may not be given for virtio-pmem')]
+      return node === undefined ? [] : [forbidden(`${at}.target.node`, node, 'must not be set for virtio-pmem')]
     }
     if (node === undefined) {
       return cells > 0 && model !== 'sgx-epc'
-        ? [required(`${at}.target.node`, 'must be given: the NUMA node of the guest')]
+        ? [required(`${at}.target.node`, 'must be set: the NUMA node of the guest')]
         : []
     }
     if (node < cells) return []
     const message =
-      cells === 0 ? 'is no NUMA node: cpu.numa has no cells' : `is no NUMA node: cpu.numa has cells 0 to ${cells - 1}`
+      cells === 0 ? 'no NUMA node has this id: cpu.numa has no cells' : `cpu.numa has cells 0 to ${cells - 1} only`
     return [notFound(`${at}.target.node`, node, message)]
   },
   example(
@@ -45,12 +45,12 @@ const memoryNode = eachDevice('memories')(
 
 const kibibytes = (of: { readonly value?: number | string } | undefined): bigint | undefined => integerOf(of?.value)
 
-const isPowerOfTwo = (value: bigint): boolean => value > 0n && (value & (value - 1n)) === 0n
+const isPowerOfTwo = (value: bigint): boolean => (value & (value - 1n)) === 0n
 
 /** In KiB: a transparent huge page of the host. */
 const minBlock = 2048n
 
-/** In bytes: a page of memory. */
+/** In bytes: a memory page. */
 const pageBytes = 4096n
 
 /** The smallest label area of an NVDIMM, in KiB. */
@@ -58,45 +58,49 @@ const minLabel = 128n
 
 const memoryTarget = eachDevice('memories')(
   'memory-device-target',
-  'A memory device has a size; what virtio-mem gives the guest is a multiple of its blocks, and no more than the size.',
+  'A memory device must have a model, a size, and only the options of its model. The requested size of virtio-mem must be a multiple of its block size and must not exceed its size.',
   ({ model, target, source, access, discard, address, uuid }, at, { capabilities: { devices } }) => {
     const findings: Finding[] = []
-    const total = kibibytes(target?.size)
+    const total = kibibytes(target?.size) ?? 0n
     const block = kibibytes(target?.block)
-    const wanted = kibibytes(target?.requested)
+    const wanted = kibibytes(target?.requested) ?? 0n
     const label = kibibytes(target?.label?.size)
-    if (model === undefined) findings.push(required(`${at}.model`, 'must be given'))
-    if (total === undefined || total === 0n) findings.push(required(`${at}.target.size`, 'must be given'))
+    if (model === undefined) findings.push(required(`${at}.model`, 'must be set'))
+    if (total === 0n) findings.push(required(`${at}.target.size`, 'must be set'))
     if (model === 'virtio-mem') {
       if (block === undefined)
-        findings.push(required(`${at}.target.block`, 'must be given for virtio-mem: the step in which it grows'))
+        findings.push(required(`${at}.target.block`, 'must be set for virtio-mem: the step in which it grows'))
       else if (!isPowerOfTwo(block) || block < minBlock) {
         findings.push(
-          invalid(`${at}.target.block.value`, String(block), 'must be a power of two, and 2048 KiB at least'),
+          invalid(`${at}.target.block.value`, String(block), 'must be a power of two and at least 2048 KiB'),
         )
       } else {
         const base = integerOf(target?.address?.base)
         if (base !== undefined && base % (block * kibibyte) !== 0n)
           findings.push(
-            invalid(`${at}.target.address.base`, hex(base), `must be a multiple of the block, ${block} KiB`),
+            invalid(`${at}.target.address.base`, hex(base), `must be a multiple of the block size, ${block} KiB`),
           )
-        if (wanted !== undefined && wanted % block !== 0n) {
+        if (wanted % block !== 0n) {
           findings.push(
-            invalid(`${at}.target.requested.value`, String(wanted), `must be a multiple of the block, ${block} KiB`),
+            invalid(
+              `${at}.target.requested.value`,
+              String(wanted),
+              `must be a multiple of the block size, ${block} KiB`,
+            ),
           )
         }
       }
-      if (wanted !== undefined && total !== undefined && wanted > total) {
+      if (total > 0n && wanted > total) {
         findings.push(invalid(`${at}.target.requested.value`, String(wanted), `must be at most the size, ${total} KiB`))
       }
     }
-    if (label !== undefined && (label < minLabel || (total !== undefined && label >= total))) {
+    if (label !== undefined && (label < minLabel || (total > 0n && label >= total))) {
       findings.push(
         invalid(`${at}.target.label.size.value`, String(label), 'must be at least 128 KiB and less than the size'),
       )
     }
     if ((model === 'nvdimm' || model === 'virtio-pmem') && source?.path === undefined) {
-      findings.push(required(`${at}.source.path`, `must be given for ${model}: the file that keeps it`))
+      findings.push(required(`${at}.source.path`, `must be set for ${model}: the file that stores its content`))
     }
     const base = integerOf(target?.address?.base)
     if (model === 'virtio-pmem' && base !== undefined && base % pageBytes !== 0n)
@@ -104,14 +108,14 @@ const memoryTarget = eachDevice('memories')(
     if (model?.startsWith('virtio') === true && address?.type !== undefined && address.type !== 'pci')
       findings.push(invalid(`${at}.address.type`, address.type, `must be pci for ${model}`))
     if (model === 'nvdimm' && uuid !== undefined)
-      findings.push(forbidden(`${at}.uuid`, uuid, 'may not be given for nvdimm on x86'))
+      findings.push(forbidden(`${at}.uuid`, uuid, 'must not be set for nvdimm on x86'))
     if (model === 'sgx-epc' && !devices.includes('sgx-epc'))
-      findings.push(lacking('SGX', unsupported(`${at}.model`, model, 'is not there: QEMU has no SGX here')))
+      findings.push(lacking('SGX', unsupported(`${at}.model`, model, 'is not supported by QEMU on this node')))
     if (model === 'virtio-pmem' && access === 'private') {
       findings.push(invalid(`${at}.access`, access, 'must be shared for virtio-pmem'))
     }
     if (discard !== undefined && (model === 'nvdimm' || model === 'virtio-pmem')) {
-      findings.push(forbidden(`${at}.discard`, discard, `may not be given for ${model}, which keeps what is written`))
+      findings.push(forbidden(`${at}.discard`, discard, `must not be set for ${model}, whose content is persistent`))
     }
     return findings
   },
@@ -123,14 +127,15 @@ const memoryTarget = eachDevice('memories')(
 
 const memorySlots: Rule = {
   id: 'memory-device-slots',
-  description: 'There is room for all memory devices: in maxMemory, and a slot for each module.',
+  description: 'All memory devices must fit into `maxMemory`, and each memory module into one of its slots.',
   about: ['memories'],
   *check({ domain }) {
     const devices = list(domain, 'memories')
     if (devices.length === 0) return
     const { maxMemory } = domain
     if (!maxMemory) {
-      const message = 'must be given, since there are memory devices: how far memory can grow, and in how many slots'
+      const message =
+        'must be set when there are memory devices: the most memory that the guest can get, and the number of slots'
       yield required('spec.domain.maxMemory', message)
       return
     }
@@ -144,7 +149,7 @@ const memorySlots: Rule = {
     const plugged = devices.reduce((sum, { target }) => sum + (kibibytes(target?.size) ?? 0n), 0n)
     const most = integerOf(maxMemory.value) ?? 0n
     if (cells.length > 0 && boot + plugged > most) {
-      const message = `must be at least ${boot + plugged} KiB: NUMA nodes and memory devices together`
+      const message = `must be at least ${boot + plugged} KiB, the sum of NUMA nodes and memory devices`
       yield invalid('spec.domain.maxMemory.value', String(most), message)
     }
   },
@@ -164,7 +169,7 @@ interface Range {
 }
 
 const kibibyte = 1024n
-/** In KiB: what remains of an NVDIMM beside its label is mapped in such steps. */
+/** In KiB: an NVDIMM without its label is mapped in such steps. */
 const stepOfNvdimm = 2048n
 
 /** In bytes. */
@@ -176,7 +181,8 @@ const lengthOf = (target: Memory['target']): bigint => {
 
 const memoryAddress: Rule = {
   id: 'memory-device-address',
-  description: 'Memory devices lie apart, and each module is in a slot of its own that there is.',
+  description:
+    'The addresses of memory devices must not overlap, and each memory module must have an existing slot of its own.',
   about: ['memories'],
   *check({ domain }) {
     const slots = numberOf(domain.maxMemory?.slots) ?? 0
@@ -187,7 +193,7 @@ const memoryAddress: Rule = {
       const slot = address?.type === 'dimm' && isModule(model) ? numberOf(address.slot) : undefined
       if (slot !== undefined) {
         const other = taken.get(slot)
-        if (other !== undefined) yield duplicate(`${at}.address.slot`, slot, `is the slot of ${other} as well`)
+        if (other !== undefined) yield duplicate(`${at}.address.slot`, slot, `is already the slot of ${other}`)
         else taken.set(slot, at)
         if (slots > 0 && slot >= slots)
           yield invalid(`${at}.address.slot`, slot, `must be less than ${slots}, the number of slots`)
@@ -201,9 +207,9 @@ const memoryAddress: Rule = {
       ranges.push(range)
       if (!other) continue
       yield invalid(
-        `${at}.target.address.base`,
+        isVirtio ? `${at}.target.address.base` : `${at}.address.base`,
         hex(base),
-        `overlaps with ${other.at}, which has ${hex(other.first)} to ${hex(other.last)}`,
+        `overlaps with ${other.at}, which occupies ${hex(other.first)} to ${hex(other.last)}`,
       )
     }
   },

@@ -1,15 +1,15 @@
+import { numbersOf } from '../../api/domain/cpuset.ts'
 import type { Domain } from '../../api/domain/domain.ts'
 import { integerOf } from '../../api/domain/scalar-value.ts'
 import { memoryDemand } from '../../api/launcher-memory.ts'
 import { numberOf } from '../defaults/reading.ts'
-import { numbersOf } from './cpuset.ts'
 import { duplicate, forbidden, invalid, lacking, notFound, required, unsupported } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
-/** In KiB: libvirt counts bytes in 63 bits. */
+/** In KiB: libvirt stores bytes in 63 bits. */
 const maxMemory = 9_007_199_254_740_991n
 
-/** QEMU takes memory in steps of 1 MiB; libvirt rounds up to them. */
+/** QEMU allocates memory in steps of 1 MiB; libvirt rounds up to them. */
 const stepKiB = 1024n
 
 const roundedUp = (kibibytes: bigint): bigint => ((kibibytes + stepKiB - 1n) / stepKiB) * stepKiB
@@ -18,11 +18,11 @@ const amount = (size: { readonly value?: number | string } | undefined): bigint 
 
 const memoryGiven: Rule = {
   id: 'memory',
-  description: 'A VM has memory: as a whole, or in the NUMA nodes of the guest.',
+  description: 'A VM must have memory: in `memory`, or in the NUMA nodes of the guest.',
   *check({ domain: { memory, cpu } }) {
     if (amount(memory) > 0n) return
     if ((cpu?.numa?.cells ?? []).some((cell) => (integerOf(cell.memory) ?? 0n) > 0n)) return
-    const message = 'must be given, and more than 0: the memory of the guest'
+    const message = 'must be more than 0: the memory of the guest'
     const suggestion = 'e.g. {unit: GiB, value: 2}'
     yield memory?.value === undefined
       ? required('spec.domain.memory', message, suggestion)
@@ -31,7 +31,7 @@ const memoryGiven: Rule = {
   example: example({ memory: { unit: 'MiB', value: 0 } }, { memory: { unit: 'MiB', value: 64 } }),
 }
 
-/** Every amount of memory of a domain, by its path. */
+/** Every amount of memory of a domain in KiB, with its path. */
 const amountsOf = ({ memory, maxMemory, currentMemory, cpu, devices }: Domain): [string, bigint][] => [
   ['memory.value', amount(memory)],
   ['currentMemory.value', amount(currentMemory)],
@@ -48,28 +48,28 @@ const amountsOf = ({ memory, maxMemory, currentMemory, cpu, devices }: Domain): 
 
 const memorySize: Rule = {
   id: 'memory-size',
-  description: 'Memory is less than 8 EiB, which is as far as libvirt counts, after rounding up to whole MiB.',
+  description: 'Memory, rounded up to whole MiB, must be less than 8 EiB, the most that libvirt supports.',
   *check({ domain }) {
     for (const [path, size] of amountsOf(domain)) {
       if (roundedUp(size) > maxMemory) {
-        yield invalid(`spec.domain.${path}`, String(size), 'must be less than 8 EiB, rounded up to whole MiB')
+        yield invalid(`spec.domain.${path}`, String(size), 'must be less than 8 EiB after rounding up to whole MiB')
       }
     }
   },
   example: example({ memory: { unit: 'KiB', value: '9007199254740991' } }, { memory: { unit: 'TiB', value: 1 } }),
 }
 
-/** Kubernetes counts bytes in 63 bits. */
+/** Kubernetes stores bytes in 63 bits. */
 const mostBytes = 2n ** 63n
 
 const memoryDemandRule: Rule = {
   id: 'memory-demand',
-  description: 'What QEMU may allocate in all is less than 8 EiB, which is as far as Kubernetes counts.',
+  description: 'All memory that QEMU can allocate must be less than 8 EiB, the most that Kubernetes supports.',
   *check({ domain }) {
     const { guest, qemu, launcher } = memoryDemand(domain)
     const total = guest + qemu + launcher
     if (total < mostBytes) return
-    const message = `must be less: with NUMA nodes, devices and caches QEMU may allocate ${total} bytes, more than 8 EiB`
+    const message = `must be less: with NUMA nodes, devices and caches QEMU can allocate ${total} bytes; the limit is 8 EiB`
     yield invalid('spec.domain.memory.value', domain.memory?.value, message)
   },
   example: example(
@@ -98,25 +98,24 @@ const memoryDemandRule: Rule = {
 
 const maxMemoryRule: Rule = {
   id: 'max-memory',
-  description: 'Memory that can grow needs a NUMA node of the guest, and grows beyond what the guest boots with.',
+  description: '`maxMemory` must not be less than `memory`, and requires a NUMA node of the guest.',
   about: ['maxMemory'],
   *check({ domain }) {
     const { maxMemory, cpu, memory } = domain
     if (!maxMemory) return
     const most = amount(maxMemory)
     if (most === 0n) {
-      yield required('spec.domain.maxMemory.value', 'must be given beside slots: how far memory can grow')
+      yield required(
+        'spec.domain.maxMemory.value',
+        'must be set together with slots: the most memory that the guest can get',
+      )
       return
     }
     if (most < amount(memory)) {
-      yield invalid(
-        'spec.domain.maxMemory.value',
-        maxMemory.value,
-        'must not be less than memory, with which the guest boots',
-      )
+      yield invalid('spec.domain.maxMemory.value', maxMemory.value, 'must not be less than memory')
     }
     if ((cpu?.numa?.cells?.length ?? 0) === 0) {
-      const message = 'must be given: memory that can grow belongs to a NUMA node of the guest'
+      const message = 'must be set with maxMemory: plugged memory belongs to a NUMA node of the guest'
       yield required('spec.domain.cpu.numa.cells', message, 'e.g. one cell with id 0, all cpus and all memory')
     }
   },
@@ -132,17 +131,26 @@ const maxMemoryRule: Rule = {
 const memoryBacking: Rule = {
   id: 'memory-backing',
   description:
-    'Huge pages come in sizes that the node has, for NUMA nodes that the guest has, and are no anonymous memory.',
+    'Huge pages must have a size that the node supports, name existing NUMA nodes of the guest, each once, and must not be anonymous memory.',
   about: ['hugepages'],
   *check({ domain: { memoryBacking, cpu }, capabilities: { host } }) {
     const cells = Math.max(1, cpu?.numa?.cells?.length ?? 0)
     const field = 'spec.domain.memoryBacking'
     if (!memoryBacking?.hugepages) return
     if (memoryBacking.source?.type === 'anonymous') {
-      yield forbidden(`${field}.source.type`, 'anonymous', 'cannot be huge pages', 'did you mean "memfd"?')
+      yield forbidden(
+        `${field}.source.type`,
+        'anonymous',
+        'anonymous memory does not support huge pages',
+        'did you mean "memfd"?',
+      )
     }
     if (memoryBacking.allocation?.mode === 'ondemand')
-      yield forbidden(`${field}.allocation.mode`, 'ondemand', 'cannot be: huge pages are set aside from the start')
+      yield forbidden(
+        `${field}.allocation.mode`,
+        'ondemand',
+        'is not supported with huge pages, which are allocated at the start',
+      )
     const owners = new Map<number, number>()
     let general: number | undefined
     for (const [index, page] of (memoryBacking.hugepages.pages ?? []).entries()) {
@@ -151,14 +159,14 @@ const memoryBacking: Rule = {
         yield duplicate(
           `${field}.hugepages.pages[${index}].nodeset`,
           page.nodeset,
-          `names node ${shared}, which pages[${owners.get(shared)}] has as well`,
+          `node ${shared} is already in pages[${owners.get(shared)}]`,
         )
       }
       for (const node of numbersOf(page.nodeset)) owners.set(node, index)
       if (page.nodeset === undefined && general !== undefined) {
         yield required(
           `${field}.hugepages.pages[${index}].nodeset`,
-          `must be given: pages[${general}] is for all other nodes already`,
+          `must be set: pages[${general}] already applies to all other nodes`,
         )
       }
       if (page.nodeset === undefined) general ??= index
@@ -179,29 +187,30 @@ function* pageFaults(
   sizes: readonly number[] | undefined,
 ): Iterable<Finding> {
   const kibibytes = numberOf(size)
-  if (kibibytes === undefined || kibibytes === 0) yield required(`${at}.size`, 'must be given: the size of the pages')
+  if (kibibytes === undefined || kibibytes === 0) yield required(`${at}.size`, 'must be set: the size of the pages')
   else if (sizes !== undefined && !sizes.includes(kibibytes)) {
-    const message = `must be a size of page that the node has: ${sizes.join(', ')} KiB`
+    const message = `must be a page size that the node supports: ${sizes.join(', ')} KiB`
     yield lacking(`pages of ${kibibytes} KiB`, invalid(`${at}.size`, `${kibibytes} KiB`, message))
   }
   const missing = numbersOf(nodeset).find((node) => node >= cells)
   if (missing !== undefined) {
-    yield notFound(`${at}.nodeset`, nodeset, `names node ${missing}, and cpu.numa has no such cell`)
+    yield notFound(`${at}.nodeset`, nodeset, `cpu.numa has no cell ${missing}`)
   }
 }
 
 const memoryTune: Rule = {
   id: 'memory-tune',
-  description: 'QEMU guarantees no memory; weights are given once for each device of the node.',
+  description: 'QEMU does not support `minGuarantee`; each device of the node can have one weight.',
   about: ['memtune', 'blkiotune'],
   *check({ domain: { memtune, blkiotune } }) {
-    if (memtune?.minGuarantee)
-      yield unsupported('spec.domain.memtune.minGuarantee', undefined, 'is not possible with QEMU', 'softLimit')
+    if (amount(memtune?.minGuarantee) > 0n)
+      yield unsupported('spec.domain.memtune.minGuarantee', undefined, 'is not supported by QEMU', 'use softLimit')
     const seen = new Set<string>()
     for (const [index, { path }] of (blkiotune?.devices ?? []).entries()) {
-      if (path !== undefined && seen.has(path))
-        yield duplicate(`spec.domain.blkiotune.devices[${index}].path`, path, 'is given twice')
-      if (path !== undefined) seen.add(path)
+      if (path === undefined) continue
+      if (seen.has(path))
+        yield duplicate(`spec.domain.blkiotune.devices[${index}].path`, path, 'is listed more than once')
+      seen.add(path)
     }
   },
   example: example(

@@ -2,12 +2,12 @@ import { readXml } from '../../api/domain/sax.ts'
 import { forbidden } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
-/** All XML namespaces that virtset uses, or will use, in a domain begin so. */
+/** The prefix of all XML namespaces that virtset uses in a domain, now and later. */
 const reserved = 'https://virtset.io/'
 
 export const reservedMetadata: Rule = {
   id: 'reserved-metadata',
-  description: `XML in \`metadata\` uses no namespace that begins with \`${reserved}\`: those are reserved for virtset.`,
+  description: `XML in \`metadata\` must not use namespaces that begin with \`${reserved}\`, which are reserved for virtset.`,
   about: ['metadata'],
   *check({ domain: { metadata } }): Iterable<Finding> {
     for (const namespace of namespacesOf(metadata ?? '')) {
@@ -22,7 +22,7 @@ export const reservedMetadata: Rule = {
   ),
 }
 
-/** Namespaces of elements and attributes, each once. */
+/** The namespaces of all elements and attributes. */
 function namespacesOf(xml: string): ReadonlySet<string> {
   const found = new Set<string>()
   const nothing = () => {}

@@ -1,3 +1,5 @@
+import { elementOf, type Element, type Field } from '../../api/domain/description.ts'
+import { domain } from '../../api/domain/domain.ts'
 import { isRecord } from '../../api/schema.ts'
 import { required } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
@@ -30,10 +32,12 @@ const toggles = [
   'kvm.dirtyRing',
 ]
 
-const characters = ['serials', 'parallels', 'consoles', 'channels', 'redirdevs', 'smartcards']
-
-/** What makes no sense without, and libvirt has no default for: what stands at a path has these fields, if it is there at all. */
+/**
+ * Fields that must be set if the element at the path exists, because libvirt or its schema requires them and has no default. A path
+ * names the description of an element, which devices share: what holds for one alias holds for all.
+ */
 const neededAt: { readonly [path: string]: readonly string[] } = {
+  ...Object.fromEntries(['hardLimit', 'softLimit', 'swapHardLimit'].map((limit) => [`memtune.${limit}`, ['value']])),
   vcpu: ['value'],
   'vcpus.vcpus[]': ['enabled'],
   'cputune.vcpupins[]': ['cpuset'],
@@ -44,10 +48,34 @@ const neededAt: { readonly [path: string]: readonly string[] } = {
   'cputune.emulatorsched': ['scheduler'],
   'cputune.cachetunes[]': ['vcpus'],
   'cputune.cachetunes[].caches[]': ['id', 'level', 'type', 'size'],
+  'cputune.cachetunes[].monitors[]': ['level', 'vcpus'],
   'cputune.memorytunes[]': ['vcpus'],
   'cputune.memorytunes[].nodes[]': ['id', 'bandwidth'],
+  'cputune.memorytunes[].monitors[]': ['vcpus'],
   'blkiotune.devices[]': ['path'],
   'throttlegroups.throttlegroups[]': ['groupName'],
+  'resource.fibrechannel': ['appid'],
+  'sysinfos[]': ['type'],
+  ...Object.fromEntries(
+    ['bios', 'system', 'baseBoards[]', 'chassis'].flatMap((table) => [
+      [`sysinfos[].${table}`, ['entries']],
+      [`sysinfos[].${table}.entries[]`, ['name']],
+    ]),
+  ),
+  'sysinfos[].oemStrings': ['entries'],
+  'os.boots[]': ['dev'],
+  'os.bootmenu': ['enable'],
+  'os.smbios': ['mode'],
+  'os.acpi.tables[]': ['type', 'value'],
+  'os.firmwareSelection.features[]': ['name', 'enabled'],
+  ...Object.fromEntries(toggles.map((path) => [`features.${path}`, ['state']])),
+  'features.smm.tseg': ['value'],
+  'features.ioapic': ['driver'],
+  'features.msrs': ['unknown'],
+  'features.tcg.tbCache': ['value'],
+  'cpu.cache': ['mode'],
+  'cpu.maxphysaddr': ['mode'],
+  'cpu.numa': ['cells'],
   'cpu.numa.cells[].distances': ['siblings'],
   'cpu.numa.cells[].distances.siblings[]': ['value'],
   'cpu.numa.cells[].caches[]': ['level', 'associativity', 'policy', 'size', 'line'],
@@ -55,83 +83,189 @@ const neededAt: { readonly [path: string]: readonly string[] } = {
   'cpu.numa.cells[].caches[].line': ['value'],
   'cpu.numa.interconnects.latencies[]': ['initiator', 'target', 'type', 'value'],
   'cpu.numa.interconnects.bandwidths[]': ['initiator', 'target', 'type', 'value'],
-  'os.boots[]': ['dev'],
-  'os.acpi.tables[]': ['type'],
-  'os.firmwareSelection.features[]': ['name', 'enabled'],
-  ...Object.fromEntries(toggles.map((path) => [`features.${path}`, ['state']])),
   'idmap.uids[]': ['start', 'target', 'count'],
   'idmap.gids[]': ['start', 'target', 'count'],
   'perf.events[]': ['name', 'enabled'],
-  ...Object.fromEntries(characters.map((kind) => [`devices.${kind}[].log`, ['file']])),
+  'devices.disks[].driver.iothreads': ['iothreads'],
   'devices.disks[].driver.iothreads.iothreads[]': ['id'],
+  'devices.disks[].driver.metadataCache.maxSize': ['value'],
+  'devices.disks[].source.auth': ['username', 'secret'],
+  'devices.disks[].source.auth.secret': ['type'],
+  'devices.disks[].source.config': ['file'],
   'devices.disks[].source.cookies.cookies[]': ['name', 'value'],
+  'devices.disks[].source.dataStore': ['format', 'source'],
+  'devices.disks[].source.encryption': ['format'],
+  'devices.disks[].source.encryption.cipher': ['name', 'size'],
+  'devices.disks[].source.encryption.ivgen': ['name'],
+  'devices.disks[].source.encryption.secrets[]': ['type'],
+  'devices.disks[].source.initiator': ['iqn'],
+  'devices.disks[].source.initiator.iqn': ['name'],
+  'devices.disks[].source.knownHosts': ['path'],
+  'devices.disks[].source.readahead': ['size'],
+  'devices.disks[].source.reservations': ['managed'],
+  'devices.disks[].source.reservations.source': ['type', 'path', 'mode'],
   'devices.disks[].source.slices': ['slice'],
   'devices.disks[].source.slices.slice': ['type', 'offset', 'size'],
-  'devices.disks[].source.dataStore': ['format', 'source'],
-  'devices.controllers[].driver.iothreads.iothreads[]': ['id'],
+  'devices.disks[].source.snapshot': ['name'],
+  'devices.disks[].source.ssl': ['verify'],
+  'devices.disks[].source.timeout': ['seconds'],
+  'devices.disks[].geometry': ['cyls', 'heads', 'secs'],
+  'devices.disks[].boot': ['order'],
+  'devices.disks[].alias': ['name'],
+  'devices.disks[].address': ['type'],
+  'devices.controllers[].modelName': ['name'],
+  'devices.controllers[].pcihole64': ['value'],
+  'devices.controllers[].master': ['startport'],
+  'devices.interfaces[].source.local': ['address', 'port'],
+  'devices.interfaces[].source.vendor': ['id'],
+  'devices.interfaces[].source.product': ['id'],
+  'devices.interfaces[].source.ips[]': ['address'],
+  'devices.interfaces[].source.routes[]': ['address', 'gateway'],
+  'devices.interfaces[].ips[]': ['address'],
+  'devices.interfaces[].script': ['path'],
+  'devices.interfaces[].downscript': ['path'],
+  'devices.interfaces[].vlan': ['tags'],
+  'devices.interfaces[].vlan.tags[]': ['id'],
+  'devices.interfaces[].portForwards[]': ['proto'],
+  'devices.interfaces[].filterref': ['filter'],
+  'devices.interfaces[].filterref.parameters[]': ['name', 'value'],
+  'devices.interfaces[].link': ['state'],
+  'devices.interfaces[].mtu': ['size'],
+  'devices.interfaces[].teaming': ['type'],
+  'devices.serials[].log': ['file'],
+  'devices.tpms[].backend.encryption': ['secret'],
+  'devices.tpms[].backend.source': ['type', 'path'],
   'devices.graphics[].listens[]': ['type'],
   'devices.graphics[].channels[]': ['name', 'mode'],
+  'devices.graphics[].image': ['compression'],
+  'devices.graphics[].jpeg': ['compression'],
+  'devices.graphics[].zlib': ['compression'],
+  'devices.graphics[].playback': ['compression'],
+  'devices.graphics[].streaming': ['mode'],
+  'devices.graphics[].mouse': ['mode'],
+  'devices.graphics[].clipboard': ['copypaste'],
+  'devices.graphics[].filetransfer': ['enable'],
+  'devices.graphics[].audio': ['id'],
+  'devices.sounds[].codecs[]': ['type'],
+  'devices.sounds[].audio': ['id'],
   'devices.audios[]': ['id', 'type'],
+  'devices.videos[].model.resolution': ['x', 'y'],
+  'devices.hostdevs[].source.vendor': ['id'],
+  'devices.hostdevs[].source.product': ['id'],
+  'devices.hostdevs[].source.hosts[]': ['name'],
+  'devices.hostdevs[].source.adapter.parentaddr': ['address'],
+  'devices.redirdevs[]': ['type'],
+  'devices.redirfilter.usbdevs[]': ['allow'],
+  'devices.hubs[]': ['type'],
   'devices.watchdogs[]': ['model'],
   'devices.memballoon': ['model'],
   'devices.memballoon.stats': ['period'],
   'devices.cryptos[]': ['model', 'type'],
   'devices.rngs[].rate': ['bytes'],
+  'devices.shmems[].size': ['value'],
+  'devices.memories[].source.pagesize': ['value'],
+  'devices.memories[].source.alignsize': ['value'],
+  'devices.memories[].target.label': ['size'],
+  'devices.memories[].target.label.size': ['value'],
+  'devices.memories[].target.requested': ['value'],
+  'devices.memories[].target.address': ['base'],
   'devices.pstore': ['backend', 'size'],
+  'devices.pstore.size': ['value'],
   'devices.leases[]': ['lockspace', 'key'],
-  'devices.redirfilter.usbdevs[]': ['allow'],
-  'devices.hostdevs[].source.vendor': ['id'],
-  'devices.hostdevs[].source.product': ['id'],
   'qemuCommandline.args[]': ['value'],
   'qemuCommandline.envs[]': ['name'],
+  'qemuCapabilities.adds[]': ['capability'],
+  qemuDeprecation: ['behavior'],
   'qemuOverride.devices[]': ['alias'],
   'qemuOverride.devices[].frontend.properties[]': ['name', 'type'],
+  'keywrap.ciphers[]': ['name', 'state'],
 }
 
-/** The paths as a tree, so that what they share is looked at once. */
+/** An element: the fields that it needs, and the elements below it, both by their keys. */
 interface Node {
-  readonly needed: string[]
-  readonly below: { readonly key: string; readonly node: Node }[]
+  readonly needed: Map<string, Field>
+  readonly below: Map<string, Node>
 }
+
+const nodes = new Map<Element, Node>()
+
+const nodeOf = (element: Element): Node => {
+  const known = nodes.get(element)
+  if (known) return known
+  const node: Node = { needed: new Map(), below: new Map() }
+  nodes.set(element, node)
+  for (const [key, field] of Object.entries(element.fields)) {
+    if (field.at !== 'child' && field.at !== 'children') continue
+    const below = nodeOf(elementOf(field))
+    node.below.set(key, below)
+    const single = singleOf(field)
+    if (single !== undefined) node.below.set(single, below)
+  }
+  return node
+}
+
+const singleOf = (field: Field): string | undefined => (field.at === 'children' ? field.single : undefined)
 
 const tree = ((): Node => {
-  const root: Node = { needed: [], below: [] }
+  const root = nodeOf(domain)
   for (const [path, keys] of Object.entries(neededAt)) {
-    let node = root
-    for (const key of path.replaceAll('[]', '').split('.')) {
-      const known = node.below.find((one) => one.key === key)
-      const next = known?.node ?? { needed: [], below: [] }
-      if (!known) node.below.push({ key, node: next })
-      node = next
-    }
-    node.needed.push(...keys)
+    const element = path.replaceAll('[]', '').split('.').reduce(elementAt, domain)
+    for (const key of keys) nodeOf(element).needed.set(key, fieldOf(element, key))
   }
+  withoutIdle(root)
   return root
 })()
 
-/** @param findings to which those are put that are missing */
+function fieldOf(element: Element, key: string): Field {
+  const { [key]: field } = element.fields
+  if (!field) throw new Error(`the description has no field ${key}`)
+  return field
+}
+
+function elementAt(element: Element, key: string): Element {
+  const field = fieldOf(element, key)
+  if (field.at !== 'child' && field.at !== 'children') throw new Error(`${key} is not an element`)
+  return elementOf(field)
+}
+
+/** Removes the branches that need nothing. Elements can contain themselves: those that need something are found first. */
+function withoutIdle(root: Node): void {
+  const busy = new Set([...nodes.values()].filter(({ needed }) => needed.size > 0))
+  for (let size = 0; size !== busy.size;) {
+    size = busy.size
+    for (const node of nodes.values()) if ([...node.below.values()].some((below) => busy.has(below))) busy.add(node)
+  }
+  for (const { below } of [root, ...busy]) for (const [key, node] of below) if (!busy.has(node)) below.delete(key)
+}
+
+/** In XML, an element without text is the same as an empty text; an attribute can be empty. */
+const isMissing = (value: unknown, { at }: Field): boolean =>
+  value === undefined || (value === '' && at !== 'attribute') || (Array.isArray(value) && value.length === 0)
+
+/** @param findings receives one finding for each missing field */
 function findMissing(value: unknown, at: string, node: Node, findings: Finding[]): void {
   if (Array.isArray(value)) {
     for (const [index, item] of value.entries()) findMissing(item, `${at}[${index}]`, node, findings)
     return
   }
   if (!isRecord(value)) return
-  for (const key of node.needed) {
-    const given = value[key]
-    if (given === undefined || given === '') findings.push(required(`${at}.${key}`, 'must be given'))
+  for (const [key, field] of node.needed) {
+    const single = singleOf(field)
+    if (isMissing(value[key], field) && (single === undefined || isMissing(value[single], field)))
+      findings.push(required(`${at}.${key}`, 'must be set'))
   }
-  for (const { key, node: below } of node.below) {
-    const held = value[key]
-    if (held !== undefined) findMissing(held, `${at}.${key}`, below, findings)
+  for (const key of Object.keys(value)) {
+    const below = node.below.get(key)
+    if (below) findMissing(value[key], `${at}.${key}`, below, findings)
   }
 }
 
 export const requiredFields: Rule = {
   id: 'required-field',
-  description: 'What says nothing without one of its fields, and has no default for it, has the field.',
-  check({ domain }) {
+  description: 'Fields that are required and have no default must be set.',
+  check(subject) {
     const findings: Finding[] = []
-    findMissing(domain, 'spec.domain', tree, findings)
+    findMissing(subject.domain, 'spec.domain', tree, findings)
     return findings
   },
   example: example(

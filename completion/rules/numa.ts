@@ -1,6 +1,6 @@
+import { numbersOf } from '../../api/domain/cpuset.ts'
 import type { Domain } from '../../api/domain/domain.ts'
 import { numberOf } from '../defaults/reading.ts'
-import { numbersOf } from './cpuset.ts'
 import { duplicate, forbidden, invalid, lacking, notFound, required } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
@@ -12,7 +12,7 @@ const cells = (...more: { id: number; cpus?: string }[]) => ({
 const numaCells: Rule = {
   id: 'numa-cells',
   description:
-    'NUMA nodes of the guest are numbered from 0 without a gap; each has memory, and CPUs of its own that the VM has.',
+    'NUMA nodes of the guest must be numbered from 0 without a gap; each must have memory and its own, existing CPUs.',
   about: ['cells'],
   *check({ domain: { cpu, vcpu } }) {
     const cells = cpu?.numa?.cells ?? []
@@ -23,28 +23,24 @@ const numaCells: Rule = {
     for (const [index, cell] of cells.entries()) {
       const id = numberOf(cell.id) ?? index
       const other = ids.get(id)
-      if (other !== undefined) yield duplicate(`${field}[${index}].id`, id, `is the id of ${field}[${other}] as well`)
+      if (other !== undefined) yield duplicate(`${field}[${index}].id`, id, `is already the id of ${field}[${other}]`)
       else if (id >= cells.length) {
-        const message = `must be from 0 to ${cells.length - 1}: there are ${cells.length} nodes, numbered without a gap`
+        const message = `must be from 0 to ${cells.length - 1}: the ids of ${cells.length} nodes must have no gap`
         yield invalid(`${field}[${index}].id`, id, message)
       }
       ids.set(id, index)
       if (cell.memory === undefined)
-        yield required(`${field}[${index}].memory`, 'must be given: the memory of the NUMA node')
+        yield required(`${field}[${index}].memory`, 'must be set: the memory of the NUMA node')
       const cpus = numbersOf(cell.cpus)
       const shared = cpus.find((one) => owners.has(one))
       if (shared !== undefined) {
-        const message = `names CPU ${shared}, which ${field}[${owners.get(shared)}] has as well`
+        const message = `CPU ${shared} is already in ${field}[${owners.get(shared)}]`
         yield invalid(`${field}[${index}].cpus`, cell.cpus, message)
       }
       for (const one of cpus) owners.set(one, index)
       const beyond = cpus.find((one) => one >= count)
       if (beyond !== undefined) {
-        yield notFound(
-          `${field}[${index}].cpus`,
-          cell.cpus,
-          `names CPU ${beyond}, and the VM has CPUs 0 to ${count - 1}`,
-        )
+        yield notFound(`${field}[${index}].cpus`, cell.cpus, `the VM has no CPU ${beyond}, only 0 to ${count - 1}`)
       }
     }
   },
@@ -54,12 +50,12 @@ const numaCells: Rule = {
   ),
 }
 
-/** ACPI's distance of a node from itself. */
+/** The distance from a node to itself in ACPI. */
 const localDistance = 10
 
 const numaDistances: Rule = {
   id: 'numa-distances',
-  description: 'A distance is to a NUMA node that the guest has; 10 is the distance to itself and to no other.',
+  description: 'A distance must be to an existing NUMA node: 10 to the node itself, more to any other node.',
   about: ['distances'],
   *check({ domain: { cpu } }) {
     const cells = cpu?.numa?.cells ?? []
@@ -69,11 +65,11 @@ const numaDistances: Rule = {
         const at = `spec.domain.cpu.numa.cells[${index}].distances.siblings[${place}]`
         const other = numberOf(id)
         const distance = numberOf(value)
-        if (other === undefined) yield required(`${at}.id`, 'must be given: the other NUMA node')
+        if (other === undefined) yield required(`${at}.id`, 'must be set: the other NUMA node')
         else if (other >= cells.length)
-          yield notFound(`${at}.id`, other, `is no NUMA node: there are 0 to ${cells.length - 1}`)
+          yield notFound(`${at}.id`, other, `the guest has NUMA nodes 0 to ${cells.length - 1} only`)
         else if (distance !== undefined && (other === own) !== (distance === localDistance)) {
-          const message = other === own ? 'must be 10, to itself' : 'must be more than 10, to another node'
+          const message = other === own ? 'must be 10 for the node itself' : 'must be more than 10 for another node'
           yield invalid(`${at}.value`, distance, message)
         }
       }
@@ -106,7 +102,7 @@ const numaDistances: Rule = {
 const numatune: Rule = {
   id: 'numatune',
   description:
-    'Memory of the guest is bound to NUMA nodes of the host that are there, cell by cell only where the guest has such cells.',
+    '`numatune` must bind memory to existing NUMA nodes of the host; each `memnodes` item must name an existing cell of the guest, each once.',
   about: ['numatune'],
   *check({ domain: { numatune, cpu }, capabilities: { host } }) {
     if (!numatune) return
@@ -114,7 +110,7 @@ const numatune: Rule = {
     const cells = cpu?.numa?.cells?.length ?? 0
     const { memory, memnodes = [] } = numatune
     if (memory && memory.placement !== 'auto' && memory.nodeset === undefined) {
-      yield required(`${field}.memory.nodeset`, 'must be given where placement is static')
+      yield required(`${field}.memory.nodeset`, 'must be set for static placement')
     }
     yield* missingNodes(memory?.nodeset, `${field}.memory.nodeset`, host?.numaNodes)
     const isAuto = memory?.placement === 'auto'
@@ -122,29 +118,29 @@ const numatune: Rule = {
       yield forbidden(
         `${field}.memnodes`,
         undefined,
-        'may not be given where numad places the memory (memory.placement auto)',
+        'must not be set with memory.placement auto, where numad places the memory',
       )
     }
     const seen = new Set<number>()
     for (const [index, { cellid, mode, nodeset }] of memnodes.entries()) {
       const at = `${field}.memnodes[${index}]`
       const id = numberOf(cellid)
-      if (id === undefined) yield required(`${at}.cellid`, 'must be given: the NUMA node of the guest')
-      else if (seen.has(id)) yield duplicate(`${at}.cellid`, id, 'is bound by another of memnodes as well')
-      else if (id >= cells)
-        yield notFound(`${at}.cellid`, id, 'is no NUMA node of the guest: cpu.numa has no such cell')
+      if (id === undefined) yield required(`${at}.cellid`, 'must be set: the NUMA node of the guest')
+      else if (seen.has(id)) yield duplicate(`${at}.cellid`, id, 'is already bound by another item of memnodes')
+      else if (id >= cells) yield notFound(`${at}.cellid`, id, 'cpu.numa has no cell with this id')
       if (id !== undefined) seen.add(id)
-      if (nodeset === undefined) yield required(`${at}.nodeset`, 'must be given')
+      if (nodeset === undefined) yield required(`${at}.nodeset`, 'must be set')
       yield* missingNodes(nodeset, `${at}.nodeset`, host?.numaNodes)
       const [isHere, isThere] = [(mode ?? 'strict') === 'restrictive', (memory?.mode ?? 'strict') === 'restrictive']
       if (isHere && !isThere) {
         yield invalid(
           `${field}.memory.mode`,
           memory?.mode ?? 'strict',
-          `must be restrictive, as that of memnodes[${index}]`,
+          `must be restrictive, like the mode of memnodes[${index}]`,
         )
       }
-      if (isThere && !isHere) yield invalid(`${at}.mode`, mode ?? 'strict', 'must be restrictive, as that of memory')
+      if (isThere && !isHere)
+        yield invalid(`${at}.mode`, mode ?? 'strict', 'must be restrictive, like the mode of memory')
     }
   },
   example: example(
@@ -154,9 +150,10 @@ const numatune: Rule = {
 }
 
 function* missingNodes(nodeset: string | undefined, field: string, count: number | undefined): Iterable<Finding> {
-  const missing = count === undefined ? undefined : numbersOf(nodeset).find((node) => node >= count)
+  if (count === undefined) return
+  const missing = numbersOf(nodeset).find((node) => node >= count)
   if (missing === undefined) return
-  const message = `names NUMA node ${missing}, and nodes have 0 to ${(count ?? 0) - 1}`
+  const message = `the node has no NUMA node ${missing}, only 0 to ${count - 1}`
   yield lacking(`NUMA node ${missing}`, notFound(field, nodeset, message))
 }
 
@@ -164,7 +161,8 @@ type Interconnects = NonNullable<NonNullable<NonNullable<Domain['cpu']>['numa']>
 
 const numaInterconnects: Rule = {
   id: 'numa-interconnects',
-  description: 'Latencies and bandwidths are between NUMA nodes that there are, from one with CPUs, each once.',
+  description:
+    'Latencies and bandwidths must be between existing NUMA nodes, start at a node with CPUs, and be listed once; cache levels must be unique, from 1 to 3.',
   about: ['interconnects', 'caches'],
   *check({ domain: { cpu } }) {
     const cells = cpu?.numa?.cells ?? []
@@ -176,17 +174,22 @@ const numaInterconnects: Rule = {
         for (const [end, id] of Object.entries({ initiator, target })) {
           const number = numberOf(id)
           if (number !== undefined && number >= cells.length)
-            yield notFound(`${at}.${end}`, number, `is no NUMA node: there are 0 to ${cells.length - 1}`)
+            yield notFound(`${at}.${end}`, number, `the guest has NUMA nodes 0 to ${cells.length - 1} only`)
         }
         const cell = (id: typeof target) => cells.find((one, place) => (numberOf(one.id) ?? place) === numberOf(id))
         if (cell(initiator) && cell(initiator)?.cpus === undefined)
-          yield invalid(`${at}.initiator`, initiator, 'is a NUMA node without CPUs, which reads and writes nothing')
+          yield invalid(
+            `${at}.initiator`,
+            initiator,
+            'is a NUMA node without CPUs, which cannot initiate memory access',
+          )
         const level = numberOf(cache)
         const levels = (cell(target)?.caches ?? []).map((one) => numberOf(one.level))
         if (level !== undefined && cell(target) && !levels.includes(level))
-          yield notFound(`${at}.cache`, level, `is no cache of NUMA node ${target}`)
+          yield notFound(`${at}.cache`, level, `NUMA node ${target} has no cache of this level`)
         const name = [initiator, target, cache, type].join(' ')
-        if (seen.has(name)) yield duplicate(at, undefined, 'is between the same two as another one')
+        if (seen.has(name))
+          yield duplicate(at, undefined, 'repeats an item with the same initiator, target, cache and type')
         seen.add(name)
       }
     }
@@ -197,7 +200,7 @@ const numaInterconnects: Rule = {
         const at = `spec.domain.cpu.numa.cells[${index}].caches[${place}].level`
         if (number === undefined) continue
         if (number < 1 || number > 3) yield invalid(at, number, 'must be from 1 to 3')
-        if (seen.has(number)) yield duplicate(at, number, 'is there twice')
+        if (seen.has(number)) yield duplicate(at, number, 'is listed more than once')
         seen.add(number)
       }
     }

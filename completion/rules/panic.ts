@@ -6,17 +6,16 @@ const panicAddress: { readonly [model: string]: string } = { isa: 'isa', pvpanic
 
 export const panics: Rule = {
   id: 'panics',
-  description: 'There is one panic device of each model, on the bus of its model.',
+  description: 'At most one panic device per model is supported; its address must be on the bus of the model.',
   about: ['panics'],
   *check({ domain }) {
     const seen = new Set<string>()
-    for (const [index, { model, address }] of list(domain, 'panics').entries()) {
+    for (const [index, { model = 'isa', address }] of list(domain, 'panics').entries()) {
       const at = `spec.domain.devices.panics[${index}]`
-      if (model === undefined) continue
-      if (seen.has(model)) yield duplicate(`${at}.model`, model, 'is there twice')
+      if (seen.has(model)) yield duplicate(`${at}.model`, model, 'only one panic device of each model is supported')
       seen.add(model)
       if (address?.type !== undefined && address.type !== panicAddress[model]) {
-        yield invalid(`${at}.address.type`, address.type, `is not possible for model ${model}`)
+        yield invalid(`${at}.address.type`, address.type, `is not supported for model ${model}`)
       }
     }
   },

@@ -10,7 +10,7 @@ import { example, type Finding, type Rule } from './rule.ts'
 
 const known = new WeakMap<Domain, ReturnType<typeof pciSeats>>()
 
-/** Who sits on PCI is found out once for all rules that ask. */
+/** The seats of a domain, computed once for all rules. */
 const seatsOf = (domain: Domain): ReturnType<typeof pciSeats> => {
   const seats = known.get(domain) ?? pciSeats(domain)
   known.set(domain, seats)
@@ -23,29 +23,33 @@ const nic = (address: object): Domain => ({
 
 const pciAddressRange: Rule = {
   id: 'pci-address-range',
-  description: 'A PCI address has a bus up to 0xff and a slot up to 0x1f, in domain 0, the only one that a PC has.',
+  description:
+    'A PCI address must have a bus of at most 0xff, a slot of at most 0x1f, and domain 0, the only one of a PC.',
   *check({ domain }) {
     for (const { at, device } of allDevices(domain)) {
       const { address } = device
       if (address?.type !== 'pci') continue
       const [bus = 0, slot = 0, segment = 0] = [address.bus, address.slot, address.domain].map(numberOf)
-      if (bus > 0xff)
-        yield invalid(`${at}.address.bus`, address.bus, 'must be at most 0xff: so many PCI buses there can be')
+      if (bus > 0xff) yield invalid(`${at}.address.bus`, address.bus, 'must be at most 0xff, the highest PCI bus')
       if (slot > 0x1f) yield invalid(`${at}.address.slot`, address.slot, 'must be at most 0x1f: a PCI bus has 32 slots')
       if (segment !== 0)
-        yield invalid(`${at}.address.domain`, address.domain, 'must be 0: a PC has one PCI domain only')
+        yield invalid(`${at}.address.domain`, address.domain, 'must be 0: a PC has only one PCI domain')
+      else if (address.slot !== undefined && bus === 0 && slot === 0) {
+        const message = 'must not be 0 on bus 0: that is the host bridge, and libvirt would assign another address'
+        yield invalid(`${at}.address.slot`, address.slot, message, 'omit the address to get a free one')
+      }
     }
   },
   example: example(nic({ slot: 0x20 }), nic({ slot: 0x1e })),
 }
 
-/** Another one for each place. */
+/** A unique number for each address. */
 const numberOfPlace = ({ bus, slot, function: part }: PciAddress): number => (part * 0x100 + bus) * 0x20 + slot
 
 const shown = ({ bus, slot, function: part }: PciAddress): string =>
   `0000:${bus.toString(16).padStart(2, '0')}:${slot.toString(16).padStart(2, '0')}.${part}`
 
-/** What the chipset itself has on the root bus, by slot and function. */
+/** Devices of the chipset itself on the root bus: slot, function, name. */
 const builtIn: { readonly [chipset: string]: readonly (readonly [number, number, string])[] } = {
   i440fx: [
     [1, 0, 'the ISA bridge of the chipset'],
@@ -59,7 +63,7 @@ const builtIn: { readonly [chipset: string]: readonly (readonly [number, number,
 
 const pciAddressUnique: Rule = {
   id: 'pci-address-unique',
-  description: 'No two devices have the same PCI address, and none has one that the chipset takes.',
+  description: 'PCI addresses must be unique and must not be those of devices of the chipset.',
   *check({ domain, originOf }) {
     const taken = new Map<number, string>()
     for (const [slot, part, what] of builtIn[chipsetOf(domain)] ?? []) {
@@ -74,14 +78,14 @@ const pciAddressUnique: Rule = {
         taken.set(place, field)
         continue
       }
-      // Of two, the one that somebody wrote is to blame.
-      const isOurs = originOf(`${field}.slot`).by === 'default'
-      const [blamed, kept] = isOurs && other.startsWith('spec.') ? [other, field] : [field, other]
+      // Report the address that was written rather than the one that completion chose.
+      const isDefault = originOf(`${field}.slot`).by === 'default'
+      const [reported, owner] = isDefault && other.startsWith('spec.') ? [other, field] : [field, other]
       yield duplicate(
-        blamed,
+        reported,
         shown(address),
-        `is the PCI address of ${kept} as well`,
-        'leave the address out, and a free one is found',
+        `is already the PCI address of ${owner}`,
+        'omit the address to get a free one',
       )
     }
   },
@@ -108,16 +112,17 @@ const wanted: readonly (readonly [number, string])[] = [
 
 const controllersOf = (domain: Domain): ReadonlyMap<number, PciModel> => {
   const models = new Map<number, PciModel>()
-  for (const { type, index, model } of list(domain, 'controllers')) {
+  for (const { index, model } of list(domain, 'controllers')) {
     const number = numberOf(index)
-    if (type === 'pci' && number !== undefined && isPciModel(model) && !models.has(number)) models.set(number, model)
+    if (number !== undefined && isPciModel(model)) models.set(number, model)
   }
   return models
 }
 
 const pciConnection: Rule = {
   id: 'pci-connection',
-  description: 'A device sits in a slot of a PCI controller that is there, has that slot, and takes such devices.',
+  description:
+    'The PCI address of a device must name an existing controller, one of its slots, and a bus that takes such devices.',
   *check({ domain }) {
     if (!hasPci(domain)) return
     const models = controllersOf(domain)
@@ -154,27 +159,27 @@ function* checkSeat(
 ): Iterable<Finding> {
   const model = models.get(address.bus)
   if (model === undefined) {
-    yield notFound(`${field}.bus`, address.bus, 'there is no PCI controller with this index')
+    yield notFound(`${field}.bus`, address.bus, 'no PCI controller has this index')
     return
   }
   const { offers, firstSlot, lastSlot } = slotsOf(model)
-  // Who writes an address may put a PCI device into an Express slot and the other way round.
+  // An address that the user writes can put a PCI device into a PCI Express slot and vice versa.
   const taken = offers & endpoints ? offers | endpoints : offers
   const kinds = wanted.filter(([kind]) => asks & kind)
   if (!kinds.some(([kind]) => taken & kind)) {
-    const what = kinds.map(([, name]) => name).join(' or ') || 'this device'
-    yield invalid(`${field}.bus`, address.bus, `is a ${model}, into which ${what} cannot be plugged`)
+    const what = kinds.map(([, name]) => name).join(' or ')
+    yield invalid(`${field}.bus`, address.bus, `is a ${model}, which does not take ${what}`)
     return
   }
   if (address.slot < firstSlot || address.slot > lastSlot) {
     const range = firstSlot === lastSlot ? `${firstSlot}` : `from ${firstSlot} to ${lastSlot}`
-    yield invalid(`${field}.slot`, address.slot, `must be ${range}, on a ${model}`)
+    yield invalid(`${field}.slot`, address.slot, `must be ${range} on a ${model}`)
   }
 }
 
 const pciFixedAddress: Rule = {
   id: 'pci-fixed-address',
-  description: 'The IDE, USB and SATA controllers of the chipset have the address that they have on the board.',
+  description: 'The IDE, USB and SATA controllers of the chipset have fixed PCI addresses.',
   *check({ domain }) {
     const chipset = chipsetOf(domain)
     for (const [index, controller] of list(domain, 'controllers').entries()) {
@@ -196,7 +201,7 @@ const pciFixedAddress: Rule = {
       }
       if (shown(given) === shown(fixed) || shown(given) === shown({ bus: 0, slot: 0, function: 0 })) continue
       const field = `spec.domain.devices.controllers[${index}].address`
-      yield invalid(field, shown(given), `must be ${shown(fixed)}, where the chipset has this controller`)
+      yield invalid(field, shown(given), `must be ${shown(fixed)}, the address of this controller in the chipset`)
     }
   },
   example: example(
@@ -207,19 +212,19 @@ const pciFixedAddress: Rule = {
 
 const pciNone: Rule = {
   id: 'pci-none',
-  description: 'A machine without a PCI bus (isapc, microvm) has no PCI device.',
+  description: 'Machine types without a PCI bus (isapc, microvm) do not support PCI devices.',
   *check({ domain }) {
     const machine = chipsetOf(domain)
     if (machine !== 'isapc' && machine !== 'microvm') return
-    if (list(domain, 'controllers').some(({ type, model }) => type === 'pci' && isRoot(model))) return
+    if (list(domain, 'controllers').some(({ model }) => isRoot(model))) return
     for (const { at, asks } of seatsOf(domain)) {
       if (asks === 0) continue
       const isBalloon = at === 'devices.memballoon'
-      const suggestion = isBalloon ? 'memballoon: {model: none}' : 'take it out, or take machine type pc or q35'
+      const suggestion = isBalloon ? 'memballoon: {model: none}' : 'remove the device, or use machine type pc or q35'
       yield forbidden(
         `spec.domain.${at}`,
         undefined,
-        `is a PCI device, and machine type ${machine} has no PCI`,
+        `is a PCI device, but machine type ${machine} has no PCI bus`,
         suggestion,
       )
     }
@@ -232,7 +237,7 @@ const pciNone: Rule = {
 
 const acpiIndexUnique: Rule = {
   id: 'acpi-index-unique',
-  description: 'No two devices have the same ACPI index, and only PCI devices have one.',
+  description: 'ACPI indexes must be unique; only PCI devices have one.',
   about: ['acpi'],
   *check({ domain }) {
     const taken = new Map<number, string>()
@@ -240,11 +245,11 @@ const acpiIndexUnique: Rule = {
       const index = numberOf(device.acpi?.index)
       if (index === undefined || index === 0) continue
       const other = taken.get(index)
-      if (other !== undefined) yield duplicate(`${at}.acpi.index`, index, `is the ACPI index of ${other} as well`)
+      if (other !== undefined) yield duplicate(`${at}.acpi.index`, index, `is already the ACPI index of ${other}`)
       else taken.set(index, at)
       const type = device.address?.type
       if (type !== undefined && type !== 'pci') {
-        yield forbidden(`${at}.acpi.index`, index, 'may be given for PCI devices only')
+        yield forbidden(`${at}.acpi.index`, index, 'can only be set for PCI devices')
       }
     }
   },

@@ -2,19 +2,19 @@ import type { Domain } from '../../api/domain/domain.ts'
 import { chipsetOf, hasPci } from '../defaults/machine.ts'
 import { numberOf } from '../defaults/reading.ts'
 import { eachDevice, list } from './device.ts'
-import { forbidden, invalid, notFound } from './finding.ts'
+import { forbidden, invalid, notFound, required } from './finding.ts'
 import { example, type Rule } from './rule.ts'
 
 const pciRootModel: Rule = {
   id: 'pci-root-model',
-  description: 'The PCI controller 0 is the root that the machine type has: `pcie-root` on q35, `pci-root` on i440fx.',
+  description: 'PCI controller 0 must be the root of the machine type: `pcie-root` on q35, `pci-root` on i440fx.',
   *check({ domain }) {
     if (!hasPci(domain)) return
     const model = chipsetOf(domain) === 'q35' ? 'pcie-root' : 'pci-root'
     for (const [index, one] of list(domain, 'controllers').entries()) {
       if (one.type !== 'pci' || numberOf(one.index) !== 0 || one.model === model) continue
       const field = `spec.domain.devices.controllers[${index}].model`
-      const message = `must be ${model}: that is the PCI controller 0 of machine type ${domain.os?.type?.machine}`
+      const message = `must be ${model}, the PCI controller 0 of machine type ${domain.os?.type?.machine}`
       yield invalid(field, one.model, message)
     }
   },
@@ -28,7 +28,7 @@ export const isRoot = (model: string | undefined): boolean => model === 'pci-roo
 
 const pciRoot: Rule = {
   id: 'pci-root',
-  description: 'A PCI root has index 0 and no address; every other PCI controller has a higher index.',
+  description: 'A PCI root must have index 0 and no address; every PCI controller must have a model.',
   *check({ domain }) {
     for (const [place, { type, model, index, address }] of list(domain, 'controllers').entries()) {
       if (type !== 'pci') continue
@@ -36,9 +36,9 @@ const pciRoot: Rule = {
       const number = numberOf(index) ?? 0
       if (isRoot(model) && number !== 0) yield invalid(`${field}.index`, index, `must be 0 for a ${model}`)
       if (isRoot(model) && address?.type !== undefined) {
-        yield forbidden(`${field}.address`, undefined, `may not be given: a ${model} is what addresses begin with`)
+        yield forbidden(`${field}.address`, undefined, `must not be set: a ${model} is not plugged into another bus`)
       }
-      if (model === undefined) yield invalid(`${field}.model`, undefined, 'must be given for a PCI controller')
+      if (model === undefined) yield required(`${field}.model`, 'must be set for a PCI controller')
     }
   },
   example: example(
@@ -47,7 +47,7 @@ const pciRoot: Rule = {
   ),
 }
 
-/** Which chips each model of PCI controller can be. */
+/** The chips (`modelName`) that implement each model. */
 const chips: { readonly [model: string]: readonly string[] } = {
   'pci-root': [],
   'pcie-root': [],
@@ -81,7 +81,7 @@ const expressOnly: readonly string[] = [
 
 const pciControllerOptions: Rule = {
   id: 'pci-controller-options',
-  description: 'A PCI controller is one of the chips of its model, and has only the options that the model has.',
+  description: 'The chip and the options of a PCI controller must be those of its model.',
   *check({ domain }) {
     const cells = domain.cpu?.numa?.cells?.length ?? 0
     const isExpress = chipsetOf(domain) === 'q35'
@@ -90,7 +90,7 @@ const pciControllerOptions: Rule = {
       const field = `spec.domain.devices.controllers[${place}]`
       const allowed = chips[model]
       if (allowed && modelName?.name !== undefined && !allowed.includes(modelName.name)) {
-        yield invalid(`${field}.modelName.name`, modelName.name, `is not the chip of a ${model}`)
+        yield invalid(`${field}.modelName.name`, modelName.name, `is not a chip of model ${model}`)
       }
       for (const [key, models] of Object.entries(targets)) {
         if (target !== undefined && Object.hasOwn(target, key) && !models.includes(model)) {
@@ -98,14 +98,13 @@ const pciControllerOptions: Rule = {
             `${field}.target.${key}`,
             undefined,
             models.length === 0
-              ? 'is no option of PCI controllers on x86'
-              : `is an option of ${models.join(' and ')}, not of ${model}`,
+              ? 'is not supported on x86'
+              : `can only be set for model ${models.join(', ')}, not for ${model}`,
           )
         }
       }
       for (const [key, first, last] of [
         ['chassisNr', 1, 255],
-        ['chassis', 0, 255],
         ['busNr', 1, 254],
       ] as const) {
         const number = numberOf(target?.[key])
@@ -115,11 +114,11 @@ const pciControllerOptions: Rule = {
       }
       const node = numberOf(target?.node)
       if (node !== undefined && node >= cells) {
-        yield notFound(`${field}.target.node`, node, 'is no NUMA node of the guest: cpu.numa has no such cell')
+        yield notFound(`${field}.target.node`, node, 'cpu.numa has no cell with this id')
       }
       if (isExpress ? model === 'pci-expander-bus' : expressOnly.includes(model)) {
-        const machine = isExpress ? 'an i440fx' : 'a q35'
-        if (hasPci(domain)) yield invalid(`${field}.model`, model, `can only be on ${machine} machine`)
+        const chipset = isExpress ? 'i440fx' : 'q35'
+        if (hasPci(domain)) yield invalid(`${field}.model`, model, `is only supported on ${chipset} machine types`)
       }
     }
   },
@@ -132,7 +131,7 @@ const pciControllerOptions: Rule = {
 const pciOrder: Rule = {
   id: 'pci-order',
   description:
-    'A PCI bridge sits on a bus with a lower number than its own; every PCI controller has a place to sit in.',
+    'A PCI bridge must be on a bus with a lower index than its own; every PCI controller must fit into a slot.',
   *check({ domain }) {
     if (!hasPci(domain)) return
     for (const [place, { type, index, model, address }] of list(domain, 'controllers').entries()) {
@@ -140,11 +139,11 @@ const pciOrder: Rule = {
       const at = `spec.domain.devices.controllers[${place}]`
       const own = numberOf(index)
       const bus = numberOf(address?.bus)
-      // An address without bus and slot asks for one, as none does.
+      // An address without bus and slot requests a free slot, like no address.
       if (address?.type === undefined || (address.type === 'pci' && bus === undefined && address.slot === undefined)) {
-        yield invalid(`${at}.model`, model, 'has no PCI controller that it can be plugged into')
+        yield invalid(`${at}.model`, model, 'requires a PCI controller that it can be plugged into')
       } else if (model === 'pci-bridge' && own !== undefined && bus !== undefined && bus >= own) {
-        const message = `must be less than ${own}, the index of the bridge: buses are found one after the other`
+        const message = `must be less than ${own}, the index of the bridge, because buses are enumerated in order`
         yield invalid(`${at}.address.bus`, bus, message)
       }
     }
@@ -159,11 +158,11 @@ function bridged(bus: number): Domain {
 
 const pciHole = eachDevice('controllers', 'pcihole64')(
   'pci-hole',
-  'The 64-bit PCI hole is that of the root bus.',
-  ({ type, model, pcihole64 }, at) =>
-    pcihole64 === undefined || (type === 'pci' && isRoot(model))
+  'Only a PCI root has a 64-bit PCI hole.',
+  ({ model, pcihole64 }, at) =>
+    pcihole64 === undefined || isRoot(model)
       ? []
-      : [forbidden(`${at}.pcihole64`, undefined, 'may be given for pci-root and pcie-root only')],
+      : [forbidden(`${at}.pcihole64`, undefined, 'can only be set for pci-root and pcie-root')],
   example(
     { devices: { controllers: [{ type: 'pci', index: 1, model: 'pci-bridge', pcihole64: { value: 1024 } }] } },
     { devices: { controllers: [{ type: 'pci', index: 0, model: 'pci-root', pcihole64: { value: 1024 } }] } },

@@ -7,7 +7,7 @@ const counting = (...names: readonly ('cmt' | 'mbmt')[]) => ({
 
 export const perfEvents: Rule = {
   id: 'perf-events',
-  description: 'An event that the node counts is named once.',
+  description: 'Each perf event must be listed once.',
   about: ['perf'],
   *check({ domain: { perf } }) {
     const seen = new Map<string, number>()
@@ -15,7 +15,7 @@ export const perfEvents: Rule = {
       if (name === undefined) continue
       const other = seen.get(name)
       if (other === undefined) seen.set(name, index)
-      else yield duplicate(`spec.domain.perf.events[${index}].name`, name, `is the event of events[${other}] as well`)
+      else yield duplicate(`spec.domain.perf.events[${index}].name`, name, `is already in events[${other}]`)
     }
   },
   example: example(counting('cmt', 'cmt'), counting('cmt', 'mbmt')),

@@ -1,13 +1,13 @@
 import type { Cause } from '../../api/cause.ts'
 import { canonicalSpelling } from '../../api/domain/canonical.ts'
 import type { Domain } from '../../api/domain/domain.ts'
-import { renderCause, shorten } from '../../api/refusal.ts'
+import { renderCause } from '../../api/refusal.ts'
+import { shorten } from '../../api/shorten.ts'
 import type { Capabilities } from '../../api/capabilities.ts'
 import { rules } from './rules.ts'
 
 /**
- * Rules that look at nothing but what is in one place: what breaks them in a part of a VM breaks them in every VM that the part becomes a
- * part of. The others cannot be asked before there is a VM.
+ * Rules that check one place only: a part that breaks them breaks them in every VM that contains it. Other rules need the whole VM.
  */
 const local: ReadonlySet<string> = new Set([
   'domain-type',
@@ -33,14 +33,14 @@ const local: ReadonlySet<string> = new Set([
   'memory-size',
 ])
 
-/** Something that is not there may still come from the VM, and so may what something may not stand beside. */
+/** Other reasons depend on the VM, which can add a missing field or remove a conflicting one. */
 const final: readonly string[] = ['FieldValueInvalid', 'FieldValueNotSupported', 'FieldValueTooLong']
 
 const maxCharacters = 119
 
 /**
- * Why a VM that gets this part from a preset can never be valid, a line each.
- * @param nodes what nodes can do: a VM that one of them can run is valid there
+ * Why a VM that gets this part from a preset can never be valid, one line each.
+ * @param nodes the capabilities of the nodes: a cause counts only if it applies on every node
  */
 export function neverValid(domain: Domain, [first, ...others]: readonly Capabilities[]): readonly string[] {
   if (first === undefined) return []

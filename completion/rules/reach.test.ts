@@ -51,7 +51,7 @@ test('a cause names the field, its value, who put it there, and how to get it gr
       field: 'spec.domain.devices.emulator',
       value: '/usr/bin/evil',
       reason: 'FieldValueForbidden',
-      message: 'reaches the host; a VM gets it only from a ClusterVirtualMachinePreset',
+      message: 'reaches the host; only a ClusterVirtualMachinePreset can set it',
       suggestion: 'ask an operator for a ClusterVirtualMachinePreset that injects it',
       origin: user,
     },

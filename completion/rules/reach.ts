@@ -2,12 +2,12 @@ import { hostKeys, reachOf, walk } from '../../api/domain/walk.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
 /**
- * Only a cluster's operator gives access to the host below the pod. The rule checks the values of the completed VM, and asks for each
- * place that reaches the host whether it was granted: stated by a cluster preset, or filled in by completion itself.
+ * Only an operator of the cluster grants access to the host. The rule checks the values of the completed VM: every field that reaches
+ * the host must be granted, i.e. set by a cluster preset or filled in by completion itself.
  */
 export const reach: Rule = {
   id: 'host-reach',
-  description: 'A field that reaches the host is set by no user, only by a ClusterVirtualMachinePreset.',
+  description: 'Only a ClusterVirtualMachinePreset can set a field that reaches the host; users cannot.',
   check({ domain, isGranted }) {
     const findings: Finding[] = []
     walk(
@@ -19,10 +19,10 @@ export const reach: Rule = {
           field: path,
           ...(isBelow ? {} : { value }),
           reason: 'FieldValueForbidden',
-          message: 'reaches the host; a VM gets it only from a ClusterVirtualMachinePreset',
+          message: 'reaches the host; only a ClusterVirtualMachinePreset can set it',
           suggestion: 'ask an operator for a ClusterVirtualMachinePreset that injects it',
         })
-        // What is below a forbidden element need not be told again.
+        // Fields below a forbidden element are not reported again.
         return false
       },
       'spec.domain',

@@ -4,10 +4,10 @@ import { example } from './rule.ts'
 
 export const rng = eachDevice('rngs')(
   'rng-backend',
-  'A source of random numbers has a backend.',
+  'A random number generator must have a model and a backend.',
   ({ backend, model }, at) => [
-    ...(backend?.model === undefined ? [required(`${at}.backend.model`, 'must be given', 'e.g. builtin')] : []),
-    ...(model === undefined ? [required(`${at}.model`, 'must be given', 'virtio')] : []),
+    ...(backend?.model === undefined ? [required(`${at}.backend.model`, 'must be set', 'e.g. builtin')] : []),
+    ...(model === undefined ? [required(`${at}.model`, 'must be set', 'e.g. virtio')] : []),
   ],
   example(
     { devices: { rngs: [{ model: 'virtio' }] } },

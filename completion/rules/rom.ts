@@ -4,7 +4,7 @@ import { example, type Rule } from './rule.ts'
 
 export const rom: Rule = {
   id: 'rom',
-  description: 'Only PCI devices have a ROM, and of one that is switched off nothing else is said.',
+  description: 'Only PCI devices have a ROM; a disabled ROM must not set other fields.',
   about: ['rom'],
   *check({ domain }) {
     for (const key of ['interfaces', 'hostdevs'] as const) {
@@ -12,9 +12,9 @@ export const rom: Rule = {
         if (!given) continue
         const at = `spec.domain.devices.${key}[${index}].rom`
         if (given.enabled === false && (given.bar !== undefined || given.file !== undefined))
-          yield forbidden(at, undefined, 'may say no more where enabled is false')
-        else if (key === 'hostdevs' && (type === 'usb' || type === 'scsi'))
-          yield forbidden(at, undefined, `may not be given for type ${type}: only PCI devices have a ROM`)
+          yield forbidden(at, undefined, 'must not set other fields when enabled is false')
+        else if (type === 'usb' || type === 'scsi')
+          yield forbidden(at, undefined, `must not be set for type ${type}: only PCI devices have a ROM`)
       }
     }
   },

@@ -1,41 +1,41 @@
 import type { Cause, Origin } from '../../api/cause.ts'
 import type { Domain } from '../../api/domain/domain.ts'
-import type { MachineSpec } from '../../api/machine.ts'
+import type { VirtualMachineSpec } from '../../api/virtual-machine.ts'
 import type { Capabilities } from '../../api/capabilities.ts'
 
 export interface RuleContext {
   readonly capabilities: Capabilities
-  /** Who put the value at a path (`spec.domain.…`) where it is. */
+  /** The origin of the value at a path (`spec.domain.…`): user, preset or default. */
   readonly originOf: (path: string) => Origin
-  /** Whether what stands at a path that reaches the host was granted. */
+  /** Whether a cluster preset or completion grants the value at a path that reaches the host. */
   readonly isGranted: (path: string) => boolean
-  /** Paths of what is not there because it was wrong by itself. */
+  /** Paths of values that were removed because they are invalid by themselves. */
   readonly without?: readonly string[]
-  /** Whether another VM of the cluster has a MAC address (lower case, with colons); absent where nobody knows. */
+  /** Whether another VM of the cluster has a MAC address (lower case, with colons); absent if unknown. */
   readonly isMacTaken?: (address: string) => boolean
 }
 
-/** What a rule sees: the whole, completed spec. `domain` is `spec.domain` with numbers as numbers and words as booleans, in the same order. */
+/** The input of a rule: the whole, completed spec. `domain` is `spec.domain` with numbers and booleans parsed, in the same order. */
 export interface Subject extends RuleContext {
-  readonly spec: MachineSpec
+  readonly spec: VirtualMachineSpec
   readonly domain: Domain
 }
 
 /**
- * Keys of the domain, at whatever depth: where none of them is there the rule has nothing to say, and is not asked. Most rules are about what
- * most VMs do not have. Absent: asked about every VM.
+ * Keys of the domain, at any depth. A rule does not run if the domain has none of them, because most rules check fields that most VMs
+ * do not have. Absent: the rule always runs.
  */
 export type About = readonly string[]
 
-/** What a rule finds; its id and the origin of the field are put to it. */
+/** One violation of a rule. The caller adds the id of the rule and the origin of the field. */
 export type Finding = Omit<Cause, 'rule' | 'origin'>
 
 /**
- * One thing that must hold. Reads everything, changes nothing, and tells each place where it does not hold. A rule that misses what
- * it would judge says nothing: that something is missing is another rule's matter.
+ * One requirement. Returns a finding for each place that violates it, and never changes its input. A rule ignores missing values,
+ * which are another rule's concern.
  */
 export interface Rule {
-  /** Stands in the cause: `disk-target-unique`. */
+  /** Part of each cause, e.g. `disk-target-unique`. */
   readonly id: string
   readonly description: string
   readonly about?: About
@@ -43,14 +43,14 @@ export interface Rule {
   readonly example: Example
 }
 
-/** For the reference and the tests: specs, but for memory and what completion fills in. */
+/** Specs for the reference and the tests, without memory and the values that completion fills in. */
 export interface Example {
-  readonly breaks: MachineSpec
-  /** As like to the other as can be. */
-  readonly holds: MachineSpec
+  readonly breaks: VirtualMachineSpec
+  /** The smallest change of `breaks` that holds. */
+  readonly holds: VirtualMachineSpec
 }
 
-/** An example that is about the domain only. */
+/** An example of domains only. */
 export const example = (breaks: Domain, holds: Domain): Example => ({
   breaks: { domain: breaks },
   holds: { domain: holds },

@@ -1,7 +1,7 @@
 import type { Cause } from '../../api/cause.ts'
 import { listCauses, maxCauses, noCauses } from '../../api/causes.ts'
 import { canonicalSpelling } from '../../api/domain/canonical.ts'
-import type { MachineSpec } from '../../api/machine.ts'
+import type { VirtualMachineSpec } from '../../api/virtual-machine.ts'
 import { indexRules, keysWithin } from './about.ts'
 import { addressKind } from './address.ts'
 import { audioRules } from './audio.ts'
@@ -64,7 +64,7 @@ import { volumeRules } from './volume.ts'
 import { watchdogRules } from './watchdog.ts'
 import { warningsOf } from './warnings.ts'
 
-/** All rules; their order is the order in which causes are told. */
+/** All rules; causes are reported in their order. */
 export const rules: readonly Rule[] = [
   reach,
   requiredFields,
@@ -128,9 +128,9 @@ export const rules: readonly Rule[] = [
 
 const rulesAbout = indexRules(rules)
 
-/** Everything that is wrong with a completed spec, and what works but is surely not meant. */
+/** The causes against a completed spec, and warnings about values that are valid but probably not intended. */
 export function checkRules(
-  spec: MachineSpec,
+  spec: VirtualMachineSpec,
   context: RuleContext,
 ): { readonly causes: readonly Cause[]; readonly warnings: readonly string[] } {
   const domain = canonicalSpelling(spec.domain)
@@ -141,7 +141,7 @@ export function checkRules(
   const isSure = sureWithout(without)
   for (const { id, check } of rulesAbout(keys)) {
     const misses: string[] = []
-    // One of its own for each rule where something is missing: what is kept for a domain would hide who has looked.
+    // Each rule gets its own proxy, because values cached per domain would hide which rule reads a missing member.
     const subject = without.length === 0 ? whole : watchedSubject(whole, without, misses)
     const findings = [...check(subject)]
     if (misses.length > 0) continue
@@ -164,8 +164,8 @@ const watchedSubject = (whole: Subject, without: readonly string[], misses: stri
 })
 
 /**
- * An object that notes in `misses` when a rule looks at a member of which something is left out, devices excepted: with a part of the CPU
- * gone, what a rule says that looks at the CPU may be wrong anywhere. Of devices, those that lack something count (`isSure`).
+ * An object that records in `misses` when a rule reads a member from which an invalid part was removed: the findings of such a rule are
+ * unreliable. Devices are excepted; `isSure` drops only the causes of incomplete devices.
  */
 function watched<T extends object>(object: T, path: string, without: readonly string[], misses: string[]): T {
   const lacking = new Set(
@@ -182,12 +182,12 @@ function watched<T extends object>(object: T, path: string, without: readonly st
   })
 }
 
-/** What completion put in the place of what is left out is nobody's fault, nor what a device says of which something is left out. */
+/** Drops causes about defaults that replace a removed value, and about devices from which a value was removed. */
 function sureWithout(without: readonly string[]): (cause: Cause) => boolean {
   if (without.length === 0) return () => true
   const lacking = new Set(without.map(deviceOf))
   return ({ field, origin }) => origin?.by !== 'default' && !lacking.has(deviceOf(field))
 }
 
-/** The path of the device that a field is of; the field itself where it is of none. */
+/** The path of the device of a field; the field itself if it is not part of a device. */
 const deviceOf = (field: string): string => /^spec\.domain\.devices\.\w+(?:\[\d+\])?/.exec(field)?.[0] ?? field

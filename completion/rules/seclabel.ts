@@ -5,24 +5,23 @@ import { example, type Finding, type Rule } from './rule.ts'
 
 const seclabelUnique: Rule = {
   id: 'seclabel-unique',
-  description: 'A security module labels a domain once, and a static label is given.',
+  description:
+    'At most one label per security module; `model`, `label` and `relabel` must match the type of the label.',
   about: ['seclabels'],
-  *check({ domain, originOf }) {
+  *check({ domain }) {
     const seen = new Set<string>()
     for (const [index, { model, type, label, relabel }] of (domain.seclabels ?? []).entries()) {
       const field = `spec.domain.seclabels[${index}]`
-      if (model !== undefined && seen.has(model))
-        yield duplicate(`${field}.model`, model, 'is labelled by another of seclabels as well')
-      if (model !== undefined) seen.add(model)
-      const isAny = type === 'none' || (type === 'dynamic' && originOf(`${field}.type`).by !== 'default')
-      if (model === undefined && !isAny)
-        yield required(`${field}.model`, 'must be given: the security module', 'e.g. selinux')
+      if (model === undefined) yield required(`${field}.model`, 'must be set: the security module', 'e.g. selinux')
+      else if (seen.has(model))
+        yield duplicate(`${field}.model`, model, 'already has a label in another item of seclabels')
+      else seen.add(model)
       if (type === 'dynamic' && relabel === false)
-        yield invalid(`${field}.relabel`, false, 'must be true for type dynamic: what is used gets the label')
+        yield invalid(`${field}.relabel`, false, 'must be true for type dynamic, which labels all resources')
       if (type === 'none' && relabel === true)
-        yield invalid(`${field}.relabel`, true, 'must be false for type none: there is no label')
+        yield invalid(`${field}.relabel`, true, 'must be false for type none, which has no label')
       if (type === 'static' && label === undefined && model !== 'none')
-        yield required(`${field}.label`, 'must be given for type static')
+        yield required(`${field}.label`, 'must be set for type static')
     }
   },
   example: example(
@@ -46,16 +45,16 @@ function* check(
   for (const [index, { model, relabel, label }] of labels.entries()) {
     const field = fields[index] ?? ''
     if (typeof model === 'string' && unlabelled.has(model))
-      yield forbidden(field, undefined, `may not be given: seclabels of the domain say that ${model} labels nothing`)
-    if (seen.has(model)) yield duplicate(`${field}.model`, model, 'is named by another label of this source as well')
+      yield forbidden(field, undefined, `must not be set: spec.domain.seclabels disables labels of ${model}`)
+    if (seen.has(model)) yield duplicate(`${field}.model`, model, 'already has a label for this source')
     seen.add(model)
-    if (relabel === true && label === undefined) yield required(`${field}.label`, 'must be given where relabel is true')
+    if (relabel === true && label === undefined) yield required(`${field}.label`, 'must be set when relabel is true')
     if (relabel === false && label !== undefined)
-      yield invalid(`${field}.relabel`, false, 'must be true where a label is given')
+      yield invalid(`${field}.relabel`, false, 'must be true when a label is set')
   }
 }
 
-/** Where a source can be, below a device or another source. */
+/** The fields of a device or source that hold a source. */
 const sources = new Set(['source', 'sources', 'backend', 'backingStore', 'dataStore', 'mirror'])
 
 /** The labels of each source of a device. */
@@ -71,13 +70,14 @@ function* labelsOf(value: unknown, path: string): Iterable<{ labels: Label[]; fi
   }
   if (isRecord(seclabel)) yield { labels: [seclabel], fields: [`${path}.seclabel`] }
   for (const [key, member] of Object.entries(value)) {
-    if (typeof member === 'object' && sources.has(key)) yield* labelsOf(member, `${path}.${key}`)
+    if (sources.has(key)) yield* labelsOf(member, `${path}.${key}`)
   }
 }
 
 const seclabelSource: Rule = {
   id: 'seclabel-source',
-  description: 'A security module labels a source once; where it relabels, the label is given, and only there.',
+  description:
+    'At most one label per security module and source; `label` must be set if and only if `relabel` is true.',
   about: ['seclabel', 'seclabels'],
   *check({ domain }) {
     const unlabelled = new Set<unknown>(

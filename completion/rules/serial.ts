@@ -6,22 +6,21 @@ import { example, type Rule } from './rule.ts'
 
 const serial = (...serials: DeviceOf<'serials'>[]): Domain => ({ devices: { serials } })
 
-const serialKinds: { readonly [type: string]: { readonly address: string; readonly chip: string } } = {
+const serialKinds = {
   'isa-serial': { address: 'isa', chip: 'isa-serial' },
   'pci-serial': { address: 'pci', chip: 'pci-serial' },
   'usb-serial': { address: 'usb', chip: 'usb-serial' },
   'isa-debug': { address: 'isa', chip: 'isa-debugcon' },
-}
+} as const
 
 const serialTarget = eachDevice('serials')(
   'serial-target',
-  'A serial port has the chip of its kind and sits on the bus of its kind.',
+  'The chip and the address of a serial port must match its target type.',
   ({ target, address }, at) => {
     const kind = serialKinds[target?.type ?? 'isa-serial']
-    if (!kind) return []
     const chip = target?.model?.name
     return [
-      ...(chip !== undefined && chip !== kind.chip
+      ...(chip !== kind.chip
         ? [
             invalid(
               `${at}.target.model.name`,
@@ -47,12 +46,12 @@ const serialTarget = eachDevice('serials')(
   ),
 )
 
-/** So many a PC has, at ports that are built into it. */
+/** The serial ports that are built into a PC. */
 const isaPorts = 4
 
 const serialPorts: Rule = {
   id: 'serial-ports',
-  description: 'A PC has four serial ports of its own, from 0 to 3, each once; others are on PCI or USB.',
+  description: 'A VM can have at most four ISA serial ports, 0 to 3; ports must be unique per target type.',
   about: ['serials'],
   *check({ domain }) {
     const taken = new Map<string, string>()
@@ -64,35 +63,36 @@ const serialPorts: Rule = {
       if (kind === 'isa-serial') count += 1
       const suggestion = 'target: {type: pci-serial}'
       if (kind === 'isa-serial' && count > isaPorts)
-        yield tooMany(at, undefined, `is one too many: a PC has ${isaPorts} serial ports`, suggestion)
-      else if (kind === 'isa-serial' && port !== undefined && port >= isaPorts)
+        yield tooMany(at, undefined, `at most ${isaPorts} ISA serial ports are supported`, suggestion)
+      if (port === undefined) continue
+      if (kind === 'isa-serial' && count <= isaPorts && port >= isaPorts)
         yield invalid(
           `${at}.target.port`,
           port,
-          `must be less than ${isaPorts}: a PC has so many serial ports`,
+          `must be less than ${isaPorts}, the number of ISA serial ports`,
           suggestion,
         )
-      if (port === undefined) continue
       const other = taken.get(`${kind} ${port}`)
       if (other === undefined) taken.set(`${kind} ${port}`, at)
-      else yield duplicate(`${at}.target.port`, port, `is the port of ${other} as well`)
+      else yield duplicate(`${at}.target.port`, port, `is already the port of ${other}`)
     }
   },
   example: example(serial({ type: 'pty', target: { port: 4 } }), serial({ type: 'pty', target: { port: 3 } })),
 }
 
-/** These lead to the agent in the guest, which reads one kind of port only. */
+/** Kinds of device that the SPICE agent in the guest does not read. */
 const onlyChannels = ['serials', 'parallels', 'consoles'] as const
 
 const spiceAgentPlace: Rule = {
   id: 'spicevmc-place',
-  description: 'The connection of the SPICE agent is a channel, and no serial port or console.',
+  description: 'Only a channel, not a serial port or console, can connect the SPICE agent.',
   about: ['serials', 'parallels', 'consoles'],
   *check({ domain }) {
     for (const key of onlyChannels) {
       for (const [index, { type }] of list(domain, key).entries()) {
         const field = `spec.domain.devices.${key}[${index}].type`
-        if (type === 'spicevmc') yield unsupported(field, type, 'is possible for channels only', 'devices.channels')
+        if (type === 'spicevmc')
+          yield unsupported(field, type, 'is only supported for channels', 'use devices.channels')
       }
     }
   },

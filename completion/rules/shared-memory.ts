@@ -3,7 +3,7 @@ import { list } from './device.ts'
 import { invalid } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
-/** A NUMA node that says nothing is as the memory as a whole. */
+/** Whether all memory is shared. A NUMA node without `memAccess` follows `memoryBacking`. */
 const isShared = ({ memoryBacking, cpu }: Domain): boolean => {
   const isAll = memoryBacking?.access?.mode === 'shared'
   const cells = cpu?.numa?.cells ?? []
@@ -17,10 +17,10 @@ const served: ReadonlySet<string | undefined> = new Set(['vhostuser', 'vhostvdpa
 export const sharedMemory: Rule = {
   id: 'shared-memory',
   description:
-    'virtiofs, vhost-user and vhost-vdpa are served by a process or device that reads the memory of the guest, which must be shared.',
+    'virtiofs, vhost-user and vhost-vdpa require shared memory, because another process or device reads the memory of the guest.',
   *check({ domain }): Iterable<Finding> {
     if (isShared(domain)) return
-    const message = 'needs memory that is shared with the process that serves it'
+    const message = 'requires shared memory, which the serving process can read'
     const suggestion = 'memoryBacking: {source: {type: memfd}, access: {mode: shared}}'
     const at = 'spec.domain.devices'
     for (const [index, { driver }] of list(domain, 'filesystems').entries()) {

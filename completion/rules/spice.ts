@@ -6,24 +6,24 @@ const kinds = ['serials', 'parallels', 'consoles', 'channels', 'smartcards', 're
 
 export const spiceGraphics: Rule = {
   id: 'spice-graphics',
-  description: 'What comes from or goes to the viewer over SPICE needs SPICE among the graphics.',
+  description: 'Devices that connect to the SPICE viewer require graphics of type spice.',
   *check({ domain }): Iterable<Finding> {
     if (list(domain, 'graphics').some(({ type }) => type === 'spice')) return
     for (const kind of kinds) {
       for (const [index, { type }] of list(domain, kind).entries()) {
         if (type !== 'spicevmc' && type !== 'spiceport') continue
-        const message = `must have one of type spice, since ${kind}[${index}] is of type ${type}`
+        const message = `must have an item of type spice, because ${kind}[${index}] has type ${type}`
         yield required('spec.domain.devices.graphics', message, 'type: spice')
       }
     }
     for (const [index, { backend }] of list(domain, 'rngs').entries()) {
       if (backend?.type !== 'spicevmc' && backend?.type !== 'spiceport') continue
-      const message = `must have one of type spice, since the backend of rngs[${index}] is of type ${backend.type}`
+      const message = `must have an item of type spice, because the backend of rngs[${index}] has type ${backend.type}`
       yield required('spec.domain.devices.graphics', message, 'type: spice')
     }
     for (const [index, { type }] of list(domain, 'audios').entries()) {
       if (type !== 'spice') continue
-      const message = `must have one of type spice, since audios[${index}] is of type spice`
+      const message = `must have an item of type spice, because audios[${index}] has type spice`
       yield required('spec.domain.devices.graphics', message, 'type: spice')
     }
   },

@@ -8,7 +8,7 @@ const disk = (more: DeviceOf<'disks'>): Domain => ({
   devices: { disks: [{ type: 'file', source: { file: '/disk.img' }, target: { dev: 'vda' }, ...more }] },
 })
 
-/** Limits that add up what two others limit one by one. */
+/** A limit for both directions, and the limits for each direction that exclude it. */
 const totals = [
   ['totalBytesSec', 'readBytesSec', 'writeBytesSec'],
   ['totalIopsSec', 'readIopsSec', 'writeIopsSec'],
@@ -16,7 +16,7 @@ const totals = [
   ['totalIopsSecMax', 'readIopsSecMax', 'writeIopsSecMax'],
 ] as const
 
-/** QEMU's own limit of a limit. */
+/** The highest limit that QEMU supports. */
 const maxThrottle = 1_000_000_000_000_000
 
 type Limits = { readonly [key in (typeof totals)[number][number] | 'sizeIopsSec']?: number | string }
@@ -26,17 +26,23 @@ function* checkLimits(limits: Limits, field: string): Iterable<Finding> {
     if ((numberOf(limits[total]) ?? 0) === 0) continue
     const part = parts.find((key) => (numberOf(limits[key]) ?? 0) !== 0)
     if (part !== undefined)
-      yield forbidden(`${field}.${part}`, limits[part], `may not be given beside ${total}, which limits both ways`)
+      yield forbidden(
+        `${field}.${part}`,
+        limits[part],
+        `must not be set together with ${total}, which limits both directions`,
+      )
   }
   for (const key of [...totals.flat(), 'sizeIopsSec'] as const) {
     const value = numberOf(limits[key]) ?? 0
-    if (value > maxThrottle) yield invalid(`${field}.${key}`, value, `must be at most ${maxThrottle}, QEMU's limit`)
+    if (value > maxThrottle)
+      yield invalid(`${field}.${key}`, value, `must be at most ${maxThrottle}, the highest limit of QEMU`)
   }
 }
 
 const throttleLimits: Rule = {
   id: 'disk-limits',
-  description: 'A limit for reading and writing together stands alone, and none is beyond what QEMU counts.',
+  description:
+    'A limit for both reading and writing excludes limits for one of them; no limit must exceed the highest of QEMU.',
   about: ['iotune', 'throttlegroups'],
   *check({ domain }) {
     for (const [index, group] of (domain.throttlegroups?.throttlegroups ?? []).entries()) {
@@ -52,13 +58,13 @@ const throttleLimits: Rule = {
   ),
 }
 
-/** The same limits, whatever the order in which they stand. */
+/** The limits as a text that does not depend on their order. */
 const sameLimits = (iotune: object): string =>
   JSON.stringify(Object.entries(iotune).toSorted(([one], [other]) => (one < other ? -1 : 1)))
 
 const throttleShared: Rule = {
   id: 'disk-limits-shared',
-  description: 'Disks that share limits by `groupName` have the same limits; a name of a group is no limit.',
+  description: 'Disks that share limits by `groupName` must set the same limits; the first one must set a limit.',
   about: ['iotune'],
   *check({ domain }) {
     const groups = new Map<string, { readonly limits: string; readonly at: string }>()
@@ -69,7 +75,7 @@ const throttleShared: Rule = {
       const { length } = Object.values(iotune).filter((value) => value !== groupName && numberOf(value) !== 0)
       const known = groups.get(groupName)
       if (length === 0 && !known)
-        yield required(`${at}.totalBytesSec`, 'or another limit must be given beside groupName')
+        yield required(`${at}.totalBytesSec`, 'must be set together with groupName, or another limit')
       else if (length > 0 && known && known.limits !== sameLimits(iotune))
         yield invalid(`${at}.groupName`, groupName, `must have the same limits as ${known.at}`)
       else if (!known) groups.set(groupName, { limits: sameLimits(iotune), at })
@@ -92,27 +98,28 @@ function limited(totalBytesSec: number): DeviceOf<'disks'> {
 const throttleFilters: Rule = {
   id: 'disk-throttle-filters',
   description:
-    'Throttle groups are named once; a disk is in groups that there are, once in each, instead of limits of its own.',
+    'Throttle groups must have different names; a disk must name existing groups, each once, and no limits of its own.',
   about: ['throttlefilters', 'throttlegroups'],
   *check({ domain }) {
     const names = new Set<string>()
     for (const [index, { groupName }] of (domain.throttlegroups?.throttlegroups ?? []).entries()) {
       const field = `spec.domain.throttlegroups.throttlegroups[${index}].groupName`
-      if (groupName !== undefined && names.has(groupName)) yield duplicate(field, groupName, 'is named twice')
-      if (groupName !== undefined) names.add(groupName)
+      if (groupName === undefined) continue
+      if (names.has(groupName)) yield duplicate(field, groupName, 'is already the name of another group')
+      names.add(groupName)
     }
     for (const [index, { iotune, throttlefilters, device }] of list(domain, 'disks').entries()) {
       const at = `spec.domain.devices.disks[${index}]`
       const filters = throttlefilters?.throttlefilters ?? []
       if (filters.length > 0 && iotune)
-        yield forbidden(`${at}.iotune`, undefined, 'may not be given beside throttlefilters')
+        yield forbidden(`${at}.iotune`, undefined, 'must not be set together with throttlefilters')
       if (filters.length > 0 && device === 'cdrom')
-        yield forbidden(`${at}.throttlefilters`, undefined, 'may not be given for device cdrom')
+        yield forbidden(`${at}.throttlefilters`, undefined, 'must not be set for device cdrom')
       const seen = new Set<string>()
       for (const [place, { group = '' }] of filters.entries()) {
         const field = `${at}.throttlefilters.throttlefilters[${place}].group`
-        if (!names.has(group)) yield notFound(field, group, 'is no group of throttlegroups')
-        else if (seen.has(group)) yield duplicate(field, group, 'is named twice')
+        if (!names.has(group)) yield notFound(field, group, 'no item of throttlegroups has this name')
+        else if (seen.has(group)) yield duplicate(field, group, 'is listed more than once')
         seen.add(group)
       }
     }

@@ -13,18 +13,18 @@ const usbControllers = (domain: Domain): readonly Controller[] =>
 const usbDisabled: Rule = {
   id: 'usb-disabled',
   description:
-    'Where USB is switched off (a USB controller of model `none`) there is neither another USB controller nor a USB device.',
+    'A USB controller with model `none` disables USB: the VM must have no other USB controller and no USB device.',
   *check({ domain }) {
     if (!isUsbOff(domain)) return
     let off = 0
     for (const [index, { type, model }] of list(domain, 'controllers').entries()) {
       if (type === 'usb' && model === 'none') off += 1
       if (type !== 'usb' || (model === 'none' && off < 2)) continue
-      const message = 'cannot be there: another USB controller has model none, which switches USB off'
+      const message = 'conflicts with another USB controller, whose model none disables USB'
       yield forbidden(`spec.domain.devices.controllers[${index}].model`, model, message)
     }
     for (const at of usbPaths(domain)) {
-      const message = 'is a USB device, and USB is switched off by a controller of model none'
+      const message = 'is a USB device, but a USB controller with model none disables USB'
       yield forbidden(`spec.domain.${at}`, undefined, message)
     }
   },
@@ -37,14 +37,14 @@ const usbDisabled: Rule = {
 const usbOffIndex: Rule = {
   id: 'usb-off-index',
   description:
-    'A controller of model `none` has index 0: beside any other libvirt adds a controller 0, and then refuses its own domain.',
+    'A USB controller with model `none` must have index 0: with any other index libvirt adds a controller 0 and refuses the result.',
   *check({ domain }) {
     for (const [place, { type, model, index }] of list(domain, 'controllers').entries()) {
       if (type === 'usb' && model === 'none' && (numberOf(index) ?? 0) !== 0)
         yield invalid(
           `spec.domain.devices.controllers[${place}].index`,
           index,
-          'must be 0: model none is for all of USB',
+          'must be 0: model none disables all of USB',
         )
     }
   },
@@ -54,7 +54,7 @@ const usbOffIndex: Rule = {
   ),
 }
 
-/** Ports of each model of controller. */
+/** The number of root ports of a controller. */
 const portsOf = ({ model, ports }: Controller): number => {
   switch (model) {
     case 'qemu-xhci':
@@ -74,16 +74,17 @@ const maxXhciPorts = 15
 
 const usbPorts: Rule = {
   id: 'usb-ports',
-  description: 'An xHCI controller has 15 ports at most.',
+  description: 'An xHCI controller has at most 15 ports.',
   about: ['ports'],
   *check({ domain }) {
-    for (const [index, { type, model, ports }] of list(domain, 'controllers').entries()) {
-      const count = numberOf(ports)
-      if (type !== 'usb' || count === undefined) continue
-      const field = `spec.domain.devices.controllers[${index}].ports`
+    for (const [index, { model, ports }] of list(domain, 'controllers').entries()) {
       if (model !== 'qemu-xhci' && model !== 'nec-xhci') continue
-      if (count > maxXhciPorts) {
-        yield invalid(field, ports, `must be at most ${maxXhciPorts}, which is what a ${model} has`)
+      if ((numberOf(ports) ?? 0) > maxXhciPorts) {
+        yield invalid(
+          `spec.domain.devices.controllers[${index}].ports`,
+          ports,
+          `must be at most ${maxXhciPorts} for model ${model}`,
+        )
       }
     }
   },
@@ -93,7 +94,7 @@ const usbPorts: Rule = {
   ),
 }
 
-/** Models and what QEMU calls them. */
+/** Each model and the QEMU device that implements it. */
 const capabilityOf: { readonly [model: string]: string } = {
   'piix3-uhci': 'piix3-usb-uhci',
   'piix4-uhci': 'piix4-usb-uhci',
@@ -110,15 +111,13 @@ const capabilityOf: { readonly [model: string]: string } = {
 
 const usbModel: Rule = {
   id: 'usb-controller-model',
-  description: 'The QEMU of the node has the model of a USB controller.',
+  description: 'QEMU on the node must support the model of a USB controller.',
   *check({ domain, capabilities: { devices } }) {
-    for (const [index, { type, model }] of list(domain, 'controllers').entries()) {
-      if (type !== 'usb' || model === undefined || model === 'none') continue
-      const name = capabilityOf[model]
-      if (name !== undefined && devices.includes(name)) continue
+    for (const [index, { type, model = 'none' }] of list(domain, 'controllers').entries()) {
+      if (type !== 'usb' || model === 'none' || devices.includes(capabilityOf[model] ?? '')) continue
       const field = `spec.domain.devices.controllers[${index}].model`
-      const there = Object.keys(capabilityOf).filter((one) => devices.includes(capabilityOf[one] ?? ''))
-      const message = `is no USB controller that QEMU has here; there are: ${there.join(', ')}`
+      const supported = Object.keys(capabilityOf).filter((one) => devices.includes(capabilityOf[one] ?? ''))
+      const message = `QEMU on this node has no such USB controller; it has ${supported.join(', ')}`
       yield lacking(`USB controller ${model}`, invalid(field, model, message))
     }
   },
@@ -129,19 +128,17 @@ const usbModel: Rule = {
 }
 
 const hubPorts = 8
-const maxDepth = 4
-const pathPattern = /^[0-9]+(?:\.[0-9]+)*$/
 
 const usbAddress: Rule = {
   id: 'usb-address',
   description:
-    'A USB device is on a controller that is there, at a port that it has, through hubs that are there, alone.',
+    'The address of a USB device must name an existing controller, existing hubs, and a free port of the last one.',
   *check({ domain }) {
     if (isUsbOff(domain)) return
     const buses = new Map<number, number>()
     for (const one of usbControllers(domain)) {
       const index = numberOf(one.index) ?? 0
-      if (one.master?.startport === undefined) buses.set(index, Math.max(portsOf(one), buses.get(index) ?? 0))
+      if (one.master === undefined) buses.set(index, Math.max(portsOf(one), buses.get(index) ?? 0))
       else if (!buses.has(index)) buses.set(index, 0)
     }
     const hubs = new Set(
@@ -165,7 +162,7 @@ const usbAddress: Rule = {
       const place = `${bus}:${address.port}`
       const other = taken.get(place)
       if (other === undefined) taken.set(place, at)
-      else yield duplicate(field, address.port, `on USB bus ${bus} is where ${other} is plugged in as well`)
+      else yield duplicate(field, address.port, `is already the port of ${other} on USB bus ${bus}`)
     }
   },
   example: example(
@@ -184,9 +181,9 @@ const usbAddress: Rule = {
   ),
 }
 
-/** @param port path of the port of the address */
+/** @param port field path of the address's port */
 const noController = (port: string, bus: number): Finding =>
-  notFound(port.replace(/port$/, 'bus'), bus, 'there is no USB controller with this index')
+  notFound(port.replace(/port$/, 'bus'), bus, 'no USB controller has this index')
 
 const portFault = (
   field: string,
@@ -196,8 +193,6 @@ const portFault = (
   hubs: ReadonlySet<string>,
 ): Finding | undefined => {
   const ports = port.split('.')
-  if (!pathPattern.test(port)) return invalid(field, port, 'must be port numbers with dots between them, e.g. 1.2')
-  if (ports.length > maxDepth) return invalid(field, port, `may not go through more than ${maxDepth - 1} hubs`)
   const count = buses.get(bus)
   if (count === undefined) return noController(field, bus)
   for (let depth = 0; depth < ports.length; depth += 1) {
@@ -206,7 +201,7 @@ const portFault = (
     if (depth > 0 && !hubs.has(`${bus}:${hub}`))
       return notFound(field, port, `there is no hub at port ${hub} of USB bus ${bus}`)
     const last = depth === 0 ? count : hubPorts
-    // A controller that serves companions only has no ports of its own to count.
+    // A bus of companion controllers only has no root ports of its own, so the number cannot be checked.
     if (number < 1 || (last > 0 && number > last)) {
       return invalid(
         field,
@@ -220,7 +215,7 @@ const portFault = (
 
 const usbIndexUnique: Rule = {
   id: 'usb-controller-unique',
-  description: 'No two USB controllers have the same index, unless they are the companions of one.',
+  description: 'USB controllers must have different indexes, except companions, which share the index of their master.',
   *check({ domain }) {
     const seen = new Map<number, string>()
     for (const [place, one] of list(domain, 'controllers').entries()) {
@@ -229,7 +224,7 @@ const usbIndexUnique: Rule = {
       const index = numberOf(one.index) ?? 0
       const other = seen.get(index)
       if (other === undefined) seen.set(index, field)
-      else yield duplicate(field, index, `is the index of another USB controller, ${other}, as well`)
+      else yield duplicate(field, index, `is already the index of another USB controller, ${other}`)
     }
   },
   example: example(
@@ -240,7 +235,7 @@ const usbIndexUnique: Rule = {
 
 const usbMaster: Rule = {
   id: 'usb-master',
-  description: 'A companion controller belongs to a USB controller that is none, as an ich9-uhci1 to an ich9-ehci1.',
+  description: 'A companion controller requires a master, e.g. an ich9-ehci1 for an ich9-uhci1.',
   about: ['master'],
   *check({ domain, originOf }) {
     const controllers = [...list(domain, 'controllers').entries()].filter(([, { type }]) => type === 'usb')
@@ -249,12 +244,12 @@ const usbMaster: Rule = {
     if (controllers.some(isMaster)) return
     for (const [place, { model, master }] of controllers) {
       if (master === undefined || model === 'none') continue
-      const message = 'is a companion, and there is no USB controller that it belongs to'
+      const message = 'is a companion controller without a master'
       yield notFound(
         `spec.domain.devices.controllers[${place}].model`,
         model,
         message,
-        'add an ich9-ehci1 with its index',
+        'add an ich9-ehci1 with the same index',
       )
     }
   },

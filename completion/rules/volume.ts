@@ -3,8 +3,8 @@ import { duplicate, notFound } from './finding.ts'
 import { nearest } from '../../api/nearest.ts'
 import type { Rule, Subject } from './rule.ts'
 
-/** Disks that take a volume of the VM, and not of a storage pool of libvirt's. */
-const takers = ({ domain }: Subject) =>
+/** Disks that use a volume of the VM, not one of a libvirt storage pool. */
+const volumeDisks = ({ domain }: Subject) =>
   list(domain, 'disks')
     .map((disk, index) => ({ disk, field: `spec.domain.devices.disks[${index}].source.volume` }))
     .filter(
@@ -15,16 +15,16 @@ const emptyDisk = (name: string) => ({ name, emptyDisk: { capacity: '1Gi' } })
 
 const volumeFound: Rule = {
   id: 'volume-found',
-  description: 'The volume that a disk takes is one of the VM.',
+  description: 'A disk must name an existing volume of the VM.',
   about: ['volume'],
   *check(subject) {
     const names = (subject.spec.volumes ?? []).map(({ name }) => name)
-    for (const { disk, field } of takers(subject)) {
+    for (const { disk, field } of volumeDisks(subject)) {
       const name = disk.source?.volume ?? ''
       if (names.includes(name)) continue
       const near = nearest(name, names)
       const message =
-        names.length === 0 ? 'there are no spec.volumes' : `there is no such volume; there are: ${names.join(', ')}`
+        names.length === 0 ? 'spec.volumes is empty' : `no volume has this name; spec.volumes has ${names.join(', ')}`
       yield notFound(field, name, message, near === undefined ? undefined : `did you mean ${JSON.stringify(near)}?`)
     }
   },
@@ -42,16 +42,16 @@ const volumeFound: Rule = {
 
 const volumeOnce: Rule = {
   id: 'volume-once',
-  description: 'Two disks do not write to the same volume.',
+  description: 'At most one disk can write to a volume.',
   about: ['volume'],
   *check(subject) {
     const seen = new Map<string, string>()
-    for (const { disk, field } of takers(subject)) {
+    for (const { disk, field } of volumeDisks(subject)) {
       if (disk.readonly !== undefined || disk.shareable !== undefined) continue
       const name = disk.source?.volume ?? ''
       const other = seen.get(name)
       if (other === undefined) seen.set(name, field)
-      else yield duplicate(field, name, `is taken by ${other} as well, and both would write to it`)
+      else yield duplicate(field, name, `${other} already writes to this volume`)
     }
   },
   example: {
@@ -76,8 +76,8 @@ const volumeOnce: Rule = {
 
 export const volumeRules: readonly Rule[] = [volumeFound, volumeOnce]
 
-/** Volumes that no disk takes. */
+/** Volumes that no disk uses. */
 export const unusedVolumes = (subject: Subject): readonly string[] => {
-  const taken = new Set(takers(subject).map(({ disk }) => disk.source?.volume))
-  return (subject.spec.volumes ?? []).map(({ name }) => name).filter((name) => !taken.has(name))
+  const used = new Set(volumeDisks(subject).map(({ disk }) => disk.source?.volume))
+  return (subject.spec.volumes ?? []).map(({ name }) => name).filter((name) => !used.has(name))
 }

@@ -1,7 +1,6 @@
-import { shorten } from '../../api/refusal.ts'
+import { shorten } from '../../api/shorten.ts'
 import { indexRules } from './about.ts'
 import type { Subject } from './rule.ts'
-import { zeroAddress } from './warnings/address.ts'
 import { bootDevice, bootKind, deprecatedMachine } from './warnings/boot.ts'
 import { unknownCpu } from './warnings/cpu.ts'
 import { oldScsi, unsafeCache, volumeUnused, windowsVirtio } from './warnings/disk.ts'
@@ -25,30 +24,29 @@ export const warnings: readonly Warning[] = [
   unknownCard,
   sameMac,
   takenMac,
-  zeroAddress,
   openScreen,
   inlineSecret,
 ]
 
 const warningsAbout = indexRules(warnings)
 
-/** The API server may cut what is longer. */
+/** The API server may truncate longer warnings. */
 const maxCharacters = 119
 
-/** Beyond so many, the API server drops them anyway: it takes 4 KiB of warnings altogether. */
+/** The API server accepts 4 KiB of warnings in total and drops the rest. */
 const maxWarnings = 20
 
 /**
- * What works but is surely not meant, a short line each.
- * @param keys of the domain
+ * Warnings about values that are valid but probably not intended, one short line each.
+ * @param keys all keys of the domain, at any depth
  */
 export const warningsOf = (subject: Subject, keys: ReadonlySet<string>): readonly string[] => {
-  const told: string[] = []
+  const lines: string[] = []
   for (const { check } of warningsAbout(keys)) {
     for (const text of check(subject)) {
-      if (told.length >= maxWarnings) return told
-      told.push(shorten(text, maxCharacters))
+      if (lines.length >= maxWarnings) return lines
+      lines.push(shorten(text, maxCharacters))
     }
   }
-  return told
+  return lines
 }

@@ -5,10 +5,10 @@ import { example, type Rule } from './rule.ts'
 
 const watchdogMachine = eachDevice('watchdogs')(
   'watchdog-machine',
-  'The watchdog ib700 is of the machine type pc.',
+  'The watchdog ib700 requires machine type pc.',
   ({ model }, at, { domain }) =>
     model === 'ib700' && chipsetOf(domain) !== 'i440fx'
-      ? [unsupported(`${at}.model`, model, 'is possible on machine type pc only', 'i6300esb or itco')]
+      ? [unsupported(`${at}.model`, model, 'is only supported on machine type pc', 'use i6300esb or itco')]
       : [],
   example(
     { os: { type: { os: 'hvm', machine: 'q35' } }, devices: { watchdogs: [{ model: 'ib700' }] } },
@@ -18,7 +18,8 @@ const watchdogMachine = eachDevice('watchdogs')(
 
 const watchdogs: Rule = {
   id: 'watchdogs',
-  description: 'The iTCO watchdog is part of q35, all watchdogs do the same, and the others have no PCI address.',
+  description:
+    'At most one ib700 and one itco are supported, itco on q35 only; all watchdogs must have the same action, and only i6300esb has an address.',
   about: ['watchdogs'],
   *check({ domain }) {
     const [first, ...others] = list(domain, 'watchdogs')
@@ -27,22 +28,22 @@ const watchdogs: Rule = {
     for (const [index, { model, address }] of list(domain, 'watchdogs').entries()) {
       const at = `spec.domain.devices.watchdogs[${index}]`
       if (model !== undefined && model !== 'i6300esb' && seen.has(model))
-        yield duplicate(`${at}.model`, model, 'can be there once')
+        yield duplicate(`${at}.model`, model, 'only one watchdog of this model is supported')
       if (model !== undefined) seen.add(model)
       if (model === 'itco' && !machine.includes('q35'))
-        yield invalid(`${at}.model`, model, 'is part of machine type q35 only')
+        yield invalid(`${at}.model`, model, 'is only supported on machine type q35')
       const type = address?.type
       if (model === 'i6300esb' && type !== undefined && type !== 'pci')
         yield invalid(`${at}.address.type`, type, 'must be pci for model i6300esb')
       if (model !== 'i6300esb' && type !== undefined)
-        yield forbidden(`${at}.address`, undefined, `may not be given for model ${model}, which is part of the machine`)
+        yield forbidden(`${at}.address`, undefined, `must not be set for model ${model}, which is on no bus`)
     }
     for (const [index, { action }] of others.entries()) {
       if (action !== first?.action) {
         yield invalid(
           `spec.domain.devices.watchdogs[${index + 1}].action`,
           action,
-          `must be ${first?.action}, as that of the first watchdog`,
+          `must be ${first?.action}, like the action of the first watchdog`,
         )
       }
     }

@@ -4,7 +4,7 @@ import type { Warning } from './warning.ts'
 
 export const unknownCpu: Warning = {
   id: 'cpu-model-unknown',
-  description: 'A CPU model that QEMU does not have.',
+  description: 'QEMU on the node should have the CPU model.',
   *check({ domain: { cpu, type }, capabilities: { accelerators } }) {
     const name = cpu?.model?.value
     const models = accelerators[type === 'kvm' ? 'kvm' : 'qemu']?.cpuModels
@@ -12,7 +12,7 @@ export const unknownCpu: Warning = {
     if (models.some((model) => model.name === name || model.canonical === name)) return
     const names = models.flatMap(({ name: one, canonical }) => (canonical === undefined ? [one] : [one, canonical]))
     const near = nearest(name, names)
-    yield `cpu.model: QEMU has no ${JSON.stringify(name.slice(0, 40))}${near === undefined ? '' : `; did you mean ${near}?`}`
+    yield `cpu.model: QEMU on this node has no ${JSON.stringify(name.slice(0, 40))}${near === undefined ? '' : `; did you mean ${near}?`}`
   },
   example: example({ cpu: { model: { value: 'Skylak-Server' } } }, { cpu: { model: { value: 'Skylake-Server' } } }),
 }

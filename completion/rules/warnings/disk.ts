@@ -9,7 +9,7 @@ const cached = (cache: 'unsafe' | 'none'): Example['breaks']['domain'] => ({
 
 export const unsafeCache: Warning = {
   id: 'disk-cache-unsafe',
-  description: 'A cache that ignores what the guest asks to be written out loses data when the node crashes.',
+  description: 'Cache mode unsafe ignores flushes of the guest and loses data when the node crashes.',
   about: ['cache'],
   *check({ domain }) {
     for (const [index, { driver }] of list(domain, 'disks').entries()) {
@@ -21,12 +21,12 @@ export const unsafeCache: Warning = {
 
 export const oldScsi: Warning = {
   id: 'scsi-model-old',
-  description: 'libvirt takes an LSI 53C895A where no SCSI model is named, and few guests still drive it.',
+  description: 'The default SCSI controller, an LSI 53C895A, has no driver in most guests.',
   *check({ domain, originOf }) {
     for (const [index, { type, model }] of list(domain, 'controllers').entries()) {
       if (type !== 'scsi' || model !== 'lsilogic') continue
       if (originOf(`spec.domain.devices.controllers[${index}].model`).by !== 'default') continue
-      yield `devices.controllers[${index}]: few guests drive lsilogic, the default; model virtio-scsi is the usual one`
+      yield `devices.controllers[${index}]: few guests have a driver for lsilogic, the default; use virtio-scsi`
     }
   },
   example: example(
@@ -42,12 +42,12 @@ export const oldScsi: Warning = {
 
 export const windowsVirtio: Warning = {
   id: 'windows-virtio-disk',
-  description: 'Windows, for which the interfaces of Hyper-V are, has no driver of its own for virtio disks.',
+  description: 'Windows, which `features.hyperv` is for, has no built-in driver for virtio disks.',
   about: ['hyperv'],
   *check({ domain }) {
     if (!domain.features?.hyperv) return
     const index = list(domain, 'disks').findIndex(({ target }) => target?.bus === 'virtio')
-    if (index >= 0) yield `devices.disks[${index}]: Windows (features.hyperv) has no driver of its own for bus virtio`
+    if (index >= 0) yield `devices.disks[${index}]: Windows (features.hyperv) has no built-in driver for bus virtio`
   },
   example: example(
     {
@@ -63,10 +63,10 @@ export const windowsVirtio: Warning = {
 
 export const volumeUnused: Warning = {
   id: 'volume-unused',
-  description: 'A volume that no disk takes.',
+  description: 'Each volume should be used by a disk.',
   *check(subject) {
     for (const name of unusedVolumes(subject))
-      yield `volume ${JSON.stringify(name)} is taken by no disk (type: volume, source.volume)`
+      yield `volume ${JSON.stringify(name)} is not used by any disk (type: volume, source.volume)`
   },
   example: {
     breaks: { domain: {}, volumes: [{ name: 'root', emptyDisk: { capacity: '1Gi' } }] },

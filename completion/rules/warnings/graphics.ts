@@ -6,12 +6,13 @@ const everywhere = ['0.0.0.0', '::', '[::]']
 
 export const openScreen: Warning = {
   id: 'graphics-open',
-  description: 'A screen that anybody who reaches the pod can see and use.',
+  description:
+    'Everyone who can reach the pod can use a display server that listens on all addresses without a password.',
   about: ['graphics'],
   *check({ domain }) {
     for (const [index, { listens = [], listen, passwd }] of list(domain, 'graphics').entries()) {
       if (passwd !== undefined || !everywhere.includes(listens[0]?.address ?? listen ?? '')) continue
-      yield `devices.graphics[${index}]: listens on all addresses of the pod and asks for no password`
+      yield `devices.graphics[${index}]: listens on all addresses of the pod without a password`
     }
   },
   example: example(

@@ -1,10 +1,10 @@
-import { virtioModels } from '../../../api/domain/virtio.ts'
+import { virtioModels } from '../../../api/domain/elements/virtio.ts'
 import { nearest } from '../../../api/nearest.ts'
 import { list } from '../device.ts'
 import { example } from '../rule.ts'
 import type { Warning } from './warning.ts'
 
-/** Cards that QEMU 10.0 has for a PC, and the names of libvirt's for virtio ones. */
+/** The network cards of QEMU 10.0 for a PC, and libvirt's names of the virtio ones. */
 const cards = [
   ...virtioModels,
   'e1000',
@@ -36,7 +36,7 @@ const cards = [
 
 export const unknownCard: Warning = {
   id: 'interface-model-unknown',
-  description: 'A network card that QEMU does not have.',
+  description: 'QEMU does not have this network card.',
   about: ['interfaces'],
   *check({ domain }) {
     for (const [index, { model }] of list(domain, 'interfaces').entries()) {
@@ -44,7 +44,7 @@ export const unknownCard: Warning = {
       if (type === undefined || cards.includes(type.toLowerCase())) continue
       const near = nearest(type, cards)
       const question = near === undefined ? '' : `; did you mean ${near}?`
-      yield `devices.interfaces[${index}]: QEMU knows no network card ${JSON.stringify(type.slice(0, 30))}${question}`
+      yield `devices.interfaces[${index}]: QEMU has no network card ${JSON.stringify(type.slice(0, 30))}${question}`
     }
   },
   example: example(
@@ -55,7 +55,7 @@ export const unknownCard: Warning = {
 
 export const sameMac: Warning = {
   id: 'interface-mac-twice',
-  description: 'Two interfaces with one MAC address cannot be told apart by a network.',
+  description: 'Two interfaces have the same MAC address, so that a network cannot distinguish them.',
   about: ['interfaces'],
   *check({ domain }) {
     const seen = new Map<string, number>()
@@ -81,17 +81,17 @@ export const sameMac: Warning = {
   ),
 }
 
-/** A warning, not a cause: two networks that never meet may each have the address, and libvirt takes it. One that was drawn is free. */
+/** A warning, not a cause: separate networks can each use the address, and libvirt accepts it. Generated addresses are unique. */
 export const takenMac: Warning = {
   id: 'interface-mac-taken',
-  description: 'A MAC address that another VM of the cluster has: on one network both lose packets.',
+  description: 'Another VM of the cluster has the same MAC address. On a common network both lose packets.',
   about: ['interfaces'],
   *check({ domain, isMacTaken }) {
     if (isMacTaken === undefined) return
     for (const [index, { mac }] of list(domain, 'interfaces').entries()) {
       const address = mac?.address
       if (address === undefined || !isMacTaken(address)) continue
-      yield `devices.interfaces[${index}]: another VM of the cluster has the MAC address ${address}, too`
+      yield `devices.interfaces[${index}]: another VM of the cluster already has the MAC address ${address}`
     }
   },
   example: example(

@@ -1,18 +1,18 @@
-import { bytesPer } from '../../../api/domain/size.ts'
+import { bytesPer } from '../../../api/domain/elements/size.ts'
 import { integerOf } from '../../../api/domain/scalar-value.ts'
 import { example } from '../rule.ts'
 import type { Warning } from './warning.ts'
 
-/** In bytes: a Linux kernel and its first process do not fit into less. */
+/** In bytes: the least memory in which Linux boots. */
 const little = 16n * 1024n ** 2n
-/** In bytes: more than any node has. */
+/** In bytes: more than the memory of any node. */
 const much = 64n * 1024n ** 4n
 
 const units = ['KiB', 'MiB', 'GiB']
 
 export const memoryAmount: Warning = {
   id: 'memory-amount',
-  description: 'So little memory that no guest starts, or so much that no node has it: often a slip of the unit.',
+  description: 'The memory is too small for any guest or larger than any node. Often the unit is wrong.',
   *check({ spec }) {
     const { value, unit } = spec.domain.memory ?? {}
     const amount = integerOf(value)
@@ -23,14 +23,14 @@ export const memoryAmount: Warning = {
       return size >= 64n * 1024n ** 2n && size <= 1024n ** 4n
     })
     const question = better === undefined ? '' : `; did you mean ${amount} ${better}?`
-    yield `memory is ${amount} ${unit ?? 'KiB'}, ${bytes < little ? 'too little for most guests' : 'more than a node has'}${question}`
+    yield `memory is ${amount} ${unit ?? 'KiB'}, ${bytes < little ? 'too little for most guests' : 'more than any node has'}${question}`
   },
   example: example({ memory: { unit: 'b', value: 4 } }, { memory: { unit: 'MB', value: 64 } }),
 }
 
 export const memorySum: Warning = {
   id: 'memory-sum',
-  description: 'The memory of a guest with NUMA nodes is that of its nodes and memory devices, whatever `memory` says.',
+  description: 'The memory of a guest with NUMA nodes is the sum of its nodes and memory devices; `memory` is ignored.',
   about: ['cells'],
   *check({ domain, originOf }) {
     const cells = domain.cpu?.numa?.cells ?? []
@@ -41,7 +41,8 @@ export const memorySum: Warning = {
       ...(domain.devices?.memories ?? []).map(({ target }) => target?.size?.value),
     ]
     const sum = sizes.reduce<bigint>((total, size) => total + (integerOf(size) ?? 0n), 0n)
-    if (sum !== given) yield `memory is ${given} KiB; the guest has ${sum} KiB: its NUMA nodes and memory devices`
+    if (sum !== given)
+      yield `memory is ${given} KiB, but the guest has ${sum} KiB, the sum of its NUMA nodes and memory devices`
   },
   example: example(
     { memory: { unit: 'GiB', value: 2 }, cpu: { numa: { cells: [{ id: 0, cpus: '0', memory: 1, unit: 'GiB' }] } } },

@@ -1,12 +1,19 @@
 import { expect, test } from 'vitest'
+import type { VirtualMachineSpec } from '../../../api/virtual-machine.ts'
 import { bundledCapabilities } from '../../capabilities.ts'
 import { inlineSecret } from './secret.ts'
 
-const warned = (userData: string): boolean => {
-  const spec = { domain: {}, volumes: [{ name: 'seed', cloudInit: { userData } }] }
-  const subject = { spec, domain: {}, capabilities: bundledCapabilities, isGranted: () => false }
-  return [...inlineSecret.check({ ...subject, originOf: () => ({ by: 'user' }) })].length > 0
+const readers = 'every node and everyone with read access to VMs can read this secret'
+
+const linesOf = (spec: VirtualMachineSpec): string[] => {
+  const subject = { spec, domain: spec.domain, capabilities: bundledCapabilities, isGranted: () => false }
+  return [...inlineSecret.check({ ...subject, originOf: () => ({ by: 'user' }) })]
 }
+
+test('a password of a screen is a secret', () => {
+  const graphics = [{ type: 'vnc' as const }, { type: 'vnc' as const, passwd: 'secret' }]
+  expect(linesOf({ domain: { devices: { graphics } } })).toEqual([`devices.graphics[1].passwd: ${readers}`])
+})
 
 test.each([
   ['#cloud-config\npassword: x', true],
@@ -18,5 +25,10 @@ test.each([
   ['#cloud-config\nruncmd: [echo no password: here]', false],
   ['', false],
 ])('%j: %s', (userData, isWarned) => {
-  expect(warned(userData)).toBe(isWarned)
+  const volumes = [
+    { name: 'data', emptyDisk: { capacity: '1Gi' } },
+    { name: 'seed', cloudInit: { userData } },
+  ]
+  const lines = isWarned ? [`volumes[1].cloudInit.userData: ${readers}`] : []
+  expect(linesOf({ domain: {}, volumes })).toEqual(lines)
 })

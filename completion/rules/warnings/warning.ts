@@ -1,6 +1,6 @@
 import type { About, Example, Subject } from '../rule.ts'
 
-/** Something that works but is surely not meant. Like a rule, but the VM is taken; kubectl prints each line, which is short. */
+/** Like a rule, but the VM is accepted: the value is valid, but probably not intended. kubectl prints each line. */
 export interface Warning {
   readonly id: string
   readonly description: string

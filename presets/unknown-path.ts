@@ -6,9 +6,9 @@ import type { Structure } from './structure.ts'
  * The paths of what can never apply: fields of a union that are not valid in the branch for which the same object decides, such as a
  * time zone beside `offset: utc`.
  */
-export function strayPaths(structure: Structure | undefined, value: unknown, path: string): readonly string[] {
+export function unknownPaths(structure: Structure | undefined, value: unknown, path: string): readonly string[] {
   if (structure?.kind === 'list' && Array.isArray(value)) {
-    return value.flatMap((item, index) => strayPaths(structure.item, item, `${path}[${index}]`))
+    return value.flatMap((item, index) => unknownPaths(structure.item, item, `${path}[${index}]`))
   }
   if (structure?.kind !== 'object' || !isRecord(value)) return []
   const { union } = structure
@@ -20,6 +20,6 @@ export function strayPaths(structure: Structure | undefined, value: unknown, pat
     key !== union.by &&
     !coversAll(valid, leafPaths({ [key]: value[key] }))
   return Object.entries(value).flatMap(([key, member]) =>
-    isStray(key) ? [`${path}.${key}`] : strayPaths(structure.field(key), member, `${path}.${key}`),
+    isStray(key) ? [`${path}.${key}`] : unknownPaths(structure.field(key), member, `${path}.${key}`),
   )
 }

@@ -1,0 +1,61 @@
+import type { Capabilities } from '../api/capabilities.ts'
+import type { Cause } from '../api/cause.ts'
+import type { Provided } from './nodes.ts'
+import { countNodes, tolerated } from './outliers.ts'
+
+/** The result of the rules. */
+export interface Checked {
+  readonly causes: readonly Cause[]
+  readonly warnings: readonly string[]
+}
+
+/**
+ * Names the nodes in causes that depend on them: those without the capability, and those with it, so that the user can choose them. If so
+ * few nodes are without it that the others overrule them, it is only a warning: the VM's pod avoids them (`unfitNodes`).
+ * @param check returns the causes on a node with these capabilities
+ */
+export function nameNodes(
+  causes: readonly Cause[],
+  { groups, outliers }: Pick<Provided, 'groups' | 'outliers'>,
+  check: (capabilities: Capabilities) => readonly Cause[],
+): Checked {
+  if (groups.length === 0 || causes.every(({ missingCapability: lack }) => lack === undefined))
+    return { causes, warnings: [] }
+  const limit = tolerated(countNodes(groups) + countNodes(outliers)) - countNodes(outliers)
+  const results = groups.map(({ nodes, capabilities }) => ({ nodes, causes: check(capabilities) }))
+  const avoided = new Set<string>()
+  const warnings: string[] = []
+  const named = causes.flatMap((cause) => {
+    if (cause.missingCapability === undefined) return [cause]
+    const isSame = (other: Cause): boolean => other.rule === cause.rule && other.field === cause.field
+    const without = results.filter((one) => one.causes.some(isSame)).flatMap(({ nodes }) => nodes)
+    const having = results.filter((one) => !one.causes.some(isSame)).flatMap(({ nodes }) => nodes)
+    // Every node has such a capability, but each a different one.
+    if (without.length === 0) return [cause]
+    const [chosen] = having
+    const lack = `${nodesText(without)} ${without.length === 1 ? 'lacks' : 'lack'} ${cause.missingCapability}`
+    if (chosen === undefined) return [{ ...cause, message: `${cause.message} (${lack})` }]
+    if (new Set([...avoided, ...without]).size <= limit) {
+      for (const node of without) avoided.add(node)
+      warnings.push(`${cause.field.replace(/^spec\.domain\./, '')}: ${lack}: the VM will not run there`)
+      return []
+    }
+    return [
+      {
+        ...cause,
+        message: `${lack}; ${nodesText(having)} ${having.length === 1 ? 'has' : 'have'} it`,
+        suggestion: `nodeSelector: {kubernetes.io/hostname: ${chosen}}`,
+      },
+    ]
+  })
+  return { causes: named, warnings }
+}
+
+/** More names would be noise. */
+const maxNodesNamed = 3
+
+function nodesText(nodes: readonly string[]): string {
+  const listed = nodes.slice(0, maxNodesNamed).join(', ')
+  const rest = nodes.length - maxNodesNamed
+  return `${nodes.length === 1 ? 'node' : 'nodes'} ${listed}${rest > 0 ? ` and ${rest} more` : ''}`
+}

@@ -1,0 +1,70 @@
+import { expect, test } from 'vitest'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
+import { createCandidates } from '../presets/candidates.ts'
+import { compilePreset } from '../presets/compile.ts'
+import { bundledCapabilities as capabilities } from './capabilities.ts'
+import { complete } from './complete.ts'
+import { objectSizeCauses } from './object-size.ts'
+
+const vmWith = (values: readonly string[]): VirtualMachine => ({
+  apiVersion: 'virtset.io/v1alpha1',
+  kind: 'VirtualMachine',
+  metadata: { name: 'vm', namespace: 'team' },
+  spec: {
+    domain: {
+      type: 'qemu',
+      memory: { unit: 'MiB', value: 64 },
+      os: { type: { os: 'hvm' } },
+      ...(values.length === 0
+        ? {}
+        : {
+            sysinfos: [
+              { type: 'fwcfg', entries: values.map((value, index) => ({ name: `opt/virtset/${index}`, value })) },
+            ],
+          }),
+    },
+  },
+})
+
+const bytesOf = ({ metadata, spec }: VirtualMachine): number => Buffer.byteLength(JSON.stringify({ metadata, spec }))
+
+/** A VM of exactly so many bytes, with as many of them as possible in characters of three bytes. */
+const vmOf = (bytes: number): VirtualMachine => {
+  const values = Array.from({ length: 15 }, () => '€'.repeat(21_845))
+  const missing = bytes - bytesOf(vmWith([...values, '']))
+  return vmWith([...values, 'x'.repeat(missing)])
+}
+
+const tooLarge = (value: number) => [
+  {
+    rule: 'object-size',
+    field: 'spec',
+    value,
+    reason: 'FieldValueTooLong',
+    message: 'must be at most 1048576 bytes of JSON with its metadata and everything that completion adds',
+    suggestion: 'shorten its texts and lists, or those of the presets that select it',
+  },
+]
+
+test.each([
+  ['of the largest size is stored', 1024 * 1024, []],
+  ['that is larger by a byte is refused', 1024 * 1024 + 1, tooLarge(1024 * 1024 + 1)],
+])('a VM %s', (_, bytes, expected) => expect(objectSizeCauses(vmOf(bytes))).toEqual(expected))
+
+test('what presets add counts', () => {
+  const preset = compilePreset({
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'ClusterVirtualMachinePreset',
+    metadata: { name: 'large' },
+    spec: { selector: {}, domain: vmOf(1024 * 1024).spec.domain },
+  })
+  const outcome = complete(vmWith([]), {
+    presets: createCandidates('preset' in preset ? [preset.preset] : []),
+    namespace: { name: 'team', labels: {} },
+    capabilities,
+    entropy: { uid: 'request' },
+  })
+  expect(outcome.outcome === 'refused' && outcome.causes.map(({ rule, field }) => [rule, field])).toEqual([
+    ['object-size', 'spec'],
+  ])
+})

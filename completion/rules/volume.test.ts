@@ -1,0 +1,76 @@
+import type { Domain } from '../../api/domain/domain.ts'
+import { testRule, testSilent } from '../../test/rule-table.ts'
+import type { DeviceOf } from './device.ts'
+
+const volumes = ['root', 'data'].map((name) => ({ name, emptyDisk: { capacity: '1Gi' } }))
+
+type Disk = DeviceOf<'disks'>
+
+const disks = (...given: (Disk & { readonly volume: string })[]): Domain => ({
+  devices: {
+    disks: given.map(({ volume, ...more }, index) => ({
+      type: 'volume',
+      source: { volume },
+      target: { dev: `vd${'ab'.charAt(index)}` },
+      ...more,
+    })),
+  },
+})
+
+testRule('volume-found', [
+  {
+    volumes,
+    refused: disks({ volume: 'rot' }),
+    causes: [
+      'spec.domain.devices.disks[0].source.volume: Not found: "rot": no volume has this name; spec.volumes has root, data; did you mean "root"?',
+    ],
+    accepted: disks({ volume: 'root' }),
+  },
+  {
+    volumes,
+    refused: disks({ volume: 'elsewhere' }),
+    causes: [
+      'spec.domain.devices.disks[0].source.volume: Not found: "elsewhere": no volume has this name; spec.volumes has root, data',
+    ],
+    accepted: disks({ volume: 'data' }),
+  },
+  {
+    refused: disks({ volume: 'root' }),
+    causes: ['spec.domain.devices.disks[0].source.volume: Not found: "root": spec.volumes is empty'],
+    accepted: {
+      devices: { disks: [{ type: 'volume', source: { pool: 'default', volume: 'root' }, target: { dev: 'vda' } }] },
+    },
+  },
+])
+
+testRule('volume-once', [
+  {
+    volumes,
+    refused: disks({ volume: 'root' }, { volume: 'root' }),
+    causes: [
+      'spec.domain.devices.disks[1].source.volume: Duplicate value: "root": spec.domain.devices.disks[0].source.volume already writes to this volume',
+    ],
+    accepted: disks({ volume: 'root' }, { volume: 'data' }),
+  },
+  {
+    volumes,
+    refused: disks({ volume: 'root' }, { volume: 'root' }),
+    causes: [
+      'spec.domain.devices.disks[1].source.volume: Duplicate value: "root": spec.domain.devices.disks[0].source.volume already writes to this volume',
+    ],
+    accepted: disks({ volume: 'root' }, { volume: 'root', readonly: {} }),
+  },
+  {
+    volumes,
+    refused: disks({ volume: 'root' }, { volume: 'root' }),
+    causes: [
+      'spec.domain.devices.disks[1].source.volume: Duplicate value: "root": spec.domain.devices.disks[0].source.volume already writes to this volume',
+    ],
+    accepted: disks({ volume: 'root', shareable: {} }, { volume: 'root', shareable: {} }),
+  },
+])
+
+testSilent('volume-found', [
+  { devices: { disks: [{ type: 'file', source: { file: '/d', volume: 'x' }, target: { dev: 'vda' } }] } },
+  { devices: { disks: [{ type: 'volume', source: {}, target: { dev: 'vda' } }] } },
+])

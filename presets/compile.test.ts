@@ -1,0 +1,33 @@
+import { expect, test } from 'vitest'
+import { preset } from '../test/preset.ts'
+import { compilePreset } from './compile.ts'
+
+test.each<[string, string | undefined, string]>([
+  ['a namespaced preset', 'team', 'team/broken'],
+  ['a cluster preset', undefined, 'broken'],
+])('quarantines %s that cannot be read at all', (_, namespace, id) => {
+  const { kind, metadata } = preset('broken', {}, namespace)
+  const broken = {
+    kind,
+    metadata,
+    get spec() {
+      throw new RangeError('Maximum call stack size exceeded')
+    },
+  }
+  expect(compilePreset(broken)).toEqual({
+    quarantined: {
+      id,
+      ...(namespace === undefined ? {} : { namespace }),
+      selector: undefined,
+      namespaceSelector: undefined,
+      causes: [
+        {
+          rule: 'preset-unreadable',
+          field: 'spec',
+          reason: 'FieldValueInvalid',
+          message: 'cannot be read: Maximum call stack size exceeded',
+        },
+      ],
+    },
+  })
+})

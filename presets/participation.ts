@@ -1,0 +1,118 @@
+import type { Cause } from '../api/cause.ts'
+import { listCauses, noCauses, report } from '../api/causes.ts'
+import { isRecord } from '../api/schema.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
+import { firstWarnings } from './abridge.ts'
+import type { Candidates, Namespace } from './candidates.ts'
+import type { CompiledPreset } from './compile.ts'
+import { createBudget } from './condition-budget.ts'
+import { excludePresets } from './exclude.ts'
+import { conditionCause, conditionInput, matchConditions, type Failure } from './match.ts'
+import type { Labels } from './selector.ts'
+import { compareText } from './source.ts'
+
+/** The presets that take part in a VM. */
+export interface Participation {
+  /** Those that match the VM as its user sent it, in every mode, strongest first. */
+  readonly matching: readonly CompiledPreset[]
+  /** Cluster presets that enforce, and match only once the presets of the namespace are applied. */
+  readonly late: readonly CompiledPreset[]
+  readonly causes: readonly Cause[]
+  readonly warnings: readonly string[]
+  /** Presets that were tested, for counting. */
+  readonly tested: number
+}
+
+export interface ParticipationOptions {
+  readonly presets: Pick<Candidates, 'select'>
+  readonly namespace: Namespace
+  readonly request: unknown
+  readonly exempt: ReadonlySet<string>
+  /** A VM with these presets applied. */
+  readonly apply: (vm: VirtualMachine, presets: readonly CompiledPreset[]) => VirtualMachine
+}
+
+/**
+ * A cluster preset in strength Enforce takes part if it matches the VM as it was sent or the VM with the presets of its namespace applied:
+ * otherwise these could bring, after the cluster preset was tested, what it enforces something on. The presets of the cluster do
+ * not cause others to take part.
+ */
+export function participationIn(vm: VirtualMachine, options: ParticipationOptions): Participation {
+  const first = matchesOf(vm, vm, options)
+  const namespaced = first.matching.filter(({ namespace, mode }) => namespace !== undefined && mode === 'Apply')
+  const known = new Set([...first.matching, ...first.failed])
+  const isLate = (preset: CompiledPreset): boolean =>
+    preset.namespace === undefined && preset.strength === 'Enforce' && preset.mode === 'Apply' && !known.has(preset)
+  const labels = labelsWith(namespaced, vm, options.apply)
+  // Few VMs have such presets, and to apply those of the namespace is half of the work.
+  const isPossible = namespaced.length > 0 && options.presets.select(labels, options.namespace).some(isLate)
+  if (!isPossible) return { ...first, late: [], tested: first.remaining.length }
+  const second = matchesOf(options.apply(vm, namespaced), vm, options, isLate)
+  return {
+    matching: first.matching,
+    late: second.matching,
+    causes: [...first.causes, ...second.causes],
+    warnings: first.warnings,
+    tested: first.remaining.length + second.remaining.length,
+  }
+}
+
+function labelsWith(
+  presets: readonly CompiledPreset[],
+  { metadata, ...vm }: VirtualMachine,
+  apply: ParticipationOptions['apply'],
+): Labels {
+  const labelling = presets.filter(setsLabels)
+  if (labelling.length === 0) return metadata.labels ?? {}
+  const contents = labelling.map((preset) => ({
+    ...preset,
+    content: { metadata: preset.content.metadata },
+    removes: [],
+  }))
+  return apply({ ...vm, metadata, spec: { domain: {} } }, contents).metadata.labels ?? {}
+}
+
+const setsLabels = ({ content: { metadata } }: CompiledPreset): boolean =>
+  isRecord(metadata) && Object.hasOwn(metadata, 'labels')
+
+/** @param sent its annotations decide which presets it excludes */
+function matchesOf(
+  vm: VirtualMachine,
+  sent: VirtualMachine,
+  { presets, namespace, request, exempt }: ParticipationOptions,
+  isTested: (preset: CompiledPreset) => boolean = () => true,
+) {
+  const selected = presets
+    .select(vm.metadata.labels ?? {}, namespace)
+    .filter(isTested)
+    .toSorted(comparePresets)
+  const { remaining, warnings } = excludePresets(sent.metadata.annotations, selected, exempt)
+  const decided = decideConditions(remaining, conditionInput(vm, namespace, request))
+  return { ...decided, remaining, warnings: [...warnings, ...decided.warnings] }
+}
+
+const comparePresets = (left: CompiledPreset, right: CompiledPreset): number =>
+  right.rank - left.rank || compareText(left.id, right.id)
+
+function decideConditions(presets: readonly CompiledPreset[], input: ReturnType<typeof conditionInput>) {
+  const budget = createBudget()
+  const matching: CompiledPreset[] = []
+  const failed: CompiledPreset[] = []
+  const causes = noCauses()
+  const leftOut: { readonly id: string; readonly failure: Failure }[] = []
+  for (const preset of presets) {
+    const match = matchConditions(preset, input, budget)
+    if (match.outcome === 'matches') matching.push(preset)
+    if (match.outcome !== 'failed') continue
+    failed.push(preset)
+    if (preset.strength === 'Enforce' && preset.mode === 'Apply') report(causes, () => conditionCause(preset, match))
+    else leftOut.push({ id: preset.id, failure: match })
+  }
+  const warnings = firstWarnings(
+    leftOut,
+    ({ id, failure: { condition, error } }) =>
+      `preset "${id}" left out: condition "${condition}" cannot be decided: ${error}`,
+    (count) => `${count} more presets left out, since their conditions cannot be decided`,
+  )
+  return { matching, failed, causes: listCauses(causes, 'metadata'), warnings }
+}
