@@ -20,7 +20,7 @@ async function makeDirectory(files: Record<string, string>): Promise<string> {
 describe('a pod', () => {
   const environment = { KUBERNETES_SERVICE_HOST: '10.96.0.1', KUBERNETES_SERVICE_PORT: '443' }
 
-  it('shows the token of its service account, and reads it again each minute', async () => {
+  it('sends the token of its service account, and reads it again each minute', async () => {
     const directory = await makeDirectory({ token: 'one\n', 'ca.crt': 'CA' })
     const clock = fakeClock()
     const access = podAccess(environment, { directory, clock })
@@ -32,7 +32,7 @@ describe('a pod', () => {
     expect((await access.prove()).headers).toEqual({ authorization: 'Bearer two' })
   })
 
-  it('says which directory cannot be read, and tries again', async () => {
+  it('reports which directory cannot be read, and retries', async () => {
     const directory = await makeDirectory({})
     const access = podAccess(environment, { directory })
     await expect(access.prove()).rejects.toThrow(`reading the service account in ${directory}`)
@@ -41,7 +41,7 @@ describe('a pod', () => {
     expect((await access.prove()).headers).toEqual({ authorization: 'Bearer late' })
   })
 
-  it('an IPv6 address stands in brackets; no address is an error', () => {
+  it('puts an IPv6 address in brackets, and rejects a missing address', () => {
     expect(podAccess({ ...environment, KUBERNETES_SERVICE_HOST: 'fd00::1' }).server).toBe('https://[fd00::1]:443')
     expect(() => podAccess({})).toThrow('not in a pod')
   })
@@ -96,12 +96,12 @@ describe('a kubeconfig', () => {
     expect(await (await read(user)).prove()).toEqual(proof)
   })
 
-  it('knows servers that are not to be verified, and their names', async () => {
+  it('supports insecure-skip-tls-verify and tls-server-name', async () => {
     const access = await read({ token: 't' }, { 'insecure-skip-tls-verify': true, 'tls-server-name': 'kubernetes' })
     expect((await access.prove()).tls).toEqual({ ca, rejectUnauthorized: false, servername: 'kubernetes' })
   })
 
-  it('says what it cannot do', async () => {
+  it('rejects what it does not support', async () => {
     await expect(read({ token: 't' }, { 'proxy-url': 'http://proxy' })).rejects.toThrow('proxy-url of cluster "c"')
     const directory = await makeDirectory({ config: kubeconfig({}) })
     await expect(kubeconfigAccess({ file: join(directory, 'config'), context: 'other' })).rejects.toThrow('"other"')

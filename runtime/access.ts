@@ -4,31 +4,31 @@ import type { KubeConfig } from '@kubernetes/client-node'
 import { systemClock } from './clock.ts'
 import type { Clock } from './clock.ts'
 
-/** What a request to the API server carries to prove who sends it. */
+/** The credentials of a request to the API server. */
 export interface Proof {
   readonly headers: Readonly<Record<string, string>>
   readonly tls: Pick<ConnectionOptions, 'ca' | 'cert' | 'key' | 'passphrase' | 'rejectUnauthorized' | 'servername'>
 }
 
-/** Where the API server is, and how to be believed there. */
+/** The address of the API server, and the credentials for it. */
 export interface Access {
   /** e.g. `https://10.96.0.1:443`, without a path. */
   readonly server: string
-  /** The namespace that the context or the service account names. */
+  /** The namespace of the context or the service account. */
   readonly namespace?: string
-  /** Asked before each request; cheap, since it keeps what it read. */
+  /** Called before each request; cheap, since it caches what it read. */
   prove(): Promise<Proof>
 }
 
 /** Where the kubelet mounts a pod's service account. */
 const serviceAccountDirectory = '/var/run/secrets/kubernetes.io/serviceaccount'
 
-/** As client-go: the kubelet replaces a token long before it expires, so a minute late is early enough. */
+/** As in client-go: the kubelet replaces a token long before it expires, so a delay of a minute does no harm. */
 const tokenLifeMs = 60_000
 
 /**
- * Access of a pod by its service account. Token and CA are read again each minute. Ours, and not the client library's: the
- * library costs 90 MB of memory to import, and the handler runs on every node.
+ * Access of a pod by its service account. Token and CA are read again each minute. This does not use the client library,
+ * which takes 90 MB of memory when it is imported: the handler runs on every node.
  */
 export function podAccess(
   environment: Readonly<Record<string, string | undefined>>,
@@ -59,8 +59,9 @@ export function podAccess(
 }
 
 /**
- * Access by a kubeconfig: the named file, else what kubectl would take ($KUBECONFIG, ~/.kube/config). Client certificates,
- * tokens, token files, exec plugins and OpenID Connect are the client library's work; it is imported only here, since that takes half a second.
+ * Access by a kubeconfig: the named file, or else the one that kubectl would use ($KUBECONFIG, ~/.kube/config). The client
+ * library implements client certificates, tokens, token files, exec plugins and OpenID Connect; it is imported only here,
+ * since that takes half a second.
  */
 export async function kubeconfigAccess(options: { file?: string; context?: string } = {}): Promise<Access> {
   const { KubeConfig } = await import('@kubernetes/client-node')
@@ -76,7 +77,7 @@ export async function kubeconfigAccess(options: { file?: string; context?: strin
   if (options.context !== undefined) config.setCurrentContext(options.context)
   const cluster = config.getCurrentCluster()
   if (!cluster) {
-    // The library has nothing, whatever its types say, where a file names none.
+    // The library returns undefined where a file names none, although its types exclude that.
     const context: string | undefined = config.getCurrentContext()
     throw new Error(`kubeconfig names ${context ? `no cluster for the context "${context}"` : 'no current context'}`)
   }
@@ -98,7 +99,7 @@ export async function kubeconfigAccess(options: { file?: string; context?: strin
   }
 }
 
-/** Pods use their service account; everything else a kubeconfig. */
+/** Pods use their service account, all other processes a kubeconfig. */
 export async function defaultAccess(environment: Readonly<Record<string, string | undefined>>): Promise<Access> {
   return environment['KUBERNETES_SERVICE_HOST'] && !environment['KUBECONFIG']
     ? podAccess(environment)

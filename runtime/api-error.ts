@@ -1,10 +1,10 @@
 import { isRecord } from '../api/schema.ts'
 
-/** The part of `metav1.Status` that we read. */
+/** The fields of `metav1.Status` that are used. */
 export interface Status {
   readonly status?: string
   readonly code: number
-  /** Kubernetes' word for what went wrong: `NotFound`, `Conflict`, `AlreadyExists`, `Expired`, `Invalid`, … */
+  /** Kubernetes' reason: `NotFound`, `Conflict`, `AlreadyExists`, `Expired`, `Invalid`, … */
   readonly reason: string
   readonly message: string
   readonly details?: {
@@ -15,11 +15,11 @@ export interface Status {
   }
 }
 
-/** The API server understood, and said no. */
+/** The API server refused the request. */
 export class ApiError extends Error {
   override readonly name = 'ApiError'
   readonly status: Status
-  /** What it asked us to wait before the next try. */
+  /** From Retry-After. */
   readonly retryAfterMs: number | undefined
 
   constructor(request: string, status: Status, retryAfterMs?: number) {
@@ -29,7 +29,7 @@ export class ApiError extends Error {
   }
 }
 
-/** The API server did not answer, or not in its language: nobody knows whether the request took effect. */
+/** The API server did not respond, or not with valid JSON: whether the request took effect is unknown. */
 export class ApiUnreachable extends Error {
   override readonly name = 'ApiUnreachable'
 }
@@ -38,7 +38,7 @@ export function isNotFound(error: unknown): error is ApiError {
   return error instanceof ApiError && error.status.code === 404
 }
 
-/** Another write came first: read again. An existing name is not meant, see `isAlreadyExists`. */
+/** Another write came first: read again. Excludes existing names, see `isAlreadyExists`. */
 export function isConflict(error: unknown): error is ApiError {
   return error instanceof ApiError && error.status.code === 409 && error.status.reason !== 'AlreadyExists'
 }
@@ -47,9 +47,14 @@ export function isAlreadyExists(error: unknown): error is ApiError {
   return error instanceof ApiError && error.status.reason === 'AlreadyExists'
 }
 
-/** The resource version is too old to go on from: list again. */
+/** The resource version is too old to continue from: list again. */
 export function isExpired(error: unknown): error is ApiError {
   return error instanceof ApiError && (error.status.code === 410 || error.status.reason === 'Expired')
+}
+
+/** The API server does not respond, is not ready, or has lost its etcd: a retry can succeed. */
+export function isAway(error: unknown): boolean {
+  return error instanceof ApiUnreachable || (error instanceof ApiError && error.status.code >= 500)
 }
 
 /** Validation or an admission webhook refused the object. */
@@ -75,7 +80,7 @@ const reasons = new Map([
   [504, 'Timeout'],
 ])
 
-/** Any answer that is no success as a Status: proxies and half-started servers answer in plain text. */
+/** A failed response as a Status: proxies and starting servers respond with plain text. */
 export function statusOf(code: number, body: unknown): Status {
   const reason = reasons.get(code) ?? 'Unknown'
   if (!isRecord(body))
@@ -89,7 +94,7 @@ export function statusOf(code: number, body: unknown): Status {
   }
 }
 
-/** A conflict means that somebody has written since; the watch brings it, and with it another round. */
+/** A conflict means that another client has written since; the watch delivers that, and queues another round. */
 export function unlessOutdated(reconcile: (key: string) => Promise<void>): (key: string) => Promise<void> {
   return (key) =>
     reconcile(key).catch((error: unknown) => {
@@ -97,7 +102,7 @@ export function unlessOutdated(reconcile: (key: string) => Promise<void>): (key:
     })
 }
 
-/** A creation has nothing that somebody could have written since: where it conflicts a quota is being counted, no watch tells when it may go on, and it must be tried again. */
+/** A create can only conflict while a quota is counted. No watch shows when that is over, so it must be retried. */
 export function unlessCounting<T>(creation: Promise<T>): Promise<T> {
   return creation.catch((error: unknown) => {
     if (isConflict(error)) throw new Error('the API server could not count it', { cause: error })
@@ -105,9 +110,9 @@ export function unlessCounting<T>(creation: Promise<T>): Promise<T> {
   })
 }
 
-/** What is not there is undefined, and no error. */
-export function unlessNotFound<T>(answer: Promise<T>): Promise<T | undefined> {
-  return answer.catch((error: unknown) => {
+/** Undefined in place of a 404. */
+export function unlessNotFound<T>(response: Promise<T>): Promise<T | undefined> {
+  return response.catch((error: unknown) => {
     if (isNotFound(error)) return undefined
     throw error
   })

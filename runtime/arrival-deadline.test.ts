@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { fakeClock } from '../test/fake-clock.ts'
 import { createArrivalDeadlines } from './arrival-deadline.ts'
 
-test('expires after its turns, once; what was cancelled does not; no timer stays behind', async () => {
+test('expires once after its turns, not after a cancellation, and leaves no timer', async () => {
   const clock = fakeClock()
   const deadlines = createArrivalDeadlines(clock, 4)
   const expired: string[] = []
@@ -19,7 +19,7 @@ test('expires after its turns, once; what was cancelled does not; no timer stays
   expect([expired, clock.pending()]).toEqual([['first', 'second'], 0])
 })
 
-test('a process that was busy for longer than the deadline gives what arrived meanwhile its turns', () => {
+test('after a computation longer than the deadline, data that arrived meanwhile is read before it expires', () => {
   const due: (() => void)[] = []
   const after = (_: number, run: () => void) => {
     due.push(run)

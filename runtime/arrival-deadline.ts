@@ -1,15 +1,15 @@
 import type { Clock } from './clock.ts'
 
 /**
- * Deadlines for what a client still has to send. They count turns of the event loop and not time alone: after a second in which this process computed, nothing
- * that arrived meanwhile has been read yet, and a client must not pay for that.
+ * Deadlines for what a client still has to send. They count turns of the event loop in addition to time: after a second of
+ * computation, this process has not yet read what arrived meanwhile, and the client must not be disconnected for that.
  */
 export interface ArrivalDeadlines {
   /** Calls `expire` once after the deadline, unless the returned function was called before. */
   start(expire: () => void): () => void
 }
 
-export const turnMs = 250
+const turnMs = 250
 
 /** Deadlines of `turns` turns: between `turns - 1` and `turns` times 250 ms on an idle process. */
 export function createArrivalDeadlines(clock: Pick<Clock, 'after'>, turns: number): ArrivalDeadlines {

@@ -14,12 +14,12 @@ describe('back-off', () => {
     expect([backOff.next(), backOff.next(), backOff.next(), backOff.next()]).toEqual([100, 200, 350, 350])
   })
 
-  it('is stretched by chance, up to twice as long', () => {
+  it('has a random jitter of up to its own length', () => {
     const { backOff } = start(0.5)
     expect([backOff.next(), backOff.next()]).toEqual([150, 300])
   })
 
-  it('starts anew after a healthy time, counted from the end of the last wait', async () => {
+  it('starts over after a healthy time, counted from the end of the last wait', async () => {
     const { clock, backOff } = start(0)
     backOff.next()
     await clock.advance(1100)

@@ -3,7 +3,7 @@ import { fakeClock } from '../test/fake-clock.ts'
 import { createBucket } from './bucket.ts'
 
 describe('bucket', () => {
-  it('lets a burst through and then so many a second', async () => {
+  it('allows a burst, and then a rate per second', async () => {
     const clock = fakeClock()
     const bucket = createBucket(10, 3, clock)
     expect([bucket.take(), bucket.take(), bucket.take(), bucket.take(), bucket.take()]).toEqual([0, 0, 0, 100, 200])
@@ -19,7 +19,7 @@ describe('bucket', () => {
     expect(bucket.take(0)).toBe(50)
   })
 
-  it('gives nothing on credit to those who ask for what there is', async () => {
+  it('takeIfAny takes nothing on credit', async () => {
     const clock = fakeClock()
     const bucket = createBucket(10, 1, clock)
     expect([bucket.takeIfAny(), bucket.takeIfAny(), bucket.takeIfAny()]).toEqual([true, false, false])

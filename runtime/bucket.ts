@@ -1,13 +1,13 @@
 import type { Clock } from './clock.ts'
 
 export interface Bucket {
-  /** Takes so many tokens, on credit if there are too few: how long to wait until they are paid, in milliseconds. `take(0)` only reads the debt. */
+  /** Takes tokens, on credit if there are too few. Returns the milliseconds until the debt is paid; `take(0)` only reads it. */
   take(count?: number): number
-  /** Takes a token if there is one. */
+  /** Takes a token if there is one. Returns whether it did. */
   takeIfAny(): boolean
 }
 
-/** Tokens that grow with time, up to `burst`. */
+/** A token bucket: it fills with time, up to `burst`. */
 export function createBucket(perSecond: number, burst: number, clock: Clock): Bucket {
   let tokens = burst
   let atMs = clock.monotonic()

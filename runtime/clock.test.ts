@@ -6,7 +6,7 @@ describe('system clock', () => {
   beforeEach(() => void vi.useFakeTimers())
   afterEach(() => void vi.useRealTimers())
 
-  it('fires after longer than Node itself can wait', () => {
+  it('supports delays longer than Node does', () => {
     const dayMs = 24 * 60 * 60 * 1000
     const fired = vi.fn<() => void>()
     systemClock.after(60 * dayMs, fired)
@@ -16,7 +16,7 @@ describe('system clock', () => {
     expect(fired).toHaveBeenCalledTimes(1)
   })
 
-  it('can be called off, however long it has waited', () => {
+  it('can be cancelled at any time', () => {
     const fired = vi.fn<() => void>()
     const cancel = systemClock.after(2 ** 32, fired)
     vi.advanceTimersByTime(2 ** 31)
@@ -27,7 +27,7 @@ describe('system clock', () => {
 })
 
 describe('sleep', () => {
-  it('ends in time, or with the signal; leaves no timer', async () => {
+  it('ends after its delay or with the signal, and leaves no timer', async () => {
     const clock = fakeClock()
     const done = sleep(clock, 100).then(() => 'done')
     await clock.advance(100)

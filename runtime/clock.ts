@@ -1,10 +1,10 @@
 /** Time as an argument, so that tests need not wait for it. */
 export interface Clock {
-  /** Milliseconds since the epoch; may jump. For what people read. */
+  /** Milliseconds since the epoch; can jump. For texts that people read. */
   now(): number
-  /** Milliseconds since some start; never goes back. For measuring. */
+  /** Milliseconds since an arbitrary start; never goes back. For durations. */
   monotonic(): number
-  /** Runs `run` once after `delayMs`; the returned function calls it off. */
+  /** Runs `run` once after `delayMs`; the returned function cancels it. */
   after(delayMs: number, run: () => void): () => void
 }
 

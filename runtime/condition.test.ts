@@ -7,14 +7,14 @@ const at = (second: number) => `2030-01-01T00:00:0${second}Z`
 describe('conditions', () => {
   const before = setCondition(undefined, ready, at(1))
 
-  it('a new one begins now, after the others', () => {
+  it('appends a new condition with the current time', () => {
     expect(setCondition(before, { ...ready, type: 'Other' }, at(2))).toEqual([
       { ...ready, lastTransitionTime: at(1) },
       { ...ready, type: 'Other', lastTransitionTime: at(2) },
     ])
   })
 
-  it('nothing new is the same array', () => {
+  it('returns the same array without a change', () => {
     expect(setCondition(before, ready, at(2))).toBe(before)
   })
 
@@ -27,7 +27,7 @@ describe('conditions', () => {
     expect(setCondition(before, { ...ready, ...change }, at(2))).toEqual([{ ...ready, ...change, lastTransitionTime }])
   })
 
-  it('a message that is too long is cut, and the same the next time', () => {
+  it('shortens a message that is too long, and is unchanged the next time', () => {
     const long = { ...ready, message: 'x'.repeat(32_769) }
     const after = setCondition(before, long, at(2))
     expect(after[0]?.message).toBe(`${'x'.repeat(32_765)}…`)

@@ -2,12 +2,12 @@ import { longestConditionMessage } from '../api/object.ts'
 import type { Condition } from '../api/object.ts'
 import { cutBytes } from './cut.ts'
 
-/** A condition before anybody knows since when it holds. */
+/** A condition without its transition time. */
 export type NewCondition = Omit<Condition, 'lastTransitionTime'>
 
 /**
- * The conditions with this one put in its place, the others as they were. `lastTransitionTime` is `now` (RFC 3339) only if the status
- * changed. A message is cut where the API server would refuse it, and the whole status with it. Nothing to say gives back the same array.
+ * The conditions with this one replaced or added. `lastTransitionTime` is `now` (RFC 3339) only if the status changed. A message
+ * that the API server would refuse for its length is shortened. Without a change, it returns the same array.
  */
 export function setCondition(
   conditions: readonly Condition[] | undefined,

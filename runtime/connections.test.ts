@@ -15,7 +15,7 @@ describe('pending connections', () => {
     ])
   })
 
-  test('of all addresses: the oldest is closed, whoever opened it', () => {
+  test('of all addresses: the oldest is closed, whatever its address', () => {
     const connections = createConnections(limits)
     for (const address of ['a', 'b', 'c', 'd']) connections.arrive(address, address, 0)
     expect(connections.arrive('e', 'e', 0)).toEqual({ isAccepted: true, evicted: 'a' })
@@ -32,7 +32,7 @@ describe('pending connections', () => {
 })
 
 describe('the rate of new connections', () => {
-  test('is limited for each address alone, and what is not used comes back', () => {
+  test('is limited for each address separately, and recovers with time', () => {
     const connections = createConnections(limits)
     const arrive = (address: string, nowMs: number) => {
       const arrival = connections.arrive(`${address} ${nowMs}`, address, nowMs)
@@ -44,7 +44,7 @@ describe('the rate of new connections', () => {
     expect([1, 2, 3, 4].map((n) => arrive('a', 60_000 + n))).toEqual([true, true, true, false])
   })
 
-  test('is not limited for an address that has proven itself, nor for the others less', () => {
+  test('is not limited for an address with a proven client, and unchanged for others', () => {
     const connections = createConnections(limits)
     connections.arrive('first', 'api', 0)
     connections.prove('first')
@@ -56,7 +56,7 @@ describe('the rate of new connections', () => {
     expect([new Set(all), connections.arrive('x', 'x', 0)]).toEqual([new Set([true]), accepted])
   })
 
-  test('ten thousand addresses take no more memory than those that are remembered', () => {
+  test('the memory for ten thousand addresses is bounded', () => {
     const connections = createConnections({ ...limits, burst: 1 })
     for (let n = 0; n < 10_000; n++) connections.arrive(`${n}`, `${n}`, 0)
     // The first one was forgotten, the last one was not.
@@ -67,7 +67,7 @@ describe('the rate of new connections', () => {
   })
 })
 
-test('so many proven connections and no more', () => {
+test('proven connections are limited', () => {
   const connections = createConnections(limits)
   for (const name of ['a', 'b']) {
     connections.arrive(name, 'api', 0)

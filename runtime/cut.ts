@@ -1,4 +1,4 @@
-/** Cut so that the UTF-8 is no longer than `limit` bytes, at a character's end, with an ellipsis where something was cut. */
+/** The text, shortened to at most `limit` bytes of UTF-8 at the end of a character, with an ellipsis if it was shortened. */
 export function cutBytes(text: string, limit: number): string {
   const bytes = Buffer.from(text)
   if (bytes.length <= limit) return text

@@ -3,7 +3,7 @@ import { startFakeApiServer } from '../test/fake-apiserver.ts'
 import { fakeClock } from '../test/fake-clock.ts'
 import { until } from '../test/until.ts'
 import { createEventRecorder } from './events.ts'
-import type { Happening } from './events.ts'
+import type { EventContent } from './events.ts'
 import { createKubeClient } from './kube.ts'
 import { createLogger } from './log.ts'
 
@@ -15,7 +15,7 @@ const regarding = {
   name: 'vm1',
   uid: 'u1',
 }
-const created: Happening = {
+const created: EventContent = {
   regarding,
   type: 'Normal',
   reason: 'SuccessfulCreate',
@@ -48,7 +48,7 @@ async function setUp() {
 }
 
 describe('event recorder', () => {
-  it('calls an event as something may be called, however long its object’s name is', async () => {
+  it('gives an event a valid name, however long the name of its object is', async () => {
     const { server, recorder } = await setUp()
     recorder.record({ ...created, regarding: { ...regarding, name: `${'x'.repeat(229)}-y` } })
     await recorder.stop()
@@ -76,7 +76,7 @@ describe('event recorder', () => {
     })
   })
 
-  it('counts the same again within ten minutes, and makes another after', async () => {
+  it('counts a repetition within ten minutes, and creates another Event after that', async () => {
     const { server, clock, recorder, counts } = await setUp()
     recorder.record(created)
     recorder.record(created)
@@ -95,7 +95,7 @@ describe('event recorder', () => {
     await until(() => server.objects(collection).length === 3)
   })
 
-  it('makes another when the first has expired at the server', async () => {
+  it('creates another Event when the first has expired on the API server', async () => {
     const { server, recorder } = await setUp()
     recorder.record(created)
     await until(() => server.objects(collection).length === 1)
@@ -105,7 +105,7 @@ describe('event recorder', () => {
     expect(server.find(collection, 'default', 'vm1.2')).toMatchObject({ count: 1 })
   })
 
-  it('lets 25 of an object through, then one per five minutes; other objects are not concerned', async () => {
+  it('limits an object to 25 Events and then one per five minutes, without affecting others', async () => {
     const { clock, recorder } = await setUp()
     for (let count = 0; count < 40; count++) recorder.record({ ...created, message: `${count}` })
     expect(recorder.statistics().dropped).toBe(15)
@@ -117,7 +117,7 @@ describe('event recorder', () => {
     expect(recorder.statistics().dropped).toBe(16)
   })
 
-  it('tries again when the server is away for a moment, and gives up on what is refused', async () => {
+  it('retries when the API server is away for a moment, and drops an Event that is refused', async () => {
     const { server, clock, recorder, counts } = await setUp()
     let faults = 2
     server.fault = () => (faults-- > 0 ? 'reset' : undefined)
@@ -135,7 +135,7 @@ describe('event recorder', () => {
     expect(counts().map(([message]) => message)).toEqual(['Created pod virt-launcher-vm1', 'after'])
   })
 
-  it('drops what comes while a thousand wait, and stops in time though nobody answers', async () => {
+  it('drops events while a thousand wait, and stops in time without a response', async () => {
     const { server, clock, recorder } = await setUp()
     server.fault = () => 'hang'
     for (let count = 0; count < 1100; count++)

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
 import type { ObjectMeta } from '../api/object.ts'
 import { ApiError, isNotFound } from './api-error.ts'
 import { createBucket } from './bucket.ts'
@@ -10,34 +11,34 @@ import type { KubeClient } from './kube.ts'
 import type { Logger } from './log.ts'
 import { resource } from './resource.ts'
 
-/** What an event is about. */
-export interface Regarding {
+/** The object of an event. */
+interface Regarding {
   readonly apiVersion: string
   readonly kind: string
-  /** Absent for a cluster-wide object; its events are kept in `default`. */
+  /** Absent for a cluster-scoped object; its events are stored in `default`. */
   readonly namespace?: string
   readonly name: string
   readonly uid: string
 }
 
-export interface Happening {
+export interface EventContent {
   readonly regarding: Regarding
   readonly type: 'Normal' | 'Warning'
   /** A CamelCase word. */
   readonly reason: string
-  /** A sentence; cut at 1024 bytes. */
+  /** A sentence; shortened to 1024 bytes. */
   readonly message: string
 }
 
 /**
- * Writes Events for `kubectl describe`: of the core group, since that is what kubectl prints with its "x3 over 2m". Recording never
- * blocks and never fails. The same (object, type, reason, message) within ten minutes is one Event whose count grows; an object gets 25 Events and then one
- * per five minutes; what comes while a thousand wait is dropped.
+ * Writes Events for `kubectl describe`: of the core group, since kubectl prints those with their count ("x3 over 2m"). Recording
+ * never blocks and never fails. Events with the same object, type, reason and message within ten minutes become one Event whose
+ * count grows. An object gets 25 Events and then one per five minutes. Events are dropped while a thousand wait.
  */
 export interface EventRecorder {
-  record(happening: Happening): void
+  record(happening: EventContent): void
   statistics(): { readonly waiting: number; readonly dropped: number }
-  /** Sends what waits, but for no longer than `limitMs`. */
+  /** Sends the waiting events, for at most `limitMs`. */
   stop(limitMs?: number): Promise<void>
 }
 
@@ -81,16 +82,16 @@ export function createEventRecorder(options: {
 }): EventRecorder {
   const { kube, log, component, instance, clock = systemClock } = options
   const suffix = options.suffix ?? (() => randomBytes(8).toString('hex'))
-  const known = new Map<string, Known>()
-  const buckets = new Map<string, Bucket>()
-  const waiting: Happening[] = []
+  const known = new LRUCache<string, Known>({ max: mostRemembered })
+  const buckets = new LRUCache<string, Bucket>({ max: mostRemembered })
+  const waiting: EventContent[] = []
   const stopping = new AbortController()
   let sending: Promise<void> | undefined
   let dropped = 0
 
   const isTooMany = ({ uid }: Regarding) => {
     const bucket = buckets.get(uid) ?? createBucket(perSecond, burst, clock)
-    remember(buckets, uid, bucket)
+    buckets.set(uid, bucket)
     return !bucket.takeIfAny()
   }
 
@@ -98,13 +99,13 @@ export function createEventRecorder(options: {
     for (let next = waiting.shift(); next && !stopping.signal.aborted; next = waiting.shift()) {
       await send(next).catch((error: unknown) => {
         dropped++
-        log.warn({ err: error, reason: next?.reason }, 'an event was not written')
+        log.warn({ err: error, reason: next?.reason }, 'could not write an event')
       })
     }
     sending = undefined
   }
 
-  const send = async (happening: Happening): Promise<void> => {
+  const send = async (happening: EventContent): Promise<void> => {
     for (let attempt = 1; ; attempt++) {
       try {
         return await write(happening)
@@ -116,23 +117,23 @@ export function createEventRecorder(options: {
     }
   }
 
-  const write = async (happening: Happening): Promise<void> => {
+  const write = async (happening: EventContent): Promise<void> => {
     const { uid } = happening.regarding
     const key = JSON.stringify([uid, happening.type, happening.reason, happening.message])
     const now = timestamp(clock)
     const before = known.get(key)
     if (before && clock.monotonic() - before.atMs < sameWithinMs && (await grow(happening, before, now))) {
-      remember(known, key, { ...before, count: before.count + 1, atMs: clock.monotonic() })
+      known.set(key, { ...before, count: before.count + 1, atMs: clock.monotonic() })
       return
     }
-    // What is cut may not end as no name may.
+    // A name must not end with a dot or a hyphen.
     const name = `${happening.regarding.name.slice(0, 230).replace(/[-.]+$/, '')}.${suffix()}`
     await kube.create(events, newEvent(happening, name, now), { signal: stopping.signal })
-    remember(known, key, { name, count: 1, firstTimestamp: now, atMs: clock.monotonic() })
+    known.set(key, { name, count: 1, firstTimestamp: now, atMs: clock.monotonic() })
   }
 
-  /** False if the Event is gone: they live for an hour. */
-  const grow = async ({ regarding }: Happening, { name, count }: Known, now: string): Promise<boolean> => {
+  /** False if the Event no longer exists: Events live for an hour. */
+  const grow = async ({ regarding }: EventContent, { name, count }: Known, now: string): Promise<boolean> => {
     try {
       const body = { count: count + 1, lastTimestamp: now }
       const ref = { namespace: regarding.namespace ?? 'default', name }
@@ -144,7 +145,7 @@ export function createEventRecorder(options: {
     }
   }
 
-  const newEvent = ({ regarding, type, reason, message }: Happening, name: string, now: string): Event => ({
+  const newEvent = ({ regarding, type, reason, message }: EventContent, name: string, now: string): Event => ({
     metadata: { namespace: regarding.namespace ?? 'default', name },
     involvedObject: regarding,
     type,
@@ -164,7 +165,7 @@ export function createEventRecorder(options: {
         dropped++
         return
       }
-      // Cut before it is remembered: a message may be as long as a spec.
+      // Shortened before it is remembered: a message can be as long as a spec.
       waiting.push({ ...happening, message: cutBytes(happening.message, longestMessageBytes) })
       sending ??= sendAll()
     },
@@ -175,15 +176,5 @@ export function createEventRecorder(options: {
       cancel()
       stopping.abort(new Error('the event recorder was stopped'))
     },
-  }
-}
-
-/** Puts it last, and forgets the oldest over the limit. */
-function remember<V>(map: Map<string, V>, key: string, value: V): void {
-  map.delete(key)
-  map.set(key, value)
-  for (const oldest of map.keys()) {
-    if (map.size <= mostRemembered) return
-    map.delete(oldest)
   }
 }

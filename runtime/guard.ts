@@ -6,10 +6,10 @@ import type { Clock } from './clock.ts'
 import { createConnections } from './connections.ts'
 import type { ConnectionLimits } from './connections.ts'
 
-/** Why a connection was closed before anything of it was read as a request. */
+/** Why a connection was closed before a request was read. */
 export type ConnectionRejection = 'overloaded' | 'deadline' | 'unauthenticated' | 'malformed'
 
-export interface GuardOptions {
+interface GuardOptions {
   readonly limits: ConnectionLimits
   /** How long a connection may be pending. */
   readonly deadlines: ArrivalDeadlines
@@ -18,8 +18,9 @@ export interface GuardOptions {
 }
 
 /**
- * Lets in no more connections than the limits allow, and closes those that are pending for too long. Call it before the server listens. A TLS server's
- * connection is pending until the handshake is complete, with a client certificate if the server demands one; a connection without TLS always is.
+ * Limits the connections of a server, and closes those that are pending for too long. Call it before the server listens. A
+ * connection of a TLS server is pending until the handshake is complete, with a client certificate if the server requires
+ * one; a connection without TLS is always pending.
  */
 export function guardConnections(server: Server, { limits, deadlines, clock, rejected }: GuardOptions): void {
   const connections = createConnections(limits)
@@ -34,7 +35,7 @@ export function guardConnections(server: Server, { limits, deadlines, clock, rej
   server.removeAllListeners('connection')
   server.on('connection', (socket: Socket) => {
     const { remoteAddress } = socket
-    // The client is gone already.
+    // The client has disconnected already.
     if (remoteAddress === undefined) return socket.destroy()
     const name = nameOf(socket)
     const { isAccepted, evicted } = connections.arrive(name, remoteAddress, clock.monotonic())
@@ -79,6 +80,6 @@ function reasonOf(error: Error, { authorizationError }: TLSSocket): ConnectionRe
   const code = 'code' in error ? error.code : undefined
   if (code === 'ERR_SSL_PEER_DID_NOT_RETURN_A_CERTIFICATE') return 'unauthenticated'
   if (code !== 'ECONNRESET') return 'malformed'
-  // Node declares an Error here and sets its code, a text.
+  // Node declares an Error here; its code is a string.
   return authorizationError ? 'unauthenticated' : undefined
 }

@@ -16,7 +16,7 @@ export interface HealthOptions {
   readonly registry: Registry
   readonly log: Logger
   readonly clock: Clock
-  /** Why not ready, a sentence each; ready if there is none. */
+  /** The reasons why the process is not ready, a sentence each. */
   readonly unready: () => readonly string[]
 }
 
@@ -29,7 +29,7 @@ const connectionLimits: ConnectionLimits = {
   proven: 1,
 }
 
-/** 10 s: metrics are read within that by the slowest link, and a probe is given up long before. */
+/** 10 s: enough to send metrics over the slowest link; a probe times out long before. */
 const deadlineTurns = 40
 
 export interface Health {
@@ -38,13 +38,13 @@ export interface Health {
 }
 
 /**
- * `GET /livez`: 200 `ok`, as long as anything is answered. `GET /readyz`: the same, or 503 and a reason per line. Only from the machine itself,
- * e.g. through `kubectl exec` or `port-forward`: `GET /metrics`, Prometheus' text; `GET /log-level`, and `PUT` of a word to it.
+ * `GET /livez`: 200 `ok` while the event loop runs. `GET /readyz`: the same, or 503 and a reason per line. Only from within the
+ * pod, such as by `kubectl exec` or `port-forward`: `GET /metrics` in Prometheus' text format, `GET` and `PUT /log-level`.
  */
 export async function startHealth(options: HealthOptions): Promise<Health> {
   const server = createServer((request, response) => {
-    answer(options, request, response).catch((error: unknown) => {
-      options.log.error({ err: error }, 'answering a probe failed')
+    respond(options, request, response).catch((error: unknown) => {
+      options.log.error({ err: error }, 'could not respond to a probe')
       reply(response, 500, 'internal error\n')
     })
   })
@@ -71,23 +71,23 @@ export async function startHealth(options: HealthOptions): Promise<Health> {
   }
 }
 
-async function answer(options: HealthOptions, request: IncomingMessage, response: ServerResponse): Promise<void> {
+async function respond(options: HealthOptions, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const path = (request.url ?? '/').split('?', 1)[0]
-  if (path === '/log-level') return answerLogLevel(options.log, request, response)
+  if (path === '/log-level') return respondLogLevel(options.log, request, response)
   if (request.method !== 'GET' && request.method !== 'HEAD') return reply(response, 405, 'method not allowed\n')
   if (path === '/livez') return replyChecks(response, [])
   if (path === '/readyz') return replyChecks(response, options.unready())
   if (path !== '/metrics') return reply(response, 404, 'not found\n')
-  if (!isLocal(request)) return reply(response, 403, 'only from this machine; the metrics port serves others\n')
+  if (!isLocal(request)) return reply(response, 403, 'only from within this pod; use the metrics port\n')
   return reply(response, 200, await options.registry.metrics(), options.registry.contentType)
 }
 
-async function answerLogLevel(log: Logger, request: IncomingMessage, response: ServerResponse): Promise<void> {
-  if (!isLocal(request)) return reply(response, 403, 'only from this machine\n')
+async function respondLogLevel(log: Logger, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  if (!isLocal(request)) return reply(response, 403, 'only from within this pod\n')
   if (request.method === 'GET') return reply(response, 200, `${log.level}\n`)
   if (request.method !== 'PUT') return reply(response, 405, 'method not allowed\n')
   const word = await readWord(request)
-  if (!isLogLevel(word)) return reply(response, 400, `one of ${logLevels.join(', ')}\n`)
+  if (!isLogLevel(word)) return reply(response, 400, `must be one of: ${logLevels.join(', ')}\n`)
   log.level = word
   return reply(response, 200, `${word}\n`)
 }
@@ -97,7 +97,7 @@ function isLocal(request: IncomingMessage): boolean {
   return address === '::1' || address.replace('::ffff:', '').startsWith('127.')
 }
 
-/** No level is longer than this; what is longer is cut and refused. */
+/** No level is longer than this. */
 const longestWord = 16
 
 async function readWord(request: IncomingMessage): Promise<string> {

@@ -13,7 +13,7 @@ const readAll = async (text: string, size: number, limit?: number) => {
 }
 
 describe('JSON lines', () => {
-  it('gives the values back in whatever pieces they come', async () => {
+  it('returns the values, however they are split into chunks', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.jsonValue()), fc.integer({ min: 1, max: 9 }), async (values, size) => {
         const text = values.map((value) => `${JSON.stringify(value)}\n`).join('')
@@ -23,18 +23,18 @@ describe('JSON lines', () => {
   })
 
   it.each([
-    ['drops an unfinished last line', '{"a":1}\n{"b"', [{ a: 1 }]],
+    ['drops an incomplete last line', '{"a":1}\n{"b"', [{ a: 1 }]],
     ['skips empty lines', '\n{"a":1}\r\n\n', [{ a: 1 }]],
-    ['of nothing gives nothing', '', []],
+    ['returns nothing for no input', '', []],
   ])('%s', async (_name, text, values) => {
     expect(await readAll(text, 3)).toEqual(values)
   })
 
-  it('throws for a line that is no JSON', async () => {
+  it('throws for a line that is not JSON', async () => {
     await expect(readAll('no\n', 10)).rejects.toBeInstanceOf(SyntaxError)
   })
 
-  it.each([1, 100])('throws for a line over the limit, finished or not, in pieces of %d', async (size) => {
+  it.each([1, 100])('throws for a line over the limit, complete or not, in chunks of %d', async (size) => {
     await expect(readAll(`"${'x'.repeat(50)}"\n`, size, 20)).rejects.toBeInstanceOf(RangeError)
     await expect(readAll(`"${'x'.repeat(50)}`, size, 20)).rejects.toBeInstanceOf(RangeError)
   })

@@ -1,9 +1,9 @@
-/** The longest line of a watch: two objects of etcd's 1.5 MiB limit, escaped, and some. */
+/** The longest line of a watch: two objects of etcd's 1.5 MiB limit, escaped, and a margin. */
 const longestLineBytes = 16 * 1024 * 1024
 
 /**
- * Bytes in, a JSON value per line out. Lines are cut as bytes, before decoding: a character may straddle two chunks.
- * An unfinished last line is dropped, since the sender was cut off. Throws SyntaxError for a line that is no JSON.
+ * Parses a stream of bytes with one JSON value per line. Lines are split as bytes, before decoding: a character can span two
+ * chunks. An incomplete last line is dropped: the sender was interrupted. Throws SyntaxError for a line that is not JSON.
  */
 export async function* jsonLines(
   chunks: AsyncIterable<Uint8Array>,

@@ -56,7 +56,7 @@ const lastOf = ({ requests }: FakeApiServer) => {
 }
 
 describe('requests', () => {
-  it('creates, reads, replaces, patches and deletes, naming the kind of every body', async () => {
+  it('creates, reads, replaces, patches and deletes, with the content type of each body', async () => {
     const { server, kube } = await setUp()
     const created = await kube.create(pods, { metadata: ref })
     expect(created).toMatchObject({ apiVersion: 'v1', kind: 'Pod', metadata: { ...ref, uid: expect.any(String) } })
@@ -95,14 +95,14 @@ describe('requests', () => {
     expect(lastOf(server)).toMatchObject({ type: 'application/apply-patch+yaml', query: 'fieldManager=me&force=true' })
   })
 
-  it('a dry run answers as if, and stores nothing', async () => {
+  it('a dry run returns the result and stores nothing', async () => {
     const { server, kube } = await setUp()
     expect(await kube.create(pods, { metadata: ref }, { dryRun: true })).toMatchObject({ metadata: { name: 'a' } })
     expect(lastOf(server).query).toBe('fieldManager=test&dryRun=All')
     expect(server.objects('/api/v1/pods')).toEqual([])
   })
 
-  it('groups, cluster-wide kinds and other requests have their own paths', async () => {
+  it('groups, cluster-scoped kinds and other requests have their own paths', async () => {
     const { server, kube } = await setUp()
     server.put('/apis/virtset.io/v1alpha1/virtualmachines', { metadata: ref })
     server.put('/api/v1/namespaces', { metadata: { name: 'default' } })
@@ -127,14 +127,14 @@ describe('requests', () => {
     expect([...first.items, ...second.items].map(({ metadata }) => metadata.name)).toEqual(['a', 'b', 'c'])
   })
 
-  it('uses few connections again and again', async () => {
+  it('reuses connections', async () => {
     const { server, kube } = await setUp()
     await Promise.all(Array.from({ length: 200 }, () => kube.list(pods)))
     expect(server.connections()).toBeLessThanOrEqual(8)
   })
 })
 
-describe('what goes wrong', () => {
+describe('errors', () => {
   it.each([
     ['Conflict', 409, 'Conflict', isConflict],
     ['AlreadyExists', 409, 'AlreadyExists', isAlreadyExists],
@@ -150,20 +150,20 @@ describe('what goes wrong', () => {
     expect([isConflict, isAlreadyExists, isExpired, isInvalid, isForbidden].filter((is) => is(error))).toEqual([isIt])
   })
 
-  it('an answer in plain text is an error with that text', async () => {
+  it('a response in plain text is an error with that text', async () => {
     const { server, kube } = await setUp()
     server.fault = () => ({ status: 502, body: 'bad gateway' })
     await expect(kube.get(pods, ref)).rejects.toMatchObject({ status: { code: 502, message: 'bad gateway' } })
   })
 
-  it('causes of a refusal are kept', async () => {
+  it('a refusal has its causes', async () => {
     const { server, kube } = await setUp()
     const details = { causes: [{ reason: 'FieldValueInvalid', field: 'spec.x', message: 'no' }] }
     server.fault = () => ({ status: 422, body: { code: 422, reason: 'Invalid', message: 'm', details } })
     await expect(kube.get(pods, ref)).rejects.toMatchObject({ status: { details } })
   })
 
-  it('waits as long as Retry-After says, and gives up after four times', async () => {
+  it('waits for Retry-After, and gives up after four retries', async () => {
     const { server, clock, kube } = await setUp()
     server.fault = () => ({ status: 429, headers: { 'retry-after': '7' } })
     const outcome = kube.create(pods, { metadata: ref }).catch((thrown: unknown) => thrown)
@@ -175,7 +175,7 @@ describe('what goes wrong', () => {
     expect(server.requests.length).toBe(5)
   })
 
-  it('does not wait for what takes too long, nor for an error without Retry-After', async () => {
+  it('does not wait for a long Retry-After, nor after an error without one', async () => {
     const { server, kube } = await setUp()
     server.fault = () => ({ status: 503, headers: { 'retry-after': '120' } })
     await expect(kube.get(pods, ref)).rejects.toMatchObject({ retryAfterMs: 120_000 })
@@ -184,7 +184,7 @@ describe('what goes wrong', () => {
     expect(server.requests.length).toBe(2)
   })
 
-  it('a read over a broken connection is repeated once, a write never', async () => {
+  it('repeats a read once over a broken connection, and never a write', async () => {
     const { server, kube } = await setUp()
     let faults = 1
     server.fault = () => (faults-- > 0 ? 'reset' : undefined)
@@ -194,13 +194,13 @@ describe('what goes wrong', () => {
     expect(server.objects('/api/v1/pods')).toEqual([])
   })
 
-  it('silence ends with the time limit', async () => {
+  it('a request without a response ends with the time limit', async () => {
     const { server, kube } = await setUp({ timeoutMs: 50 })
     server.fault = () => 'hang'
     await expect(kube.create(pods, { metadata: ref })).rejects.toBeInstanceOf(ApiUnreachable)
   })
 
-  it('an abort is the abort, not the server’s fault', async () => {
+  it('an abort is not reported as an error of the API server', async () => {
     const { server, kube } = await setUp()
     server.fault = () => 'hang'
     const stop = new AbortController()
@@ -212,8 +212,8 @@ describe('what goes wrong', () => {
   })
 
   it.each([
-    ['no JSON', 'ok'],
-    ['no object', { items: [] }],
+    ['not JSON', 'ok'],
+    ['not an object', { items: [] }],
     ['without identity', { metadata: { name: 'a' } }],
   ])('an answer that is %s is not believed', async (_name, body) => {
     const { server, kube } = await setUp()
@@ -223,7 +223,7 @@ describe('what goes wrong', () => {
 })
 
 describe('credentials', () => {
-  it('go into every request, as they are then', async () => {
+  it('are read for each request', async () => {
     let token = 'one'
     const { server, kube } = await setUp({
       prove: async () => ({ headers: { authorization: `Bearer ${token}` }, tls: {} }),
@@ -234,7 +234,7 @@ describe('credentials', () => {
     expect(server.requests.map(({ headers }) => headers.authorization)).toEqual(['Bearer one', 'Bearer two'])
   })
 
-  it('a renewed CA makes new connections', async () => {
+  it('a renewed CA leads to new connections', async () => {
     let ca = 'one'
     const { server, kube } = await setUp({ prove: async () => ({ headers: {}, tls: { ca } }) })
     await kube.list(pods)

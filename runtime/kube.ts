@@ -9,12 +9,12 @@ import { jsonLines } from './json-lines.ts'
 import { apiVersionOf, pathOf } from './resource.ts'
 import type { KubeObject, ObjectRef, Persisted, Resource } from './resource.ts'
 
-export interface ListOptions {
+interface ListOptions {
   /** Absent: all namespaces. */
   readonly namespace?: string
   readonly labelSelector?: string
   readonly fieldSelector?: string
-  /** Absent: the newest, read from etcd; '0': whatever the API server has cached. */
+  /** Absent: the newest, read from etcd; '0': any version that the API server has cached. */
   readonly resourceVersion?: string
   readonly limit?: number
   readonly continue?: string
@@ -27,16 +27,16 @@ export interface List<T extends KubeObject> {
   readonly continue?: string
 }
 
-export interface WriteOptions {
+interface WriteOptions {
   /** e.g. `status`. */
   readonly subresource?: string
-  /** The API server does everything, admission included, but store it. */
+  /** The API server processes the request, admission included, but does not store the result. */
   readonly dryRun?: boolean
   readonly signal?: AbortSignal
 }
 
-/** The body's kind is always named: custom resources refuse the strategic merge that is the API server's default. */
-export type Patch =
+/** The type of the patch is always named: custom resources do not support the strategic merge that kubectl defaults to. */
+type Patch =
   | { readonly type: 'merge'; readonly body: object }
   | { readonly type: 'json'; readonly body: readonly object[] }
   | { readonly type: 'apply'; readonly body: object; readonly fieldManager: string; readonly force?: boolean }
@@ -55,15 +55,15 @@ export interface WatchOptions extends Omit<ListOptions, 'limit' | 'continue' | '
 }
 
 /** A line of a watch, as the API server sent it. */
-export interface WatchEvent {
+interface WatchEvent {
   readonly type: string
   readonly object: unknown
 }
 
 /**
- * Requests to the API server as raw JSON, over one pool of kept-alive connections; watches have a pool of their own, so that
- * they do not occupy it. Refusals are thrown as ApiError, silence and nonsense as ApiUnreachable. 429, and 5xx with a
- * Retry-After, are tried again as told, up to four times; a read is tried again once when the connection broke.
+ * Requests to the API server as raw JSON, over a pool of keep-alive connections; watches have a pool of their own, so that
+ * they do not occupy it. A refusal is thrown as ApiError, a missing or invalid response as ApiUnreachable. A 429, and a 5xx
+ * with Retry-After, is retried after that time, up to four times; a read is retried once when the connection broke.
  */
 export interface KubeClient {
   get<T extends KubeObject>(of: Resource<T>, ref: ObjectRef, options?: { signal?: AbortSignal }): Promise<Persisted<T>>
@@ -73,7 +73,7 @@ export interface KubeClient {
     object: T,
     options?: Omit<WriteOptions, 'subresource'>,
   ): Promise<Persisted<T>>
-  /** Replaces the object; with `metadata.resourceVersion` only if nobody wrote since. */
+  /** Replaces the object; with `metadata.resourceVersion` only if it has not changed since. */
   update<T extends KubeObject>(of: Resource<T>, object: Persisted<T>, options?: WriteOptions): Promise<Persisted<T>>
   patch<T extends KubeObject>(
     of: Resource<T>,
@@ -85,18 +85,18 @@ export interface KubeClient {
   delete<T extends KubeObject>(of: Resource<T>, ref: ObjectRef, options?: DeleteOptions): Promise<void>
   /** Ends when the API server ends it; throws when it breaks. */
   watch<T extends KubeObject>(of: Resource<T>, options: WatchOptions): AsyncGenerator<WatchEvent>
-  /** Any other request, e.g. a review that is answered but never stored. `path` may carry a query. */
+  /** Any other request, such as a SubjectAccessReview. `path` can have a query. */
   request(method: 'GET' | 'POST' | 'PUT' | 'DELETE', path: string, body?: object): Promise<unknown>
-  /** Ends watches at once, requests when they are done. */
+  /** Ends watches at once, and waits for other requests. */
   close(): Promise<void>
 }
 
-export interface KubeOptions {
+interface KubeOptions {
   readonly access: Access
-  /** e.g. `virtset-controller`: shows in the audit log and as field manager of writes. */
+  /** Such as `virtset-controller`; appears in the audit log and as field manager of writes. */
   readonly userAgent: string
   readonly clock?: Clock
-  /** Longest time without a byte of an answer. */
+  /** The longest time without a byte of the response. */
   readonly timeoutMs?: number
 }
 
@@ -106,11 +106,11 @@ const contentTypes = {
   apply: 'application/apply-patch+yaml',
 } as const
 
-/** The API server bounds its own work at 60 s, but answers within 34 s when a webhook is slow. */
+/** The API server limits a request to 60 s, but responds within 34 s when a webhook is slow. */
 const defaultTimeoutMs = 35_000
 const connections = 8
 const tries = 5
-/** A longer Retry-After is not waited for here: the caller has its own back-off. */
+/** The client does not wait for a longer Retry-After: the caller has its own back-off. */
 const longestRetryAfterMs = 30_000
 
 interface Pools {
@@ -131,7 +131,7 @@ export function createKubeClient(options: KubeOptions): KubeClient {
   const { access, userAgent, clock = systemClock, timeoutMs = defaultTimeoutMs } = options
   let pools: Pools | undefined
 
-  /** A renewed CA or client certificate means new connections; those in use end by themselves. */
+  /** A renewed CA or client certificate requires new connections; those in use end by themselves. */
   const poolsFor = (proof: Proof): Pools => {
     const fingerprint = JSON.stringify(proof.tls)
     if (pools?.fingerprint === fingerprint) return pools
@@ -167,10 +167,10 @@ export function createKubeClient(options: KubeOptions): KubeClient {
   const request = async (call: Call): Promise<unknown> => {
     const name = `${call.method} ${call.path}`
     for (let attempt = 1; ; attempt++) {
-      const answer = await attemptOnce(call, name)
-      if ('value' in answer) return answer.value
-      if (attempt >= tries || !isWorthWaiting(answer.error)) throw answer.error
-      await sleep(clock, answer.error.retryAfterMs ?? 1000, call.signal)
+      const outcome = await attemptOnce(call, name)
+      if ('value' in outcome) return outcome.value
+      if (attempt >= tries || !isWorthWaiting(outcome.error)) throw outcome.error
+      await sleep(clock, outcome.error.retryAfterMs ?? 1000, call.signal)
     }
   }
 
@@ -182,7 +182,7 @@ export function createKubeClient(options: KubeOptions): KubeClient {
     return { error: new ApiError(name, statusOf(response.statusCode, jsonOrText(text)), retryAfterMs) }
   }
 
-  /** A kept-alive connection may have been closed while idle; repeating is safe for reads only. */
+  /** A keep-alive connection may have been closed while idle; only reads are safe to repeat. */
   const sendAgainIfBroken = async (call: Call, name: string): Promise<Dispatcher.ResponseData> => {
     try {
       return await send(call, 'requests')
@@ -194,7 +194,8 @@ export function createKubeClient(options: KubeOptions): KubeClient {
 
   const one = async <T extends KubeObject>(of: Resource<T>, call: Call): Promise<Persisted<T>> => {
     const value = await request(call)
-    if (!of.accepts(value)) throw new ApiUnreachable(`${call.method} ${call.path}: the answer is no ${of.kind}`)
+    if (!of.accepts(value))
+      throw new ApiUnreachable(`${call.method} ${call.path}: the response is not of kind ${of.kind}`)
     return value
   }
 
@@ -262,7 +263,7 @@ export function createKubeClient(options: KubeOptions): KubeClient {
   }
 }
 
-/** Waits for what is under way, watches included: they end within their own ten minutes. */
+/** Waits for the requests in progress, watches included: those end within ten minutes. */
 async function closePools(pools: Pools): Promise<void> {
   await Promise.all([pools.requests.close(), pools.watches.close()])
 }
@@ -283,7 +284,7 @@ function isWorthWaiting(error: ApiError): boolean {
   return status.code === 429 || (status.code >= 500 && retryAfterMs !== undefined)
 }
 
-/** Seconds, as Kubernetes writes them; a date, which HTTP allows too, is as good as none. */
+/** Seconds, as Kubernetes writes them; a date, which HTTP also allows, is ignored. */
 function retryAfter(header: string | string[] | undefined): number | undefined {
   const text = Array.isArray(header) ? header[0] : header
   if (text === undefined) return undefined
@@ -309,7 +310,7 @@ function parseJson(text: string, request: string): unknown {
   try {
     return JSON.parse(text)
   } catch (error) {
-    throw new ApiUnreachable(`${request}: the answer is no JSON`, { cause: error })
+    throw new ApiUnreachable(`${request}: the response is not JSON`, { cause: error })
   }
 }
 
@@ -321,16 +322,16 @@ function jsonOrText(text: string): unknown {
   }
 }
 
-/** Built-in kinds come without apiVersion and kind in a list; they are put back, so that lists and watches agree. */
+/** The items of a list of a built-in kind have no apiVersion and kind; they are added, so that lists and watches agree. */
 function readList<T extends KubeObject>(of: Resource<T>, value: unknown, path: string): List<T> {
   if (!isRecord(value) || !Array.isArray(value['items']) || !isRecord(value['metadata'])) {
-    throw new ApiUnreachable(`GET ${path}: the answer is no list`)
+    throw new ApiUnreachable(`GET ${path}: the response is not a list`)
   }
   const { resourceVersion, continue: next } = value['metadata']
   const apiVersion = apiVersionOf(of)
   const items = value['items'].map((item: unknown) => {
     const object: unknown = isRecord(item) ? { apiVersion, kind: of.kind, ...item } : item
-    if (!of.accepts(object)) throw new ApiUnreachable(`GET ${path}: an item of the list is no ${of.kind}`)
+    if (!of.accepts(object)) throw new ApiUnreachable(`GET ${path}: an item of the list is not of kind ${of.kind}`)
     return object
   })
   return {
@@ -341,6 +342,7 @@ function readList<T extends KubeObject>(of: Resource<T>, value: unknown, path: s
 }
 
 function watchEvent(line: unknown, request: string): WatchEvent {
-  if (!isRecord(line) || typeof line['type'] !== 'string') throw new ApiUnreachable(`${request}: a line is no event`)
+  if (!isRecord(line) || typeof line['type'] !== 'string')
+    throw new ApiUnreachable(`${request}: a line is not an event`)
   return { type: line['type'], object: line['object'] }
 }

@@ -1,18 +1,21 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
-  InvalidLauncherAnswer,
+  InvalidLauncherResponse,
   maxMessageBytes,
   parseDomainReport,
   parseJson,
   parseLauncherError,
-  parsePutAnswer,
+  parsePutResponse,
   parseShutdownRequest,
 } from './launcher-api.ts'
 
 const report = { vmUID: 'u-1', phase: 'Running', reason: 'booted', observedAt: '2026-11-21T09:00:00Z' } as const
 const full = {
   ...report,
+  version: 1,
+  gracePeriodSeconds: 30,
+  unresponsiveSince: '2026-11-21T08:59:00Z',
   message: 'x',
   domain: { type: 'qemu', devices: { disks: [{ target: { dev: 'vda' } }] } },
   specDrift: [{ field: 'spec.domain.memory', spec: 1, libvirt: 2 }, { field: 'spec.domain.cpu' }],
@@ -27,38 +30,44 @@ function nested(depth: number): unknown {
 function outcome(value: unknown): string {
   try {
     parseDomainReport(value)
-    return 'believed'
+    return 'accepted'
   } catch (error) {
-    return error instanceof InvalidLauncherAnswer ? 'refused' : 'crashed'
+    return error instanceof InvalidLauncherResponse ? 'rejected' : 'crashed'
   }
 }
 
-describe('a report is believed as it is', () => {
+describe('a report is accepted unchanged', () => {
   test.each([
-    ['the least there can be', report],
-    ['everything there can be', full],
+    ['with the required fields', report],
+    ['with every field', full],
     ['a domain with much metadata', { ...report, domain: { metadata: 'x'.repeat(500_000) } }],
   ])('%s', (_, value) => expect(parseDomainReport(value)).toEqual(value))
 
-  test('what the contract does not name is dropped', () => {
+  test('with its control characters replaced', () => {
+    const { message } = parseDomainReport({ ...report, message: 'x\r\n\u001B[2J' })
+    expect(message).toBe('x\uFFFD\n\uFFFD[2J')
+  })
+
+  test('without the fields of a newer launcher', () => {
     expect(parseDomainReport({ ...report, extra: 1 })).toEqual(report)
   })
 
-  test('in the answer of PUT /vm', () => expect(parsePutAnswer({ domain: full })).toEqual(full))
+  test('in the response to PUT /vm', () => expect(parsePutResponse({ domain: full })).toEqual(full))
 })
 
-describe('a report is refused', () => {
+describe('a report is rejected', () => {
   test.each([
     ['null', null, 'report is not an object'],
     ['a list', [report], 'report is not an object'],
     ['no uid', { ...report, vmUID: undefined }, 'report is not an object'],
-    ['a uid that is no string', { ...report, vmUID: 7 }, 'vmUID is not a string'],
-    ['a uid as long as a book', { ...report, vmUID: 'u'.repeat(65) }, 'vmUID is longer than 64'],
-    ['an unknown phase', { ...report, phase: 'Dancing' }, 'phase is none of Waiting'],
-    ['a phase from the prototype', { ...report, phase: 'constructor' }, 'phase is none of'],
-    ['an unknown exit', { ...report, exit: 'Maybe' }, 'exit is none of'],
-    ['a time that is none', { ...report, observedAt: 'yesterday' }, 'observedAt is no RFC 3339 time'],
-    ['a time in month 13', { ...report, observedAt: '2026-13-01T00:00:00Z' }, 'observedAt is no RFC 3339 time'],
+    ['a uid that is not a string', { ...report, vmUID: 7 }, 'vmUID is not a string'],
+    ['a long uid', { ...report, vmUID: 'u'.repeat(65) }, 'vmUID is longer than 64'],
+    ['an unknown phase', { ...report, phase: 'Dancing' }, 'phase is not one of Waiting'],
+    ['a phase from the prototype', { ...report, phase: 'constructor' }, 'phase is not one of'],
+    ['an unknown exit', { ...report, exit: 'Maybe' }, 'exit is not one of'],
+    ['an invalid time', { ...report, observedAt: 'yesterday' }, 'observedAt is not an RFC 3339 time'],
+    ['a time in month 13', { ...report, observedAt: '2026-13-01T00:00:00Z' }, 'observedAt is not an RFC 3339 time'],
+    ['a version that is not an integer', { ...report, version: '1' }, 'version is not an integer'],
     ['a deadline that is a number', { ...report, deadline: 5 }, 'deadline is not a string'],
     ['a domain that is a list', { ...report, domain: [] }, 'domain is not an object'],
     ['a domain that is too deep', { ...report, domain: nested(40) }, 'report is not an object of at most 32 levels'],
@@ -70,7 +79,7 @@ describe('a report is refused', () => {
     ['a message too long', { ...report, message: 'x'.repeat(65_537) }, 'message is longer than 65536'],
     ['a domain of too many values', { ...report, domain: { a: Array(60_000).fill(0) } }, 'report is not an object'],
     ['a domain that reaches the prototype', JSON.parse(`{"domain": {"__proto__": {}}}`), 'report is not an object'],
-    ['a drift that is no object', { ...report, specDrift: ['x'] }, 'specDrift[0] is not an object'],
+    ['a drift that is not an object', { ...report, specDrift: ['x'] }, 'specDrift[0] is not an object'],
     ['a drift without field', { ...report, specDrift: [{}] }, 'specDrift[0].field is not a string'],
     [
       'too many drifts',
@@ -78,32 +87,34 @@ describe('a report is refused', () => {
       'specDrift is not a list of at most',
     ],
   ])('%s', (_, value, message) => {
-    expect(() => parseDomainReport(value)).toThrow(InvalidLauncherAnswer)
+    expect(() => parseDomainReport(value)).toThrow(InvalidLauncherResponse)
     expect(() => parseDomainReport(value)).toThrow(message)
   })
 
-  test('or believed, never anything else, whatever JSON it is', () => {
-    const property = fc.property(fc.jsonValue(), (value) => ['believed', 'refused'].includes(outcome(value)))
+  test('or accepted, without any other error, whatever JSON it is', () => {
+    const property = fc.property(fc.jsonValue(), (value) => ['accepted', 'rejected'].includes(outcome(value)))
     expect(fc.check(property).failed).toBe(false)
   })
 })
 
 describe('the other messages', () => {
-  test('an error has a known reason', () => {
+  test('an unknown reason of an error, from a newer launcher, is an internal error', () => {
     const error = { reason: 'StartFailed', message: 'no such disk' }
     expect(parseLauncherError({ error })).toEqual(error)
-    expect(() => parseLauncherError({ error: { reason: 'Mood', message: '' } })).toThrow('error.reason is none of')
+    const fromNewer = { error: { reason: 'DiskOnFire', message: 'hot' } }
+    expect(parseLauncherError(fromNewer)).toEqual({ reason: 'InternalError', message: 'hot' })
+    expect(() => parseLauncherError({ error: { reason: 7, message: '' } })).toThrow('error.reason is not a string')
     expect(() => parseLauncherError({})).toThrow('error is not an object')
   })
 
-  test('a grace period is a whole number of seconds', () => {
+  test('a grace period is an integer number of seconds', () => {
     expect(parseShutdownRequest({ gracePeriodSeconds: 0 })).toEqual({ gracePeriodSeconds: 0 })
     for (const gracePeriodSeconds of [-1, 1.5, '3', 1e10, undefined]) {
-      expect(() => parseShutdownRequest({ gracePeriodSeconds })).toThrow(InvalidLauncherAnswer)
+      expect(() => parseShutdownRequest({ gracePeriodSeconds })).toThrow(InvalidLauncherResponse)
     }
   })
 
-  test('text beyond the limit is not even parsed', () => {
+  test('text beyond the limit is not parsed', () => {
     expect(() => parseJson('x'.repeat(maxMessageBytes + 1))).toThrow('longer than')
   })
 })

@@ -3,63 +3,74 @@
  *
  *     PUT  /vm         the VirtualMachine as persisted         202 {domain: DomainReport} | 409 | 400 {error}
  *     GET  /domain                                             200 DomainReport | 503 {error} after 3 s without libvirt
- *     POST /shutdown   {gracePeriodSeconds}                    202: the guest is asked to power off; the first deadline stays
+ *     POST /shutdown   {gracePeriodSeconds}                    202: the guest is asked to power off, and ended after the
+ *                                                              grace period; a later request can only shorten that
  *     POST /destroy                                            202: the domain is being ended
- *     POST /final                                              202: the final state was read, the launcher may exit
- *     GET  /events                                             a line of JSON per change: a DomainReport without `domain` and
- *                                                              `specDrift`; or a heartbeat, every 10 s
+ *     POST /final                                              202: the final state was read, the launcher can exit
+ *     GET  /events                                             one line of JSON per change: a DomainReport without
+ *                                                              `domain` and `specDrift`; or a heartbeat, every 10 s
  *     GET  /console    Upgrade: console                        101: bytes of the first serial console, both ways
  *
- * Every answer but that of `GET /domain` is immediate and does not wait for libvirt. A start that fails is a report with `exit`.
- * Launchers of the previous version answer `PUT /vm` when the guest runs, or with 422 when it cannot; `POST /shutdown` and `POST /destroy`
- * when libvirt has answered; and their events have `domain`.
+ * Every response but that of `GET /domain` is immediate and does not wait for libvirt. A start that fails is a report
+ * with `exit`.
  *
- * A guest that broke out of QEMU, or a user with `pods/exec`, can answer in the launcher's place, so nothing read from the socket is
- * trusted: every shape, length and depth is checked here, and what does not fit is an `InvalidLauncherAnswer`.
+ * Versions. Handlers and launchers of different versions run side by side, in either order. The launcher states its
+ * version in each report, the first one included; one without a version precedes version 1. What is added to this
+ * contract is an optional field, and a receiver ignores the fields that it does not know: a handler those of a report, a
+ * launcher those of the VM's spec, which it reports as `specDrift`. A launcher refuses what it cannot ignore, such as a
+ * volume of an unknown kind, with `BadRequest`: the handler does not fail the VM for it, reports both versions, and
+ * tries again. A handler takes an unknown reason of an error for `InternalError`. A new phase or exit needs a new
+ * version, and a request by the handler to use it.
+ *
+ * A guest that broke out of QEMU, or a user with `pods/exec`, can respond in the launcher's place. So nothing read from
+ * the socket is trusted: every shape, length and depth is checked here, and a violation is an `InvalidLauncherResponse`.
  */
 
-/** JSON as it comes off the wire. */
+/** The version of this contract. 1: reports have `version`, `gracePeriodSeconds` and `unresponsiveSince`. */
+export const launcherVersion = 1
+
+/** JSON from the wire. */
 export type Json = null | boolean | number | string | Json[] | JsonObject
 
 export interface JsonObject {
   [key: string]: Json
 }
 
-/** The most bytes of a request that the launcher reads: the API server stores no object that is longer. */
+/** The largest request that the launcher reads: the API server stores no larger object. */
 export const maxMessageBytes = 4 * 1024 * 1024
 
-/** The most bytes of an answer that the handler reads. A domain of 100 devices is 60 KiB; the launcher leaves out one that does not fit. */
-export const maxAnswerBytes = 1024 * 1024
+/** The largest response that the handler reads. A domain of 100 devices is 60 KiB; the launcher omits a larger one. */
+export const maxResponseBytes = 1024 * 1024
 
-/** The longest `message`; what libvirt and QEMU say beyond it is cut. */
+/** The longest `message`; longer messages of libvirt and QEMU are cut. */
 export const maxTextLength = 64 * 1024
 
-/** The socket's name in the volume `sockets`; it appears by rename when libvirtd answers. */
+/** The socket's name in the volume `sockets`. It appears, by rename, when libvirtd responds. */
 export const launcherSocketName = 'launcher.sock'
 
-/** Silence on `GET /events` for three times this long means that the launcher is gone. */
+/** A stream of `GET /events` that is silent for three intervals is dead. */
 export const heartbeatIntervalMs = 10_000
 
-/** The line on `GET /events` that only says that the launcher lives. Every other line is a change. */
+/** The line on `GET /events` without a change. Every other line is a change. */
 export const heartbeatLine = '{"heartbeat":true}'
 
 const maxDepth = 32
 const maxValues = 50_000
-/** A whole object in the API server is hardly longer; libvirt's metadata is one string of it. */
+/** The API server's limit for a whole object is not much higher; libvirt's metadata is one string. */
 const maxValueLength = 1024 * 1024
 const maxDrifts = 1000
 
 const phases = ['Waiting', 'Defined', 'Running', 'Paused', 'ShuttingDown', 'Shutoff', 'Crashed', 'Gone'] as const
 
-/** Waiting: no VM was given yet. Defined: accepted, the guest does not run yet. Gone: libvirt no longer knows the domain. */
+/** Waiting: has no VM yet. Defined: accepted, the guest does not run yet. Gone: libvirt no longer has the domain. */
 export type LauncherPhase = (typeof phases)[number]
 
 const exits = ['Succeeded', 'Failed'] as const
 
-/** How the VM ended: by its own will or as asked, or else. */
+/** Succeeded: the guest powered off, by itself or on request. Failed: any other end. */
 export type LauncherExit = (typeof exits)[number]
 
-/** A field whose meaning libvirt changed: `spec` or `libvirt` is absent where that side has nothing. */
+/** A field whose meaning libvirt, or an older launcher, changed. The side without the field is absent. */
 export interface SpecDrift {
   field: string
   spec?: Json
@@ -67,19 +78,25 @@ export interface SpecDrift {
 }
 
 export interface DomainReport {
+  /** The launcher's version of this contract; absent before version 1. */
+  version?: number
   /** Empty while Waiting. */
   vmUID: string
   phase: LauncherPhase
   /** libvirt's reason for the state, in lower camel case: `booted`, `shutdown`, `failed`. `OOMKilled`: memory ran out. */
   reason: string
-  /** libvirt's or QEMU's own words, if something went wrong. */
+  /** libvirt's or QEMU's own message, or why the guest ended. */
   message?: string
-  /** The live domain, or the defined one where nothing lives. */
+  /** The live domain, or the defined one of a guest that does not run. */
   domain?: JsonObject
   /** Absent until compared; empty if spec and domain mean the same. */
   specDrift?: SpecDrift[]
-  /** RFC 3339: when a guest that was asked to shut down is destroyed. */
+  /** RFC 3339, for people: when a guest that was asked to power off is ended. The launcher counts, with a monotonic clock. */
   deadline?: string
+  /** The grace period that `deadline` results from. */
+  gracePeriodSeconds?: number
+  /** RFC 3339, for people: since when QEMU has not responded on its monitor. Absent while it responds. */
+  unresponsiveSince?: string
   exit?: LauncherExit
   /** RFC 3339. */
   observedAt: string
@@ -101,21 +118,21 @@ const errorReasons = [
 /**
  * DefineRefused, StartFailed, VolumeUnavailable: the VM cannot run here, the launcher ends non-zero.
  * OOMKilled: QEMU needed more memory than the launcher pod has; the launcher ends non-zero.
- * OtherVirtualMachine: this launcher belongs to another uid. NotReady: no VM yet, or no console. LibvirtUnavailable: ask again.
+ * OtherVirtualMachine: this launcher belongs to another uid. NotReady: no VM yet, or no console. LibvirtUnavailable: retry.
  */
 export type LauncherErrorReason = (typeof errorReasons)[number]
 
-export interface LauncherError {
+interface LauncherError {
   reason: LauncherErrorReason
   message: string
 }
 
-/** The other side sent what this contract does not allow. */
-export class InvalidLauncherAnswer extends Error {
-  override name = 'InvalidLauncherAnswer'
+/** The other side violated this contract. */
+export class InvalidLauncherResponse extends Error {
+  override name = 'InvalidLauncherResponse'
 }
 
-/** @throws InvalidLauncherAnswer */
+/** @throws InvalidLauncherResponse */
 export function parseDomainReport(value: unknown): DomainReport {
   const fields = parseObject(value, 'report')
   const report: DomainReport = {
@@ -124,62 +141,67 @@ export function parseDomainReport(value: unknown): DomainReport {
     reason: parseText(fields['reason'], 'reason', 128),
     observedAt: parseTime(fields['observedAt'], 'observedAt'),
   }
+  if (fields['version'] !== undefined) report.version = parseCount(fields['version'], 'version')
   if (fields['message'] !== undefined) report.message = parseText(fields['message'], 'message', maxTextLength)
   if (fields['domain'] !== undefined) report.domain = parseObject(fields['domain'], 'domain')
   if (fields['specDrift'] !== undefined) report.specDrift = parseDrifts(fields['specDrift'])
   if (fields['deadline'] !== undefined) report.deadline = parseTime(fields['deadline'], 'deadline')
+  if (fields['gracePeriodSeconds'] !== undefined) {
+    report.gracePeriodSeconds = parseCount(fields['gracePeriodSeconds'], 'gracePeriodSeconds')
+  }
+  if (fields['unresponsiveSince'] !== undefined) {
+    report.unresponsiveSince = parseTime(fields['unresponsiveSince'], 'unresponsiveSince')
+  }
   if (fields['exit'] !== undefined) report.exit = parseOneOf(fields['exit'], 'exit', exits)
   return report
 }
 
 /**
- * The 2xx answer of `PUT /vm`.
- * @throws InvalidLauncherAnswer
+ * The 2xx response to `PUT /vm`.
+ * @throws InvalidLauncherResponse
  */
-export function parsePutAnswer(value: unknown): DomainReport {
-  return parseDomainReport(parseObject(value, 'answer')['domain'])
+export function parsePutResponse(value: unknown): DomainReport {
+  return parseDomainReport(parseObject(value, 'response')['domain'])
 }
 
 /**
- * The body of any answer that is not 2xx.
- * @throws InvalidLauncherAnswer
+ * The body of a response other than 2xx.
+ * @throws InvalidLauncherResponse
  */
 export function parseLauncherError(value: unknown): LauncherError {
-  const error = parseObject(parseObject(value, 'answer')['error'], 'error')
+  const error = parseObject(parseObject(value, 'response')['error'], 'error')
+  const reason = parseText(error['reason'], 'error.reason', 128)
   return {
-    reason: parseOneOf(error['reason'], 'error.reason', errorReasons),
+    reason: errorReasons.find((known) => known === reason) ?? 'InternalError',
     message: parseText(error['message'], 'error.message', maxTextLength),
   }
 }
 
 /**
  * The body of `POST /shutdown`.
- * @throws InvalidLauncherAnswer
+ * @throws InvalidLauncherResponse
  */
 export function parseShutdownRequest(value: unknown): { gracePeriodSeconds: number } {
-  const seconds = parseObject(value, 'request')['gracePeriodSeconds']
-  if (typeof seconds !== 'number' || !Number.isInteger(seconds) || seconds < 0 || seconds > 1e9) {
-    throw new InvalidLauncherAnswer('gracePeriodSeconds is not a whole number of seconds')
-  }
-  return { gracePeriodSeconds: seconds }
+  return { gracePeriodSeconds: parseCount(parseObject(value, 'request')['gracePeriodSeconds'], 'gracePeriodSeconds') }
 }
 
 /**
  * `text` as JSON, not longer than `maxMessageBytes`.
- * @throws InvalidLauncherAnswer
+ * @throws InvalidLauncherResponse
  */
 export function parseJson(text: string): unknown {
-  if (text.length > maxMessageBytes) throw new InvalidLauncherAnswer(`longer than ${maxMessageBytes} bytes`)
+  if (text.length > maxMessageBytes)
+    throw new InvalidLauncherResponse(`the body is longer than ${maxMessageBytes} bytes`)
   try {
     return JSON.parse(text)
   } catch (error) {
-    throw new InvalidLauncherAnswer('not JSON', { cause: error })
+    throw new InvalidLauncherResponse('the body is not JSON', { cause: error })
   }
 }
 
 function parseDrifts(value: Json): SpecDrift[] {
   if (!Array.isArray(value) || value.length > maxDrifts) {
-    throw new InvalidLauncherAnswer(`specDrift is not a list of at most ${maxDrifts}`)
+    throw new InvalidLauncherResponse(`specDrift is not a list of at most ${maxDrifts}`)
   }
   return value.map((item, index) => {
     const fields = parseObject(item, `specDrift[${index}]`)
@@ -190,31 +212,42 @@ function parseDrifts(value: Json): SpecDrift[] {
   })
 }
 
+/** All but the end of a line. */
+const controlCharacters = new RegExp(String.raw`[\u0000-\u0009\u000B-\u001F\u007F-\u009F]`, 'g')
+
 function parseText(value: Json | undefined, what: string, maxLength: number): string {
-  if (typeof value !== 'string') throw new InvalidLauncherAnswer(`${what} is not a string`)
-  if (value.length > maxLength) throw new InvalidLauncherAnswer(`${what} is longer than ${maxLength}`)
+  if (typeof value !== 'string') throw new InvalidLauncherResponse(`${what} is not a string`)
+  if (value.length > maxLength) throw new InvalidLauncherResponse(`${what} is longer than ${maxLength}`)
+  // It is shown on terminals.
+  return value.replaceAll(controlCharacters, '\uFFFD')
+}
+
+function parseCount(value: Json | undefined, what: string): number {
+  if (typeof value !== 'number' || !Number.isInteger(value) || value < 0 || value > 1e9) {
+    throw new InvalidLauncherResponse(`${what} is not an integer from 0 to 1000000000`)
+  }
   return value
 }
 
 function parseTime(value: Json | undefined, what: string): string {
   const text = parseText(value, what, 40)
   if (!/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/.test(text) || Number.isNaN(Date.parse(text))) {
-    throw new InvalidLauncherAnswer(`${what} is no RFC 3339 time`)
+    throw new InvalidLauncherResponse(`${what} is not an RFC 3339 time`)
   }
   return text
 }
 
 function parseOneOf<T extends string>(value: Json | undefined, what: string, allowed: readonly T[]): T {
   const found = allowed.find((candidate) => candidate === value)
-  if (found === undefined) throw new InvalidLauncherAnswer(`${what} is none of ${allowed.join(', ')}`)
+  if (found === undefined) throw new InvalidLauncherResponse(`${what} is not one of ${allowed.join(', ')}`)
   return found
 }
 
-/** Bounded before it is believed: later code walks it by recursion and writes it to the API server. */
+/** Bounded before use: later code walks it recursively and writes it to the API server. */
 function parseObject(value: unknown, what: string): JsonObject {
   const budget = { values: maxValues }
   if (!isJsonObject(value) || !isBounded(value, maxDepth, budget)) {
-    throw new InvalidLauncherAnswer(`${what} is not an object of at most ${maxDepth} levels and ${maxValues} values`)
+    throw new InvalidLauncherResponse(`${what} is not an object of at most ${maxDepth} levels and ${maxValues} values`)
   }
   return value
 }

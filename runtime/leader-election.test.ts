@@ -26,7 +26,7 @@ async function startServer() {
 
 function startElector(server: FakeApiServer, identity: string, clock = fakeClock()) {
   const kube = createKubeClient({ access: server.access, userAgent: identity, clock })
-  const told: string[] = []
+  const calls: string[] = []
   const election = startLeaderElection({
     kube,
     log,
@@ -34,14 +34,14 @@ function startElector(server: FakeApiServer, identity: string, clock = fakeClock
     identity,
     clock,
     random: () => 0,
-    onLeading: () => told.push('leading'),
-    onLost: (why) => told.push(`lost: ${why}`),
+    onLeading: () => calls.push('leading'),
+    onLost: (why) => calls.push(`lost: ${why}`),
   })
   opened.push(async () => {
     await election.stop()
     await kube.close()
   })
-  return { election, clock, told, identity }
+  return { election, clock, calls, identity }
 }
 
 const record = (server: FakeApiServer) => server.find(collection, lease.namespace, lease.name)?.['spec']
@@ -49,9 +49,9 @@ const record = (server: FakeApiServer) => server.find(collection, lease.namespac
 describe('leader election', () => {
   it('creates the lease, and renews it every two seconds', async () => {
     const server = await startServer()
-    const { election, clock, told } = startElector(server, 'one')
+    const { election, clock, calls } = startElector(server, 'one')
     await until(() => election.isLeader())
-    expect(told).toEqual(['leading'])
+    expect(calls).toEqual(['leading'])
     expect(record(server)).toEqual({
       holderIdentity: 'one',
       leaseDurationSeconds: 15,
@@ -65,7 +65,7 @@ describe('leader election', () => {
     expect(server.requests.map(({ method }) => method)).toEqual(['GET', 'POST', 'PUT'])
   })
 
-  it('another takes over 15 s of its own time after the last change that it saw, whatever the clocks say', async () => {
+  it('another takes over 15 s of its own time after the last change that it saw, whatever the clocks show', async () => {
     const server = await startServer()
     const renewTime = '2099-01-01T00:00:00.000000Z'
     server.put(collection, {
@@ -85,7 +85,7 @@ describe('leader election', () => {
     expect(record(server)).toMatchObject({ holderIdentity: 'two', leaseTransitions: 5 })
   })
 
-  it('who comes back by the same name need not wait', async () => {
+  it('a restarted process with the same identity does not wait', async () => {
     const server = await startServer()
     server.put(collection, {
       metadata: lease,
@@ -96,33 +96,33 @@ describe('leader election', () => {
     expect(record(server)).toMatchObject({ holderIdentity: 'one', leaseTransitions: 2 })
   })
 
-  it('stops leading when it could not renew for ten seconds, and says so once', async () => {
+  it('stops leading when it could not renew for ten seconds, and reports that once', async () => {
     const server = await startServer()
-    const { election, clock, told } = startElector(server, 'one')
+    const { election, clock, calls } = startElector(server, 'one')
     await until(() => election.isLeader())
     server.fault = () => 'reset'
     await until(
-      () => told.length === 2,
+      () => calls.length === 2,
       () => clock.advance(500),
     )
-    expect(told).toEqual(['leading', 'lost: the lease could not be renewed in time'])
+    expect(calls).toEqual(['leading', 'lost: the lease could not be renewed in time'])
     expect(clock.monotonic()).toBe(10_000)
     expect(election.isLeader()).toBe(false)
   })
 
-  it('a server that never answers does not hold it up', async () => {
+  it('is not delayed by an API server that never responds', async () => {
     const server = await startServer()
-    const { election, clock, told } = startElector(server, 'one')
+    const { election, clock, calls } = startElector(server, 'one')
     await until(() => election.isLeader())
     server.fault = () => 'hang'
     await clock.advance(9999)
     expect(election.isLeader()).toBe(true)
     await clock.advance(1)
-    await until(() => told.length === 2)
+    await until(() => calls.length === 2)
     expect(election.isLeader()).toBe(false)
   })
 
-  it('leads no longer after a long pause of the process, even before any timer fired', async () => {
+  it('does not lead after a long pause of the process, even before a timer fired', async () => {
     const server = await startServer()
     const clock = fakeClock()
     let pausedMs = 0
@@ -132,32 +132,32 @@ describe('leader election', () => {
     expect(election.isLeader()).toBe(false)
   })
 
-  it('gives the lease back when it stops', async () => {
+  it('releases the lease when it stops', async () => {
     const server = await startServer()
     const one = startElector(server, 'one')
     await until(() => one.election.isLeader())
     await one.election.stop()
-    expect(one.told).toEqual(['leading'])
+    expect(one.calls).toEqual(['leading'])
     expect(record(server)).toMatchObject({ holderIdentity: '', leaseDurationSeconds: 1 })
     const two = startElector(server, 'two')
     await until(() => two.election.isLeader())
     expect(one.clock.pending()).toBe(0)
   })
 
-  it('gives up when another wrote its name into the lease', async () => {
+  it('gives up when another identity is in the lease', async () => {
     const server = await startServer()
-    const { election, clock, told } = startElector(server, 'one')
+    const { election, clock, calls } = startElector(server, 'one')
     await until(() => election.isLeader())
     server.put(collection, { metadata: lease, spec: { holderIdentity: 'two', leaseDurationSeconds: 15 } })
     await until(
-      () => told.length === 2,
+      () => calls.length === 2,
       () => clock.advance(500),
     )
-    expect(told[1]).toBe('lost: "two" took the lease')
+    expect(calls[1]).toBe('lost: "two" took the lease')
   })
 
   it(
-    'never two leaders, with partitions, lost answers, silence and clocks of different speed',
+    'never two leaders, with partitions, lost responses, silence and clocks of different speed',
     { timeout: 60_000 },
     async () => {
       const fault = fc.constantFrom<Fault | undefined>(undefined, undefined, 'reset', 'reset-after', 'hang', {

@@ -28,38 +28,38 @@ const leases = resource<Lease>({
   namespaced: true,
 })
 
-export interface LeaderElectionOptions {
+interface LeaderElectionOptions {
   readonly kube: KubeClient
   readonly log: Logger
   readonly lease: { readonly namespace: string; readonly name: string }
   /**
-   * Who we are; no two processes alive may share it. A pod's name serves: the kubelet starts a container again only after the last one
-   * ended, and who comes back by the same name need not wait for its own lease to expire.
+   * The identity of this process; two running processes must not share one. The name of the pod is suitable: the kubelet restarts a
+   * container only after it ended, and the restarted process does not have to wait for its own lease to expire.
    */
   readonly identity: string
-  /** Called once, when we lead. */
+  /** Called once, when this process becomes the leader. */
   readonly onLeading: () => void
-  /** Called once, if we led and no longer do. The process should end: work begun under the lease may be under way. */
+  /** Called once, when this process is no longer the leader. It should exit: work that began under the lease may be in progress. */
   readonly onLost: (why: string) => void
   readonly clock?: Clock
   readonly random?: () => number
 }
 
 /**
- * At most one process leads. The leader writes the lease every 2 s, and stops leading when it could not for 10 s, counted from when it *sent* the
- * last write that succeeded. Another takes over when it has seen the lease unchanged for 15 s of its own time: clocks are never
- * compared, and may differ in speed by less than half.
+ * At most one process leads. The leader renews the lease every 2 s, and stops leading when that failed for 10 s, counted from
+ * when it *sent* the last successful write. Another process takes over when it has seen the lease unchanged for 15 s of its own
+ * time: clocks are never compared, and their speeds may differ by less than half.
  */
-export interface LeaderElection {
-  /** True only while nobody else can have taken over; asks the clock, so that it is right after a long pause, too. */
+interface LeaderElection {
+  /** True only while no other process can have taken over; it reads the clock, so it is correct after a long pause too. */
   isLeader(): boolean
-  /** Who holds the lease, as last seen. */
+  /** The holder of the lease, as last seen. */
   leader(): string | undefined
-  /** Ends the candidacy; gives the lease back if we hold it, so that nobody has to wait for it to expire. */
+  /** Ends the candidacy, and releases the lease if this process holds it, so that no other has to wait for it to expire. */
   stop(): Promise<void>
 }
 
-/** client-go's: 15 s, 10 s, 2 s, and up to 1.2 times as long between tries to acquire. */
+/** As in client-go: 15 s, 10 s, 2 s, and up to 1.2 times as long between attempts to acquire. */
 const leaseDurationMs = 15_000
 const renewDeadlineMs = 10_000
 const retryPeriodMs = 2000
@@ -70,7 +70,7 @@ export function startLeaderElection(options: LeaderElectionOptions): LeaderElect
   const stopping = new AbortController()
   let observed: Persisted<Lease> | undefined
   let observedAtMs = 0
-  /** We lead until then; undefined: we never did. */
+  /** This process leads until then; undefined: it never did. */
   let leadsUntilMs: number | undefined
   let isOver = false
 
@@ -101,9 +101,9 @@ export function startLeaderElection(options: LeaderElectionOptions): LeaderElect
     }
   }
 
-  /** Writes the lease with our name, if it is free or ours; gives back whether we hold it. */
+  /** Writes the lease with our identity, if it is free or ours; returns whether we hold it. */
   const acquireOrRenew = async (signal: AbortSignal): Promise<boolean> => {
-    // A leader's own copy is the newest, unless somebody interfered: then the write conflicts, and the next try reads.
+    // A leader's own copy is the newest unless another client wrote: then the write conflicts, and the next attempt reads.
     if (!observed || holder() !== identity) {
       const found = await read(signal)
       if (found) observe(found)
@@ -127,7 +127,7 @@ export function startLeaderElection(options: LeaderElectionOptions): LeaderElect
       throw error
     })
 
-  /** One try, cut off after `limitMs`. */
+  /** One attempt, cancelled after `limitMs`. */
   const attempt = async (limitMs: number): Promise<boolean> => {
     const limit = new AbortController()
     const cancel = clock.after(limitMs, () => limit.abort(new Error('the API server took too long')))
@@ -136,7 +136,7 @@ export function startLeaderElection(options: LeaderElectionOptions): LeaderElect
     } catch (error) {
       if (stopping.signal.aborted) return false
       if (isConflict(error) || isAlreadyExists(error)) observed = undefined
-      else log.warn({ err: error, lease }, 'acquiring or renewing the lease failed')
+      else log.warn({ err: error, lease }, 'could not acquire or renew the lease')
       return false
     } finally {
       cancel()
@@ -177,7 +177,7 @@ export function startLeaderElection(options: LeaderElectionOptions): LeaderElect
     const limit = new AbortController()
     const cancel = clock.after(retryPeriodMs, () => limit.abort(new Error('the API server took too long')))
     await kube.update(leases, { ...observed, spec }, { signal: limit.signal }).catch((error: unknown) => {
-      log.warn({ err: error, lease }, 'giving the lease back failed; it expires by itself')
+      log.warn({ err: error, lease }, 'could not release the lease; it expires by itself')
     })
     cancel()
   }

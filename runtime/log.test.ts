@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { createLogger, isLogLevel } from './log.ts'
+import { createLogger, isLogLevel, logLevelOf } from './log.ts'
 
 describe('log', () => {
   it('writes lines of JSON with words for levels, and errors with their causes', () => {
@@ -20,5 +20,6 @@ describe('log', () => {
 
   it('knows its levels', () => {
     expect(['trace', 'info', 'silent', 'loud', ''].map(isLogLevel)).toEqual([true, true, true, false, false])
+    expect(['debug', 'loud', undefined].map((word) => logLevelOf(word))).toEqual(['debug', 'info', 'info'])
   })
 })

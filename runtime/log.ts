@@ -3,12 +3,17 @@ import type { DestinationStream, Logger } from 'pino'
 
 export type { Logger } from 'pino'
 
-/** Levels that a process may be told to log at. */
+/** The levels that LOG_LEVEL and `PUT /log-level` can set. */
 export const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const
 export type LogLevel = (typeof logLevels)[number]
 
 export function isLogLevel(word: string): word is LogLevel {
   return logLevels.some((level) => level === word)
+}
+
+/** The level that a word names; `info` for any other word. */
+export function logLevelOf(word = ''): LogLevel {
+  return isLogLevel(word) ? word : 'info'
 }
 
 /**

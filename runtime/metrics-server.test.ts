@@ -14,7 +14,7 @@ afterEach(async () => {
   server = undefined
 })
 
-/** An API server where `good` is Prometheus' token, `other` somebody else's, `slow` is answered later, and `down` never. */
+/** An API server where `good` is Prometheus' token, `other` another user's, `slow` gets a late response, and `down` none. */
 async function setUp() {
   const asked: unknown[] = []
   const slow: (() => void)[] = []
@@ -50,13 +50,13 @@ test.each<[string | undefined, string]>([
   ['Basic good', '401 unauthenticated\n'],
   ['Bearer made-up', '401 unauthenticated\n'],
   ['Bearer other', '403 forbidden\n'],
-  ['Bearer down', '503 the API server does not answer\n'],
+  ['Bearer down', '503 the API server does not respond\n'],
 ])('authorization %s: %s', async (authorization, answer) => {
   const { ask } = await setUp()
   expect(await ask(authorization)).toBe(answer)
 })
 
-test('a user who may get /metrics reads them', async () => {
+test('a user with the permission to get /metrics reads them', async () => {
   const { ask, asked } = await setUp()
   expect(await ask('Bearer good')).toContain('\nthings 3\n')
   expect(asked).toEqual([
@@ -68,12 +68,14 @@ test('a user who may get /metrics reads them', async () => {
   ])
 })
 
-test('an answer is kept for a minute', async () => {
+test('the result of a review is cached for a minute', async () => {
   const { ask, asked, clock } = await setUp()
+  // lru-cache takes a start at 0 for none at all. No process is as young.
+  await clock.advance(1)
   await ask('Bearer good')
   await ask('Bearer good')
   expect(asked.length).toBe(2)
-  await clock.advance(60_000)
+  await clock.advance(60_001)
   await ask('Bearer good')
   expect(asked.length).toBe(4)
 })
@@ -87,7 +89,7 @@ test.each<[string, 'GET' | 'POST']>([
   expect([await ask('Bearer good', path, method), asked]).toEqual(['404 not found\n', []])
 })
 
-test('the API server is asked about four tokens at once, and about no more', async () => {
+test('reviews at most four tokens at once', async () => {
   const { ask, slow } = await setUp()
   const waiting = [1, 2, 3, 4].map((n) => ask(`Bearer slow-${n}`))
   await until(() => slow.length === 4)

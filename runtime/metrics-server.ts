@@ -16,7 +16,7 @@ export interface MetricsServer {
   close(): Promise<void>
 }
 
-export interface MetricsServerOptions {
+interface MetricsServerOptions {
   /** 0: any free port. */
   readonly port: number
   /** Absent: every address. */
@@ -27,7 +27,7 @@ export interface MetricsServerOptions {
   readonly clock: Clock
 }
 
-/** Prometheus asks every few seconds, with a connection of its own for each process. */
+/** Prometheus scrapes every few seconds, with one connection per process. */
 const connectionLimits: ConnectionLimits = {
   pending: 64,
   pendingPerAddress: 8,
@@ -41,11 +41,11 @@ const headersTimeoutMs = 5000
 
 const codes: Readonly<Record<ScrapeAccess, number>> = { allowed: 200, unauthenticated: 401, forbidden: 403, busy: 503 }
 
-/** `GET /metrics` over TLS, for whoever may read metrics by the rules of the cluster. The names of groups are in them. */
+/** `GET /metrics` over TLS, for clients that the cluster's RBAC allows to read metrics, which contain the names of groups. */
 export async function startMetricsServer(options: MetricsServerOptions): Promise<MetricsServer> {
   const { port, host, registry, kube, log, clock } = options
   const accessOf = createScrapeAccess(kube, clock)
-  const answer = async (request: IncomingMessage): Promise<readonly [number, string]> => {
+  const respond = async (request: IncomingMessage): Promise<readonly [number, string]> => {
     if (request.method !== 'GET' || request.url?.split('?', 1)[0] !== '/metrics') return [404, 'not found\n']
     const [, token] = /^Bearer (\S+)$/i.exec(request.headers.authorization ?? '') ?? []
     const access = token === undefined ? 'unauthenticated' : await accessOf(token)
@@ -55,11 +55,11 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
   const server = createServer({ ...certificate, minVersion: 'TLSv1.2' }, (request, response) => {
     const reply = (code: number, body: string) =>
       response.writeHead(code, { 'content-type': code === 200 ? registry.contentType : 'text/plain' }).end(body)
-    answer(request).then(
+    respond(request).then(
       ([code, body]) => reply(code, body),
       (error: unknown) => {
-        log.warn({ err: error }, 'the token of a client that asks for metrics was not reviewed')
-        reply(503, 'the API server does not answer\n')
+        log.warn({ err: error }, 'could not review the token of a metrics client')
+        reply(503, 'the API server does not respond\n')
       },
     )
   })
@@ -88,7 +88,7 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
   }
 }
 
-/** The same where the environment names a port; else nothing beyond the pod reads metrics. */
+/** The same if a port is set; otherwise only clients within the pod can read metrics. */
 export function serveMetrics({
   port,
   ...rest

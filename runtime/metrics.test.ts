@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import type { Happening } from './events.ts'
+import type { EventContent } from './events.ts'
 import { countEvents, createMetrics, observeReflectors } from './metrics.ts'
 
 describe('metrics', () => {
-  it('has the process and every cache', async () => {
+  it('has the metrics of the process and of each cache', async () => {
     const registry = createMetrics()
     const statistics = () => ({ resource: 'pods', objects: 3, lists: 1, watches: 2, failures: 4 })
     observeReflectors(registry, [{ ageMs: () => 1500, statistics }])
@@ -19,9 +19,9 @@ describe('metrics', () => {
     ])
   })
 
-  it('counts events by kind, type and reason, and hands them on', async () => {
+  it('counts events by kind, type and reason, and passes them on', async () => {
     const registry = createMetrics()
-    const handedOn: Happening[] = []
+    const handedOn: EventContent[] = []
     const recorder = countEvents(registry, {
       record: (happening) => void handedOn.push(happening),
       statistics: () => ({ waiting: 0, dropped: 0 }),

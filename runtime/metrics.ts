@@ -2,7 +2,7 @@ import { Counter, Gauge, Registry, collectDefaultMetrics } from 'prom-client'
 import type { EventRecorder } from './events.ts'
 import type { ReflectorStatistics } from './reflector.ts'
 
-/** A registry with the process' own figures: CPU, memory, event-loop delay, garbage collection. */
+/** A registry with the metrics of the process: CPU, memory, event-loop delay, garbage collection. */
 export function createMetrics(): Registry {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
@@ -14,7 +14,7 @@ interface Observed {
   statistics(): ReflectorStatistics
 }
 
-/** `virtset_cache_*`, by resource, read when Prometheus asks. */
+/** `virtset_cache_*`, by resource, collected when Prometheus scrapes. */
 export function observeReflectors(registry: Registry, reflectors: readonly Observed[]): void {
   const gauge = (name: string, help: string, read: (reflector: Observed) => number) =>
     new Gauge({
@@ -28,13 +28,13 @@ export function observeReflectors(registry: Registry, reflectors: readonly Obser
     })
   gauge(
     'virtset_cache_age_seconds',
-    'Seconds since the API server last said anything about this kind',
+    'Seconds since the last response or event of the API server for this resource',
     (reflector) => reflector.ageMs() / 1000,
   )
   gauge('virtset_cache_objects', 'Objects in the cache', (reflector) => reflector.statistics().objects)
   gauge(
     'virtset_cache_lists',
-    'Lists asked of the API server since the start',
+    'Lists requested from the API server since the start',
     (reflector) => reflector.statistics().lists,
   )
   gauge('virtset_cache_watches', 'Watches opened since the start', (reflector) => reflector.statistics().watches)
@@ -45,11 +45,11 @@ export function observeReflectors(registry: Registry, reflectors: readonly Obser
   )
 }
 
-/** The recorder with `virtset_events_total`: starts, stops and failures are told in events, each kind's in its own words. Events that are dropped count, too. */
+/** The recorder, with `virtset_events_total`: starts, stops and failures are events. Dropped events are counted too. */
 export function countEvents(registry: Registry, recorder: EventRecorder): EventRecorder {
-  const told = new Counter({
+  const counter = new Counter({
     name: 'virtset_events_total',
-    help: 'What happened to objects, as told in events',
+    help: 'Events recorded, by kind of object, type and reason',
     labelNames: ['kind', 'type', 'reason'],
     registers: [registry],
   })
@@ -57,7 +57,7 @@ export function countEvents(registry: Registry, recorder: EventRecorder): EventR
     ...recorder,
     record(happening) {
       const { type, reason, regarding } = happening
-      told.inc({ kind: regarding.kind, type, reason })
+      counter.inc({ kind: regarding.kind, type, reason })
       recorder.record(happening)
     },
   }

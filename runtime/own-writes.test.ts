@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { fakeClock } from '../test/fake-clock.ts'
 import { createOwnWrites } from './own-writes.ts'
 
 const object = (resourceVersion: string, uid = 'u') => ({
@@ -15,7 +16,18 @@ describe('own writes', () => {
     expect(writes.newest(object('9'))).toEqual(object('9'))
   })
 
-  it('of another object by the name mean nothing', () => {
+  it('that the watch never delivers, since etcd was restored from a backup, are forgotten after half a minute', async () => {
+    const clock = fakeClock()
+    const writes = createOwnWrites(clock)
+    writes.note(object('10'))
+    await clock.advance(29_999)
+    expect(writes.newest(object('9'))).toEqual(object('10'))
+    await clock.advance(1)
+    expect(writes.newest(object('9'))).toEqual(object('9'))
+    expect(writes.size).toBe(0)
+  })
+
+  it('of another object of the same name are ignored', () => {
     const writes = createOwnWrites()
     writes.note(object('10'))
     expect(writes.newest(object('9', 'other'))).toEqual(object('9', 'other'))

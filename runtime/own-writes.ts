@@ -1,27 +1,38 @@
-import { keyOf } from './resource.ts'
+import { systemClock } from './clock.ts'
+import type { Clock } from './clock.ts'
+import { isOlderVersion, keyOf } from './resource.ts'
 import type { KubeObject, Persisted } from './resource.ts'
 
 /**
- * What this process wrote and its watch has not brought back yet. The watch lags by milliseconds; to decide from an object older than one's own
- * write is to write it again, in vain.
+ * The objects that this process has written and its watch has not delivered yet. The watch lags by milliseconds; a decision
+ * based on a version before the process's own write would repeat that write and conflict.
  */
-export interface OwnWrites<T extends KubeObject> {
-  /** What the API server answered to a write. */
+interface OwnWrites<T extends KubeObject> {
+  /** Remembers the API server's response to a write. */
   note(written: Persisted<T>): void
-  /** The newer of the cached object and what was noted; forgets the note once the cache has caught up. */
+  /** The newer of the cached and the remembered object; forgets the latter once the cache has caught up. */
   newest(cached: Persisted<T>): Persisted<T>
   forget(ref: { readonly namespace?: string; readonly name: string }): void
   readonly size: number
 }
 
-export function createOwnWrites<T extends KubeObject>(): OwnWrites<T> {
-  const noted = new Map<string, Persisted<T>>()
+/** A write that the watch has not delivered by then is lost: etcd was restored from a backup. */
+const longestLagMs = 30_000
+
+export function createOwnWrites<T extends KubeObject>(clock: Pick<Clock, 'monotonic'> = systemClock): OwnWrites<T> {
+  const noted = new Map<string, { readonly written: Persisted<T>; readonly atMs: number }>()
+
+  const isPending = (own: Persisted<T>, cached: Persisted<T>, atMs: number): boolean =>
+    own.metadata.uid === cached.metadata.uid &&
+    isOlderVersion(cached.metadata.resourceVersion, own.metadata.resourceVersion) &&
+    clock.monotonic() - atMs < longestLagMs
+
   return {
-    note: (written) => void noted.set(keyOf(written.metadata), written),
+    note: (written) => void noted.set(keyOf(written.metadata), { written, atMs: clock.monotonic() }),
     newest(cached) {
       const key = keyOf(cached.metadata)
       const own = noted.get(key)
-      if (own && own.metadata.uid === cached.metadata.uid && isNewer(own, cached)) return own
+      if (own && isPending(own.written, cached, own.atMs)) return own.written
       noted.delete(key)
       return cached
     },
@@ -30,9 +41,4 @@ export function createOwnWrites<T extends KubeObject>(): OwnWrites<T> {
       return noted.size
     },
   }
-}
-
-/** Versions of one kind are decimal numbers that grow: Kubernetes 1.35 says so, and etcd has always had it. */
-function isNewer<T extends KubeObject>(a: Persisted<T>, b: Persisted<T>): boolean {
-  return BigInt(a.metadata.resourceVersion) > BigInt(b.metadata.resourceVersion)
 }

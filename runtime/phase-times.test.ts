@@ -12,7 +12,7 @@ test('a phase is entered once', () => {
   ])
 })
 
-test('of a VM whose node comes and goes the newest 32 are kept', () => {
+test('stores the newest 32 of a VM whose node keeps failing', () => {
   const all = Array.from({ length: 100 }, (_, second) => second).reduce(
     (before, second) => enterPhase(before, second % 2 === 0 ? 'Running' : 'Unknown', at(second)),
     enterPhase([], 'Pending', at(0)),

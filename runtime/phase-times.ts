@@ -1,11 +1,11 @@
-import type { MachineStatus, Phase } from '../api/machine.ts'
+import type { VirtualMachineStatus, Phase } from '../api/virtual-machine.ts'
 
-type PhaseTimes = NonNullable<MachineStatus['phaseTransitionTimestamps']>
+type PhaseTimes = NonNullable<VirtualMachineStatus['phaseTransitionTimestamps']>
 
-/** A life has four or five; a node that comes and goes adds two each time, for years. The newest are kept. */
+/** A VM has four or five. A node that stops responding adds two each time, so only the newest are stored. */
 const mostKept = 32
 
-/** When each phase was entered, with `phase` at `time` (RFC 3339) where that is not the last one. */
+/** The transitions, with `phase` at `time` (RFC 3339) appended if it is not the last one. */
 export function enterPhase(before: PhaseTimes, phase: Phase, time: string): PhaseTimes {
   return before.at(-1)?.phase === phase ? before : [...before, { phase, time }].slice(-mostKept)
 }

@@ -1,8 +1,9 @@
 import * as fc from 'fast-check'
 import { afterEach, describe, expect, it } from 'vitest'
 import { startFakeApiServer } from '../test/fake-apiserver.ts'
-import type { FakeApiServer } from '../test/fake-apiserver.ts'
+import type { FakeApiServer, Fault } from '../test/fake-apiserver.ts'
 import { fakeClock } from '../test/fake-clock.ts'
+import type { FakeClock } from '../test/fake-clock.ts'
 import { until } from '../test/until.ts'
 import { createKubeClient } from './kube.ts'
 import type { KubeClient } from './kube.ts'
@@ -80,7 +81,7 @@ describe('reflector', () => {
     ])
   })
 
-  it('cuts lines as bytes: a character may straddle two chunks', async () => {
+  it('splits lines as bytes: a character can span two chunks', async () => {
     const { server, start } = await setUp()
     server.chunkBytes = 1
     const reflector = start()
@@ -93,18 +94,18 @@ describe('reflector', () => {
 
   it('drops managedFields and the last applied configuration, keeps other annotations, and freezes', async () => {
     const { server, start } = await setUp()
-    const annotations = { 'kubectl.kubernetes.io/last-applied-configuration': '{}', kept: 'yes' }
+    const annotations = { 'kubectl.kubernetes.io/last-applied-configuration': '{}', other: 'yes' }
     server.put(collection, { metadata: { namespace: 'default', name: 'a', managedFields: [{}], annotations } })
     const reflector = start()
     await reflector.synced()
     const { metadata } = reflector.store.get('default/a')!
     expect(metadata.managedFields).toBeUndefined()
-    expect(metadata.annotations).toEqual({ kept: 'yes' })
+    expect(metadata.annotations).toEqual({ other: 'yes' })
     expect(Object.isFrozen(metadata.annotations)).toBe(true)
   })
 
   const breaks = ['end', 'reset', 'expire', 'error-500', 'half-line'] as const
-  it.each(breaks)('goes on after a watch ended by: %s; misses no deletion meanwhile', async (how) => {
+  it.each(breaks)('continues after a watch ended by: %s; misses no deletion meanwhile', async (how) => {
     const { server, clock, start } = await setUp()
     server.put(collection, pod('a'))
     server.put(collection, pod('b'))
@@ -122,9 +123,9 @@ describe('reflector', () => {
     expect(deleted).toEqual(['a'])
   })
 
-  it('waits between failures, longer and longer, and starts anew after two healthy minutes', async () => {
+  it('backs off after refusals, and starts over after two healthy minutes', async () => {
     const { server, clock, start } = await setUp()
-    server.fault = () => ({ status: 500 })
+    server.fault = () => ({ status: 403 })
     start()
     const waits: (number | undefined)[] = []
     for (let failure = 0; failure < 8; failure++) {
@@ -142,7 +143,7 @@ describe('reflector', () => {
     await until(() => clock.nextMs() === 800)
   })
 
-  it('waits as long as Retry-After says', async () => {
+  it('waits for Retry-After', async () => {
     const { server, clock, start } = await setUp()
     server.fault = () => ({ status: 410, headers: { 'retry-after': '40' } })
     start()
@@ -150,22 +151,112 @@ describe('reflector', () => {
     expect(server.requests.length).toBe(1)
   })
 
-  it('lists again from etcd, in pages, after 410, but waits first', async () => {
+  it('lists from etcd, in pages and at once, after 410', async () => {
     const { server, clock, start } = await setUp()
     for (let count = 0; count < 1200; count++) server.put(collection, pod(`p${count}`))
     const reflector = start()
     await until(() => server.watchers() === 1)
+    await clock.advance(10_000)
     server.requests.length = 0
     server.breakWatches('expire')
-    await until(() => clock.nextMs() === 800)
-    expect(server.requests).toEqual([])
-    await clock.advance(800)
     await until(() => server.watchers() === 1)
-    expect(server.requests.map(({ query }) => query.get('limit'))).toEqual(['500', '500', '500', null])
+    const lists = server.requests.map(({ query }) => query.get('limit'))
+    expect(lists).toEqual(['500', '500', '500', null])
     expect(reflector.store.size).toBe(1200)
+    server.breakWatches('expire')
+    await until(() => clock.nextMs() === 800)
+    expect(reflector.statistics().lists).toBe(2)
   })
 
-  it('lists what is large in small pages from the first time on', async () => {
+  describe.each<[string, () => Fault]>([
+    ['refuses connections', () => 'reset'],
+    ['responds with 500', () => ({ status: 500 })],
+    ['responds with 503', () => ({ status: 503 })],
+  ])('an API server that %s for 70 s', (_, fault) => {
+    it.each([
+      ['has all versions', () => {}],
+      ['has none of the old versions', (server: FakeApiServer) => server.compact()],
+      ['was restored from a backup', (server: FakeApiServer) => server.restore()],
+    ])('and then %s, is in the cache within 10 s, with the longest jitter', async (_case, meanwhile) => {
+      const { server, clock, start } = await setUp({ random: () => 1 })
+      server.put(collection, pod('a'))
+      server.backUp()
+      server.put(collection, pod('b'))
+      const reflector = start()
+      await until(() => server.watchers() === 1)
+      server.fault = fault
+      server.breakWatches('reset')
+      for (let waitedMs = 0; waitedMs < 70_000; waitedMs += 100) {
+        // Requests are real: time does not advance until each has failed.
+        await until(() => clock.pending() === 1)
+        await clock.advance(100)
+      }
+      meanwhile(server)
+      server.put(collection, pod('c'))
+      // The API server's own start: it answers before it knows its roles.
+      server.fault = () => ({ status: 403 })
+      const firstResponse = server.requests.length
+      await until(
+        () => server.requests.length > firstResponse,
+        () => clock.advance(100),
+      )
+      const answeredMs = clock.monotonic()
+      server.fault = undefined
+      await until(
+        () => isEqual(reflector, server),
+        () => clock.advance(100),
+      )
+      expect(clock.monotonic() - answeredMs).toBeLessThanOrEqual(10_000)
+    })
+  })
+
+  describe('lists again when versions went back', () => {
+    const rollbacks: [
+      string,
+      (server: FakeApiServer, clock: FakeClock, kube: KubeClient, reflector: Reflector<Pod, 'node'>) => unknown,
+    ][] = [
+      ['in a bookmark', (server) => server.bookmark()],
+      ['in an event', (server) => server.put(collection, pod('c'))],
+      ['while the watch was silent for 75 s', (_server, clock) => clock.advance(75_000)],
+      [
+        'in the response to an own write',
+        (_server, _clock, kube, reflector) => reflector.observeWrite(kube.create(pods, pod('c'))),
+      ],
+    ]
+    it.each(rollbacks)('%s', async (_, notice) => {
+      const { server, clock, kube, start } = await setUp()
+      server.put(collection, pod('a', { note: 'old' }))
+      server.backUp()
+      const reflector = start()
+      const deleted: string[] = []
+      reflector.onChange((change) => void (change.kind === 'deleted' && deleted.push(change.object.metadata.name)))
+      await until(() => server.watchers() === 1)
+      server.put(collection, pod('a', { note: 'new' }))
+      server.remove(collection, 'default', 'a')
+      server.put(collection, pod('b'))
+      await until(() => isEqual(reflector, server))
+      await clock.advance(10_000)
+      server.restore()
+      await notice(server, clock, kube, reflector)
+      await until(() => isEqual(reflector, server) && reflector.statistics().lists === 2)
+      expect(deleted).toEqual(['a', 'b'])
+      expect(reflector.store.get('default/a')?.spec).toEqual({ note: 'old' })
+    })
+
+    it('but not for an own write that changed nothing', async () => {
+      const { server, clock, kube, start } = await setUp()
+      server.put(collection, pod('a'))
+      server.put(collection, pod('b'))
+      const reflector = start()
+      await until(() => server.watchers() === 1)
+      await reflector.observeWrite(kube.get(pods, { namespace: 'default', name: 'a' }))
+      await until(() => server.requests.some(({ query }) => query.get('limit') === '1'))
+      await clock.advance(20_000)
+      expect(reflector.statistics()).toMatchObject({ lists: 1, watches: 1, failures: 0 })
+    })
+  })
+
+  it('lists large kinds in small pages from the start', async () => {
     const { server, start } = await setUp({ isLarge: true })
     for (let count = 0; count < 250; count++) server.put(collection, pod(`p${count}`))
     const reflector = start()
@@ -208,7 +299,7 @@ describe('reflector', () => {
     expect(reflector.statistics().lists).toBe(1)
   })
 
-  it('goes on from the bookmark, so that a quiet kind does not expire', async () => {
+  it('continues from the bookmark, so that the version of a quiet kind does not expire', async () => {
     const { server, clock, start } = await setUp()
     const reflector = start()
     await until(() => server.watchers() === 1)
@@ -223,7 +314,7 @@ describe('reflector', () => {
     expect(reflector.statistics()).toMatchObject({ lists: 1, failures: 0 })
   })
 
-  it('survives handlers that throw or reject, and tells a late handler what is there', async () => {
+  it('survives handlers that throw or reject, and calls a late handler for each stored object', async () => {
     const { server, start } = await setUp()
     const reflector = start()
     reflector.onChange(() => {
@@ -238,25 +329,25 @@ describe('reflector', () => {
     expect(late).toEqual(['added a'])
   })
 
-  it('tells of a name that was deleted and created again as of two objects', async () => {
+  it('delivers a deletion and an addition for a name that was deleted and created again', async () => {
     const { server, clock, start } = await setUp()
     server.put(collection, pod('a'))
     const reflector = start()
     await until(() => server.watchers() === 1)
-    const told: string[] = []
-    reflector.onChange((change) => void told.push(`${change.kind} ${change.object.metadata.uid!.slice(-1)}`))
+    const delivered: string[] = []
+    reflector.onChange((change) => void delivered.push(`${change.kind} ${change.object.metadata.uid!.slice(-1)}`))
     server.breakWatches('expire')
     server.remove(collection, 'default', 'a')
     server.put(collection, pod('a'))
     server.compact()
     await until(
-      () => told.length === 3,
+      () => delivered.length === 3,
       () => clock.advance(800),
     )
-    expect(told).toEqual(['added 1', 'deleted 1', 'added 2'])
+    expect(delivered).toEqual(['added 1', 'deleted 1', 'added 2'])
   })
 
-  it('follows what comes into and leaves its field selector', async () => {
+  it('follows objects that begin or cease to match its field selector', async () => {
     const { server, start } = await setUp({ fieldSelector: 'spec.nodeName=n1' })
     const reflector = start()
     await until(() => server.watchers() === 1)
@@ -269,7 +360,7 @@ describe('reflector', () => {
     expect(reflector.store.get('default/a')?.spec).toEqual({ nodeName: 'n1' })
   })
 
-  it('leaves nothing behind when it stops: no watch, no timer', async () => {
+  it('leaves no watch and no timer when it stops', async () => {
     const { server, clock, start } = await setUp()
     const reflector = start()
     await until(() => server.watchers() === 1)
@@ -282,7 +373,7 @@ describe('reflector', () => {
     expect(requests.length).toBe(before)
   })
 
-  it('stopped before the first list, it says so to whoever waits', async () => {
+  it('rejects waiting callers when it is stopped before the first list', async () => {
     const { server, start } = await setUp()
     server.fault = () => 'hang'
     const reflector = start()
@@ -325,8 +416,8 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 3, arbitrary: fc.record({ do: fc.constant('wait' as const), ms: fc.integer({ min: 0, max: 300_000 }) }) },
 )
 
-describe('whatever happens', () => {
-  it('the cache ends equal to the server, and the told changes add up to it', { timeout: 60_000 }, async () => {
+describe('random histories', () => {
+  it('end with a cache equal to the server, and the delivered changes add up to it', { timeout: 60_000 }, async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(step, { minLength: 1, maxLength: 25 }),
@@ -341,13 +432,13 @@ describe('whatever happens', () => {
             return faults.status === 'reset' ? 'reset' : { status: faults.status }
           }
           const reflector = start()
-          const told = new Map<string, string>()
+          const delivered = new Map<string, string>()
           const wrong: string[] = []
           reflector.onChange(({ kind, object }) => {
             const { uid, name } = object.metadata
-            if (told.has(uid) === (kind === 'added')) wrong.push(`${kind} ${uid}`)
-            if (kind === 'deleted') told.delete(uid)
-            else told.set(uid, name)
+            if (delivered.has(uid) === (kind === 'added')) wrong.push(`${kind} ${uid}`)
+            if (kind === 'deleted') delivered.delete(uid)
+            else delivered.set(uid, name)
           })
           for (const one of steps) {
             if (one.do === 'put') server.put(collection, pod(one.name))
@@ -363,7 +454,7 @@ describe('whatever happens', () => {
             () => isEqual(reflector, server) && server.watchers() === 1,
             () => clock.advance(30_000),
           )
-          expect([...told.keys()].toSorted()).toEqual(
+          expect([...delivered.keys()].toSorted()).toEqual(
             server
               .objects(collection)
               .map(({ metadata }) => metadata.uid!)

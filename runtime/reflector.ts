@@ -1,15 +1,16 @@
 import { isRecord } from '../api/schema.ts'
-import { ApiError, isExpired } from './api-error.ts'
+import { ApiError, isAway, isExpired } from './api-error.ts'
 import { createBackOff } from './back-off.ts'
 import { sleep, systemClock } from './clock.ts'
 import type { Clock } from './clock.ts'
 import type { KubeClient, List } from './kube.ts'
 import type { Logger } from './log.ts'
+import { isOlderVersion } from './resource.ts'
 import type { KubeObject, Persisted, Resource } from './resource.ts'
 import { createStore } from './store.ts'
 import type { Change, Indexers, Store } from './store.ts'
 
-export interface ReflectorOptions<T extends KubeObject, Index extends string> {
+interface ReflectorOptions<T extends KubeObject, Index extends string> {
   readonly kube: KubeClient
   readonly resource: Resource<T>
   readonly log: Logger
@@ -18,11 +19,11 @@ export interface ReflectorOptions<T extends KubeObject, Index extends string> {
   readonly labelSelector?: string
   readonly fieldSelector?: string
   readonly indexers?: Indexers<T, Index>
-  /** Drops what nobody reads, before it is stored. managedFields and kubectl's last-applied annotation go in any case. */
+  /** Drops unused fields before an object is stored. managedFields and kubectl's last-applied annotation are always dropped. */
   readonly transform?: (object: Persisted<T>) => Persisted<T>
   /**
-   * There may be many, and large ones: they are always listed in pages, and transformed page by page, so that neither all of them are in memory
-   * at once as they came, nor the event loop waits for all.
+   * There can be many and large objects: they are always listed in pages, and transformed page by page, which bounds both the
+   * memory for raw objects and the time that the event loop is blocked.
    */
   readonly isLarge?: boolean
   readonly clock?: Clock
@@ -30,23 +31,26 @@ export interface ReflectorOptions<T extends KubeObject, Index extends string> {
 }
 
 /**
- * Keeps a store equal to what the API server has: lists, then watches, for as long as it runs.
+ * Keeps a store equal to the API server's objects: lists, then watches, until it is stopped.
  *
- * Promised: every change is told once, in order, deletions included, even those that happened while no watch was open. No
- * answer of the API server and no handler can end it; only `stop` does. Not promised: that the store is up to date. `ageMs` says
- * how long ago the API server was last heard of.
+ * Promised: every change is delivered once and in order, deletions included, even those that happened while no watch was
+ * open. Neither a response of the API server nor a handler can end it; only `stop` does. An API server that was away is
+ * contacted again within 5 s. When etcd was restored from a backup, so that versions went back, everything is listed
+ * again. Not promised: that the store is up to date. `ageMs` is the time since the API server was last heard of.
  */
 export interface Reflector<T extends KubeObject, Index extends string = never> {
   readonly store: Store<T, Index>
-  /** Calls `handler` for all that is there already, and from then on for each change. What it throws is logged. */
+  /** Calls `handler` for each object that is stored already, and then for each change. Its errors are logged. */
   onChange(handler: (change: Change<T>) => void | Promise<void>): void
+  /** Resolves as `write` does. After a version below those of the watch, it checks whether the API server's versions went back. */
+  observeWrite(write: Promise<Persisted<T>>): Promise<Persisted<T>>
   /** Whether the store has been filled once. */
   hasSynced(): boolean
   synced(signal?: AbortSignal): Promise<void>
-  /** Milliseconds since the API server last said anything about this kind; Infinity before it ever did. */
+  /** Milliseconds since the last response or event of the API server for this kind; Infinity before the first. */
   ageMs(): number
   statistics(): ReflectorStatistics
-  /** Resolves when nothing of it runs any more. */
+  /** Resolves when no request and no timer is left. */
   stop(): Promise<void>
 }
 
@@ -58,22 +62,36 @@ export interface ReflectorStatistics {
   readonly failures: number
 }
 
-/** As client-go: back-off from 0.8 s to 30 s, starting anew after two healthy minutes. */
-const backOffMs = { firstMs: 800, longestMs: 30_000, healthyMs: 120_000 }
-/** As client-go: a watch is asked to last 5 to 10 minutes, so that the watches of many clients do not end together. */
+/** As client-go, for refusals. Starts over after two healthy minutes. */
+const refusedBackOffMs = { firstMs: 800, longestMs: 30_000, healthyMs: 120_000 }
+/** Without a response, or with a 5xx, a retry can succeed at any time: with jitter, the longest wait is 5 s. */
+const awayBackOffMs = { ...refusedBackOffMs, longestMs: 2500 }
+/** A watch that expires sooner than this after a list does not list at once again. */
+const shortestListIntervalMs = 10_000
+/** As client-go: a watch lasts 5 to 10 minutes, so that the watches of many clients do not end together. */
 const shortestWatchSeconds = 300
-/** Bookmarks come each minute; three missed mean a dead connection. A server without bookmarks costs us one more watch. */
+/** Bookmarks come each minute; three missed mean a dead connection. A server without bookmarks costs one more watch. */
 const idleMs = 200_000
-/** How much longer than asked a watch may last before we end it. */
+/** After this silence the version of the API server is read: a watch from a version that was rolled back stays silent. */
+const quietMs = 75_000
+/** How much longer than requested a watch may last before it is ended. */
 const overtimeMs = 30_000
 const pageSize = 500
-/** Of what is large: a page is taken apart within tens of milliseconds. */
+/** For large objects: a page is parsed within tens of milliseconds. */
 const smallPageSize = 100
-/** A watch that ends sooner than this without a word counts as a failure, or it would be repeated without pause. */
+/** A watch that ends sooner than this without an event counts as a failure, or it would be repeated without pause. */
 const shortestHealthyWatchMs = 1000
 
-/** What to go on from: a version to watch from, or a list to be made first. */
+/** Where to continue: a version to watch from, or a list to be made first. */
 type Position = { readonly watch: string } | { readonly list: string }
+
+/** The API server's versions went back: etcd was restored from a backup. A watch from the old version would stay silent. */
+class RolledBack extends Error {
+  override readonly name = 'RolledBack'
+  constructor(from: string, to: string) {
+    super(`the API server's version went back from ${from} to ${to}: etcd was restored from a backup`)
+  }
+}
 
 export function startReflector<T extends KubeObject, Index extends string = never>(
   options: ReflectorOptions<T, Index>,
@@ -92,9 +110,14 @@ export function startReflector<T extends KubeObject, Index extends string = neve
   const counts = { lists: 0, watches: 0, failures: 0 }
   let isSynced = false
   let heardAtMs = -Infinity
+  let listedAtMs = -Infinity
+  /** The newest version that the API server has shown. */
+  let reached: string | undefined
+  /** Ends the open watch with an error. */
+  let endWatch: (reason: Error) => void = () => {}
 
   const call = (handler: (change: Change<T>) => void | Promise<void>, change: Change<T>) => {
-    const failed = (error: unknown) => log.error({ err: error }, 'a handler of changes failed')
+    const failed = (error: unknown) => log.error({ err: error }, 'a change handler failed')
     try {
       Promise.resolve(handler(change)).catch(failed)
     } catch (error) {
@@ -102,7 +125,7 @@ export function startReflector<T extends KubeObject, Index extends string = neve
     }
   }
 
-  const tell = (changes: readonly Change<T>[]) => {
+  const deliver = (changes: readonly Change<T>[]) => {
     for (const change of changes) for (const handler of handlers) call(handler, change)
   }
 
@@ -121,29 +144,71 @@ export function startReflector<T extends KubeObject, Index extends string = neve
     const limit = options.isLarge ? smallPageSize : pageSize
     const found = await listAll(kube, resource, { ...selection, signal: stopping.signal }, version, limit, prepare)
     heard()
-    tell(store.replace(found.items))
+    listedAtMs = clock.monotonic()
+    const before = reached
+    reached = found.resourceVersion
+    deliver(store.replace(found.items))
     isSynced = true
     firstList.resolve()
+    if (before !== undefined && isOlderVersion(reached, before)) {
+      log.error(
+        { from: before, to: reached },
+        'versions went back: etcd was restored from a backup; listed everything again',
+      )
+    }
     return { watch: found.resourceVersion }
   }
 
-  /** Gives back where to go on when the watch ended as it should; what it had reached is kept in `reached` in any case. */
-  const watch = async (from: string, reached: (version: string) => void): Promise<void> => {
+  /** @throws RolledBack. The version is of etcd, not of a cache. Large kinds are listed without their selector, which could make etcd read all objects. */
+  const verify = async (version: string): Promise<void> => {
+    const scope = options.isLarge ? (namespace === undefined ? {} : { namespace }) : selection
+    const { resourceVersion } = await kube.list(resource, { ...scope, limit: 1, signal: stopping.signal })
+    if (isOlderVersion(resourceVersion, version)) throw new RolledBack(version, resourceVersion)
+  }
+
+  const verifyWatch = (version: string): Promise<void> =>
+    verify(version).catch((error: unknown) => {
+      if (error instanceof RolledBack) endWatch(error)
+      else log.debug({ err: error }, 'could not read the version of the API server')
+    })
+
+  /** Resolves when the watch ended as requested. `onReached` is called with each version, whatever the end. */
+  const watch = async (from: string, onReached: (version: string) => void): Promise<void> => {
     counts.watches++
     const startedMs = clock.monotonic()
     const timeoutSeconds = Math.round(shortestWatchSeconds * (1 + random()))
     const watchdog = createWatchdog(clock, stopping.signal)
     const endLate = clock.after(timeoutSeconds * 1000 + overtimeMs, watchdog.bite)
+    let version = from
     let events = 0
+    let cancelCheck = () => {}
+    const checkWhenQuiet = () => {
+      cancelCheck()
+      cancelCheck = clock.after(quietMs, () => {
+        checkWhenQuiet()
+        void verifyWatch(version)
+      })
+    }
+    endWatch = (reason) => watchdog.end(reason)
+    checkWhenQuiet()
     try {
       const { signal } = watchdog
       for await (const event of kube.watch(resource, { ...selection, resourceVersion: from, timeoutSeconds, signal })) {
         events++
         heard()
         watchdog.pat()
-        reached(apply(event))
+        checkWhenQuiet()
+        const next = apply(event)
+        if (isOlderVersion(next, version)) throw new RolledBack(version, next)
+        version = next
+        onReached(version)
       }
+    } catch (error) {
+      // undici's error does not have the reason of the abort.
+      throw watchdog.reason() ?? error
     } finally {
+      endWatch = () => {}
+      cancelCheck()
       endLate()
       watchdog.stop()
     }
@@ -152,47 +217,68 @@ export function startReflector<T extends KubeObject, Index extends string = neve
     }
   }
 
-  /** Takes the event into the store; gives back the version that it brings us to. */
+  /** Applies the event to the store; returns its version. */
   const apply = (event: { type: string; object: unknown }): string => {
     if (event.type === 'ERROR') throw new ApiError(`WATCH ${resource.plural}`, errorStatus(event.object))
     if (event.type === 'BOOKMARK') return versionOf(event.object)
     const { object } = event
-    if (!resource.accepts(object)) throw new Error(`an event ${event.type} without an object of kind ${resource.kind}`)
-    if (event.type === 'DELETED') tell(store.remove(prepare(object)))
-    else tell(store.put(prepare(object)))
+    if (!resource.accepts(object)) throw new Error(`an event ${event.type} has no object of kind ${resource.kind}`)
+    if (event.type === 'DELETED') deliver(store.remove(prepare(object)))
+    else deliver(store.put(prepare(object)))
     return object.metadata.resourceVersion
   }
 
   const run = async (): Promise<void> => {
-    const backOff = createBackOff({ ...backOffMs, clock, random })
+    const away = createBackOff({ ...awayBackOffMs, clock, random })
+    const refused = createBackOff({ ...refusedBackOffMs, clock, random })
+    const waitAfter = (position: Position, error: unknown): number => {
+      const isRecent = clock.monotonic() - listedAtMs < shortestListIntervalMs
+      if ('watch' in position && isStale(error) && !isRecent) return 0
+      const waitMs = (isAway(error) ? away : refused).next()
+      return Math.max(waitMs, error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0)
+    }
     let position: Position = { list: '0' }
+    let hasFailed = false
     while (!stopping.signal.aborted) {
       try {
         if ('list' in position) position = await list(position.list)
         else {
+          // etcd may have been restored while the API server was away.
+          if (hasFailed) await verify(position.watch)
+          hasFailed = false
           await watch(position.watch, (version) => {
+            reached = version
             position = { watch: version }
           })
         }
+        hasFailed = false
       } catch (error) {
         if (stopping.signal.aborted) return
         counts.failures++
+        hasFailed = true
+        const waitMs = waitAfter(position, error)
         position = afterFailure(position, error)
-        const waitMs = Math.max(backOff.next(), error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0)
-        log.warn({ err: error, waitMs: Math.round(waitMs), next: position }, 'list or watch failed; trying again')
-        await sleep(clock, waitMs, stopping.signal).catch(() => {})
+        log.warn({ err: error, waitMs: Math.round(waitMs), next: position }, 'list or watch failed; retrying')
+        if (waitMs > 0) await sleep(clock, waitMs, stopping.signal).catch(() => {})
       }
     }
   }
 
   const running = run()
-  // Nobody may be waiting for the first list.
+  // It rejects even when nothing waits for the first list.
   firstList.promise.catch(() => {})
   return {
     store,
     onChange(handler) {
       handlers.push(handler)
       for (const object of store.list()) call(handler, { kind: 'added', object })
+    },
+    async observeWrite(write) {
+      const before = reached
+      const written = await write
+      // An update that changes nothing returns the old version, so this is only a suspicion.
+      if (before !== undefined && isOlderVersion(written.metadata.resourceVersion, before)) void verifyWatch(before)
+      return written
     },
     hasSynced: () => isSynced,
     synced: (signal) => (signal ? Promise.race([firstList.promise, aborted(signal)]) : firstList.promise),
@@ -206,12 +292,14 @@ export function startReflector<T extends KubeObject, Index extends string = neve
   }
 }
 
+const isStale = (error: unknown): boolean => isExpired(error) || error instanceof RolledBack
+
 /**
- * An expired version means a list from etcd, so that we do not go back to the same old version. A server that refuses the request itself
- * is asked for a list as well. Everything else (network, 429, 5xx) says nothing about the version: watch on from it.
+ * An expired version requires a list from etcd: a cache could return the same version again. So does a server that refuses
+ * the request itself. All other errors (network, 429, 5xx) prove nothing about the version: the watch continues from it.
  */
 function afterFailure(position: Position, error: unknown): Position {
-  if (isExpired(error)) return { list: '' }
+  if (isStale(error)) return { list: '' }
   if ('list' in position) {
     const isTooNew = error instanceof ApiError && error.status.code === 504
     return isTooNew ? { list: '' } : position
@@ -220,7 +308,7 @@ function afterFailure(position: Position, error: unknown): Position {
   return isRefused ? { list: position.watch } : position
 }
 
-/** From etcd in pages, so that the event loop gets to breathe; from the API server's cache ('0', or a version) in one. */
+/** From etcd in pages, which keeps the event loop responsive; from the API server's cache ('0', or a version) in one. */
 async function listAll<T extends KubeObject>(
   kube: KubeClient,
   resource: Resource<T>,
@@ -242,7 +330,7 @@ async function listAll<T extends KubeObject>(
       page = await kube.list(resource, { ...selection, limit, continue: page.continue })
     }
   } catch (error) {
-    // The list took longer than etcd keeps old versions: once more, in one piece.
+    // The list took longer than etcd keeps old versions: list again, in one piece.
     if (isExpired(error)) return whole()
     throw error
   }
@@ -254,12 +342,18 @@ function createWatchdog(clock: Clock, parent: AbortSignal) {
   const controller = new AbortController()
   const follow = () => controller.abort(parent.reason)
   const bite = () => controller.abort(new Error('the watch went silent'))
+  let ended: Error | undefined
   let cancel = clock.after(idleMs, bite)
   if (parent.aborted) follow()
   parent.addEventListener('abort', follow, { once: true })
   return {
     signal: controller.signal,
     bite,
+    end(reason: Error) {
+      ended = reason
+      controller.abort(reason)
+    },
+    reason: () => ended,
     pat() {
       cancel()
       cancel = clock.after(idleMs, bite)
@@ -284,7 +378,7 @@ function withoutBallast<T extends KubeObject>(object: Persisted<T>): Persisted<T
 function versionOf(bookmark: unknown): string {
   const metadata = isRecord(bookmark) ? bookmark['metadata'] : undefined
   const version = isRecord(metadata) ? metadata['resourceVersion'] : undefined
-  if (typeof version !== 'string') throw new Error('a bookmark without a resourceVersion')
+  if (typeof version !== 'string') throw new Error('a bookmark has no resourceVersion')
   return version
 }
 

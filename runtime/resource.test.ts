@@ -18,12 +18,12 @@ describe('paths', () => {
 })
 
 describe('keys', () => {
-  it.each([{ namespace: 'a', name: 'b' }, { name: 'b' }])('of %o say it all', (ref) => {
+  it.each([{ namespace: 'a', name: 'b' }, { name: 'b' }])('of %o can be parsed back', (ref) => {
     expect(refOf(keyOf(ref))).toEqual(ref)
   })
 })
 
-describe('the door', () => {
+describe('accepts', () => {
   it.each([
     [{ metadata: { name: 'a', uid: 'u', resourceVersion: '1' } }, true],
     [{ metadata: { name: 'a', uid: 'u' } }, false],

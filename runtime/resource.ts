@@ -1,6 +1,6 @@
 import type { VirtualMachineConfig } from '../api/config.ts'
 import type { VirtualMachineGroup } from '../api/group.ts'
-import type { VirtualMachine } from '../api/machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { NodeProfile } from '../api/node-profile.ts'
 import { group, version } from '../api/object.ts'
 import type { ObjectMeta } from '../api/object.ts'
@@ -13,12 +13,12 @@ export interface KubeObject {
   readonly metadata: ObjectMeta
 }
 
-/** As it comes from the API server: it has a name, a uid and a version. */
+/** As the API server stores it: with name, uid and resourceVersion. */
 export type Persisted<T extends KubeObject> = T & {
   readonly metadata: { readonly name: string; readonly uid: string; readonly resourceVersion: string }
 }
 
-/** A kind of object and where its requests go. */
+/** A kind of object, and its path in the API. */
 export interface Resource<T extends KubeObject> {
   /** Empty for the core group. */
   readonly group: string
@@ -26,11 +26,11 @@ export interface Resource<T extends KubeObject> {
   readonly plural: string
   readonly kind: string
   readonly namespaced: boolean
-  /** The door: that it is an object with identity is checked, the rest is what the kind's schema made the API server check. */
+  /** Checks only the identity of an object: the API server has checked the rest by the schema of its kind. */
   readonly accepts: (value: unknown) => value is Persisted<T>
 }
 
-/** `name` within `namespace`; cluster-wide kinds have none. */
+/** `name` within `namespace`; a cluster-scoped kind has no namespace. */
 export interface ObjectRef {
   readonly namespace?: string
   readonly name: string
@@ -40,12 +40,17 @@ export function resource<T extends KubeObject>(of: Omit<Resource<T>, 'accepts'>)
   return { ...of, accepts: (value): value is Persisted<T> => isPersisted(value) }
 }
 
-/** JSON Patch operations that fail if the object by this name is another now, or was written since. */
+/** JSON Patch operations that fail if the object was replaced by another of its name, or has changed since. */
 export function unchanged({ metadata }: Persisted<KubeObject>): object[] {
   return [
     { op: 'test', path: '/metadata/uid', value: metadata.uid },
     { op: 'replace', path: '/metadata/resourceVersion', value: metadata.resourceVersion },
   ]
+}
+
+/** Whether `a` is older than `b`, both of one kind: Kubernetes 1.35 documents versions as decimal numbers that grow, and etcd always had them. */
+export function isOlderVersion(a: string, b: string): boolean {
+  return BigInt(a) < BigInt(b)
 }
 
 /** `/apis/GROUP/VERSION/namespaces/NAMESPACE/PLURAL/NAME/SUBRESOURCE`, as far as given. */
@@ -67,7 +72,7 @@ export function apiVersionOf(of: Pick<Resource<KubeObject>, 'group' | 'version'>
   return of.group ? `${of.group}/${of.version}` : of.version
 }
 
-/** `NAMESPACE/NAME`, or `NAME` for a cluster-wide object. */
+/** `NAMESPACE/NAME`, or `NAME` for a cluster-scoped object. */
 export function keyOf(ref: { readonly namespace?: string; readonly name: string }): string {
   return ref.namespace === undefined ? ref.name : `${ref.namespace}/${ref.name}`
 }

@@ -1,39 +1,42 @@
 import { createHash } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
 import { isRecord } from '../api/schema.ts'
 import type { Clock } from './clock.ts'
 import type { KubeClient } from './kube.ts'
 
-/** `busy`: so many tokens are being reviewed that this one has to come again. */
+/** `busy`: too many tokens are being reviewed; the client must retry. */
 export type ScrapeAccess = 'allowed' | 'unauthenticated' | 'forbidden' | 'busy'
 
-/** A token that was revoked, or a right that was taken away, counts after this long at the latest. */
+/** A revoked token or permission takes effect after this time at the latest. */
 const freshMs = 60_000
-/** An API server that is asked about every token that somebody makes up would be the victim. */
+/** Otherwise a client with invented tokens could overload the API server through this process. */
 const maxAsking = 4
-const maxKept = 100
+const maxCached = 100
 
 /**
  * Whether a bearer token may read metrics, by the rules of the cluster: it authenticates at the API server (TokenReview), and its user may `get` the
- * non-resource URL `/metrics` (SubjectAccessReview). Answers are kept for a minute. Throws what the client throws.
+ * non-resource URL `/metrics` (SubjectAccessReview). Results are cached for a minute. Throws the errors of the client.
  */
 export function createScrapeAccess(
   kube: Pick<KubeClient, 'request'>,
   clock: Pick<Clock, 'monotonic'>,
 ): (token: string) => Promise<ScrapeAccess> {
-  const kept = new Map<string, { readonly access: ScrapeAccess; readonly atMs: number }>()
+  const results = new LRUCache<string, ScrapeAccess>({
+    max: maxCached,
+    ttl: freshMs,
+    ttlResolution: 0,
+    perf: { now: () => clock.monotonic() },
+  })
   let asking = 0
   return async (token) => {
     const key = createHash('sha256').update(token).digest('base64')
-    const known = kept.get(key)
-    if (known !== undefined && clock.monotonic() - known.atMs < freshMs) return known.access
+    const cached = results.get(key)
+    if (cached !== undefined) return cached
     if (asking >= maxAsking) return 'busy'
     asking++
     try {
       const access = await review(kube, token)
-      kept.delete(key)
-      kept.set(key, { access, atMs: clock.monotonic() })
-      const [oldest] = kept.keys()
-      if (kept.size > maxKept && oldest !== undefined) kept.delete(oldest)
+      results.set(key, access)
       return access
     } finally {
       asking--
@@ -58,6 +61,6 @@ async function review(kube: Pick<KubeClient, 'request'>, token: string): Promise
   return statusOf(authorization)['allowed'] === true ? 'allowed' : 'forbidden'
 }
 
-function statusOf(answer: unknown): Record<string, unknown> {
-  return isRecord(answer) && isRecord(answer['status']) ? answer['status'] : {}
+function statusOf(review: unknown): Record<string, unknown> {
+  return isRecord(review) && isRecord(review['status']) ? review['status'] : {}
 }

@@ -3,7 +3,7 @@ import { createSecureContext } from 'node:tls'
 import { expect, test } from 'vitest'
 import { createSelfSigned } from './self-signed.ts'
 
-test.each(['virtset', 'x'.repeat(200)])('a certificate for %s signs itself and belongs to its key', (name) => {
+test.each(['virtset', 'x'.repeat(200)])('a certificate for %s is self-signed and belongs to its key', (name) => {
   const { key, cert } = createSelfSigned(name, Date.UTC(2030, 0, 1))
   const certificate = new X509Certificate(cert)
   expect(certificate.verify(certificate.publicKey)).toBe(true)

@@ -33,7 +33,7 @@ describe('shutdown', () => {
     expect(said).toEqual(['first', 'second', 'exit 0'])
   })
 
-  it('goes on when a step fails', async () => {
+  it('continues when a step fails', async () => {
     const { clock, said, shutdown } = setUp()
     shutdown.step('bad', () => Promise.reject(new Error('no')))
     shutdown.step('good', () => void said.push('good'))
@@ -54,7 +54,7 @@ describe('shutdown', () => {
     expect(said).toEqual(['exit 1', 'exit 1'])
   })
 
-  it('exits 1 when something was lost', async () => {
+  it('exits 1 after a failure', async () => {
     const { clock, said, shutdown } = setUp()
     shutdown.fail('the lease is lost')
     shutdown.begin('again')

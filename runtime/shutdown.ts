@@ -2,12 +2,12 @@ import type { Clock } from './clock.ts'
 import { systemClock } from './clock.ts'
 import type { Logger } from './log.ts'
 
-/** The part of `process` that is needed; handed in, so that a test can be the process. */
-export interface SignalSource {
+/** The part of `process` that is needed, so that a test can send signals. */
+interface SignalSource {
   on(signal: 'SIGTERM' | 'SIGINT', listener: () => void): unknown
 }
 
-export interface ShutdownOptions {
+interface ShutdownOptions {
   readonly source: SignalSource
   readonly log: Logger
   /** Ends the process. */
@@ -18,15 +18,15 @@ export interface ShutdownOptions {
 }
 
 /**
- * The ordered end of a process. The first SIGTERM or SIGINT runs the steps one after the other, in the order in which they were added,
- * and exits 0; the second exits at once. A step that fails is logged, and the next one runs. `fail` does the same and exits 1.
+ * The shutdown of a process. The first SIGTERM or SIGINT runs the steps one after the other, in the order in which they were
+ * added, and exits 0; the second exits at once. A step that fails is logged, and the next one runs. `fail` does the same and exits 1.
  */
 export interface Shutdown {
-  /** Aborted when the end begins. */
+  /** Aborted when the shutdown begins. */
   readonly signal: AbortSignal
   step(name: string, run: () => void | Promise<void>): void
   begin(why: string): void
-  /** Something without which the process is of no use was lost, e.g. leadership. */
+  /** Something that the process needs was lost, such as the leadership. */
   fail(why: string, error?: unknown): void
 }
 
@@ -69,7 +69,7 @@ export function createShutdown(options: ShutdownOptions): Shutdown {
     step: (name, run) => void steps.push({ name, run }),
     begin: (why) => begin(why, 0),
     fail(why, error) {
-      log.error({ err: error, why }, 'cannot go on')
+      log.error({ err: error, why }, 'cannot continue')
       begin(why, 1)
     },
   }

@@ -22,7 +22,7 @@ const start = () => createStore<Thing, 'label'>({ label: ({ labels }) => labels 
 const kinds = (changes: readonly Change<Thing>[]) => changes.map(({ kind, object }) => `${kind} ${object.metadata.uid}`)
 
 describe('store', () => {
-  it('tells additions, updates and deletions, and nothing for what it knows', () => {
+  it('delivers additions, updates and deletions, and nothing for a known version', () => {
     const store = start()
     expect(kinds(store.put(thing('a', 'u1', '1')))).toEqual(['added u1'])
     expect(kinds(store.put(thing('a', 'u1', '1')))).toEqual([])
@@ -32,7 +32,7 @@ describe('store', () => {
     expect(kinds(store.remove(thing('a', 'u1', '3')))).toEqual([])
   })
 
-  it('takes another uid by the same name for another object', () => {
+  it('treats another uid of the same name as another object', () => {
     const store = start()
     store.put(thing('a', 'u1', '1'))
     expect(kinds(store.put(thing('a', 'u2', '2')))).toEqual(['deleted u1', 'added u2'])
@@ -40,7 +40,7 @@ describe('store', () => {
     expect(store.size).toBe(1)
   })
 
-  it('finds by index, as objects are now', () => {
+  it('finds current objects by index', () => {
     const store = start()
     store.put(thing('a', 'u1', '1', ['x', 'y']))
     store.put(thing('b', 'u2', '2', ['x']))
@@ -51,7 +51,7 @@ describe('store', () => {
     expect(store.byIndex('label', 'y')).toEqual([])
   })
 
-  it('gives the same frozen list until something changes', () => {
+  it('returns the same frozen list until something changes', () => {
     const store = start()
     store.put(thing('a', 'u1', '1', ['x']))
     const list = store.list()
@@ -62,7 +62,7 @@ describe('store', () => {
     expect(list.length).toBe(1)
   })
 
-  it('whatever is put, removed or replaced: lists, keys and index agree, and changes add up', () => {
+  it('lists, keys and index agree, and changes add up, after any sequence of changes', () => {
     const object = fc
       .record({
         name: fc.constantFrom('a', 'b', 'c'),
@@ -81,16 +81,16 @@ describe('store', () => {
     fc.assert(
       fc.property(fc.array(step), (steps) => {
         const store = start()
-        const told = new Map<string, Thing>()
+        const delivered = new Map<string, Thing>()
         for (const one of steps) {
           const changes = one.do === 'replace' ? store.replace(one.objects) : store[one.do](one.object)
           for (const { kind, object: of } of changes) {
-            expect(told.has(of.metadata.uid)).toBe(kind !== 'added')
-            if (kind === 'deleted') told.delete(of.metadata.uid)
-            else told.set(of.metadata.uid, of)
+            expect(delivered.has(of.metadata.uid)).toBe(kind !== 'added')
+            if (kind === 'deleted') delivered.delete(of.metadata.uid)
+            else delivered.set(of.metadata.uid, of)
           }
           const list = [...store.list()]
-          expect(list.toSorted(byUid)).toEqual([...told.values()].toSorted(byUid))
+          expect(list.toSorted(byUid)).toEqual([...delivered.values()].toSorted(byUid))
           expect(list.every((of) => store.get(`default/${of.metadata.name}`) === of)).toBe(true)
           for (const label of ['x', 'y']) {
             expect([...store.byIndex('label', label)].toSorted(byUid)).toEqual(
@@ -109,5 +109,12 @@ describe('deep freeze', () => {
   it('freezes every level', () => {
     const value = deepFreeze({ a: [{ b: {} }], c: null })
     expect(Object.isFrozen(value.a[0]?.b)).toBe(true)
+  })
+
+  it.each([
+    ['deep', `${'['.repeat(10_000)}${']'.repeat(10_000)}`],
+    ['long', `[${'{},'.repeat(400_000)}{}]`],
+  ])('freezes a value that is as %s as an object of the API server can be', (_, json) => {
+    expect(Object.isFrozen(deepFreeze(JSON.parse(json)))).toBe(true)
   })
 })

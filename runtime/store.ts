@@ -1,20 +1,20 @@
 import { keyOf } from './resource.ts'
 import type { KubeObject, Persisted } from './resource.ts'
 
-/** What happened to an object. Another object by the same name is a deletion and an addition. */
+/** A change of an object. Its replacement by another object of the same name is a deletion and an addition. */
 export type Change<T extends KubeObject> =
   | { readonly kind: 'added'; readonly object: Persisted<T> }
   | { readonly kind: 'updated'; readonly object: Persisted<T>; readonly previous: Persisted<T> }
   | { readonly kind: 'deleted'; readonly object: Persisted<T> }
 
-/** The values under which an object is found again. */
+/** The values of an index under which an object is found. */
 export type Indexers<T extends KubeObject, Index extends string> = Readonly<
   Record<Index, (object: Persisted<T>) => readonly string[]>
 >
 
-/** What the API server has, as far as we heard. Objects and lists are frozen, and can be kept. */
+/** A cache of the API server's objects. Objects and lists are frozen, so callers can hold on to them. */
 export interface Store<T extends KubeObject, Index extends string = never> {
-  /** `key` is `NAMESPACE/NAME`, or `NAME` for a cluster-wide kind. */
+  /** `key` is `NAMESPACE/NAME`, or `NAME` for a cluster-scoped kind. */
   get(key: string): Persisted<T> | undefined
   /** The same array until something changes. */
   list(): readonly Persisted<T>[]
@@ -22,12 +22,12 @@ export interface Store<T extends KubeObject, Index extends string = never> {
   readonly size: number
 }
 
-export interface WritableStore<T extends KubeObject, Index extends string = never> extends Store<T, Index> {
-  /** The object is there, in this version. */
+interface WritableStore<T extends KubeObject, Index extends string = never> extends Store<T, Index> {
+  /** Adds or replaces the object. */
   put(object: Persisted<T>): Change<T>[]
-  /** The object of this uid is gone; another by its name stays. */
+  /** Removes the object with this uid, not another of its name. */
   remove(object: Persisted<T>): Change<T>[]
-  /** There is this and nothing else. */
+  /** Replaces all objects. */
   replace(objects: readonly Persisted<T>[]): Change<T>[]
 }
 
@@ -108,16 +108,21 @@ export function createStore<T extends KubeObject, Index extends string = never>(
     put,
     remove,
     replace(all) {
-      const kept = new Set(all.map((object) => keyOf(object.metadata)))
-      const gone = [...objects].filter(([key]) => !kept.has(key)).flatMap(([, object]) => remove(object))
+      const current = new Set(all.map((object) => keyOf(object.metadata)))
+      const gone = [...objects].filter(([key]) => !current.has(key)).flatMap(([, object]) => remove(object))
       return [...gone, ...all.flatMap(put)]
     },
   }
 }
 
-/** Freezes what came from JSON: a tree, without cycles. */
+/** Freezes a value from JSON, which has no cycles. Without recursion: an object can be nested deeper than the stack allows. */
 export function deepFreeze<T>(value: T): T {
-  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
-  for (const member of Object.values(value)) deepFreeze(member)
-  return Object.freeze(value)
+  const left: unknown[] = [value]
+  while (left.length > 0) {
+    const next = left.pop()
+    if (typeof next !== 'object' || next === null || Object.isFrozen(next)) continue
+    // Not `push(...values)`: arguments are on the stack.
+    for (const member of Object.values(Object.freeze(next))) left.push(member)
+  }
+  return value
 }

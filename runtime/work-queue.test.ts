@@ -3,12 +3,13 @@ import { describe, expect, it } from 'vitest'
 import { fakeClock, settle } from '../test/fake-clock.ts'
 import type { FakeClock } from '../test/fake-clock.ts'
 import { createLogger } from './log.ts'
+import { ApiUnreachable } from './api-error.ts'
 import { startWorkQueue } from './work-queue.ts'
 import type { WorkQueueOptions } from './work-queue.ts'
 
 const log = createLogger({ process: 'test', level: 'silent' })
 
-/** A queue whose work ends when told to; notes in order what began. */
+/** A queue whose work the test ends; it lists in order what began. */
 function setUp(concurrency = 2, groups?: WorkQueueOptions['groups']) {
   const clock = fakeClock()
   const began: string[] = []
@@ -37,7 +38,7 @@ function setUp(concurrency = 2, groups?: WorkQueueOptions['groups']) {
 const isEmpty = { waiting: 0, working: 0, delayed: 0, failing: 0 }
 
 describe('work queue', () => {
-  it('works on keys in the order in which they came, so many at a time', async () => {
+  it('works on keys in the order of their addition, with limited concurrency', async () => {
     const { queue, began, finish } = setUp(2)
     for (const key of ['a', 'b', 'c']) queue.add(key)
     expect(began).toEqual(['a', 'b'])
@@ -45,7 +46,21 @@ describe('work queue', () => {
     expect(began).toEqual(['a', 'b', 'c'])
   })
 
-  it('keeps one entry of a key that waits', async () => {
+  it('gives the event loop a turn between passes that only compute', async () => {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    let passes = 0
+    const reconcile = async () => {
+      passes++
+    }
+    const queue = startWorkQueue({ concurrency: 1, log, reconcile })
+    for (let key = 0; key < 1000; key++) queue.add(`${key}`)
+    setImmediate(resolve)
+    await promise
+    expect(passes).toBeLessThan(1000)
+    await queue.drain()
+  })
+
+  it('has one entry for a waiting key', async () => {
     const { queue, began, finish } = setUp(1)
     for (const key of ['a', 'b', 'b', 'b']) queue.add(key)
     await finish('a')
@@ -78,7 +93,7 @@ describe('work queue', () => {
     expect(clock.pending()).toBe(0)
   })
 
-  it('tries a failing key again, later and later, and forgets it when it succeeds', async () => {
+  it('retries a failing key with increasing delays, and forgets it when it succeeds', async () => {
     const { queue, finish, clock } = setUp()
     const waits: (number | undefined)[] = []
     queue.add('a')
@@ -94,7 +109,21 @@ describe('work queue', () => {
     expect(queue.statistics()).toEqual({ ...isEmpty, done: 1, failures: 20 })
   })
 
-  it('drains: ends what is worked on, drops what waits, takes no more', async () => {
+  it('retries within 5 s of the end of an outage of the API server, however long that was', async () => {
+    const { queue, finish, clock } = setUp()
+    const waits: (number | undefined)[] = []
+    queue.add('a')
+    for (let failure = 0; failure < 40; failure++) {
+      await finish('a', new ApiUnreachable('connect ECONNREFUSED'))
+      waits.push(clock.nextMs())
+      await clock.advance(clock.nextMs()!)
+    }
+    expect([waits[0], waits[9], Math.max(...waits.map(Number))]).toEqual([5, 2560, 5000])
+    await finish('a', new Error('no role yet'))
+    expect(clock.nextMs()).toBe(5120)
+  })
+
+  it('drains: completes the keys in progress, drops those that wait, and accepts no more', async () => {
     const { queue, began, finish, clock } = setUp(1)
     queue.add('a')
     queue.add('b')
@@ -156,7 +185,7 @@ describe('work queue', () => {
 describe('work queue with groups', () => {
   const groups = { of: (key: string) => key.slice(0, key.indexOf('/')), concurrency: 2 }
 
-  it('works on at most so many keys of one group, and on the other groups meanwhile', async () => {
+  it('limits the concurrency of one group, and works on the other groups meanwhile', async () => {
     const { queue, began, finish } = setUp(10, groups)
     for (const key of ['a/1', 'a/2', 'a/3', 'a/4', 'b/1']) queue.add(key)
     expect(began).toEqual(['a/1', 'a/2', 'b/1'])
@@ -164,14 +193,14 @@ describe('work queue with groups', () => {
     expect(began).toEqual(['a/1', 'a/2', 'b/1', 'a/3'])
   })
 
-  it('lets groups take turns, however many keys one of them has', async () => {
+  it('lets groups take turns, whatever the number of their keys', async () => {
     const { queue, began, finish } = setUp(1, groups)
     for (const key of ['a/1', 'a/2', 'a/3', 'a/4', 'b/1', 'b/2', 'c/1']) queue.add(key)
     while (began.length < 7) await finish(began.at(-1)!)
     expect(began).toEqual(['a/1', 'a/2', 'b/1', 'c/1', 'a/3', 'b/2', 'a/4'])
   })
 
-  it('starts what never ends in one group without holding another one', async () => {
+  it('is not blocked by keys of one group that never finish', async () => {
     const { queue, began, finish } = setUp(6, groups)
     for (let index = 0; index < 1000; index++) queue.add(`mute/${index}`)
     for (let index = 0; index < 20; index++) queue.add(`fine/${index}`)

@@ -3,16 +3,17 @@ import type { Bucket } from './bucket.ts'
 import { systemClock } from './clock.ts'
 import type { Clock } from './clock.ts'
 import type { Logger } from './log.ts'
+import { isAway } from './api-error.ts'
 
 export interface WorkQueueOptions {
-  /** Brings the object by this key nearer to what is wanted. What it throws is logged, and it is called again later. */
+  /** Reconciles the object with this key. Its errors are logged, and the key is retried. */
   readonly reconcile: (key: string) => Promise<void>
-  /** Keys worked on at once. */
+  /** Keys in progress at once. */
   readonly concurrency: number
-  /** Without it all keys are of one group, which may use the whole concurrency. */
+  /** Without it, all keys are in one group, which can use the whole concurrency. */
   readonly groups?: {
     readonly of: (key: string) => string
-    /** Keys of one group worked on at once. */
+    /** Keys of one group in progress at once. */
     readonly concurrency: number
   }
   readonly log: Logger
@@ -20,18 +21,20 @@ export interface WorkQueueOptions {
 }
 
 /**
- * Keys to be worked on. A key is never worked on twice at a time; adding it while it waits changes nothing; adding it while it is worked on
- * makes it run once more afterwards, so no addition is lost. A failing key is tried again after 5 ms, 10 ms, … up to 1000 s, and all failing
- * keys of a group together ten times a second, after a first hundred.
+ * A queue of keys to reconcile. A key is never in progress twice at a time; adding it while it waits changes nothing;
+ * adding it while it is in progress runs it once more afterwards, so no addition is lost. A failing key is retried after
+ * 5 ms, 10 ms, … up to 1000 s, or 5 s while the API server is away. All failing keys of a group together are retried ten
+ * times a second, after a first hundred.
  *
- * Groups take turns, a key at a time, so a group that is slow or fails delays its own keys only.
+ * Groups take turns, one key at a time, so a group that is slow or fails delays its own keys only. Between two passes the event loop
+ * gets a turn, even if passes only compute: a lease is renewed, a probe answered.
  */
 export interface WorkQueue {
   add(key: string): void
-  /** Adds it after `delayMs`; of several such wishes for a key the earliest counts. */
+  /** Adds the key after `delayMs`; of several requests for a key the earliest counts. */
   addAfter(key: string, delayMs: number): void
   statistics(): WorkQueueStatistics
-  /** Takes no more, and resolves when what is being worked on is done. What waits is dropped: whoever comes next sees it again. */
+  /** Accepts no more keys, and resolves when those in progress are done. Waiting keys are dropped: the next process finds them again. */
   drain(): Promise<void>
 }
 
@@ -46,7 +49,7 @@ export interface WorkQueueStatistics {
 }
 
 interface Group {
-  /** Insertion order is the order of work. */
+  /** In insertion order. */
   readonly waiting: Set<string>
   readonly retries: Bucket
   working: number
@@ -56,25 +59,27 @@ interface Group {
 /** All as in client-go's default controller rate limiter. */
 const firstRetryMs = 5
 const longestRetryMs = 1_000_000
+/** While the API server is away: it must not take longer than this to continue once it is back. */
+const longestRetryWhileAwayMs = 5000
 const retriesPerSecond = 10
 const retryBurst = 100
-/** 5 ms doubled so often is over the longest. */
-const doublingsThatMatter = 20
 
 interface Delayed {
   readonly dueMs: number
   readonly cancel: () => void
 }
 
+const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+
 export function startWorkQueue(options: WorkQueueOptions): WorkQueue {
   const { reconcile, concurrency, log, clock = systemClock } = options
   const { of: groupOf, concurrency: groupConcurrency } = options.groups ?? { of: () => '', concurrency }
-  /** Groups with a key that waits, is worked on or fails. */
+  /** Groups with a key that waits, is in progress or fails. */
   const groups = new Map<string, Group>()
   /** Groups with a key that waits, in the order of their turns. */
   const turns = new Set<Group>()
   const working = new Set<string>()
-  /** Added while worked on. */
+  /** Added while in progress. */
   const again = new Set<string>()
   const delayed = new Map<string, Delayed>()
   const failures = new Map<string, number>()
@@ -137,6 +142,7 @@ export function startWorkQueue(options: WorkQueueOptions): WorkQueue {
     } catch (error) {
       retryLater(key, group, error)
     }
+    await nextTurn()
     working.delete(key)
     group.working--
     if (again.delete(key)) add(key)
@@ -150,10 +156,12 @@ export function startWorkQueue(options: WorkQueueOptions): WorkQueue {
     const failed = failures.get(key) ?? 0
     counts.failures++
     if (failed === 0) group.failing++
-    failures.set(key, failed + 1)
-    const ownMs = Math.min(firstRetryMs * 2 ** Math.min(failed, doublingsThatMatter), longestRetryMs)
+    const longestMs = isAway(error) ? longestRetryWhileAwayMs : longestRetryMs
+    const ownMs = Math.min(firstRetryMs * 2 ** failed, longestMs)
+    // Not incremented at the limit: an error of another kind, after an outage, must not begin with the longest delay.
+    failures.set(key, ownMs < longestMs ? failed + 1 : failed)
     const waitMs = Math.max(ownMs, group.retries.take())
-    log.warn({ err: error, key, waitMs }, 'reconciling failed; trying again')
+    log.warn({ err: error, key, waitMs }, 'reconcile failed; retrying')
     addAfter(key, waitMs)
   }
 

@@ -1,6 +1,6 @@
 import type { Pass } from './gate.ts'
 
-/** Why a body was not kept. */
+/** The body was rejected. */
 export class BodyRejected extends Error {
   override readonly name = 'BodyRejected'
   readonly reason: 'too-large' | 'overloaded'
@@ -12,8 +12,8 @@ export class BodyRejected extends Error {
 }
 
 /**
- * A body as text. One that must not be kept is read to its end all the same, without keeping it: a client that is answered while it sends may never see the
- * answer. The caller bounds the time.
+ * Reads a body as text. A body that is rejected is still read to its end and dropped, because a client may never see a
+ * response that arrives while it sends. The caller limits the time.
  *
  * @throws BodyRejected
  */

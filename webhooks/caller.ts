@@ -1,10 +1,10 @@
 import type { IncomingMessage } from 'node:http'
 import { TLSSocket } from 'node:tls'
-import type { User } from './review.ts'
+import type { User } from './admission/request.ts'
 import { identify, readHeaders } from './subresources/front-proxy.ts'
 import type { FrontProxy } from './subresources/front-proxy.ts'
 
-/** On whose behalf the API server's aggregator sends a request; undefined when anybody else sends it. */
+/** The user for whom the API server's aggregator sends a request; undefined if any other client sends it. */
 export function callerOf(
   { socket, headersDistinct }: IncomingMessage,
   frontProxy: FrontProxy | undefined,
@@ -15,8 +15,8 @@ export function callerOf(
 }
 
 /**
- * Whether it is the API server that asks on its own behalf. `system:apiserver` is the user of its loopback client, with which it calls webhooks at
- * `kubernetes.default.svc`; `system:masters` is a group that no certificate request can be signed for.
+ * Whether the caller is the API server itself. `system:apiserver` is the user of its loopback client, with which it
+ * calls webhooks at `kubernetes.default.svc`; certificate requests for the group `system:masters` are never signed.
  */
 export const isApiServer = ({ username, groups }: User): boolean =>
   username === 'system:apiserver' && groups.includes('system:masters')

@@ -25,9 +25,9 @@ test.each<[string, number]>([
   ['/mutate?timeout=24h', 27_000],
 ])('%s leaves %j ms', (url, ms) => expect(budgetMs(url)).toBe(ms))
 
-test('what comes in time is given back, what comes late is not', async () => {
+test('returns a result that is in time, and undefined for a late one', async () => {
   const clock = fakeClock()
-  expect(await inTime(Promise.resolve('verdict'), 10, clock)).toBe('verdict')
+  expect(await inTime(Promise.resolve('result'), 10, clock)).toBe('result')
   const never = inTime(new Promise<string>(() => {}), 10, clock)
   await clock.advance(10)
   expect(await never).toBe(undefined)

@@ -1,10 +1,10 @@
 import type { Clock } from '../runtime/clock.ts'
 
-/** What a caller waits for where it does not say: the configurations' `timeoutSeconds`. */
-const usualTimeoutMs = 5000
+/** The timeout of a caller that sends none: `timeoutSeconds` of the webhook configurations. */
+const defaultTimeoutMs = 5000
 
-/** Kept of the caller's time for the way back: an answer that arrives too late is as good as none, and says less. */
-const wayBack = { share: 0.1, leastMs: 20 }
+/** Reserved of the caller's timeout for the network: a response that arrives too late is lost, with its message. */
+const reserve = { share: 0.1, leastMs: 20 }
 
 const units: ReadonlyMap<string, number> = new Map([
   ['h', 3_600_000],
@@ -16,7 +16,7 @@ const units: ReadonlyMap<string, number> = new Map([
   ['ns', 0.000_001],
 ])
 
-/** A duration as Go writes it, e.g. `5s`, `1m30s`, `2.5s`, in milliseconds; undefined where it is none. */
+/** A duration as Go writes it, e.g. `5s`, `1m30s`, `2.5s`, in milliseconds; undefined if it is malformed. */
 export function parseDuration(text: string): number | undefined {
   if (!/^(?:\d+(?:\.\d+)?(?:h|ms|m|us|µs|ns|s))+$/.test(text)) return undefined
   let totalMs = 0
@@ -26,19 +26,19 @@ export function parseDuration(text: string): number | undefined {
   return totalMs
 }
 
-/** How long there is for a review whose caller waits as long as the URL's `?timeout=` says. */
+/** How long the handling of an admission request may take, by the caller's timeout in the URL's `?timeout=`. */
 export function budgetMs(url: string): number {
   const given = new URLSearchParams(url.split('?', 2)[1] ?? '').get('timeout')
-  const timeoutMs = Math.min((given === null ? undefined : parseDuration(given)) ?? usualTimeoutMs, 30_000)
-  return Math.max(0, timeoutMs - Math.max(timeoutMs * wayBack.share, wayBack.leastMs))
+  const timeoutMs = Math.min((given === null ? undefined : parseDuration(given)) ?? defaultTimeoutMs, 30_000)
+  return Math.max(0, timeoutMs - Math.max(timeoutMs * reserve.share, reserve.leastMs))
 }
 
-/** What is asked for, or undefined once `leftMs` have gone by without it. What it throws is thrown. */
-export async function inTime<T>(asked: Promise<T>, leftMs: number, clock: Clock): Promise<T | undefined> {
+/** Resolves as `result` does, or to undefined after `leftMs`. */
+export async function inTime<T>(result: Promise<T>, leftMs: number, clock: Clock): Promise<T | undefined> {
   const { promise: late, resolve } = Promise.withResolvers<undefined>()
   const cancel = clock.after(leftMs, () => resolve(undefined))
   try {
-    return await Promise.race([asked, late])
+    return await Promise.race([result, late])
   } finally {
     cancel()
   }

@@ -1,14 +1,14 @@
-/** How much may be under way at once. */
+/** How much may be in progress at once. */
 export interface Limits {
   readonly requests: number
-  /** Bytes of bodies that have arrived, beyond what each request may hold anyway. */
+  /** Bytes of received bodies, beyond the `freeBytes` of each request. */
   readonly bytes: number
 }
 
-/** Each request may hold this much without asking: large bodies never keep out those of usual size. */
+/** Each request may hold this much regardless of the limit, so that large bodies never block usual ones. */
 export const freeBytes = 64 * 1024
 
-/** A request that is under way. */
+/** A request in progress. */
 export interface Pass {
   /** Whether `bytes` more may be held. */
   readonly hold: (bytes: number) => boolean
@@ -17,11 +17,13 @@ export interface Pass {
 }
 
 export interface Gate {
-  /** Undefined when too many requests are under way. */
+  /** Undefined if too many requests are in progress. */
   enter(): Pass | undefined
 }
 
-/** Bounds what requests hold in memory to `requests` × 64 KiB + `bytes`; what is only announced does not count. */
+/**
+ * Limits the memory that requests hold to `requests` × 64 KiB + `bytes`; bytes count when received, not when announced.
+ */
 export function createGate(limits: Limits): Gate {
   let requests = 0
   let shared = 0

@@ -1,188 +1,165 @@
-import { parseArgs } from 'node:util'
 import { defaultAccess } from '../runtime/access.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { createEventRecorder } from '../runtime/events.ts'
 import { startHealth } from '../runtime/health.ts'
 import { createKubeClient } from '../runtime/kube.ts'
-import { createLogger, isLogLevel } from '../runtime/log.ts'
+import { createLogger, type Logger } from '../runtime/log.ts'
 import { createMetrics, observeReflectors } from '../runtime/metrics.ts'
 import { serveMetrics } from '../runtime/metrics-server.ts'
-import { createShutdown } from '../runtime/shutdown.ts'
-import { cachesWithout, startCaches } from './caches.ts'
-import { firstFromFiles, keepFromFiles } from './certificate-files.ts'
-import { keepCertificates, settleFirst } from './certificate-keeper.ts'
-import type { KeeperOptions } from './certificate-keeper.ts'
-import type { Leaf } from './certificates.ts'
-import { createEngine } from './engine.ts'
-import { createCompletionMetrics, createReviewMetrics, observeCertificate } from './metrics.ts'
-import { createMayAccess } from './permission.ts'
-import { createReviewers, trustedAccounts } from './reviewers.ts'
-import { startServer } from './server.ts'
-import type { Certificate, WebhookServer } from './server.ts'
-import { createApi } from './subresources/api.ts'
-import type { Api } from './subresources/api.ts'
-import { watchFrontProxy } from './subresources/front-proxy.ts'
-import type { FrontProxyWatch } from './subresources/front-proxy.ts'
-import type { Tracer } from './tracing.ts'
+import { createShutdown, type Shutdown } from '../runtime/shutdown.ts'
+import { cachesWithout, startCaches } from './admission/caches.ts'
+import { createEngine, type Engine } from './admission/engine.ts'
+import { createHandlers, trustedAccounts } from './admission/handler.ts'
+import { createMayAccess } from './admission/permission.ts'
+import { warmUp } from './admission/warm-up.ts'
+import { firstFromFiles, keepFromFiles } from './certificates/files.ts'
+import { keepCertificates, settleFirst, type KeeperOptions } from './certificates/keeper.ts'
+import type { Leaf } from './certificates/plan.ts'
+import { createAdmissionMetrics, createCompletionMetrics, observeCertificate } from './metrics.ts'
+import { startServer, type Certificate, type WebhookServer } from './server.ts'
+import { readSettings, type ClusterSource, type FolderSource, type Settings } from './settings.ts'
+import { createApi, type Api } from './subresources/api.ts'
+import { watchFrontProxy, type FrontProxyWatch } from './subresources/front-proxy.ts'
 import { createPower } from './subresources/power.ts'
-import { warmUp } from './warm-up.ts'
+import type { Tracer } from './tracing.ts'
 
-const { env } = process
-const namespace = env['NAMESPACE'] ?? 'virtset-system'
-const level = env['LOG_LEVEL'] ?? 'info'
-const log = createLogger({ process: 'webhooks', ...(isLogLevel(level) ? { level } : {}) })
-const trust = { controllers: trustedAccounts(namespace) }
-const registry = createMetrics()
+const clock = systemClock
 
-/** Longer than PROPAGATION_SECONDS, shorter than the pod's terminationGracePeriodSeconds. */
-const shutdown = createShutdown({ source: process, log, exit: (code) => process.exit(code), timeoutMs: 35_000 })
+/** What both sources of presets need. */
+interface Process {
+  readonly settings: Settings
+  readonly log: Logger
+  readonly registry: ReturnType<typeof createMetrics>
+  readonly shutdown: Shutdown
+}
 
-const { values } = parseArgs({
-  options: {
-    presets: { type: 'string' },
-    port: { type: 'string', default: env['PORT'] ?? '8443' },
-    cert: { type: 'string' },
-    key: { type: 'string' },
-  },
-})
+/** The webhooks: admission, subresources and certificates; or admission alone, with presets from files. */
+async function main(settings: Settings, log: Logger): Promise<void> {
+  // Longer than PROPAGATION_SECONDS, shorter than the pod's terminationGracePeriodSeconds.
+  const timeoutMs = 35_000
+  const shutdown = createShutdown({ source: process, log, exit: (code) => process.exit(code), timeoutMs })
+  const context = { settings, log, registry: createMetrics(), shutdown }
+  const { source } = settings
+  await (source.kind === 'cluster' ? serveCluster(context, source) : serveFolder(context, source))
+}
 
-const { presets: folder, cert, key } = values
-if (folder === undefined) await serveCluster(Number(values.port))
-else if (cert === undefined || key === undefined) throw new Error('--presets DIR wants --cert FILE and --key FILE')
-else await serveFolder(folder, { cert, key }, Number(values.port))
-
-/** In a cluster: presets from its API server, certificates of our own, health and metrics on a second port. */
-async function serveCluster(port: number): Promise<void> {
-  const kube = createKubeClient({ access: await defaultAccess(env), userAgent: 'virtset-webhooks' })
-  const caches = startCaches(kube, log, systemClock)
-  const frontProxy = watchFrontProxy(kube, log, systemClock, () => server?.renewTrust())
+/** In a cluster: presets from its API server, self-issued certificates, health and metrics on a second port. */
+async function serveCluster(context: Process, source: ClusterSource): Promise<void> {
+  const { settings, log, registry, shutdown } = context
+  const { namespace } = settings
+  const { healthPort, metricsPort, pod, service, secretName, certificateDirectory: directory, propagationMs } = source
+  const access = await defaultAccess(process.env)
+  const kube = createKubeClient({ access, userAgent: 'virtset-webhooks' })
+  // Connections of its own: a start occupies one until admission of its VM has ended, which may ask for access.
+  const accessKube = createKubeClient({ access, userAgent: 'virtset-webhooks' })
+  const caches = startCaches(kube, log, clock)
+  const frontProxy = watchFrontProxy(kube, log, clock, () => server?.renewTrust())
   const reflectors = [...caches.reflectors, frontProxy.reflector]
   observeReflectors(registry, reflectors)
   let server: WebhookServer | undefined
   let served: { readonly notAfter: number; readonly authorityNotAfter?: number } | undefined
   observeCertificate(registry, () => served)
-  const health = await startHealth({
-    port: Number(env['HEALTH_PORT'] ?? 8080),
-    registry,
-    log,
-    clock: systemClock,
-    unready: () => [
-      ...caches.unready(),
-      ...(frontProxy.current() === undefined ? ['the API server publishes no front proxy'] : []),
-      ...(server === undefined ? ['there is no certificate yet'] : []),
-      ...(shutdown.signal.aborted ? ['stopping'] : []),
-    ],
-  })
-  const metrics = await serveMetrics({ port: env['METRICS_PORT'], registry, kube, log, clock: systemClock })
+  const unready = () => [
+    ...caches.unready(),
+    ...(frontProxy.current() === undefined ? ['the front proxy of the API server is not known yet'] : []),
+    ...(server === undefined ? ['no certificate yet'] : []),
+    ...(shutdown.signal.aborted ? ['stopping'] : []),
+  ]
+  const health = await startHealth({ port: healthPort, registry, log, clock, unready })
+  const metrics = await serveMetrics({ port: metricsPort, registry, kube, log, clock })
   const use = (leaf: Leaf, authority: { readonly notAfter: number } | undefined) => {
     served = { notAfter: leaf.notAfter, ...(authority === undefined ? {} : { authorityNotAfter: authority.notAfter }) }
     server?.use({ key: leaf.key, cert: leaf.pem })
   }
-  const { POD_NAME: podName = 'virtset-webhooks', POD_UID: podUid = '' } = env
-  const pod = { apiVersion: 'v1', kind: 'Pod', namespace, name: podName, uid: podUid }
-  const recorder = createEventRecorder({ kube, log, component: 'virtset-webhooks', instance: podName })
-  const service = env['SERVICE'] ?? 'virtset-webhooks'
+  const regarding = { apiVersion: 'v1', kind: 'Pod', namespace, name: pod.name, uid: pod.uid }
+  const recorder = createEventRecorder({ kube, log, component: 'virtset-webhooks', instance: pod.name })
   const keeper: KeeperOptions = {
     kube,
-    clock: systemClock,
+    clock,
     log,
     namespace,
-    secretName: env['SECRET'] ?? 'virtset-webhooks-certificates',
+    secretName,
     apiServiceName: 'v1alpha1.subresources.virtset.io',
     dnsNames: [`${service}.${namespace}.svc`, `${service}.${namespace}.svc.cluster.local`],
     serve: use,
-    tell: (news) => recorder.record({ ...news, regarding: pod }),
+    recordEvent: (event) => recorder.record({ ...event, regarding }),
   }
-  const propagationMs = Number(env['PROPAGATION_SECONDS'] ?? 10) * 1000
-  shutdown.step('serve until nobody comes any more', () => server?.drain(propagationMs))
+  shutdown.step('drain the server', () => server?.drain(propagationMs))
   shutdown.step('caches', () => caches.stop())
   shutdown.step('front proxy', () => frontProxy.stop())
   shutdown.step('events', () => recorder.stop())
   shutdown.step('metrics', () => metrics?.close())
   shutdown.step('client', () => kube.close())
+  shutdown.step('client for access reviews', () => accessKube.close())
   shutdown.step('health', () => health.close())
 
-  const directory = env['CERTIFICATE_DIRECTORY']
-  const files = { directory: directory ?? '', clock: systemClock, log, serve: use }
+  const files = { directory: directory ?? '', clock, log, serve: use }
   const first = await (directory === undefined
     ? settleFirst(keeper, shutdown.signal)
     : firstFromFiles(files, shutdown.signal))
   await Promise.all(reflectors.map((reflector) => reflector.synced(shutdown.signal)))
-  const mayAccess = createMayAccess(kube, systemClock)
-  const api = createApi({
-    power: createPower(kube, systemClock),
-    mayAccess,
-    frontProxy: () => frontProxy.current(),
-    log,
-    clock: systemClock,
-  })
-  server = await serve(
-    { key: first.key, cert: first.pem },
-    createEngine(caches, mayAccess, systemClock, createCompletionMetrics(registry)),
-    port,
-    { api, frontProxy },
-  )
+  const mayAccess = createMayAccess(accessKube, clock)
+  const power = createPower(kube, clock)
+  const api = createApi({ power, mayAccess, frontProxy: () => frontProxy.current(), log, clock })
+  const engine = createEngine(caches, mayAccess, clock, createCompletionMetrics(registry))
+  server = await serve(context, { key: first.key, cert: first.pem }, engine, { api, frontProxy })
   await (directory === undefined
     ? keepCertificates(keeper, first, shutdown.signal)
     : keepFromFiles(files, first, shutdown.signal))
 }
 
 /** Without a cluster, presets from files: to measure the webhooks, or to try presets. */
-async function serveFolder(folder: string, files: Certificate, port: number): Promise<void> {
-  // Only here, so that a cluster's webhooks carry no reader of YAML.
-  const { readInventory, readCertificate } = await import('./local.ts')
-  const certificate = await readCertificate(files.cert, files.key)
-  const engine = createEngine(
-    cachesWithout(systemClock, await readInventory(folder, log)),
-    () => Promise.resolve(false),
-    systemClock,
-    createCompletionMetrics(registry),
-  )
+async function serveFolder(context: Process, { folder, certificate, healthPort }: FolderSource): Promise<void> {
+  const { log, registry, shutdown } = context
+  // Imported here so that the webhooks of a cluster do not load a YAML parser.
+  const { readInventory, readCertificate } = await import('./admission/local.ts')
+  const pair = await readCertificate(certificate.cert, certificate.key)
+  const caches = cachesWithout(clock, await readInventory(folder, log))
+  const engine = createEngine(caches, () => Promise.resolve(false), clock, createCompletionMetrics(registry))
   const unready = () => (shutdown.signal.aborted ? ['stopping'] : [])
-  const health = await startHealth({
-    port: Number(env['HEALTH_PORT'] ?? 0),
-    registry,
-    log,
-    clock: systemClock,
-    unready,
-  })
-  log.info({ port: health.port }, 'probes and metrics')
-  const server = await serve(certificate, engine, port)
+  const health = await startHealth({ port: healthPort, registry, log, clock, unready })
+  log.info({ port: health.port }, 'serving probes and metrics')
+  const server = await serve(context, pair, engine)
   shutdown.step('close', () => server.drain(0))
 }
 
 async function serve(
+  { settings, log, registry, shutdown }: Process,
   certificate: Certificate,
-  engine: ReturnType<typeof createEngine>,
-  port: number,
+  engine: Engine,
   cluster?: { readonly api: Api; readonly frontProxy: FrontProxyWatch },
 ): Promise<WebhookServer> {
-  const reviewers = createReviewers(engine, trust)
-  const metrics = createReviewMetrics(registry)
-  const tracer = await startTracing()
+  const tracer = await startTracing(log, shutdown)
   const options = {
     certificate,
-    ...reviewers,
-    metrics,
+    ...createHandlers(engine, { controllers: trustedAccounts(settings.namespace) }),
+    metrics: createAdmissionMetrics(registry),
     log,
-    clock: systemClock,
+    clock,
     ...(cluster === undefined ? {} : { api: cluster.api, frontProxy: () => cluster.frontProxy.current() }),
     ...(tracer === undefined ? {} : { tracer }),
   }
   warmUp()
-  const server = await startServer(options, port)
-  log.info({ port: server.port }, 'reviewing')
+  const server = await startServer(options, settings.port)
+  log.info({ port: server.port }, 'serving admission requests')
   return server
 }
 
-/** OTEL_EXPORTER_OTLP_ENDPOINT and its like; the exporter is loaded only with them. */
-async function startTracing(): Promise<Tracer | undefined> {
-  if (!Object.keys(env).some((name) => name.startsWith('OTEL_EXPORTER_OTLP'))) return undefined
+/** The exporter is loaded only if an OTEL_EXPORTER_OTLP_* variable is set. */
+async function startTracing(log: Logger, shutdown: Shutdown): Promise<Tracer | undefined> {
+  if (!Object.keys(process.env).some((name) => name.startsWith('OTEL_EXPORTER_OTLP'))) return undefined
   const { createTracer, tracingFrom } = await import('./tracing.ts')
-  const settings = tracingFrom(env)
-  if (settings === undefined) return undefined
-  const tracer = createTracer({ ...settings, clock: systemClock, log })
+  const tracing = tracingFrom(process.env)
+  if (tracing === undefined) return undefined
+  const tracer = createTracer({ ...tracing, clock, log })
   shutdown.step('spans', () => tracer.stop())
-  log.info({ url: settings.url }, 'reviews that the API server traces are traced')
+  log.info({ url: tracing.url }, 'tracing the requests that the API server traces')
   return tracer
 }
+
+const settings = readSettings(process.env, process.argv.slice(2))
+const log = createLogger({ process: 'webhooks', level: settings.logLevel })
+await main(settings, log).catch((error: unknown) => {
+  log.fatal({ err: error }, 'the webhooks failed')
+  process.exit(1)
+})

@@ -2,21 +2,21 @@ import { Counter, Gauge, Histogram } from 'prom-client'
 import type { Registry } from 'prom-client'
 import type { Phase as CompletionPhase } from '../completion/complete.ts'
 import type { ConnectionRejection } from '../runtime/guard.ts'
-import type { Review, Verdict } from './review.ts'
+import type { AdmissionRequest, AdmissionResult } from './admission/request.ts'
 
-export interface ReviewMetrics {
-  reviewed(path: string, review: Review, verdict: Verdict, seconds: number): void
-  /** `bytes` of JSON went back as a patch. */
+export interface AdmissionMetrics {
+  handled(path: string, request: AdmissionRequest, result: AdmissionResult, seconds: number): void
+  /** A patch of `bytes` of JSON was sent. */
   patched(bytes: number): void
-  /** A request that was not reviewed. */
+  /** A request was rejected before it was handled. */
   rejected(path: string, reason: RejectionReason): void
-  /** A connection that was closed before a request was read from it. */
+  /** A connection was closed before a request was read from it. */
   readonly connectionRejected: (reason: ConnectionRejection) => void
 }
 
 /**
- * `overloaded`: too many requests or bytes at once; `deadline`: the body did not arrive in time; `timeout`: there was no answer within the caller's time;
- * `unauthenticated`: the API server did not send it; `error`: our own fault.
+ * `overloaded`: too many requests or bytes at once; `deadline`: the body did not arrive in time; `timeout`: no result
+ * within the caller's timeout; `unauthenticated`: not sent by the API server; `error`: internal error.
  */
 export type RejectionReason =
   | 'overloaded'
@@ -30,23 +30,23 @@ export type RejectionReason =
 const secondsBuckets = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5]
 
 /** `virtset_admission_*` in `registry`. */
-export function createReviewMetrics(registry: Registry): ReviewMetrics {
+export function createAdmissionMetrics(registry: Registry): AdmissionMetrics {
   const registers = [registry]
   const reviews = new Counter({
     name: 'virtset_admission_reviews_total',
-    help: 'Reviews by path, kind, operation and outcome',
+    help: 'Admission requests by path, kind, operation and outcome',
     labelNames: ['path', 'kind', 'operation', 'outcome'],
     registers,
   })
   const refusals = new Counter({
     name: 'virtset_admission_causes_total',
-    help: 'Causes of refusals by the rule that was broken',
+    help: 'Causes of refusals by rule',
     labelNames: ['rule'],
     registers,
   })
   const rejections = new Counter({
     name: 'virtset_admission_rejected_total',
-    help: 'Requests that were not reviewed, by reason',
+    help: 'Admission requests that were rejected before they were handled, by reason',
     labelNames: ['path', 'reason'],
     registers,
   })
@@ -58,7 +58,7 @@ export function createReviewMetrics(registry: Registry): ReviewMetrics {
   })
   const duration = new Histogram({
     name: 'virtset_admission_duration_seconds',
-    help: 'Seconds from a body that was read to an answer',
+    help: 'Seconds from a request that was read to its response',
     labelNames: ['path'],
     buckets: secondsBuckets,
     registers,
@@ -77,25 +77,25 @@ export function createReviewMetrics(registry: Registry): ReviewMetrics {
   })
   return {
     patched: (count) => bytes.observe(count),
-    reviewed(path, { kind, operation }, verdict, seconds) {
-      reviews.inc({ path, kind, operation, outcome: verdict.allowed ? 'allowed' : 'refused' })
+    handled(path, { kind, operation }, result, seconds) {
+      reviews.inc({ path, kind, operation, outcome: result.allowed ? 'allowed' : 'refused' })
       duration.observe({ path }, seconds)
-      if (!verdict.allowed) for (const { rule } of verdict.causes) refusals.inc({ rule })
-      else if (path === '/mutate') operations.observe(verdict.patch?.operations ?? 0)
+      if (!result.allowed) for (const { rule } of result.causes) refusals.inc({ rule })
+      else if (path === '/mutate') operations.observe(result.patch?.operations ?? 0)
     },
     rejected: (path, reason) => rejections.inc({ path, reason }),
     connectionRejected: (reason) => connections.inc({ reason }),
   }
 }
 
-/** What a completion is made of, in the order in which it happens. */
+/** The phases of a completion, in order. */
 const phases = ['claim', 'presets', 'defaults', 'rules', 'provenance', 'patch'] as const
 export type Phase = CompletionPhase | 'patch'
 
-/** What the engine tells of its work. */
+/** What the engine measures. */
 export interface CompletionMetrics {
   phase(phase: Phase, seconds: number): void
-  /** So many presets took part in a VM. */
+  /** The number of presets that matched a VM. */
   matched(presets: number): void
 }
 
@@ -106,14 +106,14 @@ export function createCompletionMetrics(registry: Registry): CompletionMetrics {
   const registers = [registry]
   const duration = new Histogram({
     name: 'virtset_completion_phase_seconds',
-    help: 'Seconds of a completion by its part',
+    help: 'Seconds of a completion by phase',
     labelNames: ['phase'],
     buckets: phaseBuckets,
     registers,
   })
   const matched = new Histogram({
     name: 'virtset_completion_presets_matched',
-    help: 'Presets that took part in a VM',
+    help: 'Presets that matched a VM',
     buckets: [0, 1, 2, 3, 5, 10, 20, 50],
     registers,
   })
@@ -126,10 +126,10 @@ export function createCompletionMetrics(registry: Registry): CompletionMetrics {
   }
 }
 
-/** For who wants no figures. */
+/** Measures nothing. */
 export const unmeasured: CompletionMetrics = { phase() {}, matched() {} }
 
-/** When the certificate that is served ends, and when the authority does that signed it. */
+/** Gauges of when the served certificate and its authority expire. */
 export function observeCertificate(
   registry: Registry,
   served: () => { readonly notAfter: number; readonly authorityNotAfter?: number } | undefined,
@@ -151,12 +151,12 @@ export function observeCertificate(
     })
   gauge(
     'virtset_certificate_expiry_timestamp_seconds',
-    'Unix time at which the served certificate ends',
+    'Unix time at which the served certificate expires',
     ({ notAfter }) => notAfter,
   )
   gauge(
     'virtset_certificate_authority_expiry_timestamp_seconds',
-    'Unix time at which the authority of the served certificate ends',
+    'Unix time at which the authority of the served certificate expires',
     ({ authorityNotAfter }) => authorityNotAfter,
   )
 }

@@ -7,15 +7,16 @@ import { fakeClock } from '../test/fake-clock.ts'
 import { until } from '../test/until.ts'
 import { createLogger } from '../runtime/log.ts'
 import { createMetrics } from '../runtime/metrics.ts'
-import { createAuthority, issueLeaf } from './authority.ts'
-import type { Authority } from './certificates.ts'
-import { parseAuthorities } from './client-certificate.ts'
-import { createReviewMetrics } from './metrics.ts'
-import type { Review, Verdict } from './review.ts'
-import { defaultLimits, maxBodyBytes, reviewsPath, startServer } from './server.ts'
-import type { ServerOptions, WebhookServer } from './server.ts'
-import { writePatch } from './patch.ts'
+import { createAuthority, issueLeaf } from './certificates/authority.ts'
+import type { Authority } from './certificates/plan.ts'
+import { parseAuthorities } from './certificates/client.ts'
+import { createAdmissionMetrics } from './metrics.ts'
+import type { AdmissionResult } from './admission/request.ts'
+import { defaultLimits, maxBodyBytes, admissionPath, startServer } from './server.ts'
+import type { AdmissionHandler, ServerOptions, WebhookServer } from './server.ts'
+import { writePatch } from './admission/patch.ts'
 import type { FrontProxy } from './subresources/front-proxy.ts'
+import type { Owner, Turns } from './turns.ts'
 
 const closing: (() => Promise<unknown>)[] = []
 afterEach(async () => {
@@ -27,7 +28,7 @@ const serverLeaf = async (authority: Authority) => {
   return { key: leaf.key, cert: leaf.pem }
 }
 
-interface Answer {
+interface Response {
   code: number
   body: { kind?: string; code?: number; reason?: string; response?: object }
   connection: unknown
@@ -38,12 +39,12 @@ type Headers = { readonly [name: string]: string | string[] }
 interface Running {
   server: WebhookServer
   authority: Authority
-  post: (path: string, body: string | Buffer, agent?: Agent, headers?: Headers) => Promise<Answer>
+  post: (path: string, body: string | Buffer, agent?: Agent, headers?: Headers) => Promise<Response>
   metrics: () => Promise<string>
 }
 
 async function start(
-  judge: (review: Review) => Verdict | Promise<Verdict>,
+  handle: AdmissionHandler,
   limits = defaultLimits,
   more: Partial<ServerOptions> = {},
 ): Promise<Running> {
@@ -51,9 +52,9 @@ async function start(
   const registry = createMetrics()
   const options = {
     certificate: await serverLeaf(authority),
-    mutate: judge,
-    validate: judge,
-    metrics: createReviewMetrics(registry),
+    mutate: handle,
+    validate: handle,
+    metrics: createAdmissionMetrics(registry),
     log: createLogger({ process: 'test', level: 'silent' }),
     clock: systemClock,
     limits,
@@ -70,16 +71,16 @@ async function start(
     authority,
     metrics: () => registry.metrics(),
     async post(path, body, agent = shared, headers = {}) {
-      const answer = await request(`https://localhost:${server.port}${path}`, {
+      const response = await request(`https://localhost:${server.port}${path}`, {
         method: 'POST',
         body,
         headers: { 'content-type': 'application/json', ...headers },
         dispatcher: agent,
       })
       return {
-        code: answer.statusCode,
-        body: (await answer.body.json()) as Answer['body'],
-        connection: answer.headers['connection'],
+        code: response.statusCode,
+        body: (await response.body.json()) as Response['body'],
+        connection: response.headers['connection'],
       }
     },
   }
@@ -95,14 +96,14 @@ const reviewOf = (object: unknown, uid = 'u-1') =>
 const allowed = { apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', response: { uid: 'u-1', allowed: true } }
 
 describe('the server', () => {
-  test.each(['/mutate', '/validate'])('answers POST %s', async (path) => {
+  test.each(['/mutate', '/validate'])('serves POST %s', async (path) => {
     const { post, metrics } = await start(() => ({ allowed: true }))
     expect((await post(path, reviewOf({}))).body).toEqual(allowed)
     const line = `virtset_admission_reviews_total{path="${path}",kind="VirtualMachine",operation="CREATE",outcome="allowed"} 1`
     expect(await metrics()).toContain(line)
   })
 
-  test('takes __proto__ for the data that it is', async () => {
+  test('treats __proto__ as data', async () => {
     const seen: unknown[] = []
     const { post } = await start(({ object }) => {
       seen.push(JSON.stringify(object))
@@ -114,13 +115,13 @@ describe('the server', () => {
   })
 
   test.each<[string, string, number, string]>([
-    ['no JSON', '{', 400, 'BadRequest'],
-    ['no body', '', 400, 'BadRequest'],
+    ['a body that is not JSON', '{', 400, 'BadRequest'],
+    ['an empty body', '', 400, 'BadRequest'],
     ['a body that is too large', ' '.repeat(maxBodyBytes + 1), 413, 'BadRequest'],
-  ])('refuses %s as a Status', async (_, body, code, reason) => {
+  ])('rejects %s with a Status', async (_, body, code, reason) => {
     const { post } = await start(() => ({ allowed: true }))
-    const answer = await post('/mutate', body)
-    expect([answer.code, answer.body.kind, answer.body.code, answer.body.reason]).toEqual([
+    const response = await post('/mutate', body)
+    expect([response.code, response.body.kind, response.body.code, response.body.reason]).toEqual([
       code,
       'Status',
       code,
@@ -128,7 +129,7 @@ describe('the server', () => {
     ])
   })
 
-  test('answers what is no review well-formed, with the uid if there is one', async () => {
+  test('responds to a malformed AdmissionReview with an AdmissionReview, with the uid if it has one', async () => {
     const { post } = await start(() => ({ allowed: true }))
     const body = JSON.stringify({ apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', request: { uid: 'x' } })
     expect((await post('/mutate', body)).body.response).toMatchObject({
@@ -138,36 +139,36 @@ describe('the server', () => {
     })
   })
 
-  test('takes a body of 7 MiB', async () => {
+  test('accepts a body of 7 MiB', async () => {
     const { post } = await start(() => ({ allowed: true }))
     const empty = reviewOf('').length
     const body = reviewOf('x'.repeat(maxBodyBytes - empty))
     expect([body.length, (await post('/mutate', body)).code]).toEqual([maxBodyBytes, 200])
   })
 
-  test('says that the fault is its own, and nothing of it, when a verdict crashes', async () => {
+  test('reports an internal error without its details when a handler throws', async () => {
     const { post } = await start(() => {
       throw new Error('secret of the spec')
     })
-    const answer = await post('/mutate', reviewOf({}))
-    expect([answer.code, JSON.stringify(answer.body).includes('secret')]).toEqual([500, false])
+    const response = await post('/mutate', reviewOf({}))
+    expect([response.code, JSON.stringify(response.body).includes('secret')]).toEqual([500, false])
   })
 
-  test('rejects at once what it could not answer in time', async () => {
-    const { promise, resolve } = Promise.withResolvers<Verdict>()
+  test('rejects requests beyond the limit at once', async () => {
+    const { promise, resolve } = Promise.withResolvers<AdmissionResult>()
     const { post, metrics } = await start(() => promise, { requests: 2, bytes: 1024 * 1024 })
     const three = ['a', 'b', 'c'].map((uid) => post('/mutate', reviewOf({}, uid)))
-    // Whichever comes last is the one that is sent away, while the other two wait.
-    const away = await Promise.race(three)
-    expect([away.code, away.body.reason]).toEqual([429, 'TooManyRequests'])
+    // The last one to arrive is rejected while the other two wait.
+    const rejected = await Promise.race(three)
+    expect([rejected.code, rejected.body.reason]).toEqual([429, 'TooManyRequests'])
     expect(await metrics()).toContain('reason="overloaded"')
     resolve({ allowed: true })
     expect((await Promise.all(three)).map(({ code }) => code).toSorted((a, b) => a - b)).toEqual([200, 200, 429])
     expect((await post('/mutate', reviewOf({}))).code).toBe(200)
   })
 
-  test('tells a caller in its own time that it is late, and does no work for who waits no more', async () => {
-    const never = Promise.withResolvers<Verdict>()
+  test('responds with a timeout before the caller gives up, and does not start work that cannot finish in time', async () => {
+    const never = Promise.withResolvers<AdmissionResult>()
     const seen: string[] = []
     const { post, metrics } = await start(({ uid }) => {
       seen.push(uid)
@@ -182,6 +183,61 @@ describe('the server', () => {
     expect(seen).toEqual(['slow'])
     expect(await metrics()).toContain('virtset_admission_rejected_total{path="/mutate",reason="timeout"} 2')
     never.resolve({ allowed: true })
+  })
+
+  test('lets a request wait for the turn of its user', async () => {
+    const taken: { owner: Owner; isLate: () => boolean; start: () => void }[] = []
+    const turns: Turns = {
+      take(owner, isLate = () => false) {
+        const { promise, resolve: begin } = Promise.withResolvers<void>()
+        taken.push({ owner, isLate, start: begin })
+        return promise
+      },
+    }
+    const handled: string[] = []
+    const handle: AdmissionHandler = async ({ uid }, turn) => {
+      await turn?.()
+      handled.push(uid)
+      return { allowed: true }
+    }
+    const { post } = await start(handle, defaultLimits, { turns })
+    const { request: plain, ...review } = JSON.parse(reviewOf({}))
+    const body = JSON.stringify({
+      ...review,
+      request: { ...plain, namespace: 'team', userInfo: { username: 'jane' } },
+    })
+    const answer = post('/mutate', body)
+    await until(() => taken.length === 1)
+    expect([taken[0]?.owner, taken[0]?.isLate(), handled]).toEqual([{ namespace: 'team', username: 'jane' }, false, []])
+    taken[0]?.start()
+    expect([(await answer).code, handled]).toEqual([200, ['u-1']])
+
+    expect((await post('/mutate?timeout=120ms', body)).code).toBe(504)
+    expect([taken[1]?.isLate(), handled]).toEqual([true, ['u-1']])
+  })
+
+  test('handles a request between many of another namespace, whatever their bodies', async () => {
+    let busy = 0
+    const handle: AdmissionHandler = async ({ namespace }, turn) => {
+      await turn?.()
+      if (namespace === 'busy') busy++
+      return { allowed: true }
+    }
+    const { post } = await start(handle, defaultLimits)
+    const { request: plain, ...review } = JSON.parse(reviewOf({}))
+    const bodyOf = (namespace: string, padding: number) =>
+      JSON.stringify({ ...review, request: { ...plain, namespace, object: { padding: 'x'.repeat(padding) } } })
+    const most = 500
+    let isOver = false
+    const sendAgain = async () => {
+      while (!isOver && busy < most) await post('/mutate', bodyOf('busy', 1))
+    }
+    const flood = Promise.all(Array.from({ length: 20 }, sendAgain))
+    await until(() => busy > 40)
+    expect((await post('/mutate', bodyOf('other', 5000))).code).toBe(200)
+    isOver = true
+    await flood
+    expect(busy).toBeLessThan(most)
   })
 
   describe('behind a front proxy', () => {
@@ -219,53 +275,53 @@ describe('the server', () => {
       return { ...running, proxy, seen }
     }
 
-    test('the API server gets an answer, by the path at which its aggregator asks', async () => {
+    test('serves the API server at the path of its aggregator', async () => {
       const { post, authority, proxy } = await begin()
       const agent = await agentOf(authority, proxy)
-      expect((await post(`${reviewsPath}/mutate`, reviewOf({}), agent, apiServer)).body).toEqual(allowed)
+      expect((await post(`${admissionPath}/mutate`, reviewOf({}), agent, apiServer)).body).toEqual(allowed)
     })
 
     test.each<[string, Headers]>([
       [
-        'a cluster administrator who asks through the API server',
+        'a cluster administrator through the API server',
         { 'x-remote-user': 'admin', 'x-remote-group': ['system:masters'] },
       ],
       [
-        'a user who has the name of the API server and not its group',
+        'a user with the name of the API server but not its group',
         { 'x-remote-user': 'system:apiserver', 'x-remote-group': ['devs'] },
       ],
-      ['a request on nobody’s behalf', {}],
-    ])('%s gets no review', async (_, headers) => {
+      ['a request without a user', {}],
+    ])('rejects %s', async (_, headers) => {
       const { post, authority, proxy, seen, metrics } = await begin()
       const agent = await agentOf(authority, proxy)
-      expect((await post(`${reviewsPath}/mutate`, reviewOf({}), agent, headers)).code).toBe(403)
+      expect((await post(`${admissionPath}/mutate`, reviewOf({}), agent, headers)).code).toBe(403)
       expect([
         seen,
         (await metrics()).includes('virtset_admission_rejected_total{path="/mutate",reason="unauthenticated"} 1'),
       ]).toEqual([[], true])
     })
 
-    test('a certificate of that authority with another name gets no review', async () => {
+    test('rejects a certificate of that authority with another name', async () => {
       const { post, authority, proxy } = await begin()
-      const agent = await agentOf(authority, proxy, 'somebody')
+      const agent = await agentOf(authority, proxy, 'other')
       expect((await post('/mutate', reviewOf({}), agent, apiServer)).code).toBe(403)
     })
 
     test('the handshake fails without a certificate, with one of another authority, and with one for servers', async () => {
       const { post, authority, proxy, metrics } = await begin()
-      const stranger = new Agent({ connect: { ca: authority.pem } })
-      closing.push(() => stranger.close())
+      const anonymous = new Agent({ connect: { ca: authority.pem } })
+      closing.push(() => anonymous.close())
       const agents = [
-        stranger,
+        anonymous,
         await agentOf(authority, await createAuthority(Date.now())),
         await agentOf(authority, proxy, 'front-proxy-client', 'server'),
       ]
-      const answers = agents.map((agent) => post('/mutate', reviewOf({}), agent, apiServer).catch(() => 'cut off'))
-      expect(await Promise.all(answers)).toEqual(['cut off', 'cut off', 'cut off'])
+      const results = agents.map((agent) => post('/mutate', reviewOf({}), agent, apiServer).catch(() => 'closed'))
+      expect(await Promise.all(results)).toEqual(['closed', 'closed', 'closed'])
       expect(await metrics()).toContain('virtset_connections_rejected_total{reason="unauthenticated"} 3')
     })
 
-    test('another authority counts at once, for open connections too', async () => {
+    test('a new authority applies at once, also to open connections', async () => {
       let trusted = await createAuthority(Date.now())
       const { server, post, authority } = await start(() => ({ allowed: true }), defaultLimits, {
         frontProxy: () => frontProxyOf(trusted),
@@ -280,10 +336,10 @@ describe('the server', () => {
   })
 
   describe('a body that does not arrive', () => {
-    /** A review of `announced` bytes of which only `sent` come. */
+    /** A request that announces `announced` bytes and sends only `sent`. */
     const begin = async () => {
       const clock = fakeClock()
-      // The end of the server does not wait for the clock.
+      // Closing the server must not wait for the fake clock.
       const after: Clock['after'] = (ms, run) => (ms === 0 ? systemClock : clock).after(ms, run)
       const running = await start(() => ({ allowed: true }), defaultLimits, { clock: { ...clock, after } })
       const send = (announced: number, sent: string) => {
@@ -296,14 +352,14 @@ describe('the server', () => {
       return { ...running, clock, send }
     }
 
-    test('keeps nobody out, however much it announces', async () => {
+    test('does not block other requests, however much it announces', async () => {
       const { post, send } = await begin()
       const many = Array.from({ length: 200 }, () => send(maxBodyBytes, '{'))
       await Promise.all(many.map(({ socket }) => new Promise((resolve) => socket.once('secureConnect', resolve))))
       expect((await post('/mutate', reviewOf({}))).code).toBe(200)
     })
 
-    test('costs its client the connection', async () => {
+    test('closes the connection at the deadline', async () => {
       const { clock, send, metrics } = await begin()
       const { closed } = send(100, '{')
       await until(
@@ -322,7 +378,7 @@ describe('the server', () => {
     expect(Math.abs(sum - JSON.stringify(patch).length)).toBeLessThan(3)
   })
 
-  test('serves another certificate to new connections, and open ones go on', async () => {
+  test('serves another certificate to new connections, and open ones continue', async () => {
     const { server, authority, post } = await start(() => ({ allowed: true }))
     await post('/mutate', reviewOf({}))
     const other = await createAuthority(Date.now())
@@ -338,16 +394,16 @@ describe('the server', () => {
     await expect(post('/mutate', reviewOf({}), outdated)).rejects.toThrow('certificate')
   })
 
-  test('drains: serves on, sends its clients elsewhere, finishes what it has, then is gone', async () => {
-    const slow = Promise.withResolvers<Verdict>()
+  test('drains: continues to serve, makes clients reconnect, finishes requests in progress, then stops listening', async () => {
+    const slow = Promise.withResolvers<AdmissionResult>()
     const { server, post } = await start(({ uid }) => (uid === 'slow' ? slow.promise : { allowed: true }))
     const first = await post('/mutate', reviewOf({}))
-    const under = post('/mutate', reviewOf({}, 'slow'))
+    const inProgress = post('/mutate', reviewOf({}, 'slow'))
     const drained = server.drain(200)
     const during = await post('/mutate', reviewOf({}))
     expect([first.connection, during.connection, during.code]).toEqual(['keep-alive', 'close', 200])
     slow.resolve({ allowed: true })
-    expect((await under).code).toBe(200)
+    expect((await inProgress).code).toBe(200)
     await drained
     await expect(post('/mutate', reviewOf({}))).rejects.toThrow('ECONNREFUSED')
   })

@@ -13,26 +13,33 @@ import { callerOf, isApiServer } from './caller.ts'
 import { budgetMs, inTime } from './deadline.ts'
 import { createGate, freeBytes } from './gate.ts'
 import type { Limits, Pass } from './gate.ts'
-import type { RejectionReason, ReviewMetrics } from './metrics.ts'
-import { answerFailure, answerReview, parseReview } from './review.ts'
-import type { Review, ReviewAnswer, Status, Verdict } from './review.ts'
+import type { RejectionReason, AdmissionMetrics } from './metrics.ts'
+import { failedReview, admissionReviewOf, parseAdmissionReview } from './admission/request.ts'
+import type { AdmissionRequest, AdmissionReview, Status, AdmissionResult } from './admission/request.ts'
+import { createOneByOne } from './one-by-one.ts'
 import type { Api } from './subresources/api.ts'
 import { groupVersion } from './subresources/discovery.ts'
 import type { FrontProxy } from './subresources/front-proxy.ts'
 import type { Span, Tracer } from './tracing.ts'
+import { createTurns, type Turns } from './turns.ts'
 
 /** The API server sends at most two objects of 3 MiB and a 1 MiB envelope. */
 export const maxBodyBytes = 7 * 1024 * 1024
+/**
+ * Characters that take two or three milliseconds to parse. Such bodies do not wait: beside one large body or one request that takes its
+ * turn, each round of the event loop parses all of them.
+ */
+const parsedAtOnce = 256 * 1024
 
 /**
- * Measured: 50 bodies of 3 MiB at once, each with 14,000 disks, take 260 MiB beside the 120 that the process has anyway. Usual bodies have a few
- * KiB: all that may come at once fit.
+ * Measured: 50 bodies of 3 MiB at once, each with 14,000 disks, take 260 MiB beside the 120 MiB of an idle process.
+ * Usual bodies have a few KiB, so 256 of them fit.
  */
 export const defaultLimits: Limits = { requests: 256, bytes: 16 * 1024 * 1024 }
 
 /**
- * An API server has at most 600 requests in flight by default, and opens a connection for each when a replica has just started: a burst of 256 is half of that.
- * A pending connection takes 14 KiB.
+ * An API server has at most 600 requests in flight by default, and opens a connection for each when a replica has just
+ * started: a burst of 256 is about half of that. A pending connection takes 14 KiB.
  */
 export const connectionLimits: ConnectionLimits = {
   pending: 1024,
@@ -42,69 +49,78 @@ export const connectionLimits: ConnectionLimits = {
   proven: 2048,
 }
 
-/** A second and a quarter for the handshake, and for each 64 KiB of a request's body: fifty bodies of 3 MiB may come together. */
+/** 1.25 s for the handshake and for each 64 KiB of a body: fifty bodies of 3 MiB can arrive together. */
 const deadlineTurns = 5
 
 /**
- * Longer than the 90 s after which Go's client drops an idle connection: the client is the one who closes. Go opens connections in advance, so the time
- * before the first request counts as idle too.
+ * Longer than the 90 s after which Go's client drops an idle connection, so that the client closes it. Go opens
+ * connections in advance, so the time before the first request also counts as idle.
  */
 const keepAliveTimeoutMs = 95_000
 
-/** Reviews that took longer are worth a line at info. */
+/** Requests that took longer are logged at info. */
 const slowMs = 100
 
 export interface Certificate {
   readonly key: string
-  /** The leaf, and what stands between it and an authority. */
+  /** The leaf and its intermediate certificates. */
   readonly cert: string
 }
 
-/** A verdict is there at once, but for the few reviews for which the API server has to be asked something. */
-export type Reviewer = (review: Review) => Verdict | Promise<Verdict>
+/** Resolves when the request may be handled; undefined where it may be at once. */
+export type Turn = () => Promise<void> | undefined
+
+/** Returns at once, except for the few requests that need one to the API server, and while others are handled. */
+export type AdmissionHandler = (request: AdmissionRequest, turn?: Turn) => AdmissionResult | Promise<AdmissionResult>
 
 export interface ServerOptions {
   readonly certificate: Certificate
-  readonly mutate: Reviewer
-  readonly validate: Reviewer
-  readonly metrics: ReviewMetrics
+  readonly mutate: AdmissionHandler
+  readonly validate: AdmissionHandler
+  readonly metrics: AdmissionMetrics
   readonly log: Logger
   readonly clock: Clock
   readonly limits?: Limits
   /**
-   * Whose client certificate proves that the API server is calling. With it, the TLS handshake fails for anybody else, and only the API server itself is given
-   * reviews. Absent: anybody is; for use without a cluster.
+   * Identifies the API server by its client certificate. If present, the TLS handshake fails for every other client,
+   * and only the API server itself can send admission requests. If absent, every client can; for use without a cluster.
    */
   readonly frontProxy?: () => FrontProxy | undefined
   readonly connections?: ConnectionLimits
-  /** Where spans of reviews go; nowhere where absent. */
+  /** In which order requests are handled. */
+  readonly turns?: Turns
+  /** Exports spans of admission requests. */
   readonly tracer?: Tracer
-  /** What else is served here; with it, clients are asked for a certificate. */
+  /** Also served here; if present, the server requests client certificates. */
   readonly api?: Api
 }
 
 export interface WebhookServer {
   readonly port: number
-  /** New connections get it; those that are open go on. */
+  /** Serves this certificate to new connections; open ones continue. */
   use(certificate: Certificate): void
-  /** The front proxy has other authorities: new connections are checked against them. */
+  /** Call after the front proxy's authorities changed: new connections are checked against the new ones. */
   renewTrust(): void
   /**
-   * The end without a lost request: for `propagationMs` everything is served as before, but each answer asks its client to
-   * connect anew, elsewhere; then nothing new is taken, and what is under way is finished.
+   * Shuts down without losing a request: serves for another `propagationMs`, with `connection: close` in each response
+   * so that clients reconnect to another replica; then stops listening and finishes the requests in progress.
    */
   drain(propagationMs: number): Promise<void>
 }
 
-/** Where the API server's aggregator sends reviews. */
-export const reviewsPath = `/apis/${groupVersion}/admissionreviews`
+/** The path below which the API server's aggregator sends admission requests. */
+export const admissionPath = `/apis/${groupVersion}/admissionreviews`
 
 /**
- * HTTPS on `port` (0: any free one) of `host`: POST to `/mutate` and `/validate`, which the aggregator reaches below `reviewsPath`, and the API.
+ * Serves HTTPS on `port` (0: any free one) of `host`: POST to `/mutate` and `/validate`, also below `admissionPath` for
+ * the aggregator, and the API.
  */
 export async function startServer(options: ServerOptions, port: number, host = '::'): Promise<WebhookServer> {
   const { certificate, metrics, log, clock, api, frontProxy, tracer } = options
   const gate = createGate(options.limits ?? defaultLimits)
+  const turns = options.turns ?? createTurns()
+  // A megabyte takes ten milliseconds or more, and only the body names its user: large bodies are parsed one by one, as they arrived.
+  const parsing = createOneByOne<string>({ compare: () => 0 })
   const deadlines = createArrivalDeadlines(clock, deadlineTurns)
   const arrivals = new WeakMap<IncomingMessage, number>()
   const passes = new WeakMap<IncomingMessage, Pass>()
@@ -121,11 +137,11 @@ export async function startServer(options: ServerOptions, port: number, host = '
   const app = fastify({
     https: {
       ...contextOf(certificate),
-      // The API judges for itself who is calling where no front proxy is given.
+      // Without a front proxy the API itself identifies the caller, so the handshake must not fail.
       ...(api === undefined && frontProxy === undefined
         ? {}
         : { requestCert: true, rejectUnauthorized: frontProxy !== undefined }),
-      // Node counts the time before anything has arrived, too. What has begun to arrive has a deadline below.
+      // Node also counts the time before the first byte. A request that has begun to arrive has a deadline below.
       headersTimeout: keepAliveTimeoutMs,
     },
     keepAliveTimeout: keepAliveTimeoutMs,
@@ -146,7 +162,7 @@ export async function startServer(options: ServerOptions, port: number, host = '
     expectBody(request.raw, pathOf(request.routeOptions.url))
   })
 
-  /** Closes the connection unless the body arrives, 64 KiB in each deadline. */
+  /** Closes the connection unless 64 KiB of the body, or its end, arrive within each deadline. */
   const expectBody = (message: IncomingMessage, path: string): void => {
     const { socket } = message
     const before = socket.bytesRead
@@ -163,46 +179,56 @@ export async function startServer(options: ServerOptions, port: number, host = '
     const path = pathOf(request.routeOptions.url)
     const { code, rejection, reason, message } = failureOf(error)
     metrics.rejected(path, rejection)
-    if (code >= 500) log.error({ err: error, path }, 'a review failed')
-    else log.warn({ path, reason: rejection, message }, 'a request was rejected')
+    if (code >= 500) log.error({ err: error, path }, 'an admission request failed')
+    else log.warn({ path, reason: rejection, message }, 'an admission request was rejected')
     return sendStatus(reply, { code, reason, message })
   })
 
-  const answerTo = async (
+  const respond = async (
     path: string,
-    judge: Reviewer,
-    request: FastifyRequest,
+    handle: AdmissionHandler,
+    http: FastifyRequest,
     reply: FastifyReply,
-    review: Review,
+    request: AdmissionRequest,
     span: Span | undefined,
-  ): Promise<ReviewAnswer | FastifyReply> => {
+  ): Promise<AdmissionReview | FastifyReply> => {
     const startedMs = clock.monotonic()
-    const leftMs = budgetMs(request.url) - (startedMs - (arrivals.get(request.raw) ?? startedMs))
-    const asked = leftMs > 0 ? judge(span ? { ...review, onPart: span.part } : review) : undefined
-    const verdict = asked instanceof Promise ? await inTime(asked, leftMs, clock) : asked
+    const leftMs = budgetMs(http.url) - (startedMs - (arrivals.get(http.raw) ?? startedMs))
+    const { namespace, user } = request
+    let hasTimedOut = false
+    // A timer can fire a fraction of a millisecond before the clock shows its time.
+    const isLate = () => hasTimedOut || clock.monotonic() - startedMs >= leftMs
+    const turn = () => turns.take({ namespace, username: user.username }, isLate)
+    const pending = leftMs > 0 ? handle(span ? { ...request, onPart: span.part } : request, turn) : undefined
+    const result = pending instanceof Promise ? await inTime(pending, leftMs, clock) : pending
+    hasTimedOut = result === undefined
     const durationMs = clock.monotonic() - startedMs
-    span?.end(spanAttributes(review, verdict), verdict === undefined)
-    if (verdict === undefined) {
+    span?.end(spanAttributes(request, result), result === undefined)
+    if (result === undefined) {
       metrics.rejected(path, 'timeout')
-      const { uid } = review
-      log.warn({ path, uid, durationMs, leftMs }, 'a review could not be answered within the time of its caller')
-      return sendStatus(reply, { code: 504, reason: 'Timeout', message: tooLate })
+      const { uid } = request
+      log.warn({ path, uid, durationMs, leftMs }, "an admission request exceeded the caller's timeout")
+      return sendStatus(reply, { code: 504, reason: 'Timeout', message: timedOut })
     }
-    metrics.reviewed(path, review, verdict, durationMs / 1000)
-    logReview(log, path, request, review, verdict, durationMs)
-    const answer = answerReview(review, verdict)
-    if (answer.response.patch !== undefined) metrics.patched(answer.response.patch.length * 0.75)
-    return answer
+    metrics.handled(path, request, result, durationMs / 1000)
+    logResult(log, path, http, request, result, durationMs)
+    const review = admissionReviewOf(request, result)
+    if (review.response.patch !== undefined) metrics.patched(review.response.patch.length * 0.75)
+    return review
   }
 
-  /** Nothing of a request is read before it is known that the API server sends it. */
+  /** Checks that the API server is calling before any of the body is read. */
   const admit = async (request: FastifyRequest, reply: FastifyReply) => {
     const path = pathOf(request.routeOptions.url)
     if (frontProxy !== undefined) {
       const caller = callerOf(request.raw, frontProxy(), clock.now())
       if (caller === undefined || !isApiServer(caller)) {
         metrics.rejected(path, 'unauthenticated')
-        return sendStatus(reply, { code: 403, reason: 'Forbidden', message: 'only the API server may send reviews' })
+        return sendStatus(reply, {
+          code: 403,
+          reason: 'Forbidden',
+          message: 'only the API server can send admission requests',
+        })
       }
     }
     const pass = gate.enter()
@@ -214,37 +240,39 @@ export async function startServer(options: ServerOptions, port: number, host = '
   }
 
   const handle =
-    (path: string, review: Reviewer) =>
-    async (request: FastifyRequest, reply: FastifyReply): Promise<ReviewAnswer | FastifyReply> => {
-      const parsed = parseReview(request.body)
+    (path: string, handler: AdmissionHandler) =>
+    async (request: FastifyRequest, reply: FastifyReply): Promise<AdmissionReview | FastifyReply> => {
+      const parsed = parseAdmissionReview(request.body)
       if ('problem' in parsed) {
         metrics.rejected(path, 'malformed')
-        return answerFailure(parsed.uid, { code: 400, reason: 'BadRequest', message: parsed.problem })
+        return failedReview(parsed.uid, { code: 400, reason: 'BadRequest', message: parsed.problem })
       }
-      const span = tracer?.begin(`review ${path}`, textOf(request.headers.traceparent))
+      const span = tracer?.begin(`admission ${path}`, textOf(request.headers.traceparent))
       try {
-        return await answerTo(path, review, request, reply, parsed.review, span)
+        return await respond(path, handler, request, reply, parsed.request, span)
       } catch (error) {
         span?.end({ 'virtset.outcome': 'error' }, true)
         throw error
       }
     }
 
-  const serveReviews = async (reviews: FastifyInstance) => {
-    reviews.addHook('onRequest', admit)
-    reviews.removeAllContentTypeParsers()
-    reviews.addContentTypeParser('*', async (_request: FastifyRequest, payload: IncomingMessage) => {
+  const serveAdmission = async (admission: FastifyInstance) => {
+    admission.addHook('onRequest', admit)
+    admission.removeAllContentTypeParsers()
+    admission.addContentTypeParser('*', async (_request: FastifyRequest, payload: IncomingMessage) => {
       const pass = passes.get(payload)
-      if (pass === undefined) throw new Error('a request without a pass has a body that is read')
-      // A key called `__proto__` is data like any other: it is refused as an unknown field, by name.
-      return parseJson(await readBody(payload, maxBodyBytes, pass))
+      if (pass === undefined) throw new Error('the body of a request without a pass is read')
+      // JSON.parse keeps a key `__proto__` as data, so it is refused by name as an unknown field.
+      const text = await readBody(payload, maxBodyBytes, pass)
+      if (text.length > parsedAtOnce) await parsing.take(text)
+      return parseJson(text)
     })
-    for (const prefix of ['', reviewsPath]) {
-      reviews.post(`${prefix}/mutate`, handle('/mutate', options.mutate))
-      reviews.post(`${prefix}/validate`, handle('/validate', options.validate))
+    for (const prefix of ['', admissionPath]) {
+      admission.post(`${prefix}/mutate`, handle('/mutate', options.mutate))
+      admission.post(`${prefix}/validate`, handle('/validate', options.validate))
     }
   }
-  void app.register(serveReviews)
+  void app.register(serveAdmission)
   api?.register(app)
 
   await app.listen({ port, host })
@@ -267,22 +295,22 @@ export async function startServer(options: ServerOptions, port: number, host = '
   }
 }
 
-const tooLate = 'virtset could not review this in time: it is busy, or waits for the API server; try again'
+const timedOut = 'virtset did not finish in time: it is busy, or waits for the API server; try again'
 
 const authoritiesOf = (frontProxy: FrontProxy | undefined): string[] =>
   (frontProxy?.authorities ?? []).map((authority) => authority.toString())
 
 const textOf = (header: unknown): string | undefined => (typeof header === 'string' ? header : undefined)
 
-/** `/mutate`, `/validate`, or `other` with all else that is asked for. */
+/** `/mutate`, `/validate`, or `other` for every other path. */
 const pathOf = (url = ''): string =>
-  ['/mutate', '/validate'].find((path) => url === path || url === reviewsPath + path) ?? 'other'
+  ['/mutate', '/validate'].find((path) => url === path || url === admissionPath + path) ?? 'other'
 
 function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch (cause) {
-    throw new MalformedBody('the body is not JSON', { cause })
+    throw new MalformedBody('the body is not valid JSON', { cause })
   }
 }
 
@@ -296,63 +324,63 @@ interface Failure extends Status {
 
 function failureOf(error: unknown): Failure {
   if (error instanceof BodyRejected && error.reason === 'overloaded') {
-    const message = 'too many reviews at once; try again'
+    const message = 'too many admission requests at once; try again'
     return { code: 429, rejection: 'overloaded', reason: 'TooManyRequests', message }
   }
   if (error instanceof BodyRejected) {
-    const message = `a review may have at most ${maxBodyBytes} bytes (7 MiB)`
+    const message = `an admission request must be at most ${maxBodyBytes} bytes (7 MiB)`
     return { code: 413, rejection: 'too-large', reason: 'BadRequest', message }
   }
-  // Of Fastify's own errors those of the client have such a code.
+  // Fastify's errors carry a status code.
   const code = error instanceof Error && 'statusCode' in error ? error.statusCode : 500
   const isMalformed = error instanceof MalformedBody || (typeof code === 'number' && code >= 400 && code < 500)
   if (isMalformed && error instanceof Error) {
     return { code: 400, rejection: 'malformed', reason: 'BadRequest', message: error.message }
   }
-  const message = 'virtset could not review this; its log says why'
+  const message = 'internal error of virtset; see the log of virtset-webhooks'
   return { code: 500, rejection: 'error', reason: 'InternalError', message }
 }
 
-/** Kubernetes' own form of an error: the API server shows its message to the user. */
+/** A `metav1.Status`, whose message the API server shows to the user. */
 const sendStatus = (reply: FastifyReply, status: Status) =>
   reply.code(status.code).send({ apiVersion: 'v1', kind: 'Status', status: 'Failure', metadata: {}, ...status })
 
-/** As in the log: who was reviewed, and how it ended; no spec. */
-const spanAttributes = (review: Review, verdict: Verdict | undefined) => ({
-  'virtset.request.uid': review.uid,
-  'virtset.object': objectOf(review),
-  'virtset.operation': review.operation,
-  'virtset.outcome': verdict === undefined ? 'late' : verdict.allowed ? 'allowed' : 'refused',
-  ...(verdict?.allowed === false ? { 'virtset.rules': verdict.causes.map(({ rule }) => rule).join(' ') } : {}),
+/** As in the log: object and outcome, but no spec. */
+const spanAttributes = (request: AdmissionRequest, result: AdmissionResult | undefined) => ({
+  'virtset.request.uid': request.uid,
+  'virtset.object': objectOf(request),
+  'virtset.operation': request.operation,
+  'virtset.outcome': result === undefined ? 'timeout' : result.allowed ? 'allowed' : 'refused',
+  ...(result?.allowed === false ? { 'virtset.rules': result.causes.map(({ rule }) => rule).join(' ') } : {}),
 })
 
-const objectOf = ({ kind, namespace, name }: Review): string =>
+const objectOf = ({ kind, namespace, name }: AdmissionRequest): string =>
   `${kind} ${namespace === '' ? '' : `${namespace}/`}${name}`
 
-/** At info only what somebody may ask about; no spec, it may hold secrets. */
-function logReview(
+/** Logs refusals and slow requests at info, others at debug; never the spec, which may contain secrets. */
+function logResult(
   log: Logger,
   path: string,
-  request: FastifyRequest,
-  review: Review,
-  verdict: Verdict,
+  { headers: { traceparent } }: FastifyRequest,
+  request: AdmissionRequest,
+  result: AdmissionResult,
   durationMs: number,
 ): void {
-  const isNotable = !verdict.allowed || durationMs > slowMs
+  const isNotable = !result.allowed || durationMs > slowMs
   if (!log.isLevelEnabled(isNotable ? 'info' : 'debug')) return
-  const { uid, operation, isDryRun } = review
+  const { uid, operation, isDryRun } = request
   const line = {
     path,
     uid,
-    object: objectOf(review),
+    object: objectOf(request),
     operation,
     ...(isDryRun ? { isDryRun } : {}),
     durationMs: Math.round(durationMs * 100) / 100,
-    ...(verdict.allowed
-      ? { operations: verdict.patch?.operations ?? 0 }
-      : { causes: verdict.causes.map(({ rule, field }) => `${rule} ${field}`).slice(0, 20) }),
-    ...(request.headers.traceparent === undefined ? {} : { traceparent: request.headers.traceparent }),
+    ...(result.allowed
+      ? { operations: result.patch?.operations ?? 0 }
+      : { causes: result.causes.map(({ rule, field }) => `${rule} ${field}`).slice(0, 20) }),
+    ...(traceparent === undefined ? {} : { traceparent }),
   }
-  if (isNotable) log.info(line, verdict.allowed ? 'slow review' : 'refused')
+  if (isNotable) log.info(line, result.allowed ? 'slow admission request' : 'refused')
   else log.debug(line, 'allowed')
 }

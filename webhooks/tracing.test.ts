@@ -6,9 +6,9 @@ import { createLogger } from '../runtime/log.ts'
 import { createMetrics } from '../runtime/metrics.ts'
 import { fakeClock } from '../test/fake-clock.ts'
 import { until } from '../test/until.ts'
-import { createAuthority, issueLeaf } from './authority.ts'
-import { createReviewMetrics } from './metrics.ts'
-import type { Review, Verdict } from './review.ts'
+import { createAuthority, issueLeaf } from './certificates/authority.ts'
+import { createAdmissionMetrics } from './metrics.ts'
+import type { AdmissionRequest, AdmissionResult } from './admission/request.ts'
 import { startServer } from './server.ts'
 import { createTracer, tracingFrom } from './tracing.ts'
 
@@ -34,16 +34,16 @@ interface ReceivedSpan {
   readonly name: string
 }
 
-/** A collector that takes OTLP over HTTP. */
+/** A collector for OTLP over HTTP. */
 async function startCollector(status: number | (() => number) = 200) {
   const received: Received[] = []
-  const server = createServer((incoming, answer) => {
+  const server = createServer((incoming, response) => {
     let text = ''
     incoming.on('data', (chunk: Buffer) => (text += chunk.toString()))
     incoming.on('end', () => {
       const { 'content-type': type, 'x-token': token } = incoming.headers
       received.push({ path: incoming.url, type, token, body: JSON.parse(text) })
-      answer
+      response
         .writeHead(typeof status === 'number' ? status : status(), { 'content-type': 'application/json' })
         .end('{"partialSuccess":{}}')
     })
@@ -61,19 +61,19 @@ const traceparent = `00-${traceId}-b7ad6b7169203331-01`
 
 function tracing(endpoint: string) {
   const clock = fakeClock(Date.UTC(2030, 0, 1))
-  const lines: { msg?: string; spans?: number }[] = []
+  const lines: { msg?: string; lostSpans?: number }[] = []
   const log = createLogger({ process: 'test', to: { write: (line: string) => lines.push(JSON.parse(line)) } })
   const settings = tracingFrom({ OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_EXPORTER_OTLP_HEADERS: 'x-token=a%20b' })
-  if (settings === undefined) throw new Error('nowhere to trace to')
+  if (settings === undefined) throw new Error('no endpoint')
   const tracer = createTracer({ ...settings, clock, log })
   closing.push(() => tracer.stop())
   return { clock, lines, tracer }
 }
 
-test('a span and its parts, as OTLP has them', async () => {
+test('sends a span and its parts as OTLP', async () => {
   const { endpoint, received } = await startCollector()
   const { clock, tracer } = tracing(endpoint)
-  const span = tracer.begin('review /mutate', traceparent)
+  const span = tracer.begin('admission /mutate', traceparent)
   await clock.advance(3)
   span?.part('presets', 0.002)
   await clock.advance(1)
@@ -100,7 +100,7 @@ test('a span and its parts, as OTLP has them', async () => {
                     traceId,
                     spanId: id,
                     parentSpanId: 'b7ad6b7169203331',
-                    name: 'review /mutate',
+                    name: 'admission /mutate',
                     kind: 2,
                     startTimeUnixNano: '1893456000000000000',
                     endTimeUnixNano: '1893456000004000000',
@@ -127,36 +127,38 @@ test('a span and its parts, as OTLP has them', async () => {
 })
 
 test.each([
-  ['nobody traces', undefined],
+  ['the request has no traceparent', undefined],
   ['the caller does not record', `00-${traceId}-b7ad6b7169203331-00`],
-  ['the header is none', 'traced'],
-])('nothing begins where %s', (_, header) => {
-  expect(tracing('http://localhost:1').tracer.begin('review', header)).toBeUndefined()
+  ['the traceparent is malformed', 'traced'],
+])('begins no span if %s', (_, header) => {
+  expect(tracing('http://localhost:1').tracer.begin('admission', header)).toBeUndefined()
 })
 
 test.each<[string, number]>([
-  ['is not there', 0],
-  ['refuses', 503],
-])('a collector that %s costs spans, and says so', async (_, status) => {
+  ['is unreachable', 0],
+  ['responds with an error', 503],
+])('logs the lost spans if the collector %s', async (_, status) => {
   const endpoint = status === 0 ? 'http://127.0.0.1:1' : (await startCollector(status)).endpoint
   const { lines, tracer } = tracing(endpoint)
-  for (let count = 0; count < 5000; count++) tracer.begin('review', traceparent)?.end({}, false)
+  for (let count = 0; count < 5000; count++) tracer.begin('admission', traceparent)?.end({}, false)
   await tracer.stop()
-  expect(lines).toMatchObject([{ level: 'warn', msg: 'spans are lost until the collector takes them', spans: 5000 }])
+  expect(lines).toMatchObject([
+    { level: 'warn', msg: 'the collector does not accept spans; they are lost', lostSpans: 5000 },
+  ])
 })
 
-test('a collector that was away is told of once, and once that it is back, with what it missed', async () => {
-  const answers = [200, 503, 503, 503, 200, 200, 503]
-  const { endpoint, received } = await startCollector(() => answers[received.length - 1] ?? 200)
+test('logs once that the collector is unavailable, and once that it is back, with the number of lost spans', async () => {
+  const statuses = [200, 503, 503, 503, 200, 200, 503]
+  const { endpoint, received } = await startCollector(() => statuses[received.length - 1] ?? 200)
   const { lines, tracer } = tracing(endpoint)
-  for (const _ of answers) {
-    tracer.begin('review', traceparent)?.end({}, false)
+  for (const _ of statuses) {
+    tracer.begin('admission', traceparent)?.end({}, false)
     await tracer.stop()
   }
-  expect(lines.map(({ msg, spans }) => [msg, spans])).toEqual([
-    ['spans are lost until the collector takes them', 1],
-    ['the collector takes spans; so many were lost before', 3],
-    ['spans are lost until the collector takes them', 1],
+  expect(lines.map(({ msg, lostSpans }) => [msg, lostSpans])).toEqual([
+    ['the collector does not accept spans; they are lost', 1],
+    ['the collector accepts spans again', 3],
+    ['the collector does not accept spans; they are lost', 1],
   ])
 })
 
@@ -167,31 +169,31 @@ test.each([
   [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'http://a', OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'http://b/x' }, 'http://b/x'],
 ])('%j sends to %s', (env, url) => expect(tracingFrom(env)?.url).toBe(url))
 
-test.each<[string, () => Verdict | Promise<Verdict>, string]>([
+test.each<[string, () => AdmissionResult | Promise<AdmissionResult>, string]>([
   ['allowed', () => ({ allowed: true }), 'allowed'],
-  ['late', () => new Promise<Verdict>(() => {}), 'late'],
+  ['late', () => new Promise<AdmissionResult>(() => {}), 'timeout'],
   [
     'failed',
     () => {
-      throw new Error('ours')
+      throw new Error('internal')
     },
     'error',
   ],
-])('a review that is %s is a span of the API server’s trace', async (_, judge, outcome) => {
+])('a request that is %s is a span of the API server’s trace', async (_, decide, outcome) => {
   const { endpoint, spans } = await startCollector()
   const { clock, tracer } = tracing(endpoint)
   const authority = await createAuthority(Date.now())
   const { key, pem } = await issueLeaf(authority, ['localhost'], Date.now())
-  const reviewer = (review: Review) => {
-    review.onPart?.('presets', 0.001)
-    return judge()
+  const handle = (incoming: AdmissionRequest) => {
+    incoming.onPart?.('presets', 0.001)
+    return decide()
   }
   const server = await startServer(
     {
       certificate: { key, cert: pem },
-      mutate: reviewer,
-      validate: reviewer,
-      metrics: createReviewMetrics(createMetrics()),
+      mutate: handle,
+      validate: handle,
+      metrics: createAdmissionMetrics(createMetrics()),
       log: createLogger({ process: 'test', level: 'silent' }),
       clock,
       tracer,
@@ -202,18 +204,18 @@ test.each<[string, () => Verdict | Promise<Verdict>, string]>([
   closing.push(() => Promise.all([server.drain(0), clock.advance(1)]))
   const dispatcher = new Agent({ connect: { ca: authority.pem } })
   closing.push(() => dispatcher.close())
-  const asked = { uid: 'u', kind: { kind: 'VirtualMachine' }, operation: 'CREATE', name: 'a', namespace: 'ns' }
-  const answer = request(`https://localhost:${server.port}/mutate`, {
+  const reviewed = { uid: 'u', kind: { kind: 'VirtualMachine' }, operation: 'CREATE', name: 'a', namespace: 'ns' }
+  const response = request(`https://localhost:${server.port}/mutate`, {
     method: 'POST',
     dispatcher,
     headers: { 'content-type': 'application/json', traceparent },
-    body: JSON.stringify({ apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', request: asked }),
+    body: JSON.stringify({ apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', request: reviewed }),
   })
   await until(
     () => spans().length === 2,
     () => clock.advance(1000),
   )
-  await (await answer).body.dump()
-  expect(spans()).toMatchObject([{ name: 'review /mutate' }, { name: 'presets' }])
+  await (await response).body.dump()
+  expect(spans()).toMatchObject([{ name: 'admission /mutate' }, { name: 'presets' }])
   expect(JSON.stringify(spans()[0])).toContain(JSON.stringify({ stringValue: outcome }))
 })

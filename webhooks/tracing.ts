@@ -2,23 +2,23 @@ import { randomBytes } from 'node:crypto'
 import type { Clock } from '../runtime/clock.ts'
 import type { Logger } from '../runtime/log.ts'
 
-/** A span under way, a part of its caller's trace. */
+/** A span in progress, a part of its caller's trace. */
 export interface Span {
-  /** A part of it that has just ended. */
+  /** Adds a child span that has just ended. */
   readonly part: (name: string, seconds: number) => void
-  /** Hands it over; only the first call counts. */
+  /** Ends the span and queues it for export; later calls have no effect. */
   readonly end: (attributes: Readonly<Record<string, string>>, isError: boolean) => void
 }
 
 export interface Tracer {
-  /** Undefined where the caller does not trace: then nothing is traced here either, and it costs nothing. */
+  /** Undefined if the caller does not record a trace: then nothing is traced here either. */
   begin(name: string, traceparent: string | undefined): Span | undefined
-  /** Sends what is left. */
+  /** Sends the queued spans. */
   stop(): Promise<void>
 }
 
 export interface TracerOptions {
-  /** Where OTLP is taken over HTTP, as JSON: `http://collector:4318/v1/traces`. */
+  /** A collector's endpoint for OTLP over HTTP in JSON: `http://collector:4318/v1/traces`. */
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly service: string
@@ -26,19 +26,23 @@ export interface TracerOptions {
   readonly log: Logger
 }
 
-/** Spans wait so long for others, and no more are kept than fit in a few MiB: a collector that is away costs spans, never reviews. */
+/** How long a span waits to be sent with others. */
 const waitMs = 2000
+/** As many spans as fit in a few MiB. Without a reachable collector spans are lost, but admission continues. */
 const maxWaiting = 4096
 const maxSendMs = 10_000
 
-/** https://www.w3.org/TR/trace-context/: version, trace, parent, flags; the last bit of the flags says that the caller records. */
+/**
+ * https://www.w3.org/TR/trace-context/: version, trace, parent, flags; the last bit of the flags is set if the caller
+ * records.
+ */
 const traceparentShape = /^00-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f][13579bdf]$/
 
 /** Sends spans by OTLP/HTTP in JSON (opentelemetry-proto 1.x), many at a time. */
 export function createTracer({ url, headers, service, clock, log }: TracerOptions): Tracer {
   let waiting: object[] = []
   let lost = 0
-  let isAway = false
+  let isUnavailable = false
   let cancel: (() => void) | undefined
   let sending: Promise<void> = Promise.resolve()
   const add = (span: object) => {
@@ -58,17 +62,18 @@ export function createTracer({ url, headers, service, clock, log }: TracerOption
     const body = JSON.stringify({ resourceSpans: [{ resource, scopeSpans: [{ scope: { name: 'virtset' }, spans }] }] })
     const all = { 'content-type': 'application/json', ...headers }
     try {
-      const answer = await fetch(url, { method: 'POST', headers: all, body, signal: AbortSignal.timeout(maxSendMs) })
-      await answer.arrayBuffer()
-      if (!answer.ok) throw new Error(`the collector answers ${answer.status}`)
-      if (isAway || lost > 0) log.info({ url, spans: lost }, 'the collector takes spans; so many were lost before')
-      isAway = false
+      const response = await fetch(url, { method: 'POST', headers: all, body, signal: AbortSignal.timeout(maxSendMs) })
+      await response.arrayBuffer()
+      if (!response.ok) throw new Error(`the collector responded with ${response.status}`)
+      if (isUnavailable || lost > 0) log.info({ url, lostSpans: lost }, 'the collector accepts spans again')
+      isUnavailable = false
       lost = 0
     } catch (error) {
       lost += spans.length
-      // Once, not every two seconds for as long as a collector is away.
-      if (!isAway) log.warn({ err: error, url, spans: lost }, 'spans are lost until the collector takes them')
-      isAway = true
+      // Logged once, not every two seconds while the collector is unavailable.
+      if (!isUnavailable)
+        log.warn({ err: error, url, lostSpans: lost }, 'the collector does not accept spans; they are lost')
+      isUnavailable = true
     }
   }
   return {
@@ -113,14 +118,14 @@ const errorStatus = 2
 
 const newId = (): string => randomBytes(8).toString('hex')
 
-/** A number of JSON is exact to microseconds only. */
+/** A JSON number is exact to microseconds only. */
 const nanoseconds = (ms: number): string => `${Math.round(ms * 1000)}000`
 
 const attributesOf = (values: Readonly<Record<string, string>>) =>
   Object.entries(values).map(([key, stringValue]) => ({ key, value: { stringValue } }))
 
 /**
- * Where OpenTelemetry's own environment variables say that spans go; undefined where they say nothing.
+ * Reads OpenTelemetry's environment variables for the exporter; undefined if they set no endpoint.
  * https://opentelemetry.io/docs/specs/otel/protocol/exporter/
  */
 export function tracingFrom(env: Readonly<Record<string, string | undefined>>) {

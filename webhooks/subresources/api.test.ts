@@ -8,11 +8,11 @@ import { createAuthority, createCertificate } from '../../cluster/certificates.t
 import { ApiError, ApiUnreachable } from '../../runtime/api-error.ts'
 import { systemClock } from '../../runtime/clock.ts'
 import { createLogger } from '../../runtime/log.ts'
-import type { Access } from '../permission.ts'
+import type { Access } from '../admission/permission.ts'
 import { until } from '../../test/until.ts'
 import { createApi, type ApiOptions } from './api.ts'
-import type { Answer } from './power.ts'
-import type { Wish } from './route.ts'
+import type { PowerResponse } from './power.ts'
+import type { PowerRequest } from './route.ts'
 
 const closing: (() => Promise<unknown>)[] = []
 afterEach(async () => {
@@ -22,7 +22,11 @@ afterEach(async () => {
 const now = new Date()
 const authority = await createAuthority('front-proxy', now)
 const proxy = await createCertificate(authority, { commonName: 'front-proxy-client' }, now)
-const stranger = await createCertificate(await createAuthority('other', now), { commonName: 'front-proxy-client' }, now)
+const otherClient = await createCertificate(
+  await createAuthority('other', now),
+  { commonName: 'front-proxy-client' },
+  now,
+)
 const own = await createCertificate(authority, { commonName: 'webhooks', addresses: ['127.0.0.1'] }, now)
 
 const frontProxy = {
@@ -35,24 +39,32 @@ const frontProxy = {
 }
 
 const stopWeb = '/apis/subresources.virtset.io/v1alpha1/namespaces/default/virtualmachineconfigs/web/stop'
-const accepted: Answer = { code: 202, uid: 'u-1', message: 'stopping' }
+const accepted: PowerResponse = { code: 202, uid: 'u-1', message: 'stopping' }
 
-/** An API server's request, and what came of it: the answer, the wishes carried out, the rights asked for. */
-async function ask(
-  given: Partial<ApiOptions> & { power?: ApiOptions['power'] } = {},
-  sent: { client?: typeof proxy; path?: string; body?: string; signal?: AbortSignal } = {},
-) {
-  const wishes: Wish[] = []
-  const asked: Access[] = []
+interface Sent {
+  readonly client?: typeof proxy
+  readonly path?: string
+  readonly body?: string
+  readonly type?: string
+  readonly signal?: AbortSignal
+}
+
+/**
+ * Serves the API; `post` sends a request as the API server does. Collects the requests performed and the access
+ * checked.
+ */
+async function start(given: Partial<ApiOptions> = {}) {
+  const performed: PowerRequest[] = []
+  const checked: Access[] = []
   const app = fastify({
     https: { key: own.key, cert: own.certificate, requestCert: true, rejectUnauthorized: false },
   })
   createApi({
-    power: async (wish) => {
-      wishes.push(wish)
+    power: async (wanted) => {
+      performed.push(wanted)
       return accepted
     },
-    mayAccess: async (_, access) => asked.push(access) > 0,
+    mayAccess: async (_, access) => checked.push(access) > 0,
     frontProxy: () => frontProxy,
     log: createLogger({ process: 'test', level: 'silent' }),
     clock: systemClock,
@@ -60,31 +72,44 @@ async function ask(
   }).register(app)
   await app.listen({ port: 0, host: '127.0.0.1' })
   closing.push(() => app.close())
-  const { client = proxy, path = stopWeb, body = '{}', signal } = sent
-  const { promise, resolve, reject } = Promise.withResolvers<{ code: number; body: { [key: string]: unknown } }>()
-  const options = {
-    host: '127.0.0.1',
-    port: (app.server.address() as AddressInfo).port,
-    method: 'POST',
-    path,
-    headers: { 'content-type': 'application/json', 'x-remote-user': 'jane', 'x-remote-group': 'devs' },
-    ca: authority.certificate,
-    cert: client.certificate,
-    key: client.key,
-    agent: false,
-    ...(signal === undefined ? {} : { signal }),
+  const post = ({ client = proxy, path = stopWeb, body = '{}', type = 'application/json', signal }: Sent = {}) => {
+    const { promise, resolve, reject } = Promise.withResolvers<{ code: number; body: { [key: string]: unknown } }>()
+    const options = {
+      host: '127.0.0.1',
+      port: (app.server.address() as AddressInfo).port,
+      method: 'POST',
+      path,
+      headers: { 'content-type': type, 'x-remote-user': 'jane', 'x-remote-group': 'devs' },
+      ca: authority.certificate,
+      cert: client.certificate,
+      key: client.key,
+      agent: false,
+      ...(signal === undefined ? {} : { signal }),
+    }
+    request(options, (response) => {
+      text(response).then((json) => resolve({ code: response.statusCode ?? 0, body: JSON.parse(json) }), reject)
+    })
+      .on('error', reject)
+      .end(body)
+    return promise
   }
-  request(options, (response) => {
-    text(response).then((answer) => resolve({ code: response.statusCode ?? 0, body: JSON.parse(answer) }), reject)
-  })
-    .on('error', reject)
-    .end(body)
-  return { ...(await promise), wishes, asked }
+  return { post, performed, checked }
 }
 
-test('a wish is authorised as an update of the sub-resource, carried out and told as a Status', async () => {
-  const answer = await ask()
-  expect(answer.asked).toEqual([
+async function send(given?: Partial<ApiOptions>, sent?: Sent) {
+  const { post, performed, checked } = await start(given)
+  return { ...(await post(sent)), performed, checked }
+}
+
+function collectLog() {
+  const lines: { [key: string]: unknown }[] = []
+  const log = createLogger({ process: 'test', to: { write: (line: string) => lines.push(JSON.parse(line)) } })
+  return { lines, log }
+}
+
+test('authorizes a request as an update of the subresource, performs it and responds with a Status', async () => {
+  const response = await send()
+  expect(response.checked).toEqual([
     {
       verb: 'update',
       group: 'subresources.virtset.io',
@@ -94,8 +119,8 @@ test('a wish is authorised as an update of the sub-resource, carried out and tol
       name: 'web',
     },
   ])
-  expect(answer.wishes).toMatchObject([{ verb: 'stop', namespace: 'default', name: 'web' }])
-  expect([answer.code, answer.body]).toEqual([
+  expect(response.performed).toMatchObject([{ verb: 'stop', namespace: 'default', name: 'web' }])
+  expect([response.code, response.body]).toEqual([
     202,
     {
       apiVersion: 'v1',
@@ -112,40 +137,75 @@ test('a wish is authorised as an update of the sub-resource, carried out and tol
 const refusal = { code: 422, reason: 'Invalid', message: 'no', details: { causes: [{ field: 'spec' }] } }
 const failing = (error: unknown) => ({ power: () => Promise.reject(error) })
 
-test.each<[string, Parameters<typeof ask>, number, object]>([
-  ['somebody else’s certificate', [{}, { client: stranger }], 401, { reason: 'Unauthorized' }],
-  ['no front proxy to believe', [{ frontProxy: () => undefined }], 401, { reason: 'Unauthorized' }],
-  ['no right', [{ mayAccess: async () => false }], 403, { reason: 'Forbidden', message: /User "jane" cannot update/ }],
-  ['no such path', [{}, { path: '/apis/other' }], 404, { reason: 'NotFound' }],
-  ['more than may be at once', [{ limits: { requests: 0, bytes: 0 } }], 429, { reason: 'TooManyRequests' }],
+test.each<[string, Parameters<typeof send>, number, object]>([
+  ['a certificate of another authority', [{}, { client: otherClient }], 401, { reason: 'Unauthorized' }],
+  ['a cluster without a front proxy', [{ frontProxy: () => undefined }], 401, { reason: 'Unauthorized' }],
+  [
+    'a user without permission',
+    [{ mayAccess: async () => false }],
+    403,
+    { reason: 'Forbidden', message: /User "jane" cannot update/ },
+  ],
+  ['an unknown path', [{}, { path: '/apis/other' }], 404, { reason: 'NotFound' }],
+  ['too many requests at once', [{ limits: { requests: 0, bytes: 0 } }], 429, { reason: 'TooManyRequests' }],
+  ['too many requests of one user at once', [{ share: 0 }], 429, { reason: 'TooManyRequests' }],
   ['a body that is too large', [{}, { body: ' '.repeat(64 * 1024 + 1) }], 413, { reason: 'RequestEntityTooLarge' }],
-  ['a refusal of the API server', [failing(new ApiError('POST', refusal))], 422, refusal],
-  ['an API server that is away', [failing(new ApiUnreachable('POST'))], 503, { reason: 'ServiceUnavailable' }],
-  ['our own fault', [failing(new Error('secret'))], 500, { message: 'virtset could not do this; its log says why' }],
-])('%s is refused, and nothing done', async (_, [given, sent], code, said) => {
-  const answer = await ask(given, sent)
-  const { message, ...rest } = { message: '', ...said }
-  expect(answer.code).toBe(code)
-  expect(answer.body).toMatchObject({ kind: 'Status', status: 'Failure', code, ...rest })
-  expect(answer.body['message']).toMatch(message)
-  expect(answer.wishes).toEqual([])
+  ['a malformed content type', [{}, { type: ';' }], 415, { reason: 'BadRequest' }],
+  ['an error of the API server', [failing(new ApiError('POST', refusal))], 422, refusal],
+  ['an unreachable API server', [failing(new ApiUnreachable('POST'))], 503, { reason: 'ServiceUnavailable' }],
+  [
+    'an internal error',
+    [failing(new Error('secret'))],
+    500,
+    { message: 'internal error of virtset; see the log of virtset-webhooks' },
+  ],
+])('%s fails, and nothing is performed', async (_, [given, sent], code, expected) => {
+  const response = await send(given, sent)
+  const { message, ...rest } = { message: '', ...expected }
+  expect(response.code).toBe(code)
+  expect(response.body).toMatchObject({ kind: 'Status', status: 'Failure', code, ...rest })
+  expect(response.body['message']).toMatch(message)
+  expect(response.performed).toEqual([])
 })
 
-test('who goes away while his start waits is no failure of ours', async () => {
-  const lines: string[] = []
-  const log = createLogger({ process: 'test', to: { write: (line) => lines.push(line) } })
-  const impatient = new AbortController()
-  let isOver = false
+test('a client that disconnects while its start waits is not logged as a failure', async () => {
+  const { lines, log } = collectLog()
+  const client = new AbortController()
+  let isAborted = false
   const power: ApiOptions['power'] = (_, signal) =>
     new Promise((_resolve, reject) => {
       signal?.addEventListener('abort', () => {
         reject(signal.reason)
-        isOver = true
+        isAborted = true
       })
-      impatient.abort()
+      client.abort()
     })
-  await expect(ask({ power, log }, { signal: impatient.signal })).rejects.toThrow('aborted')
-  await until(() => isOver)
+  await expect(send({ power, log }, { signal: client.signal })).rejects.toThrow('aborted')
+  await until(() => isAborted)
   await new Promise(setImmediate)
   expect(lines).toEqual([])
+})
+
+test('logs who requested what, and the response code', async () => {
+  const { lines, log } = collectLog()
+  await send({ log })
+  const expected = { level: 'info', verb: 'stop', namespace: 'default', name: 'web', user: 'jane', code: 202 }
+  expect(lines).toMatchObject([{ ...expected, msg: 'subresource request' }])
+})
+
+test.each<[string, unknown, string[]]>([
+  ['an internal error', new Error('broken'), ['a subresource request failed']],
+  ['a 500 of the API server', new ApiError('POST', { ...refusal, code: 500 }), ['a subresource request failed']],
+  ['a refusal', new ApiError('POST', refusal), []],
+])('logs only failures on the server side: %s', async (_, error, expected) => {
+  const { lines, log } = collectLog()
+  await send({ ...failing(error), log })
+  expect(lines.map(({ msg }) => msg)).toEqual(expected)
+})
+
+test('a finished request makes room for the next one', async () => {
+  const { post } = await start({ share: 1, limits: { requests: 1, bytes: 0 } })
+  const codes: number[] = []
+  for (let count = 0; count < 3; count++) codes.push((await post()).code)
+  expect(codes).toEqual([202, 202, 202])
 })

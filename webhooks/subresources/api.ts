@@ -7,13 +7,14 @@ import { BodyRejected, readBody } from '../body.ts'
 import { callerOf } from '../caller.ts'
 import { createGate } from '../gate.ts'
 import type { Limits, Pass } from '../gate.ts'
-import type { MayAccess } from '../permission.ts'
-import type { User } from '../review.ts'
+import type { MayAccess } from '../admission/permission.ts'
+import type { User } from '../admission/request.ts'
 import { group } from './discovery.ts'
 import type { FrontProxy } from './front-proxy.ts'
-import type { Answer, Power } from './power.ts'
+import type { PowerResponse, Power } from './power.ts'
 import { route } from './route.ts'
-import type { Wish } from './route.ts'
+import { createShares } from './shares.ts'
+import type { PowerRequest } from './route.ts'
 
 export interface ApiOptions {
   readonly power: Power
@@ -22,9 +23,11 @@ export interface ApiOptions {
   readonly log: Logger
   readonly clock: Clock
   readonly limits?: Limits
+  /** How many requests one user, and one namespace, may have in progress. */
+  readonly share?: number
 }
 
-/** A `metav1.Status` that says no. */
+/** The members of a `metav1.Status` with status Failure. */
 interface Failure {
   readonly code: number
   readonly reason: string
@@ -32,45 +35,52 @@ interface Failure {
   readonly details?: object
 }
 
-/** What serves more than reviews on the webhooks' port; it asks clients for a certificate. */
+/** Serves an aggregated API on the webhooks' port, beside admission. */
 export interface Api {
   readonly register: (app: FastifyInstance) => void
 }
 
 /** DeleteOptions are a few hundred bytes. */
 const maxBodyBytes = 64 * 1024
-/** A start may wait for most of a minute; reviews have a limit of their own and never wait for these. */
+/** A start may wait 45 s. Admission requests have their own limit, so these cannot delay them. */
 const defaultLimits: Limits = { requests: 512, bytes: 0 }
+const defaultShare = 64
 
 /**
- * The aggregated API `subresources.virtset.io`. Only what the API server's front proxy sends is believed, and each wish is authorised once more here, always as
- * `update`: the API server has asked for the verb of the method, and `get` is what readers have.
+ * The aggregated API `subresources.virtset.io`. It trusts only requests from the API server's front proxy. The API
+ * server has authorized the verb of the method, which is `get` for GET, and readers have that. So every request is
+ * authorized here again, as `update`.
  */
 export function createApi(options: ApiOptions): Api {
   const { power, mayAccess, frontProxy, log, clock } = options
   const gate = createGate(options.limits ?? defaultLimits)
+  const { share = defaultShare } = options
+  const users = createShares(share)
+  const namespaces = createShares(share)
   const admitted = new WeakMap<IncomingMessage, { readonly user: User; readonly pass: Pass }>()
 
-  const answer = async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
+  const handle = async (request: FastifyRequest, reply: FastifyReply): Promise<unknown> => {
     const user = admitted.get(request.raw)?.user
     if (user === undefined) return send(reply, unauthorized)
     const found = route(request.method, request.url, typeof request.body === 'string' ? request.body : '')
     if (found.kind === 'document') return found.document
     if (found.kind === 'refused') return send(reply, found.status)
-    const { wish } = found
-    if (!(await mayAccess(user, accessOf(wish)))) return send(reply, forbidden(user, wish))
-    const gone = new AbortController()
-    reply.raw.once('close', () => gone.abort())
-    const outcome = await power(wish, gone.signal)
-    const code = 'refused' in outcome ? outcome.refused.code : outcome.code
-    log.info({ ...wish, user: user.username, code }, 'sub-resource')
-    return sendAnswer(reply, wish, outcome)
+    const wanted = found.request
+    if (!(await mayAccess(user, accessOf(wanted)))) return send(reply, forbidden(user, wanted))
+    const leave = namespaces.take(wanted.namespace)
+    if (leave === undefined) return send(reply, tooMany)
+    const disconnected = new AbortController()
+    reply.raw.once('close', () => disconnected.abort())
+    const response = await power(wanted, disconnected.signal).finally(leave)
+    const code = 'refused' in response ? response.refused.code : response.code
+    log.info({ ...wanted, user: user.username, code }, 'subresource request')
+    return sendResponse(reply, wanted, response)
   }
 
   return {
     register(app) {
       void app.register(async (own) => {
-        // Whatever a body is called, what it says is for the route; an empty one is as good as none.
+        // The body is optional and parsed by `route`, whatever its content type.
         own.removeAllContentTypeParsers()
         own.addContentTypeParser('*', async (_request: FastifyRequest, payload: IncomingMessage) => {
           const pass = admitted.get(payload)?.pass
@@ -79,6 +89,9 @@ export function createApi(options: ApiOptions): Api {
         own.addHook('onRequest', async (request, reply) => {
           const user = callerOf(request.raw, frontProxy(), clock.now())
           if (user === undefined) return send(reply, unauthorized)
+          const leave = users.take(user.username)
+          if (leave === undefined) return send(reply, tooMany)
+          reply.raw.once('close', leave)
           const pass = gate.enter()
           if (pass === undefined) return send(reply, tooMany)
           admitted.set(request.raw, { user, pass })
@@ -87,16 +100,16 @@ export function createApi(options: ApiOptions): Api {
         })
         own.setErrorHandler((error, request, reply) => {
           const status = statusOf(error)
-          if (status.code >= 500) log.error({ err: error, url: request.url }, 'a sub-resource failed')
+          if (status.code >= 500) log.error({ err: error, url: request.url }, 'a subresource request failed')
           return send(reply, status)
         })
-        for (const path of ['/apis', '/apis/*', '/openapi/*']) own.all(path, answer)
+        for (const path of ['/apis', '/apis/*', '/openapi/*']) own.all(path, handle)
       })
     },
   }
 }
 
-const accessOf = ({ verb, namespace, name }: Wish) => ({
+const accessOf = ({ verb, namespace, name }: PowerRequest) => ({
   verb: 'update',
   group,
   resource: 'virtualmachineconfigs',
@@ -105,11 +118,11 @@ const accessOf = ({ verb, namespace, name }: Wish) => ({
   name,
 })
 
-function sendAnswer(reply: FastifyReply, wish: Wish, answer: Answer): FastifyReply {
-  if ('refused' in answer) return send(reply, answer.refused)
-  if (answer.code === 201) return reply.code(201).send(answer.object)
-  const details = { name: wish.name, group: 'virtset.io', kind: 'virtualmachineconfigs', uid: answer.uid }
-  const { code, message } = answer
+function sendResponse(reply: FastifyReply, { name }: PowerRequest, response: PowerResponse): FastifyReply {
+  if ('refused' in response) return send(reply, response.refused)
+  if (response.code === 201) return reply.code(201).send(response.object)
+  const { code, message, uid } = response
+  const details = { name, group: 'virtset.io', kind: 'virtualmachineconfigs', uid }
   return reply
     .code(code)
     .send({ apiVersion: 'v1', kind: 'Status', metadata: {}, status: 'Success', code, message, details })
@@ -118,7 +131,7 @@ function sendAnswer(reply: FastifyReply, wish: Wish, answer: Answer): FastifyRep
 const send = (reply: FastifyReply, status: Failure): FastifyReply =>
   reply.code(status.code).send({ apiVersion: 'v1', kind: 'Status', metadata: {}, ...status, status: 'Failure' })
 
-/** What the API server refused is passed on as it came, with all its causes. */
+/** Errors of the API server are passed on unchanged, with all their causes. */
 function statusOf(error: unknown): Failure {
   if (error instanceof ApiError) {
     const { code, reason, message, details } = error.status
@@ -127,31 +140,31 @@ function statusOf(error: unknown): Failure {
   if (error instanceof ApiUnreachable) {
     return { code: 503, reason: 'ServiceUnavailable', message: 'virtset could not reach the API server; try again' }
   }
-  // Who asked has gone away while it waited, and reads no answer.
+  // The client disconnected while it waited; no one reads the response.
   if (error instanceof Error && error.name === 'AbortError') {
     return { code: 499, reason: 'ClientClosedRequest', message: error.message }
   }
   if (error instanceof BodyRejected) {
-    const message = `a body may have at most ${maxBodyBytes} bytes`
+    const message = `the body must be at most ${maxBodyBytes} bytes`
     return error.reason === 'overloaded' ? tooMany : { code: 413, reason: 'RequestEntityTooLarge', message }
   }
   const code = error instanceof Error && 'statusCode' in error ? error.statusCode : 500
   if (typeof code === 'number' && code >= 400 && code < 500) {
     return { code, reason: 'BadRequest', message: error instanceof Error ? error.message : 'malformed' }
   }
-  return { code: 500, reason: 'InternalError', message: 'virtset could not do this; its log says why' }
+  return { code: 500, reason: 'InternalError', message: 'internal error of virtset; see the log of virtset-webhooks' }
 }
 
 const unauthorized: Failure = {
   code: 401,
   reason: 'Unauthorized',
-  message: "only the API server's front proxy is believed here",
+  message: "only the API server's front proxy can send requests here",
 }
 
 const tooMany: Failure = { code: 429, reason: 'TooManyRequests', message: 'too many requests at once; try again' }
 
-/** In the words of the API server itself. */
-const forbidden = ({ username }: User, { verb, namespace, name }: Wish): Failure => ({
+/** Worded as the API server words it. */
+const forbidden = ({ username }: User, { verb, namespace, name }: PowerRequest): Failure => ({
   code: 403,
   reason: 'Forbidden',
   message:

@@ -4,7 +4,7 @@ const version = 'v1alpha1'
 
 export const groupVersion = `${group}/${version}`
 
-/** One for each sub-resource of `virtualmachineconfigs`; the kind is what is answered. */
+/** A subresource of `virtualmachineconfigs`; `kind` is that of the response. */
 const resource = (verb: string, kind: string) => ({
   name: `virtualmachineconfigs/${verb}`,
   singularName: '',
@@ -18,8 +18,8 @@ const resource = (verb: string, kind: string) => ({
 const discovered = { groupVersion, version }
 
 /**
- * What may be read here, by path. No resource can be listed, so that nothing of ours has to be asked when a namespace is deleted. The two OpenAPI documents say
- * nothing, in form: the aggregator asks for them and logs an error each minute where there are none.
+ * The discovery documents, by path. No resource has the verb `list`, so deleting a namespace does not depend on this
+ * API. The two OpenAPI documents are empty; without them the aggregator logs an error every minute.
  */
 export const documents: ReadonlyMap<string, object> = new Map<string, object>([
   [

@@ -7,13 +7,13 @@ import { startReflector } from '../../runtime/reflector.ts'
 import type { Reflector } from '../../runtime/reflector.ts'
 import { resource } from '../../runtime/resource.ts'
 import type { KubeObject } from '../../runtime/resource.ts'
-import type { User } from '../review.ts'
-import { isTrustedClient, parseAuthorities } from '../client-certificate.ts'
+import type { User } from '../admission/request.ts'
+import { isTrustedClient, parseAuthorities } from '../certificates/client.ts'
 
-/** By whom the API server's aggregator says who a user is, and in which headers. */
+/** How the API server's aggregator proves its identity, and the headers in which it sends the user. */
 export interface FrontProxy {
   readonly authorities: readonly X509Certificate[]
-  /** Common names of client certificates; empty: whatever those authorities signed. */
+  /** Common names of client certificates; if empty, any name is allowed. */
   readonly allowedNames: readonly string[]
   /** Headers in lower case. */
   readonly usernameHeaders: readonly string[]
@@ -22,7 +22,7 @@ export interface FrontProxy {
   readonly extraPrefixes: readonly string[]
 }
 
-/** Headers by their names in lower case, with every value that came. */
+/** Every value of each header, by name in lower case. */
 export type Headers = { readonly [name: string]: readonly string[] | undefined }
 
 interface ConfigMap extends KubeObject {
@@ -37,33 +37,33 @@ const configMaps = resource<ConfigMap>({
   namespaced: true,
 })
 
-/** Where the API server publishes it for every extension server. */
+/** The API server publishes its front proxy here for every extension server. */
 const namespace = 'kube-system'
 const name = 'extension-apiserver-authentication'
 
 export interface FrontProxyWatch {
-  /** Undefined before it was read, or where the cluster has no front proxy. */
+  /** Undefined until it has been read, and if the cluster has no front proxy. */
   current(): FrontProxy | undefined
   readonly reflector: Pick<Reflector<KubeObject>, 'ageMs' | 'statistics' | 'hasSynced' | 'synced'>
   stop(): Promise<void>
 }
 
-/** Follows the ConfigMap. Another authority counts from the moment on in which the watch reports it, for open connections too. */
+/** Watches the ConfigMap. A new authority applies as soon as the watch reports it, also to open connections. */
 export function watchFrontProxy(kube: KubeClient, log: Logger, clock: Clock, changed: () => void): FrontProxyWatch {
   const fieldSelector = `metadata.name=${name}`
   const reflector = startReflector({ kube, resource: configMaps, namespace, fieldSelector, log, clock })
   let current: FrontProxy | undefined
   reflector.onChange(({ kind, object }) => {
-    // The API server writes it again within a minute, and the authorities are the same.
+    // The API server creates it again within a minute, with the same authorities.
     if (kind === 'deleted') return
     current = parseFrontProxy(object.data ?? {})
-    log.info({ authorities: current?.authorities.map(({ subject }) => subject) ?? [] }, 'front proxy')
+    log.info({ authorities: current?.authorities.map(({ subject }) => subject) ?? [] }, 'front proxy changed')
     changed()
   })
   return { current: () => current, reflector, stop: () => reflector.stop() }
 }
 
-/** What can be read of the ConfigMap's data; undefined where no authority or no header of names is in it. */
+/** Undefined if the ConfigMap's data has no readable authority or no username header. */
 export function parseFrontProxy(data: { readonly [key: string]: string }): FrontProxy | undefined {
   const authorities = parseAuthorities(data['requestheader-client-ca-file'] ?? '')
   const headers = (key: string) => strings(data[key]).map((header) => header.toLowerCase())
@@ -80,8 +80,8 @@ export function parseFrontProxy(data: { readonly [key: string]: string }): Front
 }
 
 /**
- * The user of a request, if it comes from the front proxy: over a connection whose client certificate one of its authorities signed,
- * itself and for client authentication, and which is valid now. Anybody else's headers are not even read.
+ * The user of a request from the front proxy: its client certificate is valid now, is for client authentication, and is
+ * signed directly by one of the front proxy's authorities. Headers from any other client are ignored.
  */
 export function identify(
   frontProxy: FrontProxy,
@@ -105,7 +105,7 @@ export function identify(
   }
 }
 
-/** Keys come percent-encoded, since a header's name cannot hold every character. */
+/** Keys are percent-encoded, because a header's name cannot contain every character. */
 function extraOf(prefixes: readonly string[], headers: Headers): { readonly [key: string]: readonly string[] } {
   return Object.fromEntries(
     Object.entries(headers).flatMap(([header, values = []]) => {
@@ -132,7 +132,7 @@ function strings(json = '[]'): readonly string[] {
   }
 }
 
-/** Node's own form of headers, checked: the door for `headersDistinct`. */
+/** Parses Node's `headersDistinct`. */
 export const readHeaders = (headers: unknown): Headers =>
   isRecord(headers)
     ? Object.fromEntries(

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import type { ConfigStatus, VirtualMachineConfig } from '../../api/config.ts'
-import type { MachineStatus } from '../../api/machine.ts'
+import type { VirtualMachineStatus } from '../../api/virtual-machine.ts'
 import type { ObjectMeta } from '../../api/object.ts'
 import { ownerReference } from '../../api/template.ts'
 import { ApiError } from '../../runtime/api-error.ts'
@@ -9,12 +9,12 @@ import type { Persisted } from '../../runtime/resource.ts'
 import { startFakeApiServer } from '../../test/fake-apiserver.ts'
 import type { FakeApiServer } from '../../test/fake-apiserver.ts'
 import { fakeClock } from '../../test/fake-clock.ts'
-import { storedMachine } from '../../test/stored-machine.ts'
+import { storedVm } from '../../test/stored-vm.ts'
 import { until } from '../../test/until.ts'
 import { createPower, decide } from './power.ts'
-import type { Verb, Wish } from './route.ts'
+import type { Verb, PowerRequest } from './route.ts'
 
-const wish = (verb: Verb, more: Partial<Wish> = {}): Wish => ({
+const request = (verb: Verb, more: Partial<PowerRequest> = {}): PowerRequest => ({
   verb,
   namespace: 'default',
   name: 'web',
@@ -23,7 +23,7 @@ const wish = (verb: Verb, more: Partial<Wish> = {}): Wish => ({
   ...more,
 })
 
-const template = { metadata: { labels: { app: 'web' } }, spec: storedMachine().spec }
+const template = { metadata: { labels: { app: 'web' } }, spec: storedVm().spec }
 const config = (status: ConfigStatus = {}, metadata: ObjectMeta = {}): Persisted<VirtualMachineConfig> => ({
   apiVersion: 'virtset.io/v1alpha1',
   kind: 'VirtualMachineConfig',
@@ -32,65 +32,77 @@ const config = (status: ConfigStatus = {}, metadata: ObjectMeta = {}): Persisted
   status,
 })
 const ours = [ownerReference({ kind: 'VirtualMachineConfig', metadata: { name: 'web', uid: 'c-1' } })]
-const machine = (phase?: MachineStatus['phase'], metadata: ObjectMeta = {}) =>
-  storedMachine({
+const vm = (phase?: VirtualMachineStatus['phase'], metadata: ObjectMeta = {}) =>
+  storedVm({
     metadata: { name: 'web', uid: 'v-1', ownerReferences: ours, ...metadata },
     status: phase === undefined ? {} : { phase },
   })
 const ending = { deletionTimestamp: '2030-01-02T00:00:00Z' }
 const restarting = { restart: { uid: 'v-1', requestedAt: '2030-01-01T00:00:00Z' } }
 const cancelled = { restart: { ...restarting.restart, cancelled: true } }
-const isStopping = 'it is stopping; start it when it has stopped, or with wait=true'
+const isStopping = 'it is stopping; start it after it has stopped, or add wait=true'
 
-describe('what to do', () => {
-  type Found = ReturnType<typeof machine> | undefined
+describe('decide', () => {
+  type Found = ReturnType<typeof vm> | undefined
   test.each<[Verb, string, ConfigStatus, Found, string]>([
-    ['start', 'nothing is there', {}, undefined, 'create'],
-    ['start', 'it runs', {}, machine('Running'), 'it is running already'],
-    ['start', 'it was made a moment ago', {}, machine(), 'it is running already'],
-    ['start', 'it is finished', {}, machine('Succeeded'), 'clear'],
-    ['start', 'it has failed and goes', {}, machine('Failed', ending), 'clear'],
-    ['start', 'it is stopping', {}, machine('Running', ending), isStopping],
-    ['start', 'a restart was called off, and nothing is there', cancelled, undefined, isStopping],
-    ['start', 'a restart was called off, and its VM was made', cancelled, machine('Running'), isStopping],
+    ['start', 'no VM exists', {}, undefined, 'create'],
+    ['start', 'it is running', {}, vm('Running'), 'it is already running'],
+    ['start', 'its VM has no phase yet', {}, vm(), 'it is already running'],
+    ['start', 'it is finished', {}, vm('Succeeded'), 'clear'],
+    ['start', 'it has failed and is being deleted', {}, vm('Failed', ending), 'clear'],
+    ['start', 'it is stopping', {}, vm('Running', ending), isStopping],
+    ['start', 'a restart was cancelled and no VM exists', cancelled, undefined, isStopping],
+    ['start', 'a restart was cancelled and the new VM was created', cancelled, vm('Running'), isStopping],
     ['start', 'it is restarting', restarting, undefined, 'it is restarting'],
-    ['start', 'it has been restarted', restarting, machine('Running', { uid: 'v-2' }), 'it is running already'],
-    ['start', 'the name is taken', {}, machine('Running', { ownerReferences: [] }), 'the VM web is not of this config'],
-    ['stop', 'nothing is there', {}, undefined, 'it is not running'],
-    ['stop', 'it runs', {}, machine('Running'), 'delete'],
-    ['stop', 'it is stopping already', {}, machine('Running', ending), 'delete'],
-    ['stop', 'it is finished', {}, machine('Failed'), 'it is not running'],
-    ['stop', 'it is restarting', restarting, undefined, 'call off'],
-    ['stop', 'it has been restarted', restarting, machine('Running', { uid: 'v-2' }), 'call off'],
-    ['stop', 'a restart was called off', cancelled, undefined, 'done'],
-    ['stop', 'a restart was called off, and a VM lives', cancelled, machine('Running'), 'delete'],
-    ['stop', 'a restart was called off, and its VM is finished', cancelled, machine('Failed'), 'done'],
-    ['restart', 'it runs', {}, machine('Running'), 'record'],
-    ['restart', 'nothing is there', {}, undefined, 'it is not running'],
-    ['restart', 'it is stopping', {}, machine('Running', ending), 'it is stopping'],
-    ['restart', 'a restart was called off', cancelled, undefined, 'it is stopping'],
-    ['restart', 'it is finished', {}, machine('Succeeded'), 'it is not running'],
-    ['restart', 'it is restarting', restarting, machine('Running', ending), 'done'],
-    ['restart', 'it has been restarted, and once more', restarting, machine('Running', { uid: 'v-2' }), 'record'],
+    ['start', 'it has been replaced', restarting, vm('Running', { uid: 'v-2' }), 'it is already running'],
+    [
+      'start',
+      'another VM has the name',
+      {},
+      vm('Running', { ownerReferences: [] }),
+      'the VM web is not controlled by this config',
+    ],
+    ['stop', 'no VM exists', {}, undefined, 'it is not running'],
+    ['stop', 'it is running', {}, vm('Running'), 'delete'],
+    ['stop', 'it is already stopping', {}, vm('Running', ending), 'delete'],
+    ['stop', 'it is finished', {}, vm('Failed'), 'it is not running'],
+    ['stop', 'it is restarting', restarting, undefined, 'cancel restart'],
+    ['stop', 'it has been replaced', restarting, vm('Running', { uid: 'v-2' }), 'cancel restart'],
+    ['stop', 'a restart was cancelled', cancelled, undefined, 'done'],
+    ['stop', 'a restart was cancelled and a VM is running', cancelled, vm('Running'), 'delete'],
+    ['stop', 'a restart was cancelled and its VM is finished', cancelled, vm('Failed'), 'done'],
+    ['restart', 'it is running', {}, vm('Running'), 'request restart'],
+    ['restart', 'no VM exists', {}, undefined, 'it is not running'],
+    ['restart', 'it is stopping', {}, vm('Running', ending), 'it is stopping'],
+    ['restart', 'a restart was cancelled', cancelled, undefined, 'it is stopping'],
+    ['restart', 'it is finished', {}, vm('Succeeded'), 'it is not running'],
+    ['restart', 'it is restarting', restarting, vm('Running', ending), 'done'],
+    [
+      'restart',
+      'a restart is done but still in the status',
+      restarting,
+      vm('Running', { uid: 'v-2' }),
+      'request restart',
+    ],
   ])('%s, when %s', (verb, _, status, found, expected) => {
-    const step = decide(wish(verb), config(status), found)
+    const step = decide(request(verb), config(status), found)
     expect(step.do === 'refuse' ? step.message : step.do).toBe(expected)
   })
 
   test.each<[string, ConfigStatus, Found]>([
-    ['a VM', {}, machine('Running', ending)],
-    ['a restart that was called off', cancelled, undefined],
-  ])('start waits for the end of %s if it is told to', (_, status, found) => {
-    expect(decide(wish('start', { isWaiting: true }), config(status), found).do).toBe('clear')
+    ['a VM', {}, vm('Running', ending)],
+    ['a cancelled restart', cancelled, undefined],
+  ])('start with wait=true waits for the end of %s', (_, status, found) => {
+    expect(decide(request('start', { isWaiting: true }), config(status), found).do).toBe('clear')
   })
 
-  test.each<Verb>(['start', 'stop', 'restart'])('%s of a config that is being deleted is refused', (verb) => {
-    expect(decide(wish(verb), config({}, ending), machine('Running')).do).toBe('refuse')
+  test.each<Verb>(['start', 'stop', 'restart'])('refuses %s of a config that is being deleted', (verb) => {
+    expect(decide(request(verb), config({}, ending), vm('Running')).do).toBe('refuse')
   })
 })
 
 const configs = '/apis/virtset.io/v1alpha1/virtualmachineconfigs'
-const machines = '/apis/virtset.io/v1alpha1/virtualmachines'
+const vms = '/apis/virtset.io/v1alpha1/virtualmachines'
 const opened: (() => Promise<unknown>)[] = []
 afterEach(async () => {
   for (const close of opened.splice(0).reverse()) await close()
@@ -115,10 +127,10 @@ const writes = (server: FakeApiServer) =>
     .map(({ method, path }) => `${method} ${path.split('/').slice(6).join('/')}`)
 
 describe('against an API server', () => {
-  test('start creates the VM, with owner and the revision of the template', async () => {
+  test('start creates the VM with its owner and the revision of the template', async () => {
     const { server, power } = await setUp()
-    const answer = await power(wish('start'))
-    expect(answer).toMatchObject({
+    const response = await power(request('start'))
+    expect(response).toMatchObject({
       code: 201,
       object: {
         metadata: {
@@ -132,45 +144,60 @@ describe('against an API server', () => {
     expect(writes(server)).toEqual(['POST virtualmachines'])
   })
 
-  test('fifty starts at once make one VM, and 49 are told', async () => {
+  test('of fifty starts at once, one creates the VM and 49 are refused', async () => {
     const { server, power } = await setUp()
-    const answers = await Promise.all(Array.from({ length: 50 }, () => power(wish('start'))))
-    expect(answers.filter((answer) => 'code' in answer && answer.code === 201).length).toBe(1)
-    expect(answers.filter((answer) => 'refused' in answer && answer.refused.code === 409).length).toBe(49)
-    expect(server.objects(machines).length).toBe(1)
+    const responses = await Promise.all(Array.from({ length: 50 }, () => power(request('start'))))
+    expect(responses.filter((response) => 'code' in response && response.code === 201).length).toBe(1)
+    expect(responses.filter((response) => 'refused' in response && response.refused.code === 409).length).toBe(49)
+    expect(server.objects(vms).length).toBe(1)
   })
 
-  test('a finished instance is cleared away before', async () => {
+  test('start first deletes a finished VM and waits until it is gone', async () => {
     const { clock, server, power } = await setUp()
-    put(server, machines, machine('Failed'))
-    const answer = power(wish('start'))
-    await until(() => server.find(machines, 'default', 'web')?.metadata.deletionTimestamp !== undefined)
-    expect(server.objects(machines).length).toBe(1)
-    server.remove(machines, 'default', 'web')
+    put(server, vms, vm('Failed'))
+    const response = power(request('start'))
+    await until(() => server.find(vms, 'default', 'web')?.metadata.deletionTimestamp !== undefined)
+    expect(server.objects(vms).length).toBe(1)
+    server.remove(vms, 'default', 'web')
     await until(
-      () => server.objects(machines).length === 1,
+      () => server.objects(vms).length === 1,
       () => clock.advance(200),
     )
-    expect(await answer).toMatchObject({ code: 201 })
-    expect(server.find(machines, 'default', 'web')?.metadata.uid).not.toBe('v-1')
+    expect(await response).toMatchObject({ code: 201 })
+    expect(writes(server).filter((write) => write.startsWith('DELETE'))).toEqual(['DELETE virtualmachines/web'])
+    expect(server.find(vms, 'default', 'web')?.metadata.uid).not.toBe('v-1')
   })
 
-  test('a finished instance that does not go is told after most of a minute', async () => {
+  test('start does not delete a finished VM that is already being deleted', async () => {
     const { clock, server, power } = await setUp()
-    put(server, machines, machine('Failed'))
-    let answered: unknown
-    void power(wish('start')).then((answer) => (answered = answer))
+    put(server, vms, vm('Failed', ending))
+    const response = power(request('start'))
+    await until(() => clock.pending() > 0)
+    server.remove(vms, 'default', 'web')
     await until(
-      () => answered !== undefined,
+      () => server.objects(vms).length === 1,
+      () => clock.advance(200),
+    )
+    expect(await response).toMatchObject({ code: 201 })
+    expect(writes(server)).toEqual(['POST virtualmachines'])
+  })
+
+  test('start is refused after 45 s if the finished VM still exists', async () => {
+    const { clock, server, power } = await setUp()
+    put(server, vms, vm('Failed'))
+    let received: unknown
+    void power(request('start')).then((response) => (received = response))
+    await until(
+      () => received !== undefined,
       () => clock.advance(1000),
     )
-    expect(answered).toMatchObject({ refused: { code: 409 } })
+    expect(received).toMatchObject({ refused: { code: 409 } })
   })
 
-  test('what is only tried writes nothing', async () => {
+  test('a dry run writes nothing', async () => {
     const { server, power } = await setUp()
-    put(server, machines, machine('Failed'))
-    expect(await power(wish('start', { isDryRun: true }))).toMatchObject({ code: 201 })
+    put(server, vms, vm('Failed'))
+    expect(await power(request('start', { isDryRun: true }))).toMatchObject({ code: 201 })
     expect(
       server.requests
         .filter(({ method }) => method !== 'GET')
@@ -178,7 +205,7 @@ describe('against an API server', () => {
     ).toEqual([['POST', 'All']])
   })
 
-  test('a refusal is thrown as it came', async () => {
+  test('an error of the API server is thrown unchanged', async () => {
     const { server, power } = await setUp()
     const body = {
       kind: 'Status',
@@ -188,40 +215,56 @@ describe('against an API server', () => {
       details: { causes: [{ field: 'spec.domain.memory' }] },
     }
     server.fault = ({ method }) => (method === 'POST' ? { status: 422, body } : undefined)
-    const error = await power(wish('start')).catch((thrown: unknown) => thrown)
+    const error = await power(request('start')).catch((thrown: unknown) => thrown)
     expect(error instanceof ApiError && error.status.details).toEqual(body.details)
+    expect(writes(server)).toEqual(['POST virtualmachines'])
   })
 
-  test('stop says the grace period first, and deletes by uid', async () => {
+  test('stop sets the grace period, then deletes the VM by its UID', async () => {
     const { server, power } = await setUp()
-    put(server, machines, machine('Running'))
-    expect(await power(wish('stop', { gracePeriodSeconds: 3 }))).toEqual({
+    put(server, vms, vm('Running'))
+    expect(await power(request('stop', { gracePeriodSeconds: 3 }))).toEqual({
       code: 202,
       uid: 'v-1',
-      message: 'it is asked to power off',
+      message: 'the guest is shutting down',
     })
     expect(writes(server)).toEqual(['PATCH virtualmachines/web', 'DELETE virtualmachines/web'])
     expect(server.requests.at(-1)?.body).toMatchObject({ preconditions: { uid: 'v-1' } })
-    expect(server.find(machines, 'default', 'web')?.metadata['annotations']).toMatchObject({
+    expect(server.find(vms, 'default', 'web')?.metadata['annotations']).toMatchObject({
       'virtset.io/grace-period-seconds': '3',
     })
   })
 
-  test('restart writes a wish, and touches nothing else', async () => {
+  test('stop without a grace period only deletes the VM', async () => {
     const { server, power } = await setUp()
-    put(server, machines, machine('Running'))
-    expect(await power(wish('restart', { gracePeriodSeconds: 0 }))).toMatchObject({ code: 202, uid: 'v-1' })
+    put(server, vms, vm('Running'))
+    await power(request('stop'))
+    expect(writes(server)).toEqual(['DELETE virtualmachines/web'])
+  })
+
+  test('a second restart writes nothing and returns the UID of the VM that is replaced', async () => {
+    const { server, power } = await setUp()
+    put(server, configs, config(restarting))
+    put(server, vms, vm('Running', ending))
+    expect(await power(request('restart'))).toEqual({ code: 202, uid: 'v-1', message: 'it is already restarting' })
+    expect(writes(server)).toEqual([])
+  })
+
+  test('restart only writes the request to the status of the config', async () => {
+    const { server, power } = await setUp()
+    put(server, vms, vm('Running'))
+    expect(await power(request('restart', { gracePeriodSeconds: 0 }))).toMatchObject({ code: 202, uid: 'v-1' })
     expect(writes(server)).toEqual(['PATCH virtualmachineconfigs/web/status'])
     expect(server.find(configs, 'default', 'web')?.['status']).toMatchObject({
       restart: { uid: 'v-1', gracePeriodSeconds: 0 },
     })
   })
 
-  test('stop calls a restart off, wherever it is', async () => {
+  test('stop cancels a restart and deletes the VM', async () => {
     const { server, power } = await setUp()
     put(server, configs, config(restarting))
-    put(server, machines, machine('Running'))
-    expect(await power(wish('stop', { gracePeriodSeconds: 3 }))).toMatchObject({ code: 202 })
+    put(server, vms, vm('Running'))
+    expect(await power(request('stop', { gracePeriodSeconds: 3 }))).toMatchObject({ code: 202 })
     expect(writes(server)).toEqual([
       'PATCH virtualmachineconfigs/web/status',
       'PATCH virtualmachines/web',
@@ -231,15 +274,38 @@ describe('against an API server', () => {
     expect(server.find(configs, 'default', 'web')?.['status']).toEqual({ restart })
   })
 
-  test('who was overtaken looks again', async () => {
+  test.each([
+    ['a finished VM', vm('Failed')],
+    ['the VM of another owner', vm('Running', { ownerReferences: [] })],
+  ])('a cancelled restart does not delete %s that appears meanwhile', async (_, found) => {
     const { server, power } = await setUp()
-    put(server, machines, machine('Running'))
+    put(server, configs, config(restarting))
+    server.fault = ({ method }) => {
+      if (method === 'PATCH') put(server, vms, found)
+      return undefined
+    }
+    expect(await power(request('stop'))).toMatchObject({ code: 202 })
+    expect(writes(server)).toEqual(['PATCH virtualmachineconfigs/web/status'])
+  })
+
+  test('gives up after twenty conflicts', async () => {
+    const { server, power } = await setUp()
+    put(server, vms, vm('Running'))
+    const body = { kind: 'Status', code: 409, reason: 'Conflict', message: 'modified' }
+    server.fault = ({ method }) => (method === 'PATCH' ? { status: 409, body } : undefined)
+    await expect(power(request('restart'))).rejects.toThrow('modified')
+    expect(writes(server).length).toBe(20)
+  })
+
+  test('retries after a conflict', async () => {
+    const { server, power } = await setUp()
+    put(server, vms, vm('Running'))
     let isFirst = true
     server.fault = ({ method }) => {
       if (method !== 'PATCH' || !isFirst) return undefined
       isFirst = false
       return { status: 409, body: { kind: 'Status', code: 409, reason: 'Conflict', message: 'modified' } }
     }
-    expect(await power(wish('restart'))).toMatchObject({ code: 202 })
+    expect(await power(request('restart'))).toMatchObject({ code: 202 })
   })
 })

@@ -1,7 +1,7 @@
-import type { RestartWish, VirtualMachineConfig } from '../../api/config.ts'
-import { isFinished } from '../../api/machine.ts'
-import type { VirtualMachine } from '../../api/machine.ts'
-import { gracePeriodAnnotation, isControlledBy, machineOf } from '../../api/template.ts'
+import type { RestartRequest, VirtualMachineConfig } from '../../api/config.ts'
+import { isFinished } from '../../api/virtual-machine.ts'
+import type { VirtualMachine } from '../../api/virtual-machine.ts'
+import { gracePeriodAnnotation, isControlledBy, virtualMachineOf } from '../../api/template.ts'
 import { revisionOf } from '../../presets/compile.ts'
 import { isAlreadyExists, isConflict, unlessNotFound } from '../../runtime/api-error.ts'
 import { sleep, timestamp } from '../../runtime/clock.ts'
@@ -9,111 +9,115 @@ import type { Clock } from '../../runtime/clock.ts'
 import type { KubeClient } from '../../runtime/kube.ts'
 import { pathOf, virtualMachineConfigs, virtualMachines } from '../../runtime/resource.ts'
 import type { Persisted } from '../../runtime/resource.ts'
-import type { Status } from '../review.ts'
-import type { Wish } from './route.ts'
+import type { Status } from '../admission/request.ts'
+import type { PowerRequest } from './route.ts'
 
 type Config = Persisted<VirtualMachineConfig>
-type Machine = Persisted<VirtualMachine>
+type StoredVm = Persisted<VirtualMachine>
 
-export type Answer =
+export type PowerResponse =
   | { readonly code: 201; readonly object: unknown }
   | { readonly code: 202; readonly uid: string; readonly message: string }
   | { readonly refused: Status }
 
-/** Carries a wish out. What the API server refuses on the way is thrown as it came. */
-export type Power = (wish: Wish, signal?: AbortSignal) => Promise<Answer>
+/** Performs a request. Errors of the API server are thrown unchanged. */
+export type Power = (request: PowerRequest, signal?: AbortSignal) => Promise<PowerResponse>
 
-/** The next thing to do for a wish, from what there is. */
+/** The next step of a request. */
 export type Step =
   | { readonly do: 'create' }
-  /** A finished instance, or a stopping one that the user waits for: away with it, if it is there still, then look again. */
-  | { readonly do: 'clear'; readonly machine: Machine | undefined }
-  | { readonly do: 'delete'; readonly machine: Machine }
-  /** A restart is under way: it is called off, and the instance that is there, if any, deleted. */
-  | { readonly do: 'call off'; readonly restart: RestartWish }
-  /** Write down that another instance is to take the place of this one; the controller does the rest. */
-  | { readonly do: 'record'; readonly machine: Machine }
+  /** Delete the finished VM, unless it is being deleted; wait until no VM is left; then decide again. */
+  | { readonly do: 'clear'; readonly vm: StoredVm | undefined }
+  | { readonly do: 'delete'; readonly vm: StoredVm }
+  /** Cancel the restart in progress, and delete the VM if there is one. */
+  | { readonly do: 'cancel restart'; readonly restart: RestartRequest }
+  /** Record in the config's status that the VM is to be replaced; the controller replaces it. */
+  | { readonly do: 'request restart'; readonly vm: StoredVm }
   | { readonly do: 'done'; readonly uid: string; readonly message: string }
   | { readonly do: 'refuse'; readonly message: string }
 
-/** What to do about `wish`. `machine` is the VM by the config's name, whoever's it is. */
-export function decide(wish: Wish, config: Config, machine: Machine | undefined): Step {
+/** @param vm the VM with the config's name, even if another owner controls it */
+export function decide(request: PowerRequest, config: Config, vm: StoredVm | undefined): Step {
   if (config.metadata.deletionTimestamp !== undefined) return refuse('it is being deleted')
-  if (machine !== undefined && !isControlledBy(machine, config.metadata.uid)) {
-    return refuse(`the VM ${machine.metadata.name} is not of this config`)
+  if (vm !== undefined && !isControlledBy(vm, { kind: 'VirtualMachineConfig', metadata: config.metadata })) {
+    return refuse(`the VM ${vm.metadata.name} is not controlled by this config`)
   }
-  if (wish.verb === 'start') return decideStart(wish, config, machine)
-  return wish.verb === 'stop' ? decideStop(config, machine) : decideRestart(config, machine)
+  if (request.verb === 'start') return decideStart(request, config, vm)
+  return request.verb === 'stop' ? decideStop(config, vm) : decideRestart(config, vm)
 }
 
-function decideStart(wish: Wish, config: Config, machine: Machine | undefined): Step {
+function decideStart(request: PowerRequest, config: Config, vm: StoredVm | undefined): Step {
   const { restart } = config.status ?? {}
-  if (restart !== undefined && restart.cancelled !== true && !isReplaced(config, machine)) {
+  if (restart !== undefined && restart.cancelled !== true && !isReplaced(config, vm)) {
     return refuse('it is restarting')
   }
-  if (restart?.cancelled === true || machine?.metadata.deletionTimestamp !== undefined) {
-    if (wish.isWaiting || (machine !== undefined && isFinished(machine))) return { do: 'clear', machine }
-    return refuse('it is stopping; start it when it has stopped, or with wait=true')
+  if (restart?.cancelled === true || vm?.metadata.deletionTimestamp !== undefined) {
+    if (request.isWaiting || (vm !== undefined && isFinished(vm))) return { do: 'clear', vm }
+    return refuse('it is stopping; start it after it has stopped, or add wait=true')
   }
-  if (machine === undefined) return { do: 'create' }
-  return isFinished(machine) ? { do: 'clear', machine } : refuse('it is running already')
+  if (vm === undefined) return { do: 'create' }
+  return isFinished(vm) ? { do: 'clear', vm } : refuse('it is already running')
 }
 
-function decideStop(config: Config, machine: Machine | undefined): Step {
+function decideStop(config: Config, vm: StoredVm | undefined): Step {
   const { restart } = config.status ?? {}
-  if (restart !== undefined && restart.cancelled !== true) return { do: 'call off', restart }
-  if (restart !== undefined && (machine === undefined || isFinished(machine))) {
-    return { do: 'done', uid: restart.uid, message: 'it is stopping already' }
+  if (restart !== undefined && restart.cancelled !== true) return { do: 'cancel restart', restart }
+  if (restart !== undefined && (vm === undefined || isFinished(vm))) {
+    return { do: 'done', uid: restart.uid, message: 'it is already stopping' }
   }
-  return machine === undefined || isFinished(machine) ? refuse('it is not running') : { do: 'delete', machine }
+  return vm === undefined || isFinished(vm) ? refuse('it is not running') : { do: 'delete', vm }
 }
 
-function decideRestart(config: Config, machine: Machine | undefined): Step {
+function decideRestart(config: Config, vm: StoredVm | undefined): Step {
   const { restart } = config.status ?? {}
   if (restart?.cancelled === true) return refuse('it is stopping')
-  if (restart !== undefined && !isReplaced(config, machine)) {
-    return { do: 'done', uid: restart.uid, message: 'it is restarting already' }
+  if (restart !== undefined && !isReplaced(config, vm)) {
+    return { do: 'done', uid: restart.uid, message: 'it is already restarting' }
   }
-  if (machine === undefined || isFinished(machine)) return refuse('it is not running')
-  if (machine.metadata.deletionTimestamp !== undefined) return refuse('it is stopping')
-  return { do: 'record', machine }
+  if (vm === undefined || isFinished(vm)) return refuse('it is not running')
+  if (vm.metadata.deletionTimestamp !== undefined) return refuse('it is stopping')
+  return { do: 'request restart', vm }
 }
 
-/** Whether the wish to restart has come true, and the controller has only not said so yet. */
-const isReplaced = ({ status }: Config, machine: Machine | undefined): boolean =>
-  machine !== undefined && machine.metadata.uid !== status?.restart?.uid
+/** Whether the restart is done, though the controller has not yet removed it from the status. */
+const isReplaced = ({ status }: Config, vm: StoredVm | undefined): boolean =>
+  vm !== undefined && vm.metadata.uid !== status?.restart?.uid
 
 const refuse = (message: string): Step => ({ do: 'refuse', message })
 
-/** How long a start waits for the instance before; the API server gives a request a minute. */
+/** How long a start waits for the previous VM; the API server times a request out after a minute. */
 const longestWaitMs = 45_000
-const lookAgainMs = 200
+const pollIntervalMs = 200
 const fieldManager = 'virtset-webhooks'
-/** Others wish, too: so often may they be quicker. */
-const mostRounds = 20
+/** Attempts that may lose to concurrent writers. */
+const maxConflicts = 20
 
 export function createPower(kube: KubeClient, clock: Clock): Power {
-  const find = async (wish: Wish): Promise<{ config: Config; machine: Machine | undefined }> => {
-    const { namespace, name } = wish
+  const find = async (request: PowerRequest): Promise<{ config: Config; vm: StoredVm | undefined }> => {
+    const { namespace, name } = request
     const config = await kube.get(virtualMachineConfigs, { namespace, name })
-    return { config, machine: await unlessNotFound(kube.get(virtualMachines, { namespace, name })) }
+    return { config, vm: await unlessNotFound(kube.get(virtualMachines, { namespace, name })) }
   }
 
-  const create = async ({ isDryRun, namespace, name }: Wish, config: Config, isFree: boolean): Promise<Answer> => {
-    const machine = machineOf({ ...config, kind: 'VirtualMachineConfig' }, name, revisionOf(config.spec.template))
-    const { name: _taken, ...nameless } = machine.metadata
-    // A rehearsal must not fail for what a real start would have cleared away.
-    const object = isFree ? machine : { ...machine, metadata: { ...nameless, generateName: `${name.slice(0, 57)}-` } }
+  const create = async (
+    { isDryRun, namespace, name }: PowerRequest,
+    config: Config,
+    isFree: boolean,
+  ): Promise<PowerResponse> => {
+    const vm = virtualMachineOf({ ...config, kind: 'VirtualMachineConfig' }, name, revisionOf(config.spec.template))
+    const { name: _taken, ...nameless } = vm.metadata
+    // A dry run must not fail because of the old VM, which a real start would have deleted first.
+    const object = isFree ? vm : { ...vm, metadata: { ...nameless, generateName: `${name.slice(0, 57)}-` } }
     const query = new URLSearchParams({ fieldManager, ...(isDryRun ? { dryRun: 'All' } : {}) })
-    // The answer is handed on as it comes: that of a rehearsal has no version, and is no stored object.
+    // Not kube.create: the response to a dry run has no resourceVersion and would be rejected as malformed.
     const path = `${pathOf(virtualMachines, { namespace })}?${query.toString()}`
     return { code: 201, object: await kube.request('POST', path, object) }
   }
 
-  const remove = async (machine: Machine, wish: Wish): Promise<void> => {
-    const { metadata } = machine
-    const { isDryRun: dryRun, gracePeriodSeconds } = wish
-    const ref = { namespace: wish.namespace, name: metadata.name }
+  const remove = async (vm: StoredVm, request: PowerRequest): Promise<void> => {
+    const { metadata } = vm
+    const { isDryRun: dryRun, gracePeriodSeconds } = request
+    const ref = { namespace: request.namespace, name: metadata.name }
     if (gracePeriodSeconds !== undefined) {
       const annotations = { [gracePeriodAnnotation]: String(gracePeriodSeconds) }
       const body = { metadata: { uid: metadata.uid, annotations } }
@@ -122,84 +126,84 @@ export function createPower(kube: KubeClient, clock: Clock): Power {
     await unlessNotFound(kube.delete(virtualMachines, ref, { uid: metadata.uid, dryRun }))
   }
 
-  const writeRestart = async (config: Config, restart: RestartWish, dryRun: boolean): Promise<void> => {
+  const writeRestart = async (config: Config, restart: RestartRequest, dryRun: boolean): Promise<void> => {
     const { namespace, name, resourceVersion, uid } = config.metadata
     const ref = namespace === undefined ? { name } : { namespace, name }
     const body = { metadata: { uid, resourceVersion }, status: { restart } }
     await kube.patch(virtualMachineConfigs, ref, { type: 'merge', body }, { subresource: 'status', dryRun })
   }
 
-  /** Undefined: look again. */
+  /** Undefined: observe and decide again. */
   const perform = async (
     step: Step,
-    wish: Wish,
+    request: PowerRequest,
     config: Config,
     isInTime: boolean,
     signal: AbortSignal | undefined,
-  ): Promise<Answer | undefined> => {
+  ): Promise<PowerResponse | undefined> => {
     switch (step.do) {
       case 'create':
-        return create(wish, config, true)
+        return create(request, config, true)
       case 'clear':
-        if (wish.isDryRun) return create(wish, config, false)
-        if (!isInTime) return conflict(wish, 'the instance before is not gone yet; try again')
-        if (step.machine !== undefined && step.machine.metadata.deletionTimestamp === undefined) {
-          await remove(step.machine, wish)
+        if (request.isDryRun) return create(request, config, false)
+        if (!isInTime) return conflict(request, 'the previous VM still exists; try again')
+        if (step.vm !== undefined && step.vm.metadata.deletionTimestamp === undefined) {
+          await remove(step.vm, request)
         }
-        return sleep(clock, lookAgainMs, signal).then(() => undefined)
+        return sleep(clock, pollIntervalMs, signal).then(() => undefined)
       case 'delete':
-        await remove(step.machine, wish)
-        return accepted(step.machine, 'it is asked to power off')
-      case 'call off':
-        await writeRestart(config, { ...step.restart, ...graceOf(wish), cancelled: true }, wish.isDryRun)
-        return stopAfterCallingOff(wish, config)
-      case 'record':
-        await writeRestart(config, restartOf(step.machine, wish, timestamp(clock)), wish.isDryRun)
-        return accepted(step.machine, 'another instance takes its place')
+        await remove(step.vm, request)
+        return accepted(step.vm, 'the guest is shutting down')
+      case 'cancel restart':
+        await writeRestart(config, { ...step.restart, ...graceOf(request), cancelled: true }, request.isDryRun)
+        return stopAfterCancelling(request, config)
+      case 'request restart':
+        await writeRestart(config, restartOf(step.vm, request, timestamp(clock)), request.isDryRun)
+        return accepted(step.vm, 'the VM will be replaced')
       case 'done':
         return { code: 202, uid: step.uid, message: step.message }
       case 'refuse':
-        return conflict(wish, step.message)
+        return conflict(request, step.message)
     }
   }
 
-  /** The old instance may be gone and the new one not there, or just being made: the controller sees to that one. */
-  const stopAfterCallingOff = async (wish: Wish, { metadata }: Config): Promise<Answer> => {
-    const { machine } = await find(wish)
-    if (machine !== undefined && isControlledBy(machine, metadata.uid) && !isFinished(machine)) {
-      await remove(machine, wish)
+  /** The old VM may be gone and the new one not yet created; the controller deletes one that is created meanwhile. */
+  const stopAfterCancelling = async (request: PowerRequest, { metadata }: Config): Promise<PowerResponse> => {
+    const { vm } = await find(request)
+    if (vm !== undefined && isControlledBy(vm, { kind: 'VirtualMachineConfig', metadata }) && !isFinished(vm)) {
+      await remove(vm, request)
     }
-    return { code: 202, uid: machine?.metadata.uid ?? metadata.uid, message: 'the restart is called off' }
+    return { code: 202, uid: vm?.metadata.uid ?? metadata.uid, message: 'the restart is cancelled' }
   }
 
-  return async (wish, signal) => {
+  return async (request, signal) => {
     const startedMs = clock.monotonic()
-    for (let overtaken = 0; ;) {
-      const { config, machine } = await find(wish)
+    for (let conflicts = 0; ;) {
+      const { config, vm } = await find(request)
       try {
         const isInTime = clock.monotonic() - startedMs < longestWaitMs
-        const answer = await perform(decide(wish, config, machine), wish, config, isInTime, signal)
-        if (answer !== undefined) return answer
+        const response = await perform(decide(request, config, vm), request, config, isInTime, signal)
+        if (response !== undefined) return response
       } catch (error) {
-        // Somebody was quicker: what there is now says what to answer.
-        if ((!isAlreadyExists(error) && !isConflict(error)) || ++overtaken >= mostRounds) throw error
+        // A concurrent write came first: observe and decide again.
+        if ((!isAlreadyExists(error) && !isConflict(error)) || ++conflicts >= maxConflicts) throw error
       }
     }
   }
 }
 
-const restartOf = ({ metadata }: Machine, wish: Wish, requestedAt: string): RestartWish => ({
+const restartOf = ({ metadata }: StoredVm, request: PowerRequest, requestedAt: string): RestartRequest => ({
   uid: metadata.uid,
   requestedAt,
-  ...graceOf(wish),
+  ...graceOf(request),
 })
 
-const graceOf = ({ gracePeriodSeconds }: Wish): Pick<RestartWish, 'gracePeriodSeconds'> =>
+const graceOf = ({ gracePeriodSeconds }: PowerRequest): Pick<RestartRequest, 'gracePeriodSeconds'> =>
   gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds }
 
-const accepted = ({ metadata }: Machine, message: string): Answer => ({ code: 202, uid: metadata.uid, message })
+const accepted = ({ metadata }: StoredVm, message: string): PowerResponse => ({ code: 202, uid: metadata.uid, message })
 
-const conflict = ({ verb, name }: Wish, message: string): Answer => ({
+const conflict = ({ verb, name }: PowerRequest, message: string): PowerResponse => ({
   refused: {
     code: 409,
     reason: 'Conflict',

@@ -1,34 +1,34 @@
 import { isDnsSubdomain } from '../../api/label.ts'
 import { isRecord } from '../../api/schema.ts'
-import type { Status } from '../review.ts'
+import type { Status } from '../admission/request.ts'
 import { documents, groupVersion } from './discovery.ts'
 
 const verbs = ['start', 'stop', 'restart'] as const
 export type Verb = (typeof verbs)[number]
 
-/** What is asked of a config. */
-export interface Wish {
+/** A request to start, stop or restart the VM of a config. */
+export interface PowerRequest {
   readonly verb: Verb
   readonly namespace: string
   readonly name: string
   readonly isDryRun: boolean
-  /** start: wait until the instance before is gone, instead of a refusal. */
+  /** `start` waits until the previous VM is gone; without it, a start is refused while that VM is stopping. */
   readonly isWaiting: boolean
   readonly gracePeriodSeconds?: number
 }
 
 export type Route =
   | { readonly kind: 'document'; readonly document: object }
-  | { readonly kind: 'wish'; readonly wish: Wish }
+  | { readonly kind: 'power'; readonly request: PowerRequest }
   | { readonly kind: 'refused'; readonly status: Status }
 
-/** The original design asks for GET; who controls a machine by POST or PUT is as right. They mean and need the same. */
+/** All three do the same and require the same permission. */
 const methods = ['GET', 'POST', 'PUT']
 
-/** Kubernetes' own limit of a pod's grace period. */
+/** Kubernetes' limit of a pod's grace period. */
 const longestGraceSeconds = 2 ** 31 - 1
 
-/** What a request is about. `url` is path and query; `body` is text, '' where there was none. */
+/** @param url path and query @param body empty if the request has none */
 export function route(method: string, url: string, body: string): Route {
   const { pathname, searchParams } = new URL(url, 'https://api')
   const document = documents.get(pathname.replace(/\/$/, ''))
@@ -46,22 +46,25 @@ export function route(method: string, url: string, body: string): Route {
   }
   const known = verbs.find((candidate) => candidate === verb)
   if (known === undefined) {
-    return refused(404, 'NotFound', `there is no sub-resource "${verb ?? ''}" here: ${verbs.join(', ')}`)
+    return refused(404, 'NotFound', `subresource "${verb ?? ''}" does not exist; valid: ${verbs.join(', ')}`)
   }
   if (!methods.includes(method)) return notAllowed(method, methods.join(', '))
   const options = parseOptions(searchParams, body)
   if ('problem' in options) return refused(400, 'BadRequest', options.problem)
-  return { kind: 'wish', wish: { verb: known, namespace, name, ...options } }
+  return { kind: 'power', request: { verb: known, namespace, name, ...options } }
 }
 
-type Options = Pick<Wish, 'isDryRun' | 'isWaiting' | 'gracePeriodSeconds'>
+type Options = Pick<PowerRequest, 'isDryRun' | 'isWaiting' | 'gracePeriodSeconds'>
 
-/** The query, and the body: an object such as DeleteOptions, of which only these members are read. */
+/**
+ * Options are read from the query, then from the body: an object such as DeleteOptions, whose other members are
+ * ignored.
+ */
 function parseOptions(query: URLSearchParams, text: string): Options | { readonly problem: string } {
   const body = parseBody(text)
   if ('problem' in body) return body
   const dryRun = query.has('dryRun') ? query.getAll('dryRun') : (body.value['dryRun'] ?? [])
-  if (!Array.isArray(dryRun) || dryRun.some((item) => item !== 'All')) return { problem: 'dryRun: may only be All' }
+  if (!Array.isArray(dryRun) || dryRun.some((item) => item !== 'All')) return { problem: 'dryRun: must be All' }
   const wait = query.get('wait')
   if (wait !== null && !['', 'true', 'false'].includes(wait)) return { problem: 'wait: must be true or false' }
   const common = { isDryRun: dryRun.length > 0, isWaiting: wait !== null && wait !== 'false' }
@@ -85,7 +88,7 @@ function parseBody(
     const value: unknown = JSON.parse(text)
     return isRecord(value) ? { value } : { problem: 'the body must be a JSON object, or empty' }
   } catch {
-    return { problem: 'the body is no JSON' }
+    return { problem: 'the body is not valid JSON' }
   }
 }
 
@@ -94,10 +97,10 @@ const refused = (code: number, reason: string, message: string): Route => ({
   status: { code, reason, message },
 })
 
-const notFound = (path: string): Route => refused(404, 'NotFound', `there is nothing at ${path}`)
+const notFound = (path: string): Route => refused(404, 'NotFound', `${path} does not exist`)
 
 const notAllowed = (method: string, allowed: string): Route =>
-  refused(405, 'MethodNotAllowed', `${method} is not understood here, only ${allowed}`)
+  refused(405, 'MethodNotAllowed', `method ${method} is not allowed; allowed: ${allowed}`)
 
 function decoded(part: string): string {
   try {

@@ -1,0 +1,68 @@
+import { parsePreset } from '../../api/preset.ts'
+import { isRecord } from '../../api/schema.ts'
+import { excludePresetsAnnotation } from '../../api/virtual-machine.ts'
+import type { Inventory } from '../../inventory/inventory.ts'
+import { exemptionsToAuthorize } from '../../presets/exclude.ts'
+import { needsGrant } from '../../presets/grant.ts'
+import { patchBetween } from './patch.ts'
+import { noPermissions } from './permission.ts'
+import type { MayAccess, Permissions } from './permission.ts'
+import type { AdmissionRequest } from './request.ts'
+
+/**
+ * Reviews the user's access where RBAC alone does not decide: `grant-host` for a cluster preset that grants host reach,
+ * `exempt` for each preset that a VM excludes. Undefined where no review is needed.
+ */
+export function requiredPermissions(
+  inventory: Pick<Inventory, 'candidates' | 'namespace'>,
+  mayAccess: MayAccess,
+  request: AdmissionRequest,
+): Promise<Permissions> | undefined {
+  const { kind, object, operation } = request
+  if (!isRecord(object) || !isRecord(object['metadata'])) return undefined
+  if (kind === 'ClusterVirtualMachinePreset') return mayGrant(mayAccess, request)
+  const annotations = stringsOf(object['metadata']['annotations'])
+  // A VM that is stored is not completed again.
+  const isNewVm = kind === 'VirtualMachine' && operation === 'CREATE'
+  if (!isNewVm || annotations[excludePresetsAnnotation] === undefined) return undefined
+  const labels = stringsOf(object['metadata']['labels'])
+  const selected = inventory.candidates.select(labels, inventory.namespace(request.namespace))
+  return exemptFrom(exemptionsToAuthorize(annotations, selected), mayAccess, request)
+}
+
+function mayGrant(mayAccess: MayAccess, request: AdmissionRequest): Promise<Permissions> | undefined {
+  const parsed = parsePreset(request.object)
+  if (!('preset' in parsed) || !needsGrant(parsed.preset)) return undefined
+  // Users without the permission may change labels and annotations.
+  if (isSpecUnchanged(request)) return Promise.resolve({ ...noPermissions, mayGrantHost: true })
+  const access = { verb: 'grant-host', resource: 'clustervirtualmachinepresets', name: request.name }
+  return mayAccess(request.user, access).then((mayGrantHost) => ({ ...noPermissions, mayGrantHost }))
+}
+
+async function exemptFrom(
+  ids: readonly string[],
+  mayAccess: MayAccess,
+  { user }: AdmissionRequest,
+): Promise<Permissions> {
+  const allowed = await Promise.all(
+    ids.map((id) => {
+      const [first = '', second] = id.split('/')
+      return second === undefined
+        ? mayAccess(user, { verb: 'exempt', resource: 'clustervirtualmachinepresets', name: first })
+        : mayAccess(user, { verb: 'exempt', resource: 'virtualmachinepresets', namespace: first, name: second })
+    }),
+  )
+  return { ...noPermissions, exempt: new Set(ids.filter((_, index) => allowed[index] === true)) }
+}
+
+export const isSpecUnchanged = ({ object, oldObject }: AdmissionRequest): boolean =>
+  isRecord(object) &&
+  isRecord(oldObject) &&
+  patchBetween({ spec: oldObject['spec'] }, { spec: object['spec'] }).length === 0
+
+const stringsOf = (value: unknown): { readonly [key: string]: string } =>
+  Object.fromEntries(
+    Object.entries(isRecord(value) ? value : {}).flatMap(([key, item]) =>
+      typeof item === 'string' ? [[key, item]] : [],
+    ),
+  )

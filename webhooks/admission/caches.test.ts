@@ -1,0 +1,53 @@
+import { afterEach, expect, test } from 'vitest'
+import { systemClock, type Clock } from '../../runtime/clock.ts'
+import { createKubeClient } from '../../runtime/kube.ts'
+import { createLogger } from '../../runtime/log.ts'
+import { startFakeApiServer } from '../../test/fake-apiserver.ts'
+import { until } from '../../test/until.ts'
+import { startCaches } from './caches.ts'
+
+const closing: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const close of closing.splice(0).toReversed()) await close()
+})
+
+test('VMs, quotas and limit ranges follow the API server, and the webhooks are ready once they are cached', async () => {
+  const api = await startFakeApiServer()
+  closing.push(() => api.close())
+  const kube = createKubeClient({ access: api.access, userAgent: 'test' })
+  closing.push(() => kube.close())
+  const vm = (name: string, address: string) => ({
+    metadata: { name, namespace: 'shop' },
+    spec: { domain: { devices: { interfaces: [{ type: 'user', mac: { address } }] } } },
+  })
+  api.put('/apis/virtset.io/v1alpha1/virtualmachines', vm('a', '52:54:00:00:00:0A'))
+  api.put('/api/v1/resourcequotas', { metadata: { name: 'q', namespace: 'shop' } })
+  /** A pending preset is never given up. */
+  const clock: Clock = { ...systemClock, after: (ms, call) => (ms === 300 ? () => {} : systemClock.after(ms, call)) }
+  const caches = startCaches(kube, createLogger({ process: 'test', level: 'silent' }), clock)
+  expect(caches.unready()).toEqual(
+    expect.arrayContaining(
+      ['virtualmachines', 'virtualmachinepresets', 'limitranges', 'resourcequotas'].map(
+        (kind) => `the cache of ${kind} has not synced yet`,
+      ),
+    ),
+  )
+  closing.push(() => caches.stop())
+  await until(() => caches.unready().length === 0)
+  const isTaken = () => caches.isMacTaken('52:54:00:00:00:0a', { namespace: 'shop', name: 'new' })
+  const quota = () => {
+    const { ranges, quotas } = caches.quota('shop')
+    return [...ranges, ...quotas].map(({ metadata: { name } }) => name)
+  }
+  expect([isTaken(), quota(), caches.quota('other')]).toEqual([true, ['q'], { ranges: [], quotas: [] }])
+  api.put('/apis/virtset.io/v1alpha1/virtualmachines', vm('a', '52:54:00:00:00:0B'))
+  api.put('/api/v1/limitranges', { metadata: { name: 'r', namespace: 'shop' } })
+  await until(() => !isTaken() && quota().length === 2)
+  caches.pendingPresets.expect('shop/p')
+  expect(caches.pendingPresets.wait('shop')).toBeInstanceOf(Promise)
+  api.put('/apis/virtset.io/v1alpha1/virtualmachinepresets', {
+    metadata: { name: 'p', namespace: 'shop' },
+    spec: { selector: {} },
+  })
+  await until(() => caches.pendingPresets.wait('shop') === undefined)
+})

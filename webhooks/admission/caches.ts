@@ -1,0 +1,62 @@
+import { emptyInventory, type Inventory } from '../../inventory/inventory.ts'
+import { watchInventory } from '../../inventory/watched.ts'
+import type { Clock } from '../../runtime/clock.ts'
+import type { KubeClient } from '../../runtime/kube.ts'
+import type { Logger } from '../../runtime/log.ts'
+import { startReflector, type Reflector } from '../../runtime/reflector.ts'
+import type { KubeObject } from '../../runtime/resource.ts'
+import { createPendingPresets, type PendingPresets } from './pending-presets.ts'
+import { limitRanges, noQuota, resourceQuotas, type NamespaceQuota } from './quota.ts'
+import { watchVmMacs } from './vm-macs.ts'
+
+/** The state of the cluster that admission uses, so that handling a request needs no request to the API server. */
+export interface AdmissionCaches extends Inventory {
+  readonly pendingPresets: PendingPresets
+  /** What a namespace allows its pods. */
+  quota(namespace: string): NamespaceQuota
+  /** Milliseconds since the API server last sent something to the cache that has waited longest. */
+  ageMs(): number
+}
+
+export interface WatchedCaches extends AdmissionCaches {
+  /** Why requests cannot be handled yet, one sentence each. */
+  unready(): string[]
+  readonly reflectors: readonly Pick<Reflector<KubeObject>, 'ageMs' | 'statistics' | 'hasSynced' | 'synced'>[]
+  stop(): Promise<void>
+}
+
+export function startCaches(kube: KubeClient, log: Logger, clock: Clock): WatchedCaches {
+  const arrivals = createPendingPresets(clock)
+  const vms = watchVmMacs(kube, log, clock)
+  const indexers = { namespace: ({ metadata: { namespace = '' } }: KubeObject) => [namespace] }
+  const ranges = startReflector({ kube, resource: limitRanges, log, clock, indexers })
+  const quotas = startReflector({ kube, resource: resourceQuotas, log, clock, indexers })
+  const inventory = watchInventory({ kube, log, clock, withMac: (address) => vms.store.byIndex('mac', address) })
+  inventory.onPresetChange((id) => arrivals.arrived(id))
+  const reflectors = [...inventory.reflectors, vms, ranges, quotas]
+  return {
+    ...inventory,
+    pendingPresets: arrivals,
+    quota: (name) => ({
+      ranges: ranges.store.byIndex('namespace', name),
+      quotas: quotas.store.byIndex('namespace', name),
+    }),
+    unready: () =>
+      reflectors
+        .filter((reflector) => !reflector.hasSynced())
+        .map((reflector) => `the cache of ${reflector.statistics().resource} has not synced yet`),
+    ageMs: () => Math.max(...reflectors.map((reflector) => reflector.ageMs())),
+    reflectors,
+    async stop() {
+      await Promise.all([inventory, vms, ranges, quotas].map((cache) => cache.stop()))
+    },
+  }
+}
+
+/** Without a cluster: for presets from files, tests, and the warm-up. */
+export const cachesWithout = (clock: Clock, inventory: Inventory = emptyInventory()): AdmissionCaches => ({
+  ...inventory,
+  pendingPresets: createPendingPresets(clock),
+  quota: () => noQuota,
+  ageMs: () => 0,
+})

@@ -1,0 +1,121 @@
+import type { Cause } from '../../api/cause.ts'
+import { launcherResources } from '../../api/launcher-resources.ts'
+import type { Preset } from '../../api/preset.ts'
+import type { VirtualMachine } from '../../api/virtual-machine.ts'
+import type { Completed } from '../../completion/complete.ts'
+import { completeWith } from '../../inventory/complete.ts'
+import { systemClock } from '../../runtime/clock.ts'
+import type { Clock } from '../../runtime/clock.ts'
+import { keyOf } from '../../runtime/resource.ts'
+import { unmeasured } from '../metrics.ts'
+import type { CompletionMetrics, Phase } from '../metrics.ts'
+import { auditAnnotations } from './audit.ts'
+import { isSpecUnchanged, requiredPermissions } from './authorize.ts'
+import type { AdmissionCaches } from './caches.ts'
+import { createCompletedVms } from './completed-vms.ts'
+import { patchBetween, writePatch, type Patch } from './patch.ts'
+import { noPermissions } from './permission.ts'
+import type { MayAccess, Permissions } from './permission.ts'
+import { checkPresetAmong } from './preset-findings.ts'
+import { quotaWarnings } from './quota.ts'
+import type { Audit, AdmissionRequest } from './request.ts'
+
+/** What handlers need of completion, presets and the cluster; it holds the caches, so that handlers stay pure. */
+export interface Engine {
+  /**
+   * The permissions that the request needs beyond RBAC's own check, once every preset admitted before is in the cache.
+   * Undefined where there is nothing to review or to wait for, as is usual.
+   */
+  permissions(request: AdmissionRequest): Promise<Permissions> | undefined
+  /** The whole VM, with its provenance in the annotation. The same request has the same result. */
+  complete(
+    vm: VirtualMachine,
+    request: AdmissionRequest,
+    permissions: Permissions,
+    /** Paths that were left out of the VM because they are malformed. */
+    without?: readonly string[],
+  ): Report & ({ readonly completed: Completed } | { readonly causes: readonly Cause[] })
+  patch(
+    before: { readonly [key: string]: unknown },
+    after: { readonly [key: string]: unknown },
+    request: AdmissionRequest,
+  ): Patch
+  /** Whether the object of the request equals what `complete` has just returned. */
+  wasCompletedHere(request: AdmissionRequest): boolean
+  /** Lets requests for VMs wait until the cache has the preset that this request is about to store. */
+  expectPreset(request: AdmissionRequest): void
+  /** Findings beyond the preset's schema. */
+  checkPreset(
+    preset: Preset,
+    permissions: Permissions,
+  ): { readonly causes: readonly Cause[]; readonly warnings: readonly string[] }
+}
+
+interface Report {
+  readonly warnings: readonly string[]
+  readonly audit?: Audit
+}
+
+/** With caches older than this, users are warned that presets may be missing. */
+const staleMs = 120_000
+
+const presetKinds = ['VirtualMachinePreset', 'ClusterVirtualMachinePreset']
+
+export function createEngine(
+  caches: AdmissionCaches,
+  mayAccess: MayAccess,
+  clock: Clock = systemClock,
+  metrics: CompletionMetrics = unmeasured,
+): Engine {
+  const completedVms = createCompletedVms(clock)
+  const timer = ({ onPart }: AdmissionRequest) => {
+    let sinceMs = clock.monotonic()
+    return (phase: Phase) => {
+      const nowMs = clock.monotonic()
+      metrics.phase(phase, (nowMs - sinceMs) / 1000)
+      onPart?.(phase, (nowMs - sinceMs) / 1000)
+      sinceMs = nowMs
+    }
+  }
+  const warningsOf = (completed: Completed, { namespace }: AdmissionRequest): readonly string[] => {
+    const { domain, priorityClassName } = completed.vm.spec
+    const quota = quotaWarnings(caches.quota(namespace), () => launcherResources(domain), priorityClassName)
+    return [...completed.warnings, ...staleWarnings(caches.ageMs()), ...quota]
+  }
+  return {
+    permissions(request) {
+      const isNewVm = request.kind === 'VirtualMachine' && request.operation === 'CREATE'
+      const pending = isNewVm ? caches.pendingPresets.wait(request.namespace) : undefined
+      if (pending === undefined) return requiredPermissions(caches, mayAccess, request)
+      return pending.then(() => requiredPermissions(caches, mayAccess, request) ?? noPermissions)
+    },
+    complete(vm, request, { exempt }, without = []) {
+      const outcome = completeWith(caches, vm, { ...request, exempt }, { without, onPhase: timer(request) })
+      metrics.matched(outcome.participants.length)
+      if (outcome.outcome === 'refused') {
+        const { causes, warnings } = outcome
+        return { causes, warnings: [...warnings, ...staleWarnings(caches.ageMs())], audit: auditAnnotations(outcome) }
+      }
+      completedVms.add(request.namespace, outcome.vm)
+      return { completed: outcome, warnings: warningsOf(outcome, request), audit: auditAnnotations(outcome) }
+    },
+    patch(before, after, request) {
+      const end = timer(request)
+      const patch = writePatch(patchBetween(before, after))
+      end('patch')
+      return patch
+    },
+    wasCompletedHere: ({ namespace, object }) => completedVms.has(namespace, object),
+    expectPreset(request) {
+      const { kind, name, namespace, isDryRun } = request
+      if (isDryRun || name === '' || !presetKinds.includes(kind) || isSpecUnchanged(request)) return
+      caches.pendingPresets.expect(keyOf(namespace === '' ? { name } : { namespace, name }))
+    },
+    checkPreset: (preset, permissions) => checkPresetAmong(caches, preset, permissions),
+  }
+}
+
+const staleWarnings = (ageMs: number): string[] =>
+  ageMs > staleMs
+    ? [`presets may be out of date: no contact with the API server for ${Math.round(ageMs / 1000)} s`]
+    : []

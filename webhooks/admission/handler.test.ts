@@ -1,0 +1,166 @@
+import { describe, expect, test } from 'vitest'
+import { admissionRequest, outcomeOf, titleEngine, trust } from '../../test/admission.ts'
+import type { Engine } from './engine.ts'
+import { createHandlers, mutate, trustedAccounts, validate } from './handler.ts'
+import { noPermissions } from './permission.ts'
+import type { AdmissionRequest } from './request.ts'
+
+const metadata = { name: 'vm1' }
+const vmSpec = (title: string) => ({ domain: { type: 'qemu', title } })
+const template = (title: string) => ({ metadata: { labels: { app: 'a' } }, spec: vmSpec(title) })
+const selector = { matchLabels: { app: 'a' } }
+
+/** An object of each kind with this title: `bad` is refused. */
+const objects: { readonly [kind: string]: (title: string) => object } = {
+  VirtualMachine: (title) => ({
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'VirtualMachine',
+    metadata,
+    spec: vmSpec(title),
+  }),
+  VirtualMachineConfig: (title) => ({ metadata, spec: { template: template(title) } }),
+  VirtualMachineGroup: (title) => ({ metadata, spec: { replicas: 1, selector, template: template(title) } }),
+  VirtualMachinePreset: (title) => ({ kind: 'VirtualMachinePreset', metadata, spec: { selector, domain: { title } } }),
+  ClusterVirtualMachinePreset: (title) => ({
+    kind: 'ClusterVirtualMachinePreset',
+    metadata,
+    spec: { selector, domain: { title } },
+  }),
+}
+const templated = 'title spec.template.spec.domain.title'
+const plain = 'title spec.domain.title'
+const causes: { readonly [kind: string]: string } = {
+  VirtualMachine: plain,
+  VirtualMachineConfig: templated,
+  VirtualMachineGroup: templated,
+  VirtualMachinePreset: plain,
+  ClusterVirtualMachinePreset: plain,
+}
+const cases = Object.keys(objects).flatMap((kind) => [
+  [kind, 'mutate', mutate] as const,
+  [kind, 'validate', validate] as const,
+])
+
+describe.each(cases)('%s: %s', (kind, _, handle) => {
+  const handled = (object: unknown) => handle(admissionRequest(kind, object), titleEngine, trust)
+
+  test('refuses what the engine refuses, at the field of this kind', () => {
+    expect(outcomeOf(handled(objects[kind]?.('bad')))).toEqual([causes[kind]])
+  })
+
+  test('allows the neighbour that the engine allows', () => expect(handled(objects[kind]?.('good')).allowed).toBe(true))
+
+  test('refuses an object of the wrong type', () => expect(outcomeOf(handled(7))).toEqual(['type ']))
+})
+
+test('a VM is mutated, and only then', () => {
+  const object = { ...objects['VirtualMachine']?.('good'), spec: { domain: { type: 'qemu' } } }
+  const request = admissionRequest('VirtualMachine', object)
+  expect(outcomeOf(mutate(request, titleEngine, trust))).toEqual([
+    'add /metadata/annotations',
+    'add /metadata/finalizers',
+    'add /spec/domain/title',
+  ])
+  expect(validate(request, titleEngine, trust)).toEqual({ allowed: true })
+})
+
+test.each([mutate, validate])('a kind without handler is refused: %o', (handle) => {
+  const expected = {
+    allowed: false,
+    causes: [
+      {
+        rule: 'kind',
+        field: 'kind',
+        value: 'constructor',
+        reason: 'FieldValueNotSupported',
+        message:
+          'must be one of VirtualMachine, VirtualMachineConfig, VirtualMachineGroup, VirtualMachinePreset, ClusterVirtualMachinePreset',
+        suggestion: 'check the rules of the webhook configurations',
+      },
+    ],
+    warnings: [],
+  }
+  expect(handle(admissionRequest('constructor', {}), titleEngine, trust)).toEqual(expected)
+})
+
+describe('the webhooks', () => {
+  /** An engine that records its calls. */
+  const recorded = (permissions: Engine['permissions'] = () => undefined) => {
+    const authorized: AdmissionRequest[] = []
+    const expected: string[] = []
+    const engine: Engine = {
+      ...titleEngine,
+      permissions(request) {
+        authorized.push(request)
+        return permissions(request)
+      },
+      expectPreset: ({ kind }) => void expected.push(kind),
+      checkPreset: (_, { mayGrantHost }) => ({ causes: [], warnings: [`mayGrantHost ${mayGrantHost}`] }),
+    }
+    return { authorized, expected, handlers: createHandlers(engine, trust) }
+  }
+  const preset = (title: string) => admissionRequest('VirtualMachinePreset', objects['VirtualMachinePreset']?.(title))
+
+  test.each(cases)('answer a request for a %s to %s at once', (kind, path) => {
+    const { handlers } = recorded()
+    expect(handlers[path](admissionRequest(kind, objects[kind]?.('good')))).toMatchObject({ allowed: true })
+  })
+
+  test.each(cases)('authorize a request for a %s to %s as the creation of its VM', (kind, path) => {
+    const { handlers, authorized } = recorded()
+    const request = admissionRequest(kind, objects[kind]?.('good'))
+    void handlers[path](request)
+    expect(authorized.map((one) => one.kind)).toEqual([kind.includes('Preset') ? kind : 'VirtualMachine'])
+    expect(authorized[0] === request).toBe(!['VirtualMachineConfig', 'VirtualMachineGroup'].includes(kind))
+  })
+
+  test('wait for permissions and hand them to the handler', async () => {
+    const { handlers, expected } = recorded(async () => ({ ...noPermissions, mayGrantHost: true }))
+    const results = [handlers.mutate(preset('good')), handlers.validate(preset('good'))]
+    expect([results.every((result) => result instanceof Promise), expected]).toEqual([true, []])
+    expect((await Promise.all(results.map(async (result) => result))).map(({ warnings }) => warnings)).toEqual([
+      ['mayGrantHost true'],
+      ['mayGrantHost true'],
+    ])
+    expect(expected).toEqual(['VirtualMachinePreset'])
+  })
+
+  test('take a turn when they have their permissions, and are handled then', async () => {
+    const order: string[] = []
+    const { handlers } = recorded(async () => {
+      order.push('permissions')
+      return noPermissions
+    })
+    const turn = async () => void order.push('turn')
+    const result = handlers.mutate(preset('good'), turn)
+    expect(order).toEqual(['permissions'])
+    expect([await result, order]).toMatchObject([{ allowed: true }, ['permissions', 'turn']])
+    const { promise: never } = Promise.withResolvers<void>()
+    expect(recorded().handlers.mutate(preset('good'), () => never)).toBeInstanceOf(Promise)
+    expect(recorded().handlers.mutate(preset('good'), () => undefined)).toMatchObject({ allowed: true })
+  })
+
+  test('without permissions, grant none', () => {
+    const { handlers } = recorded()
+    expect(handlers.mutate(preset('good'))).toMatchObject({ warnings: ['mayGrantHost false'] })
+  })
+
+  test('expect a preset that the validating webhook allows, and no other', () => {
+    const { handlers, expected } = recorded()
+    void handlers.mutate(preset('good'))
+    expect(expected).toEqual([])
+    void handlers.validate(admissionRequest('VirtualMachinePreset', 7))
+    expect(expected).toEqual([])
+    void handlers.validate(preset('good'))
+    expect(expected).toEqual(['VirtualMachinePreset'])
+  })
+})
+
+test('trusted accounts are virtset and the garbage collector', () => {
+  expect(trustedAccounts('ns')).toEqual([
+    'system:serviceaccount:ns:virtset-controller',
+    'system:serviceaccount:ns:virtset-webhooks',
+    'system:serviceaccount:kube-system:generic-garbage-collector',
+    'system:kube-controller-manager',
+  ])
+})

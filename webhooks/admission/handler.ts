@@ -1,0 +1,90 @@
+import type { AdmissionHandler, Turn } from '../server.ts'
+import { config } from './config.ts'
+import type { Engine } from './engine.ts'
+import { group } from './group.ts'
+import { refuse, type Handle, type KindHandler, type Trust } from './kind.ts'
+import { noPermissions, type Permissions } from './permission.ts'
+import { preset } from './preset.ts'
+import type { AdmissionRequest, AdmissionResult } from './request.ts'
+import { virtualMachine } from './virtual-machine.ts'
+
+const kinds: ReadonlyMap<string, KindHandler> = new Map([
+  ['VirtualMachine', virtualMachine],
+  ['VirtualMachineConfig', config],
+  ['VirtualMachineGroup', group],
+  ['VirtualMachinePreset', preset],
+  ['ClusterVirtualMachinePreset', preset],
+])
+
+const unsupported: Handle = ({ kind: value }) =>
+  refuse([
+    {
+      rule: 'kind',
+      field: 'kind',
+      value,
+      reason: 'FieldValueNotSupported',
+      message: `must be one of ${[...kinds.keys()].join(', ')}`,
+      suggestion: 'check the rules of the webhook configurations',
+    },
+  ])
+
+const handlerOf = ({ kind }: AdmissionRequest): KindHandler =>
+  kinds.get(kind) ?? { mutate: unsupported, validate: unsupported }
+
+/** Handles `POST /mutate`. */
+export const mutate = (
+  request: AdmissionRequest,
+  engine: Engine,
+  trust: Trust,
+  permissions = noPermissions,
+): AdmissionResult => handlerOf(request).mutate(request, engine, trust, permissions)
+
+/** Handles `POST /validate`. */
+export const validate = (
+  request: AdmissionRequest,
+  engine: Engine,
+  trust: Trust,
+  permissions = noPermissions,
+): AdmissionResult => handlerOf(request).validate(request, engine, trust, permissions)
+
+/**
+ * Both webhooks over one engine. A request is answered at once, unless it has to wait for permissions or a pending
+ * preset.
+ */
+export function createHandlers(
+  engine: Engine,
+  trust: Trust,
+): { readonly mutate: AdmissionHandler; readonly validate: AdmissionHandler } {
+  const authorized =
+    (handle: typeof mutate): AdmissionHandler =>
+    (request, turn) => {
+      const handleWith = (granted: Permissions) => inTurn(turn, () => handle(request, engine, trust, granted))
+      const permissions = engine.permissions(handlerOf(request).authorize?.(request) ?? request)
+      return permissions === undefined ? handleWith(noPermissions) : permissions.then(handleWith)
+    }
+  /** No webhook runs after this one, so an allowed preset is stored as it is. */
+  const validateAndExpect: typeof mutate = (request, ...rest) => {
+    const result = validate(request, ...rest)
+    if (result.allowed) engine.expectPreset(request)
+    return result
+  }
+  return { mutate: authorized(mutate), validate: authorized(validateAndExpect) }
+}
+
+/** Only the work takes a turn: a request that waits for the API server keeps no other from being handled. */
+function inTurn(turn: Turn | undefined, handle: () => AdmissionResult): AdmissionResult | Promise<AdmissionResult> {
+  const waiting = turn?.()
+  return waiting === undefined ? handle() : waiting.then(handle)
+}
+
+/**
+ * Accounts that may write what users must not: virtset's controller; the webhooks, whose subresources start and stop
+ * the VMs of configs; and Kubernetes' garbage collector, which removes owners when it orphans objects, under either
+ * name that it may run as.
+ */
+export const trustedAccounts = (namespace: string): readonly string[] => [
+  `system:serviceaccount:${namespace}:virtset-controller`,
+  `system:serviceaccount:${namespace}:virtset-webhooks`,
+  'system:serviceaccount:kube-system:generic-garbage-collector',
+  'system:kube-controller-manager',
+]

@@ -1,0 +1,76 @@
+/** The operations of RFC 6902 that are sent. */
+export type Operation =
+  | { readonly op: 'add' | 'replace'; readonly path: string; readonly value: unknown }
+  | { readonly op: 'remove'; readonly path: string }
+
+/** An encoded JSON patch. */
+export interface Patch {
+  readonly operations: number
+  /** In base64. */
+  readonly encoded: string
+}
+
+export const writePatch = (operations: readonly Operation[]): Patch => ({
+  operations: operations.length,
+  encoded: encode(JSON.stringify(operations)),
+})
+
+const encode = (text: string): string => Buffer.from(text).toString('base64')
+
+/** With more operations below one value, the value itself is replaced: fewer, larger operations are cheaper. */
+const maxOperationsBelow = 8
+
+/**
+ * The operations that turn `before` into `after`. A missing subtree is one `add`. Parts shared by reference cost
+ * nothing. Lists are compared item by item and appended to; a list that lost items is replaced. `undefined` means
+ * absent.
+ */
+export function patchBetween(before: Json, after: Json): Operation[] {
+  return recordChanges(before, after, '')
+}
+
+type Json = { readonly [key: string]: unknown }
+
+function changes(before: unknown, after: unknown, path: string): Operation[] {
+  if (before === after) return []
+  const below = partChanges(before, after, path)
+  if (below === undefined || below.length > maxOperationsBelow) return [{ op: 'replace', path, value: after }]
+  return below
+}
+
+/** Undefined where the two have no parts in common. */
+function partChanges(before: unknown, after: unknown, path: string): Operation[] | undefined {
+  if (Array.isArray(before)) return Array.isArray(after) ? listChanges(before, after, path) : undefined
+  return isJson(before) && isJson(after) ? recordChanges(before, after, path) : undefined
+}
+
+function recordChanges(before: Json, after: Json, path: string): Operation[] {
+  const operations: Operation[] = []
+  for (const key of Object.keys(before)) {
+    if (has(before, key) && !has(after, key)) operations.push({ op: 'remove', path: `${path}/${escape(key)}` })
+  }
+  for (const key of Object.keys(after)) {
+    // Skips shared parts before their path is built.
+    if (!has(after, key) || (Object.hasOwn(before, key) && before[key] === after[key])) continue
+    const at = `${path}/${escape(key)}`
+    if (!has(before, key)) operations.push({ op: 'add', path: at, value: after[key] })
+    else operations.push(...changes(before[key], after[key], at))
+  }
+  return operations
+}
+
+function listChanges(before: readonly unknown[], after: readonly unknown[], path: string): Operation[] | undefined {
+  if (after.length < before.length) return undefined
+  return after.flatMap((item, index): Operation[] =>
+    index < before.length
+      ? changes(before[index], item, `${path}/${index}`)
+      : [{ op: 'add', path: `${path}/-`, value: item }],
+  )
+}
+
+const isJson = (value: unknown): value is Json => typeof value === 'object' && value !== null && !Array.isArray(value)
+
+const has = (value: Json, key: string): boolean => Object.hasOwn(value, key) && value[key] !== undefined
+
+const escape = (key: string): string =>
+  key.includes('~') || key.includes('/') ? key.replaceAll('~', '~0').replaceAll('/', '~1') : key

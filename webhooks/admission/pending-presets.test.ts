@@ -1,0 +1,55 @@
+import { expect, test } from 'vitest'
+import { fakeClock, settle } from '../../test/fake-clock.ts'
+import { createPendingPresets } from './pending-presets.ts'
+
+const watched = (waiting: Promise<void> | undefined) => {
+  const state = { isOver: waiting === undefined }
+  void waiting?.then(() => {
+    state.isOver = true
+  })
+  return state
+}
+
+test('without pending presets nothing waits', () => {
+  expect(createPendingPresets(fakeClock()).wait('ns')).toBe(undefined)
+})
+
+test('waits until the watch has reported all presets that were admitted', async () => {
+  const clock = fakeClock()
+  const pending = createPendingPresets(clock)
+  pending.expect('a')
+  pending.expect('ns/b')
+  const waiting = watched(pending.wait('ns'))
+  pending.arrived('a')
+  pending.arrived('other')
+  await settle()
+  expect(waiting.isOver).toBe(false)
+  pending.arrived('ns/b')
+  await settle()
+  expect([waiting.isOver, pending.wait('ns'), clock.pending()]).toEqual([true, undefined, 0])
+})
+
+test('waits at most 300 ms for a preset that never comes', async () => {
+  const clock = fakeClock()
+  const pending = createPendingPresets(clock)
+  pending.expect('a')
+  await clock.advance(200)
+  pending.expect('a')
+  const waiting = watched(pending.wait('ns'))
+  await clock.advance(299)
+  expect(waiting.isOver).toBe(false)
+  await clock.advance(1)
+  expect([waiting.isOver, pending.wait('ns')]).toEqual([true, undefined])
+})
+
+test('waits for presets of the namespace and of the cluster alone', () => {
+  const pending = createPendingPresets(fakeClock())
+  pending.expect('ns/a')
+  expect([pending.wait('ns'), pending.wait('n'), pending.wait('other')]).toEqual([
+    expect.any(Promise),
+    undefined,
+    undefined,
+  ])
+  pending.expect('ns')
+  expect([pending.wait('n'), pending.wait('other')]).toEqual([expect.any(Promise), expect.any(Promise)])
+})

@@ -1,0 +1,99 @@
+import { describe, expect, test } from 'vitest'
+import type { Preset } from '../../api/preset.ts'
+import { fakeClock } from '../../test/fake-clock.ts'
+import { candidatesOf, preset } from '../../test/preset.ts'
+import { cachesWithout } from './caches.ts'
+import { noPermissions } from './permission.ts'
+import { checkPresetAmong } from './preset-findings.ts'
+
+const granting = preset('grant', { domain: { devices: { emulator: '/bin/qemu' } } })
+const titled = preset('title', { selector: { matchLabels: { a: 'b' } }, domain: { title: 'x' } })
+const faulty = preset('grant', {
+  domain: { titel: 'x', os: { type: { machine: 'q53' } }, devices: { emulator: '/bin/qemu' } } as object,
+})
+const check = (checked: Preset, others: readonly Preset[] = [], mayGrantHost = false) =>
+  checkPresetAmong({ ...cachesWithout(fakeClock()), candidates: candidatesOf(...others) }, checked, {
+    ...noPermissions,
+    mayGrantHost,
+  })
+
+test.each<[string, Preset, boolean, readonly string[]]>([
+  ['without the permission', granting, false, ['grant-host spec.domain']],
+  ['with the permission', granting, true, []],
+  [
+    'without the permission, and with a fault',
+    faulty,
+    false,
+    ['unknown-field spec.domain.titel', 'grant-host spec.domain'],
+  ],
+  ['that is not one', titled, false, []],
+])('a grant %s', (_, checked, mayGrantHost, expected) => {
+  const { causes } = check(checked, [], mayGrantHost)
+  expect(causes.map(({ rule, field }) => `${rule} ${field}`)).toEqual(expected)
+})
+
+test('the missing permission is named', () => {
+  expect(check(granting).causes[0]?.message).toBe(
+    'has fields that reach the host: writing them requires the verb "grant-host" on clustervirtualmachinepresets.virtset.io',
+  )
+})
+
+test('a preset for every item of a list can be valid', () => {
+  const disks = [{ target: { dev: '*' }, driver: { cache: 'none' as const } }]
+  const { warnings } = check(preset('cache', { domain: { devices: { disks } } }))
+  expect(warnings.length).toBe(1)
+  expect(warnings[0]).toMatch(/^spec\.selector: /)
+})
+
+test('a preset with which no VM can run earns a warning', () => {
+  const { causes, warnings } = check(
+    preset('machine', { selector: { matchLabels: { a: 'b' } }, domain: { os: { type: { machine: 'q53' } } } }),
+  )
+  expect([causes, warnings.length]).toEqual([[], 1])
+  expect(warnings[0]).toContain('spec.domain.os.type.machine')
+})
+
+const others = Array.from({ length: 7 }, (_, index) => preset(`other-${index}`, { domain: { title: 'y' } }))
+
+test('five of the presets with which it disagrees are named', () => {
+  const { warnings } = check(titled, others)
+  expect(warnings.filter((warning) => warning.includes('other-')).length).toBe(5)
+  expect(warnings.at(-1)).toBe('may disagree with more presets: not all were compared')
+})
+
+test('a refused preset is not compared with others and the nodes', () => {
+  expect(check(faulty, [], true).warnings.filter((warning) => warning.includes('machine'))).toEqual([])
+  const refused = preset('bad', { selector: { matchLabels: { a: 'b' } }, domain: { titel: 'x', title: 'x' } as object })
+  const { causes, warnings } = check(refused, others)
+  expect([causes.length > 0, warnings.filter((warning) => warning.includes('disagree'))]).toEqual([true, []])
+  expect(
+    check({ ...granting, spec: { ...granting.spec, domain: { ...granting.spec.domain, title: 'x' } } }, others),
+  ).toEqual({
+    causes: [expect.objectContaining({ rule: 'grant-host' })],
+    warnings: [expect.stringMatching(/^spec\.selector: /)],
+  })
+})
+
+describe('the presets of a namespace together', () => {
+  const sized = (name: string, bytes: number, namespace?: string) => {
+    const made = (text: string) => preset(name, { mode: 'Audit', metadata: { annotations: { a: text } } }, namespace)
+    return made('x'.repeat(bytes - JSON.stringify(made('').spec).length))
+  }
+  const kib = 1024
+  const fifteen = Array.from({ length: 15 }, (_, index) => sized(`p${index}`, 64 * kib, 'default'))
+  const ofCluster = Array.from({ length: 17 }, (_, index) => sized(`c${index}`, 64 * kib))
+  const full = [...fifteen, sized('last', 63 * kib, 'default')]
+
+  test.each<[string, Preset, readonly Preset[], readonly string[]]>([
+    ['have at most 1 MiB', sized('new', kib, 'default'), full, []],
+    ['have no byte more', sized('new', kib + 1, 'default'), full, ['namespace-presets-size spec 1048577']],
+    ['count a preset once that is written again', sized('last', 64 * kib, 'default'), full, []],
+    ['do not count for another namespace', sized('new', 64 * kib, 'other'), full, []],
+    ['do not count for presets of the cluster', sized('new', 64 * kib + 1), full, []],
+    ['do not count presets of the cluster', sized('new', 64 * kib, 'default'), ofCluster, []],
+  ])('%s', (_, checked, others, expected) => {
+    expect(check(checked, others).causes.map(({ rule, field, value }) => `${rule} ${field} ${String(value)}`)).toEqual(
+      expected,
+    )
+  })
+})

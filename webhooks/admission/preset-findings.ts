@@ -1,0 +1,84 @@
+import type { Cause } from '../../api/cause.ts'
+import type { Preset } from '../../api/preset.ts'
+import { neverValid } from '../../completion/rules/preset.ts'
+import type { Inventory } from '../../inventory/inventory.ts'
+import { checkPreset, maxNamespaceBytes, plainDomain } from '../../presets/check.ts'
+import { compilePreset } from '../../presets/compile.ts'
+import { needsGrant } from '../../presets/grant.ts'
+import { findOverlaps, overlapWarning } from '../../presets/overlap.ts'
+import { virtualMachineStructure } from '../../presets/structure.ts'
+import type { Permissions } from './permission.ts'
+
+/**
+ * The findings about a preset beyond its schema; compared with the other presets and the nodes only where it is valid.
+ */
+export function checkPresetAmong(
+  inventory: Pick<Inventory, 'candidates' | 'capabilities'>,
+  preset: Preset,
+  { mayGrantHost }: Permissions,
+): { readonly causes: readonly Cause[]; readonly warnings: readonly string[] } {
+  const { causes, warnings } = checkPreset(preset)
+  if (needsGrant(preset) && !mayGrantHost) return { causes: [...causes, grantMissing], warnings }
+  if (causes.length > 0) return { causes, warnings }
+  const tooMuch = namespaceSizeCauses(preset, inventory)
+  if (tooMuch.length > 0) return { causes: tooMuch, warnings }
+  return {
+    causes,
+    warnings: [
+      ...warnings,
+      ...overlapWarnings(preset, inventory),
+      ...neverValid(plainDomain(preset.spec.domain ?? {}), inventory.capabilities().published),
+    ],
+  }
+}
+
+/** By the cache, so that presets which are written at the same time can exceed the limit by a little. */
+function namespaceSizeCauses(
+  { kind, metadata: { name, namespace }, spec }: Preset,
+  { candidates }: Pick<Inventory, 'candidates'>,
+): Cause[] {
+  if (kind === 'ClusterVirtualMachinePreset') return []
+  const own = Buffer.byteLength(JSON.stringify(spec))
+  let value = own
+  for (const other of candidates.all()) {
+    if (other.namespace === namespace && other.name !== name) value += other.bytes
+  }
+  if (value <= maxNamespaceBytes) return []
+  const message = `the presets of namespace "${namespace}" must have at most ${maxNamespaceBytes} bytes of JSON together, ${own} of them with this one`
+  return [
+    {
+      rule: 'namespace-presets-size',
+      field: 'spec',
+      value,
+      reason: 'FieldValueTooMany',
+      message,
+      suggestion: 'delete presets that are not used, or use a ClusterVirtualMachinePreset',
+    },
+  ]
+}
+
+/** As many as an author reads. */
+const maxOverlaps = 5
+
+function overlapWarnings(preset: Preset, { candidates }: Pick<Inventory, 'candidates'>): string[] {
+  const compiled = compilePreset(preset)
+  if (!('preset' in compiled)) return []
+  const { overlaps, isComplete } = findOverlaps(
+    compiled.preset,
+    candidates.all(),
+    virtualMachineStructure(),
+    maxOverlaps,
+  )
+  return [
+    ...overlaps.map(overlapWarning),
+    ...(isComplete ? [] : ['may disagree with more presets: not all were compared']),
+  ]
+}
+
+const grantMissing: Cause = {
+  rule: 'grant-host',
+  field: 'spec.domain',
+  reason: 'FieldValueForbidden',
+  message:
+    'has fields that reach the host: writing them requires the verb "grant-host" on clustervirtualmachinepresets.virtset.io',
+}

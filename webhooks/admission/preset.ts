@@ -1,0 +1,13 @@
+import { parsePreset } from '../../api/preset.ts'
+import { isReleased, refuse, type Handle, type KindHandler } from './kind.ts'
+
+/** Presets are never mutated. */
+const check: Handle = (request, engine, _trust, permissions) => {
+  if (isReleased(request)) return { allowed: true }
+  const parsed = parsePreset(request.object)
+  if ('causes' in parsed) return refuse(parsed.causes)
+  const { causes, warnings } = engine.checkPreset(parsed.preset, permissions)
+  return causes.length > 0 ? refuse(causes, warnings) : { allowed: true, warnings }
+}
+
+export const preset: KindHandler = { mutate: check, validate: check }

@@ -1,0 +1,179 @@
+import { describe, expect, test } from 'vitest'
+import type { Resources } from '../../api/launcher-resources.ts'
+import { quotaWarnings } from './quota.ts'
+import type { LimitRange, ResourceQuota } from './quota.ts'
+
+/** 1 GiB, two virtual CPUs, with KVM. */
+const pod: Resources = {
+  requests: { cpu: '200m', memory: `${1200 * 1024 * 1024}`, 'devices.virtset.io/kvm': '1' },
+  limits: { memory: `${1200 * 1024 * 1024}`, 'devices.virtset.io/kvm': '1' },
+}
+
+const range = (...limits: NonNullable<NonNullable<LimitRange['spec']>['limits']>): LimitRange => ({
+  metadata: { name: 'r' },
+  spec: { limits },
+})
+const quota = (hard: Record<string, string>, used: Record<string, string> = {}, more = {}): ResourceQuota => ({
+  metadata: { name: 'q' },
+  spec: { hard, ...more },
+  status: { hard, used },
+})
+
+const warned = (ranges: readonly LimitRange[], quotas: readonly ResourceQuota[], priority?: string) =>
+  quotaWarnings({ ranges, quotas }, () => pod, priority)
+
+test('a namespace without ranges and quotas does not compute the resources of the pod', () => {
+  const resources = () => {
+    throw new Error('computed')
+  }
+  expect(quotaWarnings({ ranges: [], quotas: [] }, resources, undefined)).toEqual([])
+})
+
+describe('a LimitRange', () => {
+  test.each<[string, LimitRange, string[]]>([
+    ['for volumes does not apply', range({ type: 'PersistentVolumeClaim', max: { storage: '1Gi' } }), []],
+    ['that the pod fits', range({ type: 'Container', min: { cpu: '100m' }, default: { memory: '2Gi' } }), []],
+    [
+      'whose default limit is below the request',
+      range({ type: 'Container', default: { cpu: '100m' } }),
+      ["a LimitRange sets a default cpu limit of 100m, less than the 200m that the VM's pod requests"],
+    ],
+    ['whose default limit is for pods without one', range({ type: 'Container', default: { memory: '512Mi' } }), []],
+    [
+      'with a higher minimum',
+      range({ type: 'Container', min: { cpu: '1', memory: '1Gi' } }),
+      [`LimitRange "r" would reject the VM's pod: it requests 200m cpu, less than the minimum of 1`],
+    ],
+    [
+      'with a lower maximum',
+      range({ type: 'Pod', max: { memory: '1Gi' } }),
+      [`LimitRange "r" would reject the VM's pod: it requests 1200Mi memory, more than the maximum of 1Gi`],
+    ],
+    [
+      'of pods with a maximum requires a limit, for which there is no default',
+      range({ type: 'Pod', max: { cpu: '4' } }),
+      [`LimitRange "r" would reject the VM's pod: it has no cpu limit`],
+    ],
+    [
+      'of containers with a maximum and a default',
+      range({ type: 'Container', max: { cpu: '4' }, default: { cpu: '4' } }),
+      [],
+    ],
+    [
+      'with a default above the maximum of another',
+      range({ type: 'Container', default: { cpu: '4' } }, { type: 'Pod', max: { cpu: '2' } }),
+      [`LimitRange "r" would reject the VM's pod: its cpu limit of 4 is more than the maximum of 2`],
+    ],
+    [
+      'whose ratio the default exceeds',
+      range({ type: 'Container', default: { cpu: '4' }, maxLimitRequestRatio: { cpu: '2' } }),
+      [`LimitRange "r" would reject the VM's pod: its cpu limit is more than 2 times its request`],
+    ],
+    [
+      'whose ratio requires a limit',
+      range({ type: 'Container', maxLimitRequestRatio: { cpu: '2' } }),
+      [`LimitRange "r" would reject the VM's pod: it has no cpu limit`],
+    ],
+    ['whose minimum the pod just reaches', range({ type: 'Pod', min: { cpu: '200m' } }), []],
+    ['whose maximum the pod just reaches', range({ type: 'Pod', max: { memory: '1200Mi' } }), []],
+    [
+      'of a resource that the pod does not request',
+      range({
+        type: 'Pod',
+        min: { 'ephemeral-storage': '1Gi' },
+        max: { 'ephemeral-storage': '1Gi' },
+        maxLimitRequestRatio: { 'ephemeral-storage': '1' },
+      }),
+      [],
+    ],
+    ['whose ratio the memory satisfies', range({ type: 'Container', maxLimitRequestRatio: { memory: '1' } }), []],
+  ])('%s', (_, given, expected) => expect(warned([given], [])).toEqual(expected))
+})
+
+describe('a ResourceQuota', () => {
+  test.each<[string, ResourceQuota, string[]]>([
+    ['with room', quota({ 'requests.memory': '4Gi', cpu: '1', pods: '9' }, { 'requests.memory': '2Gi' }), []],
+    [
+      'without room for the memory',
+      quota({ 'requests.memory': '4Gi' }, { 'requests.memory': '3Gi' }),
+      [`ResourceQuota "q": the VM's pod needs 1200Mi requests.memory; 1024Mi of 4Gi are left`],
+    ],
+    [
+      'that is used up',
+      quota({ cpu: '1' }, { cpu: '1500m' }),
+      [`ResourceQuota "q": the VM's pod needs 200m cpu; 0 of 1 are left`],
+    ],
+    ['of pods', quota({ pods: '3' }, { pods: '3' }), [`ResourceQuota "q": the VM's pod needs 1 pods; 0 of 3 are left`]],
+    [
+      'of devices',
+      quota({ 'requests.devices.virtset.io/kvm': '0' }),
+      [`ResourceQuota "q": the VM's pod needs 1 requests.devices.virtset.io/kvm; 0 of 0 are left`],
+    ],
+    [
+      'that counts limits of the CPU',
+      quota({ 'limits.cpu': '4' }),
+      [`ResourceQuota "q" counts limits.cpu, but the VM's pod has no such limit`],
+    ],
+    ['that counts limits of memory', quota({ 'limits.memory': '4Gi' }), []],
+    [
+      'without room for the limit of memory',
+      quota({ 'limits.memory': '1Gi' }),
+      [`ResourceQuota "q": the VM's pod needs 1200Mi limits.memory; 1024Mi of 1Gi are left`],
+    ],
+    [
+      'of resources that a pod does not use',
+      quota({ 'count/secrets': '0', 'requests.storage': '0', services: '0' }),
+      [],
+    ],
+    ['that just has room', quota({ 'requests.memory': '1200Mi', 'limits.memory': '1200Mi' }), []],
+    [
+      'of memory without prefix',
+      quota({ memory: '1Gi' }),
+      [`ResourceQuota "q": the VM's pod needs 1200Mi memory; 1024Mi of 1Gi are left`],
+    ],
+    [
+      'of the number of pods as objects',
+      quota({ 'count/pods': '0' }),
+      [`ResourceQuota "q": the VM's pod needs 1 count/pods; 0 of 0 are left`],
+    ],
+    ['of a device without prefix', quota({ 'devices.virtset.io/kvm': '0' }), []],
+    ['that counts only pods with a deadline', quota({ pods: '0' }, {}, { scopes: ['Terminating'] }), []],
+    [
+      'that counts pods with requests',
+      quota({ pods: '0' }, {}, { scopes: ['NotBestEffort', 'NotTerminating'] }),
+      [`ResourceQuota "q": the VM's pod needs 1 pods; 0 of 0 are left`],
+    ],
+  ])('%s', (_, given, expected) => expect(warned([], [given])).toEqual(expected))
+
+  const full = [`ResourceQuota "q": the VM's pod needs 1 pods; 0 of 0 are left`]
+  test.each<[string, string[], string | undefined, string[]]>([
+    ['In', ['high'], 'high', full],
+    ['In', ['high'], 'low', []],
+    ['In', ['high'], undefined, []],
+    ['NotIn', ['high'], 'high', []],
+    ['NotIn', ['high'], 'low', full],
+    ['NotIn', ['high'], undefined, full],
+    ['Exists', [], 'low', full],
+    ['Exists', [], undefined, []],
+    ['DoesNotExist', [], undefined, full],
+    ['DoesNotExist', [], 'low', []],
+  ])('of the priority %s %j for a VM with %s', (operator, values, priority, expected) => {
+    const matchExpressions = [{ scopeName: 'PriorityClass', operator, values }]
+    expect(warned([], [quota({ pods: '0' }, {}, { scopeSelector: { matchExpressions } })], priority)).toEqual(expected)
+  })
+})
+
+test('every warning is short enough to be printed in full', () => {
+  const tight = quota(
+    Object.fromEntries(
+      ['requests.memory', 'limits.memory', 'requests.devices.virtset.io/kvm', 'pods'].map((key) => [key, '0']),
+    ),
+  )
+  const narrow = range(
+    { type: 'Container', default: { cpu: '100m' }, maxLimitRequestRatio: { memory: '0.5' } },
+    { type: 'Pod', min: { memory: '512Gi' } },
+  )
+  const lines = warned([narrow], [tight])
+  expect(lines.length).toBe(7)
+  expect(lines.filter((line) => line.length >= 120)).toEqual([])
+})

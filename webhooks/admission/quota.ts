@@ -1,0 +1,194 @@
+import type { Resources } from '../../api/launcher-resources.ts'
+import { quantityNano } from '../../api/quantity.ts'
+import { resource } from '../../runtime/resource.ts'
+import type { KubeObject } from '../../runtime/resource.ts'
+
+type Quantities = Readonly<Record<string, string>>
+
+/** The fields of a LimitRange that matter here. */
+export interface LimitRange extends KubeObject {
+  readonly spec?: { readonly limits?: readonly LimitRangeItem[] }
+}
+
+interface LimitRangeItem {
+  /** `Container`, `Pod`, or a type that does not apply to VMs. */
+  readonly type: string
+  readonly max?: Quantities
+  readonly min?: Quantities
+  /** For containers without limits; the API server sets it to `max` where it is absent. */
+  readonly default?: Quantities
+  readonly maxLimitRequestRatio?: Quantities
+}
+
+/** The fields of a ResourceQuota that matter here. */
+export interface ResourceQuota extends KubeObject {
+  readonly spec?: {
+    readonly hard?: Quantities
+    readonly scopes?: readonly string[]
+    readonly scopeSelector?: { readonly matchExpressions?: readonly ScopeExpression[] }
+  }
+  readonly status?: { readonly hard?: Quantities; readonly used?: Quantities }
+}
+
+interface ScopeExpression {
+  readonly scopeName: string
+  readonly operator: string
+  readonly values?: readonly string[]
+}
+
+export const limitRanges = resource<LimitRange>({
+  group: '',
+  version: 'v1',
+  plural: 'limitranges',
+  kind: 'LimitRange',
+  namespaced: true,
+})
+
+export const resourceQuotas = resource<ResourceQuota>({
+  group: '',
+  version: 'v1',
+  plural: 'resourcequotas',
+  kind: 'ResourceQuota',
+  namespaced: true,
+})
+
+/** What a namespace allows its pods. */
+export interface NamespaceQuota {
+  readonly ranges: readonly LimitRange[]
+  readonly quotas: readonly ResourceQuota[]
+}
+
+export const noQuota: NamespaceQuota = { ranges: [], quotas: [] }
+
+/**
+ * Why the API server would reject the VM's launcher pod now, one short line each. Only warnings: quotas are freed and
+ * raised, and the VM waits.
+ * @param resources computes the pod's resources; called only where the namespace has ranges or quotas
+ */
+export function quotaWarnings(
+  { ranges, quotas }: NamespaceQuota,
+  resources: () => Resources,
+  priorityClassName: string | undefined,
+): string[] {
+  if (ranges.length === 0 && quotas.length === 0) return []
+  const { requests, limits: own } = resources()
+  const defaults = ranges.flatMap(({ spec }) => itemsOf(spec?.limits, 'Container').map((item) => item.default ?? {}))
+  const limits: Quantities = Object.fromEntries([...defaults, own].flatMap((one) => Object.entries(one)))
+  return [
+    ...['cpu', 'memory'].flatMap((name) => defaultTooLow(name, requests[name], limits[name])),
+    ...ranges.flatMap(({ metadata: { name = '' }, spec }) => [
+      ...itemsOf(spec?.limits, 'Container').flatMap((item) => rangeWarnings(name, item, requests, limits)),
+      // The only container is the whole pod.
+      ...itemsOf(spec?.limits, 'Pod').flatMap((item) => rangeWarnings(name, item, requests, limits)),
+    ]),
+    ...quotas
+      .filter((quota) => counts(quota, priorityClassName))
+      .flatMap((quota) => exceededQuota(quota, requests, limits)),
+  ]
+}
+
+const itemsOf = (limits: readonly LimitRangeItem[] | undefined, type: string): readonly LimitRangeItem[] =>
+  (limits ?? []).filter((item) => item.type === type)
+
+const defaultTooLow = (name: string, request = '', limit?: string): string[] =>
+  limit !== undefined && nano(request) > nano(limit)
+    ? [
+        `a LimitRange sets a default ${name} limit of ${limit}, less than the ${shown(name, request)} that the VM's pod requests`,
+      ]
+    : []
+
+function rangeWarnings(range: string, item: LimitRangeItem, requests: Quantities, limits: Quantities): string[] {
+  const rejection = (reason: string) => `LimitRange "${range}" would reject the VM's pod: ${reason}`
+  const warnings: string[] = []
+  for (const [name, min] of Object.entries(item.min ?? {})) {
+    const request = requests[name]
+    if (request !== undefined && nano(request) < nano(min)) {
+      warnings.push(rejection(`it requests ${shown(name, request)} ${name}, less than the minimum of ${min}`))
+    }
+  }
+  for (const [name, max] of Object.entries(item.max ?? {})) {
+    const request = requests[name]
+    if (request === undefined) continue
+    if (nano(request) > nano(max))
+      warnings.push(rejection(`it requests ${shown(name, request)} ${name}, more than the maximum of ${max}`))
+    else if (limits[name] === undefined) warnings.push(rejection(`it has no ${name} limit`))
+    else if (nano(limits[name]) > nano(max))
+      warnings.push(rejection(`its ${name} limit of ${limits[name]} is more than the maximum of ${max}`))
+  }
+  for (const [name, ratio] of Object.entries(item.maxLimitRequestRatio ?? {})) {
+    const [request, limit] = [requests[name], limits[name]]
+    if (request === undefined) continue
+    if (limit === undefined) warnings.push(rejection(`it has no ${name} limit`))
+    else if (nano(limit) * 1_000_000_000n > nano(ratio) * nano(request)) {
+      warnings.push(rejection(`its ${name} limit is more than ${ratio} times its request`))
+    }
+  }
+  return warnings
+}
+
+/** Whether a quota counts a pod that has requests, no deadline, and this priority class. */
+function counts({ spec }: ResourceQuota, priorityClassName: string | undefined): boolean {
+  const plain = (spec?.scopes ?? []).map((scopeName) => ({ scopeName, operator: 'Exists' }))
+  return [...plain, ...(spec?.scopeSelector?.matchExpressions ?? [])].every((scope) =>
+    isInScope(scope, priorityClassName),
+  )
+}
+
+function isInScope({ scopeName, operator, values = [] }: ScopeExpression, priority: string | undefined): boolean {
+  if (scopeName !== 'PriorityClass') return scopeName === 'NotTerminating' || scopeName === 'NotBestEffort'
+  switch (operator) {
+    case 'In':
+      return priority !== undefined && values.includes(priority)
+    case 'NotIn':
+      return priority === undefined || !values.includes(priority)
+    case 'DoesNotExist':
+      return priority === undefined
+    default:
+      return priority !== undefined
+  }
+}
+
+function exceededQuota(
+  { metadata: { name = '' }, spec, status }: ResourceQuota,
+  requests: Quantities,
+  limits: Quantities,
+): string[] {
+  return Object.entries(status?.hard ?? spec?.hard ?? {}).flatMap(([counted, hard]): string[] => {
+    const [kind, resourceName] = countedAs(counted)
+    const needed = kind === 'pods' ? '1' : (kind === 'limits' ? limits : requests)[resourceName]
+    if (kind === undefined) return []
+    if (needed === undefined) {
+      // A pod without a request for an extended resource uses none of it; a pod without a counted limit is rejected.
+      return kind === 'limits' ? [`ResourceQuota "${name}" counts ${counted}, but the VM's pod has no such limit`] : []
+    }
+    const left = nano(hard) - nano(status?.used?.[counted] ?? '0')
+    if (nano(needed) <= left) return []
+    const rest = left < 0n ? 0n : left
+    return [
+      `ResourceQuota "${name}": the VM's pod needs ${shown(resourceName, needed)} ${counted}; ${shownNano(resourceName, rest)} of ${hard} are left`,
+    ]
+  })
+}
+
+/** What a quota's key counts: `memory` means `requests.memory`. */
+function countedAs(key: string): readonly [kind: 'requests' | 'limits' | 'pods' | undefined, resource: string] {
+  if (key === 'pods' || key === 'count/pods') return ['pods', 'pods']
+  if (key === 'cpu' || key === 'memory') return ['requests', key]
+  const [prefix = ''] = key.split('.', 1)
+  const rest = key.slice(prefix.length + 1)
+  return prefix === 'requests' || prefix === 'limits' ? [prefix, rest] : [undefined, key]
+}
+
+const nano = (quantity: string): bigint => quantityNano(quantity) ?? 0n
+
+const shown = (name: string, quantity: string): string => shownNano(name, nano(quantity))
+
+const billion = 1_000_000_000n
+const mebibyte = 1024n * 1024n
+
+/** Memory in MiB, rounded up; CPUs in thousandths where they are not whole. */
+function shownNano(name: string, value: bigint): string {
+  const whole = (value + billion - 1n) / billion
+  if (name === 'memory') return `${(whole + mebibyte - 1n) / mebibyte}Mi`
+  return value % billion === 0n ? `${whole}` : `${value / 1_000_000n}m`
+}

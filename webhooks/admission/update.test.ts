@@ -1,0 +1,175 @@
+import { describe, expect, test } from 'vitest'
+import { isSameValue, recordedOrigins, restoreSpec, type RecordedOrigins } from './update.ts'
+
+const stored = {
+  domain: {
+    memory: { unit: 'MB', value: 64 },
+    devices: {
+      disks: [{ target: { dev: 'vda', bus: 'virtio' }, readonly: {} }, { target: { dev: 'vdb', bus: 'virtio' } }],
+      serials: [{ type: 'pty' }],
+    },
+  },
+}
+/** The user wrote the memory and the first disk. */
+const users: ReadonlySet<string> = new Set([
+  'spec.domain.memory.unit',
+  'spec.domain.memory.value',
+  'spec.domain.devices.disks[0].target.dev',
+])
+const origins: RecordedOrigins = {
+  isUsers: (path: string) => users.has(path),
+  // A preset enforced virtio instead of sata, and removed the user's title.
+  isOverridden: (path: string) => ['spec.domain.devices.disks[1].target.bus', 'spec.domain.title'].includes(path),
+}
+const memory = { unit: 'MB', value: 64 }
+const disk = { target: { dev: 'vda' } }
+
+describe('a manifest sent again', () => {
+  const restored = (sent: unknown) => restoreSpec(sent, stored, origins)
+
+  test.each<[string, unknown]>([
+    ['as stored', stored],
+    ['as its author wrote it', { domain: { memory, devices: { disks: [disk] } } }],
+    ['in an equivalent spelling', { domain: { memory: { unit: 'MB', value: '64' }, devices: { disks: [disk] } } }],
+    [
+      'with values that a preset overrode or removed',
+      { domain: { memory, title: 'x', devices: { disks: [disk, { target: { dev: 'vdb', bus: 'sata' } }] } } },
+    ],
+    ['with a part of what completion added', { domain: { memory, devices: { disks: [disk], serials: [{}] } } }],
+  ])('%s gets back what completion added', (_, sent) => expect(restored(sent)).toEqual({ restored: stored }))
+
+  test.each<[string, unknown, string[]]>([
+    [
+      'with another value',
+      { domain: { memory: { unit: 'MB', value: 128 }, devices: { disks: [disk] } } },
+      ['spec.domain.memory.value: cannot be changed from 64'],
+    ],
+    [
+      'with another value than completion added',
+      { domain: { memory, devices: { disks: [{ target: { dev: 'vda', bus: 'sata' } }] } } },
+      ['spec.domain.devices.disks[0].target.bus: cannot be changed from "virtio"'],
+    ],
+    [
+      'with new fields',
+      { domain: { memory, uuid: 'x', devices: { disks: [disk] } }, 'a.b': 1 },
+      ['spec.domain.uuid: cannot be added', 'spec[a.b]: cannot be added'],
+    ],
+    [
+      'with a further disk',
+      { domain: { memory, devices: { disks: [disk, {}, { target: { dev: 'vdc' } }] } } },
+      ['spec.domain.devices.disks[2]: cannot be added'],
+    ],
+    [
+      'without values that the user wrote',
+      { domain: { memory: { unit: 'MB' }, devices: {} } },
+      [
+        'spec.domain.memory.value: cannot be removed (64)',
+        'spec.domain.devices.disks: cannot be removed ([{"target":{"dev":"vda","bus":"virtio"},"readonly":{}},{"ta…)',
+      ],
+    ],
+    [
+      'of another type',
+      'x',
+      ['spec: cannot be changed from {"domain":{"memory":{"unit":"MB","value":64},"devices":{"di…'],
+    ],
+  ])('%s is refused', (_, sent, expected) => {
+    const outcome = restored(sent)
+    const causes = 'causes' in outcome ? outcome.causes : []
+    expect(causes.map(({ field, message }) => `${field}: ${message}`)).toEqual(
+      expected.map((sentence) => `${sentence}: a VM's spec is immutable after creation`),
+    )
+  })
+
+  const users = { isUsers: () => true, isOverridden: () => false }
+  const immutable = "a VM's spec is immutable after creation"
+  test.each<[unknown, unknown, object]>([
+    [
+      { a: { b: 1 } },
+      { a: 1 },
+      { field: 'spec.a', value: { b: 1 }, message: `cannot be changed from 1: ${immutable}` },
+    ],
+    [{ a: 1 }, { a: { b: 1 } }, { field: 'spec.a', value: 1, message: `cannot be changed from {"b":1}: ${immutable}` }],
+    [{ a: [1] }, { a: 1 }, { field: 'spec.a', value: [1], message: `cannot be changed from 1: ${immutable}` }],
+    [{ a: 1 }, { a: [1] }, { field: 'spec.a', value: 1, message: `cannot be changed from [1]: ${immutable}` }],
+    [{ a: [1] }, { a: [1, 2] }, { field: 'spec.a[1]', message: `cannot be removed (2): ${immutable}` }],
+    [{ a: 1 }, { a: 1, b: { c: [0] } }, { field: 'spec.b', message: `cannot be removed ({"c":[0]}): ${immutable}` }],
+  ])('%j in place of %j', (sent, stored, expected) => {
+    const reason = 'value' in expected ? 'FieldValueInvalid' : 'FieldValueForbidden'
+    expect(restoreSpec(sent, stored, users)).toEqual({ causes: [{ rule: 'spec-immutable', reason, ...expected }] })
+  })
+
+  test('reports fifty differences and counts the rest', () => {
+    const sent = Object.fromEntries(Array.from({ length: 60 }, (_, index) => [`key${index}`, index]))
+    const outcome = restored({ ...sent, domain: { memory, devices: { disks: [disk] } } })
+    const causes = 'causes' in outcome ? outcome.causes : []
+    expect([causes.length, causes.at(-1)?.message.startsWith('has 10 more differences:')]).toEqual([51, true])
+  })
+})
+
+describe('recorded origins', () => {
+  const vm = (annotations: { [key: string]: string }) => ({
+    apiVersion: 'virtset.io/v1alpha1' as const,
+    kind: 'VirtualMachine' as const,
+    metadata: { name: 'vm', annotations },
+    spec: { domain: { title: 'x', description: 'd' } },
+  })
+  /** A preset overrode the user's title "mine" and a long name, removed the user's uuid and set the description. */
+  const provenance = JSON.stringify({
+    v: 1,
+    by: ['user', ['team', 'takes', '1a2b']],
+    at: { spec: { domain: { title: 1, description: 1, name: 1 } } },
+    over: { spec: { domain: { title: [[0, 'mine']], name: [0], description: [1] } } },
+    gone: { spec: { domain: { uuid: 1 } } },
+  })
+
+  test.each<[string, string, string, boolean, boolean]>([
+    ['the user set', 'type', 'mine', true, false],
+    ['a preset overrode', 'title', 'mine', false, true],
+    ['a preset overrode, when it was another', 'title', 'another', false, false],
+    ['a preset overrode, when it was too long to be recorded', 'name', 'any', false, true],
+    ['a preset took from another preset', 'description', 'mine', false, false],
+    ['a preset removed', 'uuid', 'any', true, true],
+  ])('of a value that %s', (_, key, value, isUsers, isOverridden) => {
+    const origins = recordedOrigins(vm({ 'virtset.io/completed-by': provenance }))
+    const at = `spec.domain.${key}`
+    expect([origins.isUsers(at), origins.isOverridden(at, value)]).toEqual([isUsers, isOverridden])
+  })
+
+  test.each<{ [key: string]: string }>([{}, { 'virtset.io/completed-by': 'broken' }])(
+    'without readable provenance, every value is the user\u2019s: %j',
+    (annotations) => {
+      const origins = recordedOrigins(vm(annotations))
+      expect([origins.isUsers('spec.domain.title'), origins.isOverridden('spec.domain.title', 'x')]).toEqual([
+        true,
+        false,
+      ])
+    },
+  )
+})
+
+describe('values are the same', () => {
+  test.each<[unknown, unknown, boolean]>([
+    [64, '64', true],
+    [true, 'yes', true],
+    ['on', true, true],
+    ['no', false, true],
+    ['off', 'false', true],
+    ['on', 'off', false],
+    [null, null, true],
+    [null, 'null', false],
+    [{}, 'x', false],
+    [[1, '2'], ['1', 2], true],
+    [[1], [1, 2], false],
+    [[1], { 0: 1 }, false],
+    [{ length: 1 }, [1], false],
+    [[1], { length: 1 }, false],
+    [[1], [2], false],
+    ['x', ['x'], false],
+    [{}, 7, false],
+    [{ a: 1 }, { a: 2 }, false],
+    [{ a: 1 }, { a: '1' }, true],
+    [{ a: 1 }, { b: 1 }, false],
+    [{ a: 1 }, { a: 1, b: 1 }, false],
+    [JSON.parse('{"__proto__":{}}'), { a: 1 }, false],
+  ])('%j and %j: %j', (left, right, expected) => expect(isSameValue(left, right)).toBe(expected))
+})

@@ -1,0 +1,139 @@
+import type { Cause } from '../../api/cause.ts'
+import { joinPath } from '../../api/path.ts'
+import { isRecord } from '../../api/schema.ts'
+import { shorten } from '../../api/shorten.ts'
+import { completedByAnnotation, type VirtualMachine } from '../../api/virtual-machine.ts'
+import { originOf } from '../../completion/origins.ts'
+import { decodeProvenance } from '../../completion/provenance.ts'
+
+/** Where the values of a stored spec come from, by paths as kubectl prints them. */
+export interface RecordedOrigins {
+  /** Whether the user wrote the leaf at this path. */
+  isUsers(path: string): boolean
+  /** Whether a preset overrode or removed a value of the user's at this path that may have been `value`. */
+  isOverridden(path: string, value: unknown): boolean
+}
+
+/**
+ * From the provenance annotation. Without a readable one every value counts as the user's, and none may be left out.
+ */
+export function recordedOrigins({ metadata }: VirtualMachine): RecordedOrigins {
+  const provenance = decodeProvenance(metadata.annotations?.[completedByAnnotation] ?? '')
+  if (provenance === undefined) return { isUsers: () => true, isOverridden: () => false }
+  const { origins, overridden, removed } = provenance
+  const lost = new Map(
+    [...overridden].flatMap(([path, values]) => {
+      const users = values.find(({ origin }) => origin.by === 'user')
+      return users === undefined ? [] : [[path, users.value] as const]
+    }),
+  )
+  return {
+    isUsers: (path) => originOf(origins, path).by === 'user',
+    // A value that was too long to be recorded may have been any.
+    isOverridden: (path, value) => {
+      const known = lost.get(path)
+      return removed.has(path) || (lost.has(path) && (known === undefined || isSameValue(known, value)))
+    },
+  }
+}
+
+/** Differences reported one by one; an entirely different spec needs no more. */
+const maxDifferences = 50
+
+/** As much of a value as a cause shows. */
+const maxValue = 60
+
+/**
+ * A stored spec is immutable, yet a manifest in git, which holds only what its author wrote, must apply again and
+ * again. So `sent` may lack what completion added: `restored` has it again. Completion appends to lists, hence items
+ * are compared by index. Every other difference is a cause, unless `sent` has the user's own value that a preset
+ * overrode. A value that the user wrote must not be left out.
+ */
+export function restoreSpec(
+  sent: unknown,
+  stored: unknown,
+  origins: RecordedOrigins,
+): { readonly restored: unknown } | { readonly causes: Cause[] } {
+  const causes = differences(sent, stored, 'spec', origins)
+  if (causes.length === 0) return { restored: stored }
+  const shown = causes.slice(0, maxDifferences)
+  if (shown.length === causes.length) return { causes }
+  return { causes: [...shown, immutable('spec', undefined, `has ${causes.length - shown.length} more differences`)] }
+}
+
+function differences(sent: unknown, stored: unknown, field: string, origins: RecordedOrigins): Cause[] {
+  if (origins.isOverridden(field, sent)) return []
+  if (isRecord(sent) && isRecord(stored)) {
+    const keys = [...new Set([...Object.keys(sent), ...Object.keys(stored)])]
+    return keys.flatMap((key) => {
+      const at = joinPath(field, key)
+      if (!Object.hasOwn(stored, key)) return origins.isOverridden(at, sent[key]) ? [] : [added(at, sent[key])]
+      if (!Object.hasOwn(sent, key)) return missing(stored[key], at, origins)
+      return differences(sent[key], stored[key], at, origins)
+    })
+  }
+  if (Array.isArray(sent) && Array.isArray(stored)) {
+    const shorter = Math.min(sent.length, stored.length)
+    const at = (index: number) => joinPath(field, index)
+    return [
+      ...stored.slice(0, shorter).flatMap((item, index) => differences(sent[index], item, at(index), origins)),
+      ...sent.slice(shorter).map((item, index) => added(at(shorter + index), item)),
+      ...stored.slice(shorter).flatMap((item, index) => missing(item, at(shorter + index), origins)),
+    ]
+  }
+  if (isSameScalar(sent, stored)) return []
+  return [immutable(field, sent, `cannot be changed from ${valueText(stored)}`)]
+}
+
+const added = (field: string, value: unknown): Cause => immutable(field, value, 'cannot be added')
+
+/** One cause for the whole subtree, if the user wrote any leaf of it. */
+const missing = (stored: unknown, field: string, origins: RecordedOrigins): Cause[] =>
+  hasUsersLeaf(stored, field, origins) ? [immutable(field, undefined, `cannot be removed (${valueText(stored)})`)] : []
+
+function hasUsersLeaf(stored: unknown, path: string, origins: RecordedOrigins): boolean {
+  if (Array.isArray(stored)) return stored.some((item, index) => hasUsersLeaf(item, joinPath(path, index), origins))
+  if (isRecord(stored)) {
+    return Object.entries(stored).some(([key, item]) => hasUsersLeaf(item, joinPath(path, key), origins))
+  }
+  return origins.isUsers(path)
+}
+
+/** Whether two values are equal, except for the spelling of scalars. */
+export function isSameValue(left: unknown, right: unknown): boolean {
+  if (Array.isArray(left) && Array.isArray(right)) {
+    return left.length === right.length && left.every((item, index) => isSameValue(item, right[index]))
+  }
+  if (!isRecord(left) || !isRecord(right)) return isSameScalar(left, right)
+  const keys = Object.keys(left)
+  return (
+    keys.length === Object.keys(right).length &&
+    keys.every((key) => Object.hasOwn(right, key) && isSameValue(left[key], right[key]))
+  )
+}
+
+/** The API treats a decimal string as its number, and yes, no, on and off as booleans. */
+const isSameScalar = (left: unknown, right: unknown): boolean =>
+  left === right || (isScalar(left) && isScalar(right) && plain(left) === plain(right))
+
+const isScalar = (value: unknown): value is string | number | boolean =>
+  typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean'
+
+const booleans: ReadonlyMap<string, string> = new Map([
+  ['yes', 'true'],
+  ['on', 'true'],
+  ['no', 'false'],
+  ['off', 'false'],
+])
+
+const plain = (value: string | number | boolean): string => booleans.get(String(value)) ?? String(value)
+
+const valueText = (value: unknown): string => shorten(JSON.stringify(value), maxValue)
+
+const immutable = (field: string, value: unknown, message: string): Cause => ({
+  rule: 'spec-immutable',
+  field,
+  ...(value === undefined ? {} : { value }),
+  reason: value === undefined ? 'FieldValueForbidden' : 'FieldValueInvalid',
+  message: `${message}: a VM's spec is immutable after creation`,
+})

@@ -1,0 +1,274 @@
+import { describe, expect, test } from 'vitest'
+import { completedByAnnotation, launcherPodFinalizer } from '../../api/virtual-machine.ts'
+import {
+  admissionRequest,
+  controllerAccount as controller,
+  outcomeOf,
+  titleEngine as engine,
+  titleProvenance,
+  trust,
+} from '../../test/admission.ts'
+import type { Engine } from './engine.ts'
+import { mutate, validate } from './handler.ts'
+import type { AdmissionRequest } from './request.ts'
+
+const vm = (spec: object = { domain: { type: 'qemu' } }, metadata: object = {}) => ({
+  apiVersion: 'virtset.io/v1alpha1',
+  kind: 'VirtualMachine',
+  metadata: { name: 'vm1', ...metadata },
+  spec,
+})
+const ours = { annotations: { [completedByAnnotation]: titleProvenance }, finalizers: [launcherPodFinalizer] }
+const stored = vm({ domain: { type: 'qemu', title: 'added' } }, ours)
+
+const requestFor = (object: unknown, oldObject?: unknown, username = 'jane'): AdmissionRequest =>
+  admissionRequest('VirtualMachine', object, oldObject, { user: { username, groups: [] } })
+
+const owner = { apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachineConfig', name: 'c1', uid: 'c' }
+const job = { apiVersion: 'batch/v1', kind: 'Job', name: 'j', uid: 'j' }
+
+describe('a new VM', () => {
+  test.each<[string, unknown, string[]]>([
+    [
+      'is completed and gets provenance and the finalizer',
+      vm(),
+      ['add /metadata/annotations', 'add /metadata/finalizers', 'add /spec/domain/title'],
+    ],
+    ['that is not a JSON object but null', null, ['type ']],
+    ['that is complete stays as it is', stored, ['allowed']],
+    ['that is not a JSON object', 7, ['type ']],
+    ['of the wrong shape', vm({ domain: {}, nodeSelector: 1 }), ['type spec.nodeSelector']],
+    [
+      'of the wrong shape that breaks a rule and uses reserved keys',
+      vm({ domain: { title: 'bad' }, nodeSelector: 1 }, { labels: { 'virtset.io/vm-uid': 'x' } }),
+      ['type spec.nodeSelector', 'reserved-key metadata.labels[virtset.io/vm-uid]', 'title spec.domain.title'],
+    ],
+    [
+      'with wrong volumes and tolerations',
+      vm({ domain: {}, volumes: [{ name: 'A' }], tolerations: [{ operator: 'Exists', value: 'x' }] }),
+      ['volume-kind spec.volumes[0]', 'volume-name spec.volumes[0].name', 'toleration-value spec.tolerations[0].value'],
+    ],
+    [
+      'that uses reserved metadata and breaks a rule',
+      vm(
+        { domain: { title: 'bad' } },
+        { labels: { 'virtset.io/vm-uid': 'x', app: 'y' }, ownerReferences: [job, owner] },
+      ),
+      [
+        'reserved-key metadata.labels[virtset.io/vm-uid]',
+        'owner-reference metadata.ownerReferences[1]',
+        'title spec.domain.title',
+      ],
+    ],
+    [
+      'may exclude presets, and its own provenance is overwritten',
+      vm(undefined, { annotations: { 'virtset.io/exclude-presets': '*', [completedByAnnotation]: 'forged' } }),
+      ['replace /metadata/annotations/virtset.io~1completed-by', 'add /metadata/finalizers', 'add /spec/domain/title'],
+    ],
+    [
+      'must not use other reserved annotations',
+      vm(undefined, { annotations: { 'virtset.io/other': 'x', 'sub.virtset.io/x': 'y' } }),
+      ['reserved-key metadata.annotations[virtset.io/other]', 'reserved-key metadata.annotations[sub.virtset.io/x]'],
+    ],
+  ])('%s', (_, object, expected) => expect(outcomeOf(mutate(requestFor(object), engine, trust))).toEqual(expected))
+
+  test('that the controller creates may have an owner', () => {
+    const object = vm({ domain: { title: 't' } }, { ...ours, ownerReferences: [owner] })
+    expect(outcomeOf(mutate(requestFor(object, undefined, controller), engine, trust))).toEqual(['allowed'])
+    expect(outcomeOf(validate(requestFor(object, undefined, controller), engine, trust))).toEqual(['allowed'])
+    expect(outcomeOf(validate(requestFor(object), engine, trust))).toEqual([
+      'owner-reference metadata.ownerReferences[0]',
+    ])
+  })
+
+  test('is checked again before it is stored', () => {
+    expect(outcomeOf(validate(requestFor(stored), engine, trust))).toEqual(['allowed'])
+    const changed = vm({ domain: { title: 'bad' } }, ours)
+    expect(outcomeOf(validate(requestFor(changed), engine, trust))).toEqual(['title spec.domain.title'])
+    expect(mutate(requestFor(changed), engine, trust).warnings).toEqual(['refused'])
+    const faulty = vm({ domain: { title: 'bad' }, nodeSelector: 1 }, ours)
+    expect(outcomeOf(validate(requestFor(faulty), engine, trust))).toEqual([
+      'type spec.nodeSelector',
+      'title spec.domain.title',
+    ])
+  })
+})
+
+test('a VM that was just completed is not completed again, but its owners are checked', () => {
+  const cachedEngine: Engine = {
+    ...engine,
+    wasCompletedHere: () => true,
+    complete() {
+      throw new Error('completed again')
+    },
+  }
+  expect(outcomeOf(validate(requestFor(stored), cachedEngine, trust))).toEqual(['allowed'])
+  const owned = vm(stored.spec, { ...ours, ownerReferences: [owner] })
+  expect(outcomeOf(validate(requestFor(owned, undefined, controller), cachedEngine, trust))).toEqual(['allowed'])
+  expect(outcomeOf(validate(requestFor(owned), cachedEngine, trust))).toEqual([
+    'owner-reference metadata.ownerReferences[0]',
+  ])
+})
+
+test('a new VM whose old object is null is completed', () => {
+  expect(outcomeOf(mutate({ ...requestFor(stored), oldObject: null }, engine, trust))).toEqual(['allowed'])
+})
+
+test('warnings and audit annotations are part of every result of completion', () => {
+  expect(mutate(requestFor(vm()), engine, trust)).toMatchObject({ warnings: ['completed'], audit: { title: 'good' } })
+  const bad = vm({ domain: { title: 'bad' } })
+  expect(mutate(requestFor(bad), engine, trust)).toMatchObject({ warnings: ['refused'], audit: { title: 'bad' } })
+  const malformed = vm({ domain: {}, nodeSelector: 1 })
+  expect(mutate(requestFor(malformed), engine, trust)).toMatchObject({ warnings: [], audit: { title: 'good' } })
+})
+
+describe('a stored VM', () => {
+  const short = vm()
+  const ending = { ...ours, deletionTimestamp: '2026-11-21T09:00:00Z' }
+
+  test.each<[string, unknown, object, string[]]>([
+    [
+      'applied again gets back what completion added',
+      short,
+      stored,
+      ['add /metadata/annotations', 'add /metadata/finalizers', 'add /spec/domain/title'],
+    ],
+    ['with a new label', { ...stored, metadata: { ...stored.metadata, labels: { a: 'b' } } }, stored, ['allowed']],
+    ['with another spec', vm({ domain: { type: 'kvm', title: 'added' } }), stored, ['spec-immutable spec.domain.type']],
+    ['without a field that its user wrote', vm({ domain: {} }), stored, ['spec-immutable spec.domain.type']],
+    [
+      'with forged provenance',
+      vm(stored.spec, { ...ours, annotations: { [completedByAnnotation]: 'forged' } }),
+      stored,
+      ['replace /metadata/annotations/virtset.io~1completed-by'],
+    ],
+    [
+      'that is being deleted and loses its finalizer',
+      vm(stored.spec, { ...ending, finalizers: [] }),
+      { ...stored, metadata: ending },
+      ['allowed'],
+    ],
+    [
+      'that loses its finalizer gets it back',
+      vm(stored.spec, { ...ours, finalizers: ['example.com/other'] }),
+      stored,
+      ['add /metadata/finalizers/-'],
+    ],
+    [
+      'that never had the finalizer gets none',
+      vm(stored.spec, { annotations: ours.annotations }),
+      vm(stored.spec, { annotations: ours.annotations }),
+      ['allowed'],
+    ],
+    ['that was never completed', vm(undefined, { labels: { a: 'b' } }), vm(), ['allowed']],
+    [
+      'that was never completed, with forged provenance',
+      vm(undefined, { annotations: { [completedByAnnotation]: 'forged', a: 'b' } }),
+      vm(),
+      ['remove /metadata/annotations/virtset.io~1completed-by'],
+    ],
+    ['that was never completed, with another spec', vm({ domain: { type: 'kvm' } }), vm(), ['allowed']],
+    ['that becomes another type', [], stored, ['allowed']],
+    ['that becomes null', null, stored, ['allowed']],
+    ['whose metadata becomes another type', { ...stored, metadata: 7 }, stored, ['allowed']],
+  ])('%s', (_, object, oldObject, expected) => {
+    expect(outcomeOf(mutate(requestFor(object, oldObject), engine, trust))).toEqual(expected)
+  })
+
+  test('is not restored for a trusted account', () => {
+    expect(outcomeOf(mutate(requestFor(short, stored, controller), engine, trust))).toEqual(['allowed'])
+    expect(outcomeOf(mutate(requestFor(vm({ domain: {} }), stored, controller), engine, trust))).toEqual(['allowed'])
+  })
+
+  test('that becomes another type is refused', () => {
+    expect(outcomeOf(validate(requestFor([], stored), engine, trust))).toEqual(['type '])
+    expect(outcomeOf(validate(requestFor(7, stored, controller), engine, trust))).toEqual(['type '])
+  })
+
+  test.each<[string, object, object, string, string[]]>([
+    ['unchanged', stored, stored, 'jane', ['allowed']],
+    [
+      'changed by another webhook',
+      vm({ domain: { type: 'qemu', title: 'x' } }, ours),
+      stored,
+      'jane',
+      ['spec-immutable spec.domain.title'],
+    ],
+    [
+      'in an equivalent spelling',
+      vm({ domain: { memory: { value: '1' } } }, ours),
+      vm({ domain: { memory: { value: 1 } } }, ours),
+      'jane',
+      ['spec-immutable spec'],
+    ],
+    [
+      'changed by the controller',
+      vm({ domain: { type: 'kvm', title: 'added' } }, ours),
+      stored,
+      controller,
+      ['spec-immutable spec.domain.type'],
+    ],
+    ['completed by the controller', stored, vm(), controller, ['allowed']],
+    ['completed by a user', stored, vm(), 'jane', ['spec-immutable spec.domain.title']],
+    [
+      'completed to a malformed VM by the controller',
+      vm({ domian: 1 }, ours),
+      vm(),
+      controller,
+      ['required spec.domain', 'unknown-field spec.domian'],
+    ],
+    [
+      'with an owner that a user adds',
+      vm(stored.spec, { ...ours, ownerReferences: [owner] }),
+      stored,
+      'jane',
+      ['owner-reference metadata.ownerReferences[0]'],
+    ],
+    [
+      'without its owner',
+      stored,
+      vm(stored.spec, { ...ours, ownerReferences: [owner] }),
+      'jane',
+      ['owner-reference metadata.ownerReferences'],
+    ],
+    [
+      'that is being deleted and loses its finalizer to a user',
+      vm(stored.spec, { ...ending, finalizers: [] }),
+      vm(stored.spec, ending),
+      'jane',
+      ['finalizer metadata.finalizers'],
+    ],
+    [
+      'that is being deleted and loses its finalizer to the controller',
+      vm(stored.spec, { ...ending, finalizers: [] }),
+      vm(stored.spec, ending),
+      controller,
+      ['allowed'],
+    ],
+  ])('%s is validated', (_, object, oldObject, username, expected) => {
+    expect(outcomeOf(validate(requestFor(object, oldObject, username), engine, trust))).toEqual(expected)
+  })
+
+  test.each<[unknown, string[]]>([
+    [undefined, ['required metadata']],
+    [{ labels: null, ownerReferences: [null] }, ['type metadata.labels', 'type metadata.ownerReferences[0]']],
+  ])('whose metadata became %j is refused', (metadata, expected) => {
+    const object = JSON.parse(JSON.stringify({ ...stored, metadata }))
+    expect(outcomeOf(validate(requestFor(object, stored), engine, trust))).toEqual(expected)
+  })
+})
+
+test('handlers do not change the request', () => {
+  const freeze = <T>(value: T): T => {
+    if (typeof value === 'object' && value !== null) Object.values(Object.freeze(value)).forEach(freeze)
+    return value
+  }
+  const pairs: [object, object | undefined][] = [
+    [freeze(vm()), undefined],
+    [freeze(vm()), freeze(stored)],
+  ]
+  for (const [object, oldObject] of pairs) {
+    const once = mutate(requestFor(object, oldObject), engine, trust)
+    expect(mutate(requestFor(object, oldObject), engine, trust)).toEqual(once)
+  }
+})

@@ -1,0 +1,116 @@
+import type { Cause } from '../../api/cause.ts'
+import { checkMetadata } from '../../api/metadata.ts'
+import { isRecord } from '../../api/schema.ts'
+import { completedByAnnotation, launcherPodFinalizer, parseVirtualMachine } from '../../api/virtual-machine.ts'
+import type { VirtualMachine } from '../../api/virtual-machine.ts'
+import { decodeProvenance } from '../../completion/provenance.ts'
+import { checkReserved, withFinalizer } from '../../completion/reserved.ts'
+import { completeRequest } from './complete-request.ts'
+import type { Engine } from './engine.ts'
+import { isBeingDeleted, refuse, type Handle, type KindHandler, type Trust } from './kind.ts'
+import { patchBetween, writePatch } from './patch.ts'
+import type { Permissions } from './permission.ts'
+import { recordedOrigins, restoreSpec, type RecordedOrigins } from './update.ts'
+import type { AdmissionRequest, AdmissionResult } from './request.ts'
+
+const mutate: Handle = (request, engine, trust, permissions) => {
+  const stored = storedVm(request)
+  return stored === undefined
+    ? mutateNew(request, engine, trust, permissions)
+    : mutateStored(request, stored, trust.controllers.includes(request.user.username))
+}
+
+const validate: Handle = (request, engine, trust, permissions) => {
+  const stored = storedVm(request)
+  const isTrusted = trust.controllers.includes(request.user.username)
+  if (stored !== undefined) return validateStored(request, stored, isTrusted)
+  if (engine.wasCompletedHere(request)) return validateCompleted(request, isTrusted)
+  const { faults, causes } = completeRequest(request, engine, permissions, isTrusted)
+  return faults.length + causes.length > 0 ? refuse([...faults, ...causes]) : { allowed: true }
+}
+
+export const virtualMachine: KindHandler = { mutate, validate }
+
+/** Owners and finalizers may have changed since the mutating request; everything else is as it was checked then. */
+function validateCompleted({ object }: AdmissionRequest, isTrusted: boolean): AdmissionResult {
+  const reserved = isTrusted ? [] : checkReserved(object as VirtualMachine, undefined)
+  return reserved.length > 0 ? refuse(reserved) : { allowed: true }
+}
+
+function mutateNew(request: AdmissionRequest, engine: Engine, trust: Trust, permissions: Permissions): AdmissionResult {
+  const isTrusted = trust.controllers.includes(request.user.username)
+  const { faults, causes, vm, warnings, audit } = completeRequest(request, engine, permissions, isTrusted)
+  if (vm === undefined) return { ...refuse([...faults, ...causes], warnings), audit }
+  const patch = engine.patch({ ...vm.sent }, { ...withFinalizer(vm.completed.vm) }, request)
+  return { allowed: true, patch, warnings, audit }
+}
+
+/** Puts back what completion added and the manifest lacks, and refuses other changes of the spec. */
+function mutateStored(request: AdmissionRequest, stored: VirtualMachine, isTrusted: boolean): AdmissionResult {
+  const { object } = request
+  if (isTrusted || !isRecord(object) || !isRecord(object['metadata'])) return { allowed: true }
+  const metadata = restoreMetadata(object['metadata'], stored, isBeingDeleted(request))
+  if (!isCompleted(stored)) return { allowed: true, patch: writePatch(patchBetween(object, { ...object, metadata })) }
+  const outcome = restoreSpec(object['spec'], stored.spec, recordedOrigins(stored))
+  if ('causes' in outcome) return refuse(outcome.causes)
+  return { allowed: true, patch: writePatch(patchBetween(object, { ...object, metadata, spec: outcome.restored })) }
+}
+
+/**
+ * With the stored provenance and the finalizer, neither of which is in a user's manifest. Undefined members are absent.
+ */
+function restoreMetadata(sent: { readonly [key: string]: unknown }, stored: VirtualMachine, isEnding: boolean) {
+  const finalizers = Array.isArray(sent['finalizers']) ? sent['finalizers'] : []
+  const hadFinalizer = stored.metadata.finalizers?.includes(launcherPodFinalizer) === true
+  const isLost = hadFinalizer && !isEnding && !finalizers.includes(launcherPodFinalizer)
+  const { [completedByAnnotation]: sentProvenance, ...others } = isRecord(sent['annotations'])
+    ? sent['annotations']
+    : {}
+  const provenance = stored.metadata.annotations?.[completedByAnnotation]
+  const annotations =
+    sentProvenance === provenance ? sent['annotations'] : { ...others, [completedByAnnotation]: provenance }
+  return {
+    ...sent,
+    annotations,
+    ...(isLost ? { finalizers: [...finalizers, launcherPodFinalizer] } : {}),
+  }
+}
+
+/** The spec is immutable, except that a trusted account may complete a VM that was stored without completion. */
+function validateStored({ object }: AdmissionRequest, stored: VirtualMachine, isTrusted: boolean): AdmissionResult {
+  if (!isRecord(object)) return refuse([notAnObject])
+  const mayComplete = isTrusted && !isCompleted(stored)
+  if (!mayComplete && patchBetween({ spec: stored.spec }, { spec: object['spec'] }).length > 0) {
+    // The mutating webhook has reported a user's changes in detail: this change is another webhook's.
+    const outcome = restoreSpec(object['spec'], stored.spec, nothingAdded)
+    return refuse('causes' in outcome ? outcome.causes : [respelled])
+  }
+  if (isTrusted) {
+    const parsed = parseVirtualMachine(object)
+    return 'causes' in parsed ? refuse(parsed.causes) : { allowed: true }
+  }
+  const faults = checkMetadata(object['metadata'], 'metadata')
+  if (faults.length > 0) return refuse(faults)
+  // The spec equals the stored one, and the metadata has just been checked.
+  const reserved = checkReserved(object as unknown as VirtualMachine, stored)
+  return reserved.length > 0 ? refuse(reserved) : { allowed: true }
+}
+
+/** After mutation nothing that is stored can be missing. */
+const nothingAdded: RecordedOrigins = { isUsers: () => true, isOverridden: () => false }
+
+const notAnObject: Cause = { rule: 'type', field: '', reason: 'FieldValueTypeInvalid', message: 'must be an object' }
+
+const respelled: Cause = {
+  rule: 'spec-immutable',
+  field: 'spec',
+  reason: 'FieldValueForbidden',
+  message: "is immutable: a VM's spec cannot change after creation, not even to an equivalent spelling",
+}
+
+/** etcd holds only VMs that were admitted, so the old object is trusted to be one. */
+const storedVm = ({ oldObject }: AdmissionRequest): VirtualMachine | undefined =>
+  isRecord(oldObject) ? (oldObject as unknown as VirtualMachine) : undefined
+
+const isCompleted = ({ metadata }: VirtualMachine): boolean =>
+  decodeProvenance(metadata.annotations?.[completedByAnnotation] ?? '') !== undefined

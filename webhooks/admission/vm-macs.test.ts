@@ -1,0 +1,24 @@
+import { expect, test } from 'vitest'
+import { pack } from './vm-macs.ts'
+
+test('the cache has the identity of a VM and its MAC addresses in one spelling, and nothing else', () => {
+  const cached = pack({
+    metadata: { name: 'vm', namespace: 'shop', labels: { app: 'web' }, uid: 'u', resourceVersion: '1' },
+    spec: {
+      domain: {
+        type: 'kvm',
+        devices: { interfaces: [{ type: 'user', mac: { address: '52:54:0:AA:BB:1' } }, { type: 'user' }] },
+      },
+    },
+  })
+  expect(cached).toEqual({
+    metadata: { name: 'vm', namespace: 'shop', uid: 'u', resourceVersion: '1' },
+    macs: ['52:54:00:aa:bb:01'],
+  })
+})
+
+test('of a cluster-scoped object without spec, the cache has the identity', () => {
+  const metadata = { name: 'vm', uid: 'u', resourceVersion: '1' }
+  expect(Object.keys(pack({ metadata }).metadata)).toEqual(Object.keys(metadata))
+  expect(pack({ metadata }).macs).toEqual([])
+})

@@ -1,0 +1,201 @@
+import { afterEach, describe, expect, test } from 'vitest'
+import { createKubeClient } from '../../runtime/kube.ts'
+import { createLogger } from '../../runtime/log.ts'
+import { startFakeApiServer } from '../../test/fake-apiserver.ts'
+import type { FakeApiServer } from '../../test/fake-apiserver.ts'
+import { fakeClock } from '../../test/fake-clock.ts'
+import { until } from '../../test/until.ts'
+import { createAuthority, readCertificates } from './authority.ts'
+import { keepCertificates, settleCertificates, settleFirst } from './keeper.ts'
+import type { KeeperOptions } from './keeper.ts'
+import type { Certificate, Leaf } from './plan.ts'
+
+const closing: (() => Promise<unknown>)[] = []
+afterEach(async () => {
+  for (const close of closing.splice(0).toReversed()) await close()
+})
+
+const secrets = '/api/v1/secrets'
+const apiServices = '/apis/apiregistration.k8s.io/v1/apiservices'
+const namespace = 'virtset-system'
+const secretName = 'certificates'
+const apiServiceName = 'v1alpha1.subresources.virtset.io'
+
+/** A replica of the webhooks at an API server that has the APIService. */
+async function setUp() {
+  const clock = fakeClock()
+  const server = await startFakeApiServer({ now: () => clock.now() })
+  const kube = createKubeClient({ access: server.access, userAgent: 'test', clock })
+  closing.push(
+    () => server.close(),
+    () => kube.close(),
+  )
+  server.put(apiServices, { metadata: { name: apiServiceName }, spec: {} })
+  const served: { leaf: Leaf; authority: Certificate | undefined }[] = []
+  const events: string[] = []
+  const lines: { [key: string]: unknown }[] = []
+  const options: KeeperOptions = {
+    kube,
+    clock,
+    log: createLogger({ process: 'test', to: { write: (line: string) => lines.push(JSON.parse(line)) } }),
+    namespace,
+    secretName,
+    apiServiceName,
+    dnsNames: ['webhooks.svc'],
+    serve: (leaf, authority) => served.push({ leaf, authority }),
+    recordEvent: ({ type, reason }) => events.push(`${type} ${reason}`),
+  }
+  return { clock, server, options, served, events, lines }
+}
+
+const secretOf = (server: FakeApiServer) => {
+  const data = server.find(secrets, namespace, secretName)?.['data'] as Record<string, string> | undefined
+  return Object.fromEntries(Object.entries(data ?? {}).map(([key, text]) => [key, fromBase64(text)]))
+}
+const bundleOf = (server: FakeApiServer) => {
+  const spec = server.find(apiServices, undefined, apiServiceName)?.['spec'] as { caBundle?: string } | undefined
+  const caBundle = spec?.caBundle ?? ''
+  return readCertificates(fromBase64(caBundle)).map(({ subject }) => subject)
+}
+const fromBase64 = (text: string) => Buffer.from(text, 'base64').toString()
+const toBase64 = (text: string) => Buffer.from(text).toString('base64')
+
+const writes = (server: FakeApiServer) =>
+  server.requests.filter(({ method }) => method !== 'GET').map(({ method, path }) => `${method} ${path}`)
+
+describe('settleCertificates', () => {
+  test('creates an authority, publishes it, issues a leaf and serves it', async () => {
+    const { server, options, served, events } = await setUp()
+    const leaf = await settleCertificates(options, undefined)
+    expect(served).toMatchObject([
+      { leaf: { pem: leaf.pem, dnsNames: ['webhooks.svc'] }, authority: { subject: leaf.issuer } },
+    ])
+    expect(bundleOf(server)).toEqual([leaf.issuer])
+    expect(secretOf(server)).toMatchObject({ 'tls.crt': `${leaf.pem}\n`, 'tls.key': `${leaf.key.trim()}\n` })
+    expect(events).toEqual(['Normal AuthorityCreated', 'Normal CaBundlePublished', 'Normal CertificateIssued'])
+    expect(writes(server)).toEqual([
+      `POST /api/v1/namespaces/${namespace}/secrets`,
+      `PATCH ${apiServices}/${apiServiceName}`,
+      `PUT /api/v1/namespaces/${namespace}/secrets/${secretName}`,
+    ])
+  })
+
+  test('does nothing when everything is in order', async () => {
+    const { server, options, served, events } = await setUp()
+    const first = await settleCertificates(options, undefined)
+    const before = [writes(server).length, served.length, events.length]
+    expect((await settleCertificates(options, first)).pem).toBe(first.pem)
+    expect([writes(server).length, served.length, events.length]).toEqual(before)
+  })
+
+  test('serves the leaf that another replica issued', async () => {
+    const { options, served, events } = await setUp()
+    const first = await settleCertificates(options, undefined)
+    events.length = 0
+    expect((await settleCertificates(options, undefined)).pem).toBe(first.pem)
+    expect([served.map(({ leaf }) => leaf.pem), events]).toEqual([[first.pem, first.pem], []])
+  })
+
+  test('repairs a caBundle that was overwritten', async () => {
+    const { server, options, events, lines } = await setUp()
+    const first = await settleCertificates(options, undefined)
+    const foreign = await createAuthority(options.clock.now())
+    server.put(apiServices, { metadata: { name: apiServiceName }, spec: { caBundle: toBase64(foreign.pem) } })
+    events.length = 0
+    await settleCertificates(options, first)
+    expect([bundleOf(server), events]).toEqual([[first.issuer], ['Warning CaBundleRepaired']])
+    expect(lines.map(({ level }) => level)).toEqual(['info', 'info', 'info', 'warn'])
+    expect(lines.at(-1)).toMatchObject({ level: 'warn', step: 'publish', reason: 'CaBundleRepaired' })
+  })
+
+  test('restores a leaf that was removed from the Secret', async () => {
+    const { server, options, events } = await setUp()
+    const first = await settleCertificates(options, undefined)
+    const { 'ca.crt': certificates = '', 'ca.key': keys = '' } = secretOf(server)
+    const data = { 'ca.crt': toBase64(certificates), 'ca.key': toBase64(keys) }
+    server.put(secrets, { metadata: { namespace, name: secretName }, data })
+    events.length = 0
+    expect((await settleCertificates(options, first)).pem).toBe(first.pem)
+    expect([secretOf(server)['tls.crt'], events]).toEqual([`${first.pem}\n`, ['Warning SecretRepaired']])
+  })
+
+  test('changes the caBundle only at the resourceVersion that it has read', async () => {
+    const { server, options } = await setUp()
+    await settleCertificates(options, undefined)
+    const patch = server.requests.find(({ method }) => method === 'PATCH')
+    expect(patch?.body).toMatchObject([{ op: 'test', path: '/metadata/resourceVersion' }, { op: 'add' }])
+  })
+
+  test('replaces a deleted Secret and trusts the old authority while its leaf is served', async () => {
+    const { server, options, events } = await setUp()
+    const first = await settleCertificates(options, undefined)
+    server.remove(secrets, namespace, secretName)
+    events.length = 0
+    const next = await settleCertificates(options, first)
+    expect([next.pem, bundleOf(server).length, events.includes('Warning AuthorityLost')]).toEqual([first.pem, 2, true])
+    expect(bundleOf(server)).toContain(first.issuer)
+    expect(readCertificates(secretOf(server)['ca.crt'] ?? '').map(({ subject }) => subject)).toContain(first.issuer)
+  })
+
+  test.each<[string, string, number, string]>([
+    ['creates the Secret', 'POST', 409, 'AlreadyExists'],
+    ['updates the Secret', 'PUT', 409, 'Conflict'],
+    ['deletes the Secret', 'PUT', 404, 'NotFound'],
+    ['changes the APIService', 'PATCH', 422, 'Invalid'],
+  ])('observes again when another replica %s first', async (_, method, status, reason) => {
+    const { server, options, events } = await setUp()
+    let failures = 0
+    server.fault = (request) => {
+      if (request.method !== method || failures > 0) return undefined
+      failures += 1
+      return { status, body: { kind: 'Status', status: 'Failure', code: status, reason, message: reason } }
+    }
+    await settleCertificates(options, undefined)
+    expect([failures, events.length]).toEqual([1, 3])
+  })
+
+  test('throws every other error, and gives up after twenty steps', async () => {
+    const { server, options } = await setUp()
+    const failWith = (status: number, reason: string) => {
+      const body = { kind: 'Status', status: 'Failure', code: status, reason, message: reason }
+      server.fault = ({ method }) => (method === 'POST' ? { status, body } : undefined)
+    }
+    failWith(403, 'Forbidden')
+    await expect(settleCertificates(options, undefined)).rejects.toThrow('Forbidden')
+    failWith(409, 'AlreadyExists')
+    await expect(settleCertificates(options, undefined)).rejects.toThrow('did not settle in 20 steps')
+  })
+})
+
+test('settleFirst retries every second until there is a certificate', async () => {
+  const { clock, server, options, lines } = await setUp()
+  server.fault = () => 'reset'
+  const first = settleFirst(options, new AbortController().signal)
+  await until(() => lines.length === 1)
+  server.fault = undefined
+  await until(() => clock.pending() > 0)
+  await clock.advance(1000)
+  expect((await first).dnsNames).toEqual(['webhooks.svc'])
+  expect(lines[0]).toMatchObject({ level: 'warn', msg: 'no certificate yet; retrying' })
+})
+
+test('keepCertificates settles every 15 s, logs errors and continues, until its signal aborts', async () => {
+  const { clock, server, options, events, lines } = await setUp()
+  const first = await settleCertificates(options, undefined)
+  const stop = new AbortController()
+  const keeping = keepCertificates(options, first, stop.signal)
+  await until(() => clock.pending() > 0)
+  server.fault = () => 'reset'
+  await clock.advance(15_000)
+  await until(() => lines.some(({ msg }) => msg === 'could not settle the certificates; retrying'))
+  server.fault = undefined
+  server.put(apiServices, { metadata: { name: apiServiceName }, spec: {} })
+  await until(() => clock.pending() > 0)
+  await clock.advance(15_000)
+  await until(() => events.includes('Warning CaBundleRepaired'))
+  await until(() => clock.pending() > 0)
+  const requests = server.requests.length
+  stop.abort()
+  await keeping
+  expect(server.requests.length).toBe(requests)
+})

@@ -1,0 +1,126 @@
+/**
+ * How the webhooks issue and renew their own certificates. Pure: it decides the next step; `keeper.ts` performs it.
+ *
+ * All replicas share one Secret and need no leader: each takes the next step that it sees, and the Secret's
+ * resourceVersion lets only one of them write. At every moment, an authority is in the APIService's `caBundle` before a
+ * certificate that it signed is served, and remains there while any replica may serve one. So no connection ever fails.
+ */
+
+const dayMs = 24 * 3600 * 1000
+
+export const authorityLifeMs = 365 * dayMs
+export const leafLifeMs = 7 * dayMs
+/**
+ * Certificates become valid this long before now, because other hosts' clocks may be behind; two days are tolerated.
+ */
+export const backdateMs = 3 * dayMs
+/**
+ * How long after a change another replica may still serve the previous leaf, and an API server trust the previous
+ * bundle.
+ */
+export const settleMs = 10 * 60 * 1000
+
+export interface Certificate {
+  readonly pem: string
+  /** Unique for each authority, so that a leaf's issuer identifies it. */
+  readonly subject: string
+  readonly notBefore: number
+  readonly notAfter: number
+}
+
+export interface Authority extends Certificate {
+  readonly key: string
+}
+
+export interface Leaf extends Certificate {
+  readonly key: string
+  readonly issuer: string
+  readonly dnsNames: readonly string[]
+}
+
+/** The contents of the Secret. */
+export interface Keyring {
+  /** Authorities with their key, oldest first. */
+  readonly authorities: readonly Authority[]
+  /** Authorities whose key is lost, but which signed a leaf that a replica may still serve. */
+  readonly trusted: readonly Certificate[]
+  readonly leaf?: Leaf
+}
+
+export interface Observed {
+  readonly nowMs: number
+  readonly dnsNames: readonly string[]
+  readonly keyring: Keyring
+  /** The leaf that this process serves now; it may be missing from the Secret. */
+  readonly served?: Leaf
+  /** The authorities in the `caBundle` of each APIService. */
+  readonly bundles: readonly (readonly Certificate[])[]
+}
+
+export type Step =
+  | { readonly kind: 'create-authority'; readonly keep: Keyring }
+  | { readonly kind: 'store'; readonly keyring: Keyring }
+  | { readonly kind: 'publish'; readonly certificates: readonly Certificate[] }
+  | { readonly kind: 'issue'; readonly by: Authority; readonly keep: Keyring }
+  | { readonly kind: 'serve'; readonly leaf: Leaf }
+
+/** Returns the next step; `serve` is the last one. */
+export function planCertificates(observed: Observed): Step {
+  const { nowMs, bundles, keyring } = observed
+  const keep = pruned(observed)
+  const newest = keep.authorities.at(-1)
+  if (newest === undefined || nowMs >= newest.notAfter - authorityLifeMs / 3) {
+    return { kind: 'create-authority', keep }
+  }
+  if (keep.authorities.length !== keyring.authorities.length || !sameCertificates(keep.trusted, keyring.trusted)) {
+    return { kind: 'store', keyring: keep }
+  }
+  const certificates = [...keep.authorities, ...keep.trusted]
+  if (bundles.some((bundle) => !sameCertificates(bundle, certificates))) return { kind: 'publish', certificates }
+  const { leaf } = keep
+  if (leaf !== undefined && isGood(leaf, keep, observed)) return { kind: 'serve', leaf }
+  const { served } = observed
+  if (leaf === undefined && served !== undefined && isGood(served, keep, observed)) {
+    return { kind: 'store', keyring: { ...keep, leaf: served } }
+  }
+  return { kind: 'issue', by: signer(keep.authorities, nowMs) ?? newest, keep }
+}
+
+/** The newest authority that has been in the bundle long enough for every API server to trust it. */
+const signer = (authorities: readonly Authority[], nowMs: number): Authority | undefined =>
+  authorities.findLast((authority) => nowMs - (authority.notAfter - authorityLifeMs) >= settleMs)
+
+/**
+ * A leaf whose authority has lost its key is served until every API server trusts another authority; then it is
+ * replaced.
+ */
+function isGood(leaf: Leaf, { authorities, trusted }: Keyring, { nowMs, dnsNames }: Observed): boolean {
+  const isSigned = ({ subject }: Certificate) => subject === leaf.issuer
+  const isWaiting = trusted.some(isSigned) && signer(authorities, nowMs) === undefined
+  return (
+    (authorities.some(isSigned) || isWaiting) &&
+    nowMs >= leaf.notBefore &&
+    nowMs < leaf.notAfter - leafLifeMs / 3 &&
+    dnsNames.every((name) => leaf.dnsNames.includes(name))
+  )
+}
+
+/** Drops expired and unneeded authorities; adds those from the bundles that signed the served leaf. */
+function pruned({ nowMs, keyring, served, bundles }: Observed): Keyring {
+  const isValid = ({ notBefore, notAfter }: Certificate) => notBefore <= nowMs && nowMs < notAfter
+  const authorities = keyring.authorities.filter(isValid)
+  const { leaf } = keyring
+  const isFresh = leaf === undefined || nowMs - (leaf.notAfter - leafLifeMs) < settleMs
+  const needed = [leaf?.issuer, served?.issuer]
+  const found = bundles.flat().filter(({ subject }) => subject === served?.issuer)
+  const trusted = [...keyring.trusted.filter(({ subject }) => isFresh || needed.includes(subject)), ...found]
+    .filter(isValid)
+    .filter(({ pem }) => !authorities.some((authority) => authority.pem === pem))
+  const unique = trusted.filter(({ pem }, index) => trusted.findIndex((other) => other.pem === pem) === index)
+  return { authorities, trusted: unique, ...(leaf === undefined ? {} : { leaf }) }
+}
+
+function sameCertificates(left: readonly Certificate[], right: readonly Certificate[]): boolean {
+  const pems = (certificates: readonly Certificate[]) => new Set(certificates.map(({ pem }) => pem))
+  return left.length === right.length && pems(left).symmetricDifference(pems(right)).size === 0
+}

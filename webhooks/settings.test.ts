@@ -1,0 +1,61 @@
+import { expect, test } from 'vitest'
+import { readSettings } from './settings.ts'
+
+test('in a cluster, the webhooks need nothing', () => {
+  expect(readSettings({}, [])).toEqual({
+    namespace: 'virtset-system',
+    port: 8443,
+    logLevel: 'info',
+    source: {
+      kind: 'cluster',
+      healthPort: 8080,
+      pod: { name: 'virtset-webhooks', uid: '' },
+      service: 'virtset-webhooks',
+      secretName: 'virtset-webhooks-certificates',
+      propagationMs: 10_000,
+    },
+  })
+})
+
+test('everything can be set', () => {
+  const env = {
+    NAMESPACE: 'system',
+    PORT: '1',
+    HEALTH_PORT: '2',
+    METRICS_PORT: '3',
+    LOG_LEVEL: 'debug',
+    POD_NAME: 'webhooks-a',
+    POD_UID: 'u-1',
+    SERVICE: 'hooks',
+    SECRET: 'secret',
+    CERTIFICATE_DIRECTORY: '/certificates',
+    PROPAGATION_SECONDS: '1.5',
+  }
+  expect(readSettings(env, [])).toEqual({
+    namespace: 'system',
+    port: 1,
+    logLevel: 'debug',
+    source: {
+      kind: 'cluster',
+      healthPort: 2,
+      metricsPort: '3',
+      pod: { name: 'webhooks-a', uid: 'u-1' },
+      service: 'hooks',
+      secretName: 'secret',
+      certificateDirectory: '/certificates',
+      propagationMs: 1500,
+    },
+  })
+})
+
+test('a folder of presets needs a certificate', () => {
+  const args = ['--presets', 'folder', '--port', '7']
+  expect(readSettings({ PORT: '1' }, [...args, '--cert', 'a', '--key', 'b'])).toEqual({
+    namespace: 'virtset-system',
+    port: 7,
+    logLevel: 'info',
+    source: { kind: 'folder', healthPort: 0, folder: 'folder', certificate: { cert: 'a', key: 'b' } },
+  })
+  expect(() => readSettings({}, [...args, '--cert', 'a'])).toThrow('--presets requires --cert and --key')
+  expect(() => readSettings({}, ['--colour'])).toThrow('--colour')
+})
