@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
-import { storedMachine } from '../test/stored-machine.ts'
+import { storedVm } from '../test/stored-vm.ts'
 import { differenceFrom } from './adopt.ts'
 import { launcherPod } from './launcher-pod.ts'
 import type { Pod } from './pod.ts'
 
-const machine = storedMachine()
+const vm = storedVm()
 const claims = new Map([['block', { metadata: { name: 'block' }, spec: { volumeMode: 'Block' as const } }]])
 const volumes = [
   { name: 'root', persistentVolumeClaim: { claimName: 'block' } },
@@ -12,8 +12,8 @@ const volumes = [
 ]
 const expected = launcherPod(
   {
-    ...machine,
-    spec: { ...machine.spec, volumes, nodeSelector: { a: 'b' }, tolerations: [{ key: 'k', operator: 'Exists' }] },
+    ...vm,
+    spec: { ...vm.spec, volumes, nodeSelector: { a: 'b' }, tolerations: [{ key: 'k', operator: 'Exists' }] },
   },
   { image: 'launcher:1', claims },
 )

@@ -1,26 +1,33 @@
 import { quantityNano } from '../api/quantity.ts'
 import { isRecord } from '../api/schema.ts'
-import type { Pod } from './pod.ts'
+import type { Container, Pod } from './pod.ts'
 
 /**
- * Where a pod is not the launcher pod that the controller creates; undefined where it is. Such a pod was made by somebody else under the
- * VM's name for it, and must never get the VM.
+ * The path of the first field in which a pod differs from the launcher pod that the controller would create; undefined if there
+ * is none. A pod that differs was created by another client under the name of the VM's pod, and must never get the VM.
  *
- * Everything that the controller states must be there. Admission may have added to it (tolerations, limits, a sidecar), but nothing
- * that would run in the launcher's place. Left out is what admission and a new release may change: resources, pull policy, grace period.
+ * Every field that the controller sets must be there. Admission may have added to the pod (tolerations, limits, a sidecar), but
+ * nothing that runs in place of the launcher. Fields that admission or a new release may change are not compared: resources,
+ * pull policy, termination message policy, grace period.
  */
 export function differenceFrom({ spec: expected }: Pod, { spec }: Pod): string | undefined {
   const [compute] = spec.containers.filter(({ name }) => name === 'compute')
   const replaced = replacing.find((key) => compute !== undefined && Object.hasOwn(compute, key))
   if (replaced !== undefined) return `spec.containers[compute].${replaced}`
   const { terminationGracePeriodSeconds: _grace, containers, ...rest } = expected
-  const stated = containers.map(({ resources: _resources, imagePullPolicy: _policy, ...container }) => container)
-  return firstMissing({ ...rest, containers: stated }, spec, 'spec')
+  return firstMissing({ ...rest, containers: containers.map(compared) }, spec, 'spec')
 }
+
+const compared = ({
+  resources: _resources,
+  imagePullPolicy: _pull,
+  terminationMessagePolicy: _message,
+  ...container
+}: Container): object => container
 
 const replacing = ['command', 'args', 'lifecycle']
 
-/** The path of the first thing that is stated and does not stand; items of lists may stand anywhere, beside others. */
+/** The path of the first value of `stated` that is missing in `found`. Lists may have more items, in any order. */
 function firstMissing(stated: unknown, found: unknown, path: string): string | undefined {
   if (Array.isArray(stated)) {
     const items: readonly unknown[] = Array.isArray(found) ? found : []
@@ -28,7 +35,7 @@ function firstMissing(stated: unknown, found: unknown, path: string): string | u
       const at = `${path}[${nameOf(item) ?? index}]`
       const missing = items.map((one) => firstMissing(item, one, at))
       if (missing.includes(undefined)) continue
-      // What its namesake lacks says more than that there is none.
+      // The field that differs in the item of the same name is more precise than the item.
       return missing.find((_, place) => nameOf(item) !== undefined && nameOf(items[place]) === nameOf(item)) ?? at
     }
     return undefined

@@ -8,12 +8,12 @@ import { virtualMachines } from '../runtime/resource.ts'
 import { startFakeApiServer } from '../test/fake-apiserver.ts'
 import type { FakeApiServer, FakeRequest } from '../test/fake-apiserver.ts'
 import { fakeClock } from '../test/fake-clock.ts'
-import { storedMachine } from '../test/stored-machine.ts'
+import { storedVm } from '../test/stored-vm.ts'
 import { until } from '../test/until.ts'
 import { ownerReference } from '../api/template.ts'
 import { startConfigController } from './config-controller.ts'
 
-const machines = '/apis/virtset.io/v1alpha1/virtualmachines'
+const vms = '/apis/virtset.io/v1alpha1/virtualmachines'
 const configs = '/apis/virtset.io/v1alpha1/virtualmachineconfigs'
 const log = createLogger({ process: 'test', level: 'silent' })
 
@@ -26,12 +26,12 @@ async function setUp() {
   const clock = fakeClock()
   const server = await startFakeApiServer({ now: () => clock.now() })
   opened.push(() => server.close())
-  const spec = { template: { spec: JSON.parse(JSON.stringify(storedMachine().spec)) } }
+  const spec = { template: { spec: JSON.parse(JSON.stringify(storedVm().spec)) } }
   server.put(configs, { metadata: { namespace: 'default', name: 'web', uid: 'c-1', generation: 1 }, spec })
   const owner = ownerReference({ kind: 'VirtualMachineConfig', metadata: { name: 'web', uid: 'c-1' } })
   /** As start makes it; held, as admission stores it. */
   const run = (uid: string) =>
-    server.put(machines, {
+    server.put(vms, {
       metadata: {
         namespace: 'default',
         name: 'web',
@@ -42,7 +42,7 @@ async function setUp() {
       spec: {},
       status: { phase: 'Running', nodeName: 'n1' },
     })
-  const wish = (uid: string) => {
+  const requestRestart = (uid: string) => {
     const config = server.find(configs, 'default', 'web')
     if (config)
       server.put(configs, {
@@ -54,7 +54,7 @@ async function setUp() {
     const kube = createKubeClient({ access: server.access, userAgent: 'virtset-controller', clock })
     const events = createEventRecorder({ kube, log, component: 'c', instance: 'c0', clock })
     const reflector = startReflector({ kube, resource: virtualMachines, log, clock })
-    const controller = startConfigController({ kube, machines: reflector, events, log, isLeader: () => true, clock })
+    const controller = startConfigController({ kube, vms: reflector, events, log, isLeader: () => true, clock })
     const led = controller.lead()
     led.catch(() => {})
     const stop = async () => {
@@ -70,12 +70,12 @@ async function setUp() {
     }
     return { led, crash }
   }
-  return { clock, server, run, wish, start }
+  return { clock, server, run, requestRestart, start }
 }
 
 const status = (server: FakeApiServer): ConfigStatus =>
   (server.find(configs, 'default', 'web')?.['status'] as ConfigStatus | undefined) ?? {}
-const vm = (server: FakeApiServer) => server.find(machines, 'default', 'web')
+const vm = (server: FakeApiServer) => server.find(vms, 'default', 'web')
 const creations = (server: FakeApiServer) =>
   server.requests.filter(({ method, path }) => method === 'POST' && path.endsWith('/virtualmachines')).length
 
@@ -99,10 +99,10 @@ describe('a config', () => {
 })
 
 describe('a restart', () => {
-  test('deletes the old one by uid, waits for its end, and makes another', async () => {
-    const { clock, server, run, wish, start } = await setUp()
+  test('deletes the old VM by uid, waits for its end, and creates another', async () => {
+    const { clock, server, run, requestRestart, start } = await setUp()
     run('v-1')
-    wish('v-1')
+    requestRestart('v-1')
     start()
     await until(
       () => vm(server)?.metadata.deletionTimestamp !== undefined,
@@ -110,7 +110,7 @@ describe('a restart', () => {
     )
     for (let turn = 0; turn < 20; turn++) await clock.advance(1000)
     expect(creations(server)).toBe(0)
-    server.remove(machines, 'default', 'web')
+    server.remove(vms, 'default', 'web')
     await until(
       () => vm(server) !== undefined && status(server).restart === undefined,
       () => clock.advance(10),
@@ -119,10 +119,10 @@ describe('a restart', () => {
   })
 
   const steps = ['before anything', 'after the deletion', 'after the end of the old one', 'after the creation'] as const
-  test.each(steps)('happens once though the controller dies %s', async (when) => {
-    const { clock, server, run, wish, start } = await setUp()
+  test.each(steps)('happens once, although the controller dies %s', async (when) => {
+    const { clock, server, run, requestRestart, start } = await setUp()
     run('v-1')
-    wish('v-1')
+    requestRestart('v-1')
     /** The creation, or the write after it, is the last that the first controller does. */
     const isLast = ({ method, path }: FakeRequest) =>
       when === 'after the creation'
@@ -136,7 +136,7 @@ describe('a restart', () => {
       )
       if (when !== 'after the deletion') {
         server.fault = (request) => (isLast(request) ? 'reset' : undefined)
-        server.remove(machines, 'default', 'web')
+        server.remove(vms, 'default', 'web')
         await until(
           () => server.requests.some(isLast),
           () => clock.advance(10),
@@ -145,26 +145,26 @@ describe('a restart', () => {
       await crash()
       server.fault = undefined
     }
-    if (when === 'after the deletion') server.remove(machines, 'default', 'web')
+    if (when === 'after the deletion') server.remove(vms, 'default', 'web')
     const before = creations(server)
     start()
     await until(
       () => status(server).restart === undefined,
       async () => {
         if (vm(server)?.metadata.uid === 'v-1' && vm(server)?.metadata.deletionTimestamp !== undefined)
-          server.remove(machines, 'default', 'web')
+          server.remove(vms, 'default', 'web')
         await clock.advance(10)
       },
     )
     for (let turn = 0; turn < 5; turn++) await clock.advance(1000)
-    expect(server.objects(machines).length).toBe(1)
+    expect(server.objects(vms).length).toBe(1)
     expect(creations(server) - before).toBe(when === 'after the creation' ? 0 : 1)
   })
 
-  test('is looked at before a new leader does anything else', async () => {
-    const { clock, server, run, wish, start } = await setUp()
+  test('continues before a new leader does anything else', async () => {
+    const { clock, server, run, requestRestart, start } = await setUp()
     run('v-2')
-    wish('v-1')
+    requestRestart('v-1')
     const { led } = start()
     let isLeading = false
     void led.then(() => (isLeading = true))
@@ -175,12 +175,12 @@ describe('a restart', () => {
     expect(status(server).restart).toBeUndefined()
   })
 
-  test('is restarted in spite of a quota that is being counted', async () => {
-    const { clock, server, wish, start } = await setUp()
+  test('retries while a quota is being counted', async () => {
+    const { clock, server, requestRestart, start } = await setUp()
     let conflicts = 3
     server.fault = ({ method, path }) =>
       method === 'POST' && path.endsWith('/virtualmachines') && conflicts-- > 0 ? { status: 409 } : undefined
-    wish('v-1')
+    requestRestart('v-1')
     start()
     await until(
       () => vm(server) !== undefined,
@@ -189,9 +189,9 @@ describe('a restart', () => {
     expect(creations(server)).toBe(4)
   })
 
-  test('that is refused says why, and goes on when it may', async () => {
-    const { clock, server, wish, start } = await setUp()
-    wish('v-1')
+  test('that is refused reports why, and continues when it is accepted', async () => {
+    const { clock, server, requestRestart, start } = await setUp()
+    requestRestart('v-1')
     const refusal = { kind: 'Status', code: 422, reason: 'Invalid', message: 'needs memory' }
     server.fault = ({ method }) => (method === 'POST' ? { status: 422, body: refusal } : undefined)
     start()

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import type { ConfigStatus, VirtualMachineConfig } from '../api/config.ts'
-import type { MachineStatus } from '../api/machine.ts'
+import type { VirtualMachineStatus } from '../api/virtual-machine.ts'
 import type { ObjectMeta } from '../api/object.ts'
 import { ownerReference, templateRevisionAnnotation } from '../api/template.ts'
 import type { Persisted } from '../runtime/resource.ts'
-import { storedMachine } from '../test/stored-machine.ts'
+import { storedVm } from '../test/stored-vm.ts'
 import { planConfig, refusedToRestart } from './config-plan.ts'
 import type { ConfigAction } from './config-plan.ts'
 
@@ -14,12 +14,12 @@ const config = (status?: ConfigStatus, metadata: ObjectMeta = {}): Persisted<Vir
   apiVersion: 'virtset.io/v1alpha1',
   kind: 'VirtualMachineConfig',
   metadata: { namespace: 'default', name: 'vm1', uid: 'c-1', resourceVersion: '9', generation: 2, ...metadata },
-  spec: { template: { spec: storedMachine().spec } },
+  spec: { template: { spec: storedVm().spec } },
   ...(status === undefined ? {} : { status }),
 })
 
-const machine = (status: MachineStatus = {}, metadata: ObjectMeta = {}) =>
-  storedMachine({
+const vm = (status: VirtualMachineStatus = {}, metadata: ObjectMeta = {}) =>
+  storedVm({
     status,
     metadata: {
       uid: 'v-1',
@@ -31,159 +31,156 @@ const machine = (status: MachineStatus = {}, metadata: ObjectMeta = {}) =>
 
 const ending = { deletionTimestamp: '2030-01-02T00:00:00Z' }
 const foreign = { ownerReferences: [] }
-const wish = { uid: 'v-1', requestedAt: '2030-01-01T00:00:00Z' }
+const request = { uid: 'v-1', requestedAt: '2030-01-01T00:00:00Z' }
 
 const plan = (
   status: ConfigStatus | undefined,
-  found: ReturnType<typeof machine> | undefined,
+  found: ReturnType<typeof vm> | undefined,
   metadata: ObjectMeta = {},
   revision = 'r1',
-) => planConfig({ config: config(status, metadata), machine: found, revision, now })
+) => planConfig({ config: config(status, metadata), vm: found, revision, now })
 
-/** `write PHASE`, with what else is in the status; `tell REASON`; or what is done. */
-const told = (actions: readonly ConfigAction[]): string[] =>
+/** `update PHASE` with the rest of the status, `event REASON`, or the action. */
+const shown = (actions: readonly ConfigAction[]): string[] =>
   actions.map((action) => {
-    if (action.do === 'tell') return `tell ${action.reason}`
-    if (action.do !== 'write') return action.do
+    if (action.do === 'recordEvent') return `event ${action.reason}`
+    if (action.do !== 'updateStatus') return action.do
     const { phase, instance, outdated, restart } = action.status
-    const parts = [instance?.uid, instance?.nodeName, outdated === true ? 'outdated' : undefined, restart && 'wish']
-    return ['write', phase, ...parts.filter((part) => part !== undefined)].join(' ')
+    const parts = [instance?.uid, instance?.nodeName, outdated === true ? 'outdated' : undefined, restart && 'restart']
+    return ['update', phase, ...parts.filter((part) => part !== undefined)].join(' ')
   })
 
-describe('a config without a wish', () => {
-  test.each<[string, ReturnType<typeof machine> | undefined, string[]]>([
-    ['and without a VM is stopped', undefined, ['write Stopped', 'tell Stopped']],
-    ['whose VM is new is starting', machine(), ['write Starting v-1', 'tell Starting']],
+describe('a config without a restart request', () => {
+  test.each<[string, ReturnType<typeof vm> | undefined, string[]]>([
+    ['and without a VM is stopped', undefined, ['update Stopped', 'event Stopped']],
+    ['whose VM is new is starting', vm(), ['update Starting v-1', 'event Starting']],
     [
       'whose VM has a pod is starting',
-      machine({ phase: 'Scheduled', nodeName: 'n1' }),
-      ['write Starting v-1 n1', 'tell Starting'],
+      vm({ phase: 'Scheduled', nodeName: 'n1' }),
+      ['update Starting v-1 n1', 'event Starting'],
     ],
+    ['whose VM runs is running', vm({ phase: 'Running', nodeName: 'n1' }), ['update Running v-1 n1', 'event Running']],
     [
-      'whose VM runs is running',
-      machine({ phase: 'Running', nodeName: 'n1' }),
-      ['write Running v-1 n1', 'tell Running'],
+      'whose node does not respond is unknown',
+      vm({ phase: 'Unknown', nodeName: 'n1' }),
+      ['update Unknown v-1 n1', 'event Unknown'],
     ],
+    ['whose VM ends is stopping', vm({ phase: 'Running' }, ending), ['update Stopping v-1', 'event Stopping']],
+    ['whose guest powered off is stopped', vm({ phase: 'Succeeded' }), ['update Stopped v-1', 'event Stopped']],
+    ['whose VM failed has failed', vm({ phase: 'Failed', reason: 'PodLost' }), ['update Failed v-1', 'event Failed']],
     [
-      'whose node is silent was running',
-      machine({ phase: 'Unknown', nodeName: 'n1' }),
-      ['write Running v-1 n1', 'tell Running'],
-    ],
-    ['whose VM ends is stopping', machine({ phase: 'Running' }, ending), ['write Stopping v-1', 'tell Stopping']],
-    ['whose guest powered off is stopped', machine({ phase: 'Succeeded' }), ['write Stopped v-1', 'tell Stopped']],
-    [
-      'whose VM failed has failed',
-      machine({ phase: 'Failed', reason: 'PodLost' }),
-      ['write Failed v-1', 'tell Failed'],
-    ],
-    [
-      'does not mind a VM of its name that is not its own',
-      machine({ phase: 'Running' }, foreign),
-      ['write Stopped', 'tell Stopped'],
+      'ignores a VM of its name with another owner',
+      vm({ phase: 'Running' }, foreign),
+      ['update Stopped', 'event Stopped'],
     ],
   ])('%s', (_, found, expected) => {
-    expect(told(plan(undefined, found))).toEqual(expected)
+    expect(shown(plan(undefined, found))).toEqual(expected)
   })
 
-  test('whose template is another now says that its VM is outdated, and touches nothing', () => {
-    expect(told(plan(undefined, machine({ phase: 'Running' }), {}, 'r2'))).toEqual([
-      'write Running v-1 outdated',
-      'tell Running',
+  test('whose template changed reports its VM as outdated, and touches nothing', () => {
+    expect(shown(plan(undefined, vm({ phase: 'Running' }), {}, 'r2'))).toEqual([
+      'update Running v-1 outdated',
+      'event Running',
     ])
   })
 
-  test('writes nothing where nothing changed', () => {
-    const [first] = plan(undefined, machine({ phase: 'Running' }))
-    const status = first?.do === 'write' ? first.status : {}
-    expect(plan(status, machine({ phase: 'Running' }))).toEqual([])
+  test('updates nothing where nothing changed', () => {
+    const [first] = plan(undefined, vm({ phase: 'Running' }))
+    const status = first?.do === 'updateStatus' ? first.status : {}
+    expect(plan(status, vm({ phase: 'Running' }))).toEqual([])
   })
 
-  test('that is being deleted is left to Kubernetes', () => {
-    expect(plan(undefined, machine({ phase: 'Running' }), ending)).toEqual([])
+  test('that is being deleted is left to the garbage collector', () => {
+    expect(plan(undefined, vm({ phase: 'Running' }), ending)).toEqual([])
   })
 
-  test.each<[string, MachineStatus, string]>([
-    ['powered off', { phase: 'Succeeded', reason: 'Shutdown' }, 'The guest has powered off'],
-    ['was ended in its stead', { phase: 'Succeeded', reason: 'Destroyed', message: 'it was ended' }, 'it was ended'],
-  ])('tells how it was stopped: the guest %s', (_, status, message) => {
-    expect(plan(undefined, machine(status))).toContainEqual({ do: 'tell', type: 'Normal', reason: 'Stopped', message })
+  test.each<[string, VirtualMachineStatus, string]>([
+    ['powered off', { phase: 'Succeeded', reason: 'Shutdown' }, 'The guest powered off'],
+    ['was destroyed', { phase: 'Succeeded', reason: 'Destroyed', message: 'it was ended' }, 'it was ended'],
+  ])('records how it was stopped: the guest %s', (_, status, message) => {
+    expect(plan(undefined, vm(status))).toContainEqual({
+      do: 'recordEvent',
+      type: 'Normal',
+      reason: 'Stopped',
+      message,
+    })
   })
 
-  test('takes over what the VM says of being ready', () => {
+  test('copies the Ready condition of the VM', () => {
     const ready = {
       type: 'Ready',
       status: 'Unknown',
       reason: 'NodeSilent',
-      message: 'nobody knows',
+      message: 'unknown',
       lastTransitionTime: now,
     } as const
-    const [first] = plan(undefined, machine({ phase: 'Unknown', conditions: [ready] }))
+    const [first] = plan(undefined, vm({ phase: 'Unknown', conditions: [ready] }))
     expect(first).toMatchObject({
       status: { observedGeneration: 2, conditions: [{ ...ready, observedGeneration: 2 }] },
     })
   })
 })
 
-describe('a restart goes on from wherever it was left', () => {
-  test.each<[string, ReturnType<typeof machine> | undefined, string[]]>([
-    ['the old instance runs', machine({ phase: 'Running' }), ['delete', 'write Running v-1 wish', 'tell Running']],
-    ['the old instance ends', machine({ phase: 'Running' }, ending), ['write Stopping v-1 wish', 'tell Stopping']],
+describe('a restart continues from any point', () => {
+  test.each<[string, ReturnType<typeof vm> | undefined, string[]]>([
+    ['the old instance runs', vm({ phase: 'Running' }), ['deleteVm', 'update Running v-1 restart', 'event Running']],
+    ['the old instance ends', vm({ phase: 'Running' }, ending), ['update Stopping v-1 restart', 'event Stopping']],
     [
       'the old instance has ended by itself',
-      machine({ phase: 'Succeeded' }),
-      ['delete', 'write Stopped v-1 wish', 'tell Stopped'],
+      vm({ phase: 'Succeeded' }),
+      ['deleteVm', 'update Stopped v-1 restart', 'event Stopped'],
     ],
-    ['the old instance is gone', undefined, ['create']],
+    ['the old instance does not exist', undefined, ['createVm']],
+    ['another instance exists', vm({}, { uid: 'v-2' }), ['update Starting v-2', 'event Starting', 'event Restarted']],
     [
-      'another instance is there',
-      machine({}, { uid: 'v-2' }),
-      ['write Starting v-2', 'tell Starting', 'tell Restarted'],
+      'another instance is being deleted',
+      vm({}, { uid: 'v-2', ...ending }),
+      ['update Stopping v-2', 'event Stopping', 'event Restarted'],
     ],
-    [
-      'another instance has been asked to stop',
-      machine({}, { uid: 'v-2', ...ending }),
-      ['write Stopping v-2', 'tell Stopping', 'tell Restarted'],
-    ],
-    ['the name is taken', machine({}, foreign), ['write Stopped', 'tell Stopped', 'tell NameTaken']],
+    ['the name is taken', vm({}, foreign), ['update Stopped', 'event Stopped', 'event NameTaken']],
   ])('%s', (_, found, expected) => {
-    expect(told(plan({ restart: wish }, found))).toEqual(expected)
+    expect(shown(plan({ restart: request }, found))).toEqual(expected)
   })
 
-  test.each<[string, ReturnType<typeof machine> | undefined, string[]]>([
-    ['the old instance runs', machine({ phase: 'Running' }), ['delete', 'write Running v-1', 'tell Running']],
-    ['the old instance ends', machine({ phase: 'Running' }, ending), ['write Stopping v-1', 'tell Stopping']],
-    ['the old instance has ended by itself', machine({ phase: 'Succeeded' }), ['write Stopped v-1', 'tell Stopped']],
-    ['there is none', undefined, ['write Stopped', 'tell Stopped']],
-    ['another was made in this moment', machine({}, { uid: 'v-2' }), ['delete', 'write Starting v-2', 'tell Starting']],
-    ['the name is taken', machine({}, foreign), ['write Stopped', 'tell Stopped']],
-  ])('that was called off, when %s', (_, found, expected) => {
-    expect(told(plan({ restart: { ...wish, cancelled: true } }, found))).toEqual(expected)
+  test.each<[string, ReturnType<typeof vm> | undefined, string[]]>([
+    ['the old instance runs', vm({ phase: 'Running' }), ['deleteVm', 'update Running v-1', 'event Running']],
+    ['the old instance ends', vm({ phase: 'Running' }, ending), ['update Stopping v-1', 'event Stopping']],
+    ['the old instance has ended by itself', vm({ phase: 'Succeeded' }), ['update Stopped v-1', 'event Stopped']],
+    ['no VM exists', undefined, ['update Stopped', 'event Stopped']],
+    [
+      'another was created at this moment',
+      vm({}, { uid: 'v-2' }),
+      ['deleteVm', 'update Starting v-2', 'event Starting'],
+    ],
+    ['the name is taken', vm({}, foreign), ['update Stopped', 'event Stopped']],
+  ])('that was cancelled, when %s', (_, found, expected) => {
+    expect(shown(plan({ restart: { ...request, cancelled: true } }, found))).toEqual(expected)
   })
 
-  test('a wish that has come true is forgotten, even if nothing else changed', () => {
-    const [first] = plan(undefined, machine({ phase: 'Running' }, { uid: 'v-2' }))
-    const status = first?.do === 'write' ? first.status : {}
-    const actions = plan({ ...status, restart: wish }, machine({ phase: 'Running' }, { uid: 'v-2' }))
-    expect(told(actions)).toEqual(['write Running v-2', 'tell Restarted'])
+  test('a finished restart is dropped, even if nothing else changed', () => {
+    const [first] = plan(undefined, vm({ phase: 'Running' }, { uid: 'v-2' }))
+    const status = first?.do === 'updateStatus' ? first.status : {}
+    const actions = plan({ ...status, restart: request }, vm({ phase: 'Running' }, { uid: 'v-2' }))
+    expect(shown(actions)).toEqual(['update Running v-2', 'event Restarted'])
   })
 
-  test('the grace period that was wished for goes with the deletion', () => {
-    const [first] = plan({ restart: { ...wish, gracePeriodSeconds: 0 } }, machine({ phase: 'Running' }))
-    expect(first).toMatchObject({ do: 'delete', gracePeriodSeconds: 0 })
+  test('the requested grace period goes with the deletion', () => {
+    const [first] = plan({ restart: { ...request, gracePeriodSeconds: 0 } }, vm({ phase: 'Running' }))
+    expect(first).toMatchObject({ do: 'deleteVm', gracePeriodSeconds: 0 })
   })
 
-  test('is not gone on with while the config is being deleted', () => {
-    expect(plan({ restart: wish }, undefined, ending)).toEqual([])
+  test('does not continue while the config is being deleted', () => {
+    expect(plan({ restart: request }, undefined, ending)).toEqual([])
   })
 
-  test('that is refused is told once, and the wish is kept', () => {
-    const observed = { config: config({ restart: wish }), machine: undefined, revision: 'r1', now }
+  test('that is refused is reported once, and stays requested', () => {
+    const observed = { config: config({ restart: request }), vm: undefined, revision: 'r1', now }
     const [first, ...rest] = refusedToRestart(observed, 'no memory')
-    expect(told([first, ...rest].filter((action) => action !== undefined))).toEqual([
-      'write Failed wish',
-      'tell FailedCreate',
+    expect(shown([first, ...rest].filter((action) => action !== undefined))).toEqual([
+      'update Failed restart',
+      'event FailedCreate',
     ])
-    const status = first?.do === 'write' ? first.status : {}
+    const status = first?.do === 'updateStatus' ? first.status : {}
     expect(refusedToRestart({ ...observed, config: config(status) }, 'no memory')).toEqual([])
   })
 })

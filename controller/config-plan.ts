@@ -1,134 +1,140 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { ConfigPhase, ConfigStatus, RestartWish, VirtualMachineConfig } from '../api/config.ts'
-import { isFinished } from '../api/machine.ts'
-import type { VirtualMachine } from '../api/machine.ts'
+import type { ConfigPhase, ConfigStatus, RestartRequest, VirtualMachineConfig } from '../api/config.ts'
 import { isControlledBy, templateRevisionAnnotation } from '../api/template.ts'
+import { isFinished } from '../api/virtual-machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { findCondition, setCondition } from '../runtime/condition.ts'
 import type { NewCondition } from '../runtime/condition.ts'
 import type { Persisted } from '../runtime/resource.ts'
+import type { CommonAction } from './action.ts'
 
 type Config = Persisted<VirtualMachineConfig>
-type Machine = Persisted<VirtualMachine>
+type Vm = Persisted<VirtualMachine>
 
 export interface ObservedConfig {
   readonly config: Config
-  /** The VM by the config's name, whoever's it is. While a restart is wished for, both are as the API server has them, not a cache. */
-  readonly machine: Machine | undefined
-  /** The hash of the template as it is now. */
+  /** The VM of the config's name, whatever its owner. During a restart, both come from the API server, not from a cache. */
+  readonly vm: Vm | undefined
+  /** The hash of the current template. */
   readonly revision: string
   /** RFC 3339. */
   readonly now: string
 }
 
 export type ConfigAction =
-  /** Make the VM of the template as it is now. */
-  | { readonly do: 'create' }
-  | { readonly do: 'delete'; readonly machine: Machine; readonly gracePeriodSeconds?: number }
-  | { readonly do: 'write'; readonly status: ConfigStatus }
-  | { readonly do: 'tell'; readonly type: 'Normal' | 'Warning'; readonly reason: string; readonly message: string }
+  | CommonAction<ConfigStatus>
+  /** Create the VM from the current template. */
+  | { readonly do: 'createVm' }
+  | { readonly do: 'deleteVm'; readonly vm: Vm; readonly gracePeriodSeconds?: number }
 
 /**
- * What to do for a config, in this order. It starts and stops nothing by itself: `start` and `stop` have done that before anybody comes here. What it finishes is a
- * restart, from whatever point it was left at:
+ * What to do for a config, in this order. The controller starts and stops nothing on its own: `start` and `stop` do that directly. It
+ * finishes restarts, from whatever point they were left at:
  *
- *     wish, old instance there   → delete it
- *     wish, it is ending         → wait
- *     wish, nothing there        → create
- *     wish, another one is there → the wish has come true
- *     wish, called off           → delete whichever is there, and forget the wish
+ *     requested, the old VM exists      → delete it
+ *     requested, the old VM terminates  → wait
+ *     requested, no VM exists           → create one
+ *     requested, another VM exists      → the restart is done
+ *     cancelled                         → delete any VM of the config, and drop the request
  *
- * One config is worked on once at a time, so that whatever was being made when the wish was called off is there to be seen in the next round.
+ * One worker handles a config at a time, so a VM that was being created when the restart was cancelled is visible in the next pass.
  */
 export function planConfig(observed: ObservedConfig): ConfigAction[] {
-  const { config, machine } = observed
+  const { config, vm } = observed
   if (config.metadata.deletionTimestamp !== undefined) return []
   const { restart } = config.status ?? {}
   if (restart === undefined) return follow(observed)
   if (restart.cancelled === true) {
-    const isAlive = machine !== undefined && !isFinished(machine)
-    return [...(isAlive ? remove(observed, restart) : []), ...follow(observed, 'forget the wish')]
+    const isAlive = vm !== undefined && !isFinished(vm)
+    return [...(isAlive ? deleteVm(observed, restart) : []), ...follow(observed, 'drop the request')]
   }
-  if (machine === undefined) return [{ do: 'create' }]
-  if (!isControlledBy(machine, config.metadata.uid)) {
-    const message = `the VM ${machine.metadata.name} is not of this config; it is not restarted`
-    return [...follow(observed, 'forget the wish'), { do: 'tell', type: 'Warning', reason: 'NameTaken', message }]
+  if (vm === undefined) return [{ do: 'createVm' }]
+  if (!isControlledBy(vm, { kind: 'VirtualMachineConfig', metadata: config.metadata })) {
+    const message = `the VM ${vm.metadata.name} does not belong to this config; it is not restarted`
+    return [...follow(observed, 'drop the request'), event('Warning', 'NameTaken', message)]
   }
-  if (machine.metadata.uid !== restart.uid) {
-    const message = `The VM ${restart.uid} was replaced by ${machine.metadata.uid}`
-    return [...follow(observed, 'forget the wish'), { do: 'tell', type: 'Normal', reason: 'Restarted', message }]
+  if (vm.metadata.uid !== restart.uid) {
+    const message = `The VM ${restart.uid} was replaced by ${vm.metadata.uid}`
+    return [...follow(observed, 'drop the request'), event('Normal', 'Restarted', message)]
   }
-  return [...remove(observed, restart), ...follow(observed)]
+  return [...deleteVm(observed, restart), ...follow(observed)]
 }
 
-/** Deletes the config's own VM, unless somebody has. */
-function remove({ config, machine }: ObservedConfig, { gracePeriodSeconds }: RestartWish): ConfigAction[] {
-  if (machine === undefined || !isControlledBy(machine, config.metadata.uid)) return []
-  if (machine.metadata.deletionTimestamp !== undefined) return []
-  return [{ do: 'delete', machine, ...(gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds }) }]
+const event = (type: 'Normal' | 'Warning', reason: string, message: string): ConfigAction => ({
+  do: 'recordEvent',
+  type,
+  reason,
+  message,
+})
+
+/** Deletes the config's own VM, unless it is being deleted. */
+function deleteVm({ config, vm }: ObservedConfig, { gracePeriodSeconds }: RestartRequest): ConfigAction[] {
+  if (vm === undefined || !isControlledBy(vm, { kind: 'VirtualMachineConfig', metadata: config.metadata })) return []
+  if (vm.metadata.deletionTimestamp !== undefined) return []
+  return [{ do: 'deleteVm', vm, ...(gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds }) }]
 }
 
-/** What to do when the API server refused the VM of a restart. The wish stays: `stop` takes it back. */
+/** What to do when the API server refused the VM of a restart. The request stays until `stop` cancels it. */
 export function refusedToRestart({ config, now }: ObservedConfig, message: string): ConfigAction[] {
-  const { instance: _gone, outdated: _unknown, ...rest } = config.status ?? {}
+  const { instance: _instance, outdated: _outdated, ...rest } = config.status ?? {}
   const condition = { type: 'Ready', status: 'False', reason: 'FailedCreate', message } as const
-  const status = { ...rest, phase: 'Failed' as const, ...told(config, condition, now) }
+  const status = { ...rest, phase: 'Failed' as const, ...conditionsOf(config, condition, now) }
   if (isDeepStrictEqual(status, config.status)) return []
-  return [
-    { do: 'write', status },
-    { do: 'tell', type: 'Warning', reason: 'FailedCreate', message },
-  ]
+  return [{ do: 'updateStatus', status }, event('Warning', 'FailedCreate', message)]
 }
 
-/** The status as it should be, told where it changes. */
+/** Updates the status, and records an event where the phase changes. */
 function follow(
-  { config, machine, revision, now }: ObservedConfig,
-  wish: 'keep the wish' | 'forget the wish' = 'keep the wish',
+  { config, vm, revision, now }: ObservedConfig,
+  request: 'keep the request' | 'drop the request' = 'keep the request',
 ): ConfigAction[] {
-  const own = machine !== undefined && isControlledBy(machine, config.metadata.uid) ? machine : undefined
-  const { instance: _before, outdated: _then, restart, ...rest } = config.status ?? {}
+  const own =
+    vm !== undefined && isControlledBy(vm, { kind: 'VirtualMachineConfig', metadata: config.metadata }) ? vm : undefined
+  const { instance: _instance, outdated: _outdated, restart, ...rest } = config.status ?? {}
   const phase = phaseOf(own)
   const status: ConfigStatus = {
     ...rest,
     phase,
-    ...(restart === undefined || wish === 'forget the wish' ? {} : { restart }),
+    ...(restart === undefined || request === 'drop the request' ? {} : { restart }),
     ...(own === undefined ? {} : instanceOf(own, revision)),
-    ...told(config, readyOf(own), now),
+    ...conditionsOf(config, readyOf(own), now),
   }
-  const write: ConfigAction[] = isDeepStrictEqual(status, config.status) ? [] : [{ do: 'write', status }]
-  if (phase === config.status?.phase) return write
-  const message = messageOf(phase, own)
-  return [...write, { do: 'tell', type: phase === 'Failed' ? 'Warning' : 'Normal', reason: phase, message }]
+  const update: ConfigAction[] = isDeepStrictEqual(status, config.status) ? [] : [{ do: 'updateStatus', status }]
+  if (phase === config.status?.phase) return update
+  const type = phase === 'Failed' || phase === 'Unknown' ? 'Warning' : 'Normal'
+  return [...update, event(type, phase, messageOf(phase, own))]
 }
 
-function phaseOf(machine: Machine | undefined): ConfigPhase {
-  if (machine === undefined) return 'Stopped'
-  const { phase } = machine.status ?? {}
+function phaseOf(vm: Vm | undefined): ConfigPhase {
+  if (vm === undefined) return 'Stopped'
+  const { phase } = vm.status ?? {}
   if (phase === 'Succeeded') return 'Stopped'
   if (phase === 'Failed') return 'Failed'
-  if (machine.metadata.deletionTimestamp !== undefined) return 'Stopping'
-  // Of a node that is silent nobody knows; it ran when it was last heard of.
-  return phase === 'Running' || phase === 'Unknown' ? 'Running' : 'Starting'
+  if (vm.metadata.deletionTimestamp !== undefined) return 'Stopping'
+  return phase === 'Running' || phase === 'Unknown' ? phase : 'Starting'
 }
 
-function instanceOf(machine: Machine, revision: string): Pick<ConfigStatus, 'instance' | 'outdated'> {
-  const { name, uid, annotations = {} } = machine.metadata
-  const { nodeName } = machine.status ?? {}
+function instanceOf(vm: Vm, revision: string): Pick<ConfigStatus, 'instance' | 'outdated'> {
+  const { name, uid, annotations = {} } = vm.metadata
+  const { nodeName } = vm.status ?? {}
   return {
     instance: { name, uid, ...(nodeName === undefined ? {} : { nodeName }) },
     outdated: annotations[templateRevisionAnnotation] !== revision,
   }
 }
 
-function readyOf(machine: Machine | undefined): Omit<NewCondition, 'observedGeneration'> {
+function readyOf(vm: Vm | undefined): Omit<NewCondition, 'observedGeneration'> {
   const type = 'Ready'
-  if (machine === undefined) return { type, status: 'False', reason: 'Stopped', message: 'there is no VM' }
-  const ready = findCondition(machine.status?.conditions, type)
-  if (ready === undefined) return { type, status: 'False', reason: 'Starting', message: 'the VM has said nothing yet' }
+  if (vm === undefined) return { type, status: 'False', reason: 'Stopped', message: 'the VM does not exist' }
+  const ready = findCondition(vm.status?.conditions, type)
+  if (ready === undefined) {
+    return { type, status: 'False', reason: 'Starting', message: 'the VM has not reported anything yet' }
+  }
   const { status, reason, message } = ready
   return { type, status, reason, message }
 }
 
-function told(
+function conditionsOf(
   { metadata, status }: Config,
   condition: Omit<NewCondition, 'observedGeneration'>,
   now: string,
@@ -137,17 +143,19 @@ function told(
   return { observedGeneration, conditions: setCondition(status?.conditions, { ...condition, observedGeneration }, now) }
 }
 
-function messageOf(phase: ConfigPhase, machine: Machine | undefined): string {
-  const { reason, message, nodeName } = machine?.status ?? {}
+function messageOf(phase: ConfigPhase, vm: Vm | undefined): string {
+  const { reason, message, nodeName } = vm?.status ?? {}
   switch (phase) {
     case 'Running':
       return `The VM runs on node ${nodeName ?? ''}`
+    case 'Unknown':
+      return message ?? `The state of the VM on node ${nodeName ?? ''} is unknown`
     case 'Starting':
-      return `The VM ${machine?.metadata.uid ?? ''} is starting`
+      return `The VM ${vm?.metadata.uid ?? ''} is starting`
     case 'Stopping':
-      return 'The VM is asked to power off'
+      return 'The VM is shutting down'
     case 'Stopped':
-      return machine === undefined ? 'There is no VM' : (message ?? 'The guest has powered off')
+      return vm === undefined ? 'The VM does not exist' : (message ?? 'The guest powered off')
     case 'Failed':
       return `The VM failed: ${[reason, message].filter((part) => part !== undefined).join(': ')}`
   }

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { completedByAnnotation, macsOf } from '../api/machine.ts'
-import type { VirtualMachine } from '../api/machine.ts'
+import { completedByAnnotation, macsOf } from '../api/virtual-machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { emptyInventory, isTakenBy, type Inventory } from '../inventory/inventory.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compileParsed } from '../presets/compile.ts'
-import { storedMachine } from '../test/stored-machine.ts'
+import { storedVm } from '../test/stored-vm.ts'
 import { createEngine } from './engine.ts'
 
 const preset = compileParsed({
@@ -15,30 +15,30 @@ const preset = compileParsed({
 })
 const inventory = { ...emptyInventory(), candidates: createCandidates([preset]) }
 const engine = createEngine(inventory)
-const slipped = (spec: object) => storedMachine({ spec: spec as never, metadata: { annotations: {} } })
+const slipped = (spec: object) => storedVm({ spec: spec as never, metadata: { annotations: {} } })
 const domain = { type: 'qemu', memory: { unit: 'MiB', value: 64 }, os: { type: { os: 'hvm' } } }
 
 describe('the controller’s engine', () => {
-  it('completes a VM that slipped past admission, with its presets, once', () => {
+  it('completes a VM that bypassed admission, with its presets, once', () => {
     const outcome = engine.complete(slipped({ domain }))
     if ('causes' in outcome) throw new Error(JSON.stringify(outcome.causes))
-    const { machine } = outcome
-    expect(machine.spec.domain).toMatchObject({ ...domain, title: 'by a preset', uuid: expect.any(String) })
-    expect(engine.presetsOf(machine)).toEqual(new Map([['default/titled', preset.origin.revision]]))
-    expect(engine.complete(machine)).toMatchObject({ machine: { spec: machine.spec } })
+    const { vm } = outcome
+    expect(vm.spec.domain).toMatchObject({ ...domain, title: 'by a preset', uuid: expect.any(String) })
+    expect(engine.presetsOf(vm)).toEqual(new Map([['default/titled', preset.origin.revision]]))
+    expect(engine.complete(vm)).toMatchObject({ vm: { spec: vm.spec } })
     expect(engine.complete(slipped({ domain }))).toEqual(outcome)
   })
 
-  it('draws no MAC address that another VM of the cluster has', () => {
-    const machine = slipped({ domain: { ...domain, devices: { interfaces: [{ type: 'user' }, { type: 'user' }] } } })
+  it('avoids the MAC addresses of other VMs of the cluster', () => {
+    const vm = slipped({ domain: { ...domain, devices: { interfaces: [{ type: 'user' }, { type: 'user' }] } } })
     const macsWhere = (holders: readonly VirtualMachine[]): readonly string[] => {
       const isMacTaken: Inventory['isMacTaken'] = (address, vm) =>
         isTakenBy(
           holders.filter(({ spec }) => macsOf(spec).includes(address)),
           vm,
         )
-      const outcome = createEngine({ ...inventory, isMacTaken }).complete(machine)
-      return 'causes' in outcome ? [] : macsOf(outcome.machine.spec)
+      const outcome = createEngine({ ...inventory, isMacTaken }).complete(vm)
+      return 'causes' in outcome ? [] : macsOf(outcome.vm.spec)
     }
     const drawn = macsWhere([])
     expect(new Set(drawn).size).toBe(2)
@@ -49,39 +49,39 @@ describe('the controller’s engine', () => {
     expect([others.length, others[0] === drawn[0], others[1] === drawn[1]]).toEqual([2, false, true])
   })
 
-  it('refuses what has not the shape of a VM', () => {
+  it('rejects an object with another shape than a VM', () => {
     expect(engine.complete(slipped({ domain: { memery: 1 } }))).toMatchObject({
       causes: [{ field: 'spec.domain.memery' }],
     })
   })
 
-  it('does not take a VM for granted that is too much work to check', () => {
+  it('rejects a VM that exceeds the work limit of a check', () => {
     const ranges = Array.from({ length: 256 }, (_, start) => ({ start: start + 1 }))
     const portForwards = [{ ranges }, { ranges }, { ranges }]
     const interfaces = Array.from({ length: 256 }, () => ({ type: 'user', portForwards }))
     const large = { ...domain, devices: { interfaces } }
     const claimed = slipped({ domain: large })
-    const machine = {
+    const vm = {
       ...claimed,
       metadata: { ...claimed.metadata, annotations: { [completedByAnnotation]: '{"v":1,"by":[]}' } },
     }
-    expect(engine.refusals(machine)).toMatchObject([{ rule: 'too-much-work' }])
+    expect(engine.refusals(vm)).toMatchObject([{ rule: 'too-much-work' }])
   })
 
   it.each([undefined, '', 'provenance', '{}'])('a VM with the annotation %j was never completed', (text) => {
     const annotations = text === undefined ? {} : { [completedByAnnotation]: text }
-    expect(engine.presetsOf(storedMachine({ metadata: { annotations } }))).toBeUndefined()
+    expect(engine.presetsOf(storedVm({ metadata: { annotations } }))).toBeUndefined()
   })
 
-  it('believes no claim of what reaches the host', () => {
+  it('does not trust a claimed grant of host access', () => {
     const claimed = (devices: object, by: string) => {
-      const machine = slipped({ domain: { ...domain, devices } })
-      return { ...machine, metadata: { ...machine.metadata, annotations: { [completedByAnnotation]: by } } }
+      const vm = slipped({ domain: { ...domain, devices } })
+      return { ...vm, metadata: { ...vm.metadata, annotations: { [completedByAnnotation]: by } } }
     }
     const forged = '{"v":1,"by":[["","operators","1"],"=emulator"],"at":{"spec":{"domain":{"devices":0}}}}'
     const outcome = engine.complete(slipped({ domain }))
     if ('causes' in outcome) throw new Error(JSON.stringify(outcome.causes))
-    expect(engine.refusals(outcome.machine)).toEqual([])
+    expect(engine.refusals(outcome.vm)).toEqual([])
     expect(engine.refusals(claimed({ emulator: '/tmp/evil' }, forged))).toMatchObject([
       { rule: 'host-reach', field: 'spec.domain.devices.emulator' },
     ])

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import type { VirtualMachineGroup } from '../api/group.ts'
-import type { VirtualMachine } from '../api/machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { createEventRecorder } from '../runtime/events.ts'
 import { createKubeClient } from '../runtime/kube.ts'
 import { createLogger } from '../runtime/log.ts'
@@ -9,11 +9,11 @@ import { virtualMachines } from '../runtime/resource.ts'
 import { startFakeApiServer } from '../test/fake-apiserver.ts'
 import type { FakeApiServer, FakeRequest } from '../test/fake-apiserver.ts'
 import { fakeClock } from '../test/fake-clock.ts'
-import { storedMachine } from '../test/stored-machine.ts'
+import { storedVm } from '../test/stored-vm.ts'
 import { until } from '../test/until.ts'
 import { startGroupController } from './group-controller.ts'
 
-const machines = '/apis/virtset.io/v1alpha1/virtualmachines'
+const vms = '/apis/virtset.io/v1alpha1/virtualmachines'
 const groups = '/apis/virtset.io/v1alpha1/virtualmachinegroups'
 const log = createLogger({ process: 'test', level: 'silent' })
 const labels = { app: 'web' }
@@ -26,7 +26,7 @@ afterEach(async () => {
 const spec = (replicas: number) => ({
   replicas,
   selector: { matchLabels: labels },
-  template: { metadata: { labels }, spec: JSON.parse(JSON.stringify(storedMachine().spec)) },
+  template: { metadata: { labels }, spec: JSON.parse(JSON.stringify(storedVm().spec)) },
 })
 
 async function setUp(replicas: number) {
@@ -36,9 +36,9 @@ async function setUp(replicas: number) {
   server.put(groups, { metadata: { namespace: 'default', name: 'web', generation: 1 }, spec: spec(replicas) })
   let most = 0
   const watchMost = () => {
-    most = Math.max(most, server.objects(machines).length)
+    most = Math.max(most, server.objects(vms).length)
   }
-  /** Whatever is asked, how many there are is looked at first. */
+  /** Checks the number of VMs before each response. */
   const faults: { of: FakeApiServer['fault'] } = { of: undefined }
   server.fault = (request) => {
     watchMost()
@@ -50,7 +50,7 @@ async function setUp(replicas: number) {
     const reflector = startReflector({ kube, resource: virtualMachines, log, clock })
     const controller = startGroupController({
       kube,
-      machines: reflector,
+      vms: reflector,
       events,
       log,
       isLeader: () => true,
@@ -71,36 +71,36 @@ async function setUp(replicas: number) {
     const group = server.find(groups, 'default', 'web')
     if (group) server.put(groups, { ...group, spec: spec(to) })
   }
-  const names = () => server.objects(machines).map(({ metadata }) => metadata.name)
+  const names = () => server.objects(vms).map(({ metadata }) => metadata.name)
   const reaches = (count: number) =>
     until(
-      () => server.objects(machines).length === count,
+      () => server.objects(vms).length === count,
       () => clock.advance(100),
-      { describe: () => `${server.objects(machines).length} VMs, not ${count}` },
+      { describe: () => `${server.objects(vms).length} VMs, not ${count}` },
     )
   return { clock, server, faults, start, scale, names, reaches, most: () => most }
 }
 
 const status = (server: FakeApiServer) =>
   (server.find(groups, 'default', 'web') as unknown as VirtualMachineGroup | undefined)?.status
-const writes = (server: FakeApiServer, path = machines) =>
+const writes = (server: FakeApiServer, path = vms) =>
   server.requests.filter(
     ({ method, path: at }) =>
       method !== 'GET' && at.startsWith(path.replace('/virtual', '/namespaces/default/virtual')),
   )
 const isCreation = ({ method, path }: FakeRequest) => method === 'POST' && path.endsWith('/virtualmachines')
 const change = (server: FakeApiServer, name: string, over: object, metadata: object = {}) => {
-  const found = server.find(machines, 'default', name)
-  if (found) server.put(machines, { ...found, ...over, metadata: { ...found.metadata, ...metadata } })
+  const found = server.find(vms, 'default', name)
+  if (found) server.put(vms, { ...found, ...over, metadata: { ...found.metadata, ...metadata } })
 }
 
 describe('a group', () => {
-  test('is filled, emptied and filled again, with one write a VM each time', async () => {
+  test('is filled, emptied and filled again, with one write per VM each time', async () => {
     const { server, start, scale, reaches, most } = await setUp(20)
     start()
     await reaches(20)
     expect(writes(server).length).toBe(20)
-    expect((server.objects(machines)[0] as unknown as VirtualMachine).metadata).toMatchObject({
+    expect((server.objects(vms)[0] as unknown as VirtualMachine).metadata).toMatchObject({
       generateName: 'web-',
       labels,
       annotations: { 'virtset.io/template-revision': expect.any(String) },
@@ -115,7 +115,7 @@ describe('a group', () => {
     expect(most()).toBe(20)
   })
 
-  test('starts slowly: after one and two come four, and where those are refused no more', async () => {
+  test('starts slowly: after one and two come four, and none after a refusal', async () => {
     const { faults, server, start, reaches } = await setUp(20)
     let refusedFrom = Infinity
     faults.of = (request) => {
@@ -136,7 +136,7 @@ describe('a group', () => {
     ])
   })
 
-  test('that is refused tries less and less often, and goes on when it may', async () => {
+  test('backs off after refusals, and continues when its VMs are accepted', async () => {
     const { faults, clock, server, start, reaches } = await setUp(2)
     const refusal = {
       kind: 'Status',
@@ -165,43 +165,43 @@ describe('a group', () => {
     )
   })
 
-  test('makes no VM twice whose creation had no answer', async () => {
+  test('creates no VM twice after a request without a response', async () => {
     const { faults, server, start, reaches, clock, most } = await setUp(5)
     let broken = 0
     faults.of = (request) => (isCreation(request) && broken++ < 3 ? 'reset-after' : undefined)
     start()
     await reaches(5)
     for (let turn = 0; turn < 20; turn++) await clock.advance(1000)
-    expect([server.objects(machines).length, most()]).toEqual([5, 5])
+    expect([server.objects(vms).length, most()]).toEqual([5, 5])
   })
 
-  test('makes none too many while its watch is silent', async () => {
+  test('creates no surplus VM while its watch is silent', async () => {
     const { faults, server, start, scale, reaches, clock, most } = await setUp(3)
     start()
     await reaches(3)
     // Watches of VMs stay open and say nothing; those of groups go on.
-    faults.of = (request) => (request.query.get('watch') === 'true' && request.path === machines ? 'hang' : undefined)
+    faults.of = (request) => (request.query.get('watch') === 'true' && request.path === vms ? 'hang' : undefined)
     server.breakWatches('end')
     await clock.advance(5000)
     scale(6)
     await until(
-      () => server.objects(machines).length === 6,
+      () => server.objects(vms).length === 6,
       () => clock.advance(1000),
     )
     scale(7)
     await until(
-      () => server.objects(machines).length === 7,
+      () => server.objects(vms).length === 7,
       () => clock.advance(1000),
     )
     for (let turn = 0; turn < 20; turn++) await clock.advance(1000)
-    expect([server.objects(machines).length, most() <= 7]).toEqual([7, true])
+    expect([server.objects(vms).length, most() <= 7]).toEqual([7, true])
   })
 
-  test('whose controller dies in the middle has what was asked for in the end, and never more', async () => {
+  test('whose controller is killed reaches the requested number, and never exceeds it', async () => {
     const { server, start, reaches, clock, most } = await setUp(30)
     const stop = start()
     await until(
-      () => server.objects(machines).length > 7,
+      () => server.objects(vms).length > 7,
       () => clock.advance(1),
     )
     await stop()
@@ -209,10 +209,52 @@ describe('a group', () => {
     start()
     await reaches(30)
     for (let turn = 0; turn < 10; turn++) await clock.advance(1000)
-    expect([server.objects(machines).length, most()]).toEqual([30, 30])
+    expect([server.objects(vms).length, most()]).toEqual([30, 30])
   })
 
-  test('counts, tells and clears away what has finished', async () => {
+  test('maintains the budget that it requests, and no other of its name', async () => {
+    const { server, start, reaches, clock } = await setUp(2)
+    const budgets = '/apis/policy/v1/poddisruptionbudgets'
+    const group = server.find(groups, 'default', 'web')!
+    const request = (minAvailable?: number) => {
+      const { metadata } = server.find(groups, 'default', 'web')!
+      server.put(groups, { metadata, spec: { ...spec(2), ...(minAvailable === undefined ? {} : { minAvailable }) } })
+    }
+    const found = () => server.find(budgets, 'default', 'web')
+    request(1)
+    start()
+    await reaches(2)
+    await until(() => found() !== undefined)
+    expect(found()).toMatchObject({
+      metadata: { ownerReferences: [{ uid: group.metadata.uid, controller: true }] },
+      spec: { minAvailable: 1, selector: { matchExpressions: [{ key: 'virtset.io/vm-uid', operator: 'Exists' }] } },
+    })
+    request(2)
+    await until(() => JSON.stringify(found()).includes('"minAvailable":2'))
+    request()
+    await until(() => found() === undefined)
+    server.put(budgets, { metadata: { namespace: 'default', name: 'web' }, spec: { minAvailable: 9 } })
+    request(1)
+    const events = () => server.objects('/api/v1/events').map(({ reason }) => reason)
+    await until(
+      () => events().includes('BudgetNameTaken'),
+      () => clock.advance(100),
+    )
+    expect(found()?.['spec']).toEqual({ minAvailable: 9 })
+  })
+
+  test('creates its VMs even if its budget is refused', async () => {
+    const { server, start, reaches } = await setUp(2)
+    const { metadata } = server.find(groups, 'default', 'web')!
+    server.put(groups, { metadata, spec: { ...spec(2), minAvailable: 1 } })
+    server.fault = ({ path }) => (path.includes('poddisruptionbudgets/') ? { status: 403 } : undefined)
+    start()
+    await reaches(2)
+    await until(() => server.requests.some(({ path }) => path.endsWith('poddisruptionbudgets/web')))
+    expect(server.find('/apis/policy/v1/poddisruptionbudgets', 'default', 'web')).toBeUndefined()
+  })
+
+  test('counts, reports and deletes finished VMs', async () => {
     const { server, start, reaches, names, clock } = await setUp(2)
     start()
     await reaches(2)
@@ -225,20 +267,44 @@ describe('a group', () => {
     )
     await reaches(2)
     await until(
-      () => status(server)?.failed === 1 && status(server)?.countedUids === undefined,
+      () => status(server)?.failed === 1 && status(server)?.countedUids === undefined && status(server)?.replicas === 2,
       () => clock.advance(100),
     )
     expect(status(server)).toMatchObject({ succeeded: 1, failed: 1, replicas: 2 })
-    const told = server.objects('/api/v1/events').map(({ reason, message }) => `${String(reason)} ${String(message)}`)
-    expect(told).toContain(`Failed VM ${second} has ended: PodLost: the pod is gone`)
+    const recorded = server
+      .objects('/api/v1/events')
+      .map(({ reason, message }) => `${String(reason)} ${String(message)}`)
+    expect(recorded).toContain(`Failed VM ${second} ended: PodLost: the pod is gone`)
   })
 
-  test('takes in an orphan and lets go what no longer matches, by uid', async () => {
+  test('keeps its VMs when a VM of another namespace claims to be one of them', async () => {
+    const { server, start, reaches, names, clock, scale } = await setUp(1)
+    start()
+    await reaches(1)
+    const uid = server.find(groups, 'default', 'web')?.metadata.uid
+    const owner = { apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachineGroup', name: 'web', uid, controller: true }
+    const forged = [
+      { namespace: 'elsewhere', ownerReferences: [owner] },
+      { namespace: 'default', ownerReferences: [{ ...owner, apiVersion: 'v1', kind: 'ConfigMap' }] },
+    ]
+    for (const metadata of forged) {
+      server.put(vms, { metadata: { ...metadata, name: 'forged', labels, creationTimestamp: '2020-01-01T00:00:00Z' } })
+    }
+    scale(2)
+    await reaches(4)
+    await until(
+      () => status(server)?.replicas === 2,
+      () => clock.advance(100),
+    )
+    expect(names()).toHaveLength(4)
+  })
+
+  test('adopts an orphan and releases a VM that no longer matches, by uid', async () => {
     const { server, start, reaches, names, clock } = await setUp(1)
     const orphan = { metadata: { namespace: 'default', name: 'orphan', labels }, spec: {} }
-    server.put(machines, orphan)
+    server.put(vms, orphan)
     start()
-    const owners = () => server.find(machines, 'default', 'orphan')?.metadata['ownerReferences']
+    const owners = () => server.find(vms, 'default', 'orphan')?.metadata['ownerReferences']
     await until(
       () => owners() !== undefined,
       () => clock.advance(100),

@@ -1,60 +1,59 @@
-import type { VirtualMachine } from '../api/machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { Persisted } from '../runtime/resource.ts'
 
-type Machine = Persisted<VirtualMachine>
+type Vm = Persisted<VirtualMachine>
 
 /**
- * What this process did for a group and the watch has not told of yet, by uid; so that a cache that lags never makes one VM too many. A creation whose outcome nobody
- * knows is remembered by its name: it is tried again under the same name, and there cannot be two.
+ * The writes of this process for a group that the watch has not delivered yet, by uid, so that a lagging cache never leads to one VM too
+ * many. A creation with an unknown outcome is remembered by its name and repeated under the same name, so there cannot be two.
  */
 export interface Expectations {
-  /** The API server has made it. */
-  created(machine: Machine, nowMs: number): void
-  /** The API server has taken its deletion. */
+  /** The API server created it. */
+  created(vm: Vm, nowMs: number): void
+  /** The API server accepted its deletion. */
   deleted(uid: string): void
-  /** Nobody knows whether a VM of this name was made. */
-  doubted(name: string): void
-  /** What became of a name is known. */
-  settled(name: string): void
-  /** The watch told of this VM. */
-  told(machine: Machine, isGone: boolean): void
-  /** Made, and not told of yet. */
-  readonly unseen: readonly Machine[]
+  /** It is unknown whether a VM of this name was created. */
+  uncertain(name: string): void
+  /** The outcome of the creation under this name is known. */
+  resolved(name: string): void
+  /** The watch delivered a change of this VM. */
+  observed(vm: Vm, isDeleted: boolean): void
+  /** Created, and not delivered yet. */
+  readonly unseen: readonly Vm[]
   readonly deletedUids: ReadonlySet<string>
-  readonly doubtfulNames: readonly string[]
-  /** Those that the watch has owed us for longer than it should; somebody has to ask. */
-  overdue(nowMs: number): readonly Machine[]
+  readonly uncertainNames: readonly string[]
+  /** Created VMs that the watch has not delivered in time; the caller must read them. */
+  overdue(nowMs: number): readonly Vm[]
   forget(uid: string): void
 }
 
-/** A watch tells within milliseconds; one that has died is noticed and opened anew within minutes. */
+/** A watch delivers within milliseconds; one that died is noticed and reopened within minutes. */
 const overdueMs = 30_000
 
 export function createExpectations(): Expectations {
-  const created = new Map<string, { readonly machine: Machine; readonly atMs: number }>()
+  const created = new Map<string, { readonly vm: Vm; readonly atMs: number }>()
   const deleted = new Set<string>()
-  const doubtful = new Set<string>()
+  const uncertain = new Set<string>()
   return {
-    created: (machine, atMs) => void created.set(machine.metadata.uid, { machine, atMs }),
+    created: (vm, atMs) => void created.set(vm.metadata.uid, { vm, atMs }),
     deleted: (uid) => void deleted.add(uid),
-    doubted: (name) => void doubtful.add(name),
-    settled: (name) => void doubtful.delete(name),
-    told({ metadata }, isGone) {
+    uncertain: (name) => void uncertain.add(name),
+    resolved: (name) => void uncertain.delete(name),
+    observed({ metadata }, isDeleted) {
       created.delete(metadata.uid)
-      doubtful.delete(metadata.name)
-      if (isGone || metadata.deletionTimestamp !== undefined) deleted.delete(metadata.uid)
+      uncertain.delete(metadata.name)
+      if (isDeleted || metadata.deletionTimestamp !== undefined) deleted.delete(metadata.uid)
     },
     get unseen() {
-      return [...created.values()].map(({ machine }) => machine)
+      return [...created.values()].map(({ vm }) => vm)
     },
     get deletedUids() {
       return deleted
     },
-    get doubtfulNames() {
-      return [...doubtful]
+    get uncertainNames() {
+      return [...uncertain]
     },
-    overdue: (nowMs) =>
-      [...created.values()].filter(({ atMs }) => nowMs - atMs > overdueMs).map(({ machine }) => machine),
+    overdue: (nowMs) => [...created.values()].filter(({ atMs }) => nowMs - atMs > overdueMs).map(({ vm }) => vm),
     forget(uid) {
       created.delete(uid)
       deleted.delete(uid)

@@ -1,15 +1,16 @@
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { GroupSpec, GroupStatus, VirtualMachineGroup } from '../api/group.ts'
-import type { MachineStatus, Phase, VirtualMachine } from '../api/machine.ts'
+import type { VirtualMachineStatus, Phase, VirtualMachine } from '../api/virtual-machine.ts'
 import type { ObjectMeta } from '../api/object.ts'
 import { ownerReference, templateRevisionAnnotation } from '../api/template.ts'
 import type { Persisted } from '../runtime/resource.ts'
-import { storedMachine } from '../test/stored-machine.ts'
+import { storedVm } from '../test/stored-vm.ts'
+import type { Budget } from './budget.ts'
 import { planGroup } from './group-plan.ts'
 import type { GroupAction, ObservedGroup } from './group-plan.ts'
 
-type Machine = Persisted<VirtualMachine>
+type Vm = Persisted<VirtualMachine>
 
 const labels = { app: 'web' }
 const group = (
@@ -23,7 +24,7 @@ const group = (
   spec: {
     replicas: 3,
     selector: { matchLabels: labels },
-    template: { metadata: { labels }, spec: storedMachine().spec },
+    template: { metadata: { labels }, spec: storedVm().spec },
     ...spec,
   },
   ...(status === undefined ? {} : { status }),
@@ -33,8 +34,8 @@ const ours = [ownerReference({ kind: 'VirtualMachineGroup', metadata: { name: 'w
 const others = [ownerReference({ kind: 'VirtualMachineGroup', metadata: { name: 'db', uid: 'g-2' } })]
 
 /** A VM of the group, `name` is also its uid. */
-const vm = (name: string, phase?: Phase, metadata: ObjectMeta = {}, status: MachineStatus = {}): Machine =>
-  storedMachine({
+const vm = (name: string, phase?: Phase, metadata: ObjectMeta = {}, status: VirtualMachineStatus = {}): Vm =>
+  storedVm({
     metadata: {
       name,
       uid: name,
@@ -50,17 +51,30 @@ const ready = {
   conditions: [{ type: 'Ready', status: 'True', reason: 'Running', message: '', lastTransitionTime: '' }],
 } as const
 
+const disrupted = {
+  conditions: [{ type: 'DisruptionTarget', status: 'True', reason: 'Evicted', message: '', lastTransitionTime: '' }],
+} as const
+const budget = (minAvailable: number): Persisted<Budget> => ({
+  metadata: { namespace: 'default', name: 'web', uid: 'b-1', resourceVersion: '1' },
+  spec: {
+    minAvailable,
+    selector: { matchLabels: labels, matchExpressions: [{ key: 'virtset.io/vm-uid', operator: 'Exists' }] },
+    unhealthyPodEvictionPolicy: 'AlwaysAllow',
+  },
+})
+
 const observed = (
   of: Persisted<VirtualMachineGroup>,
-  machines: readonly Machine[],
+  vms: readonly Vm[],
   more: Partial<ObservedGroup> = {},
 ): ObservedGroup => ({
   group: of,
-  machines,
+  vms,
   deleted: new Set(),
+  budget: undefined,
   revision: 'r1',
   refusal: undefined,
-  heldBackMs: 0,
+  backOffMs: 0,
   now: '2030-01-02T00:00:00Z',
   ...more,
 })
@@ -68,75 +82,97 @@ const observed = (
 const { replicas: _three, ...spec } = group().spec
 const withoutReplicas = { ...group(), spec }
 
-/** What is done, but for the status. */
-const told = (actions: readonly GroupAction[]): string[] =>
+/** The actions other than updates of the status. */
+const shown = (actions: readonly GroupAction[]): string[] =>
   actions.flatMap((action) => {
     switch (action.do) {
-      case 'write':
+      case 'updateStatus':
         return []
-      case 'create':
+      case 'createVms':
         return [`create ${action.count}`]
-      case 'tell':
-        return [`tell ${action.reason}`]
-      case 'hold back':
-      case 'again':
-        return [action.do]
+      case 'deleteVms':
+        return action.vms.map(({ metadata }) => `delete ${metadata.name}`)
+      case 'recordEvent':
+        return [`event ${action.reason}`]
+      case 'adoptVm':
+        return [`adopt ${action.vm.metadata.name}`]
+      case 'releaseVm':
+        return [`release ${action.vm.metadata.name}`]
       default:
-        return [`${action.do} ${action.machine.metadata.name}`]
+        return [action.do]
     }
   })
 const statusOf = (actions: readonly GroupAction[]): GroupStatus | undefined => {
-  const found = actions.find((action) => action.do === 'write')
-  return found?.do === 'write' ? found.status : undefined
+  const found = actions.find((action) => action.do === 'updateStatus')
+  return found?.do === 'updateStatus' ? found.status : undefined
 }
 
 describe('a group of three', () => {
   const three = [vm('a', 'Running'), vm('b', 'Running'), vm('c', 'Running')]
   test.each<[string, ObservedGroup, string[]]>([
-    ['makes what is missing', observed(group(), [vm('a')]), ['create 2']],
-    ['has enough', observed(group(), three), []],
-    ['of none deletes all', observed(group({ replicas: 0 }), three), ['delete a', 'delete b', 'delete c']],
-    ['without a number is of one', observed(withoutReplicas, []), ['create 1']],
-    ['waits for those that end', observed(group(), [vm('a'), vm('b', 'Running', ending)]), ['create 1']],
-    ['counts what it deleted a moment ago as ending', observed(group(), three, { deleted: new Set(['a']) }), []],
+    ['creates the missing VMs', observed(group(), [vm('a')]), ['create 2']],
+    ['with enough VMs does nothing', observed(group(), three), []],
+    ['of zero deletes all', observed(group({ replicas: 0 }), three), ['delete a', 'delete b', 'delete c']],
+    ['without a number is a group of one', observed(withoutReplicas, []), ['create 1']],
+    ['waits for terminating VMs', observed(group(), [vm('a'), vm('b', 'Running', ending)]), ['create 1']],
     [
-      'lets finished ones go, after they were counted and told',
-      observed(group(), [...three, vm('d', 'Succeeded')]),
-      ['tell Succeeded', 'delete d'],
+      'counts a VM that it deleted a moment ago as terminating',
+      observed(group(), three, { deleted: new Set(['a']) }),
+      [],
     ],
     [
-      'tells a finished one once',
+      'deletes finished VMs after it counted and reported them',
+      observed(group(), [...three, vm('d', 'Succeeded')]),
+      ['event Succeeded', 'delete d'],
+    ],
+    [
+      'reports a finished VM once',
       observed(group({}, { countedUids: ['d'] }), [...three, vm('d', 'Succeeded')]),
       ['delete d'],
     ],
     [
-      'tells nothing of those that were deleted, however they end',
+      'does not report deleted VMs, however they end',
       observed(group(), [...three, vm('d', 'Succeeded', ending), vm('e', 'Failed', ending)]),
       [],
     ],
     [
-      'replaces a failed one, but not at once',
+      'replaces a failed VM, but not at once',
       observed(group(), [vm('a'), vm('b'), vm('c', 'Failed')]),
-      ['tell Failed', 'hold back', 'delete c', 'again'],
+      ['event Failed', 'backOff', 'delete c', 'requeueAfter'],
     ],
+    [
+      'replaces a drained VM at once: that is not a failure',
+      observed(group(), [vm('a'), vm('b'), vm('c', 'Failed', {}, disrupted)]),
+      ['event Disrupted', 'delete c', 'create 1'],
+    ],
+    [
+      'also replaces a drained VM whose guest powered off',
+      observed(group(), [vm('a'), vm('b'), vm('c', 'Succeeded', {}, disrupted)]),
+      ['event Disrupted', 'delete c', 'create 1'],
+    ],
+    ['gets the budget that it requests', observed(group({ minAvailable: 2 }), three), ['applyBudget']],
+    ['keeps it', observed(group({ minAvailable: 2 }), three, { budget: budget(2) }), []],
+    ['corrects it', observed(group({ minAvailable: 2 }), three, { budget: budget(1) }), ['applyBudget']],
+    ['also while it is paused', observed(group({ minAvailable: 2, paused: true }), three), ['applyBudget']],
+    ['loses a budget that it no longer requests', observed(group(), three, { budget: budget(1) }), ['deleteBudget']],
     [
       'replaces it when it was counted',
       observed(group({}, { countedUids: ['c'] }), [vm('a'), vm('b'), vm('c', 'Failed')]),
       ['delete c', 'create 1'],
     ],
-    ['waits after a refusal', observed(group(), [], { heldBackMs: 500, refusal: 'no' }), ['again']],
+    ['waits after a refusal', observed(group(), [], { backOffMs: 500, refusal: 'no' }), ['requeueAfter']],
     [
-      'takes in an orphan that matches',
+      'adopts an orphan that matches',
       observed(group(), [vm('a'), vm('b'), vm('o', 'Running', { ownerReferences: [] })]),
       ['adopt o'],
     ],
     [
-      'leaves an orphan that does not',
+      'leaves an orphan that does not match',
       observed(group(), [...three, vm('o', 'Running', { ownerReferences: [], labels: {} })]),
       [],
     ],
     [
-      'leaves an orphan that ends, or is finished',
+      'leaves an orphan that terminates or is finished',
       observed(group(), [
         ...three,
         vm('o', 'Failed', { ownerReferences: [] }),
@@ -145,12 +181,12 @@ describe('a group of three', () => {
       [],
     ],
     [
-      'leaves what another group has',
+      'leaves the VMs of another group',
       observed(group(), [...three, vm('o', 'Running', { ownerReferences: others })]),
       [],
     ],
     [
-      'lets go what no longer matches, and makes another',
+      'releases a VM that no longer matches, and creates another',
       observed(group(), [vm('a'), vm('b'), vm('c', 'Running', { labels: {} })]),
       ['release c', 'create 1'],
     ],
@@ -161,19 +197,19 @@ describe('a group of three', () => {
     ],
     ['that is being deleted does nothing', observed(group({}, undefined, ending), []), []],
   ])('%s', (_, given, expected) => {
-    expect(told(planGroup(given))).toEqual(expected)
+    expect(shown(planGroup(given))).toEqual(expected)
   })
 
-  test('deletes those that do not run first, then the youngest', () => {
+  test('deletes VMs that do not run first, then the youngest', () => {
     const at = (day: number) => ({ creationTimestamp: `2030-01-0${day}T00:00:00Z` })
-    const machines = [
+    const vms = [
       vm('old', 'Running', at(1)),
       vm('young', 'Running', at(3)),
       vm('scheduled', 'Scheduled', at(1)),
       vm('new', undefined, at(2)),
       vm('newer', undefined, at(3)),
     ]
-    expect(told(planGroup(observed(group({ replicas: 1 }), machines)))).toEqual([
+    expect(shown(planGroup(observed(group({ replicas: 1 }), vms)))).toEqual([
       'delete newer',
       'delete new',
       'delete scheduled',
@@ -181,14 +217,14 @@ describe('a group of three', () => {
     ])
   })
 
-  test('says how it is in its status, and not twice', () => {
-    const machines = [
+  test('reports its state in the status, once', () => {
+    const vms = [
       vm('a', 'Running', {}, ready),
       vm('b', 'Scheduled'),
       vm('c', 'Running', ending, ready),
       vm('d', 'Failed'),
     ]
-    const outdated = planGroup(observed(group(), machines, { revision: 'r2' }))
+    const outdated = planGroup(observed(group(), vms, { revision: 'r2' }))
     const status = statusOf(outdated)
     expect(status).toEqual({
       observedGeneration: 1,
@@ -198,18 +234,19 @@ describe('a group of three', () => {
       outdatedReplicas: 2,
       succeeded: 0,
       failed: 1,
+      disrupted: 0,
       countedUids: ['d'],
       selector: 'app=web',
     })
-    expect(statusOf(planGroup(observed(group({}, status), machines, { revision: 'r2' })))).toBeUndefined()
+    expect(statusOf(planGroup(observed(group({}, status), vms, { revision: 'r2' })))).toBeUndefined()
     expect(
-      statusOf(planGroup(observed(group({}, status), machines.slice(0, 3), { revision: 'r2' })))?.countedUids,
+      statusOf(planGroup(observed(group({}, status), vms.slice(0, 3), { revision: 'r2' })))?.countedUids,
     ).toBeUndefined()
   })
 
-  test('says why it cannot make VMs, for as long as any are missing', () => {
+  test('reports why it cannot create VMs, while VMs are missing', () => {
     const status = statusOf(
-      planGroup(observed(group(), [], { refusal: 'spec.domain.memory: Required value', heldBackMs: 1 })),
+      planGroup(observed(group(), [], { refusal: 'spec.domain.memory: Required value', backOffMs: 1 })),
     )
     expect(status?.conditions).toMatchObject([
       { type: 'ReplicaFailure', status: 'True', message: 'spec.domain.memory: Required value' },
@@ -233,31 +270,31 @@ const anyMachine = fc.record({
   ),
   isEnding: fc.boolean(),
   isDeleted: fc.boolean(),
-  owner: fc.constantFrom('ours', 'nobody', 'others'),
+  owner: fc.constantFrom('ours', 'none', 'others'),
   matches: fc.boolean(),
 })
 
-test('whatever there is: never more than asked for, never both at once, and nothing of others is touched', () => {
+test('never more than requested, never creation and deletion at once, and nothing of other owners is touched', () => {
   fc.assert(
     fc.property(fc.array(anyMachine, { maxLength: 12 }), fc.nat(8), (given, replicas) => {
-      const machines = given.map(({ phase, isEnding, owner, matches }, index) =>
+      const vms = given.map(({ phase, isEnding, owner, matches }, index) =>
         vm(`v${index}`, phase, {
           ...(isEnding ? ending : {}),
           labels: matches ? labels : {},
-          ownerReferences: { ours, nobody: [], others }[owner] ?? [],
+          ownerReferences: { ours, none: [], others }[owner] ?? [],
         }),
       )
       const deleted = new Set(given.flatMap(({ isDeleted }, index) => (isDeleted ? [`v${index}`] : [])))
-      const actions = planGroup(observed(group({ replicas }), machines, { deleted }))
+      const actions = planGroup(observed(group({ replicas }), vms, { deleted }))
       const names = (word: string) =>
-        told(actions)
+        shown(actions)
           .filter((line) => line.startsWith(word))
           .map((line) => line.split(' ')[1])
       const isMine = (index: number) => {
         const { owner, phase, isEnding, isDeleted, matches } = given[index]!
         const isOver = isEnding || isDeleted
         if (owner === 'ours') return matches || isOver
-        return owner === 'nobody' && matches && !isOver && phase !== 'Succeeded' && phase !== 'Failed'
+        return owner === 'none' && matches && !isOver && phase !== 'Succeeded' && phase !== 'Failed'
       }
       const unfinished = given.filter(
         ({ phase }, index) => isMine(index) && phase !== 'Succeeded' && phase !== 'Failed',

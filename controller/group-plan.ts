@@ -1,167 +1,186 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { GroupStatus, VirtualMachineGroup } from '../api/group.ts'
-import { isFinished } from '../api/machine.ts'
-import type { VirtualMachine } from '../api/machine.ts'
 import { controllerOf, isControlledBy, templateRevisionAnnotation } from '../api/template.ts'
-import { compileSelector, isSelected, selectorText } from '../presets/selector.ts'
+import { isFinished } from '../api/virtual-machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
+import { compileStoredSelector, isSelected, selectorText } from '../presets/selector.ts'
 import { findCondition, setCondition } from '../runtime/condition.ts'
 import type { Persisted } from '../runtime/resource.ts'
+import type { CommonAction } from './action.ts'
+import { budgetOf } from './budget.ts'
+import type { Budget } from './budget.ts'
+import { disruptionOfVm } from './disruption.ts'
 
 type Group = Persisted<VirtualMachineGroup>
-type Machine = Persisted<VirtualMachine>
+type Vm = Persisted<VirtualMachine>
 
 export interface ObservedGroup {
   readonly group: Group
-  /** VMs of the namespace that the group controls or nobody does; those that were made a moment ago are among them, whether the watch has told of them or not. */
-  readonly machines: readonly Machine[]
-  /** Uids of VMs whose deletion was asked for, whether the watch has told of it or not. */
+  /** VMs of the namespace that the group or no one controls, including those that this process created and the watch has not delivered. */
+  readonly vms: readonly Vm[]
+  /** Uids of VMs that this process deleted, whether the watch has delivered the deletion or not. */
   readonly deleted: ReadonlySet<string>
-  /** The hash of the template as it is now. */
+  /** The PodDisruptionBudget that the controller maintains for the group. */
+  readonly budget: Persisted<Budget> | undefined
+  /** The hash of the current template. */
   readonly revision: string
-  /** Why the API server took no VM the last time; undefined when it did. */
+  /** Why the API server refused the last VM; undefined if it accepted it. */
   readonly refusal: string | undefined
-  /** For how long nothing is to be created, after failures. */
-  readonly heldBackMs: number
+  /** How long to create nothing, after failures. */
+  readonly backOffMs: number
   /** RFC 3339. */
   readonly now: string
 }
 
 export type GroupAction =
-  | { readonly do: 'adopt'; readonly machine: Machine }
-  | { readonly do: 'release'; readonly machine: Machine }
-  | { readonly do: 'write'; readonly status: GroupStatus }
-  | { readonly do: 'create'; readonly count: number }
-  | { readonly do: 'delete'; readonly machine: Machine }
-  /** A VM has failed: wait longer before the next one is made. */
-  | { readonly do: 'hold back' }
-  | { readonly do: 'again'; readonly afterMs: number }
-  | { readonly do: 'tell'; readonly type: 'Normal' | 'Warning'; readonly reason: string; readonly message: string }
+  | CommonAction<GroupStatus>
+  | { readonly do: 'adoptVm'; readonly vm: Vm }
+  | { readonly do: 'releaseVm'; readonly vm: Vm }
+  | { readonly do: 'createVms'; readonly count: number }
+  | { readonly do: 'deleteVms'; readonly vms: readonly Vm[] }
+  /** A VM failed: wait longer before creating the next one. */
+  | { readonly do: 'backOff' }
+  | { readonly do: 'applyBudget'; readonly budget: Budget }
+  | { readonly do: 'deleteBudget'; readonly budget: Persisted<Budget> }
 
-/** After a failure, to find out how long nothing is to be created. */
+/** After a failure, to find out how long to back off. */
 const soonMs = 1
-/** VMs made in one round; the rest comes with the next one. As client-go's ReplicaSets. */
-const mostAtOnce = 500
+/** VMs created in one pass, in batches of 1 + 2 + … + 32. Other groups get their turn before the next pass creates more. */
+const maxCreations = 63
 
 /**
  * What to do for a group, in this order.
  *
- * Never more VMs than asked for, so that one that is ending counts until it is gone: two of them may not have the same disks. Whatever has finished by itself is counted in
- * the status, with its uid, before it is deleted: it counts once, whoever dies in between.
+ * A group never has more VMs than requested, so a terminating VM counts until it is gone: two VMs must not use the same disks. A VM that
+ * finished on its own is counted in the status, with its uid, before it is deleted. So it counts once, whichever process dies in between.
  */
 export function planGroup(observed: ObservedGroup): GroupAction[] {
-  const { group, deleted, heldBackMs } = observed
+  const { group, deleted, backOffMs } = observed
   if (group.metadata.deletionTimestamp !== undefined) return []
-  const members = membersOf(observed)
-  const { active, ending, finished } = sort(members, observed)
-  const { replicas: wanted = 1, paused = false } = group.spec
-  const missing = Math.max(0, wanted - active.length - ending.length)
-  const status = statusOf(observed, { active, ending, finished }, missing > 0 && !paused)
-  const write: GroupAction[] = isDeepStrictEqual(status, group.status) ? [] : [{ do: 'write', status }]
-  if (paused) return write
-  const fresh = finished.filter((machine) => !isCounted(group, machine))
-  const surplus = active.toSorted(worthLess).slice(0, Math.max(0, active.length - wanted))
+  const { active, terminating, finished } = sort(membersOf(observed), observed)
+  const { replicas: desired = 1, paused = false } = group.spec
+  const missing = Math.max(0, desired - active.length - terminating.length)
+  const status = statusOf(observed, { active, terminating, finished }, missing > 0 && !paused)
+  const update: GroupAction[] = isDeepStrictEqual(status, group.status) ? [] : [{ do: 'updateStatus', status }]
+  if (paused) return [...update, ...planBudget(observed)]
+  const uncounted = finished.filter((vm) => !isCounted(group, vm))
+  const surplus = active.toSorted(byPriority).slice(0, Math.max(0, active.length - desired))
+  const removed = [...finished.filter((vm) => !isTerminating(vm, deleted)), ...surplus]
   return [
     ...claims(observed),
-    ...write,
-    ...fresh.flatMap(tellEnd),
-    ...finished.filter((machine) => !isEnding(machine, deleted)).map(remove),
-    ...surplus.map(remove),
-    ...(missing === 0 ? [] : create(missing, fresh.some(hasFailed) ? soonMs : heldBackMs)),
+    ...update,
+    ...uncounted.flatMap(reportEnd),
+    ...(removed.length === 0 ? [] : [{ do: 'deleteVms', vms: removed } as const]),
+    ...(missing === 0 ? [] : create(missing, uncounted.some(hasFailed) ? soonMs : backOffMs)),
+    // Last: a budget that cannot be written ends the pass, and must not keep the group from its VMs.
+    ...planBudget(observed),
   ]
 }
 
-const create = (missing: number, heldBackMs: number): GroupAction[] =>
-  heldBackMs > 0 ? [{ do: 'again', afterMs: heldBackMs }] : [{ do: 'create', count: Math.min(missing, mostAtOnce) }]
+const create = (missing: number, backOffMs: number): GroupAction[] =>
+  backOffMs > 0
+    ? [{ do: 'requeueAfter', afterMs: backOffMs }]
+    : [{ do: 'createVms', count: Math.min(missing, maxCreations) }]
 
-const remove = (machine: Machine): GroupAction => ({ do: 'delete', machine })
+function planBudget({ group, budget }: ObservedGroup): GroupAction[] {
+  const desired = budgetOf(group)
+  if (desired === undefined) return budget === undefined ? [] : [{ do: 'deleteBudget', budget }]
+  return isDeepStrictEqual(budget?.spec, desired.spec) ? [] : [{ do: 'applyBudget', budget: desired }]
+}
 
-/** Only what nobody controls is taken in, so two groups with overlapping selectors do not fight. */
+/** Adopts only VMs without a controller, so two groups with overlapping selectors do not fight. */
 function claims(observed: ObservedGroup): GroupAction[] {
-  const { group, machines, deleted } = observed
+  const { group, vms, deleted } = observed
   const members = membersOf(observed)
-  return machines.flatMap((machine): GroupAction[] => {
-    const isOwn = isControlledBy(machine, group.metadata.uid)
-    if (isOwn && !members.includes(machine) && !isEnding(machine, deleted)) return [{ do: 'release', machine }]
-    return !isOwn && members.includes(machine) ? [{ do: 'adopt', machine }] : []
+  return vms.flatMap((vm): GroupAction[] => {
+    const isOwn = isControlledBy(vm, { kind: 'VirtualMachineGroup', metadata: group.metadata })
+    if (isOwn && !members.includes(vm) && !isTerminating(vm, deleted)) return [{ do: 'releaseVm', vm }]
+    return !isOwn && members.includes(vm) ? [{ do: 'adoptVm', vm }] : []
   })
 }
 
-/** Those of the group, and those that it takes in; not those that it lets go. A paused group changes nothing about whose a VM is. */
-function membersOf({ group, machines, deleted }: ObservedGroup): readonly Machine[] {
+/** The VMs of the group and those that it adopts, without those that it releases. A paused group adopts and releases none. */
+function membersOf({ group, vms, deleted }: ObservedGroup): readonly Vm[] {
   const { selector, paused = false } = group.spec
-  const compiled = compileSelector(selector)
-  return machines.filter((machine) => {
-    if (isControlledBy(machine, group.metadata.uid)) {
-      return paused || isEnding(machine, deleted) || isSelected(compiled, machine.metadata.labels ?? {})
+  const compiled = compileStoredSelector(selector)
+  return vms.filter((vm) => {
+    if (isControlledBy(vm, { kind: 'VirtualMachineGroup', metadata: group.metadata })) {
+      return paused || isTerminating(vm, deleted) || isSelected(compiled, vm.metadata.labels ?? {})
     }
-    if (controllerOf(machine) !== undefined || paused) return false
-    const isAlive = !isFinished(machine) && !isEnding(machine, deleted)
-    return isAlive && isSelected(compiled, machine.metadata.labels ?? {})
+    if (controllerOf(vm) !== undefined || paused) return false
+    const isAlive = !isFinished(vm) && !isTerminating(vm, deleted)
+    return isAlive && isSelected(compiled, vm.metadata.labels ?? {})
   })
 }
 
 interface Sorted {
-  readonly active: readonly Machine[]
-  readonly ending: readonly Machine[]
-  readonly finished: readonly Machine[]
+  readonly active: readonly Vm[]
+  readonly terminating: readonly Vm[]
+  readonly finished: readonly Vm[]
 }
 
-/** What was deleted before it was finished has not ended by itself: that is neither counted nor told. */
-function sort(members: readonly Machine[], { group, deleted }: ObservedGroup): Sorted {
-  const unfinished = members.filter((machine) => !isFinished(machine))
+/** A VM that was deleted before it finished did not end on its own: it is neither counted nor reported. */
+function sort(members: readonly Vm[], { group, deleted }: ObservedGroup): Sorted {
+  const unfinished = members.filter((vm) => !isFinished(vm))
   return {
-    active: unfinished.filter((machine) => !isEnding(machine, deleted)),
-    ending: unfinished.filter((machine) => isEnding(machine, deleted)),
-    finished: members.filter(
-      (machine) => isFinished(machine) && (isCounted(group, machine) || !isEnding(machine, deleted)),
-    ),
+    active: unfinished.filter((vm) => !isTerminating(vm, deleted)),
+    terminating: unfinished.filter((vm) => isTerminating(vm, deleted)),
+    finished: members.filter((vm) => isFinished(vm) && (isCounted(group, vm) || !isTerminating(vm, deleted))),
   }
 }
 
-function tellEnd({ metadata, status }: Machine): GroupAction[] {
+function reportEnd(vm: Vm): GroupAction[] {
+  const { metadata, status } = vm
   const { phase = 'Failed', reason, message } = status ?? {}
   const words = [reason, message].filter((part) => part !== undefined && part !== '').join(': ')
-  const text = `VM ${metadata.name} has ended${words === '' ? '' : `: ${words}`}`
-  if (phase === 'Succeeded') return [{ do: 'tell', type: 'Normal', reason: phase, message: text }]
-  return [{ do: 'tell', type: 'Warning', reason: phase, message: text }, { do: 'hold back' }]
+  const text = `VM ${metadata.name} ended${words === '' ? '' : `: ${words}`}`
+  if (disruptionOfVm(vm)) return [{ do: 'recordEvent', type: 'Normal', reason: 'Disrupted', message: text }]
+  if (phase === 'Succeeded') return [{ do: 'recordEvent', type: 'Normal', reason: phase, message: text }]
+  return [{ do: 'recordEvent', type: 'Warning', reason: phase, message: text }, { do: 'backOff' }]
 }
 
-const furthest = ['Running', 'Unknown', 'Scheduled', 'Scheduling', 'Pending']
+const phasesByPriority = ['Running', 'Unknown', 'Scheduled', 'Scheduling', 'Pending']
 
-/** Not running first, then the youngest. */
-function worthLess(left: Machine, right: Machine): number {
-  const rank = ({ status }: Machine) => furthest.indexOf(status?.phase ?? 'Pending')
-  const age = ({ metadata }: Machine) => Date.parse(metadata.creationTimestamp ?? '') || 0
-  return rank(right) - rank(left) || age(right) - age(left) || (left.metadata.name < right.metadata.name ? -1 : 1)
+/** VMs that do not run come first, then the youngest. */
+function byPriority(left: Vm, right: Vm): number {
+  const rank = ({ status }: Vm) => phasesByPriority.indexOf(status?.phase ?? 'Pending')
+  return rank(right) - rank(left) || compare(createdAt(right), createdAt(left)) || compare(nameOf(left), nameOf(right))
 }
 
-function statusOf(observed: ObservedGroup, { active, ending, finished }: Sorted, isMissing: boolean): GroupStatus {
+/** The API server writes all of them, in UTC and with seconds, so the text has the order of the time. */
+const createdAt = ({ metadata }: Vm): string => metadata.creationTimestamp ?? ''
+const nameOf = ({ metadata }: Vm): string => metadata.name
+const compare = (left: string, right: string): number => (left < right ? -1 : left > right ? 1 : 0)
+
+function statusOf(observed: ObservedGroup, { active, terminating, finished }: Sorted, isMissing: boolean): GroupStatus {
   const { group, revision, refusal, now } = observed
   const before = group.status ?? {}
   const observedGeneration = group.metadata.generation ?? 1
   const ready = active.filter(({ status }) => findCondition(status?.conditions, 'Ready')?.status === 'True').length
-  const fresh = finished.filter((machine) => !isCounted(group, machine))
-  const succeeded = fresh.filter(({ status }) => status?.phase === 'Succeeded').length
-  const isOutdated = ({ metadata }: Machine) => metadata.annotations?.[templateRevisionAnnotation] !== revision
-  const countedUids = finished.map(({ metadata }) => metadata.uid).toSorted()
-  const { countedUids: _before, conditions: _then, ...rest } = before
+  const uncounted = finished.filter((vm) => !isCounted(group, vm))
+  const disrupted = uncounted.filter((vm) => disruptionOfVm(vm) !== undefined).length
+  const failed = uncounted.filter(hasFailed).length
+  const isOutdated = ({ metadata }: Vm) => metadata.annotations?.[templateRevisionAnnotation] !== revision
+  const countedUids = finished.map(({ metadata }) => metadata.uid).toSorted(compare)
+  const { countedUids: _countedUids, conditions: _conditions, ...rest } = before
   const conditions = conditionsOf(observed, isMissing ? refusal : undefined, observedGeneration, now)
   return {
     ...rest,
     observedGeneration,
-    replicas: active.length + ending.length,
+    replicas: active.length + terminating.length,
     readyReplicas: ready,
     availableReplicas: ready,
     outdatedReplicas: active.filter(isOutdated).length,
-    succeeded: (before.succeeded ?? 0) + succeeded,
-    failed: (before.failed ?? 0) + fresh.length - succeeded,
+    succeeded: (before.succeeded ?? 0) + uncounted.length - disrupted - failed,
+    failed: (before.failed ?? 0) + failed,
+    disrupted: (before.disrupted ?? 0) + disrupted,
     ...(countedUids.length === 0 ? {} : { countedUids }),
-    selector: selectorText(compileSelector(group.spec.selector)),
+    selector: selectorText(compileStoredSelector(group.spec.selector)),
     ...(conditions.length === 0 ? {} : { conditions }),
   }
 }
 
-/** Only what is wrong, or asked for, has a condition; as a ReplicaSet's. */
+/** As with a ReplicaSet, only a failure or a requested pause has a condition. */
 function conditionsOf(
   { group }: ObservedGroup,
   refusal: string | undefined,
@@ -171,18 +190,18 @@ function conditionsOf(
   const before = group.status?.conditions ?? []
   const failure = { type: 'ReplicaFailure', status: 'True', reason: 'FailedCreate', message: refusal ?? '' } as const
   const pause = { type: 'ReplicaPaused', status: 'True', reason: 'Paused', message: 'spec.paused is true' } as const
-  const wanted = [...(refusal === undefined ? [] : [failure]), ...(group.spec.paused === true ? [pause] : [])]
-  const kept = before.filter(({ type }) => wanted.some((condition) => condition.type === type))
-  return wanted.reduce<NonNullable<GroupStatus['conditions']>>(
+  const asserted = [...(refusal === undefined ? [] : [failure]), ...(group.spec.paused === true ? [pause] : [])]
+  const unchanged = before.filter(({ type }) => asserted.some((condition) => condition.type === type))
+  return asserted.reduce<NonNullable<GroupStatus['conditions']>>(
     (all, condition) => setCondition(all, { ...condition, observedGeneration }, now),
-    kept,
+    unchanged,
   )
 }
 
-const hasFailed = ({ status }: Machine): boolean => status?.phase === 'Failed'
+/** A VM that was disrupted from outside, such as by a drain, has not failed. */
+const hasFailed = (vm: Vm): boolean => vm.status?.phase === 'Failed' && disruptionOfVm(vm) === undefined
 
-const isEnding = ({ metadata }: Machine, deleted: ReadonlySet<string>): boolean =>
+const isTerminating = ({ metadata }: Vm, deleted: ReadonlySet<string>): boolean =>
   metadata.deletionTimestamp !== undefined || deleted.has(metadata.uid)
 
-const isCounted = ({ status }: Group, { metadata }: Machine): boolean =>
-  status?.countedUids?.includes(metadata.uid) === true
+const isCounted = ({ status }: Group, { metadata }: Vm): boolean => status?.countedUids?.includes(metadata.uid) === true

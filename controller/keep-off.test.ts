@@ -1,19 +1,19 @@
 import { expect, test } from 'vitest'
 import type { Affinity } from '../api/placement.ts'
-import { storedMachine } from '../test/stored-machine.ts'
+import { storedVm } from '../test/stored-vm.ts'
 import { keepOff } from './keep-off.ts'
 import { launcherPod } from './launcher-pod.ts'
 
-const { spec } = storedMachine()
+const { spec } = storedVm()
 const podWith = (affinity?: Affinity) =>
-  launcherPod(storedMachine({ spec: { ...spec, ...(affinity && { affinity }) } }), { image: 'i', claims: new Map() })
+  launcherPod(storedVm({ spec: { ...spec, ...(affinity && { affinity }) } }), { image: 'i', claims: new Map() })
 const not = (name: string) => ({ key: 'metadata.name', operator: 'NotIn' as const, values: [name] })
 const zone = { key: 'zone', operator: 'In' as const, values: ['a'] }
 const required = (...nodeSelectorTerms: object[]) => ({
   nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } },
 })
 
-test('a pod that is kept off no node is the same', () => {
+test('a pod that that may run on all nodes is unchanged', () => {
   const pod = podWith()
   expect(keepOff(pod, [])).toBe(pod)
 })
@@ -33,11 +33,11 @@ test.each<[string, Affinity | undefined, Affinity]>([
       { matchFields: [not('c'), not('a'), not('b')] },
     ),
   ],
-])('a pod %s is kept off nodes', (_, affinity, expected) => {
+])('a pod %s avoids nodes', (_, affinity, expected) => {
   expect(keepOff(podWith(affinity), ['a', 'b']).spec.affinity).toEqual(expected)
 })
 
-test('is kept off a hundred nodes at most', () => {
+test('avoids at most a hundred nodes', () => {
   const { affinity } = keepOff(
     podWith(),
     Array.from({ length: 200 }, (_, index) => `n${index}`),

@@ -1,10 +1,10 @@
 import type { NodeTerm } from '../api/placement.ts'
 import type { Pod } from './pod.ts'
 
-/** A pod's affinity stays small; beyond so many nodes something else is wrong with the cluster. */
+/** Limits the size of the pod; with more unfit nodes, the cluster has another problem. */
 const maxNodes = 100
 
-/** The pod with a required node affinity that keeps it off these nodes, beside what it requires already. */
+/** The pod with a required node affinity that excludes these nodes, in addition to its own requirements. */
 export function keepOff(pod: Pod, nodes: readonly string[]): Pod {
   if (nodes.length === 0) return pod
   const { affinity = {} } = pod.spec

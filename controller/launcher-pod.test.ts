@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest'
 import type { Volume } from '../api/volume.ts'
-import { storedMachine } from '../test/stored-machine.ts'
+import { storedVm } from '../test/stored-vm.ts'
 import { claimsOf, launcherPod, podName } from './launcher-pod.ts'
 import type { Claim } from './pod.ts'
 
 const uid = 'a1b2c3d4-0000-4000-8000-000000000001'
-const { spec } = storedMachine()
-const podOf = (over: Parameters<typeof storedMachine>[0] = {}, claims: ReadonlyMap<string, Claim> = new Map()) =>
-  launcherPod(storedMachine(over), { image: 'launcher:1', claims })
+const { spec } = storedVm()
+const podOf = (over: Parameters<typeof storedVm>[0] = {}, claims: ReadonlyMap<string, Claim> = new Map()) =>
+  launcherPod(storedVm(over), { image: 'launcher:1', claims })
 const withVolume = (volume: Volume, claim: Claim = { metadata: { name: 'c' } }) => {
   const pod = podOf({ spec: { ...spec, volumes: [volume] } }, new Map([['c', claim]]))
   const [container] = pod.spec.containers
@@ -53,6 +53,7 @@ describe('launcher pod', () => {
             name: 'compute',
             image: 'launcher:1',
             imagePullPolicy: 'IfNotPresent',
+            terminationMessagePolicy: 'FallbackToLogsOnError',
             env: [{ name: 'VIRTSET_VM_UID', value: uid }],
             // 64 MiB for the guest, 90 + 80 + 8 around it, and a 512th of the guest's.
             resources: { requests: { cpu: '100m', memory: '268582912' }, limits: { memory: '268582912' } },
@@ -64,6 +65,7 @@ describe('launcher pod', () => {
             volumeMounts: [
               { name: 'sockets', mountPath: '/var/run/virtset/sockets' },
               { name: 'private', mountPath: '/var/run/virtset/private' },
+              { name: 'run', mountPath: '/var/run/virtset/private/run' },
               { name: 'tmp', mountPath: '/tmp' },
               { name: 'tmp', mountPath: '/run/lock' },
             ],
@@ -73,6 +75,7 @@ describe('launcher pod', () => {
         volumes: [
           { name: 'sockets', emptyDir: {} },
           { name: 'private', emptyDir: {} },
+          { name: 'run', emptyDir: { medium: 'Memory', sizeLimit: '16777216' } },
           { name: 'tmp', emptyDir: {} },
         ],
       },
@@ -92,7 +95,7 @@ describe('launcher pod', () => {
     })
   })
 
-  it('of type kvm asks for the device', () => {
+  it('of type kvm requests the device', () => {
     const { containers } = podOf({ spec: { domain: { ...spec.domain, type: 'kvm' } } }).spec
     expect(containers[0]?.resources).toMatchObject({
       requests: { 'devices.virtset.io/kvm': '1' },
@@ -102,7 +105,7 @@ describe('launcher pod', () => {
 
   it.each<[string, Volume, Claim | undefined, ReturnType<typeof withVolume>]>([
     [
-      'an empty disk with room around it',
+      'an empty disk with space for the file system',
       { name: 'data', emptyDisk: { capacity: '1Gi' } },
       undefined,
       {
@@ -145,10 +148,10 @@ describe('launcher pod', () => {
     expect(withVolume(volume, claim)).toEqual(placed)
   })
 
-  it('asks for each claim once', () => {
+  it('reads each claim once', () => {
     const claim = (name: string, claimName: string): Volume => ({ name, persistentVolumeClaim: { claimName } })
     const volumes = [claim('a', 'x'), claim('b', 'x'), { name: 'c', cloudInit: {} }, claim('d', 'y')]
-    expect(claimsOf(storedMachine({ spec: { ...spec, volumes } }))).toEqual(['x', 'y'])
+    expect(claimsOf(storedVm({ spec: { ...spec, volumes } }))).toEqual(['x', 'y'])
   })
 })
 
@@ -158,12 +161,12 @@ describe('its name', () => {
     ['a'.repeat(253), `virt-launcher-${'a'.repeat(40)}-a1b2c3d4`],
     [`${'a'.repeat(39)}.b`, `virt-launcher-${'a'.repeat(39)}-a1b2c3d4`],
   ])('of %s is %s: never longer than a host name', (name, expected) => {
-    const found = podName(storedMachine({ metadata: { name } }))
+    const found = podName(storedVm({ metadata: { name } }))
     expect(found).toBe(expected)
     expect(found.length).toBeLessThanOrEqual(63)
   })
 
-  it('has the labels of its VM, but for those that say whose it is', () => {
+  it('has the labels of its VM, except those that identify the VM', () => {
     const labels = { app: 'web', 'virtset.io/vm-name': 'other', 'virtset.io/vm-uid': 'other' }
     expect(podOf({ metadata: { labels } }).metadata.labels).toEqual({
       app: 'web',
@@ -172,7 +175,7 @@ describe('its name', () => {
     })
   })
 
-  it('of a long VM is cut in the label, too', () => {
+  it('of a VM with a long name is shortened in the label too', () => {
     const { labels } = podOf({ metadata: { name: `${'a'.repeat(62)}.b` } }).metadata
     expect(labels?.['virtset.io/vm-name']).toBe('a'.repeat(62))
   })

@@ -1,60 +1,70 @@
 import { launcherResources } from '../api/launcher-resources.ts'
-import type { VirtualMachine } from '../api/machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { Volume } from '../api/volume.ts'
 import { apiVersion } from '../api/object.ts'
 import { quantityValue } from '../api/quantity.ts'
-import { askedGraceSeconds } from '../api/template.ts'
+import { requestedGraceSeconds } from '../api/template.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import type { Claim, Container, Pod } from './pod.ts'
 
 export const vmUidLabel = 'virtset.io/vm-uid'
 export const vmNameLabel = 'virtset.io/vm-name'
+/** In the launcher's environment. */
+export const vmUidVariable = 'VIRTSET_VM_UID'
 
-export interface LauncherOptions {
+interface LauncherOptions {
   readonly image: string
   /** Claims of the VM's volumes, by claim name. */
   readonly claims: ReadonlyMap<string, Claim>
 }
 
-/** The launcher asks the guest, waits the VM's own grace period, destroys, and waits up to 15 s for the handler to read the end. */
+/** The launcher presses the power button, waits the VM's own grace period, destroys, and waits up to 15 s for the handler to read the end. */
 const graceSlackSeconds = 30
 const defaultGraceSeconds = 30
 /** libvirt, QEMU and the launcher run as this user of the launcher's image. */
 const user = 107
 const root = '/var/run/virtset'
+/**
+ * libvirtd's sockets and state, 10 KiB for a small VM. In memory, since a restarted libvirtd ends the guest when it cannot
+ * write its state: a full disk of the node must not end VMs.
+ */
+const runBytes = 16n * 1024n * 1024n
 /** Room for the file system's own use around the disk's file. */
 const diskSlackBytes = 16n * 1024n * 1024n
-/** cloud-init's three files and the ISO made of them; an object in Kubernetes is smaller. */
+/** cloud-init's three files and their ISO; an object in Kubernetes is smaller. */
 const seedBytes = 16n * 1024n * 1024n
-/** The longest name of which a host name can be made. */
+/** The longest host name. */
 const longestName = 63
 
-/** The pod of this VM, and of no other: fixed by the VM's uid, so that a second one cannot come to be. */
-export function podName(machine: Persisted<VirtualMachine>): string {
-  const { name, uid } = machine.metadata
+/** The name of the one pod of this VM: it contains the VM's uid, so that a second pod cannot exist. */
+export function podName(vm: Persisted<VirtualMachine>): string {
+  const { name, uid } = vm.metadata
   const prefix = 'virt-launcher-'
   const suffix = `-${uid.replaceAll('-', '').slice(0, 8)}`
   return `${prefix}${cut(name, longestName - prefix.length - suffix.length)}${suffix}`
 }
 
+/** The value of the label `virtset.io/vm-name`: the name, cut where it is too long for a label. */
+export const nameLabelOf = (name: string): string => cut(name, longestName)
+
 /** The VM as a pod: a pure function of the VM, the launcher's image and the claims. */
-export function launcherPod(machine: Persisted<VirtualMachine>, options: LauncherOptions): Pod {
-  const { namespace, name, uid, labels } = machine.metadata
-  const { spec } = machine
+export function launcherPod(vm: Persisted<VirtualMachine>, options: LauncherOptions): Pod {
+  const { namespace, name, uid, labels } = vm.metadata
+  const { spec } = vm
   const volumes = (spec.volumes ?? []).map((volume, index) => placed(volume, `volume-${index}`, options.claims))
   return {
     metadata: {
-      name: podName(machine),
+      name: podName(vm),
       ...(namespace === undefined ? {} : { namespace }),
-      // Services, network policies, affinity and autoscalers select pods, by what their users wrote at VMs.
-      labels: { ...labels, [vmUidLabel]: uid, [vmNameLabel]: cut(name, longestName) },
+      // Services, network policies, affinity and autoscalers select pods by the labels that users set on VMs.
+      labels: { ...labels, [vmUidLabel]: uid, [vmNameLabel]: nameLabelOf(name) },
       ownerReferences: [{ apiVersion, kind: 'VirtualMachine', name, uid, controller: true, blockOwnerDeletion: true }],
     },
     spec: {
       restartPolicy: 'Never',
       automountServiceAccountToken: false,
       enableServiceLinks: false,
-      terminationGracePeriodSeconds: podGraceSeconds(machine),
+      terminationGracePeriodSeconds: podGraceSeconds(vm),
       securityContext: {
         runAsUser: user,
         runAsGroup: user,
@@ -62,10 +72,11 @@ export function launcherPod(machine: Persisted<VirtualMachine>, options: Launche
         runAsNonRoot: true,
         seccompProfile: { type: 'RuntimeDefault' },
       },
-      containers: [compute(machine, options.image, volumes)],
+      containers: [compute(vm, options.image, volumes)],
       volumes: [
         { name: 'sockets', emptyDir: {} },
         { name: 'private', emptyDir: {} },
+        { name: 'run', emptyDir: { medium: 'Memory', sizeLimit: `${runBytes}` } },
         { name: 'tmp', emptyDir: {} },
         ...volumes.map(({ volume }) => volume),
       ],
@@ -78,24 +89,25 @@ export function launcherPod(machine: Persisted<VirtualMachine>, options: Launche
 }
 
 /** How long the kubelet waits before it kills: the VM's own grace period and what the launcher does around it. */
-export function podGraceSeconds(machine: VirtualMachine): number {
-  const { terminationGracePeriodSeconds: own = defaultGraceSeconds } = machine.spec
-  return (askedGraceSeconds(machine) ?? own) + graceSlackSeconds
+export function podGraceSeconds(vm: VirtualMachine): number {
+  const { terminationGracePeriodSeconds: own = defaultGraceSeconds } = vm.spec
+  return (requestedGraceSeconds(vm) ?? own) + graceSlackSeconds
 }
 
-/** The claims without which the pod cannot be made: a block claim is put into a pod in another way than a file system. */
+/** The claims that must be known before the pod is created: a block volume is attached to a pod in another way than a file system. */
 export function claimsOf({ spec }: VirtualMachine): readonly string[] {
   const names = (spec.volumes ?? []).flatMap(({ persistentVolumeClaim: claim }) => (claim ? [claim.claimName] : []))
   return [...new Set(names)]
 }
 
-function compute(machine: Persisted<VirtualMachine>, image: string, volumes: readonly Placed[]): Container {
+function compute(vm: Persisted<VirtualMachine>, image: string, volumes: readonly Placed[]): Container {
   return {
     name: 'compute',
     image,
     imagePullPolicy: 'IfNotPresent',
-    env: [{ name: 'VIRTSET_VM_UID', value: machine.metadata.uid }],
-    resources: launcherResources(machine.spec.domain),
+    terminationMessagePolicy: 'FallbackToLogsOnError',
+    env: [{ name: vmUidVariable, value: vm.metadata.uid }],
+    resources: launcherResources(vm.spec.domain),
     securityContext: {
       allowPrivilegeEscalation: false,
       capabilities: { drop: ['ALL'] },
@@ -104,8 +116,9 @@ function compute(machine: Persisted<VirtualMachine>, image: string, volumes: rea
     volumeMounts: [
       { name: 'sockets', mountPath: `${root}/sockets` },
       { name: 'private', mountPath: `${root}/private` },
+      { name: 'run', mountPath: `${root}/private/run` },
       { name: 'tmp', mountPath: '/tmp' },
-      // libvirt locks the terminal of a console there while somebody has it open.
+      // libvirt locks the terminal of an open console there.
       { name: 'tmp', mountPath: '/run/lock' },
       ...volumes.flatMap(({ mount }) => (mount ? [mount] : [])),
     ],
@@ -120,7 +133,7 @@ interface Placed {
   readonly device?: Container['volumeDevices'][number]
 }
 
-/** `name` is by the volume's place, since its own name may be as long as a pod's volume may have. */
+/** `name` is the volume's index, since its own name can be as long as the name of a pod's volume. */
 function placed(volume: Volume, name: string, claims: ReadonlyMap<string, Claim>): Placed {
   const mount = { name, mountPath: `${root}/volumes/${volume.name}` }
   if (volume.emptyDisk) {
@@ -128,7 +141,7 @@ function placed(volume: Volume, name: string, claims: ReadonlyMap<string, Claim>
     return { volume: { name, emptyDir: { sizeLimit: `${bytes}` } }, mount }
   }
   if (volume.cloudInit) return { volume: { name, emptyDir: { sizeLimit: `${seedBytes}` } }, mount }
-  if (!volume.persistentVolumeClaim) throw new Error(`volume ${volume.name} of a completed VM is of no kind`)
+  if (!volume.persistentVolumeClaim) throw new Error(`volume ${volume.name} of a completed VM has no source`)
   const { claimName, readOnly = false } = volume.persistentVolumeClaim
   const inPod = { name, persistentVolumeClaim: { claimName, ...(readOnly ? { readOnly } : {}) } }
   if (claims.get(claimName)?.spec?.volumeMode === 'Block') {
@@ -137,7 +150,7 @@ function placed(volume: Volume, name: string, claims: ReadonlyMap<string, Claim>
   return { volume: inPod, mount: { ...mount, ...(readOnly ? { readOnly } : {}) } }
 }
 
-/** The first `length` characters, and no punctuation at the end: a label's value and a host name allow none. */
+/** The first `length` characters, without punctuation at the end, which a label's value and a host name do not allow. */
 function cut(name: string, length: number): string {
   return name.slice(0, length).replace(/[-._]+$/, '')
 }

@@ -1,105 +1,101 @@
+import { watchInventory } from '../inventory/watched.ts'
 import { defaultAccess } from '../runtime/access.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { createEventRecorder } from '../runtime/events.ts'
 import { startHealth } from '../runtime/health.ts'
 import { createKubeClient } from '../runtime/kube.ts'
 import { startLeaderElection } from '../runtime/leader-election.ts'
-import { createLogger, isLogLevel } from '../runtime/log.ts'
+import { createLogger, type Logger } from '../runtime/log.ts'
 import { countEvents, createMetrics, observeReflectors } from '../runtime/metrics.ts'
 import { serveMetrics } from '../runtime/metrics-server.ts'
 import { createShutdown } from '../runtime/shutdown.ts'
 import { startConfigController } from './config-controller.ts'
-import { startController } from './controller.ts'
-import { startGroupController } from './group-controller.ts'
 import { createEngine } from './engine.ts'
-import { watchInventory } from '../inventory/watched.ts'
+import { startGroupController } from './group-controller.ts'
 import { observeController } from './metrics.ts'
+import { startOrphanController } from './orphan-controller.ts'
 import { startPresetController } from './preset-controller.ts'
 import { remembering } from './remembering.ts'
-
-const { env } = process
-const level = env['LOG_LEVEL'] ?? 'info'
-const log = createLogger({ process: 'controller', ...(isLogLevel(level) ? { level } : {}) })
-const shutdown = createShutdown({ source: process, log, exit: (code) => process.exit(code) })
-
-const namespace = env['NAMESPACE'] ?? 'virtset-system'
-const identity = env['POD_NAME'] ?? `${env['HOSTNAME'] ?? 'controller'}-${process.pid}`
-const image = env['LAUNCHER_IMAGE']
-if (!image) throw new Error('LAUNCHER_IMAGE must name the image that VMs run in')
+import { readSettings, type Settings } from './settings.ts'
+import { startVmController } from './vm-controller.ts'
 
 const name = 'virtset-controller'
-const kube = createKubeClient({ access: await defaultAccess(env), userAgent: name })
-const registry = createMetrics()
-const events = countEvents(registry, createEventRecorder({ kube, log, component: name, instance: identity }))
-const isLeader = () => election.isLeader()
-const withMac = (address: string) => controller.machines.store.byIndex('mac', address)
-const inventory = watchInventory({ kube, log, clock: systemClock, withMac })
-const engine = remembering(createEngine(inventory), inventory)
-const controller = startController({ kube, engine, events, log, image, isLeader })
-const { machines } = controller
-const presets = startPresetController({ kube, inventory, machines, engine, events, log, isLeader })
-const configs = startConfigController({ kube, machines: controller.machines, events, log, isLeader })
-const groups = startGroupController({ kube, machines: controller.machines, events, log, isLeader })
-inventory.onChange(() => controller.reconsiderIncomplete())
 
-/** What is completed here must not miss a preset that was merely not loaded yet, and no VM be left out of a count. */
-const lead = () => {
-  const begin = async () => {
-    await Promise.all([inventory.synced(), controller.machines.synced()])
-    // First of all: a VM that took another's place must be seen by whoever finishes the restart before it may go.
+/** The controller: watches everything, and acts on VMs, configs, groups and presets while it leads. */
+async function main(settings: Settings, log: Logger): Promise<void> {
+  const { namespace, identity, launcherImage, healthPort, metricsPort } = settings
+  const clock = systemClock
+  const shutdown = createShutdown({ source: process, log, exit: (code) => process.exit(code) })
+  const kube = createKubeClient({ access: await defaultAccess(process.env), userAgent: name })
+  const registry = createMetrics()
+  const events = countEvents(registry, createEventRecorder({ kube, log, component: name, instance: identity }))
+  const isLeader = () => election.isLeader()
+  const withMac = (address: string) => controller.vms.store.byIndex('mac', address)
+  const inventory = watchInventory({ kube, log, clock, withMac })
+  const engine = remembering(createEngine(inventory), inventory)
+  const context = { kube, events, log, isLeader, clock }
+  const controller = startVmController({ ...context, engine, image: launcherImage })
+  const { vms } = controller
+  const orphans = startOrphanController({ ...context, vms, pods: controller.pods })
+  const presets = startPresetController({ ...context, inventory, vms, engine })
+  const configs = startConfigController({ ...context, vms })
+  const groups = startGroupController({ ...context, vms })
+  inventory.onChange(() => controller.reconsiderIncomplete())
+
+  /** A VM must not be completed, and no usage counted, before all presets are loaded. */
+  const lead = async (): Promise<void> => {
+    await Promise.all([inventory.synced(), vms.synced()])
+    // Before any VM is removed: the restart that a VM completes is finished only by a pass that sees the VM.
     await configs.lead()
-    controller.lead()
-    presets.lead()
+    await controller.lead()
+    await presets.lead()
     await groups.lead()
+    await orphans.lead()
   }
-  begin().catch((error: unknown) => {
-    if (shutdown.signal.aborted) log.info('stopped before the caches were filled')
-    else shutdown.fail('it leads, and could not begin', error)
+  const onLeading = () => {
+    lead().catch((error: unknown) => {
+      if (shutdown.signal.aborted) log.info('stopped before the caches were filled')
+      else shutdown.fail('the leader could not start', error)
+    })
+  }
+  const onLost = (why: string) => shutdown.fail(why)
+  const election = startLeaderElection({ kube, log, lease: { namespace, name }, identity, onLeading, onLost })
+
+  const own = [vms, controller.pods, configs.configs, groups.groups, groups.budgets, controller.nodes]
+  observeReflectors(registry, [...own, ...inventory.reflectors])
+  observeController(registry, {
+    vms,
+    configs: configs.configs,
+    groups: groups.groups,
+    presets: inventory,
+    profiles: () => inventory.capabilities().census(),
+    queues: { vms: controller, configs, groups, presets, orphans },
+    isLeader,
   })
-}
-const election = startLeaderElection({
-  kube,
-  log,
-  lease: { namespace, name },
-  identity,
-  onLeading: lead,
-  onLost: (why) => shutdown.fail(why),
-})
-
-const own = [controller.machines, controller.pods, configs.configs, groups.groups, controller.nodes]
-const reflectors = [...own, ...inventory.reflectors]
-observeReflectors(registry, reflectors)
-observeController(registry, {
-  machines: controller.machines,
-  configs: configs.configs,
-  groups: groups.groups,
-  presets: inventory,
-  profiles: () => inventory.capabilities().census(),
-  queues: { vms: controller, configs, groups, presets },
-  isLeader,
-})
-const health = await startHealth({
-  port: Number(env['HEALTH_PORT'] ?? 8080),
-  registry,
-  log,
-  clock: systemClock,
-  unready: () => [
-    ...(own.every((reflector) => reflector.hasSynced()) && inventory.hasSynced()
-      ? []
-      : ['the caches are not filled yet']),
+  const hasSynced = () => own.every((reflector) => reflector.hasSynced()) && inventory.hasSynced()
+  const unready = () => [
+    ...(hasSynced() ? [] : ['the caches are not synced yet']),
     ...(shutdown.signal.aborted ? ['stopping'] : []),
-  ],
+  ]
+  const health = await startHealth({ port: healthPort, registry, log, clock, unready })
+  const metrics = await serveMetrics({ port: metricsPort, registry, kube, log, clock })
+
+  shutdown.step('presets', () => presets.stop())
+  shutdown.step('orphans', () => orphans.stop())
+  shutdown.step('groups', () => groups.stop())
+  shutdown.step('configs', () => configs.stop())
+  shutdown.step('VMs', () => controller.stop())
+  shutdown.step('lease', () => election.stop())
+  shutdown.step('inventory', () => inventory.stop())
+  shutdown.step('events', () => events.stop())
+  shutdown.step('metrics', () => metrics?.close())
+  shutdown.step('client', () => kube.close())
+  shutdown.step('health', () => health.close())
+}
+
+const settings = readSettings(process.env, process.pid)
+const log = createLogger({ process: 'controller', level: settings.logLevel })
+await main(settings, log).catch((error: unknown) => {
+  log.fatal({ err: error }, 'the controller failed')
+  process.exit(1)
 })
-
-const metrics = await serveMetrics({ port: env['METRICS_PORT'], registry, kube, log, clock: systemClock })
-
-shutdown.step('presets', () => presets.stop())
-shutdown.step('groups', () => groups.stop())
-shutdown.step('configs', () => configs.stop())
-shutdown.step('VMs', () => controller.stop())
-shutdown.step('lease', () => election.stop())
-shutdown.step('inventory', () => inventory.stop())
-shutdown.step('events', () => events.stop())
-shutdown.step('metrics', () => metrics?.close())
-shutdown.step('client', () => kube.close())
-shutdown.step('health', () => health.close())

@@ -2,10 +2,10 @@ import { Registry } from 'prom-client'
 import { expect, test } from 'vitest'
 import type { VirtualMachineConfig } from '../api/config.ts'
 import type { VirtualMachineGroup } from '../api/group.ts'
-import { storedMachine } from '../test/stored-machine.ts'
+import { storedVm } from '../test/stored-vm.ts'
 import { observeController } from './metrics.ts'
 
-const template = { spec: storedMachine().spec }
+const template = { spec: storedVm().spec }
 const config = (status?: VirtualMachineConfig['status']): VirtualMachineConfig => ({
   apiVersion: 'virtset.io/v1alpha1',
   kind: 'VirtualMachineConfig',
@@ -25,13 +25,13 @@ const group = (name: string, replicas?: number, status?: VirtualMachineGroup['st
   ...(status === undefined ? {} : { status }),
 })
 
-test('VMs and configs by phase, replicas of groups, queues, and who leads; a group that is gone is told of no more', async () => {
+test('VMs and configs by phase, replicas of groups, queues, and leadership; a deleted group is no longer reported', async () => {
   const registry = new Registry()
-  const machines = [{}, { status: { phase: 'Running' } }, { status: { phase: 'Running' } }] as const
+  const vms = [{}, { status: { phase: 'Running' } }, { status: { phase: 'Running' } }] as const
   const groups = [group('fresh'), group('web', 5, { replicas: 3, readyReplicas: 2 })]
   const statistics = () => ({ waiting: 1, working: 2, delayed: 3, failing: 4, done: 5, failures: 6 })
   observeController(registry, {
-    machines: { store: { list: () => machines.map((over) => storedMachine(over)) } },
+    vms: { store: { list: () => vms.map((over) => storedVm(over)) } },
     configs: { store: { list: () => [config(), config({ phase: 'Failed' })] } },
     groups: { store: { list: () => groups } },
     presets: { candidates: { size: () => 7 }, quarantined: { size: 2 } },
@@ -39,16 +39,16 @@ test('VMs and configs by phase, replicas of groups, queues, and who leads; a gro
     queues: { vms: { statistics }, groups: { statistics: () => undefined } },
     isLeader: () => true,
   })
-  const told = async (name: string) =>
+  const linesOf = async (name: string) =>
     (await registry.metrics()).split('\n').filter((line) => line.startsWith(name) && !line.endsWith(' 0'))
-  expect(await told('virtset_')).toEqual([
+  expect(await linesOf('virtset_')).toEqual([
     'virtset_vms{phase="Pending"} 1',
     'virtset_vms{phase="Running"} 2',
     'virtset_configs{phase="Stopped"} 1',
     'virtset_configs{phase="Failed"} 1',
-    'virtset_group_replicas{group_namespace="default",group="fresh",state="wanted"} 1',
-    'virtset_group_replicas{group_namespace="default",group="web",state="wanted"} 5',
-    'virtset_group_replicas{group_namespace="default",group="web",state="there"} 3',
+    'virtset_group_replicas{group_namespace="default",group="fresh",state="desired"} 1',
+    'virtset_group_replicas{group_namespace="default",group="web",state="desired"} 5',
+    'virtset_group_replicas{group_namespace="default",group="web",state="current"} 3',
     'virtset_group_replicas{group_namespace="default",group="web",state="ready"} 2',
     'virtset_presets{state="accepted"} 7',
     'virtset_presets{state="quarantined"} 2',
@@ -63,7 +63,7 @@ test('VMs and configs by phase, replicas of groups, queues, and who leads; a gro
     'virtset_leader 1',
   ])
   groups.pop()
-  expect(await told('virtset_group')).toEqual([
-    'virtset_group_replicas{group_namespace="default",group="fresh",state="wanted"} 1',
+  expect(await linesOf('virtset_group')).toEqual([
+    'virtset_group_replicas{group_namespace="default",group="fresh",state="desired"} 1',
   ])
 })

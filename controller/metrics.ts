@@ -3,28 +3,28 @@ import type { Registry } from 'prom-client'
 import { configPhases } from '../api/config.ts'
 import type { VirtualMachineConfig } from '../api/config.ts'
 import type { VirtualMachineGroup } from '../api/group.ts'
-import { phases } from '../api/machine.ts'
-import type { VirtualMachine } from '../api/machine.ts'
+import { phases } from '../api/virtual-machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { WorkQueueStatistics } from '../runtime/work-queue.ts'
 
 interface Cache<T> {
   readonly store: { list(): readonly T[] }
 }
 
-export interface Observed {
-  readonly machines: Cache<VirtualMachine>
+interface Observed {
+  readonly vms: Cache<VirtualMachine>
   readonly configs: Cache<VirtualMachineConfig>
   readonly groups: Cache<VirtualMachineGroup>
   readonly presets: { readonly candidates: { size(): number }; readonly quarantined: { readonly size: number } }
   readonly profiles: () => { readonly nodes: number; readonly outliers: readonly string[] }
-  /** By what they are about. */
+  /** By kind. */
   readonly queues: { readonly [name: string]: { statistics(): WorkQueueStatistics | undefined } }
   readonly isLeader: () => boolean
 }
 
-/** What the controller is about: VMs and configs by phase, what groups have of what they want, its queues, and whether it leads. Read when Prometheus asks. */
+/** VMs and configs by phase, replicas of groups, presets, queues, and whether this replica leads. Collected when Prometheus scrapes. */
 export function observeController(registry: Registry, observed: Observed): void {
-  const { machines, configs, groups, presets, profiles, queues, isLeader } = observed
+  const { vms, configs, groups, presets, profiles, queues, isLeader } = observed
   const registers = [registry]
   new Gauge({
     name: 'virtset_vms',
@@ -32,7 +32,7 @@ export function observeController(registry: Registry, observed: Observed): void 
     labelNames: ['phase'],
     registers,
     collect() {
-      const found = machines.store.list().map(({ status }) => status?.phase ?? 'Pending')
+      const found = vms.store.list().map(({ status }) => status?.phase ?? 'Pending')
       for (const [phase, count] of countOf(phases, found)) this.set({ phase }, count)
     },
   })
@@ -48,24 +48,24 @@ export function observeController(registry: Registry, observed: Observed): void 
   })
   new Gauge({
     name: 'virtset_group_replicas',
-    help: 'VMs of each VirtualMachineGroup: wanted, there (those that end included), and ready',
-    // Not `namespace`: Prometheus gives each target that label, of its own.
+    help: 'VMs of each VirtualMachineGroup: desired, current (terminating ones included), and ready',
+    // Not `namespace`: Prometheus sets that label on each target.
     labelNames: ['group_namespace', 'group', 'state'],
     registers,
     collect() {
-      // Groups that are gone must not be told of for ever.
+      // Deleted groups must not be reported forever.
       this.reset()
       for (const { metadata, spec, status } of groups.store.list()) {
         const labels = { group_namespace: metadata.namespace ?? '', group: metadata.name ?? '' }
-        this.set({ ...labels, state: 'wanted' }, spec.replicas ?? 1)
-        this.set({ ...labels, state: 'there' }, status?.replicas ?? 0)
+        this.set({ ...labels, state: 'desired' }, spec.replicas ?? 1)
+        this.set({ ...labels, state: 'current' }, status?.replicas ?? 0)
         this.set({ ...labels, state: 'ready' }, status?.readyReplicas ?? 0)
       }
     },
   })
   new Gauge({
     name: 'virtset_presets',
-    help: 'Presets by whether they take part, or are broken and quarantined',
+    help: 'Presets by state: accepted, or quarantined because they are invalid',
     labelNames: ['state'],
     registers,
     collect() {
@@ -75,7 +75,7 @@ export function observeController(registry: Registry, observed: Observed): void 
   })
   new Gauge({
     name: 'virtset_node_profiles',
-    help: 'Profiles of nodes by whether they count for VMs, or are outliers that lack what nearly all others have',
+    help: 'Node profiles, by whether completion counts them or ignores them as outliers',
     labelNames: ['state'],
     registers,
     collect() {
@@ -86,7 +86,7 @@ export function observeController(registry: Registry, observed: Observed): void 
   })
   new Gauge({
     name: 'virtset_queue',
-    help: 'Keys of the work queues by state; done and failures count rounds since the start',
+    help: 'Keys in the work queues by state; the states done and failures count passes since the start',
     labelNames: ['queue', 'state'],
     registers,
     collect() {
@@ -105,7 +105,7 @@ export function observeController(registry: Registry, observed: Observed): void 
   })
 }
 
-/** How often each of `all` is found; none is missing for being found never. */
+/** The number of occurrences in `found` of each of `all`, 0 included. */
 function countOf(all: readonly string[], found: readonly string[]): Map<string, number> {
   const counts = new Map(all.map((one) => [one, 0]))
   for (const one of found) counts.set(one, (counts.get(one) ?? 0) + 1)

@@ -13,21 +13,21 @@ const node = (status: 'True' | 'False' | 'Unknown') => ({
 
 describe('a node', () => {
   it.each([
-    [node('True'), 'answers'],
-    [node('False'), 'answers'],
+    [node('True'), 'responds'],
+    [node('False'), 'responds'],
     [node('Unknown'), 'silent'],
-    [{ metadata: {} }, 'answers'],
+    [{ metadata: {} }, 'responds'],
     [undefined, 'gone'],
   ])('%#: %s', (given, state) => {
     expect(stateOf(given)).toBe(state)
   })
 
-  it('is kept only as far as it is read', () => {
-    const kept = onlyReadiness(node('Unknown'))
-    expect(kept).toEqual({
+  it('is stored without unused fields', () => {
+    const slim = onlyReadiness(node('Unknown'))
+    expect(slim).toEqual({
       metadata: { name: 'n1', uid: 'u', resourceVersion: '1' },
       status: { conditions: [{ type: 'Ready', status: 'Unknown' }] },
     })
-    expect(stateOf(kept)).toBe('silent')
+    expect(stateOf(slim)).toBe('silent')
   })
 })

@@ -13,16 +13,16 @@ export interface Node {
 
 export const nodes = resource<Node>({ group: '', version: 'v1', plural: 'nodes', kind: 'Node', namespaced: false })
 
-/** What is known of the node of a VM. */
-export type NodeState = 'answers' | 'silent' | 'gone'
+/** The state of the node of a VM. `silent`: its kubelet does not report. */
+export type NodeState = 'responds' | 'silent' | 'gone'
 
-/** Kubernetes sets the condition to Unknown when the kubelet has not been heard of for 40 s; False is the kubelet's own word, so it answers. */
+/** Kubernetes sets Ready to Unknown when the kubelet has not reported for 40 s; the kubelet itself sets False. */
 export function stateOf(node: Node | undefined): NodeState {
   if (node === undefined) return 'gone'
-  return node.status?.conditions?.find(({ type }) => type === 'Ready')?.status === 'Unknown' ? 'silent' : 'answers'
+  return node.status?.conditions?.find(({ type }) => type === 'Ready')?.status === 'Unknown' ? 'silent' : 'responds'
 }
 
-/** A node has a megabyte of images and labels that nobody here reads. */
+/** Drops the megabyte of images and labels that a Node can have. */
 export function onlyReadiness(node: Persisted<Node>): Persisted<Node> {
   const { name, uid, resourceVersion } = node.metadata
   const conditions = (node.status?.conditions ?? [])

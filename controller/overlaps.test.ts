@@ -28,7 +28,7 @@ const settle = (overlaps: ReturnType<typeof createOverlaps>, id: string): string
 }
 
 describe('presets that could disagree', () => {
-  it('know of each other as they come, change and go', () => {
+  it('are reported for both as they are created, changed and deleted', () => {
     const overlaps = createOverlaps(
       (id) => presets.get(id),
       () => presets.values(),
@@ -58,7 +58,7 @@ describe('presets that could disagree', () => {
     expect([overlaps.of('default/a'), overlaps.of('default/b')]).toEqual([[], []])
   })
 
-  it('are not all looked for where there are many, and that is said', () => {
+  it('are limited in number, and the limit is reported', () => {
     presets.clear()
     const overlaps = createOverlaps(
       (id) => presets.get(id),

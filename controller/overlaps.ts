@@ -2,18 +2,18 @@ import type { CompiledPreset } from '../presets/compile.ts'
 import { findOverlaps, overlapWarning } from '../presets/overlap.ts'
 import type { Structure } from '../presets/structure.ts'
 
-/** Which presets could disagree about a VM, kept between changes: to compare each with each anew at every change would cost too much. */
-export interface Overlaps {
+/** The presets that could conflict about a VM. Cached: comparing all pairs at each change would cost too much. */
+interface Overlaps {
   /**
-   * Takes in that the preset by this id changed or went. Gives back the ids of those that have something else to tell now, and for which this
-   * should be called next.
+   * Updates the cache after a change or deletion of the preset with this id. Returns the ids of the presets whose overlaps changed,
+   * for which this must be called next.
    */
   change(id: string): readonly string[]
-  /** A sentence for each preset with which the one by this id could disagree. */
+  /** A sentence for each preset with which the one with this id could conflict. */
   of(id: string): readonly string[]
 }
 
-/** More than a status names. Each of them is compared again whenever one changes. */
+/** More than a status lists. Each of them is compared again whenever one changes. */
 const maxOverlaps = 16
 
 const noOverlaps = { overlaps: [], isComplete: true }
@@ -23,7 +23,7 @@ export function createOverlaps(
   all: () => Iterable<CompiledPreset>,
   structure: Structure,
 ): Overlaps {
-  /** By id, and then by the other's id. */
+  /** By id, and then by the id of the other preset. */
   const known = new Map<string, ReadonlyMap<string, string>>()
   const none: ReadonlyMap<string, string> = new Map()
   /** Ids of those that were not compared with all others. */

@@ -12,7 +12,7 @@ export interface Pod {
   readonly status?: PodStatus
 }
 
-export interface PodSpec {
+interface PodSpec {
   readonly nodeName?: string
   readonly restartPolicy: 'Never'
   readonly automountServiceAccountToken: boolean
@@ -31,7 +31,9 @@ export interface Container {
   readonly name: string
   readonly image: string
   readonly imagePullPolicy: 'IfNotPresent'
-  readonly env: readonly { readonly name: string; readonly value: string }[]
+  /** The end of the log becomes the termination message of a container that wrote none. */
+  readonly terminationMessagePolicy: 'FallbackToLogsOnError'
+  readonly env?: readonly { readonly name: string; readonly value?: string }[]
   readonly resources: Resources
   readonly securityContext: object
   readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string; readonly readOnly?: boolean }[]

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import type { Preset } from '../api/preset.ts'
-import type { Happening } from '../runtime/events.ts'
+import type { EventContent } from '../runtime/events.ts'
 import { createKubeClient } from '../runtime/kube.ts'
 import { createLogger } from '../runtime/log.ts'
 import { startReflector } from '../runtime/reflector.ts'
@@ -14,7 +14,7 @@ import { startPresetController } from './preset-controller.ts'
 
 const presets = '/apis/virtset.io/v1alpha1/virtualmachinepresets'
 const clusterPresets = '/apis/virtset.io/v1alpha1/clustervirtualmachinepresets'
-const machines = '/apis/virtset.io/v1alpha1/virtualmachines'
+const vms = '/apis/virtset.io/v1alpha1/virtualmachines'
 const log = createLogger({ process: 'test', level: 'silent' })
 const head = { apiVersion: 'virtset.io/v1alpha1' }
 
@@ -34,15 +34,15 @@ async function setUp() {
   const all = startReflector({ kube, resource: virtualMachines, log, clock })
   opened.push(() => all.stop())
   const engine = { presetsOf: () => new Map([['default/small', 'old']]) }
-  const told: Happening[] = []
-  const events = { record: (happening: Happening) => told.push(happening) }
+  const recorded: EventContent[] = []
+  const events = { record: (content: EventContent) => recorded.push(content) }
   const isLeader = () => true
-  const controller = startPresetController({ kube, inventory, machines: all, engine, events, log, clock, isLeader })
+  const controller = startPresetController({ kube, inventory, vms: all, engine, events, log, clock, isLeader })
   opened.push(() => controller.stop())
   await Promise.all([inventory.synced(), all.synced()])
   await until(() => server.watchers() === 5)
-  controller.lead()
-  return { clock, server, all, controller, told }
+  await controller.lead()
+  return { clock, server, all, controller, recorded }
 }
 
 const small = {
@@ -80,8 +80,8 @@ describe('preset controller', () => {
     expect(statusOf(server, clusterPresets, undefined, 'all')).toMatchObject(accepted)
   })
 
-  it('says what is wrong with a broken one', async () => {
-    const { server, told } = await setUp()
+  it('reports the causes of an invalid preset', async () => {
+    const { server, recorded } = await setUp()
     server.put(presets, { ...small, spec: { selector: {}, domain: { memery: 1 } } })
     await until(() => statusOf(server, presets, 'default', 'small') !== undefined)
     expect(statusOf(server, presets, 'default', 'small')?.conditions?.[0]).toMatchObject({
@@ -89,8 +89,8 @@ describe('preset controller', () => {
       reason: 'Invalid',
     })
     expect(statusOf(server, presets, 'default', 'small')?.conditions?.[0]?.message).toContain('memery')
-    await until(() => told.length > 0)
-    expect(told).toMatchObject([
+    await until(() => recorded.length > 0)
+    expect(recorded).toMatchObject([
       {
         regarding: { kind: 'VirtualMachinePreset', namespace: 'default', name: 'small' },
         type: 'Warning',
@@ -100,10 +100,10 @@ describe('preset controller', () => {
     ])
     server.put(presets, small)
     await until(() => statusOf(server, presets, 'default', 'small')?.conditions?.[0]?.status === 'True')
-    expect(told.length).toBe(1)
+    expect(recorded.length).toBe(1)
   })
 
-  it('tells both of two that could disagree', async () => {
+  it('reports both of two presets that could disagree', async () => {
     const { server } = await setUp()
     server.put(presets, small)
     server.put(presets, {
@@ -116,20 +116,20 @@ describe('preset controller', () => {
     expect(disputes('small')).toContain('spec.domain.title')
   })
 
-  it('leads no more once it is stopped, whoever is late to tell it to', async () => {
+  it('does not lead after it was stopped', async () => {
     const { controller } = await setUp()
     await controller.stop()
     const { done } = controller.statistics() ?? {}
-    controller.lead()
+    await expect(controller.lead()).rejects.toThrow('stopped')
     expect(controller.statistics()).toMatchObject({ done, waiting: 0, working: 0 })
   })
 
-  it('counts VMs, but not more often than each five seconds', async () => {
+  it('counts VMs at most every five seconds', async () => {
     const { server, clock, all } = await setUp()
     server.put(presets, small)
     await until(() => writes(server).length === 1)
     for (let count = 0; count < 20; count++)
-      server.put(machines, { ...head, metadata: { namespace: 'default', name: `vm${count}` } })
+      server.put(vms, { ...head, metadata: { namespace: 'default', name: `vm${count}` } })
     await until(() => all.store.size === 20)
     await clock.advance(4000)
     expect(writes(server).length).toBe(1)

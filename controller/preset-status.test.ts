@@ -4,7 +4,7 @@ import type { Preset } from '../api/preset.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compileParsed } from '../presets/compile.ts'
 import type { Persisted } from '../runtime/resource.ts'
-import { storedMachine } from '../test/stored-machine.ts'
+import { storedVm } from '../test/stored-vm.ts'
 import { countUsage, presetStatus } from './preset-status.ts'
 
 const preset: Persisted<Preset> = {
@@ -16,28 +16,28 @@ const preset: Persisted<Preset> = {
 const compiled = compileParsed(preset)
 const { revision } = compiled.origin
 
-const machine = (name: string, size: string, completedWith: Record<string, string>, namespace = 'default') =>
-  storedMachine({ metadata: { name, namespace, labels: { size }, annotations: completedWith } })
+const vm = (name: string, size: string, completedWith: Record<string, string>, namespace = 'default') =>
+  storedVm({ metadata: { name, namespace, labels: { size }, annotations: completedWith } })
 
-const count = (machines: readonly ReturnType<typeof machine>[]) =>
+const count = async (vms: readonly ReturnType<typeof vm>[]) =>
   Object.fromEntries(
-    countUsage(
-      machines,
+    await countUsage(
+      vms,
       createCandidates([compiled]),
       (name) => ({ name, labels: {} }),
       ({ metadata }) => new Map(Object.entries(metadata.annotations ?? {})),
     ),
   )
 
-describe('what VMs make of a preset', () => {
-  it('counts who is selected, who was completed with it, and who with another revision', () => {
+describe('the usage of a preset', () => {
+  it('counts VMs that it selects, that were completed with it, and with another revision of it', async () => {
     expect(
-      count([
-        machine('a', 'small', { 'default/small': revision }),
-        machine('b', 'small', { 'default/small': 'old' }),
-        machine('c', 'small', {}),
-        machine('d', 'large', { 'default/small': 'older', gone: 'x' }),
-        machine('e', 'small', {}, 'other'),
+      await count([
+        vm('a', 'small', { 'default/small': revision }),
+        vm('b', 'small', { 'default/small': 'old' }),
+        vm('c', 'small', {}),
+        vm('d', 'large', { 'default/small': 'older', gone: 'x' }),
+        vm('e', 'small', {}, 'other'),
       ]),
     ).toEqual({
       'default/small': { matched: 3, applied: 3, outdated: 2 },
@@ -60,7 +60,7 @@ describe('the status of a preset', () => {
     lastTransitionTime,
   }
 
-  it('says that it takes part, and in which revision', () => {
+  it('reports that it is accepted, and its revision', () => {
     expect(first).toEqual({
       revision,
       ...usage,
@@ -69,13 +69,13 @@ describe('the status of a preset', () => {
     })
   })
 
-  it('stays the same while nothing changes', () => {
+  it('is unchanged while nothing changes', () => {
     expect(
       presetStatus({ ...preset, status: first }, { revision, overlaps: [] }, usage, '2030-01-01T00:01:00Z'),
     ).toEqual(first)
   })
 
-  it('names those with which it could disagree, but not endlessly many', () => {
+  it('names a limited number of presets with which it could disagree', () => {
     const overlaps = Array.from({ length: 12 }, (_, index) => `disagrees with ${index}`)
     expect(presetStatus(preset, { revision, overlaps }, usage, lastTransitionTime).conditions?.[1]).toEqual({
       ...free,
@@ -85,7 +85,7 @@ describe('the status of a preset', () => {
     })
   })
 
-  it('says where only the conditions are too expensive', () => {
+  it('reports that only the conditions are too expensive', () => {
     const causes: Cause[] = [
       { rule: 'preset-condition-cost', field: 'spec.matchConditions', reason: 'FieldValueInvalid', message: 'is slow' },
     ]
@@ -96,7 +96,7 @@ describe('the status of a preset', () => {
     })
   })
 
-  it('of a broken one has all causes, and no revision', () => {
+  it('of an invalid preset has all causes, and no revision', () => {
     const causes: Cause[] = ['a', 'b'].map((field) => ({
       rule: 'r',
       field,
@@ -118,7 +118,7 @@ describe('the status of a preset', () => {
           ...free,
           status: 'Unknown',
           reason: 'NotAccepted',
-          message: 'it takes part in nothing',
+          message: 'the preset is not applied to any VM',
           lastTransitionTime: '2030-01-01T00:01:00Z',
         },
       ],

@@ -1,5 +1,6 @@
+import { setImmediate } from 'node:timers/promises'
 import type { Cause } from '../api/cause.ts'
-import type { VirtualMachine } from '../api/machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { Preset, PresetStatus } from '../api/preset.ts'
 import type { Candidates, Namespace } from '../presets/candidates.ts'
 import { setCondition } from '../runtime/condition.ts'
@@ -7,57 +8,72 @@ import type { NewCondition } from '../runtime/condition.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import type { Revision } from './engine.ts'
 
-/** What VMs make of a preset. */
+/** How VMs use a preset. */
 export interface Usage {
   /** VMs that its selectors pick now. */
   readonly matched: number
-  /** VMs that were completed with it, in whatever revision. */
+  /** VMs that were completed with it, in any revision. */
   readonly applied: number
-  /** Of those, VMs completed with another revision than it has now. */
+  /** VMs among them that were completed with another revision than the current one. */
   readonly outdated: number
 }
 
 export const unused: Usage = { matched: 0, applied: 0, outdated: 0 }
 
-/** Counts for all presets in one pass over the VMs. A deleted preset that VMs were completed with has counts, too. */
-export function countUsage(
-  machines: readonly VirtualMachine[],
+/** Longest that counting blocks the event loop at once. */
+const sliceMs = 20
+
+/**
+ * Counts for all presets, including deleted presets that VMs were completed with. VMs × presets can be many millions, so the event
+ * loop gets a turn in between.
+ */
+export async function countUsage(
+  vms: readonly VirtualMachine[],
   candidates: Pick<Candidates, 'select' | 'get'>,
   namespaceOf: (name: string) => Namespace,
-  presetsOf: (machine: VirtualMachine) => ReadonlyMap<string, Revision> | undefined,
-): ReadonlyMap<string, Usage> {
-  const usages = new Map<string, Usage>()
-  const count = (id: string, added: Partial<Usage>) => {
-    const { matched, applied, outdated } = usages.get(id) ?? unused
-    usages.set(id, {
-      matched: matched + (added.matched ?? 0),
-      applied: applied + (added.applied ?? 0),
-      outdated: outdated + (added.outdated ?? 0),
-    })
+  presetsOf: (vm: VirtualMachine) => ReadonlyMap<string, Revision> | undefined,
+): Promise<ReadonlyMap<string, Usage>> {
+  const usages = new Map<string, { matched: number; applied: number; outdated: number }>()
+  const usageOf = (id: string) => {
+    const known = usages.get(id) ?? { ...unused }
+    usages.set(id, known)
+    return known
   }
-  for (const machine of machines) {
-    const { labels = {}, namespace = '' } = machine.metadata
-    for (const { id } of candidates.select(labels, namespaceOf(namespace))) count(id, { matched: 1 })
-    for (const [id, revision] of presetsOf(machine) ?? []) {
-      count(id, { applied: 1, outdated: candidates.get(id)?.origin.revision === revision ? 0 : 1 })
+  let sliceStartMs = performance.now()
+  for (const vm of vms) {
+    if (performance.now() - sliceStartMs > sliceMs) {
+      await setImmediate()
+      sliceStartMs = performance.now()
+    }
+    const { labels = {}, namespace = '' } = vm.metadata
+    for (const { id } of candidates.select(labels, namespaceOf(namespace))) usageOf(id).matched++
+    for (const [id, revision] of presetsOf(vm) ?? []) {
+      const usage = usageOf(id)
+      usage.applied++
+      if (candidates.get(id)?.origin.revision !== revision) usage.outdated++
     }
   }
   return usages
 }
 
-/** Either it takes part, in this revision, with these presets that could disagree with it, or it does not, for these causes. */
-export type Verdict =
+/** An accepted preset with its revision and the presets that could conflict with it, or the causes why it is not accepted. */
+type Compilation =
   | { readonly revision: Revision; readonly overlaps: readonly string[] }
   | { readonly causes: readonly Cause[] }
 
-/** The whole status of a preset; a broken one matches nothing. */
-export function presetStatus(preset: Persisted<Preset>, verdict: Verdict, usage: Usage, now: string): PresetStatus {
+/** The whole status of a preset. */
+export function presetStatus(
+  preset: Persisted<Preset>,
+  compilation: Compilation,
+  usage: Usage,
+  now: string,
+): PresetStatus {
   const { revision: _revision, ...before } = preset.status ?? {}
   const observedGeneration = preset.metadata.generation ?? 1
-  const asserted = [accepted(verdict), conflictFree(verdict)]
+  const asserted = [accepted(compilation), conflictFree(compilation)]
   return {
     ...before,
-    ...('revision' in verdict ? { revision: verdict.revision } : {}),
+    ...('revision' in compilation ? { revision: compilation.revision } : {}),
     ...usage,
     observedGeneration,
     conditions: asserted.reduce(
@@ -67,27 +83,27 @@ export function presetStatus(preset: Persisted<Preset>, verdict: Verdict, usage:
   }
 }
 
-function accepted(verdict: Verdict): NewCondition {
+function accepted(compilation: Compilation): NewCondition {
   const type = 'Accepted'
-  if ('revision' in verdict) return { type, status: 'True', reason: 'Accepted', message: '' }
-  const words = verdict.causes.map(({ field, message }) => `${field}: ${message}`)
-  const isCost = verdict.causes.every(({ rule }) => rule === 'preset-condition-cost')
+  if ('revision' in compilation) return { type, status: 'True', reason: 'Accepted', message: '' }
+  const words = compilation.causes.map(({ field, message }) => `${field}: ${message}`)
+  const isCost = compilation.causes.every(({ rule }) => rule === 'preset-condition-cost')
   return { type, status: 'False', reason: isCost ? 'ConditionsTooExpensive' : 'Invalid', message: sentence(words) }
 }
 
-function conflictFree(verdict: Verdict): NewCondition {
+function conflictFree(compilation: Compilation): NewCondition {
   const type = 'ConflictFree'
-  if (!('revision' in verdict)) {
-    return { type, status: 'Unknown', reason: 'NotAccepted', message: 'it takes part in nothing' }
+  if (!('revision' in compilation)) {
+    return { type, status: 'Unknown', reason: 'NotAccepted', message: 'the preset is not applied to any VM' }
   }
-  if (verdict.overlaps.length === 0) return { type, status: 'True', reason: 'NoConflicts', message: '' }
-  return { type, status: 'False', reason: 'CouldDisagree', message: sentence(verdict.overlaps) }
+  if (compilation.overlaps.length === 0) return { type, status: 'True', reason: 'NoConflicts', message: '' }
+  return { type, status: 'False', reason: 'CouldDisagree', message: sentence(compilation.overlaps) }
 }
 
-/** More are not read, and a preset may disagree with all others. */
-const mostShown = 10
+/** A preset may conflict with all others; a longer message would not be read. */
+const maxShown = 10
 
 function sentence(words: readonly string[]): string {
-  const rest = words.length - mostShown
-  return [...words.slice(0, mostShown), ...(rest > 0 ? [`and ${rest} more`] : [])].join('; ')
+  const rest = words.length - maxShown
+  return [...words.slice(0, maxShown), ...(rest > 0 ? [`and ${rest} more`] : [])].join('; ')
 }

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
-import type { VirtualMachine } from '../api/machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { emptyInventory, type Inventory } from '../inventory/inventory.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compileParsed } from '../presets/compile.ts'
-import { storedMachine } from '../test/stored-machine.ts'
+import { storedVm } from '../test/stored-vm.ts'
 import type { Engine } from './engine.ts'
 import { remembering } from './remembering.ts'
 
@@ -15,28 +15,28 @@ const preset = (title: string) =>
     spec: { selector: {}, domain: { title } },
   })
 
-/** Counts how often it is asked. */
-function counting(): Engine & { asked: number } {
+/** Counts its calls. */
+function counting(): Engine & { calls: number } {
   const engine = {
-    asked: 0,
-    complete: (machine: VirtualMachine) => ({ machine }),
+    calls: 0,
+    complete: (vm: VirtualMachine) => ({ vm }),
     presetsOf: () => new Map<string, string>(),
     unfitNodes: () => [],
     refusals: () => {
-      engine.asked += 1
+      engine.calls += 1
       return []
     },
   }
   return engine
 }
 
-const machine = storedMachine({ metadata: { generation: 1, namespace: 'default' } })
-const withMetadata = (more: object): VirtualMachine => ({ ...machine, metadata: { ...machine.metadata, ...more } })
+const vm = storedVm({ metadata: { generation: 1, namespace: 'default' } })
+const withMetadata = (more: object): VirtualMachine => ({ ...vm, metadata: { ...vm.metadata, ...more } })
 
 /** The inventory, and what changes between two rounds. */
 const rows: [string, (inventory: { -readonly [K in keyof Inventory]: Inventory[K] }) => VirtualMachine, number][] = [
   ['nothing', () => withMetadata({}), 1],
-  ['only the status', () => ({ ...machine, status: { phase: 'Pending' } }), 1],
+  ['only the status', () => ({ ...vm, status: { phase: 'Pending' } }), 1],
   ['the spec', () => withMetadata({ generation: 2 }), 2],
   ['a label', () => withMetadata({ labels: { app: 'web' } }), 2],
   ['an annotation', () => withMetadata({ annotations: {} }), 2],
@@ -44,7 +44,7 @@ const rows: [string, (inventory: { -readonly [K in keyof Inventory]: Inventory[K
     'a preset',
     ({ candidates }) => {
       candidates.set(preset('other'))
-      return machine
+      return vm
     },
     2,
   ],
@@ -52,7 +52,7 @@ const rows: [string, (inventory: { -readonly [K in keyof Inventory]: Inventory[K
     'a label of the namespace',
     (inventory) => {
       inventory.namespace = (name) => ({ name, labels: { tier: 'gold' } })
-      return machine
+      return vm
     },
     2,
   ],
@@ -61,20 +61,20 @@ const rows: [string, (inventory: { -readonly [K in keyof Inventory]: Inventory[K
     (inventory) => {
       const capabilities = { ...inventory.capabilities() }
       inventory.capabilities = () => capabilities
-      return machine
+      return vm
     },
     2,
   ],
 ]
 
-test.each(rows)('a waiting VM, when %s changes', (_, change, asked) => {
+test.each(rows)('a waiting VM, when %s changes', (_, change, calls) => {
   const inventory = { ...emptyInventory(), candidates: createCandidates([preset('one')]) }
   const engine = counting()
   const remembered = remembering(engine, inventory)
-  remembered.refusals(machine)
-  remembered.refusals(machine)
+  remembered.refusals(vm)
+  remembered.refusals(vm)
   remembered.refusals(change(inventory))
-  expect(engine.asked).toBe(asked)
+  expect(engine.calls).toBe(calls)
 })
 
 test('a thousand VMs are remembered, and the oldest is forgotten', () => {
@@ -84,9 +84,9 @@ test('a thousand VMs are remembered, and the oldest is forgotten', () => {
     for (let index = 0; index <= 1000; index += 1) remembered.refusals(withMetadata({ uid: `uid-${index}` }))
   }
   round()
-  expect(engine.asked).toBe(1001)
+  expect(engine.calls).toBe(1001)
   remembered.refusals(withMetadata({ uid: 'uid-1000' }))
-  expect(engine.asked).toBe(1001)
+  expect(engine.calls).toBe(1001)
   remembered.refusals(withMetadata({ uid: 'uid-0' }))
-  expect(engine.asked).toBe(1002)
+  expect(engine.calls).toBe(1002)
 })

@@ -1,9 +1,9 @@
 import type { Cause } from '../api/cause.ts'
-import type { VirtualMachine } from '../api/machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { Inventory } from '../inventory/inventory.ts'
 import type { Engine } from './engine.ts'
 
-/** More VMs do not wait at once in a cluster that works. The oldest is forgotten first, and only costs its completion again. */
+/** More VMs do not wait at once in a working cluster. The oldest is forgotten first, and is then completed again. */
 const maxRemembered = 1000
 
 interface Remembered {
@@ -12,19 +12,19 @@ interface Remembered {
 }
 
 /**
- * An engine that does not check again what a waiting VM reaches, in each round until it has a pod. It does when the VM changes, when other
- * presets select it or they have another revision, and when what the nodes can do or the labels of its namespace change.
+ * An engine that caches the refusals of a waiting VM, which each round needs until the VM has a pod. It computes them again when the
+ * VM, the presets that select it, the capabilities of the nodes or the labels of its namespace change.
  */
 export function remembering(engine: Engine, inventory: Inventory): Engine {
   const known = new Map<string, Remembered>()
   return {
     ...engine,
-    refusals(machine) {
-      const { uid = '' } = machine.metadata
-      const circumstances = circumstancesOf(machine, inventory)
+    refusals(vm) {
+      const { uid = '' } = vm.metadata
+      const circumstances = circumstancesOf(vm, inventory)
       const remembered = known.get(uid)
       if (remembered !== undefined && isSame(remembered.circumstances, circumstances)) return remembered.causes
-      const causes = engine.refusals(machine)
+      const causes = engine.refusals(vm)
       known.delete(uid)
       known.set(uid, { circumstances, causes })
       for (const oldest of known.keys()) {
@@ -36,7 +36,7 @@ export function remembering(engine: Engine, inventory: Inventory): Engine {
   }
 }
 
-/** What completion depends on. Presets and capabilities are the objects of one revision: the same object says the same. */
+/** The inputs of completion. Presets and capabilities are immutable objects, so identity implies equality. */
 function circumstancesOf({ metadata }: VirtualMachine, inventory: Inventory): readonly unknown[] {
   const { namespace: name = '', generation, labels = {}, annotations = {} } = metadata
   const namespace = inventory.namespace(name)

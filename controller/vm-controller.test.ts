@@ -1,19 +1,19 @@
 import * as fc from 'fast-check'
 import { afterEach, describe, expect, it } from 'vitest'
-import { completedByAnnotation, launcherPodFinalizer } from '../api/machine.ts'
-import type { VirtualMachine } from '../api/machine.ts'
+import { completedByAnnotation, launcherPodFinalizer } from '../api/virtual-machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { startFakeApiServer } from '../test/fake-apiserver.ts'
 import type { FakeApiServer, FakeObject, FakeRequest } from '../test/fake-apiserver.ts'
 import { fakeClock } from '../test/fake-clock.ts'
-import { storedMachine } from '../test/stored-machine.ts'
+import { storedVm } from '../test/stored-vm.ts'
 import { until } from '../test/until.ts'
 import { createEventRecorder } from '../runtime/events.ts'
 import { createKubeClient } from '../runtime/kube.ts'
 import { createLogger } from '../runtime/log.ts'
-import { startController } from './controller.ts'
+import { startVmController } from './vm-controller.ts'
 import type { Engine } from './engine.ts'
 
-const machines = '/apis/virtset.io/v1alpha1/virtualmachines'
+const vms = '/apis/virtset.io/v1alpha1/virtualmachines'
 const pods = '/api/v1/pods'
 const log = createLogger({ process: 'test', level: 'silent' })
 const podName = 'virt-launcher-vm1-a1b2c3d4'
@@ -30,14 +30,14 @@ const engine: Engine = {
     metadata.annotations?.[completedByAnnotation] ? new Map([['default/console', 'r1']]) : undefined,
   refusals: () => [],
   unfitNodes: () => [],
-  complete(machine) {
-    if (machine.metadata.name === 'bad') {
+  complete(vm) {
+    if (vm.metadata.name === 'bad') {
       const field = 'spec.domain.memory'
       return { causes: [{ rule: 'memory', field, reason: 'FieldValueRequired', message: 'a VM needs memory' }] }
     }
-    const annotations = { ...machine.metadata.annotations, [completedByAnnotation]: 'by the controller' }
-    const spec = { ...machine.spec, domain: { ...machine.spec.domain, title: 'completed' } }
-    return { machine: { ...machine, spec, metadata: { ...machine.metadata, annotations } } }
+    const annotations = { ...vm.metadata.annotations, [completedByAnnotation]: 'by the controller' }
+    const spec = { ...vm.spec, domain: { ...vm.spec.domain, title: 'completed' } }
+    return { vm: { ...vm, spec, metadata: { ...vm.metadata, annotations } } }
   },
 }
 
@@ -48,7 +48,7 @@ async function setUp() {
   const start = ({ leads = true, ...over }: { leads?: boolean; engine?: Engine; isLeader?: () => boolean } = {}) => {
     const kube = createKubeClient({ access: server.access, userAgent: 'virtset-controller', clock })
     const events = createEventRecorder({ kube, log, component: 'virtset-controller', instance: 'c0', clock })
-    const controller = startController({
+    const controller = startVmController({
       kube,
       engine,
       events,
@@ -58,7 +58,7 @@ async function setUp() {
       clock,
       ...over,
     })
-    if (leads) controller.lead()
+    if (leads) controller.lead().catch(() => {})
     const stop = async () => {
       await controller.stop()
       await events.stop()
@@ -70,14 +70,14 @@ async function setUp() {
   return { clock, server, start }
 }
 
-const create = (server: FakeApiServer, over: Parameters<typeof storedMachine>[0] = {}) => {
-  const { metadata, ...rest } = storedMachine(over)
+const create = (server: FakeApiServer, over: Parameters<typeof storedVm>[0] = {}) => {
+  const { metadata, ...rest } = storedVm(over)
   const { resourceVersion: _, ...others } = metadata
-  return server.put(machines, JSON.parse(JSON.stringify({ ...rest, metadata: others })))
+  return server.put(vms, JSON.parse(JSON.stringify({ ...rest, metadata: others })))
 }
 
 const vm = (server: FakeApiServer, name = 'vm1') =>
-  server.find(machines, 'default', name) as unknown as VirtualMachine | undefined
+  server.find(vms, 'default', name) as unknown as VirtualMachine | undefined
 const pod = (server: FakeApiServer, name = podName) => server.find(pods, 'default', name)
 
 /** What scheduler and kubelet do to a pod. */
@@ -100,8 +100,8 @@ const scheduled = async (server: FakeApiServer) => {
 }
 
 const markDeleted = (server: FakeApiServer) => {
-  const object = server.find(machines, 'default', 'vm1')!
-  server.put(machines, { ...object, metadata: { ...object.metadata, deletionTimestamp: '2030-01-01T00:01:00Z' } })
+  const object = server.find(vms, 'default', 'vm1')!
+  server.put(vms, { ...object, metadata: { ...object.metadata, deletionTimestamp: '2030-01-01T00:01:00Z' } })
 }
 
 const conditions = (server: FakeApiServer, name = 'vm1') =>
@@ -116,9 +116,8 @@ describe('controller', () => {
   it('does not begin to lead when it is stopped in the same moment', async () => {
     const { start } = await setUp()
     const { controller } = start({ leads: false })
-    await Promise.all([controller.machines, controller.pods, controller.nodes].map((cache) => cache.synced()))
-    controller.lead()
-    await controller.stop()
+    await Promise.all([controller.vms, controller.pods, controller.nodes].map((cache) => cache.synced()))
+    await Promise.all([expect(controller.lead()).rejects.toThrow('stopped'), controller.stop()])
     expect(controller.statistics()).toBeUndefined()
   })
 
@@ -154,7 +153,7 @@ describe('controller', () => {
     ])
   })
 
-  it('completes a VM that slipped past admission before anything starts', async () => {
+  it('completes a VM that bypassed admission before anything starts', async () => {
     const { server, start } = await setUp()
     start()
     create(server, { metadata: { annotations: {}, finalizers: [] } })
@@ -169,13 +168,12 @@ describe('controller', () => {
     ])
   })
 
-  it('starts nothing that cannot be completed, says why, and looks again when presets change', async () => {
+  it('does not start a VM that cannot be completed, reports why, and retries when presets change', async () => {
     const { server, start } = await setUp()
     let isBad = true
     const moody: Engine = {
       ...engine,
-      complete: (machine) =>
-        engine.complete(isBad ? machine : { ...machine, metadata: { ...machine.metadata, name: 'good' } }),
+      complete: (vm) => engine.complete(isBad ? vm : { ...vm, metadata: { ...vm.metadata, name: 'good' } }),
     }
     const { controller } = start({ engine: moody })
     create(server, { metadata: { name: 'bad', annotations: {} } })
@@ -183,7 +181,7 @@ describe('controller', () => {
     expect(vm(server, 'bad')!.status).toMatchObject({ phase: 'Pending', reason: 'CompletionRefused' })
     expect(conditions(server, 'bad')).toEqual({
       Completed: 'False CompletionRefused: spec.domain.memory: a VM needs memory',
-      Ready: 'False NotCompleted: it is not started before its spec is complete',
+      Ready: 'False NotCompleted: the VM does not start until its spec is complete',
     })
     expect(server.objects(pods)).toEqual([])
     isBad = false
@@ -191,10 +189,10 @@ describe('controller', () => {
     await until(() => server.objects(pods).length === 1)
   })
 
-  it('copies what the scheduler says, and clears it when a node is found', async () => {
+  it('copies the reason of the scheduler, and clears it when a node is found', async () => {
     const { server, start } = await setUp()
     start()
-    create(server, { spec: { ...storedMachine().spec, domain: { ...storedMachine().spec.domain, type: 'kvm' } } })
+    create(server, { spec: { ...storedVm().spec, domain: { ...storedVm().spec.domain, type: 'kvm' } } })
     await until(() => pod(server) !== undefined)
     const message = '0/1 nodes are available: 1 Insufficient devices.virtset.io/kvm.'
     change(
@@ -205,7 +203,7 @@ describe('controller', () => {
     )
     await until(() => vm(server)?.status?.phase === 'Scheduling')
     expect(conditions(server)['PodScheduled']).toBe(
-      `False Unschedulable: ${message} (type: kvm wants a node with /dev/kvm; type: qemu runs anywhere, more slowly)`,
+      `False Unschedulable: ${message} (type: kvm requires a node with /dev/kvm; type: qemu runs anywhere, more slowly)`,
     )
     change(server, pod(server)!, { nodeName: 'n1' })
     await until(() => vm(server)?.status?.phase === 'Scheduled')
@@ -218,11 +216,11 @@ describe('controller', () => {
     ])
   })
 
-  it('waits for a claim, and then gives a block claim as a device', async () => {
+  it('waits for a claim, and then attaches a block claim as a device', async () => {
     const { server, clock, start } = await setUp()
     start()
     const volumes = [{ name: 'data', persistentVolumeClaim: { claimName: 'claim1' } }]
-    create(server, { spec: { ...storedMachine().spec, volumes } })
+    create(server, { spec: { ...storedVm().spec, volumes } })
     await until(() => vm(server)?.status !== undefined)
     expect(conditions(server)['PodScheduled']).toBe('False ClaimNotFound: persistentvolumeclaim "claim1" not found')
     server.put('/api/v1/persistentvolumeclaims', {
@@ -236,23 +234,27 @@ describe('controller', () => {
     expect(JSON.stringify(pod(server))).toContain('"devicePath":"/var/run/virtset/block/data"')
   })
 
-  it('a pod that is gone after hand-over is a failed VM, never a second pod', async () => {
+  it('fails a VM whose pod disappeared after the hand-over, without a second pod', async () => {
     const { server, clock, start } = await setUp()
     start()
     create(server)
     await scheduled(server)
     server.put('/api/v1/nodes', { metadata: { name: 'n1' } })
     server.remove(pods, 'default', podName)
-    await until(() => vm(server)?.status?.phase === 'Failed')
+    await until(() => conditions(server)['PodEnded']?.startsWith('Unknown AwaitingHandler'))
+    await until(
+      () => vm(server)?.status?.phase === 'Failed',
+      () => clock.advance(10_000),
+    )
     expect(vm(server)!.status).toMatchObject({
       reason: 'PodLost',
-      message: `the launcher pod ${podName} is gone; a VM never gets a second one`,
+      message: `the launcher pod ${podName} no longer exists; a VM never gets a second one`,
     })
     await clock.advance(100_000)
     expect(server.objects(pods)).toEqual([])
   })
 
-  it('does not know what runs on a node that is silent, and says so', async () => {
+  it('sets Unknown on VMs of a node that does not respond', async () => {
     const { server, start } = await setUp()
     const node = (status: string) =>
       server.put('/api/v1/nodes', { metadata: { name: 'n1' }, status: { conditions: [{ type: 'Ready', status }] } })
@@ -260,24 +262,24 @@ describe('controller', () => {
     start()
     create(server)
     await scheduled(server)
-    const object = server.find(machines, 'default', 'vm1')!
-    server.put(machines, { ...object, status: { ...(object['status'] as object), phase: 'Running' } })
+    const object = server.find(vms, 'default', 'vm1')!
+    server.put(vms, { ...object, status: { ...(object['status'] as object), phase: 'Running' } })
     node('Unknown')
     await until(() => vm(server)?.status?.phase === 'Unknown')
-    expect(conditions(server)['Ready']).toContain('Unknown NodeUnreachable: the node n1 does not answer')
+    expect(conditions(server)['Ready']).toContain('Unknown NodeUnreachable: the node n1 does not respond')
   })
 
-  it('says so when the node is gone too', async () => {
+  it('reports that the node no longer exists', async () => {
     const { server, start } = await setUp()
     start()
     create(server)
     await scheduled(server)
     server.remove(pods, 'default', podName)
     await until(() => vm(server)?.status?.reason === 'NodeLost')
-    expect(vm(server)!.status?.message).toBe(`the node n1 is gone, and the launcher pod ${podName} with it`)
+    expect(vm(server)!.status?.message).toBe(`the node n1 no longer exists, nor does the launcher pod ${podName} on it`)
   })
 
-  it('says why the API server refuses the pod, and tries again', async () => {
+  it('reports why the API server refuses the pod, and retries', async () => {
     const { server, clock, start } = await setUp()
     const refusal = { kind: 'Status', code: 403, reason: 'Forbidden', message: 'exceeded quota: pods' }
     server.fault = ({ method, path }) =>
@@ -294,7 +296,7 @@ describe('controller', () => {
     expect(server.objects('/api/v1/events').map((event) => event['reason'])).toContain('FailedCreate')
   })
 
-  it('tries again to make a pod while its quota is being counted', async () => {
+  it('retries to create a pod while its quota is being counted', async () => {
     const { server, clock, start } = await setUp()
     let conflicts = 3
     server.fault = ({ method, path }) =>
@@ -308,25 +310,70 @@ describe('controller', () => {
     expect(conflicts).toBe(-1)
   })
 
-  it('leaves a pod alone that only has the name', async () => {
+  it('does not touch a foreign pod with the name of the VM’s', async () => {
     const { server, start } = await setUp()
-    server.put(pods, { metadata: { namespace: 'default', name: podName } })
+    server.put(pods, { metadata: { namespace: 'default', name: podName }, spec: { containers: [] } })
     start()
     create(server)
     await until(() => vm(server)?.status !== undefined)
-    expect(conditions(server)['PodScheduled']).toBe(`False PodNameTaken: the pod ${podName} is not of this VM`)
+    expect(conditions(server)['PodScheduled']).toBe(`False PodNameTaken: the pod ${podName} does not belong to this VM`)
     markDeleted(server)
     await until(() => vm(server) === undefined)
     expect(pod(server)).toBeDefined()
   })
 
-  it('the name created again at once is another VM with another pod', async () => {
+  it('a VM whose pod the garbage collector orphaned keeps its name until the pod has ended', async () => {
     const { server, start } = await setUp()
     start()
     create(server)
     await scheduled(server)
-    server.remove(machines, 'default', 'vm1')
+    const running = pod(server)!
+    markDeleted(server)
+    server.put(pods, { ...running, metadata: { ...running.metadata, ownerReferences: [] } })
+    await until(() => pod(server)?.metadata.deletionTimestamp !== undefined)
+    expect(vm(server)).toBeDefined()
+    server.remove(pods, 'default', podName)
+    await until(() => vm(server) === undefined)
+  })
+
+  it('finds a pod without its label by name, and keeps its VM', async () => {
+    const { server, start } = await setUp()
+    start()
+    create(server)
+    await scheduled(server)
+    const running = pod(server)!
+    server.put(pods, { ...running, metadata: { ...running.metadata, ownerReferences: [], labels: {} } })
+    markDeleted(server)
+    await until(() => pod(server)?.metadata.deletionTimestamp !== undefined)
+    expect(vm(server)).toBeDefined()
+  })
+
+  it('does not wait for the handler if it saw the containers of the pod end', async () => {
+    const { server, start } = await setUp()
+    server.put('/api/v1/nodes', { metadata: { name: 'n1' } })
+    start()
+    create(server)
+    await scheduled(server)
+    markDeleted(server)
+    await until(() => pod(server)?.metadata.deletionTimestamp !== undefined)
+    change(server, pod(server)!, {}, { phase: 'Failed' })
+    server.remove(pods, 'default', podName)
+    await until(() => vm(server) === undefined)
+    expect(writes(server).filter((one) => one.endsWith('/status'))).toHaveLength(1)
+  })
+
+  it('a VM created again while the pod of its predecessor exists waits for its end', async () => {
+    const { server, clock, start } = await setUp()
+    start()
+    create(server)
+    await scheduled(server)
+    // The finalizer does not prevent this removal.
+    server.remove(vms, 'default', 'vm1')
     create(server, { metadata: { uid: 'ffffffff-0000-4000-8000-000000000002' } })
+    await until(() => vm(server)?.status !== undefined)
+    expect(conditions(server)['PodScheduled']).toContain(`False PredecessorPodExists: the launcher pod ${podName}`)
+    server.remove(pods, 'default', podName)
+    await clock.advance(5000)
     await until(() => pod(server, 'virt-launcher-vm1-ffffffff') !== undefined)
     expect(vm(server)?.status?.podUID).toBeUndefined()
   })
@@ -341,7 +388,7 @@ describe('controller', () => {
 
   const death = fc.integer({ min: 1, max: 3 })
   it(
-    'kill -9 anywhere: one pod, none after hand-over, and in the end what was asked',
+    'kill -9 anywhere: one pod, none after the hand-over, and the requested state in the end',
     { timeout: 60_000 },
     async () => {
       await fc.assert(fc.asyncProperty(fc.array(death, { maxLength: 6 }), fc.boolean(), liveThrough), { numRuns: 40 })

@@ -1,0 +1,253 @@
+import { isFinished, macsOf } from '../api/virtual-machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
+import { requestedGraceSeconds } from '../api/template.ts'
+import { isAlreadyExists, isForbidden, isInvalid, unlessCounting, unlessNotFound } from '../runtime/api-error.ts'
+import { timestamp } from '../runtime/clock.ts'
+import type { DeleteOptions } from '../runtime/kube.ts'
+import { startReflector } from '../runtime/reflector.ts'
+import type { Reflector } from '../runtime/reflector.ts'
+import { keyOf, refOf, unchanged, virtualMachines } from '../runtime/resource.ts'
+import type { Persisted } from '../runtime/resource.ts'
+import type { WorkQueueStatistics } from '../runtime/work-queue.ts'
+import type { CommonAction } from './action.ts'
+import type { Engine } from './engine.ts'
+import { withFinalizer, withoutFinalizer } from './finalizer.ts'
+import { keepOff } from './keep-off.ts'
+import { claimsOf, nameLabelOf, podGraceSeconds, podName, vmNameLabel, vmUidLabel } from './launcher-pod.ts'
+import { createLoop } from './loop.ts'
+import type { ControllerContext } from './loop.ts'
+import { nodes, onlyReadiness, stateOf } from './node.ts'
+import type { Node } from './node.ts'
+import { hasEnded, sortPods } from './own-pod.ts'
+import { persistentVolumeClaims, pods } from './pod.ts'
+import type { Claim, Pod } from './pod.ts'
+import { createStopwatch } from './stopwatch.ts'
+import { plan, refusedToCreate, statesOf } from './vm-plan.ts'
+import type { Action, Completion, Mark, Observed } from './vm-plan.ts'
+import { completionRefused } from './vm-status.ts'
+
+type Vm = Persisted<VirtualMachine>
+type VmAction = Exclude<Action, CommonAction<unknown>>
+
+interface VmControllerOptions extends ControllerContext {
+  readonly engine: Engine
+  /** The launcher's image. */
+  readonly image: string
+}
+
+/** Gives each VM its launcher pod. It fills its caches at once, so that it can take over at any time, and acts when it leads. */
+interface VmController {
+  readonly vms: Reflector<VirtualMachine, 'node' | 'mac' | 'uid'>
+  readonly pods: Reflector<Pod, 'vm' | 'vmName'>
+  readonly nodes: Reflector<Node>
+  lead(): Promise<void>
+  /** A preset or a namespace changed: completes the VMs that completion refused again. */
+  reconsiderIncomplete(): void
+  statistics(): WorkQueueStatistics | undefined
+  stop(): Promise<void>
+}
+
+/** VMs worked on at once; a pass is a few requests, so this many fill the pool of connections. */
+const concurrency = 10
+/** How far the cache can lag when a pod exists that it does not have. */
+const cacheLagMs = 100
+
+export function startVmController(options: VmControllerOptions): VmController {
+  const { kube, engine, log, image, clock } = options
+  const vms = startReflector({
+    kube,
+    resource: virtualMachines,
+    log,
+    clock,
+    indexers: {
+      node: ({ status }: VirtualMachine) => (status?.nodeName === undefined ? [] : [status.nodeName]),
+      mac: ({ spec }: VirtualMachine) => macsOf(spec),
+      uid: ({ metadata }: VirtualMachine) => (metadata.uid === undefined ? [] : [metadata.uid]),
+    },
+  })
+  const nodeCache = startReflector({ kube, resource: nodes, log, clock, transform: onlyReadiness })
+  const podCache = startReflector({
+    kube,
+    resource: pods,
+    log,
+    clock,
+    labelSelector: vmUidLabel,
+    indexers: {
+      vm: ({ metadata }: Pod) => [metadata.labels?.[vmUidLabel] ?? ''],
+      vmName: ({ metadata }: Pod) => [keyOf({ ...metadata, name: metadata.labels?.[vmNameLabel] ?? '' })],
+    },
+  })
+  const stopwatch = createStopwatch<Mark>(clock)
+  /** Uids of removed pods whose containers this process saw end. An entry is removed with its VM. */
+  const endedPods = new Set<string>()
+
+  vms.onChange(({ kind, object }) => {
+    if (kind === 'deleted') {
+      loop.forget(object.metadata)
+      stopwatch.forget(object.metadata.uid)
+      endedPods.delete(object.status?.podUID ?? '')
+    }
+    loop.add(keyOf(object.metadata))
+  })
+  podCache.onChange(({ kind, object }) => {
+    const { labels = {}, ownerReferences = [] } = object.metadata
+    for (const uid of new Set([labels[vmUidLabel] ?? '', ...ownerReferences.map((owner) => owner.uid)])) {
+      for (const vm of vms.store.byIndex('uid', uid)) {
+        if (kind === 'deleted' && vm.status?.podUID === object.metadata.uid && hasEnded(object)) {
+          endedPods.add(object.metadata.uid)
+        }
+        loop.add(keyOf(vm.metadata))
+      }
+    }
+  })
+  nodeCache.onChange((change) => {
+    const { object } = change
+    if (change.kind === 'updated' && stateOf(change.previous) === stateOf(object)) return
+    for (const { metadata } of vms.store.byIndex('node', object.metadata.name)) loop.add(keyOf(metadata))
+  })
+
+  const reconcile = async (key: string): Promise<void> => {
+    const cached = vms.store.get(key)
+    if (!cached) return
+    const vm = loop.newest(cached)
+    await loop.perform({ resource: virtualMachines, object: vm }, plan(await observe(vm)), (action) => act(vm, action))
+  }
+
+  const observe = async (vm: Vm): Promise<Observed> => {
+    const found = sortPods(vm, await findNamedPod(vm), podCache.store.byIndex('vm', vm.metadata.uid))
+    const node = stateOf(nodeCache.store.get(vm.status?.nodeName ?? ''))
+    const completion = completionOf(vm)
+    const isStarting = completion.kind === 'done' && vm.status?.podUID === undefined && !isDeleting(vm)
+    return {
+      vm,
+      ...found,
+      predecessors: isStarting ? predecessorsOf(vm) : [],
+      isEndObserved: endedPods.has(vm.status?.podUID ?? ''),
+      completion,
+      image,
+      claims: isStarting ? await findClaims(vm) : new Map<string, Claim>(),
+      node,
+      elapsed: stopwatch.measure(vm.metadata.uid, statesOf(vm, found.pods, node)),
+      now: timestamp(clock),
+    }
+  }
+
+  /** Reads a pod that the cache does not have from the API server: the cache may lag, and has no pod without our label. */
+  const findNamedPod = async (vm: Vm): Promise<Persisted<Pod> | undefined> => {
+    const ref = { ...refOf(keyOf(vm.metadata)), name: podName(vm) }
+    const cached = podCache.store.get(keyOf(ref))
+    if (cached || (isFinished(vm) && !isDeleting(vm))) return cached
+    return unlessNotFound(kube.get(pods, ref))
+  }
+
+  /** Pods of VMs of the same name that no longer exist. The finalizer prevents them, unless it is removed by hand. */
+  const predecessorsOf = ({ metadata }: Vm): readonly Persisted<Pod>[] =>
+    podCache.store
+      .byIndex('vmName', keyOf({ ...metadata, name: nameLabelOf(metadata.name) }))
+      .filter(({ metadata: { labels = {} } }) => vms.store.byIndex('uid', labels[vmUidLabel] ?? '').length === 0)
+
+  const findClaims = async (vm: Vm): Promise<Map<string, Claim>> => {
+    const found = new Map<string, Claim>()
+    for (const name of claimsOf(vm)) {
+      const ref = { ...refOf(keyOf(vm.metadata)), name }
+      const claim = await unlessNotFound(kube.get(persistentVolumeClaims, ref))
+      if (claim) found.set(name, claim)
+    }
+    return found
+  }
+
+  const completionOf = (vm: Vm): Completion => {
+    const presets = engine.presetsOf(vm)
+    if (presets) {
+      const causes = vm.status?.podUID === undefined ? engine.refusals(vm) : []
+      return causes.length > 0 ? { kind: 'refused', causes } : { kind: 'done', presets: [...presets.keys()].toSorted() }
+    }
+    if (isDeleting(vm) || isFinished(vm)) return { kind: 'done', presets: [] }
+    const outcome = engine.complete(vm)
+    return 'causes' in outcome
+      ? { kind: 'refused', causes: outcome.causes }
+      : { kind: 'todo', vm: withIdentity(outcome.vm, vm) }
+  }
+
+  /** Returns the actions that replace the rest of the plan if this one could not be done. */
+  const act = async (vm: Vm, action: VmAction): Promise<readonly Action[] | undefined> => {
+    switch (action.do) {
+      case 'completeSpec':
+        loop.noteWrite(await kube.update(virtualMachines, action.vm))
+        return undefined
+      case 'addFinalizer':
+        loop.noteWrite(await patchFinalizers(vm, withFinalizer(vm)))
+        return undefined
+      case 'removeFinalizer':
+        await unlessNotFound(patchFinalizers(vm, withoutFinalizer(vm)))
+        return undefined
+      case 'createPod':
+        return createPod(vm, keepOff(action.pod, engine.unfitNodes(vm)))
+      case 'deletePod':
+        await unlessNotFound(kube.delete(pods, refOf(keyOf(action.pod.metadata)), deletionOf(vm, action.pod)))
+        return undefined
+    }
+  }
+
+  const createPod = async (vm: Vm, pod: Pod): Promise<readonly Action[] | undefined> => {
+    try {
+      await unlessCounting(kube.create(pods, pod))
+      return undefined
+    } catch (error) {
+      if (isAlreadyExists(error)) return [{ do: 'requeueAfter', afterMs: cacheLagMs }]
+      if (isForbidden(error) || isInvalid(error)) return refusedToCreate(vm, error.status.message, timestamp(clock))
+      throw error
+    }
+  }
+
+  const patchFinalizers = (vm: Vm, finalizers: readonly string[]): Promise<Vm> => {
+    const body = [...unchanged(vm), { op: 'add', path: '/metadata/finalizers', value: finalizers }]
+    return kube.patch(virtualMachines, refOf(keyOf(vm.metadata)), { type: 'json', body })
+  }
+
+  const keysOf = (isMatch: (vm: Vm) => boolean) =>
+    vms.store
+      .list()
+      .filter(isMatch)
+      .map(({ metadata }) => keyOf(metadata))
+
+  const loop = createLoop<VirtualMachine>({
+    ...options,
+    reconcile,
+    keys: () => keysOf(() => true),
+    caches: [vms, podCache, nodeCache],
+    concurrency,
+  })
+
+  return {
+    vms,
+    pods: podCache,
+    nodes: nodeCache,
+    lead: () => loop.lead(),
+    reconsiderIncomplete() {
+      for (const key of keysOf(({ status }) => status?.reason === completionRefused)) loop.add(key)
+    },
+    statistics: () => loop.statistics(),
+    async stop() {
+      await loop.stop()
+      await Promise.all([vms.stop(), podCache.stop(), nodeCache.stop()])
+    },
+  }
+}
+
+/** Deletes only the pod with this uid; overrides its grace period only if the user requested that. */
+function deletionOf(vm: Vm, pod: Persisted<Pod>): DeleteOptions {
+  const { uid } = pod.metadata
+  return requestedGraceSeconds(vm) === undefined ? { uid } : { uid, gracePeriodSeconds: podGraceSeconds(vm) }
+}
+
+/** Completion does not know where an object is stored. The finalizer is stored with the completed spec, before any pod. */
+function withIdentity(completed: VirtualMachine, stored: Vm): Vm {
+  const { name, uid, resourceVersion } = stored.metadata
+  const finalizers = withFinalizer(stored)
+  return { ...completed, metadata: { ...completed.metadata, name, uid, resourceVersion, finalizers } }
+}
+
+function isDeleting({ metadata }: VirtualMachine): boolean {
+  return metadata.deletionTimestamp !== undefined
+}

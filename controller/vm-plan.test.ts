@@ -1,0 +1,787 @@
+import { describe, expect, it } from 'vitest'
+import { completedByAnnotation } from '../api/virtual-machine.ts'
+import type { VirtualMachineStatus } from '../api/virtual-machine.ts'
+import type { Persisted } from '../runtime/resource.ts'
+import { storedVm } from '../test/stored-vm.ts'
+import { launcherPod } from './launcher-pod.ts'
+import { isPodOf } from './own-pod.ts'
+import { plan, refusedToCreate, statesOf } from './vm-plan.ts'
+import type { Action, Mark, Observed } from './vm-plan.ts'
+import type { Pod, PodStatus } from './pod.ts'
+
+const now = Date.UTC(2030, 0, 1, 0, 10, 0)
+const at = (secondsAgo: number) => `${new Date(now - secondsAgo * 1000).toISOString().slice(0, 19)}Z`
+const podUID = 'pod-uid'
+const name = 'virt-launcher-vm1-a1b2c3d4'
+
+const fresh = storedVm()
+const withStatus = (status: VirtualMachineStatus, over: Parameters<typeof storedVm>[0] = {}) =>
+  storedVm({ ...over, status })
+const inPhase = (phase: NonNullable<VirtualMachineStatus['phase']>, secondsAgo = 0) =>
+  ({
+    phase,
+    podUID,
+    nodeName: 'n1',
+    conditions: [],
+    phaseTransitionTimestamps: [{ phase, time: at(secondsAgo) }],
+  }) as const
+const running = withStatus(inPhase('Running'))
+/** A VM whose handler reported Running after the phase was Unknown. */
+const returned = withStatus({
+  ...inPhase('Running'),
+  phaseTransitionTimestamps: [
+    { phase: 'Running', time: at(1000) },
+    { phase: 'Unknown', time: at(2) },
+    { phase: 'Running', time: at(1) },
+  ],
+})
+const deleting = { deletionTimestamp: at(0) }
+
+const seen = (
+  over: { status?: PodStatus; nodeName?: string; metadata?: Partial<Pod['metadata']> } = {},
+): Persisted<Pod> => {
+  const pod = launcherPod(fresh, { image: 'launcher:1', claims: new Map() })
+  return {
+    ...pod,
+    metadata: { ...pod.metadata, name, uid: podUID, resourceVersion: '9', ...over.metadata },
+    spec: { ...pod.spec, ...(over.nodeName === undefined ? {} : { nodeName: over.nodeName }) },
+    ...(over.status ? { status: over.status } : {}),
+  }
+}
+
+/** What a row of the table varies. */
+interface Variation extends Partial<Omit<Observed, 'pods' | 'foreignPod' | 'elapsed'>> {
+  /** The pod with the name of the VM's. */
+  readonly pod?: Persisted<Pod> | undefined
+  readonly copies?: readonly Persisted<Pod>[]
+  /** Seconds. */
+  readonly elapsed?: { readonly [mark in Mark]?: number }
+}
+
+const observed = ({ pod, copies = [], elapsed = {}, vm = fresh, ...over }: Variation): Observed => {
+  const isOwn = pod !== undefined && isPodOf(vm, pod)
+  const pods = [...(isOwn ? [pod] : []), ...copies]
+  return {
+    vm,
+    pods,
+    foreignPod: isOwn ? undefined : pod,
+    predecessors: [],
+    isEndObserved: false,
+    completion: { kind: 'done', presets: [] },
+    claims: new Map(),
+    node: 'responds',
+    image: 'launcher:1',
+    elapsed: new Map(
+      [...statesOf(vm, pods, over.node ?? 'responds').keys()].map((mark) => [mark, (elapsed[mark] ?? 0) * 1000]),
+    ),
+    now: at(0),
+    ...over,
+  }
+}
+
+/** An action in a line: what a table can show. */
+function line(action: Action): string {
+  switch (action.do) {
+    case 'updateStatus': {
+      const { phase, reason, message, conditions = [] } = action.status
+      if (reason !== undefined) return `updateStatus ${phase} ${reason}${message === undefined ? '' : `: ${message}`}`
+      const shown = conditions.at(-1)
+      if (shown === undefined || shown.type === 'Synchronized') return `updateStatus ${phase}`
+      return `updateStatus ${phase} ${shown.type} ${shown.status} ${shown.reason}: ${shown.message}`
+    }
+    case 'recordEvent':
+      return `recordEvent ${action.type} ${action.reason}: ${action.message}`
+    case 'requeueAfter':
+      return `requeueAfter ${action.afterMs}`
+    case 'createPod':
+    case 'deletePod':
+      return `${action.do} ${action.pod.metadata.name}`
+    default:
+      return action.do
+  }
+}
+
+const outOfMemory =
+  'memory ran out, and the kernel ended the launcher pod, whose limit is 257 MiB; ' +
+  'make what QEMU allocates smaller (features.tcg.tbCache, driver.metadataCache, fewer devices), ' +
+  'or have a cluster preset raise memtune.hardLimit'
+
+const terminated = (exitCode: number, over: object = {}): PodStatus => ({
+  phase: exitCode === 0 ? 'Succeeded' : 'Failed',
+  containerStatuses: [
+    {
+      name: 'compute',
+      state: {
+        terminated: { exitCode, reason: exitCode === 0 ? 'Completed' : 'Error', ...over },
+      },
+    },
+  ],
+})
+
+const waiting = (reason: string, message: string): PodStatus => ({
+  phase: 'Pending',
+  containerStatuses: [{ name: 'compute', state: { waiting: { reason, message } } }],
+})
+
+const unschedulable = (message: string): PodStatus => ({
+  phase: 'Pending',
+  conditions: [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable', message }],
+})
+
+const gone = `the launcher pod ${name} no longer exists; a VM never gets a second one`
+const unreachable = 'the node n1 does not respond; the VM may still run there, and does not start elsewhere'
+const foreign = {
+  ...seen({ metadata: { ownerReferences: [], labels: {}, uid: 'foreign' } }),
+  spec: { ...seen().spec, containers: [] },
+}
+/** What `--cascade=orphan` leaves of the VM's pod. */
+const orphaned = (over: Parameters<typeof seen>[0] = {}) =>
+  seen({ ...over, metadata: { ...over.metadata, ownerReferences: [] } })
+const own = seen({ nodeName: 'n1' })
+const evil = {
+  ...own,
+  spec: { ...own.spec, containers: own.spec.containers.map((one) => ({ ...one, image: 'evil:1' })) },
+}
+const notOwn = `the pod ${name} differs from the launcher pod that the controller would create: spec.containers[compute].image; delete it, and the controller creates its own`
+
+const unconfirmed = `the launcher pod ${name} no longer exists, but its end was not observed; waiting for the handler of node n1 to confirm it`
+const stuck = `the pod ${name} on node n1 has not ended within its grace period; the VM stays until it has`
+const withCondition = (type: string, reason: string, message: string) =>
+  withStatus({
+    ...inPhase('Running'),
+    conditions: [{ type, status: 'True', reason, message, observedGeneration: 1, lastTransitionTime: at(9) }],
+  })
+const confirmed = withCondition('PodEnded', 'LauncherAbsent', '')
+const target = (reason: string, message: string) =>
+  ({ type: 'DisruptionTarget', status: 'True', reason, message }) as const
+const evicted = seen({
+  nodeName: 'n1',
+  metadata: { deletionTimestamp: at(0) },
+  status: { phase: 'Running', conditions: [target('EvictionByEvictionAPI', 'Eviction API: evicting')] },
+})
+const drained = 'the launcher pod was evicted, as `kubectl drain` does: Eviction API: evicting'
+const evicting = withCondition('DisruptionTarget', 'EvictionByEvictionAPI', drained)
+const awaited = withStatus({
+  ...inPhase('Running'),
+  conditions: [
+    {
+      type: 'PodEnded',
+      status: 'Unknown',
+      reason: 'AwaitingHandler',
+      message: unconfirmed,
+      observedGeneration: 1,
+      lastTransitionTime: at(9),
+    },
+  ],
+})
+/** What the handler writes. */
+const finishedAfter = (vm: typeof running) => ({
+  ...vm,
+  status: { ...vm.status, phase: 'Failed' as const, reason: 'Destroyed' },
+})
+/** As a restore makes it. */
+const copy = seen({ metadata: { name: `${name}-copy`, uid: 'copy', ownerReferences: [] } })
+const noSpace = `{"level":"info","msg":"starting"}
+{"level":"error","err":{"message":"ENOSPC: no space left on device"},"msg":"cannot start"}
+`
+
+const table: [string, Variation, string[]][] = [
+  ['a new VM gets its pod', {}, [`createPod ${name}`, `recordEvent Normal SuccessfulCreate: Created pod ${name}`]],
+  [
+    'a new VM that was completed with presets gets its pod, and an event names the presets',
+    { completion: { kind: 'done', presets: ['site', 'default/small'] } },
+    [
+      `createPod ${name}`,
+      `recordEvent Normal SuccessfulCreate: Created pod ${name}`,
+      'recordEvent Normal PresetsApplied: Completed with the presets site, default/small',
+    ],
+  ],
+  [
+    'a VM without the finalizer gets it first',
+    { vm: storedVm({ metadata: { finalizers: ['other'] } }) },
+    ['addFinalizer'],
+  ],
+  [
+    'a VM that was never completed is completed first',
+    { completion: { kind: 'todo', vm: fresh } },
+    [
+      'completeSpec',
+      'recordEvent Normal Completed: The spec was not completed at admission; the controller completed it',
+    ],
+  ],
+  [
+    'a VM that cannot be completed reports all causes',
+    {
+      completion: {
+        kind: 'refused',
+        causes: [1, 2, 3, 4, 5, 6, 7].map((n) => ({
+          rule: 'r',
+          field: `f${n}`,
+          reason: 'FieldValueInvalid',
+          message: 'bad',
+        })),
+      },
+    },
+    [
+      'updateStatus Pending CompletionRefused: f1: bad; f2: bad; f3: bad; f4: bad; f5: bad; and 2 more',
+      'recordEvent Warning CompletionRefused: f1: bad; f2: bad; f3: bad; f4: bad; f5: bad; and 2 more',
+    ],
+  ],
+  [
+    'waits for a claim that does not exist',
+    {
+      vm: storedVm({
+        spec: { ...fresh.spec, volumes: [{ name: 'v', persistentVolumeClaim: { claimName: 'c' } }] },
+      }),
+    },
+    ['updateStatus Pending ClaimNotFound: persistentvolumeclaim "c" not found', 'requeueAfter 5000'],
+  ],
+  [
+    'waits for a foreign pod of its name to disappear',
+    { pod: foreign },
+    [`updateStatus Pending PodNameTaken: the pod ${name} does not belong to this VM`, 'requeueAfter 5000'],
+  ],
+  [
+    'a pod that the controller did not create is never adopted',
+    { pod: evil },
+    [`updateStatus Pending PodNotOwn: ${notOwn}`, 'requeueAfter 5000', `recordEvent Warning PodNotOwn: ${notOwn}`],
+  ],
+  [
+    'nor when it has ended',
+    { pod: { ...evil, status: terminated(1) } },
+    [`updateStatus Pending PodNotOwn: ${notOwn}`, 'requeueAfter 5000', `recordEvent Warning PodNotOwn: ${notOwn}`],
+  ],
+  [
+    'an adopted pod is followed, even if a new release would create another',
+    { vm: running, pod: seen({ nodeName: 'n1' }), image: 'launcher:2' },
+    [],
+  ],
+  [
+    'a refused VM gets no pod, not even an existing one',
+    {
+      pod: seen({ nodeName: 'n1' }),
+      completion: {
+        kind: 'refused',
+        causes: [{ rule: 'host-reach', field: 'f', reason: 'FieldValueForbidden', message: 'bad' }],
+      },
+    },
+    ['updateStatus Pending CompletionRefused: f: bad', 'recordEvent Warning CompletionRefused: f: bad'],
+  ],
+  [
+    'a VM that was never completed is completed, although a pod exists',
+    { pod: seen({ nodeName: 'n1' }), completion: { kind: 'todo', vm: fresh } },
+    [
+      'completeSpec',
+      'recordEvent Normal Completed: The spec was not completed at admission; the controller completed it',
+    ],
+  ],
+  ['waits silently for the first attempt of the scheduler', { pod: seen() }, []],
+  [
+    'copies the reason of the scheduler',
+    { pod: seen({ status: unschedulable('0/1 nodes are available') }) },
+    [
+      'updateStatus Scheduling Unschedulable: 0/1 nodes are available',
+      'recordEvent Warning FailedScheduling: 0/1 nodes are available',
+    ],
+  ],
+  [
+    'a scheduled pod hands the VM to the node',
+    { pod: seen({ nodeName: 'n1' }) },
+    ['updateStatus Scheduled', `recordEvent Normal Scheduled: Pod ${name} is on node n1`],
+  ],
+  [
+    'a pod that was deleted before that is a failed VM',
+    { pod: seen({ nodeName: 'n1', metadata: { deletionTimestamp: at(0) } }) },
+    [
+      `updateStatus Failed PodDeleted: the launcher pod ${name} was deleted before the VM started`,
+      `recordEvent Warning PodDeleted: the launcher pod ${name} was deleted before the VM started`,
+    ],
+  ],
+  [
+    'a pod that disappeared before the hand-over is created again',
+    { vm: withStatus({ phase: 'Pending' }) },
+    [`createPod ${name}`, `recordEvent Normal SuccessfulCreate: Created pod ${name}`],
+  ],
+  [
+    'after the hand-over, the handler acts',
+    { vm: withStatus(inPhase('Scheduled')), pod: seen({ nodeName: 'n1' }) },
+    [],
+  ],
+  [
+    'a running VM in a running pod is left alone',
+    { vm: running, pod: seen({ nodeName: 'n1', status: { phase: 'Running' } }) },
+    [],
+  ],
+  [
+    'reports an image that cannot be pulled, without a change of phase',
+    {
+      vm: withStatus(inPhase('Scheduled')),
+      pod: seen({ nodeName: 'n1', status: waiting('ErrImagePull', 'no such image') }),
+    },
+    [
+      'updateStatus Scheduled Ready False ErrImagePull: no such image',
+      'recordEvent Warning ErrImagePull: no such image',
+    ],
+  ],
+  [
+    'does not report a container that is being created',
+    {
+      vm: withStatus(inPhase('Scheduled')),
+      pod: seen({ nodeName: 'n1', status: waiting('ContainerCreating', '') }),
+    },
+    [],
+  ],
+  [
+    'a pod that disappeared while its node responds: waits for the handler first',
+    { vm: running },
+    [`updateStatus Running PodEnded Unknown AwaitingHandler: ${unconfirmed}`, 'requeueAfter 60000'],
+  ],
+  [
+    'the handler confirmed its end: the VM has failed',
+    { vm: confirmed },
+    [`updateStatus Failed PodLost: ${gone}`, `recordEvent Warning PodLost: ${gone}`],
+  ],
+  [
+    'the controller observed its end: the VM has failed',
+    { vm: running, isEndObserved: true },
+    [`updateStatus Failed PodLost: ${gone}`, `recordEvent Warning PodLost: ${gone}`],
+  ],
+  [
+    'the handler does not confirm it within a minute: the VM has failed',
+    { vm: running, elapsed: { podMissing: 60 } },
+    [`updateStatus Failed PodLost: ${gone}`, `recordEvent Warning PodLost: ${gone}`],
+  ],
+  [
+    'a forced deletion on a node that does not respond is the operator’s statement',
+    { vm: running, node: 'silent' },
+    [`updateStatus Failed PodLost: ${gone}`, `recordEvent Warning PodLost: ${gone}`],
+  ],
+  ['but not one from before, for which the handler is awaited', { vm: awaited, node: 'silent' }, []],
+  [
+    'unless its Node is deleted',
+    { vm: awaited, node: 'gone' },
+    [
+      `updateStatus Failed NodeLost: the node n1 no longer exists, nor does the launcher pod ${name} on it`,
+      `recordEvent Warning NodeLost: the node n1 no longer exists, nor does the launcher pod ${name} on it`,
+    ],
+  ],
+  [
+    'an evicted VM whose pod is gone states the eviction',
+    { vm: evicting, isEndObserved: true },
+    [`updateStatus Failed EvictionByEvictionAPI: ${drained}`, `recordEvent Warning EvictionByEvictionAPI: ${drained}`],
+  ],
+  [
+    'an eviction is recorded while the guest still runs',
+    { vm: running, pod: evicted },
+    [
+      `updateStatus Running DisruptionTarget True EvictionByEvictionAPI: ${drained}`,
+      `recordEvent Warning EvictionByEvictionAPI: ${drained}`,
+    ],
+  ],
+  ['and once', { vm: evicting, pod: evicted }, []],
+  [
+    'so is the deletion of the pod',
+    { vm: running, pod: seen({ nodeName: 'n1', metadata: { deletionTimestamp: at(0) } }) },
+    [
+      `updateStatus Running DisruptionTarget True PodDeleted: the launcher pod ${name} was deleted`,
+      `recordEvent Warning PodDeleted: the launcher pod ${name} was deleted`,
+    ],
+  ],
+  [
+    'the end that the handler reported gets the reason why',
+    { vm: finishedAfter(evicting) },
+    [`updateStatus Failed EvictionByEvictionAPI: ${drained}; how the guest ended: Destroyed`],
+  ],
+  [
+    'also where the handler was faster than the condition',
+    { vm: finishedAfter(running), pod: { ...evicted, status: { ...evicted.status, phase: 'Failed' } } },
+    [
+      `updateStatus Failed EvictionByEvictionAPI: ${drained}; how the guest ended: Destroyed`,
+      `recordEvent Warning EvictionByEvictionAPI: ${drained}`,
+    ],
+  ],
+  [
+    'a pod that the controller deletes after the end of the guest is not a reason',
+    {
+      vm: finishedAfter(running),
+      pod: seen({ nodeName: 'n1', metadata: { deletionTimestamp: at(0) } }),
+    },
+    [],
+  ],
+  [
+    'reports that the pod garbage collector ended a pod',
+    {
+      vm: running,
+      pod: seen({
+        nodeName: 'n1',
+        status: { phase: 'Failed', conditions: [target('DeletionByPodGC', 'PodGC: node is out of service')] },
+      }),
+      elapsed: { podEnded: 5 },
+    },
+    [
+      'updateStatus Failed DeletionByPodGC: the pod garbage collector deleted the launcher pod: PodGC: node is out of service',
+      'recordEvent Warning DeletionByPodGC: the pod garbage collector deleted the launcher pod: PodGC: node is out of service',
+    ],
+  ],
+  [
+    'a pod without its owner is still the VM’s',
+    { vm: running, pod: orphaned({ nodeName: 'n1', status: { phase: 'Running' } }) },
+    [],
+  ],
+  [
+    'so is one without its label and its owner, once the status names it',
+    { vm: running, pod: seen({ nodeName: 'n1', metadata: { ownerReferences: [], labels: {} } }) },
+    [],
+  ],
+  [
+    'a copy of the pod by another name is deleted',
+    { vm: running, pod: seen({ nodeName: 'n1' }), copies: [copy] },
+    [`deletePod ${name}-copy`],
+  ],
+  [
+    'a VM waits for the pod of an earlier VM of its name',
+    { predecessors: [seen({ metadata: { name: 'virt-launcher-vm1-00000000' } })] },
+    [
+      'updateStatus Pending PredecessorPodExists: the launcher pod virt-launcher-vm1-00000000 of an earlier VM of this name still exists; this VM starts when it has ended',
+      'requeueAfter 5000',
+    ],
+  ],
+  [
+    'also before the pod was scheduled',
+    { vm: withStatus({ phase: 'Scheduling', podUID }) },
+    [`updateStatus Failed PodLost: ${gone}`, `recordEvent Warning PodLost: ${gone}`],
+  ],
+  [
+    'a VM on a node that does not respond becomes Unknown',
+    { vm: running, pod: seen({ nodeName: 'n1', status: { phase: 'Running' } }), node: 'silent' },
+    [`updateStatus Unknown NodeUnreachable: ${unreachable}`, `recordEvent Warning NodeUnreachable: ${unreachable}`],
+  ],
+  [
+    'and remains so until the handler reports',
+    { vm: withStatus(inPhase('Unknown')), pod: seen({ nodeName: 'n1', status: { phase: 'Running' } }) },
+    [],
+  ],
+  [
+    'a handler that reports although its kubelet does not is trusted for five minutes',
+    {
+      vm: returned,
+      pod: seen({ nodeName: 'n1', status: { phase: 'Running' } }),
+      node: 'silent',
+      elapsed: { runningAgain: 60 },
+    },
+    ['requeueAfter 240000'],
+  ],
+  [
+    'and must then report again',
+    {
+      vm: returned,
+      pod: seen({ nodeName: 'n1', status: { phase: 'Running' } }),
+      node: 'silent',
+      elapsed: { runningAgain: 300 },
+    },
+    [`updateStatus Unknown NodeUnreachable: ${unreachable}`, `recordEvent Warning NodeUnreachable: ${unreachable}`],
+  ],
+  [
+    'a VM that has not run yet waits for its node',
+    { vm: withStatus(inPhase('Scheduled')), pod: seen({ nodeName: 'n1' }), node: 'silent' },
+    [],
+  ],
+  [
+    'a lost node is named',
+    { vm: running, node: 'gone' },
+    [
+      `updateStatus Failed NodeLost: the node n1 no longer exists, nor does the launcher pod ${name} on it`,
+      `recordEvent Warning NodeLost: the node n1 no longer exists, nor does the launcher pod ${name} on it`,
+    ],
+  ],
+  [
+    'a second pod is not adopted: the VM has failed, and the pod is deleted',
+    { vm: running, pod: seen({ metadata: { uid: 'second' } }), isEndObserved: true },
+    [`updateStatus Failed PodLost: ${gone}`, `recordEvent Warning PodLost: ${gone}`, `deletePod ${name}`],
+  ],
+  [
+    'an ended launcher leaves its handler five seconds to report, from when the controller first observes the end',
+    { vm: running, pod: seen({ nodeName: 'n1', status: terminated(0) }), elapsed: { podEnded: 2 } },
+    ['requeueAfter 3000'],
+  ],
+  [
+    'then its exit code decides: 0',
+    { vm: running, pod: seen({ nodeName: 'n1', status: terminated(0) }), elapsed: { podEnded: 6 } },
+    [
+      'updateStatus Succeeded PodSucceeded: the launcher exited with code 0',
+      'recordEvent Normal PodSucceeded: the launcher exited with code 0',
+    ],
+  ],
+  [
+    'then its exit code decides: 1',
+    { vm: running, pod: seen({ nodeName: 'n1', status: terminated(1) }), elapsed: { podEnded: 6 } },
+    [
+      'updateStatus Failed Error: the launcher exited with code 1',
+      'recordEvent Warning Error: the launcher exited with code 1',
+    ],
+  ],
+  [
+    'the end of its log is the reason of the failure',
+    {
+      vm: running,
+      pod: seen({ nodeName: 'n1', status: terminated(1, { message: noSpace }) }),
+      elapsed: { podEnded: 6 },
+    },
+    [
+      'updateStatus Failed Error: cannot start: ENOSPC: no space left on device',
+      'recordEvent Warning Error: cannot start: ENOSPC: no space left on device',
+    ],
+  ],
+  [
+    'reports a pod that was killed for memory, with its limit',
+    { vm: running, pod: seen({ status: terminated(137, { reason: 'OOMKilled' }) }), elapsed: { podEnded: 6 } },
+    [`updateStatus Failed OOMKilled: ${outOfMemory}`, `recordEvent Warning OOMKilled: ${outOfMemory}`],
+  ],
+  [
+    'an evicted pod states why',
+    {
+      vm: running,
+      pod: seen({ status: { phase: 'Failed', reason: 'Evicted', message: 'The node was low on memory.' } }),
+      elapsed: { podEnded: 6 },
+    },
+    [
+      'updateStatus Failed Evicted: The node was low on memory.',
+      'recordEvent Warning Evicted: The node was low on memory.',
+    ],
+  ],
+  [
+    'a pod that failed before hand-over is concluded from at once',
+    { pod: seen({ status: { phase: 'Failed' } }) },
+    [
+      `updateStatus Failed PodFailed: the launcher pod ${name} failed`,
+      `recordEvent Warning PodFailed: the launcher pod ${name} failed`,
+    ],
+  ],
+  [
+    'a finished VM keeps its finished pod, for its logs',
+    { vm: withStatus(inPhase('Succeeded', 999)), pod: seen({ status: terminated(0) }), elapsed: { finished: 999 } },
+    [],
+  ],
+  ['and does not miss it', { vm: withStatus(inPhase('Succeeded', 999)) }, []],
+  [
+    'a launcher may take a minute to end after its VM',
+    { vm: withStatus(inPhase('Failed')), pod: seen({ nodeName: 'n1' }), elapsed: { finished: 20 } },
+    ['requeueAfter 40000'],
+  ],
+  [
+    'and is then ended',
+    { vm: withStatus(inPhase('Failed')), pod: seen({ nodeName: 'n1' }), elapsed: { finished: 61 } },
+    [`deletePod ${name}`],
+  ],
+  [
+    'a VM that is deleted before it had a pod is removed',
+    { vm: storedVm({ metadata: deleting }) },
+    ['removeFinalizer'],
+  ],
+  ['does nothing without the finalizer', { vm: storedVm({ metadata: { ...deleting, finalizers: ['other'] } }) }, []],
+  [
+    'the pod of a deleted VM is deleted first',
+    { vm: withStatus(inPhase('Running'), { metadata: deleting }), pod: seen({ nodeName: 'n1' }) },
+    [`deletePod ${name}`, `recordEvent Normal SuccessfulDelete: Deleted pod ${name}`],
+  ],
+  [
+    'and awaited',
+    {
+      vm: storedVm({ metadata: deleting }),
+      pod: seen({ nodeName: 'n1', metadata: { deletionTimestamp: at(-600), deletionGracePeriodSeconds: 50 } }),
+      elapsed: { podDeleting: 20 },
+    },
+    ['requeueAfter 90000'],
+  ],
+  [
+    'and reported if it does not end',
+    {
+      vm: withStatus(inPhase('Running'), { metadata: deleting }),
+      pod: seen({ nodeName: 'n1', metadata: { deletionTimestamp: at(61) } }),
+      elapsed: { podDeleting: 121 },
+    },
+    [`updateStatus Running PodEnded False PodStuckTerminating: ${stuck}`],
+  ],
+  [
+    'on a node that does not respond, the VM also becomes Unknown',
+    {
+      vm: withStatus(inPhase('Running'), { metadata: deleting }),
+      pod: seen({ nodeName: 'n1', metadata: { deletionTimestamp: at(61) } }),
+      elapsed: { podDeleting: 121 },
+      node: 'silent',
+    },
+    [`updateStatus Unknown NodeUnreachable: ${unreachable}`, `recordEvent Warning NodeUnreachable: ${unreachable}`],
+  ],
+  [
+    'a deleted VM that was never completed is not completed',
+    {
+      vm: storedVm({ metadata: { ...deleting, annotations: {} } }),
+      completion: { kind: 'done', presets: [] },
+    },
+    ['removeFinalizer'],
+  ],
+  [
+    'a deleted VM whose pod the garbage collector orphaned waits for it, and deletes it',
+    { vm: withStatus(inPhase('Running'), { metadata: deleting }), pod: orphaned({ nodeName: 'n1' }) },
+    [`deletePod ${name}`, `recordEvent Normal SuccessfulDelete: Deleted pod ${name}`],
+  ],
+  [
+    'also when nothing but the status names it',
+    {
+      vm: withStatus(inPhase('Running'), { metadata: deleting }),
+      pod: seen({ nodeName: 'n1', metadata: { labels: {}, ownerReferences: [] } }),
+    },
+    [`deletePod ${name}`, `recordEvent Normal SuccessfulDelete: Deleted pod ${name}`],
+  ],
+  [
+    'a deleted VM waits for a copy of its pod by another name',
+    { vm: storedVm({ metadata: deleting }), copies: [copy] },
+    [`deletePod ${name}-copy`, `recordEvent Normal SuccessfulDelete: Deleted pod ${name}-copy`],
+  ],
+  [
+    'a deleted VM whose pod was force-deleted waits for its handler',
+    { vm: withStatus(inPhase('Running'), { metadata: deleting }) },
+    [`updateStatus Running PodEnded Unknown AwaitingHandler: ${unconfirmed}`, 'requeueAfter 60000'],
+  ],
+  [
+    'and is removed when the handler confirms the end',
+    { vm: { ...confirmed, metadata: { ...confirmed.metadata, ...deleting } } },
+    ['removeFinalizer'],
+  ],
+  [
+    'or when its guest had ended before',
+    { vm: withStatus(inPhase('Failed'), { metadata: deleting }) },
+    ['removeFinalizer'],
+  ],
+  [
+    'a deleted VM does not wait for a foreign pod',
+    { vm: storedVm({ metadata: deleting }), pod: foreign },
+    ['removeFinalizer'],
+  ],
+]
+
+describe('plan', () => {
+  it.each(table)('%s', (_sentence, over, actions) => {
+    expect(plan(observed(over)).map(line)).toEqual(actions)
+  })
+
+  const writes = table.flatMap(([sentence, over]) => {
+    const written = plan(observed(over)).find((action) => action.do === 'updateStatus')
+    return written && written.status.phase !== 'Scheduled' ? [{ sentence, over, status: written.status }] : []
+  })
+
+  it.each(writes)('$sentence; an unchanged status is not written again', ({ over, status }) => {
+    const before = observed(over)
+    const again = plan({ ...before, vm: { ...before.vm, status }, now: at(-1) })
+    expect(again.filter(({ do: what }) => what === 'updateStatus' || what === 'recordEvent')).toEqual([])
+  })
+
+  it('the hand-over is one write', () => {
+    const [action] = plan(
+      observed({ pod: seen({ nodeName: 'n1' }), completion: { kind: 'done', presets: ['a', 'ns/b'] } }),
+    )
+    const condition = (type: string, status: string, reason: string, message: string) => ({
+      type,
+      status,
+      reason,
+      message,
+      observedGeneration: 1,
+      lastTransitionTime: at(0),
+    })
+    expect(action).toEqual({
+      do: 'updateStatus',
+      status: {
+        phase: 'Scheduled',
+        podUID,
+        nodeName: 'n1',
+        presets: 'a,ns/b',
+        machine: 'pc-q35-10.0',
+        memory: '64Mi',
+        cpus: 1,
+        observedGeneration: 1,
+        phaseTransitionTimestamps: [
+          { phase: 'Pending', time: '2030-01-01T00:00:00Z' },
+          { phase: 'Scheduled', time: at(0) },
+        ],
+        conditions: [
+          condition('Completed', 'True', 'Completed', ''),
+          condition('PodScheduled', 'True', 'Scheduled', 'on node n1'),
+          condition('Ready', 'False', 'GuestNotRunning', 'the launcher is starting'),
+          condition('Synchronized', 'False', 'AwaitingHandler', 'the handler has not seen the VM yet'),
+        ],
+      },
+    })
+  })
+
+  it.each([
+    [{ unit: 'KiB', value: 65_536 }, '64Mi'],
+    [{ unit: 'MB', value: 64 }, '62500Ki'],
+    [{ unit: 'GiB', value: 2048 }, '2Ti'],
+    [{ value: '1048576' }, '1Gi'],
+  ])('memory of %j is shown as %s', (memory, shown) => {
+    const vm = storedVm({ spec: { domain: { ...fresh.spec.domain, memory } } })
+    expect(plan(observed({ vm, pod: seen({ nodeName: 'n1' }) }))[0]).toMatchObject({ status: { memory: shown } })
+  })
+
+  it('explains the extended resource', () => {
+    const status = unschedulable('1 Insufficient devices.virtset.io/kvm.')
+    const message =
+      '1 Insufficient devices.virtset.io/kvm. (type: kvm requires a node with /dev/kvm; type: qemu runs anywhere, more slowly)'
+    expect(plan(observed({ pod: seen({ status }) }))[0]).toMatchObject({ status: { message } })
+  })
+
+  it('reports a refused pod, and retries', () => {
+    expect(refusedToCreate(fresh, 'exceeded quota', at(0)).map(line)).toEqual([
+      'recordEvent Warning FailedCreate: exceeded quota',
+      'updateStatus Pending FailedCreate: exceeded quota',
+      'requeueAfter 5000',
+    ])
+  })
+
+  it('a pod that does not end has a condition of its own: the handler sets Ready', () => {
+    const ready = {
+      type: 'Ready',
+      status: 'False',
+      reason: 'GuestPaused',
+      message: '',
+      lastTransitionTime: at(90),
+    } as const
+    const vm = withStatus({ ...inPhase('Running'), conditions: [ready] }, { metadata: deleting })
+    const pod = seen({ nodeName: 'n1', metadata: { deletionTimestamp: at(61) } })
+    const conditions = plan(observed({ vm, pod, elapsed: { podDeleting: 121 } })).map(
+      (action) => 'status' in action && action.status.conditions,
+    )
+    expect(conditions).toEqual([[ready, expect.objectContaining({ type: 'PodEnded', status: 'False' })]])
+  })
+
+  it('never creates a pod for a VM whose status names one', () => {
+    const vms = [running, withStatus({ podUID }), withStatus(inPhase('Failed')), storedVm({ metadata: deleting })]
+    const pods = [
+      undefined,
+      seen(),
+      foreign,
+      seen({ nodeName: 'n1', status: terminated(1) }),
+      seen({ metadata: { uid: 'second' } }),
+    ]
+    const completions = [
+      { kind: 'done', presets: [] },
+      { kind: 'todo', vm: fresh },
+      { kind: 'refused', causes: [] },
+    ] as const
+    for (const vm of vms) {
+      for (const pod of pods) {
+        for (const completion of completions) {
+          const actions = plan(observed({ vm, pod, completion }))
+          expect(actions.some(({ do: what }) => what === 'createPod' || what === 'completeSpec')).toBe(false)
+        }
+      }
+    }
+  })
+
+  it('never releases a VM that has a pod', () => {
+    const vm = storedVm({ metadata: { ...deleting, annotations: { [completedByAnnotation]: '' } } })
+    for (const pod of [seen(), seen({ status: terminated(0) }), seen({ metadata: { deletionTimestamp: at(999) } })]) {
+      expect(plan(observed({ vm, pod })).some(({ do: what }) => what === 'removeFinalizer')).toBe(false)
+    }
+  })
+})

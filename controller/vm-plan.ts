@@ -1,0 +1,452 @@
+import type { Cause } from '../api/cause.ts'
+import { outOfMemoryAdvice } from '../api/launcher-memory.ts'
+import { kvmResource } from '../api/launcher-resources.ts'
+import { quantityValue } from '../api/quantity.ts'
+import { isFinished } from '../api/virtual-machine.ts'
+import type { VirtualMachine, VirtualMachineStatus } from '../api/virtual-machine.ts'
+import { isEndAwaited, isEndConfirmed } from '../runtime/pod-end.ts'
+import type { Persisted } from '../runtime/resource.ts'
+import type { CommonAction } from './action.ts'
+import { differenceFrom } from './adopt.ts'
+import { disruptionOf, disruptionOfLive, disruptionOfVm } from './disruption.ts'
+import type { Disruption } from './disruption.ts'
+import { isHeld } from './finalizer.ts'
+import { lastWords } from './last-words.ts'
+import { claimsOf, launcherPod, podGraceSeconds, podName } from './launcher-pod.ts'
+import type { NodeState } from './node.ts'
+import { isTerminal } from './own-pod.ts'
+import type { Claim, ContainerStatus, Pod } from './pod.ts'
+import {
+  awaitingHandlerStatus,
+  completionRefused,
+  disruptedStatus,
+  endedStatus,
+  explainedStatus,
+  isChanged,
+  pendingStatus,
+  refusedStatus,
+  scheduledStatus,
+  schedulingStatus,
+  stuckStatus,
+  troubledStatus,
+  unknownStatus,
+} from './vm-status.ts'
+import type { Ending } from './vm-status.ts'
+import type { Elapsed } from './stopwatch.ts'
+
+type Vm = Persisted<VirtualMachine>
+type LauncherPod = Persisted<Pod>
+
+/** Everything that decides what to do for a VM. It has no clock: `elapsed` is measured, and `now` is only written. */
+export interface Observed {
+  readonly vm: Vm
+  /** Every pod of the VM (`isPodOf`). Empty only if the API server itself reported that the VM's pod does not exist. */
+  readonly pods: readonly LauncherPod[]
+  /** A pod that has the name of the VM's pod and does not belong to the VM. */
+  readonly foreignPod: LauncherPod | undefined
+  /** Launcher pods of an earlier VM of this name, which no longer exists. Looked up only until the VM has its pod. */
+  readonly predecessors: readonly LauncherPod[]
+  /** Whether this process saw the containers of the VM's pod end before the pod was removed. */
+  readonly isEndObserved: boolean
+  readonly completion: Completion
+  /** By name; without claims that do not exist. Looked up only until the VM has its pod. */
+  readonly claims: ReadonlyMap<string, Claim>
+  /** Of the node that `status.nodeName` names. */
+  readonly node: NodeState
+  readonly image: string
+  /** For how long this process has observed what `statesOf` returns. */
+  readonly elapsed: Elapsed<Mark>
+  /** RFC 3339, for the status. */
+  readonly now: string
+}
+
+export type Completion =
+  | { readonly kind: 'done'; readonly presets: readonly string[] }
+  /** Never completed; `vm` is the completed VM. */
+  | { readonly kind: 'todo'; readonly vm: Vm }
+  | { readonly kind: 'refused'; readonly causes: readonly Cause[] }
+
+export type Action =
+  | CommonAction<VirtualMachineStatus>
+  /** Store the completed spec, provenance and finalizer. */
+  | { readonly do: 'completeSpec'; readonly vm: Vm }
+  | { readonly do: 'addFinalizer' }
+  | { readonly do: 'removeFinalizer' }
+  | { readonly do: 'createPod'; readonly pod: Pod }
+  | { readonly do: 'deletePod'; readonly pod: LauncherPod }
+
+/** The states whose duration matters. */
+export type Mark = 'finished' | 'podEnded' | 'podDeleting' | 'podMissing' | 'runningAgain'
+
+/** The launcher waits for its handler and exits when that has read the end; this leaves time for the handler's write. */
+const handlerGraceMs = 5000
+/** A launcher whose guest ended exits within seconds; the controller deletes a pod that remains longer. */
+const finishedGraceMs = 60_000
+/** A pod that exceeds its grace period by this much is on a node that does not respond. */
+const stuckMs = 60_000
+/** How long a handler's report of Running counts while its node does not respond: without it, both would overwrite each other's phase forever. */
+const believedMs = 300_000
+/** How long to wait for a handler to confirm the end of a launcher. Within it, a kubelet kills what is left of a force-deleted pod. */
+const confirmationMs = 60_000
+/** How often to poll what sends no events: claims, quota, a foreign pod. */
+const pollMs = 5000
+
+const mebibyte = 1024n * 1024n
+
+/** Reasons for which a container waits that do not pass within a moment. */
+const troubles = [
+  'ErrImagePull',
+  'ImagePullBackOff',
+  'ErrImageNeverPull',
+  'InvalidImageName',
+  'RegistryUnavailable',
+  'CreateContainerConfigError',
+  'CreateContainerError',
+  'RunContainerError',
+]
+
+/** What to measure the duration of, before `plan`. */
+export function statesOf(vm: Vm, pods: readonly LauncherPod[], node: NodeState): ReadonlyMap<Mark, string> {
+  const { podUID, phaseTransitionTimestamps: times = [] } = vm.status ?? {}
+  const ended = pods.filter(isTerminal).map(({ metadata }) => metadata.uid)
+  const deleting = pods.flatMap(({ metadata: { uid, deletionTimestamp } }) =>
+    deletionTimestamp === undefined ? [] : [`${uid} ${deletionTimestamp}`],
+  )
+  const [before, last] = times.slice(-2)
+  const states: [Mark, string | undefined][] = [
+    ['finished', isFinished(vm) ? 'finished' : undefined],
+    ['podEnded', ended.length === 0 ? undefined : ended.join()],
+    ['podDeleting', deleting.length === 0 ? undefined : deleting.join()],
+    // A handler can confirm nothing while its node does not respond.
+    ['podMissing', pods.length === 0 && node === 'responds' ? podUID : undefined],
+    ['runningAgain', before?.phase === 'Unknown' && last?.phase === 'Running' ? last.time : undefined],
+  ]
+  return new Map(states.flatMap(([mark, state]) => (state === undefined ? [] : [[mark, state]])))
+}
+
+/**
+ * What to do for a VM, in this order. Each decision depends only on what is observed, so it does not matter which process acted
+ * before, or died in between.
+ *
+ * At most one QEMU ever runs: the handler hands a VM only to the pod that `status.podUID` names. Until the status names a pod, a
+ * lost pod has run nothing; once it does, no pod is created any more.
+ */
+export function plan(observed: Observed): Action[] {
+  const { vm, completion, foreignPod } = observed
+  if (vm.metadata.deletionTimestamp !== undefined) return terminate(observed)
+  if (isFinished(vm)) return cleanUp(observed)
+  const own = ownPod(observed)
+  const isAdopted = vm.status?.podUID !== undefined
+  if (isAdopted && own === undefined) return [...lose(observed), ...deleteOthers(observed, own)]
+  if (!isAdopted && completion.kind !== 'done') return complete(vm, completion, observed.now)
+  if (!isHeld(vm)) return [{ do: 'addFinalizer' }]
+  if (own !== undefined) {
+    const refused = isAdopted ? undefined : refuseForeign(observed, own)
+    return [...(refused ?? follow(observed, own)), ...deleteOthers(observed, own)]
+  }
+  if (foreignPod !== undefined) {
+    const message = `the pod ${foreignPod.metadata.name} does not belong to this VM`
+    return wait(vm, 'PodNameTaken', message, observed.now)
+  }
+  return start(observed)
+}
+
+/** The pod that runs the VM, or will: the one that the status names or, until it names one, the one with the right name. */
+function ownPod({ vm, pods }: Observed): LauncherPod | undefined {
+  const { podUID } = vm.status ?? {}
+  return pods.find(({ metadata }) => (podUID === undefined ? metadata.name === podName(vm) : metadata.uid === podUID))
+}
+
+/** A pod that carries the marks of a VM and is not its own is a copy, as a restore makes it. No handler hands it a VM. */
+function deleteOthers({ pods }: Observed, own: LauncherPod | undefined): Action[] {
+  return pods
+    .filter((pod) => pod !== own && pod.metadata.deletionTimestamp === undefined)
+    .map((pod) => ({ do: 'deletePod', pod }))
+}
+
+/** From the first status that names a pod, the VM is that pod's: a pod that the controller did not create must never get that far. */
+function refuseForeign({ vm, image, claims, now }: Observed, pod: LauncherPod): Action[] | undefined {
+  const difference = differenceFrom(launcherPod(vm, { image, claims }), pod)
+  if (difference === undefined) return undefined
+  const reason = 'PodNotOwn'
+  const message = `the pod ${pod.metadata.name} differs from the launcher pod that the controller would create: ${difference}; delete it, and the controller creates its own`
+  const actions = wait(vm, reason, message, now)
+  const isNew = actions.some((action) => action.do === 'updateStatus')
+  return isNew ? [...actions, { do: 'recordEvent', type: 'Warning', reason, message }] : actions
+}
+
+/** What to do when the API server refused the pod: a quota, a policy, a terminating namespace. */
+export function refusedToCreate(vm: Vm, message: string, now: string): Action[] {
+  return [
+    { do: 'recordEvent', type: 'Warning', reason: 'FailedCreate', message },
+    ...wait(vm, 'FailedCreate', message, now),
+  ]
+}
+
+/** The VM is deleted: its pods go first, then the finalizer. */
+function terminate(observed: Observed): Action[] {
+  const { vm, pods, elapsed } = observed
+  if (pods.length === 0) return isHeld(vm) ? (confirmEnd(observed) ?? [{ do: 'removeFinalizer' }]) : []
+  const live = pods.filter(({ metadata }) => metadata.deletionTimestamp === undefined)
+  if (live.length > 0) {
+    return live.flatMap((pod): Action[] => [
+      { do: 'deletePod', pod },
+      {
+        do: 'recordEvent',
+        type: 'Normal',
+        reason: 'SuccessfulDelete',
+        message: `Deleted pod ${pod.metadata.name}`,
+      },
+    ])
+  }
+  const grace = pods.map(({ metadata }) => metadata.deletionGracePeriodSeconds ?? podGraceSeconds(vm))
+  const leftMs = Math.max(...grace) * 1000 + stuckMs - (elapsed.get('podDeleting') ?? 0)
+  return leftMs > 0 ? [{ do: 'requeueAfter', afterMs: leftMs }] : reportStuck(observed, pods)
+}
+
+function reportStuck(observed: Observed, pods: readonly LauncherPod[]): Action[] {
+  const { vm, node, now } = observed
+  const names = pods.map(({ metadata, spec }) => `${metadata.name} on node ${spec.nodeName ?? '(none)'}`).join(', ')
+  const message = `the pod ${names} has not ended within its grace period; the VM stays until it has`
+  const doubts = node === 'silent' ? doubt(observed) : []
+  const status = doubts.find((action) => action.do === 'updateStatus')?.status ?? vm.status
+  const known = status === undefined ? vm : { ...vm, status }
+  return [...update(vm, stuckStatus(known, message, now)), ...doubts.filter((action) => action.do !== 'updateStatus')]
+}
+
+/**
+ * What to do before concluding that the launcher of a missing pod has ended; undefined if there is nothing to wait for.
+ *
+ * A kubelet removes a pod after its containers. A forced deletion removes it while they run, and only the handler of the node can observe that.
+ * On a node that does not respond, a forced deletion is the operator's statement that the machine is off. So is the deletion of its Node.
+ */
+function confirmEnd({ vm, node, isEndObserved, elapsed, now }: Observed): Action[] | undefined {
+  if (!isHandedOver(vm) || isFinished(vm) || isEndObserved || isEndConfirmed(vm) || node === 'gone') return undefined
+  // A pod that disappeared while the node responded: its deletion states nothing about the machine.
+  if (node === 'silent') return isEndAwaited(vm) ? [] : undefined
+  const leftMs = confirmationMs - (elapsed.get('podMissing') ?? 0)
+  if (leftMs <= 0) return undefined
+  return [...update(vm, awaitingHandlerStatus(vm, podName(vm), now)), { do: 'requeueAfter', afterMs: leftMs }]
+}
+
+/** The guest has ended. The pod remains for its logs, but its containers must end. */
+function cleanUp(observed: Observed): Action[] {
+  const { pods, elapsed } = observed
+  const explanation = explainEnd(observed)
+  const live = pods.filter((pod) => !isTerminal(pod) && pod.metadata.deletionTimestamp === undefined)
+  if (live.length === 0) return explanation
+  const leftMs = finishedGraceMs - (elapsed.get('finished') ?? 0)
+  if (leftMs > 0) return [...explanation, { do: 'requeueAfter', afterMs: leftMs }]
+  return [...explanation, ...live.map((pod): Action => ({ do: 'deletePod', pod }))]
+}
+
+/** The handler sees how a guest ended, not why: an evicted guest looks like one that was powered off. */
+function explainEnd({ vm, pods, now }: Observed): Action[] {
+  const own = pods.find(({ metadata }) => metadata.uid === vm.status?.podUID)
+  const known = disruptionOfVm(vm)
+  const disruption = known ?? (own && disruptionOf(own))
+  if (disruption === undefined || disruption.reason === vm.status?.reason) return []
+  const updated: Action = { do: 'updateStatus', status: explainedStatus(vm, disruption, now) }
+  return known === undefined ? [updated, disrupted(disruption)] : [updated]
+}
+
+const disrupted = ({ reason, message }: Disruption): Action => ({
+  do: 'recordEvent',
+  type: 'Warning',
+  reason,
+  message,
+})
+
+function lose(observed: Observed): Action[] {
+  const { vm, node } = observed
+  const waiting = confirmEnd(observed)
+  if (waiting !== undefined) return waiting
+  const { nodeName, podUID } = vm.status ?? {}
+  const of = podUID === undefined ? {} : { podUID }
+  const known = disruptionOfVm(vm)
+  if (known !== undefined) return fail(observed, { phase: 'Failed', ...known, ...of, isDisrupted: true })
+  const isNodeLost = nodeName !== undefined && node === 'gone'
+  const reason = isNodeLost ? 'NodeLost' : 'PodLost'
+  const message = isNodeLost
+    ? `the node ${nodeName} no longer exists, nor does the launcher pod ${podName(vm)} on it`
+    : `the launcher pod ${podName(vm)} no longer exists; a VM never gets a second one`
+  return fail(observed, { phase: 'Failed', reason, message, ...of, isDisrupted: true })
+}
+
+function complete(vm: Vm, completion: Exclude<Completion, { kind: 'done' }>, now: string): Action[] {
+  if (completion.kind === 'todo') {
+    const message = 'The spec was not completed at admission; the controller completed it'
+    return [
+      { do: 'completeSpec', vm: completion.vm },
+      { do: 'recordEvent', type: 'Normal', reason: 'Completed', message },
+    ]
+  }
+  const status = refusedStatus(vm, completion.causes, now)
+  if (!isChanged(vm, status)) return []
+  const { message = '' } = status
+  return [
+    { do: 'updateStatus', status },
+    { do: 'recordEvent', type: 'Warning', reason: completionRefused, message },
+  ]
+}
+
+function start(observed: Observed): Action[] {
+  const { vm, claims, image, predecessors, now } = observed
+  const [predecessor] = predecessors
+  if (predecessor !== undefined) {
+    const message = `the launcher pod ${predecessor.metadata.name} of an earlier VM of this name still exists; this VM starts when it has ended`
+    return wait(vm, 'PredecessorPodExists', message, now)
+  }
+  const missing = claimsOf(vm).filter((name) => !claims.has(name))
+  if (missing.length > 0) {
+    const message = `persistentvolumeclaim ${missing.map((name) => `"${name}"`).join(', ')} not found`
+    return wait(vm, 'ClaimNotFound', message, now)
+  }
+  return [
+    { do: 'createPod', pod: launcherPod(vm, { image, claims }) },
+    { do: 'recordEvent', type: 'Normal', reason: 'SuccessfulCreate', message: `Created pod ${podName(vm)}` },
+    ...reportPresets(observed),
+  ]
+}
+
+/** For `kubectl describe`, once in the life of a VM. */
+function reportPresets({ completion }: Observed): Action[] {
+  if (completion.kind !== 'done' || completion.presets.length === 0) return []
+  const message = `Completed with the presets ${completion.presets.join(', ')}`
+  return [{ do: 'recordEvent', type: 'Normal', reason: 'PresetsApplied', message }]
+}
+
+function follow(observed: Observed, pod: LauncherPod): Action[] {
+  const { vm, node } = observed
+  if (isTerminal(pod)) return conclude(observed, pod)
+  const disruption = disruptionOfLive(pod)
+  if (isHandedOver(vm)) {
+    if (disruption !== undefined && disruptionOfVm(vm) === undefined) return noteDisruption(observed, disruption)
+    return node === 'silent' ? doubt(observed) : reportTrouble(observed, pod)
+  }
+  if (disruption !== undefined && pod.metadata.deletionTimestamp !== undefined) {
+    const message = `${disruption.message} before the VM started`
+    return fail(observed, { ...disruption, message, phase: 'Failed', podUID: pod.metadata.uid, isDisrupted: true })
+  }
+  return pod.spec.nodeName === undefined ? awaitNode(observed, pod) : handOver(observed, pod, pod.spec.nodeName)
+}
+
+/** Recorded while the guest still runs: the handler reports the end, and the pod may be gone by then. */
+function noteDisruption({ vm, now }: Observed, disruption: Disruption): Action[] {
+  return [{ do: 'updateStatus', status: disruptedStatus(vm, disruption, now) }, disrupted(disruption)]
+}
+
+/** The launcher's exit code states how the guest ended if the handler did not. */
+function conclude(observed: Observed, pod: LauncherPod): Action[] {
+  const { vm, elapsed } = observed
+  if (isHandedOver(vm)) {
+    const leftMs = handlerGraceMs - (elapsed.get('podEnded') ?? 0)
+    if (leftMs > 0) return [{ do: 'requeueAfter', afterMs: leftMs }]
+  }
+  const podUID = pod.metadata.uid
+  const phase = pod.status?.phase === 'Succeeded' ? 'Succeeded' : 'Failed'
+  const disruption = disruptionOfVm(vm) ?? disruptionOf(pod)
+  if (disruption !== undefined) return fail(observed, { phase, podUID, ...disruption, isDisrupted: true })
+  if (phase === 'Succeeded') {
+    return fail(observed, { phase, reason: 'PodSucceeded', message: 'the launcher exited with code 0', podUID })
+  }
+  const ended = computeOf(pod)?.state?.terminated
+  const reason = pod.status?.reason ?? ended?.reason ?? 'PodFailed'
+  const words =
+    (reason === 'OOMKilled' ? outOfMemory(pod) : undefined) ??
+    pod.status?.message ??
+    lastWords(ended?.message) ??
+    (ended ? `the launcher exited with code ${ended.exitCode}` : '')
+  return fail(observed, { phase, reason, message: words || `the launcher pod ${pod.metadata.name} failed`, podUID })
+}
+
+/** Undefined for a pod without a limit, which an older controller created. */
+function outOfMemory({ spec }: Pod): string | undefined {
+  const bytes = quantityValue(spec.containers[0]?.resources.limits?.['memory'] ?? '')
+  if (bytes === undefined) return undefined
+  const limit = (bytes + mebibyte - 1n) / mebibyte
+  return `memory ran out, and the kernel ended the launcher pod, whose limit is ${limit} MiB; ${outOfMemoryAdvice}`
+}
+
+/** The guest may continue to run unobserved: the phase is Unknown until the handler is back and reports. */
+function doubt({ vm, elapsed, now }: Observed): Action[] {
+  const { phase, nodeName } = vm.status ?? {}
+  if (phase !== 'Running') return []
+  const believedForMs = elapsed.get('runningAgain')
+  if (believedForMs !== undefined && believedForMs < believedMs) {
+    return [{ do: 'requeueAfter', afterMs: believedMs - believedForMs }]
+  }
+  const reason = 'NodeUnreachable'
+  const message = `the node ${nodeName} does not respond; the VM may still run there, and does not start elsewhere`
+  return [
+    { do: 'updateStatus', status: unknownStatus(vm, reason, message, now) },
+    { do: 'recordEvent', type: 'Warning', reason, message },
+  ]
+}
+
+/** Between Scheduled and Running the kubelet may report why the container does not start. */
+function reportTrouble({ vm, now }: Observed, pod: LauncherPod): Action[] {
+  if (vm.status?.phase !== 'Scheduled') return []
+  const { reason, message = '' } = computeOf(pod)?.state?.waiting ?? {}
+  if (reason === undefined || !troubles.includes(reason)) return []
+  const status = troubledStatus(vm, reason, message, now)
+  if (!isChanged(vm, status)) return []
+  return [
+    { do: 'updateStatus', status },
+    { do: 'recordEvent', type: 'Warning', reason, message },
+  ]
+}
+
+/** Writes nothing for a pod that only waits for the scheduler's first attempt. */
+function awaitNode({ vm, now }: Observed, pod: LauncherPod): Action[] {
+  const scheduled = pod.status?.conditions?.find(({ type }) => type === 'PodScheduled')
+  if (scheduled?.status !== 'False') return []
+  const reason = scheduled.reason ?? 'Unschedulable'
+  const message = explainResources(scheduled.message ?? '')
+  const status = schedulingStatus(vm, pod, { reason, message }, now)
+  if (!isChanged(vm, status)) return []
+  return [
+    { do: 'updateStatus', status },
+    { do: 'recordEvent', type: 'Warning', reason: 'FailedScheduling', message },
+  ]
+}
+
+function handOver({ vm, completion, now }: Observed, pod: LauncherPod, nodeName: string): Action[] {
+  const presets = completion.kind === 'done' ? completion.presets : []
+  const message = `Pod ${pod.metadata.name} is on node ${nodeName}`
+  return [
+    { do: 'updateStatus', status: scheduledStatus(vm, pod, nodeName, presets, now) },
+    { do: 'recordEvent', type: 'Normal', reason: 'Scheduled', message },
+  ]
+}
+
+function fail({ vm, now }: Observed, ending: Ending): Action[] {
+  const { phase, reason, message } = ending
+  return [
+    { do: 'updateStatus', status: endedStatus(vm, ending, now) },
+    { do: 'recordEvent', type: phase === 'Failed' ? 'Warning' : 'Normal', reason, message },
+  ]
+}
+
+function wait(vm: Vm, reason: string, message: string, now: string): Action[] {
+  return [...update(vm, pendingStatus(vm, reason, message, now)), { do: 'requeueAfter', afterMs: pollMs }]
+}
+
+function update(vm: Vm, status: VirtualMachineStatus): Action[] {
+  return isChanged(vm, status) ? [{ do: 'updateStatus', status }] : []
+}
+
+/** The scheduler counts extended resources without explaining them. */
+function explainResources(message: string): string {
+  if (!message.includes(kvmResource)) return message
+  return `${message} (type: kvm requires a node with /dev/kvm; type: qemu runs anywhere, more slowly)`
+}
+
+/** Whether the handler of a node may have given the VM to a launcher. */
+function isHandedOver({ status }: VirtualMachine): boolean {
+  return status?.nodeName !== undefined
+}
+
+function computeOf({ status }: Pod): ContainerStatus | undefined {
+  return status?.containerStatuses?.find(({ name }) => name === 'compute')
+}
