@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { MachineStatus } from '../api/machine.ts'
+import type { VirtualMachineStatus } from '../api/virtual-machine.ts'
 import { startFakeApiServer, type FakeApiServer, type FakeObject } from '../test/fake-apiserver.ts'
 import { startFakeLauncher, type FakeLauncher } from '../test/fake-launcher.ts'
 import { startHostileLauncher, type HostileLauncher } from '../test/hostile-launcher.ts'
@@ -24,14 +24,14 @@ let api: FakeApiServer
 let kube: KubeClient
 let handler: Handler
 let launcher: FakeLauncher | undefined
-let told: string[]
+let recorded: string[]
 let logged: string[]
 
 beforeEach(async () => {
   root = await mkdtemp(join(tmpdir(), 'kubelet-'))
   api = await startFakeApiServer()
   kube = createKubeClient({ access: api.access, userAgent: 'virtset-handler' })
-  told = []
+  recorded = []
   logged = []
   handler = start()
 })
@@ -51,7 +51,7 @@ function start(clock: Clock = systemClock): Handler {
     nodeName: 'node1',
     launcherOf: (uid, limits) => launcherOf(root, uid, limits),
     addressOf: (uid) => readPodAddress(root, uid),
-    tell: (_, type, reason) => told.push(`${type} ${reason}`),
+    recordEvent: (_, type, reason) => recorded.push(`${type} ${reason}`),
     log: createLogger({ process: 'handler', to: { write: (line) => logged.push(line) } }),
     clock,
   })
@@ -70,24 +70,24 @@ function schedule(more: Partial<FakeObject['metadata']> = {}, status: object = {
 const stored = () => api.find(collection, 'default', 'vm')
 const phase = () => (stored()?.['status'] as { phase?: string } | undefined)?.phase
 const conditions = () => {
-  const status = stored()?.['status'] as MachineStatus | undefined
+  const status = stored()?.['status'] as VirtualMachineStatus | undefined
   return (status?.conditions ?? []).map((one) => `${one.type}=${one.status}:${one.reason}`)
 }
 const writes = () => api.requests.filter(({ method }) => method === 'PATCH' || method === 'PUT').length
 
-test('hands a VM over when its launcher listens, and reports it running with one write', async () => {
+test('hands a VM over when its launcher listens, and reports it Running with one update', async () => {
   schedule()
   launcher = await startFakeLauncher(root, podUID)
   await until(() => phase() === 'Running')
 
   expect(launcher.asked).toEqual(['PUT /vm'])
   expect(stored()?.['status']).toMatchObject({ podIP: '10.244.0.9', nodeName: 'node1' })
-  await until(() => told.length > 0)
-  expect(told).toEqual(['Normal Started'])
+  await until(() => recorded.length > 0)
+  expect(recorded).toEqual(['Normal Started'])
   expect(writes()).toBe(1)
 })
 
-test('touches no VM of another node', async () => {
+test('does not touch the VMs of other nodes', async () => {
   launcher = await startFakeLauncher(root, podUID)
   schedule({ name: 'other' }, { nodeName: 'node2' })
   schedule()
@@ -99,7 +99,15 @@ test('touches no VM of another node', async () => {
   })
 })
 
-test('writes the end, then lets the launcher go', async () => {
+test('the pods of its VMs are known once the VMs are', async () => {
+  expect(handler.podsOfVms()).toBeUndefined()
+  schedule()
+  schedule({ name: 'other' }, { nodeName: 'node2', podUID: 'another' })
+  await until(() => handler.podsOfVms()?.size === 1)
+  expect(handler.podsOfVms()).toEqual(new Set([podUID]))
+})
+
+test('stores the end, then releases the launcher', async () => {
   launcher = await startFakeLauncher(root, podUID)
   schedule()
   await until(() => phase() === 'Running')
@@ -107,10 +115,10 @@ test('writes the end, then lets the launcher go', async () => {
   await until(() => launcher?.asked.includes('POST /final') ?? false)
 
   expect(phase()).toBe('Succeeded')
-  expect(told).toEqual(['Normal Started', 'Normal Stopped'])
+  expect(recorded).toEqual(['Normal Started', 'Normal Stopped'])
 })
 
-test('a VM that is refused fails in libvirt’s own words', async () => {
+test('a refused VM fails with libvirt’s own message', async () => {
   launcher = await startFakeLauncher(root, podUID)
   launcher.refuse = { reason: 'StartFailed', message: 'iscsi: no such target' }
   schedule()
@@ -122,16 +130,17 @@ test('a VM that is refused fails in libvirt’s own words', async () => {
   })
 })
 
-test('a VM that is deleted is asked to power off, and ended when its time is over', async () => {
+test('a deleted VM is shut down by its launcher, which ends it after the grace period', async () => {
   launcher = await startFakeLauncher(root, podUID)
   schedule()
   await until(() => phase() === 'Running')
   await kube.delete(virtualMachines, { namespace: 'default', name: 'vm' })
   await until(() => launcher?.asked.includes('POST /final') ?? false)
-  expect(launcher.asked).toEqual(['PUT /vm', 'POST /shutdown', 'POST /destroy', 'POST /final'])
+  expect(launcher.asked).toEqual(['PUT /vm', 'POST /shutdown', 'POST /final'])
+  expect(phase()).toBe('Succeeded')
 })
 
-test('a handler that starts anew goes on where the old one was killed', async () => {
+test('a restarted handler continues where the old one was killed', async () => {
   launcher = await startFakeLauncher(root, podUID)
   schedule()
   await until(() => phase() === 'Running')
@@ -142,18 +151,18 @@ test('a handler that starts anew goes on where the old one was killed', async ()
   expect(launcher.asked.filter((line) => line === 'PUT /vm')).toHaveLength(1)
 })
 
-test('concludes nothing from a launcher that was killed', async () => {
+test('concludes nothing from a killed launcher', async () => {
   launcher = await startFakeLauncher(root, podUID)
   schedule()
   await until(() => phase() === 'Running')
   const before = writes()
   launcher.kill()
-  await until(() => logged.some((line) => line.includes('events ended')))
+  await until(() => logged.some((line) => line.includes('event stream of the launcher ended')))
   expect(phase()).toBe('Running')
   expect(writes()).toBe(before)
 })
 
-test('a write that meets another one is planned anew', async () => {
+test('a conflicting update is planned again', async () => {
   let conflicts = 2
   api.fault = ({ method }) => (method === 'PATCH' && conflicts-- > 0 ? { status: 409 } : undefined)
   launcher = await startFakeLauncher(root, podUID)
@@ -162,7 +171,7 @@ test('a write that meets another one is planned anew', async () => {
   expect(launcher.asked).toEqual(['PUT /vm'])
 })
 
-describe('a launcher that does not keep to the contract', () => {
+describe('a launcher that violates the contract', () => {
   const clock = fakeClock()
 
   beforeEach(async () => {
@@ -173,9 +182,9 @@ describe('a launcher that does not keep to the contract', () => {
 
   const given = () => launcher?.asked.filter((line) => line === 'PUT /vm').length ?? 0
   const reads = () => launcher?.reads ?? 0
-  const ends = () => logged.filter((line) => line.includes('events ended')).length
+  const ends = () => logged.filter((line) => line.includes('event stream of the launcher ended')).length
 
-  test('takes the VM and says that it waits for one: it is given it once a second', async () => {
+  test('accepts the VM but still waits for one: it is handed the VM once a second', async () => {
     launcher!.isForgetful = true
     schedule()
     await until(() => given() === 1)
@@ -188,7 +197,7 @@ describe('a launcher that does not keep to the contract', () => {
     expect(phase()).toBe('Scheduled')
   })
 
-  test('waits for the VM and cannot take it for half a minute: that is told', async () => {
+  test('waits for the VM and cannot accept it for half a minute: its condition reports that', async () => {
     launcher!.refuse = { reason: 'LibvirtUnavailable', message: 'no libvirtd' }
     schedule()
     await until(
@@ -203,7 +212,7 @@ describe('a launcher that does not keep to the contract', () => {
     expect(conditions()).toEqual(['Synchronized=True:DomainDefined', 'Ready=True:GuestRunning'])
   })
 
-  test('ends its stream of events at once: it is asked again after a second', async () => {
+  test('closes its event stream at once: it is reopened after a second', async () => {
     launcher!.hangsUp = true
     schedule()
     await until(() => phase() === 'Running' && ends() === 1)
@@ -216,10 +225,10 @@ describe('a launcher that does not keep to the contract', () => {
     )
   })
 
-  test('says something else whenever it is asked: after twenty writes there is one a second', async () => {
+  test('reports something different each time: after twenty updates there is one a second', async () => {
     launcher!.isFickle = true
     schedule()
-    // Until the handler puts a round off.
+    // Until the handler delays a round.
     await until(() => (clock.nextMs() ?? Infinity) <= 1000 || writes() > 50)
     expect(writes()).toBe(20)
     await until(
@@ -228,10 +237,10 @@ describe('a launcher that does not keep to the contract', () => {
     )
   })
 
-  test('talks without end: after twenty rounds it is heard once a second', async () => {
+  test('sends events without end: after twenty rounds there is one a second', async () => {
     schedule()
     await until(() => phase() === 'Running')
-    // Until the handler puts a round off.
+    // Until the handler delays a round.
     let rounds = 0
     for (; (clock.nextMs() ?? Infinity) > 1000 && rounds < 50; rounds++) {
       const before = reads()
@@ -248,7 +257,7 @@ describe('a launcher that does not keep to the contract', () => {
 })
 
 describe('a start', () => {
-  test('that takes long is reported, and holds no request', async () => {
+  test('that is slow is reported, and keeps no request open', async () => {
     const clock = fakeClock()
     await handler.stop()
     handler = start(clock)
@@ -266,7 +275,7 @@ describe('a start', () => {
     expect(conditions()).toEqual(['Ready=True:GuestRunning', 'Synchronized=True:DomainDefined'])
   })
 
-  test('that fails after the VM was accepted is told in libvirt’s own words', async () => {
+  test('that fails after the VM was accepted fails the VM with libvirt’s own message', async () => {
     launcher = await startFakeLauncher(root, podUID)
     launcher.isSlow = true
     schedule()
@@ -278,21 +287,59 @@ describe('a start', () => {
       reason: 'StartFailed',
       message: 'iscsi: no such target',
     })
-    expect(told).toEqual(['Warning StartFailed'])
+    expect(recorded).toEqual(['Warning StartFailed'])
   })
 
-  test('by a launcher of the previous version is followed, though its answer comes too late', async () => {
+  test('by a launcher of the previous version is followed, although its response comes too late', async () => {
     launcher = await startFakeLauncher(root, podUID)
     launcher.isOld = true
     launcher.isSlow = true
     schedule()
     await until(() => launcher?.asked.includes('PUT /vm') ?? false)
-    // The handler has given up the request and looks how the VM is instead.
+    // The handler has given up the request and polls the VM instead.
     const before = launcher.reads
     await until(() => (launcher?.reads ?? 0) > before)
     launcher.become({ phase: 'Running', reason: 'booted' })
-    await until(() => told.length > 0)
-    expect([phase(), told]).toEqual(['Running', ['Normal Started']])
+    await until(() => recorded.length > 0)
+    expect([phase(), recorded]).toEqual(['Running', ['Normal Started']])
+  })
+})
+
+describe('a launcher of another version', () => {
+  const versions = async (version: number | undefined) => {
+    launcher = await startFakeLauncher(root, podUID)
+    if (version !== undefined) launcher.become({ version })
+    launcher.refuse = { reason: 'BadRequest', message: 'spec.domain.quantum there is no such field' }
+    schedule()
+    await until(() => recorded.length > 0)
+    const status = stored()?.['status'] as VirtualMachineStatus | undefined
+    return status?.conditions?.find(({ type }) => type === 'Ready')
+  }
+
+  test.each([
+    [0, undefined],
+    [2, 2],
+  ])('that does not understand the VM does not fail it: version %d', async (expected, version) => {
+    expect(await versions(version)).toMatchObject({
+      status: 'Unknown',
+      reason: 'LauncherIncompatible',
+      message:
+        `The launcher (protocol version ${expected}) rejected a request of the handler (protocol version 1): ` +
+        'spec.domain.quantum there is no such field. Complete the upgrade of virtset, then delete the VM and create it again',
+    })
+    expect([phase(), recorded]).toEqual(['Scheduled', ['Warning LauncherIncompatible']])
+    launcher!.refuse = undefined
+    await until(() => phase() === 'Running')
+    expect(conditions()).toEqual(['Synchronized=True:DomainDefined', 'Ready=True:GuestRunning'])
+  })
+
+  test('that reports more than this handler knows is followed', async () => {
+    launcher = await startFakeLauncher(root, podUID)
+    const newer = { version: 7, temperature: { celsius: 40 } }
+    launcher.become(newer)
+    schedule()
+    await until(() => phase() === 'Running')
+    expect(conditions()).toEqual(['Ready=True:GuestRunning', 'Synchronized=True:DomainDefined'])
   })
 })
 
@@ -303,7 +350,7 @@ describe('the launchers of another namespace', () => {
     for (const one of hostile) await one.close()
   })
 
-  test.each([12, 40])('%d that never answer delay neither start nor shutdown of a VM', async (count) => {
+  test.each([12, 40])('%d that never respond delay neither the start nor the shutdown of a VM', async (count) => {
     hostile = await Promise.all(
       Array.from({ length: count }, async (_, index) => {
         const name = `mute-${index}`

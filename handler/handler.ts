@@ -1,10 +1,10 @@
-import type { MachineStatus, VirtualMachine } from '../api/machine.ts'
+import type { VirtualMachineStatus, VirtualMachine } from '../api/virtual-machine.ts'
 import { isConflict, isNotFound } from '../runtime/api-error.ts'
 import { createBackOff, type BackOff } from '../runtime/back-off.ts'
 import { createBucket, type Bucket } from '../runtime/bucket.ts'
 import { sleep, type Clock } from '../runtime/clock.ts'
 import type { KubeClient } from '../runtime/kube.ts'
-import { InvalidLauncherAnswer, type DomainReport } from '../runtime/launcher-api.ts'
+import { InvalidLauncherResponse, type DomainReport } from '../runtime/launcher-api.ts'
 import type { Logger } from '../runtime/log.ts'
 import { createOwnWrites } from '../runtime/own-writes.ts'
 import { startReflector, type Reflector } from '../runtime/reflector.ts'
@@ -19,278 +19,288 @@ import {
   type LauncherLimits,
 } from './launcher.ts'
 import { createPendingBytes } from './pending-bytes.ts'
-import { plan, type Action, type Observation } from './plan.ts'
-import { slimMachine, statusPatch } from './slim-machine.ts'
+import { plan, type Observation } from './plan.ts'
+import { slimVm, statusPatch } from './slim-vm.ts'
 import { countValues } from './status.ts'
 
 type Machine = Persisted<VirtualMachine>
 
-export interface HandlerOptions {
+interface HandlerOptions {
   readonly kube: KubeClient
   readonly nodeName: string
   /** The launcher in the pod with this uid, and the pod's address once it has one. */
   readonly launcherOf: (podUID: string, limits: LauncherLimits) => Launcher
   readonly addressOf: (podUID: string) => Promise<string | undefined>
-  readonly tell: (machine: Machine, type: 'Normal' | 'Warning', reason: string, message: string) => void
+  readonly recordEvent: (vm: Machine, type: 'Normal' | 'Warning', reason: string, message: string) => void
   readonly log: Logger
   readonly clock: Clock
 }
 
 export interface Handler {
-  readonly machines: Reflector<VirtualMachine>
+  readonly vms: Reflector<VirtualMachine>
+  /** The uids of the pods of this node's VMs; undefined while the VMs are not known. */
+  podsOfVms(): ReadonlySet<string> | undefined
   stop(): Promise<void>
 }
 
 /**
- * A round waits for its launcher and for the API server, and costs a socket meanwhile. So there are enough for each VM of a full node; a
- * namespace gets few, since what they hold and write together is bounded.
+ * A round waits for its launcher and for the API server and costs only a socket meanwhile, so every VM of a full node can
+ * have one. A namespace gets few, which bounds what its VMs together hold and write.
  */
 const concurrency = 256
 const namespaceConcurrency = 8
 
-/** A launcher answers at once. One that did not is waited for longer the next times: it may be short of CPU. */
+/** A launcher responds at once. One that did not gets a longer deadline the next time: it may be short of CPU. */
 const shortestDeadlineMs = 1000
 const longestDeadlineMs = 5000
 
-/** A life has a dozen events and writes. After this many a launcher causes one round, and its VM one write, a second. */
+/** A VM's life has a dozen events and updates. After this burst, a launcher causes one round and one update a second. */
 const mostAtOnce = 20
 const perSecond = 1
 const lookAgainMs = 1000
 
 /**
- * A life costs a dozen answers, of 60 KiB and 4,000 values for a domain of 100 devices; an event is 200 bytes, and 60 KiB from an older
- * launcher. To parse, compare and store a value takes as long as to read so many bytes.
+ * A VM's life has a dozen responses, of 60 KiB and 4,000 values for a domain of 100 devices; an event is 200 bytes, and
+ * 60 KiB from an older launcher. Parsing, comparing and storing one value costs as much as reading `bytesPerValue`.
  */
-const answerBytes = { perSecond: 64 * 1024, burst: 4 * 1024 * 1024 }
+const responseBytes = { perSecond: 64 * 1024, burst: 4 * 1024 * 1024 }
 const bytesPerValue = 32
-/** A write of so many values counts as one more. */
+/** An update of this many values counts as one more. */
 const valuesPerWrite = 500
 const eventBytes = { perSecond: 64 * 1024, burst: 1024 * 1024 }
-/** Of the 256 MiB of the manifest. */
+/** The manifest limits the handler to 256 MiB. */
 const mostPendingBytes = 16 * 1024 * 1024
 
-/** Status writes of the whole node: a full node that starts at once has one for each VM. */
+/** Status updates of the whole node: a full node that starts at once has one per VM. */
 const writesPerSecond = 50
 const writeBurst = 200
 
-/** How soon a stream of events that ended is opened again. */
+/** The back-off before a closed event stream is reopened. */
 const reopening = { firstMs: 1000, longestMs: 30_000, healthyMs: 60_000 }
 
-/** What is known of a VM beside its object. All of it can be lost. */
+/** What is known about a VM beside its object. The handler can lose all of it. */
 interface Tracked {
   readonly limits: Omit<LauncherLimits, 'deadlineMs'>
-  /** Rounds that its launcher's events may still cause. */
+  /** The rounds that its launcher's events can still cause. */
   readonly hints: Bucket
-  /** Status writes that its launcher may still cause. Each brings another round, in which it may answer something else again. */
+  /** The status updates that its launcher can still cause. Each brings a round, in which it can respond differently again. */
   readonly writes: Bucket
   readonly reopening: BackOff
-  /** An event has caused a round that has not begun. */
+  /** An event has queued a round that has not begun. */
   isHinted: boolean
-  /** Since when its launcher has not said how it is. */
+  /** Since when, by the monotonic clock, its launcher has not reported. */
   silentSince: number | undefined
+  /** Since when its pod has had no launcher socket. */
+  absentSince: number | undefined
   /** Since when its launcher has been starting the guest. */
   startingSince: number | undefined
-  /** What was wrong with its launcher's events. */
+  /** The version of the contract that its launcher stated last; 0 before, and of a launcher that states none. */
+  launcherVersion: number
+  /** How its launcher's events violate the contract. */
   misbehaviour: string | undefined
-  /** Its launcher's events are followed; aborted to stop that. */
+  /** Open while its launcher's events are followed; abort it to stop that. */
   following: AbortController | undefined
-  /** Not before this are they followed again. */
+  /** The event stream is not reopened before this time. */
   followAtMs: number
 }
 
-/** One VM and its launcher, for as long as a round lasts. */
+/** One VM and its launcher during a round. */
 interface Round {
   readonly key: string
   readonly podUID: string
-  readonly vm: Tracked
+  readonly entry: Tracked
   readonly launcher: Launcher
 }
 
 /**
- * Brings the VMs of one node to what their specs say: hands each to its launcher, and writes what the launcher reports.
+ * Reconciles the VMs of one node: hands each to its launcher, and writes what the launcher reports into its status.
  *
- * Nothing depends on its memory: a round starts from the VM as stored and the launcher's answer. An event of the launcher only causes another
- * round. While a launcher does not answer nothing is concluded from that; what becomes of its pod is the controller's matter.
+ * Nothing depends on the handler's memory: a round starts from the stored VM and the launcher's response. An event of the
+ * launcher only queues a round. A launcher that does not respond proves nothing; the controller watches its pod.
  *
- * A launcher may be hostile, so a VM can use up only what is its own: one request at a time, answers and events by the byte, rounds and writes
- * per second. VMs of one namespace share what bounds the node as a whole; namespaces take turns.
+ * A launcher can be hostile, so each VM has a budget of its own: one request at a time, bytes of responses and events,
+ * rounds and updates per second. The VMs of a namespace share the budgets of the node; namespaces take turns.
  */
 export function startHandler(options: HandlerOptions): Handler {
-  const { kube, nodeName, tell, log, clock } = options
-  const machines = startReflector({
+  const { kube, nodeName, recordEvent, log, clock } = options
+  const vms = startReflector({
     kube,
     resource: virtualMachines,
     log,
     fieldSelector: `status.nodeName=${nodeName}`,
-    transform: slimMachine,
+    transform: slimVm,
     isLarge: true,
   })
   const groups = { of: (key: string) => key.slice(0, key.indexOf('/')), concurrency: namespaceConcurrency }
   const queue = startWorkQueue({ reconcile, concurrency, groups, log, clock })
   const pending = createPendingBytes(mostPendingBytes)
   const writes = createBucket(writesPerSecond, writeBurst, clock)
-  const written = createOwnWrites<VirtualMachine>()
+  const written = createOwnWrites<VirtualMachine>(clock)
   /** By the VM's uid. */
   const tracked = new Map<string, Tracked>()
   const stopping = new AbortController()
 
-  machines.onChange((change) => {
+  vms.onChange((change) => {
     if (change.kind === 'deleted') forget(change.object)
     queue.add(keyOf(change.object.metadata))
   })
 
   async function reconcile(key: string): Promise<void> {
-    const stored = machines.store.get(key)
+    const stored = vms.store.get(key)
     const podUID = stored?.status?.podUID
     if (stored === undefined || podUID === undefined) return
-    const machine = written.newest(stored)
-    const vm = track(machine)
-    vm.isHinted = false
-    const debtMs = vm.limits.answers.take(0)
+    const vm = written.newest(stored)
+    const entry = track(vm)
+    entry.isHinted = false
+    const debtMs = entry.limits.responses.take(0)
     if (debtMs > 0) return queue.addAfter(key, debtMs)
-    const deadlineMs = Math.min(Math.max(since(vm.silentSince), shortestDeadlineMs), longestDeadlineMs)
-    const round = { key, podUID, vm, launcher: options.launcherOf(podUID, { ...vm.limits, deadlineMs }) }
+    const deadlineMs = Math.min(Math.max(since(entry.silentSince), shortestDeadlineMs), longestDeadlineMs)
+    const round = { key, podUID, entry, launcher: options.launcherOf(podUID, { ...entry.limits, deadlineMs }) }
     try {
-      const observation = await observe(round, machine, () => round.launcher.report())
+      const observation = await observe(round, vm, () => round.launcher.report())
       if (observation.kind === 'report') follow(round)
-      await perform(round, machine, observation)
+      await perform(round, vm, observation)
     } finally {
-      // It may have gone in the meantime, and no other event would come for it.
-      if (machines.store.get(key)?.metadata.uid !== machine.metadata.uid) forget(machine)
+      // It may have been deleted meanwhile, and no other event would come for it.
+      if (vms.store.get(key)?.metadata.uid !== vm.metadata.uid) forget(vm)
     }
   }
 
   async function perform(round: Round, before: Machine, observation: Observation): Promise<void> {
-    let machine = before
-    for (const action of plan(machine, observation, new Date(clock.now()))) {
-      log.debug({ machine: round.key, uid: machine.metadata.uid, action: action.do }, 'handling')
+    let vm = before
+    for (const action of plan(vm, observation, new Date(clock.now()).toISOString())) {
+      log.debug({ vm: round.key, uid: vm.metadata.uid, action: action.do }, 'performing')
       switch (action.do) {
-        case 'put':
-          return perform(round, machine, await observe(round, machine, () => accepted(round.launcher, machine)))
-        case 'shutdown':
-        case 'destroy': {
-          const failure = await order(round, action)
-          if (failure !== undefined) return perform(round, machine, failure)
+        case 'startGuest':
+          return perform(round, vm, await observe(round, vm, () => putVm(round.launcher, vm)))
+        case 'shutDownGuest': {
+          const failure = await shutDown(round, action.gracePeriodSeconds)
+          if (failure !== undefined) return perform(round, vm, failure)
           break
         }
-        case 'final':
-          stopFollowing(round.vm)
+        case 'releaseLauncher':
+          stopFollowing(round.entry)
           // The launcher exits by itself after some seconds, so an error changes nothing.
           await round.launcher
             .final()
-            .catch((error: unknown) => log.info({ machine: round.key, err: error }, 'not final'))
+            .catch((error: unknown) => log.info({ vm: round.key, err: error }, 'could not release the launcher'))
           break
-        case 'write':
-          if (!round.vm.writes.takeIfAny()) return queue.addAfter(round.key, lookAgainMs)
-          if (action.status.domain !== machine.status?.domain) {
-            round.vm.writes.take(countValues(action.status.domain) / valuesPerWrite)
+        case 'updateStatus':
+          if (!round.entry.writes.takeIfAny()) return queue.addAfter(round.key, lookAgainMs)
+          if (action.status.domain !== vm.status?.domain) {
+            round.entry.writes.take(countValues(action.status.domain) / valuesPerWrite)
           }
-          machine = await write(machine, action.status)
+          vm = await updateStatus(vm, action.status)
           break
-        case 'tell':
-          tell(machine, action.type, action.reason, action.message)
+        case 'recordEvent':
+          recordEvent(vm, action.type, action.reason, action.message)
           break
-        case 'again':
+        case 'requeueAfter':
           queue.addAfter(round.key, action.afterMs)
       }
     }
   }
 
   async function observe(
-    { vm, podUID }: Round,
-    machine: Machine,
-    ask: () => Promise<DomainReport>,
+    { entry, podUID }: Round,
+    vm: Machine,
+    request: () => Promise<DomainReport>,
   ): Promise<Observation> {
     try {
-      const report = await ask()
-      vm.limits.answers.take(countValues(report.domain) * bytesPerValue)
-      mustBeAbout(machine, report)
-      // One that waits has said nothing yet; it may go on to refuse what it waits for.
-      if (report.phase !== 'Waiting') vm.silentSince = undefined
-      vm.startingSince = report.phase === 'Defined' ? (vm.startingSince ?? clock.monotonic()) : undefined
+      const report = await request()
+      entry.limits.responses.take(countValues(report.domain) * bytesPerValue)
+      mustBeAbout(vm, report)
+      entry.absentSince = undefined
+      entry.launcherVersion = report.version ?? 0
+      // A launcher that waits for its VM can still refuse it for long.
+      if (report.phase !== 'Waiting') entry.silentSince = undefined
+      entry.startingSince = report.phase === 'Defined' ? (entry.startingSince ?? clock.monotonic()) : undefined
       const podIP = await options.addressOf(podUID)
       return {
         kind: 'report',
         report,
-        startingForMs: since(vm.startingSince),
+        startingForMs: since(entry.startingSince),
         ...(podIP === undefined ? {} : { podIP }),
-        ...(vm.misbehaviour === undefined ? {} : { misbehaviour: vm.misbehaviour }),
+        ...(entry.misbehaviour === undefined ? {} : { misbehaviour: entry.misbehaviour }),
       }
     } catch (error) {
-      return failureOf(vm, error)
+      return failureOf(entry, error)
     }
   }
 
-  /** What came instead of its being accepted, if anything. */
-  async function order(
-    { launcher, vm }: Round,
-    action: Action & { do: 'shutdown' | 'destroy' },
-  ): Promise<Observation | undefined> {
+  /** The failure to be planned for, if there was one. */
+  async function shutDown({ launcher, entry }: Round, gracePeriodSeconds: number): Promise<Observation | undefined> {
     try {
-      await (action.do === 'shutdown' ? launcher.shutdown(action.gracePeriodSeconds) : launcher.destroy())
+      await launcher.shutdown(gracePeriodSeconds)
       return undefined
     } catch (error) {
-      return failureOf(vm, error)
+      return failureOf(entry, error)
     }
   }
 
-  /** @throws the error, if it is not the launcher's */
-  function failureOf(vm: Tracked, error: unknown): Observation {
-    if (error instanceof LauncherAbsent) return { kind: 'absent' }
-    vm.silentSince ??= clock.monotonic()
-    const silentForMs = since(vm.silentSince)
-    if (error instanceof LauncherRefusal) {
-      return { kind: 'refused', reason: error.reason, message: error.message, silentForMs }
+  /** @throws any error that is not the launcher's */
+  function failureOf(entry: Tracked, error: unknown): Observation {
+    if (error instanceof LauncherAbsent) {
+      entry.absentSince ??= clock.monotonic()
+      return { kind: 'absent', absentForMs: since(entry.absentSince) }
     }
-    if (error instanceof InvalidLauncherAnswer) return { kind: 'misbehaving', message: error.message, silentForMs }
+    entry.absentSince = undefined
+    entry.silentSince ??= clock.monotonic()
+    const silentForMs = since(entry.silentSince)
+    if (error instanceof LauncherRefusal) {
+      const { reason, message } = error
+      return { kind: 'refused', reason, message, silentForMs, launcherVersion: entry.launcherVersion }
+    }
+    if (error instanceof InvalidLauncherResponse) return { kind: 'misbehaving', message: error.message, silentForMs }
     if (error instanceof LauncherUnreachable) return { kind: 'unreachable', message: error.message, silentForMs }
     throw error
   }
 
-  /** Each event of the launcher, and the end of its events, is another round. */
-  function follow({ key, vm, launcher }: Round): void {
-    if (vm.following !== undefined || clock.monotonic() < vm.followAtMs) return
+  /** Each event of the launcher, and the end of its event stream, queues a round. */
+  function follow({ key, entry, launcher }: Round): void {
+    if (entry.following !== undefined || clock.monotonic() < entry.followAtMs) return
     const stop = new AbortController()
-    vm.following = stop
+    entry.following = stop
     launcher
-      .watch(stop.signal, (event) => onEvent(key, vm, event))
+      .watch(stop.signal, (event) => onEvent(key, entry, event))
       .catch((error: unknown) => {
         if (stop.signal.aborted) return
-        vm.following = undefined
-        if (error instanceof InvalidLauncherAnswer) vm.misbehaviour = error.message
-        const waitMs = vm.reopening.next()
-        vm.followAtMs = clock.monotonic() + waitMs
-        log.info({ machine: key, err: error, waitMs }, 'the launcher’s events ended')
+        entry.following = undefined
+        if (error instanceof InvalidLauncherResponse) entry.misbehaviour = error.message
+        const waitMs = entry.reopening.next()
+        entry.followAtMs = clock.monotonic() + waitMs
+        log.info({ vm: key, err: error, waitMs }, 'the event stream of the launcher ended')
         queue.addAfter(key, waitMs)
       })
   }
 
-  function onEvent(key: string, vm: Tracked, event: LauncherEvent): void {
-    // A heartbeat comes 10 s after the stream began, if it lasts so long.
-    if (event === 'heartbeat' && vm.misbehaviour === undefined) return
-    if (event === 'heartbeat') vm.misbehaviour = undefined
-    if (vm.isHinted) return
-    vm.isHinted = true
-    const waitMs = vm.hints.take()
+  function onEvent(key: string, entry: Tracked, event: LauncherEvent): void {
+    // The first heartbeat comes after 10 s: a stream that lasts that long keeps to the contract.
+    if (event === 'heartbeat' && entry.misbehaviour === undefined) return
+    if (event === 'heartbeat') entry.misbehaviour = undefined
+    if (entry.isHinted) return
+    entry.isHinted = true
+    const waitMs = entry.hints.take()
     if (waitMs > 0) queue.addAfter(key, waitMs)
     else queue.add(key)
   }
 
-  /** Waits for the write budget of the node: no longer than for the few writes of each other namespace that are under way. */
-  async function write(machine: Machine, status: MachineStatus): Promise<Machine> {
-    const { name, namespace } = machine.metadata
-    const body = [...unchanged(machine), ...statusPatch(machine, status)]
+  /** Waits for the node's budget of updates: at most for the few updates of each other namespace that are in progress. */
+  async function updateStatus(vm: Machine, status: VirtualMachineStatus): Promise<Machine> {
+    const { name, namespace } = vm.metadata
+    const body = [...unchanged(vm), ...statusPatch(vm, status)]
     const waitMs = writes.take()
     if (waitMs > 0) await sleep(clock, waitMs, stopping.signal)
     try {
       const ref = { name, ...(namespace === undefined ? {} : { namespace }) }
-      const patched = await kube.patch(virtualMachines, ref, { type: 'json', body }, { subresource: 'status' })
-      const after = slimMachine(patched)
+      const write = kube.patch(virtualMachines, ref, { type: 'json', body }, { subresource: 'status' })
+      const patched = await vms.observeWrite(write)
+      const after = slimVm(patched)
       written.note(after)
       return after
     } catch (error) {
-      // Somebody wrote in between; the next round, which the watch brings, starts from what they wrote.
-      if (isConflict(error) || isNotFound(error)) written.forget(machine.metadata)
+      // Another client wrote in between; the watch queues the next round, which starts from that object.
+      if (isConflict(error) || isNotFound(error)) written.forget(vm.metadata)
       throw error
     }
   }
@@ -301,9 +311,9 @@ export function startHandler(options: HandlerOptions): Handler {
     const known = tracked.get(uid)
     if (known) return known
     const bytes = (of: { perSecond: number; burst: number }) => createBucket(of.perSecond, of.burst, clock)
-    const vm: Tracked = {
+    const entry: Tracked = {
       limits: {
-        answers: bytes(answerBytes),
+        responses: bytes(responseBytes),
         events: bytes(eventBytes),
         hold: (end) => pending.hold(namespace, end),
       },
@@ -312,46 +322,50 @@ export function startHandler(options: HandlerOptions): Handler {
       reopening: createBackOff({ ...reopening, clock, random: () => 0 }),
       isHinted: false,
       silentSince: undefined,
+      absentSince: undefined,
       startingSince: undefined,
+      launcherVersion: 0,
       misbehaviour: undefined,
       following: undefined,
       followAtMs: 0,
     }
-    tracked.set(uid, vm)
-    return vm
+    tracked.set(uid, entry)
+    return entry
   }
 
-  function stopFollowing(vm: Tracked): void {
-    vm.following?.abort()
-    vm.following = undefined
+  function stopFollowing(entry: Tracked): void {
+    entry.following?.abort()
+    entry.following = undefined
   }
 
   function forget({ metadata }: Machine): void {
-    const vm = tracked.get(metadata.uid)
-    if (vm !== undefined) stopFollowing(vm)
+    const entry = tracked.get(metadata.uid)
+    if (entry !== undefined) stopFollowing(entry)
     tracked.delete(metadata.uid)
     written.forget(metadata)
   }
 
   return {
-    machines,
+    vms,
+    podsOfVms: () =>
+      vms.hasSynced() ? new Set(vms.store.list().flatMap(({ status }) => status?.podUID ?? [])) : undefined,
     async stop() {
       stopping.abort(new Error('the handler was stopped'))
-      await machines.stop()
+      await vms.stop()
       await queue.drain()
-      for (const vm of tracked.values()) stopFollowing(vm)
+      for (const entry of tracked.values()) stopFollowing(entry)
     },
   }
 }
 
-/** To believe a launcher that accepted the VM and still waits for one would be to hand it over without end. */
-async function accepted(launcher: Launcher, machine: Machine): Promise<DomainReport> {
-  const report = await launcher.put(machine)
-  if (report.phase === 'Waiting') throw new InvalidLauncherAnswer('it accepted the VM, and waits for one')
+/** A launcher that accepts the VM and still waits for one would be handed it for ever. */
+async function putVm(launcher: Launcher, vm: Machine): Promise<DomainReport> {
+  const report = await launcher.put(vm)
+  if (report.phase === 'Waiting') throw new InvalidLauncherResponse('it accepted the VM, but still waits for one')
   return report
 }
 
 function mustBeAbout({ metadata: { uid } }: Machine, { vmUID, phase }: DomainReport): void {
   if (vmUID === uid || (vmUID === '' && phase === 'Waiting')) return
-  throw new InvalidLauncherAnswer('its report is about another VirtualMachine')
+  throw new InvalidLauncherResponse('its report is about another VirtualMachine')
 }

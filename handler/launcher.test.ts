@@ -8,9 +8,9 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import {
-  InvalidLauncherAnswer,
+  InvalidLauncherResponse,
   heartbeatIntervalMs,
-  maxAnswerBytes,
+  maxResponseBytes,
   type DomainReport,
 } from '../runtime/launcher-api.ts'
 import { fakeClock } from '../test/fake-clock.ts'
@@ -54,22 +54,22 @@ async function serve(answer: RequestListener): Promise<void> {
   await handle.close()
 }
 
-const kept = (bytes: number): LauncherLimits['hold'] => {
+const heldUpTo = (bytes: number): LauncherLimits['hold'] => {
   const pending = createPendingBytes(bytes)
   return (end) => pending.hold('default', end)
 }
 const none = fakeClock()
 const limits: LauncherLimits = {
   deadlineMs: 10_000,
-  answers: createBucket(0, Infinity, none),
+  responses: createBucket(0, Infinity, none),
   events: createBucket(0, Infinity, none),
-  hold: kept(Infinity),
+  hold: heldUpTo(Infinity),
 }
 const launcher = (more: Partial<LauncherLimits> = {}, clock?: Clock) =>
   launcherOf(root, uid, { ...limits, ...more }, clock)
 const forever = new AbortController().signal
 
-test('asks by the contract’s methods and paths', async () => {
+test('uses the methods and paths of the contract', async () => {
   const asked: string[] = []
   await serve((request, response) => {
     let body = ''
@@ -80,7 +80,7 @@ test('asks by the contract’s methods and paths', async () => {
         response.end(JSON.stringify(request.method === 'PUT' ? { domain: report } : report))
       })
   })
-  const machine = {
+  const vm = {
     apiVersion: 'virtset.io/v1alpha1',
     kind: 'VirtualMachine',
     metadata: { name: 'vm', namespace: 'default', uid: 'vm-1' },
@@ -88,17 +88,15 @@ test('asks by the contract’s methods and paths', async () => {
   } as const
   const labels = { app: 'of no interest' }
 
-  expect(await launcher().put({ ...machine, metadata: { ...machine.metadata, labels }, status: {} })).toEqual(report)
+  expect(await launcher().put({ ...vm, metadata: { ...vm.metadata, labels }, status: {} })).toEqual(report)
   expect(await launcher().report()).toEqual(report)
   await launcher().shutdown(7)
-  await launcher().destroy()
   await launcher().final()
 
   expect(asked).toEqual([
-    `PUT /vm ${JSON.stringify(machine)}`,
+    `PUT /vm ${JSON.stringify(vm)}`,
     'GET /domain',
     'POST /shutdown {"gracePeriodSeconds":7}',
-    'POST /destroy',
     'POST /final',
   ])
 })
@@ -113,22 +111,26 @@ const failures: [string, RequestListener | undefined, new (...words: never[]) =>
     (_, response) => void response.write('{"vm', () => response.destroy()),
     LauncherUnreachable,
   ],
-  ['sends no JSON', (_, response) => void response.end('<html>'), InvalidLauncherAnswer],
-  ['sends another shape', (_, response) => void response.end('{"phase":7}'), InvalidLauncherAnswer],
-  ['never stops sending', (_, response) => void response.end('"'.padEnd(maxAnswerBytes + 2)), InvalidLauncherAnswer],
+  ['sends no JSON', (_, response) => void response.end('<html>'), InvalidLauncherResponse],
+  ['sends another shape', (_, response) => void response.end('{"phase":7}'), InvalidLauncherResponse],
+  [
+    'never stops sending',
+    (_, response) => void response.end('"'.padEnd(maxResponseBytes + 2)),
+    InvalidLauncherResponse,
+  ],
   [
     'sends byte by byte',
     ({ socket }) => {
       socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n')
-      socket.end(`${'1\r\n \r\n'.repeat(maxAnswerBytes / 1000)}0\r\n\r\n`)
+      socket.end(`${'1\r\n \r\n'.repeat(maxResponseBytes / 1000)}0\r\n\r\n`)
     },
-    InvalidLauncherAnswer,
+    InvalidLauncherResponse,
   ],
-  ['sends no HTTP', ({ socket }) => void socket.write('SSH-2.0-OpenSSH\r\n'), InvalidLauncherAnswer],
+  ['sends no HTTP', ({ socket }) => void socket.write('SSH-2.0-OpenSSH\r\n'), InvalidLauncherResponse],
   [
     'sends interim responses',
     ({ socket }) => void socket.write('HTTP/1.1 102 Processing\r\n\r\n'.repeat(1000)),
-    InvalidLauncherAnswer,
+    InvalidLauncherResponse,
   ],
   ['changes the protocol', ({ socket }) => void socket.write(otherProtocol), LauncherUnreachable],
   [
@@ -143,20 +145,20 @@ test.each(failures)('a launcher that %s', async (_, answer, expected) => {
   await expect(launcher().report()).rejects.toThrow(expected)
 })
 
-test('a launcher that was killed is told of in the same words each time', async () => {
+test('a launcher that was killed is reported with the same message each time', async () => {
   await serve(() => {})
   server?.close()
   const other = await open(root, constants.O_DIRECTORY)
   const first = await launcher().report().catch(String)
   await other.close()
   expect([first, await launcher().report().catch(String)]).toEqual([
-    'LauncherUnreachable: connect ECONNREFUSED',
-    'LauncherUnreachable: connect ECONNREFUSED',
+    'LauncherUnreachable: could not reach the launcher: connect ECONNREFUSED',
+    'LauncherUnreachable: could not reach the launcher: connect ECONNREFUSED',
   ])
 })
 
 test.each<[string, RequestListener]>([
-  ['says nothing', () => {}],
+  ['does not respond', () => {}],
   ['sends half an answer', (_, response) => void response.write('{"vm')],
 ])('a launcher that %s is waited for until the deadline', async (_, answer) => {
   await serve(answer)
@@ -167,7 +169,7 @@ test.each<[string, RequestListener]>([
   await clock.advance(999)
   expect(end).toBeUndefined()
   await clock.advance(1)
-  expect(await failed).toBe('LauncherUnreachable: the launcher did not answer within 1 s')
+  expect(await failed).toBe('LauncherUnreachable: the launcher did not respond within 1 s')
   expect(clock.pending()).toBe(0)
 })
 
@@ -183,28 +185,28 @@ test('a deadline at any moment of the exchange ends the request', async () => {
   await Promise.all(others)
 })
 
-test('an answer that is more than the node may keep is ended', async () => {
+test('ends a response that exceeds the limit of the node', async () => {
   await serve((_, response) => void response.end(JSON.stringify({ ...report, message: 'x'.repeat(1000) })))
-  await expect(launcher({ hold: kept(999) }).report()).rejects.toThrow(/bytes of it were pending/)
+  await expect(launcher({ hold: heldUpTo(999) }).report()).rejects.toThrow(/bytes of its response were pending/)
 })
 
-test('a request counts as what the node keeps, too, and nothing does once it is over', async () => {
+test('counts a request towards the limit of the node until it has ended', async () => {
   await serve((_, response) => void response.end(JSON.stringify(report)))
-  const limit = { hold: kept(1500) }
+  const limit = { hold: heldUpTo(1500) }
   for (let time = 0; time < 5; time++) expect(await launcher(limit).report()).toEqual(report)
   const domain = { title: 'x'.repeat(1500) }
   await expect(
     launcher(limit).put({ apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachine', metadata: {}, spec: { domain } }),
-  ).rejects.toThrow(/bytes of it were pending/)
+  ).rejects.toThrow(/bytes of its response were pending/)
 })
 
-test('answers are charged by the byte, and each piece of one as at least 1 KiB', async () => {
+test('charges responses by the byte, and each chunk as at least 1 KiB', async () => {
   await serve((_, response) => void response.end(JSON.stringify(report)))
-  const answers = createBucket(1, 1024, none)
-  await launcher({ answers }).report()
-  expect(answers.take(0)).toBe(0)
-  await launcher({ answers }).report()
-  expect(answers.take(0)).toBe(1_024_000)
+  const responses = createBucket(1, 1024, none)
+  await launcher({ responses }).report()
+  expect(responses.take(0)).toBe(0)
+  await launcher({ responses }).report()
+  expect(responses.take(0)).toBe(1_024_000)
 })
 
 describe('events', () => {
@@ -257,11 +259,11 @@ describe('events', () => {
       more()
     })
     await expect(watch({ events: createBucket(0, 1024 * 1024, none) })).rejects.toThrow(
-      new InvalidLauncherAnswer('it sends events without end'),
+      new InvalidLauncherResponse('it sends too many events'),
     )
   })
 
-  test('are no longer followed when the caller says so', async () => {
+  test('are not followed after the caller’s abort', async () => {
     await serve((_, response) => void response.write(change))
     const stop = new AbortController()
     const watching = launcher().watch(stop.signal, () => stop.abort())
@@ -275,14 +277,14 @@ describe('events', () => {
     const silent = watch({ deadlineMs: 1000 }, clock).catch(String)
     await until(() => response !== undefined)
     await clock.advance(1000)
-    expect(await silent).toBe('LauncherUnreachable: the launcher did not answer within 1 s')
+    expect(await silent).toBe('LauncherUnreachable: the launcher did not respond within 1 s')
 
     response = undefined
     const started = watch({ deadlineMs: 1000 }, clock).catch(String)
     await until(() => response?.write(change))
     await until(() => seen.length === 1)
     await clock.advance(3 * heartbeatIntervalMs)
-    expect(await started).toBe('LauncherUnreachable: no heartbeat')
+    expect(await started).toBe('LauncherUnreachable: the launcher sent no heartbeat')
     expect(clock.pending()).toBe(0)
   })
 })

@@ -1,34 +1,34 @@
 import { request, type ClientRequest, type IncomingMessage } from 'node:http'
 import { Socket } from 'node:net'
 import {
-  InvalidLauncherAnswer,
+  InvalidLauncherResponse,
   heartbeatIntervalMs,
   heartbeatLine,
-  maxAnswerBytes,
+  maxResponseBytes,
   parseDomainReport,
   parseJson,
   parseLauncherError,
-  parsePutAnswer,
+  parsePutResponse,
   type DomainReport,
   type LauncherErrorReason,
 } from '../runtime/launcher-api.ts'
 import type { Bucket } from '../runtime/bucket.ts'
 import { systemClock, type Clock } from '../runtime/clock.ts'
-import type { VirtualMachine } from '../api/machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { HeldBytes } from './pending-bytes.ts'
 import { openLauncherSocket, pathOf } from './socket.ts'
 
-/** The launcher did not answer, or went away while it was asked: nothing is known about the VM. */
+/** The launcher did not respond, or went away during the request: nothing is known about the VM. */
 export class LauncherUnreachable extends Error {
   override name = 'LauncherUnreachable'
 }
 
-/** There is no socket: the launcher does not listen yet, or no longer. */
+/** There is no socket: the launcher does not listen yet, or no longer listens. */
 export class LauncherAbsent extends LauncherUnreachable {
   override name = 'LauncherAbsent'
 }
 
-/** The launcher answered, and the answer is no. `message` is libvirt's or QEMU's own. */
+/** The launcher refused the request. `message` is libvirt's or QEMU's own. */
 export class LauncherRefusal extends Error {
   override name = 'LauncherRefusal'
   readonly reason: LauncherErrorReason
@@ -38,32 +38,31 @@ export class LauncherRefusal extends Error {
   }
 }
 
-/** A change: its state may be another. A heartbeat: it lives. */
+/** `change`: the launcher's state may have changed. `heartbeat`: it has not. */
 export type LauncherEvent = 'change' | 'heartbeat'
 
-/** One launcher, looked up by its pod's uid for each request, so that no socket of another pod can ever be meant. */
+/** One launcher, looked up by its pod's uid for each request, so that no request can reach another pod. */
 export interface Launcher {
-  put(machine: VirtualMachine): Promise<DomainReport>
+  put(vm: VirtualMachine): Promise<DomainReport>
   report(): Promise<DomainReport>
   shutdown(gracePeriodSeconds: number): Promise<void>
-  destroy(): Promise<void>
   final(): Promise<void>
   /**
-   * Calls `onEvent` until the stream of events ends, falls silent or exceeds its limit; then it rejects. Of many events that arrive together
-   * one is reported. Events are not parsed, and nothing of them is kept: what they are about is read with `report`.
+   * Calls `onEvent` until the event stream ends, falls silent or exceeds its limit; then it rejects. Events that arrive
+   * together are reported as one. They are neither parsed nor stored: `report` reads the state.
    */
   watch(signal: AbortSignal, onEvent: (event: LauncherEvent) => void): Promise<never>
 }
 
-/** What a launcher can make the handler wait for, read and keep. */
+/** The limits of what a launcher can make the handler wait for, read and hold in memory. */
 export interface LauncherLimits {
-  /** For a whole request; for the stream of events until it begins. */
+  /** For a whole request; for the event stream until it begins. */
   readonly deadlineMs: number
-  /** Charged with the bytes of answers, if need be on credit. */
-  readonly answers: Bucket
-  /** Bytes of events. One that sends more is disconnected. */
+  /** Charged with the bytes of responses, on credit if necessary. */
+  readonly responses: Bucket
+  /** Bytes of events. A launcher that sends more is disconnected. */
   readonly events: Bucket
-  readonly hold: (end: (reason: InvalidLauncherAnswer) => void) => HeldBytes
+  readonly hold: (end: (reason: InvalidLauncherResponse) => void) => HeldBytes
 }
 
 interface Request {
@@ -79,7 +78,7 @@ export function launcherOf(
   clock: Clock = systemClock,
 ): Launcher {
   const { deadlineMs } = limits
-  const late = () => new LauncherUnreachable(`the launcher did not answer within ${Math.round(deadlineMs / 1000)} s`)
+  const late = () => new LauncherUnreachable(`the launcher did not respond within ${Math.round(deadlineMs / 1000)} s`)
 
   const call = async (method: string, path: string, value?: unknown): Promise<unknown> => {
     const stop = new AbortController()
@@ -89,15 +88,15 @@ export function launcherOf(
       const body = value === undefined ? {} : { body: JSON.stringify(value) }
       held.grow(body.body?.length ?? 0)
       const charge = (bytes: number) => {
-        limits.answers.take(bytes)
+        limits.responses.take(bytes)
         held.grow(bytes)
       }
       const read = (response: IncomingMessage) => readAll(response, charge)
       const { status, text } = await send(kubeletRoot, podUID, { method, path, ...body }, stop.signal, read)
       stop.signal.throwIfAborted()
-      return answerOf(status, parseJson(text))
+      return valueOf(status, parseJson(text))
     } catch (error) {
-      throw described(error, stop.signal)
+      throw errorOf(error, stop.signal)
     } finally {
       cancel()
       held.release()
@@ -106,11 +105,10 @@ export function launcherOf(
 
   return {
     put: async ({ apiVersion, kind, metadata: { name, namespace, uid }, spec }) =>
-      // Only what the launcher reads: a status may be as large as the spec.
-      parsePutAnswer(await call('PUT', '/vm', { apiVersion, kind, metadata: { name, namespace, uid }, spec })),
+      // Only the part that the launcher reads: a status can be as large as the spec.
+      parsePutResponse(await call('PUT', '/vm', { apiVersion, kind, metadata: { name, namespace, uid }, spec })),
     report: async () => parseDomainReport(await call('GET', '/domain')),
     shutdown: async (gracePeriodSeconds) => void (await call('POST', '/shutdown', { gracePeriodSeconds })),
-    destroy: async () => void (await call('POST', '/destroy')),
     final: async () => void (await call('POST', '/final')),
     async watch(signal, onEvent) {
       const stop = new AbortController()
@@ -118,16 +116,18 @@ export function launcherOf(
       let cancel = afterRunning(clock, deadlineMs, () => stop.abort(late()))
       let beatMs = -Infinity
       const beat = () => {
-        // Not for each of a thousand lines at once.
+        // A thousand lines can arrive at once; one beat is enough.
         if (clock.monotonic() - beatMs < heartbeatIntervalMs / 10) return
         beatMs = clock.monotonic()
         cancel()
-        cancel = clock.after(3 * heartbeatIntervalMs, () => stop.abort(new LauncherUnreachable('no heartbeat')))
+        cancel = clock.after(3 * heartbeatIntervalMs, () =>
+          stop.abort(new LauncherUnreachable('the launcher sent no heartbeat')),
+        )
       }
       try {
         const read = lineReader()
         const onChunk = (chunk: Buffer) => {
-          if (limits.events.take(costOf(chunk)) > 0) throw new InvalidLauncherAnswer('it sends events without end')
+          if (limits.events.take(costOf(chunk)) > 0) throw new InvalidLauncherResponse('it sends too many events')
           const event = read(chunk)
           if (event === undefined) return
           beat()
@@ -138,7 +138,7 @@ export function launcherOf(
           return drain(response, onChunk)
         })
       } catch (error) {
-        throw described(error, either)
+        throw errorOf(error, either)
       } finally {
         cancel()
       }
@@ -147,8 +147,8 @@ export function launcherOf(
 }
 
 /**
- * Runs `run` once after `delayMs` of this process: where it gets no CPU for longer than a slice, what has arrived meanwhile is read before
- * time goes on, so that a busy node does not look like a mute launcher.
+ * Runs `run` once after `delayMs`, counted in slices. Where this process gets no CPU for longer than a slice, it reads what
+ * has arrived before the next slice begins, so that a busy node does not look like a silent launcher.
  */
 function afterRunning(clock: Clock, delayMs: number, run: () => void, slices = 4): () => void {
   let cancel = () => {}
@@ -159,13 +159,13 @@ function afterRunning(clock: Clock, delayMs: number, run: () => void, slices = 4
   return () => cancel()
 }
 
-function answerOf(status: number, answer: unknown): unknown {
-  if (status >= 200 && status < 300) return answer
-  const { reason, message } = parseLauncherError(answer)
+function valueOf(status: number, body: unknown): unknown {
+  if (status >= 200 && status < 300) return body
+  const { reason, message } = parseLauncherError(body)
   throw new LauncherRefusal(reason, message)
 }
 
-/** `read` is called when the head of the response has arrived, before anything else is parsed: Node keeps what nobody reads. */
+/** `read` is called when the head of the response has arrived, before anything else is parsed: Node buffers what is not read. */
 async function send<T>(
   kubeletRoot: string,
   podUID: string,
@@ -174,24 +174,24 @@ async function send<T>(
   read: (response: IncomingMessage) => Promise<T>,
 ): Promise<T> {
   const handle = await openLauncherSocket(kubeletRoot, podUID)
-  if (handle === undefined) throw new LauncherAbsent('the launcher does not listen yet, or no longer')
+  if (handle === undefined) throw new LauncherAbsent('the launcher does not listen')
   const createConnection = () => new PiecewiseSocket().connect(pathOf(handle))
   const sent = request({ createConnection, method, path, signal, ...json })
   const isConnected = new Promise((resolve) => sent.once('response', resolve).once('close', resolve))
   sent.end(body)
-  const [value] = await Promise.all([answerTo(sent, read), isConnected.then(() => handle.close())])
+  const [value] = await Promise.all([responseTo(sent, read), isConnected.then(() => handle.close())])
   return value
 }
 
-/** Hands on what it has read in small pieces. Once a request is ended, the rest of up to 64 KiB that Node reads at once is not parsed. */
+/** Delivers what it has read in small pieces, so that the rest of the up to 64 KiB that Node reads at once is not parsed after a request was ended. */
 class PiecewiseSocket extends Socket {
   override push(chunk: Buffer | null): boolean {
     if (chunk === null) return super.push(chunk)
-    let isMoreWanted = true
+    let acceptsMore = true
     for (let start = 0; start < chunk.length && !this.destroyed; start += pieceBytes) {
-      isMoreWanted = super.push(chunk.subarray(start, start + pieceBytes))
+      acceptsMore = super.push(chunk.subarray(start, start + pieceBytes))
     }
-    return isMoreWanted
+    return acceptsMore
   }
 }
 
@@ -199,31 +199,32 @@ const pieceBytes = 4096
 
 const json = { headers: { 'content-type': 'application/json' } }
 
-function answerTo<T>(sent: ClientRequest, read: (response: IncomingMessage) => Promise<T>): Promise<T> {
+function responseTo<T>(sent: ClientRequest, read: (response: IncomingMessage) => Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     sent.on('response', (response) => resolve(read(response)))
     sent.on('error', reject)
-    // The launcher sends none, and thousands of them fit into what is read at once.
-    sent.once('information', () => sent.destroy(new InvalidLauncherAnswer('it sends interim responses')))
-    // After a change of protocol neither event comes: Node only closes the connection, and an abort has no effect after that.
-    sent.on('close', () => reject(new LauncherUnreachable('the launcher did not answer')))
+    // The launcher sends none, and thousands of them fit into one read.
+    sent.once('information', () => sent.destroy(new InvalidLauncherResponse('it sends interim responses')))
+    // After an upgrade neither event comes: Node only closes the connection, and an abort has no effect.
+    sent.on('close', () => reject(new LauncherUnreachable('the launcher closed the connection without a response')))
   })
 }
 
-/** Of a request that was aborted, Node says just that; the reason is the signal's. */
-function described(thrown: unknown, signal: AbortSignal): Error {
+/** Node's error for an aborted request does not contain the reason; the signal does. */
+function errorOf(thrown: unknown, signal: AbortSignal): Error {
   const error: unknown = signal.aborted ? signal.reason : thrown
   if (
-    error instanceof InvalidLauncherAnswer ||
+    error instanceof InvalidLauncherResponse ||
     error instanceof LauncherUnreachable ||
     error instanceof LauncherRefusal
   )
     return error
   const message = error instanceof Error ? error.message : String(error)
   if (error instanceof Error && 'code' in error && String(error.code).startsWith('HPE_'))
-    return new InvalidLauncherAnswer(`it does not send HTTP: ${message}`, { cause: error })
-  // The path of the socket differs each time, and means nothing to anyone else: a condition must not change with it.
-  return new LauncherUnreachable(message.replace(/ \/proc\/self\/fd\/\d+$/, ''), { cause: error })
+    return new InvalidLauncherResponse(`it does not send HTTP: ${message}`, { cause: error })
+  // The path of the socket differs each time. A condition must not change with it.
+  const words = message.replace(/ \/proc\/self\/fd\/\d+$/, '')
+  return new LauncherUnreachable(`could not reach the launcher: ${words}`, { cause: error })
 }
 
 async function readAll(
@@ -235,7 +236,8 @@ async function readAll(
   const ended = drain(response, (chunk) => {
     bytes += costOf(chunk)
     charge(costOf(chunk))
-    if (bytes > maxAnswerBytes) throw new InvalidLauncherAnswer(`its answer is longer than ${maxAnswerBytes} bytes`)
+    if (bytes > maxResponseBytes)
+      throw new InvalidLauncherResponse(`its response is longer than ${maxResponseBytes} bytes`)
     chunks.push(chunk)
   })
   await ended.catch((error: unknown) => {
@@ -245,14 +247,14 @@ async function readAll(
 }
 
 /**
- * Hands on every chunk as it arrives, since what is not read at once is kept by Node, at a hundred bytes for each of one byte. Rejects when
- * the response ends, is aborted, or `onChunk` throws.
+ * Delivers every chunk as it arrives: Node buffers what is not read, at a hundred bytes for a chunk of one. Rejects when the
+ * response ends, is aborted, or `onChunk` throws.
  */
 function drain(response: IncomingMessage, onChunk: (chunk: Buffer) => void): Promise<never> {
   return new Promise((_, reject) => {
     const ended = () => reject(new LauncherUnreachable('the launcher ended its response'))
     response.on('data', (chunk: Buffer) => {
-      // Node goes on with what it has read already.
+      // Node delivers the rest of what it has read even then.
       if (response.destroyed) return
       try {
         onChunk(chunk)
@@ -267,7 +269,7 @@ function drain(response: IncomingMessage, onChunk: (chunk: Buffer) => void): Pro
 }
 
 /**
- * Which events a chunk completes, the most important one if there are several. Keeps no line: of one that is not complete only as much as tells
+ * Returns the most important event that a chunk completes. Buffers no line, only enough of an incomplete one to distinguish
  * it from a heartbeat.
  */
 function lineReader(): (chunk: Buffer) => LauncherEvent | undefined {
@@ -291,6 +293,6 @@ function lineReader(): (chunk: Buffer) => LauncherEvent | undefined {
 
 const newline = 10
 
-/** What it takes to read and keep it: a launcher that sends byte by byte must not cost a hundred times what it sends. */
+/** The cost of reading and buffering a chunk: a launcher that sends single bytes must not cost a hundred times as much. */
 const costOf = (chunk: Buffer): number => Math.max(chunk.length, smallestCost)
 const smallestCost = 1024

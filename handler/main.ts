@@ -3,7 +3,7 @@ import { systemClock } from '../runtime/clock.ts'
 import { createEventRecorder } from '../runtime/events.ts'
 import { startHealth } from '../runtime/health.ts'
 import { createKubeClient } from '../runtime/kube.ts'
-import { createLogger, isLogLevel } from '../runtime/log.ts'
+import { createLogger, type Logger } from '../runtime/log.ts'
 import { countEvents, createMetrics, observeReflectors } from '../runtime/metrics.ts'
 import { serveMetrics } from '../runtime/metrics-server.ts'
 import { createShutdown } from '../runtime/shutdown.ts'
@@ -11,26 +11,16 @@ import { startHandler } from './handler.ts'
 import { launcherOf } from './launcher.ts'
 import { readPodAddress } from './pod-address.ts'
 import { publishProfile } from './profile.ts'
+import { readSettings, type Settings } from './settings.ts'
+import { findUnknownGuests, observeUnknownGuests } from './unknown-guests.ts'
 
-/**
- * The node handler. NODE_NAME: whose VMs; KUBELET_ROOT: the kubelet's root directory as mounted here; PROFILE: the file with what the node
- * can do; HEALTH_PORT; METRICS_PORT; LOG_LEVEL.
- */
-async function main(environment: NodeJS.ProcessEnv): Promise<void> {
-  const {
-    NODE_NAME: nodeName,
-    KUBELET_ROOT: kubeletRoot = '/var/lib/kubelet',
-    PROFILE: profileFile = '/var/run/virtset/profile/profile.json',
-    HEALTH_PORT: port = '8080',
-    METRICS_PORT: metricsPort,
-    LOG_LEVEL: level = 'info',
-  } = environment
-  if (!nodeName) throw new Error('NODE_NAME is not set: a handler belongs to a node')
-
-  const log = createLogger({ process: 'handler', ...(isLogLevel(level) ? { level } : {}) })
+/** The node handler: reconciles the VMs of its node, publishes the node's profile, and reports unknown guests. */
+async function main(settings: Settings, log: Logger): Promise<void> {
+  const { nodeName, kubeletRoot, profileFile, healthPort, metricsPort } = settings
+  const clock = systemClock
   const shutdown = createShutdown({ source: process, log, exit: (code) => process.exit(code) })
-  const kube = createKubeClient({ access: await defaultAccess(environment), userAgent: 'virtset-handler' })
-  const profile = publishProfile({ kube, nodeName, file: profileFile, log, clock: systemClock })
+  const kube = createKubeClient({ access: await defaultAccess(process.env), userAgent: 'virtset-handler' })
+  const profile = publishProfile({ kube, nodeName, file: profileFile, log, clock })
   const registry = createMetrics()
   const recorder = countEvents(
     registry,
@@ -41,25 +31,39 @@ async function main(environment: NodeJS.ProcessEnv): Promise<void> {
     nodeName,
     launcherOf: (podUID, limits) => launcherOf(kubeletRoot, podUID, limits),
     addressOf: (podUID) => readPodAddress(kubeletRoot, podUID),
-    tell: ({ apiVersion, kind, metadata: { namespace, name, uid } }, type, reason, message) => {
+    recordEvent: ({ apiVersion, kind, metadata: { namespace, name, uid } }, type, reason, message) => {
       const regarding = { apiVersion, kind, name, uid, ...(namespace === undefined ? {} : { namespace }) }
       recorder.record({ regarding, type, reason, message })
     },
     log,
-    clock: systemClock,
+    clock,
   })
-  observeReflectors(registry, [handler.machines, profile.node])
-  const unready = () => (handler.machines.hasSynced() ? [] : ['the VMs of this node are not read yet'])
-  const health = await startHealth({ port: Number(port), registry, log, clock: systemClock, unready })
-  const metrics = await serveMetrics({ port: metricsPort, registry, kube, log, clock: systemClock })
+  const unknownGuests = findUnknownGuests({
+    kubeletRoot,
+    podsOfVms: () => handler.podsOfVms(),
+    launcherOf: (podUID, limits) => launcherOf(kubeletRoot, podUID, limits),
+    log,
+    clock,
+  })
+  observeReflectors(registry, [handler.vms, profile.node])
+  observeUnknownGuests(registry, unknownGuests)
+  const unready = () => (handler.vms.hasSynced() ? [] : ['the VMs of this node are not listed yet'])
+  const health = await startHealth({ port: healthPort, registry, log, clock, unready })
+  const metrics = await serveMetrics({ port: metricsPort, registry, kube, log, clock })
 
   shutdown.step('handler', () => handler.stop())
+  shutdown.step('unknown guests', () => unknownGuests.stop())
   shutdown.step('profile', () => profile.stop())
   shutdown.step('events', () => recorder.stop())
   shutdown.step('health', () => health.close())
   shutdown.step('metrics', () => metrics?.close())
   shutdown.step('connections', () => kube.close())
-  log.info({ nodeName, kubeletRoot }, 'handling the VMs of this node')
+  log.info({ nodeName, kubeletRoot }, 'reconciling the VMs of this node')
 }
 
-await main(process.env)
+const settings = readSettings(process.env)
+const log = createLogger({ process: 'handler', level: settings.logLevel })
+await main(settings, log).catch((error: unknown) => {
+  log.fatal({ err: error }, 'the handler failed')
+  process.exit(1)
+})

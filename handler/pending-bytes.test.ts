@@ -13,7 +13,7 @@ function setUp() {
   return { ended, hold }
 }
 
-test('ends nothing while all fit', () => {
+test('ends nothing below the limit', () => {
   const { ended, hold } = setUp()
   hold('a1', 60)
   hold('b1', 40)
@@ -27,14 +27,14 @@ test('ends the largest exchange of the tenant that holds the most, not the large
   expect(ended).toEqual(['a4'])
 })
 
-test('ends as many as it takes', () => {
+test('ends as many as necessary', () => {
   const { ended, hold } = setUp()
   for (const name of ['a1', 'a2', 'a3', 'a4']) hold(name, 20)
   hold('b1', 50)
   expect(ended).toEqual(['a1', 'a2'])
 })
 
-test('what is released, or was ended, counts no more', () => {
+test('released and ended exchanges do not count', () => {
   const { ended, hold } = setUp()
   const first = hold('a1', 90)
   first.release()

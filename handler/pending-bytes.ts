@@ -1,12 +1,12 @@
-import { InvalidLauncherAnswer } from '../runtime/launcher-api.ts'
+import { InvalidLauncherResponse } from '../runtime/launcher-api.ts'
 
 /**
- * Memory that unfinished exchanges with launchers occupy, over all launchers of the node. When they exceed the limit together, the largest
- * exchange of the tenant that holds the most is ended: a tenant cannot get the exchange of another one ended that holds less.
+ * The memory of unfinished exchanges with launchers, over all launchers of the node. When they exceed the limit together, the largest
+ * exchange of the tenant that holds the most is ended: a tenant cannot cause the end of an exchange of a tenant that holds less.
  */
-export interface PendingBytes {
+interface PendingBytes {
   /** `end` is called at most once, and never after `release`. */
-  hold(tenant: string, end: (reason: InvalidLauncherAnswer) => void): HeldBytes
+  hold(tenant: string, end: (reason: InvalidLauncherResponse) => void): HeldBytes
 }
 
 export interface HeldBytes {
@@ -16,7 +16,7 @@ export interface HeldBytes {
 
 interface Exchange {
   readonly tenant: string
-  readonly end: (reason: InvalidLauncherAnswer) => void
+  readonly end: (reason: InvalidLauncherResponse) => void
   bytes: number
 }
 
@@ -34,7 +34,7 @@ export function createPendingBytes(limitBytes: number): PendingBytes {
     const worst = largest(most ?? [], ({ bytes }) => bytes)
     if (worst === undefined) return
     release(worst)
-    worst.end(new InvalidLauncherAnswer(`${worst.bytes} bytes of it were pending, too many for this node`))
+    worst.end(new InvalidLauncherResponse(`${worst.bytes} bytes of its response were pending, too many for this node`))
   }
 
   return {

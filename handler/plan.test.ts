@@ -1,22 +1,21 @@
 import { expect, test } from 'vitest'
-import type { Phase, VirtualMachine } from '../api/machine.ts'
+import type { Phase, VirtualMachine } from '../api/virtual-machine.ts'
 import type { DomainReport, JsonObject } from '../runtime/launcher-api.ts'
 import { plan, type Action, type Observation } from './plan.ts'
-import { slimMachine } from './slim-machine.ts'
+import { slimVm } from './slim-vm.ts'
 import { statusOf } from './status.ts'
 
-const now = new Date('2026-01-02T03:04:05Z')
-const seconds = (offset: number) => new Date(now.getTime() + offset * 1000).toISOString()
+const now = '2026-01-02T03:04:05.000Z'
+const seconds = (offset: number) => new Date(Date.parse(now) + offset * 1000).toISOString()
 
 interface Given {
   phase: Phase
   isDeleting?: boolean
   grace?: number
-  asked?: string
-  scheduledAgo?: number
+  requestedGrace?: string
 }
 
-function machine({ phase, isDeleting = false, grace, asked, scheduledAgo = 0 }: Given): VirtualMachine {
+function vmWith({ phase, isDeleting = false, grace, requestedGrace }: Given): VirtualMachine {
   return {
     apiVersion: 'virtset.io/v1alpha1',
     kind: 'VirtualMachine',
@@ -25,287 +24,397 @@ function machine({ phase, isDeleting = false, grace, asked, scheduledAgo = 0 }: 
       namespace: 'default',
       uid: 'vm-1',
       generation: 1,
-      ...(isDeleting ? { deletionTimestamp: seconds(-1) } : {}),
-      ...(asked === undefined ? {} : { annotations: { 'virtset.io/grace-period-seconds': asked } }),
+      // An hour off: no decision depends on the difference between the API server's clock and the node's.
+      ...(isDeleting ? { deletionTimestamp: seconds(-3600) } : {}),
+      ...(requestedGrace === undefined ? {} : { annotations: { 'virtset.io/grace-period-seconds': requestedGrace } }),
     },
     spec: { domain: {}, ...(grace === undefined ? {} : { terminationGracePeriodSeconds: grace }) },
-    status: { phase, phaseTransitionTimestamps: [{ phase: 'Scheduled', time: seconds(-scheduledAgo) }] },
+    status: { phase, phaseTransitionTimestamps: [{ phase: 'Scheduled', time: seconds(-3600) }] },
   }
 }
+
+const awaited = (given: Given): VirtualMachine => {
+  const one = vmWith(given)
+  const question = {
+    type: 'PodEnded',
+    status: 'Unknown',
+    reason: 'AwaitingHandler',
+    message: '',
+    lastTransitionTime: '',
+  }
+  return { ...one, status: { ...one.status, conditions: [{ ...question, status: 'Unknown' }] } }
+}
+
+test.each<[string, Given, Observation, string[]]>([
+  [
+    'absent',
+    { phase: 'Running' },
+    { kind: 'absent', absentForMs: 0 },
+    ['updateStatus Running PodEnded=True:LauncherAbsent'],
+  ],
+  [
+    'absent while the VM is being deleted',
+    { phase: 'Scheduled', isDeleting: true },
+    { kind: 'absent', absentForMs: 0 },
+    ['updateStatus Scheduled PodEnded=True:LauncherAbsent'],
+  ],
+  [
+    'unreachable',
+    { phase: 'Running' },
+    { kind: 'unreachable', message: '', silentForMs: 0 },
+    ['requeueAfter 1000', 'requeueAfter 1000'],
+  ],
+  ['absent, and its guest had ended', { phase: 'Failed' }, { kind: 'absent', absentForMs: 0 }, []],
+])('answers the controller that awaits the end of a launcher: %s', (_, given, observation, expected) => {
+  expect(summaries(plan(awaited(given), observation, now))).toEqual(expected)
+})
 
 function report(phase: DomainReport['phase'], more: Partial<DomainReport> = {}): DomainReport {
   return { vmUID: 'vm-1', phase, reason: 'booted', observedAt: seconds(0), ...more }
 }
 
-const said = (one: DomainReport): Observation & { kind: 'report' } => ({ kind: 'report', report: one })
+const reported = (one: DomainReport): Observation & { kind: 'report' } => ({ kind: 'report', report: one })
 
-/** What a plan does, in words; what it writes is the phase and the conditions' reasons. */
-function words(actions: Action[]): string[] {
+/** The actions in short; of a status, the phase and the conditions' reasons. */
+function summaries(actions: Action[]): string[] {
   return actions.map((action) => {
     switch (action.do) {
-      case 'write':
-        return `write ${action.status.phase} ${action.status.conditions?.map((c) => `${c.type}=${c.status}:${c.reason}`).join(' ')}`
-      case 'tell':
-        return `tell ${action.type} ${action.reason}`
-      case 'again':
-        return `again ${action.afterMs}`
-      case 'shutdown':
-        return `shutdown ${action.gracePeriodSeconds}`
+      case 'updateStatus':
+        return `updateStatus ${action.status.phase} ${action.status.conditions?.map((c) => `${c.type}=${c.status}:${c.reason}`).join(' ')}`
+      case 'recordEvent':
+        return `recordEvent ${action.type} ${action.reason}`
+      case 'requeueAfter':
+        return `requeueAfter ${action.afterMs}`
+      case 'shutDownGuest':
+        return `shutDownGuest ${action.gracePeriodSeconds}`
       default:
         return action.do
     }
   })
 }
 
-const running = 'write Running Ready=True:GuestRunning Synchronized=True:DomainDefined'
+const running = 'updateStatus Running Ready=True:GuestRunning Synchronized=True:DomainDefined'
+const failed = 'updateStatus Failed Ready=False:GuestStopped Synchronized=True:DomainDefined'
+const succeeded = 'updateStatus Succeeded Ready=False:GuestStopped Synchronized=True:DomainDefined'
+const lost = [
+  'updateStatus Failed Synchronized=False:DomainLost Ready=False:DomainLost',
+  'recordEvent Warning DomainLost',
+  'releaseLauncher',
+]
 const rows: [string, Given, Observation, string[]][] = [
-  ['looks for the socket at once', { phase: 'Scheduled' }, { kind: 'absent' }, ['again 50']],
+  ['polls for the socket', { phase: 'Scheduled' }, { kind: 'absent', absentForMs: 0 }, ['requeueAfter 50']],
   [
-    'looks less often for a pod that pulls its image',
-    { phase: 'Scheduled', scheduledAgo: 20 },
-    { kind: 'absent' },
-    ['again 1000'],
+    'polls less often for a pod that pulls its image',
+    { phase: 'Scheduled' },
+    { kind: 'absent', absentForMs: 20_000 },
+    ['requeueAfter 1000'],
   ],
-  ['looks every two seconds at most', { phase: 'Scheduled', scheduledAgo: 900 }, { kind: 'absent' }, ['again 2000']],
-  ['leaves a lost pod to the controller', { phase: 'Running' }, { kind: 'absent' }, []],
-  ['hands the VM over', { phase: 'Scheduled' }, said(report('Waiting')), ['put']],
-  ['starts nothing that is being deleted', { phase: 'Scheduled', isDeleting: true }, said(report('Waiting')), []],
   [
-    'never starts a second QEMU where the launcher lost the first',
+    'polls every two seconds at least',
+    { phase: 'Scheduled' },
+    { kind: 'absent', absentForMs: 900_000 },
+    ['requeueAfter 2000'],
+  ],
+  [
+    'leaves a pod that has just ended to the controller',
     { phase: 'Running' },
-    said(report('Waiting')),
-    ['write Failed Synchronized=False:DomainLost Ready=False:DomainLost', 'tell Warning DomainLost', 'final'],
+    { kind: 'absent', absentForMs: 29_999 },
+    ['requeueAfter 7499.75'],
   ],
   [
-    'nor where its node had not answered for a while',
-    { phase: 'Unknown' },
-    said(report('Waiting')),
-    ['write Failed Synchronized=False:DomainLost Ready=False:DomainLost', 'tell Warning DomainLost', 'final'],
-  ],
-  ['sees again what ran on a node that had not answered', { phase: 'Unknown' }, said(report('Running')), [running]],
-  ['reports a guest that runs', { phase: 'Scheduled' }, said(report('Running')), [running, 'tell Normal Started']],
-  [
-    'reports a pause',
+    'does not let a VM whose launcher is gone stay Ready',
     { phase: 'Running' },
-    said(report('Paused', { reason: 'ioerror' })),
-    ['write Running Ready=False:GuestPaused Synchronized=True:DomainDefined'],
+    { kind: 'absent', absentForMs: 30_000 },
+    ['updateStatus Running Synchronized=Unknown:LauncherAbsent Ready=Unknown:LauncherAbsent', 'requeueAfter 7500'],
+  ],
+  ['hands the VM over', { phase: 'Scheduled' }, reported(report('Waiting')), ['startGuest']],
+  [
+    'does not start a VM that is being deleted',
+    { phase: 'Scheduled', isDeleting: true },
+    reported(report('Waiting')),
+    [],
   ],
   [
-    'asks for shutdown with the grace period that it was stopped with',
-    { phase: 'Running', isDeleting: true, grace: 7, asked: '3' },
-    said(report('Running')),
-    [running, 'shutdown 3', 'tell Normal ShuttingDown'],
+    'never starts a second QEMU after the launcher lost the first',
+    { phase: 'Running' },
+    reported(report('Waiting')),
+    lost,
+  ],
+  ['nor on a node that was silent for a while', { phase: 'Unknown' }, reported(report('Waiting')), lost],
+  ['sets Running again on a node that was silent', { phase: 'Unknown' }, reported(report('Running')), [running]],
+  [
+    'reports a running guest',
+    { phase: 'Scheduled' },
+    reported(report('Running')),
+    [running, 'recordEvent Normal Started'],
   ],
   [
-    'ends it when the grace period that it was stopped with is over, though kubelet gave it longer',
-    { phase: 'Running', isDeleting: true, grace: 30, asked: '1' },
-    said(report('ShuttingDown', { deadline: seconds(29) })),
-    ['destroy', 'tell Warning GracePeriodExceeded', 'again 5000'],
+    'reports a paused guest',
+    { phase: 'Running' },
+    reported(report('Paused', { reason: 'ioerror' })),
+    ['updateStatus Running Ready=False:GuestPaused Synchronized=True:DomainDefined'],
   ],
   [
-    'asks for shutdown with the VM’s own grace period',
+    'reports a QEMU that does not respond',
+    { phase: 'Running' },
+    reported(report('Running', { unresponsiveSince: seconds(-20) })),
+    ['updateStatus Running Ready=False:QEMUUnresponsive Synchronized=True:DomainDefined'],
+  ],
+  [
+    'shuts down with the grace period of the stop request',
+    { phase: 'Running', isDeleting: true, grace: 7, requestedGrace: '3' },
+    reported(report('Running')),
+    [running, 'shutDownGuest 3', 'recordEvent Normal ShuttingDown'],
+  ],
+  [
+    'shortens the grace period that the kubelet gave',
+    { phase: 'Running', isDeleting: true, grace: 30, requestedGrace: '1' },
+    reported(report('ShuttingDown', { deadline: seconds(29), gracePeriodSeconds: 30 })),
+    ['shutDownGuest 1', 'recordEvent Normal ShuttingDown'],
+  ],
+  [
+    'leaves the grace period of an older launcher as it is',
+    { phase: 'Running', isDeleting: true, grace: 30, requestedGrace: '1' },
+    reported(report('ShuttingDown', { deadline: seconds(29) })),
+    [],
+  ],
+  [
+    'shuts down with the grace period of the spec',
     { phase: 'Scheduled', isDeleting: true, grace: 7 },
-    said(report('Running')),
-    [running, 'tell Normal Started', 'shutdown 7', 'tell Normal ShuttingDown'],
+    reported(report('Running')),
+    [running, 'recordEvent Normal Started', 'shutDownGuest 7', 'recordEvent Normal ShuttingDown'],
   ],
   [
-    'waits for the deadline, whoever set it',
+    'leaves the grace period to the launcher, whatever the clocks say',
+    { phase: 'Running', isDeleting: true, grace: 20, requestedGrace: '20' },
+    reported(report('ShuttingDown', { deadline: seconds(-3000), gracePeriodSeconds: 20 })),
+    [],
+  ],
+  [
+    'stores the end before it releases the launcher',
+    { phase: 'Running' },
+    reported(report('Gone', { reason: 'shutdown', exit: 'Succeeded' })),
+    [succeeded, 'recordEvent Normal Stopped', 'releaseLauncher'],
+  ],
+  [
+    'counts a deleted guest that exceeded its grace period as a success',
     { phase: 'Running', isDeleting: true },
-    said(report('ShuttingDown', { deadline: seconds(4) })),
-    ['again 4000'],
+    reported(report('Shutoff', { reason: 'destroyed', exit: 'Failed' })),
+    [succeeded, 'recordEvent Warning GracePeriodExceeded', 'recordEvent Normal Stopped', 'releaseLauncher'],
   ],
   [
-    'does not let a deadline that is always a moment away keep it busy',
+    'counts a guest that was destroyed without a deletion as a failure',
+    { phase: 'Running' },
+    reported(report('Shutoff', { reason: 'destroyed', exit: 'Failed' })),
+    [failed, 'recordEvent Warning GuestFailed', 'releaseLauncher'],
+  ],
+  [
+    'counts a crash during the shutdown as a failure',
     { phase: 'Running', isDeleting: true },
-    said(report('ShuttingDown', { deadline: seconds(0.001) })),
-    ['again 100'],
+    reported(report('Crashed', { reason: 'failed', exit: 'Failed', message: 'QEMU was killed' })),
+    [failed, 'recordEvent Warning GuestFailed', 'releaseLauncher'],
   ],
   [
-    'ends the guest when its time is over',
+    'counts a crash as a failure',
     { phase: 'Running' },
-    said(report('ShuttingDown', { deadline: seconds(-1) })),
-    ['destroy', 'tell Warning GracePeriodExceeded', 'again 5000'],
+    reported(report('Crashed', { reason: 'failed', exit: 'Failed', message: 'QEMU was killed' })),
+    [failed, 'recordEvent Warning GuestFailed', 'releaseLauncher'],
   ],
   [
-    'writes the end before it lets the launcher go',
+    'records that the kernel killed QEMU for memory',
     { phase: 'Running' },
-    said(report('Gone', { reason: 'shutdown', exit: 'Succeeded' })),
-    ['write Succeeded Ready=False:GuestStopped Synchronized=True:DomainDefined', 'tell Normal Stopped', 'final'],
+    reported(report('Shutoff', { reason: 'OOMKilled', exit: 'Failed', message: 'memory ran out' })),
+    [failed, 'recordEvent Warning OOMKilled', 'releaseLauncher'],
   ],
   [
-    'has succeeded in ending what was to be deleted and did not power off',
-    { phase: 'Running', isDeleting: true },
-    said(report('Shutoff', { reason: 'destroyed', exit: 'Failed' })),
-    ['write Succeeded Ready=False:GuestStopped Synchronized=True:DomainDefined', 'tell Normal Stopped', 'final'],
-  ],
-  [
-    'tells that a guest was ended which nobody had deleted',
-    { phase: 'Running' },
-    said(report('Shutoff', { reason: 'destroyed', exit: 'Failed' })),
-    ['write Failed Ready=False:GuestStopped Synchronized=True:DomainDefined', 'tell Warning GuestFailed', 'final'],
-  ],
-  [
-    'tells a crash on the way to its end',
-    { phase: 'Running', isDeleting: true },
-    said(report('Crashed', { reason: 'failed', exit: 'Failed', message: 'QEMU was killed' })),
-    ['write Failed Ready=False:GuestStopped Synchronized=True:DomainDefined', 'tell Warning GuestFailed', 'final'],
-  ],
-  [
-    'tells a crash',
-    { phase: 'Running' },
-    said(report('Crashed', { reason: 'failed', exit: 'Failed', message: 'QEMU was killed' })),
-    ['write Failed Ready=False:GuestStopped Synchronized=True:DomainDefined', 'tell Warning GuestFailed', 'final'],
-  ],
-  [
-    'tells that the kernel killed QEMU for memory',
-    { phase: 'Running' },
-    said(report('Shutoff', { reason: 'OOMKilled', exit: 'Failed', message: 'memory ran out' })),
-    ['write Failed Ready=False:GuestStopped Synchronized=True:DomainDefined', 'tell Warning OOMKilled', 'final'],
-  ],
-  [
-    'lets the launcher go when the end is written',
+    'releases the launcher once the end is stored',
     { phase: 'Failed' },
-    said(report('Crashed', { exit: 'Failed' })),
-    ['final'],
+    reported(report('Crashed', { exit: 'Failed' })),
+    ['releaseLauncher'],
   ],
-  ['leaves a finished VM alone', { phase: 'Succeeded' }, { kind: 'absent' }, []],
+  ['leaves a finished VM alone', { phase: 'Succeeded' }, { kind: 'absent', absentForMs: 60_000 }, []],
   [
     'fails a VM that libvirt refuses',
     { phase: 'Scheduled' },
-    { kind: 'refused', reason: 'StartFailed', message: 'no such target', silentForMs: 0 },
-    ['write Failed Synchronized=False:StartFailed Ready=False:StartFailed', 'tell Warning StartFailed', 'final'],
+    { kind: 'refused', reason: 'StartFailed', message: 'no such target', silentForMs: 0, launcherVersion: 1 },
+    [
+      'updateStatus Failed Synchronized=False:StartFailed Ready=False:StartFailed',
+      'recordEvent Warning StartFailed',
+      'releaseLauncher',
+    ],
   ],
   [
-    'asks again while libvirtd comes back',
+    'polls while libvirtd restarts',
     { phase: 'Scheduled' },
-    { kind: 'refused', reason: 'LibvirtUnavailable', message: 'restarting', silentForMs: 29_999 },
-    ['again 7499.75'],
+    { kind: 'refused', reason: 'LibvirtUnavailable', message: 'restarting', silentForMs: 29_999, launcherVersion: 1 },
+    ['requeueAfter 7499.75'],
   ],
   [
-    'says that libvirtd does not come back',
+    'reports that libvirtd does not come back',
     { phase: 'Scheduled' },
-    { kind: 'refused', reason: 'LibvirtUnavailable', message: 'restarting', silentForMs: 30_000 },
-    ['write Scheduled Synchronized=Unknown:LibvirtUnavailable Ready=Unknown:LibvirtUnavailable', 'again 7500'],
+    { kind: 'refused', reason: 'LibvirtUnavailable', message: 'restarting', silentForMs: 30_000, launcherVersion: 1 },
+    [
+      'updateStatus Scheduled Synchronized=Unknown:LibvirtUnavailable Ready=Unknown:LibvirtUnavailable',
+      'requeueAfter 7500',
+    ],
   ],
   [
-    'touches no launcher of another VM',
+    'does not touch the launcher of another VM',
     { phase: 'Scheduled' },
-    { kind: 'refused', reason: 'OtherVirtualMachine', message: 'has vm-2', silentForMs: 0 },
-    ['write Scheduled Synchronized=Unknown:OtherVirtualMachine Ready=Unknown:OtherVirtualMachine', 'again 10000'],
+    { kind: 'refused', reason: 'OtherVirtualMachine', message: 'has vm-2', silentForMs: 0, launcherVersion: 1 },
+    [
+      'updateStatus Scheduled Synchronized=Unknown:OtherVirtualMachine Ready=Unknown:OtherVirtualMachine',
+      'requeueAfter 10000',
+    ],
   ],
   [
-    'says nothing of a short silence',
+    'does not fail a VM that a launcher of another version does not understand',
+    { phase: 'Scheduled' },
+    { kind: 'refused', reason: 'BadRequest', message: 'no such field', silentForMs: 0, launcherVersion: 0 },
+    [
+      'updateStatus Scheduled Synchronized=Unknown:LauncherIncompatible Ready=Unknown:LauncherIncompatible',
+      'recordEvent Warning LauncherIncompatible',
+      'requeueAfter 1000',
+    ],
+  ],
+  [
+    'does not fail a running VM whose launcher does not understand a shutdown',
+    { phase: 'Running', isDeleting: true },
+    { kind: 'refused', reason: 'BadRequest', message: 'no such request', silentForMs: 60_000, launcherVersion: 2 },
+    [
+      'updateStatus Running Synchronized=Unknown:LauncherIncompatible Ready=Unknown:LauncherIncompatible',
+      'recordEvent Warning LauncherIncompatible',
+      'requeueAfter 30000',
+    ],
+  ],
+  [
+    'does not report a short silence',
     { phase: 'Running' },
     { kind: 'unreachable', message: 'refused', silentForMs: 20_000 },
-    ['again 5000'],
+    ['requeueAfter 5000'],
   ],
   [
-    'says that it does not know, and does nothing else',
+    'reports a long silence as unknown, and does nothing else',
     { phase: 'Running', isDeleting: true },
     { kind: 'unreachable', message: 'refused', silentForMs: 30_000 },
-    ['write Running Synchronized=Unknown:LauncherUnreachable Ready=Unknown:LauncherUnreachable', 'again 7500'],
+    [
+      'updateStatus Running Synchronized=Unknown:LauncherUnreachable Ready=Unknown:LauncherUnreachable',
+      'requeueAfter 7500',
+    ],
   ],
   [
-    'says nothing of a guest that is being started, and looks again',
+    'does not report a start that has just begun',
     { phase: 'Scheduled' },
-    { ...said(report('Defined', { reason: 'starting' })), startingForMs: 4999 },
-    ['again 5000'],
+    { ...reported(report('Defined', { reason: 'starting' })), startingForMs: 4999 },
+    ['requeueAfter 5000'],
   ],
   [
-    'says that a guest takes long to start',
+    'reports a slow start',
     { phase: 'Scheduled' },
-    { ...said(report('Defined', { reason: 'starting' })), startingForMs: 5000 },
-    ['write Scheduled Ready=False:GuestStarting Synchronized=Unknown:GuestStarting', 'again 5000'],
+    { ...reported(report('Defined', { reason: 'starting' })), startingForMs: 5000 },
+    ['updateStatus Scheduled Ready=False:GuestStarting Synchronized=Unknown:GuestStarting', 'requeueAfter 5000'],
   ],
   ...(['DefineRefused', 'StartFailed', 'VolumeUnavailable'] as const).map((reason): (typeof rows)[number] => [
     `fails a VM whose accepted start ends with ${reason}`,
     { phase: 'Scheduled' },
-    said(report('Gone', { reason: reason[0]?.toLowerCase() + reason.slice(1), exit: 'Failed', message: 'no' })),
-    [`write Failed Synchronized=False:${reason} Ready=False:${reason}`, `tell Warning ${reason}`, 'final'],
+    reported(report('Gone', { reason: reason[0]?.toLowerCase() + reason.slice(1), exit: 'Failed', message: 'no' })),
+    [
+      `updateStatus Failed Synchronized=False:${reason} Ready=False:${reason}`,
+      `recordEvent Warning ${reason}`,
+      'releaseLauncher',
+    ],
   ]),
   [
-    'says at once that a launcher misbehaves, and looks less and less often',
+    'reports a misbehaving launcher at once, and polls it less and less often',
     { phase: 'Running' },
     { kind: 'misbehaving', message: 'not JSON', silentForMs: 0 },
     [
-      'write Running Synchronized=Unknown:LauncherMisbehaving Ready=Unknown:LauncherMisbehaving',
-      'tell Warning LauncherMisbehaving',
-      'again 1000',
+      'updateStatus Running Synchronized=Unknown:LauncherMisbehaving Ready=Unknown:LauncherMisbehaving',
+      'recordEvent Warning LauncherMisbehaving',
+      'requeueAfter 1000',
     ],
   ],
   [
-    'waits as long again as a launcher has misbehaved',
+    'waits as long as a launcher has misbehaved',
     { phase: 'Running', isDeleting: true },
     { kind: 'misbehaving', message: 'not JSON', silentForMs: 8000 },
     [
-      'write Running Synchronized=Unknown:LauncherMisbehaving Ready=Unknown:LauncherMisbehaving',
-      'tell Warning LauncherMisbehaving',
-      'again 8000',
+      'updateStatus Running Synchronized=Unknown:LauncherMisbehaving Ready=Unknown:LauncherMisbehaving',
+      'recordEvent Warning LauncherMisbehaving',
+      'requeueAfter 8000',
     ],
   ],
   [
-    'says that events misbehave, and reports what is answered',
+    'reports misbehaving events beside a valid response',
     { phase: 'Scheduled' },
-    { ...said(report('Running')), misbehaviour: 'it sends events without end' },
+    { ...reported(report('Running')), misbehaviour: 'it sends too many events' },
     [
-      'write Running Ready=True:GuestRunning Synchronized=Unknown:LauncherMisbehaving',
-      'tell Warning LauncherMisbehaving',
-      'tell Normal Started',
+      'updateStatus Running Ready=True:GuestRunning Synchronized=Unknown:LauncherMisbehaving',
+      'recordEvent Warning LauncherMisbehaving',
+      'recordEvent Normal Started',
     ],
   ],
   [
-    'asks who is silent for very long twice a minute',
+    'polls a launcher that stays silent twice a minute',
     { phase: 'Running' },
     { kind: 'unreachable', message: 'refused', silentForMs: 3_600_000 },
-    ['write Running Synchronized=Unknown:LauncherUnreachable Ready=Unknown:LauncherUnreachable', 'again 30000'],
+    [
+      'updateStatus Running Synchronized=Unknown:LauncherUnreachable Ready=Unknown:LauncherUnreachable',
+      'requeueAfter 30000',
+    ],
   ],
 ]
 
 test.each(rows)('%s', (_, given, observation, expected) => {
-  expect(words(plan(machine(given), observation, now))).toEqual(expected)
+  expect(summaries(plan(vmWith(given), observation, now))).toEqual(expected)
 })
 
-test('records that a launcher misbehaves once', () => {
-  const observation: Observation = { kind: 'misbehaving', message: 'not JSON', silentForMs: 60_000 }
-  const before = machine({ phase: 'Running' })
+test.each<[string, Observation]>([
+  ['misbehaves', { kind: 'misbehaving', message: 'not JSON', silentForMs: 60_000 }],
+  [
+    'is incompatible',
+    { kind: 'refused', reason: 'BadRequest', message: 'no such field', silentForMs: 60_000, launcherVersion: 0 },
+  ],
+])('records once that a launcher %s', (_, observation) => {
+  const before = vmWith({ phase: 'Running' })
   const [write] = plan(before, observation, now)
-  if (write?.do !== 'write') throw new Error('nothing was written')
-  expect(words(plan({ ...before, status: write.status }, observation, now))).toEqual(['again 30000'])
+  if (write?.do !== 'updateStatus') throw new Error('the status was not updated')
+  expect(summaries(plan({ ...before, status: write.status }, observation, now))).toEqual(['requeueAfter 30000'])
 })
 
-test('writes nothing that is written already', () => {
-  const before = machine({ phase: 'Scheduled' })
+test('updates nothing that is stored already', () => {
+  const before = vmWith({ phase: 'Scheduled' })
   const written = { ...before, status: statusOf(before, report('Running'), '10.0.0.1', now) }
-  const later = new Date(now.getTime() + 60_000)
+  const later = seconds(60)
   expect(
     plan(written, { kind: 'report', report: report('Running', { observedAt: seconds(60) }), podIP: '10.0.0.1' }, later),
   ).toEqual([])
 })
 
-test('a domain that is stored already is no change, in whatever order its keys are', () => {
-  const before = machine({ phase: 'Running' })
+test('a domain that is stored already is unchanged, in whatever order its keys are', () => {
+  const before = vmWith({ phase: 'Running' })
   const first = statusOf(before, report('Running', { domain: { type: 'qemu', name: 'vm' } }), '10.0.0.1', now)
   const metadata = { ...before.metadata, name: 'vm', uid: 'vm-1', resourceVersion: '7' }
-  const cached = slimMachine({ ...before, metadata, status: first })
+  const cached = slimVm({ ...before, metadata, status: first })
   const again = report('Running', { domain: { name: 'vm', type: 'qemu' } })
   expect(plan(cached, { kind: 'report', report: again, podIP: '10.0.0.1' }, now)).toEqual([])
   const other = { ...again, domain: { name: 'vm', type: 'kvm' } }
-  expect(words(plan(cached, { kind: 'report', report: other, podIP: '10.0.0.1' }, now))).toEqual([running])
+  expect(summaries(plan(cached, { kind: 'report', report: other, podIP: '10.0.0.1' }, now))).toEqual([running])
 })
 
-test('a status carries the live domain, what the guest sees of its interfaces, and each transition once', () => {
+test('a status has the live domain, its interfaces, and each transition once', () => {
   const domain = {
     type: 'qemu',
     devices: { interfaces: [{ mac: { address: '52:54:00:00:00:01' }, alias: { name: 'net0' } }, {}, 7] },
   }
-  const status = statusOf(machine({ phase: 'Scheduled' }), report('Running', { domain }), '10.0.0.1', now)
+  const status = statusOf(vmWith({ phase: 'Scheduled' }), report('Running', { domain }), '10.0.0.1', now)
   expect(status).toEqual({
     phase: 'Running',
     podIP: '10.0.0.1',
     domain,
     interfaces: [{ name: 'net0', mac: '52:54:00:00:00:01' }, {}, {}],
     phaseTransitionTimestamps: [
-      { phase: 'Scheduled', time: seconds(0) },
+      { phase: 'Scheduled', time: seconds(-3600) },
       { phase: 'Running', time: seconds(0) },
     ],
     conditions: [
@@ -329,9 +438,9 @@ test('a status carries the live domain, what the guest sees of its interfaces, a
   })
 })
 
-test('a spec that libvirt changed is a condition that names the first fields', () => {
+test('a spec that libvirt changed is a condition with the first fields', () => {
   const specDrift = Array.from({ length: 7 }, (_, i) => ({ field: `f${i}`, spec: i, libvirt: null }))
-  const status = statusOf(machine({ phase: 'Running' }), report('Running', { specDrift }), undefined, now)
+  const status = statusOf(vmWith({ phase: 'Running' }), report('Running', { specDrift }), undefined, now)
   expect(status.conditions?.find(({ type }) => type === 'SpecDrift')).toMatchObject({
     status: 'True',
     message:
@@ -344,22 +453,22 @@ test.each<[string, JsonObject, boolean]>([
   ['of too many values', { devices: { disks: Array.from({ length: 8000 }, () => ({})) } }, false],
   ['of 100 devices', { devices: { disks: Array.from({ length: 100 }, () => ({ title: 'x'.repeat(600) })) } }, true],
 ])('whether a domain %s is stored', (_, domain, isStored) => {
-  const status = statusOf(machine({ phase: 'Running' }), report('Running', { domain }), undefined, now)
+  const status = statusOf(vmWith({ phase: 'Running' }), report('Running', { domain }), undefined, now)
   expect(status.domain).toEqual(isStored ? domain : undefined)
 })
 
-test('what runs again no longer says why it was Unknown', () => {
-  const before = machine({ phase: 'Unknown' })
+test('a VM that runs again has no reason for Unknown any more', () => {
+  const before = vmWith({ phase: 'Unknown' })
   const reason = 'NodeUnreachable'
-  const doubted = { ...before, status: { ...before.status, reason, message: 'the node does not answer' } }
-  const status = statusOf(doubted, report('Running'), undefined, now)
+  const unknown = { ...before, status: { ...before.status, reason, message: 'the node does not answer' } }
+  const status = statusOf(unknown, report('Running'), undefined, now)
   expect([status.phase, status.reason, status.message]).toEqual(['Running', undefined, undefined])
 })
 
-test('that a VM is being deleted is a new generation, and no write of its own', () => {
-  const observation = said(report('Running'))
-  const status = statusOf(machine({ phase: 'Running' }), report('Running'), undefined, now)
-  const seen: VirtualMachine = { ...machine({ phase: 'Running', isDeleting: true }), status }
+test('a deletion is a new generation, but needs no update of its own', () => {
+  const observation = reported(report('Running'))
+  const status = statusOf(vmWith({ phase: 'Running' }), report('Running'), undefined, now)
+  const seen: VirtualMachine = { ...vmWith({ phase: 'Running', isDeleting: true }), status }
   const deleted = { ...seen, metadata: { ...seen.metadata, generation: 2 } }
-  expect(words(plan(deleted, observation, now))).toEqual(['shutdown 30', 'tell Normal ShuttingDown'])
+  expect(summaries(plan(deleted, observation, now))).toEqual(['shutDownGuest 30', 'recordEvent Normal ShuttingDown'])
 })

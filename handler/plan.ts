@@ -1,64 +1,71 @@
-import type { MachineStatus, VirtualMachine } from '../api/machine.ts'
-import { askedGraceSeconds } from '../api/template.ts'
-import type { DomainReport, LauncherErrorReason } from '../runtime/launcher-api.ts'
-import { failedStatus, isAlive, isChanged, silentStatus, statusOf } from './status.ts'
+import type { VirtualMachineStatus, VirtualMachine } from '../api/virtual-machine.ts'
+import { requestedGraceSeconds } from '../api/template.ts'
+import { launcherVersion, type DomainReport, type LauncherErrorReason } from '../runtime/launcher-api.ts'
+import { isEndAwaited } from '../runtime/pod-end.ts'
+import { endConfirmedStatus, failedStatus, isAlive, isChanged, silentStatus, statusOf } from './status.ts'
 
-/** What the handler knows of a VM's launcher. `absent` and `unreachable` are not "gone": only the controller sees the pod. */
+/**
+ * What the handler knows about a VM's launcher. Durations are measured with the handler's monotonic clock: timestamps
+ * of other machines are never compared with the clock of this one.
+ */
 export type Observation =
-  | { readonly kind: 'absent' }
+  /** The pod has no launcher socket. That does not mean that the pod is gone: only the controller sees pods. */
+  | { readonly kind: 'absent'; readonly absentForMs: number }
   | { readonly kind: 'unreachable'; readonly message: string; readonly silentForMs: number }
   | {
       readonly kind: 'refused'
       readonly reason: LauncherErrorReason
       readonly message: string
       readonly silentForMs: number
+      /** The version in the launcher's last report; 0 if it had none. */
+      readonly launcherVersion: number
     }
-  /** It answered with what the contract does not allow. */
+  /** The response violates the contract. */
   | { readonly kind: 'misbehaving'; readonly message: string; readonly silentForMs: number }
   | {
       readonly kind: 'report'
       readonly report: DomainReport
       readonly podIP?: string
-      /** What is wrong with its events, though its answers are as they should be. */
+      /** How the launcher's event stream violates the contract, although its responses do not. */
       readonly misbehaviour?: string
-      /** How long it has been starting the guest. */
+      /** How long the launcher has been starting the guest. */
       readonly startingForMs?: number
     }
 
 export type Action =
-  /** Hand the VM to the launcher; its answer is the next observation. */
-  | { readonly do: 'put' }
-  | { readonly do: 'shutdown'; readonly gracePeriodSeconds: number }
-  | { readonly do: 'destroy' }
-  /** The final state is written: the launcher may exit. */
-  | { readonly do: 'final' }
-  | { readonly do: 'write'; readonly status: MachineStatus }
-  | { readonly do: 'tell'; readonly type: 'Normal' | 'Warning'; readonly reason: string; readonly message: string }
-  | { readonly do: 'again'; readonly afterMs: number }
+  /** Hand the VM to the launcher; its response is the next observation. */
+  | { readonly do: 'startGuest' }
+  | { readonly do: 'shutDownGuest'; readonly gracePeriodSeconds: number }
+  /** The final status is stored: the launcher can exit. */
+  | { readonly do: 'releaseLauncher' }
+  | { readonly do: 'updateStatus'; readonly status: VirtualMachineStatus }
+  | {
+      readonly do: 'recordEvent'
+      readonly type: 'Normal' | 'Warning'
+      readonly reason: string
+      readonly message: string
+    }
+  | { readonly do: 'requeueAfter'; readonly afterMs: number }
 
 /** Kubernetes' own default for pods. */
 const defaultGracePeriodSeconds = 30
 
 /** Three missed heartbeats. */
 const silenceMs = 30_000
-/** A launcher that is silent, or misbehaves, is asked less and less often, down to this. */
-const longestWaitMs = 30_000
-/** A start that takes longer is reported. Most take half a second, and a write for each VM less. */
+/** The longest interval between polls of a launcher that is silent or misbehaves. */
+const longestPollMs = 30_000
+/** The interval between polls for the socket of a pod that is starting. */
+const socketPollMs = { shortest: 50, longest: 2000 }
+/** Most starts take half a second; only a slower one is worth a status update of its own. */
 const slowStartMs = 5000
-/** An order that libvirt did not carry out is given again so often. */
-const destroyAgainMs = 5000
-/** Whatever a launcher says its deadline is, it is not asked more often. */
-const shortestWaitMs = 100
 
-const refusals: readonly LauncherErrorReason[] = [
-  'DefineRefused',
-  'StartFailed',
-  'VolumeUnavailable',
-  'OOMKilled',
-  'BadRequest',
-]
+/** How often to look at a launcher whose end the controller awaits: the removal of its directory sends no event. */
+const endPollMs = 1000
 
-/** By the reason of a report with `exit`: the start was refused after the VM had been accepted. */
+/** Not BadRequest: the spec passed admission, so another version of either side can accept the request. */
+const finalRefusals: readonly LauncherErrorReason[] = ['DefineRefused', 'StartFailed', 'VolumeUnavailable', 'OOMKilled']
+
+/** By the reason of a report with `exit`: the VM was accepted, but could not be started. */
 const failedStarts = new Map<string, LauncherErrorReason>([
   ['defineRefused', 'DefineRefused'],
   ['startFailed', 'StartFailed'],
@@ -66,173 +73,204 @@ const failedStarts = new Map<string, LauncherErrorReason>([
 ])
 
 /**
- * What to do for a VM of this node, in this order. The first failing action ends the round; the next round plans anew from what
- * is then observed, so that nothing hangs on the handler's memory.
+ * The actions for a VM of this node, in order. A failing action ends the round; the next round plans from what is
+ * observed then, so nothing depends on the handler's memory.
+ * @param now RFC 3339, for the timestamps of the status only
  */
-export function plan(machine: VirtualMachine, observation: Observation, now: Date): Action[] {
-  const phase = machine.status?.phase
-  if (phase === 'Succeeded' || phase === 'Failed') return observation.kind === 'report' ? [{ do: 'final' }] : []
+export function plan(vm: VirtualMachine, observation: Observation, now: string): Action[] {
+  const actions = planFor(vm, observation, now)
+  const isPolled = isEndAwaited(vm) && observation.kind !== 'absent'
+  return isPolled ? [...actions, { do: 'requeueAfter', afterMs: endPollMs }] : actions
+}
+
+function planFor(vm: VirtualMachine, observation: Observation, now: string): Action[] {
+  const phase = vm.status?.phase
+  if (phase === 'Succeeded' || phase === 'Failed') {
+    return observation.kind === 'report' ? [{ do: 'releaseLauncher' }] : []
+  }
   switch (observation.kind) {
     case 'absent':
-      return phase === 'Scheduled' ? awaitSocket(machine, now) : []
+      if (isEndAwaited(vm)) return [{ do: 'updateStatus', status: endConfirmedStatus(vm, now) }]
+      return phase === 'Scheduled' ? awaitSocket(observation) : onLostSocket(vm, observation, now)
     case 'unreachable':
-      return onSilence(machine, 'LauncherUnreachable', observation, now)
+      return onSilence(vm, 'LauncherUnreachable', observation, now)
     case 'misbehaving':
-      return onMisbehaviour(machine, observation, now)
+      return onMisbehaviour(vm, observation, now)
     case 'refused':
-      return onRefusal(machine, observation, now)
+      return onRefusal(vm, observation, now)
     case 'report':
-      return onReport(machine, observation, now)
+      return onReport(vm, observation, now)
   }
 }
 
-/** The socket comes within a second of the pod's start; a pod that pulls its image is looked at less and less often. */
-function awaitSocket(machine: VirtualMachine, now: Date): Action[] {
-  const since = machine.status?.phaseTransitionTimestamps?.findLast(({ phase }) => phase === 'Scheduled')?.time
-  const waitedMs = since === undefined ? 0 : now.getTime() - Date.parse(since)
-  return [{ do: 'again', afterMs: Math.min(Math.max(waitedMs / 20, 50), 2000) }]
+/** The socket appears within a second of the container's start; a pod that pulls its image is polled less often. */
+function awaitSocket({ absentForMs }: { absentForMs: number }): Action[] {
+  const { shortest, longest } = socketPollMs
+  return [{ do: 'requeueAfter', afterMs: Math.min(Math.max(absentForMs / 20, shortest), longest) }]
+}
+
+/** Usually the pod has ended and the controller is about to record that. Where it does not, the status must not claim Ready. */
+function onLostSocket(vm: VirtualMachine, { absentForMs }: { absentForMs: number }, now: string): Action[] {
+  const message = "the VM's launcher has no socket on this node any more; whether the guest runs is unknown"
+  return onSilence(vm, 'LauncherAbsent', { message, silentForMs: absentForMs }, now)
 }
 
 function onSilence(
-  machine: VirtualMachine,
+  vm: VirtualMachine,
   reason: string,
   { message, silentForMs }: { message: string; silentForMs: number },
-  now: Date,
+  now: string,
 ): Action[] {
-  const told = silentForMs < silenceMs ? [] : write(machine, silentStatus(machine, reason, message, now))
-  return [...told, { do: 'again', afterMs: Math.min(Math.max(silentForMs / 4, 1000), longestWaitMs) }]
+  const update = silentForMs < silenceMs ? [] : updateStatus(vm, silentStatus(vm, reason, message, now))
+  return [...update, { do: 'requeueAfter', afterMs: Math.min(Math.max(silentForMs / 4, 1000), longestPollMs) }]
 }
 
 function onMisbehaviour(
-  machine: VirtualMachine,
+  vm: VirtualMachine,
   { message: cause, silentForMs }: { message: string; silentForMs: number },
-  now: Date,
+  now: string,
 ): Action[] {
   const message = misbehaviourMessage(cause)
   return [
-    ...write(machine, silentStatus(machine, 'LauncherMisbehaving', message, now)),
-    ...tellMisbehaviour(machine, message),
-    { do: 'again', afterMs: Math.min(Math.max(silentForMs, 1000), longestWaitMs) },
+    ...updateStatus(vm, silentStatus(vm, 'LauncherMisbehaving', message, now)),
+    ...recordOnce(vm, 'LauncherMisbehaving', message),
+    { do: 'requeueAfter', afterMs: Math.min(Math.max(silentForMs, 1000), longestPollMs) },
   ]
 }
 
-/** Once: the condition says so from then on. */
-function tellMisbehaviour(machine: VirtualMachine, message: string): Action[] {
-  const isKnown = machine.status?.conditions?.some(({ reason }) => reason === 'LauncherMisbehaving') ?? false
-  return isKnown ? [] : [{ do: 'tell', type: 'Warning', reason: 'LauncherMisbehaving', message }]
+/** Once: from then on the condition has it. */
+function recordOnce(vm: VirtualMachine, reason: string, message: string): Action[] {
+  const isRecorded = vm.status?.conditions?.some((condition) => condition.reason === reason) ?? false
+  return isRecorded ? [] : [{ do: 'recordEvent', type: 'Warning', reason, message }]
 }
 
 const misbehaviourMessage = (cause: string): string =>
-  `The process in the VM's pod that speaks for the guest does not keep to its protocol (${cause}), so it is asked less often. ` +
-  'Something in the pod may have been tampered with; deleting the VM ends it'
+  `The VM's launcher violates its protocol (${cause}) and is polled less often. ` +
+  'Its pod may have been tampered with; delete the VM to end it'
 
-function onRefusal(machine: VirtualMachine, refusal: Observation & { kind: 'refused' }, now: Date): Action[] {
+function onRefusal(vm: VirtualMachine, refusal: Observation & { kind: 'refused' }, now: string): Action[] {
   const { reason, message } = refusal
-  if (refusals.includes(reason)) {
-    const status = failedStatus(machine, reason, message, now)
-    return [{ do: 'write', status }, { do: 'tell', type: 'Warning', reason, message }, { do: 'final' }]
-  }
-  // libvirtd may be starting anew; when it goes on like that, nobody sees the guest.
-  if (reason !== 'OtherVirtualMachine') return onSilence(machine, reason, refusal, now)
-  return [...write(machine, silentStatus(machine, reason, message, now)), { do: 'again', afterMs: 10_000 }]
+  if (finalRefusals.includes(reason)) return failWith(vm, reason, message, now)
+  if (reason === 'BadRequest') return onIncompatibility(vm, refusal, now)
+  // libvirtd may be restarting; while that lasts, the guest cannot be observed.
+  if (reason !== 'OtherVirtualMachine') return onSilence(vm, reason, refusal, now)
+  return [...updateStatus(vm, silentStatus(vm, reason, message, now)), { do: 'requeueAfter', afterMs: 10_000 }]
+}
+
+/** Not an end: a guest that runs is not affected, and a handler of another version may be next. */
+function onIncompatibility(
+  vm: VirtualMachine,
+  { message: cause, silentForMs, launcherVersion: theirs }: Observation & { kind: 'refused' },
+  now: string,
+): Action[] {
+  const reason = 'LauncherIncompatible'
+  const message =
+    `The launcher (protocol version ${theirs}) rejected a request of the handler (protocol version ${launcherVersion}): ` +
+    `${cause}. Complete the upgrade of virtset, then delete the VM and create it again`
+  return [
+    ...updateStatus(vm, silentStatus(vm, reason, message, now)),
+    ...recordOnce(vm, reason, message),
+    { do: 'requeueAfter', afterMs: Math.min(Math.max(silentForMs, 1000), longestPollMs) },
+  ]
 }
 
 function onReport(
-  machine: VirtualMachine,
-  { report: said, podIP, misbehaviour, startingForMs = 0 }: Observation & { kind: 'report' },
-  now: Date,
+  vm: VirtualMachine,
+  { report: reported, podIP, misbehaviour, startingForMs = 0 }: Observation & { kind: 'report' },
+  now: string,
 ): Action[] {
-  const isDeleting = machine.metadata.deletionTimestamp !== undefined
-  const report = isDeleting ? endedAsAsked(said) : said
-  const before = machine.status?.phase
-  // The controller writes Unknown for a VM that ran, while its node does not answer.
+  const isDeleting = vm.metadata.deletionTimestamp !== undefined
+  const report = isDeleting ? endedAsRequested(reported) : reported
+  const before = vm.status?.phase
+  // The controller sets Unknown on a running VM while its node does not respond.
   const hasRun = before === 'Running' || before === 'Unknown'
   if (report.phase === 'Waiting') {
-    // A launcher that has forgotten its VM has lost its QEMU too; it must not start a second one on the same disks.
-    if (hasRun) return lost(machine, now)
-    return isDeleting ? [] : [{ do: 'put' }]
+    // A launcher that has lost its VM has lost its QEMU too; it must not start a second one on the same disks.
+    if (hasRun) return failWith(vm, 'DomainLost', 'The launcher no longer has the domain', now)
+    return isDeleting ? [] : [{ do: 'startGuest' }]
   }
   const failure = failedStarts.get(report.reason)
   if (report.exit === 'Failed' && failure !== undefined && !hasRun) {
-    const message = report.message ?? ''
-    return onRefusal(machine, { kind: 'refused', reason: failure, message, silentForMs: 0 }, now)
+    return failWith(vm, failure, report.message ?? '', now)
   }
-  const trouble = misbehaviour === undefined ? undefined : misbehaviourMessage(misbehaviour)
-  const status = statusOf(machine, report, podIP, now, trouble)
-  if (report.phase === 'Defined' && report.exit === undefined && !hasRun) return onStart(machine, status, startingForMs)
-  if (report.exit !== undefined) return [{ do: 'write', status }, ended(report), { do: 'final' }]
-  const isFirst = status.phase === 'Running' && !hasRun
-  const started: Action[] = isFirst
-    ? [{ do: 'tell', type: 'Normal', reason: 'Started', message: 'Started the guest' }]
-    : []
-  // That it is about to end is told by an event; the status has its end in a moment, and a write for each VM less.
+  const violation = misbehaviour === undefined ? undefined : misbehaviourMessage(misbehaviour)
+  const status = statusOf(vm, report, podIP, now, violation)
+  if (report.phase === 'Defined' && report.exit === undefined && !hasRun) return onStart(vm, status, startingForMs)
+  if (report.exit !== undefined) {
+    return [{ do: 'updateStatus', status }, ...recordEnd(reported, report), { do: 'releaseLauncher' }]
+  }
+  const started: Action[] =
+    status.phase === 'Running' && !hasRun
+      ? [{ do: 'recordEvent', type: 'Normal', reason: 'Started', message: 'Started the guest' }]
+      : []
+  // An event records the shutdown; the status follows with the end, which saves an update per VM.
   const isEnding = report.phase === 'ShuttingDown' && before === 'Running'
   return [
-    ...(isEnding ? [] : write(machine, status)),
-    ...(trouble === undefined ? [] : tellMisbehaviour(machine, trouble)),
+    ...(isEnding ? [] : updateStatus(vm, status)),
+    ...(violation === undefined ? [] : recordOnce(vm, 'LauncherMisbehaving', violation)),
     ...started,
-    ...shutdown(machine, report, isDeleting, now),
+    ...(isDeleting ? shutDown(vm, report) : []),
   ]
 }
 
-/** The launcher announces the end of the start; looking again is for one that does not. */
-function onStart(machine: VirtualMachine, status: MachineStatus, startingForMs: number): Action[] {
-  return [...(startingForMs < slowStartMs ? [] : write(machine, status)), { do: 'again', afterMs: slowStartMs }]
-}
-
-/** Who deletes a VM, and says how long its guest may take, gets what was asked for: to end it then is no failure. A QEMU that crashes on the way is one. */
-function endedAsAsked(report: DomainReport): DomainReport {
-  if (report.exit !== 'Failed' || report.reason !== 'destroyed') return report
-  return { ...report, exit: 'Succeeded', message: 'the guest had not powered off in its grace period, and was ended' }
-}
-
-function shutdown(machine: VirtualMachine, report: DomainReport, isDeleting: boolean, now: Date): Action[] {
-  if (!isAlive(report)) return []
-  if (report.deadline !== undefined) {
-    const leftMs = Math.min(Date.parse(report.deadline), askedDeadlineMs(machine)) - now.getTime()
-    if (leftMs > 0) return [{ do: 'again', afterMs: Math.max(leftMs, shortestWaitMs) }]
-    const message = 'The guest did not power off in its grace period; its QEMU is ended'
-    return [
-      { do: 'destroy' },
-      { do: 'tell', type: 'Warning', reason: 'GracePeriodExceeded', message },
-      { do: 'again', afterMs: destroyAgainMs },
-    ]
-  }
-  if (!isDeleting) return []
-  const gracePeriodSeconds = graceOf(machine)
-  const message = `Asked the guest to power off within ${gracePeriodSeconds} s`
+/** The launcher reports the end of the start with an event; the requeue is for a launcher that does not. */
+function onStart(vm: VirtualMachine, status: VirtualMachineStatus, startingForMs: number): Action[] {
   return [
-    { do: 'shutdown', gracePeriodSeconds },
-    { do: 'tell', type: 'Normal', reason: 'ShuttingDown', message },
+    ...(startingForMs < slowStartMs ? [] : updateStatus(vm, status)),
+    { do: 'requeueAfter', afterMs: slowStartMs },
   ]
 }
 
-/** What was asked for when it was stopped; its spec's otherwise. */
-const graceOf = (machine: VirtualMachine): number =>
-  askedGraceSeconds(machine) ?? machine.spec.terminationGracePeriodSeconds ?? defaultGracePeriodSeconds
-
-/** kubelet may have been quicker to ask the launcher, which knows only the spec's grace period. */
-function askedDeadlineMs(machine: VirtualMachine): number {
-  const { deletionTimestamp } = machine.metadata
-  const seconds = askedGraceSeconds(machine)
-  return deletionTimestamp === undefined || seconds === undefined
-    ? Infinity
-    : Date.parse(deletionTimestamp) + seconds * 1000
+/**
+ * Deleting a VM gives its guest a grace period. Ending the guest after it is what was requested, and no failure; a QEMU
+ * that crashes meanwhile is one.
+ */
+function endedAsRequested(report: DomainReport): DomainReport {
+  if (report.exit !== 'Failed' || report.reason !== 'destroyed') return report
+  return { ...report, exit: 'Succeeded', message: graceExceeded }
 }
 
-function lost(machine: VirtualMachine, now: Date): Action[] {
-  const message = 'The launcher no longer knows the domain'
-  const status = failedStatus(machine, 'DomainLost', message, now)
-  return [{ do: 'write', status }, { do: 'tell', type: 'Warning', reason: 'DomainLost', message }, { do: 'final' }]
+const graceExceeded = 'the guest did not power off within its grace period, and was ended'
+
+/**
+ * The launcher alone counts the grace period and ends the guest. The kubelet may have requested it first, with the grace
+ * period of the spec; a shorter one of the deletion shortens that.
+ */
+function shutDown(vm: VirtualMachine, report: DomainReport): Action[] {
+  if (!isAlive(report)) return []
+  const gracePeriodSeconds = graceOf(vm)
+  const isRequested = report.deadline !== undefined && (report.gracePeriodSeconds ?? 0) <= gracePeriodSeconds
+  if (isRequested) return []
+  const message = `Requested power-off of the guest, with a grace period of ${gracePeriodSeconds} s`
+  return [
+    { do: 'shutDownGuest', gracePeriodSeconds },
+    { do: 'recordEvent', type: 'Normal', reason: 'ShuttingDown', message },
+  ]
 }
 
-function ended({ exit, reason, message }: DomainReport): Action {
-  const words = message ?? `The guest ended: ${reason}`
-  return exit === 'Succeeded'
-    ? { do: 'tell', type: 'Normal', reason: 'Stopped', message: words }
-    : { do: 'tell', type: 'Warning', reason: reason === 'OOMKilled' ? reason : 'GuestFailed', message: words }
+/** The grace period of the stop request, or else of the spec. */
+const graceOf = (vm: VirtualMachine): number =>
+  requestedGraceSeconds(vm) ?? vm.spec.terminationGracePeriodSeconds ?? defaultGracePeriodSeconds
+
+function failWith(vm: VirtualMachine, reason: string, message: string, now: string): Action[] {
+  return [
+    { do: 'updateStatus', status: failedStatus(vm, reason, message, now) },
+    { do: 'recordEvent', type: 'Warning', reason, message },
+    { do: 'releaseLauncher' },
+  ]
 }
 
-function write(machine: VirtualMachine, status: MachineStatus): Action[] {
-  return isChanged(machine, status) ? [{ do: 'write', status }] : []
+function recordEnd(reported: DomainReport, { exit, reason, message }: DomainReport): Action[] {
+  const text = message ?? `The guest ended: ${reason}`
+  if (exit === 'Failed') {
+    const failure = reason === 'OOMKilled' ? reason : 'GuestFailed'
+    return [{ do: 'recordEvent', type: 'Warning', reason: failure, message: text }]
+  }
+  const stopped: Action = { do: 'recordEvent', type: 'Normal', reason: 'Stopped', message: text }
+  if (reported.exit === exit) return [stopped]
+  return [{ do: 'recordEvent', type: 'Warning', reason: 'GracePeriodExceeded', message: text }, stopped]
+}
+
+function updateStatus(vm: VirtualMachine, status: VirtualMachineStatus): Action[] {
+  return isChanged(vm, status) ? [{ do: 'updateStatus', status }] : []
 }

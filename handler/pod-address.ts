@@ -1,11 +1,11 @@
 import { openPodHosts } from './socket.ts'
 
-/** The kubelet writes a few hundred bytes and the pod's host aliases; a VM's pod has none. */
+/** The kubelet writes a few hundred bytes and the pod's host aliases, of which a VM's pod has none. */
 const maxBytes = 64 * 1024
 
 /**
- * The pod's first address, from the hosts file that the kubelet wrote for it; absent before the pod's network is there. Read here
- * rather than from the API, so that the handler needs no right to read the cluster's pods.
+ * The pod's first address, from the hosts file that the kubelet wrote for it; absent before the pod's network is set up. Read here
+ * rather than from the API, so that the handler does not need the permission to read the cluster's pods.
  */
 export async function readPodAddress(kubeletRoot: string, podUID: string): Promise<string | undefined> {
   const handle = await openPodHosts(kubeletRoot, podUID)
@@ -18,7 +18,7 @@ export async function readPodAddress(kubeletRoot: string, podUID: string): Promi
   }
 }
 
-/** Above the pod's own line stand loopback and IPv6's fixed names, which are the same in every pod. */
+/** The pod's own line follows loopback and IPv6's fixed names, which are the same in every pod. */
 export function parsePodAddress(hosts: string): string | undefined {
   return hosts
     .split('\n')

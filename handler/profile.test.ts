@@ -27,7 +27,7 @@ describe('the profile of a node', () => {
     },
   }
 
-  test('is called like it, goes with it, has its labels, and its taints that last', () => {
+  test('has its name, its labels and its permanent taints, and is owned by it', () => {
     expect(nodeProfile(node, found)).toEqual({
       apiVersion: 'virtset.io/v1alpha1',
       kind: 'NodeProfile',
@@ -47,7 +47,7 @@ describe('the profile of a node', () => {
     })
   })
 
-  test('says that there is no KVM', () => {
+  test('reports that KVM is missing', () => {
     expect(nodeProfile(node, { ...found, capabilities: emulatedCapabilities }).spec.kvm).toBe(false)
   })
 })
@@ -93,7 +93,7 @@ describe('a handler', () => {
       return isTrue()
     })
 
-  test('publishes nothing before libvirt was asked, then what it said', async () => {
+  test('publishes nothing before libvirt was queried', async () => {
     put({ labels: { zone: 'a' } })
     await publisher.node.synced()
     expect(stored()).toBeUndefined()
@@ -102,7 +102,7 @@ describe('a handler', () => {
     expect(stored()).toMatchObject({ metadata: { labels: { zone: 'a' } }, spec: { ...found, kvm: true, taints: [] } })
   })
 
-  test('follows the labels of its node, and what libvirt says', async () => {
+  test('follows the labels of its node, and the capabilities of libvirt', async () => {
     put({ labels: { zone: 'a' } })
     await write(found)
     await later(() => stored() !== undefined)
@@ -113,7 +113,7 @@ describe('a handler', () => {
     expect(stored()).toMatchObject({ spec: { kvm: false } })
   })
 
-  test('writes nothing while nothing is different, but for what somebody else has done to it', async () => {
+  test('writes nothing without a change, except to repair a changed profile', async () => {
     put({})
     await write(found)
     await later(() => stored() !== undefined)
@@ -124,7 +124,7 @@ describe('a handler', () => {
     expect(writes()).toBe(2)
   })
 
-  test('publishes nothing that is no profile', async () => {
+  test('publishes nothing that is not a profile', async () => {
     put({})
     await write({ libvirtVersion: '11.3.0', capabilities: { architecture: 'x86_64' } })
     await publisher.node.synced()

@@ -10,7 +10,7 @@ import { startReflector, type Reflector } from '../runtime/reflector.ts'
 import { nodeProfiles, resource, type KubeObject, type Persisted } from '../runtime/resource.ts'
 import { startWorkQueue } from '../runtime/work-queue.ts'
 
-/** The part of Kubernetes' Node that a profile repeats. */
+/** The part of Kubernetes' Node that a profile copies. */
 export interface Node extends KubeObject {
   readonly spec?: { readonly taints?: readonly Taint[] }
 }
@@ -22,14 +22,14 @@ export interface ProfilePublisher {
   stop(): Promise<void>
 }
 
-/** The container beside this one writes the file when it has asked libvirt, and again after a restart. */
+/** Another container of the pod writes the file when it has queried libvirt, and again after a restart. */
 const readAgainMs = 10_000
-/** Who deletes a profile, or writes into it, is put right after this time. */
+/** A profile that was deleted or changed is published again after this time. */
 const repairMs = 600_000
 
 /**
- * Publishes what a node can do: what the container with libvirt has written to `file`, with the node's labels and taints, as the
- * NodeProfile of the node's name, whenever something of it is different.
+ * Publishes the capabilities of a node, as the container with libvirt has written them to `file`, with the node's labels and taints,
+ * as the NodeProfile with the node's name. It does so whenever they change.
  */
 export function publishProfile(options: {
   readonly kube: KubeClient
@@ -65,7 +65,7 @@ export function publishProfile(options: {
       { type: 'apply', body: profile, fieldManager: 'virtset-handler', force: true },
     )
     if (published?.text !== text)
-      log.info({ nodeName, qemu: found.capabilities.version }, 'published what the node can do')
+      log.info({ nodeName, qemu: found.capabilities.version }, 'published the profile of the node')
     published = { text, atMs: clock.monotonic() }
   }
 
@@ -78,7 +78,7 @@ export function publishProfile(options: {
   }
 }
 
-/** What stands in the profile of a node. It goes with the node. */
+/** The profile of a node. The Node owns it. */
 export function nodeProfile(
   { metadata, spec }: Persisted<Node>,
   { libvirtVersion, capabilities }: LibvirtProfile,
@@ -99,10 +99,10 @@ export function nodeProfile(
   }
 }
 
-/** Kubernetes puts these on and takes them off by itself. */
+/** Kubernetes adds and removes these by itself. */
 const ofCondition = /^node\.(cloudprovider\.)?kubernetes\.io\//
 
-/** A node has a megabyte of images that nobody here reads. */
+/** Drops the megabyte of images that a Node can have. */
 function withoutStatus({ apiVersion: of, kind, metadata, spec }: Persisted<Node>): Persisted<Node> {
   const { name, uid, resourceVersion, labels = {} } = metadata
   const { taints = [] } = spec ?? {}
@@ -114,11 +114,12 @@ function withoutStatus({ apiVersion: of, kind, metadata, spec }: Persisted<Node>
   }
 }
 
-/** Undefined: libvirt has not been asked yet. */
+/** Undefined until libvirt has been queried. */
 async function readProfile(file: string): Promise<LibvirtProfile | undefined> {
   try {
     const value: unknown = JSON.parse(await readFile(file, 'utf8'))
-    if (!isRecord(value) || typeof value['libvirtVersion'] !== 'string') throw new Error(`${file} holds no profile`)
+    if (!isRecord(value) || typeof value['libvirtVersion'] !== 'string')
+      throw new Error(`${file} does not contain a profile`)
     return { libvirtVersion: value['libvirtVersion'], capabilities: readCapabilities(value['capabilities']) }
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined

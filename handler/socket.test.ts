@@ -43,7 +43,7 @@ test('connects to the socket that the launcher listens on', async () => {
   expect(String(data)).toBe('launcher')
 })
 
-test('follows the kubelet’s own root even where that is a link', async () => {
+test('follows the kubelet’s own root even if it is a link', async () => {
   await mkdir(volume(join(root, 'real')), { recursive: true })
   await listen(join(volume(join(root, 'real')), 'launcher.sock'))
   await symlink(join(root, 'real'), join(root, 'link'))
@@ -54,7 +54,7 @@ test('follows the kubelet’s own root even where that is a link', async () => {
 })
 
 const absent: [string, () => Promise<void>][] = [
-  ['there is no such pod', async () => {}],
+  ['the pod does not exist', async () => {}],
   ['the launcher does not listen yet', async () => void (await mkdir(volume(), { recursive: true }))],
   [
     'the socket is a link to another one',
@@ -87,11 +87,11 @@ test.each(absent)('finds no socket when %s', async (_, arrange) => {
   expect(await openLauncherSocket(root, uid)).toBeUndefined()
 })
 
-test('refuses a pod uid that would climb out of the pods directory', async () => {
-  await expect(openLauncherSocket(root, '../..')).rejects.toThrow('no pod uid')
+test('rejects a pod uid that would leave the pods directory', async () => {
+  await expect(openLauncherSocket(root, '../..')).rejects.toThrow('not a pod uid')
 })
 
-test('a root that is none is no absence', async () => {
+test('a missing root is an error, not an absent socket', async () => {
   await writeFile(join(root, 'file'), '')
   await expect(openLauncherSocket(join(root, 'file'), uid)).rejects.toThrow('ENOTDIR')
 })

@@ -2,20 +2,20 @@ import { constants, promises as fs } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
 import { launcherSocketName } from '../runtime/launcher-api.ts'
 
-/** Linux's O_PATH: a descriptor that only names an inode. Node has no constant for it. */
+/** Linux's O_PATH: a descriptor that only refers to an inode. Node has no constant for it. */
 const O_PATH = 0o10000000
 
 const uidPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
-/** What a path's last step must be; anything else is treated as if it were not there. */
+/** The required type of a path's last step; any other type is treated as absent. */
 type Wanted = 'directory' | 'socket' | 'file'
 
 /**
- * A handle on the launcher's socket of the pod `podUID`, or nothing while there is none. Connect to `pathOf(handle)`, then close it.
+ * A handle on the launcher's socket of the pod `podUID`; undefined while it does not exist. Connect to `pathOf(handle)`, then close it.
  *
- * The volume belongs to the launcher, and a guest that broke out of QEMU could put anything there. So no symbolic link is
- * followed on the way: each step is opened with O_NOFOLLOW below the descriptor of the one before, and the end is checked to be
- * a socket on the very descriptor that is connected to.
+ * The volume belongs to the launcher, and a guest that broke out of QEMU can create anything there. So no symbolic link is followed:
+ * each step is opened with O_NOFOLLOW relative to the descriptor of the previous one, and the type of the last is checked on the
+ * same descriptor that is connected to.
  */
 export async function openLauncherSocket(kubeletRoot: string, podUID: string): Promise<FileHandle | undefined> {
   return walk(kubeletRoot, podUID, ['volumes', 'kubernetes.io~empty-dir', 'sockets', launcherSocketName], 'socket')
@@ -26,7 +26,7 @@ export async function openPodHosts(kubeletRoot: string, podUID: string): Promise
   return walk(kubeletRoot, podUID, ['etc-hosts'], 'file')
 }
 
-/** A path that names what the handle names, whatever happens to the directory meanwhile. */
+/** A path to the inode of the handle, even if the directory changes meanwhile. */
 export function pathOf(handle: FileHandle): string {
   return `/proc/self/fd/${handle.fd}`
 }
@@ -37,8 +37,8 @@ async function walk(
   steps: readonly string[],
   wanted: Wanted,
 ): Promise<FileHandle | undefined> {
-  if (!uidPattern.test(podUID)) throw new Error(`no pod uid: ${JSON.stringify(podUID)}`)
-  // The root is the operator's setting and may well be a link.
+  if (!uidPattern.test(podUID)) throw new Error(`not a pod uid: ${JSON.stringify(podUID)}`)
+  // The root is the operator's setting and can be a link.
   let at = await open(kubeletRoot, O_PATH | constants.O_DIRECTORY)
   for (const [index, step] of ['pods', podUID, ...steps].entries()) {
     if (at === undefined) return undefined

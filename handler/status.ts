@@ -1,87 +1,97 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { MachineStatus, Phase, VirtualMachine } from '../api/machine.ts'
+import type { VirtualMachineStatus, Phase, VirtualMachine } from '../api/virtual-machine.ts'
 import type { Condition } from '../api/object.ts'
+import { shorten } from '../api/shorten.ts'
 import type { DomainReport, Json, JsonObject } from '../runtime/launcher-api.ts'
 import { setCondition } from '../runtime/condition.ts'
 import { enterPhase } from '../runtime/phase-times.ts'
-import { digestOf } from './slim-machine.ts'
+import { podEndedCondition } from '../runtime/pod-end.ts'
+import { digestOf } from './slim-vm.ts'
 
 /**
- * The most of a domain that is stored. One of 100 devices is 60 KiB and 4,000 values. etcd takes 1.5 MiB an object, and the handler keeps the
- * domains of all VMs of its node, where the smallest value takes 60 bytes.
+ * The largest domain that is stored. 100 devices are 60 KiB and 4,000 values. etcd limits an object to 1.5 MiB, and the
+ * handler caches the domains of all VMs of its node, at 60 bytes or more a value.
  */
 const maxDomainBytes = 256 * 1024
 const maxDomainValues = 8000
 
-/** What the handler writes of a VM whose launcher answered. */
+/** The status of a VM whose launcher responded. */
 export function statusOf(
-  machine: VirtualMachine,
+  vm: VirtualMachine,
   report: DomainReport,
   podIP: string | undefined,
-  now: Date,
+  now: string,
   misbehaviour?: string,
-): MachineStatus {
-  const before = machine.status ?? {}
+): VirtualMachineStatus {
+  const before = vm.status ?? {}
   const domain = domainOf(report)
   const { reason: _reason, message: _message, ...rest } = before
-  const status: MachineStatus = {
-    // What runs has nothing to excuse: a reason is of the phase before.
+  const status: VirtualMachineStatus = {
+    // The reason and message belong to the phase before.
     ...(isAlive(report) ? rest : before),
     ...phaseOf(report),
     ...(podIP === undefined ? {} : { podIP }),
     ...(domain === undefined ? {} : { domain: newDomain(before, domain), interfaces: interfacesOf(domain) }),
   }
-  return conclude(before, status, conditionsOf(report, misbehaviour), machine, now)
+  return conclude(before, status, conditionsOf(report, misbehaviour), vm, now)
 }
 
-/** What the handler writes of a VM that its launcher refused to run; `message` is libvirt's own. */
-export function failedStatus(machine: VirtualMachine, reason: string, message: string, now: Date): MachineStatus {
-  const before = machine.status ?? {}
+/** The status of a VM that its launcher refused to run; `message` is libvirt's own. */
+export function failedStatus(vm: VirtualMachine, reason: string, message: string, now: string): VirtualMachineStatus {
+  const before = vm.status ?? {}
   const conditions: Asserted[] = [
     { type: 'Synchronized', status: 'False', reason, message },
     { type: 'Ready', status: 'False', reason, message },
   ]
-  return conclude(before, { ...before, phase: 'Failed', reason, message }, conditions, machine, now)
+  return conclude(before, { ...before, phase: 'Failed', reason, message }, conditions, vm, now)
 }
 
-/** What the handler writes of a VM whose launcher has not answered for long: the phase stays, for nothing is known. */
-export function silentStatus(machine: VirtualMachine, reason: string, message: string, now: Date): MachineStatus {
-  const before = machine.status ?? {}
+/** The status of a VM whose launcher has been silent for long. The phase stays, since nothing is known. */
+export function silentStatus(vm: VirtualMachine, reason: string, message: string, now: string): VirtualMachineStatus {
+  const before = vm.status ?? {}
   const conditions: Asserted[] = [
     { type: 'Synchronized', status: 'Unknown', reason, message },
     { type: 'Ready', status: 'Unknown', reason, message },
   ]
-  return conclude(before, before, conditions, machine, now)
+  return conclude(before, before, conditions, vm, now)
 }
 
-/** The API server counts a deletion as a new generation; that it was seen is told by what follows, and no write of its own. */
-export function isChanged(machine: VirtualMachine, status: MachineStatus): boolean {
-  const before = machine.status ?? {}
-  if (machine.metadata.deletionTimestamp === undefined) return !isDeepStrictEqual(before, status)
+/** The status for a controller that awaits the end of the launcher: it has ended. */
+export function endConfirmedStatus(vm: VirtualMachine, now: string): VirtualMachineStatus {
+  const before = vm.status ?? {}
+  const message = 'the pod has no launcher on its node'
+  const condition = { type: podEndedCondition, status: 'True', reason: 'LauncherAbsent', message } as const
+  return conclude(before, before, [condition], vm, now)
+}
+
+/** A deletion increments the generation. Observing that is not worth an update of its own: the shutdown brings one. */
+export function isChanged(vm: VirtualMachine, status: VirtualMachineStatus): boolean {
+  const before = vm.status ?? {}
+  if (vm.metadata.deletionTimestamp === undefined) return !isDeepStrictEqual(before, status)
   return !isDeepStrictEqual(withoutGeneration(before), withoutGeneration(status))
 }
 
-function withoutGeneration(status: MachineStatus): object {
+function withoutGeneration(status: VirtualMachineStatus): object {
   return { ...status, conditions: status.conditions?.map((condition) => ({ ...condition, observedGeneration: 0 })) }
 }
 
 type Asserted = Omit<Condition, 'lastTransitionTime' | 'observedGeneration'>
 
 function conclude(
-  before: MachineStatus,
-  status: MachineStatus,
+  before: VirtualMachineStatus,
+  status: VirtualMachineStatus,
   asserted: readonly Asserted[],
-  machine: VirtualMachine,
-  now: Date,
-): MachineStatus {
-  const observedGeneration = machine.metadata.generation ?? 1
+  vm: VirtualMachine,
+  now: string,
+): VirtualMachineStatus {
+  const observedGeneration = vm.metadata.generation ?? 1
   const conditions = asserted.reduce<readonly Condition[]>(
-    (all, condition) => setCondition(all, { ...condition, observedGeneration }, now.toISOString()),
+    (all, condition) => setCondition(all, { ...condition, observedGeneration }, now),
     before.conditions ?? [],
   )
   const { phase } = status
   if (phase === undefined || phase === before.phase) return { ...status, conditions }
-  const phaseTransitionTimestamps = enterPhase(before.phaseTransitionTimestamps ?? [], phase, now.toISOString())
+  const phaseTransitionTimestamps = enterPhase(before.phaseTransitionTimestamps ?? [], phase, now)
   return { ...status, conditions, phaseTransitionTimestamps }
 }
 
@@ -119,6 +129,7 @@ function readiness(report: DomainReport): Asserted {
   if (report.exit !== undefined) return not('GuestStopped', report.message ?? `the guest ended: ${report.reason}`)
   switch (report.phase) {
     case 'Running':
+      if (report.unresponsiveSince !== undefined) return not('QEMUUnresponsive', unresponsive(report.unresponsiveSince))
       return { type: 'Ready', status: 'True', reason: 'GuestRunning', message: '' }
     case 'Paused':
       return not('GuestPaused', report.message ?? `the guest is paused: ${report.reason}`)
@@ -134,21 +145,25 @@ function readiness(report: DomainReport): Asserted {
   }
 }
 
+const unresponsive = (since: string): string =>
+  `QEMU has not responded on its monitor since ${since}; the guest may hang. It is not restarted: delete the VM to end it`
+
 function driftMessage(drifts: NonNullable<DomainReport['specDrift']>): string {
   const shown = drifts
     .slice(0, 5)
-    .map(({ field, spec, libvirt }) => `${field}: ${shorten(spec)} became ${shorten(libvirt)}`)
+    .map(({ field, spec, libvirt }) => `${field}: ${valueText(spec)} became ${valueText(libvirt)}`)
   const rest = drifts.length - shown.length
   return [...shown, ...(rest > 0 ? [`and ${rest} more`] : [])].join('; ')
 }
 
-function shorten(value: Json | undefined): string {
-  const text = value === undefined ? 'nothing' : JSON.stringify(value)
-  return text.length > 80 ? `${text.slice(0, 79)}…` : text
-}
+const valueText = (value: Json | undefined): string =>
+  value === undefined ? 'nothing' : shorten(JSON.stringify(value), 80)
 
-/** A domain that is stored already stays what stands for it in a slim VM, so that it is no change. */
-function newDomain({ domain: stored }: MachineStatus, domain: JsonObject): MachineStatus['domain'] & object {
+/** A domain that is stored already stays the digest that the cached VM has of it, and so counts as unchanged. */
+function newDomain(
+  { domain: stored }: VirtualMachineStatus,
+  domain: JsonObject,
+): VirtualMachineStatus['domain'] & object {
   return stored !== undefined && isDeepStrictEqual(stored, digestOf(domain)) ? stored : domain
 }
 
@@ -158,7 +173,7 @@ function domainOf(report: DomainReport): JsonObject | undefined {
   return countValues(domain) > maxDomainValues ? undefined : domain
 }
 
-/** Objects, lists and scalars, itself included. */
+/** The number of objects, lists and scalars in `value`, itself included. */
 export function countValues(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 1
   return Object.values(value).reduce<number>((sum, one: unknown) => sum + countValues(one), 1)

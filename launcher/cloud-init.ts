@@ -4,8 +4,8 @@ import type { Identity } from './identity.ts'
 type CloudInit = NonNullable<Volume['cloudInit']>
 
 /**
- * The files of a NoCloud seed. cloud-init takes it for a seed only if both user-data and meta-data are there;
- * a meta-data that the user did not give names the instance by the VM's uid, so that a new VM is a new instance.
+ * The files of a NoCloud seed. cloud-init accepts a seed only if both user-data and meta-data exist; by default,
+ * meta-data names the instance by the VM's uid, so that a new VM is a new instance.
  */
 export function seedFiles(cloudInit: CloudInit, vm: Identity): { [file: string]: string } {
   const metaData = cloudInit.metaData ?? `instance-id: ${vm.uid}\nlocal-hostname: ${vm.name}\n`

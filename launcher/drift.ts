@@ -2,15 +2,15 @@ import { canonical } from '../api/domain/canonical.ts'
 import type { Domain } from '../api/domain/domain.ts'
 import type { Json, JsonObject, SpecDrift } from '../runtime/launcher-api.ts'
 
-/** More say nothing more. */
+/** A longer list would not be read. */
 const maxDrifts = 100
 
-/** Where `libvirt`, the domain as libvirt has it, means something else than `spec`, the domain it was given. */
+/** The fields in which `libvirt`, the domain as libvirt defined it, differs in meaning from `spec`. */
 export function specDrift(spec: Domain, libvirt: Domain): SpecDrift[] {
   return driftBetween(jsonOf(canonical(spec)), jsonOf(canonical(libvirt))).filter((drift) => !isAlias(drift))
 }
 
-/** What a machine type without a version stands for; libvirt writes the version that its QEMU has. */
+/** An unversioned machine type is an alias of one with this prefix; libvirt stores the one of its QEMU. */
 const machineAliases: { readonly [alias: string]: string } = { pc: 'pc-i440fx-', q35: 'pc-q35-' }
 
 function isAlias({ field, spec, libvirt }: SpecDrift): boolean {
@@ -19,13 +19,13 @@ function isAlias({ field, spec, libvirt }: SpecDrift): boolean {
   return prefix !== undefined && libvirt.startsWith(prefix)
 }
 
-/** A domain is JSON; this tells the compiler, and drops keys whose value is undefined. */
+/** The value as JSON, without keys whose value is undefined. */
 export function jsonOf(domain: Domain): Json {
   return JSON.parse(JSON.stringify(domain))
 }
 
 /**
- * Where two canonical domains differ, by field path below `field`: what the spec says and what libvirt made of it.
+ * The differences of two canonical domains, by field path below `field`: the value in the spec and libvirt's.
  * Empty if they mean the same.
  */
 export function driftBetween(spec: Json | undefined, libvirt: Json | undefined, field = 'spec.domain'): SpecDrift[] {

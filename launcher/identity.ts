@@ -1,4 +1,4 @@
-/** The object that a launcher is for, as far as what it makes must be told apart from another's. */
+/** The identity of the launcher's VM, for the files and the domain that it creates. */
 export interface Identity {
   readonly uid: string
   readonly name: string

@@ -5,8 +5,8 @@ import { promisify } from 'node:util'
 const rights = 'remove-file,refer'
 
 /**
- * Arguments of setpriv (util-linux) that keep the command after them, and all that it starts, from removing, replacing or moving a file
- * outside `directories`. Landlock is the one means that a process without capabilities has against another of its own uid.
+ * Arguments of setpriv (util-linux) that prevent the command after them, and its children, from removing, replacing or moving a file
+ * outside `directories`. Only with Landlock can a process without capabilities restrict another one with its own uid.
  * @param directories must exist
  */
 export const landlockArguments = (directories: readonly string[]): string[] => [

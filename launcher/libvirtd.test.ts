@@ -1,5 +1,6 @@
 import { ChildProcess } from 'node:child_process'
 import { beforeEach, expect, test } from 'vitest'
+import { createLogger } from '../runtime/log.ts'
 import { type FakeClock, fakeClock } from '../test/fake-clock.ts'
 import { type Daemon, keepLibvirtd } from './libvirtd.ts'
 
@@ -18,7 +19,7 @@ beforeEach(() => {
   startedAtMs = []
   daemon = keepLibvirtd({
     clock,
-    log: () => {},
+    log: createLogger({ process: 'launcher', level: 'silent' }),
     spawn: () => {
       startedAtMs.push(clock.monotonic())
       const child = new ChildProcess()
@@ -35,7 +36,7 @@ beforeEach(() => {
 
 const die = () => children.at(-1)?.emit('exit', null, 'SIGKILL')
 
-test('a daemon that ends is followed by another, later each time', async () => {
+test('a daemon that ends is restarted, with a longer delay each time', async () => {
   for (let death = 0; death < 8; death += 1) {
     die()
     await clock.advance(5000)
@@ -43,7 +44,7 @@ test('a daemon that ends is followed by another, later each time', async () => {
   expect(startedAtMs.map((at) => at % 5000)).toEqual([0, 100, 200, 400, 800, 1600, 3200, 0, 0])
 })
 
-test('one that had started well is followed at once', async () => {
+test('a daemon that had run is restarted at once', async () => {
   die()
   await clock.advance(100 + 10_001)
   die()
@@ -51,20 +52,20 @@ test('one that had started well is followed at once', async () => {
   expect(startedAtMs).toEqual([0, 100, 10_201])
 })
 
-test('one that cannot even be spawned is tried again', async () => {
+test('a daemon that cannot be spawned is retried', async () => {
   children[0]?.emit('error', new Error('spawn libvirtd ENOENT'))
   await clock.advance(100)
   expect(startedAtMs).toEqual([0, 100])
 })
 
-test('one that is stopped is not', async () => {
+test('a daemon that is stopped is not restarted', async () => {
   await daemon.stop()
   expect(signals).toEqual(['SIGTERM'])
   await clock.advance(60_000)
   expect(startedAtMs).toEqual([0])
 })
 
-test('one that does not hear is killed after 5 s', async () => {
+test('a daemon that ignores SIGTERM is killed after 5 s', async () => {
   isDeaf = true
   const stopped = daemon.stop()
   await clock.advance(5000)
@@ -72,7 +73,7 @@ test('one that does not hear is killed after 5 s', async () => {
   expect(signals).toEqual(['SIGTERM', 'SIGKILL'])
 })
 
-test('stopping while none runs starts none', async () => {
+test('stopping while no daemon runs starts none', async () => {
   die()
   await daemon.stop()
   await clock.advance(60_000)

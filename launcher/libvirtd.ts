@@ -1,27 +1,24 @@
 import type { ChildProcess } from 'node:child_process'
 import { createBackOff } from '../runtime/back-off.ts'
 import type { Clock } from '../runtime/clock.ts'
+import type { Logger } from '../runtime/log.ts'
 
-/** A daemon that lived for ten seconds had started well. */
+/** A daemon that ran for ten seconds had started successfully. */
 const retries = { firstMs: 100, longestMs: 5000, healthyMs: 10_000, random: () => 0 }
 
-/** It ends in a tenth of a second; one that hangs must not keep the pod of a VM that is over. */
+/** It usually ends in 0.1 s; one that hangs must not delay the end of the pod. */
 const stopMs = 5000
 
 export interface Daemon {
-  /** Ends the daemon by SIGTERM, after 5 s by SIGKILL, and starts no other. QEMU is not touched. */
+  /** Ends the daemon by SIGTERM, after 5 s by SIGKILL, and starts no other. Does not affect QEMU. */
   stop(): Promise<void>
 }
 
 /**
- * Keeps one libvirtd running: whenever it ends, by whatever, another is started, after 100 ms, doubled up to 5 s.
- * QEMU goes on in the meantime, since it is no child of libvirtd's, and the new daemon finds it again.
+ * Keeps one libvirtd running: whenever it ends, another is started after 100 ms, doubled up to 5 s. QEMU, which is not a
+ * child of libvirtd, keeps running meanwhile, and the new daemon reconnects to it.
  */
-export function keepLibvirtd(options: {
-  spawn: () => ChildProcess
-  clock: Clock
-  log: (message: string, fields: { [field: string]: unknown }) => void
-}): Daemon {
+export function keepLibvirtd(options: { spawn: () => ChildProcess; clock: Clock; log: Logger }): Daemon {
   const { clock, log } = options
   let isStopped = false
   const backOff = createBackOff({ ...retries, clock })
@@ -37,8 +34,9 @@ export function keepLibvirtd(options: {
         resolve()
         if (current !== child || isStopped) return
         current = undefined
-        log('libvirtd ended', fields)
-        cancel = clock.after(backOff.next(), start)
+        const waitMs = backOff.next()
+        log.warn({ ...fields, waitMs }, 'libvirtd ended; restarting')
+        cancel = clock.after(waitMs, start)
       }
       child.once('exit', (code, signal) => over({ code, signal }))
       child.once('error', (error) => over({ err: error }))

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { VirtualMachine } from '../api/machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { DomainReport, SpecDrift } from '../runtime/launcher-api.ts'
+import { createLogger } from '../runtime/log.ts'
 import { type FakeClock, fakeClock, settle } from '../test/fake-clock.ts'
 import { type FakeLibvirtd, fakeLibvirtd } from '../test/fake-libvirtd.ts'
 import { until } from '../test/until.ts'
@@ -13,7 +14,7 @@ let fake: FakeLibvirtd
 let clock: FakeClock
 let client: Client
 let life: Life
-let told: DomainReport[]
+let reports: DomainReport[]
 let drift: SpecDrift[]
 let exit: string | undefined
 let prepareFailure: Error | undefined
@@ -22,7 +23,7 @@ let oomKills: () => number
 beforeEach(() => {
   fake = fakeLibvirtd()
   clock = fakeClock()
-  told = []
+  reports = []
   drift = []
   exit = undefined
   prepareFailure = undefined
@@ -38,7 +39,7 @@ function makeLife(vmUID?: string): void {
   life = new Life({
     client,
     clock,
-    log: () => {},
+    log: createLogger({ process: 'launcher', level: 'silent' }),
     ...(vmUID === undefined ? {} : { vmUID }),
     readMemoryUse: async () => ({ oomKills: oomKills(), limitBytes: 2 ** 27, peakBytes: 2 ** 27 }),
     prepare: async (spec) => {
@@ -49,13 +50,13 @@ function makeLife(vmUID?: string): void {
     readXml: (xml) => ({ xml }),
     compare: () => drift,
   })
-  life.subscribe((report) => told.push(report))
+  life.subscribe((report) => reports.push(report))
   life.ended.then((ended) => (exit = ended)).catch(() => {})
   client.start()
 }
 
 /** A VM whose guest behaves as the fake does by this word. */
-function machine(guest: 'idle' | 'powerOff' | 'obedient', uid = 'u-1', graceSeconds?: number): VirtualMachine {
+function vm(guest: 'idle' | 'powerOff' | 'obedient', uid = 'u-1', graceSeconds?: number): VirtualMachine {
   return {
     apiVersion: 'virtset.io/v1alpha1',
     kind: 'VirtualMachine',
@@ -67,7 +68,7 @@ function machine(guest: 'idle' | 'powerOff' | 'obedient', uid = 'u-1', graceSeco
   }
 }
 
-/** Gives it the VM, and reads how it stands once libvirt has done its part. */
+/** Hands it the VM, and reads the report once libvirt has processed it. */
 async function start(vm: VirtualMachine): Promise<DomainReport> {
   life.accept(vm)
   return until(async () => {
@@ -76,7 +77,8 @@ async function start(vm: VirtualMachine): Promise<DomainReport> {
   })
 }
 
-const standings = () => told.map(({ phase, reason, exit: ended }) => [phase, reason, ended].filter(Boolean).join(' '))
+const standings = () =>
+  reports.map(({ phase, reason, exit: ended }) => [phase, reason, ended].filter(Boolean).join(' '))
 const count = (procedure: string) => fake.calls.filter((call) => call === procedure).length
 
 /** What a promise fails with, so that it may fail while something else is waited for. */
@@ -87,13 +89,14 @@ const rejection = (promise: Promise<unknown>): Promise<unknown> =>
   )
 
 describe('a VM', () => {
-  test('that was not given is waited for', async () => {
+  test('is awaited', async () => {
     expect(await life.report()).toMatchObject({ vmUID: '', phase: 'Waiting' })
   })
 
   test('is defined, started and reported', async () => {
-    const report = await start(machine('idle'))
+    const report = await start(vm('idle'))
     expect(report).toEqual({
+      version: 1,
       vmUID: 'u-1',
       phase: 'Running',
       reason: 'booted',
@@ -101,47 +104,45 @@ describe('a VM', () => {
       specDrift: [],
       observedAt: '2030-01-01T00:00:00.000Z',
     })
-    expect(told.at(-1)).toEqual(report)
+    expect(reports.at(-1)).toEqual(report)
   })
 
-  test('that is given again is started once', async () => {
-    life.accept(machine('idle'))
-    life.accept(machine('idle'))
-    await start(machine('idle'))
+  test('that arrives again is started once', async () => {
+    life.accept(vm('idle'))
+    life.accept(vm('idle'))
+    await start(vm('idle'))
     expect([count('domain_define_xml_flags'), count('domain_create_with_flags')]).toEqual([1, 1])
   })
 
-  test('is the only one', async () => {
-    await start(machine('idle'))
-    expect(() => life.accept(machine('idle', 'u-2'))).toThrow(
-      'this launcher belongs to the VirtualMachine with uid u-1',
-    )
+  test('is the only VM of its launcher', async () => {
+    await start(vm('idle'))
+    expect(() => life.accept(vm('idle', 'u-2'))).toThrow('this launcher belongs to the VirtualMachine with uid u-1')
   })
 
-  test('is the one that the launcher was made for', async () => {
+  test('is the one that the launcher was created for', async () => {
     makeLife('u-2')
-    expect(() => life.accept(machine('idle'))).toThrow('this launcher belongs to the VirtualMachine with uid u-2')
-    expect(await start(machine('idle', 'u-2'))).toMatchObject({ phase: 'Running' })
+    expect(() => life.accept(vm('idle'))).toThrow('this launcher belongs to the VirtualMachine with uid u-2')
+    expect(await start(vm('idle', 'u-2'))).toMatchObject({ phase: 'Running' })
   })
 
-  test('that libvirt changed shows where', async () => {
+  test('that libvirt changed has the changed fields in its report', async () => {
     drift = [{ field: 'spec.domain.memory', spec: 1, libvirt: 2 }]
-    expect((await start(machine('idle'))).specDrift).toEqual(drift)
+    expect((await start(vm('idle'))).specDrift).toEqual(drift)
   })
 
-  test('whose report did not change is told once', async () => {
-    await start(machine('idle'))
+  test('whose report did not change is reported once', async () => {
+    await start(vm('idle'))
     await settle()
-    const before = told.length
+    const before = reports.length
     life.hint()
     life.hint()
     await settle()
-    expect(told).toHaveLength(before)
+    expect(reports).toHaveLength(before)
   })
 })
 
-test('a hundred who ask at once cost two readings', async () => {
-  await start(machine('idle'))
+test('a hundred concurrent requests cause two reads', async () => {
+  await start(vm('idle'))
   await settle()
   const before = count('domain_get_state')
   const reports = await Promise.all(Array.from({ length: 100 }, () => life.report()))
@@ -150,8 +151,8 @@ test('a hundred who ask at once cost two readings', async () => {
 })
 
 describe('the end', () => {
-  test('of a guest that powers itself off is a success, held until it was read', async () => {
-    await start(machine('powerOff'))
+  test('of a guest that powers itself off is a success, and remains until it was read', async () => {
+    await start(vm('powerOff'))
     await settle()
     expect(standings().at(-1)).toBe('Shutoff shutdown Succeeded')
     await clock.advance(finalHoldMs - 1)
@@ -161,24 +162,24 @@ describe('the end', () => {
     expect(exit).toBe('Succeeded')
   })
 
-  test('is held for 15 s at most', async () => {
-    await start(machine('powerOff'))
+  test('remains for at most 15 s', async () => {
+    await start(vm('powerOff'))
     await settle()
     await clock.advance(finalHoldMs)
     expect(exit).toBe('Succeeded')
   })
 
   test('of a QEMU that was killed is a failure, and is not followed by a start', async () => {
-    await start(machine('idle'))
+    await start(vm('idle'))
     fake.killGuests()
     await settle()
     expect(standings().at(-1)).toBe('Shutoff crashed Failed')
-    await start(machine('idle'))
+    await start(vm('idle'))
     expect(count('domain_create_with_flags')).toBe(1)
   })
 
-  test('cannot be confirmed before it came', async () => {
-    await start(machine('idle'))
+  test('cannot be confirmed in advance', async () => {
+    await start(vm('idle'))
     life.final()
     await clock.advance(60_000)
     expect(exit).toBe(undefined)
@@ -186,8 +187,8 @@ describe('the end', () => {
 })
 
 describe('shutdown', () => {
-  test('of an obedient guest is a success', async () => {
-    await start(machine('obedient'))
+  test('of a guest that powers off is a success', async () => {
+    await start(vm('obedient'))
     life.shutdown(30)
     await settle()
     expect(standings().at(-1)).toBe('Shutoff shutdown Succeeded')
@@ -195,8 +196,8 @@ describe('shutdown', () => {
     expect(count('domain_destroy_flags')).toBe(0)
   })
 
-  test('of a deaf one presses the button every 5 s, and destroys it at the deadline', async () => {
-    await start(machine('idle'))
+  test('of a guest that does not react presses the button every 5 s, and destroys it at the deadline', async () => {
+    await start(vm('idle'))
     life.shutdown(30)
     expect(await life.report()).toMatchObject({ phase: 'ShuttingDown', deadline: '2030-01-01T00:00:30.000Z' })
     await clock.advance(29_999)
@@ -206,8 +207,34 @@ describe('shutdown', () => {
     expect(standings().at(-1)).toBe('Shutoff destroyed Failed')
   })
 
-  test('that is asked again keeps the first deadline', async () => {
-    await start(machine('idle'))
+  test('that is requested again with a shorter grace period ends the guest earlier', async () => {
+    await start(vm('idle'))
+    life.shutdown(30)
+    await clock.advance(1000)
+    life.shutdown(2)
+    const shortened = { deadline: '2030-01-01T00:00:03.000Z', gracePeriodSeconds: 2 }
+    expect(await life.report()).toMatchObject(shortened)
+    await clock.advance(1999)
+    expect(count('domain_destroy_flags')).toBe(0)
+    await clock.advance(1)
+    expect(standings().at(-1)).toBe('Shutoff destroyed Failed')
+    const presses = count('domain_shutdown_flags')
+    await clock.advance(60_000)
+    expect([count('domain_shutdown_flags'), count('domain_destroy_flags')]).toEqual([presses, 1])
+  })
+
+  test('keeps its grace period when the wall clock is set', async () => {
+    await start(vm('idle'))
+    life.shutdown(30)
+    clock.setWallClock(clock.now() + 3_600_000)
+    await clock.advance(29_999)
+    expect(count('domain_destroy_flags')).toBe(0)
+    await clock.advance(1)
+    expect(standings().at(-1)).toBe('Shutoff destroyed Failed')
+  })
+
+  test('that is requested again with a longer grace period keeps the deadline', async () => {
+    await start(vm('idle'))
     life.shutdown(30)
     await clock.advance(10_000)
     life.shutdown(3600)
@@ -216,16 +243,16 @@ describe('shutdown', () => {
     expect(standings().at(-1)).toBe('Shutoff destroyed Failed')
   })
 
-  test('that two ask for at once is begun once', async () => {
-    await start(machine('idle'))
+  test('that is requested twice at once begins once', async () => {
+    await start(vm('idle'))
     life.shutdown(30)
     life.shutdown(30)
     await clock.advance(5000)
     expect(count('domain_shutdown_flags')).toBe(3)
   })
 
-  test('is answered before libvirt is, and done once libvirtd is back', async () => {
-    await start(machine('idle'))
+  test('responds without libvirt, and takes place once libvirtd is back', async () => {
+    await start(vm('idle'))
     fake.restart(Infinity)
     await settle()
     life.shutdown(7)
@@ -236,30 +263,30 @@ describe('shutdown', () => {
   })
 
   test('without grace destroys at once', async () => {
-    await start(machine('idle'))
+    await start(vm('idle'))
     life.shutdown(0)
     await clock.advance(0)
     expect(standings().at(-1)).toBe('Shutoff destroyed Failed')
   })
 
-  test('outlives the daemon', async () => {
-    await start(machine('idle'))
+  test('continues after the daemon restarted', async () => {
+    await start(vm('idle'))
     life.shutdown(30)
     fake.restart(3)
     await clock.advance(40_000)
     expect(standings().at(-1)).toBe('Shutoff destroyed Failed')
   })
 
-  test('of nothing is refused', () => {
-    expect(() => life.shutdown(30)).toThrow('no VirtualMachine is here yet')
-    expect(() => life.destroy()).toThrow('no VirtualMachine is here yet')
+  test('without a VM is refused', () => {
+    expect(() => life.shutdown(30)).toThrow('the launcher has no VirtualMachine yet')
+    expect(() => life.destroy()).toThrow('the launcher has no VirtualMachine yet')
   })
 
   test.each([
     ['the VM’s own grace period', 7, 7000],
     ['30 s where it has none', undefined, 30_000],
   ])('by the kubelet takes %s', async (_, graceSeconds, deadlineMs) => {
-    await start(machine('idle', 'u-1', graceSeconds))
+    await start(vm('idle', 'u-1', graceSeconds))
     life.terminate()
     await clock.advance(deadlineMs - 1)
     expect(count('domain_destroy_flags')).toBe(0)
@@ -267,14 +294,14 @@ describe('shutdown', () => {
     expect(standings().at(-1)).toBe('Shutoff destroyed Failed')
   })
 
-  test('by the kubelet before there is a VM ends the launcher at once', async () => {
+  test('by the kubelet before the launcher has a VM ends it at once', async () => {
     life.terminate()
     await settle()
     expect(exit).toBe('Failed')
   })
 
   test('by the kubelet after the end changes nothing', async () => {
-    await start(machine('powerOff'))
+    await start(vm('powerOff'))
     await settle()
     life.terminate()
     await clock.advance(finalHoldMs)
@@ -282,7 +309,7 @@ describe('shutdown', () => {
   })
 
   test('of a QEMU that does not end kills it', async () => {
-    await start(machine('idle'))
+    await start(vm('idle'))
     fake.refuseNext('domain_destroy_flags', new LibvirtError('Failed to terminate process 7 with SIGTERM', 38, 10))
     life.destroy()
     await settle()
@@ -291,66 +318,142 @@ describe('shutdown', () => {
   })
 })
 
-describe('what cannot run', () => {
+describe('a VM that cannot run', () => {
   test.each([
     ['domain_define_xml_flags', 'Gone defineRefused Failed'],
     ['domain_create_with_flags', 'Shutoff startFailed Failed'],
   ])('since %s is refused ends, in libvirt’s words', async (procedure, standing) => {
     fake.refuseNext(procedure, new LibvirtError('unsupported configuration: no', 67, 10))
-    expect((await start(machine('idle'))).message).toBe('unsupported configuration: no')
+    expect((await start(vm('idle'))).message).toBe('unsupported configuration: no')
     expect(standings().at(-1)).toBe(standing)
     // Given again it is not tried again.
-    await start(machine('idle'))
+    await start(vm('idle'))
     expect(count(procedure)).toBe(1)
     life.final()
     await settle()
     expect(exit).toBe('Failed')
   })
 
-  test('is told in as many words as the contract allows', async () => {
+  test('is reported with a message of the allowed length', async () => {
     fake.refuseNext('domain_create_with_flags', new LibvirtError('x'.repeat(100_000), 1, 10))
-    await start(machine('idle'))
-    expect(told.at(-1)?.message).toHaveLength(65_536)
+    await start(vm('idle'))
+    expect(reports.at(-1)?.message).toHaveLength(65_536)
   })
 
-  test('since a volume is not there ends, too, in words that the handler reads', async () => {
+  test('because of a missing volume also ends, with a reason that the handler knows', async () => {
     prepareFailure = new Refused('VolumeUnavailable', 'gone '.repeat(20_000))
-    await start(machine('idle'))
+    await start(vm('idle'))
     expect(standings().at(-1)).toBe('Gone volumeUnavailable Failed')
-    expect(told.at(-1)?.message).toHaveLength(65_536)
+    expect(reports.at(-1)?.message).toHaveLength(65_536)
   })
 })
 
 describe('memory runs out', () => {
   test('while the guest runs', async () => {
-    await start(machine('idle'))
+    await start(vm('idle'))
     oomKills = () => 1
     fake.killGuests()
     await settle()
     expect(standings().at(-1)).toBe('Shutoff OOMKilled Failed')
-    expect(told.at(-1)?.message).toMatch(/^the kernel killed QEMU because memory ran out: .* limit of 128 MiB/)
+    expect(reports.at(-1)?.message).toMatch(/^the kernel killed QEMU because memory ran out: .* limit of 128 MiB/)
   })
 
   test('while QEMU starts', async () => {
     fake.refuseNext('domain_create_with_flags', new LibvirtError('monitor socket closed', 1, 10))
     oomKills = () => count('domain_create_with_flags')
-    await start(machine('idle'))
+    await start(vm('idle'))
     await settle()
     expect(standings().at(-1)).toBe('Shutoff OOMKilled Failed')
   })
 
   test('before QEMU starts: a later crash is a crash', async () => {
     oomKills = () => 1
-    await start(machine('idle'))
+    await start(vm('idle'))
     fake.killGuests()
     await settle()
     expect(standings().at(-1)).toBe('Shutoff crashed Failed')
   })
 })
 
+describe('a QEMU that hangs', () => {
+  const since = () => recorded().unresponsiveSince
+  const recorded = () => reports.at(-1) ?? { unresponsiveSince: 'no report' }
+
+  test('is reported after 20 s without a response of its monitor, until it responds', async () => {
+    await start(vm('idle'))
+    fake.hangGuests()
+    await clock.advance(29_999)
+    expect(since()).toBeUndefined()
+    await clock.advance(1)
+    expect(recorded()).toMatchObject({ phase: 'Running', unresponsiveSince: '2030-01-01T00:00:10.000Z' })
+    fake.resumeGuests()
+    await settle()
+    expect(recorded()).toMatchObject({ phase: 'Running' })
+    expect(since()).toBeUndefined()
+  })
+
+  test('is reported with its last domain, while libvirtd waits for QEMU to describe it', async () => {
+    const { domain } = await start(vm('idle'))
+    const before = count('domain_get_xml_desc')
+    fake.hangGuests()
+    let late: DomainReport | undefined
+    void life.report().then((report) => (late = report))
+    await until(
+      () => late !== undefined,
+      () => clock.advance(250),
+    )
+    expect(late).toMatchObject({ phase: 'Running', domain })
+    expect(await life.report()).toMatchObject({ phase: 'Running', domain })
+    await clock.advance(300_000)
+    fake.resumeGuests()
+    await settle()
+    // The call that waited, and the report after it.
+    expect(count('domain_get_xml_desc') - before).toBeLessThanOrEqual(3)
+    expect(since()).toBeUndefined()
+  })
+
+  test('is pinged once, since libvirtd blocks the call', async () => {
+    await start(vm('idle'))
+    fake.hangGuests()
+    await clock.advance(300_000)
+    fake.resumeGuests()
+    await settle()
+    expect(count('domain_get_iothread_info')).toBe(1)
+  })
+
+  test('is destroyed at the end of its grace period', async () => {
+    await start(vm('idle'))
+    fake.hangGuests()
+    life.shutdown(30)
+    await clock.advance(30_000)
+    expect(standings().at(-1)).toBe('Shutoff destroyed Failed')
+  })
+})
+
+describe('the end has a message', () => {
+  test.each<[string, (life: Life) => void, string]>([
+    [
+      'a deletion of the VM',
+      (life) => life.shutdown(7),
+      'the guest did not power off within its grace period of 7 s, and was ended',
+    ],
+    [
+      'the end of the pod',
+      (life) => life.terminate(),
+      'the guest did not power off within its grace period of 30 s, and was ended; the launcher pod was deleted, evicted or drained from its node',
+    ],
+    ['a request', (life) => life.destroy(), 'QEMU was ended on request, without a grace period'],
+  ])('by %s', async (_, end, message) => {
+    await start(vm('idle'))
+    end(life)
+    await clock.advance(30_000)
+    expect(reports.at(-1)).toMatchObject({ reason: 'destroyed', exit: 'Failed', message })
+  })
+})
+
 describe('libvirtd is lost', () => {
-  test('while the VM runs: it goes on, is not reported in the meantime, and is found again', async () => {
-    await start(machine('idle'))
+  test('while the VM runs: it continues to run, is not reported meanwhile, and is found again', async () => {
+    await start(vm('idle'))
     fake.restart(Infinity)
     await settle()
     const unreachable = rejection(life.report())
@@ -365,20 +468,20 @@ describe('libvirtd is lost', () => {
     expect(standings().at(-1)).toBe('Shutoff crashed Failed')
   })
 
-  test('and finds QEMU dead without telling: it is noticed within 10 s', async () => {
-    await start(machine('idle'))
+  test('and finds QEMU dead without an event: it is noticed within 10 s', async () => {
+    await start(vm('idle'))
     await settle()
-    fake.killGuests({ isTold: false })
+    fake.killGuests({ hasEvent: false })
     await clock.advance(9999)
     expect(standings().at(-1)).toBe('Running booted')
     await clock.advance(1)
     expect(standings().at(-1)).toBe('Shutoff crashed Failed')
   })
 
-  test('while the VM is started: it says so at once, and starts the VM when libvirtd is back', async () => {
+  test('while the VM is started: reports that at once, and starts the VM when libvirtd is back', async () => {
     await settle()
     fake.mute()
-    expect(life.accept(machine('idle'))).toMatchObject({ vmUID: 'u-1', phase: 'Defined', reason: 'starting' })
+    expect(life.accept(vm('idle'))).toMatchObject({ vmUID: 'u-1', phase: 'Defined', reason: 'starting' })
     await settle()
     fake.restart()
     await settle()
@@ -388,11 +491,11 @@ describe('libvirtd is lost', () => {
     expect(count('domain_create_with_flags')).toBe(1)
   })
 
-  test('after the start was done but before it was answered: the VM is not started twice', async () => {
-    await start(machine('idle'))
+  test('after the start but before its reply: the VM is not started twice', async () => {
+    await start(vm('idle'))
     // As if the answer had been lost: a launcher that knows nothing finds a domain that runs.
     makeLife()
-    expect(await start(machine('idle'))).toMatchObject({ phase: 'Running' })
+    expect(await start(vm('idle'))).toMatchObject({ phase: 'Running' })
     expect(count('domain_create_with_flags')).toBe(1)
   })
 })

@@ -1,11 +1,12 @@
 import type { Domain } from '../api/domain/domain.ts'
-import type { MachineSpec, VirtualMachine } from '../api/machine.ts'
+import type { VirtualMachineSpec, VirtualMachine } from '../api/virtual-machine.ts'
 import type { Clock } from '../runtime/clock.ts'
 import {
   type DomainReport,
   type JsonObject,
   type LauncherExit,
   type SpecDrift,
+  launcherVersion,
   maxTextLength,
 } from '../runtime/launcher-api.ts'
 import type { Client } from './libvirt/client.ts'
@@ -15,6 +16,7 @@ import {
   defineDomain,
   destroyDomain,
   killDomain,
+  pingQemu,
   readState,
   readXml,
   shutdownDomain,
@@ -23,63 +25,88 @@ import {
 import { LibvirtError } from './libvirt/errors.ts'
 import type { Identity } from './identity.ts'
 import { type MemoryUse, outOfMemoryMessage } from './out-of-memory.ts'
-import { type Standing, standingOf } from './phase.ts'
+import type { Logger } from '../runtime/log.ts'
+import { type PhaseReport, phaseOf } from './phase.ts'
 import { Refused } from './refused.ts'
 
-/** How long the end of the VM is held for whoever wants to read it. */
+/** How long the launcher waits for the handler to read the end of the VM. */
 export const finalHoldMs = 15_000
 
-/** A guest that was still booting did not hear the power button: it is pressed again so often until the deadline. */
+/** A guest ignores the power button while it boots, so it is pressed again at this interval until the deadline. */
 const pressIntervalMs = 5000
 
 /**
- * State is read again so often without a hint. A daemon that finds QEMU dead while it takes the domain over, after a restart of its own,
- * tells nobody; and what was read just before was that the domain runs.
+ * The state is also read at this interval. A daemon that finds QEMU dead when it reconnects, after a restart of its own,
+ * sends no event, and the state just before was that the domain runs.
  */
 const resyncMs = 10_000
 
-/** After a loss of libvirtd before the guest ran, the start is attempted again so often. */
+/** libvirtd responds from its own memory while QEMU hangs. A monitor that has not responded for this long is reported. */
+const unresponsiveMs = 20_000
+
+/** libvirtd describes a domain within milliseconds. After this time the report has the description before. */
+const describeMs = 1000
+
+/** When libvirtd is lost before the guest runs, the start is retried at this interval. */
 const retryStartMs = 1000
 
-/** kubelet's own default, where a VM gives no terminationGracePeriodSeconds. */
+/** The kubelet's own default. */
 const defaultGraceSeconds = 30
 
-/** What the life of a VM needs besides libvirt. */
-export interface LifeOptions {
+/** When the domain is destroyed. It is counted by the monotonic clock: the wall clock can be set meanwhile. */
+interface Deadline {
+  readonly atMs: number
+  /** RFC 3339, for people. */
+  readonly time: string
+  readonly gracePeriodSeconds: number
+  cancel: () => void
+}
+
+/** The dependencies of a VM's life. */
+interface LifeOptions {
   readonly client: Client
   readonly clock: Clock
-  /** The one VM that this launcher is for, if it was told. */
+  /** The uid of the VM that this launcher was created for, if it is known. */
   readonly vmUID?: string
-  /** Prepares the volumes; the domain that libvirt is to be given. @throws Refused */
-  readonly prepare: (spec: MachineSpec, identity: Identity) => Promise<Domain>
+  /** Prepares the volumes; returns the domain to define. @throws Refused */
+  readonly prepare: (spec: VirtualMachineSpec, identity: Identity) => Promise<Domain>
   readonly readMemoryUse: () => Promise<MemoryUse>
   readonly writeXml: (domain: Domain) => string
-  /** Undefined if the XML holds what the description does not know. */
+  /** Undefined if the XML has elements that the description does not have. */
   readonly readXml: (xml: string) => JsonObject | undefined
   readonly compare: (domain: Domain, inactiveXml: string) => SpecDrift[]
-  readonly log: (message: string, fields: { [field: string]: unknown }) => void
+  readonly log: Logger
 }
 
 /**
- * One VM from its definition to its end, in one libvirtd, once: define, start, follow, shut down, report. Never a second start.
+ * One VM from its definition to its end, in one libvirtd: define, start, observe, shut down, report. Never a second start.
  *
- * libvirt's state is read again on every hint and is the only truth; what is kept here is what libvirt cannot know: which VM this is,
- * whether it was started, and what went wrong before it ran.
+ * libvirt's state is read again on every hint and is the only source of truth. This class stores only what libvirt cannot
+ * know: which VM this is, whether it was started, and what failed before it ran.
  */
 export class Life {
   readonly #options: LifeOptions
   readonly #listeners = new Set<(report: DomainReport) => void>()
   readonly #ended = Promise.withResolvers<LauncherExit>()
   #vm: VirtualMachine | undefined
-  /** What a start that is attempted again has failed with. */
+  /** The error of a start that is retried. */
   #trouble: string | undefined
   #dom: DomainRef | undefined
   #wasStarted = false
   #failure: { phase: 'Gone' | 'Shutoff'; reason: string; message: string } | undefined
-  /** Processes that the kernel killed for memory before QEMU was started. */
+  /** The kernel's count of processes killed for memory before QEMU was started. */
   #oomKillsBefore = 0
+  /** Fields of a newer version that this launcher does not know. */
+  #ignored: readonly SpecDrift[] = []
   #specDrift: SpecDrift[] | undefined
-  #deadlineMs: number | undefined
+  /** RFC 3339, once QEMU's monitor has been silent for long. */
+  #unresponsiveSince: string | undefined
+  #isPinging = false
+  /** libvirtd still waits for QEMU to describe the domain. */
+  #isDescribing = false
+  /** The kubelet has requested the end of the pod. */
+  #isTerminated = false
+  #deadline: Deadline | undefined
   #last: DomainReport | undefined
   #reading: Promise<DomainReport> | undefined
   #next: Promise<DomainReport> | undefined
@@ -89,22 +116,23 @@ export class Life {
     this.#options = options
   }
 
-  /** Resolves when the launcher may exit: the end was read (`final`), or nobody did within 15 s. */
+  /** Resolves when the launcher can exit: when the end was read (`final`), or 15 s after it. */
   get ended(): Promise<LauncherExit> {
     return this.#ended.promise
   }
 
-  /** The domain of a VM that was defined. */
+  /** The defined domain. */
   get dom(): DomainRef | undefined {
     return this.#dom
   }
 
   /**
-   * Accepts the VM and begins to start it, unless it has been accepted before. Does not wait for libvirt: what becomes of the start is
-   * in the reports from now on, a refusal by libvirt or by a volume as an `exit`. Returns the newest report.
-   * @throws Refused (it is another VM)
+   * Accepts the VM and begins to start it, unless it was accepted before. Does not wait for libvirt: the reports have the
+   * progress of the start, and a refusal by libvirt or by a volume as `exit`. Returns the newest report.
+   * @param ignored fields of the VM that this launcher does not know
+   * @throws Refused if the launcher has another VM
    */
-  accept(vm: VirtualMachine): DomainReport {
+  accept(vm: VirtualMachine, ignored: readonly SpecDrift[] = []): DomainReport {
     const { uid, name } = vm.metadata
     if (uid === undefined || name === undefined) {
       throw new Refused('BadRequest', 'metadata.uid and metadata.name are required')
@@ -115,13 +143,15 @@ export class Life {
     }
     if (this.#vm === undefined) {
       this.#vm = vm
+      this.#ignored = ignored
       void this.#begin(vm, { uid, name })
     }
     return this.#last?.vmUID === uid ? this.#last : this.#starting(uid)
   }
 
   /**
-   * How it stands now. One reading at a time: who asks while one is under way gets the next, for the first may have begun before what he wants to see.
+   * The current state. One read at a time: a call during a read gets the next one, since the current one may have begun
+   * before the change that the caller looks for.
    * @throws ConnectionLost, DeadlineExceeded
    */
   report(): Promise<DomainReport> {
@@ -136,45 +166,51 @@ export class Life {
     return this.#next
   }
 
-  /** Something may have changed. */
+  /** Reads the state again: it may have changed. */
   hint(): void {
-    this.report().catch((error: unknown) => this.#options.log('state could not be read', { err: error }))
+    this.report().catch((error: unknown) => this.#options.log.warn({ err: error }, 'could not read the state'))
   }
 
   /**
-   * Presses the power button until the guest is off, and destroys the domain `graceSeconds` after the first call. Does not wait for libvirt.
-   * @throws Refused (there is no domain yet)
+   * Presses the power button until the guest is off, and destroys the domain after the grace period. A later call can only
+   * shorten that. Does not wait for libvirt.
+   * @throws Refused if there is no domain yet
    */
-  shutdown(graceSeconds: number): void {
+  shutdown(gracePeriodSeconds: number): void {
     const dom = this.#mustHaveDomain()
-    if (this.#deadlineMs === undefined) {
-      this.#deadlineMs = this.#options.clock.now() + graceSeconds * 1000
-      this.#enforce(dom, this.#deadlineMs)
+    const { clock } = this.#options
+    const graceMs = gracePeriodSeconds * 1000
+    if (this.#deadline === undefined || clock.monotonic() + graceMs < this.#deadline.atMs) {
+      this.#deadline?.cancel()
+      const time = new Date(clock.now() + graceMs).toISOString()
+      this.#deadline = { atMs: clock.monotonic() + graceMs, time, gracePeriodSeconds, cancel: () => {} }
+      this.#enforce(dom, this.#deadline)
     }
     void this.#press(dom).then(() => this.hint())
   }
 
   /**
-   * Ends QEMU now. Does not wait for it; a failure is logged.
-   * @throws Refused (there is no domain yet)
+   * Ends QEMU. Does not wait for that; a failure is logged.
+   * @throws Refused if there is no domain yet
    */
   destroy(): void {
     void this.#destroy(this.#mustHaveDomain())
   }
 
-  /** kubelet wants the pod to go: the same as `shutdown`, with the VM's own grace period. */
+  /** The kubelet ends the pod: shuts down with the grace period of the spec. */
   terminate(): void {
     if (this.#isEnding) return
+    this.#isTerminated = true
     if (this.#dom === undefined) return this.#ended.resolve('Failed')
     this.shutdown(this.#vm?.spec.terminationGracePeriodSeconds ?? defaultGraceSeconds)
   }
 
-  /** The end was read. Before the end it says nothing. */
+  /** The handler has read the end. Ignored before the end. */
   final(): void {
     if (this.#last?.exit !== undefined) this.#ended.resolve(this.#last.exit)
   }
 
-  /** Calls `listener` with each change from now on; returns how to stop that. */
+  /** Calls `listener` with each change from now on; returns a function that stops that. */
   subscribe(listener: (report: DomainReport) => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
@@ -192,8 +228,8 @@ export class Life {
         const phase = this.#dom === undefined ? 'Gone' : 'Shutoff'
         this.#failure = { phase, reason: lowerFirst(error.reason), message }
       } else {
-        // libvirt and the volumes refused nothing: the cause is temporary.
-        log('the VM could not be started yet', { err: error })
+        // Neither libvirt nor a volume refused: the cause is temporary.
+        log.warn({ err: error, retryMs: retryStartMs }, 'could not start the VM; retrying')
         this.#trouble = message
         clock.after(retryStartMs, () => void this.#begin(vm, identity))
       }
@@ -206,9 +242,9 @@ export class Life {
     const domain = await prepare(vm.spec, identity)
     this.#dom = await refusedAs('DefineRefused', () => defineDomain(client, writeXml(domain)))
     const inactive = await readXml(client, this.#dom, { inactive: true })
-    if (inactive !== undefined) this.#specDrift = compare(domain, inactive)
+    if (inactive !== undefined) this.#specDrift = [...this.#ignored, ...compare(domain, inactive)]
     if (this.#specDrift !== undefined && this.#specDrift.length > 0) {
-      log('libvirt changed the domain', { specDrift: this.#specDrift })
+      log.warn({ specDrift: this.#specDrift }, 'the domain differs from the spec')
     }
     await this.#start(this.#dom)
   }
@@ -217,11 +253,32 @@ export class Life {
     this.#options.clock.after(resyncMs, () => {
       if (this.#isEnding) return
       this.hint()
+      void this.#ping()
       this.#resync()
     })
   }
 
-  /** Only a domain that never ran: after a loss of libvirtd the start that we asked for may have been done, and be over. */
+  /** One at a time: libvirtd blocks the call for as long as QEMU hangs, and can serve only few such calls. */
+  async #ping(): Promise<void> {
+    const { client, clock, log } = this.#options
+    if (this.#dom === undefined || this.#isPinging || this.#last?.phase !== 'Running') return
+    this.#isPinging = true
+    const since = new Date(clock.now()).toISOString()
+    const cancel = clock.after(unresponsiveMs, () => {
+      log.warn({ since }, 'QEMU does not respond on its monitor')
+      this.#unresponsiveSince = since
+      this.hint()
+    })
+    // An error is a response too: the domain may have just ended, or libvirtd was lost.
+    await pingQemu(client, this.#dom).catch(() => {})
+    cancel()
+    this.#isPinging = false
+    if (this.#unresponsiveSince === undefined) return
+    this.#unresponsiveSince = undefined
+    this.hint()
+  }
+
+  /** Starts only a domain that never ran: when libvirtd was lost during a start, that may have been done, and be over. */
   async #start(dom: DomainRef): Promise<void> {
     const { client } = this.#options
     const state = await readState(client, dom)
@@ -247,24 +304,53 @@ export class Life {
   async #read(): Promise<DomainReport> {
     const { client, clock } = this.#options
     const uid = this.#vm?.metadata.uid ?? ''
-    const base = { vmUID: uid, observedAt: new Date(clock.now()).toISOString() }
-    if (this.#failure !== undefined) return this.#tell({ ...base, ...this.#failure, exit: 'Failed' })
-    if (this.#vm === undefined) return this.#tell({ ...base, phase: 'Waiting', reason: 'noVirtualMachine' })
+    const base = { version: launcherVersion, vmUID: uid, observedAt: new Date(clock.now()).toISOString() }
+    if (this.#failure !== undefined) return this.#publish({ ...base, ...this.#failure, exit: 'Failed' })
+    if (this.#vm === undefined) return this.#publish({ ...base, phase: 'Waiting', reason: 'noVirtualMachine' })
     const dom = this.#dom
-    if (dom === undefined || !this.#wasStarted) return this.#tell(this.#starting(uid))
+    if (dom === undefined || !this.#wasStarted) return this.#publish(this.#starting(uid))
     const state = await readState(client, dom)
-    const xml = await readXml(client, dom)
-    return this.#tell({ ...base, ...(await this.#explain(this.#standing(state))), ...this.#details(xml) })
+    const domain = await this.#readDomain(dom)
+    return this.#publish({ ...base, ...(await this.#explain(this.#phaseOf(state))), ...this.#details(domain) })
   }
 
-  /** QEMU that the kernel killed for memory looks to libvirt as if it had crashed. */
-  async #explain(standing: Standing): Promise<Standing & { message?: string }> {
-    if (standing.exit !== 'Failed' || standing.reason === 'destroyed') return standing
+  /**
+   * The live domain; the one before while QEMU hangs, since libvirtd waits for QEMU to describe it. One call at a time: each
+   * occupies libvirtd for as long as QEMU hangs.
+   */
+  async #readDomain(dom: DomainRef): Promise<JsonObject | undefined> {
+    const { client, clock, readXml: parse } = this.#options
+    if (this.#isDescribing) return this.#last?.domain
+    const reading = readXml(client, dom, { deadlineMs: Infinity }).then((xml) => ({ xml }))
+    const { promise: timeout, resolve } = Promise.withResolvers<undefined>()
+    const cancel = clock.after(describeMs, () => resolve(undefined))
+    const read = await Promise.race([reading, timeout]).finally(cancel)
+    if (read !== undefined) return read.xml === undefined ? undefined : parse(read.xml)
+    this.#isDescribing = true
+    const describe = () => {
+      this.#isDescribing = false
+      this.hint()
+    }
+    reading.then(describe, describe)
+    return this.#last?.domain
+  }
+
+  /** To libvirt, a QEMU that the kernel killed for memory has crashed. */
+  async #explain(end: PhaseReport): Promise<PhaseReport> {
+    if (end.exit !== 'Failed') return end
+    if (end.reason === 'destroyed') return { ...end, message: this.#endedBy() }
     const message = await this.#outOfMemory()
-    return message === undefined ? standing : { ...standing, reason: 'OOMKilled', message }
+    return message === undefined ? end : { ...end, reason: 'OOMKilled', message }
   }
 
-  /** Undefined if the kernel has killed nothing since QEMU was started. */
+  #endedBy(): string {
+    if (this.#deadline === undefined) return 'QEMU was ended on request, without a grace period'
+    const { gracePeriodSeconds } = this.#deadline
+    const message = `the guest did not power off within its grace period of ${gracePeriodSeconds} s, and was ended`
+    return this.#isTerminated ? `${message}; the launcher pod was deleted, evicted or drained from its node` : message
+  }
+
+  /** Undefined if the kernel has killed no process since QEMU was started. */
   async #outOfMemory(): Promise<string | undefined> {
     const use = await this.#options.readMemoryUse()
     return use.oomKills > this.#oomKillsBefore ? outOfMemoryMessage(use) : undefined
@@ -273,28 +359,25 @@ export class Life {
   #starting(vmUID: string): DomainReport {
     const message = this.#trouble === undefined ? {} : { message: this.#trouble }
     const observedAt = new Date(this.#options.clock.now()).toISOString()
-    return { vmUID, phase: 'Defined', reason: 'starting', ...message, observedAt }
+    return { version: launcherVersion, vmUID, phase: 'Defined', reason: 'starting', ...message, observedAt }
   }
 
-  #standing(state: DomainState | undefined): Standing {
-    const standing = standingOf(state, {
-      wasStarted: this.#wasStarted,
-      isShuttingDown: this.#deadlineMs !== undefined,
-    })
-    // The end of a life that was told is the end, even if libvirt's reason changes afterwards.
-    return this.#last?.exit === undefined ? standing : { ...standing, exit: this.#last.exit }
+  #phaseOf(state: DomainState | undefined): PhaseReport {
+    const report = phaseOf(state, { wasStarted: this.#wasStarted, isShuttingDown: this.#deadline !== undefined })
+    // An end that was reported is final, even if libvirt's reason changes afterwards.
+    return this.#last?.exit === undefined ? report : { ...report, exit: this.#last.exit }
   }
 
-  #details(xml: string | undefined): Partial<DomainReport> {
-    const domain = xml === undefined ? undefined : this.#options.readXml(xml)
+  #details(domain: JsonObject | undefined): Partial<DomainReport> {
     return {
       ...(domain === undefined ? {} : { domain }),
       ...(this.#specDrift === undefined ? {} : { specDrift: this.#specDrift }),
-      ...(this.#deadlineMs === undefined ? {} : { deadline: new Date(this.#deadlineMs).toISOString() }),
+      ...(this.#deadline === undefined ? {} : deadlineOf(this.#deadline)),
+      ...(this.#unresponsiveSince === undefined ? {} : { unresponsiveSince: this.#unresponsiveSince }),
     }
   }
 
-  #tell(report: DomainReport): DomainReport {
+  #publish(report: DomainReport): DomainReport {
     if (this.#last !== undefined && isSame(this.#last, report)) return report
     this.#last = report
     for (const listener of this.#listeners) listener(report)
@@ -308,50 +391,54 @@ export class Life {
     this.#options.clock.after(finalHoldMs, () => this.#ended.resolve(exit))
   }
 
-  #enforce(dom: DomainRef, deadlineMs: number): void {
+  #enforce(dom: DomainRef, deadline: Deadline): void {
     const { clock, log } = this.#options
-    const again = () => {
+    const wait = (delayMs: number) => {
+      deadline.cancel = clock.after(delayMs, next)
+    }
+    const next = () => {
       if (this.#isEnding) return
-      const leftMs = deadlineMs - clock.now()
+      const leftMs = deadline.atMs - clock.monotonic()
       if (leftMs > 0) {
         void this.#press(dom)
-        clock.after(Math.min(pressIntervalMs, leftMs), again)
+        wait(Math.min(pressIntervalMs, leftMs))
         return
       }
-      log('grace period is over, destroying the domain', {})
+      log.info('the grace period is over; destroying the domain')
       void this.#destroy(dom)
-      clock.after(pressIntervalMs, again)
+      wait(pressIntervalMs)
     }
-    clock.after(Math.min(pressIntervalMs, deadlineMs - clock.now()), again)
+    wait(Math.min(pressIntervalMs, deadline.atMs - clock.monotonic()))
   }
 
-  /** It fails for a domain that has just ended, for one without a power button, and without libvirtd; the next press is due soon. */
+  /** Fails for a domain that has just ended or has no power button, and without libvirtd; the next press is due soon. */
   async #press(dom: DomainRef): Promise<void> {
     const { client, log } = this.#options
-    await shutdownDomain(client, dom).catch((error: unknown) => log('the power button was not pressed', { err: error }))
+    await shutdownDomain(client, dom).catch((error: unknown) =>
+      log.warn({ err: error }, 'could not press the power button'),
+    )
   }
 
   async #destroy(dom: DomainRef): Promise<void> {
     const { client, log } = this.#options
     try {
       await destroyDomain(client, dom).catch((error: unknown) => {
-        // SIGTERM did not help.
-        log('domain did not end, killing it', { err: error })
+        log.warn({ err: error }, 'the domain did not end after SIGTERM; killing it')
         return killDomain(client, dom)
       })
     } catch (error) {
-      log('the domain was not destroyed', { err: error })
+      log.error({ err: error }, 'could not destroy the domain')
     }
     this.hint()
   }
 
   #mustHaveDomain(): DomainRef {
-    if (this.#dom === undefined) throw new Refused('NotReady', 'no VirtualMachine is here yet')
+    if (this.#dom === undefined) throw new Refused('NotReady', 'the launcher has no VirtualMachine yet')
     return this.#dom
   }
 }
 
-/** libvirt's refusal is the user's to read; every other error is the world's. */
+/** libvirt's own errors are refusals, for the user; all others are temporary. */
 async function refusedAs<T>(reason: 'DefineRefused' | 'StartFailed', run: () => Promise<T>): Promise<T> {
   try {
     return await run()
@@ -361,13 +448,15 @@ async function refusedAs<T>(reason: 'DefineRefused' | 'StartFailed', run: () => 
   }
 }
 
+const deadlineOf = ({ time, gracePeriodSeconds }: Deadline) => ({ deadline: time, gracePeriodSeconds })
+
 function isSame(one: DomainReport, other: DomainReport): boolean {
   const { observedAt: _, ...rest } = one
   const { observedAt: __, ...otherRest } = other
   return JSON.stringify(rest) === JSON.stringify(otherRest)
 }
 
-/** An acronym stays as it is. */
+/** Leaves acronyms unchanged. */
 function lowerFirst(word: string): string {
   if (/^[A-Z]{2}/.test(word)) return word
   return word.slice(0, 1).toLowerCase() + word.slice(1)

@@ -1,12 +1,12 @@
-import { rename, rm } from 'node:fs/promises'
+import { rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Domain } from '../api/domain/domain.ts'
 import { canonical } from '../api/domain/canonical.ts'
 import { readDomain, writeDomain } from '../api/domain/xml.ts'
-import { type MachineSpec, parseMachine } from '../api/machine.ts'
+import type { VirtualMachineSpec } from '../api/virtual-machine.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { type JsonObject, launcherSocketName } from '../runtime/launcher-api.ts'
-import { createLogger } from '../runtime/log.ts'
+import { createLogger, type Logger } from '../runtime/log.ts'
 import { isJsonObject, jsonOf, specDrift } from './drift.ts'
 import type { Identity } from './identity.ts'
 import { Life } from './life.ts'
@@ -21,13 +21,11 @@ import { startLibvirt } from './start-libvirt.ts'
 import { type VolumeSource, prepareVolume } from './volume.ts'
 
 /**
- * The launcher: one VM in one pod. Under tini, which is PID 1 and reaps QEMU at once (libvirt waits for that); it starts libvirtd,
- * listens on `launcher.sock` when that answers, does what the handler asks, and exits with the VM: 0 if the guest powered off, else 1.
+ * The launcher: one VM in one pod. tini is PID 1 and reaps QEMU at once, which libvirt waits for. The launcher starts libvirtd,
+ * listens on `launcher.sock` once that responds, serves the handler, and exits with the VM: 0 if the guest powered off, else 1.
  */
-async function main(settings: Settings): Promise<void> {
+async function main(settings: Settings, log: Logger): Promise<void> {
   process.title = 'virt-launcher'
-  const logger = createLogger({ process: 'launcher' })
-  const log = (message: string, fields: { [field: string]: unknown }) => logger.info(fields, message)
   const clock = systemClock
 
   const connected = Promise.withResolvers<void>()
@@ -43,7 +41,7 @@ async function main(settings: Settings): Promise<void> {
     ...(settings.vmUID === undefined ? {} : { vmUID: settings.vmUID }),
     prepare: (spec, vm) => prepare(spec, vm, settings),
     readMemoryUse: () => readMemoryUse(settings.cgroup),
-    // In libvirt's own order: it refuses a serial console behind another one.
+    // In libvirt's own order: libvirt refuses a serial console behind another console.
     writeXml: (domain) => writeDomain(canonical(domain)),
     readXml: (xml) => readLive(xml, log),
     compare: (domain, xml) => {
@@ -58,9 +56,8 @@ async function main(settings: Settings): Promise<void> {
     life,
     clock,
     log,
-    parseMachine,
     openConsole: async () => {
-      if (life.dom === undefined) throw new Refused('NotReady', 'no VirtualMachine is here yet')
+      if (life.dom === undefined) throw new Refused('NotReady', 'the launcher has no VirtualMachine yet')
       return openConsole(client, life.dom)
     },
   })
@@ -68,19 +65,22 @@ async function main(settings: Settings): Promise<void> {
   await rm(`${socket}.tmp`, { force: true })
   await new Promise<void>((resolve, reject) => server.once('error', reject).listen(`${socket}.tmp`, resolve))
   await rename(`${socket}.tmp`, socket)
-  log('ready', { socket })
+  log.info({ socket }, 'ready')
 
   process.on('SIGTERM', () => life.terminate())
 
   const exit = await life.ended
-  log('the VM has ended', { exit })
+  const { message } = await life.report().catch(() => ({ message: undefined }))
+  if (exit === 'Failed') log.error({ exit, message }, 'the VM has failed')
+  else log.info({ exit, message }, 'the VM has ended')
+  if (exit === 'Failed' && message !== undefined) await writeTerminationLog(settings, message)
   await rm(socket, { force: true })
   client.close()
   await daemon.stop()
   process.exit(exit === 'Succeeded' ? 0 : 1)
 }
 
-async function prepare(spec: MachineSpec, vm: Identity, settings: Settings): Promise<Domain> {
+async function prepare(spec: VirtualMachineSpec, vm: Identity, settings: Settings): Promise<Domain> {
   const sources = new Map<string, VolumeSource>()
   for (const volume of spec.volumes ?? []) {
     sources.set(volume.name, await prepareVolume(volume, { directories: settings.volumes, vm }))
@@ -88,18 +88,27 @@ async function prepare(spec: MachineSpec, vm: Identity, settings: Settings): Pro
   return renderDomain(spec.domain, vm, sources)
 }
 
-/** The live domain for the status; what the description does not know yet is no reason to report nothing else. */
-function readLive(
-  xml: string,
-  log: (message: string, fields: { [field: string]: unknown }) => void,
-): JsonObject | undefined {
+/** The live domain for the status. Unknown elements must not prevent the rest of a report. */
+function readLive(xml: string, log: Logger): JsonObject | undefined {
   const read = readDomain(xml)
   if ('causes' in read) {
-    log('the live domain holds what the description does not know', { causes: read.causes })
+    log.warn({ causes: read.causes }, 'the live domain has unknown elements')
     return undefined
   }
   const json = jsonOf(read.domain)
   return isJsonObject(json) ? json : undefined
 }
 
-await main(readSettings(process.env))
+/** For the pod's status, where the handler could not read the end of the VM, or the launcher did not get that far. */
+async function writeTerminationLog({ terminationLog }: Settings, message: string): Promise<void> {
+  // The kubelet reads 4096 bytes. A full disk must not prevent the exit.
+  await writeFile(terminationLog, message.slice(0, 4000)).catch(() => {})
+}
+
+const settings = readSettings(process.env)
+const log = createLogger({ process: 'launcher' })
+await main(settings, log).catch(async (error: unknown) => {
+  log.fatal({ err: error }, 'the launcher failed')
+  await writeTerminationLog(settings, `the launcher failed: ${error instanceof Error ? error.message : String(error)}`)
+  process.exit(1)
+})

@@ -27,7 +27,7 @@ const layouts: readonly Files[] = [
   },
 ]
 
-/** Version 1 says "no limit" by the largest multiple of a page that 63 bits hold; no node has a tenth of it. */
+/** Version 1 represents "no limit" by the largest multiple of a page below 2^63; no node has a tenth of it. */
 const unlimitedBytes = 2 ** 60
 
 /** All zero where the cgroup cannot be read. @param directory the container's `/sys/fs/cgroup` */

@@ -1,29 +1,31 @@
 import type { LauncherExit, LauncherPhase } from '../runtime/launcher-api.ts'
 import type { DomainState } from './libvirt/domain.ts'
 
-export interface Standing {
+export interface PhaseReport {
   readonly phase: LauncherPhase
   readonly reason: string
-  /** Given when the VM has ended for good. */
+  /** Set once the VM has ended for good. */
   readonly exit?: LauncherExit
+  /** Why it has failed. */
+  readonly message?: string
 }
 
 /**
- * What libvirt's state of the domain means for the VM; undefined is a domain that libvirt does not know.
- * Only a guest that powered itself off, asked or not, has succeeded: a QEMU that was killed must not look like it.
+ * The phase for libvirt's state of the domain; undefined: libvirt does not have the domain. Only a guest that powered itself off,
+ * on request or not, has succeeded: a QEMU that was killed has failed.
  */
-export function standingOf(
+export function phaseOf(
   state: DomainState | undefined,
   known: { wasStarted: boolean; isShuttingDown: boolean },
-): Standing {
-  if (state === undefined) return { phase: 'Gone', reason: 'undefined', exit: 'Failed' }
+): PhaseReport {
+  if (state === undefined) return failed('Gone', 'undefined', 'libvirt lost the domain')
   const { reason } = state
   switch (state.state) {
     case 'running':
     case 'blocked':
       return { phase: known.isShuttingDown ? 'ShuttingDown' : 'Running', reason }
     case 'paused':
-      // QEMU is made paused and let go when libvirt has done its part.
+      // libvirt creates QEMU paused and resumes it at the end of the start.
       return { phase: reason === 'startingUp' ? 'Defined' : 'Paused', reason }
     case 'pmsuspended':
       return { phase: 'Paused', reason }
@@ -31,10 +33,30 @@ export function standingOf(
       return { phase: 'ShuttingDown', reason }
     case 'shutoff':
       if (!known.wasStarted) return { phase: 'Defined', reason }
-      return { phase: 'Shutoff', reason, exit: reason === 'shutdown' ? 'Succeeded' : 'Failed' }
+      if (reason === 'shutdown') return { phase: 'Shutoff', reason, exit: 'Succeeded' }
+      return failed('Shutoff', reason, causes.get(reason) ?? `QEMU ended: ${reason}`)
     case 'crashed':
-      return { phase: 'Crashed', reason, exit: 'Failed' }
+      return failed('Crashed', reason, reason === 'panicked' ? 'the guest panicked' : `the guest crashed: ${reason}`)
     default:
       return { phase: 'Defined', reason: `${state.state} ${reason}` }
   }
 }
+
+const failed = (phase: LauncherPhase, reason: string, message: string): PhaseReport => ({
+  phase,
+  reason,
+  exit: 'Failed',
+  message,
+})
+
+/** By libvirt's reason for the state `shutoff`. */
+const causes: ReadonlyMap<string, string> = new Map([
+  ['unknown', 'QEMU had ended when libvirtd was restarted'],
+  ['destroyed', 'QEMU was ended before the guest powered off'],
+  ['crashed', 'QEMU crashed or was killed'],
+  ['failed', 'QEMU could not be started'],
+  [
+    'daemon',
+    'libvirtd was restarted, could not reconnect to QEMU, and ended it; the log of the launcher pod has the cause',
+  ],
+])

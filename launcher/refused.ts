@@ -1,6 +1,6 @@
 import type { LauncherErrorReason } from '../runtime/launcher-api.ts'
 
-/** What was asked cannot be done, for a reason that the one who asked is told. */
+/** A request is refused; the client gets the reason and the message. */
 export class Refused extends Error {
   override name = 'Refused'
   readonly reason: LauncherErrorReason

@@ -6,8 +6,8 @@ import { Refused } from './refused.ts'
 import type { VolumeSource } from './volume.ts'
 
 /**
- * The domain that libvirt is given: the VM's own, bounded in memory, with a name and a uuid (the object's, where the
- * domain has none) and every `type: volume` disk turned into the file or block device that its volume is in this pod.
+ * The domain for libvirt: the VM's own, with limits on QEMU's memory, with a name and a uuid (the object's, if the domain has none),
+ * and with every `type: volume` disk converted to the file or block device of its volume in this pod.
  * @throws Refused DefineRefused if a disk names a volume that the VM does not have
  */
 export function renderDomain(domain: Domain, vm: Identity, sources: ReadonlyMap<string, VolumeSource>): Domain {
@@ -33,7 +33,7 @@ function bounded({ memtune, ...domain }: Domain): Domain {
 
 function renderDisk(disk: unknown, sources: ReadonlyMap<string, VolumeSource>, field: string): unknown {
   if (!isRecord(disk) || disk['type'] !== 'volume' || !isRecord(disk['source'])) return disk
-  // A volume of a storage pool is libvirt's own.
+  // libvirt itself resolves a volume of a storage pool.
   const { volume, ...rest } = disk['source']
   if (rest['pool'] !== undefined) return disk
   const source = typeof volume === 'string' ? sources.get(volume) : undefined
@@ -45,7 +45,7 @@ function renderDisk(disk: unknown, sources: ReadonlyMap<string, VolumeSource>, f
   return { ...disk, type: source.kind, source: { ...rest, ...where }, ...readonly }
 }
 
-/** Every field of a domain is optional, and this one was valid before its disks were turned. */
+/** Every field of a domain is optional, and this one was valid before its disks were converted. */
 function isDomain(value: unknown): value is Domain {
   return isRecord(value)
 }

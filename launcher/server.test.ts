@@ -4,17 +4,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Duplex, duplexPair } from 'node:stream'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { parseMachine } from '../api/machine.ts'
 import {
   type DomainReport,
   heartbeatLine,
-  maxAnswerBytes,
+  maxResponseBytes,
   maxMessageBytes,
   parseDomainReport,
   parseJson,
   parseLauncherError,
-  parsePutAnswer,
+  parsePutResponse,
 } from '../runtime/launcher-api.ts'
+import { createLogger } from '../runtime/log.ts'
 import { type FakeClock, fakeClock, settle } from '../test/fake-clock.ts'
 import { type FakeLibvirtd, fakeLibvirtd } from '../test/fake-libvirtd.ts'
 import { ask, openConsole } from '../test/launcher-client.ts'
@@ -43,9 +43,9 @@ beforeEach(async () => {
   socket = join(directory, 'launcher.sock')
   fake = fakeLibvirtd()
   clock = fakeClock()
-  guest = new Refused('NotReady', 'no VirtualMachine is here yet')
+  guest = new Refused('NotReady', 'the launcher has no VirtualMachine yet')
   client = new Client({ dial: () => fake.dial(), uri: 'qemu:///session', clock, onHint: () => life.hint() })
-  const log = () => {}
+  const log = createLogger({ process: 'launcher', level: 'silent' })
   life = new Life({
     client,
     clock,
@@ -62,7 +62,7 @@ beforeEach(async () => {
     if (guest instanceof Error) throw guest
     return guest
   }
-  server = launcherServer({ life, clock, log, parseMachine, openConsole: open })
+  server = launcherServer({ life, clock, log, openConsole: open })
   await new Promise<void>((resolve) => server.listen(socket, resolve))
 })
 
@@ -90,11 +90,11 @@ async function started(phase = 'Running') {
 }
 
 describe('requests', () => {
-  test('a VM is put, read, and asked to end', async () => {
+  test('accept, report and shut down a VM', async () => {
     expect(await ask(socket, 'GET', '/domain')).toMatchObject({ status: 200, body: { phase: 'Waiting' } })
     const answer = await started()
     expect(answer.status).toBe(202)
-    expect(parsePutAnswer(answer.body)).toMatchObject({ vmUID: 'u-1', phase: 'Defined', reason: 'starting' })
+    expect(parsePutResponse(answer.body)).toMatchObject({ vmUID: 'u-1', phase: 'Defined', reason: 'starting' })
     expect(await ask(socket, 'POST', '/shutdown', { gracePeriodSeconds: 30 })).toEqual({ status: 202, body: {} })
     expect(await ask(socket, 'GET', '/domain')).toMatchObject({ body: { phase: 'ShuttingDown' } })
     expect(await ask(socket, 'POST', '/destroy')).toEqual({ status: 202, body: {} })
@@ -106,12 +106,12 @@ describe('requests', () => {
 
   test.each([
     ['another VM', 409, 'OtherVirtualMachine', 'PUT', '/vm', { ...vm, metadata: { ...vm.metadata, uid: 'u-2' } }],
-    ['what is no VM', 400, 'BadRequest', 'PUT', '/vm', { metadata: {} }],
-    ['what is no JSON', 400, 'BadRequest', 'PUT', '/vm', '{"kind": '],
+    ['a body that is not a VM', 400, 'BadRequest', 'PUT', '/vm', { metadata: {} }],
+    ['a body that is not JSON', 400, 'BadRequest', 'PUT', '/vm', '{"kind": '],
     ['a VM without uid', 400, 'BadRequest', 'PUT', '/vm', { ...vm, metadata: { name: 'testvm' } }],
-    ['nothing', 400, 'BadRequest', 'PUT', '/vm', undefined],
-    ['too much', 400, 'BadRequest', 'PUT', '/vm', ' '.repeat(maxMessageBytes + 1)],
-    ['a grace period of words', 400, 'BadRequest', 'POST', '/shutdown', { gracePeriodSeconds: 'soon' }],
+    ['an empty body', 400, 'BadRequest', 'PUT', '/vm', undefined],
+    ['a body that is too long', 400, 'BadRequest', 'PUT', '/vm', ' '.repeat(maxMessageBytes + 1)],
+    ['a grace period that is not a number', 400, 'BadRequest', 'POST', '/shutdown', { gracePeriodSeconds: 'soon' }],
     ['an unknown path', 404, 'NotFound', 'GET', '/', undefined],
     ['an unknown method', 404, 'NotFound', 'DELETE', '/vm', undefined],
     ['a name from the prototype', 404, 'NotFound', 'GET', '/constructor', undefined],
@@ -120,12 +120,15 @@ describe('requests', () => {
     expect(await ask(socket, method, path, body)).toMatchObject({ status, body: { error: { reason } } })
   })
 
-  test('a refusal is never longer than the handler reads', async () => {
-    const { status, body } = await ask(socket, 'PUT', '/vm', { ...vm, spec: { domain: { ['x'.repeat(70_000)]: 1 } } })
+  test('limit the length of a refusal to what the handler reads', async () => {
+    const { status, body } = await ask(socket, 'PUT', '/vm', {
+      ...vm,
+      spec: { domain: { title: 7, ['x'.repeat(70_000)]: 1 } },
+    })
     expect([status, parseLauncherError(body).reason]).toEqual([400, 'BadRequest'])
   })
 
-  test('to end what is not there: 409', async () => {
+  test('respond with 409 to a shutdown without a VM', async () => {
     for (const path of ['/shutdown', '/destroy']) {
       expect(await ask(socket, 'POST', path, { gracePeriodSeconds: 1 })).toMatchObject({
         status: 409,
@@ -134,7 +137,7 @@ describe('requests', () => {
     }
   })
 
-  test('a VM is accepted without libvirt, whose refusal is reported in its own words', async () => {
+  test('accept a VM without libvirt, whose refusal is reported with its own message', async () => {
     fake.refuseNext('domain_create_with_flags', new LibvirtError('no such file', 38, 10))
     expect(await started('Shutoff')).toMatchObject({ status: 202 })
     expect(await ask(socket, 'GET', '/domain')).toMatchObject({
@@ -143,7 +146,7 @@ describe('requests', () => {
     })
   })
 
-  test('without libvirtd: 503 after 3 s, and the VM is not called gone; to end it is accepted', async () => {
+  test('without libvirtd: 503 after 3 s, and the VM is not reported as gone; a shutdown is accepted', async () => {
     await started()
     fake.restart(Infinity)
     const answer = ask(socket, 'GET', '/domain')
@@ -154,12 +157,12 @@ describe('requests', () => {
   })
 
   test.each<[string, Partial<DomainReport>, Partial<DomainReport>]>([
-    ['a domain', { domain: { title: 'x'.repeat(maxAnswerBytes) } }, { specDrift: [{ field: 'a' }] }],
-    ['a drift', { domain: {}, specDrift: [{ field: 'a', libvirt: 'x'.repeat(maxAnswerBytes) }] }, {}],
-  ])('%s that is longer than the handler reads is left out', async (_, more, kept) => {
+    ['a domain', { domain: { title: 'x'.repeat(maxResponseBytes) } }, { specDrift: [{ field: 'a' }] }],
+    ['a drift', { domain: {}, specDrift: [{ field: 'a', libvirt: 'x'.repeat(maxResponseBytes) }] }, {}],
+  ])('omits %s that is longer than the handler reads', async (_, more, rest) => {
     const small = { vmUID: 'u-1', phase: 'Running', reason: 'booted', observedAt: '2030-01-01T00:00:00.000Z' } as const
     life.report = async () => ({ ...small, specDrift: [{ field: 'a' }], ...more })
-    expect(await ask(socket, 'GET', '/domain')).toEqual({ status: 200, body: { ...small, ...kept } })
+    expect(await ask(socket, 'GET', '/domain')).toEqual({ status: 200, body: { ...small, ...rest } })
   })
 })
 
@@ -183,7 +186,7 @@ describe('events', () => {
   const reports = () => lines.filter((line) => line !== heartbeatLine).map((line) => parseDomainReport(parseJson(line)))
   const phases = () => reports().map(({ phase }) => phase)
 
-  test('begin with the current state, and tell each change', async () => {
+  test('begin with the current state, and report each change', async () => {
     await eventually('the first line', () => lines.length > 0)
     await started()
     fake.killGuests()
@@ -193,7 +196,7 @@ describe('events', () => {
     expect(reports().filter(({ domain, specDrift }) => domain !== undefined || specDrift !== undefined)).toEqual([])
   })
 
-  test('have a heartbeat each 10 s', async () => {
+  test('have a heartbeat every 10 s', async () => {
     await eventually('the first line', () => lines.length > 0)
     await clock.advance(30_000)
     await eventually('three heartbeats', () => lines.length === 4)
@@ -204,7 +207,7 @@ describe('events', () => {
     await eventually('the first line', () => lines.length > 0)
     const timers = clock.pending()
     response.destroy()
-    await eventually('the heartbeat is called off', () => clock.pending() === timers - 1)
+    await eventually('the heartbeat is cancelled', () => clock.pending() === timers - 1)
     await put()
     await settle()
     expect(phases()).toEqual(['Waiting'])
@@ -218,7 +221,7 @@ describe('a console', () => {
     return theirs
   }
 
-  test('carries bytes both ways', async () => {
+  test('carries bytes in both directions', async () => {
     const theirs = pair()
     const typed: string[] = []
     theirs.on('data', (chunk: Buffer) => typed.push(chunk.toString()))
@@ -240,14 +243,14 @@ describe('a console', () => {
     expect(await closed).toBe('closed')
   })
 
-  test('ends when the reader goes', async () => {
+  test('ends when the client disconnects', async () => {
     pair().resume()
     const console = await openConsole(socket)
     console.destroy()
     expect(await eventually('the console is let go', () => 'destroyed' in guest && guest.destroyed)).toBe(true)
   })
 
-  test('whose reader goes while it is opened is let go', async () => {
+  test('is closed if the client disconnects while it is opened', async () => {
     const [ours, theirs] = duplexPair()
     theirs.resume()
     const opening = Promise.withResolvers<Duplex>()
@@ -262,7 +265,7 @@ describe('a console', () => {
     expect(await ask(socket, 'GET', '/domain')).toMatchObject({ status: 200 })
   })
 
-  test('that cannot be had is refused', async () => {
+  test('that cannot be opened is refused', async () => {
     await expect(openConsole(socket)).rejects.toThrow('refused with 409')
   })
 })

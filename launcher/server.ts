@@ -1,21 +1,21 @@
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import type { Cause } from '../api/cause.ts'
-import type { VirtualMachine } from '../api/machine.ts'
 import type { Clock } from '../runtime/clock.ts'
 import {
   type DomainReport,
-  InvalidLauncherAnswer,
+  InvalidLauncherResponse,
   type LauncherErrorReason,
   heartbeatIntervalMs,
   heartbeatLine,
-  maxAnswerBytes,
+  maxResponseBytes,
   maxMessageBytes,
   maxTextLength,
   parseJson,
   parseShutdownRequest,
 } from '../runtime/launcher-api.ts'
+import type { Logger } from '../runtime/log.ts'
+import { knownPartOf } from './known-part.ts'
 import type { Life } from './life.ts'
 import { ConnectionLost, DeadlineExceeded, LibvirtError } from './libvirt/errors.ts'
 import { Refused } from './refused.ts'
@@ -24,8 +24,7 @@ export interface ServerOptions {
   readonly life: Life
   readonly clock: Clock
   readonly openConsole: () => Promise<Duplex>
-  readonly parseMachine: (body: unknown) => { readonly machine: VirtualMachine } | { readonly causes: readonly Cause[] }
-  readonly log: (message: string, fields: { [field: string]: unknown }) => void
+  readonly log: Logger
 }
 
 const statusOf: { readonly [reason in LauncherErrorReason]: number } = {
@@ -41,26 +40,23 @@ const statusOf: { readonly [reason in LauncherErrorReason]: number } = {
   InternalError: 500,
 }
 
-/** A reader of events that lags so far behind is disconnected; it comes back and reads the current state. */
+/** A reader of events that lags by more is disconnected; it reconnects and reads the current state. */
 const maxBacklogBytes = 1024 * 1024
 
-/** libvirt answers in milliseconds, unless it restarts or the node is overloaded. The handler waits for up to 5 s. */
+/** libvirt responds in milliseconds, unless it restarts or the node is overloaded. The handler waits for up to 5 s. */
 const reportDeadlineMs = 3000
 
-type Answer = { status: number; body: object }
-type Route = (body: () => Promise<unknown>) => Promise<Answer>
+type HttpResponse = { status: number; body: object }
+type Route = (body: () => Promise<unknown>) => Promise<HttpResponse>
 
-/** The contract of runtime/launcher-api.ts over HTTP; the caller listens. */
+/** Serves the contract of runtime/launcher-api.ts over HTTP; the caller listens. */
 export function launcherServer(options: ServerOptions): Server {
   const { life, clock, log } = options
   const accepted = { status: 202, body: {} }
   const routes: { readonly [request: string]: Route } = {
     'PUT /vm': async (body) => {
-      const parsed = options.parseMachine(await body())
-      if ('causes' in parsed) {
-        throw new Refused('BadRequest', parsed.causes.map(({ field, message }) => `${field} ${message}`).join('; '))
-      }
-      return { status: 202, body: { domain: withinLimit(life.accept(parsed.machine)) } }
+      const { vm, ignored } = knownPartOf(await body())
+      return { status: 202, body: { domain: withinLimit(life.accept(vm, ignored)) } }
     },
     'GET /domain': async () => ({ status: 200, body: withinLimit(await reportInTime(life, clock)) }),
     'POST /shutdown': async (body) => {
@@ -78,55 +74,55 @@ export function launcherServer(options: ServerOptions): Server {
     const name = `${request.method} ${request.url}`
     if (name === 'GET /events') return stream(response, options)
     const route = routes[name]
-    const run = route ?? (() => Promise.reject(new Refused('NotFound', `no ${name} here`)))
+    const run = route ?? (() => Promise.reject(new Refused('NotFound', `${name} is not supported`)))
     run(() => readBody(request))
       .catch((error: unknown) => failure(error, log))
       .then(({ status, body }) => {
         response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body), () => {
-          // Only when the answer is out may the launcher end.
+          // The launcher must not exit before the response is sent.
           if (name === 'POST /final') life.final()
         })
       })
-      .catch((error: unknown) => log('a request was not answered', { err: error }))
+      .catch((error: unknown) => log.warn({ err: error, request: name }, 'could not respond'))
   })
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
-    // An error that nobody hears would end the launcher, and the VM with it.
-    socket.on('error', (error) => log('a console was lost', { err: error }))
+    // An error without a listener would end the launcher, and the VM with it.
+    socket.on('error', (error) => log.info({ err: error }, 'the client of a console is gone'))
     carryConsole(request, socket, head, options).catch((error: unknown) => {
-      log('a console ended', { err: error })
+      log.info({ err: error }, 'a console ended')
       socket.destroy()
     })
   })
   return server
 }
 
-/** @throws Refused (libvirt has not answered within `reportDeadlineMs`), and what `Life.report` throws */
+/** @throws Refused if libvirt does not respond within `reportDeadlineMs`, and the errors of `Life.report` */
 async function reportInTime(life: Life, clock: Clock): Promise<DomainReport> {
   const { promise: timeout, reject } = Promise.withResolvers<never>()
-  const late = new Refused('LibvirtUnavailable', `libvirt has not answered within ${reportDeadlineMs / 1000} s`)
+  const late = new Refused('LibvirtUnavailable', `libvirt did not respond within ${reportDeadlineMs / 1000} s`)
   const cancel = clock.after(reportDeadlineMs, () => reject(late))
   return Promise.race([life.report(), timeout]).finally(cancel)
 }
 
-/** The handler reads no more than the contract's limit; without `domain`, and then without `specDrift`, a report is far below it. */
+/** The handler reads no more than the contract's limit. Without `domain`, or else also without `specDrift`, a report is far below it. */
 function withinLimit(report: DomainReport): DomainReport {
-  const fits = (one: DomainReport) => Buffer.byteLength(JSON.stringify(one)) <= maxAnswerBytes - answerEnvelopeBytes
+  const fits = (one: DomainReport) => Buffer.byteLength(JSON.stringify(one)) <= maxResponseBytes - responseEnvelopeBytes
   if (fits(report)) return report
   const { domain: _, ...rest } = report
   return fits(rest) ? rest : summary(rest)
 }
 
-const answerEnvelopeBytes = 64
+const responseEnvelopeBytes = 64
 
 function summary(report: DomainReport): DomainReport {
   const { domain: _, specDrift: __, ...rest } = report
   return rest
 }
 
-/** A line for the current state, one for each change, and heartbeats. Whoever wants the domain reads it with `GET /domain`. */
+/** One line for the current state, one for each change, and heartbeats. The domain is read with `GET /domain`. */
 function stream(response: ServerResponse, { life, clock, log }: ServerOptions): void {
   response.writeHead(200, { 'content-type': 'application/x-ndjson' }).flushHeaders()
-  response.on('error', (error) => log('a reader of events was lost', { err: error }))
+  response.on('error', (error) => log.debug({ err: error }, 'a reader of events is gone'))
   const write = (line: string) => {
     if (response.writableLength > maxBacklogBytes) response.destroy()
     else response.write(`${line}\n`)
@@ -144,7 +140,7 @@ function stream(response: ServerResponse, { life, clock, log }: ServerOptions): 
     cancel()
   })
   life.report().then(writeReport, (error: unknown) => {
-    log('state could not be read', { err: error })
+    log.warn({ err: error }, 'could not read the state')
     response.destroy()
   })
 }
@@ -156,7 +152,7 @@ async function carryConsole(
   { openConsole, log }: ServerOptions,
 ): Promise<void> {
   if (request.method !== 'GET' || request.url !== '/console' || request.headers.upgrade !== 'console') {
-    return refuseUpgrade(socket, failure(new Refused('NotFound', 'no such upgrade here'), log))
+    return refuseUpgrade(socket, failure(new Refused('NotFound', 'only GET /console can be upgraded'), log))
   }
   let console: Duplex
   try {
@@ -166,7 +162,7 @@ async function carryConsole(
   }
   socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: console\r\n\r\n')
   if (head.length > 0) console.write(head)
-  // A console is over when either side has had enough.
+  // Either side can end a console.
   const ways = [pipeline(socket, console), pipeline(console, socket)]
   try {
     await Promise.race(ways)
@@ -177,23 +173,23 @@ async function carryConsole(
   }
 }
 
-function refuseUpgrade(socket: Duplex, { status, body }: Answer): void {
+function refuseUpgrade(socket: Duplex, { status, body }: HttpResponse): void {
   const text = JSON.stringify(body)
   socket.end(
     `HTTP/1.1 ${status} Refused\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(text)}\r\n\r\n${text}`,
   )
 }
 
-function failure(error: unknown, log: ServerOptions['log']): Answer {
+function failure(error: unknown, log: ServerOptions['log']): HttpResponse {
   const { reason, message } = explain(error)
-  if (reason === 'InternalError') log('a request failed', { err: error })
+  if (reason === 'InternalError') log.error({ err: error }, 'a request failed')
   return { status: statusOf[reason], body: { error: { reason, message: message.slice(0, maxTextLength) } } }
 }
 
 function explain(error: unknown): { reason: LauncherErrorReason; message: string } {
   if (error instanceof Refused) return { reason: error.reason, message: error.message }
   const message = error instanceof Error ? error.message : String(error)
-  if (error instanceof InvalidLauncherAnswer) return { reason: 'BadRequest', message }
+  if (error instanceof InvalidLauncherResponse) return { reason: 'BadRequest', message }
   if (error instanceof ConnectionLost || error instanceof DeadlineExceeded) {
     return { reason: 'LibvirtUnavailable', message }
   }
@@ -205,7 +201,7 @@ async function readBody(request: IncomingMessage): Promise<unknown> {
   const chunks: Buffer[] = []
   let length = 0
   for await (const chunk of request) {
-    if (!Buffer.isBuffer(chunk)) throw new Error('a request is text')
+    if (!Buffer.isBuffer(chunk)) throw new Error('a chunk of a request is not a Buffer')
     length += chunk.length
     if (length > maxMessageBytes) throw new Refused('BadRequest', `the body is longer than ${maxMessageBytes} bytes`)
     chunks.push(chunk)

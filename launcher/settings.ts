@@ -2,25 +2,27 @@ import { join } from 'node:path'
 import { launcherDirectory } from '../api/launcher-directory.ts'
 import type { VolumeDirectories } from './volume.ts'
 
-/** Where everything is in the pod. */
+/** The paths in the pod. */
 export interface Settings {
-  /** The volume that the handler reaches. */
+  /** The volume that the handler can access. */
   readonly socketDirectory: string
   readonly volumes: VolumeDirectories
-  /** The environment of libvirtd: what it keeps and where its socket is. */
+  /** The environment of libvirtd, with its directories. */
   readonly libvirtd: { readonly [name: string]: string }
   readonly libvirtSocket: string
   readonly qemuConf: string
-  /** Made before libvirtd starts. */
+  /** Created before libvirtd starts. */
   readonly directories: readonly string[]
-  /** Where libvirtd and QEMU may remove files: everywhere that is writable in the pod but for the socket's directory. */
+  /** Where libvirtd and QEMU can remove files: in every writable directory of the pod except the socket's. */
   readonly removable: readonly string[]
   readonly vmUID: string | undefined
   /** The container's view of its own cgroup. */
   readonly cgroup: string
+  /** The kubelet copies the content of this file into the pod's status. */
+  readonly terminationLog: string
 }
 
-/** From the container's environment, each with the default that the launcher's image is built for. */
+/** From the container's environment; the defaults are those of the launcher's image. */
 export function readSettings(env: { readonly [name: string]: string | undefined }): Settings {
   const run = env['VIRTSET_RUN_DIR'] ?? launcherDirectory
   const files = env['VIRTSET_VOLUMES_DIR'] ?? '/var/run/virtset/volumes'
@@ -46,5 +48,6 @@ export function readSettings(env: { readonly [name: string]: string | undefined 
     removable: [run, files, env['VIRTSET_TMP_DIR'] ?? '/tmp', '/run/lock', '/dev/shm'],
     vmUID: env['VIRTSET_VM_UID'],
     cgroup: env['VIRTSET_CGROUP_DIR'] ?? '/sys/fs/cgroup',
+    terminationLog: env['VIRTSET_TERMINATION_LOG'] ?? '/dev/termination-log',
   }
 }

@@ -4,6 +4,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { Clock } from '../runtime/clock.ts'
+import type { Logger } from '../runtime/log.ts'
 import { Client, type ClientOptions } from './libvirt/client.ts'
 import { isLandlockSupported, landlockArguments } from './landlock.ts'
 import { keepLibvirtd, type Daemon } from './libvirtd.ts'
@@ -11,12 +12,12 @@ import { raiseOomScore, readMemoryUse } from './out-of-memory.ts'
 import { qemuConf } from './qemu-conf.ts'
 import type { Settings } from './settings.ts'
 
-/** Starts the pod's own libvirtd, in the directories that it needs, and makes the client for it: what is called waits until it answers. */
+/** Starts the pod's libvirtd, with its directories, and creates a client, whose calls wait until libvirtd responds. */
 export async function startLibvirt(
   settings: Settings,
   options: {
     readonly clock: Clock
-    readonly log: (message: string, fields: { [field: string]: unknown }) => void
+    readonly log: Logger
     readonly onHint: ClientOptions['onHint']
   },
 ): Promise<{ readonly client: Client; readonly daemon: Daemon }> {
@@ -26,16 +27,18 @@ export async function startLibvirt(
   const memory = await readMemoryUse(settings.cgroup)
   const removable = settings.removable.filter((directory) => existsSync(directory))
   const isConfined = await isLandlockSupported(removable)
-  if (!isConfined) log('Landlock is not available: QEMU can remove the socket of the launcher', {})
+  if (!isConfined) log.warn('Landlock is not available: QEMU can remove the socket of the launcher')
   const [command, args] = isConfined ? ['setpriv', [...landlockArguments(removable), 'libvirtd']] : ['libvirtd', []]
   const daemon = keepLibvirtd({
     clock,
     log,
     spawn: () => {
       const child = spawn(command, args, { env: settings.libvirtd, stdio: ['ignore', 'inherit', 'inherit'] })
-      // QEMU inherits the score. libvirtd has it too, and is smaller than QEMU; another one takes over if it is killed.
+      // QEMU inherits the score. libvirtd has it too, but is smaller than QEMU, and is restarted if it is killed.
       if (child.pid !== undefined) {
-        raiseOomScore(child.pid, memory).catch((error: unknown) => log('oom_score_adj was not raised', { err: error }))
+        raiseOomScore(child.pid, memory).catch((error: unknown) =>
+          log.warn({ err: error }, 'could not raise oom_score_adj'),
+        )
       }
       return child
     },

@@ -34,7 +34,7 @@ describe('an emptyDisk', () => {
     expect([size, blocks]).toEqual([1024 ** 3, 0])
   })
 
-  test('that is there stays as it is', async () => {
+  test('that exists stays unchanged', async () => {
     await mount('scratch')
     await writeFile(join(pod, 'volumes/scratch/disk.img'), 'data')
     await prepare({ name: 'scratch', emptyDisk: { capacity: '1Gi' } })
@@ -54,16 +54,16 @@ describe('a claim', () => {
   })
 })
 
-describe('what is not there is refused in words for the user', () => {
+describe('a missing volume is refused with a message for the user', () => {
   const claim = { name: 'root', persistentVolumeClaim: { claimName: 'c' } }
 
   test.each<[string, string[], Volume, string]>([
     ['a claim', [], claim, 'volume "root": the claim c is not in the pod'],
-    ['the disk in a claim', ['root'], claim, 'volume "root": the claim c holds no file disk.img'],
+    ['the disk in a claim', ['root'], claim, 'volume "root": the claim c has no file disk.img'],
     ['the directory of an emptyDisk', [], { name: 'a', emptyDisk: { capacity: '1Gi' } }, 'volume "a": ENOENT'],
     ['the directory of a seed', [], { name: 'a', cloudInit: {} }, 'volume "a": '],
-    ['a capacity', ['a'], { name: 'a', emptyDisk: { capacity: 'much' } }, 'volume "a": much is no capacity'],
-    ['a kind', [], { name: 'a' }, 'volume "a" is of no kind that this launcher knows'],
+    ['a capacity', ['a'], { name: 'a', emptyDisk: { capacity: 'much' } }, 'volume "a": much is not a valid capacity'],
+    ['a kind', [], { name: 'a' }, 'volume "a" is of a kind that this launcher does not support'],
   ])('%s', async (_, mounts, volume, message) => {
     for (const name of mounts) await mount(name)
     const refused = prepare(volume)

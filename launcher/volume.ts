@@ -8,25 +8,25 @@ import { isoArguments, seedFiles } from './cloud-init.ts'
 import type { Identity } from './identity.ts'
 import { Refused } from './refused.ts'
 
-/** What a disk that takes the volume gets for a source. */
+/** The source of a disk that uses the volume. */
 export type VolumeSource =
   | { readonly kind: 'file'; readonly path: string; readonly isReadOnly: boolean }
   | { readonly kind: 'block'; readonly path: string; readonly isReadOnly: boolean }
 
-/** Where the pod has its volumes: `files/NAME` is a directory, `blocks/NAME` a block device. */
+/** The directories of the pod's volumes: `files/NAME` is a directory, `blocks/NAME` a block device. */
 export interface VolumeDirectories {
   readonly files: string
   readonly blocks: string
 }
 
-export interface VolumeContext {
+interface VolumeContext {
   readonly directories: VolumeDirectories
   readonly vm: Identity
 }
 
 /**
- * Makes what a volume lacks in the pod, and says where it is. What is there already stays as it is, so that asking twice does no harm.
- * @throws Refused VolumeUnavailable, in words for the user
+ * Creates the missing files of a volume in the pod, and returns its source. Existing files stay unchanged, so it can be repeated.
+ * @throws Refused VolumeUnavailable, with a message for the user
  */
 export async function prepareVolume(volume: Volume, { directories, vm }: VolumeContext): Promise<VolumeSource> {
   const { name } = volume
@@ -45,7 +45,7 @@ export async function prepareVolume(volume: Volume, { directories, vm }: VolumeC
   if (volume.persistentVolumeClaim !== undefined) {
     return findClaim(name, directories, volume.persistentVolumeClaim)
   }
-  throw new Refused('VolumeUnavailable', `volume "${name}" is of no kind that this launcher knows`)
+  throw new Refused('VolumeUnavailable', `volume "${name}" is of a kind that this launcher does not support`)
 }
 
 async function findClaim(
@@ -62,7 +62,7 @@ async function findClaim(
   }
   const path = join(directory, 'disk.img')
   if ((await kindOf(path)) === 'file') return { kind: 'file', path, isReadOnly }
-  throw new Refused('VolumeUnavailable', `volume "${name}": the claim ${claim.claimName} holds no file disk.img`)
+  throw new Refused('VolumeUnavailable', `volume "${name}": the claim ${claim.claimName} has no file disk.img`)
 }
 
 async function kindOf(path: string): Promise<'file' | 'directory' | 'block' | 'other' | 'absent'> {
@@ -79,7 +79,7 @@ async function kindOf(path: string): Promise<'file' | 'directory' | 'block' | 'o
 async function makeSparse(path: string, capacity: string): Promise<void> {
   if ((await kindOf(path)) === 'file') return
   const bytes = quantityValue(capacity)
-  if (bytes === undefined || bytes <= 0n) throw new Error(`${capacity} is no capacity`)
+  if (bytes === undefined || bytes <= 0n) throw new Error(`${capacity} is not a valid capacity`)
   const file = await open(path, 'wx')
   try {
     await file.truncate(Number(bytes))

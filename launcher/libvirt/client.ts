@@ -5,20 +5,21 @@ import { type Arguments, type ProcedureName, type Reply, eventKinds } from './pr
 import { Session } from './session.ts'
 
 export interface ClientOptions {
-  /** Makes a connected socket. */
+  /** Returns a connected socket. */
   readonly dial: () => Promise<Duplex>
   /** `qemu:///session` for an unprivileged daemon. */
   readonly uri: string
   readonly clock: Clock
   /**
-   * Something may have changed: an event came, or (`undefined`) a connection was made. libvirt repeats no event that was missed, so read everything again.
+   * Something may have changed: an event arrived, or (`undefined`) a connection was opened. libvirt does not repeat missed events, so
+   * read everything again.
    */
   readonly onHint: (event: LibvirtEvent | undefined) => void
 }
 
 /**
- * libvirtd as the launcher uses it: one connection for events and reads, which answer even while QEMU hangs, one for what
- * changes something and may take long, and one for each console. Lost connections come back, with all events registered again.
+ * The launcher's client for libvirtd: one connection for events and reads, which respond even while QEMU hangs, one for calls
+ * that change something and can take long, and one for each console. Lost connections are reopened, with all events registered again.
  */
 export class Client {
   readonly #options: ClientOptions
@@ -54,7 +55,7 @@ export class Client {
     return this.#mutations.call(name, args, deadlineMs)
   }
 
-  /** A call with data after it; its connection ends with the stream. */
+  /** A call that is followed by data, on a connection of its own that ends with the stream. */
   async stream<P extends ProcedureName>(name: P, args: Arguments<P>): Promise<Duplex> {
     const connection = new Connection(await this.#options.dial(), { clock: this.#options.clock })
     await connection.open(this.#options.uri)

@@ -83,7 +83,7 @@ describe('a call', () => {
     expect(clock.pending()).toBe(1) // the next ping
   })
 
-  test('may be overtaken', async () => {
+  test('can have its reply after a later call', async () => {
     const [first, second] = [watch(readState()), watch(readState())]
     send({ serial: 2, payload: encodeFields(state.ret, { state: 5, reason: 2 }) })
     await settle()
@@ -104,11 +104,11 @@ describe('a call', () => {
   test('whose argument does not fit rejects, and nothing is sent', async () => {
     const call = watch(connection.call('domain_get_state', { dom, flags: -1 }))
     await settle()
-    expect(String(call.outcome)).toBe('ProtocolError: flags is no uint')
+    expect(String(call.outcome)).toBe('ProtocolError: flags is not of type uint')
     expect(received).toEqual([])
   })
 
-  test('that is not answered in time rejects, and its late answer harms nobody', async () => {
+  test('without a reply in time rejects, and a late reply is ignored', async () => {
     const call = watch(readState(3000))
     await clock.advance(2999)
     expect(call.outcome).toBe(undefined)
@@ -122,8 +122,8 @@ describe('a call', () => {
   })
 })
 
-describe('at most four calls are with the daemon', () => {
-  test('the fifth waits for an answer, and its deadline runs meanwhile', async () => {
+describe('at most four calls are in progress', () => {
+  test('the fifth waits for a reply, and its deadline runs meanwhile', async () => {
     const calls = Array.from({ length: 6 }, () => watch(readState(1000)))
     await settle()
     expect(received.map(({ serial }) => serial)).toEqual([1, 2, 3, 4])
@@ -156,7 +156,7 @@ describe('an event', () => {
       ),
     })
 
-  test('with the serial of a call is no answer to it', async () => {
+  test('with the serial of a call is not its reply', async () => {
     const call = watch(readState())
     lifecycle(1, 0)
     await settle()
@@ -164,7 +164,7 @@ describe('an event', () => {
     expect(events).toMatchObject([{ name: 'lifecycle', message: { msg: { event: 2, detail: 0 } } }])
   })
 
-  test('of a kind that nobody registered is passed over', async () => {
+  test('of an unregistered kind is ignored', async () => {
     send({ procedure: 320, type: packetType.message, payload: Buffer.from('what?') })
     lifecycle(1, 1)
     await settle()
@@ -179,10 +179,10 @@ describe('an event', () => {
   })
 })
 
-describe('what is not the protocol ends the connection and rejects every call', () => {
+describe('invalid bytes end the connection and reject every call', () => {
   test.each([
     ['an impossible length', () => theirs.write(Buffer.from('00000003', 'hex'))],
-    ['an answer that nobody asked for', () => send({ serial: 99, payload: running })],
+    ['a reply without a call', () => send({ serial: 99, payload: running })],
     ['an answer to another procedure', () => send({ procedure: 14, payload: running })],
     ['an answer that is too short', () => send({ payload: Buffer.alloc(4) })],
     ['an answer that is too long', () => send({ payload: Buffer.alloc(12) })],
@@ -209,7 +209,7 @@ describe('what is not the protocol ends the connection and rejects every call', 
   })
 })
 
-test('whatever bytes a daemon sends, calls are answered, rejected or still waited for, and nothing crashes', async () => {
+test('with any bytes from the daemon, each call resolves, rejects or waits, and nothing crashes', async () => {
   const packet = fc.record({
     program: fc.constantFrom(program, keepalive.program, 7),
     version: fc.constant(1),
@@ -245,7 +245,7 @@ test('whatever bytes a daemon sends, calls are answered, rejected or still waite
 describe('liveness', () => {
   const pong = { program: keepalive.program, procedure: keepalive.pong, type: packetType.message, serial: 0 }
 
-  test('a PING goes out every 5 s; while anything comes back the connection lives', async () => {
+  test('a PING is sent every 5 s; the connection lives while it receives anything', async () => {
     for (let round = 1; round <= 10; round += 1) {
       await clock.advance(5000)
       send(pong)
@@ -255,22 +255,22 @@ describe('liveness', () => {
     expect(closed).toEqual([])
   })
 
-  test('a daemon that is silent for 20 s in spite of PINGs is gone, and so are its calls', async () => {
+  test('a daemon that is silent for 20 s in spite of PINGs is lost, and its calls reject', async () => {
     const call = watch(readState(60_000))
     await clock.advance(15_000)
     expect(closed).toEqual([])
     await clock.advance(5000)
-    expect(closed).toMatchObject([{ message: 'libvirtd does not answer pings' }])
+    expect(closed).toMatchObject([{ message: 'libvirtd does not respond to PINGs' }])
     expect(call.outcome).toBeInstanceOf(ConnectionLost)
   })
 
-  test('the daemon’s own PING is answered', async () => {
+  test('responds to a PING of the daemon', async () => {
     send({ ...pong, procedure: keepalive.ping })
     await settle()
     expect(received).toMatchObject([{ program: keepalive.program, procedure: keepalive.pong, serial: 0 }])
   })
 
-  test('an end of the socket is told once', async () => {
+  test('reports the end of the socket once', async () => {
     const call = watch(readState())
     theirs.destroy()
     connection.close()
@@ -296,11 +296,11 @@ describe('opening', () => {
     expect(opened.outcome).toBe('opened')
   })
 
-  test('a daemon that wants more than that is left, so that no half-open connection stays', async () => {
+  test('closes the connection to a daemon that requires another authentication', async () => {
     const opened = watch(connection.open('qemu:///session'))
     send({ procedure: authList.number, payload: encodeFields(authList.ret, { types: [2] }) })
     await settle()
-    expect(String(opened.outcome)).toContain('libvirtd asks for authentication')
+    expect(String(opened.outcome)).toContain('libvirtd requires authentication')
     expect(closed).toHaveLength(1)
   })
 })
@@ -347,7 +347,7 @@ describe('a stream', () => {
     return lines
   }
 
-  test('of a call that is refused is none', async () => {
+  test('of a refused call does not exist', async () => {
     const opening = watch(connection.stream('domain_open_console', { dom, dev_name: null, flags: 0 }))
     await settle()
     const payload = encodeError(new LibvirtError('Active console session exists', 9, 10))
@@ -356,7 +356,7 @@ describe('a stream', () => {
     expect(opening.outcome).toMatchObject({ code: 9 })
   })
 
-  test('carries data both ways under the call’s serial, even data that came with the reply', async () => {
+  test('carries data in both directions with the call’s serial, even data that arrived with the reply', async () => {
     const opening = connection.stream('domain_open_console', { dom, dev_name: null, flags: 0 })
     await settle()
     send({ procedure: open.number })
@@ -376,7 +376,7 @@ describe('a stream', () => {
     expect(received.map(({ payload }) => payload.length)).toEqual([65_536, 65_536, 18_928])
   })
 
-  test('that we end waits for the daemon’s word', async () => {
+  test('that the client ends waits for the daemon’s reply', async () => {
     const stream = await openStream()
     const lines = diary(stream)
     stream.end()
@@ -388,7 +388,7 @@ describe('a stream', () => {
     expect(lines.toSorted()).toEqual(['close', 'end', 'finish'])
   })
 
-  test('whose data ends is ended by us in turn', async () => {
+  test('that the daemon ends is ended by the client in turn', async () => {
     const stream = await openStream()
     const lines = diary(stream)
     send({ ...streamed, payload: Buffer.from('last words') })
@@ -400,7 +400,7 @@ describe('a stream', () => {
     expect(lines).toEqual(['last words', 'end', 'finish', 'close'])
   })
 
-  test('that the daemon breaks says why', async () => {
+  test('that the daemon aborts has its error', async () => {
     const stream = await openStream()
     const lines = diary(stream)
     const payload = encodeError(new LibvirtError('stream had I/O failure', 39, 38))
@@ -410,7 +410,7 @@ describe('a stream', () => {
     expect(received).toEqual([])
   })
 
-  test('that we destroy is aborted, and what still comes is passed over', async () => {
+  test('that the client destroys is aborted, and later data is ignored', async () => {
     const stream = await openStream()
     const lines = diary(stream)
     stream.destroy()
@@ -431,7 +431,7 @@ describe('a stream', () => {
     expect(lines).toEqual(['error the connection was closed', 'close'])
   })
 
-  test('that nobody reads holds the socket back, which is not taken for silence', async () => {
+  test('without a reader pauses the socket, which does not count as silence', async () => {
     const stream = await openStream()
     for (let packet = 0; packet < 40; packet += 1) send({ ...streamed, payload: Buffer.alloc(64 * 1024, 'x') })
     await clock.advance(60_000)

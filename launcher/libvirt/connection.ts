@@ -20,27 +20,27 @@ import {
 import { CallStream } from './stream.ts'
 import type { Value } from './xdr.ts'
 
-/** The daemon stops reading a connection, PINGs included, while 5 of its requests are unanswered (max_client_requests). */
+/** The daemon stops reading a connection, PINGs included, while 5 of its requests have no reply (max_client_requests). */
 const maxOutstanding = 4
 
 export const defaultDeadlineMs = 10_000
 
-/** The client's own PING is answered in 0.6 ms, even before authentication. The daemon never pings unless asked to. */
+/** libvirtd responds to a PING within 0.6 ms, even before authentication. It sends none unless configured to. */
 const pingIntervalMs = 5000
 const maxMissedPings = 3
 
 const authNone = 0
 
-/** A callback message, decoded whole. Events are not ordered against replies: take one as a hint to read again. */
+/** A decoded event. Events and replies are not ordered: treat an event as a hint to read again. */
 export interface LibvirtEvent {
   readonly name: string
   readonly message: { readonly [field: string]: Value }
 }
 
-export interface ConnectionOptions {
+interface ConnectionOptions {
   readonly clock: Clock
   readonly onEvent?: (event: LibvirtEvent) => void
-  /** Once, when the connection is of no more use, whoever ended it. */
+  /** Called once, when the connection has ended, whichever side ended it. */
   readonly onClose?: (reason: Error) => void
 }
 
@@ -57,9 +57,10 @@ interface Call {
 /**
  * One connection to libvirtd, over a socket that is already connected.
  *
- * - Replies are matched by serial and may overtake each other. At most 4 calls are with the daemon, more wait their turn.
- * - Every call has a deadline, waiting included. A call that missed it still counts as outstanding until its reply comes, since the daemon works on it.
- * - Silence of 20 s in spite of PINGs, bytes that are not the protocol, or the socket's end reject all calls; then it cannot be used again.
+ * - Replies are matched by serial and can arrive in any order. At most 4 calls are in progress, others wait.
+ * - Every call has a deadline, waiting included. A call that exceeds it counts as in progress until its reply arrives, since the
+ *   daemon still works on it.
+ * - Silence of 20 s in spite of PINGs, invalid bytes or the end of the socket reject all calls and close the connection for good.
  */
 export class Connection {
   readonly #socket: Duplex
@@ -78,13 +79,13 @@ export class Connection {
     this.#options = options
     const read = packetReader()
     socket.on('data', (chunk: Buffer) => this.#receive(chunk, read))
-    socket.on('error', (error) => this.#fail(new ConnectionLost('the socket of libvirtd broke', { cause: error })))
+    socket.on('error', (error) => this.#fail(new ConnectionLost('the connection to libvirtd failed', { cause: error })))
     socket.on('close', () => this.#fail(new ConnectionLost('libvirtd closed the connection')))
     this.#cancelPing = options.clock.after(pingIntervalMs, () => this.#ping())
   }
 
   /**
-   * Authenticates, which libvirtd wants even where nobody needs to, and opens the driver of `uri`: `qemu:///session`, without a transport.
+   * Authenticates, which libvirtd requires even with the method `none`, and opens the driver of `uri`: `qemu:///session`, without a transport.
    * On failure the connection is closed, since libvirtd serves only 20 unauthenticated ones.
    * @throws ConnectionLost, DeadlineExceeded, LibvirtError
    */
@@ -92,7 +93,7 @@ export class Connection {
     try {
       const { types } = await this.call('auth_list', {})
       if (!Array.isArray(types) || !types.includes(authNone)) {
-        throw new ConnectionLost('libvirtd asks for authentication; it must run under our own uid')
+        throw new ConnectionLost('libvirtd requires authentication; it must run as the same user')
       }
       await this.call('connect_open', { name: uri, flags: 0 })
     } catch (error) {
@@ -108,11 +109,11 @@ export class Connection {
     deadlineMs: number = defaultDeadlineMs,
   ): Promise<Reply<P>> {
     const reply = await this.#call(name, args, deadlineMs, undefined)
-    if (!hasFields<Reply<P>>(reply, procedure(name))) throw new ProtocolError(`the reply to ${name} is not whole`)
+    if (!hasFields<Reply<P>>(reply, procedure(name))) throw new ProtocolError(`the reply to ${name} is incomplete`)
     return reply
   }
 
-  /** A call that is followed by data. Open one on a connection of its own: holding back its data holds back every reply. */
+  /** A call that is followed by data. It needs a connection of its own: while its data is not read, replies are not read either. */
   async stream<P extends ProcedureName>(name: P, args: Arguments<P>): Promise<Duplex> {
     const { number } = procedure(name)
     const serial = this.#serial + 1
@@ -129,7 +130,7 @@ export class Connection {
     return stream
   }
 
-  /** Gives up all calls. Domains go on. */
+  /** Rejects all calls. Domains continue to run. */
   close(): void {
     this.#fail(new ConnectionLost('the connection was closed'))
   }
@@ -156,7 +157,7 @@ export class Connection {
       const bytes = encodePacket({ ...header, payload: encodeFields(called.args, args) })
       const cancelDeadline = this.#options.clock.after(deadlineMs, () => {
         this.#waiting = this.#waiting.filter((waiting) => waiting.serial !== serial)
-        reject(new DeadlineExceeded(`${name} was not answered within ${deadlineMs} ms`))
+        reject(new DeadlineExceeded(`${name} had no reply within ${deadlineMs} ms`))
       })
       this.#waiting.push({ procedure: called, serial, bytes, stream, resolve, reject, cancelDeadline })
       this.#sendWaiting()
@@ -180,11 +181,11 @@ export class Connection {
       for (const packet of read(chunk)) this.#route(packet)
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error
-      this.#fail(new ConnectionLost('libvirtd sent what is not its protocol', { cause: error }))
+      this.#fail(new ConnectionLost('libvirtd sent an invalid packet', { cause: error }))
     }
   }
 
-  /** By type before serial: the serial of an event is 1 and may be that of a call. */
+  /** By type before serial: the serial of an event is 1, which can also be that of a call. */
   #route(packet: Packet): void {
     if (packet.program === keepalive.program) {
       if (packet.procedure === keepalive.ping) this.#sendKeepalive(keepalive.pong)
@@ -194,7 +195,7 @@ export class Connection {
     switch (packet.type) {
       case packetType.reply:
       case packetType.replyWithFds:
-        return this.#answer(packet)
+        return this.#acceptReply(packet)
       case packetType.message:
         return this.#deliver(packet)
       case packetType.stream:
@@ -204,12 +205,12 @@ export class Connection {
     }
   }
 
-  #answer(packet: Packet): void {
+  #acceptReply(packet: Packet): void {
     const call = this.#outstanding.get(packet.serial)
     if (call === undefined || call.procedure.number !== packet.procedure) {
-      throw new ProtocolError(`an answer to procedure ${packet.procedure}, serial ${packet.serial}, that nobody called`)
+      throw new ProtocolError(`a reply to procedure ${packet.procedure}, serial ${packet.serial}, which was not called`)
     }
-    // Decoded before the call is let go of: if that throws, the call must still be there to be rejected.
+    // Decoded before the call is removed: if that throws, the call must still be rejected.
     const isError = packet.status === packetStatus.error
     const error = isError ? readError(call.procedure.name, packet.payload) : undefined
     const reply = isError ? {} : decodeFields(call.procedure.ret, packet.payload)
@@ -239,10 +240,10 @@ export class Connection {
   }
 
   #ping(): void {
-    // A stream whose reader is slow pauses the socket: what we do not read cannot show that the daemon is silent.
+    // A stream with a slow reader pauses the socket: without reading, nothing shows whether the daemon is silent.
     this.#missedPings = this.#hasHeard || this.#socket.isPaused() ? 0 : this.#missedPings + 1
     this.#hasHeard = false
-    if (this.#missedPings > maxMissedPings) return this.#fail(new ConnectionLost('libvirtd does not answer pings'))
+    if (this.#missedPings > maxMissedPings) return this.#fail(new ConnectionLost('libvirtd does not respond to PINGs'))
     this.#sendKeepalive(keepalive.ping)
     this.#cancelPing = this.#options.clock.after(pingIntervalMs, () => this.#ping())
   }
@@ -272,14 +273,14 @@ export class Connection {
 
 const kindsByProcedure: ReadonlyMap<number, EventKind> = new Map(eventKinds.map((kind) => [kind.procedure, kind]))
 
-/** `decodeFields` returned all that the table names; this tells the compiler. */
+/** A type guard: `decodeFields` has returned all fields of the table. */
 function hasFields<R>(reply: { [field: string]: Value }, called: Procedure): reply is { [field: string]: Value } & R {
   return Object.keys(called.ret).every((field) => field in reply)
 }
 
 function readError(what: string, payload: Uint8Array): LibvirtError {
   const { message, code, domain } = decodeFields(errorFields, payload)
-  if (typeof code !== 'number' || typeof domain !== 'number') throw new ProtocolError('an error without a number')
+  if (typeof code !== 'number' || typeof domain !== 'number') throw new ProtocolError('an error has no code')
   const words = typeof message === 'string' && message !== '' ? message : `${what}: error ${code} without words`
   return new LibvirtError(words, code, domain)
 }

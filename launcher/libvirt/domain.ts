@@ -4,7 +4,7 @@ import { LibvirtError, ProtocolError } from './errors.ts'
 import { errorCodes, stateNames } from './protocol.ts'
 import type { Value } from './xdr.ts'
 
-/** How libvirt names a domain; only `uuid` counts. */
+/** libvirt's reference to a domain; only `uuid` is significant. */
 export type DomainRef = { name: string; uuid: Uint8Array; id: number }
 
 export interface DomainState {
@@ -17,17 +17,18 @@ export interface DomainState {
 const xmlInactive = 2
 const defineValidate = 1
 const shutdownAcpiPowerButton = 1
+const affectLive = 1
 const destroyGraceful = 1
 const consoleForce = 1
 
 /** Cold, libvirt probes QEMU first: 0.7 s here. */
 const defineDeadlineMs = 60_000
-/** QEMU opens its disks while it starts; a dead iSCSI target takes its own time to be given up. */
+/** QEMU opens its disks while it starts; an unreachable iSCSI target times out slowly. */
 const startDeadlineMs = 180_000
 /** SIGTERM, 10 s, SIGKILL for a QEMU that hangs. */
 const destroyDeadlineMs = 60_000
 
-/** Makes the domain known without starting it, checked against libvirt's schema. */
+/** Defines the domain without starting it; libvirt validates it against its schema. */
 export async function defineDomain(client: Client, xml: string): Promise<DomainRef> {
   const { dom } = await client.mutate('domain_define_xml_flags', { xml, flags: defineValidate }, defineDeadlineMs)
   return readRef(dom)
@@ -40,7 +41,7 @@ export async function startDomain(client: Client, dom: DomainRef): Promise<void>
 /** Every domain the daemon knows, running or not. */
 export async function listDomains(client: Pick<Client, 'read'>): Promise<DomainRef[]> {
   const { domains } = await client.read('connect_list_all_domains', { need_results: 1, flags: 0 })
-  if (!Array.isArray(domains)) throw new ProtocolError('no list of domains')
+  if (!Array.isArray(domains)) throw new ProtocolError('the reply has no list of domains')
   return domains.map(readRef)
 }
 
@@ -48,26 +49,34 @@ export async function listDomains(client: Pick<Client, 'read'>): Promise<DomainR
 export async function readState(client: Client, dom: DomainRef): Promise<DomainState | undefined> {
   return unlessError(errorCodes.noDomain, async () => {
     const { state, reason } = await client.read('domain_get_state', { dom, flags: 0 })
-    if (typeof state !== 'number' || typeof reason !== 'number') throw new ProtocolError('a state is no number')
+    if (typeof state !== 'number' || typeof reason !== 'number') throw new ProtocolError('a state is not a number')
     return stateNames(state, reason)
   })
 }
 
-/** The domain as it runs, or as it is defined where it does not; `inactive`: always as defined. Undefined if it is not known. */
+/**
+ * The live domain, or the defined one if it does not run; `inactive`: always the defined one. Undefined if it does not exist.
+ * For the live domain, libvirtd waits for QEMU.
+ */
 export async function readXml(
   client: Pick<Client, 'read'>,
   dom: DomainRef,
-  options: { inactive?: boolean } = {},
+  options: { inactive?: boolean; deadlineMs?: number } = {},
 ): Promise<string | undefined> {
   return unlessError(errorCodes.noDomain, async () => {
     const flags = options.inactive === true ? xmlInactive : 0
-    return readText((await client.read('domain_get_xml_desc', { dom, flags })).xml)
+    return readText((await client.read('domain_get_xml_desc', { dom, flags }, options.deadlineMs)).xml)
   })
 }
 
-/** Presses the power button. Whether the guest cares is the guest's matter. */
+/** Presses the power button. The guest can ignore it. */
 export async function shutdownDomain(client: Client, dom: DomainRef): Promise<void> {
   await client.mutate('domain_shutdown_flags', { dom, flags: shutdownAcpiPowerButton })
+}
+
+/** A round trip to QEMU's monitor: libvirt reports a state from its own memory. Resolves when QEMU has responded, however late. */
+export async function pingQemu(client: Client, dom: DomainRef): Promise<void> {
+  await client.read('domain_get_iothread_info', { dom, flags: affectLive }, Infinity)
 }
 
 /** Ends QEMU by SIGTERM, so that it flushes its disks; fails if it does not end in time. */
@@ -75,14 +84,14 @@ export async function destroyDomain(client: Client, dom: DomainRef): Promise<voi
   await destroy(client, dom, destroyGraceful)
 }
 
-/** Ends QEMU by SIGKILL if need be. */
+/** Ends QEMU, by SIGKILL if necessary. */
 export async function killDomain(client: Client, dom: DomainRef): Promise<void> {
   await destroy(client, dom, 0)
 }
 
 /**
- * A domain that does not run is what was wanted. A daemon that has just been restarted says so even of the domain it was asked to destroy:
- * it kills QEMU first, and has noticed the end by the time it looks whether there is something to destroy.
+ * Succeeds if the domain does not run. A daemon that has just restarted reports that even for the domain that it destroys: it
+ * kills QEMU first, and has noticed the end when it checks whether the domain runs.
  */
 async function destroy(client: Client, dom: DomainRef, flags: number): Promise<void> {
   await unlessError(errorCodes.operationInvalid, () =>
@@ -94,7 +103,7 @@ export async function undefineDomain(client: Client, dom: DomainRef): Promise<vo
   await client.mutate('domain_undefine_flags', { dom, flags: 0 })
 }
 
-/** The bytes of the first console or serial port, both ways. Whoever had it before loses it. */
+/** The bytes of the first console or serial port, in both directions. It disconnects another client. */
 export function openConsole(client: Client, dom: DomainRef): Promise<Duplex> {
   return client.stream('domain_open_console', { dom, dev_name: null, flags: consoleForce })
 }
@@ -113,10 +122,10 @@ function readRef(value: Value): DomainRef {
     const { name, uuid, id } = value
     if (typeof name === 'string' && uuid instanceof Uint8Array && typeof id === 'number') return { name, uuid, id }
   }
-  throw new ProtocolError('no domain where one is due')
+  throw new ProtocolError('the reply has no domain')
 }
 
 function readText(value: Value): string {
-  if (typeof value !== 'string') throw new ProtocolError('no text where some is due')
+  if (typeof value !== 'string') throw new ProtocolError('the reply has no text')
   return value
 }

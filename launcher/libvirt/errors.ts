@@ -1,19 +1,19 @@
-/** The bytes do not follow libvirt's protocol: nothing after them can be trusted, the connection is given up. */
+/** The bytes do not follow libvirt's protocol: nothing after them can be trusted, and the connection is closed. */
 export class ProtocolError extends Error {
   override name = 'ProtocolError'
 }
 
-/** The daemon went away, or was never there. What was asked may or may not have been done. */
+/** The daemon ended, or does not run. The call may have taken effect. */
 export class ConnectionLost extends Error {
   override name = 'ConnectionLost'
 }
 
-/** No answer in time. libvirtd goes on with what it was asked. */
+/** No reply in time. libvirtd continues to work on the call. */
 export class DeadlineExceeded extends Error {
   override name = 'DeadlineExceeded'
 }
 
-/** libvirt refused, in its own words. Tell errors apart by `code` (`errorCodes`), never by text. */
+/** libvirt refused; `message` is its own. Distinguish errors by `code` (`errorCodes`), never by text. */
 export class LibvirtError extends Error {
   override name = 'LibvirtError'
   readonly code: number

@@ -30,7 +30,7 @@ describe('a packet', () => {
     expect(read(bytes + bytes, size)).toEqual([packet, packet])
   })
 
-  test('whose serial has bit 31 set keeps it', () => {
+  test('keeps bit 31 of its serial', () => {
     const high = { ...packet, serial: 0xffff_fffe }
     expect(read(encodePacket(high).toString('hex'), 7)).toEqual([high])
   })
@@ -61,24 +61,27 @@ describe('a packet', () => {
 describe('a packet with file descriptors', () => {
   const header = (length: string) => `${length}2000808600000001000000420000000500000001` + '00000000'
 
-  test.each([1, 2, 5, 36, 1000])('loses its count, and a byte after it for each, in chunks of %d bytes', (size) => {
-    const withFds = header('00000024') + '00000002' + 'aabbccdd' + '0000'
-    expect(read(withFds + bytes, size)).toEqual([
-      { ...packet, type: packetType.replyWithFds, payload: Buffer.from('aabbccdd', 'hex') },
-      packet,
-    ])
-  })
+  test.each([1, 2, 5, 36, 1000])(
+    'is read without its count and a byte for each descriptor, in chunks of %d bytes',
+    (size) => {
+      const withFds = header('00000024') + '00000002' + 'aabbccdd' + '0000'
+      expect(read(withFds + bytes, size)).toEqual([
+        { ...packet, type: packetType.replyWithFds, payload: Buffer.from('aabbccdd', 'hex') },
+        packet,
+      ])
+    },
+  )
 
   test.each([
-    ['does not say how many', `${header('0000001c')}`, 'does not say how many'],
-    ['has more than libvirt allows', `${header('00000020')}00000021`, '33 descriptors, 32 are the limit'],
+    ['has no count', `${header('0000001c')}`, 'has no count'],
+    ['has more than libvirt allows', `${header('00000020')}00000021`, '33 descriptors exceed the limit of 32'],
   ])('that %s is refused', (_, hex, message) => {
     expect(() => read(hex, 1000)).toThrow(ProtocolError)
     expect(() => read(hex, 1000)).toThrow(message)
   })
 })
 
-describe('a length that cannot be is refused before anything is kept', () => {
+describe('an invalid length is refused before memory is allocated', () => {
   test.each([
     ['0000001b', 'a packet of 27 bytes'],
     ['02000005', 'a packet of 33554437 bytes'],
@@ -86,7 +89,7 @@ describe('a length that cannot be is refused before anything is kept', () => {
   ])('%s', (length, message) => expect(() => read(length, 3)).toThrow(message))
 })
 
-test('packets come out as they went in, however the bytes are cut', () => {
+test('packets are decoded as they were encoded, however the bytes are split', () => {
   const word = fc.integer({ min: 0, max: 0xffff_ffff })
   const packets = fc.array(
     fc.record({

@@ -36,7 +36,8 @@ const maxFds = 32
  */
 export function encodePacket(packet: Packet): Buffer {
   const length = headerBytes + packet.payload.length
-  if (length > maxPacketBytes) throw new ProtocolError(`a message of ${length} bytes, ${maxPacketBytes} are the limit`)
+  if (length > maxPacketBytes)
+    throw new ProtocolError(`a message of ${length} bytes exceeds the limit of ${maxPacketBytes}`)
   const bytes = Buffer.allocUnsafe(length)
   bytes.writeUInt32BE(length, 0)
   bytes.writeUInt32BE(packet.program, 4)
@@ -50,11 +51,11 @@ export function encodePacket(packet: Packet): Buffer {
 }
 
 /**
- * Cuts a stream of bytes into packets: give it what the socket gave, in order, and it returns the packets that are complete.
- * Chunks are kept as they came and joined once a packet, so that a long packet in many chunks costs no more than its length.
+ * Splits a stream of bytes into packets: it takes the chunks of the socket in order, and returns the complete packets. Chunks are
+ * joined once per packet, so that a long packet in many chunks costs no more than its length.
  *
- * Of a packet with file descriptors (types 4 and 5) the count is taken off the payload, and the zero byte that libvirt sends for each
- * descriptor after the packet is skipped; node:net drops the descriptors themselves.
+ * For a packet with file descriptors (types 4 and 5), the count is removed from the payload, and the zero byte that libvirt sends
+ * for each descriptor after the packet is skipped; node:net drops the descriptors themselves.
  */
 export function packetReader(): (chunk: Uint8Array) => Packet[] {
   let chunks: Uint8Array[] = []
@@ -116,9 +117,9 @@ function parsePacket(bytes: Buffer): { packet: Packet; fds: number } {
     payload: bytes.subarray(headerBytes),
   }
   if (packet.type !== packetType.replyWithFds && packet.type !== packetType.callWithFds) return { packet, fds: 0 }
-  if (bytes.length < headerBytes + 4) throw new ProtocolError('a packet with descriptors does not say how many')
+  if (bytes.length < headerBytes + 4) throw new ProtocolError('a packet with descriptors has no count of them')
   const fds = bytes.readUInt32BE(headerBytes)
-  if (fds > maxFds) throw new ProtocolError(`${fds} descriptors, ${maxFds} are the limit`)
+  if (fds > maxFds) throw new ProtocolError(`${fds} descriptors exceed the limit of ${maxFds}`)
   return { packet: { ...packet, payload: packet.payload.subarray(4) }, fds }
 }
 

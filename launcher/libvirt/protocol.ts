@@ -2,8 +2,8 @@ import protocol from './protocol.json' with { type: 'json' }
 import { type Fields, type Structs, type Value, decode, encode } from './xdr.ts'
 
 /**
- * The part of libvirt's RPC protocol that a launcher speaks, as a table: numbers, field order, wire types. Taken from libvirt's
- * published protocol; each row was called against libvirt 9.0 and 11.3. To speak another procedure is to add its row.
+ * The part of libvirt's RPC protocol that a launcher uses, as a table: numbers, field order, wire types. Taken from libvirt's
+ * published protocol; each row was called on libvirt 9.0 and 11.3. To use another procedure, add its row.
  */
 type Procedures = typeof protocol.procedures
 
@@ -26,9 +26,9 @@ export interface Procedure {
 
 export interface EventKind {
   readonly name: string
-  /** What `connect_domain_event_callback_register_any` is asked for. */
+  /** The argument of `connect_domain_event_callback_register_any`. */
   readonly id: number
-  /** The number under which its messages come. */
+  /** The procedure number of its messages. */
   readonly procedure: number
   readonly message: Fields
 }
@@ -55,7 +55,7 @@ export function procedure(name: string): Procedure {
   return found
 }
 
-/** For the side that answers. */
+/** For the side that replies. */
 export function procedureByNumber(number: number): Procedure | undefined {
   return [...procedures.values()].find((candidate) => candidate.number === number)
 }

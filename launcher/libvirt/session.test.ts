@@ -52,7 +52,7 @@ describe('a session', () => {
     expect(connected).toBe(1)
   })
 
-  test('whose daemon is not there yet tries after 50 ms, doubled up to 2 s', async () => {
+  test('whose daemon does not run yet retries after 50 ms, doubled up to 2 s', async () => {
     fake.restart(8)
     session.start()
     await clock.advance(20_000)
@@ -60,7 +60,7 @@ describe('a session', () => {
     expect(connected).toBe(1)
   })
 
-  test('that lost its connection makes a new one, prepares it again and begins at 50 ms again', async () => {
+  test('that lost its connection opens another, prepares it and starts over at 50 ms', async () => {
     session.start()
     await settle()
     fake.restart(1)
@@ -81,7 +81,7 @@ describe('a session', () => {
     },
   )
 
-  test('whose daemon falls silent gives the connection up and finds the next', async () => {
+  test('whose daemon falls silent closes the connection and connects to the next daemon', async () => {
     session.start()
     await settle()
     fake.mute()

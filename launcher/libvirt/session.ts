@@ -4,23 +4,23 @@ import { Connection, type LibvirtEvent, defaultDeadlineMs } from './connection.t
 import { ConnectionLost, DeadlineExceeded } from './errors.ts'
 import type { Arguments, ProcedureName, Reply } from './protocol.ts'
 
-/** A new daemon answers after 0.06 to 0.2 s. */
+/** A new daemon responds after 0.06 to 0.2 s. */
 const firstRetryMs = 50
 const lastRetryMs = 2000
 
-export interface SessionOptions {
+interface SessionOptions {
   readonly dial: () => Promise<Duplex>
   readonly uri: string
   readonly clock: Clock
-  /** Done with each new connection before anybody may call over it; if it fails, the connection is closed and made anew. */
+  /** Runs on each new connection before any call; if it fails, the connection is closed and opened again. */
   readonly prepare?: (connection: Connection) => Promise<void>
   readonly onConnected?: () => void
   readonly onEvent?: (event: LibvirtEvent) => void
 }
 
 /**
- * A connection that is made anew whenever it is lost, after 50 ms, doubled up to 2 s.
- * A call waits for a connection as long as its deadline allows; a call whose connection is lost under way fails and is never repeated, for it may have been done.
+ * A connection that is reopened whenever it is lost, after 50 ms, doubled up to 2 s. A call waits for a connection until its
+ * deadline. A call whose connection is lost meanwhile fails and is never repeated, since it may have taken effect.
  */
 export class Session {
   readonly #options: SessionOptions
@@ -28,7 +28,7 @@ export class Session {
   #waiting = new Set<() => void>()
   #isClosed = false
   #retryMs = firstRetryMs
-  /** Why there was no connection when it was last tried. */
+  /** The error of the last attempt to connect. */
   #refusal: unknown
   #cancelRetry: () => void = () => {}
 
@@ -72,7 +72,7 @@ export class Session {
       await connection.open(uri)
       await prepare?.(connection)
     } catch (error) {
-      // Refused, or lost before it was of use; the daemon may be starting.
+      // Refused, or lost before it was ready; the daemon may be starting.
       this.#refusal = error
       if (connection === undefined) this.#retry()
       else connection.close()

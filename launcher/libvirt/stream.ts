@@ -5,19 +5,18 @@ import { packetStatus } from './packet.ts'
 /** libvirt's clients send at most 256 KiB a packet; small ones let other calls through. */
 const maxDataBytes = 64 * 1024
 
-/** How a stream reaches its connection. */
-export interface StreamWire {
-  /** `written` is called when the socket took the packet. */
+/** The part of a connection that a stream uses. */
+interface StreamWire {
+  /** `written` is called when the socket has accepted the packet. */
   send(status: number, payload: Uint8Array, written: (error?: Error | null) => void): void
-  /** The reader of the stream is full: stop reading the socket. There is no flow control but this. */
+  /** The buffer of the stream is full: stop reading the socket. The protocol has no other flow control. */
   pause(): void
   resume(): void
 }
 
 /**
- * The data that follows a call such as `domain_open_console`, both ways. Ending it tells the daemon and waits for its word;
- * destroying it aborts. It ends by itself when the daemon says so: an empty packet is the end of the data, after which the
- * daemon still waits for our end.
+ * The data that follows a call such as `domain_open_console`, in both directions. Ending it notifies the daemon and waits for its
+ * reply; destroying it aborts. The daemon ends it with an empty packet, after which it still waits for the client's end.
  */
 export class CallStream extends Duplex {
   readonly #wire: StreamWire
@@ -26,12 +25,12 @@ export class CallStream extends Duplex {
 
   constructor(wire: StreamWire) {
     super({ allowHalfOpen: false })
-    // The stream may break before anybody was given it; an error that nobody hears would end the process, and the VM with it.
+    // The stream may fail before the caller has it; an error without a listener would end the process, and the VM with it.
     this.on('error', () => {})
     this.#wire = wire
   }
 
-  /** A STREAM packet of this stream came. `error` is given where its status is ERROR. */
+  /** A STREAM packet of this stream arrived. `error` is set if its status is ERROR. */
   receive(status: number, payload: Uint8Array, error?: LibvirtError): void {
     if (status === packetStatus.error) {
       this.#finished = true

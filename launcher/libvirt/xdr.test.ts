@@ -19,7 +19,7 @@ function valueOf(type: string, hex: string): Value | undefined {
 const uuid = new Uint8Array([1, 2, 3, 4])
 const uuidHex = '01020304'
 
-describe('bytes of a value, and back', () => {
+describe('encoding and decoding', () => {
   test.each<[string, Value, string]>([
     ['int', 0, '00000000'],
     ['int', -1, 'ffffffff'],
@@ -56,11 +56,11 @@ describe('bytes of a value, and back', () => {
     expect(valueOf('opaque<5>', '0000000107000000')).toEqual(Buffer.from([7]))
   })
 
-  test('fields come in the order of the type, not of the value', () => {
+  test('fields are in the order of the type, not of the value', () => {
     expect(encode({ a: 'int', b: 'int' }, { b: 2, a: 1 }, structs).toString('hex')).toBe('0000000100000002')
   })
 
-  test('any value survives the way there and back', () => {
+  test('any value is decoded as it was encoded', () => {
     const domain = fc.record({
       name: fc.string({ unit: 'grapheme' }),
       uuid: fc.uint8Array({ minLength: 4, maxLength: 4 }),
@@ -84,23 +84,23 @@ describe('bytes of a value, and back', () => {
   })
 })
 
-describe('values that do not fit are refused', () => {
+describe('invalid values are refused', () => {
   test.each<[string, Value, string]>([
-    ['int', 0x8000_0000, 'it is no int'],
-    ['int', 1.5, 'it is no int'],
-    ['int', 1n, 'it is no int'],
-    ['uint', -1, 'it is no uint'],
-    ['uint', 2 ** 32, 'it is no uint'],
-    ['hyper', 2n ** 63n, 'it is no hyper'],
-    ['uhyper', -1n, 'it is no uhyper'],
-    ['uhyper', 1, 'it is no uhyper'],
-    ['string', 1, 'it is no string'],
-    ['string', null, 'it is no string'],
-    ['opaque[4]', new Uint8Array(3), 'it is no opaque[4]'],
-    ['opaque<2>', new Uint8Array(3), 'it is no opaque<2>'],
-    ['int<2>', [1, 2, 3], 'it is no int<2>'],
-    ['int<>', 1, 'it is no int<>'],
-    ['domain', [], 'it is no domain'],
+    ['int', 0x8000_0000, 'it is not of type int'],
+    ['int', 1.5, 'it is not of type int'],
+    ['int', 1n, 'it is not of type int'],
+    ['uint', -1, 'it is not of type uint'],
+    ['uint', 2 ** 32, 'it is not of type uint'],
+    ['hyper', 2n ** 63n, 'it is not of type hyper'],
+    ['uhyper', -1n, 'it is not of type uhyper'],
+    ['uhyper', 1, 'it is not of type uhyper'],
+    ['string', 1, 'it is not of type string'],
+    ['string', null, 'it is not of type string'],
+    ['opaque[4]', new Uint8Array(3), 'it is not of type opaque[4]'],
+    ['opaque<2>', new Uint8Array(3), 'it is not of type opaque<2>'],
+    ['int<2>', [1, 2, 3], 'it is not of type int<2>'],
+    ['int<>', 1, 'it is not of type int<>'],
+    ['domain', [], 'it is not of type domain'],
     ['domain', { name: 'x', uuid }, 'id is missing'],
     ['string', 'x'.repeat(maxStringBytes + 1), 'it is longer than'],
   ])('%s, row %#', (type, value, message) => {
@@ -113,29 +113,29 @@ describe('values that do not fit are refused', () => {
   })
 })
 
-describe('bytes that do not fit are refused', () => {
+describe('invalid bytes are refused', () => {
   test.each([
-    ['too few', 'int', '0000', '4 bytes wanted where 2 are left'],
-    ['none', 'int', '', '4 bytes wanted where 0 are left'],
-    ['left over', 'int', '0000000100', '1 bytes left over'],
-    ['a string longer than the message', 'string', '000000ff61', '256 bytes wanted where 1 are left'],
-    ['a string without its padding', 'string', '0000000161', '4 bytes wanted where 1 are left'],
-    ['a string longer than the limit', 'string', 'ffffffff', 'a length of 4294967295 where 4194304 is the limit'],
+    ['too few', 'int', '0000', '4 bytes expected, 2 are left'],
+    ['none', 'int', '', '4 bytes expected, 0 are left'],
+    ['too many', 'int', '0000000100', '1 unexpected bytes at the end'],
+    ['a string longer than the message', 'string', '000000ff61', '256 bytes expected, 1 are left'],
+    ['a string without its padding', 'string', '0000000161', '4 bytes expected, 1 are left'],
+    ['a string longer than the limit', 'string', 'ffffffff', 'a length of 4294967295 exceeds the limit of 4194304'],
     ['a string that is not UTF-8', 'string', '00000001ff000000', 'a string is not UTF-8'],
     ['a list longer than the message', 'int<>', '0000400000000000', '16384 items in 4 bytes'],
     [
       'a list longer than the limit',
       'int<2>',
       '00000003000000000000000000000000',
-      'a length of 3 where 2 is the limit',
+      'a length of 3 exceeds the limit of 2',
     ],
-    ['a value that is there twice', 'int?', '000000020000000000000000', 'an optional value is there 2 times'],
+    ['a value that is there twice', 'int?', '000000020000000000000000', 'an optional value occurs 2 times'],
   ])('%s', (_, type, hex, message) => {
     expect(() => valueOf(type, hex)).toThrow(ProtocolError)
     expect(() => valueOf(type, hex)).toThrow(message)
   })
 
-  test('and no bytes at all make it crash', () => {
+  test('no bytes make it crash', () => {
     const property = fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
       try {
         decode({ a: 'pair<>', b: 'string?', c: 'opaque<>', d: 'uhyper' }, bytes, structs)

@@ -27,12 +27,12 @@ export function encode(fields: Fields, value: { readonly [field: string]: Value 
 
 /**
  * The value of `fields` in `bytes`, all of which must be used.
- * @throws ProtocolError if bytes are missing, left over, or a length exceeds what is there or its limit
+ * @throws ProtocolError if bytes are missing, left over, or a length exceeds its limit or the bytes
  */
 export function decode(fields: Fields, bytes: Uint8Array, structs: Structs): { [field: string]: Value } {
   const reader = new Reader(bytes)
   const value = readFields(reader, fields, structs)
-  if (reader.left > 0) throw new ProtocolError(`${reader.left} bytes left over`)
+  if (reader.left > 0) throw new ProtocolError(`${reader.left} unexpected bytes at the end`)
   return value
 }
 
@@ -141,7 +141,7 @@ function readValue(reader: Reader, type: string, structs: Structs): Value {
 
 function readPresence(reader: Reader): boolean {
   const count = reader.uint()
-  if (count > 1) throw new ProtocolError(`an optional value is there ${count} times`)
+  if (count > 1) throw new ProtocolError(`an optional value occurs ${count} times`)
   return count === 1
 }
 
@@ -183,7 +183,7 @@ function isRecord(value: Value): value is { [field: string]: Value } {
 }
 
 function misfit(path: string, type: string): ProtocolError {
-  return new ProtocolError(`${path} is no ${type}`)
+  return new ProtocolError(`${path} is not of type ${type}`)
 }
 
 class Writer {
@@ -254,14 +254,14 @@ class Reader {
     return isSigned ? this.#bytes.readBigInt64BE(offset) : this.#bytes.readBigUInt64BE(offset)
   }
 
-  /** How many bytes follow, checked before anything is allocated for them. */
+  /** The number of bytes that follow, checked before memory is allocated for them. */
   length(max: number): number {
     const length = this.uint()
-    if (length > max) throw new ProtocolError(`a length of ${length} where ${max} is the limit`)
+    if (length > max) throw new ProtocolError(`a length of ${length} exceeds the limit of ${max}`)
     return length
   }
 
-  /** How many items follow. Each takes four bytes at least, so a short message cannot ask for a long list. */
+  /** The number of items that follow. Each takes at least four bytes, so a short message cannot announce a long list. */
   count(max: number): number {
     const count = this.length(max)
     if (count * 4 > this.left) throw new ProtocolError(`${count} items in ${this.left} bytes`)
@@ -274,7 +274,7 @@ class Reader {
   }
 
   #take(length: number): number {
-    if (length > this.left) throw new ProtocolError(`${length} bytes wanted where ${this.left} are left`)
+    if (length > this.left) throw new ProtocolError(`${length} bytes expected, ${this.left} are left`)
     const offset = this.#offset
     this.#offset += length
     return offset

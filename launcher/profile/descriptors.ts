@@ -1,7 +1,7 @@
 import { readFile, readdir, readlink } from 'node:fs/promises'
 import { join } from 'node:path'
 
-/** As libvirt and `qemu-firmware(7)` have it: a file in a later folder hides one of the same name in an earlier one. */
+/** As in libvirt and `qemu-firmware(7)`: a file in a later folder hides one of the same name in an earlier one. */
 const folders = ['usr/share/qemu/firmware', 'etc/qemu/firmware']
 
 /** The texts of the firmware descriptors below a root directory, by the names of their files. */

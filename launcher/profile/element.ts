@@ -1,6 +1,6 @@
 import { readXml } from '../../api/domain/sax.ts'
 
-/** An element of XML that is read once and asked a few questions. */
+/** A parsed XML element with a few accessors. */
 export interface Element {
   readonly name: string
   readonly attributes: { readonly [name: string]: string }
@@ -15,7 +15,7 @@ interface Open {
   text: string
 }
 
-/** The document, above its root element. Throws where it is no XML: libvirt's own always is. */
+/** The document, above its root element. @throws if it is not XML, which libvirt's always is */
 export function readElement(xml: string): Element {
   const root: Open = { name: '', attributes: {}, children: [], text: '' }
   const stack: Open[] = [root]
@@ -38,7 +38,7 @@ export function readElement(xml: string): Element {
   return root
 }
 
-/** Every element below that is reached by these names. */
+/** All elements below with this path of names. */
 export function find(element: Element, ...names: readonly string[]): readonly Element[] {
   const [first, ...rest] = names
   if (first === undefined) return [element]

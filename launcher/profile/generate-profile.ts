@@ -19,21 +19,21 @@ const unpacked = (text: string): string =>
   text.startsWith('../') ? readFileSync(join(folder, 'firmware/etc/qemu/firmware', text.trim()), 'utf8') : text
 
 const descriptors = await readDescriptors(join(folder, 'firmware'))
-const told = profileOf({
+const generated = profileOf({
   qemu: textOf('.xml'),
   domains: { kvm: textOf('0.x86_64.xml'), qemu: textOf('-tcg.x86_64.xml') },
   firmware: new Map([...descriptors].map(([file, text]) => [file, unpacked(text)])),
 })
-/** Which features a CPU lacks is a matter of a node, and this is none. */
+/** The missing features of a CPU depend on a node, and the bundled profile is for none. */
 const anyHost = ({ cpuModels, ...rest }: Accelerator): Accelerator => ({
   ...rest,
   cpuModels: cpuModels.map((model) => ({ ...model, blockers: [] })),
 })
-const { kvm, qemu } = told.accelerators
+const { kvm, qemu } = generated.accelerators
 const profile: Capabilities = {
-  ...told,
+  ...generated,
   accelerators: { ...(kvm && { kvm: anyHost(kvm) }), ...(qemu && { qemu: anyHost(qemu) }) },
-  // What libvirt's own tests take for the host.
+  // The host of libvirt's own tests.
   host: { numaNodes: 4, pageSizes: [4, 2048, 1_048_576] },
 }
 const path = join(import.meta.dirname, '../../completion/profiles', `${name}.json`)

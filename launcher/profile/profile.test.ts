@@ -102,7 +102,7 @@ test('a node without KVM has the machine types of emulation', () => {
   })
 })
 
-test('what is no XML is told', () => {
+test('rejects text that is not XML', () => {
   const torn = () => profileOf({ qemu: '<qemuCaps>', domains: { qemu: domain(models) }, firmware: new Map() })
   expect(torn).toThrow(/^line 1 of XML/)
 })

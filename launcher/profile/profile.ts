@@ -2,25 +2,25 @@ import type { Accelerator, Capabilities, CpuModel, Firmware, HostModel, MachineT
 import { type Element, find, readElement } from './element.ts'
 import { readFirmware } from './firmware.ts'
 
-/** All that a libvirt says of its QEMU, in its own XML. */
-export interface Told {
-  /** The file in which libvirt keeps what it has found out about a QEMU: `<qemuCaps>`. The API gives no list of devices. */
+/** libvirt's descriptions of its QEMU, in libvirt's XML. */
+interface ProfileSources {
+  /** libvirt's cache file with the capabilities of a QEMU: `<qemuCaps>`. The API has no list of devices. */
   readonly qemu: string
-  /** The answers of virConnectGetDomainCapabilities for the default machine type. */
+  /** The results of virConnectGetDomainCapabilities for the default machine type. */
   readonly domains: { readonly kvm?: string; readonly qemu: string }
-  /** The answer of virConnectGetCapabilities; absent: the host is unknown. */
+  /** The result of virConnectGetCapabilities; absent: the host is unknown. */
   readonly host?: string
   /** The texts of firmware descriptors by the names of their files; an empty text hides one. */
   readonly firmware: ReadonlyMap<string, string>
 }
 
-/** What is judged by rules: known to be nothing where libvirt gives no word for it. */
+/** Features that rules check: known to be unsupported where libvirt does not list them. */
 const judgedWords = ['video.modelType', 'tpm.backendModel', 'tpm.backendVersion']
 
-/** The profile of a node, from what its libvirt has said. */
-export function profileOf(told: Told): Capabilities {
-  const qemu = readElement(told.qemu)
-  const domains = { qemu: readElement(told.domains.qemu), ...optional('kvm', told.domains.kvm, readElement) }
+/** The profile of a node, from the descriptions of its libvirt. */
+export function profileOf(sources: ProfileSources): Capabilities {
+  const qemu = readElement(sources.qemu)
+  const domains = { qemu: readElement(sources.domains.qemu), ...optional('kvm', sources.domains.kvm, readElement) }
   const type = domains.kvm ? 'kvm' : 'tcg'
   return {
     architecture: 'x86_64',
@@ -35,8 +35,8 @@ export function profileOf(told: Told): Capabilities {
     accelerators: { ...optional('kvm', domains.kvm, accelerator), qemu: accelerator(domains.qemu) },
     hyperv: namesOf(find(qemu, 'qemuCaps', 'hypervCapabilities', 'cap')).toSorted(),
     words: words(domains.kvm ?? domains.qemu),
-    ...optional('host', told.host, (host) => hostOf(readElement(host))),
-    firmware: firmware(told.firmware),
+    ...optional('host', sources.host, (host) => hostOf(readElement(host))),
+    firmware: firmware(sources.firmware),
   }
 }
 
@@ -52,7 +52,7 @@ const namesOf = (elements: readonly Element[]): string[] =>
 const byName = <T extends { readonly name: string }>(list: readonly T[]): T[] =>
   list.toSorted((a, b) => (a.name < b.name ? -1 : 1))
 
-/** libvirt's number, three decimal digits a part: 10000013 → 10.0.13. */
+/** libvirt's version number, with three decimal digits per part: 10000013 → 10.0.13. */
 export const versionText = (number: number): string =>
   [number / 1_000_000, (number / 1000) % 1000, number % 1000].map(Math.floor).join('.')
 

@@ -8,14 +8,14 @@ import type { Value } from '../libvirt/xdr.ts'
 import { readDescriptors } from './descriptors.ts'
 import { profileOf, versionText } from './profile.ts'
 
-/** The first question makes libvirt ask QEMU: two starts of it for each accelerator, 2 to 5 s on a busy machine. */
+/** The first call makes libvirt start QEMU twice for each accelerator: 2 to 5 s on a busy node. */
 const deadlineMs = 60_000
 
 /**
- * Asks a libvirtd for all that its QEMU can do.
+ * Reads the capabilities of a libvirtd's QEMU.
  * @param at `cache`: libvirtd's XDG_CACHE_HOME; `root`: where its root directory is for us
  */
-export async function askProfile(
+export async function queryProfile(
   client: Pick<Client, 'read'>,
   at: { readonly cache: string; readonly root: string },
 ): Promise<LibvirtProfile> {
@@ -27,7 +27,7 @@ export async function askProfile(
   }
   const qemu = await domain('qemu')
   const kvm = await domain('kvm').catch((error: unknown) => {
-    // Without /dev/kvm it is no accelerator of this QEMU's.
+    // Without /dev/kvm this QEMU does not have the accelerator.
     if (error instanceof LibvirtError && error.code === errorCodes.invalidArgument) return undefined
     throw error
   })
@@ -41,15 +41,15 @@ export async function askProfile(
 }
 
 function textOf(value: Value): string {
-  if (typeof value !== 'string') throw new ProtocolError('no text where some is due')
+  if (typeof value !== 'string') throw new ProtocolError('the reply has no text')
   return value
 }
 
-/** What libvirtd has kept about the QEMU for x86_64; there is one file for each QEMU. */
+/** libvirtd's cache about the QEMU for x86_64; there is one file for each QEMU. */
 async function readKept(folder: string): Promise<string> {
   for (const name of await readdir(folder)) {
     const text = await readFile(join(folder, name), 'utf8')
     if (text.includes('<arch>x86_64</arch>')) return text
   }
-  throw new Error(`libvirtd has kept nothing about a QEMU for x86_64 in ${folder}`)
+  throw new Error(`libvirtd has cached no capabilities of a QEMU for x86_64 in ${folder}`)
 }

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import type { VirtualMachine } from '../api/machine.ts'
-import { digestOf, slimMachine, statusPatch } from './slim-machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
+import { digestOf, slimVm, statusPatch } from './slim-vm.ts'
 
-const machine = {
+const vm = {
   apiVersion: 'virtset.io/v1alpha1',
   kind: 'VirtualMachine',
   metadata: { name: 'vm', uid: 'vm-1', resourceVersion: '7' },
@@ -12,17 +12,15 @@ const machine = {
 test('a cached VM has neither the live domain nor annotations that are not read', () => {
   const annotations = { 'virtset.io/completed-by': '…', 'virtset.io/grace-period-seconds': '7' }
   const domain = { devices: { disks: [] } }
-  expect(
-    slimMachine({ ...machine, metadata: { ...machine.metadata, annotations }, status: { phase: 'Running', domain } }),
-  ).toEqual({
-    ...machine,
-    metadata: { ...machine.metadata, annotations: { 'virtset.io/grace-period-seconds': '7' } },
+  expect(slimVm({ ...vm, metadata: { ...vm.metadata, annotations }, status: { phase: 'Running', domain } })).toEqual({
+    ...vm,
+    metadata: { ...vm.metadata, annotations: { 'virtset.io/grace-period-seconds': '7' } },
     status: { phase: 'Running', domain: digestOf(domain) },
   })
 })
 
-test('a cached VM without them is as it was', () => {
-  expect(slimMachine(machine)).toEqual(machine)
+test('a cached VM without them is unchanged', () => {
+  expect(slimVm(vm)).toEqual(vm)
 })
 
 test('the digest of a domain depends on its values and the order of its lists, not on the order of its keys', () => {
@@ -53,5 +51,5 @@ test.each<[string, VirtualMachine['status'], VirtualMachine['status'] & object, 
     ],
   ],
 ])('a patch has %s', (_, status, after, expected) => {
-  expect(statusPatch({ ...machine, ...(status === undefined ? {} : { status }) }, after)).toEqual(expected)
+  expect(statusPatch({ ...vm, ...(status === undefined ? {} : { status }) }, after)).toEqual(expected)
 })
