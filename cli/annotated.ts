@@ -1,17 +1,17 @@
 import { Document, isCollection, isMap, isPair, isScalar, visit, type Pair } from 'yaml'
-import { completedByAnnotation, type VirtualMachine } from '../api/machine.ts'
+import { completedByAnnotation, type VirtualMachine } from '../api/virtual-machine.ts'
 import { originOf } from '../completion/origins.ts'
 import type { Provenance } from '../presets/origins.ts'
-import { joinPath } from '../presets/path.ts'
+import { joinPath } from '../api/path.ts'
 import { creditOf, creditText } from './provenance.ts'
 import { yamlOptions } from '../api/yaml.ts'
 
 /**
- * The VM as YAML, each line with a comment: who put there what stands in it. A line that opens an object or a list names all who have part in
- * what is below.
+ * The VM as YAML, each line with the origin of its value as a comment. A line that opens an object or a list names all
+ * origins below it.
  */
-export function yamlWithProvenance(machine: VirtualMachine, { origins }: Provenance): string {
-  const document = new Document(machine, yamlOptions)
+export function yamlWithProvenance(vm: VirtualMachine, { origins }: Provenance): string {
+  const document = new Document(vm, yamlOptions)
   const creditAt = (path: string): string => (isOurs(path) ? 'virtset' : creditText(creditOf(originOf(origins, path))))
   visit(document, {
     Pair(_, pair, ancestors) {
@@ -43,13 +43,13 @@ function creditsBelow(node: unknown, path: string, creditAt: (path: string) => s
   return new Set(found.flatMap((credits) => [...credits]))
 }
 
-/** The rules of many defaults would be longer than what they stand beside. */
+/** Defaults without their rules, which would be longer than the line. */
 function summary(credits: ReadonlySet<string>): string {
   if (credits.size === 1) return [...credits].join()
   return [...new Set([...credits].map((credit) => (credit.startsWith('default ') ? 'defaults' : credit)))].join(', ')
 }
 
-/** The path of the last of these nodes, each of which holds the next. */
+/** The path of the last of these nodes, each of which contains the next. */
 function pathOf(nodes: readonly unknown[]): string {
   let path = ''
   for (const [index, node] of nodes.entries()) {

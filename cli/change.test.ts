@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { apiVersion } from '../api/object.ts'
-import type { VirtualMachine } from '../api/machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { changesBetween } from './change.ts'
 
 const vm = (domain: object, metadata: object = {}): VirtualMachine => ({

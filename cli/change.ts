@@ -1,25 +1,27 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { VirtualMachine } from '../api/machine.ts'
-import { shorten } from '../api/refusal.ts'
-import { pathText, rootPath, type Path } from '../presets/path.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
+import { shorten } from '../api/shorten.ts'
+import { pathText, rootPath, type Path } from '../api/path.ts'
 import type { Paint } from './paint.ts'
-import { answeredFor, leavesBelow } from './provenance.ts'
+import { creditedTo, leavesBelow } from './provenance.ts'
 
-/** One leaf of a VM that is not what it was; `undefined` where nothing stood or stands. */
+/** A changed leaf of a VM; `undefined` where it was or is absent. */
 export interface Change {
   readonly path: string
   readonly before?: unknown
   readonly after?: unknown
 }
 
-/** What differs between two VMs, leaf by leaf, in the order of the first; what only the second has comes after. */
+/**
+ * The differences between two VMs, leaf by leaf, in the order of the first; leaves that only the second has come last.
+ */
 export function changesBetween(before: VirtualMachine, after: VirtualMachine): readonly Change[] {
   const found: Change[] = []
-  compare(answeredFor(before), answeredFor(after), rootPath, found)
+  compare(creditedTo(before), creditedTo(after), rootPath, found)
   return [...found.filter((change) => 'before' in change), ...found.filter((change) => !('before' in change))]
 }
 
-/** The text of a path is made only where something differs: that is rare, and a VM has hundreds of fields. */
+/** Prints paths of differences only: these are few, while a VM has hundreds of fields. */
 function compare(before: unknown, after: unknown, path: Path, found: Change[]): void {
   if (before === after) return
   if (isBranch(before) && isBranch(after) && Array.isArray(before) === Array.isArray(after)) {

@@ -1,14 +1,14 @@
 import { Script } from 'node:vm'
 
-/** How the code in the stand-alone executable is found: chunks of CommonJS by name, each with V8's cache for it where there is one. */
+/** The code in the stand-alone executable: chunks of CommonJS by name, each with V8's code cache if there is one. */
 export interface Chunks {
   readonly source: (name: string) => string
   readonly cache: (name: string) => Buffer | undefined
 }
 
 /**
- * Runs the chunk of this name, and those that it requires when it does; each once. Gives back what was compiled, by name.
- * An executable has no files, so Node's own loader is of no use there, and what it compiles has no cache.
+ * Runs this chunk, and those that it requires when it requires them, each once. Returns the compiled scripts by name.
+ * Node's own loader needs files, which an executable does not have, and uses no code cache for what it compiles.
  */
 export function runChunks(name: string, { source, cache }: Chunks): ReadonlyMap<string, Script> {
   const scripts = new Map<string, Script>()

@@ -3,7 +3,7 @@ import { parse } from 'yaml'
 import { bundledCapabilities } from '../completion/capabilities.ts'
 import { createKubeClient } from '../runtime/kube.ts'
 import { files, preset, vm } from '../test/cli/files.ts'
-import { say } from '../test/cli/world.ts'
+import { runVm } from '../test/cli/world.ts'
 import { nodeProfile, olderCapabilities } from '../test/node-profile.ts'
 import { startFakeApiServer, type Fault } from '../test/fake-apiserver.ts'
 
@@ -18,14 +18,14 @@ async function clusterWith(...manifests: readonly string[]) {
     fake.put(presets, { ...object, metadata: { ...object.metadata, namespace: 'default' } })
   }
   const run = (words: readonly string[]) =>
-    say(words, {
+    runVm(words, {
       cluster: async () => ({ kube: createKubeClient({ access: fake.access, userAgent: 'test' }), server: fake.url }),
     })
   return { fake, run }
 }
 
 describe('with a cluster', () => {
-  test('presets and the labels of the namespace are those of the cluster, and nothing is written', async () => {
+  test('presets and the labels of the namespace come from the cluster, and nothing is written', async () => {
     const { fake, run } = await clusterWith(
       preset(
         'title',
@@ -46,9 +46,14 @@ describe('with a cluster', () => {
   })
 
   test.each<[string, string[], Fault | undefined, RegExp]>([
-    ['what its nodes can do counts', [], undefined, /machine: pc-i440fx-9\.2/],
-    ['a profile that is given counts instead', ['--capabilities', 'FILE'], undefined, /machine: pc-i440fx-10\.0/],
-    ['who may not read it counts on what is bundled', [], { status: 403, body: {} }, /machine: pc-i440fx-10\.0/],
+    ['uses the capabilities of its nodes', [], undefined, /machine: pc-i440fx-9\.2/],
+    ['uses a given profile instead', ['--capabilities', 'FILE'], undefined, /machine: pc-i440fx-10\.0/],
+    [
+      'uses the bundled profile where the user must not read those of the nodes',
+      [],
+      { status: 403, body: {} },
+      /machine: pc-i440fx-10\.0/,
+    ],
   ])('%s', async (_, flags, fault, machine) => {
     const { fake, run } = await clusterWith()
     const { kind, spec } = nodeProfile('old', olderCapabilities('10.0'))
@@ -61,7 +66,7 @@ describe('with a cluster', () => {
     expect(out).toMatch(machine)
   })
 
-  test('an API server that refuses is told as kubectl tells it', async () => {
+  test('an error of the API server reads as in kubectl', async () => {
     const { fake, run } = await clusterWith()
     fake.fault = ({ path }) =>
       path.includes('presets')
@@ -75,7 +80,7 @@ describe('with a cluster', () => {
     })
   })
 
-  test('a cluster that is away is named, and how to do without', async () => {
+  test('an unreachable cluster is named, with the flag to work without', async () => {
     const { fake, run } = await clusterWith()
     fake.fault = () => 'reset'
     const at = files({ 'vm.yaml': vm('a') })

@@ -1,4 +1,4 @@
-import type { VirtualMachine } from '../api/machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { group } from '../api/object.ts'
 import { isRecord } from '../api/schema.ts'
 import { nodeCapabilities, noNodes, shareCapabilities, type NodeCapabilities } from '../completion/nodes.ts'
@@ -19,10 +19,10 @@ import { inventoryOf, presetsOf } from '../inventory/manifests.ts'
 import type { Scope, Scopes } from './scope.ts'
 import type { Cluster } from './world.ts'
 
-/** As kubectl reads large lists. */
+/** The chunk size of kubectl. */
 const pageSize = 500
 
-/** A list in pages, so that memory does not grow with it. */
+/** A list in pages, so that memory does not grow with its length. */
 export async function* pages<T extends KubeObject>(
   kube: KubeClient,
   of: Resource<T>,
@@ -40,7 +40,7 @@ export async function* pages<T extends KubeObject>(
   } while (next !== undefined)
 }
 
-/** Presets and namespaces as the cluster has them now, each namespace read once, when it is first asked for. */
+/** The presets and namespaces of the cluster; each namespace is read once, when it is first used. */
 export function online({ kube }: Cluster, capabilities: NodeCapabilities): Scopes {
   const known = new Map<string, Promise<Scope>>()
   const clusterPresets = once(() => listAll(kube, clusterVirtualMachinePresets))
@@ -59,8 +59,8 @@ export function online({ kube }: Cluster, capabilities: NodeCapabilities): Scope
     return {
       inventory: inventoryOf(presets, { labels, capabilities }),
       ...(user === undefined ? {} : { userInfo: user }),
-      exempt: (machine: VirtualMachine) => {
-        const { labels: own = {}, annotations } = machine.metadata
+      exempt: (vm: VirtualMachine) => {
+        const { labels: own = {}, annotations } = vm.metadata
         const ids = exemptionsToAuthorize(annotations, presets.candidates.select(own, { name, labels }))
         return ids.length === 0 ? undefined : exemptOf(kube, ids)
       },
@@ -75,7 +75,10 @@ export function online({ kube }: Cluster, capabilities: NodeCapabilities): Scope
   }
 }
 
-/** What the nodes of the cluster can do. Who may not read it, and a cluster whose virtset publishes nothing, counts on what is bundled. */
+/**
+ * The capabilities of the cluster's nodes; the bundled ones where they are not published or the user must not read
+ * them.
+ */
 export async function nodesOf(kube: KubeClient): Promise<NodeCapabilities> {
   try {
     return nodeCapabilities((await listAll(kube, nodeProfiles)).map(shareCapabilities()))
@@ -95,7 +98,7 @@ async function listAll<T extends KubeObject>(
   return all
 }
 
-/** Who may not read namespaces sees at least what every namespace is labelled with. */
+/** For users who must not read namespaces, the label that every namespace has. */
 async function labelsOf(kube: KubeClient, name: string): Promise<{ readonly [key: string]: string }> {
   try {
     return (await kube.get(namespaces, { name })).metadata.labels ?? {}
@@ -105,12 +108,12 @@ async function labelsOf(kube: KubeClient, name: string): Promise<{ readonly [key
   }
 }
 
-/** For conditions that ask for the user; API servers before 1.28 cannot tell. */
+/** For conditions on the user; API servers before 1.28 do not support the request. */
 async function whoAmI(kube: KubeClient): Promise<unknown> {
   const review = { apiVersion: 'authentication.k8s.io/v1', kind: 'SelfSubjectReview' }
   try {
-    const answer = await kube.request('POST', '/apis/authentication.k8s.io/v1/selfsubjectreviews', review)
-    return isRecord(answer) && isRecord(answer['status']) ? answer['status']['userInfo'] : undefined
+    const response = await kube.request('POST', '/apis/authentication.k8s.io/v1/selfsubjectreviews', review)
+    return isRecord(response) && isRecord(response['status']) ? response['status']['userInfo'] : undefined
   } catch (error) {
     if (error instanceof ApiError) return undefined
     throw error
@@ -118,8 +121,8 @@ async function whoAmI(kube: KubeClient): Promise<unknown> {
 }
 
 async function exemptOf(kube: KubeClient, ids: readonly string[]): Promise<ReadonlySet<string>> {
-  const answers = await Promise.all(ids.map((id) => mayExempt(kube, id)))
-  return new Set(ids.filter((_, index) => answers[index] === true))
+  const allowed = await Promise.all(ids.map((id) => mayExempt(kube, id)))
+  return new Set(ids.filter((_, index) => allowed[index] === true))
 }
 
 async function mayExempt(kube: KubeClient, id: string): Promise<boolean> {
@@ -128,12 +131,12 @@ async function mayExempt(kube: KubeClient, id: string): Promise<boolean> {
     second === undefined
       ? { resource: 'clustervirtualmachinepresets', name: first }
       : { resource: 'virtualmachinepresets', namespace: first, name: second }
-  const answer = await kube.request('POST', '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews', {
+  const response = await kube.request('POST', '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews', {
     apiVersion: 'authorization.k8s.io/v1',
     kind: 'SelfSubjectAccessReview',
     spec: { resourceAttributes: { group, verb: 'exempt', ...preset } },
   })
-  return isRecord(answer) && isRecord(answer['status']) && answer['status']['allowed'] === true
+  return isRecord(response) && isRecord(response['status']) && response['status']['allowed'] === true
 }
 
 function once<T>(make: () => Promise<T>): () => Promise<T> {
@@ -141,7 +144,7 @@ function once<T>(make: () => Promise<T>): () => Promise<T> {
   return () => (made ??= make())
 }
 
-/** What an API server that refuses or is silent means for the caller, in words; anything else as it is. */
+/** An error of the API server as a usage error in words; any other error unchanged. */
 export function clusterFailure(error: unknown, { server }: Pick<Cluster, 'server'>, without = withoutCluster): unknown {
   if (error instanceof ApiUnreachable) {
     const why = errorText(error.cause ?? error)
@@ -150,8 +153,8 @@ export function clusterFailure(error: unknown, { server }: Pick<Cluster, 'server
   if (!(error instanceof ApiError)) return error
   const { reason, message } = error.status
   if (isNotFound(error) && !message.includes('"')) {
-    return new Usage(`the cluster at ${server} has no virtset: ${message}${without}`, { cause: error })
+    return new Usage(`virtset is not installed in the cluster at ${server}: ${message}${without}`, { cause: error })
   }
-  // As kubectl says it.
+  // The form of kubectl.
   return new Usage(`from server (${reason}): ${message}`, { cause: error })
 }

@@ -9,12 +9,12 @@ import type { World } from './world.ts'
 export interface Entry {
   readonly name: string
   readonly description: string
-  /** What comes after `kubectl vm NAME`, and what it ends with where that is not 0. */
+  /** The arguments after `kubectl vm NAME`, and the exit code where it is not 0. */
   readonly example: string
-  readonly ends?: { readonly code: ExitCode; readonly why: string }
+  readonly exits?: { readonly code: ExitCode; readonly when: string }
   readonly words: readonly Argument[]
   readonly flags: readonly (Flag | Option)[]
-  /** @param flags as the entry's have them, and no others: the library holds what users write against the entry */
+  /** @param flags exactly those of the entry: the library checks users' flags against it */
   run(words: readonly string[], flags: Flags, world: World): Promise<ExitCode>
 }
 
@@ -44,17 +44,17 @@ interface ImportFlags extends Flags {
 
 const vmFiles = new Argument(
   '<file...>',
-  'VMs, configs, groups or Domain XML; - for standard input, a folder for its manifests',
+  'VMs, configs, groups or Domain XML; - for standard input, a directory for its manifests',
 )
 
 const complete: Entry = {
   name: 'complete',
-  description: 'the completed VM, as YAML, JSON or Domain XML',
+  description: 'print the completed VM as YAML, JSON or Domain XML',
   example: 'vm.yaml --presets presets/ --provenance',
   words: [vmFiles],
   flags: [
     outputFlag('yaml', 'json', 'xml'),
-    new Option('--provenance', 'say of each field who put it there'),
+    new Option('--provenance', 'show the origin of each field'),
     'outDir',
     new Option('--watch', 'complete again whenever a file changes'),
     'strict',
@@ -64,7 +64,7 @@ const complete: Entry = {
   async run(files, flags: CompleteFlags, world) {
     const once = () => completeFiles(files, flags, world)
     if (flags.watch !== true) return once()
-    // What changes while the first completion is under way counts, too.
+    // Watches before the first completion, so that no change is missed.
     const changes = await world.changes([...files, ...(flags.presets ?? [])])
     let code = await unlessUnreadable(once, world)
     for await (const changed of changes) {
@@ -90,7 +90,7 @@ async function completeFiles(files: readonly string[], flags: CompleteFlags, wor
   )
 }
 
-/** A file that cannot be read for a moment, while an editor writes it, ends no watch. */
+/** A file that is unreadable for a moment, while an editor writes it, does not end the watch. */
 async function unlessUnreadable(once: () => Promise<ExitCode>, world: World): Promise<ExitCode> {
   try {
     return await once()
@@ -103,11 +103,11 @@ async function unlessUnreadable(once: () => Promise<ExitCode>, world: World): Pr
 
 const explain: Entry = {
   name: 'explain',
-  description: 'who set which field of a VM, and which presets looked at it',
+  description: 'show who set each field of a VM, and why presets were applied or not',
   example: 'web spec.domain.cpu',
   words: [
-    new Argument('<vm>', 'a VM of the cluster, NAME or NAMESPACE/NAME; or a file'),
-    new Argument('[path]', 'only this field and what is below it: spec.domain.devices.disks[0]'),
+    new Argument('<vm>', 'a VM in the cluster as NAME or NAMESPACE/NAME, or a file'),
+    new Argument('[path]', 'only this field and those below it, for example spec.domain.devices.disks[0]'),
   ],
   flags: [outputFlag('text', 'json'), ...completionFlags, 'color'],
   async run([vm = '', path], flags: Flags & { readonly output: 'text' | 'json' }, world) {
@@ -126,9 +126,9 @@ const explain: Entry = {
 
 const diff: Entry = {
   name: 'diff',
-  description: 'what completion adds to a VM, as a diff',
+  description: 'show as a diff what completion adds to a VM',
   example: 'vm.yaml --presets presets/',
-  ends: { code: 1, why: 'something is added' },
+  exits: { code: 1, when: 'completion adds something' },
   words: [vmFiles],
   flags: [...completionFlags, 'quiet', 'color'],
   async run(files, flags, world) {
@@ -145,11 +145,11 @@ const diff: Entry = {
 
 const test: Entry = {
   name: 'test',
-  description: 'runs tests of presets: files *.vmtest.yaml',
+  description: 'run tests of presets (*.vmtest.yaml)',
   example: 'presets/ --junit report.xml',
-  words: [new Argument('<path...>', 'folders, or files *.vmtest.yaml')],
+  words: [new Argument('<path...>', '*.vmtest.yaml files, or directories for theirs')],
   flags: [
-    new Option('--update', 'write what came out in place of what was expected'),
+    new Option('--update', 'replace the expectations with the actual results'),
     new Option('--junit <file>', 'write a report as JUnit XML'),
     'capabilities',
     'quiet',
@@ -170,26 +170,26 @@ const test: Entry = {
 
 const impact: Entry = {
   name: 'impact',
-  description: 'which existing VMs would come out differently with these presets',
+  description: 'show which existing VMs would differ with these presets',
   example: '--presets new.yaml',
-  ends: { code: 1, why: 'some VM would' },
+  exits: { code: 1, when: 'a VM would differ' },
   words: [],
   flags: [
+    repeatable('--presets <path>', 'presets to apply: a file or directory (repeatable)').makeOptionMandatory(),
     repeatable(
-      '--presets <path>',
-      'the presets that are to be applied: a file or folder (repeatable)',
-    ).makeOptionMandatory(),
-    repeatable('--vms <dir>', 'VMs and presets of this file or folder, not of the cluster (repeatable)'),
-    new Option('--limit <n>', 'VMs to show for each namespace').argParser(wholeNumber).default(10),
+      '--vms <dir>',
+      'read VMs and current presets from this file or directory instead of the cluster (repeatable)',
+    ),
+    new Option('--limit <n>', 'VMs to show per namespace').argParser(wholeNumber).default(10),
     'capabilities',
     outputFlag('text', 'json'),
-    new Option('-n, --namespace <name>', 'only VMs of this namespace; and where presets are that name none'),
+    new Option('-n, --namespace <name>', 'only VMs of this namespace; also the namespace of presets without one'),
     ...clusterFlags,
     'quiet',
     'color',
   ],
   async run(_, flags: ImpactFlags, world) {
-    const { impact: weigh, withoutClusterVms } = await import('./impact.ts')
+    const { impact: assess, withoutClusterVms } = await import('./impact.ts')
     const { vms, namespace, output: format, limit } = flags
     const source = {
       ...(vms === undefined ? {} : { files: vms }),
@@ -198,24 +198,24 @@ const impact: Entry = {
       ...(flags.capabilities === undefined ? {} : { capabilities: await capabilitiesOf(flags.capabilities) }),
     }
     const how = { format, limit, quiet: flags.quiet === true, paint: await paintOf(flags, world) }
-    return withProgress(world, (step) => weigh(flags.presets, source, how, world, step))
+    return withProgress(world, (step) => assess(flags.presets, source, how, world, step))
   },
 }
 
 const importing: Entry = {
   name: 'import',
-  description: "a VM from libvirt's Domain XML",
+  description: "convert libvirt's Domain XML to VMs",
   example: '--from qemu:///system > vms.yaml',
   words: [new Argument('[file...]', 'Domain XML; - for standard input')],
   flags: [
     outputFlag('yaml', 'json'),
     'outDir',
-    new Option('--from <uri>', 'the domains of the libvirt daemon of this machine: qemu:///system or qemu:///session'),
-    new Option('--socket <path>', "the daemon's socket, where it is not in its usual place"),
+    new Option('--from <uri>', 'import the domains of the local libvirt daemon: qemu:///system or qemu:///session'),
+    new Option('--socket <path>', "the daemon's socket, if it is not in a usual place"),
   ],
   async run(files, flags: ImportFlags, world) {
     const isDaemon = flags.from !== undefined || flags.socket !== undefined
-    if (isDaemon === files.length > 0) throw new Usage('import wants files, or else --from URI or --socket PATH')
+    if (isDaemon === files.length > 0) throw new Usage('import requires files, or --from URI or --socket PATH')
     const { importAll } = await import('./convert.ts')
     const inputs = isDaemon
       ? (await import('./running-domains.ts')).readRunningDomains(flags, world)
@@ -226,7 +226,7 @@ const importing: Entry = {
 
 const exporting: Entry = {
   name: 'export',
-  description: "libvirt's Domain XML of a VM, as it stands",
+  description: "convert VMs to libvirt's Domain XML, without completion",
   example: 'vm.yaml',
   words: [new Argument('<file...>', 'VMs, configs or groups; - for standard input')],
   flags: ['outDir'],
@@ -238,10 +238,10 @@ const exporting: Entry = {
 
 const lint: Entry = {
   name: 'lint',
-  description: 'what the admission of presets says of these',
+  description: 'check presets as admission does, and find conflicts among them',
   example: 'presets/ --strict',
-  words: [new Argument('<path...>', 'files, or folders for their manifests; - for standard input')],
-  flags: ['strict', new Option('-n, --namespace <name>', 'where presets are that name none'), 'quiet'],
+  words: [new Argument('<path...>', 'files, or directories for their manifests; - for standard input')],
+  flags: ['strict', new Option('-n, --namespace <name>', 'namespace of presets without one'), 'quiet'],
   async run(paths, flags, world) {
     const [{ lint: lintAll }, { readInputs }] = await Promise.all([import('./lint.ts'), import('./input.ts')])
     const how = { namespace: flags.namespace ?? 'default', strict: flags.strict === true, quiet: flags.quiet === true }
@@ -251,7 +251,7 @@ const lint: Entry = {
 
 const schema: Entry = {
   name: 'schema',
-  description: 'JSON Schemas of the kinds, for editors',
+  description: 'print JSON Schemas of the kinds, for editors',
   example: '> virtset.schema.json',
   words: [new Argument('[kind]', 'only this kind')],
   flags: ['outDir'],
@@ -266,7 +266,7 @@ const schema: Entry = {
 
 const completion: Entry = {
   name: 'completion',
-  description: 'a script by which a shell completes commands and flags',
+  description: 'print a completion script for a shell',
   example: 'bash > /etc/bash_completion.d/kubectl-vm',
   words: [new Argument('<shell>').choices(['bash', 'zsh', 'fish', 'kubectl'])],
   flags: [],
@@ -278,9 +278,9 @@ const completion: Entry = {
 }
 
 const powers: { readonly [V in Verb]: string } = {
-  start: 'starts the VM of a VirtualMachineConfig',
-  stop: 'asks the VM of a VirtualMachineConfig to power off',
-  restart: 'puts another VM, of the template as it is now, in the place of the one that runs',
+  start: 'start the VM of a VirtualMachineConfig',
+  stop: 'power off the VM of a VirtualMachineConfig',
+  restart: 'replace the running VM of a VirtualMachineConfig with one from the current template',
 }
 
 const powerEntry = (name: Verb): Entry => ({
@@ -289,17 +289,18 @@ const powerEntry = (name: Verb): Entry => ({
   example: 'web --wait',
   words: [new Argument('<name>', 'a VirtualMachineConfig')],
   flags: [
-    new Option('--wait', 'until it is done, telling how far it is'),
-    new Option('--timeout <seconds>', 'how long to wait').argParser(wholeNumber).default(300),
+    new Option('--wait', 'wait until it is done, and show the progress'),
+    new Option('--timeout <seconds>', 'how long --wait waits').argParser(wholeNumber).default(300),
     ...(name === 'start'
       ? []
       : [
-          new Option('--grace-period <seconds>', "how long the guest may take; its spec's where absent").argParser(
-            wholeNumber,
-          ),
+          new Option(
+            '--grace-period <seconds>',
+            'how long the guest has to power off (default: that of its spec)',
+          ).argParser(wholeNumber),
         ]),
-    new Option('--dry-run', 'do everything but write'),
-    new Option('-n, --namespace <name>', "its namespace; the context's where absent"),
+    new Option('--dry-run', 'check the request without executing it'),
+    new Option('-n, --namespace <name>', 'its namespace (default: that of the context)'),
     ...clusterFlags,
   ],
   async run([config = ''], flags: Flags & PowerFlags, world) {
@@ -312,7 +313,7 @@ const powerEntry = (name: Verb): Entry => ({
   },
 })
 
-/** In the order in which the help has them. */
+/** In the order of the help. */
 export const commands: readonly Entry[] = [
   complete,
   explain,

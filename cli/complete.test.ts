@@ -2,14 +2,14 @@ import { readFileSync, readdirSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { files, preset, vm } from '../test/cli/files.ts'
-import { say } from '../test/cli/world.ts'
+import { runVm } from '../test/cli/world.ts'
 
 const small = preset('small', '{selector: {matchLabels: {size: small}}, domain: {vcpu: {value: 2}}}')
 
 describe('complete', () => {
   test('prints the VM with presets and defaults, the user first', async () => {
     const at = files({ 'vm.yaml': vm('web', '', '{size: small}'), 'presets/small.yaml': small })
-    const { code, out, err } = await say(['complete', at('vm.yaml'), '--presets', at('presets')])
+    const { code, out, err } = await runVm(['complete', at('vm.yaml'), '--presets', at('presets')])
     expect([code, err]).toEqual([0, ''])
     const { metadata, spec } = parse(out)
     expect(Object.keys(spec.domain).slice(0, 3)).toEqual(['type', 'memory', 'os'])
@@ -18,9 +18,9 @@ describe('complete', () => {
     expect(metadata).toMatchObject({ name: 'web', namespace: 'default', finalizers: ['virtset.io/launcher-pod'] })
   })
 
-  test('says of every line of the spec who put it there', async () => {
+  test('shows the origin of every line of the spec', async () => {
     const at = files({ 'vm.yaml': vm('web', '', '{size: small}'), 'small.yaml': small })
-    const { out } = await say(['complete', at('vm.yaml'), '--presets', at('small.yaml'), '--provenance'])
+    const { out } = await runVm(['complete', at('vm.yaml'), '--presets', at('small.yaml'), '--provenance'])
     expect(out).toMatch(/^ {6}value: 64 # user$/m)
     expect(out).toMatch(/^ {6}value: 2 # preset default\/small@[0-9a-f]{16}$/m)
     expect(out).toMatch(/^ {6}placement: static # default vcpu-placement$/m)
@@ -28,7 +28,14 @@ describe('complete', () => {
     expect(spec.split('\n').filter((line) => line !== '' && !line.includes(' # '))).toEqual([])
   })
 
-  test('goes on after what is refused and what cannot be read, and writes all that there is to say', async () => {
+  test('writes no file outside the directory, whatever an object is called', async () => {
+    const at = files({ 'all.yaml': `${vm('a')}---\n${vm('x/../../outside')}` })
+    await runVm(['complete', at('all.yaml'), '--no-validate', '--out-dir', at('out'), '-o', 'json'])
+    expect(readdirSync(at('')).toSorted()).toEqual(['all.yaml', 'out'])
+    expect(readdirSync(at('out'))).toContain('all-x%2F..%2F..%2Foutside.json')
+  })
+
+  test('continues after refused and unreadable inputs, and writes causes, warnings and provenance', async () => {
     const at = files({
       'a.yaml': vm('a', '', '{size: small}'),
       'b.yaml': vm('b', '    vcpuu: 1\n'),
@@ -40,7 +47,7 @@ describe('complete', () => {
       ),
     })
     const names = ['a', 'b', 'c', 'd'].map((name) => at(`${name}.yaml`))
-    const { code, err } = await say([
+    const { code, err } = await runVm([
       'complete',
       ...names,
       '--presets',
@@ -77,50 +84,50 @@ describe('complete', () => {
   })
 
   test.each<[string, string, number, RegExp]>([
-    ['no YAML', 'a:\n  - b\n c: d', 2, /vm\.yaml:3:1: /],
+    ['invalid YAML', 'a:\n  - b\n c: d', 2, /vm\.yaml:3:1: /],
     [
-      'a kind that is not known',
+      'an unknown kind',
       'kind: VirtualMachin\nmetadata: {name: x}',
       2,
-      /kind "VirtualMachin" of "x" is not known; did you mean VirtualMachine\?/,
+      /unknown kind "VirtualMachin" of "x"; did you mean VirtualMachine\?/,
     ],
     [
       'a Pod',
       'apiVersion: v1\nkind: Pod\nmetadata: {name: x}',
       2,
-      /kind "Pod" of "x" is not known; only VirtualMachine, /,
+      /unknown kind "Pod" of "x"; must be one of VirtualMachine, /,
     ],
     [
       "KubeVirt's VM",
       'apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: x}',
       2,
-      /apiVersion "kubevirt.io\/v1", and virtset.io\/v1alpha1 is wanted/,
+      /apiVersion "kubevirt.io\/v1"; must be virtset.io\/v1alpha1/,
     ],
-    ['nothing', '', 2, /vm\.yaml: is empty/],
-    ['no object', '- 1', 2, /is no Kubernetes object/],
-    ['only presets', small, 2, /nothing to complete: only presets/],
+    ['an empty file', '', 2, /vm\.yaml: is empty/],
+    ['a list', '- 1', 2, /is not a Kubernetes object/],
+    ['only presets', small, 2, /nothing to complete: the input has only presets/],
     ['a reserved label', vm('x', '', '{virtset.io/vm-uid: a}'), 1, /metadata.labels\[virtset.io\/vm-uid\]: Forbidden/],
-    ['no XML of libvirt', '<domain><x/></domain>', 1, /The VirtualMachine "vm" is invalid: /],
-  ])('of %s says what is wrong', async (_, text, code, words) => {
+    ["XML that is not libvirt's", '<domain><x/></domain>', 1, /The VirtualMachine "vm" is invalid: /],
+  ])('explains what is wrong with %s', async (_, text, code, words) => {
     const at = files({ 'vm.yaml': text, 'small.yaml': small })
-    const said = await say(['complete', at('vm.yaml'), '--presets', at('small.yaml')])
-    expect([said.code, said.out]).toEqual([code, ''])
-    expect(said.err).toMatch(words)
+    const result = await runVm(['complete', at('vm.yaml'), '--presets', at('small.yaml')])
+    expect([result.code, result.out]).toEqual([code, ''])
+    expect(result.err).toMatch(words)
   })
 
   test.each([
-    ['a file that is not there', ['complete', '/nowhere/x.yaml', '--no-validate'], /\/nowhere\/x.yaml: no such file/],
-    ['a folder without manifests', ['complete', import.meta.dirname, '--no-validate'], /holds no manifest/],
-    ['labels that are none', ['complete', 'x', '--presets', 'y', '--namespace-labels', 'a'], /"a" is not KEY=VALUE/],
-    ['labels for a cluster', ['complete', 'x', '--namespace-labels', 'a=b'], /a cluster has its own/],
-    ['no cluster', ['complete', 'x'], /there is no cluster here\nWithout a cluster: --presets FILE\|DIR/],
-  ])('%s is told with exit code 2', async (_, words, message) => {
-    const { code, out, err } = await say(words)
+    ['a missing file', ['complete', '/nowhere/x.yaml', '--no-validate'], /\/nowhere\/x.yaml: no such file/],
+    ['a directory without manifests', ['complete', import.meta.dirname, '--no-validate'], /has no manifest/],
+    ['malformed labels', ['complete', 'x', '--presets', 'y', '--namespace-labels', 'a'], /"a" is not KEY=VALUE/],
+    ['labels with a cluster', ['complete', 'x', '--namespace-labels', 'a=b'], /--namespace-labels requires --presets/],
+    ['no cluster', ['complete', 'x'], /no cluster\nWithout a cluster: --presets FILE\|DIR/],
+  ])('%s is an error with exit code 2', async (_, words, message) => {
+    const { code, out, err } = await runVm(words)
     expect([code, out]).toEqual([2, ''])
     expect(err).toMatch(message)
   })
 
-  test('a config is completed by its template, and its causes lead there', async () => {
+  test('a config is completed by its template, and its causes point there', async () => {
     const config = (domain: string) => `apiVersion: virtset.io/v1alpha1
 kind: VirtualMachineConfig
 metadata: {name: web}
@@ -130,25 +137,25 @@ spec: {template: {metadata: {labels: {size: small}}, spec: {domain: ${domain}}}}
       'bad.yaml': config('{type: qemu, memory: {value: 65536}, os: {type: {os: hvm}}, devices: {emulator: /bin/sh}}'),
       'small.yaml': small,
     })
-    const good = parse((await say(['complete', at('good.yaml'), '--presets', at('small.yaml')])).out)
+    const good = parse((await runVm(['complete', at('good.yaml'), '--presets', at('small.yaml')])).out)
     expect([good.kind, good.metadata.name, good.spec.domain.vcpu.value]).toEqual(['VirtualMachine', 'web', 2])
-    const { err } = await say(['complete', at('bad.yaml'), '--presets', at('small.yaml')])
+    const { err } = await runVm(['complete', at('bad.yaml'), '--presets', at('small.yaml')])
     expect(err).toContain('The VirtualMachineConfig "web" is invalid: spec.template.spec.domain.devices.emulator: ')
   })
 
   test('reads standard input, lists, and YAML as kubectl does', async () => {
     const input = JSON.stringify({ kind: 'List', items: [parse(vm('a')), parse(vm('b'))] })
-    const { out } = await say(['complete', '-', '--no-validate'], { input })
+    const { out } = await runVm(['complete', '-', '--no-validate'], { input })
     expect(out.split('---\n').map((text) => parse(text).metadata.name)).toEqual(['a', 'b'])
     const at = files({ 'vm.yaml': vm('c', '    features: {acpi: {}, hyperv: {relaxed: {state: yes}}}\n') })
-    const one = parse((await say(['complete', at('vm.yaml'), '--no-validate'])).out)
+    const one = parse((await runVm(['complete', at('vm.yaml'), '--no-validate'])).out)
     expect(one.spec.domain.features.hyperv.relaxed).toEqual({ state: true })
   })
 
-  test('no two VMs have one identity, and the same VM always has the same', async () => {
+  test('VMs have different identities, and the same VM always has the same', async () => {
     const at = files({ 'vms.yaml': `${vm('a')}---\n${vm('b')}` })
     const uuids = async () =>
-      [...(await say(['complete', at('vms.yaml'), '--no-validate'])).out.matchAll(/uuid: (.*)/g)].map(
+      [...(await runVm(['complete', at('vms.yaml'), '--no-validate'])).out.matchAll(/uuid: (.*)/g)].map(
         ([, uuid]) => uuid,
       )
     const [first = '', second = ''] = await uuids()
@@ -156,7 +163,7 @@ spec: {template: {metadata: {labels: {size: small}}, spec: {domain: ${domain}}}}
     expect(await uuids()).toEqual([first, second])
   })
 
-  test('the labels of the namespace count, those given and its name', async () => {
+  test('presets match the given labels of the namespace and its name', async () => {
     const wide = preset(
       'wide',
       '{selector: {}, namespaceSelector: {matchLabels: {team: a, kubernetes.io/metadata.name: ns1}}, domain: {title: hello}}',
@@ -164,26 +171,26 @@ spec: {template: {metadata: {labels: {size: small}}, spec: {domain: ${domain}}}}
     )
     const at = files({ 'vm.yaml': vm('web'), 'wide.yaml': wide })
     const words = ['complete', at('vm.yaml'), '--presets', at('wide.yaml'), '-n', 'ns1', '-o', 'json']
-    expect((await say([...words, '--namespace-labels', 'team=a'])).out).toContain('"title": "hello"')
-    expect((await say(words)).out).not.toContain('"title"')
+    expect((await runVm([...words, '--namespace-labels', 'team=a'])).out).toContain('"title": "hello"')
+    expect((await runVm(words)).out).not.toContain('"title"')
   })
 
-  test('a broken preset is a warning and takes no part; strict counts it', async () => {
+  test('a broken preset causes a warning and is not applied; --strict counts it', async () => {
     const at = files({ 'vm.yaml': vm('web'), 'p.yaml': preset('bad', '{selector: {}, domain: {vcpuu: 1}}') })
     const words = ['complete', at('vm.yaml'), '--presets', at('p.yaml')]
-    const { code, err } = await say(words)
+    const { code, err } = await runVm(words)
     expect(code).toBe(0)
     expect(err).toContain('Warning: preset "default/bad" is broken and not applied: spec.domain.vcpuu: ')
-    expect((await say([...words, '--strict', '-q'])).code).toBe(3)
+    expect((await runVm([...words, '--strict', '-q'])).code).toBe(3)
   })
 
-  test('Domain XML comes out in the spelling of libvirt', async () => {
+  test('Domain XML has the spelling of libvirt', async () => {
     const xml =
       '<domain type="qemu"><name>Web VM</name><memory unit="MiB">64</memory><os><type>hvm</type></os></domain>'
     const at = files({ 'vm.xml': xml })
-    const { code, out } = await say(['complete', at('vm.xml'), '-o', 'xml', '--no-validate'])
+    const { code, out } = await runVm(['complete', at('vm.xml'), '-o', 'xml', '--no-validate'])
     expect(code).toBe(0)
     expect(out).toContain("<memory unit='KiB'>65536</memory>".replaceAll("'", '"'))
-    expect((await say(['complete', at('vm.xml'), '--no-validate', '-o', 'json'])).out).toContain('"name": "web-vm"')
+    expect((await runVm(['complete', at('vm.xml'), '--no-validate', '-o', 'json'])).out).toContain('"name": "web-vm"')
   })
 })

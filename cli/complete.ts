@@ -1,9 +1,9 @@
-import { faultlessMachine, type VirtualMachine } from '../api/machine.ts'
+import { validPartOf, type VirtualMachine } from '../api/virtual-machine.ts'
 import { refusalText } from '../api/refusal.ts'
 import type { Completed, Refused } from '../completion/complete.ts'
 import { yamlWithProvenance } from './annotated.ts'
 import { completeAsAdmission } from './completion.ts'
-import { drawnUid } from './draw.ts'
+import { derivedUid } from './derive-uid.ts'
 import { exitCode, type ExitCode } from './failure.ts'
 import { unreadableText, type Input } from './input.ts'
 import { orderedAs } from './key-order.ts'
@@ -17,7 +17,7 @@ import { toYaml } from '../api/yaml.ts'
 export interface CompleteSettings {
   readonly scopes: Scopes
   readonly namespace: string
-  /** The request's; absent: one of each input's own. */
+  /** The request's uid; where absent, each input has its own. */
   readonly uid?: string
   readonly allowHostReach: boolean
   readonly skipRules: boolean
@@ -31,15 +31,15 @@ export interface CompleteOutput {
 }
 
 export const uidOf = ({ uid }: Pick<CompleteSettings, 'uid'>, file: string, name: string): string =>
-  uid ?? drawnUid(file, name)
+  uid ?? derivedUid(file, name)
 
-/** What became of one input. */
+/** The result for one input. */
 export interface Outcome {
   readonly subject: Subject
   readonly outcome: Completed | Pick<Refused, 'outcome' | 'causes' | 'warnings'>
 }
 
-/** Completes what an input is about, as admission would. Undefined for a preset among VMs. */
+/** Completes the VM of an input as admission would. Undefined for a preset among VMs. */
 export async function completeInput(
   input: Exclude<Input, { kind: 'unreadable' }>,
   settings: CompleteSettings,
@@ -47,11 +47,11 @@ export async function completeInput(
   const subject = await subjectOf(input, settings.namespace)
   if (subject === undefined) return undefined
   const { parsed, prefix, name } = subject
-  const complete = async (machine: VirtualMachine, without: readonly string[]) => {
-    const namespace = machine.metadata.namespace ?? settings.namespace
+  const complete = async (vm: VirtualMachine, without: readonly string[]) => {
+    const namespace = vm.metadata.namespace ?? settings.namespace
     const { allowHostReach, skipRules } = settings
     const isStored = input.kind === 'xml'
-    return completeAsAdmission(machine, namespace, await settings.scopes.of(namespace), {
+    return completeAsAdmission(vm, namespace, await settings.scopes.of(namespace), {
       uid: uidOf(settings, input.file, name),
       allowHostReach,
       skipRules,
@@ -60,25 +60,25 @@ export async function completeInput(
     })
   }
   if ('causes' in parsed) {
-    // What is wrong beside its faults is told as well.
-    const rest = prefix === '' ? faultlessMachine(subject.written) : undefined
-    const more = rest && (await complete(rest.machine, rest.without))
+    // The rules are checked in the valid part as well.
+    const rest = prefix === '' ? validPartOf(subject.written) : undefined
+    const more = rest && (await complete(rest.vm, rest.without))
     const causes = more?.outcome === 'refused' ? [...parsed.causes, ...more.causes] : parsed.causes
     return { subject, outcome: { outcome: 'refused', causes, warnings: more?.warnings ?? [] } }
   }
-  const outcome = await complete(parsed.machine, [])
+  const outcome = await complete(parsed.vm, [])
   return {
     subject,
     outcome:
       outcome.outcome === 'completed'
-        ? { ...outcome, machine: orderedAs(subject.written, outcome.machine) }
+        ? { ...outcome, vm: orderedAs(subject.written, outcome.vm) }
         : { ...outcome, causes: causesAt(prefix, outcome.causes) },
   }
 }
 
 /**
- * `kubectl vm complete`: each input completed, printed or written, and refusals in the words of the webhook; one that is refused or
- * cannot be read does not keep the others from being done.
+ * `kubectl vm complete`: completes each input and prints or writes the result. Refusals read like the webhook's; a
+ * refused or unreadable input does not prevent the others.
  */
 export async function completeAll(
   inputs: AsyncIterable<Input>,
@@ -100,12 +100,12 @@ export async function completeAll(
       const { outcome } = done.outcome
       seen.warned ||= outcome.warnings.length > 0
       seen.refused ||= outcome.outcome === 'refused'
-      await tell(input.stem, done.outcome, how, output, streams)
+      await report(input.stem, done.outcome, how, output, streams)
     }
     step(input.file)
   }
   if (subjects === 0 && !seen.unreadable) {
-    streams.err('error: there is nothing to complete: only presets\n')
+    streams.err('error: nothing to complete: the input has only presets\n')
     seen.unreadable = true
   }
   return exitCode(seen, how.strict)
@@ -123,7 +123,7 @@ async function attempt(
   }
 }
 
-async function tell(
+async function report(
   stem: string,
   { subject, outcome }: Outcome,
   how: CompleteOutput,
@@ -139,18 +139,18 @@ async function tell(
     return
   }
   await output.result(stem, how.format, await render(outcome, how))
-  if (how.provenance) await output.beside(stem, 'provenance', provenanceEntries(outcome.machine, outcome))
+  if (how.provenance) await output.beside(stem, 'provenance', provenanceEntries(outcome.vm, outcome))
 }
 
 async function render(completed: Completed, { format, provenance }: CompleteOutput): Promise<string> {
-  const { machine } = completed
+  const { vm } = completed
   if (format === 'xml') {
     const [{ canonical }, { writeDomain }] = await Promise.all([
       import('../api/domain/canonical.ts'),
       import('../api/domain/xml.ts'),
     ])
-    return writeDomain(canonical(machine.spec.domain))
+    return writeDomain(canonical(vm.spec.domain))
   }
-  if (format === 'json') return `${JSON.stringify(machine, null, 2)}\n`
-  return provenance ? yamlWithProvenance(machine, completed) : toYaml(machine)
+  if (format === 'json') return `${JSON.stringify(vm, null, 2)}\n`
+  return provenance ? yamlWithProvenance(vm, completed) : toYaml(vm)
 }

@@ -1,5 +1,5 @@
 import type { Cause } from '../api/cause.ts'
-import type { VirtualMachine } from '../api/machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { group, version } from '../api/object.ts'
 import type { Completed, CompleteOptions, Refused } from '../completion/complete.ts'
 import { checkReserved, withFinalizer } from '../completion/reserved.ts'
@@ -10,11 +10,11 @@ export interface CompletionSettings extends Pick<
   CompleteOptions,
   'allowHostReach' | 'isStored' | 'skipAnnotation' | 'skipRules' | 'without'
 > {
-  /** The request's: UUID and MAC addresses are derived from it as admission derives them. */
+  /** Of the request; UUID and MAC addresses are derived from it as admission does. */
   readonly uid: string
 }
 
-/** What admission would make of a VM that the caller creates now: the same completion, refusals and finalizer. */
+/** The result of admission if the user created the VM now: the same completion, refusals and finalizer. */
 export async function completeAsAdmission(
   vm: VirtualMachine,
   namespace: string,
@@ -40,11 +40,11 @@ export function completeIn(
     const { audit, participants, warnings } = outcome
     return { outcome: 'refused', causes: reserved, audit, participants, warnings }
   }
-  return { ...outcome, machine: withFinalizer(outcome.machine) }
+  return { ...outcome, vm: withFinalizer(outcome.vm) }
 }
 
-/** What conditions see of the request that creates the VM, as far as anybody knows it. */
-export function requestOf(machine: VirtualMachine, namespace: string, uid: string, userInfo: unknown) {
+/** The request that creates the VM as conditions see it, as far as it is known. */
+export function requestOf(vm: VirtualMachine, namespace: string, uid: string, userInfo: unknown) {
   const kind = { group, version, kind: 'VirtualMachine' }
   const resource = { group, version, resource: 'virtualmachines' }
   return {
@@ -53,11 +53,11 @@ export function requestOf(machine: VirtualMachine, namespace: string, uid: strin
     resource,
     requestKind: kind,
     requestResource: resource,
-    ...(machine.metadata.name === undefined ? {} : { name: machine.metadata.name }),
+    ...(vm.metadata.name === undefined ? {} : { name: vm.metadata.name }),
     namespace,
     operation: 'CREATE',
     ...(userInfo === undefined ? {} : { userInfo }),
-    object: machine,
+    object: vm,
     oldObject: null,
     dryRun: false,
   }

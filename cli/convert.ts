@@ -1,11 +1,11 @@
 import type { Cause } from '../api/cause.ts'
 import type { Domain } from '../api/domain/domain.ts'
 import { readDomain, writeDomain } from '../api/domain/xml.ts'
-import type { VirtualMachine } from '../api/machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { refusalText } from '../api/refusal.ts'
 import { Usage, exitCode, type ExitCode } from './failure.ts'
 import { unreadableText, type Input } from './input.ts'
-import { machineOfDomain } from './machine.ts'
+import { vmOfDomain } from './domain-vm.ts'
 import type { Output } from './output.ts'
 import { subjectOf } from './subject.ts'
 import type { Streams } from './world.ts'
@@ -14,7 +14,8 @@ import { toYaml } from '../api/yaml.ts'
 type Readable = Exclude<Input, { kind: 'unreadable' }>
 
 /**
- * `kubectl vm import`: Domain XML → VM. What the description does not know is an error that names it; nothing is dropped.
+ * `kubectl vm import`: Domain XML → VM. An element that virtset does not know is an error that names it; nothing is
+ * dropped.
  */
 export function importAll(
   inputs: AsyncIterable<Input>,
@@ -24,18 +25,15 @@ export function importAll(
   step: (word: string) => void,
 ): Promise<ExitCode> {
   return convertAll(inputs, output, streams, step, async (input) => {
-    if (input.kind !== 'xml')
-      throw new Usage(`${input.file}: import reads libvirt's Domain XML, and this is a manifest`)
+    if (input.kind !== 'xml') throw new Usage(`${input.file}: is a manifest; import reads libvirt's Domain XML`)
     const read = readDomain(input.xml)
     if ('causes' in read) return { kind: 'VirtualMachine', name: input.stem, causes: read.causes }
-    const machine = machineOfDomain(read.domain, input.stem)
-    return { extension: format, text: format === 'json' ? `${JSON.stringify(machine, null, 2)}\n` : toYaml(machine) }
+    const vm = vmOfDomain(read.domain, input.stem)
+    return { extension: format, text: format === 'json' ? `${JSON.stringify(vm, null, 2)}\n` : toYaml(vm) }
   })
 }
 
-/**
- * `kubectl vm export`: VM → Domain XML, in the user's own spelling, with nothing added but the name.
- */
+/** `kubectl vm export`: VM → Domain XML in the user's own spelling; only the name is added. */
 export function exportAll(
   inputs: AsyncIterable<Input>,
   output: Output,
@@ -43,12 +41,12 @@ export function exportAll(
   step: (word: string) => void,
 ): Promise<ExitCode> {
   return convertAll(inputs, output, streams, step, async (input) => {
-    if (input.kind === 'xml') throw new Usage(`${input.file}: export reads manifests of VMs, and this is XML`)
+    if (input.kind === 'xml') throw new Usage(`${input.file}: is XML; export reads manifests of VMs`)
     const subject = await subjectOf(input, 'default')
-    if (subject === undefined) throw new Usage(`${input.file}: is a preset, and export reads VMs`)
+    if (subject === undefined) throw new Usage(`${input.file}: is a preset; export reads VMs`)
     const { kind, name, parsed } = subject
     if ('causes' in parsed) return { kind, name, causes: parsed.causes }
-    return { extension: 'xml', text: writeDomain(named(parsed.machine)) }
+    return { extension: 'xml', text: writeDomain(named(parsed.vm)) }
   })
 }
 

@@ -1,17 +1,17 @@
 import { refusalText } from '../api/refusal.ts'
-import { completedByAnnotation, type VirtualMachine } from '../api/machine.ts'
+import { completedByAnnotation, type VirtualMachine } from '../api/virtual-machine.ts'
 import { completeInput, type CompleteSettings, type Outcome } from './complete.ts'
 import { exitCode, type ExitCode } from './failure.ts'
 import { unreadableText, type Input } from './input.ts'
 import { orderedAs } from './key-order.ts'
-import { unifiedDiff } from './line-diff.ts'
+import { unifiedDiff } from './unified-diff.ts'
 import type { Paint } from './paint.ts'
 import type { Streams } from './world.ts'
 import { toYaml } from '../api/yaml.ts'
 
 /**
- * `kubectl vm diff`: what completion makes of each VM, as `diff -u` of its YAML. As with `kubectl diff`, 1 says that there is a difference.
- * The provenance annotation is left out: it is what the difference is about.
+ * `kubectl vm diff`: the completion of each VM as `diff -u` of its YAML. As with `kubectl diff`, exit code 1 means a
+ * difference. The provenance annotation is left out: the diff shows the same.
  */
 export async function diffAll(
   inputs: AsyncIterable<Input>,
@@ -31,7 +31,7 @@ export async function diffAll(
       const done = await completeInput(input, settings)
       if (done === undefined) continue
       if (!quiet) for (const warning of done.outcome.warnings) streams.err(`Warning: ${warning}\n`)
-      const isSame = tell(input.file, done, paint, streams)
+      const isSame = print(input.file, done, paint, streams)
       seen.refused ||= !isSame
     } catch (error) {
       seen.unreadable = true
@@ -41,8 +41,8 @@ export async function diffAll(
   return exitCode(seen)
 }
 
-/** @returns whether there is nothing to tell */
-function tell(file: string, { subject, outcome }: Outcome, paint: Paint, streams: Streams): boolean {
+/** @returns whether completion adds nothing */
+function print(file: string, { subject, outcome }: Outcome, paint: Paint, streams: Streams): boolean {
   const { parsed, kind, name, written } = subject
   if (outcome.outcome === 'refused' || 'causes' in parsed) {
     const causes = 'causes' in outcome ? outcome.causes : []
@@ -50,14 +50,14 @@ function tell(file: string, { subject, outcome }: Outcome, paint: Paint, streams
     return false
   }
   const names = [`${file} (${kind} ${name})`, 'completed'] as const
-  const text = unifiedDiff(names, shown(orderedAs(written, parsed.machine)), shown(outcome.machine), paint)
+  const text = unifiedDiff(names, shown(orderedAs(written, parsed.vm)), shown(outcome.vm), paint)
   streams.out(text)
   return text === ''
 }
 
-function shown(machine: VirtualMachine): string {
-  const { [completedByAnnotation]: _, ...annotations } = machine.metadata.annotations ?? {}
-  const { annotations: _all, ...metadata } = machine.metadata
+function shown(vm: VirtualMachine): string {
+  const { [completedByAnnotation]: _, ...annotations } = vm.metadata.annotations ?? {}
+  const { annotations: _all, ...metadata } = vm.metadata
   const hasAnnotations = Object.keys(annotations).length > 0
-  return toYaml({ ...machine, metadata: hasAnnotations ? { ...metadata, annotations } : metadata })
+  return toYaml({ ...vm, metadata: hasAnnotations ? { ...metadata, annotations } : metadata })
 }

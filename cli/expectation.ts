@@ -1,25 +1,28 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Cause } from '../api/cause.ts'
-import { shorten } from '../api/refusal.ts'
+import { shorten } from '../api/shorten.ts'
 import { isRecord } from '../api/schema.ts'
 import type { Completed, Refused } from '../completion/complete.ts'
-import { joinPath } from '../presets/path.ts'
+import { joinPath } from '../api/path.ts'
 import { causeLine } from './scope.ts'
 
-/** What a test says must come out; what it does not name is not looked at. */
+/** The expected result of a test; what it does not name is not checked. */
 export interface Expectation {
   /** Part of the completed VM, or with `exact` the whole of it. Lists are whole: item by item. */
   readonly completed?: unknown
   readonly exact?: boolean
-  /** Exactly these causes, in any order. A text must be within `FIELD: MESSAGE`; an object's members must be the cause's own. */
+  /**
+   * Exactly these causes, in any order. `FIELD: MESSAGE` must contain a text; the cause must have the members of an
+   * object.
+   */
   readonly causes?: readonly unknown[]
-  /** Exactly these warnings, in any order; each text must be within its warning. */
+  /** Exactly these warnings, in any order; each warning must contain its text. */
   readonly warnings?: readonly string[]
-  /** Exactly the presets that took part, in any order. */
+  /** Exactly the presets that were applied, in any order. */
   readonly presets?: readonly string[]
 }
 
-/** What came out, in the words of an expectation. */
+/** The actual result, in the form of an expectation. */
 export interface Result {
   readonly completed: unknown
   readonly causes: readonly Cause[]
@@ -30,17 +33,17 @@ export interface Result {
 export const resultOf = (
   outcome: Completed | Pick<Refused, 'outcome' | 'causes' | 'warnings' | 'participants'>,
 ): Result => ({
-  completed: outcome.outcome === 'completed' ? outcome.machine : undefined,
+  completed: outcome.outcome === 'completed' ? outcome.vm : undefined,
   causes: outcome.outcome === 'refused' ? outcome.causes : [],
   warnings: outcome.warnings,
   presets: outcome.participants.map(({ preset }) => preset.id).toSorted(),
 })
 
-/** Every way in which what came out is not what was expected, a line each. */
-export function disappointments(expected: Expectation, result: Result): readonly string[] {
-  const wantsCompleted = expected.causes === undefined
+/** The differences between the expected and the actual result, one line each. */
+export function mismatches(expected: Expectation, result: Result): readonly string[] {
+  const isCompletionExpected = expected.causes === undefined
   return [
-    ...(wantsCompleted && result.completed === undefined
+    ...(isCompletionExpected && result.completed === undefined
       ? result.causes.map((cause) => `refused: ${causeLine(cause)}`)
       : []),
     ...(expected.completed === undefined || result.completed === undefined
@@ -62,7 +65,7 @@ export function disappointments(expected: Expectation, result: Result): readonly
   ]
 }
 
-/** Each expected one takes the first that fits it and is not taken yet. */
+/** Each expected one is matched with the first unmatched one that fits. */
 function unmatched<T>(
   what: string,
   expected: readonly unknown[],
@@ -97,7 +100,7 @@ function differences(expected: unknown, actual: unknown, isExact: boolean, path:
       differences(expected[index], actual[index], isExact, joinPath(path, index)),
     ).flat()
   }
-  return isDeepStrictEqual(expected, actual) ? [] : [`${path}: expected ${shown(expected)}, came out ${shown(actual)}`]
+  return isDeepStrictEqual(expected, actual) ? [] : [`${path}: expected ${shown(expected)}, got ${shown(actual)}`]
 }
 
 const shown = (value: unknown): string => (value === undefined ? 'nothing' : shorten(JSON.stringify(value), 80))

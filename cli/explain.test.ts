@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { files, preset, vm } from '../test/cli/files.ts'
-import { say } from '../test/cli/world.ts'
+import { runVm } from '../test/cli/world.ts'
 
 const given = {
   'vm.yaml': vm('web', '    vcpu: {value: 4}\n', '{size: small, tier: a}'),
@@ -23,11 +23,11 @@ const given = {
 
 const explained = async (...words: string[]) => {
   const at = files(given)
-  return say(['explain', at('vm.yaml'), ...words, '--presets', at('p')])
+  return runVm(['explain', at('vm.yaml'), ...words, '--presets', at('p')])
 }
 
 describe('explain', () => {
-  test('says of each preset in scope why it took part or not', async () => {
+  test('shows for each preset in scope why it was applied or not', async () => {
     const { out } = await explained('-o', 'json')
     const { presets } = JSON.parse(out)
     expect(presets).toEqual([
@@ -75,16 +75,16 @@ describe('explain', () => {
         asks('c', 'request.userInfo.username == "anna"'),
       ].join('---\n'),
     })
-    const { out } = await say(['explain', at('vm.yaml'), '--presets', at('p.yaml'), '-o', 'json'])
-    const told = JSON.parse(out).presets.map((one: { outcome: string; why?: string }) => [one.outcome, one.why])
-    expect(told).toEqual([
+    const { out } = await runVm(['explain', at('vm.yaml'), '--presets', at('p.yaml'), '-o', 'json'])
+    const outcomes = JSON.parse(out).presets.map((one: { outcome: string; why?: string }) => [one.outcome, one.why])
+    expect(outcomes).toEqual([
       ['applied', undefined],
       ['no match', 'condition "asks" is false'],
-      ['cannot be decided', 'condition "asks": No such key: userInfo'],
+      ['undecided', 'condition "asks": No such key: userInfo'],
     ])
   })
 
-  test('says who set a field, and how it was settled', async () => {
+  test('shows who set a field, and why that origin won', async () => {
     const { code, out } = await explained('spec.domain.vcpu', '-o', 'json')
     expect([code, JSON.parse(out).fields]).toEqual([
       0,
@@ -95,7 +95,7 @@ describe('explain', () => {
           preset: 'default/enforce',
           revision: expect.any(String),
           overridden: expect.arrayContaining([
-            { user: true, value: 4, why: 'what is enforced wins over the user' },
+            { user: true, value: 4, why: 'enforced presets win over the user' },
             { preset: 'default/weak', revision: expect.any(String), value: 1, why: 'priority 2 wins over 1' },
           ]),
         },
@@ -111,18 +111,18 @@ describe('explain', () => {
   })
 
   test.each([
-    [['spec.nothing'], 1, /^error: nothing is at spec\.nothing$/m],
+    [['spec.nothing'], 1, /^error: the VM has no field spec\.nothing$/m],
     [['-n', 'x'], 0, /broken/],
   ])('%j', async (words, code, message) => {
-    const said = await explained(...words)
-    expect(said.code).toBe(code)
-    expect(said.err).toMatch(message)
+    const result = await explained(...words)
+    expect(result.code).toBe(code)
+    expect(result.err).toMatch(message)
   })
 
   test('every VM of a file is explained', async () => {
     const at = files({ ...given, 'vms.yaml': `${vm('a')}---\n${vm('b', '    vcpuu: 1\n')}---\n${vm('c')}` })
     const words = ['explain', at('vms.yaml'), 'spec.domain.onCrash', '--presets', at('p/other.yaml')]
-    const { code, out, err } = await say(words)
+    const { code, out, err } = await runVm(words)
     expect([code, out.match(/^VirtualMachine .*$/gm)]).toEqual([
       1,
       ['VirtualMachine default/a', 'VirtualMachine default/c'],
@@ -130,16 +130,16 @@ describe('explain', () => {
     expect(err).toContain('The VirtualMachine "b" is invalid')
   })
 
-  test('a VM that is no file needs a cluster', async () => {
+  test('a VM that is not a file requires a cluster', async () => {
     const at = files(given)
-    const said = await say(['explain', 'web', '--presets', at('p/enforce.yaml')])
-    expect([said.code, said.err]).toEqual([2, 'error: web: no such file, and without a cluster there is no VM "web"\n'])
+    const result = await runVm(['explain', 'web', '--presets', at('p/enforce.yaml')])
+    expect([result.code, result.err]).toEqual([2, 'error: web: no such file; a VM of this name requires a cluster\n'])
   })
 
-  test('a refused VM is told with the presets that were there', async () => {
+  test('a refused VM is shown with the presets in scope', async () => {
     const at = files({ ...given, 'vm.yaml': vm('web', '    vcpuu: 1\n') })
-    const said = await say(['explain', at('vm.yaml'), '--presets', at('p/enforce.yaml')])
-    expect([said.code, said.err]).toEqual([
+    const result = await runVm(['explain', at('vm.yaml'), '--presets', at('p/enforce.yaml')])
+    expect([result.code, result.err]).toEqual([
       1,
       expect.stringContaining('The VirtualMachine "web" is invalid: spec.domain.vcpuu'),
     ])

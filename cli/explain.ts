@@ -1,8 +1,9 @@
 import { stat } from 'node:fs/promises'
 import { isDeepStrictEqual } from 'node:util'
 import type { Origin } from '../api/cause.ts'
-import { completedByAnnotation, parseMachine, type VirtualMachine } from '../api/machine.ts'
-import { refusalText, shorten } from '../api/refusal.ts'
+import { completedByAnnotation, parseVirtualMachine, type VirtualMachine } from '../api/virtual-machine.ts'
+import { refusalText } from '../api/refusal.ts'
+import { shorten } from '../api/shorten.ts'
 import { asSent } from '../completion/claim.ts'
 import { originOf } from '../completion/origins.ts'
 import { decodeProvenance, type Provenance } from '../completion/provenance.ts'
@@ -10,10 +11,10 @@ import { isInScope } from '../presets/candidates.ts'
 import type { CompiledPreset } from '../presets/compile.ts'
 import { excludePresets } from '../presets/exclude.ts'
 import { createBudget, type Budget } from '../presets/condition-budget.ts'
-import { matchConditions, reviewer } from '../presets/match.ts'
+import { matchConditions, conditionInput } from '../presets/match.ts'
 import { requirementText, unmetRequirement, type Labels, type Requirement, type Selector } from '../presets/selector.ts'
 import { compareText, layerOf, priorityOf } from '../presets/source.ts'
-import { isAtOrBelow } from '../presets/path.ts'
+import { isAtOrBelow } from '../api/path.ts'
 import { isNotFound } from '../runtime/api-error.ts'
 import { virtualMachines } from '../runtime/resource.ts'
 import { completeInput, uidOf, type CompleteSettings } from './complete.ts'
@@ -35,7 +36,7 @@ export interface ExplainOutput {
   readonly columns: number
 }
 
-/** All that is told of one VM. */
+/** The output for one VM. */
 export interface Explanation {
   readonly vm: string
   readonly presets: readonly Considered[]
@@ -43,16 +44,16 @@ export interface Explanation {
   readonly removed: readonly (Credit & { readonly path: string })[]
   readonly skipped: readonly (Credit & { readonly path: string; readonly reason: string })[]
   readonly warnings: readonly string[]
-  /** Entries of a large VM's provenance that had no room in its annotation. */
+  /** Entries of a large VM's provenance that did not fit in its annotation. */
   readonly left?: number
 }
 
-/** A preset that is there, and what it had to do with the VM. */
+/** A preset in scope, and its effect on the VM. */
 export interface Considered {
   readonly preset: string
   readonly layer: string
   readonly priority: number
-  readonly outcome: 'applied' | 'warned' | 'audited' | 'no match' | 'excluded' | 'cannot be decided' | 'broken' | 'gone'
+  readonly outcome: 'applied' | 'warned' | 'audited' | 'no match' | 'excluded' | 'undecided' | 'broken' | 'deleted'
   readonly why?: string
 }
 
@@ -63,8 +64,9 @@ interface Field extends Credit {
 }
 
 /**
- * `kubectl vm explain`: for each field of a VM, or those at and below `path`, who set it and who else would have; and of each preset in the VM's
- * scope why it took part or not. A stored VM is explained by its own provenance, a file by completing it.
+ * `kubectl vm explain`: for each field of a VM, or those at and below `path`, its origin and the values that it
+ * overrode; for each preset in scope, why it was applied or not. A stored VM is explained by its provenance, a file by
+ * completing it.
  */
 export async function explain(
   vm: string,
@@ -73,26 +75,26 @@ export async function explain(
   how: ExplainOutput,
   world: Pick<World, 'out' | 'err' | 'stdin'>,
 ): Promise<ExitCode> {
-  if (!(await isFile(vm))) return tell(await explainStored(vm, settings), path, how, world)
+  if (!(await isFile(vm))) return print(await explainStored(vm, settings), path, how, world)
   let code: ExitCode = exitCodes.fine
   let isFirst = true
   for await (const found of explainFile(vm, settings, world)) {
     if (!isFirst && how.format === 'text') world.out('\n')
     isFirst = false
-    const ends = await tell(found, path, how, world)
-    if (ends !== exitCodes.fine) code = ends
+    const exit = await print(found, path, how, world)
+    if (exit !== exitCodes.fine) code = exit
   }
-  if (isFirst) throw new Usage(`${vm}: holds no VM`)
+  if (isFirst) throw new Usage(`${vm}: has no VM`)
   return code
 }
 
-/** A VM that is refused has no fields; but which presets looked at it, is told. */
+/** A refused VM has no fields, only presets in scope. */
 interface RefusedVm {
   readonly refusal: string
   readonly presets: readonly Considered[]
 }
 
-async function tell(
+async function print(
   found: Explanation | RefusedVm,
   path: string | undefined,
   { format, paint, columns }: ExplainOutput,
@@ -109,7 +111,7 @@ async function tell(
   }
   const explanation = path === undefined ? found : below(found, path)
   if (path !== undefined && explanation.fields.length + explanation.removed.length + explanation.skipped.length === 0) {
-    world.err(`error: nothing is at ${path}\n`)
+    world.err(`error: the VM has no field ${path}\n`)
     return exitCodes.refused
   }
   world.out(
@@ -140,15 +142,15 @@ async function* explainFile(
     const done = await completeInput(input, settings)
     if (done === undefined) continue
     const { subject, outcome } = done
-    const machine = 'machine' in subject.parsed ? subject.parsed.machine : undefined
+    const vm = 'vm' in subject.parsed ? subject.parsed.vm : undefined
     const presets =
-      machine === undefined
+      vm === undefined
         ? []
-        : await considered(machine, settings, { uid: uidOf(settings, input.file, subject.name), isNew: true })
+        : await considered(vm, settings, { uid: uidOf(settings, input.file, subject.name), isNew: true })
     if (outcome.outcome === 'refused') {
       yield { refusal: refusalText(subject.kind, subject.name, outcome.causes), presets }
     } else {
-      const { machine: completed, warnings } = outcome
+      const { vm: completed, warnings } = outcome
       yield explanationOf(completed, outcome, presets, await ranksIn(completed, settings), warnings)
     }
   }
@@ -156,31 +158,31 @@ async function* explainFile(
 
 async function explainStored(vm: string, settings: ExplainSettings): Promise<Explanation> {
   const { cluster } = settings
-  if (cluster === undefined) throw new Usage(`${vm}: no such file, and without a cluster there is no VM "${vm}"`)
+  if (cluster === undefined) throw new Usage(`${vm}: no such file; a VM of this name requires a cluster`)
   const [first = '', second] = vm.replace(/^(?:vm|vms|virtualmachines?)\//, '').split('/')
   const ref = second === undefined ? { namespace: settings.namespace, name: first } : { namespace: first, name: second }
   const stored = await cluster.kube.get(virtualMachines, ref).catch((error: unknown) => {
     if (isNotFound(error))
-      throw new Usage(`there is no VM "${ref.name}" in namespace "${ref.namespace}" of ${cluster.server}`)
+      throw new Usage(`VM "${ref.name}" not found in namespace "${ref.namespace}" of ${cluster.server}`)
     throw clusterFailure(error, cluster)
   })
   const provenance = decodeProvenance(stored.metadata.annotations?.[completedByAnnotation] ?? '')
-  if (provenance === undefined) throw new Usage(`VM "${ref.name}" was never completed: it says nothing of who set what`)
-  const parsed = parseMachine(stored)
-  const written = 'machine' in parsed ? asSent(parsed.machine, provenance) : stored
+  if (provenance === undefined) throw new Usage(`VM "${ref.name}" was never completed: it has no provenance`)
+  const parsed = parseVirtualMachine(stored)
+  const written = 'vm' in parsed ? asSent(parsed.vm, provenance) : stored
   const presets = await considered(written, settings, { uid: stored.metadata.uid, isNew: false })
   const revisions = new Map([...presetsIn(provenance)].map((origin) => [idOf(origin), origin.revision]))
-  const told = presets.map((one) => atRevision(one, revisions))
-  const gone = [...revisions.keys()]
+  const current = presets.map((one) => atRevision(one, revisions))
+  const deleted = [...revisions.keys()]
     .filter((id) => !presets.some(({ preset }) => preset === id))
     .map((preset): Considered => ({
       preset,
       layer: '',
       priority: 0,
-      outcome: 'gone',
-      why: 'took part, and was deleted since',
+      outcome: 'deleted',
+      why: 'was applied and has been deleted since',
     }))
-  const explanation = explanationOf(stored, provenance, [...told, ...gone], await ranksIn(stored, settings), [])
+  const explanation = explanationOf(stored, provenance, [...current, ...deleted], await ranksIn(stored, settings), [])
   return provenance.left > 0 ? { ...explanation, left: provenance.left } : explanation
 }
 
@@ -195,41 +197,41 @@ function* presetsIn({ origins, overridden, removed, skipped }: Provenance): Gene
 
 const idOf = ({ namespace, name }: PresetOrigin): string => (namespace === undefined ? name : `${namespace}/${name}`)
 
-/** A preset that took part did so, whatever its conditions would say today; it may have been changed since. */
+/** An applied preset stays applied, whatever its conditions are now; it may have been changed since. */
 function atRevision(one: Considered & { readonly revision?: string }, then: ReadonlyMap<string, string>): Considered {
   const { revision, ...now } = one
   const was = then.get(one.preset)
   if (was === undefined) return now
   const { why: _, ...known } = now
   if (was === revision) return { ...known, outcome: 'applied' }
-  const today = [now.outcome, ...(now.why === undefined ? [] : [now.why])].join(', ')
-  return { ...known, outcome: 'applied', why: `at revision ${was}; it is ${revision} now: ${today}` }
+  const current = [now.outcome, ...(now.why === undefined ? [] : [now.why])].join(', ')
+  return { ...known, outcome: 'applied', why: `at revision ${was}; now at ${revision}: ${current}` }
 }
 
 /**
  * Every preset in the scope of a VM as its user wrote it, strongest first.
- * @param isNew it is made now and by the caller; who made one that is stored, nobody knows any more
+ * @param isNew whether the current user creates it now; the creator of a stored VM is unknown
  */
 async function considered(
-  machine: VirtualMachine,
+  vm: VirtualMachine,
   settings: ExplainSettings,
   { uid, isNew }: { readonly uid: string; readonly isNew: boolean },
 ): Promise<readonly (Considered & { readonly revision?: string })[]> {
-  const name = machine.metadata.namespace ?? settings.namespace
+  const name = vm.metadata.namespace ?? settings.namespace
   const { inventory, userInfo, ...scope } = await settings.scopes.of(name)
-  const exempt = (await scope.exempt(machine)) ?? new Set<string>()
+  const exempt = (await scope.exempt(vm)) ?? new Set<string>()
   const namespace = inventory.namespace(name)
   const all = inventory.candidates
     .inScope(namespace)
     .toSorted((left, right) => right.rank - left.rank || compareText(left.id, right.id))
-  const labels = machine.metadata.labels ?? {}
+  const labels = vm.metadata.labels ?? {}
   const selected = inventory.candidates.select(labels, namespace)
-  const { excluded } = excludePresets(machine.metadata.annotations, selected, exempt)
+  const { excluded } = excludePresets(vm.metadata.annotations, selected, exempt)
   const budget = createBudget()
-  const review = reviewer(machine, namespace, requestOf(machine, namespace.name, uid, isNew ? userInfo : undefined))
+  const input = conditionInput(vm, namespace, requestOf(vm, namespace.name, uid, isNew ? userInfo : undefined))
   return [
     ...all.map((preset) => ({
-      ...consider(preset, labels, excluded, review, budget),
+      ...consider(preset, labels, excluded, input, budget),
       revision: preset.origin.revision,
     })),
     ...[...inventory.quarantined.values()]
@@ -248,7 +250,7 @@ function consider(
   preset: CompiledPreset,
   labels: Labels,
   excluded: readonly CompiledPreset[],
-  review: ReturnType<typeof reviewer>,
+  input: ReturnType<typeof conditionInput>,
   budget: Budget,
 ): Considered {
   const { id, rank, mode } = preset
@@ -257,11 +259,11 @@ function consider(
   if (unmet !== undefined) return { ...known, outcome: 'no match', why: `selector ${unmet}` }
   if (excluded.includes(preset))
     return { ...known, outcome: 'excluded', why: 'by the annotation virtset.io/exclude-presets' }
-  const match = matchConditions(preset, review, budget)
+  const match = matchConditions(preset, input, budget)
   if (match.outcome === 'unmet')
     return { ...known, outcome: 'no match', why: `condition "${match.condition}" is false` }
   if (match.outcome === 'failed') {
-    return { ...known, outcome: 'cannot be decided', why: `condition "${match.condition}": ${match.error}` }
+    return { ...known, outcome: 'undecided', why: `condition "${match.condition}": ${match.error}` }
   }
   if (mode === 'Apply') return { ...known, outcome: 'applied' }
   return { ...known, outcome: mode === 'Warn' ? 'warned' : 'audited', why: `mode ${mode} changes nothing` }
@@ -275,7 +277,7 @@ function unmetBy(selector: Selector, labels: Labels): string | undefined {
 const hasText = ({ key }: Requirement, labels: Labels): string =>
   labels[key] === undefined ? `and the VM has no label ${key}` : `and the VM has ${key}=${labels[key]}`
 
-/** The rank of each preset that is still there, to tell why one won over another. */
+/** The rank of each preset that still exists, to explain why one won over another. */
 async function ranksIn(
   { metadata }: VirtualMachine,
   settings: ExplainSettings,
@@ -285,14 +287,14 @@ async function ranksIn(
 }
 
 function explanationOf(
-  machine: VirtualMachine,
+  vm: VirtualMachine,
   provenance: Provenance,
   presets: readonly Considered[],
   rankOf: (origin: Origin) => number | undefined,
   warnings: readonly string[],
 ): Explanation {
   const { origins, overridden, removed, skipped } = provenance
-  const fields = [...leavesOf(machine)].map(({ path, value }): Field => {
+  const fields = [...leavesOf(vm)].map(({ path, value }): Field => {
     const origin = originOf(origins, path)
     const lost = overridden.get(path)?.map((one) => ({
       ...creditOf(one.origin),
@@ -302,7 +304,7 @@ function explanationOf(
     return { path, value, ...creditOf(origin), ...(lost === undefined ? {} : { overridden: lost }) }
   })
   return {
-    vm: `${machine.metadata.namespace ?? ''}/${machine.metadata.name ?? `${machine.metadata.generateName ?? ''}*`}`,
+    vm: `${vm.metadata.namespace ?? ''}/${vm.metadata.name ?? `${vm.metadata.generateName ?? ''}*`}`,
     presets: presets.map(({ preset, layer, priority, outcome, why }) => ({
       preset,
       layer,
@@ -317,18 +319,18 @@ function explanationOf(
   }
 }
 
-/** How it was settled who has a field: by who the two are, their layers, or their priorities in one layer. */
+/** Why the winner has the field: the kinds of the two origins, their layers, or their priorities in one layer. */
 function whyLost(
   winner: Origin,
   loser: Origin,
   isEqual: boolean,
   rankOf: (origin: Origin) => number | undefined,
 ): string {
-  if (isEqual) return 'says the same'
+  if (isEqual) return 'has the same value'
   if (winner.by === 'user') return 'the user wins over defaults'
-  if (loser.by === 'user') return 'what is enforced wins over the user'
+  if (loser.by === 'user') return 'enforced presets win over the user'
   const [won, lost] = [rankOf(winner), rankOf(loser)]
-  if (won === undefined || lost === undefined) return 'was weaker'
+  if (won === undefined || lost === undefined) return 'had less priority'
   if (layerOf(won) !== layerOf(lost)) return `${layerOf(won)} wins over ${layerOf(lost)}`
   return `priority ${priorityOf(won)} wins over ${priorityOf(lost)}`
 }
@@ -354,19 +356,19 @@ function explanationText(explanation: Explanation, paint: Paint, columns: number
     ...fields.flatMap((field) => fieldLines(field, pathWidth, paint)),
     ...section('Removed', removed, paint, ({ path, ...credit }) => `${path}  by ${creditText(credit)}`),
     ...section(
-      'Left out',
+      'Skipped',
       skipped,
       paint,
-      ({ path, reason, ...credit }) => `${path}  of ${creditText(credit)}: ${reason}`,
+      ({ path, reason, ...credit }) => `${path}  from ${creditText(credit)}: ${reason}`,
     ),
     ...section('Warnings', warnings, paint, (text) => text),
-    ...(left === undefined ? [] : [`\n${left} more fields had no room in the VM's provenance\n`]),
+    ...(left === undefined ? [] : [`\n${left} more fields did not fit in the VM's provenance\n`]),
   ]
   return lines.join('')
 }
 
 function presetLines(presets: readonly Considered[], paint: Paint): string[] {
-  if (presets.length === 0) return ['No preset is in scope.\n']
+  if (presets.length === 0) return ['No preset in scope.\n']
   const widths = [0, 0].map((_, at) =>
     Math.max(...presets.map(({ preset, layer }) => [preset, layer][at]?.length ?? 0)),
   )
@@ -390,8 +392,8 @@ function fieldLines({ path, value, overridden = [], ...credit }: Field, width: n
   return [
     `  ${path.padEnd(width)}  ${text.padEnd(12)}  ${credit.user === true ? by : paint('cyan', by)}\n`,
     ...overridden.map((lost) => {
-      const said = lost.value === undefined ? '' : ` said ${shorten(JSON.stringify(lost.value), valueWidth)}`
-      return paint('dim', `  ${' '.repeat(Math.min(width, 8))}${creditText(lost)}${said}: ${lost.why}\n`)
+      const other = lost.value === undefined ? '' : ` set ${shorten(JSON.stringify(lost.value), valueWidth)}`
+      return paint('dim', `  ${' '.repeat(Math.min(width, 8))}${creditText(lost)}${other}: ${lost.why}\n`)
     }),
   ]
 }

@@ -1,4 +1,4 @@
-/** The caller's mistake: a file that cannot be read, a flag that means nothing. One sentence, exit code 2. */
+/** An error of the user's, for example an unreadable file or a wrong flag: one sentence, exit code 2. */
 export class Usage extends Error {
   override name = 'Usage'
 }
@@ -6,7 +6,10 @@ export class Usage extends Error {
 export const exitCodes = { fine: 0, refused: 1, usage: 2, warnings: 3 } as const
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
 
-/** What a run over several inputs ends with: what could not be read weighs most, and warnings only if the caller is strict. */
+/**
+ * The exit code of a run over several inputs: an unreadable one outweighs a refused one; warnings count with
+ * `--strict`.
+ */
 export function exitCode(
   seen: { readonly unreadable?: boolean; readonly refused?: boolean; readonly warned?: boolean },
   strict = false,
@@ -18,28 +21,28 @@ export function exitCode(
 
 const words: { readonly [code: string]: string } = {
   ENOENT: 'no such file',
-  EISDIR: 'is a folder',
-  ENOTDIR: 'is below a file',
-  EEXIST: 'is a file, and a folder is wanted',
+  EISDIR: 'is a directory',
+  ENOTDIR: 'has a file in place of a directory',
+  EEXIST: 'is a file, not a directory',
 }
 
-/** A file or folder that cannot be read or written. */
+/** A file or directory that cannot be read or written. */
 export function fileFailure(file: string, verb: 'read' | 'written', error: unknown): Usage {
   const code = codeOf(error)
   const isDenied = ['EACCES', 'EPERM', 'EROFS'].includes(code)
   const isNowhere = verb === 'written' && code === 'ENOENT'
-  const known = isNowhere ? 'its folder is not there, or takes nothing new' : words[code]
-  const why = isDenied ? `may not be ${verb}` : (known ?? `cannot be ${verb}: ${errorText(error)}`)
+  const known = isNowhere ? 'its directory does not exist, or accepts no new files' : words[code]
+  const why = isDenied ? `permission denied` : (known ?? `cannot be ${verb}: ${errorText(error)}`)
   return new Usage(`${file}: ${why}`, { cause: error })
 }
 
-/** Of the system's errors, as `ENOENT`; empty for others. */
+/** The code of a system error, for example `ENOENT`; empty for others. */
 export const codeOf = (error: unknown): string => (error instanceof Error && 'code' in error ? String(error.code) : '')
 
-/** What ends a message of a cluster that is not there, for commands that can do without. */
+/** Ends the message about an unreachable cluster, for commands that work without one. */
 export const withoutCluster = '\nWithout a cluster: --presets FILE|DIR'
 
-/** The words of an error and of all that led to it, innermost last. */
+/** The messages of an error and its causes, innermost last. */
 export function errorText(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const inner = error.cause === undefined ? '' : errorText(error.cause)

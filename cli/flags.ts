@@ -1,6 +1,6 @@
 import { InvalidArgumentError, Option } from 'commander'
 
-/** Flags that several commands share, as they come to a command; each has those of its entry in `commands.ts`. */
+/** The values of flags that several commands share; each command has those of its entry in `commands.ts`. */
 export interface Flags {
   readonly presets?: readonly string[]
   readonly namespace?: string
@@ -18,35 +18,38 @@ export interface Flags {
 }
 
 const flags = {
-  presets: () => repeatable('--presets <path>', 'presets of this file or folder, not of the cluster (repeatable)'),
+  presets: () =>
+    repeatable('--presets <path>', 'read presets from this file or directory instead of the cluster (repeatable)'),
   namespaceLabels: () =>
-    new Option('--namespace-labels <k=v,...>', 'labels of the namespace, beside its name').argParser(labels),
+    new Option('--namespace-labels <k=v,...>', 'labels of the namespace, in addition to its name').argParser(labels),
   allowHostReach: () =>
-    new Option('--allow-host-reach', 'let the VM reach the host; the other rules hold; needs no cluster'),
-  validate: () => new Option('--no-validate', 'without reach and rules, to see what would come out; needs no cluster'),
+    new Option('--allow-host-reach', 'allow the VM to reach the host; the other rules apply; needs no cluster'),
+  validate: () =>
+    new Option('--no-validate', 'skip the reach check and all rules, to see the result; needs no cluster'),
   capabilities: () =>
     new Option(
       '--capabilities <file>',
-      'what the node can do, a profile as JSON; else what the nodes of the cluster say',
+      'capabilities of the node: a profile as JSON (default: those of the nodes in the cluster)',
     ),
-  uid: () => new Option('--uid <uid>', 'uid of the request, from which uuid and MACs are drawn'),
-  namespace: () => new Option('-n, --namespace <name>', 'namespace of what names none'),
-  kubeconfig: () => new Option('--kubeconfig <file>', 'the kubeconfig, as with kubectl'),
-  context: () => new Option('--context <name>', "the kubeconfig's context"),
-  outDir: () => new Option('--out-dir <dir>', 'write a file an input, and what is beside it'),
-  strict: () => new Option('--strict', 'exit with 3 where there are warnings'),
-  quiet: () => new Option('-q, --quiet', 'no warnings, only what was asked for'),
-  color: () => new Option('--no-color', 'no colours, on a terminal either'),
+  uid: () => new Option('--uid <uid>', 'uid of the request, from which the UUID and MAC addresses are derived'),
+  namespace: () => new Option('-n, --namespace <name>', 'namespace of objects without one'),
+  kubeconfig: () => new Option('--kubeconfig <file>', 'the kubeconfig, as for kubectl'),
+  context: () => new Option('--context <name>', 'the context of the kubeconfig'),
+  outDir: () =>
+    new Option('--out-dir <dir>', 'write one file per input, with causes, warnings and provenance beside it'),
+  strict: () => new Option('--strict', 'exit with 3 if there are warnings'),
+  quiet: () => new Option('-q, --quiet', 'print no warnings'),
+  color: () => new Option('--no-color', 'print no colours, not even on a terminal'),
 }
 
 export type Flag = keyof typeof flags
 
-/** What a flag is made of; one that is none of these is its command's own. */
+/** The option of a shared flag; any other option is its command's own. */
 export const optionOf = (flag: Flag | Option): Option => (flag instanceof Option ? flag : flags[flag]())
 
 export const clusterFlags = ['kubeconfig', 'context'] as const
 
-/** Of all commands that complete VMs. */
+/** The flags of all commands that complete VMs. */
 export const completionFlags = [
   'presets',
   'namespaceLabels',
@@ -58,15 +61,15 @@ export const completionFlags = [
   ...clusterFlags,
 ] as const
 
-/** `-o`, with what stands for its value; the first where it is absent. */
+/** `-o` with its values; the first is the default. */
 export const outputFlag = (...formats: readonly [string, ...string[]]): Option =>
-  new Option('-o, --output <format>', 'what to print').choices(formats).default(formats[0])
+  new Option('-o, --output <format>', 'output format').choices(formats).default(formats[0])
 
 export const repeatable = (terms: string, description: string): Option =>
   new Option(terms, description).argParser<readonly string[] | undefined>((value, before = []) => [...before, value])
 
 export function wholeNumber(text: string): number {
-  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('a whole number is wanted.')
+  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('must be a whole number.')
   return Number(text)
 }
 

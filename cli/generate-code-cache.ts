@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import { runChunks } from './chunks.ts'
 
 /**
- * Runs a command line with the chunks of a folder and writes V8's cache of all that was compiled on the way beside them, so that the executable
- * need not compile it again:
+ * Runs a command line with the chunks of a directory and writes V8's cache of the compiled code beside them, so that
+ * the executable does not compile it again:
  *
  *     node cli/generate-code-cache.ts FOLDER complete vm.yaml
  */

@@ -6,18 +6,20 @@ import { promisify } from 'node:util'
 import { rolldown } from 'rolldown'
 
 /**
- * Writes `dist/kubectl-vm`: this Node with the whole command line in it, so that a machine needs nothing else
- * (https://nodejs.org/docs/latest-v24.x/api/single-executable-applications.html). For the system and processor that it is made on.
+ * Writes an executable: Node with the whole command line in it, which runs without installation
+ * (https://nodejs.org/docs/latest-v24.x/api/single-executable-applications.html).
  *
- *     make dist
+ *     node cli/generate-executable.ts                  # dist/kubectl-vm for this system and processor
+ *     node cli/generate-executable.ts FILE NODE        # for the system and processor of that Node, reproducibly;
+ *                                                      # it must have the version of the Node that runs this
  */
 const root = join(import.meta.dirname, '..')
 const run = promisify(execFile)
 
-/** As Node's documentation gives it: the executable looks for it to know that there is something in it. */
+/** From Node's documentation: marks an executable that has a blob. */
 const fuse = 'NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2'
 
-/** What is run while V8's caches are made: what most people want, and soon. */
+/** The command line that fills V8's code cache: the most common one. */
 const sample = [
   'complete',
   join(root, 'manifests/examples/small-with-video.yaml'),
@@ -25,37 +27,40 @@ const sample = [
   join(root, 'manifests/examples'),
 ]
 
-async function generate(file: string): Promise<void> {
+async function generate(file: string, target: string | undefined): Promise<void> {
   const work = await mkdtemp(join(tmpdir(), 'kubectl-vm-'))
   try {
     const chunks = join(work, 'chunks')
     await bundle('cli/main.ts', chunks)
-    await run(process.execPath, [join(root, 'cli/generate-code-cache.ts'), chunks, ...sample])
+    // V8 accepts the cache only from the same Node. It saves 0.15 s of CPU per run, but differs in each build.
+    if (target === undefined) await run(process.execPath, [join(root, 'cli/generate-code-cache.ts'), chunks, ...sample])
     await bundle('cli/stand-alone.ts', join(work, 'entry'))
-    const names = await readdir(chunks)
-    const blob = join(work, 'blob')
+    const names = (await readdir(chunks)).toSorted()
+    // Relative paths, since the executable contains them: they must not depend on the name of a temporary directory.
     const config = {
-      main: join(work, 'entry/stand-alone.cjs'),
-      output: blob,
+      main: 'entry/stand-alone.cjs',
+      output: 'blob',
       disableExperimentalSEAWarning: true,
-      assets: Object.fromEntries(names.map((name) => [name, join(chunks, name)])),
+      assets: Object.fromEntries(names.map((name) => [name, join('chunks', name)])),
     }
     await writeFile(join(work, 'sea.json'), JSON.stringify(config))
-    await run(process.execPath, ['--experimental-sea-config', join(work, 'sea.json')])
+    await run(process.execPath, ['--experimental-sea-config', 'sea.json'], { cwd: work })
     await mkdir(dirname(file), { recursive: true })
-    // Beside the old one, which somebody may run at this moment.
+    // Replaces the old executable, which may be running.
     const copy = `${file}.tmp`
-    await copyFile(process.execPath, copy)
+    await copyFile(target ?? process.execPath, copy)
     await chmod(copy, 0o755)
     const postject = join(root, 'node_modules/postject/dist/cli.js')
-    await run(process.execPath, [postject, copy, 'NODE_SEA_BLOB', blob, '--sentinel-fuse', fuse])
+    const segment = ['--macho-segment-name', 'NODE_SEA']
+    const blob = join(work, 'blob')
+    await run(process.execPath, [postject, copy, 'NODE_SEA_BLOB', blob, '--sentinel-fuse', fuse, ...segment])
     await rename(copy, file)
   } finally {
     await rm(work, { recursive: true })
   }
 }
 
-/** CommonJS, which is what an executable can hold; what is imported late is a chunk of its own, and loaded late. */
+/** CommonJS, the only format that an executable supports; each dynamic import is a chunk of its own. */
 async function bundle(input: string, folder: string): Promise<void> {
   const built = await rolldown({ input: join(root, input), platform: 'node', cwd: root })
   await built.write({
@@ -72,8 +77,9 @@ async function bundle(input: string, folder: string): Promise<void> {
   }
 }
 
-/** V8 keeps text of one byte a character as it lies in the executable. */
+/** V8 uses one-byte text in place, without a copy. */
 const ascii = (code: string): string =>
   code.replaceAll(/[^\0-\x7F]/g, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)
 
-await generate(join(root, 'dist/kubectl-vm'))
+const [file = join(root, 'dist/kubectl-vm'), target] = process.argv.slice(2)
+await generate(file, target)

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { files, preset, vm } from '../test/cli/files.ts'
-import { say } from '../test/cli/world.ts'
+import { runVm } from '../test/cli/world.ts'
 
 const size = (value: number, more = '') =>
   `{selector: {matchLabels: {size: small}}${more}, domain: {vcpu: {value: ${value}}}}`
@@ -14,64 +14,64 @@ const given = {
 
 describe('the impact of presets', () => {
   test.each<[string, string, number, string]>([
-    ['that are as before', preset('small', size(1)), 0, '2 namespaces: 0 of 3 VMs come out differently\n'],
+    ['that are unchanged', preset('small', size(1)), 0, '2 namespaces: 0 of 3 VMs would differ\n'],
     [
       'that select nothing',
       preset('none', '{selector: {matchLabels: {a: b}}, domain: {title: x}}'),
       0,
-      '2 namespaces: 0 of 3 VMs come out differently\n',
+      '2 namespaces: 0 of 3 VMs would differ\n',
     ],
     [
       'that change a value',
       preset('small', size(2)),
       1,
-      `default: 1 of 2 VMs come out differently
+      `default: 1 of 2 VMs would differ
   a
     ~ spec.domain.vcpu.value: 1 → 2
-2 namespaces: 1 of 3 VMs come out differently
+2 namespaces: 1 of 3 VMs would differ
 `,
     ],
     [
       'of the whole cluster',
       preset('title', '{selector: {matchLabels: {size: small}}, domain: {title: x}}', 'ClusterVirtualMachinePreset'),
       1,
-      `default: 1 of 2 VMs come out differently
+      `default: 1 of 2 VMs would differ
   a
     + spec.domain.title: "x"
-other: 1 of 1 VM comes out differently
+other: 1 of 1 VM would differ
   c
     + spec.domain.title: "x"
-2 namespaces: 2 of 3 VMs come out differently
+2 namespaces: 2 of 3 VMs would differ
 `,
     ],
   ])('%s', async (_, text, code, out) => {
     const at = files({ ...given, 'new.yaml': text })
-    expect(await say(['impact', '--presets', at('new.yaml'), '--vms', at('now')])).toEqual({ code, out, err: '' })
+    expect(await runVm(['impact', '--presets', at('new.yaml'), '--vms', at('now')])).toEqual({ code, out, err: '' })
   })
 
   test('a new conflict is a new refusal', async () => {
     const at = files({ ...given, 'new.yaml': preset('other', size(4)) })
-    const { code, out } = await say(['impact', '--presets', at('new.yaml'), '--vms', at('now')])
+    const { code, out } = await runVm(['impact', '--presets', at('new.yaml'), '--vms', at('now')])
     expect(code).toBe(1)
     expect(out).toContain('  a: refused\n    * spec.domain.vcpu.value: Invalid value')
-    expect(out).toContain('2 namespaces: 0 of 3 VMs come out differently, 1 newly refused (1 by a conflict)\n')
+    expect(out).toContain('2 namespaces: 0 of 3 VMs would differ, 1 newly refused (1 by a conflict)\n')
   })
 
-  test('a conflict that goes is told, too', async () => {
+  test('a conflict that disappears is reported', async () => {
     const at = files({
       ...given,
       'now/other.yaml': preset('other', size(4)),
       'new.yaml': preset('other', size(4, ', priority: 1')),
     })
-    const { out } = await say(['impact', '--presets', at('new.yaml'), '--vms', at('now'), '-o', 'json'])
+    const { out } = await runVm(['impact', '--presets', at('new.yaml'), '--vms', at('now'), '-o', 'json'])
     expect(JSON.parse(out).total).toEqual({ vms: 3, different: 0, refused: 0, conflicts: 0, freed: 1 })
   })
 
-  test('VMs that were completed are completed anew from what their users wrote', async () => {
+  test('completed VMs are completed again from what their users wrote', async () => {
     const at = files({ ...given, 'new.yaml': preset('small', size(2)) })
-    const completed = await say(['complete', at('now/a.yaml'), '--presets', at('now'), '-o', 'json'])
+    const completed = await runVm(['complete', at('now/a.yaml'), '--presets', at('now'), '-o', 'json'])
     const dump = files({ 'a.json': completed.out, 'small.yaml': given['now/small.yaml'] })
-    const { out } = await say(['impact', '--presets', at('new.yaml'), '--vms', dump()])
+    const { out } = await runVm(['impact', '--presets', at('new.yaml'), '--vms', dump()])
     expect(out).toContain('  a\n    ~ spec.domain.vcpu.value: 1 → 2\n')
   })
 
@@ -80,7 +80,7 @@ other: 1 of 1 VM comes out differently
       Array.from({ length: 5 }, (_, index) => [`now/m${index}.yaml`, vm(`m${index}`, '', '{size: small}')]),
     )
     const at = files({ ...given, ...many, 'new.yaml': preset('small', size(2)) })
-    const { out } = await say([
+    const { out } = await runVm([
       'impact',
       '--presets',
       at('new.yaml'),
@@ -91,12 +91,12 @@ other: 1 of 1 VM comes out differently
       '--limit',
       '1',
     ])
-    expect(out).toMatch(/^default: 6 of 7 VMs come out differently\n {2}a\n {4}.*\n {2}and 5 more\n1 namespace: /)
+    expect(out).toMatch(/^default: 6 of 7 VMs would differ\n {2}a\n {4}.*\n {2}and 5 more\n1 namespace: /)
   })
 
-  test('a preset that would be refused is told', async () => {
+  test('a preset that would be refused is reported', async () => {
     const at = files({ ...given, 'new.yaml': preset('bad', '{selector: {}, domain: {vcpuu: 1}}') })
-    const { code, err } = await say(['impact', '--presets', at('new.yaml'), '--vms', at('now')])
+    const { code, err } = await runVm(['impact', '--presets', at('new.yaml'), '--vms', at('now')])
     expect([code, err]).toEqual([
       1,
       'The preset "default/bad" is invalid: spec.domain.vcpuu: Invalid value: 1: there is no such field; did you mean "vcpu"?\n',

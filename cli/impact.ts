@@ -1,5 +1,5 @@
 import type { Cause } from '../api/cause.ts'
-import { parseMachine } from '../api/machine.ts'
+import { parseVirtualMachine } from '../api/virtual-machine.ts'
 import { refusalText } from '../api/refusal.ts'
 import type { Capabilities } from '../api/capabilities.ts'
 import { equalNodes, noNodes, type NodeCapabilities } from '../completion/nodes.ts'
@@ -16,23 +16,22 @@ import { inventoryOf, isPreset, presetsOf, type Manifest } from '../inventory/ma
 import { changeLine, changesBetween, type Change } from './change.ts'
 import { clusterFailure, nodesOf, pages } from './cluster.ts'
 import { completeIn } from './completion.ts'
-import { drawnUid } from './draw.ts'
+import { derivedUid } from './derive-uid.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import { bytesOf, eachManifest, filesOf, nameOf, readInputs, readManifests } from './input.ts'
 import type { Paint } from './paint.ts'
 import { causeLine } from './scope.ts'
 import type { Cluster, Streams, World } from './world.ts'
 
-/** How to do without a cluster here. */
 export const withoutClusterVms = '\nWithout a cluster: --vms FILE|DIR'
 
-/** Where the VMs and the presets are that there are now. */
+/** Where existing VMs and current presets are read from. */
 export interface ImpactSource {
-  /** Files or folders; absent: the cluster. */
+  /** Files or directories; the cluster where absent. */
   readonly files?: readonly string[]
   readonly namespace?: string
   readonly cluster: () => Promise<Cluster>
-  /** In place of what the nodes of the cluster can do. */
+  /** Instead of the capabilities of the cluster's nodes. */
   readonly capabilities?: Capabilities
 }
 
@@ -44,21 +43,21 @@ export interface ImpactOutput {
   readonly paint: Paint
 }
 
-/** What there is now: presets, the labels of namespaces, and VMs, which come one after the other. */
+/** The current presets, labels of namespaces, and VMs; these are streamed. */
 interface State {
   readonly presets: readonly Manifest[]
   readonly nodes: NodeCapabilities
   readonly labelsOf: (namespace: string) => { readonly [key: string]: string }
-  readonly machines: AsyncIterable<Manifest>
+  readonly vms: AsyncIterable<Manifest>
 }
 
-/** What becomes of one VM that does not come out as before. */
+/** A VM that would differ. */
 interface Affected {
   readonly name: string
   readonly changes: readonly Change[]
-  /** Causes that it was not refused for before. */
+  /** New causes. */
   readonly causes: readonly Cause[]
-  /** It was refused before, and is no longer. */
+  /** It was refused before and is accepted now. */
   readonly isFreed: boolean
 }
 
@@ -72,8 +71,8 @@ interface Tally {
 }
 
 /**
- * `kubectl vm impact`: completes each VM as its user wrote it with the presets that there are, and again with the given ones applied. What
- * the presets' change does not select is not completed at all. Nothing is written.
+ * `kubectl vm impact`: completes each VM as its user wrote it with the current presets, and again with the given ones
+ * applied. VMs that the changed presets do not select are skipped. Writes nothing.
  */
 export async function impact(
   paths: readonly string[],
@@ -83,13 +82,13 @@ export async function impact(
   step: (word: string) => void,
 ): Promise<ExitCode> {
   const given = await readManifests(paths, world.stdin)
-  if (!given.some(isPreset)) throw new Usage(`${paths.join(', ')}: no preset is in there`)
+  if (!given.some(isPreset)) throw new Usage(`${paths.join(', ')}: no preset found`)
   if (source.files !== undefined) {
-    return weigh(given, await stateOfFiles(source.files, source.namespace), source, how, world, step)
+    return assess(given, await stateOfFiles(source.files, source.namespace), source, how, world, step)
   }
   const cluster = await source.cluster()
   try {
-    return await weigh(given, await stateOfCluster(cluster, source.namespace), source, how, world, step)
+    return await assess(given, await stateOfCluster(cluster, source.namespace), source, how, world, step)
   } catch (error) {
     throw clusterFailure(error, cluster, withoutClusterVms)
   } finally {
@@ -112,14 +111,14 @@ async function stateOfCluster({ kube }: Cluster, namespace: string | undefined):
     presets,
     nodes: await nodesOf(kube),
     labelsOf: (name) => labels.get(name) ?? { 'kubernetes.io/metadata.name': name },
-    machines: (async function* () {
-      for await (const page of pages(kube, virtualMachines, namespace)) for (const machine of page) yield { ...machine }
+    vms: (async function* () {
+      for await (const page of pages(kube, virtualMachines, namespace)) for (const vm of page) yield { ...vm }
     })(),
   }
 }
 
-/** A first look at the files is for presets alone, and takes apart only those that hold some. */
-async function stateOfFiles(paths: readonly string[], wanted: string | undefined): Promise<State> {
+/** The first pass reads only presets, and parses only files that mention them. */
+async function stateOfFiles(paths: readonly string[], namespace: string | undefined): Promise<State> {
   const presets: Manifest[] = []
   const files = (await Promise.all(paths.map((path) => filesOf(path)))).flat()
   for (const file of files) {
@@ -130,12 +129,12 @@ async function stateOfFiles(paths: readonly string[], wanted: string | undefined
     presets,
     nodes: noNodes,
     labelsOf: (name) => ({ 'kubernetes.io/metadata.name': name }),
-    machines: (async function* () {
+    vms: (async function* () {
       for await (const input of readInputs(files, nothing())) {
         if (input.kind === 'unreadable') throw new Usage(input.message)
         if (input.kind === 'xml' || input.object['kind'] !== 'VirtualMachine') continue
-        const isWanted = wanted === undefined || namespaceOf(input.object, 'default') === wanted
-        if (isWanted) yield input.object
+        const isSelected = namespace === undefined || namespaceOf(input.object, 'default') === namespace
+        if (isSelected) yield input.object
       }
     })(),
   }
@@ -149,7 +148,7 @@ const namespaceOf = ({ metadata }: Manifest, otherwise: string): string => {
   return typeof named === 'string' ? named : otherwise
 }
 
-async function weigh(
+async function assess(
   given: readonly Manifest[],
   state: State,
   { files, namespace: own = 'default', capabilities }: ImpactSource,
@@ -163,7 +162,7 @@ async function weigh(
   const before = createCandidates(now.compiled.values())
   const after = createCandidates([...now.compiled.values(), ...proposed.compiled.values()])
   const tallies = new Map<string, Tally>()
-  for await (const object of state.machines) {
+  for await (const object of state.vms) {
     const name = namespaceOf(object, own)
     const tally = tallies.get(name) ?? { vms: 0, different: 0, refused: 0, conflicts: 0, freed: 0, shown: [] }
     tallies.set(name, tally)
@@ -182,7 +181,7 @@ async function weigh(
     count(tally, affected, how.limit)
     step(`${name}/${nameOf(object)}`)
   }
-  if (files !== undefined && tallies.size === 0) throw new Usage(`${files.join(', ')}: no VM is in there`)
+  if (files !== undefined && tallies.size === 0) throw new Usage(`${files.join(', ')}: no VM found`)
   const sorted = [...tallies].toSorted(([left], [right]) => (left < right ? -1 : 1))
   streams.out(
     how.format === 'json'
@@ -199,14 +198,14 @@ function affectedBy(
   alternatives: Alternatives,
   inventory: Inventory,
 ): Affected | undefined {
-  const parsed = parseMachine(object)
-  // Stored before its fields were checked as they are now: no preset has a part in that.
+  const parsed = parseVirtualMachine(object)
+  // An older version stored it with fields that are refused now; presets cannot change that.
   if ('causes' in parsed) return undefined
-  const machine = asWritten(parsed.machine)
+  const vm = asWritten(parsed.vm)
   const name = nameOf(object)
-  const uid = machine.metadata.uid ?? drawnUid(namespace, name)
-  const impact = impactOn(machine, inventory.namespace(namespace), alternatives, (candidates) =>
-    completeIn(machine, namespace, { inventory: { ...inventory, candidates } }, { uid, skipAnnotation: true }),
+  const uid = vm.metadata.uid ?? derivedUid(namespace, name)
+  const impact = impactOn(vm, inventory.namespace(namespace), alternatives, (candidates) =>
+    completeIn(vm, namespace, { inventory: { ...inventory, candidates } }, { uid, skipAnnotation: true }),
   )
   if (impact === undefined) return undefined
   return {
@@ -261,7 +260,7 @@ const report = (tallies: readonly (readonly [string, Tally])[], brokenPresets: n
   ),
 })
 
-/** More fields of one VM nobody reads. */
+/** As many as an author reads. */
 const maxChanges = 12
 
 function reportText(tallies: readonly (readonly [string, Tally])[], { paint, quiet }: ImpactOutput): string {
@@ -284,7 +283,7 @@ function countsText({ vms, different, refused, conflicts, freed }: Omit<Tally, '
     refused > 0 ? `${refused} newly refused${conflicts > 0 ? ` (${conflicts} by a conflict)` : ''}` : '',
     freed > 0 ? `${freed} no longer refused` : '',
   ].filter((text) => text !== '')
-  return [`${different} of ${vms} ${vms === 1 ? 'VM comes' : 'VMs come'} out differently`, ...others].join(', ')
+  return [`${different} of ${vms} ${vms === 1 ? 'VM' : 'VMs'} would differ`, ...others].join(', ')
 }
 
 function affectedLines({ name, changes, causes, isFreed }: Affected, paint: Paint): string[] {

@@ -1,42 +1,38 @@
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { files, preset, vm } from '../test/cli/files.ts'
-import { say } from '../test/cli/world.ts'
+import { runVm } from '../test/cli/world.ts'
 
 const small = preset('small', '{selector: {}, domain: {title: x}}')
 
-describe('what cannot be read or written', () => {
+describe('unreadable and unwritable files', () => {
   test.each<[string, string | Buffer, string]>([
     ['nothing but a comment', '# nothing', 'is empty'],
-    ['bytes that are no text', Buffer.from([0xff, 0xfe, 0, 1]), 'is no text in UTF-8'],
+    ['bytes that are not text', Buffer.from([0xff, 0xfe, 0, 1]), 'is not text in UTF-8'],
     [
       'YAML with a mistake',
       'a:\n  b: [\n',
       ':3:1: Flow sequence in block collection must be sufficiently indented and end with a ]',
     ],
     ['a key twice', 'kind: a\nkind: b\n', ':2:1: Map keys must be unique'],
-    [
-      'an alias of nothing',
-      'kind: a\nb: [*c]\n',
-      ':2:5: Unresolved alias (the anchor must be set before the alias): c',
-    ],
-    ['text', 'hello', 'holds something that is no Kubernetes object (it has no `kind`)'],
+    ['an unknown alias', 'kind: a\nb: [*c]\n', ':2:5: Unresolved alias (the anchor must be set before the alias): c'],
+    ['text', 'hello', 'is not a Kubernetes object: it has no `kind`'],
     [
       'a list of numbers',
       'kind: List\nitems: [1, 2]\n',
-      'holds something, as number 1 of 2, that is no Kubernetes object (it has no `kind`)',
+      'document 1 of 2 is not a Kubernetes object: it has no `kind`',
     ],
     [
       'a document without kind after a VM',
       `${vm('a')}---\nb: c\n`,
-      'holds something, as number 2 of 2, that is no Kubernetes object (it has no `kind`)',
+      'document 2 of 2 is not a Kubernetes object: it has no `kind`',
     ],
     ['an empty list', 'kind: List\nitems: []\n', 'is empty'],
   ])('%s', async (_, content, message) => {
     const at = files({})
     writeFileSync(at('vm.yaml'), content)
     const separator = message.startsWith(':') ? '' : ': '
-    expect(await say(['complete', at('vm.yaml'), '--no-validate'])).toEqual({
+    expect(await runVm(['complete', at('vm.yaml'), '--no-validate'])).toEqual({
       code: 2,
       out: '',
       err: `error: ${at('vm.yaml')}${separator}${message}\n`,
@@ -49,15 +45,15 @@ describe('what cannot be read or written', () => {
       (_, index) => `a${index + 1}: &a${index + 1} [${Array(9).fill(`*a${index}`).join(', ')}]`,
     )
     const at = files({ 'vm.yaml': ['kind: x', 'a0: &a0 [x]', ...layers].join('\n') })
-    const { code, err } = await say(['complete', at('vm.yaml'), '--no-validate'])
+    const { code, err } = await runVm(['complete', at('vm.yaml'), '--no-validate'])
     expect([code, err]).toEqual([
       2,
       `error: ${at('vm.yaml')}:3:10: Excessive alias count indicates a resource exhaustion attack\n`,
     ])
   })
 
-  /** As somebody who may not do everything, as root may. */
-  const asNobody = async <T>(run: () => Promise<T>): Promise<T> => {
+  /** As an ordinary user: root is allowed everything. */
+  const asUser = async <T>(run: () => Promise<T>): Promise<T> => {
     const before = process.geteuid?.() ?? 0
     if (before === 0) process.seteuid?.(65_534)
     try {
@@ -78,63 +74,67 @@ describe('what cannot be read or written', () => {
   }
 
   test.each<[string, number, (at: (name?: string) => string) => string[], string]>([
-    ['a folder', 0o000, (at) => ['complete', at('locked')], 'locked: may not be read'],
-    ['a file in such a folder', 0o000, (at) => ['complete', at('locked/vm.yaml')], 'vm.yaml: may not be read'],
+    ['a directory', 0o000, (at) => ['complete', at('locked')], 'locked: permission denied'],
+    ['a file in such a directory', 0o000, (at) => ['complete', at('locked/vm.yaml')], 'vm.yaml: permission denied'],
     [
-      'a folder for results',
+      'a directory for results',
       0o555,
       (at) => ['complete', at('vm.yaml'), '--out-dir', at('locked')],
-      'vm.yaml: may not be written',
+      'vm.yaml: permission denied',
     ],
     [
-      'a new folder in one',
+      'a new directory in one',
       0o555,
       (at) => ['complete', at('vm.yaml'), '--out-dir', at('locked/new')],
-      'new: may not be written',
+      'new: permission denied',
     ],
-  ])('%s that the user may not touch', async (_, mode, words, message) => {
+  ])('%s without permission', async (_, mode, words, message) => {
     const at = locked(mode)
-    const { code, err } = await asNobody(() => say([...words(at), '--no-validate']))
+    const { code, err } = await asUser(() => runVm([...words(at), '--no-validate']))
     expect([code, err.endsWith(`${message}\n`)]).toEqual([2, true])
   })
 
   test.each<[string, (at: (name?: string) => string) => string[], string]>([
     [
-      'results in the place of a file',
+      'results in place of a file',
       (at) => ['complete', at('vm.yaml'), '--no-validate', '--out-dir', at('vm.yaml')],
-      'vm.yaml: is a file, and a folder is wanted',
+      'vm.yaml: is a file, not a directory',
     ],
     [
-      'results where no folder can be made',
+      'results where no directory can be created',
       (at) => ['complete', at('vm.yaml'), '--no-validate', '--out-dir', '/proc/x/y'],
-      '/proc/x/y: its folder is not there, or takes nothing new',
+      '/proc/x/y: its directory does not exist, or accepts no new files',
     ],
     [
-      'a report in a folder that is not there',
+      'a report in a missing directory',
       (at) => ['test', at('t.vmtest.yaml'), '--junit', at('none/x')],
-      'x: its folder is not there, or takes nothing new',
+      'x: its directory does not exist, or accepts no new files',
     ],
-    ['results below a file', (at) => ['schema', '--out-dir', at('vm.yaml/x')], 'x: is below a file'],
-    ['a report below a file', (at) => ['test', at('t.vmtest.yaml'), '--junit', at('vm.yaml/x')], 'x: is below a file'],
+    ['results below a file', (at) => ['schema', '--out-dir', at('vm.yaml/x')], 'x: has a file in place of a directory'],
     [
-      'capabilities that are none',
+      'a report below a file',
+      (at) => ['test', at('t.vmtest.yaml'), '--junit', at('vm.yaml/x')],
+      'x: has a file in place of a directory',
+    ],
+    [
+      'malformed capabilities',
       (at) => ['complete', at('vm.yaml'), '--no-validate', '--capabilities', at('c.json')],
       'c.json: not a profile of capabilities: architecture must be given',
     ],
     [
-      'capabilities that are no JSON',
+      'capabilities that are not JSON',
       (at) => ['complete', at('vm.yaml'), '--no-validate', '--capabilities', at('vm.yaml')],
       'is not valid JSON',
     ],
     [
       'nothing but presets to export',
       (at) => ['export', at('small.yaml')],
-      'small.yaml: is a preset, and export reads VMs',
+      'small.yaml: is a preset; export reads VMs',
     ],
     [
-      'no VM to weigh',
+      'no VM to compare',
       (at) => ['impact', '--presets', at('small.yaml'), '--vms', at('small.yaml')],
-      'small.yaml: no VM is in there',
+      'small.yaml: no VM found',
     ],
     ['no file to lint', (at) => ['lint', at('nothing')], 'nothing: no such file'],
   ])('%s', async (_, words, message) => {
@@ -144,7 +144,7 @@ describe('what cannot be read or written', () => {
       'c.json': '{}',
       't.vmtest.yaml': `vm: vm.yaml\nexpect: {}\n`,
     })
-    const { code, err } = await say(words(at))
+    const { code, err } = await runVm(words(at))
     expect([code, err.startsWith('error: '), err.includes(message)]).toEqual([2, true, true])
   })
 })
@@ -155,6 +155,6 @@ test('a VM and its preset may be in one file, and XML in a file of any name', as
     'dom.conf': '\n <domain type="qemu"><name>d</name><memory>65536</memory><os><type>hvm</type></os></domain>',
   })
   const words = [at('both.yaml'), at('dom.conf'), '--presets', at('both.yaml'), '-o', 'json', '-q']
-  const { code, out, err } = await say(['complete', ...words])
+  const { code, out, err } = await runVm(['complete', ...words])
   expect([code, err, out.match(/"title": "x"/g)?.length]).toEqual([0, '', 2])
 })

@@ -7,22 +7,25 @@ import { parseManifest } from '../api/yaml.ts'
 import type { Manifest } from '../inventory/manifests.ts'
 import { Usage, fileFailure } from './failure.ts'
 
-/** One thing to work on. */
+/** An object or document to work on. */
 export type Input = {
-  /** As the caller named it; `-` for standard input. */
+  /** As given; `-` for standard input. */
   readonly file: string
-  /** What results are called: the file's name without its last extension, and the object's name where a file holds several. No two are equal. */
+  /**
+   * The unique name of its results: the file's name without extension, plus the object's name where a file holds
+   * several.
+   */
   readonly stem: string
 } & (
   | { readonly kind: 'xml'; readonly xml: Buffer }
   | { readonly kind: 'manifest'; readonly object: Manifest }
-  /** What is wrong with the file, a sentence that begins with its name. */
+  /** A sentence that begins with the file's name. */
   | { readonly kind: 'unreadable'; readonly message: string }
 )
 
 /**
- * Reads files, folders (their manifests), and standard input for `-`, one after the other: memory does not grow with their number. A file that
- * cannot be read is an input of its own, so that the others are still done.
+ * Reads files, directories (their manifests), and standard input for `-`, one after the other, so that memory does not
+ * grow with their number. An unreadable file is an input of its own, so that the others are still processed.
  */
 export async function* readInputs(paths: readonly string[], stdin: AsyncIterable<unknown>): AsyncGenerator<Input> {
   const stems = new Map<string, number>()
@@ -58,16 +61,15 @@ async function readable<T>(
   }
 }
 
-/** The objects of manifests, one after the other. A Domain XML among them, or what cannot be read, is a mistake. */
+/** The objects of manifests, one after the other. Throws Usage for Domain XML and unreadable files. */
 export async function* eachManifest(paths: readonly string[], stdin: AsyncIterable<unknown>): AsyncGenerator<Manifest> {
   for await (const input of readInputs(paths, stdin)) {
     if (input.kind === 'unreadable') throw new Usage(input.message)
-    if (input.kind === 'xml') throw new Usage(`${input.file}: is XML, and Kubernetes manifests are wanted here`)
+    if (input.kind === 'xml') throw new Usage(`${input.file}: is XML, not a Kubernetes manifest`)
     yield input.object
   }
 }
 
-/** All of them at once. */
 export const readManifests = (paths: readonly string[], stdin: AsyncIterable<unknown>): Promise<Manifest[]> =>
   Array.fromAsync(eachManifest(paths, stdin))
 
@@ -75,14 +77,14 @@ const manifestNames = /\.(ya?ml|json)$/i
 
 export const isManifestName = (name: string): boolean => manifestNames.test(name)
 
-/** The files that a path stands for: itself, or the manifests of a folder, whose own tests of presets are none. */
+/** The file itself, or the manifests of a directory without its tests of presets. */
 export async function filesOf(path: string, wanted = manifestNames, unwanted = testNames): Promise<string[]> {
   if (!(await statOf(path)).isDirectory()) return [path]
   const all = await readdir(path, { recursive: true }).catch((error: unknown) => unreadable(path, error))
   const names = all
     .filter((name) => wanted.test(name) && !unwanted.test(name) && !/(^|\/)(node_modules|\.git)\//.test(name))
     .toSorted()
-  if (names.length === 0) throw new Usage(`${path}: holds no manifest (*.yaml, *.yml, *.json)`)
+  if (names.length === 0) throw new Usage(`${path}: has no manifest (*.yaml, *.yml, *.json)`)
   return names.map((name) => join(path, name))
 }
 
@@ -126,7 +128,7 @@ interface Objects extends Iterable<Manifest> {
   readonly length: number
 }
 
-/** Told by content: no manifest begins with `<`. */
+/** Recognized by content: no manifest begins with `<`. */
 function isXml(bytes: Buffer): boolean {
   const head = bytes
     .subarray(0, 256)
@@ -136,9 +138,12 @@ function isXml(bytes: Buffer): boolean {
   return head.startsWith('<')
 }
 
-/** Of a List in JSON, as a cluster's dump is, each is parsed when its turn comes, so that memory need not hold them all. */
+/**
+ * The items of a List in JSON, for example a dump of a cluster, are parsed one by one, so that memory does not hold
+ * them all.
+ */
 function objectsOf(file: string, bytes: Buffer): Objects {
-  if (!isUtf8(bytes)) throw new Usage(`${file}: is no text in UTF-8`)
+  if (!isUtf8(bytes)) throw new Usage(`${file}: is not text in UTF-8`)
   const items = jsonListItems(bytes)
   if (items !== undefined && items.length > 0 && items.every((item) => objectIn(item) !== undefined)) {
     return {
@@ -156,8 +161,9 @@ function objectsOf(file: string, bytes: Buffer): Objects {
   const { values } = read
   const objects = values.map((value, index): Manifest => {
     if (isObject(value)) return value
-    const place = values.length === 1 ? 'something' : `something, as number ${index + 1} of ${values.length},`
-    throw new Usage(`${file}: holds ${place} that is no Kubernetes object (it has no \`kind\`)`)
+    throw new Usage(
+      `${file}: ${values.length === 1 ? '' : `document ${index + 1} of ${values.length} `}is not a Kubernetes object: it has no \`kind\``,
+    )
   })
   if (objects.length === 0) throw new Usage(`${file}: is empty`)
   return objects
@@ -174,7 +180,7 @@ function objectIn(json: Buffer): Manifest | undefined {
   }
 }
 
-/** The words for the caller of what made one input unreadable; what is nobody's mistake is thrown on. */
+/** The message about an unreadable input; rethrows errors that are not the user's. */
 export function unreadableText(error: unknown): string {
   if (error instanceof Usage) return error.message
   throw error

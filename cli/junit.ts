@@ -1,18 +1,18 @@
-/** What became of one test. */
-export interface Verdict {
+/** The result of one test. */
+export interface TestResult {
   readonly file: string
   readonly name: string
   readonly seconds: number
-  /** Empty: as expected. */
+  /** Empty if the test passed. */
   readonly failures: readonly string[]
 }
 
-/** As CI systems read it: a suite a file, a case a test. */
-export function junitReport(verdicts: readonly Verdict[]): string {
-  const suites = Map.groupBy(verdicts, ({ file }) => file)
+/** In the form that CI systems read: one suite per file, one case per test. */
+export function junitReport(results: readonly TestResult[]): string {
+  const suites = Map.groupBy(results, ({ file }) => file)
   return [
     '<?xml version="1.0" encoding="UTF-8"?>',
-    `<testsuites ${counts(verdicts)}>`,
+    `<testsuites ${counts(results)}>`,
     ...[...suites].flatMap(([file, cases]) => [
       `  <testsuite name="${escaped(file)}" ${counts(cases)}>`,
       ...cases.flatMap(caseLines),
@@ -23,13 +23,13 @@ export function junitReport(verdicts: readonly Verdict[]): string {
   ].join('\n')
 }
 
-function counts(verdicts: readonly Verdict[]): string {
-  const failures = verdicts.filter((verdict) => verdict.failures.length > 0).length
-  const seconds = verdicts.reduce((sum, verdict) => sum + verdict.seconds, 0)
-  return `tests="${verdicts.length}" failures="${failures}" time="${seconds.toFixed(3)}"`
+function counts(results: readonly TestResult[]): string {
+  const failures = results.filter((result) => result.failures.length > 0).length
+  const seconds = results.reduce((sum, result) => sum + result.seconds, 0)
+  return `tests="${results.length}" failures="${failures}" time="${seconds.toFixed(3)}"`
 }
 
-function caseLines({ file, name, seconds, failures }: Verdict): string[] {
+function caseLines({ file, name, seconds, failures }: TestResult): string[] {
   const head = `    <testcase classname="${escaped(file)}" name="${escaped(name)}" time="${seconds.toFixed(3)}"`
   if (failures.length === 0) return [`${head}/>`]
   return [
@@ -45,6 +45,6 @@ const escaped = (text: string): string =>
     .replaceAll('<', '&lt;')
     .replaceAll('>', '&gt;')
     .replaceAll('"', '&quot;')
-    // No XML 1.0 can hold these.
+    // XML 1.0 cannot represent these.
     // oxlint-disable-next-line no-control-regex
     .replaceAll(/[\u0000-\u0008\u000B\u000C\u000E-\u001F]/g, '�')

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { orderedAs, sortKeys } from './key-order.ts'
 
-test('what is sorted and put in order again is as it was', () => {
+test('sorting keys and restoring their order changes nothing', () => {
   fc.assert(
     fc.property(fc.jsonValue(), (value) => {
       const sorted = sortKeys(value)
@@ -12,7 +12,7 @@ test('what is sorted and put in order again is as it was', () => {
   )
 })
 
-test('what is new comes after what was written', () => {
+test('new keys come last', () => {
   const written = { b: 1, a: [{ y: 1, x: 1 }] }
   const value = {
     a: [

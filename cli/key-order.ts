@@ -1,8 +1,8 @@
 import { isRecord } from '../api/schema.ts'
 
 /**
- * The value with the keys of its objects sorted, as the API server hands objects to its webhooks: what is told of an object is told in the order in
- * which it stands.
+ * The value with the keys of its objects sorted, as the API server sends objects to webhooks: causes are reported in
+ * the order of the keys.
  */
 export function sortKeys(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sortKeys)
@@ -11,7 +11,7 @@ export function sortKeys(value: unknown): unknown {
   return Object.fromEntries(keys.map((key) => [key, sortKeys(value[key])]))
 }
 
-/** `value` with its keys in the order in which `written` has them; what is new comes after. */
+/** `value` with its keys in the order of `written`; new keys come last. */
 export function orderedAs<T>(written: unknown, value: T): T
 export function orderedAs(written: unknown, value: unknown): unknown {
   if (Array.isArray(value)) {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { files, preset } from '../test/cli/files.ts'
-import { say } from '../test/cli/world.ts'
+import { runVm } from '../test/cli/world.ts'
 
 const one = preset('one', '{selector: {matchLabels: {size: small}}, domain: {vcpu: {value: 1}}}')
 
@@ -25,7 +25,7 @@ test.each<[string, { readonly [name: string]: string }, number, readonly RegExp[
       /b\.yaml: preset "default\/two" disagrees with preset "default\/one" on spec.domain.vcpu.value, e.g. on a VM with labels \{.*size=small/,
     ],
   ],
-  ['one twice', { 'a.yaml': one, 'b.yaml': one }, 3, [/preset "default\/one" is in .*a\.yaml, too/]],
+  ['one twice', { 'a.yaml': one, 'b.yaml': one }, 3, [/preset "default\/one" is also in .*a\.yaml: only one/]],
   [
     'a grant',
     {
@@ -36,23 +36,23 @@ test.each<[string, { readonly [name: string]: string }, number, readonly RegExp[
       ),
     },
     3,
-    [/needs the verb "grant-host"/],
+    [/requires the verb "grant-host"/],
   ],
-  ['no preset', { 'a.yaml': 'kind: Pod' }, 2, [/there is no preset in these files/]],
+  ['no preset', { 'a.yaml': 'kind: Pod' }, 2, [/no preset found/]],
 ])('lint of %s', async (_, texts, code, messages) => {
   const at = files(texts)
-  const said = await say(['lint', at(), '--strict'])
-  expect(said.code).toBe(code)
-  for (const message of messages) expect(said.err).toMatch(message)
+  const result = await runVm(['lint', at(), '--strict'])
+  expect(result.code).toBe(code)
+  for (const message of messages) expect(result.err).toMatch(message)
 })
 
 const forAll = preset('all', '{selector: {}, domain: {title: x}}')
 
 test.each([
-  ['says how many are good', one, ['--strict']],
-  ['says nothing more when asked to be quiet', forAll, ['-q']],
+  ['counts the checked presets', one, ['--strict']],
+  ['prints no warnings with -q', forAll, ['-q']],
 ])('lint %s', async (_, text, flags) => {
-  expect(await say(['lint', files({ 'a.yaml': text })(), ...flags])).toEqual({
+  expect(await runVm(['lint', files({ 'a.yaml': text })(), ...flags])).toEqual({
     code: 0,
     out: '1 preset checked\n',
     err: '',

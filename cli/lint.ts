@@ -17,8 +17,8 @@ export interface LintSettings {
 }
 
 /**
- * `kubectl vm lint`: of each preset what its admission would say, and which presets among these could disagree about a VM, whether such a VM exists or
- * not.
+ * `kubectl vm lint`: checks each preset as admission does, and reports presets that could disagree about a VM, whether
+ * such a VM exists or not.
  */
 export async function lint(inputs: AsyncIterable<Input>, settings: LintSettings, streams: Streams): Promise<ExitCode> {
   const seen = { unreadable: false, refused: false, warned: false }
@@ -31,9 +31,7 @@ export async function lint(inputs: AsyncIterable<Input>, settings: LintSettings,
   for await (const input of inputs) {
     if (input.kind !== 'manifest') {
       seen.unreadable = true
-      streams.err(
-        `error: ${input.kind === 'xml' ? `${input.file}: is XML, and presets are wanted here` : input.message}\n`,
-      )
+      streams.err(`error: ${input.kind === 'xml' ? `${input.file}: is XML, not a preset` : input.message}\n`)
       continue
     }
     if (!isPreset(input.object)) continue
@@ -48,13 +46,13 @@ export async function lint(inputs: AsyncIterable<Input>, settings: LintSettings,
     const { id } = found.preset
     const before = presets.get(id)
     if (before !== undefined)
-      warn(input.file, `preset "${id}" is in ${before.file}, too: only one of the two can be applied`)
+      warn(input.file, `preset "${id}" is also in ${before.file}: only one of the two can be applied`)
     presets.set(id, { file: input.file, preset: found.preset })
   }
   for (const { file, text } of overlapsAmong(presets)) warn(file, text)
   if (checked === 0 && !seen.unreadable) {
     seen.unreadable = true
-    streams.err('error: there is no preset in these files\n')
+    streams.err('error: no preset found\n')
   } else if (checked > 0) streams.out(`${checked} ${checked === 1 ? 'preset' : 'presets'} checked\n`)
   return exitCode(seen, settings.strict)
 }
@@ -71,19 +69,19 @@ function lintOne(object: Manifest): Found {
   if ('causes' in parsed) return { refusal: refusalText(kind, nameOf(object), parsed.causes), warnings: [] }
   const { causes, warnings } = checkPreset(parsed.preset)
   const id = `preset "${nameOf(object)}"`
-  const told = [
+  const all = [
     ...warnings.map((text) => `${id}: ${text}`),
     ...(needsGrant(parsed.preset)
       ? [
-          `${id}: holds fields that reach the host: who writes it needs the verb "grant-host" on clustervirtualmachinepresets`,
+          `${id}: has fields that reach the host: writing it requires the verb "grant-host" on clustervirtualmachinepresets`,
         ]
       : []),
   ]
-  if (causes.length > 0) return { refusal: refusalText(kind, nameOf(object), causes), warnings: told }
-  return { preset: compileParsed(parsed.preset), warnings: told }
+  if (causes.length > 0) return { refusal: refusalText(kind, nameOf(object), causes), warnings: all }
+  return { preset: compileParsed(parsed.preset), warnings: all }
 }
 
-/** Each pair once, told of the file that comes later. */
+/** Each pair once, reported for the later file. */
 function* overlapsAmong(
   presets: ReadonlyMap<string, { readonly file: string; readonly preset: CompiledPreset }>,
 ): Generator<{ readonly file: string; readonly text: string }> {

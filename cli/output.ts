@@ -3,15 +3,15 @@ import { dirname, join } from 'node:path'
 import { codeOf, fileFailure } from './failure.ts'
 import type { Streams } from './world.ts'
 
-/** Where results go: printed one after the other, or a file each in a folder. */
+/** The destination of results: standard output, or one file each in a directory. */
 export interface Output {
   /** `extension` without the dot. */
   readonly result: (stem: string, extension: string, text: string) => Promise<void>
-  /** What stands beside a result; only where results are files. */
+  /** Written beside a result, where results are files. */
   readonly beside: (stem: string, what: string, value: unknown) => Promise<void>
 }
 
-/** Printed: YAML documents are parted by `---`, as kubectl reads them again. */
+/** Prints results; YAML documents are separated by `---`, as kubectl reads them. */
 export function printed({ out }: Pick<Streams, 'out'>): Output {
   let isFirst = true
   return {
@@ -24,37 +24,42 @@ export function printed({ out }: Pick<Streams, 'out'>): Output {
   }
 }
 
-/** @throws Usage where the folder cannot be made */
-export async function filed(folder: string): Promise<Output> {
-  await makeFolder(folder).catch((error: unknown) => {
-    throw fileFailure(folder, 'written', error)
+/** @throws Usage where the directory cannot be created */
+export async function filed(directory: string): Promise<Output> {
+  await makeDirectory(directory).catch((error: unknown) => {
+    throw fileFailure(directory, 'written', error)
   })
+  const fileOf = (stem: string, rest: string) => join(directory, `${fileNameOf(stem)}.${rest}`)
   return {
-    result: (stem, extension, text) => write(join(folder, `${stem}.${extension}`), text),
-    beside: (stem, what, value) => write(join(folder, `${stem}.${what}.json`), `${JSON.stringify(value, null, 2)}\n`),
+    result: (stem, extension, text) => write(fileOf(stem, extension), text),
+    beside: (stem, what, value) => write(fileOf(stem, `${what}.json`), `${JSON.stringify(value, null, 2)}\n`),
   }
 }
 
+/** A stem may hold the name of an object that is not validated, such as `../x`. The file stays in its directory. */
+// oxlint-disable-next-line no-control-regex -- control characters are what it is about
+const fileNameOf = (stem: string): string => stem.replaceAll(/[/\u0000-\u001f\u007f]/g, encodeURIComponent)
+
 /**
- * A folder with those above it; one that is there is fine. Node's own `recursive` never comes back where a folder is there and yet says of each new
- * name that it is not, as /proc does.
+ * Creates a directory and its parents, if they do not exist. Node's own `recursive` never returns where a directory
+ * exists but reports ENOENT for every new name, as /proc does.
  */
-async function makeFolder(folder: string, hasParents = dirname(folder) === folder): Promise<void> {
-  await mkdir(folder).catch(async (error: unknown) => {
-    if (await isFolder(folder)) return
+async function makeDirectory(directory: string, hasParents = dirname(directory) === directory): Promise<void> {
+  await mkdir(directory).catch(async (error: unknown) => {
+    if (await isDirectory(directory)) return
     if (hasParents || codeOf(error) !== 'ENOENT') throw error
-    await makeFolder(dirname(folder))
-    await makeFolder(folder, true)
+    await makeDirectory(dirname(directory))
+    await makeDirectory(directory, true)
   })
 }
 
-const isFolder = (path: string): Promise<boolean> =>
+const isDirectory = (path: string): Promise<boolean> =>
   stat(path).then(
     (found) => found.isDirectory(),
     () => false,
   )
 
-/** @throws Usage where that is not possible */
+/** @throws Usage where the file cannot be written */
 export async function write(file: string, text: string): Promise<void> {
   await writeFile(file, text).catch((error: unknown) => {
     throw fileFailure(file, 'written', error)
@@ -67,10 +72,10 @@ export interface Progress {
 }
 
 const quietMs = 2000
-/** More often nobody reads it. */
+/** Faster updates are unreadable. */
 const intervalMs = 100
 
-/** A line that says how far a long run is; only on a terminal, and only after two seconds. */
+/** A progress line for long runs; only on a terminal, and only after two seconds. */
 export function progress({ err }: Pick<Streams, 'err'>, isTerminal: boolean, now: () => number): Progress {
   let shownMs = now() + quietMs - intervalMs
   let count = 0

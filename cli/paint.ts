@@ -6,9 +6,9 @@ export type Paint = (style: Style, text: string) => string
 
 export const plain: Paint = (_, text) => text
 
-/** Colours only on a terminal, and not for who asks for none (https://no-color.org). */
-export function painter(world: Pick<World, 'environment' | 'isOutTerminal'>, wantsColor = true): Paint {
+/** Colours only on a terminal, and not with --no-color or NO_COLOR (https://no-color.org). */
+export function painter(world: Pick<World, 'environment' | 'isOutTerminal'>, isEnabled = true): Paint {
   const { NO_COLOR: noColor, TERM: terminal } = world.environment
-  const isColored = wantsColor && world.isOutTerminal && (noColor ?? '') === '' && terminal !== 'dumb'
+  const isColored = isEnabled && world.isOutTerminal && (noColor ?? '') === '' && terminal !== 'dumb'
   return isColored ? (style, text) => styleText(style, text, { validateStream: false }) : plain
 }

@@ -8,25 +8,20 @@ import type { PowerFlags, Verb } from './power.ts'
 const vm = (uid: string) => ({ name: 'web', uid })
 const restart = { uid: 'old', requestedAt: '2030-01-01T00:00:00Z' }
 
-describe('how far it is', () => {
+describe('the progress', () => {
   test.each<[string, Verb, ConfigStatus, string]>([
-    ['a start of which the controller knows nothing', 'start', { phase: 'Stopped' }, 'under way'],
-    ['a start that shows the finished one before', 'start', { phase: 'Failed', instance: vm('old') }, 'under way'],
-    ['a VM that starts', 'start', { phase: 'Starting', instance: vm('u') }, 'under way'],
+    ['a start that the controller has not observed', 'start', { phase: 'Stopped' }, 'in progress'],
+    ['a start that shows the previous, finished VM', 'start', { phase: 'Failed', instance: vm('old') }, 'in progress'],
+    ['a VM that starts', 'start', { phase: 'Starting', instance: vm('u') }, 'in progress'],
     ['a VM that runs', 'start', { phase: 'Running', instance: vm('u') }, 'done'],
     ['a VM that failed', 'start', { phase: 'Failed', instance: vm('u') }, 'failed'],
-    ['a VM that stops', 'stop', { phase: 'Stopping', instance: vm('u') }, 'under way'],
+    ['a VM that stops', 'stop', { phase: 'Stopping', instance: vm('u') }, 'in progress'],
     ['a VM that is gone', 'stop', { phase: 'Stopped' }, 'done'],
-    [
-      'a restart that is called off',
-      'stop',
-      { phase: 'Stopped', restart: { ...restart, cancelled: true } },
-      'under way',
-    ],
-    ['a restart whose old VM ends', 'restart', { phase: 'Stopping', instance: vm('u'), restart }, 'under way'],
-    ['a restart without any VM', 'restart', { phase: 'Stopped', restart }, 'under way'],
+    ['a cancelled restart', 'stop', { phase: 'Stopped', restart: { ...restart, cancelled: true } }, 'in progress'],
+    ['a restart whose old VM ends', 'restart', { phase: 'Stopping', instance: vm('u'), restart }, 'in progress'],
+    ['a restart without any VM', 'restart', { phase: 'Stopped', restart }, 'in progress'],
     ['a restart that is refused', 'restart', { phase: 'Failed', restart }, 'failed'],
-    ['a restart whose new VM starts', 'restart', { phase: 'Starting', instance: vm('new') }, 'under way'],
+    ['a restart whose new VM starts', 'restart', { phase: 'Starting', instance: vm('new') }, 'in progress'],
     ['a restart whose new VM runs', 'restart', { phase: 'Running', instance: vm('new') }, 'done'],
   ])('%s', (_, verb, status, expected) => {
     expect(progressOf(verb, 'u', { status }).state).toBe(expected)
@@ -35,7 +30,7 @@ describe('how far it is', () => {
 
 const configs = '/apis/virtset.io/v1alpha1/virtualmachineconfigs'
 
-async function say(verb: Verb, flags: Partial<PowerFlags>, answer: { status: number; body: unknown }) {
+async function runVm(verb: Verb, flags: Partial<PowerFlags>, answer: { status: number; body: unknown }) {
   const server = await startFakeApiServer()
   const put = (status: ConfigStatus) =>
     server.put(configs, { metadata: { namespace: 'default', name: 'web' }, spec: {}, status })
@@ -46,17 +41,17 @@ async function say(verb: Verb, flags: Partial<PowerFlags>, answer: { status: num
     return undefined
   }
   const kube = createKubeClient({ access: server.access, userAgent: 'kubectl-vm' })
-  const said = { out: '', err: '' }
+  const result = { out: '', err: '' }
   const world = {
-    out: (text: string) => void (said.out += text),
-    err: (text: string) => void (said.err += text),
+    out: (text: string) => void (result.out += text),
+    err: (text: string) => void (result.err += text),
     now: () => performance.now(),
   }
   const code = await power(verb, 'web', { timeout: 10, ...flags }, { kube, server: server.url }, world)
   const [first] = server.requests
   await kube.close()
   await server.close()
-  return { code, ...said, path: `${first?.path}?${first?.query.toString()}`, body: first?.body }
+  return { code, ...result, path: `${first?.path}?${first?.query.toString()}`, body: first?.body }
 }
 
 describe('kubectl vm', () => {
@@ -64,8 +59,8 @@ describe('kubectl vm', () => {
   const accepted = { status: 202, body: { kind: 'Status', details: { uid: 'u' } } }
   const path = '/apis/subresources.virtset.io/v1alpha1/namespaces/default/virtualmachineconfigs/web'
 
-  test('start --wait says when it runs', async () => {
-    expect(await say('start', { wait: true }, started)).toMatchObject({
+  test('start --wait reports when the VM runs', async () => {
+    expect(await runVm('start', { wait: true }, started)).toMatchObject({
       code: 0,
       out: 'virtualmachineconfig.virtset.io/web started\n',
       err: 'web: Running\n',
@@ -73,12 +68,15 @@ describe('kubectl vm', () => {
     })
   })
 
-  test('stop hands on the grace period', async () => {
-    expect(await say('stop', { gracePeriod: 5 }, accepted)).toMatchObject({ code: 0, body: { gracePeriodSeconds: 5 } })
+  test('stop passes the grace period', async () => {
+    expect(await runVm('stop', { gracePeriod: 5 }, accepted)).toMatchObject({
+      code: 0,
+      body: { gracePeriodSeconds: 5 },
+    })
   })
 
-  test('restart --dry-run waits for nothing', async () => {
-    const answer = await say('restart', { dryRun: true, wait: true }, accepted)
+  test('restart --dry-run does not wait', async () => {
+    const answer = await runVm('restart', { dryRun: true, wait: true }, accepted)
     expect(answer).toMatchObject({
       code: 0,
       out: 'virtualmachineconfig.virtset.io/web restarting (dry run)\n',
@@ -98,7 +96,7 @@ describe('kubectl vm', () => {
       message: 'VirtualMachine "web" is invalid',
       details: { causes },
     }
-    expect(await say('start', {}, { status: 422, body })).toMatchObject({
+    expect(await runVm('start', {}, { status: 422, body })).toMatchObject({
       code: 1,
       out: '',
       err: 'Error from server (Invalid): VirtualMachine "web" is invalid\n* spec.domain.memory: Required value\n* spec.domain.os: Required value\n',

@@ -16,7 +16,9 @@ export interface PowerFlags {
   readonly dryRun?: true
 }
 
-/** Asks the aggregated API, and waits if that is wanted. What it refuses is printed as kubectl would, all of it. */
+/**
+ * Requests the subresource of the aggregated API, and waits with `--wait`. Refusals are printed in full, as by kubectl.
+ */
 export async function power(
   verb: Verb,
   name: string,
@@ -30,11 +32,11 @@ export async function power(
     import('./cluster.ts'),
   ])
   try {
-    const answer = await cluster.kube.request('POST', pathOf(verb, namespace, name, flags), bodyOf(flags))
+    const response = await cluster.kube.request('POST', pathOf(verb, namespace, name, flags), bodyOf(flags))
     const dryRun = flags.dryRun === true ? ' (dry run)' : ''
     world.out(`virtualmachineconfig.virtset.io/${name} ${past[verb]}${dryRun}\n`)
     if (flags.wait !== true || flags.dryRun === true) return exitCodes.fine
-    return await follow(verb, { namespace, name }, uidOf(answer), flags.timeout, cluster, world)
+    return await follow(verb, { namespace, name }, uidOf(response), flags.timeout, cluster, world)
   } catch (error) {
     if (error instanceof ApiUnreachable) throw clusterFailure(error, cluster, '')
     if (!(error instanceof ApiError)) throw error
@@ -53,14 +55,14 @@ function pathOf(verb: Verb, namespace: string, name: string, { dryRun }: PowerFl
 const bodyOf = ({ gracePeriod }: PowerFlags): object =>
   gracePeriod === undefined ? {} : { gracePeriodSeconds: gracePeriod }
 
-/** `start` answers the VM, the others a Status that names it. */
-function uidOf(answer: unknown): string {
-  const [metadata, details] = isRecord(answer) ? [answer['metadata'], answer['details']] : []
+/** `start` responds with the VM, the others with a Status that has its uid. */
+function uidOf(response: unknown): string {
+  const [metadata, details] = isRecord(response) ? [response['metadata'], response['details']] : []
   const uid = (isRecord(metadata) && metadata['uid']) || (isRecord(details) && details['uid'])
   return typeof uid === 'string' ? uid : ''
 }
 
-/** The same form as kubectl's own. */
+/** In the form of kubectl. */
 function refusal({ status }: ApiError): string {
   const causes = status.details?.causes ?? []
   const head = `Error from server (${status.reason}): ${status.message}\n`
@@ -69,7 +71,7 @@ function refusal({ status }: ApiError): string {
 
 const pollMs = 300
 
-/** Tells each phase once, on standard error, until it is done or has failed. */
+/** Prints each phase once, on standard error, until the operation is done or has failed. */
 async function follow(
   verb: Verb,
   ref: { readonly namespace: string; readonly name: string },
@@ -83,34 +85,34 @@ async function follow(
     import('../runtime/resource.ts'),
   ])
   const untilMs = world.now() + timeoutSeconds * 1000
-  for (let told = ''; world.now() < untilMs; await sleep(systemClock, pollMs)) {
+  for (let printed = ''; world.now() < untilMs; await sleep(systemClock, pollMs)) {
     const { state, words } = progressOf(verb, uid, await kube.get(virtualMachineConfigs, ref))
-    if (words !== told) world.err(`${ref.name}: ${words}\n`)
-    told = words
+    if (words !== printed) world.err(`${ref.name}: ${words}\n`)
+    printed = words
     if (state === 'done') return exitCodes.fine
     if (state === 'failed') return exitCodes.refused
   }
-  world.err(`error: not done within ${timeoutSeconds} s; it goes on without you\n`)
+  world.err(`error: timed out after ${timeoutSeconds} s; the operation continues in the cluster\n`)
   return exitCodes.refused
 }
 
-/** How far it is. `uid` is that of the VM that was started, or of the one that is to go. */
+/** @param uid of the VM that was started, or of the one that is to stop */
 export function progressOf(
   verb: Verb,
   uid: string,
   { status = {} }: Pick<Persisted<VirtualMachineConfig>, 'status'>,
-): { readonly state: 'done' | 'failed' | 'under way'; readonly words: string } {
+): { readonly state: 'done' | 'failed' | 'in progress'; readonly words: string } {
   const { phase = 'Stopped', instance, restart, conditions = [] } = status
   const why = conditions.find(({ type }) => type === 'Ready')?.message ?? ''
   const words = [phase, ...(why === '' ? [] : [`(${why})`])].join(' ')
   const isOld = instance?.uid === uid
-  // A restart that was called off may have been making another one.
-  if (verb === 'stop') return { state: restart === undefined && !isOld ? 'done' : 'under way', words }
+  // A cancelled restart may have been creating another one.
+  if (verb === 'stop') return { state: restart === undefined && !isOld ? 'done' : 'in progress', words }
   if (verb === 'restart' && (restart !== undefined || isOld)) {
-    return { state: phase === 'Failed' && !isOld ? 'failed' : 'under way', words }
+    return { state: phase === 'Failed' && !isOld ? 'failed' : 'in progress', words }
   }
-  // The controller may not have seen yet what was started.
-  if (instance === undefined || (verb === 'start' && !isOld)) return { state: 'under way', words: 'Starting' }
+  // The controller may not have observed the new VM yet.
+  if (instance === undefined || (verb === 'start' && !isOld)) return { state: 'in progress', words: 'Starting' }
   if (phase === 'Running') return { state: 'done', words }
-  return { state: phase === 'Failed' || phase === 'Stopped' ? 'failed' : 'under way', words }
+  return { state: phase === 'Failed' || phase === 'Stopped' ? 'failed' : 'in progress', words }
 }

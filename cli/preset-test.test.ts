@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { files, preset, vm } from '../test/cli/files.ts'
-import { say } from '../test/cli/world.ts'
+import { runVm } from '../test/cli/world.ts'
 
 const small = preset('small', '{selector: {matchLabels: {size: small}}, strength: Enforce, domain: {vcpu: {value: 2}}}')
 
@@ -20,7 +20,7 @@ describe('a test of presets', () => {
     ['all together', '{completed: {metadata: {name: web}}, warnings: [], presets: [default/small]}'],
   ])('passes where %s came out', async (_, expected) => {
     const at = files({ ...given, 'a.vmtest.yaml': testOf(expected) })
-    expect(await say(['test', at()])).toEqual({
+    expect(await runVm(['test', at()])).toEqual({
       code: 0,
       out: `ok    ${at('a.vmtest.yaml')}: a test\n1 passed, 0 failed\n`,
       err: '',
@@ -28,22 +28,14 @@ describe('a test of presets', () => {
   })
 
   test.each([
-    [
-      'another value',
-      '{completed: {spec: {domain: {vcpu: {value: 3}}}}}',
-      'spec.domain.vcpu.value: expected 3, came out 2',
-    ],
-    [
-      'something absent',
-      '{completed: {spec: {domain: {title: x}}}}',
-      'spec.domain.title: expected "x", came out nothing',
-    ],
+    ['another value', '{completed: {spec: {domain: {vcpu: {value: 3}}}}}', 'spec.domain.vcpu.value: expected 3, got 2'],
+    ['something absent', '{completed: {spec: {domain: {title: x}}}}', 'spec.domain.title: expected "x", got nothing'],
     ['other presets', '{presets: []}', 'unexpected preset: default/small'],
     ['a warning', '{warnings: [changed]}', 'no such warning: changed'],
     ['causes', '{causes: [{field: spec.x}]}', 'no such cause: {"field":"spec.x"}'],
   ])('fails where %s was expected', async (_, expected, line) => {
     const at = files({ ...given, 'a.vmtest.yaml': testOf(expected) })
-    expect(await say(['test', at()])).toEqual({
+    expect(await runVm(['test', at()])).toEqual({
       code: 1,
       out: `FAIL  ${at('a.vmtest.yaml')}: a test\n        ${line}\n0 passed, 1 failed\n`,
       err: '',
@@ -66,43 +58,41 @@ expect:
       'b.vmtest.yaml': testOf('{completed: {}}').replace('small.yaml', 'bad.yaml'),
       'bad.yaml': `${small}---\n${preset('other', '{selector: {}, strength: Enforce, domain: {vcpu: {value: 1}}}')}`,
     })
-    const { code, out } = await say(['test', at()])
+    const { code, out } = await runVm(['test', at()])
     expect([code, out.split('\n')[0]]).toEqual([1, `ok    ${at('a.vmtest.yaml')}: web`])
     expect(out).toMatch(/FAIL .*b\.vmtest\.yaml: a test\n {8}refused: spec\.domain\.vcpu\.value: Invalid value/)
   })
 
-  test('--update writes what came out, and leaves the rest as it was', async () => {
+  test('--update writes the actual results and leaves the rest unchanged', async () => {
     const text = `# why\n${testOf('\n  # what\n  completed:\n    spec:\n      domain:\n        vcpu:\n          value: 3\n  presets: []')}`
     const at = files({ ...given, 'a.vmtest.yaml': text })
-    expect((await say(['test', at(), '--update'])).code).toBe(0)
+    expect((await runVm(['test', at(), '--update'])).code).toBe(0)
     expect(readFileSync(at('a.vmtest.yaml'), 'utf8')).toBe(
       text
         .replace('value: 3', 'value: 2')
         .replace('presets: []', 'presets:\n    - default/small')
         .replace('expect: \n', 'expect:\n'),
     )
-    expect((await say(['test', at()])).out).toContain('1 passed, 0 failed')
+    expect((await runVm(['test', at()])).out).toContain('1 passed, 0 failed')
   })
 
   test('--junit writes a report', async () => {
     const at = files({ ...given, 'a.vmtest.yaml': testOf('{completed: {spec: {domain: {title: <&">}}}}') })
-    await say(['test', at(), '--junit', at('report.xml')])
+    await runVm(['test', at(), '--junit', at('report.xml')])
     const report = readFileSync(at('report.xml'), 'utf8')
     expect(report).toContain('<testsuites tests="1" failures="1"')
-    expect(report).toContain(
-      'message="spec.domain.title: expected &quot;&lt;&amp;\\&quot;&gt;&quot;, came out nothing"',
-    )
+    expect(report).toContain('message="spec.domain.title: expected &quot;&lt;&amp;\\&quot;&gt;&quot;, got nothing"')
   })
 
   test.each([
-    ['no test', {}, /holds no test \(\*\.vmtest\.yaml\)/],
-    ['a word that is not known', { 'a.vmtest.yaml': 'presetz: []' }, /`presetz` is not known; there are name, presets/],
-    ['no VM', { 'a.vmtest.yaml': 'presets: []\nexpect: {}' }, /`vm` is an object/],
+    ['no test', {}, /has no test \(\*\.vmtest\.yaml\)/],
+    ['an unknown key', { 'a.vmtest.yaml': 'presetz: []' }, /unknown key `presetz`; must be one of name, presets/],
+    ['no VM', { 'a.vmtest.yaml': 'presets: []\nexpect: {}' }, /`vm` must be an object/],
     ['no expectation', { 'a.vmtest.yaml': 'presets: []\nvm: web.yaml' }, /`expect` is missing/],
-    ['a file that is not there', { 'a.vmtest.yaml': 'vm: nowhere.yaml\nexpect: {}' }, /nowhere\.yaml: no such file/],
-  ])('with %s it is a mistake', async (_, texts, message) => {
+    ['a missing file', { 'a.vmtest.yaml': 'vm: nowhere.yaml\nexpect: {}' }, /nowhere\.yaml: no such file/],
+  ])('with %s it is an error', async (_, texts, message) => {
     const at = files({ ...given, ...texts })
-    const { code, err } = await say(['test', at()])
+    const { code, err } = await runVm(['test', at()])
     expect(code).toBe(2)
     expect(err).toMatch(message)
   })

@@ -1,14 +1,14 @@
 import { dirname, resolve } from 'node:path'
 import type { Document } from 'yaml'
 import { parseDocuments, yamlOptions } from '../api/yaml.ts'
-import { parseMachine } from '../api/machine.ts'
+import { parseVirtualMachine } from '../api/virtual-machine.ts'
 import { isRecord } from '../api/schema.ts'
 import type { Capabilities } from '../api/capabilities.ts'
 import { completeIn } from './completion.ts'
-import { disappointments, resultOf, type Expectation, type Result } from './expectation.ts'
+import { mismatches, resultOf, type Expectation, type Result } from './expectation.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import { filesOf, nameOf, readManifests, readText } from './input.ts'
-import { junitReport, type Verdict } from './junit.ts'
+import { junitReport, type TestResult } from './junit.ts'
 import { write } from './output.ts'
 import type { Paint } from './paint.ts'
 import { inNamespace, inventoryOf, isPreset, presetsOf, type Manifest } from '../inventory/manifests.ts'
@@ -18,7 +18,7 @@ import type { Streams } from './world.ts'
 
 export interface TestSettings {
   readonly capabilities: Capabilities
-  /** Writes what came out in place of what was expected. */
+  /** Replaces the expectations with the actual results. */
   readonly update: boolean
   readonly quiet: boolean
   readonly junit?: string
@@ -27,19 +27,20 @@ export interface TestSettings {
 
 const testNames = /\.vmtest\.ya?ml$/i
 const noNames = /^$/
-/** From which identities are drawn: the same in every run. */
+/** Identities are derived from it, the same in every run. */
 const defaultUid = 'test'
 
 /**
- * `kubectl vm test`: completes the VM of each test with its presets, nothing else, and compares. A line a test, and one for all.
- * @throws Usage where there is no test, or a file is none
+ * `kubectl vm test`: completes the VM of each test with its presets alone and compares the result. Prints one line per
+ * test and one for all.
+ * @throws Usage where there is no test or a test is malformed
  */
 export async function testPresets(
   paths: readonly string[],
   settings: TestSettings,
   streams: Streams,
 ): Promise<ExitCode> {
-  const verdicts: Verdict[] = []
+  const results: TestResult[] = []
   const files = (await Promise.all(paths.map(testFilesOf))).flat()
   for (const file of files) {
     const read = parseDocuments(await readText(file))
@@ -47,17 +48,17 @@ export async function testPresets(
     const documents = read.documents.filter(({ value }) => value !== null)
     let isChanged = false
     for (const [index, { document, value }] of documents.entries()) {
-      const { verdict, result } = await runTest(file, index, value, settings)
-      isChanged ||= settings.update && verdict.failures.length > 0
-      if (settings.update && verdict.failures.length > 0) update(document, result)
-      verdicts.push(settings.update ? { ...verdict, failures: [] } : verdict)
-      tell(verdict, settings, streams)
+      const { test, actual } = await runTest(file, index, value, settings)
+      isChanged ||= settings.update && test.failures.length > 0
+      if (settings.update && test.failures.length > 0) update(document, actual)
+      results.push(settings.update ? { ...test, failures: [] } : test)
+      print(test, settings, streams)
     }
     if (isChanged) await write(file, documents.map(({ document }) => document.toString(yamlOptions)).join('---\n'))
   }
-  const failed = verdicts.filter(({ failures }) => failures.length > 0).length
-  streams.out(`${verdicts.length - failed} passed, ${failed} failed\n`)
-  if (settings.junit !== undefined) await write(settings.junit, junitReport(verdicts))
+  const failed = results.filter(({ failures }) => failures.length > 0).length
+  streams.out(`${results.length - failed} passed, ${failed} failed\n`)
+  if (settings.junit !== undefined) await write(settings.junit, junitReport(results))
   return failed > 0 ? exitCodes.refused : exitCodes.fine
 }
 
@@ -65,13 +66,13 @@ async function testFilesOf(path: string): Promise<readonly string[]> {
   try {
     return await filesOf(path, testNames, noNames)
   } catch (error) {
-    if (error instanceof Usage && error.cause === undefined) throw new Usage(`${path}: holds no test (*.vmtest.yaml)`)
+    if (error instanceof Usage && error.cause === undefined) throw new Usage(`${path}: has no test (*.vmtest.yaml)`)
     throw error
   }
 }
 
-function tell(
-  { file, name, failures }: Verdict,
+function print(
+  { file, name, failures }: TestResult,
   { update: isUpdate, quiet, paint }: TestSettings,
   streams: Streams,
 ): void {
@@ -91,26 +92,26 @@ async function runTest(
   index: number,
   test: unknown,
   { capabilities }: TestSettings,
-): Promise<{ readonly verdict: Verdict; readonly result: Result }> {
+): Promise<{ readonly test: TestResult; readonly actual: Result }> {
   const startMs = performance.now()
-  if (!isRecord(test)) throw new Usage(`${file}: a test is an object with presets, vm and expect`)
+  if (!isRecord(test)) throw new Usage(`${file}: a test must be an object with presets, vm and expect`)
   checkKeys(file, test, testKeys)
   const namespace = namespaceOf(file, test['namespace'])
   const presets = await objectsOf(file, test['presets'] ?? [], 'presets')
-  const [machine, ...others] = await objectsOf(file, test['vm'], 'vm')
-  if (machine === undefined || others.length > 0) throw new Usage(`${file}: \`vm\` must be one VM`)
+  const [vm, ...others] = await objectsOf(file, test['vm'], 'vm')
+  if (vm === undefined || others.length > 0) throw new Usage(`${file}: \`vm\` must be one VM`)
   const expected = expectationOf(file, test['expect'])
-  const result = completedBy(machine, presets, namespace, capabilities, textOf(test['uid']) ?? defaultUid)
-  const name = textOf(test['name']) ?? (index === 0 ? nameOf(machine) : `${nameOf(machine)} (${index + 1})`)
+  const actual = completedBy(vm, presets, namespace, capabilities, textOf(test['uid']) ?? defaultUid)
+  const name = textOf(test['name']) ?? (index === 0 ? nameOf(vm) : `${nameOf(vm)} (${index + 1})`)
   const seconds = (performance.now() - startMs) / 1000
-  return { verdict: { file, name, seconds, failures: disappointments(expected, result) }, result }
+  return { test: { file, name, seconds, failures: mismatches(expected, actual) }, actual }
 }
 
 const textOf = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined)
 
 function checkKeys(file: string, value: Manifest, known: readonly string[]): void {
   const unknown = Object.keys(value).find((key) => !known.includes(key))
-  if (unknown !== undefined) throw new Usage(`${file}: \`${unknown}\` is not known; there are ${known.join(', ')}`)
+  if (unknown !== undefined) throw new Usage(`${file}: unknown key \`${unknown}\`; must be one of ${known.join(', ')}`)
 }
 
 function namespaceOf(
@@ -119,19 +120,19 @@ function namespaceOf(
 ): { readonly name: string; readonly labels: { readonly [key: string]: string } } {
   const { name = 'default', labels = {} } = typeof value === 'string' ? { name: value } : isRecord(value) ? value : {}
   if (typeof name !== 'string' || !isRecord(labels))
-    throw new Usage(`${file}: \`namespace\` is a name, or {name, labels}`)
+    throw new Usage(`${file}: \`namespace\` must be a name or {name, labels}`)
   const texts = Object.entries(labels).map(([key, label]) => [key, String(label)])
   return { name, labels: { ...Object.fromEntries(texts), 'kubernetes.io/metadata.name': name } }
 }
 
-/** Objects as they stand, or by the paths of their files, which begin where the test is. */
+/** Objects, or the objects of files whose paths are relative to the test's. */
 async function objectsOf(file: string, value: unknown, key: string): Promise<readonly Manifest[]> {
   const all: readonly unknown[] = Array.isArray(value) ? value : [value]
   const objects = await Promise.all(
     all.map(async (one) => {
       if (typeof one === 'string') return readManifests([resolve(dirname(file), one)], nothing())
       if (isRecord(one)) return [one]
-      throw new Usage(`${file}: \`${key}\` is an object, the path of a file, or a list of such`)
+      throw new Usage(`${file}: \`${key}\` must be an object, the path of a file, or a list of these`)
     }),
   )
   return objects.flat()
@@ -157,7 +158,7 @@ function listOf(file: string, value: unknown, key: string): readonly unknown[] {
   throw new Usage(`${file}: \`expect.${key}\` must be a list`)
 }
 
-/** A broken preset takes no part, and is told as a warning. */
+/** A broken preset is not applied; it causes a warning. */
 function completedBy(
   manifest: Manifest,
   presetManifests: readonly Manifest[],
@@ -170,16 +171,16 @@ function completedBy(
     namespace.name,
   )
   const broken = [...presets.quarantined.values()].map(quarantineWarning)
-  const parsed = parseMachine(manifest)
+  const parsed = parseVirtualMachine(manifest)
   if ('causes' in parsed) return { completed: undefined, causes: parsed.causes, warnings: broken, presets: [] }
-  const { machine } = parsed
-  const placed = { ...machine, metadata: { ...machine.metadata, namespace: namespace.name } }
+  const { vm } = parsed
+  const placed = { ...vm, metadata: { ...vm.metadata, namespace: namespace.name } }
   const inventory = inventoryOf(presets, { labels: namespace.labels, capabilities: equalNodes(capabilities) })
   const result = resultOf(completeIn(placed, namespace.name, { inventory }, { uid }))
   return { ...result, warnings: [...broken, ...result.warnings] }
 }
 
-/** Only what the test names is written; of a subset, the values of what it names. */
+/** Updates only what the test expects; of a subset, only its values. */
 function update(document: Document, result: Result): void {
   const written: { readonly [key: string]: unknown } = {
     completed: result.completed,
@@ -202,7 +203,7 @@ function update(document: Document, result: Result): void {
   }
 }
 
-/** What stands in `value` where `shape` has something; what is a list is taken whole. */
+/** The part of `value` that `shape` has; lists are taken whole. */
 function narrowed(shape: unknown, value: unknown): unknown {
   if (!isRecord(shape) || !isRecord(value)) return value
   const members = Object.entries(shape).flatMap(([key, member]) =>

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { createKubeClient } from '../runtime/kube.ts'
 import { files, preset, vm } from '../test/cli/files.ts'
-import { say } from '../test/cli/world.ts'
+import { runVm } from '../test/cli/world.ts'
 import { startFakeApiServer } from '../test/fake-apiserver.ts'
 import { fakeLibvirtd } from '../test/fake-libvirtd.ts'
 import { commands } from './commands.ts'
@@ -23,31 +23,31 @@ describe('the command line', () => {
     [
       ['impact', '--presets', 'x', '--limit', 'y'],
       2,
-      "error: option '--limit <n>' argument 'y' is invalid. a whole number is wanted.\n",
+      "error: option '--limit <n>' argument 'y' is invalid. must be a whole number.\n",
     ],
-    [['import'], 2, 'error: import wants files, or else --from URI or --socket PATH\n'],
-  ])('%j is a mistake that it names', async (words, code, err) => {
-    const said = await say(words)
-    expect([said.code, said.out]).toEqual([code, ''])
-    expect(said.err.startsWith(err)).toBe(true)
+    [['import'], 2, 'error: import requires files, or --from URI or --socket PATH\n'],
+  ])('%j is an error that is named', async (words, code, err) => {
+    const result = await runVm(words)
+    expect([result.code, result.out]).toEqual([code, ''])
+    expect(result.err.startsWith(err)).toBe(true)
   })
 
-  test.each(commands.map(({ name }) => name))('%s --help has an example that does what it says', async (name) => {
-    const help = await say([name, '--help'])
+  test.each(commands.map(({ name }) => name))('%s --help has an example that works', async (name) => {
+    const help = await runVm([name, '--help'])
     expect(help.code).toBe(0)
     const [, line = '', code = '0'] =
       /\nExample:\n {2}kubectl vm (.*?)(?: {4}# exits with (\d) if .*)?\n/.exec(help.out) ?? []
     const at = files(exampleFiles)
     const words = (line.split(' > ')[0] ?? '').split(' ')
-    const said = await say(
+    const result = await runVm(
       words.map((word) => (existsSync(at(word)) || word === 'report.xml' ? at(word) : word)),
       { ...(await exampleWorld()) },
     )
-    expect([words[0], said.code, said.err]).toEqual([name, Number(code), expect.not.stringContaining('error')])
+    expect([words[0], result.code, result.err]).toEqual([name, Number(code), expect.not.stringContaining('error')])
   })
 })
 
-/** What the help's examples speak of. */
+/** The files of the help's examples. */
 const exampleFiles = {
   'vm.yaml': vm('web', '', '{size: small}'),
   'new.yaml': preset('new', '{selector: {}, domain: {title: x}}'),
@@ -66,7 +66,7 @@ async function exampleWorld(): Promise<Partial<World>> {
   const metadata = { name: 'web', namespace: 'default' }
   fake.put('/api/v1/namespaces', { kind: 'Namespace', metadata: { name: 'default' } })
   const at = files({ 'vm.yaml': exampleFiles['vm.yaml'] })
-  const stored = JSON.parse((await say(['complete', at('vm.yaml'), '--no-validate', '-o', 'json'])).out)
+  const stored = JSON.parse((await runVm(['complete', at('vm.yaml'), '--no-validate', '-o', 'json'])).out)
   fake.put(`${api}/virtualmachines`, { ...stored, metadata: { ...stored.metadata, uid: 'u' } })
   const config = (status: object) => fake.put(`${api}/virtualmachineconfigs`, { metadata, spec: {}, status })
   config({ phase: 'Running', instance: { name: 'web', uid: 'u' } })
@@ -83,7 +83,7 @@ async function exampleWorld(): Promise<Partial<World>> {
   }
 }
 
-describe('what a shell may complete', () => {
+describe('completion in a shell', () => {
   test.each([
     [['comp'], ['complete', 'completion']],
     [
@@ -102,12 +102,12 @@ describe('what a shell may complete', () => {
     [['complete', ''], []],
     [['nothing', '--'], []],
   ])('%j', async (words, expected) => {
-    const { out } = await say(['__complete', '--', ...words])
+    const { out } = await runVm(['__complete', '--', ...words])
     expect(out.split('\n').filter((word) => word !== '')).toEqual(expected)
   })
 
   test.each(['bash', 'zsh', 'fish', 'kubectl'])('the script for %s asks kubectl-vm', async (shell) => {
-    expect((await say(['completion', shell])).out).toContain('kubectl-vm __complete')
+    expect((await runVm(['completion', shell])).out).toContain('kubectl-vm __complete')
   })
 })
 
@@ -117,9 +117,9 @@ describe('diff', () => {
     'p.yaml': preset('small', '{selector: {matchLabels: {size: small}}, domain: {title: hello}}'),
   }
 
-  test('shows what is added, and that there is something', async () => {
+  test('shows what completion adds, with exit code 1', async () => {
     const at = files(given)
-    const { code, out } = await say(['diff', at('vm.yaml'), '--presets', at('p.yaml')])
+    const { code, out } = await runVm(['diff', at('vm.yaml'), '--presets', at('p.yaml')])
     expect(code).toBe(1)
     expect(out).toContain('\n+    title: hello\n')
     expect(out).not.toContain('completed-by')
@@ -128,9 +128,9 @@ describe('diff', () => {
 
   test('of a completed VM is empty', async () => {
     const at = files(given)
-    const { out } = await say(['complete', at('vm.yaml'), '--presets', at('p.yaml')])
+    const { out } = await runVm(['complete', at('vm.yaml'), '--presets', at('p.yaml')])
     const whole = files({ 'vm.yaml': out })
-    expect(await say(['diff', whole('vm.yaml'), '--presets', at('p.yaml')])).toEqual({ code: 0, out: '', err: '' })
+    expect(await runVm(['diff', whole('vm.yaml'), '--presets', at('p.yaml')])).toEqual({ code: 0, out: '', err: '' })
   })
 
   test.each([
@@ -143,7 +143,7 @@ describe('diff', () => {
     'is coloured only where people want that: %j, terminal %s, %j',
     async (environment, isOutTerminal, flags, isColored) => {
       const at = files(given)
-      const { out } = await say(['diff', at('vm.yaml'), '--presets', at('p.yaml'), ...flags], {
+      const { out } = await runVm(['diff', at('vm.yaml'), '--presets', at('p.yaml'), ...flags], {
         environment,
         isOutTerminal,
       })
@@ -154,8 +154,8 @@ describe('diff', () => {
 
 test('progress shows after two seconds, on a terminal', () => {
   let time = 0
-  const said: string[] = []
-  const show = (isTerminal: boolean) => progress({ err: (text) => said.push(text) }, isTerminal, () => time)
+  const result: string[] = []
+  const show = (isTerminal: boolean) => progress({ err: (text) => result.push(text) }, isTerminal, () => time)
   const { step, end } = show(true)
   step('a')
   time = 2000
@@ -167,9 +167,9 @@ test('progress shows after two seconds, on a terminal', () => {
   time = 9000
   silent.step('d')
   silent.end()
-  expect(said).toEqual(['\r\u001B[K2 done, b', '\r\u001B[K'])
+  expect(result).toEqual(['\r\u001B[K2 done, b', '\r\u001B[K'])
 })
 
-test('no colour without a terminal', () => {
+test('no colours without a terminal', () => {
   expect(painter({ environment: {}, isOutTerminal: false })('red', 'x')).toBe('x')
 })

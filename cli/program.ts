@@ -4,13 +4,15 @@ import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import { optionOf } from './flags.ts'
 import type { World } from './world.ts'
 
-/** `kubectl vm` with all its commands. What one of them ends with goes to `ends`. */
-function createProgram(world: World, ends: (code: ExitCode) => void): Command {
+/** `kubectl vm` with all its commands; `exit` receives the exit code of the one that ran. */
+function createProgram(world: World, exit: (code: ExitCode) => void): Command {
   const program = new Command('kubectl vm')
-    .description('What presets and libvirt make of a virtual machine, with the engine of the admission webhooks.')
+    .description(
+      'Completes, explains and tests virtual machines and presets, with the engine of the admission webhooks.',
+    )
     .showSuggestionAfterError()
-    .showHelpAfterError('(kubectl vm --help shows what there is)')
-    .addHelpText('after', '\nkubectl vm COMMAND --help has the flags of a command, and an example.')
+    .showHelpAfterError('(kubectl vm --help lists the commands)')
+    .addHelpText('after', '\nkubectl vm COMMAND --help shows the flags of a command and an example.')
     .configureOutput({
       writeOut: world.out,
       writeErr: world.err,
@@ -20,7 +22,7 @@ function createProgram(world: World, ends: (code: ExitCode) => void): Command {
       getErrHasColors: () => false,
     })
     .exitOverride()
-  for (const entry of commands) addCommand(program, entry, world, ends)
+  for (const entry of commands) addCommand(program, entry, world, exit)
   program
     .command('__complete', { hidden: true })
     .argument('[words...]')
@@ -33,20 +35,20 @@ function createProgram(world: World, ends: (code: ExitCode) => void): Command {
   return program
 }
 
-function addCommand(program: Command, entry: Entry, world: World, ends: (code: ExitCode) => void): void {
-  const { name, description, example, ends: { code, why } = {} } = entry
-  const exits = code === undefined ? '' : `    # exits with ${code} if ${why}`
+function addCommand(program: Command, entry: Entry, world: World, exit: (code: ExitCode) => void): void {
+  const { name, description, example, exits: { code, when } = {} } = entry
+  const comment = code === undefined ? '' : `    # exits with ${code} if ${when}`
   const command = program
     .command(name)
     .description(description)
-    .showHelpAfterError(`(kubectl vm ${name} --help shows its flags, and an example)`)
-    .addHelpText('after', `\nExample:\n  kubectl vm ${name} ${example}${exits}`)
+    .showHelpAfterError(`(kubectl vm ${name} --help shows its flags and an example)`)
+    .addHelpText('after', `\nExample:\n  kubectl vm ${name} ${example}${comment}`)
   for (const word of entry.words) command.addArgument(word)
   for (const flag of entry.flags) command.addOption(optionOf(flag))
-  command.action(async () => ends(await entry.run(command.args, command.opts(), world)))
+  command.action(async () => exit(await entry.run(command.args, command.opts(), world)))
 }
 
-/** Runs one command line, without the program's name; gives back the exit code. What is nobody's mistake is thrown. */
+/** Runs one command line, without the program's name. Returns the exit code; throws errors that are not the user's. */
 export async function run(words: readonly string[], world: World): Promise<ExitCode> {
   let code: ExitCode = exitCodes.fine
   const program = createProgram(world, (result) => (code = result))
@@ -58,7 +60,7 @@ export async function run(words: readonly string[], world: World): Promise<ExitC
       world.err(`error: ${error.message}\n`)
       return exitCodes.usage
     }
-    // The library has said it already; help is no mistake.
+    // The library has printed the error; help is not an error.
     if (error instanceof CommanderError)
       return error.exitCode === 0 || words.length === 0 ? exitCodes.fine : exitCodes.usage
     throw error

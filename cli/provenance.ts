@@ -1,10 +1,10 @@
 import type { Origin } from '../api/cause.ts'
-import { completedByAnnotation, type VirtualMachine } from '../api/machine.ts'
+import { completedByAnnotation, type VirtualMachine } from '../api/virtual-machine.ts'
 import { originOf } from '../completion/origins.ts'
 import type { Provenance } from '../presets/origins.ts'
-import { joinPath } from '../presets/path.ts'
+import { joinPath } from '../api/path.ts'
 
-/** Who put a leaf there, for people and scripts: `{user: true}`, `{preset, revision}` or `{default: rule}`. */
+/** The origin of a leaf, for people and scripts: `{user: true}`, `{preset, revision}` or `{default: rule}`. */
 export interface Credit {
   readonly user?: true
   /** `NAMESPACE/NAME`, or `NAME` of a cluster preset. */
@@ -19,11 +19,11 @@ export interface Entry extends Credit {
   readonly skipped?: string
 }
 
-/** For each leaf of a VM's labels, annotations and spec, who put it there; and what was overridden, removed or skipped. */
-export function provenanceEntries(machine: VirtualMachine, provenance: Provenance): { readonly [path: string]: Entry } {
+/** The origin of each leaf of a VM's labels, annotations and spec; and what was overridden, removed or skipped. */
+export function provenanceEntries(vm: VirtualMachine, provenance: Provenance): { readonly [path: string]: Entry } {
   const { origins, overridden, removed, skipped } = provenance
   const entries = new Map<string, Entry>()
-  for (const { path } of leavesOf(machine)) {
+  for (const { path } of leavesOf(vm)) {
     const lost = overridden.get(path)?.map(({ origin, value }) => ({
       ...creditOf(origin),
       ...(value === undefined ? {} : { value }),
@@ -55,23 +55,22 @@ export interface Leaf {
   readonly value: unknown
 }
 
-/** What completion answers for: labels, annotations but its own, where there are any, and the spec. */
-export function answeredFor({ metadata: { labels = {}, annotations = {} }, spec }: VirtualMachine) {
+/** The parts with provenance: labels, annotations except completion's own, and the spec. */
+export function creditedTo({ metadata: { labels = {}, annotations = {} }, spec }: VirtualMachine) {
   const { [completedByAnnotation]: _, ...others } = annotations
   return { metadata: { labels: unlessEmpty(labels), annotations: unlessEmpty(others) }, spec }
 }
 
 const unlessEmpty = <T extends object>(map: T): T | undefined => (Object.keys(map).length === 0 ? undefined : map)
 
-/** The same leaf by leaf: scalars, and empty objects and lists. */
-export function* leavesOf(machine: VirtualMachine): Generator<Leaf> {
-  const { metadata, spec } = answeredFor(machine)
+/** Their leaves: scalars, and empty objects and lists. */
+export function* leavesOf(vm: VirtualMachine): Generator<Leaf> {
+  const { metadata, spec } = creditedTo(vm)
   yield* leavesBelow(metadata.labels, 'metadata.labels')
   yield* leavesBelow(metadata.annotations, 'metadata.annotations')
   yield* leavesBelow(spec, 'spec')
 }
 
-/** Nothing where there is nothing. */
 export function* leavesBelow(value: unknown, path: string): Generator<Leaf> {
   const members = typeof value === 'object' && value !== null ? Object.entries(value) : []
   if (members.length === 0 && value !== undefined) yield { path, value }

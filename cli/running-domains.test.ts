@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { fakeLibvirtd } from '../test/fake-libvirtd.ts'
-import { say } from '../test/cli/world.ts'
+import { runVm } from '../test/cli/world.ts'
 import { Connection } from '../launcher/libvirt/connection.ts'
 import { systemClock } from '../runtime/clock.ts'
 
@@ -14,7 +14,7 @@ test('domains of a daemon become VMs', async () => {
   for (const name of ['one', 'two']) await connection.call('domain_define_xml_flags', { xml: xml(name), flags: 0 })
   connection.close()
   const dialled: string[] = []
-  const { code, out, err } = await say(['import', '--from', 'qemu:///session'], {
+  const { code, out, err } = await runVm(['import', '--from', 'qemu:///session'], {
     environment: { XDG_RUNTIME_DIR: '/run/user/1' },
     dial: (path) => {
       dialled.push(path)
@@ -28,25 +28,25 @@ test('domains of a daemon become VMs', async () => {
 test.each([
   [
     ['--socket', '/nowhere'],
-    'error: no libvirt daemon answers; --socket PATH says where one does\n/nowhere: there is no daemon here\n',
+    'error: no libvirt daemon responds; use --socket PATH for another socket\n/nowhere: no daemon\n',
   ],
   [
     ['--from', 'qemu:///system'],
-    `error: no libvirt daemon answers; --socket PATH says where one does
-/run/libvirt/libvirt-sock: there is no daemon here
-/run/libvirt/virtqemud-sock: there is no daemon here
+    `error: no libvirt daemon responds; use --socket PATH for another socket
+/run/libvirt/libvirt-sock: no daemon
+/run/libvirt/virtqemud-sock: no daemon
 `,
   ],
-  [['--from', 'xen:///'], 'error: --from xen:///: qemu:///system and qemu:///session are known\n'],
+  [['--from', 'xen:///'], 'error: --from xen:///: must be qemu:///system or qemu:///session\n'],
 ])('%j without a daemon', async (words, err) => {
-  expect(await say(['import', ...words])).toEqual({ code: 2, out: '', err })
+  expect(await runVm(['import', ...words])).toEqual({ code: 2, out: '', err })
 })
 
-test("QEMU's own daemon is found where there is no other", async () => {
+test('finds the modular daemon of QEMU if there is no other', async () => {
   const fake = fakeLibvirtd()
   const dial = (path: string) =>
     path === '/run/libvirt/virtqemud-sock' ? fake.dial() : Promise.reject(new Error('nothing'))
-  expect(await say(['import', '--from', 'qemu:///system'], { dial })).toEqual({
+  expect(await runVm(['import', '--from', 'qemu:///system'], { dial })).toEqual({
     code: 0,
     out: '',
     err: 'the libvirt daemon at /run/libvirt/virtqemud-sock has no domains\n',

@@ -9,8 +9,9 @@ import type { World } from './world.ts'
 type Reader = Parameters<typeof listDomains>[0]
 
 /**
- * The domains of a libvirt daemon of this machine as Domain XML, running or not, as they are defined (what only a running domain has is no wish of anybody).
- * @throws Usage where no daemon answers
+ * The domains of a local libvirt daemon as Domain XML, running or not: the persistent definitions, without the state of
+ * a running one.
+ * @throws Usage where no daemon responds
  */
 export async function* readRunningDomains(
   { from = 'qemu:///system', socket }: { readonly from?: string; readonly socket?: string },
@@ -25,7 +26,7 @@ export async function* readRunningDomains(
     if (domains.length === 0) err(`the libvirt daemon at ${path} has no domains\n`)
     for (const domain of domains) {
       const xml = await readXml(reader, domain, { inactive: true })
-      // One that went meanwhile is no longer wanted.
+      // It was undefined since it was listed.
       if (xml !== undefined)
         yield { file: `${from} ${domain.name}`, stem: domain.name, kind: 'xml', xml: Buffer.from(xml) }
     }
@@ -36,11 +37,11 @@ export async function* readRunningDomains(
   }
 }
 
-/** Where libvirt listens for a URI, as its documentation of URIs and daemons has it: one daemon for all, or one for QEMU. */
+/** The sockets that libvirt documents for a URI: libvirtd's, and that of the modular daemon for QEMU. */
 function socketsOf(uri: string, environment: World['environment']): readonly string[] {
   const names = ['libvirt-sock', 'virtqemud-sock']
   if (uri === 'qemu:///system') return names.map((name) => `/run/libvirt/${name}`)
-  if (uri !== 'qemu:///session') throw new Usage(`--from ${uri}: qemu:///system and qemu:///session are known`)
+  if (uri !== 'qemu:///session') throw new Usage(`--from ${uri}: must be qemu:///system or qemu:///session`)
   const runtime = environment['XDG_RUNTIME_DIR'] ?? `${environment['HOME'] ?? ''}/.cache`
   return names.map((name) => `${runtime}/libvirt/${name}`)
 }
@@ -55,9 +56,9 @@ async function dialFirst(
       return { stream: await dial(path), path }
     } catch (error) {
       if (codeOf(error) === 'EACCES')
-        throw new Usage(`${path} may not be opened: that is for root and the group libvirt`, { cause: error })
-      failures.push(codeOf(error) === 'ENOENT' ? `${path}: nothing is there` : `${path}: ${errorText(error)}`)
+        throw new Usage(`${path}: permission denied; only root and the group libvirt may open it`, { cause: error })
+      failures.push(codeOf(error) === 'ENOENT' ? `${path}: does not exist` : `${path}: ${errorText(error)}`)
     }
   }
-  throw new Usage(`no libvirt daemon answers; --socket PATH says where one does\n${failures.join('\n')}`)
+  throw new Usage(`no libvirt daemon responds; use --socket PATH for another socket\n${failures.join('\n')}`)
 }

@@ -4,11 +4,11 @@ import { join } from 'node:path'
 import { parseAllDocuments } from 'yaml'
 import { describe, expect, test } from 'vitest'
 import { files, preset, vm } from '../test/cli/files.ts'
-import { say } from '../test/cli/world.ts'
+import { runVm } from '../test/cli/world.ts'
 import { kindSchemas } from './schema.ts'
 import { parseManifest } from '../api/yaml.ts'
 
-const all = async (): Promise<object> => JSON.parse((await say(['schema'])).out)
+const all = async (): Promise<object> => JSON.parse((await runVm(['schema'])).out)
 const validator = async () => new Ajv({ strict: false, validateFormats: false, allErrors: true }).compile(await all())
 const read = (text: string): unknown => {
   const manifest = parseManifest(text)
@@ -23,7 +23,7 @@ describe('the JSON Schemas', async () => {
     ['a number as text', vm('a', '    vcpu: {value: "2"}\n'), true],
     ['a preset', preset('a', '{selector: {}, domain: {vcpu: {value: 1}}}'), true],
     ['an unknown field', vm('a', '    vcpuu: 1\n'), false],
-    ['a word that is none', vm('a').replace('type: qemu', 'type: vmware'), false],
+    ['an invalid value of an enum', vm('a').replace('type: qemu', 'type: vmware'), false],
     ['an unknown field of a preset', preset('a', '{selector: {}, domain: {vcpuu: 1}}'), false],
     ['an unknown kind', 'kind: Pod', false],
   ])('%s', (_, text, isValid) => expect(validate(read(text))).toBe(isValid))
@@ -41,20 +41,20 @@ describe('the JSON Schemas', async () => {
   })
 })
 
-test('one for a kind, by any letter case; the nearest for what is none', async () => {
-  expect(JSON.parse((await say(['schema', 'virtualmachine'])).out)).toMatchObject({
+test('one for a kind, in any letter case; the nearest for an unknown kind', async () => {
+  expect(JSON.parse((await runVm(['schema', 'virtualmachine'])).out)).toMatchObject({
     title: 'VirtualMachine',
     type: 'object',
   })
-  expect(await say(['schema', 'VirtualMachin'])).toMatchObject({
+  expect(await runVm(['schema', 'VirtualMachin'])).toMatchObject({
     code: 2,
-    err: 'error: kind "VirtualMachin" is not known; did you mean VirtualMachine?\n',
+    err: 'error: unknown kind "VirtualMachin"; did you mean VirtualMachine?\n',
   })
 })
 
 test('a file for each kind', async () => {
   const at = files({})
-  await say(['schema', '--out-dir', at()])
+  await runVm(['schema', '--out-dir', at()])
   expect(readdirSync(at()).toSorted()).toEqual(
     [...kindSchemas().keys()].map((kind) => `${kind.toLowerCase()}.schema.json`).toSorted(),
   )

@@ -7,7 +7,7 @@ import type { Schema } from '../api/schema.ts'
 import { Usage } from './failure.ts'
 import type { Output } from './output.ts'
 
-/** A JSON Schema as editors read it (draft 7). */
+/** A JSON Schema for editors (draft 7). */
 export interface JsonSchema {
   readonly [key: string]: unknown
 }
@@ -15,8 +15,9 @@ export interface JsonSchema {
 const draft = 'http://json-schema.org/draft-07/schema#'
 
 /**
- * `kubectl vm schema`: for yaml-language-server and its like. One document for all kinds, told apart by `kind`; or one for a kind.
- * @throws Usage for a kind that is none
+ * `kubectl vm schema`: for yaml-language-server and other editors. One document for all kinds, distinguished by `kind`,
+ * or for one kind.
+ * @throws Usage for an unknown kind
  */
 export async function printSchemas(kind: string | undefined, output: Output, isFiled: boolean): Promise<void> {
   const print = (name: string, schema: JsonSchema) =>
@@ -32,11 +33,11 @@ function found(kind: string, schemas: ReadonlyMap<string, JsonSchema>): string {
   if (name !== undefined) return name
   const near = nearest(kind, schemas.keys())
   throw new Usage(
-    `kind "${kind}" is not known; ${near === undefined ? `there are ${[...schemas.keys()].join(', ')}` : `did you mean ${near}?`}`,
+    `unknown kind "${kind}"; ${near === undefined ? `must be one of ${[...schemas.keys()].join(', ')}` : `did you mean ${near}?`}`,
   )
 }
 
-/** A schema for each kind, from the one description that the CRDs come from; what is common to them is in `shared`, if that is given. */
+/** A schema for each kind, generated from the same description as the CRDs; `shared` receives the common parts. */
 export function kindSchemas(shared?: Definitions): ReadonlyMap<string, JsonSchema> {
   const domainSchema = schemaOf(domain)
   return new Map(
@@ -67,15 +68,14 @@ function kindSchema(
       kind: { const: kind },
       metadata: { type: 'object', description: "Kubernetes' own metadata: name, namespace, labels, annotations." },
       spec,
-      status: { type: 'object', description: 'What virtset makes of it; nobody writes it.' },
+      status: { type: 'object', description: 'Set by virtset; read-only.' },
     },
     ...(shared === undefined ? { definitions: definitions.all() } : {}),
   }
 }
 
-/** Each object of known fields once, by its text: an address stands in hundreds of places. */
+/** Each object schema once, by its text: an address occurs in hundreds of places. */
 interface Definitions {
-  /** @returns a reference to it */
   readonly define: (key: string, schema: JsonSchema) => JsonSchema
   readonly all: () => JsonSchema
 }
@@ -96,7 +96,7 @@ function createDefinitions(): Definitions {
   }
 }
 
-/** In the CRDs of presets and templates the domain is opaque, for size alone; an editor has room. */
+/** The CRDs of presets and templates leave the domain opaque, only because of their size. */
 function withDomain(schema: Schema, domainSchema: Schema): Schema {
   const { properties, items } = schema
   if (items !== undefined) return { ...schema, items: withDomain(items, domainSchema) }
@@ -108,7 +108,10 @@ function withDomain(schema: Schema, domainSchema: Schema): Schema {
   return { ...schema, properties: Object.fromEntries(members) }
 }
 
-/** What is open in the CRD, so that the webhook can name the nearest key, is closed here: the editor shall underline it at once. */
+/**
+ * Objects that the CRD leaves open, so that the webhook can suggest the nearest key, are closed: editors mark unknown
+ * keys at once.
+ */
 function jsonSchema(schema: Schema, at: string, definitions: Definitions): JsonSchema {
   const { description, type, properties, additionalProperties, items, required, enum: values, ...rest } = schema
   const limits = Object.fromEntries(Object.entries(rest).filter(([key]) => !key.startsWith('x-kubernetes-')))
@@ -129,7 +132,7 @@ function jsonSchema(schema: Schema, at: string, definitions: Definitions): JsonS
   return definitions.define(at, { ...made, properties: Object.fromEntries(members), additionalProperties: false })
 }
 
-/** By `kind`, so that an editor tells what is wrong with this kind, and not that it is none of the others. */
+/** Selected by `kind`, so that an editor reports the errors of this kind alone. */
 function anyKind(): JsonSchema {
   const definitions = createDefinitions()
   const schemas = kindSchemas(definitions)
@@ -140,7 +143,7 @@ function anyKind(): JsonSchema {
     properties: { kind: { enum: [...schemas.keys()] } },
     allOf: [...schemas].map(([kind, schema]) => ({
       if: { properties: { kind: { const: kind } }, required: ['kind'] },
-      // oxlint-disable-next-line unicorn/no-thenable -- JSON Schema's own word
+      // oxlint-disable-next-line unicorn/no-thenable -- a keyword of JSON Schema
       then: schema,
     })),
     definitions: definitions.all(),

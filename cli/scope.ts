@@ -1,15 +1,15 @@
 import type { Cause } from '../api/cause.ts'
-import type { VirtualMachine } from '../api/machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { renderCause } from '../api/refusal.ts'
 import type { Inventory } from '../inventory/inventory.ts'
 import type { QuarantinedPreset } from '../presets/compile.ts'
 
-/** What completing VMs of one namespace depends on besides the VM. */
+/** The input of completion in one namespace besides the VM. */
 export interface Scope {
   readonly inventory: Inventory
-  /** The caller as an admission request states it; absent where that is unknown. */
+  /** The user as in an admission request; absent where unknown. */
   readonly userInfo?: unknown
-  /** Ids of the presets that the caller may exempt the VM from; undefined where the VM asks for no exemption. */
+  /** Ids of the presets from which the user may exempt the VM; undefined where the VM excludes none. */
   readonly exempt: (vm: VirtualMachine) => Promise<ReadonlySet<string>> | undefined
 }
 
@@ -17,7 +17,7 @@ export interface Scopes {
   readonly of: (namespace: string) => Promise<Scope>
 }
 
-/** Without a cluster: one inventory for all namespaces, and no exemptions. */
+/** Without a cluster: one inventory for all namespaces, no exemptions. */
 export const offline = (inventory: Inventory): Scopes => ({
   of: () => Promise.resolve({ inventory, exempt: () => undefined }),
 })

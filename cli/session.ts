@@ -7,11 +7,13 @@ import type { Paint } from './paint.ts'
 import type { Cluster, World } from './world.ts'
 
 /**
- * What commands need around their work, by their flags. What each of them is made with is loaded when it is wanted, so that none waits for
- * another's code.
+ * What commands share, by their flags. Modules are loaded when they are used, so that no command waits for another's
+ * code.
  */
 
-/** Runs something that completes: offline with `--presets` or without rules, else with the presets of the cluster. */
+/**
+ * Runs a command that completes: offline with `--presets` or without rules, otherwise with the presets of the cluster.
+ */
 export async function withCompletion(
   flags: Flags,
   world: World,
@@ -43,7 +45,7 @@ export async function withCompletion(
     return code === exitCodes.fine && isWarned ? exitCodes.warnings : code
   }
   if (flags.namespaceLabels !== undefined)
-    throw new Usage('--namespace-labels goes with --presets: a cluster has its own')
+    throw new Usage('--namespace-labels requires --presets: in a cluster the namespace has its own labels')
   const cluster = await clusterOf(flags, world)
   const [{ online, nodesOf, clusterFailure }, { equalNodes }] = await Promise.all([
     import('./cluster.ts'),
@@ -97,7 +99,7 @@ export async function paintOf({ color }: Pick<Flags, 'color'>, world: World): Pr
   return painter(world, color !== false)
 }
 
-/** Runs something whose results are printed, or a file each with `--out-dir`. */
+/** Runs a command that prints its results, or with `--out-dir` writes one file each. */
 export async function withOutput(
   { outDir }: Pick<Flags, 'outDir'>,
   world: World,

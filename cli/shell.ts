@@ -1,12 +1,12 @@
 import type { Command, Option } from 'commander'
 
-/** Asks `kubectl-vm` itself what may come next, so that no script knows the commands. */
+/** The scripts ask `kubectl-vm` itself for candidates, so that none of them lists the commands. */
 const scripts: { readonly [shell: string]: string } = {
   bash: `# Completion of kubectl-vm for bash. kubectl-vm completion bash > /etc/bash_completion.d/kubectl-vm, or source it in ~/.bashrc
 _kubectl_vm() {
   local word words=()
   for word in "\${COMP_WORDS[@]:1:COMP_CWORD}"; do
-    # Where = breaks words, as it does unless told otherwise, --flag=value comes as three.
+    # Where = breaks words, as by default, --flag=value comes as three.
     if [[ \${#words[@]} -gt 0 && ( $word == = || \${words[-1]} == -*= ) ]]; then words[-1]+=$word; else words+=("$word"); fi
   done
   mapfile -t COMPREPLY < <(compgen -W "$(kubectl-vm __complete "\${words[@]}" 2>/dev/null)" -- "\${words[-1]}")
@@ -40,13 +40,13 @@ end
 complete -c kubectl-vm -f -a '(__kubectl_vm)'
 `,
   kubectl: `#!/bin/sh
-# kubectl asks this file, on the PATH as kubectl_complete-vm, to complete \`kubectl vm\`. Of --flag=value it wants the value alone.
+# kubectl runs this file, on the PATH as kubectl_complete-vm, to complete \`kubectl vm\`. Of --flag=value it expects the value alone.
 kubectl-vm __complete "$@" | sed 's/^-[^=]*=//'
 echo :0
 `,
 }
 
-/** @param shell one of bash, zsh, fish; or kubectl, for a file that kubectl itself asks */
+/** @param shell bash, zsh, fish, or kubectl for a file that kubectl itself runs */
 export function shellScript(shell: string): string {
   const script = scripts[shell]
   if (script === undefined) throw new Error(`no script for ${shell}`)
@@ -54,8 +54,8 @@ export function shellScript(shell: string): string {
 }
 
 /**
- * What may stand for the last of these words: commands, flags, values of a flag. Nothing where a file may stand: shells complete
- * files by themselves.
+ * Candidates for the last of these words: commands, flags, values of a flag. None where a file is expected: shells
+ * complete files.
  */
 export function candidates(program: Command, words: readonly string[]): readonly string[] {
   const current = words.at(-1) ?? ''

@@ -1,16 +1,16 @@
 import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { files, preset, vm } from '../test/cli/files.ts'
-import { say } from '../test/cli/world.ts'
+import { runVm } from '../test/cli/world.ts'
 import { until } from '../test/until.ts'
 import { watchChanges } from './watch.ts'
 
-/** `complete --watch` on real files, which goes on until `end`. */
+/** `complete --watch` on real files, until `end`. */
 function watching(...words: string[]) {
   let [out, err] = ['', '']
   const enough = new AbortController()
   const ended = new Promise<undefined>((resolve) => enough.signal.addEventListener('abort', () => resolve(undefined)))
-  const done = say(['complete', ...words, '--watch', '-o', 'json'], {
+  const done = runVm(['complete', ...words, '--watch', '-o', 'json'], {
     out: (text) => (out += text),
     err: (text) => (err += text),
     changes: async (paths) =>
@@ -23,10 +23,10 @@ function watching(...words: string[]) {
         }
       })(),
   })
-  const says = (text: string) =>
+  const prints = (text: string) =>
     until(() => out.includes(text) || err.includes(text), undefined, { deadlineMs, describe: () => out + err })
   return {
-    says,
+    prints,
     end: async () => {
       enough.abort()
       return (await done).code
@@ -36,53 +36,53 @@ function watching(...words: string[]) {
 
 const titled = (title: string) => vm('web', `    title: ${title}\n`)
 
-/** Of a machine that has much else to do. */
+/** Long enough for a busy host. */
 const deadlineMs = 30_000
 
 describe('watch', { timeout: 2 * deadlineMs }, () => {
-  test('completes again what is written, replaced, removed and made again', async () => {
+  test('completes a file again that is written, replaced, removed and created again', async () => {
     const at = files({ 'vm.yaml': titled('one') })
-    const { says, end } = watching(at('vm.yaml'), '--no-validate')
-    await says('"title": "one"')
+    const { prints, end } = watching(at('vm.yaml'), '--no-validate')
+    await prints('"title": "one"')
     writeFileSync(at('vm.yaml'), titled('two'))
-    await says('"title": "two"')
-    await says(`${at('vm.yaml')} has changed`)
+    await prints('"title": "two"')
+    await prints(`${at('vm.yaml')} has changed`)
     // As many editors save.
     writeFileSync(at('.vm.yaml.new'), titled('three'))
     renameSync(at('.vm.yaml.new'), at('vm.yaml'))
-    await says('"title": "three"')
+    await prints('"title": "three"')
     rmSync(at('vm.yaml'))
-    await says('vm.yaml: no such file')
+    await prints('vm.yaml: no such file')
     writeFileSync(at('vm.yaml'), 'kind: [')
-    await says('vm.yaml:1:')
+    await prints('vm.yaml:1:')
     writeFileSync(at('vm.yaml'), titled('four'))
-    await says('"title": "four"')
+    await prints('"title": "four"')
     expect(await end()).toBe(0)
   })
 
-  test('what changes while a completion is under way is not lost', async () => {
+  test('a change during a completion is not lost', async () => {
     const at = files({ 'vm.yaml': titled('t0') })
-    const { says, end } = watching(at('vm.yaml'), '--no-validate')
+    const { prints, end } = watching(at('vm.yaml'), '--no-validate')
     for (let count = 1; count <= 20; count++) {
       writeFileSync(at('vm.yaml'), titled(`t${count}`))
       await new Promise(setImmediate)
     }
-    await says('"title": "t20"')
+    await prints('"title": "t20"')
     expect(await end()).toBe(0)
   })
 
-  test('a folder of presets, and new folders in it', async () => {
+  test('a directory of presets, and new directories in it', async () => {
     const title = (text: string) => preset(text, `{selector: {}, priority: ${text.length}, domain: {title: ${text}}}`)
     const at = files({ 'vm.yaml': vm('web'), 'presets/a.yaml': title('a') })
-    const { says, end } = watching(at('vm.yaml'), '--presets', at('presets'))
-    await says('"title": "a"')
+    const { prints, end } = watching(at('vm.yaml'), '--presets', at('presets'))
+    await prints('"title": "a"')
     writeFileSync(at('presets/b.yaml'), title('bb'))
-    await says('"title": "bb"')
+    await prints('"title": "bb"')
     mkdirSync(at('presets/more'))
     writeFileSync(at('presets/more/c.yaml'), title('ccc'))
-    await says('"title": "ccc"')
+    await prints('"title": "ccc"')
     rmSync(at('presets/more/c.yaml'))
-    await says('more/c.yaml has changed')
+    await prints('more/c.yaml has changed')
     expect(await end()).toBe(0)
   })
 

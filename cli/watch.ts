@@ -6,8 +6,9 @@ import { isManifestName } from './input.ts'
 const settleMs = 50
 
 /**
- * The paths of files that have changed, for ever: those given, and the manifests of folders. What changes while the caller is busy is told afterwards, several changes as
- * one. A file is watched by its folder, since many editors put another file in its place. Standard input is not watched; where there is nothing to watch, nothing comes.
+ * Yields the paths of changed files, without end: those given, and the manifests of directories. Changes while the
+ * consumer is busy are yielded together afterwards. A file is watched through its directory, since many editors replace
+ * the file. Standard input is not watched; with nothing to watch, nothing is yielded.
  */
 export function watchChanges(paths: readonly string[]): AsyncIterable<string> {
   const changed = new Set<string>()
@@ -32,16 +33,16 @@ export function watchChanges(paths: readonly string[]): AsyncIterable<string> {
   })()
 }
 
-/** Nothing where not even the folder is there: that is told by who reads it. */
+/** Nothing where the directory does not exist: reading it reports that. */
 function watchOne(path: string, notice: (path: string) => void): FSWatcher[] {
-  const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
-  const folder = isFolder ? path : dirname(path)
-  if (statSync(folder, { throwIfNoEntry: false }) === undefined) return []
-  const isWanted = (name: string): boolean => (isFolder ? isManifestName(name) : name === basename(path))
-  const watcher = watch(folder, { recursive: isFolder }, (_, name) => {
-    if (name !== null && isWanted(name)) notice(join(folder, name))
+  const isDirectory = statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
+  const directory = isDirectory ? path : dirname(path)
+  if (statSync(directory, { throwIfNoEntry: false }) === undefined) return []
+  const isWatched = (name: string): boolean => (isDirectory ? isManifestName(name) : name === basename(path))
+  const watcher = watch(directory, { recursive: isDirectory }, (_, name) => {
+    if (name !== null && isWatched(name)) notice(join(directory, name))
   })
-  // A folder that goes is told by who reads it.
+  // A deleted directory is reported by reading it.
   watcher.on('error', () => notice(path))
   return [watcher]
 }

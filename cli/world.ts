@@ -1,22 +1,22 @@
 import type { Duplex } from 'node:stream'
 import type { KubeClient } from '../runtime/kube.ts'
 
-/** What the command line touches of the world; `main.ts` has the real one. */
+/** The environment of the command line; `main.ts` has the real one. */
 export interface World {
   readonly out: (text: string) => void
   readonly err: (text: string) => void
   readonly stdin: AsyncIterable<unknown>
   readonly environment: { readonly [name: string]: string | undefined }
-  /** Whether people read what is printed; and how wide their terminal is. */
+  /** Whether the streams are terminals; and the width of standard output. */
   readonly isOutTerminal: boolean
   readonly isErrTerminal: boolean
   readonly columns: number
   /** Milliseconds, for measuring. */
   readonly now: () => number
-  /** A cluster as kubectl would find it. */
+  /** The cluster that kubectl would use. */
   readonly cluster: (options: ClusterOptions) => Promise<Cluster>
   readonly dial: (socket: string) => Promise<Duplex>
-  /** The paths of these files, or of manifests in these folders, that have changed since the call, until the user has had enough. */
+  /** The paths of these files, or of manifests in these directories, that change after the call. */
   readonly changes: (paths: readonly string[]) => Promise<AsyncIterable<string>>
 }
 

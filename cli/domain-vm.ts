@@ -1,12 +1,8 @@
-import type { VirtualMachine } from '../api/machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { apiVersion } from '../api/object.ts'
 
-/** A VM of a domain, called by the domain's name in the form that Kubernetes wants, or by the file's. */
-export function machineOfDomain(
-  domain: VirtualMachine['spec']['domain'],
-  stem: string,
-  namespace?: string,
-): VirtualMachine {
+/** The VM of a domain, with the domain's name or else the file's, as a valid Kubernetes name. */
+export function vmOfDomain(domain: VirtualMachine['spec']['domain'], stem: string, namespace?: string): VirtualMachine {
   const name = kubernetesName(domain.name ?? '') || kubernetesName(stem) || 'domain'
   return {
     apiVersion,
