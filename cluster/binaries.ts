@@ -5,11 +5,11 @@ import { keyOf, keyOfFiles } from './key.ts'
 import type { Step } from './progress.ts'
 import type { Settings } from './settings.ts'
 
-/** A Go module whose `tool` lines are the programs; `cluster/NAME/go.mod` fixes every version. */
+/** A Go module whose `tool` directives are the programs; `cluster/NAME/go.mod` pins every version. */
 interface Module {
   readonly name: string
   readonly programs: readonly string[]
-  /** What `go build` calls a program that has another name here. */
+  /** The name that `go build` gives to a program, where it differs. */
   readonly renamed?: Readonly<Record<string, string>>
   readonly flags: readonly string[]
   readonly environment: Readonly<Record<string, string>>
@@ -43,6 +43,14 @@ const coredns: Module = {
   environment: { CGO_ENABLED: '0' },
 }
 
+/** Programs for making and testing releases; `make up` does not need them. */
+const tools = {
+  // Charts.
+  helm: { name: 'helm', programs: ['helm'], flags: ['-ldflags', '-s -w'], environment: { CGO_ENABLED: '0' } },
+  // Signs executables for macOS, which does not run unsigned ones.
+  quill: { name: 'quill', programs: ['quill'], flags: ['-ldflags', '-s -w'], environment: { CGO_ENABLED: '0' } },
+} satisfies Record<string, Module>
+
 /** Directories with the programs. */
 export interface Binaries {
   readonly kubernetes: string
@@ -51,15 +59,15 @@ export interface Binaries {
 }
 
 /**
- * Finds the cluster's programs: in KUBE_BIN_DIR if it is set, else in the cache, else it builds them from Go modules (some 7 minutes on
- * two cores, once for each version). What KUBE_BIN_DIR lacks of containerd and CoreDNS is taken from the cache; of Kubernetes it must
- * have all.
+ * Finds the cluster's programs in KUBE_BIN_DIR if it is set, else in the cache, else builds them from Go modules (some
+ * 7 minutes on two cores, once for each version). KUBE_BIN_DIR must have all programs of Kubernetes; containerd and
+ * CoreDNS can come from the cache.
  */
 export async function ensureBinaries(step: Step, settings: Settings): Promise<Binaries> {
   const own = settings.kubeBinDir
   if (own !== undefined && !hasAll(own, kubernetes)) {
     const missing = kubernetes.programs.filter((program) => !existsSync(join(own, program)))
-    throw new Error(`KUBE_BIN_DIR=${own} has no ${missing.join(', no ')}`)
+    throw new Error(`KUBE_BIN_DIR=${own} does not contain ${missing.join(', ')}`)
   }
   return {
     kubernetes: await ensureModule(step, settings, kubernetes),
@@ -68,7 +76,12 @@ export async function ensureBinaries(step: Step, settings: Settings): Promise<Bi
   }
 }
 
-/** A kubectl that is there already, of whatever version: in KUBE_BIN_DIR, else in the cache. */
+/** Finds a tool in the cache, or builds it from Go modules, and returns its path. */
+export async function ensureTool(step: Step, settings: Settings, name: keyof typeof tools): Promise<string> {
+  return join(await ensureModule(step, settings, tools[name]), name)
+}
+
+/** An existing kubectl of any version, in KUBE_BIN_DIR or the cache. */
 export function knownKubectl({ kubeBinDir, cache }: Settings): string | undefined {
   const built = join(cache, 'bin')
   const directories = [
@@ -78,7 +91,7 @@ export function knownKubectl({ kubeBinDir, cache }: Settings): string | undefine
   return directories.map((directory) => join(directory, 'kubectl')).find((path) => existsSync(path))
 }
 
-/** The directory in the cache for a module at its present versions and flags. */
+/** The directory in the cache for a module at its current versions and flags. */
 function moduleDirectory(settings: Settings, module: Module): string {
   const source = join(settings.checkout, 'cluster', module.name)
   const key = keyOf(keyOfFiles(source, ['go.mod', 'go.sum']), ...module.flags, JSON.stringify(module.environment))
@@ -96,18 +109,18 @@ async function ensureModule(step: Step, settings: Settings, module: Module): Pro
 async function build(step: Step, settings: Settings, module: Module, directory: string): Promise<void> {
   const unfinished = `${directory}.unfinished`
   mkdirSync(unfinished, { recursive: true })
-  step.say(`building ${module.name} from Go modules`)
+  step.show(`building ${module.name} from Go modules`)
   let packages = 0
   await step.run(['go', 'build', '-v', '-trimpath', ...module.flags, '-o', `${unfinished}/`, 'tool'], {
     directory: join(settings.checkout, 'cluster', module.name),
     environment: { GOFLAGS: '-buildvcs=false -mod=readonly', ...module.environment },
-    onLine: () => step.say(`building ${module.name} from Go modules: ${++packages} packages`),
+    onLine: () => step.show(`building ${module.name} from Go modules: ${++packages} packages`),
   })
   for (const [name, built] of Object.entries(module.renamed ?? {}))
     renameSync(join(unfinished, built), join(unfinished, name))
   rmSync(directory, { recursive: true, force: true })
   renameSync(unfinished, directory)
-  step.say('built from Go modules')
+  step.show('built from Go modules')
 }
 
 function hasAll(directory: string, module: Module): boolean {

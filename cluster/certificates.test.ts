@@ -5,7 +5,7 @@ import { createAuthority, createCertificate, createTokenKeys } from './certifica
 
 const now = new Date('2026-01-01T00:00:00Z')
 
-test('a certificate says who it is for, carries its key, and its authority vouches for it', async () => {
+test('a certificate has its subject and key, and is signed by its authority', async () => {
   const authority = await createAuthority('cluster', now)
   const pair = await createCertificate(
     authority,
@@ -27,7 +27,7 @@ test('a certificate says who it is for, carries its key, and its authority vouch
   expect(new Date(leaf.validFrom).getTime()).toBe(now.getTime() - 60_000)
 })
 
-test('tokens signed with the one key are checked with the other', () => {
+test('the public key verifies tokens signed with the private key', () => {
   const keys = createTokenKeys()
   const signature = sign('sha256', Buffer.from('token'), createPrivateKey(keys.privateKey))
   expect(verify('sha256', Buffer.from('token'), createPublicKey(keys.publicKey), signature)).toBe(true)

@@ -9,7 +9,7 @@ export interface Pair {
   readonly key: string
 }
 
-/** What a leaf stands for: Kubernetes reads the user from CN and the groups from O. */
+/** The subject of a leaf: Kubernetes reads the user from CN and the groups from O. */
 export interface Subject {
   readonly commonName: string
   readonly organization?: string
@@ -18,10 +18,10 @@ export interface Subject {
 }
 
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' } as const
-/** A development cluster outlives nobody's patience: ten years, as the certificates of `kubeadm`'s own authorities. */
+/** Ten years, as kubeadm's authorities: a development cluster needs no renewal. */
 const validityMs = 10 * 365 * 24 * 3600 * 1000
 
-/** A self-signed authority. It is valid from a minute before `now`, so that clocks may differ. */
+/** A self-signed authority, valid from a minute before `now` because clocks can differ. */
 export async function createAuthority(commonName: string, now: Date): Promise<Pair> {
   const keys = await crypto.subtle.generateKey(algorithm, true, ['sign', 'verify'])
   const certificate = await x509.X509CertificateGenerator.createSelfSigned({
@@ -38,7 +38,7 @@ export async function createAuthority(commonName: string, now: Date): Promise<Pa
   return { certificate: certificate.toString('pem'), key: await privateKeyPem(keys.privateKey) }
 }
 
-/** A certificate for a client and server in one, signed by `authority`. */
+/** A certificate for both client and server authentication, signed by `authority`. */
 export async function createCertificate(authority: Pair, subject: Subject, now: Date): Promise<Pair> {
   const keys = await crypto.subtle.generateKey(algorithm, true, ['sign', 'verify'])
   const names = [
@@ -61,7 +61,7 @@ export async function createCertificate(authority: Pair, subject: Subject, now: 
   return { certificate: certificate.toString('pem'), key: await privateKeyPem(keys.privateKey) }
 }
 
-/** The key pair that signs service account tokens, and the public half that checks them, both PEM. */
+/** The key that signs service account tokens and the public key that verifies them, both PEM. */
 export function createTokenKeys(): { privateKey: string; publicKey: string } {
   return generateKeyPairSync('ec', {
     namedCurve: 'P-256',

@@ -2,15 +2,17 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileS
 import { join } from 'node:path'
 
 const root = '/sys/fs/cgroup'
-/** All nodes' groups are below this one, so that kubelets do not see each other's pods as strangers to be removed. */
+/** The parent of all nodes' groups, so that a kubelet does not find and remove another kubelet's pods. */
 const parent = 'virtset'
 
-/** The path of a node's group as kubelet's `cgroupRoot` wants it. */
+/** The path of a node's group, for kubelet's `cgroupRoot`. */
 export function cgroupOf(node: string): string {
   return `/${parent}/${node}`
 }
 
-/** Every hierarchy: one for each controller of cgroup v1 and often v2's beside them without any, or v2's alone. */
+/**
+ * Every hierarchy: one for each controller of cgroup v1, often with a v2 hierarchy without controllers, or v2 alone.
+ */
 function hierarchies(): string[] {
   if (existsSync(join(root, 'cgroup.controllers'))) return [root]
   return readdirSync(root, { withFileTypes: true })
@@ -18,30 +20,30 @@ function hierarchies(): string[] {
     .map((entry) => join(root, entry.name))
 }
 
-/** kubelet wants its root group to be there in every hierarchy. */
+/** kubelet requires its root group in every hierarchy. */
 export function ensureCgroup(node: string): void {
   for (const hierarchy of hierarchies()) {
     for (const path of [join(hierarchy, parent), join(hierarchy, parent, node)]) {
       mkdirSync(path, { recursive: true })
-      // A new cpuset has no processors and no memory, and takes nobody in.
+      // A new cpuset has no CPUs and no memory, and accepts no processes.
       for (const file of ['cpuset.cpus', 'cpuset.mems']) {
         const own = join(path, file)
         if (hierarchy !== root && existsSync(own) && readFileSync(own, 'utf8').trim() === '')
           writeFileSync(own, readFileSync(join(path, '..', file), 'utf8'))
       }
-      // In v2 a controller works below a group only when the group hands it on.
-      const handOn = join(path, '..', 'cgroup.subtree_control')
+      // In v2 a controller is available below a group only if the group delegates it.
+      const delegation = join(path, '..', 'cgroup.subtree_control')
       if (hierarchy === root) {
         const controllers = readFileSync(join(path, '..', 'cgroup.controllers'), 'utf8')
           .trim()
           .split(' ')
-        writeFileSync(handOn, controllers.map((controller) => `+${controller}`).join(' '))
+        writeFileSync(delegation, controllers.map((controller) => `+${controller}`).join(' '))
       }
     }
   }
 }
 
-/** The processes that are still in the cluster's groups, whoever started them there. */
+/** All processes in the cluster's groups. */
 export function processesInCgroups(): number[] {
   const pids = hierarchies()
     .map((hierarchy) => join(hierarchy, parent))

@@ -1,12 +1,13 @@
 import { spawn } from 'node:child_process'
 import { createWriteStream } from 'node:fs'
 import { finished } from 'node:stream/promises'
+import { shorten } from '../api/shorten.ts'
 
-/** A command that could not be run, or ended with another status than 0. The message holds the end of what it said. */
+/** A command could not be run or failed. The message contains the end of its output. */
 export class CommandFailed extends Error {
   readonly command: readonly string[]
   readonly output: string
-  /** What it exited with; undefined if it did not. */
+  /** The exit status; undefined if it did not exit. */
   readonly status: number | undefined
 
   constructor(
@@ -24,21 +25,21 @@ export class CommandFailed extends Error {
 }
 
 export interface CommandOptions {
-  /** A file to which the command and all it says is appended. */
+  /** A file to which the command and its output are appended. */
   readonly log?: string
   readonly directory?: string
   /** Added to the environment of this process. */
   readonly environment?: Readonly<Record<string, string>>
   readonly input?: string
   readonly timeoutMs?: number
-  /** Called with each line the command says, to show that something moves. */
+  /** Called with each line of output, to show progress. */
   readonly onLine?: (line: string) => void
 }
 
 /**
- * Runs a command to its end and gives back what it wrote to standard output.
+ * Runs a command to its end and returns its standard output.
  *
- * @throws CommandFailed when it cannot be started, ends with another status than 0, or takes longer than `timeoutMs`
+ * @throws CommandFailed if it cannot be started, exits with a status other than 0, or takes longer than `timeoutMs`
  */
 export async function run(command: readonly string[], options: CommandOptions = {}): Promise<string> {
   const [program, ...rest] = command
@@ -62,7 +63,7 @@ export async function run(command: readonly string[], options: CommandOptions = 
     })
   listen(child.stdout, true)
   listen(child.stderr, false)
-  // A command that does not read its input to the end closes the pipe; its status says whether that was wrong.
+  // A command that does not read all its input closes the pipe; only its exit status shows whether it failed.
   child.stdin.on('error', () => {})
   child.stdin.end(options.input ?? '')
   try {
@@ -83,7 +84,7 @@ export async function run(command: readonly string[], options: CommandOptions = 
   }
 }
 
-/** The same, for a command whose failure is an answer: undefined instead of an exception. */
+/** Like `run`, but returns undefined if the command fails. */
 export async function attempt(command: readonly string[], options: CommandOptions = {}): Promise<string | undefined> {
   try {
     return await run(command, options)
@@ -98,6 +99,5 @@ export function lastLines(text: string, count: number): string {
 }
 
 function abbreviate(command: readonly string[]): string {
-  const text = command.join(' ').replaceAll('\n', '; ')
-  return text.length > 160 ? `${text.slice(0, 160)}…` : text
+  return shorten(command.join(' ').replaceAll('\n', '; '), 160)
 }

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 
 import type { Pki } from './pki.ts'
 
-/** The addresses of Services; the first is the API server's own, the tenth the DNS server's, as everywhere. */
+/** The addresses of Services: by convention, the first is the API server's and the tenth the DNS server's. */
 const serviceRange = '10.96.0.0/16'
 export const apiServerServiceAddress = '10.96.0.1'
 export const dnsServiceAddress = '10.96.0.10'
@@ -12,8 +12,8 @@ export interface Etcd {
   readonly data: string
   readonly clientPort: number
   readonly peerPort: number
-  /** Do not wait for the disk. For clusters whose data nobody wants after a crash. */
-  readonly isForgetful: boolean
+  /** Skips fsync, for clusters whose data is not needed after a crash. */
+  readonly isVolatile: boolean
 }
 
 /** etcd on the loopback device. */
@@ -28,7 +28,7 @@ export function etcdCommand(etcd: Etcd): string[] {
     `--initial-advertise-peer-urls=${peer}`,
     `--initial-cluster=default=${peer}`,
     '--log-level=warn',
-    ...(etcd.isForgetful ? ['--unsafe-no-fsync'] : []),
+    ...(etcd.isVolatile ? ['--unsafe-no-fsync'] : []),
   ]
 }
 
@@ -38,11 +38,13 @@ export interface ApiServer {
   readonly etcdPort: number
   readonly address: string
   readonly port: number
-  /** A file with an audit policy, and where the log goes; without it there is none. */
+  /** The file with the audit policy, and the file for the audit log. */
   readonly audit?: { readonly policy: string; readonly log: string }
 }
 
-/** kube-apiserver with everything that webhooks and aggregated APIs need (front proxy, routing to Services' endpoints). */
+/**
+ * kube-apiserver with everything that webhooks and aggregated APIs need (front proxy, routing to Services' endpoints).
+ */
 export function apiServerCommand(server: ApiServer): string[] {
   const file = (name: string) => join(server.pki.directory, name)
   return [
@@ -61,7 +63,7 @@ export function apiServerCommand(server: ApiServer): string[] {
     `--kubelet-certificate-authority=${file('ca.crt')}`,
     `--kubelet-client-certificate=${file('kubelet-client.crt')}`,
     `--kubelet-client-key=${file('kubelet-client.key')}`,
-    // A node's name is not in any DNS here.
+    // The nodes' names are not in any DNS.
     '--kubelet-preferred-address-types=InternalIP',
     `--requestheader-client-ca-file=${file('front-proxy-ca.crt')}`,
     '--requestheader-allowed-names=front-proxy-client',
@@ -70,7 +72,7 @@ export function apiServerCommand(server: ApiServer): string[] {
     '--requestheader-username-headers=X-Remote-User',
     `--proxy-client-cert-file=${file('front-proxy.crt')}`,
     `--proxy-client-key-file=${file('front-proxy.key')}`,
-    // ClusterIPs need not answer on the API server's own machine: it goes to a Service's endpoints by itself.
+    // The API server connects to a Service's endpoints directly: ClusterIPs may not work on its host.
     '--enable-aggregator-routing=true',
     '--authorization-mode=Node,RBAC',
     '--enable-admission-plugins=NodeRestriction',
@@ -86,7 +88,7 @@ export function apiServerCommand(server: ApiServer): string[] {
   ]
 }
 
-/** Pods' addresses are given out by each node's CNI plugin, so no node is told a range. */
+/** Each node's CNI plugin assigns the addresses of pods, so nodes need no range. */
 export function controllerManagerCommand(
   program: string,
   pki: Pki,
@@ -103,7 +105,7 @@ export function controllerManagerCommand(
     `--cluster-signing-cert-file=${file('ca.crt')}`,
     `--cluster-signing-key-file=${file('ca.key')}`,
     '--use-service-account-credentials=true',
-    // It makes this directory, whether there are plugins or not; by default below /usr.
+    // It creates this directory even without plugins; by default below /usr.
     `--flex-volume-plugin-dir=${volumePlugins}`,
     '--leader-elect=false',
   ]

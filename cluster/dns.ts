@@ -1,6 +1,6 @@
 import { dnsServiceAddress } from './controlplane.ts'
 
-/** CoreDNS for names of Services, under the address that kubelets give to pods. */
+/** CoreDNS for the names of Services, at the address that kubelets configure in pods. */
 export function dnsManifest(image: string): string {
   return `apiVersion: v1
 kind: ServiceAccount

@@ -15,8 +15,8 @@ import { kubeconfigOf, kubectlOf, ledgerOf } from './up.ts'
 const podsDeadlineMs = 20_000
 
 /**
- * Ends the cluster and removes its state. Pods go first, in peace, while there is somebody to take their networks and volumes down; what
- * is left of them then is ended. Each step works as well when half of what it looks for is gone.
+ * Stops the cluster and removes its state. Pods are deleted first, while kubelets can still tear down their networks
+ * and volumes; the rest is killed. Each step also works after an incomplete run.
  */
 export async function bringDown(progress: Progress, settings: Settings): Promise<void> {
   const { state } = settings
@@ -26,12 +26,12 @@ export async function bringDown(progress: Progress, settings: Settings): Promise
     for (const name of recordedNames(ledger))
       if (prefixes.some((prefix) => name.startsWith(prefix))) await stopProcess(ledger, name)
   }
-  const remedy = `run it again; what it could not end is in ${ledger.records}`
+  const remedy = `run it again; the processes that did not end are in ${ledger.records}`
   await progress.step('Pods', remedy, async (step) => {
-    // Nobody shall replace what is deleted now.
+    // They would replace the deleted pods.
     await stop('kube-controller-manager', 'kube-scheduler')
     const kubectl = kubectlIn(settings)
-    if (kubectl === undefined) return step.say('no API server to ask')
+    if (kubectl === undefined) return step.show('no API server')
     const remove = [
       ...kubectl,
       'delete',
@@ -43,13 +43,13 @@ export async function bringDown(progress: Progress, settings: Settings): Promise
     ]
     const timeoutMs = podsDeadlineMs
     if ((await attempt([...remove, `--timeout=${podsDeadlineMs / 1000}s`], { log: step.log, timeoutMs })) === undefined)
-      step.say('the API server does not answer, or pods do not end: ended below')
+      step.show('the API server does not respond, or pods do not end: killing them')
   })
   await progress.step('Processes', remedy, async (step) => {
     await stop('kubelet', 'kube-proxy')
-    // Containers first, while their shims can still clean up; then the shims, which nobody holds any more.
-    await endAll(step.log, () => processesInCgroups())
-    await endAll(step.log, () => processesWith(join(state, 'nodes')))
+    // Containers first, while their shims can still clean up; then the shims.
+    await killAll(step.log, () => processesInCgroups())
+    await killAll(step.log, () => processesWith(join(state, 'nodes')))
     await stop('containerd')
     await stop('kube-apiserver')
     await stop('')
@@ -72,7 +72,7 @@ function kubectlIn(settings: Settings): string[] | undefined {
   return program === undefined || !existsSync(kubeconfigOf(settings)) ? undefined : kubectlOf(settings, program)
 }
 
-/** The shims of this cluster's containers: they carry containerd's socket in their command line, and the socket's path is ours. */
+/** The shims of this cluster's containers: their command line contains the path of containerd's socket. */
 function processesWith(path: string): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -82,14 +82,14 @@ function processesWith(path: string): number[] {
         const [program = '', ...rest] = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')
         return program.endsWith('containerd-shim-runc-v2') && rest.some((each) => each.startsWith(path))
       } catch {
-        // It has ended meanwhile.
+        // It has ended in the meantime.
         return false
       }
     })
 }
 
-/** Kills until nobody is left. */
-async function endAll(log: string, list: () => number[]): Promise<void> {
+/** Kills until no process is left. */
+async function killAll(log: string, list: () => number[]): Promise<void> {
   const deadline = Date.now() + podsDeadlineMs
   for (let pids = list(); pids.length > 0; pids = list()) {
     if (Date.now() > deadline) throw new Error(`processes ${pids.join(', ')} do not end, see ${log}`)
@@ -97,7 +97,7 @@ async function endAll(log: string, list: () => number[]): Promise<void> {
       try {
         process.kill(pid, 'SIGKILL')
       } catch {
-        // It has ended meanwhile.
+        // It has ended in the meantime.
       }
     }
     await sleep(100)

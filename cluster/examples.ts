@@ -8,17 +8,20 @@ import type { Image } from './images.ts'
 import type { Step } from './progress.ts'
 import type { Settings } from './settings.ts'
 
-/** The example's VM, and the one that takes all presets. */
-const exampleMachines = ['testvm', 'small-with-video'] as const
-/** A preset that the webhooks do not know yet after this time is one they will not learn of. */
+/** The example VM, and one that every preset selects. */
+const exampleVms = ['testvm', 'small-with-video'] as const
+/** A preset that the webhooks have not received after this time will not arrive. */
 const presetDeadlineMs = 10_000
 
-/** Where an example's manifest is. */
+/** The path of an example's manifest. */
 export function exampleFile(settings: Settings, name: string): string {
   return join(settings.checkout, 'manifests/examples', `${name}.yaml`)
 }
 
-/** Applies the presets and the disk's target, then the VMs, and waits until these run. One that has ended is created anew. */
+/**
+ * Applies the presets and the disk's target, then the VMs, and waits until they run. A VM that has ended is created
+ * again.
+ */
 export async function applyExamples(
   step: Step,
   settings: Settings,
@@ -30,27 +33,27 @@ export async function applyExamples(
   const manifests = relative(directory, join(settings.checkout, 'manifests/examples'))
   writeFileSync(join(directory, 'kustomization.yaml'), examplesOverlay(manifests, images))
   await step.run([...kubectl, 'apply', '--server-side', '--force-conflicts', '-k', directory])
-  step.say('waiting for the iSCSI target')
+  step.show('waiting for the iSCSI target')
   await step.run([...kubectl, 'rollout', 'status', 'deployment/iscsi-demo-target', '--timeout=60s'])
   await untilPresetsAreKnown(step, kubectl)
-  for (const name of exampleMachines) {
+  for (const name of exampleVms) {
     const phase = await attempt([...kubectl, 'get', 'vm', name, '-o', 'jsonpath={.status.phase}'], { log: step.log })
     if (phase === 'Succeeded' || phase === 'Failed') {
-      step.say(`${name} has ended: deleting it`)
+      step.show(`${name} has ended: deleting it`)
       await step.run([...kubectl, 'delete', 'vm', name, '--timeout=60s'])
     }
     await step.run([...kubectl, 'apply', '--server-side', '-f', exampleFile(settings, name)])
   }
-  for (const name of exampleMachines) {
-    step.say(`waiting for ${name}`)
+  for (const name of exampleVms) {
+    step.show(`waiting for ${name}`)
     await step.run([...kubectl, 'wait', `vm/${name}`, '--for=jsonpath={.status.phase}=Running', '--timeout=90s'])
   }
-  step.say(`${exampleMachines.join(' and ')} run`)
+  step.show(`${exampleVms.join(' and ')} run`)
 }
 
-/** Presets reach the webhooks by a watch. What a VM would become tells whether they have arrived. */
+/** Presets reach the webhooks by a watch. A dry run shows whether they have arrived. */
 async function untilPresetsAreKnown(step: Step, kubectl: readonly string[]): Promise<void> {
-  step.say('waiting for the webhooks to know the presets')
+  step.show('waiting for the webhooks to receive the presets')
   const deadline = Date.now() + presetDeadlineMs
   const dryRun = [...kubectl, 'create', '--dry-run=server', '-o', 'json', '-f', '-']
   const probe = {
@@ -60,9 +63,9 @@ async function untilPresetsAreKnown(step: Step, kubectl: readonly string[]): Pro
     spec: { domain: { type: 'qemu', memory: { unit: 'MiB', value: 64 }, os: { type: { os: 'hvm' } } } },
   }
   for (;;) {
-    const machine = await step.run(dryRun, { input: JSON.stringify(probe) })
-    if (['serials', 'acpi', 'videos', 'topology'].every((key) => machine.includes(`"${key}"`))) return
-    if (Date.now() > deadline) throw new Error(`the presets are not injected into a new VM: ${machine}`)
+    const vm = await step.run(dryRun, { input: JSON.stringify(probe) })
+    if (['serials', 'acpi', 'videos', 'topology'].every((key) => vm.includes(`"${key}"`))) return
+    if (Date.now() > deadline) throw new Error(`the presets are not injected into a new VM: ${vm}`)
     await sleep(200)
   }
 }

@@ -6,14 +6,14 @@ import { readSettings } from './settings.ts'
 const destination = (environment: Record<string, string>) =>
   destinationOf(readSettings('/checkout', { HOME: '/h', ...environment }))
 
-test('where to install is said by the user', () => {
+test('reads kubeconfig and image prefix from the settings', () => {
   expect(destination({ KUBECONFIG: '/my/config', IMAGE_PREFIX: 'registry.example.org/virtset/' })).toEqual({
     kubeconfig: '/my/config',
     imagePrefix: 'registry.example.org/virtset',
   })
 })
 
-test('everything that is missing is said at once', () => {
+test('names every missing variable', () => {
   expect(() => destination({})).toThrow(/KUBECONFIG is not set.*\n.*IMAGE_PREFIX is not set/)
   expect(() => destination({ KUBECONFIG: '/my/config' })).toThrow(/^[^\n]*\n[^\n]*IMAGE_PREFIX[^\n]*$/)
 })

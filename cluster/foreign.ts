@@ -4,62 +4,64 @@ import { ensureBinaries, knownKubectl } from './binaries.ts'
 import { attempt } from './command.ts'
 import { ensureImages, pushImage } from './images.ts'
 import { install } from './install.ts'
-import { ensurePackages, type machinePackages } from './packages.ts'
+import { ensurePackages, type hostPackages } from './packages.ts'
 import type { Progress, Step } from './progress.ts'
 import type { Settings } from './settings.ts'
 
-/** What building and pushing needs of the machine: nothing that would run a cluster. */
-const buildPackages = [
+/** Debian packages for building and pushing images, without those for running a cluster. */
+export const buildPackages = [
   'mmdebstrap',
   'buildah',
   'nasm',
   'ca-certificates',
   'util-linux',
-] as const satisfies readonly (keyof typeof machinePackages)[]
+] as const satisfies readonly (keyof typeof hostPackages)[]
 
-/** Where to install, and what the images are called there. */
+/** The cluster on which to install, and the prefix of the images' names. */
 export interface Destination {
   readonly kubeconfig: string
   /** Registry and path, without a slash at the end: `registry.example.org/virtset`. */
   readonly imagePrefix: string
 }
 
-/** Where the user wants it. @throws with what is to be set, all of it */
+/** @throws with all variables that must be set */
 export function destinationOf({ kubeconfig, imagePrefix }: Settings): Destination {
   if (kubeconfig !== undefined && imagePrefix !== undefined)
     return { kubeconfig, imagePrefix: imagePrefix.replace(/\/+$/, '') }
   throw new Error(
     [
-      'make install puts virtset on a cluster that you have:',
-      ...(kubeconfig === undefined ? ['  KUBECONFIG is not set: the file that names the cluster'] : []),
+      'make install installs virtset on an existing cluster:',
+      ...(kubeconfig === undefined ? ['  KUBECONFIG is not set: set it to the kubeconfig of the cluster'] : []),
       ...(imagePrefix === undefined
-        ? ['  IMAGE_PREFIX is not set: where its nodes can pull images from, as registry.example.org/virtset']
+        ? [
+            '  IMAGE_PREFIX is not set: set it to a registry from which its nodes can pull, e.g. registry.example.org/virtset',
+          ]
         : []),
     ].join('\n'),
   )
 }
 
-/** Builds the images, pushes them, and installs virtset on the user's own cluster. Nothing is started here. */
+/** Builds the images, pushes them, and installs virtset on the user's cluster. Starts nothing on this host. */
 export async function installElsewhere(progress: Progress, settings: Settings): Promise<void> {
   const { imagePrefix } = destinationOf(settings)
-  await progress.step('System packages', 'look whether apt-get works here, as root', (step) =>
+  await progress.step('System packages', 'check that apt-get works as root', (step) =>
     ensurePackages(step, buildPackages),
   )
-  const kubectl = await progress.step('kubectl', 'put one into PATH', (step) => findKubectl(step, settings))
-  await progress.step('The cluster answers', `${kubectl} version; is KUBECONFIG the right one?`, async (step) => {
-    step.say((await step.run([kubectl, 'config', 'current-context'])).trim())
+  const kubectl = await progress.step('kubectl', 'put kubectl into PATH', (step) => findKubectl(step, settings))
+  await progress.step('Connection to the cluster', `check KUBECONFIG with ${kubectl} version`, async (step) => {
+    step.show((await step.run([kubectl, 'config', 'current-context'])).trim())
     await step.run([kubectl, 'get', '--raw', '/readyz', '--request-timeout=15s'])
   })
-  const built = await progress.step('Images', 'look whether a Debian mirror and the npm registry answer', (step) =>
+  const built = await progress.step('Images', 'check that a Debian mirror and the npm registry respond', (step) =>
     ensureImages(step, settings),
   )
-  const pushed = await progress.step(`Push to ${imagePrefix}`, 'is REGISTRY_AUTH_FILE right?', async (step) => {
+  const pushed = await progress.step(`Push to ${imagePrefix}`, 'check REGISTRY_AUTH_FILE', async (step) => {
     const images = []
     for (const [index, image] of built.entries()) {
-      step.say(`${index + 1} of ${built.length}: ${image.name}`)
+      step.show(`${index + 1} of ${built.length}: ${image.name}`)
       images.push(await pushImage(step, settings, image, imagePrefix))
     }
-    step.say('')
+    step.show('')
     return images
   })
   await progress.step('virtset', `${kubectl} -n virtset-system describe pods`, (step) =>
@@ -67,8 +69,8 @@ export async function installElsewhere(progress: Progress, settings: Settings): 
   )
 }
 
-/** The kubectl of KUBE_BIN_DIR, of the cache, or of PATH; if there is none it is built. */
-async function findKubectl(step: Step, settings: Settings): Promise<string> {
+/** Finds kubectl in KUBE_BIN_DIR, the cache or PATH, or builds it. */
+export async function findKubectl(step: Step, settings: Settings): Promise<string> {
   const known = knownKubectl(settings)
   if (known !== undefined) return known
   if ((await attempt(['kubectl', 'version', '--client'], { log: step.log })) !== undefined) return 'kubectl'

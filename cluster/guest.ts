@@ -6,12 +6,12 @@ import { keyOf } from './key.ts'
 import type { Step } from './progress.ts'
 import type { Settings } from './settings.ts'
 
-/** What the guest prints on its serial console when it lives; `images/iscsi-demo/guest.asm` has the same words. */
+/** What the guest prints on its serial console when it runs; `images/iscsi-demo/guest.asm` has the same text. */
 export const guestGreeting = 'virtset demo guest is up'
 /** Larger than its one sector, as disks are. */
 const diskBytes = 2 * 1024 * 1024
 
-/** The demo guest's disk, assembled from its source. Gives back its path. */
+/** Assembles the demo guest's disk from its source. Returns its path. */
 export async function guestDisk(step: Step, settings: Settings): Promise<string> {
   const source = join(settings.checkout, 'images/iscsi-demo/guest.asm')
   const directory = join(settings.cache, `guest-${keyOf(readFileSync(source))}`)

@@ -16,21 +16,24 @@ import { request } from 'undici'
 import type { Binaries } from './binaries.ts'
 import { attempt } from './command.ts'
 import { guestDisk } from './guest.ts'
+import { packagesOf } from './imports.ts'
 import { filesBelow, keyOf, keyOfFiles } from './key.ts'
 import { findManifest, listReferences, prune, unpackLayers } from './layout.ts'
 import type { Step } from './progress.ts'
 import { ensureBaseTar, suite } from './rootfs.ts'
 import type { Settings } from './settings.ts'
 
-/** An image by what goes into it. `images/NAME/Containerfile` makes it from a context that holds this and nothing else. */
+/** The inputs of an image. `images/NAME/Containerfile` builds it from a context that contains only these. */
 export interface ImageSource {
   readonly name: string
-  /** Files of the checkout that are below `source/` in the context, under their own paths. */
+  /** Files of the checkout, copied below `source/` in the context. */
   readonly files: readonly string[]
-  /** Other files and directories: their path in the context, and where they are. */
+  /** Other files and directories: path in the context → path on the host. */
   readonly extra: Readonly<Record<string, string>>
-  /** Whether it stands on Debian. */
+  /** Whether it is based on Debian. */
   readonly hasBase: boolean
+  /** The npm packages in it. */
+  readonly npmPackages?: readonly string[]
 }
 
 /** An image that exists: its name with a tag that is the key of its content, and the OCI layout with its blobs. */
@@ -38,18 +41,16 @@ export interface Image {
   readonly name: string
   readonly reference: string
   readonly layout: string
+  readonly npmPackages: readonly string[]
 }
 
-/** Names of images as manifests write them and as the cluster of `make up` knows them. */
+/** The prefix of images in the cluster of `make up`. */
 const localPrefix = 'localhost/virtset'
 
 const isCode = (path: string) => path.endsWith('.ts') && !path.endsWith('.test.ts')
 const isCodeOrData = (path: string) => isCode(path) || path.endsWith('.json')
 
-/** The packages that the launcher imports. Another one that is missing here fails the image's build, when it fills the cache. */
-const launcherModules = ['pino', 'saxes', 'xmlbuilder2']
-
-/** What only the cluster of `make up` runs: another cluster has its own. */
+/** Images of the cluster of `make up` itself. */
 function clusterSources(binaries: Binaries): ImageSource[] {
   return [
     { name: 'pause', files: [], extra: { catatonit: '/usr/bin/catatonit' }, hasBase: false },
@@ -57,7 +58,7 @@ function clusterSources(binaries: Binaries): ImageSource[] {
   ]
 }
 
-/** What virtset is, on every cluster, and the target of its examples. */
+/** The images of virtset, and the iSCSI target of its examples. */
 function virtsetSources(settings: Settings, modules: string, disk: string): ImageSource[] {
   const below = (...folders: string[]) =>
     folders
@@ -65,6 +66,10 @@ function virtsetSources(settings: Settings, modules: string, disk: string): Imag
       .flatMap((folder) => filesBelow(settings.checkout, folder, isCodeOrData))
   const inImages = (path: string) => join(settings.checkout, 'images', path)
   const node = { 'bin/node': join(settings.checkout, 'node_modules/node/bin/node'), node_modules: modules }
+  const ofLauncher = withDependencies(
+    modules,
+    packagesOf(settings.checkout, ['launcher/main.ts', 'launcher/profile/main.ts']),
+  )
   const shared = ['package.json', 'images/fill-cache.ts', ...below('api', 'runtime')]
   return [
     {
@@ -78,6 +83,7 @@ function virtsetSources(settings: Settings, modules: string, disk: string): Imag
       files: [...shared, ...below('presets', 'completion', 'inventory', 'webhooks', 'controller', 'handler')],
       extra: node,
       hasBase: true,
+      npmPackages: withDependencies(modules, Object.keys(dependenciesOf(settings))),
     },
     {
       name: 'launcher',
@@ -85,16 +91,18 @@ function virtsetSources(settings: Settings, modules: string, disk: string): Imag
       extra: {
         'bin/node': node['bin/node'],
         packages: inImages('launcher/packages'),
-        ...Object.fromEntries(
-          withDependencies(modules, launcherModules).map((name) => [`node_modules/${name}`, join(modules, name)]),
-        ),
+        ...Object.fromEntries(ofLauncher.map((name) => [`node_modules/${name}`, join(modules, name)])),
       },
       hasBase: true,
+      npmPackages: ofLauncher,
     },
   ]
 }
 
-/** Builds the images whose content has no image yet. Gives back all of them: without the binaries, those of virtset alone. */
+/**
+ * Builds the images that do not exist for the current content. Returns all of them; without `binaries`, only those of
+ * virtset.
+ */
 export async function ensureImages(step: Step, settings: Settings, binaries?: Binaries): Promise<Image[]> {
   const modules = await ensureModules(step, settings)
   const disk = await guestDisk(step, settings)
@@ -111,6 +119,7 @@ export async function ensureImages(step: Step, settings: Settings, binaries?: Bi
       name: source.name,
       reference: `${localPrefix}/${source.name}:${key}`,
       layout,
+      npmPackages: source.npmPackages ?? [],
     }
     if (findManifest(layout, image.reference) === undefined) {
       await build(step, settings, source, image)
@@ -118,12 +127,12 @@ export async function ensureImages(step: Step, settings: Settings, binaries?: Bi
     }
     images.push(image)
   }
-  if (built > 0) await forgetOld(step, settings, layout)
-  step.say(built === 0 ? 'all there' : `${built} built`)
+  if (built > 0) await removeOld(step, settings, layout)
+  step.show(built === 0 ? 'up to date' : `${built} built`)
   return images
 }
 
-/** Pushes an image under a name that begins with its registry, and gives the pushed one back. */
+/** Pushes an image under a name with this prefix, and returns the pushed image. */
 export async function pushImage(step: Step, settings: Settings, image: Image, prefix: string): Promise<Image> {
   const reference = `${prefix}/${image.reference.slice(localPrefix.length + 1)}`
   // buildah's own storage may have been emptied since the image was built.
@@ -131,13 +140,13 @@ export async function pushImage(step: Step, settings: Settings, image: Image, pr
     const pulled = (await step.run(buildah(settings, ['pull', '-q', `oci:${image.layout}:${image.reference}`]))).trim()
     await step.run(buildah(settings, ['tag', pulled, image.reference]))
   }
-  const plain = isOnThisMachine(reference) ? ['--tls-verify=false'] : []
+  const plain = isOnThisHost(reference) ? ['--tls-verify=false'] : []
   await step.run(buildah(settings, ['push', '-q', ...plain, image.reference, `docker://${reference}`]))
   return { ...image, reference }
 }
 
-/** A registry on the loopback device speaks plain HTTP, for whoever runs containers. */
-function isOnThisMachine(reference: string): boolean {
+/** Container tools use plain HTTP for a registry on the loopback device. */
+export function isOnThisHost(reference: string): boolean {
   return /^(localhost|127\.\d+\.\d+\.\d+)(:\d+)?\//.test(reference)
 }
 
@@ -148,12 +157,12 @@ function keyOfSource(settings: Settings, source: ImageSource): string {
   return keyOf(keyOfFiles(settings.checkout, [file, ...source.files]), base, ...extra)
 }
 
-/** A directory here is named by its content already. */
+/** The name of a directory already contains the key of its content. */
 function keyOfPath(path: string): string {
   return statSync(path).isDirectory() ? path : keyOf(readFileSync(path))
 }
 
-/** Packages and all they depend on, which are beside them. */
+/** Packages and all their dependencies. */
 function withDependencies(modules: string, names: readonly string[]): string[] {
   const found = new Set<string>()
   const visit = (name: string) => {
@@ -168,18 +177,15 @@ function withDependencies(modules: string, names: readonly string[]): string[] {
   return [...found].sort()
 }
 
-/** A registry that does not answer is asked again after a minute, not after npm's five. */
+/** Retries a registry that does not respond after a minute, not after npm's five. */
 const npmCi = ['npm', 'ci', '--omit=dev', '--ignore-scripts', '--no-audit', '--no-fund', '--fetch-timeout=60000']
 
-/** What of a package nobody runs. */
+/** Files of packages that are not needed at run time. */
 const unneeded = /\.(d\.ts|d\.mts|d\.cts|map|md|markdown)$/
 
 /** The production dependencies, installed once for each package-lock.json. */
 async function ensureModules(step: Step, settings: Settings): Promise<string> {
-  const { dependencies }: { dependencies: Record<string, string> } = JSON.parse(
-    readFileSync(join(settings.checkout, 'package.json'), 'utf8'),
-  )
-  const key = keyOf(JSON.stringify(dependencies), keyOfFiles(settings.checkout, ['package-lock.json']))
+  const key = keyOf(JSON.stringify(dependenciesOf(settings)), keyOfFiles(settings.checkout, ['package-lock.json']))
   const directory = join(settings.cache, `modules-${key}`)
   if (existsSync(directory)) return join(directory, 'node_modules')
   const unfinished = `${directory}.unfinished`
@@ -187,7 +193,7 @@ async function ensureModules(step: Step, settings: Settings): Promise<string> {
   mkdirSync(unfinished, { recursive: true })
   for (const file of ['package.json', 'package-lock.json'])
     cpSync(join(settings.checkout, file), join(unfinished, file))
-  step.say('installing production dependencies')
+  step.show('installing production dependencies')
   await step.run(npmCi, { directory: unfinished })
   for (const file of filesBelow(unfinished, 'node_modules', (path) => unneeded.test(path)))
     rmSync(join(unfinished, file))
@@ -195,8 +201,15 @@ async function ensureModules(step: Step, settings: Settings): Promise<string> {
   return join(directory, 'node_modules')
 }
 
+function dependenciesOf({ checkout }: Settings): Readonly<Record<string, string>> {
+  const { dependencies }: { dependencies: Record<string, string> } = JSON.parse(
+    readFileSync(join(checkout, 'package.json'), 'utf8'),
+  )
+  return dependencies
+}
+
 async function build(step: Step, settings: Settings, source: ImageSource, image: Image): Promise<void> {
-  step.say(`building ${source.name}`)
+  step.show(`building ${source.name}`)
   const context = join(settings.cache, 'context', source.name)
   stageContext(settings, source, context)
   const base = source.hasBase ? ['--build-arg', `BASE=${await ensureBase(step, settings)}`] : []
@@ -213,27 +226,27 @@ async function build(step: Step, settings: Settings, source: ImageSource, image:
       containerfile,
       context,
     ]),
-    { onLine: (line) => step.say(`building ${source.name}: ${line.slice(0, 60)}`) },
+    { onLine: (line) => step.show(`building ${source.name}: ${line.slice(0, 60)}`) },
   )
   rmSync(context, { recursive: true })
-  step.say(`writing ${source.name}`)
+  step.show(`writing ${source.name}`)
   mkdirSync(image.layout, { recursive: true })
   await step.run(buildah(settings, ['push', image.reference, `oci:${image.layout}:${image.reference}`]))
   await unpackLayers(image.layout, image.reference)
 }
 
-/** How many versions of an image stay in the cache: the present one, and what a branch or two beside it need. */
-const keptVersions = 4
+/** Versions of an image in the cache: the current one, and those of a few other branches. */
+const cachedVersions = 4
 
-async function forgetOld(step: Step, settings: Settings, layout: string): Promise<void> {
+async function removeOld(step: Step, settings: Settings, layout: string): Promise<void> {
   const references = listReferences(layout)
   const versions = Map.groupBy(references, (reference) => reference.slice(0, reference.lastIndexOf(':')))
-  const kept = [...versions.values()].flatMap((each) => each.slice(-keptVersions))
-  for (const reference of prune(layout, (each) => kept.includes(each)))
+  const recent = [...versions.values()].flatMap((each) => each.slice(-cachedVersions))
+  for (const reference of prune(layout, (each) => recent.includes(each)))
     await attempt(buildah(settings, ['rmi', reference]), { log: step.log })
 }
 
-/** Copies what the image's key was made of, and nothing else, so that the one always says the other. Its age is always the same. */
+/** Copies exactly the inputs of the image's key, with fixed times, so that equal keys mean equal contexts. */
 function stageContext(settings: Settings, source: ImageSource, context: string): void {
   rmSync(context, { recursive: true, force: true })
   mkdirSync(context, { recursive: true })
@@ -247,13 +260,13 @@ function stageContext(settings: Settings, source: ImageSource, context: string):
     lutimesSync(join(entry.parentPath, entry.name), 0, 0)
 }
 
-/** The name of the base image: BASE, else Debian's from its registry where that answers, else one made by mmdebstrap. */
+/** The name of the base image: BASE, else Debian's if its registry responds, else one built by mmdebstrap. */
 async function ensureBase(step: Step, settings: Settings): Promise<string> {
   if (settings.base !== undefined) return settings.base
   const local = `${localPrefix}/base:${suite}`
   if ((await attempt(buildah(settings, ['inspect', '--type', 'image', local]))) !== undefined) return local
-  if (await registryAnswers()) return `docker.io/library/debian:${suite}-slim`
-  step.say('making the base image by mmdebstrap')
+  if (await registryResponds()) return `docker.io/library/debian:${suite}-slim`
+  step.show('building the base image with mmdebstrap')
   const tar = await ensureBaseTar(step, settings)
   const container = (await step.run(buildah(settings, ['from', 'scratch']))).trim()
   await step.run(buildah(settings, ['add', container, tar, '/']))
@@ -261,30 +274,30 @@ async function ensureBase(step: Step, settings: Settings): Promise<string> {
   return local
 }
 
-async function registryAnswers(): Promise<boolean> {
+async function registryResponds(): Promise<boolean> {
   try {
-    const answer = await request('https://registry-1.docker.io/v2/', { headersTimeout: 3000 })
-    await answer.body.dump()
-    return answer.statusCode === 401 || answer.statusCode === 200
+    const response = await request('https://registry-1.docker.io/v2/', { headersTimeout: 3000 })
+    await response.body.dump()
+    return response.statusCode === 401 || response.statusCode === 200
   } catch {
     return false
   }
 }
 
 /**
- * A buildah command whose storage is in the cache. It sees the cache's directory in the place of /var/lib/containers in a mount
- * namespace of its own, so that neither files nor mounts are left on the machine.
+ * A buildah command whose storage is in the cache. In its own mount namespace, the cache's directory is mounted at
+ * /var/lib/containers, so that neither files nor mounts are left on the host.
  */
 function buildah(settings: Settings, command: readonly string[]): string[] {
   const own = join(settings.cache, 'buildah')
   const script = [
     'mkdir -p "$1/lib" "$1/run" "$1/net" /var/lib/containers /run/containers',
-    // By default it locks a file below /etc/cni, which it makes.
+    // By default it creates and locks a file below /etc/cni.
     `printf '[network]\\nnetwork_config_dir = "%s/net"\\n' "$1" > "$1/containers.conf"`,
     'export CONTAINERS_CONF="$1/containers.conf"',
     'mount --bind "$1/lib" /var/lib/containers',
     'mount --bind "$1/run" /run/containers',
-    // Directories that were made for this go again, if nothing else is in them.
+    // Removes the mount points that were created for this, if they are empty.
     'own=/var/lib/containers other=/run/containers',
     'trap "umount --lazy $own $other; rmdir --ignore-fail-on-non-empty $own $other || :" EXIT',
     'shift',

@@ -2,12 +2,12 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 
 import type { Image } from './images.ts'
-import { untilAnswers } from './node.ts'
+import { untilSucceeds } from './node.ts'
 import type { Step } from './progress.ts'
 import type { Settings } from './settings.ts'
 
-/** The names of images as `manifests/` has them for everybody. */
-const published = 'ghcr.io/virtset'
+/** The prefix of the published images, as in `manifests/`. */
+export const published = 'ghcr.io/virtset'
 const kinds = [
   'virtualmachines',
   'virtualmachinepresets',
@@ -17,8 +17,14 @@ const kinds = [
   'nodeprofiles',
 ] as const
 
-/** A kustomization over `manifests/` that names other images; controller and policy get the launcher's from the handler's DaemonSet. */
-function overlay(manifests: string, images: readonly Image[]): string {
+/** An image's short name and the reference, with a tag or a digest, by which a cluster pulls it. */
+type NamedImage = Pick<Image, 'name' | 'reference'>
+
+/**
+ * A kustomization of `manifests/` with other images; controller and policy get the launcher's from the handler's
+ * DaemonSet.
+ */
+export function overlay(manifests: string, images: readonly NamedImage[]): string {
   const used = images.filter(({ name }) => name === 'virtset' || name === 'launcher')
   return `apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
@@ -36,8 +42,16 @@ replacements:
 `
 }
 
-/** The same for the examples. */
-export function examplesOverlay(manifests: string, images: readonly Image[]): string {
+const modestRequest = { op: 'replace', path: '/spec/template/spec/containers/0/resources/requests/cpu', value: '50m' }
+
+/** Added to the kustomization of `make up`: a node with few CPUs must have room for the VMs of the tests. */
+export const modestRequests = `patches:
+${['webhooks', 'controller', 'handler']
+  .map((name) => `- {target: {name: virtset-${name}, group: apps}, patch: '${JSON.stringify([modestRequest])}'}\n`)
+  .join('')}`
+
+/** A kustomization of the examples with other images. */
+export function examplesOverlay(manifests: string, images: readonly NamedImage[]): string {
   return `apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
 resources: [${manifests}]
@@ -50,8 +64,9 @@ ${images
 }
 
 /**
- * Installs virtset with these images, and waits until all of it runs. What is as it should be stays untouched. What kubectl is given is
- * written to a directory.
+ * Installs virtset with these images, and waits until all of it runs.
+ * @param directory for the generated kustomization
+ * @param addition text at the end of the kustomization
  */
 export async function install(
   step: Step,
@@ -59,32 +74,45 @@ export async function install(
   kubectl: readonly string[],
   images: readonly Image[],
   directory: string,
+  addition = '',
 ): Promise<void> {
-  mkdirSync(directory, { recursive: true })
-  const manifests = relative(directory, join(settings.checkout, 'manifests'))
-  writeFileSync(join(directory, 'kustomization.yaml'), overlay(manifests, images))
+  writeKustomization(settings, images, directory, addition)
   await step.run([...kubectl, 'apply', '--server-side', '--force-conflicts', '-k', directory])
   for (const kind of kinds) {
-    step.say(`waiting for ${kind}`)
-    // It fails at once on a definition that has no conditions yet, hence again and again.
+    step.show(`waiting for ${kind}`)
+    // It fails at once on a CRD without conditions, hence the retries.
     const wait = [...kubectl, 'wait', '--for=condition=Established', `crd/${kind}.virtset.io`, '--timeout=30s']
-    await untilAnswers(step, wait, `the kind ${kind}`)
+    await untilSucceeds(step, wait, `the kind ${kind}`)
   }
   for (const workload of [
     'deployment/virtset-webhooks',
     'deployment/virtset-controller',
     'daemonset/virtset-handler',
   ]) {
-    step.say(`waiting for ${workload}`)
+    step.show(`waiting for ${workload}`)
     await step.run([...kubectl, '-n', 'virtset-system', 'rollout', 'status', workload, '--timeout=120s'])
   }
   // Until the aggregator knows that the webhooks answer, no VM can be created.
   const apiService = 'apiservice/v1alpha1.subresources.virtset.io'
   await step.run([...kubectl, 'wait', '--for=condition=Available', apiService, '--timeout=120s'])
-  step.say('')
+  step.show('')
 }
 
-function imageEntry({ name, reference }: Image): string {
+/** Writes the kustomization that installs virtset with these images, and `addition` at its end. */
+export function writeKustomization(
+  settings: Settings,
+  images: readonly NamedImage[],
+  directory: string,
+  addition: string,
+): void {
+  mkdirSync(directory, { recursive: true })
+  const manifests = relative(directory, join(settings.checkout, 'manifests'))
+  writeFileSync(join(directory, 'kustomization.yaml'), overlay(manifests, images) + addition)
+}
+
+function imageEntry({ name, reference }: NamedImage): string {
+  const [newName, digest] = reference.split('@')
+  if (digest !== undefined) return `- {name: ${published}/${name}, newName: ${newName}, digest: "${digest}"}`
   const colon = reference.lastIndexOf(':')
   return `- {name: ${published}/${name}, newName: ${reference.slice(0, colon)}, newTag: "${reference.slice(colon + 1)}"}`
 }

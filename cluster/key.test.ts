@@ -16,11 +16,11 @@ beforeEach(() => {
 })
 const files = ['a/one.ts', 'a/b/two.ts']
 
-test('files are found below a folder, those that are wanted, in order', () => {
+test('filesBelow returns the wanted files in order', () => {
   expect(filesBelow(directory, 'a', (path) => !path.endsWith('.test.ts'))).toEqual(['a/b/two.ts', 'a/one.ts'])
 })
 
-test('the order in which files are named does not count, nor their age', () => {
+test('the key does not depend on the order or the times of files', () => {
   const before = keyOfFiles(directory, files)
   utimesSync(join(directory, 'a/one.ts'), 1, 1)
   expect(keyOfFiles(directory, files.toReversed())).toBe(before)
@@ -29,12 +29,12 @@ test('the order in which files are named does not count, nor their age', () => {
 test.each([
   ['content', () => writeFileSync(join(directory, 'a/one.ts'), 'eins')],
   ['permission to execute', () => chmodSync(join(directory, 'a/one.ts'), 0o755)],
-])('another %s is another key', (_, change) => {
+])('another %s changes the key', (_, change) => {
   const before = keyOfFiles(directory, files)
   change()
   expect(keyOfFiles(directory, files)).not.toBe(before)
 })
 
-test('what moves from one part to the next is another key', () => {
+test('moving text from one part to the next changes the key', () => {
   expect(keyOf('ab', 'c')).not.toBe(keyOf('a', 'bc'))
 })

@@ -3,8 +3,8 @@ import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 
 /**
- * A name for content: the same for the same parts on every machine, another for any change. 12 hexadecimal digits, short enough
- * for an image's tag that people read aloud, and 48 bits are enough for what one developer builds in a lifetime.
+ * A key of content: equal parts have equal keys on every host. It has 12 hexadecimal digits: short enough for an
+ * image's tag, and with 48 bits collisions are unlikely.
  */
 export function keyOf(...parts: readonly (string | Buffer)[]): string {
   const hash = createHash('sha256')
@@ -12,7 +12,7 @@ export function keyOf(...parts: readonly (string | Buffer)[]): string {
   return hash.digest('hex').slice(0, 12)
 }
 
-/** The key of files below a directory: their names, contents and whether they can be executed. Their age does not count. */
+/** The key of files below a directory: their names, contents and whether they are executable, but not their times. */
 export function keyOfFiles(directory: string, files: readonly string[]): string {
   return keyOf(
     ...[...files].sort().flatMap((file) => {
@@ -22,7 +22,7 @@ export function keyOfFiles(directory: string, files: readonly string[]): string 
   )
 }
 
-/** The files below `directory/folder` that `isWanted`, as paths relative to `directory`, sorted. */
+/** The files below `directory/folder` for which `isWanted`, as paths relative to `directory`, sorted. */
 export function filesBelow(directory: string, folder: string, isWanted: (path: string) => boolean): string[] {
   return readdirSync(join(directory, folder), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())

@@ -40,7 +40,7 @@ function image(...named: [string, string[]][]): void {
 
 const contents = () => readdirSync(join(layout, 'blobs/sha256')).length
 
-test('layers are unpacked under the digest of their unpacked form, and the manifest names them so', async () => {
+test('layers are unpacked under the digest of their unpacked form, which the manifest names', async () => {
   image(['a:1', ['base', 'code']])
   await unpackLayers(layout, 'a:1')
   const [, , ...layers] = digestsOf(layout, findManifest(layout, 'a:1')!)
@@ -48,7 +48,7 @@ test('layers are unpacked under the digest of their unpacked form, and the manif
   expect(layers.map((digest) => readFileSync(blobPath(layout, digest), 'utf8'))).toEqual(['base', 'code'])
 })
 
-test('unpacked once is unpacked for ever', async () => {
+test('unpacking again changes nothing', async () => {
   image(['a:1', ['base']])
   await unpackLayers(layout, 'a:1')
   const first = findManifest(layout, 'a:1')
@@ -56,7 +56,7 @@ test('unpacked once is unpacked for ever', async () => {
   expect(findManifest(layout, 'a:1')).toEqual(first)
 })
 
-test('an image that is not wanted goes with its blobs; what others need stays', async () => {
+test('prune removes an unwanted image with its blobs, but not blobs of other images', async () => {
   image(['a:1', ['base', 'old']], ['a:2', ['base', 'new']])
   await unpackLayers(layout, 'a:1')
   await unpackLayers(layout, 'a:2')
@@ -67,6 +67,6 @@ test('an image that is not wanted goes with its blobs; what others need stays', 
   expect(contents()).toBe(left.length)
 })
 
-test('a layout that is not there has nothing', () => {
+test('a layout that does not exist has no images', () => {
   expect(findManifest(join(layout, 'no'), 'a:1')).toBeUndefined()
 })

@@ -13,15 +13,15 @@ import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { createGunzip } from 'node:zlib'
 
-/** What the OCI image specification calls a descriptor: something by its digest, `sha256:…`. */
-interface Descriptor {
+/** A descriptor of the OCI image specification: refers to content by its digest, `sha256:…`. */
+export interface Descriptor {
   readonly mediaType: string
   readonly digest: string
   readonly size: number
   readonly annotations?: Readonly<Record<string, string>>
 }
 
-interface Manifest {
+export interface Manifest {
   readonly config: Descriptor
   readonly layers: readonly Descriptor[]
 }
@@ -31,9 +31,9 @@ interface Index {
   readonly manifests: readonly Descriptor[]
 }
 
-const nameAnnotation = 'org.opencontainers.image.ref.name'
+export const nameAnnotation = 'org.opencontainers.image.ref.name'
 
-/** Where a blob is in an OCI layout, and in containerd's store too. */
+/** The path of a blob in an OCI layout, and in containerd's store. */
 export function blobPath(directory: string, digest: string): string {
   return join(directory, 'blobs', digest.replace(':', '/'))
 }
@@ -48,15 +48,16 @@ export function listReferences(layout: string): string[] {
   return readIndex(layout).manifests.flatMap((each) => each.annotations?.[nameAnnotation] ?? [])
 }
 
-/** The digests of everything that an image consists of: its manifest, its configuration, its layers. */
+/** The digests of an image's manifest, configuration and layers. */
 export function digestsOf(layout: string, manifest: Descriptor): string[] {
   const { config, layers } = readManifest(layout, manifest)
   return [manifest.digest, config.digest, ...layers.map((layer) => layer.digest)]
 }
 
 /**
- * Unpacks an image's compressed layers within the layout. buildah always compresses what it writes to a layout, but takes a layer as
- * written when it finds it there under the digest of its unpacked form: this makes the second push of a large image take no time.
+ * Unpacks an image's compressed layers within the layout. buildah always compresses what it writes to a layout, but
+ * skips a layer that it finds there under the digest of its unpacked form, so pushing a large image again takes no
+ * time.
  */
 export async function unpackLayers(layout: string, reference: string): Promise<void> {
   const descriptor = findManifest(layout, reference)
@@ -76,20 +77,20 @@ export async function unpackLayers(layout: string, reference: string): Promise<v
 }
 
 /**
- * Forgets the images that `isWanted` refuses, and removes the blobs that no remaining image needs.
- * Gives back the names of the forgotten.
+ * Removes the images that are not `isWanted`, and the blobs that no remaining image needs.
+ * @returns the names of the removed images
  */
 export function prune(layout: string, isWanted: (reference: string) => boolean): string[] {
   const index = readIndex(layout)
   const nameOf = (each: Descriptor) => each.annotations?.[nameAnnotation] ?? ''
-  const kept = index.manifests.filter((each) => isWanted(nameOf(each)))
-  writeIndex(layout, { ...index, manifests: kept })
+  const wanted = index.manifests.filter((each) => isWanted(nameOf(each)))
+  writeIndex(layout, { ...index, manifests: wanted })
   const needed = new Set(
-    kept.flatMap((each) => digestsOf(layout, each)).map((digest) => digest.slice('sha256:'.length)),
+    wanted.flatMap((each) => digestsOf(layout, each)).map((digest) => digest.slice('sha256:'.length)),
   )
   const blobs = join(layout, 'blobs/sha256')
   for (const name of existsSync(blobs) ? readdirSync(blobs) : []) if (!needed.has(name)) rmSync(join(blobs, name))
-  return index.manifests.filter((each) => !kept.includes(each)).map(nameOf)
+  return index.manifests.filter((each) => !wanted.includes(each)).map(nameOf)
 }
 
 async function unpackLayer(layout: string, layer: Descriptor): Promise<Descriptor> {
@@ -124,6 +125,6 @@ function writeIndex(layout: string, index: Index): void {
   renameSync(`${path}.unfinished`, path)
 }
 
-function readManifest(layout: string, descriptor: Descriptor): Manifest {
+export function readManifest(layout: string, descriptor: Descriptor): Manifest {
   return JSON.parse(readFileSync(blobPath(layout, descriptor.digest), 'utf8'))
 }

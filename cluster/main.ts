@@ -4,38 +4,27 @@ import { ensureBinaries } from './binaries.ts'
 import { bringDown } from './down.ts'
 import { installElsewhere } from './foreign.ts'
 import { ensureImages } from './images.ts'
-import { ensurePackages, machinePackages } from './packages.ts'
+import { ensurePackages, hostPackages } from './packages.ts'
 import { createProgress, StepFailed } from './progress.ts'
 import { ensureRootfs } from './rootfs.ts'
 import { readSettings } from './settings.ts'
 import { showcase } from './showcase.ts'
+import { terminal } from './terminal.ts'
 import { runTests } from './test.ts'
+import { runUpgradeTest } from './upgrade-test.ts'
 import { bringUpAll } from './whole.ts'
 
 const checkout = resolve(import.meta.dirname, '..')
 
 async function main(command: string | undefined): Promise<void> {
   const settings = readSettings(checkout, process.env)
-  // Lines about the work go to stderr: what is printed to stdout can be used by a shell.
-  const progress = createProgress(
-    {
-      write: (text) => void process.stderr.write(text),
-      isTerminal: process.stderr.isTTY === true,
-      columns: () => process.stderr.columns ?? 80,
-      now: () => performance.now(),
-      tick: (callback) => {
-        const timer = setInterval(callback, 100)
-        return () => clearInterval(timer)
-      },
-    },
-    join(settings.cache, 'log'),
-  )
+  const progress = createProgress(terminal, join(settings.cache, 'log'))
   const packages = () =>
-    progress.step('System packages', 'look whether apt-get works here, as root', (step) =>
-      ensurePackages(step, Object.keys(machinePackages)),
+    progress.step('System packages', 'check that apt-get works as root', (step) =>
+      ensurePackages(step, Object.keys(hostPackages)),
     )
   const binaries = () =>
-    progress.step('Kubernetes, containerd and CoreDNS', 'Go >= 1.26 and a Go module proxy are needed', (step) =>
+    progress.step('Kubernetes, containerd and CoreDNS', 'requires Go >= 1.26 and a Go module proxy', (step) =>
       ensureBinaries(step, settings),
     )
   switch (command) {
@@ -50,6 +39,9 @@ async function main(command: string | undefined): Promise<void> {
     case 'test':
       if (!(await runTests(progress, settings))) process.exitCode = 1
       return
+    case 'upgrade-test':
+      if (!(await runUpgradeTest(progress, settings))) process.exitCode = 1
+      return
     case 'install':
       await installElsewhere(progress, settings)
       return
@@ -58,10 +50,8 @@ async function main(command: string | undefined): Promise<void> {
       return
     case 'rootfs': {
       await packages()
-      const path = await progress.step(
-        'Root file system with libvirt',
-        'look whether a Debian mirror answers',
-        (step) => ensureRootfs(step, settings),
+      const path = await progress.step('Root file system with libvirt', 'check that a Debian mirror responds', (step) =>
+        ensureRootfs(step, settings),
       )
       console.log(path)
       return
@@ -69,19 +59,21 @@ async function main(command: string | undefined): Promise<void> {
     case 'images': {
       await packages()
       const programs = await binaries()
-      const images = await progress.step('Images', 'read the log', (step) => ensureImages(step, settings, programs))
+      const images = await progress.step('Images', 'see the log', (step) => ensureImages(step, settings, programs))
       for (const image of images) console.log(image.reference)
       return
     }
     default:
-      throw new Error(`usage: main.ts up | down | test | install | images | binaries | rootfs, not ${command}`)
+      throw new Error(
+        `usage: main.ts up | down | test | upgrade-test | install | images | binaries | rootfs, not ${command}`,
+      )
   }
 }
 
 try {
   await main(process.argv[2])
 } catch (error) {
-  // A step that failed has said everything already.
+  // The failure of a step has been shown.
   if (!(error instanceof StepFailed)) console.error(error instanceof Error ? error.message : error)
   process.exitCode = 1
 }

@@ -5,17 +5,17 @@ import { attempt } from './command.ts'
 import type { Step } from './progress.ts'
 
 /**
- * A mount namespace that outlives its processes: a node's own view of the machine, in which kubelet and containerd find their usual
- * directories. Two nodes do not meet in them, and when the namespace goes, every mount in it is gone.
+ * A mount namespace that outlives its processes. In it, a node's kubelet and containerd find their usual directories,
+ * separate from those of other nodes. When the namespace is removed, so is every mount in it.
  */
 export interface Namespace {
-  /** The file by which it is entered. */
+  /** The file on which the namespace is mounted. */
   readonly file: string
-  /** Usual directories, and what stands in their place. */
+  /** Usual directory → the directory that is mounted there. */
   readonly directories: Readonly<Record<string, string>>
 }
 
-/** Creates the namespace unless it is there. */
+/** Creates the namespace unless it exists. */
 export async function ensureNamespace(step: Step, namespace: Namespace, created: string): Promise<void> {
   if (mountPoints().includes(namespace.file)) return
   const holder = dirname(namespace.file)
@@ -27,7 +27,7 @@ export async function ensureNamespace(step: Step, namespace: Namespace, created:
   }
   writeFileSync(namespace.file, '')
   for (const usual of Object.keys(namespace.directories)) ensureDirectory(usual, created)
-  // Private first: what is mounted here stays here. Then shared: what is mounted later is seen by pods that ask for it.
+  // Private first, so that these mounts stay in the namespace; then shared, so that later mounts propagate to pods.
   const script = [
     'mount --make-rprivate /',
     'while [ $# -gt 0 ]; do mkdir -p "$2"; mount --bind "$2" "$1"; shift 2; done',
@@ -37,12 +37,15 @@ export async function ensureNamespace(step: Step, namespace: Namespace, created:
   await step.run(['unshare', `--mount=${namespace.file}`, 'sh', '-ec', script, 'sh', ...pairs])
 }
 
-/** A command that runs in the namespace. It becomes the program: its process id is the program's. */
+/** A command that runs `command` in the namespace, under the same PID. */
 export function inNamespace(namespace: Namespace, command: readonly string[]): string[] {
   return ['nsenter', `--mount=${namespace.file}`, '--', ...command]
 }
 
-/** Unpins the namespaces below a directory. The kernel removes them, and all mounts in them, with the last process inside. */
+/**
+ * Unpins the namespaces below a directory. The kernel removes them, and all mounts in them, with the last process
+ * inside.
+ */
 export async function removeNamespaces(step: Step, holder: string): Promise<void> {
   for (const point of mountPoints()
     .filter((each) => each === holder || each.startsWith(`${holder}/`))
@@ -50,21 +53,21 @@ export async function removeNamespaces(step: Step, holder: string): Promise<void
     await attempt(['umount', '--lazy', point], { log: step.log })
 }
 
-/** Creates a directory of the machine and notes that it was not there before. */
+/** Creates a directory on the host and records that it did not exist before. */
 function ensureDirectory(path: string, created: string): void {
   if (existsSync(path)) return
   mkdirSync(path)
   writeFileSync(created, `${path}\n`, { flag: 'a' })
 }
 
-/** Removes the directories that were noted, if they are still empty. */
+/** Removes the recorded directories, if they are still empty. */
 export function removeCreated(created: string): void {
   if (!existsSync(created)) return
   for (const path of readFileSync(created, 'utf8').trim().split('\n').toReversed()) {
     try {
       rmdirSync(path)
     } catch {
-      // Somebody else has put something there, or taken it away: then it is theirs.
+      // Another program uses it now, or has removed it.
     }
   }
   rmSync(created)
@@ -77,7 +80,7 @@ export function mountPoints(): string[] {
     .flatMap((line) => line.split(' ')[4] ?? [])
 }
 
-/** Where the namespaces of a cluster are pinned. */
+/** The directory in which the namespaces of a cluster are mounted. */
 export function namespaceHolder(state: string): string {
   return join(state, 'namespaces')
 }

@@ -4,16 +4,18 @@ import { join } from 'node:path'
 import { attempt } from './command.ts'
 import type { Step } from './progress.ts'
 
-/** A node of the cluster on this machine: an address on a link of its own, and the pods' addresses. */
+/** A node's address on its own link, and the range of its pods. */
 export interface NodeAddresses {
   readonly name: string
-  /** From TEST-NET-2 (RFC 5737): on nobody's network, and the same on every machine and after every reboot. */
+  /** From TEST-NET-2 (RFC 5737): in no real network, and the same on every host and after every reboot. */
   readonly address: string
   readonly link: string
   readonly pods: string
 }
 
 export const podRange = '10.244.0.0/16'
+/** As many as one host can run. */
+export const mostNodes = 3
 const table = 'virtset'
 const forwarding = '/proc/sys/net/ipv4/ip_forward'
 
@@ -27,8 +29,8 @@ export function nodesOf(count: number): NodeAddresses[] {
 }
 
 /**
- * Rules by which pods reach what is outside: under the machine's own address. The table is ours alone, so that `make down` can take
- * it away whole, and the CNI plugin writes none of its own.
+ * Rules by which pods reach external addresses, with the host's address as source. They have their own table, so that
+ * `make down` can delete it, and the CNI plugin adds none.
  */
 function masqueradeRules(): string {
   return `add table ip ${table}
@@ -42,7 +44,7 @@ table ip ${table} {
 `
 }
 
-/** Gives each node its address, and pods a way out. What the machine had before is noted in `state`. */
+/** Configures the nodes' addresses and the pods' way out. Records the previous forwarding setting in `state`. */
 export async function ensureNetwork(step: Step, state: string, nodes: readonly NodeAddresses[]): Promise<void> {
   for (const { link, address } of nodes) {
     // A bridge without ports: dummy devices do not exist on every kernel.
@@ -58,9 +60,9 @@ export async function ensureNetwork(step: Step, state: string, nodes: readonly N
   await step.run(['nft', '-f', '-'], { input: masqueradeRules() })
 }
 
-/** Takes away what `ensureNetwork` and kube-proxy made, and what is left of pods' networks. */
+/** Reverts `ensureNetwork`, and removes the tables of kube-proxy. */
 export async function removeNetwork(step: Step, state: string): Promise<void> {
-  for (const { link } of nodesOf(2))
+  for (const { link } of nodesOf(mostNodes))
     if ((await attempt(['ip', 'link', 'show', link])) !== undefined) await step.run(['ip', 'link', 'delete', link])
   for (const [family, name] of [
     ['ip', table],

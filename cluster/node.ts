@@ -15,17 +15,17 @@ import { renderKubeconfig, type Pki } from './pki.ts'
 import { bootId, ensureProcess, untilSettled, type Ledger } from './process.ts'
 import type { Step } from './progress.ts'
 
-/** Everything of one node, by path on the machine. */
+/** The paths of a node's files on the host. */
 export interface NodePaths {
   readonly configuration: string
   readonly containerd: string
-  /** What is worth nothing after a reboot. */
+  /** State that is not valid after a reboot. */
   readonly run: string
   readonly socket: string
   readonly namespace: Namespace
 }
 
-/** The kubelet's root directory as everybody knows it. Inside a node's namespace this is where it is. */
+/** The kubelet's usual root directory. Inside a node's mount namespace it is there. */
 const kubeletRoot = '/var/lib/kubelet'
 
 export function nodePaths(state: string, node: string): NodePaths {
@@ -49,7 +49,7 @@ export function nodePaths(state: string, node: string): NodePaths {
   }
 }
 
-/** containerd 2's configuration. What the comments say was tried: without the line, nothing starts. */
+/** containerd 2's configuration. Without the lines that have a comment, no container starts. */
 function containerdConfiguration(paths: NodePaths, pauseImage: string): string {
   return `version = 3
 root = "${paths.containerd}"
@@ -60,7 +60,7 @@ address = "${paths.socket}"
 [plugins.'io.containerd.cri.v1.images'.pinned_images]
 sandbox = "${pauseImage}"
 [plugins.'io.containerd.cri.v1.runtime']
-# Without CAP_SYS_RESOURCE nobody may lower the score, and runc gives up.
+# Without CAP_SYS_RESOURCE the score cannot be lowered, and runc fails.
 restrict_oom_score_adj = true
 netns_mounts_under_state_dir = true
 # A block device in a pod belongs to the user who runs there, not to root.
@@ -77,8 +77,8 @@ Root = "${join(paths.run, 'runc')}"
 }
 
 /**
- * Pods' network: each has a link of its own to the machine, which routes. On a bridge, answers of a Service's pod to a pod beside it
- * would take a short cut past kube-proxy wherever the kernel does not let bridges be filtered.
+ * Each pod has its own link to the host, which routes. On a bridge, responses of a Service's pod to a pod on the same
+ * bridge would bypass kube-proxy if the kernel does not filter bridges.
  */
 function cniConfiguration(node: NodeAddresses): string {
   return JSON.stringify({
@@ -98,7 +98,10 @@ function cniConfiguration(node: NodeAddresses): string {
   })
 }
 
-/** NeverVerify: what a registry gave by one name, `make install` tried here, must not be asked of it by the name under which it was imported. */
+/**
+ * NeverVerify: an image that was pulled under one name (`make install` in a test) must not be verified under the name
+ * of its import.
+ */
 function kubeletConfiguration(node: NodeAddresses, paths: NodePaths, pki: Pki, index: number): string {
   const file = (name: string) => join(pki.directory, name)
   return `apiVersion: kubelet.config.k8s.io/v1beta1
@@ -133,14 +136,14 @@ clientConnection: {kubeconfig: ${kubeconfig}}
 mode: nftables
 clusterCIDR: ${podRange}
 hostnameOverride: node1
-# Its sysctls may not be written here.
+# Its sysctls are read-only in containers.
 conntrack: {maxPerCore: 0}
 healthzBindAddress: 127.0.0.1:10256
 metricsBindAddress: 127.0.0.1:10249
 `
 }
 
-/** Starts a node's containerd and gives it the images; then its kubelet. */
+/** Starts a node's containerd, imports the images, and starts its kubelet. */
 export async function ensureNode(
   step: Step,
   ledger: Ledger,
@@ -155,14 +158,14 @@ export async function ensureNode(
   const paths = nodePaths(state, node.name)
   const pause = images.find((image) => image.name === 'pause')
   if (pause === undefined) throw new Error('no pause image among the images')
-  forgetLastBoot(paths)
+  removeStateOfLastBoot(paths)
   for (const directory of [paths.containerd, paths.run]) mkdirSync(directory, { recursive: true })
   ensureCgroup(node.name)
   await ensureNamespace(step, paths.namespace, join(state, 'created'))
   const file = (name: string) => join(paths.configuration, name)
   const containerd = ensureFile(file('containerd.toml'), containerdConfiguration(paths, pause.reference))
   ensureFile(file('cni/10-virtset.conflist'), cniConfiguration(node))
-  step.say('containerd')
+  step.show('containerd')
   await ensureProcess(ledger, {
     name: `containerd-${node.name}`,
     command: inNamespace(paths.namespace, [
@@ -173,10 +176,10 @@ export async function ensureNode(
     environment: { PATH: `${binaries.containerd}:/usr/sbin:/usr/bin:/sbin:/bin` },
     inputs: [containerd],
   })
-  await untilAnswers(step, [...ctr(binaries, paths), 'version'], `containerd of ${node.name}`)
+  await untilSucceeds(step, [...ctr(binaries, paths), 'version'], `containerd of ${node.name}`)
   await importImages(step, binaries, paths, images)
 
-  step.say('kubelet')
+  step.show('kubelet')
   const kubelet = ensureFile(file('kubelet.yaml'), kubeletConfiguration(node, paths, pki, index))
   ensureFile(file('kubeconfig'), renderKubeconfig(pki, server, node.name), 0o600)
   await ensureProcess(ledger, {
@@ -200,8 +203,8 @@ function ctr(binaries: Binaries, paths: NodePaths): string[] {
   return [join(binaries.containerd, 'ctr'), '--address', paths.socket, '--namespace', 'k8s.io']
 }
 
-/** What containerd and runc keep for running containers is worthless after a reboot; elsewhere it would be in a tmpfs. */
-function forgetLastBoot(paths: NodePaths): void {
+/** containerd's and runc's state of running containers is not valid after a reboot; usually it is in a tmpfs. */
+function removeStateOfLastBoot(paths: NodePaths): void {
   const mark = join(paths.run, 'boot')
   if (existsSync(mark) && readFileSync(mark, 'utf8') === bootId()) return
   rmSync(paths.run, { recursive: true, force: true })
@@ -209,12 +212,17 @@ function forgetLastBoot(paths: NodePaths): void {
   writeFileSync(mark, bootId())
 }
 
-/** Gives containerd the images it does not have, without the layers it has. */
-async function importImages(step: Step, binaries: Binaries, paths: NodePaths, images: readonly Image[]): Promise<void> {
+/** Imports the missing images into containerd, without layers that it already has. */
+export async function importImages(
+  step: Step,
+  binaries: Binaries,
+  paths: NodePaths,
+  images: readonly Image[],
+): Promise<void> {
   const present = new Set((await step.run([...ctr(binaries, paths), 'images', 'list', '--quiet'])).split('\n'))
   const missing = images.filter((image) => !present.has(image.reference))
   for (const [index, image] of missing.entries()) {
-    step.say(`image ${index + 1} of ${missing.length}: ${image.name}`)
+    step.show(`image ${index + 1} of ${missing.length}: ${image.name}`)
     await importImage(step, binaries, paths, image)
   }
 }
@@ -238,13 +246,13 @@ async function importImage(step: Step, binaries: Binaries, paths: NodePaths, ima
   rmSync(staging, { recursive: true })
 }
 
-const answerDeadlineMs = 30_000
+const deadlineMs = 30_000
 
 /** Waits until a command succeeds. */
-export async function untilAnswers(step: Step, command: readonly string[], what: string): Promise<void> {
-  const deadline = Date.now() + answerDeadlineMs
+export async function untilSucceeds(step: Step, command: readonly string[], what: string): Promise<void> {
+  const deadline = Date.now() + deadlineMs
   while ((await attempt(command, { log: step.log })) === undefined) {
-    if (Date.now() > deadline) throw new Error(`${what} does not answer`)
+    if (Date.now() > deadline) throw new Error(`${what} does not respond`)
     await sleep(100)
   }
 }

@@ -1,8 +1,8 @@
 import type { Step } from './progress.ts'
 import { attempt } from './command.ts'
 
-/** Debian packages that the cluster's machine needs, and what for. */
-export const machinePackages = {
+/** Debian packages that the host of the cluster needs, with their purpose. */
+export const hostPackages = {
   mmdebstrap: 'root file systems and the base of images',
   buildah: 'images from Containerfiles',
   runc: 'containers',
@@ -15,7 +15,7 @@ export const machinePackages = {
   'util-linux': 'unshare, mount',
 } as const
 
-/** What tests need beside it. */
+/** Additional packages for the tests. */
 export const testPackages = {
   prometheus: 'promtool, for the tests of the alerts',
   bash: 'completion of kubectl vm, as for the next two',
@@ -23,18 +23,18 @@ export const testPackages = {
   fish: 'the same',
 } as const
 
-/** Installs the packages that are missing; asks the package index only then. Needs root and Debian or a relative of it. */
+/** Installs missing packages; reads the package index only then. Requires root on Debian or a derivative. */
 export async function ensurePackages(step: Step, names: readonly string[]): Promise<void> {
   const missing: string[] = []
   for (const name of names) if (!(await isInstalled(name))) missing.push(name)
-  if (missing.length === 0) return step.say('all there')
-  // A run level at which no package starts the daemon that it brings.
+  if (missing.length === 0) return step.show('all installed')
+  // At this run level, no package starts its daemon.
   const environment = { DEBIAN_FRONTEND: 'noninteractive', RUNLEVEL: '1' }
-  step.say('reading the package index')
+  step.show('reading the package index')
   await step.run(['apt-get', 'update', '-q'], { environment })
-  step.say(`installing ${missing.join(' ')}`)
+  step.show(`installing ${missing.join(' ')}`)
   await step.run(['apt-get', 'install', '-y', '-q', '--no-install-recommends', ...missing], { environment })
-  step.say(`installed ${missing.join(' ')}`)
+  step.show(`installed ${missing.join(' ')}`)
 }
 
 async function isInstalled(name: string): Promise<boolean> {

@@ -3,13 +3,13 @@ import { join } from 'node:path'
 
 import { createAuthority, createCertificate, createTokenKeys, type Pair, type Subject } from './certificates.ts'
 
-/** The paths of what `ensurePki` wrote: a pair NAME is `NAME.crt` and `NAME.key`. */
+/** The directory that `ensurePki` wrote; a pair NAME is `NAME.crt` and `NAME.key`. */
 export interface Pki {
   readonly directory: string
 }
 
-/** Who acts in the cluster, by the file names of their certificates. Their names and groups are Kubernetes' own. */
-const actors: Readonly<Record<string, Subject>> = {
+/** The clients in the cluster, by the file names of their certificates. Names and groups are those of Kubernetes. */
+const clients: Readonly<Record<string, Subject>> = {
   admin: { commonName: 'admin', organization: 'system:masters' },
   'kubelet-client': { commonName: 'kube-apiserver-kubelet-client', organization: 'system:masters' },
   'controller-manager': { commonName: 'system:kube-controller-manager' },
@@ -18,8 +18,8 @@ const actors: Readonly<Record<string, Subject>> = {
 }
 
 /**
- * Writes the certificates of a cluster into a directory, those that are not there yet: two authorities (clients and servers; front
- * proxy), the API server's, one for each actor and each node, and the keys of service account tokens.
+ * Writes the missing certificates of a cluster into a directory: two authorities (clients and servers; front proxy),
+ * the API server's, one for each client and each node, and the keys of service account tokens.
  */
 export async function ensurePki(
   directory: string,
@@ -38,7 +38,7 @@ export async function ensurePki(
     addresses: apiServerAddresses,
   })
   await leaf('front-proxy', frontProxy, { commonName: 'front-proxy-client' })
-  for (const [file, subject] of Object.entries(actors)) await leaf(file, authority, subject)
+  for (const [file, subject] of Object.entries(clients)) await leaf(file, authority, subject)
   for (const { name, address } of nodes)
     await leaf(name, authority, {
       commonName: `system:node:${name}`,
@@ -54,8 +54,8 @@ export async function ensurePki(
   return { directory }
 }
 
-/** A kubeconfig that carries its certificates, so that it can be copied elsewhere. */
-export function renderKubeconfig(pki: Pki, server: string, actor: string): string {
+/** A kubeconfig with embedded certificates, so that it can be copied. */
+export function renderKubeconfig(pki: Pki, server: string, client: string): string {
   const data = (file: string) => readFileSync(join(pki.directory, file)).toString('base64')
   return `apiVersion: v1
 kind: Config
@@ -65,13 +65,13 @@ clusters:
     server: ${server}
     certificate-authority-data: ${data('ca.crt')}
 users:
-- name: ${actor}
+- name: ${client}
   user:
-    client-certificate-data: ${data(`${actor}.crt`)}
-    client-key-data: ${data(`${actor}.key`)}
+    client-certificate-data: ${data(`${client}.crt`)}
+    client-key-data: ${data(`${client}.key`)}
 contexts:
 - name: virtset
-  context: {cluster: virtset, user: ${actor}}
+  context: {cluster: virtset, user: ${client}}
 current-context: virtset
 `
 }
@@ -82,7 +82,7 @@ async function ensurePair(directory: string, name: string, create: () => Promise
     return { certificate: readFileSync(certificateFile, 'utf8'), key: readFileSync(keyFile, 'utf8') }
   const pair = await create()
   writeFileSync(keyFile, pair.key, { mode: 0o600 })
-  // The certificate comes last: a pair that was begun and not finished is made again.
+  // The certificate is written last, so that an incomplete pair is created again.
   writeFileSync(certificateFile, pair.certificate)
   return pair
 }

@@ -22,18 +22,18 @@ const sleeper = { name: 'sleeper', command: ['sleep', '600'] }
 
 const stat = (name: string) => `42 (${name}) S 1 42 42 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 987654 5 1 184 4 1 1 0`
 
-test.each(['sleep', 'two words', 'a) b (c'])('the start time is found behind the name "%s"', (name) => {
+test.each(['sleep', 'two words', 'a) b (c'])('parses the start time after the name "%s"', (name) => {
   expect(parseStartTime(stat(name))).toBe('987654')
 })
 
-test('a zombie is told from the living', () => {
+test('distinguishes a zombie from a running process', () => {
   expect([isZombie(stat('a')), isZombie(stat('a').replace(') S', ') Z'))]).toEqual([false, true])
 })
 
-test('a daemon is started once', async () => {
+test('starts a daemon once', async () => {
   expect(await ensureProcess(ledger, sleeper)).toBe('started')
   const first = readRecord(ledger, 'sleeper')
-  expect(await ensureProcess(ledger, sleeper)).toBe('runs')
+  expect(await ensureProcess(ledger, sleeper)).toBe('running')
   expect(readRecord(ledger, 'sleeper')).toEqual(first)
   expect(recordedNames(ledger)).toEqual(['sleeper'])
 })
@@ -42,14 +42,14 @@ test.each([
   ['command', { command: ['sleep', '601'] }],
   ['environment', { environment: { A: 'b' } }],
   ['input', { inputs: ['new configuration'] }],
-])('with another %s it is started again, and the old one has ended', async (_, change) => {
+])('restarts a daemon with another %s', async (_, change) => {
   await ensureProcess(ledger, sleeper)
   const first = readRecord(ledger, 'sleeper')!
   expect(await ensureProcess(ledger, { ...sleeper, ...change })).toBe('started')
   expect(isAlive(first)).toBe(false)
 })
 
-test('one that was killed is started again', async () => {
+test('starts a killed daemon again', async () => {
   await ensureProcess(ledger, sleeper)
   const first = readRecord(ledger, 'sleeper')!
   process.kill(first.pid, 'SIGKILL')
@@ -57,7 +57,7 @@ test('one that was killed is started again', async () => {
   expect(await ensureProcess(ledger, sleeper)).toBe('started')
 })
 
-test('a record of another boot, or of another process with this pid, is nobody, and nobody is hurt', async () => {
+test('a record of another boot or another process with the same PID is not alive, and nothing is killed', async () => {
   await ensureProcess(ledger, sleeper)
   const record = readRecord(ledger, 'sleeper')!
   expect(isAlive({ ...record, bootId: 'another' })).toBe(false)
@@ -65,7 +65,7 @@ test('a record of another boot, or of another process with this pid, is nobody, 
   expect(isAlive(record)).toBe(true)
 })
 
-test('to stop is to end it and to forget it', async () => {
+test('stop ends the process and removes its record', async () => {
   await ensureProcess(ledger, sleeper)
   const record = readRecord(ledger, 'sleeper')!
   await stopProcess(ledger, 'sleeper')
@@ -74,13 +74,13 @@ test('to stop is to end it and to forget it', async () => {
   await stopProcess(ledger, 'sleeper')
 })
 
-test('what it says is in its log; a program that is not there is said', async () => {
+test('logs the output, and fails for a program that does not exist', async () => {
   await ensureProcess(ledger, { name: 'sleeper', command: ['sh', '-c', 'echo hello; exec sleep 600'] })
   await expect.poll(() => readFileSync(join(ledger.logs, 'sleeper.log'), 'utf8')).toBe('hello\n')
   await expect(ensureProcess(ledger, { name: 'x', command: ['/no/such'] })).rejects.toThrow('/no/such does not start')
 })
 
-test('a process that ends at once has not settled; one that goes on has', async () => {
+test('a process that ends at once has not settled; one that keeps running has', async () => {
   await ensureProcess(ledger, { name: 'sleeper', command: ['false'] })
   await expect(untilSettled(ledger, 'sleeper')).rejects.toThrow(`sleeper has ended: ${ledger.logs}/sleeper.log`)
   await ensureProcess(ledger, sleeper)

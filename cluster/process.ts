@@ -15,33 +15,33 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 import { keyOf } from './key.ts'
 
-/** A program that shall run in the background. */
+/** A program that runs in the background. */
 export interface Daemon {
   readonly name: string
   readonly command: readonly string[]
   readonly environment?: Readonly<Record<string, string>>
-  /** Contents of the files it reads at its start: when they change it is started again. */
+  /** Contents of the files that it reads when it starts; a change restarts it. */
   readonly inputs?: readonly string[]
 }
 
-/** What is written down about a started process: enough to know later whether the pid is still that process. */
+/** A record of a started process, sufficient to check later whether the PID is still that process. */
 export interface ProcessRecord {
   readonly name: string
   readonly pid: number
-  /** Clock ticks from boot to the process's start (field 22 of /proc/PID/stat); a pid that was reused has another. */
+  /** Clock ticks from boot to the process's start (field 22 of /proc/PID/stat); a reused PID has another. */
   readonly startTime: string
   readonly bootId: string
   /** Of the command and the inputs. */
   readonly key: string
 }
 
-/** Where the records and logs of one cluster's processes are. */
+/** The directories of the records and logs of a cluster's processes. */
 export interface Ledger {
   readonly records: string
   readonly logs: string
 }
 
-/** Longest wait for a process that was asked to end, before it is killed: the API server takes several seconds. */
+/** Time between SIGTERM and SIGKILL: the API server takes several seconds to stop. */
 const stopDeadlineMs = 15_000
 
 /** The start time in a line of /proc/PID/stat. The name in it is in parentheses and can hold spaces and parentheses. */
@@ -49,16 +49,16 @@ export function parseStartTime(stat: string): string | undefined {
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]
 }
 
-/** Whether it is a zombie: it is gone, only its parent has not looked yet. */
+/** Whether the process has ended but its parent has not reaped it. */
 export function isZombie(stat: string): boolean {
   return stat.slice(stat.lastIndexOf(')') + 2).startsWith('Z')
 }
 
-/** Starts a daemon unless it runs already with the same command and inputs. Gives back whether it had to. */
-export async function ensureProcess(ledger: Ledger, daemon: Daemon): Promise<'runs' | 'started'> {
+/** Starts a daemon unless it already runs with the same command and inputs. Returns which of the two. */
+export async function ensureProcess(ledger: Ledger, daemon: Daemon): Promise<'running' | 'started'> {
   const key = keyOf(...daemon.command, ...Object.entries(daemon.environment ?? {}).flat(), ...(daemon.inputs ?? []))
   const record = readRecord(ledger, daemon.name)
-  if (record !== undefined && record.key === key && isAlive(record)) return 'runs'
+  if (record !== undefined && record.key === key && isAlive(record)) return 'running'
   await stopProcess(ledger, daemon.name)
   mkdirSync(ledger.records, { recursive: true })
   mkdirSync(ledger.logs, { recursive: true })
@@ -86,7 +86,14 @@ export async function ensureProcess(ledger: Ledger, daemon: Daemon): Promise<'ru
   return 'started'
 }
 
-/** Ends a recorded process, if it still runs, and removes its record. After a grace it is killed. */
+/** Records the new PID of a process that was restarted by another program. */
+export function recordRestart(ledger: Ledger, record: ProcessRecord, pid: number): void {
+  const startTime = parseStartTime(readStat(pid) ?? '')
+  if (startTime === undefined) throw new Error(`${record.name} ended at once`)
+  writeFileSync(recordPath(ledger, record.name), JSON.stringify({ ...record, pid, startTime }))
+}
+
+/** Stops a recorded process, if it still runs, and removes its record. Kills it after a grace period. */
 export async function stopProcess(ledger: Ledger, name: string): Promise<void> {
   const record = readRecord(ledger, name)
   if (record === undefined) return
@@ -102,15 +109,15 @@ function signal(record: ProcessRecord, name: 'SIGTERM' | 'SIGKILL'): void {
   try {
     if (isAlive(record)) process.kill(record.pid, name)
   } catch (error) {
-    // It ended between the look and the signal.
+    // It ended between the check and the signal.
     if (isAlive(record)) throw error
   }
 }
 
-/** What refuses its configuration says so and ends within this time. */
+/** A program that rejects its configuration ends within this time. */
 const settledAfterMs = 1000
 
-/** Waits until a process has run for a second. @throws when it ended before */
+/** Waits until a process has run for a second. @throws if it ended before */
 export async function untilSettled(ledger: Ledger, name: string): Promise<void> {
   const record = readRecord(ledger, name)
   const ageMs = () => Date.now() - statSync(recordPath(ledger, name)).mtimeMs
@@ -121,7 +128,7 @@ export async function untilSettled(ledger: Ledger, name: string): Promise<void> 
   throw new Error(`${name} has ended: ${join(ledger.logs, `${name}.log`)}`)
 }
 
-/** Whether a recorded process still runs. Another boot, or another process under its pid, is not it. */
+/** Whether a recorded process still runs: same boot, same PID, same start time. */
 export function isAlive(record: ProcessRecord): boolean {
   if (record.bootId !== bootId()) return false
   const stat = readStat(record.pid)
@@ -131,7 +138,7 @@ export function isAlive(record: ProcessRecord): boolean {
 export function readRecord(ledger: Ledger, name: string): ProcessRecord | undefined {
   const path = recordPath(ledger, name)
   if (!existsSync(path)) return undefined
-  // Our own file; one that was cut short by a crash of the machine is of another boot anyway.
+  // A record that was truncated by a crash of the host is from another boot anyway.
   try {
     return JSON.parse(readFileSync(path, 'utf8'))
   } catch {

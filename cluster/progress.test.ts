@@ -31,34 +31,34 @@ function fakeDisplay(isTerminal: boolean) {
   }
 }
 
-test('a step is one line with its time, and how it ended', async () => {
+test('a step is one line with its duration and result', async () => {
   const fake = fakeDisplay(false)
   const result = await createProgress(fake.display, logs).step('Base image', 'pray', async (step) => {
     fake.advance(12_340)
-    step.say('from the cache')
+    step.show('from the cache')
     return 42
   })
   expect(result).toBe(42)
   expect(fake.written).toEqual([`${formatLine('✓', 'Base image', 12_340, 'from the cache')}\n`])
 })
 
-test('on a terminal something moves after two seconds, and stops at the end', async () => {
+test('a terminal shows a spinner after two seconds, until the end', async () => {
   const fake = fakeDisplay(true)
   await createProgress(fake.display, logs).step('Slow', '', async (step) => {
     fake.advance(1900)
     expect(fake.written).toEqual([])
-    step.say('1 of 2')
+    step.show('1 of 2')
     fake.advance(200)
     expect(fake.written).toEqual([`\r\x1b[K${formatLine('⠋', 'Slow', 2100, '1 of 2')}`])
     // Longer than the terminal is wide: what is wrapped could not be written over.
-    step.say('building virtset: STEP 7/10: COPY node_modules node_modules')
+    step.show('building virtset: STEP 7/10: COPY node_modules node_modules')
     fake.advance(100)
     expect(fake.written.at(-1)?.length).toBe('\r\x1b[K'.length + 79)
   })
   expect(fake.ticking()).toBe(0)
 })
 
-test('a failing step says the reason, the end of its log, the path of the whole and what to do', async () => {
+test('a failing step shows the error, the end and the path of its log, and what to do', async () => {
   const fake = fakeDisplay(false)
   const failing = createProgress(fake.display, logs).step('Kubernetes binaries', 'look at the disk', async (step) => {
     await step.run(['sh', '-c', 'echo no space left; exit 1'])
@@ -68,6 +68,6 @@ test('a failing step says the reason, the end of its log, the path of the whole 
   expect(text).toContain('✗ Kubernetes binaries')
   expect(text).toContain('ended with status 1')
   expect(text).toContain('    no space left')
-  expect(text).toContain(`all of it: ${join(logs, 'kubernetes-binaries.log')}`)
+  expect(text).toContain(`full log: ${join(logs, 'kubernetes-binaries.log')}`)
   expect(text).toContain('what to do: look at the disk')
 })

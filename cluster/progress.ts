@@ -3,12 +3,12 @@ import { join } from 'node:path'
 
 import { lastLines, run, type CommandOptions } from './command.ts'
 
-/** Where lines go, and what time it is. */
+/** The output and the clock. */
 export interface Display {
   write(text: string): void
-  /** Whether a line can be written over; otherwise each step is one plain line when it is done. */
+  /** Whether a line can be overwritten; otherwise each step is one line when it is done. */
   readonly isTerminal: boolean
-  /** Of a terminal. A line that is to be written over must not be longer: what is on a second line stays. */
+  /** Of a terminal. Longer lines could not be overwritten. */
   columns(): number
   now(): number
   /** Calls back at each tick of a spinner until the returned function is called. */
@@ -17,15 +17,15 @@ export interface Display {
 
 /** What a step can do while it runs. */
 export interface Step {
-  /** The file with everything that the step's commands said. */
+  /** The file with the output of the step's commands. */
   readonly log: string
-  /** What it does at the moment, then how it ended: `3 of 7`, `from the cache`. Shown beside the title. */
-  say(note: string): void
-  /** Runs a command, whose words go to the step's log. */
+  /** Shows the current activity or the result beside the title: `3 of 7`, `from the cache`. */
+  show(note: string): void
+  /** Runs a command with its output in the step's log. */
   run(command: readonly string[], options?: Omit<CommandOptions, 'log'>): Promise<string>
 }
 
-/** A step that failed and has already said so. */
+/** A step failed; the failure has been shown. */
 export class StepFailed extends Error {
   constructor(title: string, cause: unknown) {
     super(`${title} failed`, { cause })
@@ -35,8 +35,8 @@ export class StepFailed extends Error {
 
 export interface Progress {
   /**
-   * One step: a line with its time. `remedy` is what a person should do when it fails; the end of the step's log and the path of the
-   * whole are said with it.
+   * Runs a step and shows it as a line with its duration. If it fails, shows the end and the path of its log, and
+   * `remedy`: what the user should do.
    *
    * @throws StepFailed
    */
@@ -44,7 +44,7 @@ export interface Progress {
 }
 
 const spinner = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏']
-/** Shorter steps only flicker. */
+/** A spinner on shorter steps would only flicker. */
 const spinAfterMs = 2000
 
 export function createProgress(display: Display, logs: string): Progress {
@@ -70,7 +70,7 @@ export function createProgress(display: Display, logs: string): Progress {
       try {
         const result = await work({
           log,
-          say: (text) => {
+          show: (text) => {
             note = text
           },
           run: (command, options) => run(command, { ...options, log }),
@@ -95,9 +95,9 @@ function formatFailure(error: unknown, log: string, path: string, remedy: string
   return [
     '',
     `  ${describe(error).replaceAll('\n', '\n  ')}`,
-    ...(tail === '' ? [] : ['', '  the end of its log:', `    ${tail.replaceAll('\n', '\n    ')}`]),
+    ...(tail === '' ? [] : ['', '  end of the log:', `    ${tail.replaceAll('\n', '\n    ')}`]),
     '',
-    `  all of it: ${path}`,
+    `  full log: ${path}`,
     `  what to do: ${remedy}`,
     '',
   ].join('\n')

@@ -8,9 +8,11 @@ import type { Settings } from './settings.ts'
 /** The Debian release in the images: the first with libvirt 11 and QEMU 10. */
 export const suite = 'trixie'
 
-/** What only tests need beside the launcher's packages: emulated TPMs, UEFI firmware, SPICE with its video cards, OpenGL, and libvirt's own
- * command line to compare with. */
-const judgePackages = [
+/**
+ * What tests need in addition to the launcher's packages: emulated TPMs, UEFI firmware, SPICE with its video cards,
+ * OpenGL, and virsh to compare with.
+ */
+const additionalPackages = [
   'swtpm',
   'swtpm-tools',
   'ovmf',
@@ -19,44 +21,44 @@ const judgePackages = [
   'qemu-system-modules-opengl',
 ]
 
-/** The uid under which the launcher and everything in its pod runs; libvirtd refuses a uid without a name. */
+/** The UID of the launcher and everything in its pod; libvirtd requires it to have a name. */
 const launcherUser = 107
 
-/** The Debian packages of the launcher's image, one a line. The Containerfile reads the same file. */
+/** The Debian packages of the launcher's image, one per line. The Containerfile reads the same file. */
 function launcherPackages(settings: Settings): string[] {
   return readFileSync(join(settings.checkout, 'images/launcher/packages'), 'utf8').trim().split('\n')
 }
 
 /**
- * The root file system that judges our libvirt defaults: the launcher's packages and what tests need besides. `chroot` into it as uid
- * 107. Made once and kept in the cache (30 s, 400 MB). Gives back its path.
+ * The root file system with the libvirt that validates our domains in tests: the launcher's packages and
+ * `additionalPackages`. Use it with `chroot` as UID 107. Built once in the cache (30 s, 400 MB). Returns its path.
  */
 export async function ensureRootfs(step: Step, settings: Settings): Promise<string> {
-  const packages = [...launcherPackages(settings), ...judgePackages]
+  const packages = [...launcherPackages(settings), ...additionalPackages]
   const directory = join(settings.cache, `rootfs-${keyOf(suite, ...packages)}`)
   if (existsSync(directory)) return directory
   const unfinished = `${directory}.unfinished`
   rmSync(unfinished, { recursive: true, force: true })
   mkdirSync(settings.cache, { recursive: true })
   await step.run([...mmdebstrap, `--include=${packages.join(',')}`, suite, unfinished], {
-    onLine: (line) => step.say(line.slice(0, 60)),
+    onLine: (line) => step.show(line.slice(0, 60)),
   })
   const user = `launcher:x:${launcherUser}:${launcherUser}::/nonexistent:/usr/sbin/nologin\n`
   appendFileSync(join(unfinished, 'etc/passwd'), user)
   appendFileSync(join(unfinished, 'etc/group'), `launcher:x:${launcherUser}:\n`)
   renameSync(unfinished, directory)
-  step.say('made by mmdebstrap')
+  step.show('built by mmdebstrap')
   return directory
 }
 
-/** A base for images where no registry answers: the smallest Debian that can install packages. Gives back the path of a tar. */
+/** A base image without a registry: the smallest Debian that can install packages. Returns the path of a tar file. */
 export async function ensureBaseTar(step: Step, settings: Settings): Promise<string> {
   const path = join(settings.cache, `base-${suite}.tar`)
   if (existsSync(path)) return path
   mkdirSync(settings.cache, { recursive: true })
   const unfinished = `${path}.unfinished.tar`
   await step.run([...mmdebstrap, '--include=ca-certificates', suite, unfinished], {
-    onLine: (line) => step.say(line.slice(0, 60)),
+    onLine: (line) => step.show(line.slice(0, 60)),
   })
   renameSync(unfinished, path)
   return path

@@ -1,35 +1,35 @@
 import { join } from 'node:path'
 
-/** Where things are kept and how much of them there is. Everything that varies between machines and users. */
+/** Everything that varies between hosts and users. */
 export interface Settings {
   /** The checkout, absolute. */
   readonly checkout: string
-  /** What is expensive to make and good for every checkout: binaries, images, root file systems, logs of steps. */
+  /** Expensive to build and shared by all checkouts: binaries, images, root file systems, logs of steps. */
   readonly cache: string
-  /** What the running cluster owns: data, certificates, logs, records of processes. `make down` removes it. */
+  /** State of the running cluster: data, certificates, logs, records of processes. `make down` removes it. */
   readonly state: string
-  /** The user's own Kubernetes binaries, or undefined: then they are found in the cache or built. */
+  /** The user's Kubernetes binaries; if undefined, they come from the cache or are built. */
   readonly kubeBinDir: string | undefined
-  /** How many nodes the cluster has: 1 or 2. */
+  /** How many nodes the cluster has: 1 to 3. */
   readonly nodes: number
-  /** Base image of the Containerfiles, or undefined: then a registry is asked, or mmdebstrap makes one. */
+  /** Base image of the Containerfiles; if undefined, it comes from a registry or is built by mmdebstrap. */
   readonly base: string | undefined
-  /** Where `make install` pushes images to, and the KUBECONFIG that names the user's own cluster. */
+  /** Where `make install` pushes images, and the KUBECONFIG of the user's cluster. */
   readonly imagePrefix: string | undefined
   readonly kubeconfig: string | undefined
 }
 
-/** The longest socket below the state directory (see node.ts), and Linux' limit for a socket's path. */
+/** The longest socket path below the state directory (see node.ts), and Linux' limit for a socket path. */
 const longestSocket = '/nodes/node1/run/containerd.sock.ttrpc'
 const maxSocketPath = 107
 
-/** Reads the environment. A value that cannot work is thrown as a sentence that says what to set instead. */
+/** Reads the environment. @throws if a value is invalid, with what to set instead */
 export function readSettings(checkout: string, environment: Readonly<Record<string, string | undefined>>): Settings {
   const home = environment['HOME'] || '/root'
   const cache = join(environment['XDG_CACHE_HOME'] || join(home, '.cache'), 'virtset')
   const state = environment['VIRTSET_STATE'] || join(cache, 'state')
   const nodes = environment['NODES'] || '1'
-  if (nodes !== '1' && nodes !== '2') throw new Error(`NODES=${nodes}: one machine can carry 1 or 2 nodes`)
+  if (!/^[1-3]$/.test(nodes)) throw new Error(`NODES=${nodes}: must be 1 to 3`)
   if (state.length + longestSocket.length > maxSocketPath)
     throw new Error(`${state} is too long for the path of a unix socket: set VIRTSET_STATE to a shorter directory`)
   return {

@@ -8,20 +8,20 @@ const annotation = JSON.stringify({
   at: { spec: { domain: { devices: { serials: { '0': { type: 0 } } }, clock: 1 } } },
 })
 
-test('fields are counted by who gave them, the user first and the defaults last', () => {
-  const machine = {
+test('counts fields by origin, the user first and the defaults last', () => {
+  const vm = {
     metadata: { annotations: { 'virtset.io/completed-by': annotation } },
     spec: {
       domain: { clock: { offset: 'utc' }, type: 'qemu', name: 'a', devices: { serials: [{ type: 'pty' }] } },
     },
   }
-  expect([...countOrigins(machine)]).toEqual([
+  expect([...countOrigins(vm)]).toEqual([
     ['the user', 2],
     ['preset serial-console', 1],
     ["libvirt's defaults", 1],
   ])
 })
 
-test('without provenance all is the user’s', () => {
+test('without provenance every field is the user’s', () => {
   expect([...countOrigins({ metadata: {}, spec: { domain: { type: 'qemu' } } })]).toEqual([['the user', 1]])
 })

@@ -1,58 +1,61 @@
 import { readFileSync } from 'node:fs'
 
 import type { Origin } from '../api/cause.ts'
-import { completedByAnnotation } from '../api/machine.ts'
+import { completedByAnnotation } from '../api/virtual-machine.ts'
 import { originOf } from '../completion/origins.ts'
 import { decodeProvenance } from '../completion/provenance.ts'
-import { joinPath } from '../presets/path.ts'
+import { joinPath } from '../api/path.ts'
 import { run } from './command.ts'
 import { exampleFile } from './examples.ts'
 import type { Settings } from './settings.ts'
 
-/** What is read of a VM. */
-interface ShownMachine {
+/** The parts of a VM that are read here. */
+interface ShownVm {
   readonly metadata: { readonly annotations?: Readonly<Record<string, string>> }
   readonly spec: unknown
 }
 
-/** Shows what virtset is about, on the example: what the user wrote, who added what, what runs, and what to try next. */
+/**
+ * Explains virtset with the example: what the user wrote, where the other fields come from, what runs, and what to try
+ * next.
+ */
 export async function showcase(settings: Settings, kubectl: readonly string[]): Promise<string> {
-  const machine: ShownMachine = JSON.parse(await run([...kubectl, 'get', 'vm', 'testvm', '-o', 'json']))
+  const vm: ShownVm = JSON.parse(await run([...kubectl, 'get', 'vm', 'testvm', '-o', 'json']))
   const table = await run([...kubectl, 'get', 'vm', '-o', 'wide'])
   return [
     '',
-    'This is what the user wrote (manifests/examples/testvm.yaml):',
+    'The user wrote this (manifests/examples/testvm.yaml):',
     '',
     indent(readFileSync(exampleFile(settings, 'testvm'), 'utf8')),
-    'and this is what was stored, complete and valid, before anything started:',
+    'The stored VM is complete and valid. Its fields come from:',
     '',
-    indent(renderCounts(countOrigins(machine))),
-    'It runs:',
+    indent(renderCounts(countOrigins(vm))),
+    'It is running:',
     '',
     indent(table),
-    'To go on:',
+    'Try next:',
     '',
     `  export KUBECONFIG=${settings.state}/kubeconfig PATH=${kubectl[0]?.replace(/\/kubectl$/, '')}:$PATH`,
     '',
-    '  npm run -s vm -- explain testvm                                      # the whole machine, every field with who put it there',
-    '  kubectl apply -f manifests/examples/refused/three-mistakes.yaml      # refused, with every reason at once',
-    '  kubectl explain vm.spec.domain.devices.disks                         # what can be written there',
+    '  npm run -s vm -- explain testvm                                      # every field of the VM with its origin',
+    '  kubectl apply -f manifests/examples/refused/three-mistakes.yaml      # refused, with every cause at once',
+    '  kubectl explain vm.spec.domain.devices.disks                         # the fields of a disk',
     '',
   ].join('\n')
 }
 
-/** How many fields of a VM's spec came from whom, the user first, libvirt's defaults last. */
-export function countOrigins(machine: ShownMachine): Map<string, number> {
-  const provenance = decodeProvenance(machine.metadata.annotations?.[completedByAnnotation] ?? '')
+/** The number of fields of a VM's spec by origin, the user first, libvirt's defaults last. */
+export function countOrigins(vm: ShownVm): Map<string, number> {
+  const provenance = decodeProvenance(vm.metadata.annotations?.[completedByAnnotation] ?? '')
   const counts = new Map<string, number>([[user, 0]])
   const visit = (value: unknown, path: string): void => {
     const members = typeof value === 'object' && value !== null ? Object.entries(value) : []
     for (const [key, member] of members) visit(member, joinPath(path, Array.isArray(value) ? Number(key) : key))
     if (members.length > 0) return
-    const who = nameOf(provenance === undefined ? { by: 'user' } : originOf(provenance.origins, path))
-    counts.set(who, (counts.get(who) ?? 0) + 1)
+    const name = nameOf(provenance === undefined ? { by: 'user' } : originOf(provenance.origins, path))
+    counts.set(name, (counts.get(name) ?? 0) + 1)
   }
-  visit(machine.spec, 'spec')
+  visit(vm.spec, 'spec')
   const defaults = counts.get(libvirt)
   if (defaults === undefined) return counts
   counts.delete(libvirt)
@@ -69,7 +72,7 @@ function nameOf(origin: Origin): string {
 
 function renderCounts(counts: ReadonlyMap<string, number>): string {
   return [...counts]
-    .map(([who, count]) => `${String(count).padStart(4)} ${count === 1 ? 'field ' : 'fields'} from ${who}\n`)
+    .map(([name, count]) => `${String(count).padStart(4)} ${count === 1 ? 'field ' : 'fields'} from ${name}\n`)
     .join('')
 }
 

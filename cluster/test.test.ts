@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 
 import { summary } from './test.ts'
 
-test('the figures are vitest’s; a file that did not load has failed, and so has each check before', () => {
+test('reports vitest’s figures, and counts files that did not load and failed checks as failures', () => {
   const report = {
     numPassedTests: 12,
     numFailedTests: 1,

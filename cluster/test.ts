@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
+import { ensureTool } from './binaries.ts'
 import { ensurePackages, testPackages } from './packages.ts'
 import { StepFailed, type Progress } from './progress.ts'
 import { ensureRootfs } from './rootfs.ts'
@@ -9,16 +10,16 @@ import type { Settings } from './settings.ts'
 import { bringUpAll } from './whole.ts'
 
 /**
- * Every test there is: types, lint and format, then all of vitest's projects in one run with what they need made ready: the Kubernetes
- * binaries, a root file system with libvirt, the cluster. Ends with vitest's own summary and one plain line of figures.
+ * Runs every test: types, lint and format, then all of vitest's projects with what they need: the Kubernetes binaries,
+ * a root file system with libvirt, the cluster. Ends with vitest's summary and one line of figures.
  *
  * @returns whether everything passed
  */
 export async function runTests(progress: Progress, settings: Settings): Promise<boolean> {
-  const remedy = 'read the log; `npm run format` mends format and some lint'
+  const remedy = 'see the log; `npm run format` fixes format and some lint'
   const bin = (name: string) => join(settings.checkout, 'node_modules/.bin', name)
   const directory = settings.checkout
-  // The checkers' scripts ask for `node`, and shall get the one that runs this.
+  // The scripts of the checkers run `node`, which must be the one that runs this.
   const environment = { PATH: `${dirname(process.execPath)}:${process.env['PATH'] ?? ''}`, NO_COLOR: '1' }
   const failedChecks: string[] = []
   for (const [title, ...command] of [
@@ -29,16 +30,19 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
     try {
       await progress.step(title, remedy, (step) => step.run(command, { directory, environment }))
     } catch (error) {
-      // The step has said why. What the tests say is wanted all the same.
+      // The failure has been shown; the tests run nevertheless.
       if (!(error instanceof StepFailed)) throw error
       failedChecks.push(title)
     }
   }
   const cluster = await bringUpAll(progress, settings)
-  const rootfs = await progress.step('Root file system with libvirt', 'look whether a Debian mirror answers', (step) =>
+  const rootfs = await progress.step('Root file system with libvirt', 'check that a Debian mirror responds', (step) =>
     ensureRootfs(step, settings),
   )
-  await progress.step('Packages for tests', 'look whether a Debian mirror answers', (step) =>
+  const helm = await progress.step('Helm', 'requires Go >= 1.26 and a Go module proxy', (step) =>
+    ensureTool(step, settings, 'helm'),
+  )
+  await progress.step('Packages for tests', 'check that a Debian mirror responds', (step) =>
     ensurePackages(step, Object.keys(testPackages)),
   )
   const results = join(settings.cache, 'log/tests.json')
@@ -47,19 +51,20 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
   const vitest = (...options: readonly string[]) =>
     runBeside([bin('node'), bin('vitest'), ...options], directory, {
       PATH: environment.PATH,
-      // Tests start some hundred processes of ours.
+      // Tests start about a hundred processes.
       NODE_COMPILE_CACHE: join(settings.cache, 'compile'),
       KUBE_BIN_DIR: cluster.binaries.kubernetes,
       LIBVIRT_ROOTFS: rootfs,
+      HELM: helm,
       KUBECONFIG: cluster.kubeconfig,
       VIRTSET_STATE: settings.state,
     })
-  const half = (name: string, project: string) => {
+  const half = (name: string, ...projects: readonly string[]) => {
     const blob = `--outputFile.blob=${join(blobs, name)}.json`
-    return vitest('run', '--reporter=default', '--reporter=blob', blob, `--project=${project}`)
+    return vitest('run', '--reporter=default', '--reporter=blob', blob, ...projects.map((each) => `--project=${each}`))
   }
-  // The one cluster takes one test after the other, which wait most of their time; all others run beside them.
-  const halves = await Promise.all([half('cluster', 'cluster'), half('others', '!cluster')])
+  // Tests on the cluster run one after the other and mostly wait; all others run at the same time.
+  const halves = await Promise.all([half('cluster', 'cluster'), half('others', '!cluster', '!upgrade')])
   const whole = await vitest(
     `--merge-reports=${blobs}`,
     '--reporter=dot',
@@ -75,8 +80,8 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
 }
 
 /**
- * The figures of vitest's JSON report. A file that could not even be loaded counts as one that failed, as does each failed check, and what failed
- * beside all tests: an error that nobody caught, a half of the tests that ended without a report.
+ * The figures of vitest's JSON report. A file that could not be loaded counts as one failure, as does each failed
+ * check, and a failure outside of tests: an uncaught error, or a half of the tests that ended without a report.
  */
 export function summary(report: string, failedChecks: number, hasPassed: boolean): string {
   const { numPassedTests, numFailedTests, testResults }: Report = JSON.parse(report)
@@ -91,12 +96,13 @@ interface Report {
   readonly testResults: readonly { readonly status: string; readonly assertionResults: readonly unknown[] }[]
 }
 
-function runBeside(
+/** Runs a command without a terminal, and returns its exit status. */
+export function runBeside(
   [program = '', ...rest]: readonly string[],
   directory: string,
   environment: Readonly<Record<string, string>>,
 ): Promise<number | null> {
-  // Of several at once, none may take a terminal for its own.
+  // Several run at once, so none can use the terminal.
   const child = spawn(program, rest, {
     cwd: directory,
     stdio: ['ignore', 'pipe', 'pipe'],

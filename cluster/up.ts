@@ -12,15 +12,15 @@ import {
 import { dnsManifest } from './dns.ts'
 import { ensureFile } from './file.ts'
 import { ensureImages, type Image } from './images.ts'
-import { ensureNetwork, nodesOf } from './network.ts'
-import { ensureNode, proxyConfiguration, untilAnswers } from './node.ts'
-import { ensurePackages, machinePackages } from './packages.ts'
+import { ensureNetwork, mostNodes, nodesOf } from './network.ts'
+import { ensureNode, proxyConfiguration, untilSucceeds } from './node.ts'
+import { ensurePackages, hostPackages } from './packages.ts'
 import { ensurePki, renderKubeconfig } from './pki.ts'
 import { ensureProcess, untilSettled, type Ledger } from './process.ts'
 import type { Progress, Step } from './progress.ts'
 import type { Settings } from './settings.ts'
 
-/** A cluster that runs. */
+/** A running cluster. */
 export interface Cluster {
   readonly kubeconfig: string
   readonly binaries: Binaries
@@ -40,29 +40,29 @@ export function kubeconfigOf(settings: Settings): string {
   return join(settings.state, 'kubeconfig')
 }
 
-/** kubectl that leaves the user's own ~/.kube alone, its cache too. */
+/** kubectl that does not use ~/.kube, not even for its cache. */
 export function kubectlOf(settings: Settings, program: string): string[] {
   const cache = join(settings.state, 'kubectl')
   return [program, '--kubeconfig', kubeconfigOf(settings), '--cache-dir', cache]
 }
 
-/** Brings up a cluster on this machine. What runs already and is as it should be is left alone. */
+/** Starts a cluster on this host. Processes that already run with the right configuration are not restarted. */
 export async function bringUp(progress: Progress, settings: Settings): Promise<Cluster> {
-  await progress.step('System packages', 'look whether apt-get works here, as root', (step) =>
-    ensurePackages(step, Object.keys(machinePackages)),
+  await progress.step('System packages', 'check that apt-get works as root', (step) =>
+    ensurePackages(step, Object.keys(hostPackages)),
   )
   const binaries = await progress.step(
     'Kubernetes, containerd and CoreDNS',
-    'Go >= 1.26 and a Go module proxy are needed, or KUBE_BIN_DIR',
+    'requires Go >= 1.26 and a Go module proxy, or KUBE_BIN_DIR',
     (step) => ensureBinaries(step, settings),
   )
-  const images = await progress.step('Images', 'look whether a Debian mirror and the npm registry answer', (step) =>
+  const images = await progress.step('Images', 'check that a Debian mirror and the npm registry respond', (step) =>
     ensureImages(step, settings, binaries),
   )
   const kubeconfig = kubeconfigOf(settings)
   const kubectl = kubectlOf(settings, join(binaries.kubernetes, 'kubectl'))
-  // A node that is there stays, and gets what the others get, until `make down`.
-  const nodes = nodesOf(2).filter(
+  // An existing node remains until `make down`, even if NODES is smaller now.
+  const nodes = nodesOf(mostNodes).filter(
     ({ name }, index) => index < settings.nodes || existsSync(join(settings.state, 'nodes', name)),
   )
   const [first] = nodes
@@ -71,14 +71,14 @@ export async function bringUp(progress: Progress, settings: Settings): Promise<C
   const ledger = ledgerOf(settings)
 
   mkdirSync(settings.state, { recursive: true })
-  await progress.step('Network of the nodes', 'look whether this is root, and what `ip link` says', (step) =>
+  await progress.step('Network of the nodes', 'run as root, and check the output of `ip link`', (step) =>
     ensureNetwork(step, settings.state, nodes),
   )
-  const pki = await progress.step('Control plane', `look into ${ledger.logs}; is a port taken?`, async (step) => {
+  const pki = await progress.step('Control plane', `see ${ledger.logs}; a port may be in use`, async (step) => {
     const made = await ensurePki(
       join(settings.state, 'pki'),
       ['127.0.0.1', first.address, apiServerServiceAddress],
-      nodesOf(2),
+      nodesOf(mostNodes),
       new Date(),
     )
     const conf = join(settings.state, 'conf')
@@ -87,7 +87,7 @@ export async function bringUp(progress: Progress, settings: Settings): Promise<C
     ensureFile(audit.policy, auditPolicy)
     const programs = binaries.kubernetes
     const data = join(settings.state, 'etcd')
-    const etcd = { program: join(programs, 'etcd'), data, ...etcdPorts, isForgetful: false }
+    const etcd = { program: join(programs, 'etcd'), data, ...etcdPorts, isVolatile: false }
     await ensureProcess(ledger, { name: 'etcd', command: etcdCommand(etcd) })
     const apiServer = { program: join(programs, 'kube-apiserver'), pki: made, etcdPort: etcdPorts.clientPort, audit }
     await ensureProcess(ledger, {
@@ -95,27 +95,27 @@ export async function bringUp(progress: Progress, settings: Settings): Promise<C
       command: apiServerCommand({ ...apiServer, address: first.address, port: apiServerPort }),
       inputs: [auditPolicy],
     })
-    const actor = (name: string) => {
+    const kubeconfigFor = (name: string) => {
       const path = join(conf, `${name}.kubeconfig`)
       ensureFile(path, renderKubeconfig(made, server, name), 0o600)
       return path
     }
-    // Ready is later than answering: the roles of the others are made in between, and without them they give up.
-    await untilAnswers(step, [...kubectl, 'get', '--raw', '/readyz'], 'kube-apiserver')
+    // The default roles exist only once the API server is ready; without them the other processes exit.
+    await untilSucceeds(step, [...kubectl, 'get', '--raw', '/readyz'], 'kube-apiserver')
     await ensureProcess(ledger, {
       name: 'kube-controller-manager',
       command: controllerManagerCommand(
         join(programs, 'kube-controller-manager'),
         made,
-        actor('controller-manager'),
+        kubeconfigFor('controller-manager'),
         join(settings.state, 'volume-plugins'),
       ),
     })
     await ensureProcess(ledger, {
       name: 'kube-scheduler',
-      command: schedulerCommand(join(programs, 'kube-scheduler'), actor('scheduler')),
+      command: schedulerCommand(join(programs, 'kube-scheduler'), kubeconfigFor('scheduler')),
     })
-    const proxy = ensureFile(join(conf, 'proxy.yaml'), proxyConfiguration(actor('proxy')))
+    const proxy = ensureFile(join(conf, 'proxy.yaml'), proxyConfiguration(kubeconfigFor('proxy')))
     await ensureProcess(ledger, {
       name: 'kube-proxy',
       command: [join(programs, 'kube-proxy'), `--config=${join(conf, 'proxy.yaml')}`],
@@ -126,7 +126,7 @@ export async function bringUp(progress: Progress, settings: Settings): Promise<C
     return made
   })
   for (const [index, node] of nodes.entries())
-    await progress.step(`Node ${node.name}`, `look into ${ledger.logs}/kubelet-${node.name}.log`, async (step) => {
+    await progress.step(`Node ${node.name}`, `see ${ledger.logs}/kubelet-${node.name}.log`, async (step) => {
       await ensureNode(step, ledger, settings.state, node, index, binaries, pki, server, images)
       await untilReady(step, kubectl, node.name)
     })
@@ -137,10 +137,10 @@ export async function bringUp(progress: Progress, settings: Settings): Promise<C
 }
 
 async function untilReady(step: Step, kubectl: readonly string[], node: string): Promise<void> {
-  step.say('waiting for the node to be ready')
-  await untilAnswers(step, [...kubectl, 'get', 'node', node], `node ${node}`)
+  step.show('waiting for the node to be ready')
+  await untilSucceeds(step, [...kubectl, 'get', 'node', node], `node ${node}`)
   await step.run([...kubectl, 'wait', `node/${node}`, '--for=condition=Ready', '--timeout=60s'])
-  step.say('')
+  step.show('')
 }
 
 async function ensureDns(step: Step, kubectl: readonly string[], images: readonly Image[]): Promise<void> {
@@ -150,7 +150,7 @@ async function ensureDns(step: Step, kubectl: readonly string[], images: readonl
   await step.run([...kubectl, '-n', 'kube-system', 'rollout', 'status', 'deployment/coredns', '--timeout=60s'])
 }
 
-/** What the processes of virtset and the kubelets write is recorded, by whom and how often: the bench counts it. */
+/** Records all writes by virtset's service accounts: the benchmark counts them. */
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]

@@ -1,17 +1,17 @@
 import { join } from 'node:path'
 
 import { applyExamples } from './examples.ts'
-import { install } from './install.ts'
+import { install, modestRequests } from './install.ts'
 import type { Progress } from './progress.ts'
 import type { Settings } from './settings.ts'
 import { bringUp, type Cluster } from './up.ts'
 
-/** The cluster, virtset on it, and the examples running. */
+/** Starts the cluster, installs virtset and starts the examples. */
 export async function bringUpAll(progress: Progress, settings: Settings): Promise<Cluster> {
   const cluster = await bringUp(progress, settings)
   const kubectl = cluster.kubectl.join(' ')
   await progress.step('virtset', `${kubectl} -n virtset-system describe pods`, (step) =>
-    install(step, settings, cluster.kubectl, cluster.images, join(settings.state, 'install')),
+    install(step, settings, cluster.kubectl, cluster.images, join(settings.state, 'install'), modestRequests),
   )
   await progress.step('Example VMs', `${kubectl} describe vm,pods`, (step) =>
     applyExamples(step, settings, cluster.kubectl, cluster.images),

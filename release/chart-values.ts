@@ -1,0 +1,192 @@
+/** A field of an object that a value of the chart sets. */
+export interface Place {
+  /** Kind and name: `Deployment virtset-webhooks`. */
+  readonly object: string
+  /** As kustomize writes paths: `spec.template.spec.containers.[name=webhooks].resources`. */
+  readonly path: string
+  /** The manifests leave the field unset, and so does the chart while the value is empty. */
+  readonly isOptional?: boolean
+  /** The template expression for the field. Absent: the value itself. */
+  readonly expression?: string
+}
+
+export interface ChartValue {
+  /** As a user sets it: `webhooks.replicas`. */
+  readonly name: string
+  /** One sentence. */
+  readonly description: string
+  readonly places: readonly Place[]
+  /** Absent: what the manifests have in the first place. */
+  readonly default?: unknown
+  /** The default from what the manifests have, where the value is only a part of it. */
+  readonly read?: (found: string) => unknown
+}
+
+export const expressionOf = ({ name }: ChartValue, { expression }: Place) => expression ?? `toJson .Values.${name}`
+
+const pod = 'spec.template.spec'
+const workloads = {
+  webhooks: 'Deployment virtset-webhooks',
+  controller: 'Deployment virtset-controller',
+  handler: 'DaemonSet virtset-handler',
+}
+const container = (name: string) => `${pod}.containers.[name=${name}]`
+
+const deployment = (name: 'webhooks' | 'controller'): ChartValue[] => {
+  const object = workloads[name]
+  return [
+    { name: `${name}.replicas`, description: 'Number of replicas.', places: [{ object, path: 'spec.replicas' }] },
+    {
+      name: `${name}.resources`,
+      description: 'Resources of the container. Less CPU makes it lose its lease or its probes when nodes are busy.',
+      places: [{ object, path: `${container(name)}.resources` }],
+    },
+    {
+      name: `${name}.nodeSelector`,
+      description: 'Labels of the nodes that it runs on.',
+      places: [{ object, path: `${pod}.nodeSelector`, isOptional: true }],
+      default: {},
+    },
+    {
+      name: `${name}.tolerations`,
+      description: 'Taints that it tolerates.',
+      places: [{ object, path: `${pod}.tolerations`, isOptional: true }],
+      default: [],
+    },
+    {
+      name: `${name}.priorityClassName`,
+      description: 'Priority class of the pods.',
+      places: [{ object, path: `${pod}.priorityClassName` }],
+    },
+  ]
+}
+
+const image = (name: string) => `printf "%s/%s" .Values.images.prefix .Values.images.${name} | toJson`
+const afterLastSlash = (reference: string) => reference.slice(reference.lastIndexOf('/') + 1)
+
+/** What users of the chart can set. Everything else is as `manifests/` has it. */
+export const chartValues: readonly ChartValue[] = [
+  {
+    name: 'images.prefix',
+    description: 'Registry and path of the images, without a slash at the end.',
+    places: [{ object: workloads.webhooks, path: `${container('webhooks')}.image`, expression: image('virtset') }],
+    read: (reference) => reference.slice(0, reference.lastIndexOf('/')),
+  },
+  {
+    name: 'images.virtset',
+    description: 'Image of webhooks, controller and handler below the prefix, by tag or digest.',
+    places: [
+      { object: workloads.controller, path: `${container('controller')}.image`, expression: image('virtset') },
+      { object: workloads.handler, path: `${container('handler')}.image`, expression: image('virtset') },
+    ],
+    read: afterLastSlash,
+  },
+  {
+    name: 'images.launcher',
+    description: 'Image that VMs run in, below the prefix, by tag or digest.',
+    places: [
+      { object: workloads.handler, path: `${container('profile')}.image`, expression: image('launcher') },
+      {
+        object: workloads.controller,
+        path: `${container('controller')}.env.[name=LAUNCHER_IMAGE].value`,
+        expression: image('launcher'),
+      },
+      // An expression of CEL: a string within a string.
+      {
+        object: 'ValidatingAdmissionPolicy virtset-controller-pods',
+        path: 'spec.variables.[name=image].expression',
+        expression: `${image('launcher')} | toJson`,
+      },
+    ],
+    read: afterLastSlash,
+  },
+  {
+    name: 'imagePullSecrets',
+    description:
+      'Secrets in virtset-system for a private registry. VMs pull the launcher image with the default account of their own namespace.',
+    places: Object.values(workloads).map((object) => ({ object, path: `${pod}.imagePullSecrets`, isOptional: true })),
+    default: [],
+  },
+  ...deployment('webhooks'),
+  ...deployment('controller'),
+  {
+    name: 'handler.resources',
+    description: 'Resources of the container.',
+    places: [{ object: workloads.handler, path: `${container('handler')}.resources` }],
+  },
+  {
+    name: 'handler.nodeSelector',
+    description:
+      'Labels of the nodes that can run VMs. Helm merges it into the default; set a label to null to drop it.',
+    places: [{ object: workloads.handler, path: `${pod}.nodeSelector` }],
+  },
+  {
+    name: 'handler.tolerations',
+    description: 'Taints that the handler tolerates. It must run wherever a VM can.',
+    places: [{ object: workloads.handler, path: `${pod}.tolerations` }],
+  },
+  {
+    name: 'handler.kubeletRoot',
+    description: 'Root directory of the kubelet on the nodes.',
+    places: [
+      { object: workloads.handler, path: `${container('handler')}.env.[name=KUBELET_ROOT].value` },
+      {
+        object: workloads.handler,
+        path: `${container('handler')}.volumeMounts.[name=pods].mountPath`,
+        expression: 'printf "%s/pods" .Values.handler.kubeletRoot | toJson',
+      },
+      {
+        object: workloads.handler,
+        path: `${pod}.volumes.[name=pods].hostPath.path`,
+        expression: 'printf "%s/pods" .Values.handler.kubeletRoot | toJson',
+      },
+    ],
+  },
+  {
+    name: 'kvm.enabled',
+    description: 'Profile nodes with KVM. One container of the handler is privileged then.',
+    places: [],
+    default: false,
+  },
+  {
+    name: 'certManager.enabled',
+    description: 'Use a certificate of cert-manager, which must be installed. Otherwise the webhooks issue their own.',
+    places: [],
+    default: false,
+  },
+  {
+    name: 'certManager.issuerRef',
+    description: 'Issuer of the certificate. The default is an authority that the chart creates.',
+    places: [{ object: 'Certificate virtset-webhooks', path: 'spec.issuerRef' }],
+  },
+  {
+    name: 'monitoring.enabled',
+    description: 'Create a ServiceMonitor, alert rules and a Grafana dashboard, for the Prometheus operator.',
+    places: [],
+    default: false,
+  },
+  {
+    name: 'monitoring.prometheusNamespace',
+    description: 'Namespace that Prometheus runs in.',
+    places: [
+      {
+        object: 'NetworkPolicy virtset-metrics',
+        path: 'spec.ingress.0.from.0.namespaceSelector.matchLabels',
+        expression: 'dict "kubernetes.io/metadata.name" .Values.monitoring.prometheusNamespace | toJson',
+      },
+    ],
+    default: 'monitoring',
+  },
+  {
+    name: 'namespace.create',
+    description: 'Create the namespace virtset-system.',
+    places: [],
+    default: true,
+  },
+  {
+    name: 'crds.install',
+    description: 'Install and upgrade the CRDs. Uninstalling always keeps them.',
+    places: [],
+    default: true,
+  },
+]

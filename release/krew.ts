@@ -1,0 +1,36 @@
+import { stringify } from 'yaml'
+
+/** An archive with an executable, for one operating system and processor. */
+export interface Archive {
+  readonly os: string
+  readonly arch: string
+  readonly file: string
+  readonly sha256: string
+}
+
+/** The manifest by which krew installs `kubectl vm` (https://krew.sigs.k8s.io/docs/developer-guide/plugin-manifest/). */
+export function krewManifest(version: string, downloads: string, archives: readonly Archive[]): string {
+  return stringify({
+    apiVersion: 'krew.googlecontainertools.github.com/v1alpha2',
+    kind: 'Plugin',
+    metadata: { name: 'vm' },
+    spec: {
+      version,
+      homepage: 'https://github.com/virtset/virtset',
+      shortDescription: 'Complete, explain and test virtual machines',
+      description:
+        'Runs the admission engine of virtset on the command line: shows what presets and libvirt make of a virtual machine, ' +
+        'who set each field, and what a change of presets would do to existing virtual machines.',
+      platforms: archives.map(({ os, arch, file, sha256 }) => ({
+        selector: { matchLabels: { os, arch } },
+        uri: `${downloads}/${file}`,
+        sha256,
+        bin: 'kubectl-vm',
+        files: [
+          { from: 'kubectl-vm', to: '.' },
+          { from: 'LICENSE', to: '.' },
+        ],
+      })),
+    },
+  })
+}
