@@ -1,26 +1,27 @@
-import { parseMachine } from '../api/machine.ts'
+import { parseVirtualMachine } from '../api/virtual-machine.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compilePreset } from '../presets/compile.ts'
 import { inject } from '../presets/inject.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { createLogger } from '../runtime/log.ts'
 import { createMetrics } from '../runtime/metrics.ts'
-import { createAuthority, issueLeaf } from '../webhooks/authority.ts'
-import { createEngine } from '../webhooks/engine.ts'
-import { createReviewMetrics } from '../webhooks/metrics.ts'
-import { createReviewers } from '../webhooks/reviewers.ts'
-import { cachesWithout } from '../webhooks/caches.ts'
-import { patchBetween, writePatch } from '../webhooks/patch.ts'
-import type { Review, Verdict } from '../webhooks/review.ts'
+import { createAuthority, issueLeaf } from '../webhooks/certificates/authority.ts'
+import { createEngine } from '../webhooks/admission/engine.ts'
+import { createAdmissionMetrics } from '../webhooks/metrics.ts'
+import { createHandlers } from '../webhooks/admission/handler.ts'
+import { cachesWithout } from '../webhooks/admission/caches.ts'
+import { patchBetween, writePatch } from '../webhooks/admission/patch.ts'
+import type { AdmissionRequest, AdmissionResult } from '../webhooks/admission/request.ts'
 import { startServer } from '../webhooks/server.ts'
-import { warmUp } from '../webhooks/warm-up.ts'
+import { warmUp } from '../webhooks/admission/warm-up.ts'
 
 /**
- * One server of the benches of admission, in a process of its own: `echo`; `naive`, which writes three fields; `constant`, which answers
- * every VM with what the webhooks said of the first of its size; the webhooks with so many presets of
- * which three select VMs with the label `bench: "yes"`; or `inject-N`, of all that only the presets. Says its port and authority in a line of JSON, and serves until its input ends.
+ * A server for the admission benchmarks, in its own process. Its argument selects the handler: `echo` allows; `naive`
+ * sets three fields; `constant` completes only the first VM of each size and repeats the result; a number runs the
+ * webhooks with that many presets, three of which select VMs with the label `bench: "yes"`; `inject-N` only applies N
+ * such presets. Prints its port and authority as a line of JSON and serves until its standard input ends.
  */
-const what = process.argv[2] ?? 'echo'
+const kind = process.argv[2] ?? 'echo'
 
 const preset = (index: number) => ({
   apiVersion: 'virtset.io/v1alpha1',
@@ -49,13 +50,13 @@ function candidatesOf(presets: number) {
 function webhooks(presets: number) {
   const caches = { ...cachesWithout(systemClock), candidates: candidatesOf(presets) }
   const engine = createEngine(caches, () => Promise.resolve(false))
-  return createReviewers(engine, { controllers: [] })
+  return createHandlers(engine, { controllers: [] })
 }
 
 const echo = () => ({ allowed: true }) as const
 
-/** What the three presets say, without asking anybody. */
-const naive = (): Verdict => ({
+/** The fields of the three presets, without presets. */
+const naive = (): AdmissionResult => ({
   allowed: true,
   patch: writePatch([
     { op: 'add', path: '/spec/domain/description', value: 'from a handler' },
@@ -66,30 +67,30 @@ const naive = (): Verdict => ({
 
 function injecting(presets: number) {
   const candidates = candidatesOf(presets)
-  const judge = ({ object, namespace: name }: Review): Verdict => {
-    const parsed = parseMachine(object)
+  const handle = ({ object, namespace: name }: AdmissionRequest): AdmissionResult => {
+    const parsed = parseVirtualMachine(object)
     if ('causes' in parsed) return { allowed: false, causes: parsed.causes }
-    const { machine } = parsed
-    const { machine: injected } = inject(machine, { presets: candidates, namespace: { name, labels: {} } })
-    return { allowed: true, patch: writePatch(patchBetween({ ...machine }, { ...injected })) }
+    const { vm } = parsed
+    const { vm: injected } = inject(vm, { presets: candidates, namespace: { name, labels: {} } })
+    return { allowed: true, patch: writePatch(patchBetween({ ...vm }, { ...injected })) }
   }
-  return { mutate: judge, validate: judge }
+  return { mutate: handle, validate: handle }
 }
 
-/** What it costs to say as much as a completion does, without completing. */
+/** The cost of a response as large as that of a completion, without completing. */
 function constant() {
   const { mutate } = webhooks(100)
-  const said = new Map<number, ReturnType<typeof mutate>>()
-  const judge = (review: Review) => {
-    const size = JSON.stringify(review.object).length
-    const verdict = said.get(size) ?? mutate(review)
-    said.set(size, verdict)
-    return verdict
+  const results = new Map<number, ReturnType<typeof mutate>>()
+  const handle = (request: AdmissionRequest) => {
+    const size = JSON.stringify(request.object).length
+    const result = results.get(size) ?? mutate(request)
+    results.set(size, result)
+    return result
   }
-  return { mutate: judge, validate: echo }
+  return { mutate: handle, validate: echo }
 }
 
-function reviewersOf(name: string) {
+function handlersOf(name: string) {
   if (name === 'constant') return constant()
   if (name === 'echo') return { mutate: echo, validate: echo }
   if (name === 'naive') return { mutate: naive, validate: naive }
@@ -102,8 +103,8 @@ warmUp()
 const server = await startServer(
   {
     certificate: { key, cert: pem },
-    ...reviewersOf(what),
-    metrics: createReviewMetrics(createMetrics()),
+    ...handlersOf(kind),
+    metrics: createAdmissionMetrics(createMetrics()),
     log: createLogger({ process: 'bench', level: 'warn' }),
     clock: systemClock,
   },

@@ -3,8 +3,8 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 
 /**
- * How long `complete` of one small VM takes in a process of its own, beside a Node that does nothing, in one run: the stand-alone
- * executable (`make dist` makes it) and the checkout, whose compiled code Node keeps from the run before.
+ * The time of `complete` for one small VM in a new process, compared with a Node that does nothing: the stand-alone
+ * executable (`make dist`) and the checkout, whose compiled code Node has cached.
  *
  *     npm run -s bench:cli [-- --json]
  */
@@ -32,7 +32,7 @@ const candidates: readonly (readonly [string, string, readonly string[]])[] = [
   ['node cli/main.ts', process.execPath, [join(root, 'cli/main.ts'), ...words]],
 ]
 
-// In turns, so that what else the machine does hits all alike; the first round fills caches.
+// Interleaved, so that other load on the host affects all equally; the first round fills caches.
 const times = new Map<string, number[]>(candidates.map(([name]) => [name, []]))
 for (let round = 0; round <= rounds; round++) {
   for (const [name, program, rest] of candidates) {

@@ -7,8 +7,9 @@ import { fillDefaults } from '../completion/defaults/defaults.ts'
 import { seed } from './seed.ts'
 
 /**
- * How many domains a second are given libvirt's defaults, beside a bare `structuredClone` of the result in the same run: the shortest VM there
- * is, one with 20 devices on q35, one with 400 (where a quadratic search would show), and the largest of LIBVIRT_CORPUS, if it is set.
+ * How many domains per second get libvirt's defaults, compared with a `structuredClone` of the result in the same run:
+ * the shortest VM, one with 20 devices on q35, one with 400 (which would show quadratic cost), and the largest of
+ * LIBVIRT_CORPUS, if it is set.
  *
  *     npm run -s bench:completion
  */

@@ -3,8 +3,8 @@ import { presetLimit } from '../presets/condition-budget.ts'
 import { celValue, compileCondition, type Condition } from '../presets/condition.ts'
 
 /**
- * How long the conditions of one preset can take, at worst. Expressions are put together at random and changed step by step towards those
- * that take the most time before their budget ends.
+ * The worst-case time of the conditions of one preset. Generates random expressions and changes them step by step
+ * towards those that take the most time before their budget ends.
  *
  *     npm run -s bench:conditions -- --seconds 60 --seed 1
  */
@@ -12,7 +12,7 @@ const { values } = parseArgs({
   options: { seconds: { type: 'string', default: '30' }, seed: { type: 'string', default: '1' } },
 })
 
-/** Mulberry32: the same seed, the same expressions. */
+/** Mulberry32: the same seed generates the same expressions. */
 function createRandom(seed: number): () => number {
   let state = seed
   return () => {
@@ -32,7 +32,7 @@ function pick<T>(choices: readonly T[]): T {
 
 const long = 'a'.repeat(60_000)
 const nested = (depth: number): unknown => (depth === 0 ? 1 : { a: nested(depth - 1), b: [nested(depth - 1)] })
-/** As large as a VM can be that is written to be slow. */
+/** As large as a VM can be. */
 const variables = {
   object: celValue({
     text: long,
@@ -87,7 +87,7 @@ const lists = leaf([
 const others = leaf(['1', '-1', '1.5', 'true', 'object', 'object.gone', 'null', 'b"abc"', 'x', 'y'])
 const anyLeaf = (): Node => pick([texts, lists, others])()
 
-/** `$0` and so on are the parts. */
+/** `$0`, `$1`, … stand for other expressions. */
 const templates: readonly string[] = [
   '($0 + $1)',
   '($0 == $1)',
@@ -209,7 +209,7 @@ function measure(node: Node): Measured | undefined {
   const [condition, compileMs] = timed(() => compileCondition('c', expression))
   if ('fault' in condition) return undefined
   const once = run(condition)
-  // Compilation by V8 and a garbage collection are not the expression's: the least of three counts.
+  // The minimum of three excludes compilation by V8 and garbage collection.
   const rest = once.ms < 4 ? [] : [run(condition), run(condition), run(condition)]
   return { expression, compileMs, ...once, ms: Math.min(once.ms, ...rest.map(({ ms }) => ms)) }
 }

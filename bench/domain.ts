@@ -9,8 +9,8 @@ import { readDomain, writeDomain } from '../api/domain/xml.ts'
 import { seed } from './seed.ts'
 
 /**
- * How long the conversions and the validation of a domain take, beside a bare `JSON.parse` and `JSON.stringify` of the same
- * object in the same run, and what the description costs when a process starts.
+ * The time of conversions and validation of a domain, compared with `JSON.parse` and `JSON.stringify` of the same
+ * object in the same run, and the cost of loading the description when a process starts.
  *
  *     npm run -s bench:domain [-- --json]
  */
@@ -26,7 +26,7 @@ const small: Domain = {
   },
 }
 
-/** 20 devices on a q35 machine, each with the address that libvirt would give it. */
+/** 20 devices on q35, each with the address that libvirt would assign. */
 const twenty: Domain = {
   ...small,
   os: { type: { arch: 'x86_64', machine: 'pc-q35-10.0', os: 'hvm' }, boots: [{ dev: 'hd' }] },
@@ -68,8 +68,8 @@ const medianUs = (work: () => unknown): number => {
 }
 
 /**
- * A process of its own imports the description and validates one domain; the median of five, in milliseconds. `cache`: a folder for
- * Node's compile cache, as the images have it; without it Node strips the types of each file anew.
+ * A new process imports the description and validates one domain; the median of five, in milliseconds. `cache`: a
+ * folder for Node's compile cache, as in the images; without it Node strips the types of each file again.
  */
 const startUp = (cache?: string): { importMs: number; firstValidationMs: number } => {
   const script = `

@@ -5,37 +5,38 @@ import { createLogger } from '../runtime/log.ts'
 import { priorityOf } from '../presets/source.ts'
 import { startFakeApiServer } from '../test/fake-apiserver.ts'
 import { until } from '../test/until.ts'
-import { startCaches } from '../webhooks/caches.ts'
-import { createEngine } from '../webhooks/engine.ts'
-import { parseReview } from '../webhooks/review.ts'
-import { createReviewers } from '../webhooks/reviewers.ts'
+import { startCaches } from '../webhooks/admission/caches.ts'
+import { createEngine } from '../webhooks/admission/engine.ts'
+import { parseAdmissionReview } from '../webhooks/admission/request.ts'
+import { createHandlers } from '../webhooks/admission/handler.ts'
 
 /**
- * Whether the webhooks' heap grows with what they have seen: presets are written anew and deleted as fast as they can be, over the wire, with a review of
- * a new VM after every tenth, and the heap is measured after each twentieth of the changes, all garbage collected. Ends with 1 where it grows.
+ * Whether the webhooks' heap grows over time: writes and deletes presets as fast as possible over HTTP, with an
+ * admission request for a new VM after every tenth change, and measures the heap after each twentieth of the changes,
+ * after garbage collection. Exits with 1 if it grows.
  *
  *     npm run -s bench:heap [-- --changes 100000] [--json]
  */
 const { values } = parseArgs({ options: { changes: { type: 'string', default: '100000' }, json: { type: 'boolean' } } })
 const changes = Number(values.changes)
 const parts = 20
-/** After so many parts what is remembered of reviews has reached its bound. */
+/** After this many parts, the caches of admission have reached their limit. */
 const settledAfter = 10
-/** So many presets there are at most. */
+/** The maximum number of presets. */
 const names = 1000
 const collection = '/apis/virtset.io/v1alpha1/virtualmachinepresets'
-/** An hour has some 3,600 such changes in a busy cluster: this would be a megabyte in a month. */
+/** A busy cluster has some 3,600 changes per hour, so this would be 40 MB in a month. */
 const maxBytesPerChange = 16
 
 const collect = globalThis.gc
-if (collect === undefined) throw new Error('wants node --expose-gc')
+if (collect === undefined) throw new Error('requires node --expose-gc')
 
 const api = await startFakeApiServer()
 const kube = createKubeClient({ access: api.access, userAgent: 'bench' })
 const log = createLogger({ process: 'bench', level: 'silent' })
 const caches = startCaches(kube, log, systemClock)
 await until(() => caches.unready().length === 0)
-const reviewers = createReviewers(
+const handlers = createHandlers(
   createEngine(caches, () => Promise.resolve(false)),
   { controllers: [] },
 )
@@ -43,14 +44,14 @@ const reviewers = createReviewers(
 function change(number: number): void {
   const name = `preset-${(number * 7919) % names}`
   if (number % 5 === 4) return api.remove(collection, 'default', name)
-  // Every eleventh is broken.
+  // Every eleventh preset is broken.
   const domain = number % 11 === 0 ? { vcpus: number } : { description: `${number}`, vcpu: { value: (number % 8) + 1 } }
   const selector = { matchLabels: { app: `app-${number % names}` } }
   const metadata = { name, namespace: 'default' }
   api.put(collection, { kind: 'VirtualMachinePreset', metadata, spec: { selector, domain } })
 }
 
-async function review(number: number): Promise<void> {
+async function sendVm(number: number): Promise<void> {
   const metadata = { name: `vm-${number}`, namespace: 'default', labels: { app: `app-${number % names}` } }
   const object = {
     apiVersion: 'virtset.io/v1alpha1',
@@ -65,9 +66,9 @@ async function review(number: number): Promise<void> {
     namespace: 'default',
     object,
   }
-  const parsed = parseReview({ apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', request })
-  if (!('review' in parsed)) throw new Error(parsed.problem)
-  for (const judge of [reviewers.mutate, reviewers.validate]) await judge(parsed.review)
+  const parsed = parseAdmissionReview({ apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', request })
+  if (!('request' in parsed)) throw new Error(parsed.problem)
+  for (const handle of [handlers.mutate, handlers.validate]) await handle(parsed.request)
 }
 
 async function heapAfter(collect: NodeJS.GCFunction): Promise<number> {
@@ -82,8 +83,8 @@ async function heapAfter(collect: NodeJS.GCFunction): Promise<number> {
 const heaps: number[] = []
 for (let number = 0; number < changes; number++) {
   change(number)
-  if (number % 10 === 0) await review(number)
-  // The last write shows that all before it have arrived.
+  if (number % 10 === 0) await sendVm(number)
+  // When the last write has arrived, so have all before it.
   if (number % names === names - 1) {
     api.put(collection, {
       metadata: { name: 'last', namespace: 'default' },
@@ -96,7 +97,7 @@ for (let number = 0; number < changes; number++) {
   if (number % (changes / parts) === changes / parts - 1) heaps.push(await heapAfter(collect))
 }
 
-/** The heap's growth by least squares, once the memories of fixed size are full. */
+/** The heap's growth in bytes per change by least squares, once the caches are full. */
 function slope(all: readonly number[]): number {
   const heaps = all.slice(settledAfter)
   const middle = (heaps.length - 1) / 2

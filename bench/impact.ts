@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import type { Domain } from '../api/domain/domain.ts'
-import type { VirtualMachine } from '../api/machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { apiVersion } from '../api/object.ts'
 import type { Preset } from '../api/preset.ts'
 import { bundledCapabilities } from '../completion/capabilities.ts'
@@ -23,9 +23,9 @@ import { startApiServer } from '../test/apiserver/apiserver.ts'
 import { installKinds } from '../test/apiserver/kinds.ts'
 
 /**
- * How long `kubectl vm impact` takes, and how much memory, where there are 10,000 stored VMs and 1,000 presets: for a preset that selects one VM of a
- * hundred, and for one that selects all, so that every VM is completed twice. From a file, and, with KUBE_BIN_DIR set (`make binaries` prints it), from a
- * kube-apiserver of its own, which takes a minute to be filled.
+ * Time and memory of `kubectl vm impact` with 10,000 stored VMs and 1,000 presets: for a preset that selects one VM in
+ * a hundred, and for one that selects all, so that every VM is completed twice. Reads from a file and, if KUBE_BIN_DIR
+ * is set (see `make binaries`), from a kube-apiserver, which takes a minute to fill.
  *
  *     npm run -s bench:impact [-- --vms 10000 --presets 1000 --json]
  */
@@ -44,7 +44,7 @@ const spaceOf = (index: number): string => spaces[index % spaces.length] ?? ''
 /** Each namespace has VMs of all apps. */
 const appOf = (index: number): string => `app-${Math.floor(index / spaces.length) % apps}`
 
-/** As users write them: a disk or three, a network, labels by which presets are chosen. */
+/** VMs as users write them: one to three disks, a network, labels for presets. */
 const written = (index: number): VirtualMachine => ({
   apiVersion,
   kind: 'VirtualMachine',
@@ -83,7 +83,7 @@ const contents: readonly Domain[] = [
   { onCrash: 'restart' },
 ]
 
-/** A tenth is for all namespaces. Of the rest each namespace has its own, by app; so four to six take part in a VM. */
+/** A tenth are cluster presets. The rest belong to namespaces and select by app, so four to six match each VM. */
 function presetOf(index: number): Preset {
   const domain = contents[index % contents.length] ?? {}
   const priority = index
@@ -126,25 +126,25 @@ const candidates = createCandidates(
   }),
 )
 
-/** As the webhooks would have stored it, with its provenance. */
+/** The VM as the webhooks would have stored it, with provenance. */
 function stored(index: number): VirtualMachine {
-  const machine = written(index)
-  const name = machine.metadata.namespace ?? ''
-  const outcome = complete(machine, {
+  const vm = written(index)
+  const name = vm.metadata.namespace ?? ''
+  const outcome = complete(vm, {
     presets: candidates,
     namespace: { name, labels: { 'kubernetes.io/metadata.name': name } },
     capabilities: bundledCapabilities,
     entropy: { uid: String(index) },
   })
   if (outcome.outcome === 'refused') throw new Error(JSON.stringify(outcome.causes))
-  return outcome.machine
+  return outcome.vm
 }
 
 interface Result {
   readonly from: string
   readonly selected: string
   readonly seconds: number
-  /** Of the processor, by itself and its threads: on a machine that does other things as well, the truer figure. */
+  /** CPU time of the process and its threads, which other load on the host affects less. */
   readonly cpuSeconds: number
   readonly peakMiB: number
 }
@@ -182,7 +182,7 @@ async function measure(from: string, words: readonly string[]): Promise<void> {
   }
 }
 
-/** Of a process's files in /proc, as proc(5) has them; empty when it has ended. */
+/** A file of a process in /proc; empty if the process has ended. */
 function readProcess(pid: number, name: string): string {
   try {
     return readFileSync(`/proc/${pid}/${name}`, 'utf8')
@@ -191,13 +191,13 @@ function readProcess(pid: number, name: string): string {
   }
 }
 
-/** The most memory that a process ever had, in KiB. */
+/** The peak memory of a process in KiB. */
 const peakOf = (pid: number): number => Number(/^VmHWM:\s+(\d+) kB$/m.exec(readProcess(pid, 'status'))?.[1] ?? 0)
 
-/** What the kernel counts by on every platform that Node runs on. */
+/** The kernel's unit on every platform of Node. */
 const ticksPerSecond = 100
 
-/** utime and stime, the 12th and 13th after the name in brackets. */
+/** utime and stime, the 12th and 13th field after the name in parentheses. */
 function ticksOf(pid: number): number {
   const fields = readProcess(pid, 'stat').split(') ').at(-1)?.split(' ') ?? []
   return Number(fields[11] ?? 0) + Number(fields[12] ?? 0)
@@ -205,8 +205,8 @@ function ticksOf(pid: number): number {
 
 try {
   const dump = join(folder, 'dump.json')
-  const machines = Array.from({ length: vmCount }, (_, index) => stored(index))
-  writeFileSync(dump, JSON.stringify({ kind: 'List', items: [...presets, ...machines] }))
+  const vms = Array.from({ length: vmCount }, (_, index) => stored(index))
+  writeFileSync(dump, JSON.stringify({ kind: 'List', items: [...presets, ...vms] }))
   await measure('a file', ['--vms', dump])
   if (process.env['KUBE_BIN_DIR'] !== undefined) {
     const api = await startApiServer()
@@ -222,9 +222,9 @@ try {
           one,
         )
       }
-      const left = machines.values()
+      const left = vms.values()
       const work = async (): Promise<void> => {
-        for (const machine of left) await kube.create(virtualMachines, machine)
+        for (const vm of left) await kube.create(virtualMachines, vm)
       }
       await Promise.all(Array.from({ length: 8 }, work))
       await kube.close()

@@ -12,10 +12,10 @@ import { makeMemoryCgroup } from '../test/libvirt/memory-cgroup.ts'
 import { libvirtRootfs, uid as launcherUid } from '../test/libvirt/rootfs.ts'
 
 /**
- * How much of the memory limit of its launcher pod a VM uses at most, without the page cache: the real launcher, libvirt
- * and QEMU in a cgroup with that limit, until 5 s after the guest began to touch all its memory. As root:
+ * The peak memory of a VM as a share of its launcher pod's limit, without the page cache: runs the real launcher,
+ * libvirt and QEMU in a cgroup with that limit until 5 s after the guest began to touch all its memory. Requires root:
  *
- *     LIBVIRT_ROOTFS=$(make rootfs) node bench/launcher-memory.ts [words of a name]
+ *     LIBVIRT_ROOTFS=$(make rootfs) node bench/launcher-memory.ts [PART OF A NAME]
  */
 const uid = '5b0c0f4e-6d2a-4c2b-9a53-000000000001'
 const size = (unit: string, value: number) => ({ unit, value })
@@ -37,7 +37,7 @@ const disks = (count: number, type: 'raw' | 'qcow2'): Disk[] =>
 const interfaces = (count: number) =>
   Array.from({ length: count }, () => ({ type: 'user' as const, model: { type: 'virtio' } }))
 
-const machines: readonly (readonly [name: string, domain: Domain])[] = [
+const vms: readonly (readonly [name: string, domain: Domain])[] = [
   ['64 MiB', { memory: size('MiB', 64) }],
   ['1 GiB, allocated at once', { memory: size('GiB', 1), ...immediate }],
   ['64 MiB, a NUMA cell of 1 GiB', { memory: size('MiB', 64), ...cell('GiB', 1), ...immediate }],
@@ -128,7 +128,7 @@ async function makeDisk(directory: string, name: string, disk: Disk | undefined)
 }
 
 console.log('| VM | limit, MiB | most used, MiB | left |\n| --- | ---: | ---: | ---: |')
-for (const [name, domain] of machines) {
+for (const [name, domain] of vms) {
   if (!name.includes(process.argv.slice(2).join(' '))) continue
   const { phase, message, limit, peak } = await measure(domain)
   const left = `${Math.round((1 - peak / limit) * 100)} %`

@@ -9,8 +9,8 @@ import { qemuConf } from '../launcher/qemu-conf.ts'
 import { readSettings } from '../launcher/settings.ts'
 import { systemClock } from '../runtime/clock.ts'
 
-// Run by vm-start.ts in a bare pod of the launcher's image: how long libvirtd itself takes until it answers, to define the domain in
-// DOMAIN_XML, and to start it. Prints milliseconds as JSON, and waits to be ended.
+// Run by vm-start.ts in a bare pod of the launcher's image: measures how long libvirtd takes to respond, to define the
+// domain in DOMAIN_XML and to start it. Prints milliseconds as JSON, and waits for SIGTERM.
 
 async function dial(path: string): Promise<Socket> {
   for (;;) {
@@ -29,20 +29,22 @@ for (const directory of settings.directories) await mkdir(directory, { recursive
 await writeFile(settings.qemuConf, qemuConf)
 const begin = performance.now()
 spawn('libvirtd', [], { env: settings.libvirtd, stdio: 'ignore' })
-const answers = Promise.withResolvers<void>()
+const responded = Promise.withResolvers<void>()
 const client = new Client({
   dial: () => dial(settings.libvirtSocket),
   uri: 'qemu:///session',
   clock: systemClock,
-  onHint: () => answers.resolve(),
+  onHint: () => responded.resolve(),
 })
 client.start()
-await answers.promise
-const answered = performance.now()
+await responded.promise
+const respondedAt = performance.now()
 const domain = await defineDomain(client, process.env['DOMAIN_XML'] ?? '')
 const defined = performance.now()
 await startDomain(client, domain)
 const started = performance.now()
-console.log(JSON.stringify({ daemonMs: answered - begin, defineMs: defined - answered, startMs: started - defined }))
+console.log(
+  JSON.stringify({ daemonMs: respondedAt - begin, defineMs: defined - respondedAt, startMs: started - defined }),
+)
 process.on('SIGTERM', () => process.exit())
 setInterval(() => {}, 1 << 30)

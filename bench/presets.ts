@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
-import type { VirtualMachine } from '../api/machine.ts'
-import { parseMachine } from '../api/machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
+import { parseVirtualMachine } from '../api/virtual-machine.ts'
 import { readManifests } from '../cli/input.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import type { CompiledPreset } from '../presets/compile.ts'
@@ -8,10 +8,10 @@ import { compilePreset } from '../presets/compile.ts'
 import { inject } from '../presets/inject.ts'
 
 /**
- * How long the selection and merging of presets takes for one VM, without libvirt's defaults and without the patch.
+ * The time of selecting and merging presets for one VM, without libvirt's defaults and without the patch.
  *
- *     npm run -s bench:presets -- --vm FILE --presets FILE --json     on given manifests: YAML of one or more documents, a List, JSON
- *     npm run -s bench:presets                                       10 to 10,000 presets of which 3 match
+ *     npm run -s bench:presets -- --vm FILE --presets FILE --json     with these manifests: YAML documents, a List, JSON
+ *     npm run -s bench:presets                                       10 to 10,000 presets, 3 of which match
  */
 const { values } = parseArgs({
   options: { vm: { type: 'string' }, presets: { type: 'string' }, json: { type: 'boolean', default: false } },
@@ -31,9 +31,9 @@ async function* nothing(): AsyncGenerator<never> {}
 
 async function readMachine(file: string): Promise<VirtualMachine> {
   const found = (await readManifests([file], nothing())).find(({ kind }) => kind === 'VirtualMachine')
-  const parsed = parseMachine(found)
+  const parsed = parseVirtualMachine(found)
   if ('causes' in parsed) throw new Error(`${file}: ${JSON.stringify(parsed.causes)}`)
-  return parsed.machine
+  return parsed.vm
 }
 
 async function readPresets(file: string): Promise<CompiledPreset[]> {
@@ -44,7 +44,7 @@ async function readPresets(file: string): Promise<CompiledPreset[]> {
   })
 }
 
-/** Rounds are as long as the clock needs to be exact; the median of all rounds counts. */
+/** The median of rounds that are long enough for the clock. */
 function medianUs(run: () => unknown): number {
   let rounds = 1
   let tookMs = 0
@@ -62,22 +62,22 @@ function time(run: () => unknown, rounds: number): number {
   return performance.now() - start
 }
 
-function measure(machine: VirtualMachine, compiled: readonly CompiledPreset[]): Measured {
-  const name = machine.metadata.namespace ?? 'default'
+function measure(vm: VirtualMachine, compiled: readonly CompiledPreset[]): Measured {
+  const name = vm.metadata.namespace ?? 'default'
   const options = {
     presets: createCandidates(compiled),
     namespace: { name, labels: { 'kubernetes.io/metadata.name': name } },
   }
-  const { participants, causes } = inject(machine, options)
+  const { participants, causes } = inject(vm, options)
   if (causes.length > 0) throw new Error(`the VM is refused: ${JSON.stringify(causes)}`)
   return {
     presets: compiled.length,
     matching: participants.length,
-    usPerVm: Number(medianUs(() => inject(machine, options)).toFixed(2)),
+    usPerVm: Number(medianUs(() => inject(vm, options)).toFixed(2)),
   }
 }
 
-/** Presets of which the VM's labels select three, whatever their number. */
+/** This many presets, three of which select the VM. */
 function manyPresets(count: number): CompiledPreset[] {
   return Array.from({ length: count }, (_, index) => {
     const matchLabels = index < 3 ? { tier: `t${index}` } : { app: `app-${index}`, team: 'a' }

@@ -4,8 +4,8 @@ import { play } from '../test/reach/play.ts'
 import { worlds } from '../test/reach/worlds.ts'
 
 /**
- * Sends VMs through worlds of presets, claims and changes, until so many were sent; an oracle of its own says whether any was stored with
- * something of the host that no cluster preset states for it.
+ * Sends VMs through random worlds of presets, claims and changes. An independent oracle checks that none is stored with
+ * host reach that no cluster preset states.
  *
  *     npm run -s bench:reach                                  10^6 VMs, some two hours
  *     npm run -s bench:reach -- --seed 7 --count 10000

@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { writeDomain } from '../api/domain/xml.ts'
-import type { VirtualMachine } from '../api/machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { isRecord } from '../api/schema.ts'
 import { readSettings } from '../cluster/settings.ts'
 import { launcherPod, podName } from '../controller/launcher-pod.ts'
@@ -15,9 +15,9 @@ import { virtualMachines, type KubeObject, type Persisted, type Resource } from 
 import { processesOfPod } from '../test/cluster/cluster.ts'
 
 /**
- * How long a VM takes from its creation until it is Running, beside what Kubernetes takes for a bare pod of the same image and libvirtd for
- * its own start, the definition and the start of the same domain; how often virtset writes to the API server for a VM from its creation
- * until it is gone, events apart; how much memory a launcher's pod has without QEMU. On the cluster of `make up`:
+ * On the cluster of `make up`: the time from a VM's creation until it is Running, compared with a bare pod of the same
+ * image plus libvirtd alone (its start, define and start of the same domain); how often virtset writes to the API
+ * server during a VM's life, except events; and the memory of a launcher pod without QEMU.
  *
  *     node bench/vm-start.ts [--count 10] [--json]
  */
@@ -31,10 +31,13 @@ const kube = createKubeClient({ access, userAgent: 'virtset-bench' })
 const namespace = 'default'
 const auditLog = join(settings.state, 'log/audit.log')
 
-/** What the goals are: a VM takes at most half as long again as its parts, and so many writes and bytes. */
+/** Goals: the time of a VM divided by that of its parts, writes per VM, memory. */
 const goals = { ratio: 1.5, writes: 6, launcherMiB: 90 }
 
-/** Creates an object and waits until it is as wanted: the milliseconds from before the request until the watch told, and the object. */
+/**
+ * Creates an object and waits for a state. Returns the time from the request until the watch reported that state, and
+ * the object.
+ */
 async function timeUntil<T extends KubeObject>(
   of: Resource<T>,
   object: T,
@@ -51,7 +54,7 @@ async function timeUntil<T extends KubeObject>(
         if (!of.accepts(event.object) || event.object.metadata.name !== object.metadata.name) continue
         if (isReached(event.object)) return { ms: performance.now() - begin, object: event.object }
       }
-      throw new Error(`${of.kind} ${object.metadata.name} is not what it should be`)
+      throw new Error(`${of.kind} ${object.metadata.name} did not reach the expected state`)
     })(),
   ])
   stop.abort()
@@ -63,7 +66,7 @@ async function remove<T extends KubeObject>(of: Resource<T>, name: string): Prom
   while ((await kube.list(of, { namespace })).items.some(({ metadata }) => metadata.name === name)) await sleep(50)
 }
 
-const machine = (name: string): VirtualMachine => ({
+const vmWith = (name: string): VirtualMachine => ({
   apiVersion: 'virtset.io/v1alpha1',
   kind: 'VirtualMachine',
   metadata: { name, namespace },
@@ -73,12 +76,12 @@ const machine = (name: string): VirtualMachine => ({
   },
 })
 
-/** The VM's own pod, but for what runs in it: libvirtd alone, with the VM's domain. */
+/** The VM's pod, but with libvirtd alone, which defines and starts the VM's domain. */
 function barePod(of: Persisted<VirtualMachine>, image: string, name: string): Pod {
   const { spec } = launcherPod(of, { image, claims: new Map() })
   const [container] = spec.containers
   if (container === undefined) throw new Error('a launcher pod has a container')
-  // In the image the folders are beside each other, and this script is in none of them.
+  // The script is not in the image; there it would be beside the folders that it imports.
   const script = readFileSync(join(import.meta.dirname, 'libvirt-alone.ts'), 'utf8').replaceAll("'../", "'./")
   const xml = writeDomain(renderDomain(of.spec.domain, { uid: of.metadata.uid, name }, new Map()))
   const alone = {
@@ -103,20 +106,18 @@ interface Libvirt {
 async function libvirtAlone(name: string): Promise<Libvirt> {
   const path = `/api/v1/namespaces/${namespace}/pods/${name}/log`
   for (let tries = 0; tries < 600; tries++) {
-    const said = await kube.request('GET', path).catch(() => undefined)
-    if (isRecord(said)) {
-      const { daemonMs, defineMs, startMs } = said
+    const printed = await kube.request('GET', path).catch(() => undefined)
+    if (isRecord(printed)) {
+      const { daemonMs, defineMs, startMs } = printed
       if (typeof daemonMs === 'number' && typeof defineMs === 'number' && typeof startMs === 'number')
         return { daemonMs, defineMs, startMs }
     }
     await sleep(50)
   }
-  throw new Error(
-    `pod ${name} has not said how long libvirtd takes: ${JSON.stringify(await kube.request('GET', path))}`,
-  )
+  throw new Error(`pod ${name} has not printed its times: ${JSON.stringify(await kube.request('GET', path))}`)
 }
 
-/** In MiB: private memory, and of what is shared the share (what the kernel calls PSS), of all processes of a pod but QEMU's. */
+/** The proportional set size (PSS) of all processes of a pod except QEMU, in MiB. */
 function memoryWithoutQemu(podUid: string): number {
   const kilobytes = processesOfPod(podUid, (command) => !command.startsWith('/usr/bin/qemu-system-')).map((pid) =>
     Number(/^Pss: +(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8'))?.[1]),
@@ -124,7 +125,7 @@ function memoryWithoutQemu(podUid: string): number {
   return kilobytes.reduce((sum, each) => sum + each, 0) / 1024
 }
 
-/** How often virtset's own accounts wrote to a VM or its pod since the audit log had so many bytes. */
+/** The writes of virtset's accounts to a VM or its pod since the audit log had this size. */
 function writesSince(bytes: number, name: string, pod: string): string[] {
   return readFileSync(auditLog)
     .subarray(bytes)
@@ -151,7 +152,7 @@ const median = (list: readonly number[]): number => {
 async function measure(index: number) {
   const name = `bench-vm-${index}`
   const auditBytes = statSync(auditLog).size
-  const vm = await timeUntil(virtualMachines, machine(name), ({ status }) => status?.phase === 'Running')
+  const vm = await timeUntil(virtualMachines, vmWith(name), ({ status }) => status?.phase === 'Running')
   const pod = await kube.get(pods, { namespace, name: podName(vm.object) })
   const bare = `bench-pod-${index}`
   const podRuns = await timeUntil(
@@ -168,7 +169,7 @@ async function measure(index: number) {
   return { vmMs: vm.ms, podMs: podRuns.ms, ...libvirt, partsMs, memoryMiB, writes }
 }
 
-// The first of each is to warm up.
+// The first round warms up.
 await measure(0)
 const rounds: Awaited<ReturnType<typeof measure>>[] = []
 for (let index = 1; index <= count; index++) rounds.push(await measure(index))
@@ -196,14 +197,14 @@ else {
     console.log(
       `${what.padEnd(52)} ${middle.toFixed(0).padStart(7)} ${least.toFixed(0).padStart(7)} ${most.toFixed(0).padStart(7)}`,
     )
-  console.log(`${`${count} of each, in turns`.padEnd(52)}  median   least    most`)
+  console.log(`${`${count} of each, interleaved`.padEnd(52)}  median   least    most`)
   line('VM: created until Running, ms', result.vmMs)
   line('bare pod of the same image: created until Running, ms', result.podMs)
-  line('  in it libvirtd: started until it answers, ms', result.daemonMs)
+  line('  libvirtd alone: started until it responds, ms', result.daemonMs)
   line('  the domain defined, ms', result.defineMs)
   line('  the domain started, ms', result.startMs)
-  line('these together, ms', result.partsMs)
-  console.log(`VM beside its parts: ${ratio.toFixed(2)} (goal: at most ${goals.ratio})`)
+  line('sum of these, ms', result.partsMs)
+  console.log(`VM divided by its parts: ${ratio.toFixed(2)} (goal: at most ${goals.ratio})`)
   line(`launcher pod without QEMU, MiB (goal: ${goals.launcherMiB})`, result.launcherMiB)
   line(`writes of virtset for a VM's life (goal: ${goals.writes})`, result.writes)
   for (const write of rounds.at(-1)?.writes ?? []) console.log(`  ${write}`)

@@ -2,21 +2,24 @@ import { isRecord } from '../api/schema.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compilePreset, type CompiledPreset } from '../presets/compile.ts'
 import { systemClock } from '../runtime/clock.ts'
-import { cachesWithout } from '../webhooks/caches.ts'
-import { createEngine } from '../webhooks/engine.ts'
-import { noPermissions } from '../webhooks/permission.ts'
-import { answerReview, parseReview } from '../webhooks/review.ts'
-import { mutate, validate } from '../webhooks/verdict.ts'
+import { cachesWithout } from '../webhooks/admission/caches.ts'
+import { createEngine } from '../webhooks/admission/engine.ts'
+import { noPermissions } from '../webhooks/admission/permission.ts'
+import { admissionReviewOf, parseAdmissionReview } from '../webhooks/admission/request.ts'
+import { mutate, validate } from '../webhooks/admission/handler.ts'
 import { chance, exampleSpecs, type Chance } from './chance.ts'
 import { operationsOf } from './operations.ts'
 import { patched } from './fuzz.ts'
 
 type Json = { [key: string]: unknown }
 
-/** What somebody sends: one object of a kind, in one of the ways in which admission meets it. */
+/** An attack: an object of a kind, and how admission receives it. */
 interface Attack {
   readonly kind: string
-  /** `again`: a VM as it was completed, sent as a new one; `changed`: as an update of itself; `injected`: a preset, then a VM that it selects. */
+  /**
+   * `again`: a VM as it was completed, sent as a new one; `changed`: as an update of itself; `injected`: a preset, then
+   * a VM that it selects.
+   */
   readonly way: 'new' | 'again' | 'changed' | 'injected'
   readonly object: Json
 }
@@ -28,7 +31,7 @@ export interface Cost {
 
 export interface Found extends Cost {
   readonly seed: number
-  /** 1 is the goal: 50 ms, and 1 ms for each KB that was sent. */
+  /** The goal is at most 1: 50 ms, and 1 ms for each KB that was sent. */
   readonly score: number
   readonly attack: Attack
 }
@@ -70,7 +73,7 @@ function randomAttack({ pick }: Chance): Attack {
   }
 }
 
-/** Every object and list of a value, with the key under which it stands. */
+/** Every object and list of a value, with its key. */
 function holdersOf(value: unknown): { readonly key: string; readonly holder: Json | unknown[] }[] {
   const found: { key: string; holder: Json | unknown[] }[] = []
   const visit = (key: string, one: unknown): void => {
@@ -89,7 +92,7 @@ function holdersOf(value: unknown): { readonly key: string; readonly holder: Jso
 
 const sizes = [2, 3, 10, 50, 128, 255, 256, 512, 1024, 4096]
 
-/** What makes items differ: names of disks, addresses, numbers. */
+/** Changes the part in which items differ: names of disks, addresses, numbers. */
 const unique = (index: number, old: unknown): unknown => {
   if (typeof old === 'number') return index
   if (typeof old !== 'string') return old
@@ -151,7 +154,7 @@ const mutations: readonly ((attack: Attack, random: Chance) => void)[] = [
       list.push(copy)
     }
   },
-  // The same, of a device that was not there.
+  // The same, of a device that the VM did not have.
   ({ object }, { pick, random }) => {
     const from = pick(exampleSpecs)
     const devices = isRecord(from) && isRecord(from['domain']) ? from['domain']['devices'] : undefined
@@ -212,7 +215,7 @@ const mutations: readonly ((attack: Attack, random: Chance) => void)[] = [
     const [key, part] = pick(Object.entries(from['domain'])) ?? ['x', 0]
     domain[key] = structuredClone(part)
   },
-  // Deep ones.
+  // Deep nesting.
   ({ object }, { pick }) => {
     const disk = pick(
       holdersOf(object['spec']).filter(({ key, holder }) => key === 'disks' && isRecord(holder)),
@@ -226,7 +229,7 @@ const mutations: readonly ((attack: Attack, random: Chance) => void)[] = [
     const domain = domainOf(object)
     if (domain !== undefined) domain['metadata'] = xmls(chances)
   },
-  // What stands beside the domain.
+  // Fields beside the domain.
   ({ object }, { pick }) => {
     const spec = specOf(object)
     const count = pick(sizes) ?? 2
@@ -275,7 +278,7 @@ const mutations: readonly ((attack: Attack, random: Chance) => void)[] = [
     ]
     Object.assign(domain, pick(parts))
   },
-  // What a preset does beside injecting.
+  // Other fields of a preset.
   ({ object, kind }, { pick }) => {
     const spec = object['spec']
     if (!kind.endsWith('Preset') || !isRecord(spec)) return
@@ -365,33 +368,33 @@ const reviewText = (object: Json, oldObject?: unknown): string =>
 const engineWith = (presets: readonly CompiledPreset[]) =>
   createEngine({ ...cachesWithout(systemClock), candidates: createCandidates(presets) }, () => Promise.resolve(false))
 
-const plainMachine: Json = {
+const plainVm: Json = {
   apiVersion: 'virtset.io/v1alpha1',
   kind: 'VirtualMachine',
   metadata: { name: 'vm', namespace: 'default', labels: matchLabels },
   spec: { domain: { type: 'kvm', memory: { unit: 'GiB', value: 1 }, os: { type: { os: 'hvm' } } } },
 }
 
-/** The dearest of the reviews that an attack makes. */
+/** The most expensive of the requests of an attack. */
 export function costOf(attack: Attack, clock: () => number): Cost {
   const { object, way, kind } = attack
   const presets = way === 'injected' ? compiled(object) : []
   const engine = engineWith(presets)
   let worst: Cost = { kilobytes: 0, cpuMs: 0 }
-  const review = (text: string, judge: typeof mutate) => {
+  const review = (text: string, handle: typeof mutate) => {
     const sinceMs = clock()
-    const parsed = parseReview(JSON.parse(text))
-    if (!('review' in parsed)) throw new Error(parsed.problem)
-    const verdict = judge(parsed.review, engine, { controllers: [] }, noPermissions)
-    JSON.stringify(answerReview(parsed.review, verdict))
+    const parsed = parseAdmissionReview(JSON.parse(text))
+    if (!('request' in parsed)) throw new Error(parsed.problem)
+    const result = handle(parsed.request, engine, { controllers: [] }, noPermissions)
+    JSON.stringify(admissionReviewOf(parsed.request, result))
     const cost = { kilobytes: Buffer.byteLength(text) / 1024, cpuMs: clock() - sinceMs }
     if (scoreOf(cost) > scoreOf(worst)) worst = cost
-    return verdict
+    return result
   }
   const sent = reviewText(object)
-  const verdict = review(sent, mutate)
-  if (kind === 'VirtualMachine' && verdict.allowed) {
-    const stored = JSON.parse(patched(sent, operationsOf(verdict))).request.object
+  const result = review(sent, mutate)
+  if (kind === 'VirtualMachine' && result.allowed) {
+    const stored = JSON.parse(patched(sent, operationsOf(result))).request.object
     review(reviewText(stored), validate)
     if (way === 'again') review(reviewText(stored), mutate)
     if (way === 'changed') {
@@ -399,10 +402,10 @@ export function costOf(attack: Attack, clock: () => number): Cost {
       review(reviewText(stored, object), mutate)
     }
   }
-  if (way === 'changed' && !verdict.allowed) review(reviewText(object, { ...object, spec: {} }), mutate)
+  if (way === 'changed' && !result.allowed) review(reviewText(object, { ...object, spec: {} }), mutate)
   if (way === 'injected') {
-    // The preset's bytes are paid for once, and its VMs for each.
-    const text = reviewText(plainMachine)
+    // The bytes of the preset count once, those of a VM for each VM.
+    const text = reviewText(plainVm)
     const before = worst
     worst = { kilobytes: 0, cpuMs: 0 }
     review(text, mutate)
@@ -417,10 +420,10 @@ function compiled(object: Json): CompiledPreset[] {
   return 'preset' in one ? [one.preset] : []
 }
 
-/** A third of what the API server takes: the goal is a rate. */
+/** A third of the API server's limit: the goal is a rate. */
 const maxBytes = 1024 * 1024
 
-/** About as long as its JSON, or longer than `maxBytes`: what is much longer is never written. */
+/** The approximate length of the JSON, or more than `maxBytes`, without writing what is much longer. */
 function textLength(value: unknown): number {
   if (typeof value === 'string') return value.length + 2
   if (typeof value !== 'object' || value === null) return 4
@@ -432,7 +435,7 @@ function textLength(value: unknown): number {
   return length
 }
 
-/** Undefined where it became too large. */
+/** Undefined if it became too large. */
 function mutated(attack: Attack, random: Chance): Attack | undefined {
   const next = structuredClone(attack)
   for (let count = 1 + Math.floor(random.random() * 3); count > 0; count -= 1) {
@@ -443,8 +446,9 @@ function mutated(attack: Attack, random: Chance): Attack | undefined {
 }
 
 /**
- * Climbs from a random review to one that costs as much as can be for its size: a mutation stays if it costs more than what was there.
- * @param clock milliseconds of the processor
+ * Hill-climbs from a random request to one that is as expensive as possible for its size: a mutation is kept if it
+ * costs more.
+ * @param clock CPU time in milliseconds
  */
 export function climb(seed: number, steps: number, clock: () => number): Found {
   const random = chance(seed)
@@ -454,7 +458,7 @@ export function climb(seed: number, steps: number, clock: () => number): Found {
     const next = mutated(attack, random)
     if (next === undefined) continue
     const cost = costOf(next, clock)
-    // Once more, so that neither the garbage of what was before nor a cold function counts.
+    // Measured again, so that neither older garbage nor a function that is not compiled counts.
     const again = scoreOf(cost) > scoreOf(best) ? costOf(next, clock) : cost
     if (Math.min(scoreOf(cost), scoreOf(again)) <= scoreOf(best)) continue
     attack = next

@@ -5,7 +5,9 @@ import type { Context, Rule } from '../completion/defaults/rule.ts'
 
 export const testContext: Context = { capabilities: bundledCapabilities, entropy: { uid: 'test' }, isNew: true }
 
-/** The domain after these rules, with the bundled profile; the one that came in is frozen, so that a rule that changed it would throw. */
+/**
+ * The domain after these rules, with the bundled profile. The input is frozen, so that a rule that changes it throws.
+ */
 export const applied = (rules: readonly Rule[], domain: Domain, more: Partial<Context> = {}): Domain =>
   applyRules(rules, freeze(domain), { ...testContext, ...more }).domain
 

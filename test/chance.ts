@@ -1,6 +1,6 @@
 import { rules } from '../completion/rules/rules.ts'
 
-/** Well-behaved numbers from 0 to 1 for a seed: mulberry32, by Tommy Ettinger, in the public domain. */
+/** Random numbers from 0 to 1 for a seed: mulberry32 by Tommy Ettinger, in the public domain. */
 export const chance = (seed: number): Chance => {
   let state = seed >>> 0
   const random = (): number => {
@@ -17,7 +17,7 @@ export interface Chance {
   readonly pick: <T>(from: readonly T[]) => T | undefined
 }
 
-/** Specs of VMs that have a bit of everything: the examples of all rules, those that break them and those that hold. */
+/** Specs of VMs with varied fields: the examples of all rules, both refused and accepted. */
 export const exampleSpecs: readonly { readonly [key: string]: unknown }[] = rules.flatMap(
   ({ example: { breaks, holds } }) =>
     [breaks, holds].map((spec) => ({

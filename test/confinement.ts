@@ -1,9 +1,10 @@
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseAllDocuments } from 'yaml'
+import { launcherResources } from '../api/launcher-resources.ts'
 import { quantityNano, quantityValue } from '../api/quantity.ts'
 
-/** What a container may use at most; absent: as much as the machine has. */
+/** The limits of a container; absent ones are unlimited. */
 export interface Limits {
   readonly memoryBytes?: number
   readonly cpus?: number
@@ -12,14 +13,14 @@ export interface Limits {
 export interface Usage {
   /** Processes that the kernel killed because the memory limit was reached. */
   readonly oomKills: number
-  /** Highest memory use, as the limit counts it: page cache included. */
+  /** Peak memory as the limit counts it, including the page cache. */
   readonly peakBytes: number
   readonly cpuSeconds: number
 }
 
-/** A cgroup of its own for one process and its children. */
+/** A cgroup for one process and its children. */
 export interface Confinement {
-  /** The command that runs `command` inside the limits. The process keeps its pid. */
+  /** The command that runs `command` within the limits, under the same PID. */
   readonly wrap: (command: readonly string[]) => [string, ...string[]]
   readonly usage: () => Usage
   /** Removes the cgroup. Its processes must have ended. */
@@ -27,17 +28,13 @@ export interface Confinement {
 }
 
 /**
- * The limits of a container in a manifest with a Deployment or DaemonSet, e.g. of `webhooks` in `manifests/webhooks/deployment.yaml`.
+ * The limits of a container in a manifest with a Deployment or DaemonSet, e.g. of `webhooks` in
+ * `manifests/webhooks/deployment.yaml`.
  *
- * @throws Error when the manifest has no such container
+ * @throws Error if the manifest does not have the container
  */
 export function limitsOf(manifest: string, container: string): Limits {
-  const found = parseAllDocuments(readFileSync(manifest, 'utf8'))
-    .map((document): Workload => document.toJS())
-    .flatMap(({ spec }) => spec?.template?.spec.containers ?? [])
-    .find(({ name }) => name === container)
-  if (found === undefined) throw new Error(`${manifest} has no container ${container}`)
-  const { memory, cpu } = found.resources?.limits ?? {}
+  const { memory, cpu } = containerOf(manifest, container).resources?.limits ?? {}
   const memoryBytes = memory === undefined ? undefined : quantityValue(memory)
   const nanoCpus = cpu === undefined ? undefined : quantityNano(`${cpu}`)
   return {
@@ -46,23 +43,78 @@ export function limitsOf(manifest: string, container: string): Limits {
   }
 }
 
+/**
+ * The limits of a container on a busy node: the CPU is its share by its request among VMs that use all they can get.
+ *
+ * @throws Error if the container requests no CPU
+ */
+export function starvedLimitsOf(manifest: string, container: string): Limits {
+  const { cpu } = containerOf(manifest, container).resources?.requests ?? {}
+  const request = cpu === undefined ? undefined : quantityNano(`${cpu}`)
+  if (request === undefined) throw new Error(`${container} of ${manifest} requests no CPU`)
+  const ofVms = BigInt(busyNode.vms) * (quantityNano(launcherResources({}).requests['cpu'] ?? '') ?? 0n)
+  return { ...limitsOf(manifest, container), cpus: (busyNode.cpus * Number(request)) / Number(request + ofVms) }
+}
+
+/** A load average of 50 on two CPUs. */
+const busyNode = { cpus: 2, vms: 50 }
+
+/** The probes that the kubelet sends to a container, with Kubernetes' defaults. */
+export function probesOf(manifest: string, container: string): { readonly [name in ProbeName]: Probe } {
+  const { startupProbe, readinessProbe, livenessProbe } = containerOf(manifest, container)
+  const complete = (name: ProbeName, probe: Partial<Probe> | undefined): Probe => {
+    if (probe?.httpGet === undefined) throw new Error(`${container} of ${manifest} has no HTTP probe ${name}`)
+    return { periodSeconds: 10, timeoutSeconds: 1, failureThreshold: 3, ...probe, httpGet: probe.httpGet }
+  }
+  return {
+    startupProbe: complete('startupProbe', startupProbe),
+    readinessProbe: complete('readinessProbe', readinessProbe),
+    livenessProbe: complete('livenessProbe', livenessProbe),
+  }
+}
+
+export interface Probe {
+  readonly httpGet: { readonly path: string }
+  readonly periodSeconds: number
+  readonly timeoutSeconds: number
+  readonly failureThreshold: number
+}
+
+export type ProbeName = 'startupProbe' | 'readinessProbe' | 'livenessProbe'
+
+function containerOf(manifest: string, container: string): Container {
+  const found = parseAllDocuments(readFileSync(manifest, 'utf8'))
+    .map((document): Workload => document.toJS())
+    .flatMap(({ spec }) => spec?.template?.spec.containers ?? [])
+    .find(({ name }) => name === container)
+  if (found === undefined) throw new Error(`${manifest} has no container ${container}`)
+  return found
+}
+
 interface Workload {
   readonly spec?: { readonly template?: { readonly spec: { readonly containers: readonly Container[] } } }
 }
 
-interface Container {
+interface Container extends Partial<Record<ProbeName, Partial<Probe>>> {
   readonly name: string
-  readonly resources?: { readonly limits?: { readonly memory?: string; readonly cpu?: string | number } }
+  readonly resources?: { readonly limits?: Amounts; readonly requests?: Amounts }
 }
 
-/** Creates a cgroup with these limits below `virtset-test`, in cgroup v2 or in the controllers of v1. Takes root. */
+interface Amounts {
+  readonly memory?: string
+  readonly cpu?: string | number
+}
+
+/** Creates a cgroup with these limits below `virtset-test`, in cgroup v2 or in the controllers of v1. Requires root. */
 export function confine(limits: Limits): Confinement {
   return existsSync(join(root, 'cgroup.controllers')) ? confineV2(limits) : confineV1(limits)
 }
 
 const root = '/sys/fs/cgroup'
 const parent = 'virtset-test'
-const periodMicroseconds = 100_000
+
+/** A tenth of a second, as in kubelet; longer below 1 %, because the kernel accepts no quota below a millisecond. */
+const periodMicroseconds = (cpus: number) => Math.max(100_000, Math.ceil(1000 / cpus))
 
 function confineV2({ memoryBytes, cpus }: Limits): Confinement {
   for (const directory of [root, join(root, parent)]) {
@@ -72,11 +124,11 @@ function confineV2({ memoryBytes, cpus }: Limits): Confinement {
   const group = mkdtempSync(join(root, parent, 'process-'))
   if (memoryBytes !== undefined) {
     writeFileSync(join(group, 'memory.max'), String(memoryBytes))
-    // kubelet gives containers no swap either.
+    // As with kubelet, containers have no swap.
     if (existsSync(join(group, 'memory.swap.max'))) writeFileSync(join(group, 'memory.swap.max'), '0')
   }
   if (cpus !== undefined)
-    writeFileSync(join(group, 'cpu.max'), `${Math.round(cpus * periodMicroseconds)} ${periodMicroseconds}`)
+    writeFileSync(join(group, 'cpu.max'), `${Math.round(cpus * periodMicroseconds(cpus))} ${periodMicroseconds(cpus)}`)
   return {
     wrap: inside([group]),
     usage: () => ({
@@ -99,8 +151,8 @@ function confineV1({ memoryBytes, cpus }: Limits): Confinement {
     writeFileSync(join(memory, 'memory.memsw.limit_in_bytes'), String(memoryBytes))
   }
   if (cpus !== undefined) {
-    writeFileSync(join(cpu, 'cpu.cfs_period_us'), String(periodMicroseconds))
-    writeFileSync(join(cpu, 'cpu.cfs_quota_us'), String(Math.round(cpus * periodMicroseconds)))
+    writeFileSync(join(cpu, 'cpu.cfs_period_us'), String(periodMicroseconds(cpus)))
+    writeFileSync(join(cpu, 'cpu.cfs_quota_us'), String(Math.round(cpus * periodMicroseconds(cpus))))
   }
   return {
     wrap: inside([memory, cpu, cpuacct]),
@@ -115,7 +167,7 @@ function confineV1({ memoryBytes, cpus }: Limits): Confinement {
   }
 }
 
-/** A shell enters the groups and then becomes the command, so that not even its start is outside. */
+/** A shell joins the groups and then executes the command, so that even its start is inside. */
 const inside =
   (groups: readonly string[]) =>
   (command: readonly string[]): [string, ...string[]] => {
@@ -123,7 +175,7 @@ const inside =
     return ['/bin/sh', '-c', `${enter} && exec "$@"`, 'sh', ...command]
   }
 
-/** The number behind a name in a file with a name and a number on each line. */
+/** The number of a name in a file with a name and a number on each line. */
 function field(file: string, name: string): number {
   const line = readFileSync(file, 'utf8')
     .split('\n')

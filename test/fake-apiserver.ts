@@ -33,16 +33,16 @@ export interface FakeRequest {
   body: unknown
 }
 
-/** What a fault does instead of the answer, or to it. */
+/** A fault replaces the response, or changes it. */
 export type Fault =
   | { status: number; body?: unknown; headers?: Record<string, string> }
-  /** The connection is reset before any answer. */
+  /** The connection is reset before the request is performed. */
   | 'reset'
-  /** The request is carried out, and then the connection is reset: the caller cannot know. */
+  /** The request is performed, and then the connection is reset: the caller cannot know the outcome. */
   | 'reset-after'
-  /** Nothing ever comes. */
+  /** There is never a response. */
   | 'hang'
-  /** It is carried out when this resolves. */
+  /** The request is performed once this resolves. */
   | { heldUntil: Promise<unknown> }
 
 interface HistoryEntry {
@@ -58,39 +58,47 @@ interface Watcher {
   namespace: string | undefined
   matches: (object: FakeObject) => boolean
   bookmarks: boolean
+  /** Only newer changes are sent. */
+  since: number
   response: ServerResponse
 }
 
-/** An API server that keeps any kind of object in memory, speaks HTTP, and can be told to misbehave. */
+/** An in-memory API server for objects of any kind. It speaks HTTP and can simulate faults. */
 export interface FakeApiServer {
   readonly url: string
   readonly access: Access
-  /** Every request that came, in order; a watch counts as GET with `watch=true`. */
+  /** Every request in order; a watch is a GET with `watch=true`. */
   readonly requests: FakeRequest[]
-  /** Connections ever accepted. */
+  /** The number of connections accepted so far. */
   connections(): number
-  /** Decides about a fault for each request that comes; undefined: none. */
+  /** Chooses the fault for each request; undefined for none. */
   fault: ((request: FakeRequest) => Fault | undefined) | undefined
-  /** Changes behind the callers' backs, as another client would. `collection` is e.g. `/api/v1/pods`. */
+  /** Writes an object as another client would. `collection` is e.g. `/api/v1/pods`. */
   put(collection: string, object: FakeObject): FakeObject
-  /** Removes it for good, finalizers or not. */
+  /** Removes an object, regardless of finalizers. */
   remove(collection: string, namespace: string | undefined, name: string): void
   objects(collection: string): FakeObject[]
   find(collection: string, namespace: string | undefined, name: string): FakeObject | undefined
-  /** Watches that are open now. */
+  /** The number of open watches. */
   watchers(): number
-  /** Sends every watch a bookmark at the newest version. */
+  /** Sends a bookmark with the newest version to every watch. */
   bookmark(): void
-  /** Forgets the history: whoever goes on from an older version gets 410. */
+  /** Compacts the history: a watch from an older version gets 410. */
   compact(): void
+  /** Backs up the state of all objects; `restore` returns to it, as a restore of etcd does. */
+  backUp(): void
+  /** Versions go back with the objects. As with a real server, a watch from a newer version sends nothing. */
+  restore(): void
   /** Ends every watch: cleanly, in the middle of a line, or with an ERROR event. */
   breakWatches(how: 'end' | 'reset' | 'expire' | 'error-500' | 'half-line'): void
-  /** Every watch line is sent in pieces of this many bytes. */
+  /** Sends each line of a watch in pieces of this many bytes. */
   chunkBytes: number | undefined
   close(): Promise<void>
 }
 
-/** `/apis/G/V/namespaces/NS/PLURAL/NAME/SUB` or `/api/V/…` taken apart; `collection` has no namespace in it. */
+/**
+ * The parts of `/apis/G/V/namespaces/NS/PLURAL/NAME/SUB` or `/api/V/…`; `collection` does not contain the namespace.
+ */
 function parsePath(
   path: string,
 ): { collection: string; namespace?: string; name?: string; subresource?: string } | undefined {
@@ -118,6 +126,7 @@ export async function startFakeApiServer(
   let history: HistoryEntry[] = []
   let version = 1000
   let oldest = 1000
+  let backup: { readonly objects: readonly (readonly [string, FakeObject])[]; readonly version: number } | undefined
   let uids = 0
   let accepted = 0
 
@@ -130,10 +139,10 @@ export async function startFakeApiServer(
     for (let at = 0; at < bytes.length; at += step) watcher.response.write(bytes.subarray(at, at + step))
   }
 
-  /** An object that starts or stops to match a selector is added or deleted for this watch, as the real server has it. */
+  /** As with a real server, an object that starts or stops to match the selector is added or deleted for this watch. */
   const send = (watcher: Watcher, entry: HistoryEntry) => {
     const { collection, object, before, isGone } = entry
-    if (watcher.collection !== collection) return
+    if (watcher.collection !== collection || entry.version <= watcher.since) return
     if (watcher.namespace !== undefined && watcher.namespace !== object.metadata.namespace) return
     const was = before !== undefined && watcher.matches(before)
     const is = !isGone && watcher.matches(object)
@@ -167,7 +176,7 @@ export async function startFakeApiServer(
     return stored
   }
 
-  /** A pod stays until its kubelet is done with it: a test ends it by `remove`. */
+  /** A pod remains until its kubelet has terminated it: a test does that with `remove`. */
   const isGraceful = (object: FakeObject) => (object.metadata.deletionGracePeriodSeconds ?? 0) > 0
 
   const drop = (collection: string, object: FakeObject) => {
@@ -199,9 +208,10 @@ export async function startFakeApiServer(
         namespace: at.namespace,
         matches,
         bookmarks: request.query.get('allowWatchBookmarks') === 'true',
+        since,
         response,
       }
-      for (const entry of history) if (entry.version > since) send(watcher, entry)
+      for (const entry of history) send(watcher, entry)
       watchers.add(watcher)
       response.on('close', () => watchers.delete(watcher))
       return undefined
@@ -249,6 +259,9 @@ export async function startFakeApiServer(
     }
     const before = at.name === undefined ? undefined : store.get(keyOf(at.collection, at.namespace, at.name))
     const isApply = request.headers['content-type'] === 'application/apply-patch+yaml'
+    if (isApply && (!isRecord(request.body) || request.body['kind'] === undefined)) {
+      return answer(response, 400, status(400, 'BadRequest', 'invalid object type: /, Kind='))
+    }
     if (!before && isApply) {
       const body = asObject(request.body)
       return answer(response, 201, save(at.collection, { ...body, metadata: { generation: 1, ...body.metadata } }))
@@ -257,13 +270,13 @@ export async function startFakeApiServer(
       return answer(response, 404, status(404, 'NotFound', `${at.collection.slice(1)} "${at.name}" not found`))
     if (request.method === 'GET') return answer(response, 200, before)
     if (request.method === 'DELETE') {
-      const wish = isRecord(request.body) ? request.body : {}
-      const wanted = isRecord(wish['preconditions']) ? wish['preconditions']['uid'] : undefined
+      const deleteOptions = isRecord(request.body) ? request.body : {}
+      const wanted = isRecord(deleteOptions['preconditions']) ? deleteOptions['preconditions']['uid'] : undefined
       if (wanted !== undefined && wanted !== before.metadata.uid) {
         return answer(response, 409, status(409, 'Conflict', 'the UID in the precondition does not match'))
       }
       const isPod = at.collection === '/api/v1/pods'
-      const graceSeconds = Number(wish['gracePeriodSeconds'] ?? (isPod ? 30 : 0))
+      const graceSeconds = Number(deleteOptions['gracePeriodSeconds'] ?? (isPod ? 30 : 0))
       const isScheduled = isPod && isRecord(before['spec']) && before['spec']['nodeName'] !== undefined
       if (before.metadata.finalizers?.length || (isScheduled && graceSeconds > 0)) {
         if (before.metadata.deletionTimestamp === undefined) {
@@ -347,12 +360,22 @@ export async function startFakeApiServer(
       version++
       oldest = version
     },
+    backUp() {
+      backup = { objects: [...store], version }
+    },
+    restore() {
+      if (!backup) throw new Error('there is no backup')
+      store.clear()
+      for (const [key, object] of backup.objects) store.set(key, object)
+      version = backup.version
+      history = history.filter((entry) => entry.version <= version)
+    },
     breakWatches(how) {
       for (const watcher of watchers) {
         if (how === 'reset') watcher.response.socket?.destroy()
         else {
           if (how === 'expire') write(watcher, 'ERROR', status(410, 'Expired', 'too old resource version'))
-          if (how === 'error-500') write(watcher, 'ERROR', status(500, 'InternalError', 'etcd is away'))
+          if (how === 'error-500') write(watcher, 'ERROR', status(500, 'InternalError', 'etcd is unavailable'))
           if (how === 'half-line') watcher.response.write('{"type":"MODIFIED","object":{"metad')
           watcher.response.end()
         }
@@ -385,29 +408,29 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 }
 
 function asObject(body: unknown): FakeObject {
-  if (!isRecord(body) || !isRecord(body['metadata'])) throw new Error('the body is no object')
+  if (!isRecord(body) || !isRecord(body['metadata'])) throw new Error('the body is not an object')
   return body as FakeObject
 }
 
-/** What a dry run answers: never stored, but with an identity. */
+/** The response to a dry run: not stored, but with an identity. */
 function persisted(object: FakeObject): FakeObject {
   const metadata = { uid: uid(0), resourceVersion: '0', ...object.metadata }
   return { ...object, metadata }
 }
 
-/** Kinds with a status sub-resource ignore `status` in a write of the whole, and count changes of `spec`. */
+/** Kinds with a status subresource ignore `status` in a write of the whole, and count changes of `spec`. */
 function withoutStatus(before: FakeObject, changed: FakeObject): FakeObject {
   const { status: _ignored, ...rest } = changed
   const isChanged = JSON.stringify(before['spec']) !== JSON.stringify(changed['spec'])
   const generation = (before.metadata.generation ?? 1) + (isChanged ? 1 : 0)
   const { uid: _uid, resourceVersion: _version, ...metadata } = rest.metadata
   const { uid: keptUid, creationTimestamp, deletionTimestamp, deletionGracePeriodSeconds } = before.metadata
-  const kept = JSON.parse(
+  const immutable = JSON.parse(
     JSON.stringify({ uid: keptUid, creationTimestamp, deletionTimestamp, deletionGracePeriodSeconds }),
   )
   return {
     ...rest,
-    metadata: { ...metadata, ...kept, generation },
+    metadata: { ...metadata, ...immutable, generation },
     ...(before['status'] === undefined ? {} : { status: before['status'] }),
   }
 }
@@ -419,7 +442,7 @@ function patched(before: FakeObject, request: FakeRequest): FakeObject {
     return fastJsonPatch.applyPatch(structuredClone(before), body as Operation[], true).newDocument
   }
   if (type === 'application/merge-patch+json') return merge(before, body) as FakeObject
-  // As if nobody else had ever written a field.
+  // As if there were no other field manager.
   if (type === 'application/apply-patch+yaml') return asObject(body)
   throw new Error(`patch of type ${type} is not supported by the fake`)
 }

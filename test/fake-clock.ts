@@ -6,17 +6,19 @@ interface Timer {
   readonly run: () => void
 }
 
-/** A clock that stands still until it is told to go on. */
+/** A clock that only moves when a test advances it. */
 export interface FakeClock extends Clock {
-  /** Goes on by `ms`, firing what falls due in order; after each timer all pending promises run. */
+  /** Advances by `ms` and fires the due timers in order; after each, all pending promises run. */
   advance(ms: number): Promise<void>
+  /** Sets the wall clock, as NTP does. Timers and the monotonic clock are not affected. */
+  setWallClock(nowMs: number): void
   /** Timers that have not fired yet. */
   pending(): number
   /** Milliseconds until the next timer, if there is one. */
   nextMs(): number | undefined
 }
 
-/** Lets promises settle that wait for nothing but other promises. */
+/** Lets promises settle that wait only for other promises. */
 export async function settle(): Promise<void> {
   for (let turn = 0; turn < 3; turn++) await new Promise((resolve) => setImmediate(resolve))
 }
@@ -24,10 +26,11 @@ export async function settle(): Promise<void> {
 export function fakeClock(startMs = Date.UTC(2030, 0, 1)): FakeClock {
   const timers = new Set<Timer>()
   let elapsedMs = 0
+  let bootMs = startMs
   let order = 0
   const next = (): Timer | undefined => [...timers].toSorted((a, b) => a.dueMs - b.dueMs || a.order - b.order)[0]
   return {
-    now: () => startMs + elapsedMs,
+    now: () => bootMs + elapsedMs,
     monotonic: () => elapsedMs,
     after(delayMs, run) {
       const timer = { dueMs: elapsedMs + Math.max(0, delayMs), order: order++, run }
@@ -45,6 +48,9 @@ export function fakeClock(startMs = Date.UTC(2030, 0, 1)): FakeClock {
       }
       elapsedMs = untilMs
       await settle()
+    },
+    setWallClock(nowMs) {
+      bootMs = nowMs - elapsedMs
     },
     pending: () => timers.size,
     nextMs() {

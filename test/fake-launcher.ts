@@ -6,38 +6,38 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import type { DomainReport, LauncherErrorReason } from '../runtime/launcher-api.ts'
 
-/** A launcher on its socket below a kubelet's root, with a guest that does as the test says. */
+/** A fake launcher on its socket below a kubelet's root, with a guest controlled by the test. */
 export interface FakeLauncher {
-  /** Method and path of each request but those that only read. */
+  /** Method and path of each request except reads. */
   readonly asked: string[]
-  /** How often it was asked how it stands. */
+  /** How often its state was read. */
   readonly reads: number
-  /** Answers `PUT /vm` with a refusal. */
+  /** Refuses `PUT /vm`. */
   refuse: { reason: LauncherErrorReason; message: string } | undefined
-  /** Accepts the VM, but does not start it until it is told to `become` something else. */
+  /** Accepts the VM, but does not start it until `become` is called. */
   isSlow: boolean
-  /** Answers `PUT /vm` only when the guest runs, or with 422 when it cannot, as launchers did once. */
+  /** Responds to `PUT /vm` only when the guest runs, or with 422 if it cannot, as older launchers did. */
   isOld: boolean
-  /** Takes the VM, and says that it waits for one. */
+  /** Accepts the VM, but reports that it is waiting for one. */
   isForgetful: boolean
-  /** Says something else each time it is asked how it stands. */
+  /** Reports another state each time it is read. */
   isFickle: boolean
   /** Ends each stream of events at once. */
   hangsUp: boolean
-  /** Changes what it reports, and tells whoever follows. */
+  /** Changes the reported state, and sends an event. */
   become(change: Partial<DomainReport>): void
-  /** Ends as a killed process does: connections break, the socket file stays. */
+  /** Ends like a killed process: connections break, the socket file remains. */
   kill(): void
   close(): Promise<void>
 }
 
-/** Lets the server listen where the launcher of the pod would; gives back the pod's directory. */
+/** Listens where the launcher of the pod would; returns the pod's directory. */
 export async function listenAsLauncher(kubeletRoot: string, podUID: string, server: Server): Promise<string> {
   const pod = join(kubeletRoot, 'pods', podUID)
   const directory = join(pod, 'volumes/kubernetes.io~empty-dir/sockets')
   await mkdir(directory, { recursive: true })
   await writeFile(join(pod, 'etc-hosts'), '127.0.0.1\tlocalhost\n10.244.0.9\tpod\n')
-  // By the directory's descriptor: a socket's path may have 107 bytes at most.
+  // By the directory's descriptor, because a socket's path can have at most 107 bytes.
   const handle = await open(directory, constants.O_DIRECTORY)
   server.listen(`/proc/self/fd/${handle.fd}/launcher.sock`)
   await once(server, 'listening')
@@ -47,7 +47,7 @@ export async function listenAsLauncher(kubeletRoot: string, podUID: string, serv
 
 export async function startFakeLauncher(kubeletRoot: string, podUID: string): Promise<FakeLauncher> {
   const followers = new Set<ServerResponse>()
-  /** Answers of `PUT /vm` that a launcher of old gives when the guest runs. */
+  /** Responses to `PUT /vm` that an older launcher sends when the guest runs. */
   const waiting: (() => void)[] = []
   let reads = 0
   let report: DomainReport = { vmUID: '', phase: 'Waiting', reason: '', observedAt: '2026-01-02T03:04:05Z' }
@@ -93,10 +93,11 @@ export async function startFakeLauncher(kubeletRoot: string, podUID: string): Pr
         accept(JSON.parse(body).metadata.uid, response)
       } else {
         if (request.url === '/shutdown') {
-          const deadline = new Date(Date.now() + JSON.parse(body).gracePeriodSeconds * 1000).toISOString()
-          become({ phase: 'ShuttingDown', deadline })
+          const { gracePeriodSeconds } = JSON.parse(body)
+          const deadline = new Date(Date.now() + gracePeriodSeconds * 1000).toISOString()
+          become({ phase: 'ShuttingDown', deadline, gracePeriodSeconds })
+          if (gracePeriodSeconds === 0) become({ phase: 'Shutoff', reason: 'destroyed', exit: 'Failed' })
         }
-        if (request.url === '/destroy') become({ phase: 'Gone', reason: 'destroyed', exit: 'Succeeded' })
         response.end(JSON.stringify(report))
       }
     })

@@ -13,7 +13,7 @@ import {
 } from '../launcher/libvirt/protocol.ts'
 import type { Value } from '../launcher/libvirt/xdr.ts'
 
-/** libvirt's numbers, by what they mean to the tests. */
+/** libvirt's error numbers that the tests use. */
 const states = { running: 1, shutoff: 5 } as const
 const lifecycle = { defined: 0, undefined: 1, started: 2, resumed: 4, stopped: 5 } as const
 const stateReason = { booted: 1, shutdown: 1, destroyed: 2, crashed: 3 } as const
@@ -36,22 +36,26 @@ interface FakeConnection {
 }
 
 /**
- * A libvirtd in memory that speaks the bytes: enough domains, events and consoles for the contract suite, with the order of events, the limits and the
- * error numbers that a real one showed. Its guests: XML that names a disk `…powerOff…` powers itself off at start, `…echo…` has an echoing console.
+ * An in-memory libvirtd that speaks the protocol: enough domains, events and consoles for the contract suite, with the
+ * order of events, the limits and the error numbers of a real one. A guest whose XML names a disk `…powerOff…` powers
+ * itself off at start; `…echo…` has an echoing console.
  */
 export interface FakeLibvirtd {
   dial(): Promise<Duplex>
-  /** Every connection breaks, and so many dials are refused. Domains go on. */
+  /** Breaks every connection and refuses this many dials. Domains continue to run. */
   restart(refusedDials?: number): void
-  /** Every running guest dies; the daemon tells it by an event, or, as one does that has just been restarted, does not. */
-  killGuests(how?: { isTold: boolean }): void
+  /** Every running guest dies; the daemon sends an event, or, like one that has just been restarted, sends none. */
+  killGuests(how?: { hasEvent: boolean }): void
   /** The guest with the name powers itself off. */
   powerOff(name: string): void
-  /** The daemon stops to read and answer, but keeps its connections. */
+  /** The daemon stops reading and responding, but keeps its connections open. */
   mute(): void
+  /** QEMU stops responding on its monitor; the daemon still reports the state, but waits for QEMU to describe a running domain. */
+  hangGuests(): void
+  resumeGuests(): void
   /** The next call of `procedure` is refused. */
   refuseNext(procedure: string, error: LibvirtError): void
-  /** Calls that came in, by name, in order. */
+  /** The calls received, by name, in order. */
   readonly calls: readonly string[]
 }
 
@@ -62,6 +66,8 @@ export function fakeLibvirtd(): FakeLibvirtd {
   const refusals = new Map<string, LibvirtError>()
   let refusedDials = 0
   let isMute = false
+  let areGuestsHung = false
+  const held: (() => void)[] = []
   let nextId = 1
   let nextCallback = 0
 
@@ -76,19 +82,22 @@ export function fakeLibvirtd(): FakeLibvirtd {
     const payload = encodeFields(kind.message, { callback_id: 0, msg: { dom: { name, uuid, id }, event, detail } })
     for (const connection of connections) {
       if (!connection.events.has(kind.id)) continue
-      // A real daemon numbers its events 1, whatever the calls are numbered.
+      // A real daemon's events have serial 1, whatever the serials of the calls.
       const header = { procedure: kind.procedure, type: packetType.message, serial: 1, status: packetStatus.ok }
       send(connection, { ...header, payload })
     }
   }
 
-  const end = (domain: FakeDomain, reason: number, isTold = true) => {
+  const end = (domain: FakeDomain, reason: number, hasEvent = true) => {
     Object.assign(domain, { state: states.shutoff, reason, id: -1 })
     for (const connection of connections) {
       if (connection.console?.domain === domain) endConsole(connection)
     }
-    if (isTold) emit(domain, lifecycle.stopped, reason === stateReason.crashed ? 5 : reason - 1)
+    if (hasEvent) emit(domain, lifecycle.stopped, reason === stateReason.crashed ? 5 : reason - 1)
+    for (const respond of held.splice(0)) respond()
   }
+
+  const hasRunning = () => [...domains.values()].some(({ state }) => state === states.running)
 
   /** An empty packet is the end of the data. */
   const endConsole = (connection: FakeConnection) => {
@@ -98,7 +107,7 @@ export function fakeLibvirtd(): FakeLibvirtd {
     send(connection, { ...header, payload: Buffer.alloc(0) })
   }
 
-  /** So a real daemon takes a console away for the next who asks with force. */
+  /** As a real daemon closes a console that another client opens with force. */
   const breakConsole = (connection: FakeConnection) => {
     if (connection.console === undefined) return
     const { serial, procedure } = connection.console
@@ -146,7 +155,7 @@ export function fakeLibvirtd(): FakeLibvirtd {
       const hex = written ?? Buffer.from(name.padEnd(16).slice(0, 16)).toString('hex')
       const uuid = Buffer.from(hex, 'hex')
       const fresh = { id: -1, state: states.shutoff, reason: 0 }
-      // Defining it again changes what it is at its next start, not how it stands.
+      // Defining it again affects its next start, not its state.
       const domain: FakeDomain = { ...fresh, ...domains.get(hex), name, uuid, xml }
       domains.set(hex, domain)
       emit(domain, lifecycle.defined, 0)
@@ -158,7 +167,7 @@ export function fakeLibvirtd(): FakeLibvirtd {
       Object.assign(domain, { state: states.running, reason: stateReason.booted, id: nextId })
       nextId += 1
       emit(domain, lifecycle.resumed, 0)
-      // The real one's order: resumed before the reply, started after it.
+      // The order of a real daemon: resumed before the reply, started after it.
       setImmediate(() => emit(domain, lifecycle.started, 0))
       if (domain.xml.includes('powerOff')) setImmediate(() => end(domain, stateReason.shutdown))
       return { dom: refOf(domain) }
@@ -166,6 +175,10 @@ export function fakeLibvirtd(): FakeLibvirtd {
     domain_get_state: (args) => {
       const { state, reason } = find(args['dom'])
       return { state, reason }
+    },
+    domain_get_iothread_info: (args) => {
+      mustRun(find(args['dom']))
+      return { info: [], ret: 0 }
     },
     domain_get_xml_desc: (args) => ({ xml: find(args['dom']).xml }),
     domain_shutdown_flags: (args) => {
@@ -201,6 +214,10 @@ export function fakeLibvirtd(): FakeLibvirtd {
     const reply = { procedure: packet.procedure, type: packetType.reply, serial: packet.serial }
     try {
       if (called === undefined) throw new LibvirtError(`unknown procedure: ${packet.procedure}`, 39, 7)
+      if (areGuestsHung && ['domain_get_iothread_info', 'domain_get_xml_desc'].includes(called.name) && hasRunning()) {
+        held.push(() => answer(connection, packet))
+        return
+      }
       calls.push(called.name)
       const refusal = refusals.get(called.name)
       refusals.delete(called.name)
@@ -281,15 +298,22 @@ export function fakeLibvirtd(): FakeLibvirtd {
       isMute = false
       for (const { socket } of connections) socket.destroy()
     },
-    killGuests: ({ isTold } = { isTold: true }) => {
+    killGuests: ({ hasEvent } = { hasEvent: true }) => {
       const running = [...domains.values()].filter(({ state }) => state === states.running)
-      for (const domain of running) end(domain, stateReason.crashed, isTold)
+      for (const domain of running) end(domain, stateReason.crashed, hasEvent)
     },
     powerOff: (name) => {
       for (const domain of domains.values()) if (domain.name === name) end(domain, stateReason.shutdown)
     },
     mute: () => {
       isMute = true
+    },
+    hangGuests: () => {
+      areGuestsHung = true
+    },
+    resumeGuests: () => {
+      areGuestsHung = false
+      for (const respond of held.splice(0)) respond()
     },
     refuseNext: (procedure, error) => {
       refusals.set(procedure, error)

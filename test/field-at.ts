@@ -3,9 +3,9 @@ import { domain as root } from '../api/domain/domain.ts'
 import { shapeOf } from '../api/domain/shape.ts'
 
 /**
- * What the description says about a path below the domain, whatever stands in brackets: `devices.disks[1].target.dev`,
+ * The description of a path below the domain, ignoring brackets: `devices.disks[1].target.dev`,
  * `devices.disks[target.dev=vdb].source`. A list and its items have one field.
- * @returns undefined where the description has no such path
+ * @returns undefined if the description does not have the path
  */
 export const fieldAt = (path: string): Field | undefined => {
   let element: Element | undefined = root

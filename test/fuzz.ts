@@ -3,30 +3,30 @@ import type { Cause } from '../api/cause.ts'
 import { isRecord } from '../api/schema.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compilePreset } from '../presets/compile.ts'
-import { createEngine } from '../webhooks/engine.ts'
+import { createEngine } from '../webhooks/admission/engine.ts'
 import { systemClock } from '../runtime/clock.ts'
-import { cachesWithout } from '../webhooks/caches.ts'
-import { noPermissions } from '../webhooks/permission.ts'
-import type { Operation } from '../webhooks/patch.ts'
-import { answerReview, parseReview } from '../webhooks/review.ts'
-import { mutate, validate } from '../webhooks/verdict.ts'
+import { cachesWithout } from '../webhooks/admission/caches.ts'
+import { noPermissions } from '../webhooks/admission/permission.ts'
+import type { Operation } from '../webhooks/admission/patch.ts'
+import { admissionReviewOf, parseAdmissionReview } from '../webhooks/admission/request.ts'
+import { mutate, validate } from '../webhooks/admission/handler.ts'
 import { chance, exampleSpecs, type Chance } from './chance.ts'
 import { operationsOf } from './operations.ts'
 
 const { applyPatch } = fastJsonPatch
 
-/** What came out of many mutated reviews. */
+/** The result of many mutated requests. */
 export interface FuzzReport {
-  /** Answered by either endpoint: each seed makes two, or four where what it makes is stored and then changed. */
-  readonly reviews: number
+  /** Requests to both endpoints: two for each seed, or four if its object is stored and then changed. */
+  readonly requests: number
   readonly allowed: number
-  /** Of the longest answer, in milliseconds. */
+  /** The longest duration of a request in milliseconds. */
   readonly longestMs: number
-  /** What was not as it has to be: the seed of the review, and what is wrong. */
+  /** Failures: the seed of the request, and what is wrong. */
   readonly faults: readonly { readonly seed: number; readonly fault: string }[]
 }
 
-/** What breaks what is not prepared for it. */
+/** Values that break code that is not prepared for them. */
 const nasty: readonly unknown[] = [
   null,
   true,
@@ -74,31 +74,31 @@ const keys = [
 
 const matchLabels = { app: 'web' }
 
-/** A whole `spec` of each kind, around the spec of a VM. */
-const kinds: { readonly [kind: string]: (machine: { readonly [key: string]: unknown }) => object } = {
-  VirtualMachine: (machine) => machine,
-  VirtualMachineConfig: (machine) => ({ template: { metadata: { labels: matchLabels }, spec: machine } }),
-  VirtualMachineGroup: (machine) => ({
+/** The `spec` of each kind for the spec of a VM. */
+const kinds: { readonly [kind: string]: (vm: { readonly [key: string]: unknown }) => object } = {
+  VirtualMachine: (vm) => vm,
+  VirtualMachineConfig: (vm) => ({ template: { metadata: { labels: matchLabels }, spec: vm } }),
+  VirtualMachineGroup: (vm) => ({
     replicas: 2,
     selector: { matchLabels },
-    template: { metadata: { labels: matchLabels }, spec: machine },
+    template: { metadata: { labels: matchLabels }, spec: vm },
   }),
-  VirtualMachinePreset: (machine) => ({
+  VirtualMachinePreset: (vm) => ({
     selector: { matchLabels },
     matchConditions: [{ name: 'small', expression: 'size(object.spec) < 9' }],
-    ...machine,
+    ...vm,
   }),
-  ClusterVirtualMachinePreset: (machine) => ({
+  ClusterVirtualMachinePreset: (vm) => ({
     selector: { matchExpressions: [{ key: 'app', operator: 'Exists' }] },
     namespaceSelector: {},
     strength: 'Enforce',
     priority: 3,
     remove: ['domain.devices.disks[target.dev=vdb]', 'domain.clock.timers[0]'],
-    ...machine,
+    ...vm,
   }),
 }
 
-/** Most reviews are about VMs. */
+/** Most requests are for VMs. */
 const drawnKinds = [...Object.keys(kinds), ...Array.from({ length: 5 }, () => 'VirtualMachine')]
 
 /** Every object and list of a value. */
@@ -113,25 +113,25 @@ const holdersOf = (value: unknown): object[] => {
   return found
 }
 
-/** The text of a review, of which the object was changed in some places at random, and with UPDATE also what is stored. */
+/** A request as text, with random changes of the object and, with UPDATE, of the stored one. */
 export function mutatedReview(seed: number): string {
   const { random, pick } = chance(seed)
   const kind = pick(drawnKinds) ?? 'VirtualMachine'
-  const machine = structuredClone(pick(exampleSpecs))
+  const vm = structuredClone(pick(exampleSpecs))
   const metadata = {
     name: 'vm',
     ...(kind.startsWith('Cluster') ? {} : { namespace: 'default' }),
     labels: matchLabels,
     annotations: { 'example.org/note': '' },
   }
-  // Nothing that is shared may be changed, or a seed would not tell what review it makes.
-  const spec = structuredClone(kinds[kind]?.(isRecord(machine) ? machine : {}))
+  // Shared objects must not be changed, or a seed would not always generate the same request.
+  const spec = structuredClone(kinds[kind]?.(isRecord(vm) ? vm : {}))
   const object = { apiVersion: 'virtset.io/v1alpha1', kind, metadata: structuredClone(metadata), spec }
   const oldObject = random() < 0.25 ? structuredClone(object) : undefined
   for (let count = Math.floor(random() * 5); count > 0; count -= 1) {
     mutateOnce(random() < 0.1 ? object : spec, { random, pick })
   }
-  // Nothing says that what is stored would still be let in.
+  // What is stored would not necessarily be accepted today.
   if (random() < 0.5) mutateOnce(oldObject?.spec, { random, pick })
   return JSON.stringify({
     apiVersion: 'admission.k8s.io/v1',
@@ -179,17 +179,17 @@ function mutateOnce(spec: unknown, { random, pick }: Chance): void {
   else set(name, [value])
 }
 
-/** @param answer the answer as it goes over the wire */
-function faultOf(answer: string, uid: string): string | undefined {
-  const parsed: unknown = JSON.parse(answer)
+/** @param text the AdmissionReview as sent */
+function faultOf(text: string, uid: string): string | undefined {
+  const parsed: unknown = JSON.parse(text)
   const response = isRecord(parsed) ? parsed['response'] : undefined
   if (!isRecord(response)) return 'no response'
   const { allowed, status, patch, warnings = [] } = response
   if (response['uid'] !== uid) return 'another uid'
-  if (answer.length > 3 * 1024 * 1024) return 'too long an answer'
+  if (text.length > 3 * 1024 * 1024) return 'a response that is too long'
   if (!Array.isArray(warnings) || warnings.some((one) => typeof one !== 'string' || one.length > 200))
-    return 'odd warnings'
-  if (allowed === true) return patch === undefined || typeof patch === 'string' ? undefined : 'odd patch'
+    return 'malformed warnings'
+  if (allowed === true) return patch === undefined || typeof patch === 'string' ? undefined : 'a malformed patch'
   if (allowed !== false || !isRecord(status)) return 'neither allowed nor refused'
   const details = isRecord(status['details']) ? status['details'] : {}
   const { causes } = details
@@ -203,10 +203,10 @@ function faultOf(answer: string, uid: string): string | undefined {
 const prototypes = [Object.prototype, Array.prototype, String.prototype, Number.prototype, Function.prototype]
 const shapeOfPrototypes = (): string => prototypes.map((one) => Reflect.ownKeys(one).length).join()
 
-/** An answer takes no longer, however odd the review. */
-export const maxAnswerMs = 100
+/** The limit for any request. */
+export const maxRequestMs = 100
 
-/** Presets that take part in the VMs: the merge meets what is odd as well. */
+/** Presets that select the VMs, so that the merge is tested with hostile values as well. */
 const present = [
   {
     kind: 'VirtualMachinePreset',
@@ -236,58 +236,58 @@ function fuzzedEngine() {
 }
 
 /**
- * Sends mutated reviews through both endpoints of admission, from the bytes to the bytes; what `/mutate` lets through goes on to `/validate` as it
- * was patched, and may not be refused there.
- * @param firstSeed the same seeds make the same reviews
+ * Sends mutated requests as bytes through both endpoints of admission. What `/mutate` accepts is patched and sent to
+ * `/validate`, which must not refuse it.
+ * @param firstSeed the same seeds generate the same requests
  */
 export function fuzz(firstSeed: number, count: number, clock: () => number): FuzzReport {
   const engine = fuzzedEngine()
   const before = shapeOfPrototypes()
   const faults: { seed: number; fault: string }[] = []
-  let reviews = 0
+  let requests = 0
   let allowed = 0
   let longestMs = 0
-  const answer = (judge: typeof mutate, seed: number, text: string) => {
-    reviews += 1
+  const send = (handle: typeof mutate, seed: number, text: string) => {
+    requests += 1
     const sinceMs = clock()
-    const parsed = parseReview(JSON.parse(text))
-    if (!('review' in parsed)) throw new Error('no review')
-    const verdict = judge(parsed.review, engine, { controllers: [] }, noPermissions)
-    const said = JSON.stringify(answerReview(parsed.review, verdict))
+    const parsed = parseAdmissionReview(JSON.parse(text))
+    if (!('request' in parsed)) throw new Error(parsed.problem)
+    const result = handle(parsed.request, engine, { controllers: [] }, noPermissions)
+    const sent = JSON.stringify(admissionReviewOf(parsed.request, result))
     const tookMs = clock() - sinceMs
     longestMs = Math.max(longestMs, tookMs)
-    const fault = faultOf(said, `uid-${seed}`) ?? (tookMs > maxAnswerMs ? `took ${Math.round(tookMs)} ms` : undefined)
+    const fault = faultOf(sent, `uid-${seed}`) ?? (tookMs > maxRequestMs ? `took ${Math.round(tookMs)} ms` : undefined)
     if (fault !== undefined) faults.push({ seed, fault })
-    return verdict
+    return result
   }
-  /** @returns the object as it would be stored; undefined where it is refused */
-  const review = (seed: number, text: string): unknown => {
-    const mutated = answer(mutate, seed, text)
-    const sentOn = patched(text, operationsOf(mutated))
-    const validated = answer(validate, seed, sentOn)
+  /** @returns the object as it would be stored; undefined if it is refused */
+  const admit = (seed: number, text: string): unknown => {
+    const mutated = send(mutate, seed, text)
+    const forwarded = patched(text, operationsOf(mutated))
+    const validated = send(validate, seed, forwarded)
     if (!mutated.allowed) return undefined
     allowed += 1
-    const { operation, object } = JSON.parse(sentOn).request
+    const { operation, object } = JSON.parse(forwarded).request
     if (validated.allowed) return object
-    if (operation === 'CREATE') faults.push({ seed, fault: `let through, then refused: ${shown(validated.causes)}` })
+    if (operation === 'CREATE') faults.push({ seed, fault: `accepted, then refused: ${shown(validated.causes)}` })
     return undefined
   }
   for (let seed = firstSeed; seed < firstSeed + count && faults.length <= 20; seed += 1) {
     const text = mutatedReview(seed)
     try {
-      const stored = review(seed, text)
-      if (stored !== undefined) review(seed, updateReview(seed, text, stored))
+      const stored = admit(seed, text)
+      if (stored !== undefined) admit(seed, updateReview(seed, text, stored))
     } catch (error) {
       faults.push({ seed, fault: error instanceof Error ? (error.stack ?? error.message) : String(error) })
     }
   }
-  if (shapeOfPrototypes() !== before) faults.push({ seed: firstSeed, fault: 'a prototype was touched' })
-  return { reviews, allowed, longestMs, faults }
+  if (shapeOfPrototypes() !== before) faults.push({ seed: firstSeed, fault: 'a prototype was polluted' })
+  return { requests, allowed, longestMs, faults }
 }
 
 const shown = (causes: readonly Cause[]): string => causes.map(({ field, message }) => `${field} ${message}`).join('; ')
 
-/** The review of what somebody makes of an object that is stored. */
+/** An UPDATE of a stored object. */
 function updateReview(seed: number, text: string, stored: unknown): string {
   const object = structuredClone(stored)
   mutateOnce(object, chance(-seed))
@@ -295,7 +295,7 @@ function updateReview(seed: number, text: string, stored: unknown): string {
   return JSON.stringify({ ...review, request: { ...review.request, operation: 'UPDATE', object, oldObject: stored } })
 }
 
-/** The review as the API server sends it on once the object was patched. */
+/** The request that the API server sends to `/validate` after it has patched the object. */
 export function patched(text: string, operations: readonly Operation[]): string {
   const review = JSON.parse(text)
   const { newDocument } = applyPatch(review.request.object, structuredClone([...operations]), false, true, false)

@@ -2,7 +2,7 @@ import { rm } from 'node:fs/promises'
 import { createServer, type Socket } from 'node:net'
 import { listenAsLauncher } from './fake-launcher.ts'
 
-/** What a hostile process in a launcher's pod does with a connection, once it has read the head of the request. */
+/** What a hostile process in a launcher's pod does with a connection after it has read the head of the request. */
 type Behaviour = (socket: Socket, path: string, vmUID: string) => void
 
 const observedAt = '2026-01-02T03:04:05Z'
@@ -14,7 +14,7 @@ const answer = (body: string) => `HTTP/1.1 200 OK\r\nContent-Length: ${Buffer.by
 const endless = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n'
 const chunk = (text: string) => `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`
 
-/** Writes as fast as it is read. */
+/** Writes as fast as the other side reads. */
 function flood(socket: Socket, text: string): void {
   const piece = Buffer.from(text.repeat(Math.ceil(65_536 / text.length)))
   const more = () => {
@@ -24,7 +24,7 @@ function flood(socket: Socket, text: string): void {
   more()
 }
 
-/** Writes one byte each 10 ms. */
+/** Writes one byte every 10 ms. */
 function drip(socket: Socket, text: string): void {
   const next = (index: number) => {
     if (socket.destroyed) return
@@ -34,7 +34,7 @@ function drip(socket: Socket, text: string): void {
   next(0)
 }
 
-/** Waits for the VM, accepts it in no time that anybody has. */
+/** Waits for the VM, and accepts it too late. */
 const neverAccepts: Behaviour = (socket, path) => {
   if (path === '/domain') socket.end(answer(waiting))
 }
@@ -49,7 +49,7 @@ const onEvents =
 let count = 0
 const next = () => String((count += 1))
 
-/** Reports another domain of so many values each time, and that there is one as often as it may. */
+/** Reports another domain with this many values each time, and announces it as often as possible. */
 const answersDomain =
   (values: number): Behaviour =>
   (socket, path, vmUID) => {
@@ -108,12 +108,12 @@ export const behaviours = {
 } satisfies { readonly [name: string]: Behaviour }
 
 export interface HostileLauncher {
-  /** Connections that are open now. */
+  /** The number of open connections. */
   connections(): number
   close(): Promise<void>
 }
 
-/** A process that speaks in the place of the launcher of the VM. */
+/** A process that impersonates the launcher of the VM. */
 export async function startHostileLauncher(
   kubeletRoot: string,
   ids: { readonly podUID: string; readonly vmUID: string },

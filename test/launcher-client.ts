@@ -7,7 +7,7 @@ export interface Answer {
   readonly body: unknown
 }
 
-/** One request to a launcher's socket; `body` is sent as JSON, or as it is if it is text. */
+/** Sends a request to a launcher's socket; `body` is sent as JSON, or unchanged if it is text. */
 export function ask(socketPath: string, method: string, path: string, body?: unknown): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const asked = request({ socketPath, method, path }, (response) => {
@@ -23,7 +23,7 @@ export function ask(socketPath: string, method: string, path: string, body?: unk
   })
 }
 
-/** The socket after `GET /console` was upgraded; rejects with the status and the reason if it was refused. */
+/** Upgrades `GET /console` and returns the socket; rejects with the status and the reason if it was refused. */
 export function openConsole(socketPath: string): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const headers = { connection: 'Upgrade', upgrade: 'console' }

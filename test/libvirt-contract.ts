@@ -29,7 +29,7 @@ export interface ContractServer {
   stop(): Promise<void>
 }
 
-/** What the client promises, whoever it speaks to. */
+/** The client's guarantees, with any daemon. */
 export function libvirtContract(start: () => Promise<ContractServer>): void {
   let server: ContractServer
   let client: Client
@@ -59,7 +59,7 @@ export function libvirtContract(start: () => Promise<ContractServer>): void {
     await server.stop()
   })
 
-  /** The numbers of the lifecycle events that came. */
+  /** The numbers of the received lifecycle events. */
   const lifecycleEvents = () =>
     hints.flatMap((hint) => {
       const message = hint?.message['msg']
@@ -76,21 +76,21 @@ export function libvirtContract(start: () => Promise<ContractServer>): void {
     return dom
   }
 
-  /** What the console says until `pattern` occurs in it. */
+  /** The output of the console until it matches `pattern`. */
   const consoleSays = (console: Duplex, pattern: string) => {
     let text = ''
     console.on('data', (chunk: Buffer) => (text += chunk.toString()))
-    return eventually(`the console says ${pattern}`, () => text.includes(pattern) && text)
+    return eventually(`the console prints ${pattern}`, () => text.includes(pattern) && text)
   }
 
-  /** Well or badly: a real daemon takes a console away with an I/O error. */
+  /** With or without an error: a real daemon closes a console with an I/O error. */
   const closed = (console: Duplex) => {
     console.once('error', () => {})
     return new Promise((resolve) => console.once('close', resolve))
   }
 
   describe('a domain', () => {
-    test('that was defined is listed, is off, and can be read back', async () => {
+    test('is listed once it is defined, is off, and can be read', async () => {
       const dom = await define('first', 'idle')
       expect((await listDomains(client)).map(({ name }) => name)).toEqual(['first'])
       expect(await readState(client, dom)).toEqual({ state: 'shutoff', reason: 'unknown' })
@@ -98,40 +98,40 @@ export function libvirtContract(start: () => Promise<ContractServer>): void {
       expect(await readXml(client, dom, { inactive: true })).toContain('<name>first</name>')
     })
 
-    test('without a name is refused in libvirt’s words', async () => {
+    test('without a name is refused with libvirt’s message', async () => {
       const refused = defineDomain(client, "<domain type='qemu'><memory>1024</memory></domain>")
       await expect(refused).rejects.toBeInstanceOf(LibvirtError)
       await expect(refused).rejects.toMatchObject({ message: expect.stringMatching(/name/) })
       expect(await listDomains(client)).toEqual([])
     })
 
-    test('whose XML is longer than a string may be is refused without being sent, and the connection goes on', async () => {
+    test('whose XML exceeds the limit of a string is refused without being sent, and the connection continues', async () => {
       await expect(defineDomain(client, 'x'.repeat(5 * 1024 * 1024))).rejects.toBeInstanceOf(ProtocolError)
       expect(await listDomains(client)).toEqual([])
     })
 
-    test('that libvirt does not know has neither state nor XML', async () => {
+    test('that does not exist has neither state nor XML', async () => {
       const unknown = { name: 'unknown', uuid: new Uint8Array(16).fill(9), id: -1 }
       expect(await readState(client, unknown)).toBe(undefined)
       expect(await readXml(client, unknown)).toBe(undefined)
     })
 
-    test('runs once started, which events tell; a second start is refused', async () => {
+    test('runs once it is started, with events; a second start is refused', async () => {
       const dom = await defineAndStart('runs', 'idle')
       expect(await readState(client, dom)).toEqual({ state: 'running', reason: 'booted' })
-      await eventually('defined, resumed and started were told', () =>
+      await eventually('events defined, resumed and started', () =>
         [0, 4, 2].every((it) => lifecycleEvents().includes(it)),
       )
       await expect(startDomain(client, dom)).rejects.toMatchObject({ name: 'LibvirtError', code: 55 })
     })
 
-    test('that ignores the power button goes on until it is destroyed; again is no error', async () => {
+    test('that ignores the power button runs until it is destroyed; destroying it again is not an error', async () => {
       const dom = await defineAndStart('deaf', 'idle')
       await shutdownDomain(client, dom)
       expect(await readState(client, dom)).toMatchObject({ state: 'running' })
       await destroyDomain(client, dom)
       expect(await readState(client, dom)).toEqual({ state: 'shutoff', reason: 'destroyed' })
-      await eventually('its end was told', () => lifecycleEvents().includes(5))
+      await eventually('an event of its end', () => lifecycleEvents().includes(5))
       await destroyDomain(client, dom)
       expect(await readState(client, dom)).toEqual({ state: 'shutoff', reason: 'destroyed' })
     })
@@ -149,7 +149,7 @@ export function libvirtContract(start: () => Promise<ContractServer>): void {
       expect(await readState(client, dom)).toEqual({ state: 'shutoff', reason: 'crashed' })
     })
 
-    test('that is undefined is gone', async () => {
+    test('is gone once it is undefined', async () => {
       const dom = await define('gone', 'idle')
       await undefineDomain(client, dom)
       expect(await readState(client, dom)).toBe(undefined)
@@ -168,7 +168,7 @@ export function libvirtContract(start: () => Promise<ContractServer>): void {
       await eventually('it is off', async () => (await readState(client, dom))?.state === 'shutoff')
     })
 
-    test('that is opened again takes the guest from the first', async () => {
+    test('that is opened again closes the first one', async () => {
       const dom = await defineAndStart('echo-twice', 'echo')
       const first = await openConsole(client, dom)
       const firstEnded = closed(first.resume())
@@ -179,40 +179,40 @@ export function libvirtContract(start: () => Promise<ContractServer>): void {
       second.destroy()
     })
 
-    test('can be ended, and opened anew', async () => {
+    test('can be closed and opened again', async () => {
       const dom = await defineAndStart('echo-ended', 'echo')
       const first = await openConsole(client, dom)
       const ended = closed(first.resume())
       first.end()
       await ended
       const second = await openConsole(client, dom)
-      second.write('anew')
-      expect(await consoleSays(second, 'anew')).toContain('anew')
+      second.write('again')
+      expect(await consoleSays(second, 'again')).toContain('again')
       second.destroy()
     })
 
-    test('of a domain that does not run is refused', async () => {
+    test('of a domain that is not running is refused', async () => {
       const dom = await define('off', 'idle')
       await expect(openConsole(client, dom)).rejects.toMatchObject({ code: 55 })
     })
   })
 
-  describe('the daemon ends', () => {
-    test('and the client finds the new one, all domains, and hears events again', async () => {
+  describe('when the daemon ends', () => {
+    test('the client finds the new one, all domains, and receives events again', async () => {
       const dom = await defineAndStart('survivor', 'idle')
       hints = []
       await server.restartDaemon()
-      await eventually('a new connection is told', () => hints.includes(undefined))
+      await eventually('a hint about the new connection', () => hints.includes(undefined))
       expect(await readState(client, dom)).toMatchObject({ state: 'running' })
       await define('newcomer', 'idle')
-      await eventually('the newcomer was told', () => lifecycleEvents().includes(0))
-      // While the new daemon still takes the domain over, its end is told by no event.
+      await eventually('an event of the new domain', () => lifecycleEvents().includes(0))
+      // Until the new daemon has taken over the domain, its end causes no event.
       await destroyDomain(client, dom)
       expect(await readState(client, dom)).toMatchObject({ state: 'shutoff' })
     })
   })
 
-  test('a hundred calls at once are all answered', async () => {
+  test('a hundred calls at once all get a reply', async () => {
     const dom = await define('busy', 'idle')
     const answers = await Promise.all(Array.from({ length: 100 }, () => readState(client, dom)))
     expect(new Set(answers.map((answer) => answer?.state))).toEqual(new Set(['shutoff']))

@@ -2,7 +2,7 @@ import type { Capabilities } from '../api/capabilities.ts'
 import type { NodeProfile, Taint } from '../api/node-profile.ts'
 import { bundledCapabilities } from '../completion/capabilities.ts'
 
-/** A node that can do what the bundled profile says, but for what is given. */
+/** A node with the bundled profile, except for what is given. */
 export const nodeProfile = (
   name: string,
   capabilities: Capabilities = bundledCapabilities,

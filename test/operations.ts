@@ -1,8 +1,6 @@
-import type { Operation } from '../webhooks/patch.ts'
-import type { Verdict } from '../webhooks/review.ts'
+import type { Operation } from '../webhooks/admission/patch.ts'
+import type { AdmissionResult } from '../webhooks/admission/request.ts'
 
-/** What a verdict changes, as the API server reads it. */
-export const operationsOf = (verdict: Verdict): readonly Operation[] =>
-  verdict.allowed && verdict.patch !== undefined
-    ? JSON.parse(Buffer.from(verdict.patch.encoded, 'base64').toString())
-    : []
+/** The operations of a result's patch, as the API server decodes them. */
+export const operationsOf = (result: AdmissionResult): readonly Operation[] =>
+  result.allowed && result.patch !== undefined ? JSON.parse(Buffer.from(result.patch.encoded, 'base64').toString()) : []

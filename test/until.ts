@@ -1,15 +1,15 @@
 import { setTimeout as delay } from 'node:timers/promises'
 
 /**
- * Waits until `isTrue` answers something, and gives that back; does `meanwhile` in between, for at most `deadlineMs`; then throws, with `describe`'s words. For
- * what happens on real sockets: a fake clock cannot hurry those.
+ * Waits until `isTrue` returns something true, and returns that; calls `meanwhile` in between. Throws after
+ * `deadlineMs`, with the text of `describe`. For real sockets, which a fake clock does not control.
  */
 export async function until<T>(
   isTrue: () => T | Promise<T>,
   meanwhile: () => unknown = () => {},
   options: { deadlineMs?: number; describe?: () => string } = {},
 ): Promise<Exclude<T, false | undefined>> {
-  const { deadlineMs = 15_000, describe } = options
+  const { deadlineMs = 60_000, describe } = options
   const startedMs = performance.now()
   for (;;) {
     const answer = await isTrue()
@@ -24,11 +24,14 @@ export async function until<T>(
 
 const isGiven = <T>(answer: T): answer is Exclude<T, false | undefined> => answer !== undefined && answer !== false
 
-/** The same for what a real daemon does, which may not be there yet: a throw means not yet, too. `what`, and the last throw, are said when it has not come about. */
+/**
+ * Like `until`, but an error also means not yet, because a real daemon may not have started. If it fails, throws `what`
+ * and the last error.
+ */
 export function eventually<T>(
   what: string,
   isTrue: () => T | Promise<T>,
-  deadlineMs = 20_000,
+  deadlineMs = 60_000,
 ): Promise<Exclude<T, false | undefined>> {
   let last: unknown
   const asked = async (): Promise<T | undefined> => {

@@ -3,8 +3,8 @@ import { parse } from 'yaml'
 import { originOf } from '../../completion/origins.ts'
 import { decodeProvenance } from '../../completion/provenance.ts'
 import { systemClock } from '../../runtime/clock.ts'
-import { createEngine } from '../../webhooks/engine.ts'
-import { createMayAccess } from '../../webhooks/permission.ts'
+import { createEngine } from '../../webhooks/admission/engine.ts'
+import { createMayAccess } from '../../webhooks/admission/permission.ts'
 import { until } from '../until.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
@@ -43,8 +43,8 @@ const apply = (manifest: string, ...rest: string[]) => kubectl(manifest, 'apply'
 
 const read = async (kind: string, name: string) => JSON.parse((await kubectl('', 'get', kind, name, '-o', 'json')).out)
 
-/** The example of the README under another name. */
-const machine = (name: string, more = '', metadata = '') => `
+/** The README's example under another name. */
+const vmWith = (name: string, more = '', metadata = '') => `
 apiVersion: virtset.io/v1alpha1
 kind: VirtualMachine
 metadata: {name: ${name}${metadata}}
@@ -69,14 +69,14 @@ spec:
   domain: {devices: {serials: [{type: pty, target: {port: 0}}]}}
 ${more}`
 
-/** A preset counts for reviews once the watch has told of it. */
+/** A preset is applied once the watch has reported it. */
 const known = (id: string) => until(() => webhooks.caches.candidates.get(id) !== undefined)
 
 describe('a VM by kubectl apply', () => {
-  test('is completed with presets and defaults, and stored so', async () => {
+  test('is completed with presets and defaults, and stored completely', async () => {
     expect((await apply(console('console', '{matchLabels: {console: "yes"}}'))).err).toBe('')
     await known('default/console')
-    expect(await apply(machine('whole', '', ', labels: {console: "yes"}'))).toEqual({
+    expect(await apply(vmWith('whole', '', ', labels: {console: "yes"}'))).toEqual({
       code: 0,
       out: 'virtualmachine.virtset.io/whole created\n',
       err: '',
@@ -91,7 +91,7 @@ describe('a VM by kubectl apply', () => {
   })
 
   test('is not completed by a preset that does not select it', async () => {
-    await apply(machine('plain'))
+    await apply(vmWith('plain'))
     const { spec, metadata } = await read('vm', 'plain')
     expect([spec.domain.devices.serials, metadata.annotations['virtset.io/completed-by'].includes('console')]).toEqual([
       undefined,
@@ -124,8 +124,8 @@ spec:
       [
         '* spec.domain.devices.disks[0].device: Unsupported value: "diskette": supported values: "disk", "cdrom", "floppy", "lun"',
         '* spec.domain.memroy: Invalid value: there is no such field; did you mean "memory"?',
-        '* spec.domain.memory: Required value: must be given, and more than 0: the memory of the guest; e.g. {unit: GiB, value: 2}',
-        '* spec.domain.os.type.os: Required value: must be given; os: {type: {os: hvm}}',
+        '* spec.domain.memory: Required value: must be more than 0: the memory of the guest; e.g. {unit: GiB, value: 2}',
+        '* spec.domain.os.type.os: Required value: must be set; os: {type: {os: hvm}}',
         '* spec.domain.type: Unsupported value: "vmware": supported values: "qemu", "kvm", "hvf"',
         '* spec.terminationGracePeriodSeconds: Invalid value: -1: must be at least 0',
         '* spec.toleration: Invalid value: []: there is no such field; did you mean "tolerations"?',
@@ -135,8 +135,8 @@ spec:
     expect((await kubectl('', 'get', 'vm', 'wrong')).err).toContain('NotFound')
   })
 
-  test('that reaches the host is refused', async () => {
-    const { err } = await apply(machine('reacher').replace('devices:', 'devices:\n      emulator: /bin/sh'))
+  test('is refused if it reaches the host', async () => {
+    const { err } = await apply(vmWith('reacher').replace('devices:', 'devices:\n      emulator: /bin/sh'))
     expect(err).toContain('spec.domain.devices.emulator')
   })
 
@@ -145,8 +145,8 @@ spec:
     ['without validation', ['--validate=false']],
     ['on the server side', ['--server-side']],
     ['dry on the server', ['--dry-run=server']],
-  ])('with an unknown field %s is refused by us, with the nearest name', async (_, rest) => {
-    const { code, err } = await apply(machine('odd', '    vcpuu: 2\n'), ...rest)
+  ])('with an unknown field %s is refused by the webhook, with the nearest name', async (_, rest) => {
+    const { code, err } = await apply(vmWith('odd', '    vcpuu: 2\n'), ...rest)
     expect([code, err]).toEqual([
       1,
       'The VirtualMachine "odd" is invalid: spec.domain.vcpuu: Invalid value: 2: there is no such field; did you mean "vcpu"?\n',
@@ -154,21 +154,19 @@ spec:
   })
 
   test('with a server-side dry run is completed and not stored', async () => {
-    const { out } = await apply(machine('dry'), '--dry-run=server', '-o', 'json')
+    const { out } = await apply(vmWith('dry'), '--dry-run=server', '-o', 'json')
     expect(JSON.parse(out).spec.domain.devices.disks[0].target.bus).toBe('virtio')
     expect((await kubectl('', 'get', 'vm', 'dry')).err).toContain('NotFound')
   })
 
-  test('may not take what is reserved', async () => {
-    const { err } = await apply(
-      machine('taker', '', ', labels: {virtset.io/vm-uid: x}, annotations: {virtset.io/y: z}'),
-    )
+  test('is refused with reserved metadata', async () => {
+    const { err } = await apply(vmWith('taker', '', ', labels: {virtset.io/vm-uid: x}, annotations: {virtset.io/y: z}'))
     expect(err).toContain('* metadata.labels[virtset.io/vm-uid]: Forbidden')
     expect(err).toContain('* metadata.annotations[virtset.io/y]: Forbidden')
   })
 
-  test('with a name of many is told of by its prefix', async () => {
-    const manifest = machine('x', '    vcpuu: 1\n').replace('name: x', 'generateName: many-')
+  test('with generateName is named by its prefix in a refusal', async () => {
+    const manifest = vmWith('x', '    vcpuu: 1\n').replace('name: x', 'generateName: many-')
     expect((await kubectl(manifest, 'create', '-f', '-')).err).toContain('"many-')
   })
 })
@@ -178,11 +176,11 @@ describe('a stored VM', () => {
     ['apply', ['apply']],
     ['apply --server-side', ['apply', '--server-side']],
     ['replace', ['replace']],
-  ])('stays as it is when its manifest comes again by %s', async (name, [verb = '', ...rest]) => {
+  ])('does not change when its manifest is applied again by %s', async (name, [verb = '', ...rest]) => {
     const of = name.replaceAll(/[^a-z]/g, '')
-    const first = await kubectl(machine(of), verb === 'replace' ? 'create' : verb, '-f', '-', ...rest)
+    const first = await kubectl(vmWith(of), verb === 'replace' ? 'create' : verb, '-f', '-', ...rest)
     const before = await read('vm', of)
-    const again = await kubectl(machine(of), verb, '-f', '-', ...rest)
+    const again = await kubectl(vmWith(of), verb, '-f', '-', ...rest)
     const after = await read('vm', of)
     expect([first.code, again.code, again.err]).toEqual([0, 0, ''])
     expect([after.spec, after.metadata.uid, after.metadata.generation]).toEqual([before.spec, before.metadata.uid, 1])
@@ -192,27 +190,25 @@ describe('a stored VM', () => {
     expect(after.metadata.finalizers).toEqual(before.metadata.finalizers)
   })
 
-  test('stays as it is through get and apply', async () => {
-    await apply(machine('round'))
+  test('does not change by get and apply', async () => {
+    await apply(vmWith('round'))
     const { out } = await kubectl('', 'get', 'vm', 'round', '-o', 'yaml')
     expect([(await apply(out)).code, (await read('vm', 'round')).metadata.generation]).toEqual([0, 1])
   })
 
-  test('does not change its spec, and says what would', async () => {
-    await apply(machine('fixed'))
-    const { code, err } = await apply(machine('fixed').replace('value: 64', 'value: 128'))
+  test('has an immutable spec, and a refusal names the differences', async () => {
+    await apply(vmWith('fixed'))
+    const { code, err } = await apply(vmWith('fixed').replace('value: 64', 'value: 128'))
     expect([code, err]).toEqual([
       1,
-      'The VirtualMachine "fixed" is invalid: spec.domain.memory.value: Invalid value: 128: may not be changed from 64; the spec of a VM is fixed once it is stored\n',
+      'The VirtualMachine "fixed" is invalid: spec.domain.memory.value: Invalid value: 128: cannot be changed from 64: a VM\'s spec is immutable after creation\n',
     ])
     const patch = '[{"op":"remove","path":"/spec/domain/devices/disks/0"}]'
-    expect((await kubectl('', 'patch', 'vm', 'fixed', '--type=json', '-p', patch)).err).toContain(
-      'may not be taken away',
-    )
+    expect((await kubectl('', 'patch', 'vm', 'fixed', '--type=json', '-p', patch)).err).toContain('cannot be removed')
   })
 
-  test('takes labels, gives up no owner and no finalizer to a user, and lets the controller do its work', async () => {
-    await apply(machine('held'))
+  test('accepts labels, but only the controller can change owners and the finalizer', async () => {
+    await apply(vmWith('held'))
     expect((await kubectl('', 'label', 'vm', 'held', 'a=b', '--as=jane')).code).toBe(0)
     const owner = {
       apiVersion: 'virtset.io/v1alpha1',
@@ -225,9 +221,9 @@ describe('a stored VM', () => {
     const controller = ['--as=system:serviceaccount:virtset-system:virtset-controller', '--as-group=system:masters']
     const patch = (body: string, ...as: string[]) =>
       kubectl('', 'patch', 'vm', 'held', '--type=merge', '-p', body, ...as)
-    expect((await patch(owned, '--as=jane')).err).toContain("only virtset's controller says")
+    expect((await patch(owned, '--as=jane')).err).toContain("only virtset's controller can make")
     expect((await patch(owned, ...controller)).code).toBe(0)
-    expect((await patch('{"metadata":{"ownerReferences":null}}', '--as=jane')).err).toContain('may not be taken away')
+    expect((await patch('{"metadata":{"ownerReferences":null}}', '--as=jane')).err).toContain('must not be removed')
     await kubectl('', 'delete', 'vm', 'held', '--wait=false')
     expect((await patch('{"metadata":{"finalizers":null}}', '--as=jane')).err).toContain(
       'metadata.finalizers: Forbidden',
@@ -238,7 +234,7 @@ describe('a stored VM', () => {
 })
 
 describe('a preset', () => {
-  test('without selector, or with what is no domain, is refused', async () => {
+  test('without selector, or with an invalid domain, is refused', async () => {
     const bad = console('bad', '{}', '  strength: Always\n').replace('selector: {}', 'namespaceSelector: {}')
     const { err } = await apply(bad)
     expect(
@@ -254,11 +250,11 @@ describe('a preset', () => {
     expect((await apply(console('bad').replace('serials', 'serails'))).err).toContain('serails')
   })
 
-  test('that selects every VM earns a warning', async () => {
+  test('that selects every VM gets a warning', async () => {
     expect((await apply(console('all'), '--dry-run=server')).err).toContain('Warning: ')
   })
 
-  test('of a namespace may not reach the host; of the cluster it may by who may grant it', async () => {
+  test('cannot reach the host if namespaced; a cluster preset requires the verb grant-host', async () => {
     const reaching = (kind: string) => `
 apiVersion: virtset.io/v1alpha1
 kind: ${kind}
@@ -271,18 +267,18 @@ spec:
     expect((await apply(reaching('ClusterVirtualMachinePreset'), '--as=jane')).err).toContain('grant-host')
     expect((await apply(reaching('ClusterVirtualMachinePreset'))).err).toBe('')
     await known('grant')
-    await apply(machine('granted', '', ', labels: {granted: "yes"}'))
+    await apply(vmWith('granted', '', ', labels: {granted: "yes"}'))
     expect((await read('vm', 'granted')).spec.domain.devices.emulator).toBe('/usr/local/bin/qemu')
-    expect((await apply(machine('granted', '', ', labels: {granted: "yes"}'))).code).toBe(0)
+    expect((await apply(vmWith('granted', '', ', labels: {granted: "yes"}'))).code).toBe(0)
   })
 
-  test('of the cluster is declined only by who may be exempt from it', async () => {
+  test('of the cluster can be excluded only with the verb exempt', async () => {
     await apply(
       console('site', '{matchLabels: {site: "yes"}}').replace('VirtualMachinePreset', 'ClusterVirtualMachinePreset'),
     )
     await known('site')
     const declining = (name: string) =>
-      machine(name, '', ', labels: {site: "yes"}, annotations: {virtset.io/exclude-presets: "site"}')
+      vmWith(name, '', ', labels: {site: "yes"}, annotations: {virtset.io/exclude-presets: "site"}')
     const refused = await apply(declining('declines-1'), '--as=jane')
     expect([refused.code, refused.err.includes('exempt')]).toEqual([0, true])
     expect((await read('vm', 'declines-1')).spec.domain.devices.serials?.length).toBe(1)
@@ -291,14 +287,14 @@ spec:
   })
 })
 
-test('a disk that another webhook adds is completed as well, and provenance stays what it was', async () => {
+test('completes a disk that another webhook adds, and preserves the provenance', async () => {
   await apply(console('second', '{matchLabels: {second: "yes"}}'))
   await known('default/second')
   const other = await startOtherWebhook(api)
   try {
     const labels = ', labels: {second: "yes", extra-disk: "yes"}'
-    expect((await apply(machine('twice', '', labels))).err).toBe('')
-    await apply(machine('once', '', ', labels: {second: "yes"}'))
+    expect((await apply(vmWith('twice', '', labels))).err).toBe('')
+    await apply(vmWith('once', '', ', labels: {second: "yes"}'))
     const [twice, once] = [await read('vm', 'twice'), await read('vm', 'once')]
     const { disks, serials } = twice.spec.domain.devices
     expect(disks.map(({ target }: { target: object }) => target)).toMatchObject([
@@ -324,13 +320,13 @@ test('a disk that another webhook adds is completed as well, and provenance stay
   }
 })
 
-test('a preset counts for a VM that is created right after it', async () => {
+test('a preset applies to a VM that is created right after it', async () => {
   const lost: string[] = []
   for (let count = 0; count < 200; count++) {
     const name = `fresh-${count}`
     const [preset, vm] = [
       parse(console(name, `{matchLabels: {fresh: "${count}"}}`)),
-      parse(machine(name, '', `, labels: {fresh: "${count}"}`)),
+      parse(vmWith(name, '', `, labels: {fresh: "${count}"}`)),
     ]
     const base = '/apis/virtset.io/v1alpha1/namespaces/default'
     await webhooks.kube.request('POST', `${base}/virtualmachinepresets`, preset)
@@ -340,14 +336,14 @@ test('a preset counts for a VM that is created right after it', async () => {
   expect(lost).toEqual([])
 })
 
-test('when the webhooks are away VMs cannot be created, and kubectl says why; they can be deleted', async () => {
-  await apply(machine('orphan'))
+test('without webhooks VMs cannot be created, with an explanation, but can be deleted', async () => {
+  await apply(vmWith('orphan'))
   await webhooks.server.drain(0)
-  const { code, err } = await apply(machine('late'))
+  const { code, err } = await apply(vmWith('late'))
   expect([code, err]).toEqual([1, expect.stringContaining('failed calling webhook "mutate.virtset.io"')])
   expect(err).toContain('the server is currently unable to handle the request')
   expect((await kubectl('', 'delete', 'vm', 'orphan', '--wait=false')).code).toBe(0)
-  // The finalizer goes by an UPDATE of the controller's, which needs no webhook.
+  // The controller removes the finalizer with an UPDATE, which needs no webhook.
   const patch = ['patch', 'vm', 'orphan', '--type=merge', '-p', '{"metadata":{"finalizers":null}}']
   const controller = ['--as=system:serviceaccount:virtset-system:virtset-controller', '--as-group=system:masters']
   expect((await kubectl('', ...patch, '--as=jane')).err).toContain('failed calling webhook')

@@ -8,7 +8,7 @@ import { run } from '../../cluster/command.ts'
 const read = (name: string) => readFileSync(new URL(`../../manifests/monitoring/${name}`, import.meta.url), 'utf8')
 
 /** promtool is in Debian's package prometheus, which `make test` installs. */
-test('promtool finds the alerts to be as their tests say', async () => {
+test('the tests of the alerts pass in promtool', async () => {
   const directory = mkdtempSync(join(tmpdir(), 'virtset-rules-'))
   try {
     const rules: { readonly spec: object } = parse(read('rules.yaml'))

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { run } from '../../cluster/command.ts'
 import { startApiServer } from './apiserver.ts'
 
-test('an API server of our own answers as an admin, takes objects, and leaves nothing when stopped', async () => {
+test('starts an API server that responds to an admin and stores objects, and leaves nothing when stopped', async () => {
   const api = await startApiServer()
   try {
     const kubectl = (...rest: string[]) => run([api.kubectl, '--kubeconfig', api.kubeconfig, ...rest])

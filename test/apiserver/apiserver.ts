@@ -11,33 +11,33 @@ import { lastLines } from '../../cluster/command.ts'
 import { apiServerCommand, etcdCommand } from '../../cluster/controlplane.ts'
 import { ensurePki, renderKubeconfig } from '../../cluster/pki.ts'
 
-/** A kube-apiserver of its own for one test file: no nodes, no scheduler, no controllers, nothing but the API. */
+/** A kube-apiserver for one test file, without nodes, scheduler and controllers. */
 export interface TestApiServer {
   /** `https://127.0.0.1:PORT` */
   readonly server: string
-  /** Path of a kubeconfig of a cluster admin (group system:masters), and the PEM parts for those who dial themselves. */
+  /** Path of a kubeconfig of a cluster admin (group system:masters), and its PEM parts for other clients. */
   readonly kubeconfig: string
   readonly certificateAuthority: string
   readonly clientCertificate: string
   readonly clientKey: string
-  /** The directory where everything of it is, etcd.log and apiserver.log too. */
+  /** The directory with all its files, including etcd.log and apiserver.log. */
   readonly directory: string
   readonly kubectl: string
   stop(): Promise<void>
 }
 
 export interface ApiServerOptions {
-  /** An audit policy; the log is then `audit.log` in the directory. */
+  /** An audit policy; the log is `audit.log` in the directory. */
   readonly auditPolicy?: object
-  /** Flags beside those of `make up`. */
+  /** Additional flags. */
   readonly flags?: readonly string[]
 }
 
 const startDeadlineMs = 60_000
 
 /**
- * Starts etcd and kube-apiserver from the directory KUBE_BIN_DIR (`make test` sets it) on free ports of the loopback device.
- * About 3 seconds until it is ready. The end of the log is in the error when it does not come up.
+ * Starts etcd and kube-apiserver from the directory KUBE_BIN_DIR (`make test` sets it) on free ports of the loopback
+ * device. It is ready after about 3 seconds. If it does not start, the error contains the end of the log.
  */
 export async function startApiServer(
   binaries = process.env['KUBE_BIN_DIR'],
@@ -65,7 +65,7 @@ export async function startApiServer(
     const pki = await ensurePki(join(directory, 'pki'), ['127.0.0.1', '10.96.0.1'], [], new Date())
     const etcd = join(binaries, 'etcd')
     const data = join(directory, 'etcd')
-    start('etcd', etcdCommand({ program: etcd, data, clientPort, peerPort, isForgetful: true }))
+    start('etcd', etcdCommand({ program: etcd, data, clientPort, peerPort, isVolatile: true }))
     const program = join(binaries, 'kube-apiserver')
     const audit = { policy: join(directory, 'audit.json'), log: join(directory, 'audit.log') }
     const { auditPolicy, flags = [] } = options
@@ -102,7 +102,7 @@ export async function startApiServer(
   }
 }
 
-/** Ready is more than /readyz: the default namespace exists only when the API server's own start is over. */
+/** /readyz is not enough: the default namespace is created only at the end of the API server's start. */
 async function untilReady(server: string, agent: Agent, child: ChildProcess, directory: string): Promise<void> {
   const deadline = Date.now() + startDeadlineMs
   let last = ''
@@ -125,13 +125,13 @@ async function untilReady(server: string, agent: Agent, child: ChildProcess, dir
 
 async function end(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return
-  // Nobody wants what they hold: kube-apiserver alone would take several seconds to end in peace.
+  // Their data is not needed, and kube-apiserver alone would take several seconds to shut down.
   const gone = new Promise((resolve) => child.once('exit', resolve))
   child.kill('SIGKILL')
   await gone
 }
 
-/** Three ports that were free a moment ago, held at the same time so that they differ. */
+/** Three different ports that were just free. */
 async function freePorts(): Promise<[number, number, number]> {
   const one = async () => {
     const server = createServer()

@@ -1,16 +1,21 @@
+import { readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
+import { join } from 'node:path'
 import { connect as connectTls, TLSSocket } from 'node:tls'
 import { Agent, request } from 'undici'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { run } from '../../cluster/command.ts'
-import { createAuthority, issueLeaf } from '../../webhooks/authority.ts'
+import { createAuthority, issueLeaf } from '../../webhooks/certificates/authority.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
 import { installProcesses } from './processes.ts'
 import type { Processes, Replica } from './processes.ts'
 
-/** Attacks on the real webhooks, within the memory of their manifest, while a user creates VMs through the real API server. */
+/**
+ * Attacks on the real webhooks, within the memory of their manifest, while a user creates VMs through the real API
+ * server.
+ */
 let api: TestApiServer
 let processes: Processes
 let webhooks: Replica
@@ -34,18 +39,18 @@ afterAll(async () => {
   await api?.stop()
 })
 
-/** Another address than the API server's, as a pod has it. */
+/** An address other than the API server's, as of a pod. */
 const dial = () => connect({ host: '127.0.0.1', port: webhooks.port, localAddress: '127.0.0.2' })
 const dialTls = (identity = {}) =>
   connectTls({ socket: dial(), rejectUnauthorized: false, servername: 'localhost', ...identity })
 
 interface Attack {
-  /** Resolves when each connection was established, or closed, once. */
+  /** Resolves when each connection was established or closed once. */
   readonly underWay: Promise<unknown>
   readonly stop: () => void
 }
 
-/** Keeps `count` connections open: for each that is closed it opens another one, 500 a second at most. */
+/** Keeps `count` connections open: replaces each that is closed, at most 500 a second. */
 function hold(count: number, open: () => Socket): Attack {
   const sockets = new Set<Socket>()
   let isOver = false
@@ -84,7 +89,7 @@ const send = (socket: Socket, text: string): Socket => {
   return socket
 }
 
-/** Sends it again after each answer. */
+/** Sends it again after each response. */
 const repeat = (socket: Socket, message: string): Socket =>
   send(socket, message).on('data', () => socket.write(message))
 
@@ -93,7 +98,7 @@ const head = (bytes: number) =>
 
 const domain = { type: 'qemu', memory: { unit: 'MB', value: 64 }, os: { type: { os: 'hvm' } } }
 
-/** 3 MiB that take a while. */
+/** 3 MiB that take long to process. */
 const disks = Array.from({ length: 14_000 }, (_, n) => ({
   type: 'network',
   device: 'disk',
@@ -124,8 +129,8 @@ const review = head(forged.length) + forged
 const announced = head(5_592_404)
 
 let created = 0
-/** What the API server answers to `count` creates, one after the other. */
-async function createMachines(count: number): Promise<{ readonly [answer: string]: number }> {
+/** The API server's responses to `count` creates, one after the other. */
+async function createVms(count: number): Promise<{ readonly [answer: string]: number }> {
   const answers: { [answer: string]: number } = {}
   for (let n = 0; n < count; n++) {
     const answer = await request(
@@ -149,12 +154,12 @@ async function createMachines(count: number): Promise<{ readonly [answer: string
   return answers
 }
 
-describe('all creates of a user are answered while somebody without an account', () => {
+describe('all creates of a user get a response while a client without an account', () => {
   test.each<[string, () => Attack]>([
     ['announces three bodies of 5 MiB and sends nothing', () => hold(3, () => send(dialTls(), announced))],
     ['announces 2,000 bodies of 5 MiB and sends nothing', () => hold(2000, () => send(dialTls(), announced))],
     ['announces 300 small bodies and sends nothing', () => hold(300, () => send(dialTls(), head(100)))],
-    ['opens 2,000 connections and says nothing', () => hold(2000, dial)],
+    ['opens 2,000 connections and sends nothing', () => hold(2000, dial)],
     [
       'stops in the middle of 500 handshakes',
       () => hold(500, () => send(dial(), '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03')),
@@ -175,7 +180,7 @@ describe('all creates of a user are answered while somebody without an account',
       const { underWay, stop } = attack()
       await underWay
       try {
-        expect(await createMachines(100)).toEqual({ '201': 100 })
+        expect(await createVms(100)).toEqual({ '201': 100 })
       } finally {
         stop()
       }
@@ -185,12 +190,12 @@ describe('all creates of a user are answered while somebody without an account',
     120_000,
   )
 
-  test('and the process needs less than half of the memory that its manifest gives', () => {
+  test('and the process needs less than half of its memory limit', () => {
     expect(webhooks.usage().peakBytes).toBeLessThan(256 * 1024 * 1024)
   })
 })
 
-describe('all creates of a user are answered while another user', () => {
+describe('all creates of a user get a response while another user', () => {
   const subresource = '/apis/subresources.virtset.io/v1alpha1/namespaces/default/virtualmachineconfigs/x/start'
   const dialApiServer = () =>
     connectTls({
@@ -207,7 +212,7 @@ describe('all creates of a user are answered while another user', () => {
     const { underWay, stop } = hold(100, () => trickle(send(dialApiServer(), body), ' '))
     await underWay
     try {
-      expect(await createMachines(100)).toEqual({ '201': 100 })
+      expect(await createVms(100)).toEqual({ '201': 100 })
     } finally {
       stop()
     }
@@ -215,10 +220,190 @@ describe('all creates of a user are answered while another user', () => {
   })
 })
 
-test('who may do everything in the cluster gets no review through the API server either', async () => {
+const times = <T>(count: number, make: (index: number) => T): T[] =>
+  Array.from({ length: count }, (_, index) => make(index))
+const listsOf = (count: number, keys: readonly string[]) =>
+  Object.fromEntries(keys.map((key) => [key, times(count, () => ({}))]))
+
+describe('all creates of a user get a response while another user sends the most expensive objects', () => {
+  interface Hostile {
+    readonly plural: string
+    readonly body: string
+  }
+  const objectOf = (plural: string, kind: string, spec: object): Hostile => ({
+    plural,
+    body: JSON.stringify({ apiVersion: 'virtset.io/v1alpha1', kind, metadata: { name: 'hostile' }, spec }),
+  })
+  const vm = (hostile: object) => objectOf('virtualmachines', 'VirtualMachine', { domain: { ...domain, ...hostile } })
+  const group = (hostile: object) =>
+    objectOf('virtualmachinegroups', 'VirtualMachineGroup', {
+      replicas: 1,
+      selector: { matchLabels: { app: 'hostile' } },
+      template: { metadata: { labels: { app: 'hostile' } }, spec: { domain: { ...domain, ...hostile } } },
+    })
+
+  /** Sends the same object again after each response, four at a time. */
+  function flood({ plural, body }: Hostile): { readonly statuses: Set<number>; readonly stop: () => Promise<void> } {
+    const statuses = new Set<number>()
+    const path = `/apis/virtset.io/v1alpha1/namespaces/default/${plural}?dryRun=All`
+    const headers = { 'content-type': 'application/json' }
+    let isOver = false
+    const sendAgain = async () => {
+      while (!isOver) {
+        const response = await request(`${api.server}${path}`, { method: 'POST', headers, dispatcher: user, body })
+        await response.body.dump()
+        statuses.add(response.statusCode)
+      }
+    }
+    const all = Promise.all(times(4, sendAgain))
+    return {
+      statuses,
+      async stop() {
+        isOver = true
+        await all
+      },
+    }
+  }
+
+  const unknownFields = Object.fromEntries(times(30_000, (index) => [`k${index}`, 1]))
+  const emptyDevices = {
+    devices: listsOf(256, [
+      'serials',
+      'interfaces',
+      'inputs',
+      'channels',
+      'rngs',
+      'sounds',
+      'hubs',
+      'redirdevs',
+      'videos',
+    ]),
+  }
+  test.each<[string, Hostile, number]>([
+    ['a VM with 30,000 unknown fields', vm(unknownFields), 422],
+    ['a VM with 4,096 serial ports', vm({ devices: { serials: times(4096, () => ({ type: 'pty' })) } }), 422],
+    ['a VM with nine lists of 256 empty devices', vm(emptyDevices), 422],
+    ['a VM with 4 billion CPUs', vm({ vcpu: { value: 4_294_967_295 }, cpu: { numa: { cells: [{}] } } }), 422],
+    ['a VM with 120 KB of metadata', vm({ metadata: `<r xmlns="urn:r">${'<a x="1" y="2"/>'.repeat(7500)}</r>` }), 201],
+    ['a group whose template has 30,000 unknown fields', group(unknownFields), 422],
+    ['a group whose template has nine lists of 256 empty devices', group(emptyDevices), 422],
+  ])(
+    '%s',
+    async (_, hostile, expected) => {
+      const { statuses, stop } = flood(hostile)
+      try {
+        expect(await createVms(20)).toEqual({ '201': 20 })
+      } finally {
+        await stop()
+      }
+      // The flood itself may have to wait until its own requests time out.
+      const timeouts = [429, 500, 504]
+      expect([...statuses].filter((status) => !timeouts.includes(status))).toEqual([expected])
+      const { oomKills } = webhooks.usage()
+      expect([oomKills, webhooks.child.exitCode, webhooks.child.signalCode]).toEqual([0, null, null])
+    },
+    120_000,
+  )
+})
+
+describe('no request of a user waits for a second while another user of the namespace sends at once 50 of', () => {
+  /** As the API server's aggregator sends them: how long the API server itself takes for large objects is not measured. */
+  let aggregator: Agent
+  const post = async (username: string, object: object) => {
+    const { body } = await request(`https://127.0.0.1:${webhooks.port}/mutate`, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        'x-remote-user': 'system:apiserver',
+        'x-remote-group': 'system:masters',
+      },
+      dispatcher: aggregator,
+      body: JSON.stringify({
+        apiVersion: 'admission.k8s.io/v1',
+        kind: 'AdmissionReview',
+        request: {
+          uid: 'u',
+          kind: { group: 'virtset.io', version: 'v1alpha1', kind: 'VirtualMachine' },
+          operation: 'CREATE',
+          name: 'vm',
+          namespace: 'default',
+          userInfo: { username },
+          object: { apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachine', ...object },
+        },
+      }),
+    })
+    return (await body.json()) as { readonly response: { readonly allowed: boolean } }
+  }
+  const vmOf = (hostile: object, labels = {}) => ({
+    metadata: { name: 'vm', labels },
+    spec: { domain: { ...domain, ...hostile } },
+  })
+
+  beforeAll(async () => {
+    const pem = (file: string) => readFileSync(join(api.directory, 'pki', file), 'utf8')
+    aggregator = new Agent({
+      connect: {
+        cert: pem('front-proxy.crt'),
+        key: pem('front-proxy.key'),
+        rejectUnauthorized: false,
+        servername: 'localhost',
+      },
+    })
+    const features = (index: number) =>
+      times(256, (at) => ({ name: `f${at}`, policy: index % 2 === 0 ? 'require' : 'disable' }))
+    const presets = times(60, (index) => ({
+      apiVersion: 'virtset.io/v1alpha1',
+      kind: 'VirtualMachinePreset',
+      metadata: { name: `conflict-${index}`, namespace: 'default' },
+      spec: { selector: { matchLabels: { conflicts: 'many' } }, domain: { cpu: { features: features(index) } } },
+    }))
+    const list = JSON.stringify({ apiVersion: 'v1', kind: 'List', items: presets })
+    await run([api.kubectl, '--kubeconfig', api.kubeconfig, 'create', '-f', '-'], { input: list })
+  }, 120_000)
+  afterAll(() => aggregator?.close())
+
+  const chain = (depth: number): object =>
+    depth === 0 ? {} : { type: 'file', source: { file: '/x' }, backingStore: chain(depth - 1) }
+  const disksOf = times(26, (index) => ({
+    target: { dev: `vd${String.fromCodePoint(97 + index)}` },
+    backingStore: chain(100),
+  }))
+  const faulty = listsOf(255, ['serials', 'interfaces', 'channels', 'videos', 'hubs'])
+  test.each<[string, object]>([
+    ['a VM with 30,000 unknown fields', vmOf(Object.fromEntries(times(30_000, (index) => [`k${index}`, 1])))],
+    ['a VM with 256 serial ports', vmOf({ devices: { serials: times(256, () => ({ type: 'pty' })) } })],
+    ['a VM whose disks have backing stores 100 deep', vmOf({ devices: { disks: disksOf } })],
+    ['a VM with thousands of faults', vmOf({ devices: faulty })],
+    ['a VM about which 60 presets disagree', vmOf({}, { conflicts: 'many' })],
+  ])(
+    '%s',
+    async (_, hostile) => {
+      expect((await post('mallory', hostile)).response.allowed).toBe(false)
+      // The API server keeps its connections open: handshakes are not measured.
+      await Promise.all(times(51, () => post('jane', vmOf({}))))
+      let underWay = 50
+      const sent = times(underWay, async () => {
+        await post('mallory', hostile)
+        underWay -= 1
+      })
+      const waits: number[] = []
+      do {
+        // Processor time: what else runs on the machine does not count.
+        const before = webhooks.usage().cpuSeconds
+        expect((await post('jane', vmOf({ title: `${waits.length}` }))).response.allowed).toBe(true)
+        waits.push(webhooks.usage().cpuSeconds - before)
+      } while (underWay > 0)
+      await Promise.all(sent)
+      expect(Math.max(...waits)).toBeLessThan(1)
+    },
+    120_000,
+  )
+})
+
+test('rejects admission requests of a cluster administrator through the API server', async () => {
   const path = '/apis/subresources.virtset.io/v1alpha1/admissionreviews/mutate'
   const kubectl = [api.kubectl, '--kubeconfig', api.kubeconfig, 'create', '--raw', path, '-f', '-']
   const ask = (...rest: string[]) => run([...kubectl, ...rest], { input: forged }).catch(String)
-  expect(await ask()).toContain('only the API server may send reviews')
+  expect(await ask()).toContain('only the API server can send admission requests')
   expect(await ask('--as=jane')).toContain('User "jane" cannot create resource "admissionreviews"')
 })

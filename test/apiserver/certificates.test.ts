@@ -9,12 +9,12 @@ import { resource } from '../../runtime/resource.ts'
 import type { KubeObject } from '../../runtime/resource.ts'
 import { createLogger } from '../../runtime/log.ts'
 import { createMetrics } from '../../runtime/metrics.ts'
-import { settleCertificates } from '../../webhooks/certificate-keeper.ts'
-import type { KeeperOptions } from '../../webhooks/certificate-keeper.ts'
-import type { News } from '../../webhooks/certificate-news.ts'
-import type { Leaf } from '../../webhooks/certificates.ts'
-import { createReviewMetrics } from '../../webhooks/metrics.ts'
-import { createMayAccess } from '../../webhooks/permission.ts'
+import { settleCertificates } from '../../webhooks/certificates/keeper.ts'
+import type { KeeperOptions } from '../../webhooks/certificates/keeper.ts'
+import type { CertificateEvent } from '../../webhooks/certificates/event.ts'
+import type { Leaf } from '../../webhooks/certificates/plan.ts'
+import { createAdmissionMetrics } from '../../webhooks/metrics.ts'
+import { createMayAccess } from '../../webhooks/admission/permission.ts'
 import { startServer } from '../../webhooks/server.ts'
 import type { WebhookServer } from '../../webhooks/server.ts'
 import { createApi } from '../../webhooks/subresources/api.ts'
@@ -56,7 +56,7 @@ function replica(
   clock: Clock,
   serve: (leaf: Leaf) => void = () => {},
   dnsNames = ['localhost'],
-  tell: (news: News) => void = () => {},
+  recordEvent: (event: CertificateEvent) => void = () => {},
 ): Replica {
   const options: KeeperOptions = {
     kube,
@@ -67,7 +67,7 @@ function replica(
     apiServiceName: apiService,
     dnsNames,
     serve,
-    tell,
+    recordEvent,
   }
   const it: Replica = {
     served: undefined,
@@ -81,7 +81,7 @@ function replica(
 const apiService = 'v1alpha1.subresources.virtset.io'
 const readBundle = () => kubectl(['get', 'apiservice', apiService, '-o', 'jsonpath={.spec.caBundle}'])
 
-test('three replicas that start together agree on one certificate, and publish one authority', async () => {
+test('three replicas that start together agree on one certificate and one authority', async () => {
   service = await installWebhookService(api)
   const replicas = [replica(systemClock), replica(systemClock), replica(systemClock)]
   await Promise.all(replicas.map((one) => one.settle()))
@@ -91,20 +91,20 @@ test('three replicas that start together agree on one certificate, and publish o
   expect(text.split('BEGIN CERTIFICATE').length - 1).toBe(1)
 })
 
-test('what somebody spoils is healed, and told: Secret deleted, authority emptied, bundle overwritten', async () => {
-  const told: string[] = []
+test('repairs and reports tampering: Secret deleted, authority removed, bundle overwritten', async () => {
+  const recorded: string[] = []
   const one = replica(
     systemClock,
     () => {},
     ['localhost'],
-    ({ type, reason }) => type === 'Warning' && told.push(reason),
+    ({ type, reason }) => type === 'Warning' && recorded.push(reason),
   )
   await one.settle()
   const before = one.served
-  const healed = Buffer.from(await readBundle(), 'base64')
+  const original = Buffer.from(await readBundle(), 'base64')
     .toString()
     .trim()
-  const spoilers: string[][] = [
+  const tamperings: string[][] = [
     ['delete', 'secret', '-n', namespace, name],
     [
       'patch',
@@ -135,27 +135,27 @@ test('what somebody spoils is healed, and told: Secret deleted, authority emptie
       '{"data":{"tls.crt":"bm8="}}',
     ],
   ]
-  for (const spoil of spoilers) {
-    await kubectl(spoil)
+  for (const tampering of tamperings) {
+    await kubectl(tampering)
     await one.settle()
-    expect(Buffer.from(await readBundle(), 'base64').toString()).toContain(healed)
+    expect(Buffer.from(await readBundle(), 'base64').toString()).toContain(original)
   }
-  expect(new Set(told)).toEqual(new Set(['AuthorityLost', 'CaBundleHealed', 'SecretHealed']))
-  // What was served could be trusted all the time: nothing else was needed.
+  expect(new Set(recorded)).toEqual(new Set(['AuthorityLost', 'CaBundleRepaired', 'SecretRepaired']))
+  // The served certificate was trusted all the time, so there was no other event.
   expect(before?.pem).toBe(one.served?.pem)
 })
 
-test('twenty rotations under load, with authorities that come and go: no request fails', async () => {
+test('no request fails during twenty rotations under load, with new and expired authorities', async () => {
   const time = { skewMs: 0 }
   const clock: Clock = { ...systemClock, now: () => Date.now() + time.skewMs }
   const servers: WebhookServer[] = []
-  // A name that is new makes a new leaf necessary, at any time.
+  // A new DNS name requires a new leaf at any time.
   const names = ['virtset-webhooks.virtset-system.svc']
   const one = replica(clock, (leaf) => servers[0]?.use({ key: leaf.key, cert: leaf.pem }), names)
   await one.settle()
   const certificate = { key: one.served?.key ?? '', cert: one.served?.pem ?? '' }
   const allow = () => ({ allowed: true }) as const
-  const metrics = createReviewMetrics(createMetrics())
+  const metrics = createAdmissionMetrics(createMetrics())
   const frontProxyWatch = watchFrontProxy(kube, log, clock, () => servers[0]?.renewTrust())
   await frontProxyWatch.reflector.synced()
   const frontProxy = () => frontProxyWatch.current()
@@ -196,7 +196,7 @@ test('twenty rotations under load, with authorities that come and go: no request
   const workers = [load(1)]
   const leaves = new Set<string>()
   for (let rotation = 0; rotation < 20; rotation++) {
-    // Twenty minutes lie between two of them: longer than an API server may take to hear of a new authority.
+    // Twenty minutes apart: longer than an API server can take to trust a new authority.
     time.skewMs += 20 * 60 * 1000
     if (rotation % 5 === 4) {
       await kube.patch(secrets, { namespace, name }, { type: 'merge', body: { data: { 'ca.key': '' } } })

@@ -6,10 +6,10 @@ import { apiVersion } from '../../api/object.ts'
 import { kubeconfigAccess } from '../../runtime/access.ts'
 import { createKubeClient, type KubeClient } from '../../runtime/kube.ts'
 import { clusterVirtualMachinePresets, virtualMachinePresets, virtualMachines } from '../../runtime/resource.ts'
-import { createEngine } from '../../webhooks/engine.ts'
+import { createEngine } from '../../webhooks/admission/engine.ts'
 import { samplePairs } from '../cli/pairs.ts'
 import { resultOfCluster, resultOfSaid } from '../cli/persisted.ts'
-import { say } from '../cli/world.ts'
+import { runVm } from '../cli/world.ts'
 import { until } from '../until.ts'
 import { startApiServer, type TestApiServer } from './apiserver.ts'
 import { startWebhooks, type TestWebhooks } from './webhooks.ts'
@@ -21,7 +21,7 @@ let api: TestApiServer
 let webhooks: TestWebhooks
 let kube: KubeClient
 let folder: string
-/** The uid of the request that created a VM, by its name: what identities are drawn from. */
+/** The uid of the request that created a VM, by name: identities are derived from it. */
 const uids = new Map<string, string>()
 
 beforeAll(async () => {
@@ -30,9 +30,9 @@ beforeAll(async () => {
     const engine = createEngine(caches, (_, { verb }) => Promise.resolve(verb === 'grant-host'))
     return {
       ...engine,
-      complete: (machine, review, permissions) => {
+      complete: (vm, review, permissions) => {
         uids.set(review.name, uids.get(review.name) ?? review.uid)
-        return engine.complete(machine, review, permissions)
+        return engine.complete(vm, review, permissions)
       },
     }
   })
@@ -48,18 +48,18 @@ afterAll(async () => {
 
 /** `kubectl vm` with the kubeconfig of the test's cluster. */
 const online = (...words: string[]) =>
-  say(words, {
+  runVm(words, {
     cluster: async () => {
       const access = await kubeconfigAccess({ file: api.kubeconfig })
       return { kube: createKubeClient({ access, userAgent: 'kubectl-vm' }), server: access.server }
     },
   })
 
-describe('offline is online', () => {
-  const { machines, presets } = samplePairs(namespace, pairs, 40)
+describe('offline completion equals that of the webhooks', () => {
+  const { vms, presets } = samplePairs(namespace, pairs, 40)
   const files = () => ({
     presets: join(folder, 'presets.json'),
-    machine: (name: string) => join(folder, `${name}.json`),
+    vm: (name: string) => join(folder, `${name}.json`),
   })
 
   beforeAll(async () => {
@@ -71,48 +71,48 @@ describe('offline is online', () => {
     }
     await until(() => webhooks.caches.candidates.size() === presets.length)
     await writeFile(files().presets, JSON.stringify({ kind: 'List', items: presets }))
-    for (const machine of machines) {
-      await writeFile(files().machine(machine.metadata.name ?? ''), JSON.stringify(machine))
+    for (const vm of vms) {
+      await writeFile(files().vm(vm.metadata.name ?? ''), JSON.stringify(vm))
     }
   })
 
-  test(`for ${pairs} VMs with any of ${presets.length} presets, refusals among them`, async () => {
+  test(`for ${pairs} VMs with any of ${presets.length} presets, including refusals`, async () => {
     const outcomes = { completed: 0, refused: 0 }
-    for (const machine of machines) {
-      const name = machine.metadata.name ?? ''
-      const online = await resultOfCluster(kube.create(virtualMachines, machine))
+    for (const vm of vms) {
+      const name = vm.metadata.name ?? ''
+      const online = await resultOfCluster(kube.create(virtualMachines, vm))
       const uid = uids.get(name) ?? ''
-      const words = [files().machine(name), '--presets', files().presets, '--uid', uid, '-o', 'json', '-q']
-      const offline = resultOfSaid(await say(['complete', ...words]))
+      const words = [files().vm(name), '--presets', files().presets, '--uid', uid, '-o', 'json', '-q']
+      const offline = resultOfSaid(await runVm(['complete', ...words]))
       expect(offline).toEqual(online)
       if ('refusal' in offline) outcomes.refused++
       else outcomes.completed++
     }
-    // Neither side may be all there is.
+    // Both outcomes must occur.
     expect(outcomes.completed).toBeGreaterThan(pairs / 4)
     expect(outcomes.refused).toBeGreaterThan(pairs / 20)
   })
 
-  test('with the presets of the cluster as with those of a file', async () => {
-    for (const machine of machines.slice(0, 20)) {
-      const file = files().machine(machine.metadata.name ?? '')
+  test('with the presets of the cluster or of a file', async () => {
+    for (const vm of vms.slice(0, 20)) {
+      const file = files().vm(vm.metadata.name ?? '')
       const rest = ['-o', 'json', '--uid', 'same']
       const [here, there] = [
-        await say(['complete', file, '--presets', files().presets, ...rest]),
+        await runVm(['complete', file, '--presets', files().presets, ...rest]),
         await online('complete', file, ...rest),
       ]
       expect(there).toEqual(here)
     }
   })
 
-  test('a stored VM is explained by its own provenance', async () => {
+  test('explains a stored VM by its provenance', async () => {
     const { items } = await kube.list(virtualMachines)
     const name = items.find(({ metadata }) => metadata.labels?.['tier'] !== undefined)?.metadata.name ?? ''
     const offline = JSON.parse(
       (
-        await say([
+        await runVm([
           'explain',
-          files().machine(name),
+          files().vm(name),
           '--presets',
           files().presets,
           '-o',
@@ -122,8 +122,8 @@ describe('offline is online', () => {
         ])
       ).out,
     )
-    const said = await online('explain', name, '-o', 'json')
-    const explained = JSON.parse(said.out)
+    const result = await online('explain', name, '-o', 'json')
+    const explained = JSON.parse(result.out)
     const withoutValues = (fields: { path: string; overridden?: unknown }[]) =>
       Object.fromEntries(fields.map((field) => [field.path, { ...field, overridden: undefined }]))
     expect(withoutValues(explained.fields)).toEqual(withoutValues(offline.fields))
@@ -132,7 +132,7 @@ describe('offline is online', () => {
     expect(outcomes(explained.presets)).toEqual(outcomes(offline.presets))
   })
 
-  test('nothing is written by asking for the impact of a preset', async () => {
+  test('impact writes nothing', async () => {
     const before = await kube.list(virtualMachines)
     const file = join(folder, 'reboot.json')
     const preset = {
@@ -153,14 +153,14 @@ describe('offline is online', () => {
     )
   })
 
-  test('what the cluster does not have is said', async () => {
-    expect(await online('explain', 'nobody')).toEqual({
+  test('reports what the cluster does not have', async () => {
+    expect(await online('explain', 'missing')).toEqual({
       code: 2,
       out: '',
-      err: `error: there is no VM "nobody" in namespace "default" of ${api.server}\n`,
+      err: `error: VM "missing" not found in namespace "default" of ${api.server}\n`,
     })
     const file = join(folder, 'elsewhere.json')
-    await writeFile(file, JSON.stringify({ ...machines[0], metadata: { name: 'x', namespace: 'elsewhere' } }))
+    await writeFile(file, JSON.stringify({ ...vms[0], metadata: { name: 'x', namespace: 'elsewhere' } }))
     expect((await online('complete', file)).err).toBe(
       'error: from server (NotFound): namespaces "elsewhere" not found\n',
     )

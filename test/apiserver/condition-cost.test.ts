@@ -14,7 +14,7 @@ const kubectl = (input: string, ...rest: string[]): Promise<Said> => runKubectl(
 const apply = (object: object, ...rest: string[]) => kubectl(JSON.stringify(object), 'apply', '-f', '-', ...rest)
 
 const apiVersion = 'virtset.io/v1alpha1'
-const machine = (namespace: string, name: string, annotations: object = {}) => ({
+const vm = (namespace: string, name: string, annotations: object = {}) => ({
   apiVersion,
   kind: 'VirtualMachine',
   metadata: { namespace, name, annotations },
@@ -48,7 +48,7 @@ beforeAll(async () => {
   api = await startApiServer()
   processes = await installProcesses(api)
   for (const namespace of ['mallory', 'alice']) await kubectl('', 'create', 'namespace', namespace)
-  // Stored before the webhooks could refuse it.
+  // Stored before the webhooks run.
   const { code, err } = await apply(preset('old', [nestedBinds]))
   if (code !== 0) throw new Error(err)
   replica = await processes.startWebhooks('webhooks')
@@ -58,9 +58,9 @@ afterAll(async () => {
   await api?.stop()
 })
 
-/** What the other tenant waits for an answer meanwhile. */
+/** How long the other tenant waits for a response in the meantime. */
 async function besides(attack: Promise<Said>): Promise<{ attacked: Said; other: Said }> {
-  const [attacked, other] = await Promise.all([attack, apply(machine('alice', 'honest'), '--dry-run=server')])
+  const [attacked, other] = await Promise.all([attack, apply(vm('alice', 'honest'), '--dry-run=server')])
   return { attacked, other }
 }
 
@@ -77,8 +77,8 @@ test.each(['Apply', 'Audit'])(
   },
 )
 
-test('one that was stored before takes part in nothing, and costs nothing', async () => {
-  const { attacked, other } = await besides(apply(machine('mallory', 'vm'), '--dry-run=server'))
+test('one that is already stored is quarantined and costs nothing', async () => {
+  const { attacked, other } = await besides(apply(vm('mallory', 'vm'), '--dry-run=server'))
   expect(other).toEqual(answered)
   expect(attacked).toMatchObject({
     code: 0,
@@ -86,12 +86,10 @@ test('one that was stored before takes part in nothing, and costs nothing', asyn
   })
 })
 
-test('conditions that only a large VM makes dear are left out there, and another tenant is answered', async () => {
+test('conditions that are expensive only for a large VM are left out there, and another tenant gets a response', async () => {
   const presets = Array.from({ length: 4 }, (_, index) => preset(`growing-${index}`, [growing]))
   for (const one of presets) expect(await apply(one)).toMatchObject({ code: 0 })
-  const { attacked, other } = await besides(
-    apply(machine('mallory', 'large', large), '--dry-run=server', '--server-side'),
-  )
+  const { attacked, other } = await besides(apply(vm('mallory', 'large', large), '--dry-run=server', '--server-side'))
   expect(other).toEqual(answered)
   expect(attacked.code).toBe(0)
   expect(attacked.err).toContain(
@@ -99,7 +97,7 @@ test('conditions that only a large VM makes dear are left out there, and another
   )
 })
 
-test('the process lived through all of it, within the limits of its manifest', () => {
+test('the process survived within the limits of its manifest', () => {
   expect([replica.child.exitCode, replica.child.signalCode]).toEqual([null, null])
   expect(replica.usage().oomKills).toBe(0)
 })

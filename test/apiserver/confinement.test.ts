@@ -23,7 +23,7 @@ test.each([
   expect(limitsOf(manifest, container)).toEqual(limits)
 })
 
-test('a container that a manifest does not have is an error', () => {
+test('fails for a container that the manifest does not have', () => {
   expect(() => limitsOf('manifests/webhooks/deployment.yaml', 'nginx')).toThrow('has no container nginx')
 })
 
@@ -33,7 +33,7 @@ test('a process that uses more memory than its limit is killed, and counted', as
   expect(usage.peakBytes).toBeGreaterThan(120 * mebibyte)
 })
 
-test('a process that stays below its limits ends by itself; memory and CPU time are measured', async () => {
+test('a process below its limits ends by itself, and its memory and CPU time are measured', async () => {
   const script = 'Buffer.alloc(64 * 1024 * 1024, 1); const end = Date.now() + 300; while (Date.now() < end);'
   const { signal, usage } = await runConfined({ memoryBytes: 512 * mebibyte, cpus: 1 }, script)
   expect([signal, usage.oomKills]).toEqual([null, 0])

@@ -10,7 +10,7 @@ import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
 import { installKinds } from './kinds.ts'
 
-/** The controller as a process of its own, with its own account and no more rights than its manifests give. */
+/** The controller in its own process, with its account and only the permissions of its manifests. */
 let api: TestApiServer
 let kubeconfig: string
 const children: ChildProcess[] = []
@@ -50,7 +50,7 @@ const eventually = async (what: string, isTrue: () => Promise<boolean>) => {
   await until(isTrue, () => {}, { deadlineMs: 120_000 }).catch(failed)
 }
 
-/** What the scheduler does. */
+/** Acts as the scheduler. */
 const bind = async (pod: string, node: string) => {
   const file = join(api.directory, 'binding.json')
   const binding = {
@@ -63,7 +63,7 @@ const bind = async (pod: string, node: string) => {
   await kubectl('create', '--raw', `/api/v1/namespaces/default/pods/${pod}/binding`, '-f', file)
 }
 
-const machine = (name: string) => ({
+const vm = (name: string) => ({
   apiVersion: 'virtset.io/v1alpha1',
   kind: 'VirtualMachine',
   metadata: { name, labels: { size: 'small' } },
@@ -103,13 +103,23 @@ afterAll(async () => {
 })
 
 describe('the controller on a real API server, without webhooks', () => {
-  it('completes a VM, makes its pod, hands over, and lets it go; a killed leader is followed by the other', async () => {
+  it('a VM and a config have a phase before any controller runs', async () => {
+    await apply('early', vm('early'))
+    const config = { ...vm('early'), kind: 'VirtualMachineConfig', spec: { template: { spec: vm('early').spec } } }
+    await apply('early-config', config)
+    expect(await phase('early')).toBe('Pending')
+    expect(await field('{.items[*].metadata.name}', 'vm', '--field-selector', 'status.phase=Pending')).toBe('early')
+    expect(await field('{.status.phase}', 'vmc', 'early')).toBe('Stopped')
+    await kubectl('delete', 'vm,vmc', 'early')
+  })
+
+  it('completes a VM, creates its pod, hands it over, and removes it; the other replica takes over from a killed leader', async () => {
     const one = startReplica('one')
     await eventually('the first replica leads', async () =>
       (await readFile(logFile('one'), 'utf8')).includes('"leading"'),
     )
     startReplica('two')
-    await apply('vm1', machine('vm1'))
+    await apply('vm1', vm('vm1'))
     await eventually('vm1 has a pod', async () => (await podOf('vm1')) !== '')
     expect(await read('vm', 'vm1')).toMatchObject({
       metadata: { finalizers: ['virtset.io/launcher-pod'] },
@@ -118,7 +128,7 @@ describe('the controller on a real API server, without webhooks', () => {
 
     one.kill('SIGKILL')
     await bind(await podOf('vm1'), 'n1')
-    await apply('vm2', machine('vm2'))
+    await apply('vm2', vm('vm2'))
     await eventually('vm1 is scheduled', async () => (await phase('vm1')) === 'Scheduled')
     await eventually('vm2 has a pod', async () => (await podOf('vm2')) !== '')
     expect(await read('vm', 'vm1')).toMatchObject({
@@ -140,14 +150,14 @@ describe('the controller on a real API server, without webhooks', () => {
     const pod = await podOf('vm1')
     await kubectl('delete', 'vm', 'vm1', '--wait=false')
     await eventually(
-      'the pod is asked to end',
+      'the pod is deleted',
       async () => (await field('{.metadata.deletionTimestamp}', 'pod', pod)) !== '',
     )
     expect(await field('{.metadata.name}', 'vm', 'vm1')).toBe('vm1')
-    // What the kubelet does when the container has ended.
+    // Acts as the kubelet after the container has ended.
     await kubectl('delete', 'pod', pod, '--grace-period=0', '--force')
     await eventually('vm1 is gone', async () => (await field('{.metadata.name}', 'vm', 'vm1')) === '')
-    const told = await kubectl(
+    const reported = await kubectl(
       'get',
       'events',
       '--field-selector',
@@ -156,28 +166,28 @@ describe('the controller on a real API server, without webhooks', () => {
       'jsonpath={.items[*].reason}',
     )
     const reasons = ['Completed', 'PresetsApplied', 'Scheduled', 'SuccessfulCreate', 'SuccessfulDelete']
-    expect(told.split(' ').toSorted()).toEqual(reasons)
+    expect(reported.split(' ').toSorted()).toEqual(reasons)
   })
 
-  it('tells a preset that it is accepted', async () => {
+  it('sets the condition Accepted of a preset', async () => {
     const accepted = '{.status.conditions[?(@.type=="Accepted")].status}'
     await eventually('accepted', async () => (await field(accepted, 'vmp', 'titled')) === 'True')
     expect(await field('{.status.revision}', 'vmp', 'titled')).toMatch(/^[0-9a-f]{16}$/)
   })
 
-  it('a lost pod is a failed VM', async () => {
+  it('fails a VM whose pod is lost', async () => {
     const pod = await podOf('vm2')
     await bind(pod, 'n1')
     await eventually('vm2 is scheduled', async () => (await phase('vm2')) === 'Scheduled')
     await kubectl('delete', 'pod', pod, '--grace-period=0', '--force')
     await eventually('vm2 has failed', async () => (await phase('vm2')) === 'Failed')
-    expect(await field('{.status.reason}', 'vm', 'vm2')).toBe('NodeLost')
+    expect(await field('{.status.reason}', 'vm', 'vm2')).toMatch(/^(PodDeleted|NodeLost)$/)
     expect(await podOf('vm2')).toBe('')
     await kubectl('delete', 'vm', 'vm2', '--timeout=180s')
   })
 
-  it('says what is wrong with a VM that cannot be completed, and completes it once that is put right', async () => {
-    const right = machine('vm3')
+  it('reports why a VM cannot be completed, and completes it once that is corrected', async () => {
+    const right = vm('vm3')
     const { memory, ...domain } = right.spec.domain
     await apply('vm3', { ...right, spec: { domain: { ...domain, memery: memory } } })
     await eventually(
@@ -190,7 +200,7 @@ describe('the controller on a real API server, without webhooks', () => {
     await eventually('vm3 has a pod', async () => (await podOf('vm3')) !== '')
   })
 
-  it('ends in peace on SIGTERM, and gives the lease back', async () => {
+  it('exits in order on SIGTERM, and releases the lease', async () => {
     const two = children.at(-1)!
     const ended = new Promise((resolve) => two.once('exit', (code) => resolve(code)))
     two.kill('SIGTERM')

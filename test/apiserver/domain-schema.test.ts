@@ -18,7 +18,7 @@ beforeAll(async () => {
 })
 afterAll(() => api?.stop())
 
-/** What the API server would store of these domains, without any webhook. */
+/** These domains as the API server would store them without webhooks. */
 const stored = async (...specs: unknown[]): Promise<unknown[]> => {
   const items = specs.map((domain, index) => ({
     apiVersion: 'virtset.io/v1alpha1',
@@ -36,7 +36,7 @@ const stored = async (...specs: unknown[]): Promise<unknown[]> => {
 }
 
 describe('the schema of a domain, on a real API server', () => {
-  test('stores what the description generates as it is', async () => {
+  test('stores domains generated from the description unchanged', async () => {
     const samples = fc.sample(domains({ fields: 8 }), { numRuns: 150, seed: 1 })
     expect(await stored(...samples)).toEqual(samples)
   })
@@ -51,11 +51,11 @@ describe('the schema of a domain, on a real API server', () => {
     ['the short form of a list of one', { devices: { disks: [{ source: { host: { name: 'a', port: '3260' } } }] } }],
     ['a backing store of a backing store', { devices: { disks: [{ backingStore: { backingStore: { index: 1 } } }] } }],
     ['an unknown field, which is the webhook’s to refuse', { cpu: { cores: 4 } }],
-  ])('takes %s', async (_, domain) => expect(await stored(domain)).toEqual([domain]))
+  ])('accepts %s', async (_, domain) => expect(await stored(domain)).toEqual([domain]))
 
   test.each([
-    ['a word that is none of the enumeration', { cpu: { mode: 'hostmodel' } }],
-    ['a word that is no boolean', { os: { bootmenu: { enable: 'maybe' } } }],
+    ['a value that is not in the enumeration', { cpu: { mode: 'hostmodel' } }],
+    ['a word that is not a boolean', { os: { bootmenu: { enable: 'maybe' } } }],
     ['a number for a boolean', { os: { bootmenu: { enable: 1 } } }],
     ['a fraction', { memory: { value: 1.5 } }],
     ['a number for a size', { memory: 64 }],

@@ -7,11 +7,11 @@ import { apiVersion } from '../../api/object.ts'
 import { kubeconfigAccess } from '../../runtime/access.ts'
 import { createKubeClient, type KubeClient } from '../../runtime/kube.ts'
 import { namespaces } from '../../runtime/resource.ts'
-import { createEngine } from '../../webhooks/engine.ts'
+import { createEngine } from '../../webhooks/admission/engine.ts'
 import { examples, presetFiles, presetsIn } from '../cli/examples.ts'
 import { files } from '../cli/files.ts'
 import { resultOfCluster, resultOfSaid } from '../cli/persisted.ts'
-import { say } from '../cli/world.ts'
+import { runVm } from '../cli/world.ts'
 import { until } from '../until.ts'
 import { startApiServer, type TestApiServer } from './apiserver.ts'
 import { startWebhooks, type TestWebhooks } from './webhooks.ts'
@@ -29,9 +29,9 @@ beforeAll(async () => {
     const engine = createEngine(caches, () => Promise.resolve(true))
     return {
       ...engine,
-      complete: (machine, review, permissions) => {
-        uids.set(`${review.namespace}/${review.name || machine.metadata.generateName}`, review.uid)
-        return engine.complete(machine, review, permissions)
+      complete: (vm, review, permissions) => {
+        uids.set(`${review.namespace}/${review.name || vm.metadata.generateName}`, review.uid)
+        return engine.complete(vm, review, permissions)
       },
     }
   })
@@ -42,7 +42,7 @@ beforeAll(async () => {
     chmodSync(join(folder, name), 0o755)
   }
   write('kubectl-vm', `#!/bin/sh\nexec ${process.execPath} ${resolve('cli/main.ts')} "$@"\n`)
-  write('kubectl_complete-vm', (await say(['completion', 'kubectl'])).out)
+  write('kubectl_complete-vm', (await runVm(['completion', 'kubectl'])).out)
 })
 afterAll(async () => {
   await kube?.close()
@@ -51,7 +51,7 @@ afterAll(async () => {
   if (folder !== undefined) rmSync(folder, { recursive: true })
 })
 
-/** A namespace with the presets of these files, known to the webhooks. */
+/** A namespace with the presets of these files, which the webhooks have received. */
 async function createNamespace(name: string, presets: readonly string[], labels: object = {}): Promise<void> {
   await kube.create(namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels: { ...labels } } })
   const before = webhooks.caches.candidates.size()
@@ -71,22 +71,22 @@ async function createNamespace(name: string, presets: readonly string[], labels:
 }
 
 /** A VM as the API server stores it, and as `kubectl vm complete` prints it. */
-async function bothSides(namespace: string, machine: object, name: string, words: readonly string[]) {
+async function bothSides(namespace: string, vm: object, name: string, words: readonly string[]) {
   const path = `/apis/virtset.io/v1alpha1/namespaces/${namespace}/virtualmachines`
-  const online = await resultOfCluster(kube.request('POST', path, machine))
+  const online = await resultOfCluster(kube.request('POST', path, vm))
   const uid = uids.get(`${namespace}/${name}`) ?? ''
-  const said = await say(['complete', ...words, '-n', namespace, '--uid', uid, '-o', 'json', '-q'])
-  return { online, offline: resultOfSaid(said) }
+  const result = await runVm(['complete', ...words, '-n', namespace, '--uid', uid, '-o', 'json', '-q'])
+  return { online, offline: resultOfSaid(result) }
 }
 
 const presetFlags = (files: readonly string[]): string[] => files.flatMap((file) => ['--presets', file])
 
 test.each(examples.map((example, index) => [example.name, example, `folder-${index}`] as const))(
-  '%s comes out as the API server stores it, with the presets of its folder',
-  async (_, { file, machine, called, presets }, namespace) => {
+  '%s is completed offline as the API server stores it, with the presets of its folder',
+  async (_, { file, vm, called, presets }, namespace) => {
     await createNamespace(namespace, presets)
-    // Where there are no presets, the file itself says that none of the cluster's are meant.
-    const { online, offline } = await bothSides(namespace, machine, called, [
+    // Without presets, --presets with the file itself excludes those of the cluster.
+    const { online, offline } = await bothSides(namespace, vm, called, [
       file,
       ...presetFlags(presets.length === 0 ? [file] : presets),
     ])
@@ -103,33 +103,33 @@ describe('the examples of presets', () => {
   test.each([{ network: 'bridge' }, { setup: 'cloud-init' }, { size: 'small' }, { size: 'large', network: 'bridge' }])(
     'with a VM labelled %j',
     async (own) => {
-      const testvm = examples.find(({ name }) => name === 'testvm.yaml')?.machine
+      const testvm = examples.find(({ name }) => name === 'testvm.yaml')?.vm
       const name = Object.values(own).join('-')
-      const machine = { ...testvm, metadata: { name, labels: own } }
-      const at = files({ 'vm.json': JSON.stringify(machine) })
+      const vm = { ...testvm, metadata: { name, labels: own } }
+      const at = files({ 'vm.json': JSON.stringify(vm) })
       const words = [at('vm.json'), ...presetFlags(presets), '--namespace-labels', 'example.org/bridge=allowed']
-      const { online, offline } = await bothSides('site', machine, name, words)
+      const { online, offline } = await bothSides('site', vm, name, words)
       expect(offline).toEqual(online)
       expect(offline).not.toHaveProperty('refusal')
     },
   )
 })
 
-/** As a user has it: kubectl finds `kubectl-vm` on the PATH. */
+/** As installed by a user: kubectl finds `kubectl-vm` in the PATH. */
 describe('as a plugin', () => {
-  /** Not by `spawnSync`: the webhooks are in this process. */
+  /** Not with `spawnSync`, because the webhooks run in this process. */
   const kubectl = async (...words: string[]) => {
     const env = { PATH: `${folder}:/usr/bin:/bin`, HOME: folder, KUBECONFIG: api.kubeconfig }
     const child = spawn(api.kubectl, words, { env, stdio: ['ignore', 'pipe', 'pipe'] })
-    const said = { out: '', err: '' }
-    child.stdout.on('data', (chunk: Buffer) => (said.out += chunk.toString()))
-    child.stderr.on('data', (chunk: Buffer) => (said.err += chunk.toString()))
+    const result = { out: '', err: '' }
+    child.stdout.on('data', (chunk: Buffer) => (result.out += chunk.toString()))
+    child.stderr.on('data', (chunk: Buffer) => (result.err += chunk.toString()))
     const code = await new Promise<number | null>((done) => child.once('close', done))
-    return { code, ...said }
+    return { code, ...result }
   }
   const file = resolve('manifests/examples/testvm.yaml')
   const online = (...words: string[]) =>
-    say(words, {
+    runVm(words, {
       columns: 80,
       cluster: async () => {
         const access = await kubeconfigAccess({ file: api.kubeconfig })
@@ -149,18 +149,18 @@ describe('as a plugin', () => {
     ['diff', file, '-n', 'plugin'],
     ['complete', resolve('manifests/examples/refused/three-mistakes.yaml'), '-n', 'plugin'],
     ['complte', file],
-  ])('kubectl vm %s says what it says by itself, and ends as it does', async (...words) => {
+  ])('kubectl vm %s has the same output and exit code as kubectl-vm', async (...words) => {
     expect(await kubectl('vm', ...words)).toEqual(await online(...words))
   })
 
-  test('a VM that kubectl has applied is explained', async () => {
+  test('explains a VM that kubectl has applied', async () => {
     expect((await kubectl('apply', '-f', file, '-n', 'plugin')).code).toBe(0)
     const { code, out } = await kubectl('vm', 'explain', 'testvm', 'spec.domain.features.acpi', '-n', 'plugin')
     expect(code).toBe(0)
     expect(out).toMatch(/\n {2}spec\.domain\.features\.acpi +\{\} +preset plugin\/power-button@[0-9a-f]{16}\n$/)
   })
 
-  test('a condition may ask who makes a VM, and that is told even when nobody knows any more', async () => {
+  test('a condition can depend on the user who creates a VM, and explain reports it for a stored VM', async () => {
     const preset = {
       apiVersion,
       kind: 'VirtualMachinePreset',
@@ -170,7 +170,7 @@ describe('as a plugin', () => {
         matchConditions: [
           { name: 'me', expression: 'request.userInfo.username.size() > 0 && request.operation == "CREATE"' },
         ],
-        domain: { title: 'made by somebody' },
+        domain: { title: 'made by a user' },
       },
     }
     const at = files({
@@ -188,7 +188,7 @@ describe('as a plugin', () => {
     }
   })
 
-  test("kubectl's own completion asks it", async () => {
+  test('provides completion for kubectl', async () => {
     const { code, out } = await kubectl('__complete', 'vm', 'expl')
     expect([code, out.split('\n')[0]]).toEqual([0, 'explain'])
     expect((await kubectl('__complete', 'vm', 'complete', '-o', '')).out).toMatch(/^yaml\njson\nxml\n/)

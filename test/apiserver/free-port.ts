@@ -1,6 +1,6 @@
 import { createServer } from 'node:net'
 
-/** A port of the loopback device that was free a moment ago. */
+/** A port of the loopback device that was just free. */
 export async function freePort(): Promise<number> {
   const server = createServer()
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))

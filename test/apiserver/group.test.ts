@@ -10,12 +10,14 @@ import { readAudit } from './rights.ts'
 import { startSimulatedNode } from './simulated-node.ts'
 import type { SimulatedNode } from './simulated-node.ts'
 
-/** A group on a real API server, with the webhooks and the controller as processes of their own; its VMs are on a node that is simulated. */
+/**
+ * A group on a real API server with webhooks and controller in their own processes; its VMs are on a simulated node.
+ */
 let api: TestApiServer
 let processes: Processes
 let controller: Replica
 let node: SimulatedNode
-/** The most VMs that were ever there at once, since it was set to 0. */
+/** The maximum number of VMs at once since it was set to 0. */
 let most = 0
 
 const policy = {
@@ -31,7 +33,7 @@ beforeAll(async () => {
   await processes.startWebhooks('one')
   controller = await processes.startController('controller')
   node = await startSimulatedNode(api)
-  node.onChange(() => (most = Math.max(most, node.machines().length)))
+  node.onChange(() => (most = Math.max(most, node.vms().length)))
 })
 afterAll(async () => {
   await node?.stop()
@@ -46,7 +48,7 @@ const words = async (path: string, ...what: string[]) =>
   (await kubectl(['get', ...what, '-o', `jsonpath=${path}`])).split(' ').filter((word) => word !== '')
 const vms = () => words('{.items[*].metadata.name}', 'vm', '-l', 'app=web')
 const soon = { deadlineMs: 120_000 }
-/** The issue's number. */
+/** The goal. */
 const many = 50
 
 const domain = { type: 'qemu', memory: { unit: 'MiB', value: 8 }, os: { type: { os: 'hvm' } } }
@@ -64,17 +66,20 @@ const group = (replicas: number, more: object = {}) => ({
 
 const scale = (count: number) => kubectl(['scale', 'vmg/web', `--replicas=${count}`])
 
-/** Until as many VMs run, each with its pod, and the group says so. */
+/** Waits until this many VMs run, each with its pod, and the group reports it. */
 const reaches = async (count: number): Promise<void> => {
-  const running = () => node.machines().filter(({ status }) => status?.phase === 'Running').length
-  const isThere = () => [node.machines().length, running(), node.pods().length].every((one) => one === count)
-  const describe = () => `${node.machines().length} VMs, ${running()} run, ${node.pods().length} pods, not ${count}`
+  const running = () => node.vms().filter(({ status }) => status?.phase === 'Running').length
+  const isThere = () => [node.vms().length, running(), node.pods().length].every((one) => one === count)
+  const describe = () => `${node.vms().length} VMs, ${running()} run, ${node.pods().length} pods, not ${count}`
   await until(isThere, undefined, { ...soon, describe })
   const replicas = () => words('{.status.replicas}', 'vmg', 'web')
   await until(async () => Number((await replicas())[0] ?? 0) === count, undefined, soon)
 }
 
-/** What the controller wrote of VMs and pods since `from`, by verb and resource. Its status of the group is one for whatever happened within 100 ms. */
+/**
+ * The controller's writes of VMs and pods since `from`, by verb and resource. The status of the group is written at
+ * most every 100 ms.
+ */
 const written = (from: number): { readonly [what: string]: number } => {
   const counts: { [what: string]: number } = {}
   for (const { verb, resource } of readAudit(join(api.directory, 'audit.log')).slice(from)) {
@@ -84,7 +89,7 @@ const written = (from: number): { readonly [what: string]: number } => {
   return counts
 }
 
-test.each([1, 10, 50])('the life of each of %i VMs is six writes', async (count) => {
+test.each([1, 10, 50])('the life of each of %i VMs takes six writes', async (count) => {
   await apply(group(0))
   await reaches(0)
   const from = readAudit(join(api.directory, 'audit.log')).length
@@ -102,7 +107,7 @@ test.each([1, 10, 50])('the life of each of %i VMs is six writes', async (count)
   })
 })
 
-test('fifty, none, fifty again while the controller is killed: never more, no pod left over', async () => {
+test('fifty, none, fifty again while the controller is killed: never more, and no leftover pod', async () => {
   most = 0
   await scale(many)
   await reaches(many)
@@ -119,7 +124,7 @@ test('fifty, none, fifty again while the controller is killed: never more, no po
   })
   const selected = node.pods().filter(({ metadata }) => metadata.labels?.['app'] === 'web')
   expect(selected.length).toBe(many)
-  const named = node.machines().map(({ metadata }) => [metadata.generateName, metadata.name.startsWith('web-')])
+  const named = node.vms().map(({ metadata }) => [metadata.generateName, metadata.name.startsWith('web-')])
   expect(new Set(named.map(String))).toEqual(new Set(['web-,true']))
   const [created] = await words(
     '{.items[?(@.reason=="SuccessfulCreate")].message}',
@@ -132,33 +137,33 @@ test('fifty, none, fifty again while the controller is killed: never more, no po
   await reaches(0)
 
   await scale(many)
-  await until(() => node.machines().length > 0, undefined, soon)
+  await until(() => node.vms().length > 0, undefined, soon)
   controller.child.kill('SIGKILL')
   controller = await processes.startController('controller-2')
   await reaches(many)
   await scale(0)
-  await until(() => node.machines().length < many, undefined, soon)
+  await until(() => node.vms().length < many, undefined, soon)
   controller.child.kill('SIGKILL')
   controller = await processes.startController('controller-3')
   await reaches(0)
   expect(most).toBe(many)
 })
 
-test('takes in an orphan, and lets go what no longer matches', async () => {
+test('adopts an orphan, and releases a VM that no longer matches', async () => {
   await scale(1)
   await reaches(1)
   const [first = ''] = await vms()
   await kubectl(['label', 'vm', first, 'app=other', '--overwrite'])
   await until(async () => (await vms()).length === 1, undefined, soon)
   expect(await words('{.metadata.ownerReferences[*].kind}', 'vm', first)).toEqual([])
-  // Now the other one is made to go, and the orphan comes back: one is enough.
+  // Now the other VM is released, and the orphan matches again: one is enough.
   await scale(0)
   await until(async () => (await vms()).length === 0, undefined, soon)
   await kubectl(['label', 'vm', first, 'app=web', '--overwrite'])
   await until(async () => (await vms()).length === 0, undefined, soon)
 })
 
-test.each(['config', 'group'])('the example of a %s is well', async (name) => {
+test.each(['config', 'group'])('the example of a %s is accepted', async (name) => {
   const said = await kubectl(['apply', '--dry-run=server', '-f', `manifests/examples/machines/${name}.yaml`])
   expect(said).toContain('created')
 })
@@ -188,7 +193,7 @@ test.each<[string, object, string]>([
   await expect(apply(group(0, more))).rejects.toThrow(field)
 })
 
-test('says in a condition why no VM can be made, and not ten times a second', async () => {
+test('reports in a condition why no VM can be created, and not ten times a second', async () => {
   const refusing = {
     apiVersion: 'v1',
     kind: 'ResourceQuota',
@@ -209,8 +214,8 @@ test('says in a condition why no VM can be made, and not ten times a second', as
   const message = () =>
     kubectl(['get', 'vmg', 'web', '-o', 'jsonpath={.status.conditions[?(@.type=="ReplicaFailure")].message}'])
   await until(async () => (await message()).includes('quota'), undefined, soon)
-  const told = await words('{.items[?(@.reason=="FailedCreate")].count}', 'events')
-  expect(told.map(Number).reduce((sum, one) => sum + one, 0)).toBeLessThan(6)
+  const counts = await words('{.items[?(@.reason=="FailedCreate")].count}', 'events')
+  expect(counts.map(Number).reduce((sum, one) => sum + one, 0)).toBeLessThan(6)
   await kubectl(['delete', 'resourcequota', 'few'])
   await reaches(3)
   await until(async () => (await message()) === '', undefined, soon)

@@ -6,7 +6,7 @@ import { runKubectl } from './kubectl.ts'
 import { installProcesses } from './processes.ts'
 import type { Processes } from './processes.ts'
 
-/** Webhooks and controller as they run, with their own accounts: what a namespace's admin tries in order to reach the host. */
+/** Attempts of a namespace's admin to reach the host, with the real webhooks and controller and their accounts. */
 let api: TestApiServer
 let processes: Processes
 
@@ -35,7 +35,7 @@ const usb = (vendor: string, product: string) => ({
 })
 const granted = [usb('0x1050', '0x0407'), usb('0x1234', '0xbeef')]
 const stolen = usb('0xdead', '0x0001')
-const machine = (name: string, devices: object, metadata: object = {}, spec: object = {}) => ({
+const vm = (name: string, devices: object, metadata: object = {}, spec: object = {}) => ({
   apiVersion,
   kind: 'VirtualMachine',
   metadata: { name, namespace: 'default', ...metadata },
@@ -84,7 +84,7 @@ beforeAll(async () => {
       remove: ['domain.devices.hostdevs[0]'],
     }),
   ]
-  // Without the webhooks nobody has to be asked for a grant; they are quarantined if they are not well.
+  // Without the webhooks no grant is checked; the controller quarantines invalid presets.
   for (const one of presets) {
     const { err } = await create(one)
     if (err !== '') throw new Error(err)
@@ -105,12 +105,12 @@ const forged = claim([['', 'usb', 'r'], '=uuid'], {
 test.each<[string, object, string]>([
   [
     'an item that takes the place of a granted one',
-    machine('moved', { hostdevs: [...granted, stolen] }, { labels: { usb: 'yes', drop: 'yes' }, annotations: forged }),
+    vm('moved', { hostdevs: [...granted, stolen] }, { labels: { usb: 'yes', drop: 'yes' }, annotations: forged }),
     'spec.domain.devices.hostdevs[1].source.vendor.id: Forbidden',
   ],
   [
     'the same by a chain of presets',
-    machine(
+    vm(
       'chain',
       { hostdevs: [...granted, stolen] },
       { labels: { usb: 'yes', chain: 'yes', drop: 'yes' }, annotations: forged },
@@ -119,7 +119,7 @@ test.each<[string, object, string]>([
   ],
   [
     'a device that the grant excludes by a label, which the claim hides',
-    machine(
+    vm(
       'public',
       { hostdevs: [granted[0]] },
       {
@@ -132,14 +132,14 @@ test.each<[string, object, string]>([
     ),
     'spec.domain.devices.hostdevs[0].source.vendor.id: Forbidden',
   ],
-  ['a vsock of which all is a default', machine('vsock', { vsock: {} }), 'spec.domain.devices.vsock: Forbidden'],
-])('%s is refused', async (_, object, message) => {
+  ['a vsock of which all is a default', vm('vsock', { vsock: {} }), 'spec.domain.devices.vsock: Forbidden'],
+])('refuses %s', async (_, object, message) => {
   const { code, err } = await create(object)
   expect([code, err]).toEqual([1, expect.stringContaining(message)])
 })
 
-test('a VM with a granted port of Open vSwitch gets its pod', async () => {
-  expect((await create(machine('ovs', {}, { labels: { ovs: 'yes' } }))).err).toBe('')
+test('creates the pod of a VM with a granted port of Open vSwitch', async () => {
+  expect((await create(vm('ovs', {}, { labels: { ovs: 'yes' } }))).err).toBe('')
   await eventually(
     async () => (await podOf('ovs')) !== '',
     () => field('{.status}', 'vm', 'ovs'),
@@ -149,10 +149,10 @@ test('a VM with a granted port of Open vSwitch gets its pod', async () => {
   )
 })
 
-test('a pod that a user made in the place of the launcher’s is not adopted', async () => {
+test('does not adopt a pod that a user created in place of the launcher’s', async () => {
   const volumes = [{ name: 'root', persistentVolumeClaim: { claimName: 'later' } }]
   const disks = [{ type: 'volume', device: 'disk', source: { volume: 'root' }, target: { dev: 'vda' } }]
-  expect((await create(machine('waiting', { disks }, {}, { volumes }))).err).toBe('')
+  expect((await create(vm('waiting', { disks }, {}, { volumes }))).err).toBe('')
   await eventually(
     async () => (await condition('waiting', 'PodScheduled')) === 'ClaimNotFound',
     () => field('{.status}', 'vm', 'waiting'),
@@ -166,7 +166,7 @@ test('a pod that a user made in the place of the launcher’s is not adopted', a
     metadata: { name, namespace: 'default', labels: { 'virtset.io/vm-uid': uid }, ownerReferences: [owner] },
     spec: { nodeName: 'node1', containers: [{ name: 'compute', image: 'evil:1' }] },
   }
-  expect((await create(evil)).err).toContain('sets the label virtset.io/vm-uid of a pod')
+  expect((await create(evil)).err).toContain('set the label virtset.io/vm-uid of a pod')
   // An operator may have taken the policy away: the controller does not rely on it.
   await kubectl(undefined, 'delete', 'validatingadmissionpolicybinding', 'virtset-launcher-pods')
   let said = ''

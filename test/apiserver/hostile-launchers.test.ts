@@ -11,7 +11,10 @@ import { startFakeLauncher, type FakeLauncher } from '../fake-launcher.ts'
 import { behaviours, startHostileLauncher } from '../hostile-launcher.ts'
 import { until } from '../until.ts'
 
-/** The handler as a process inside the limits of its manifest, among launchers that attack it. The API server is a fake one: it is not attacked. */
+/**
+ * The handler as a process inside the limits of its manifest, among launchers that attack it. The API server is a fake
+ * one: it is not attacked.
+ */
 
 const collection = '/apis/virtset.io/v1alpha1/virtualmachines'
 const limits = limitsOf('manifests/handler/daemonset.yaml', 'handler')
@@ -79,7 +82,7 @@ async function addHostile(namespace: string, index: number, behaviour: keyof typ
 async function addHonest(index: number): Promise<FakeLauncher> {
   const uid = idOf(1, index)
   const launcher = await startFakeLauncher(root, uid)
-  // What 100 devices take.
+  // The size of 100 devices.
   launcher.become({
     domain: { devices: { disks: Array.from({ length: 1000 }, () => ({ target: { dev: 'vda' }, type: 'file' })) } },
   })
@@ -95,7 +98,7 @@ const logged = () => readFileSync(join(root, 'handler.log'), 'utf8')
 const state = () =>
   `${JSON.stringify(confinement.usage())}, exit ${handler.exitCode ?? handler.signalCode}: ${logged().slice(-2000)}`
 
-/** How long it takes until it is so. */
+/** The time until it is true. */
 async function timed(isTrue: () => boolean): Promise<number> {
   const startMs = performance.now()
   await until(isTrue, undefined, { deadlineMs: 180_000, describe: state })
@@ -103,29 +106,29 @@ async function timed(isTrue: () => boolean): Promise<number> {
 }
 
 async function deleted(index: number, launcher: FakeLauncher): Promise<number> {
-  const machine = api.find(collection, 'honest', `vm-${index}`)
-  if (machine === undefined) throw new Error(`no vm-${index}`)
-  const metadata = { ...machine.metadata, deletionTimestamp: new Date().toISOString() }
-  api.put(collection, { ...machine, metadata })
+  const vm = api.find(collection, 'honest', `vm-${index}`)
+  if (vm === undefined) throw new Error(`no vm-${index}`)
+  const metadata = { ...vm.metadata, deletionTimestamp: new Date().toISOString() }
+  api.put(collection, { ...vm, metadata })
   return timed(() => launcher.asked.includes('POST /shutdown'))
 }
 
-/** It has not been killed and has not ended by itself. */
+/** It was not killed and has not exited. */
 function mustBeAlive(): void {
   expect([handler.exitCode, handler.signalCode, confinement.usage().oomKills]).toEqual([null, null, 0])
 }
 
-/** Times in ms until a VM of another namespace runs, and until its launcher is asked to shut it down. */
+/** Times in ms until a VM of another namespace runs, and until its launcher is requested to shut it down. */
 async function startAndEnd(index: number): Promise<number[]> {
   const launcher = await addHonest(index)
   const startMs = await timed(() => isRunning(index))
   return [startMs, await deleted(index, launcher)]
 }
 
-/** On a machine that runs other tests beside this one. handler.test.ts has the time that is promised. */
+/** With other tests running. handler.test.ts has the guaranteed time. */
 const soonMs = 10_000
 
-test('60 launchers with an unfinished line of 4 MiB do not end the handler', async () => {
+test('60 launchers with an incomplete line of 4 MiB do not crash the handler', async () => {
   for (let index = 0; index < 60; index++) await addHostile('hostile', index, 'unfinishedLine')
   startHandler()
   const last = () => api.find(collection, 'hostile', 'unfinishedline-59')
@@ -135,7 +138,7 @@ test('60 launchers with an unfinished line of 4 MiB do not end the handler', asy
   expect(times.filter((ms) => ms > soonMs)).toEqual([])
 })
 
-test('100 that report the largest domain that is stored, another one each time, do not end the handler', async () => {
+test('100 launchers that report a different domain of the largest size each time do not crash the handler', async () => {
   for (let index = 0; index < 100; index++) await addHostile('hostile', index, 'largestStoredDomain')
   startHandler()
   const isStored = (index: number) =>
@@ -146,7 +149,7 @@ test('100 that report the largest domain that is stored, another one each time, 
   expect(times.filter((ms) => ms > soonMs)).toEqual([])
 })
 
-test('100 hostile launchers of all kinds leave a handler that serves 100 others', async () => {
+test('the handler serves 100 launchers beside 100 hostile ones of all kinds', async () => {
   const kinds = Object.keys(behaviours).filter((name): name is keyof typeof behaviours => name in behaviours)
   for (let index = 0; index < 100; index++) {
     await addHostile(`hostile-${index % 3}`, index, kinds[index % kinds.length] ?? 'mute')

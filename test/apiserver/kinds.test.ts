@@ -16,7 +16,7 @@ beforeAll(async () => {
 afterAll(() => api?.stop())
 
 describe('the API server', () => {
-  test('finds no fault with the schemas', async () => {
+  test('accepts the schemas', async () => {
     const crds = JSON.parse(await kubectl('get', 'crd', '-o', 'json'))
     const conditions = crds.items.flatMap((crd: { metadata: { name: string }; status: { conditions: object[] } }) =>
       crd.status.conditions.map((condition) => ({ name: crd.metadata.name, ...condition })),
@@ -30,7 +30,7 @@ describe('the API server', () => {
     expect(crds.items.length).toBe(6)
   })
 
-  test('knows the short names and the category', async () => {
+  test('serves the short names and the category', async () => {
     const lines = (await kubectl('api-resources', '--api-group=virtset.io', '--no-headers', '-o', 'wide'))
       .trim()
       .split('\n')
@@ -58,7 +58,7 @@ describe('the API server', () => {
 
   test('prints the columns of a VM', async () => {
     const header = async (...wide: string[]) => {
-      await kubectl('apply', '-f', 'test/apiserver/plain-machine.yaml')
+      await kubectl('apply', '-f', 'test/apiserver/plain-vm.yaml')
       const [line = ''] = (await kubectl('get', 'vm', 'plain', ...wide)).split('\n')
       return line.trim().split(/\s+/).join(' ')
     }
@@ -67,7 +67,7 @@ describe('the API server', () => {
   })
 
   test('selects VMs by node and phase', async () => {
-    await kubectl('apply', '-f', 'test/apiserver/plain-machine.yaml')
+    await kubectl('apply', '-f', 'test/apiserver/plain-vm.yaml')
     const status = { status: { phase: 'Running', nodeName: 'node-1' } }
     await kubectl('patch', 'vm', 'plain', '--subresource=status', '--type=merge', '-p', JSON.stringify(status))
     const names = (selector: string) => kubectl('get', 'vm', '--field-selector', selector, '-o', 'name')
@@ -75,8 +75,8 @@ describe('the API server', () => {
     expect(await names('status.phase=Running,status.nodeName=node-2')).toBe('')
   })
 
-  test('keeps a status out of the main resource and a spec out of the status', async () => {
-    await kubectl('apply', '-f', 'test/apiserver/plain-machine.yaml')
+  test('ignores the status in a write of the main resource and the spec in a write of the status', async () => {
+    await kubectl('apply', '-f', 'test/apiserver/plain-vm.yaml')
     await kubectl('patch', 'vm', 'plain', '--type=merge', '-p', '{"status":{"podIP":"10.0.0.9"}}')
     await kubectl(
       'patch',
@@ -87,12 +87,12 @@ describe('the API server', () => {
       '-p',
       '{"spec":{"domain":{"title":"x"}}}',
     )
-    const machine = JSON.parse(await kubectl('get', 'vm', 'plain', '-o', 'json'))
-    expect([machine.status?.podIP, machine.spec.domain.title]).toEqual([undefined, undefined])
+    const vm = JSON.parse(await kubectl('get', 'vm', 'plain', '-o', 'json'))
+    expect([vm.status?.podIP, vm.spec.domain.title]).toEqual([undefined, undefined])
   })
 })
 
-test('kustomize renders the webhooks, and they ask for what is theirs only', async () => {
+test('kustomize renders the webhooks, which are called only for virtset’s resources', async () => {
   const rendered = await kubectl('kustomize', 'manifests/webhooks')
   const documents = parseAllDocuments(rendered).map((document) => document.toJS())
   const hooks = documents.flatMap((document) => document.webhooks ?? [])

@@ -6,7 +6,7 @@ import type { TestApiServer } from './apiserver.ts'
 export async function installKinds(api: TestApiServer): Promise<void> {
   const kubectl = [api.kubectl, '--kubeconfig', api.kubeconfig]
   await run([...kubectl, 'apply', '--server-side', '-k', 'manifests/crds'])
-  // `kubectl wait` fails at once on a definition that has no conditions yet, hence again and again.
+  // `kubectl wait` fails at once on a CRD without conditions, hence the retries.
   const wait = [...kubectl, 'wait', '--for=condition=Established', 'crd', '--all', '--timeout=180s']
   await until(
     async () => (await attempt(wait)) !== undefined,

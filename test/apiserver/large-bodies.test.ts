@@ -6,11 +6,11 @@ import { join } from 'node:path'
 import { Agent, request } from 'undici'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
-import { createAuthority, issueLeaf } from '../../webhooks/authority.ts'
+import { createAuthority, issueLeaf } from '../../webhooks/certificates/authority.ts'
 import { until } from '../until.ts'
 import { freePort } from './free-port.ts'
 
-/** The webhooks as they are, without a cluster: how much memory do large bodies take that come together? */
+/** The memory of the webhooks when large bodies arrive together, without a cluster. */
 const directory = mkdtempSync(join(tmpdir(), 'virtset-large-'))
 let child: ChildProcess
 let agent: Agent
@@ -71,7 +71,7 @@ const review = (domain: object): string => {
   return JSON.stringify({ apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', request: asked })
 }
 
-/** 2.9 MiB of objects, where text would be only bytes. */
+/** 2.9 MiB of many objects, which take more memory than text. */
 const disks = Array.from({ length: 14_000 }, (_, index) => ({
   type: 'network',
   device: 'disk',
@@ -99,6 +99,6 @@ test('fifty large bodies at once stay under the memory limit of the manifest', a
   const peakKiB = Number(/VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${child.pid}/status`, 'utf8'))?.[1])
   expect(limit).toMatch(/^\d+Mi$/)
   expect([body.length > 2_900_000, peakKiB / 1024 < Number.parseInt(limit, 10)]).toEqual([true, true])
-  // Each has an answer: a review, or at once that there is no room.
+  // Each gets a response: a result, or a rejection at once.
   expect(codes.filter((code) => ![200, 429].includes(code))).toEqual([])
 }, 120_000)

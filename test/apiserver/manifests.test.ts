@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import { run } from '../../cluster/command.ts'
-import type { VirtualMachine } from '../../api/machine.ts'
+import type { VirtualMachine } from '../../api/virtual-machine.ts'
 import { launcherPod } from '../../controller/launcher-pod.ts'
 import type { Persisted } from '../../runtime/resource.ts'
 import { startApiServer } from './apiserver.ts'
@@ -66,13 +66,13 @@ describe('overlays', () => {
     ],
     ['own-images', []],
     ['kvm', []],
-  ])('%s has all of virtset, and its own', async (name, own) => {
+  ])('%s contains the base and its own objects', async (name, own) => {
     const base = (await render('manifests')).map(nameOf)
     const overlay = (await render(`manifests/overlays/${name}`)).map(nameOf)
     expect(overlay.toSorted()).toEqual([...base, ...own].toSorted())
   })
 
-  test('with images of one’s own no other is named', async () => {
+  test('own-images replaces every image', async () => {
     const named = (folder: string) =>
       kubectl(['kustomize', folder]).then((text) => new Set(text.match(/[^\s"']+\/virtset\/\S+:v[\d.]+/g)))
     const [published, own] = [await named('manifests'), await named('manifests/overlays/own-images')]
@@ -108,6 +108,16 @@ test('a NetworkPolicy that the API server accepts selects every pod of virtset',
   expect(templates.length).toBe(3)
   for (const template of templates) expect(template.metadata).toMatchObject({ labels: podSelector.matchLabels })
   expect([policyTypes, ingress]).toEqual([['Ingress', 'Egress'], undefined])
+})
+
+test('the API server accepts and stores every field of the workloads', async () => {
+  const workloads = (await render('manifests')).filter(({ kind }) => ['Deployment', 'DaemonSet'].includes(kind))
+  expect(workloads.length).toBe(3)
+  for (const workload of workloads) {
+    const there = { ...workload, metadata: { ...workload.metadata, namespace: 'default' } }
+    const created = await kubectl(['create', '--dry-run=server', '--validate=strict', '-o', 'json', '-f', '-'], there)
+    expect(JSON.parse(created)).toMatchObject(there)
+  }
 })
 
 describe('Pod Security', () => {
@@ -146,7 +156,7 @@ describe('Pod Security', () => {
   })
 
   test('the pod of a VM, with every kind of volume, passes `restricted`', async () => {
-    const machine: Persisted<VirtualMachine> = {
+    const vm: Persisted<VirtualMachine> = {
       apiVersion: 'virtset.io/v1alpha1',
       kind: 'VirtualMachine',
       metadata: { name: 'vm', namespace: 'strict', uid: 'f2a7c1de-0000-4000-8000-000000000000', resourceVersion: '1' },
@@ -159,7 +169,7 @@ describe('Pod Security', () => {
         ],
       },
     }
-    const { spec, metadata } = launcherPod(machine, {
+    const { spec, metadata } = launcherPod(vm, {
       image: 'launcher:1',
       claims: new Map([['b', { metadata: { name: 'b' } }]]),
     })

@@ -10,7 +10,7 @@ import { publishProfile, type ProfilePublisher } from '../../handler/profile.ts'
 import { systemClock } from '../../runtime/clock.ts'
 import { createKubeClient } from '../../runtime/kube.ts'
 import { createLogger } from '../../runtime/log.ts'
-import { createEngine } from '../../webhooks/engine.ts'
+import { createEngine } from '../../webhooks/admission/engine.ts'
 import { emulatedCapabilities, olderCapabilities } from '../node-profile.ts'
 import { until } from '../until.ts'
 import { startApiServer } from './apiserver.ts'
@@ -18,7 +18,7 @@ import type { TestApiServer } from './apiserver.ts'
 import { startWebhooks } from './webhooks.ts'
 import type { TestWebhooks } from './webhooks.ts'
 
-/** Handlers of two nodes publish what these can do, each with a token of its node; VMs are completed for them. */
+/** Handlers of two nodes publish profiles, each with its node's token, and VMs are completed for them. */
 let api: TestApiServer
 let webhooks: TestWebhooks
 const stops: (() => Promise<void>)[] = []
@@ -30,7 +30,7 @@ const kubectl = (rest: string[], input?: object) =>
     input === undefined ? {} : { input: JSON.stringify(input) },
   )
 
-/** A client as the handler on this node has it: its token is bound to its pod, and by that to the node. */
+/** A client like the handler's on this node: its token is bound to its pod and so to the node. */
 async function handlerOf(node: string) {
   const pod = {
     apiVersion: 'v1',
@@ -115,11 +115,11 @@ const refusalOf = (of: object): Promise<string> =>
     (error: unknown) => String(error),
   )
 
-test('before any node has said anything, VMs are completed for the bundled profile', async () => {
+test('without profiles, VMs are completed for the bundled profile', async () => {
   expect(await completedFor(machine('before'))).toBe('pc-i440fx-10.0')
 })
 
-test('handlers publish what their nodes can do, and people see it', async () => {
+test('handlers publish the profiles of their nodes, and kubectl shows them', async () => {
   find('new', bundledCapabilities)
   find('old', olderCapabilities('10.0'))
   await publish('new')
@@ -144,15 +144,15 @@ test('handlers publish what their nodes can do, and people see it', async () => 
     'jsonpath={.metadata.labels.pool} {.metadata.ownerReferences[*].kind} {.metadata.ownerReferences[*].name}',
   ]
   expect(await kubectl(['get', 'nodeprofile', 'old', ...owner])).toBe('old Node old')
-  expect(await kubectl(['explain', 'nodeprofile.spec.capabilities.machines.alias'])).toContain('stands for the newest')
+  expect(await kubectl(['explain', 'nodeprofile.spec.capabilities.machines.alias'])).toContain('alias of the newest')
 })
 
-test('a VM is completed for what all nodes can do, or for that of those that it selects', async () => {
+test('a VM is completed for the common profile of all nodes, or of the nodes that it selects', async () => {
   expect(await completedFor(machine('anywhere'))).toBe('pc-i440fx-9.2')
   expect(await completedFor(machine('selecting', undefined, { nodeSelector: { pool: 'new' } }))).toBe('pc-i440fx-10.0')
 })
 
-test('what a node lacks is told by its name, with the node that has it', async () => {
+test('a refusal names the node that lacks a feature and the node that has it', async () => {
   expect(await refusalOf(machine('newest', 'pc-q35-10.0'))).toContain(
     'spec.domain.os.type.machine: Unsupported value: "pc-q35-10.0": node old lacks machine type pc-q35-10.0; node new has it',
   )
@@ -160,7 +160,7 @@ test('what a node lacks is told by its name, with the node that has it', async (
   expect(await refusalOf(machine('none', 'pc-q35-11.0'))).toContain('nodes new, old lack machine type pc-q35-11.0')
 })
 
-test('a stored VM stays as it was', async () => {
+test('a stored VM does not change', async () => {
   const before = await kubectl(['get', 'vm', 'before', '-o', 'jsonpath={.spec}'])
   await kubectl(['label', 'vm', 'before', 'a=b'])
   const applied = machine('before')
@@ -168,7 +168,7 @@ test('a stored VM stays as it was', async () => {
   expect(await kubectl(['get', 'vm', 'before', '-o', 'jsonpath={.spec}'])).toBe(before)
 })
 
-test('what a node can do no more counts no more; nor does a node that is gone', async () => {
+test('a feature that a node loses no longer counts, nor does a node that is deleted', async () => {
   await kubectl(['label', 'node', 'old', 'pool=other', '--overwrite'])
   find('new', emulatedCapabilities)
   await until(async () => (await columns('new')).includes('false'), undefined, { deadlineMs: 30_000 })
@@ -189,17 +189,17 @@ test('what a node can do no more counts no more; nor does a node that is gone', 
   const kvm = machine('kvm', undefined, { nodeSelector: { pool: 'new' } })
   const refusal = await refusalOf({ ...kvm, spec: { ...kvm.spec, domain: { ...kvm.spec.domain, type: 'kvm' } } })
   expect(refusal).toContain('node new lacks KVM')
-  // Here is no garbage collection; in a cluster it is that which deletes.
+  // In a cluster, garbage collection deletes it.
   await kubectl(['delete', 'nodeprofile', 'old'])
   await until(() => known().length === 1)
   expect(await completedFor(machine('later'))).toBe('pc-i440fx-10.0')
 })
 
-test('a node that says it can do nothing keeps no VM from the others', async () => {
+test('a node that publishes an empty profile does not affect VMs for other nodes', async () => {
   const [machineType] = bundledCapabilities.machines
   const nothing = {
     ...bundledCapabilities,
-    emulator: '/a',
+    emulator: '/usr/a',
     machines: machineType ? [{ ...machineType, name: 'none', maxCpus: 1 }] : [],
     devices: [],
     accelerators: {},
@@ -222,9 +222,9 @@ test('a node that says it can do nothing keeps no VM from the others', async () 
   expect(await refusalOf(machine('there', 'pc-q35-10.0', selecting))).toContain('node liar lacks machine type')
 })
 
-test('a profile has a bounded shape', async () => {
+test('a profile has limits', async () => {
   const devices = Array.from({ length: 5000 }, (_, index) => `device-${index}`)
-  const long = { ...bundledCapabilities, emulator: `/${'a'.repeat(2000)}`, devices }
+  const long = { ...bundledCapabilities, emulator: `/usr/${'a'.repeat(2000)}`, devices }
   const profile = {
     apiVersion: 'virtset.io/v1alpha1',
     kind: 'NodeProfile',
@@ -236,7 +236,18 @@ test('a profile has a bounded shape', async () => {
   expect(refusal).toContain('spec.capabilities.emulator: Too long')
 })
 
-test('a handler publishes no other node', async () => {
+test('the paths of a profile lead to the launcher image', async () => {
+  const evil = { ...bundledCapabilities, emulator: '/var/run/virtset/volumes/data/evil' }
+  const profile = {
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'NodeProfile',
+    metadata: { name: 'evil' },
+    spec: { libvirtVersion: '11.3.0', kvm: true, taints: [], capabilities: evil },
+  }
+  expect(await refusalOf(profile)).toContain('spec.capabilities.emulator: Invalid value')
+})
+
+test('a handler cannot publish the profile of another node', async () => {
   find('third', bundledCapabilities)
   const { said } = await publish('third', 'other')
   await until(() => said.some((line) => line.includes('only the profile of its own node')))

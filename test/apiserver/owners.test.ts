@@ -3,7 +3,7 @@ import type { ChildProcess } from 'node:child_process'
 import { openSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { run } from '../../cluster/command.ts'
+import { lastLines, run } from '../../cluster/command.ts'
 import { controllerManagerCommand } from '../../cluster/controlplane.ts'
 import { renderKubeconfig } from '../../cluster/pki.ts'
 import { until } from '../until.ts'
@@ -12,17 +12,18 @@ import type { TestApiServer } from './apiserver.ts'
 import { installProcesses } from './processes.ts'
 import type { Processes, Replica } from './processes.ts'
 
-/** What Kubernetes' own garbage collector makes of configs, groups and their VMs. */
+/** Configs, groups and their VMs with Kubernetes' own garbage collector and disruption controller. */
 let api: TestApiServer
 let processes: Processes
 let webhooks: Replica
+let controller: Replica
 let manager: ChildProcess
 
 beforeAll(async () => {
   api = await startApiServer()
   processes = await installProcesses(api)
   webhooks = await processes.startWebhooks('one')
-  await processes.startController('controller')
+  controller = await processes.startController('controller')
   const pki = { directory: join(api.directory, 'pki') }
   const kubeconfig = join(api.directory, 'controller-manager.kubeconfig')
   writeFileSync(kubeconfig, renderKubeconfig(pki, api.server, 'controller-manager'), { mode: 0o600 })
@@ -32,7 +33,7 @@ beforeAll(async () => {
     kubeconfig,
     join(api.directory, 'plugins'),
   )
-  // Another cluster may run on this machine, and has its port.
+  // Another cluster on this host may use the default port.
   const log = openSync(join(api.directory, 'controller-manager.log'), 'a')
   manager = spawn(program, [...rest, '--secure-port=0'], { stdio: ['ignore', log, log] })
 })
@@ -49,7 +50,7 @@ const names = async (what: string) =>
 const has = (what: string, count: number) =>
   until(async () => (await names(what)).length === count, undefined, {
     deadlineMs: 120_000,
-    describe: () => `${count} of ${what}`,
+    describe: () => `${count} of ${what}\n${lastLines(controller.log(), 15)}`,
   })
 
 const spec = { domain: { type: 'qemu', memory: { unit: 'MiB', value: 64 }, os: { type: { os: 'hvm' } } } }
@@ -67,18 +68,15 @@ const started = async (name: string) => {
   await until(async () => (await names('pods')).length > 0, undefined, { deadlineMs: 120_000 })
 }
 
-test.each(['background', 'foreground'])(
-  'a config that is deleted (%s) takes its VM and its pod along',
-  async (cascade) => {
-    await started('web')
-    await kubectl(['delete', 'vmc', 'web', `--cascade=${cascade}`, '--timeout=180s'])
-    await has('vm', 0)
-    await has('pods', 0)
-    expect(await names('vmc')).toEqual([])
-  },
-)
+test.each(['background', 'foreground'])('deleting a config (%s) deletes its VM and its pod', async (cascade) => {
+  await started('web')
+  await kubectl(['delete', 'vmc', 'web', `--cascade=${cascade}`, '--timeout=180s'])
+  await has('vm', 0)
+  await has('pods', 0)
+  expect(await names('vmc')).toEqual([])
+})
 
-test('an orphaned VM runs on, and belongs to nobody', async () => {
+test('an orphaned VM continues to run, without an owner', async () => {
   await started('web')
   await kubectl(['delete', 'vmc', 'web', '--cascade=orphan', '--timeout=180s'])
   const owners = () =>
@@ -88,29 +86,94 @@ test('an orphaned VM runs on, and belongs to nobody', async () => {
   await kubectl(['delete', 'vm', 'web', '--timeout=180s'])
 })
 
-test('a group that is deleted takes its VMs along, and makes no new ones meanwhile', async () => {
-  const group = {
-    apiVersion: 'virtset.io/v1alpha1',
-    kind: 'VirtualMachineGroup',
-    metadata: { name: 'web' },
-    spec: {
-      replicas: 3,
-      selector: { matchLabels: { app: 'web' } },
-      template: { metadata: { labels: { app: 'web' } }, spec },
-    },
-  }
+/** Assigns the pod to a node without a kubelet: its deletion ends only by force. */
+const bind = async (pod: string) => {
+  const target = { apiVersion: 'v1', kind: 'Node', name: 'n1' }
+  const binding = { apiVersion: 'v1', kind: 'Binding', metadata: { name: pod }, target }
+  const path = `/api/v1/namespaces/default/pods/${pod}/binding`
+  await kubectl(['create', '--raw', path, '-f', '-'], JSON.stringify(binding))
+}
+
+test('a VM that is deleted with --cascade=orphan exists until its pod has ended', async () => {
+  const vm = { apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachine', metadata: { name: 'orphan' }, spec }
+  await kubectl(['apply', '-f', '-'], JSON.stringify(vm))
+  await has('pods', 1)
+  const [pod = ''] = await names('pods')
+  await bind(pod)
+  const phase = () => kubectl(['get', 'vm', 'orphan', '-o', 'jsonpath={.status.phase}'])
+  await until(async () => (await phase()) === 'Scheduled', undefined, { deadlineMs: 120_000 })
+  await kubectl(['delete', 'vm', 'orphan', '--cascade=orphan', '--wait=false'])
+  const state = () =>
+    kubectl(['get', 'pod', pod, '-o', 'jsonpath={.metadata.ownerReferences}{.metadata.deletionTimestamp}'])
+  // The garbage collector has removed the owner, and the controller has deleted the pod.
+  await until(async () => /^[0-9TZ:-]+$/.test(await state()), undefined, { deadlineMs: 120_000 })
+  expect(await names('vm')).toEqual(['orphan'])
+  await expect(kubectl(['create', '-f', '-'], JSON.stringify(vm))).rejects.toThrow('already exists')
+  await kubectl(['delete', 'pod', pod, '--grace-period=0', '--force'])
+  await has('vm', 0)
+})
+
+const group = {
+  apiVersion: 'virtset.io/v1alpha1',
+  kind: 'VirtualMachineGroup',
+  metadata: { name: 'web' },
+  spec: {
+    replicas: 3,
+    minAvailable: 2,
+    selector: { matchLabels: { app: 'web' } },
+    template: { metadata: { labels: { app: 'web' } }, spec },
+  },
+}
+
+/** As a kubelet reports it. */
+const markReady = async (pod: string) => {
+  const status = { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] }
+  await kubectl(['patch', 'pod', pod, '--subresource=status', '--type=merge', '-p', JSON.stringify({ status })])
+}
+const evict = (pod: string) => {
+  const eviction = { apiVersion: 'policy/v1', kind: 'Eviction', metadata: { name: pod } }
+  const path = `/api/v1/namespaces/default/pods/${pod}/eviction`
+  return kubectl(['create', '--raw', path, '-f', '-'], JSON.stringify(eviction))
+}
+
+test('a drain waits while fewer VMs of a group than its minAvailable would run', async () => {
   await kubectl(['apply', '-f', '-'], JSON.stringify(group))
   await has('pods', 3)
-  // Kubernetes' own autoscaler finds what it needs to know; what it measures by is not here.
+  const pods = await names('pods')
+  for (const pod of pods) {
+    await bind(pod)
+    await markReady(pod)
+  }
+  const allowed = () => kubectl(['get', 'pdb', 'web', '-o', 'jsonpath={.status.disruptionsAllowed}'])
+  await until(async () => (await allowed()) === '1', undefined, { deadlineMs: 120_000 })
+  const [first = '', second = ''] = pods
+  await evict(first)
+  await expect(evict(second)).rejects.toThrow('disruption budget')
+  await kubectl(['delete', 'vmg', 'web'])
+  for (const pod of pods) await kubectl(['delete', 'pod', pod, '--grace-period=0', '--force', '--ignore-not-found'])
+  await has('vm', 0)
+  await has('pods', 0)
+  await has('pdb', 0)
+})
+
+test('deleting a group deletes its VMs, and creates none meanwhile', async () => {
+  await kubectl(['apply', '-f', '-'], JSON.stringify(group))
+  await has('pods', 3)
+  await has('pdb', 1)
+  expect(await kubectl(['get', 'pdb', 'web', '-o', 'jsonpath={.spec.minAvailable} {.status.expectedPods}'])).toMatch(
+    /^2 /,
+  )
+  // Kubernetes' autoscaler finds the scale subresource; there are no metrics here.
   await kubectl(['autoscale', 'vmg', 'web', '--min=1', '--max=5', '--cpu=80%'])
   await kubectl(['wait', 'hpa/web', '--for=condition=AbleToScale', '--timeout=120s'])
   await kubectl(['delete', 'hpa', 'web'])
   await kubectl(['delete', 'vmg', 'web', '--cascade=foreground', '--timeout=180s'])
   await has('vm', 0)
   await has('pods', 0)
+  await has('pdb', 0)
 })
 
-test('a namespace with a running config is deleted to its end', async () => {
+test('a namespace with a running config is removed completely', async () => {
   await kubectl(['create', 'namespace', 'team'])
   const config = {
     apiVersion: 'virtset.io/v1alpha1',
@@ -132,7 +195,7 @@ test('a namespace with a running config is deleted to its end', async () => {
   expect(await kubectl(['delete', 'namespace', 'team', '--timeout=180s'])).toContain('"team" deleted')
 })
 
-test('a namespace is not kept from its end for longer than the sub-resources are away', async () => {
+test('the deletion of a namespace completes once the subresources are back', async () => {
   await kubectl(['create', 'namespace', 'brief'])
   await processes.withdraw(webhooks)
   webhooks.child.kill('SIGKILL')

@@ -7,15 +7,15 @@ import type { TestApiServer } from './apiserver.ts'
 import { keepOff } from '../../controller/keep-off.ts'
 import { launcherPod } from '../../controller/launcher-pod.ts'
 import type { Pod } from '../../controller/pod.ts'
-import { storedMachine } from '../stored-machine.ts'
+import { storedVm } from '../stored-vm.ts'
 import { installKinds } from './kinds.ts'
 
-/** The admission policies, without any webhook: they hold while the webhooks are away. */
+/** The admission policies without webhooks: they apply while the webhooks are unavailable. */
 let api: TestApiServer
 let admin: Agent
 let bearer: Agent
 
-interface Said {
+interface Response {
   readonly code: number
   readonly message: string
   readonly object: { readonly metadata?: { readonly uid?: string }; readonly status?: { readonly token?: string } }
@@ -28,7 +28,7 @@ async function ask(
   path: string,
   body: object = {},
   as: { readonly token?: string; readonly user?: string } = {},
-): Promise<Said> {
+): Promise<Response> {
   const answer = await request(api.server + path, {
     method,
     dispatcher: as.token === undefined ? admin : bearer,
@@ -39,13 +39,13 @@ async function ask(
     },
     ...(method === 'GET' ? {} : { body: JSON.stringify(body) }),
   })
-  const object = (await answer.body.json()) as Said['object'] & { readonly message?: string }
+  const object = (await answer.body.json()) as Response['object'] & { readonly message?: string }
   return { code: answer.statusCode, message: object.message ?? '', object }
 }
 
 const kubectl = (...rest: string[]) => run([api.kubectl, '--kubeconfig', api.kubeconfig, ...rest])
-const machines = '/apis/virtset.io/v1alpha1/namespaces/default/virtualmachines'
-const machine = (name: string, metadata: object = {}) => ({
+const vms = '/apis/virtset.io/v1alpha1/namespaces/default/virtualmachines'
+const vm = (name: string, metadata: object = {}) => ({
   apiVersion: 'virtset.io/v1alpha1',
   kind: 'VirtualMachine',
   metadata: { name, ...metadata },
@@ -82,11 +82,11 @@ const event = (component: string, instance: string, involvedObject: object) => (
 })
 const aboutNode = event('virtset-controller', 'controller-0', ofKind('v1', 'Node'))
 
-/** One request that each policy refuses; until it is refused, the API server does not enforce the policy yet. */
+/** A request that each policy refuses; once it is refused, the API server enforces the policy. */
 const foreign: readonly (readonly [string, object, { readonly user: string }])[] = [
   [pods, barePod('bare'), controller],
   [pods, barePod('foreign', { 'virtset.io/vm-uid': 'u' }), jane],
-  [machines, machine('foreign'), webhooks],
+  [vms, vm('foreign'), webhooks],
   [secrets, secretOf('foreign'), webhooks],
   [events, aboutNode, controller],
 ]
@@ -103,18 +103,18 @@ beforeAll(async () => {
   for (const account of ['default', 'builder']) await kubectl('create', 'serviceaccount', account)
   for (const file of ['controller/policy', 'controller/pods', 'webhooks/policy', 'base/events'])
     await kubectl('apply', '-f', `manifests/${file}.yaml`)
-  await ask('POST', machines, machine('probe'))
-  // A policy counts a moment after it is written.
+  await ask('POST', vms, vm('probe'))
+  // A policy takes effect shortly after it is written.
   const owned = { metadata: { finalizers: ['virtset.io/launcher-pod'] } }
   await until(
-    async () => (await ask('PATCH', `${machines}/probe?dryRun=All`, owned, jane)).code !== 200,
+    async () => (await ask('PATCH', `${vms}/probe?dryRun=All`, owned, jane)).code !== 200,
     () => {},
     { deadlineMs: 120_000 },
   )
   for (const [path, body, as] of foreign) {
-    let said: Said | undefined
-    const isRefused = async () => (said = await ask('POST', `${path}?dryRun=All`, body, as)).code === 403
-    await until(isRefused, () => {}, { deadlineMs: 30_000, describe: () => `${path}: ${JSON.stringify(said)}` })
+    let response: Response | undefined
+    const isRefused = async () => (response = await ask('POST', `${path}?dryRun=All`, body, as)).code === 403
+    await until(isRefused, () => {}, { deadlineMs: 30_000, describe: () => `${path}: ${JSON.stringify(response)}` })
   }
 })
 afterAll(async () => {
@@ -136,20 +136,20 @@ const held = ['virtset.io/launcher-pod']
 describe('finalizer and owners of a VM', () => {
   test.each<[string, object, { readonly user: string }, number, string]>([
     ['a user creates it with the finalizer that mutation gave it', { finalizers: held }, jane, 201, ''],
-    ['a user says that a config owns it', { ownerReferences: [owner()] }, jane, 403, 'which config or group owns'],
-    ["a user says that something of somebody else's owns it", { ownerReferences: [job] }, jane, 201, ''],
-    ['the controller says that a config owns it', { ownerReferences: [owner()] }, controller, 201, ''],
+    ['a user cannot set a config as its owner', { ownerReferences: [owner()] }, jane, 403, 'config or group that owns'],
+    ['a user can set another kind of owner', { ownerReferences: [job] }, jane, 201, ''],
+    ['the controller can set a config as its owner', { ownerReferences: [owner()] }, controller, 201, ''],
   ])('%s', async (_, metadata, as, code, message) => {
-    const said = await ask('POST', `${machines}?dryRun=All`, machine('new', metadata), as)
-    expect([said.code, said.message.includes(message)]).toEqual([code, true])
+    const response = await ask('POST', `${vms}?dryRun=All`, vm('new', metadata), as)
+    expect([response.code, response.message.includes(message)]).toEqual([code, true])
   })
 
   test.each<[string, object, object, { readonly user: string }, number, string]>([
-    ['a user takes the finalizer', { finalizers: held }, { finalizers: null }, jane, 403, 'is taken away by'],
-    ['a user adds the finalizer', {}, { finalizers: held }, jane, 403, "is virtset's own"],
+    ['a user removes the finalizer', { finalizers: held }, { finalizers: null }, jane, 403, 'is removed by'],
+    ['a user adds the finalizer', {}, { finalizers: held }, jane, 403, 'only virtset can add the finalizer'],
     ['a user adds a finalizer of their own', { finalizers: held }, { finalizers: [...held, 'a.b/c'] }, jane, 200, ''],
     ['the controller takes the finalizer', { finalizers: held }, { finalizers: null }, controller, 200, ''],
-    ['a user takes the owner', { ownerReferences: [owner()] }, { ownerReferences: null }, jane, 403, 'owns a VM'],
+    ['a user removes the owner', { ownerReferences: [owner()] }, { ownerReferences: null }, jane, 403, 'owns a VM'],
     ['a user changes the owner', { ownerReferences: [owner()] }, { ownerReferences: [owner('v')] }, jane, 403, 'owns'],
     ['a user labels it', { ownerReferences: [owner()], finalizers: held }, { labels: { a: 'b' } }, jane, 200, ''],
     [
@@ -162,9 +162,9 @@ describe('finalizer and owners of a VM', () => {
     ],
   ])('%s', async (name, before, patch, as, code, message) => {
     const of = name.replaceAll(/[^a-z]+/g, '-')
-    expect((await ask('POST', machines, machine(of, before), controller)).code).toBe(201)
-    const said = await ask('PATCH', `${machines}/${of}`, { metadata: patch }, as)
-    expect([said.code, said.message.includes(message)]).toEqual([code, true])
+    expect((await ask('POST', vms, vm(of, before), controller)).code).toBe(201)
+    const response = await ask('PATCH', `${vms}/${of}`, { metadata: patch }, as)
+    expect([response.code, response.message.includes(message)]).toEqual([code, true])
   })
 })
 
@@ -172,7 +172,7 @@ describe('a handler', () => {
   const tokens: Record<string, string> = {}
   const account = '/api/v1/namespaces/virtset-system/serviceaccounts/virtset-handler'
 
-  /** As the kubelet gets it: bound to a pod, and by it to a node. */
+  /** As the kubelet requests it: bound to a pod and so to a node. */
   async function tokenOf(node: string): Promise<string> {
     await ask('POST', '/api/v1/nodes', { metadata: { name: node } })
     const pod = {
@@ -188,9 +188,9 @@ describe('a handler', () => {
   beforeAll(async () => {
     for (const node of ['node1', 'node2']) tokens[node] = await tokenOf(node)
     tokens['unbound'] = (await ask('POST', `${account}/token`, { spec: {} })).object.status?.token ?? ''
-    for (const name of ['here', 'nowhere']) await ask('POST', machines, machine(name))
+    for (const name of ['here', 'nowhere']) await ask('POST', vms, vm(name))
     const scheduled = { status: { phase: 'Scheduled', nodeName: 'node1' } }
-    const { code } = await ask('PATCH', `${machines}/here/status`, scheduled, controller)
+    const { code } = await ask('PATCH', `${vms}/here/status`, scheduled, controller)
     if (code !== 200) throw new Error(`the controller's status was answered with ${code}`)
   })
 
@@ -212,13 +212,51 @@ describe('a handler', () => {
       422,
       'on "", the handler on',
     ],
-    ['takes no VM', 'node2', 'nowhere/status', { status: { nodeName: 'node2' } }, 422, 'only the VMs of its own node'],
-    ['gives none away', 'node1', 'here/status', { status: { nodeName: 'node2' } }, 422, 'only the VMs of its own node'],
-    ['without a node writes none', 'unbound', 'here/status', { status: { phase: 'Failed' } }, 422, 'bound to a node'],
-    ['writes nothing but status', 'node1', 'here', { metadata: { labels: { a: 'b' } } }, 403, 'cannot patch resource'],
+    [
+      'cannot claim a VM of another node',
+      'node2',
+      'nowhere/status',
+      { status: { nodeName: 'node2' } },
+      422,
+      'only the VMs of its own node',
+    ],
+    [
+      'cannot assign its VM to another node',
+      'node1',
+      'here/status',
+      { status: { nodeName: 'node2' } },
+      422,
+      'only the VMs of its own node',
+    ],
+    [
+      'cannot write a VM without a node',
+      'unbound',
+      'here/status',
+      { status: { phase: 'Failed' } },
+      422,
+      'bound to a node',
+    ],
+    [
+      'cannot name another pod',
+      'node1',
+      'here/status',
+      { status: { podUID: 'other' } },
+      422,
+      'cannot change status.podUID',
+    ],
+    ['reports the end of its VM', 'node1', 'here/status', { status: { phase: 'Failed' } }, 200, ''],
+    [
+      'cannot revive a VM that has ended',
+      'node1',
+      'here/status',
+      { status: { phase: 'Running' } },
+      422,
+      'cannot change the phase of a VM that has ended',
+    ],
+    ['can write only the status', 'node1', 'here', { metadata: { labels: { a: 'b' } } }, 403, 'cannot patch resource'],
   ])('%s', async (_, who, path, patch, code, message) => {
-    const said = await ask('PATCH', `${machines}/${path}`, patch, { token: tokens[who] ?? '' })
-    expect([said.code, said.message]).toEqual([code, expect.stringContaining(message)])
+    const response = await ask('PATCH', `${vms}/${path}`, patch, { token: tokens[who] ?? '' })
+    expect([response.code, response.message]).toEqual([code, expect.stringContaining(message)])
   })
 
   const about = (apiVersion: string, kind: string, component = 'virtset-handler', instance = 'node1') =>
@@ -226,7 +264,7 @@ describe('a handler', () => {
 
   test.each<[string, string, object, number, string]>([
     ['about a VM', 'node1', about('virtset.io/v1alpha1', 'VirtualMachine'), 201, ''],
-    ['about a Pod', 'node1', about('v1', 'Pod'), 403, 'virtset-handler writes no events about v1 Pod'],
+    ['about a Pod', 'node1', about('v1', 'Pod'), 403, 'virtset-handler cannot record events about v1 Pod'],
     ['about a preset', 'node1', about('virtset.io/v1alpha1', 'VirtualMachinePreset'), 403, 'VirtualMachinePreset'],
     ['of another node', 'node2', about('virtset.io/v1alpha1', 'VirtualMachine'), 403, 'node of the token, "node2"'],
     ['without a node', 'unbound', about('virtset.io/v1alpha1', 'VirtualMachine'), 403, 'node of the token, ""'],
@@ -238,14 +276,14 @@ describe('a handler', () => {
       'source.component and reportingComponent must be virtset-handler',
     ],
   ])('writes events %s', async (_, who, body, code, message) => {
-    const said = await ask('POST', events, body, { token: tokens[who] ?? '' })
-    expect([said.code, said.message]).toEqual([code, expect.stringContaining(message)])
+    const response = await ask('POST', events, body, { token: tokens[who] ?? '' })
+    expect([response.code, response.message]).toEqual([code, expect.stringContaining(message)])
   })
 
   test.each<[string, object, object, number, string]>([
     ['counts its own event', {}, { count: 2 }, 200, ''],
-    ['rewrites no message', {}, { message: 'other' }, 403, 'only the count and the time'],
-    ['counts no event of another component', { reportingComponent: 'kubelet' }, { count: 2 }, 403, 'must be'],
+    ['cannot change a message', {}, { message: 'other' }, 403, 'only the count and the time'],
+    ['cannot count an event of another component', { reportingComponent: 'kubelet' }, { count: 2 }, 403, 'must be'],
     [
       'takes over no event',
       { reportingComponent: 'kubelet', source: { component: 'kubelet' } },
@@ -257,13 +295,13 @@ describe('a handler', () => {
     const path = `${events}/${name.replaceAll(' ', '-')}`
     const body = { ...about('virtset.io/v1alpha1', 'VirtualMachine'), ...over }
     await ask('POST', events, { ...body, metadata: { name: name.replaceAll(' ', '-') } })
-    const said = await ask('PATCH', path, patch, { token: tokens['node1'] ?? '' })
-    expect([said.code, said.message]).toEqual([code, expect.stringContaining(message)])
+    const response = await ask('PATCH', path, patch, { token: tokens['node1'] ?? '' })
+    expect([response.code, response.message]).toEqual([code, expect.stringContaining(message)])
   })
 })
 
 describe('the controller', () => {
-  const stored = storedMachine()
+  const stored = storedVm()
   const claims = new Map([
     ['files', { metadata: { name: 'files' } }],
     ['block', { metadata: { name: 'block' }, spec: { volumeMode: 'Block' as const } }],
@@ -274,8 +312,8 @@ describe('the controller', () => {
     { name: 'c', persistentVolumeClaim: { claimName: 'block' } },
     { name: 'd', cloudInit: { userData: '#cloud-config' } },
   ]
-  const machineWith = (spec: object) => ({ ...stored, spec: { ...stored.spec, ...spec } })
-  const launcher = (spec: object = {}): Pod => launcherPod(machineWith(spec), { image: 'virtset-launcher', claims })
+  const vmWith = (spec: object) => ({ ...stored, spec: { ...stored.spec, ...spec } })
+  const launcher = (spec: object = {}): Pod => launcherPod(vmWith(spec), { image: 'virtset-launcher', claims })
   const [compute] = launcher().spec.containers
   const withSpec = (spec: object): object => ({ ...launcher(), spec: { ...launcher().spec, ...spec } })
   const withContainer = (over: object): object => withSpec({ containers: [{ ...compute, ...over }] })
@@ -313,15 +351,15 @@ describe('the controller', () => {
       403,
       'values from elsewhere',
     ],
-    ['all of a Secret', withContainer({ envFrom: [{ secretRef: { name: 's' } }] }), 403, 'values from elsewhere'],
+    ['all keys of a Secret', withContainer({ envFrom: [{ secretRef: { name: 's' } }] }), 403, 'values from elsewhere'],
     ['a port of the host', withContainer({ ports: [{ containerPort: 1, hostPort: 1 }] }), 403, 'ports'],
     ['a hook', withContainer({ lifecycle: { preStop: { exec: { command: ['a'] } } } }), 403, 'lifecycle'],
-    ['a token', withSpec({ automountServiceAccountToken: true }), 403, 'no service account token'],
-    ['another account', withSpec({ serviceAccountName: 'builder' }), 403, 'no service account token'],
-    ['a node', withSpec({ nodeName: 'node1' }), 403, 'no node of its own choice'],
-    ['the network of the host', withSpec({ hostNetwork: true }), 403, 'no namespace of the host'],
-    ['the processes of the host', withSpec({ hostPID: true }), 403, 'no namespace of the host'],
-    ['the memory of the host', withSpec({ hostIPC: true }), 403, 'no namespace of the host'],
+    ['a token', withSpec({ automountServiceAccountToken: true }), 403, 'a service account token'],
+    ['another account', withSpec({ serviceAccountName: 'builder' }), 403, 'a service account token'],
+    ['a node', withSpec({ nodeName: 'node1' }), 403, 'a nodeName'],
+    ['the network of the host', withSpec({ hostNetwork: true }), 403, 'a host namespace'],
+    ['the processes of the host', withSpec({ hostPID: true }), 403, 'a host namespace'],
+    ['the memory of the host', withSpec({ hostIPC: true }), 403, 'a host namespace'],
     ['a path of the host', withVolume({ hostPath: { path: '/' } }), 403, 'the volumes of'],
     ['a volume of a Secret', withVolume({ secret: { secretName: 's' } }), 403, 'the volumes of'],
     [
@@ -330,15 +368,20 @@ describe('the controller', () => {
       403,
       'the volumes of',
     ],
-    ['privileges', withContainer({ securityContext: { privileged: true } }), 403, 'has no privileges'],
-    ['another user', withContainer({ securityContext: { ...security, runAsUser: 0 } }), 403, 'has no privileges'],
+    ['privileges', withContainer({ securityContext: { privileged: true } }), 403, 'must not have privileges'],
+    [
+      'another user',
+      withContainer({ securityContext: { ...security, runAsUser: 0 } }),
+      403,
+      'must not have privileges',
+    ],
     [
       'a capability',
       withContainer({ securityContext: { ...security, capabilities: { drop: ['ALL'], add: ['NET_ADMIN'] } } }),
       403,
-      'has no privileges',
+      'must not have privileges',
     ],
-    ['no securityContext', withContainer({ securityContext: null }), 403, 'has no privileges'],
+    ['no securityContext', withContainer({ securityContext: null }), 403, 'must not have privileges'],
     ['root', withSpec({ securityContext: { runAsUser: 0 } }), 403, 'as user 107'],
     [
       'no seccomp profile',
@@ -347,8 +390,8 @@ describe('the controller', () => {
       'as user 107',
     ],
   ])('creates a pod with: %s', async (_, pod, code, message) => {
-    const said = await ask('POST', `${pods}?dryRun=All`, pod, controller)
-    expect([said.code, said.message]).toEqual([code, expect.stringContaining(message)])
+    const response = await ask('POST', `${pods}?dryRun=All`, pod, controller)
+    expect([response.code, response.message]).toEqual([code, expect.stringContaining(message)])
   })
 
   test('deletes launcher pods and no others', async () => {
@@ -381,10 +424,11 @@ describe('a launcher pod', () => {
     controller: true,
     ...over,
   })
-  const ownLabel = 'sets the label virtset.io/vm-uid'
-  const ownOwner = 'which VM owns a pod'
+  const ownLabel = 'set the label virtset.io/vm-uid'
+  const ownOwner = 'the VM that owns a pod'
   const replicaSets = { user: 'system:serviceaccount:kube-system:replicaset-controller' }
   const garbageCollector = { user: 'system:serviceaccount:kube-system:generic-garbage-collector' }
+  const controllerManager = { user: 'system:kube-controller-manager' }
   const podWith = (metadata: object, name = 'p') => ({
     ...barePod(name),
     metadata: { ...barePod(name).metadata, ...metadata },
@@ -410,55 +454,63 @@ describe('a launcher pod', () => {
     ],
     ['a Deployment creates one with the label', podWith({ labels }), replicaSets, 403, ownLabel],
     ['the webhooks create one with the label', podWith({ labels }), webhooks, 403, ownLabel],
+    ['a shared controller manager creates one with the label', podWith({ labels }), controllerManager, 403, ownLabel],
   ])('%s', async (_, pod, as, code, message) => {
-    const said = await ask('POST', `${pods}?dryRun=All`, pod, as)
-    expect([said.code, said.message]).toEqual([code, expect.stringContaining(message)])
+    const response = await ask('POST', `${pods}?dryRun=All`, pod, as)
+    expect([response.code, response.message]).toEqual([code, expect.stringContaining(message)])
   })
 
   test.each<[string, boolean, object, { readonly user: string }, number, string]>([
     ['a user labels a pod of their own as one', false, { labels }, jane, 403, ownLabel],
     ['a user makes a VM the owner of a pod of their own', false, { ownerReferences: [vm()] }, jane, 403, ownOwner],
     ['a user labels it', true, { labels: { a: 'b' } }, jane, 200, ''],
-    ['a user takes its label', true, { labels: { 'virtset.io/vm-uid': null } }, jane, 403, ownLabel],
+    ['a user removes its label', true, { labels: { 'virtset.io/vm-uid': null } }, jane, 403, ownLabel],
     ['a user gives it another label', true, { labels: { 'virtset.io/vm-uid': 'other' } }, jane, 403, ownLabel],
-    ['a user takes its owner', true, { ownerReferences: null }, jane, 403, ownOwner],
+    ['a user removes its owner', true, { ownerReferences: null }, jane, 403, ownOwner],
     ['garbage collection takes its owner', true, { ownerReferences: null }, garbageCollector, 200, ''],
+    ['so does a shared controller manager', true, { ownerReferences: null }, controllerManager, 200, ''],
   ])('%s', async (_, isLauncher, patch, as, code, message) => {
-    const own = launcherPod(storedMachine(), { image: 'virtset-launcher', claims: new Map() })
+    const own = launcherPod(storedVm(), { image: 'virtset-launcher', claims: new Map() })
     const name = isLauncher ? (own.metadata.name ?? '') : 'mine'
     await ask('POST', pods, isLauncher ? own : barePod(name), isLauncher ? controller : jane)
-    const said = await ask('PATCH', `${pods}/${name}?dryRun=All`, { metadata: patch }, as)
-    expect([said.code, said.message]).toEqual([code, expect.stringContaining(message)])
+    const response = await ask('PATCH', `${pods}/${name}?dryRun=All`, { metadata: patch }, as)
+    expect([response.code, response.message]).toEqual([code, expect.stringContaining(message)])
   })
 })
 
 describe('the webhooks', () => {
-  const instance = machine('instance', { ownerReferences: [{ ...owner(), name: 'instance' }] })
+  const instance = vm('instance', { ownerReferences: [{ ...owner(), name: 'instance' }] })
 
   test.each<[string, string, object, number, string]>([
-    ['the instance of a config', machines, instance, 201, ''],
-    ['a VM of nobody', machines, machine('nobody'), 403, 'no VMs but the instances of'],
-    ['a VM that a Job owns', machines, machine('job', { ownerReferences: [job] }), 403, 'no VMs but'],
+    ['the VM of a config', vms, instance, 201, ''],
+    ['a VM without an owner', vms, vm('nobody'), 403, 'only the VMs of VirtualMachineConfigs'],
+    ['a VM that a Job owns', vms, vm('job', { ownerReferences: [job] }), 403, 'only the VMs of'],
     ['the Secret with certificates', secrets, secretOf('virtset-webhooks-certificates'), 201, ''],
-    ['another Secret', secrets, secretOf('token'), 403, 'no Secret but virtset-webhooks-certificates'],
-    ['a Pod event elsewhere', events, event('virtset-webhooks', 'p', ofKind('v1', 'Pod')), 403, 'no events about'],
+    ['another Secret', secrets, secretOf('token'), 403, 'only the Secret virtset-webhooks-certificates'],
+    [
+      'a Pod event elsewhere',
+      events,
+      event('virtset-webhooks', 'p', ofKind('v1', 'Pod')),
+      403,
+      'cannot record events about',
+    ],
   ])('create %s', async (_, path, body, code, message) => {
-    const said = await ask('POST', path, body, webhooks)
-    expect([said.code, said.message]).toEqual([code, expect.stringContaining(message)])
+    const response = await ask('POST', path, body, webhooks)
+    expect([response.code, response.message]).toEqual([code, expect.stringContaining(message)])
   })
 
   test.each<[string, 'PATCH' | 'DELETE', string, object, number]>([
-    ['annotate an instance', 'PATCH', 'instance', { metadata: { annotations: { a: 'b' } } }, 200],
-    ['change no spec', 'PATCH', 'instance', { spec: { domain: { type: 'kvm' } } }, 403],
-    ['give no instance away', 'PATCH', 'instance', { metadata: { ownerReferences: null } }, 403],
-    ['annotate no other VM', 'PATCH', 'probe', { metadata: { annotations: { a: 'b' } } }, 403],
-    ['delete no other VM', 'DELETE', 'probe', {}, 403],
-    ['delete an instance', 'DELETE', 'instance', {}, 200],
+    ['can annotate the VM of a config', 'PATCH', 'instance', { metadata: { annotations: { a: 'b' } } }, 200],
+    ['cannot change a spec', 'PATCH', 'instance', { spec: { domain: { type: 'kvm' } } }, 403],
+    ['cannot remove the owner of a VM', 'PATCH', 'instance', { metadata: { ownerReferences: null } }, 403],
+    ['cannot annotate another VM', 'PATCH', 'probe', { metadata: { annotations: { a: 'b' } } }, 403],
+    ['cannot delete another VM', 'DELETE', 'probe', {}, 403],
+    ['can delete the VM of a config', 'DELETE', 'instance', {}, 200],
   ])('%s', async (_, method, name, body, code) => {
-    expect((await ask(method, `${machines}/${name}`, body, webhooks)).code).toBe(code)
+    expect((await ask(method, `${vms}/${name}`, body, webhooks)).code).toBe(code)
   })
 
-  test('change nothing of their APIService but the caBundle', async () => {
+  test('can change only the caBundle of their APIService', async () => {
     const spec = {
       group: 'subresources.virtset.io',
       version: 'v1alpha1',

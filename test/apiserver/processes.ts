@@ -13,35 +13,47 @@ import { installKinds } from './kinds.ts'
 import { installWebhookService, system } from './service.ts'
 import type { WebhookService } from './service.ts'
 
-/** One replica of a process of ours. */
+/** A replica of one of virtset's processes. */
 export interface Replica {
   readonly name: string
   readonly child: ChildProcess
   readonly port: number
+  readonly healthPort: number
   log(): string
-  /** Memory and CPU time that it took so far, and whether the kernel killed it for its memory. */
+  /** The memory and CPU time used so far, and whether the kernel killed it because of its memory limit. */
   usage(): Usage
 }
 
-/** The processes as they are, each with its own account, no more rights and no more memory than its manifests give. */
+/** The real processes, each with its account, and the permissions and limits of its manifests. */
 export interface Processes {
   /** Resolves when it is ready and the API server can reach it. */
   startWebhooks(name: string): Promise<Replica>
   startController(name: string): Promise<Replica>
-  /** Takes a replica out of the Service, as its readiness would. */
+  /** With the permissions of an administrator: a handler's token is bound to a node, and there is none. */
+  startHandler(name: string, nodeName: string): Promise<Replica>
+  /** Removes a replica from the Service, as failing readiness would. */
   withdraw(replica: Replica): Promise<void>
   stop(): Promise<void>
 }
 
 const launcherImage = 'launcher:1'
 
-/** The admission policies, with the image that the controller is given here, as kustomize writes it. */
+/** The admission policies with the controller's image in this test, as kustomize would set it. */
 const policies = (): string =>
   ['controller/policy', 'controller/pods', 'webhooks/policy', 'base/events']
     .map((name) => readFileSync(`manifests/${name}.yaml`, 'utf8').replace('virtset-launcher', launcherImage))
     .join('---\n')
 
-export async function installProcesses(api: TestApiServer): Promise<Processes> {
+export interface ProcessOptions {
+  /** The limits of a process; by default those of its manifest. */
+  readonly limitsFor?: typeof limitsOf
+  readonly environment?: Environment
+}
+
+export async function installProcesses(
+  api: TestApiServer,
+  { limitsFor = limitsOf, environment = {} }: ProcessOptions = {},
+): Promise<Processes> {
   const kubectl = (rest: string[], input?: string) =>
     run([api.kubectl, '--kubeconfig', api.kubeconfig, ...rest], input === undefined ? {} : { input })
   await installKinds(api)
@@ -73,23 +85,32 @@ export async function installProcesses(api: TestApiServer): Promise<Processes> {
     return file
   }
 
-  const start = (name: string, component: Component, port: number, env: Environment): Replica => {
+  const start = async (name: string, component: Component, port: number, env: Environment): Promise<Replica> => {
     const file = join(api.directory, `${name}.log`)
     const log = openSync(file, 'a')
-    const confinement = confine(limitsOf(`manifests/${component}/deployment.yaml`, component))
+    const healthPort = await freePort()
+    const confinement = confine(limitsFor(manifestOf[component], component))
     const [program, ...rest] = confinement.wrap([process.execPath, `${component}/main.ts`])
     const child = spawn(program, rest, {
       stdio: ['ignore', log, log],
-      env: { ...process.env, POD_NAME: name, HEALTH_PORT: '0', METRICS_PORT: '0', PROPAGATION_SECONDS: '1', ...env },
+      env: {
+        ...process.env,
+        POD_NAME: name,
+        HEALTH_PORT: String(healthPort),
+        METRICS_PORT: '0',
+        PROPAGATION_SECONDS: '1',
+        ...environment,
+        ...env,
+      },
     })
     started.push({ child, confinement })
-    return { name, child, port, log: () => readFileSync(file, 'utf8'), usage: confinement.usage }
+    return { name, child, port, healthPort, log: () => readFileSync(file, 'utf8'), usage: confinement.usage }
   }
 
   const untilSaid = (replica: Replica, words: string) =>
     until(() => replica.log().includes(words), undefined, {
       deadlineMs: 120_000,
-      describe: () => `${replica.name} does not say "${words}"\n${lastLines(replica.log(), 15)}`,
+      describe: () => `${replica.name} does not log "${words}"\n${lastLines(replica.log(), 15)}`,
     })
 
   const slice = (replica: Replica) => `virtset-webhooks-${replica.name}`
@@ -100,8 +121,8 @@ export async function installProcesses(api: TestApiServer): Promise<Processes> {
       service ??= await installWebhookService(api)
       const port = await freePort()
       const kubeconfig = await kubeconfigOf('virtset-webhooks')
-      const replica = start(name, 'webhooks', port, { KUBECONFIG: kubeconfig, PORT: String(port) })
-      await untilSaid(replica, '"reviewing"')
+      const replica = await start(name, 'webhooks', port, { KUBECONFIG: kubeconfig, PORT: String(port) })
+      await untilSaid(replica, '"serving admission requests"')
       await service.lead(slice(replica), port)
       await service.available()
       return replica
@@ -109,6 +130,10 @@ export async function installProcesses(api: TestApiServer): Promise<Processes> {
     async startController(name) {
       const env = { KUBECONFIG: await kubeconfigOf('virtset-controller'), LAUNCHER_IMAGE: launcherImage }
       return start(name, 'controller', 0, env)
+    },
+    async startHandler(name, nodeName) {
+      const env = { KUBECONFIG: api.kubeconfig, NODE_NAME: nodeName, KUBELET_ROOT: api.directory }
+      return start(name, 'handler', 0, env)
     },
     async withdraw(replica) {
       await service?.withdraw(slice(replica))
@@ -124,7 +149,12 @@ export async function installProcesses(api: TestApiServer): Promise<Processes> {
   }
 }
 
-type Component = 'webhooks' | 'controller'
+export const manifestOf = {
+  webhooks: 'manifests/webhooks/deployment.yaml',
+  controller: 'manifests/controller/deployment.yaml',
+  handler: 'manifests/handler/daemonset.yaml',
+} as const
+export type Component = keyof typeof manifestOf
 interface Environment {
   readonly [name: string]: string
 }

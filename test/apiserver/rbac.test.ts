@@ -20,8 +20,8 @@ import { isUsed, readAudit, rightsOf, textOf } from './rights.ts'
 import type { Right } from './rights.ts'
 
 /**
- * The processes do all that they can do, each with its own account, on an API server that writes down what they ask for: nothing that they ask
- * for is missing in their roles, and nothing is in their roles that they do not ask for.
+ * Every function of the processes runs, each with its account, on an API server with an audit log: their roles contain
+ * exactly the permissions that they use.
  */
 let api: TestApiServer
 let processes: Processes
@@ -59,7 +59,7 @@ const object = (kind: string, name: string, spec: object, metadata: object = {})
   spec,
 })
 
-/** A token as the kubelet has it for the handler's pod: bound to a node. */
+/** A token as the kubelet requests it for the handler's pod: bound to a node. */
 async function handlerToken(node: string): Promise<string> {
   await kubectl(['create', '-f', '-'], { apiVersion: 'v1', kind: 'Node', metadata: { name: node } })
   const spec = { nodeName: node, serviceAccountName: 'virtset-handler', containers: [{ name: 'c', image: 'i' }] }
@@ -97,7 +97,7 @@ async function startHandler(): Promise<ChildProcess> {
   return spawn(process.execPath, ['handler/main.ts'], { stdio: ['ignore', log, log], env: { ...process.env, ...env } })
 }
 
-/** What scheduler and kubelet do: the VM's pod gets a node, and its launcher listens there. */
+/** Acts as scheduler and kubelet: assigns the VM's pod to a node, where its launcher listens. */
 async function runs(name: string): Promise<FakeLauncher> {
   const podOf = (path: string) => field(`{.items[*].${path}}`, 'pods', '-l', `virtset.io/vm-name=${name}`)
   await eventually(`${name} has a pod`, async () => (await podOf('metadata.name')) !== '')
@@ -114,11 +114,16 @@ async function runs(name: string): Promise<FakeLauncher> {
   return launcher
 }
 
-/** The kubelet ends what is to be deleted. */
+/** As the kubelet does: the containers of a deleted pod end, then the pod is removed. */
 async function podsEnd(name: string): Promise<void> {
   const ending = () => field('{.items[*].metadata.deletionTimestamp}', 'pods', '-l', `virtset.io/vm-name=${name}`)
   await eventually(`the pod of ${name} is asked to end`, async () => (await ending()) !== '')
-  await kubectl(['delete', 'pod', '-l', `virtset.io/vm-name=${name}`, '--grace-period=0', '--force'])
+  const pods = await field('{.items[*].metadata.name}', 'pods', '-l', `virtset.io/vm-name=${name}`)
+  const ended = JSON.stringify({ status: { phase: 'Succeeded' } })
+  for (const pod of pods.split(' ')) {
+    await kubectl(['patch', 'pod', pod, '--subresource=status', '--type=merge', '-p', ended])
+    await kubectl(['delete', 'pod', pod, '--grace-period=0', '--force'])
+  }
 }
 const isGone = (kind: string, name: string) =>
   eventually(`${name} is gone`, async () => (await field('{.metadata.uid}', kind, name)) === '')
@@ -135,18 +140,18 @@ const subresource = (verb: string) =>
   )
 
 beforeAll(async () => {
-  // This plug-in asks for the right to update `finalizers` of whoever sets blockOwnerDeletion.
+  // This plug-in requires permission to update `finalizers` from clients that set blockOwnerDeletion.
   api = await startApiServer(undefined, {
     auditPolicy: policy,
     flags: ['--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement'],
   })
   processes = await installProcesses(api)
   handler = await startHandler()
-  // Slipped past the webhooks: they are not there yet.
+  // Bypasses the webhooks, which do not run yet.
   await apply(object('VirtualMachine', 'bypassed', { domain }))
   await processes.startWebhooks('webhooks')
   await processes.startController('controller')
-  await eventually('the sub-resources are served', async () =>
+  await eventually('the subresources are served', async () =>
     (await field('{.status.conditions[*].status}', 'apiservice', 'v1alpha1.subresources.virtset.io')).includes('True'),
   )
 }, 120_000)
@@ -164,19 +169,22 @@ const secretIsBack = () =>
   eventually('the Secret is back', async () => (await field('{.data.tls\\.crt}', ...secret)) !== '')
 
 /**
- * That a server-side apply creates what is not there is a patch in the log, though it takes both rights.
- * To update `finalizers` is no request: the plug-in asks whether the account might, and refuses blockOwnerDeletion if not. And that a handler's
- * event comes twice takes a node of its own: the recorder that counts it is the one whose counting the others have used here.
+ * Permissions that the audit log does not show. A server-side apply that creates an object is logged as a patch, but
+ * requires both. Updating `finalizers` is not a request: the plug-in checks the permission, and refuses
+ * blockOwnerDeletion without it. A repeated event of a handler would need another node: the event recorder that counts
+ * it is the one that the other processes use.
  */
 const isProvenOtherwise = ({ account, resource, verb }: Right): boolean =>
   (resource.endsWith('/finalizers') && verb === 'update') ||
-  (resource === 'nodeprofiles' && verb === 'create') ||
+  (/^(nodeprofiles|poddisruptionbudgets)/.test(resource) && verb === 'create') ||
   (account === 'virtset-handler' && resource === 'events' && verb === 'patch')
 
 const insecure = new Agent({ connect: { rejectUnauthorized: false } })
 afterAll(() => insecure.close())
 
-/** What a process answers to a service account that asks for its metrics; without one, to nobody's request. */
+/**
+ * The response of a process to a request for its metrics by a service account; without one, to an anonymous request.
+ */
 async function scrape(name: string, account?: string): Promise<number> {
   const portOf = () =>
     /"port":(\d+)[^\n]*"serving metrics"/.exec(readFileSync(join(api.directory, `${name}.log`), 'utf8'))?.[1]
@@ -188,7 +196,7 @@ async function scrape(name: string, account?: string): Promise<number> {
   return text.includes('process_cpu_seconds_total') === (statusCode === 200) ? statusCode : Number.NaN
 }
 
-test('metrics are for accounts that may get /metrics', async () => {
+test('serves metrics only to accounts that can get /metrics', async () => {
   for (const account of ['prometheus', 'tenant']) await kubectl(['create', 'serviceaccount', account])
   await kubectl(['create', 'clusterrole', 'scraper', '--verb=get', '--non-resource-url=/metrics'])
   await kubectl([
@@ -205,13 +213,13 @@ test('metrics are for accounts that may get /metrics', async () => {
   const beyond = await request(`http://${ownAddress()}:${healthPort}/metrics`)
   expect([beyond.statusCode, await beyond.body.text()]).toEqual([
     403,
-    expect.stringContaining('only from this machine'),
+    expect.stringContaining('only from within this pod'),
   ])
   const probe = await request(`http://${ownAddress()}:${healthPort}/livez`)
   expect([probe.statusCode, await probe.body.text()]).toEqual([200, 'ok\n'])
 })
 
-test('every right is used, and none is missing', async () => {
+test('every permission is used, and none is missing', async () => {
   await loseSecret()
   const selector = { matchLabels: { size: 'small' } }
   await apply(object('VirtualMachinePreset', 'mine', { selector, domain: { title: 'by a preset' } }))
@@ -232,7 +240,7 @@ test('every right is used, and none is missing', async () => {
   await podsEnd('claimer')
   await isGone('vm', 'claimer')
   await secretIsBack()
-  // The same once more is the same event, counted.
+  // Repeating it increments the count of the event.
   await loseSecret()
 
   await apply(object('VirtualMachineConfig', 'config', { template: { spec: { domain } } }))
@@ -245,14 +253,23 @@ test('every right is used, and none is missing', async () => {
   await podsEnd('config')
   await isGone('vm', 'config')
 
-  // Nobody's, and the group's to be.
+  // An orphan for the group to adopt.
   await apply(object('VirtualMachine', 'orphan', { domain }, { labels: { app: 'web' } }))
   const template = { metadata: { labels: { app: 'web' } }, spec: { domain } }
   await apply(
-    object('VirtualMachineGroup', 'group', { replicas: 2, selector: { matchLabels: { app: 'web' } }, template }),
+    object('VirtualMachineGroup', 'group', {
+      replicas: 2,
+      minAvailable: 1,
+      selector: { matchLabels: { app: 'web' } },
+      template,
+    }),
   )
+  const budgets = () => field('{.items[*].metadata.name}', 'pdb')
+  await eventually('the group has its budget', async () => (await budgets()) === 'group')
   const members = () => field('{.items[*].metadata.name}', 'vm', '-l', 'app=web')
   await eventually('the group has its VMs', async () => (await members()).split(' ').length === 2)
+  await kubectl(['patch', 'vmg', 'group', '--type=merge', '-p', '{"spec":{"minAvailable":null}}'])
+  await eventually('the group has no budget', async () => (await budgets()) === '')
   await kubectl(['scale', 'vmg', 'group', '--replicas=1'])
   await eventually('the group has one VM', async () => (await members()).split(' ').length === 1)
   await secretIsBack()

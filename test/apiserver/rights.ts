@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { parseAllDocuments } from 'yaml'
 
-/** One right that a role of virtset's gives to an account. */
+/** A permission that a role of virtset grants to an account. */
 export interface Right {
   /** e.g. `virtset-controller`. */
   readonly account: string
   readonly group: string
-  /** With its sub-resource: `virtualmachines/status`. */
+  /** With its subresource: `virtualmachines/status`. */
   readonly resource: string
   readonly verb: string
   /** Absent: of every name. */
@@ -24,7 +24,7 @@ interface Role {
   }[]
 }
 
-/** What the roles of a manifest give; each is called like the account that it is bound to. */
+/** The permissions of a manifest's roles; each role has the name of the account to which it is bound. */
 export function rightsOf(manifest: string): Right[] {
   return parseAllDocuments(readFileSync(manifest, 'utf8'))
     .map((document): Role => document.toJS())
@@ -46,14 +46,14 @@ export function rightsOf(manifest: string): Right[] {
     )
 }
 
-/** A request that an account sent, by the API server's audit log. */
-export interface Asked {
+/** A request of an account in the API server's audit log. */
+export interface AuditedRequest {
   readonly account: string
   readonly verb: string
   readonly group: string
   readonly resource: string
   readonly name?: string
-  /** Neither roles nor admission policies refused it. */
+  /** Roles and admission policies allowed it. */
   readonly isAllowed: boolean
 }
 
@@ -72,8 +72,8 @@ interface AuditEvent {
 
 const prefix = 'system:serviceaccount:virtset-system:'
 
-/** All that virtset's accounts asked for, but for paths that are no resource. */
-export function readAudit(file: string): Asked[] {
+/** All requests of virtset's accounts, except those for non-resource paths. */
+export function readAudit(file: string): AuditedRequest[] {
   return readFileSync(file, 'utf8')
     .split('\n')
     .slice(0, -1)
@@ -96,8 +96,8 @@ export function readAudit(file: string): Asked[] {
 export const textOf = ({ account, verb, group, resource, names }: Right): string =>
   `${account}: ${verb} ${resource}${group === '' ? '' : `.${group}`}${names === undefined ? '' : ` ${names.join(',')}`}`
 
-/** Whether the account has done what the right is for. */
-export const isUsed = (right: Right, asked: readonly Asked[]): boolean =>
+/** Whether the account has used the permission. */
+export const isUsed = (right: Right, asked: readonly AuditedRequest[]): boolean =>
   asked.some(
     ({ account, verb, group, resource, name, isAllowed }) =>
       isAllowed &&

@@ -66,11 +66,11 @@ describe('the client on a real API server', () => {
     await expect(kube.get(configMaps, ref)).rejects.toSatisfy(isNotFound)
   })
 
-  it('a watch from a version that etcd has forgotten is expired', async () => {
+  it('a watch from a compacted version is expired', async () => {
     const { signal } = new AbortController()
     const watch = kube.watch(configMaps, { resourceVersion: '1', timeoutSeconds: 1, signal })
     const outcome = await Array.fromAsync(watch).catch((error: unknown) => error)
-    // Either the API server still has it, or it says so: nothing else.
+    // Either the API server still has the version, or it reports that it expired.
     expect(Array.isArray(outcome) || isExpired(outcome)).toBe(true)
   })
 })
@@ -100,8 +100,8 @@ describe('the reflector on a real API server', () => {
 })
 
 describe('leader election on a real API server', () => {
-  it('hands over when the leader goes, at once', async () => {
-    const told: string[] = []
+  it('hands over at once when the leader stops', async () => {
+    const changes: string[] = []
     const start = (identity: string, clock: Clock) =>
       startLeaderElection({
         kube,
@@ -109,8 +109,8 @@ describe('leader election on a real API server', () => {
         lease: { namespace, name: 'test' },
         identity,
         clock,
-        onLeading: () => told.push(`${identity} leads`),
-        onLost: (why) => told.push(`${identity} lost: ${why}`),
+        onLeading: () => changes.push(`${identity} leads`),
+        onLost: (why) => changes.push(`${identity} lost: ${why}`),
       })
     const one = start('one', systemClock)
     await until(() => one.isLeader(), undefined, slow)
@@ -119,7 +119,7 @@ describe('leader election on a real API server', () => {
     await one.stop()
     await until(() => two.isLeader(), undefined, slow)
     await two.stop()
-    expect(told).toEqual(['one leads', 'two leads'])
+    expect(changes).toEqual(['one leads', 'two leads'])
   })
 })
 

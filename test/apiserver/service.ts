@@ -5,18 +5,18 @@ import type { TestApiServer } from './apiserver.ts'
 
 export const system = 'virtset-system'
 
-/** How the API server reaches webhooks that run on this machine: as in a cluster, by its aggregator and a Service. */
+/** How the API server reaches webhooks on this host: as in a cluster, through its aggregator and a Service. */
 export interface WebhookService {
-  /** Leads to `port` of this machine, too. */
+  /** Also routes to `port` of this host. */
   lead(name: string, port: number): Promise<void>
   withdraw(name: string): Promise<void>
-  /** Resolves when the aggregator sends requests to whoever is behind the Service. */
+  /** Resolves when the aggregator forwards requests to the Service. */
   available(): Promise<void>
 }
 
 /**
- * Applies the manifests of the webhooks but for the Deployment and what is about its pods. `caBundle` is a PEM certificate; without it the webhooks have to
- * publish their own.
+ * Applies the manifests of the webhooks without the Deployment and objects for its pods. `caBundle` is a PEM
+ * certificate; without it the webhooks must publish their own.
  */
 export async function installWebhookService(api: TestApiServer, caBundle?: string): Promise<WebhookService> {
   const kubectl = (rest: string[], input?: string) =>
@@ -41,12 +41,12 @@ interface Document {
   readonly spec?: { selector?: object; caBundle?: string }
 }
 
-/** No controller looks for endpoints here. */
+/** No controller maintains endpoints here. */
 function withoutPods(manifests: string, caBundle: string | undefined): string {
-  const kept = ['Service', 'APIService', 'MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration']
+  const used = ['Service', 'APIService', 'MutatingWebhookConfiguration', 'ValidatingWebhookConfiguration']
   const items = parseAllDocuments(manifests)
     .map((document): Document => document.toJS())
-    .filter(({ kind }) => kept.includes(kind))
+    .filter(({ kind }) => used.includes(kind))
   for (const { kind, spec } of items) {
     if (kind === 'Service') delete spec?.selector
     if (kind === 'APIService' && spec && caBundle !== undefined)
@@ -55,7 +55,7 @@ function withoutPods(manifests: string, caBundle: string | undefined): string {
   return JSON.stringify({ apiVersion: 'v1', kind: 'List', items })
 }
 
-/** An address of this machine: the API server takes no endpoint on the loopback device. */
+/** An address of this host: the API server accepts no endpoint on the loopback device. */
 export function ownAddress(): string {
   const found = Object.values(networkInterfaces())
     .flat()

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { systemClock } from '../../runtime/clock.ts'
-import { createEngine } from '../../webhooks/engine.ts'
-import { createMayAccess } from '../../webhooks/permission.ts'
+import { createEngine } from '../../webhooks/admission/engine.ts'
+import { createMayAccess } from '../../webhooks/admission/permission.ts'
 import { until } from '../until.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
@@ -20,7 +20,7 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'virtset-smuggling-'))
   api = await startApiServer()
   webhooks = await startWebhooks(api, (caches, kube) => createEngine(caches, createMayAccess(kube, systemClock)))
-  for (const object of [machine('vm'), config('config', good), group('group', good)]) {
+  for (const object of [vm('vm'), config('config', good), group('group', good)]) {
     const said = await kubectl(JSON.stringify(object), 'create', '-f', '-')
     if (said.code !== 0) throw new Error(said.err)
   }
@@ -35,7 +35,7 @@ const kubectl = (input: string, ...rest: string[]): Promise<Said> => runKubectl(
 
 const read = async (kind: string, name: string) => JSON.parse((await kubectl('', 'get', kind, name, '-o', 'json')).out)
 
-/** Sends the text as it is: kubectl would take it apart and write it anew. */
+/** Sends the text unchanged: kubectl would parse it and write it again. */
 async function post(path: string, text: string): Promise<Said> {
   const file = join(folder, 'body.json')
   await writeFile(file, text)
@@ -47,7 +47,7 @@ const good = { domain: { type: 'qemu', memory: { unit: 'MiB', value: 64 }, os: {
 const evil = { domain: { ...good.domain, devices: { emulator: '/tmp/evil' } } }
 const labels = { app: 'web' }
 
-const machine = (name: string, spec: object = good, metadata: object = {}) => ({
+const vm = (name: string, spec: object = good, metadata: object = {}) => ({
   apiVersion,
   kind: 'VirtualMachine',
   metadata: { name, ...metadata },
@@ -66,14 +66,14 @@ const group = (name: string, spec: object) => ({
   spec: { replicas: 0, selector: { matchLabels: labels }, template: { metadata: { labels }, spec } },
 })
 
-describe('what reaches the host is refused', () => {
+describe('refuses a field that reaches the host', () => {
   test.each<[string, string, object, string[]]>([
-    ['in a new VM', 'create', machine('new', evil), []],
-    ['in a new VM by server-side apply', 'apply', machine('new', evil), ['--server-side']],
-    ['in a new VM without validation', 'create', machine('new', evil), ['--validate=false']],
-    ['in an update by apply', 'apply', machine('vm', evil), []],
-    ['in an update by server-side apply', 'apply', machine('vm', evil), ['--server-side', '--force-conflicts']],
-    ['in an update by replace', 'replace', machine('vm', evil), []],
+    ['in a new VM', 'create', vm('new', evil), []],
+    ['in a new VM by server-side apply', 'apply', vm('new', evil), ['--server-side']],
+    ['in a new VM without validation', 'create', vm('new', evil), ['--validate=false']],
+    ['in an update by apply', 'apply', vm('vm', evil), []],
+    ['in an update by server-side apply', 'apply', vm('vm', evil), ['--server-side', '--force-conflicts']],
+    ['in an update by replace', 'replace', vm('vm', evil), []],
     ['in the template of a config', 'create', config('new', evil), []],
     ['in an update of a config', 'apply', config('config', evil), []],
     ['in the template of a group', 'create', group('new', evil), []],
@@ -97,7 +97,7 @@ describe('what reaches the host is refused', () => {
     ['merge', '{"spec":{"domain":{"devices":{"emulator":"/tmp/evil"}}}}'],
   ])('in a patch of type %s', async (type, patch) => {
     const { code, err } = await kubectl('', 'patch', 'vm', 'vm', `--type=${type}`, '-p', patch)
-    expect([code, err.includes('the spec of a VM is fixed')]).toEqual([1, true])
+    expect([code, err.includes("a VM's spec is immutable")]).toEqual([1, true])
   })
 
   test.each<[string, string]>([
@@ -114,17 +114,17 @@ describe('what reaches the host is refused', () => {
     expect((await kubectl('', 'get', 'vm', 'raw')).err).toContain('NotFound')
   })
 
-  test('in a VM that says that it was completed', async () => {
+  test('in a VM that claims to be completed', async () => {
     for (const by of ['=uuid', '=interface-mac', '=emulator']) {
       const annotations = { 'virtset.io/completed-by': JSON.stringify({ v: 1, by: [by], at: { spec: 0 } }) }
-      const { err } = await kubectl(JSON.stringify(machine('new', evil, { annotations })), 'create', '-f', '-')
+      const { err } = await kubectl(JSON.stringify(vm('new', evil, { annotations })), 'create', '-f', '-')
       expect(err).toContain('spec.domain.devices.emulator: Forbidden')
     }
   })
 })
 
-describe('without effect is', () => {
-  test('a spec that is sent to the status of a VM', async () => {
+describe('has no effect:', () => {
+  test('a spec in a write of the status of a VM', async () => {
     const stored = await read('vm', 'vm')
     const sent = { ...stored, spec: evil, metadata: { ...stored.metadata, labels: { a: 'b' } } }
     const { code } = await kubectl(JSON.stringify(sent), 'replace', '--subresource=status', '-f', '-')
@@ -132,7 +132,7 @@ describe('without effect is', () => {
     expect([code, after.spec, after.metadata.labels]).toEqual([0, stored.spec, stored.metadata.labels])
   })
 
-  test.each(['config', 'group'])('a template that is sent to the status of a %s', async (name) => {
+  test.each(['config', 'group'])('a template in a write of the status of a %s', async (name) => {
     const kind = name === 'config' ? 'vmc' : 'vmg'
     const stored = await read(kind, name)
     const sent = { ...stored, spec: (name === 'config' ? config : group)(name, evil).spec }
@@ -140,7 +140,7 @@ describe('without effect is', () => {
     expect([code, (await read(kind, name)).spec]).toEqual([0, stored.spec])
   })
 
-  test('a template that is sent to the scale of a group', async () => {
+  test('a template in a write of the scale of a group', async () => {
     const stored = await read('vmg', 'group')
     const scale = {
       apiVersion: 'autoscaling/v1',
@@ -155,7 +155,7 @@ describe('without effect is', () => {
     expect((await read('vmg', 'group')).spec.template).toEqual(stored.spec.template)
   })
 
-  test('the first of two keys', async () => {
+  test('the first of two equal keys', async () => {
     const domain = `{"devices":{"emulator":"/tmp/evil"},"devices":{},"type":"qemu","memory":{"unit":"MiB","value":64},"os":{"type":{"os":"hvm"}}}`
     const text = `{"apiVersion":"${apiVersion}","kind":"VirtualMachine","metadata":{"name":"twice"},"spec":{"domain":${domain}}}`
     await post('namespaces/default/virtualmachines', text)
@@ -163,7 +163,7 @@ describe('without effect is', () => {
     expect(out).not.toContain('/tmp/evil')
   })
 
-  test('a status that says that a broken preset is accepted', async () => {
+  test('a status with which a broken preset claims to be accepted', async () => {
     await kubectl('', 'delete', 'validatingwebhookconfiguration,mutatingwebhookconfiguration', 'virtset', '--wait=true')
     const spec = { selector: {}, ...evil }
     const broken = { apiVersion, kind: 'VirtualMachinePreset', metadata: { name: 'broken' }, spec }

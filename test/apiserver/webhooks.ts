@@ -1,27 +1,27 @@
-import { createReviewMetrics } from '../../webhooks/metrics.ts'
+import { createAdmissionMetrics } from '../../webhooks/metrics.ts'
 import { createMetrics } from '../../runtime/metrics.ts'
 import { createLogger } from '../../runtime/log.ts'
 import { systemClock } from '../../runtime/clock.ts'
 import { kubeconfigAccess } from '../../runtime/access.ts'
 import { createKubeClient } from '../../runtime/kube.ts'
 import type { KubeClient } from '../../runtime/kube.ts'
-import { createAuthority, issueLeaf } from '../../webhooks/authority.ts'
-import { startCaches } from '../../webhooks/caches.ts'
-import type { WatchedCaches } from '../../webhooks/caches.ts'
-import type { Engine } from '../../webhooks/engine.ts'
-import { createMayAccess } from '../../webhooks/permission.ts'
+import { createAuthority, issueLeaf } from '../../webhooks/certificates/authority.ts'
+import { startCaches } from '../../webhooks/admission/caches.ts'
+import type { WatchedCaches } from '../../webhooks/admission/caches.ts'
+import type { Engine } from '../../webhooks/admission/engine.ts'
+import { createMayAccess } from '../../webhooks/admission/permission.ts'
 import { createApi } from '../../webhooks/subresources/api.ts'
 import { watchFrontProxy } from '../../webhooks/subresources/front-proxy.ts'
 import { createPower } from '../../webhooks/subresources/power.ts'
-import { createReviewers, trustedAccounts } from '../../webhooks/reviewers.ts'
-import type { Review, Verdict } from '../../webhooks/review.ts'
+import { createHandlers, trustedAccounts } from '../../webhooks/admission/handler.ts'
+import type { AdmissionRequest, AdmissionResult } from '../../webhooks/admission/request.ts'
 import { startServer } from '../../webhooks/server.ts'
 import type { WebhookServer } from '../../webhooks/server.ts'
 import { run } from '../../cluster/command.ts'
 import type { TestApiServer } from './apiserver.ts'
 import { installKinds } from './kinds.ts'
 import { installWebhookService, system } from './service.ts'
-import { writePatch } from '../../webhooks/patch.ts'
+import { writePatch } from '../../webhooks/admission/patch.ts'
 
 export interface TestWebhooks {
   readonly caches: WatchedCaches
@@ -30,11 +30,14 @@ export interface TestWebhooks {
   stop(): Promise<void>
 }
 
-/** A mutating webhook of somebody else on VMs with the label `extra-disk`, called after ours; it adds a disk `vdz` where there is none. */
+/**
+ * Another mutating webhook for VMs with the label `extra-disk`, called after virtset's; it adds the disk `vdz` if it is
+ * missing.
+ */
 export async function startOtherWebhook(api: TestApiServer): Promise<WebhookServer> {
   const authority = await createAuthority(Date.now())
   const leaf = await issueLeaf(authority, ['localhost'], Date.now())
-  const add = ({ object }: Review): Verdict => {
+  const add = ({ object }: AdmissionRequest): AdmissionResult => {
     const source = { protocol: 'nbd', name: 'x', host: { name: 'disks.default' } }
     const value = { type: 'network', device: 'disk', source, target: { dev: 'vdz' } }
     const patch = JSON.stringify(object).includes('vdz')
@@ -47,7 +50,7 @@ export async function startOtherWebhook(api: TestApiServer): Promise<WebhookServ
       certificate: { key: leaf.key, cert: leaf.pem },
       mutate: add,
       validate: add,
-      metrics: createReviewMetrics(createMetrics()),
+      metrics: createAdmissionMetrics(createMetrics()),
       log: createLogger({ process: 'other', level: 'silent' }),
       clock: systemClock,
     },
@@ -76,7 +79,7 @@ export async function startOtherWebhook(api: TestApiServer): Promise<WebhookServ
   return server
 }
 
-/** Installs the CRDs, and the webhooks of this process, which the API server reaches as in a cluster. */
+/** Installs the CRDs and the webhooks of this process, which the API server reaches as in a cluster. */
 export async function startWebhooks(
   api: TestApiServer,
   engineOf: (caches: WatchedCaches, kube: KubeClient) => Engine,
@@ -95,14 +98,14 @@ export async function startWebhooks(
   await Promise.all([...caches.reflectors, frontProxyWatch.reflector].map((reflector) => reflector.synced()))
   const authority = await createAuthority(Date.now())
   const leaf = await issueLeaf(authority, [`virtset-webhooks.${system}.svc`], Date.now())
-  const reviewers = createReviewers(engineOf(caches, kube), { controllers: trustedAccounts(system) })
+  const reviewers = createHandlers(engineOf(caches, kube), { controllers: trustedAccounts(system) })
   const power = createPower(kube, systemClock)
   const mayAccess = createMayAccess(kube, systemClock)
   const server = await startServer(
     {
       certificate: { key: leaf.key, cert: leaf.pem },
       ...reviewers,
-      metrics: createReviewMetrics(createMetrics()),
+      metrics: createAdmissionMetrics(createMetrics()),
       log,
       clock: systemClock,
       frontProxy,

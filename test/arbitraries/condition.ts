@@ -39,7 +39,7 @@ const { value } = fc.letrec<{ value: string }>((tie) => {
   }
 })
 
-/** An expression of any type; of `x` and `y` the type is not known when it is written, as of what is in a VM. */
+/** An expression of any type; the types of `x` and `y` are not known statically, like those of a VM's fields. */
 export const anyExpression: fc.Arbitrary<string> = value.map(
   (expression) => `cel.bind(x, dyn("b"), cel.bind(y, dyn([1]), dyn(${expression})))`,
 )

@@ -4,15 +4,15 @@ import { domain as root, type Domain } from '../../api/domain/domain.ts'
 import { normalForeign } from '../../api/domain/foreign.ts'
 import { exactNumber, valueFault } from '../../api/domain/scalar-value.ts'
 import type { Scalar } from '../../api/domain/scalar.ts'
-import { isTooLarge } from '../../api/domain/size.ts'
+import { isTooLarge } from '../../api/domain/elements/size.ts'
 import type { Text } from '../../api/domain/text.ts'
 
-/** Deeper than this only scalars are made, so that recursive elements end. */
+/** Below this depth only scalars are generated, so that recursive elements end. */
 const maxDepth = 8
 
 /**
- * Any JSON that the description allows, in the form in which an import from XML gives it: values valid one by one, though libvirt may
- * refuse the whole. `fields`: how many fields of an element are filled at most.
+ * Any JSON that the description allows, as an import from XML returns it: each value is valid, although libvirt may
+ * refuse the whole. `fields`: the maximum number of fields of an element.
  */
 export const domains = (limits: { fields?: number } = {}): fc.Arbitrary<Domain> =>
   elements(root, limits.fields ?? 6, 0).map((json) => json as Domain)
@@ -26,7 +26,7 @@ export const elements = (element: Element, fields: number, depth: number): fc.Ar
     .map((pairs) => ofPossibleSize(element, Object.fromEntries(pairs)))
 }
 
-/** With a value that is small enough for every unit, where it is too large for its own. */
+/** Replaces a value that is too large for its unit by one that is valid for every unit. */
 const ofPossibleSize = ({ scale }: Element, json: { [key: string]: unknown }): { [key: string]: unknown } =>
   scale !== undefined && isTooLarge(scale, json[scale.value], json[scale.unit]) ? { ...json, [scale.value]: 15 } : json
 
@@ -41,7 +41,7 @@ const fieldEntries = (
     case 'leaf':
       return scalars(field.scalar).map((value) => [key, value])
     case 'content':
-      // Blank text beside attributes is white space, which goes; around text it may.
+      // Blank text beside attributes is dropped as white space; around text it can be.
       return scalars(field.scalar)
         .map((value) => (typeof value === 'string' ? value.trim() : value))
         .filter((value) => value !== '')
@@ -119,7 +119,7 @@ export const scalars = (scalar: Scalar): fc.Arbitrary<string | number | boolean>
   }
 }
 
-/** Every character that XML can hold, those that need care more often than others. */
+/** Every character that XML can contain, special ones more often. */
 const characters = fc.oneof(
   { weight: 4, arbitrary: fc.constantFrom('&', '<', '>', '"', "'", '\t', '\n', '\r', ' ', ']', '{', '}') },
   { weight: 8, arbitrary: fc.string({ unit: 'grapheme-ascii', minLength: 1, maxLength: 1 }) },
@@ -127,7 +127,7 @@ const characters = fc.oneof(
   { weight: 1, arbitrary: fc.constantFrom('&lt;', '&amp;', '&#10;', ']]>', '<!--', 'é', '😀') },
 )
 
-/** Where a kind of text excludes only some characters, those that need care are among the others. */
+/** Special characters, where a kind of text does not exclude them. */
 const texts = (of: Text): fc.Arbitrary<string> => {
   const matching = fc.stringMatching(new RegExp(of.pattern, 'u'))
   const any = of.pattern.includes('[^') ? fc.oneof(pieces, matching) : matching

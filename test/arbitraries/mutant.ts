@@ -6,8 +6,8 @@ type Json = { readonly [key: string]: unknown }
 type Change = (domain: Json) => Json
 
 /**
- * Domains near those that are given: one of them for another machine, with parts of others, with devices twice, without its addresses,
- * models, indexes, or any other part. What people write is like it: a working domain, and something of another.
+ * Domains similar to the given ones: for another machine type, with parts of others, with duplicated devices, without
+ * addresses, models, indexes or any other part. Users also combine a working domain with parts of others.
  */
 export const mutants = (domains: readonly Domain[]): fc.Arbitrary<Domain> => {
   const one = fc.constantFrom<Json>(...domains)
@@ -20,7 +20,7 @@ export const mutants = (domains: readonly Domain[]): fc.Arbitrary<Domain> => {
     { weight: 5, arbitrary: fc.tuple(one, fc.nat(), fc.boolean()).map((chosen) => withDevice(...chosen)) },
     { weight: 3, arbitrary: fc.tuple(one, fc.nat()).map((chosen) => withPart(...chosen)) },
   )
-  // Made of parts of domains, each in its place.
+  // Consists of parts of domains, each in its place.
   return fc
     .tuple(one, fc.array(change, { minLength: 1, maxLength: 5 }))
     .map(([domain, changes]) => changes.reduce((changed, next) => next(changed), domain) as Domain)
@@ -79,7 +79,7 @@ const pick = <T>(items: readonly T[], number: number): T | undefined =>
 const listsOf = (domain: Json): [string, readonly unknown[]][] =>
   Object.entries(devicesOf(domain)).flatMap(([key, value]) => (Array.isArray(value) ? [[key, value]] : []))
 
-/** Lists of devices, one of which is put in by another change. */
+/** Lists of devices that another change adds. */
 const put = (domain: Json, key: string, items: readonly unknown[]): Json => ({
   ...domain,
   devices: { ...devicesOf(domain), [key]: items },
@@ -115,7 +115,7 @@ const withDevice =
     return put(domain, key, [...items, hasAddress ? item : another(key, item, items)])
   }
 
-/** The same device once more, with what must not be there twice left out, or of a name that is free. */
+/** A second copy of a device, without fields that must be unique, or with unused values. */
 const another = (key: string, device: unknown, items: readonly unknown[]): unknown => {
   if (!isRecord(device)) return device
   const { address: _a, alias: _b, boot: _c, mac: _d, wwn: _e, ...rest } = device
@@ -131,7 +131,7 @@ const freeName = (prefix: string, disks: readonly unknown[]): string => {
   return letters.find((name) => !names.has(name)) ?? `${prefix}za`
 }
 
-/** With another domain's `os`, `cpu`, `features`, …, or without what that one lacks. */
+/** With another domain's `os`, `cpu`, `features`, …, or without those that it does not have. */
 const withPart =
   (other: Json, number: number): Change =>
   (domain) => {

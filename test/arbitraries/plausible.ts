@@ -27,7 +27,7 @@ const kinds: Parts = {
   ...otherDevices,
 }
 
-/** Few kinds at a time, the common ones more often: what is wrong with one hides what is wrong with another. */
+/** Few kinds at a time, common ones more often, because a fault in one hides those in others. */
 const devices = fc
   .tuple(
     fc.subarray(['disks', 'interfaces', 'controllers', 'serials', 'consoles', 'graphics'], { maxLength: 3 }),
@@ -40,8 +40,9 @@ const devices = fc
   )
 
 /**
- * Domains as somebody might write them: a machine, CPUs, memory, and devices of many kinds, whose parts mostly go together. The words come
- * from the description, so that a new one is tried as soon as it is described. Many are short, some fit nowhere: those must be refused.
+ * Domains as users might write them: a machine type, CPUs, memory, and devices of many kinds, whose parts mostly match.
+ * The values come from the description, so that a new one is tested as soon as it is described. Many are short; some
+ * are invalid and must be refused.
  */
 export const plausibleDomains = (): fc.Arbitrary<Domain> =>
   fc
@@ -75,7 +76,7 @@ export const plausibleDomains = (): fc.Arbitrary<Domain> =>
       return carelessness === 0 ? made : withCare(made)
     })
 
-/** Without what goes with another kind of device or machine. */
+/** Without fields of other kinds of devices or machine types. */
 const withCare = (domain: Domain): Domain => {
   const isQ35 = domain.os?.type?.machine?.includes('q35') === true
   const threads = Number(domain.iothreads ?? 0)
@@ -98,7 +99,7 @@ const withCare = (domain: Domain): Domain => {
   return withCarefulBoot(carefulMemory(carefulCpu({ ...domain, devices: { ...rest, ...given } })))
 }
 
-/** Each device of its own, or kinds of devices; output of the firmware needs a port. */
+/** Single devices, or kinds of devices; output of the firmware needs a port. */
 const withCarefulBoot = (domain: Domain): Domain => {
   const { devices: list = {}, os: { boots, bios, ...firmware } = {} } = domain
   const orders = new Set<unknown>()
@@ -107,7 +108,7 @@ const withCarefulBoot = (domain: Domain): Domain => {
     const { boot, ...others } = one
     const isTaken = orders.has(boot.order)
     orders.add(boot.order)
-    // The same without one field, which is optional.
+    // The same without an optional field.
     return isTaken ? (others as T) : one
   }
   const disksOf = list.disks?.map(bootable)

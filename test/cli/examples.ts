@@ -6,12 +6,12 @@ const root = join(import.meta.dirname, '../../manifests/examples')
 
 /** A VM of the examples, or a kind that has one in its template. */
 export interface Example {
-  /** From `manifests/examples` on. */
+  /** Relative to `manifests/examples`. */
   readonly name: string
   readonly file: string
-  /** The VM that it is about, or that is made of it. */
-  readonly machine: object
-  /** Its name, or the beginning of the name that it will get. */
+  /** The VM, or the one that is created from its template. */
+  readonly vm: object
+  /** Its name or generateName. */
   readonly called: string
   /** Files with the presets of its folder. */
   readonly presets: readonly string[]
@@ -33,32 +33,32 @@ const files = readdirSync(root, { recursive: true, encoding: 'utf8' })
 
 const isPreset = ({ kind }: Document): boolean => kind.endsWith('VirtualMachinePreset')
 
-/** The presets of a folder of the examples, by their files; '' is the topmost. */
+/** The files with presets in a folder of the examples; '' is the top folder. */
 export const presetFiles = (folder: string): readonly string[] =>
   files.filter((file) => dirname(file) === join(root, folder) && documents(file).every(isPreset))
 
 export const presetsIn = (presets: readonly string[]): readonly Document[] => presets.flatMap(documents)
 
-/** Every example that is a VM, or makes some. */
+/** Every example that is a VM, config or group. */
 export const examples: readonly Example[] = files.flatMap((file) =>
   documents(file)
     .filter(({ kind }) => /^VirtualMachine(Config|Group)?$/.test(kind))
     .map((object) => ({
       name: relative(root, file),
       file,
-      ...machineOf(object),
+      ...vmOf(object),
       presets: presetFiles(relative(root, dirname(file))),
     })),
 )
 
-function machineOf(object: Document): Pick<Example, 'machine' | 'called'> {
+function vmOf(object: Document): Pick<Example, 'vm' | 'called'> {
   const { apiVersion, kind, metadata, spec } = object
-  if (kind === 'VirtualMachine') return { machine: object, called: metadata.name }
+  if (kind === 'VirtualMachine') return { vm: object, called: metadata.name }
   const { template } = spec
   const [called, names] =
     kind === 'VirtualMachineGroup'
       ? [`${metadata.name}-`, { generateName: `${metadata.name}-` }]
       : [metadata.name, { name: metadata.name }]
-  const machine = { apiVersion, kind: 'VirtualMachine', ...template, metadata: { ...names, ...template.metadata } }
-  return { machine, called }
+  const vm = { apiVersion, kind: 'VirtualMachine', ...template, metadata: { ...names, ...template.metadata } }
+  return { vm, called }
 }

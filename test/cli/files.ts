@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { onTestFinished } from 'vitest'
 
-/** A folder with these files for as long as the test runs; gives back the path of a name in it. */
+/** Creates a folder with these files until the test ends; returns a function for paths in it. */
 export function files(texts: { readonly [name: string]: string }): (name?: string) => string {
   const folder = mkdtempSync(join(tmpdir(), 'virtset-cli-'))
   onTestFinished(() => rmSync(folder, { recursive: true }))

@@ -1,12 +1,12 @@
 import fc from 'fast-check'
 import type { Domain } from '../../api/domain/domain.ts'
-import type { VirtualMachine } from '../../api/machine.ts'
+import type { VirtualMachine } from '../../api/virtual-machine.ts'
 import { apiVersion } from '../../api/object.ts'
 import type { Preset } from '../../api/preset.ts'
 
-/** VMs and presets that have to do with each other: what one side makes of them is compared with what another makes. */
+/** VMs and presets that affect each other, to compare two ways of completion. */
 export interface Pairs {
-  readonly machines: readonly VirtualMachine[]
+  readonly vms: readonly VirtualMachine[]
   readonly presets: readonly Preset[]
 }
 
@@ -17,7 +17,7 @@ export function samplePairs(namespace: string, machineCount: number, presetCount
       numRuns: 1,
       seed: 8,
     })[0] ?? []
-  return { machines: sample(machineCount, machineOf), presets: sample(presetCount, presetOf) }
+  return { vms: sample(machineCount, vmOf), presets: sample(presetCount, presetOf) }
 }
 
 type Devices = NonNullable<Domain['devices']>
@@ -34,7 +34,7 @@ const labels = fc.record(
 
 const targets = { vda: 'virtio', vdb: 'virtio', sda: 'sata' } as const
 
-/** Each target has a volume of its own, so that no two disks share one. */
+/** Each target has its own volume. */
 const disk = fc
   .record({
     dev: fc.constantFrom('vda' as const, 'vdb' as const, 'sda' as const),
@@ -48,7 +48,7 @@ const disk = fc
     driver,
   }))
 
-/** What VMs and presets are made of: some of it does not go together, so that refusals are compared as well. */
+/** The parts of VMs and presets; some conflict, so that refusals are compared as well. */
 const domain = fc.record(
   {
     vcpu: fc.record({ value: fc.integer({ min: 1, max: 8 }) }),
@@ -92,7 +92,7 @@ const domain = fc.record(
   { requiredKeys: [] },
 )
 
-const machineOf = (namespace: string, index: number) =>
+const vmOf = (namespace: string, index: number) =>
   fc
     .record({
       labels,
@@ -121,7 +121,7 @@ const presetOf = (namespace: string, index: number) =>
     .record({
       isCluster: fc.boolean(),
       matchLabels: labels,
-      // The last rank is taken twice, so that there are conflicts; the first often wins.
+      // The last rank occurs twice, so that there are conflicts; the first often wins.
       priority: fc.constantFrom(index, index, index, 1000),
       strength: fc.constantFrom('Default' as const, 'Default' as const, 'Enforce' as const),
       mode: fc.constantFrom('Apply' as const, 'Apply' as const, 'Apply' as const, 'Warn' as const),

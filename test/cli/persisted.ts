@@ -1,8 +1,8 @@
-import type { VirtualMachine } from '../../api/machine.ts'
+import type { VirtualMachine } from '../../api/virtual-machine.ts'
 import { ApiError } from '../../runtime/api-error.ts'
 import type { Said } from './world.ts'
 
-/** Without what the API server itself puts there. */
+/** Without the metadata that the API server sets. */
 const stored = ({ metadata, spec }: VirtualMachine) => ({
   labels: metadata.labels ?? {},
   annotations: metadata.annotations,
@@ -10,7 +10,7 @@ const stored = ({ metadata, spec }: VirtualMachine) => ({
   spec,
 })
 
-/** What is drawn from a request's uid, in a place where nobody knows that. */
+/** Identities, which are derived from the request's uid. */
 export const withoutIdentity = (result: Result): Result =>
   JSON.parse(
     JSON.stringify(result)
@@ -18,10 +18,10 @@ export const withoutIdentity = (result: Result): Result =>
       .replaceAll(/"52:54:00(:[0-9a-f]{2}){3}"/g, '"a MAC address"'),
   )
 
-/** What is to be the same wherever a VM is completed: what is stored, or what kubectl prints. */
+/** What must be equal wherever a VM is completed: the stored VM, or the output of kubectl. */
 export type Result = ReturnType<typeof stored> | { readonly refusal: string }
 
-/** @param creating what the API server answers to the creation of a VM */
+/** @param creating the API server's response to the creation of a VM */
 export async function resultOfCluster(creating: Promise<unknown>): Promise<Result> {
   try {
     return stored((await creating) as VirtualMachine)
@@ -31,11 +31,11 @@ export async function resultOfCluster(creating: Promise<unknown>): Promise<Resul
   }
 }
 
-/** @param said what `kubectl vm complete -o json -q` said */
+/** @param result of `kubectl vm complete -o json -q` */
 export const resultOfSaid = ({ code, out, err }: Said): Result =>
   code === 0 ? stored(JSON.parse(out)) : { refusal: err }
 
-/** What kubectl prints of a refusal, from the Status that it gets. */
+/** What kubectl prints for a refusal, from its Status. */
 function kubectlText({ status }: ApiError): string {
   const {
     causes = [],

@@ -1,23 +1,23 @@
 import type { World } from '../../cli/world.ts'
 import { run } from '../../cli/program.ts'
 
-/** All that a command line said, and its exit code. */
+/** The output of a command line and its exit code. */
 export interface Said {
   readonly code: number
   readonly out: string
   readonly err: string
 }
 
-/** Runs a command line in this process, in a world without terminal, cluster and standard input but for what is given. */
-export async function say(
+/** Runs a command line in this process, without terminal, cluster and standard input except as given. */
+export async function runVm(
   words: readonly string[],
   given: Partial<World> & { readonly input?: string } = {},
 ): Promise<Said> {
   const { input = '', ...parts } = given
-  const said = { out: '', err: '' }
+  const result = { out: '', err: '' }
   const world: World = {
-    out: (text) => (said.out += text),
-    err: (text) => (said.err += text),
+    out: (text) => (result.out += text),
+    err: (text) => (result.err += text),
     stdin: (async function* () {
       yield input
     })(),
@@ -26,11 +26,11 @@ export async function say(
     isErrTerminal: false,
     columns: 100,
     now: () => 0,
-    cluster: () => Promise.reject(new Error('there is no cluster here')),
-    dial: () => Promise.reject(new Error('there is no daemon here')),
+    cluster: () => Promise.reject(new Error('no cluster')),
+    dial: () => Promise.reject(new Error('no daemon')),
     changes: async () => (async function* () {})(),
     ...parts,
   }
   const code = await run(words, world)
-  return { code, ...said }
+  return { code, ...result }
 }

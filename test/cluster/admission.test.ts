@@ -4,9 +4,9 @@ import { kubeconfigAccess } from '../../runtime/access.ts'
 import { createKubeClient } from '../../runtime/kube.ts'
 import type { KubeClient } from '../../runtime/kube.ts'
 import { openCluster, processesOfPod, type Machine, type TestCluster } from './cluster.ts'
-import { deaf } from './machines.ts'
+import { deaf } from './vms.ts'
 
-/** What becomes of VMs that are created while the webhooks come and go. */
+/** Creates VMs while the webhooks stop and start. */
 let cluster: TestCluster
 let kube: KubeClient
 beforeAll(async () => {
@@ -31,7 +31,7 @@ const isReady = ({ metadata, status }: Pod) =>
   metadata.deletionTimestamp === undefined &&
   status.conditions?.some(({ type, status: value }) => type === 'Ready' && value === 'True') === true
 
-/** Two replicas that are ready, and nothing that ends. */
+/** Two ready replicas, and no pod that is terminating. */
 const settled = () =>
   cluster.until(
     'two replicas of the webhooks and no more',
@@ -53,7 +53,7 @@ interface Load {
   stop(): Promise<void>
 }
 
-/** As many workers, each of which creates VMs one after the other, dry: the webhooks are asked, nothing is stored. */
+/** Workers that create VMs one after the other as dry runs: these call the webhooks, but store nothing. */
 function startLoad(workers: number): Load {
   const failures: Failure[] = []
   const stopping = new AbortController()
@@ -109,7 +109,7 @@ describe('under load', () => {
     expect(load.created()).toBeGreaterThan(100)
   })
 
-  test('kill -9 of one of two fails what is under way there and what goes there until it is known, seconds', async () => {
+  test('kill -9 of one of two replicas only fails its requests in progress and, for seconds, those that are still sent to it', async () => {
     const [victim] = await settled()
     const [pid] = processesOfPod(victim?.metadata.uid ?? '', (command) => command.includes('webhooks/main.ts'))
     if (pid === undefined) throw new Error('the replica has no process on this machine')
@@ -136,7 +136,7 @@ describe('under load', () => {
 })
 
 const isCompleted = ({ metadata }: Machine) => metadata.annotations?.['virtset.io/completed-by'] !== undefined
-const conditionOf = (machine: Machine, type: string) => machine.status?.conditions?.find((each) => each.type === type)
+const conditionOf = (vm: Machine, type: string) => vm.status?.conditions?.find((each) => each.type === type)
 
 describe('without webhooks', () => {
   const setPolicy = async (failurePolicy: 'Fail' | 'Ignore') => {
@@ -157,7 +157,7 @@ describe('without webhooks', () => {
     await settled()
   })
 
-  test('no VM is created, and kubectl says which webhook fails; all else of the cluster goes on', async () => {
+  test('no VM is created, kubectl names the failing webhook, and everything else in the cluster works', async () => {
     const create = kube.request(
       'POST',
       `/apis/virtset.io/v1alpha1/namespaces/${cluster.namespace}/virtualmachines`,
@@ -167,7 +167,7 @@ describe('without webhooks', () => {
     await cluster.kubectl('create', 'configmap', 'other', '--from-literal=a=b')
   })
 
-  test('what brings them back can be created: Deployments, pods and node plugins of virtset itself', async () => {
+  test('virtset’s own Deployments, pods and DaemonSets can be created', async () => {
     for (const kind of ['deployment/virtset-webhooks', 'deployment/virtset-controller', 'daemonset/virtset-handler']) {
       const object = JSON.parse(await cluster.kubectl(...system, 'get', kind, '-o', 'json'))
       const { name } = object.metadata
@@ -182,12 +182,12 @@ describe('without webhooks', () => {
     }
   })
 
-  test('a VM that runs can be deleted, and is cleaned up', async () => {
+  test('a running VM can be deleted completely', async () => {
     await cluster.kubectl('delete', 'vm', 'before', '--wait=false')
     await cluster.untilGone('before')
   })
 
-  test('one that an operator lets slip past them is completed by the controller before it runs, or says why not', async () => {
+  test('the controller completes a VM that bypassed them before it runs, or reports why it cannot', async () => {
     await setPolicy('Ignore')
     await cluster.until(
       'failurePolicy Ignore known',
@@ -204,13 +204,13 @@ describe('without webhooks', () => {
       deaf('slipped', { terminationGracePeriodSeconds: 1 }),
       deaf('wrong', {}, { devices: { emulator: '/bin/sh' } }),
     )
-    const slipped = await cluster.untilMachine('slipped', 'runs', ({ status }) => status?.phase === 'Running')
+    const slipped = await cluster.untilVm('slipped', 'runs', ({ status }) => status?.phase === 'Running')
     expect([isCompleted(slipped), conditionOf(slipped, 'Completed')?.status]).toEqual([true, 'True'])
     expect(slipped.spec.domain['uuid']).toBeDefined()
-    const wrong = await cluster.untilMachine(
+    const wrong = await cluster.untilVm(
       'wrong',
-      'is told to be wrong',
-      (machine) => conditionOf(machine, 'Completed')?.status === 'False',
+      'has a condition with the causes',
+      (vm) => conditionOf(vm, 'Completed')?.status === 'False',
     )
     expect(conditionOf(wrong, 'Completed')?.message).toContain('spec.domain.devices.emulator')
     expect(await cluster.kubectl('get', 'pods', '-l', 'virtset.io/vm-name=wrong', '-o', 'name')).toBe('')

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { attempt, CommandFailed, run } from '../../cluster/command.ts'
 import { openConsole } from '../launcher-client.ts'
 
-/** A VM as the API server gives it, as far as tests look at it. */
+/** The parts of a VM that tests read. */
 export interface Machine {
   readonly metadata: {
     readonly name: string
@@ -38,36 +38,33 @@ export interface Condition {
   readonly message: string
 }
 
-/** What `make test` brought up, and a namespace of one test file's own in it. */
+/** The cluster of `make test`, and the namespace of a test file. */
 export interface TestCluster {
   readonly namespace: string
   /** The directory of the cluster's own files. */
   readonly state: string
+  /** kubectl for the namespace, without a command. */
+  readonly command: readonly string[]
   kubectl(...rest: string[]): Promise<string>
   apply(...objects: object[]): Promise<void>
-  /** kubectl create of one object: its exit status, and all that it said. */
+  /** Creates an object with kubectl; returns its exit status and output. */
   create(object: object): Promise<{ readonly status: number | undefined; readonly output: string }>
-  machine(name: string): Promise<Machine | undefined>
-  /** Waits until a VM is as wanted; dumps the namespace when the deadline passes. */
-  untilMachine(
-    name: string,
-    what: string,
-    isWanted: (machine: Machine) => boolean,
-    deadlineMs?: number,
-  ): Promise<Machine>
+  vm(name: string): Promise<Machine | undefined>
+  /** Waits until a VM reaches a state; dumps the namespace if it does not before the deadline. */
+  untilVm(name: string, what: string, isWanted: (vm: Machine) => boolean, deadlineMs?: number): Promise<Machine>
   untilGone(name: string, deadlineMs?: number): Promise<void>
-  /** Waits until `read` gives something. */
+  /** Waits until `read` returns something. */
   until<T>(what: string, read: () => Promise<T | undefined>, deadlineMs?: number): Promise<T>
   /** The serial console of a VM, through its launcher's socket. */
-  console(machine: Machine): Promise<Console>
+  console(vm: Machine): Promise<Console>
   close(): Promise<void>
 }
 
 export interface Console {
   write(text: string): void
-  /** Waits until the guest has said this, since the console was opened. */
+  /** Waits until the guest has printed this since the console was opened. */
   hear(text: string, deadlineMs?: number): Promise<void>
-  /** Types a line until the guest answers: one that boots loses what is typed meanwhile. */
+  /** Types a line until the guest responds, because input is lost while it boots. */
   ask(line: string, answer: string): Promise<void>
   close(): void
 }
@@ -89,6 +86,7 @@ export async function openCluster(): Promise<TestCluster> {
   const cluster: TestCluster = {
     namespace,
     state,
+    command: [...base, '-n', namespace],
     kubectl,
     async apply(...objects) {
       const input = JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects })
@@ -103,23 +101,23 @@ export async function openCluster(): Promise<TestCluster> {
         throw error
       }
     },
-    async machine(name) {
+    async vm(name) {
       const text = await attempt([...base, '-n', namespace, 'get', 'vm', name, '-o', 'json'])
       return text === undefined ? undefined : JSON.parse(text)
     },
-    untilMachine: (name, what, isWanted, deadlineMs) =>
+    untilVm: (name, what, isWanted, deadlineMs) =>
       cluster.until(
         `VM ${name}: ${what}`,
         async () => {
-          const machine = await cluster.machine(name)
-          return machine !== undefined && isWanted(machine) ? machine : undefined
+          const vm = await cluster.vm(name)
+          return vm !== undefined && isWanted(vm) ? vm : undefined
         },
         deadlineMs,
       ),
     async untilGone(name, deadlineMs) {
       await cluster.until(
         `VM ${name} gone`,
-        async () => ((await cluster.machine(name)) === undefined ? true : undefined),
+        async () => ((await cluster.vm(name)) === undefined ? true : undefined),
         deadlineMs,
       )
     },
@@ -133,9 +131,9 @@ export async function openCluster(): Promise<TestCluster> {
         await sleep(100)
       }
     },
-    async console(machine) {
-      const sockets = await open(join(podDirectory(state, machine), 'volumes/kubernetes.io~empty-dir/sockets'))
-      // The path through the kubelet's directory is longer than a socket's may be.
+    async console(vm) {
+      const sockets = await open(join(podDirectory(state, vm), 'volumes/kubernetes.io~empty-dir/sockets'))
+      // The path through the kubelet's directory is too long for a socket.
       return listen(await openConsole(`/proc/self/fd/${sockets.fd}/launcher.sock`), sockets)
     },
     async close() {
@@ -145,7 +143,7 @@ export async function openCluster(): Promise<TestCluster> {
   return cluster
 }
 
-/** Where the kubelet has the volumes of a VM's pod. */
+/** The kubelet's directory for the volumes of a VM's pod. */
 export function podDirectory(state: string, { metadata, status }: Machine): string {
   if (status?.nodeName === undefined || status.podUID === undefined) throw new Error(`${metadata.name} has no node yet`)
   return join(state, 'nodes', status.nodeName, 'kubelet/pods', status.podUID)
@@ -158,7 +156,7 @@ function listen(socket: Socket, holder: FileHandle): Console {
     heard += text
     for (const wake of waiting) wake()
   })
-  const hear = async (text: string, deadlineMs = 15_000): Promise<void> => {
+  const hear = async (text: string, deadlineMs = 60_000): Promise<void> => {
     const timer = AbortSignal.timeout(deadlineMs)
     while (!heard.includes(text)) {
       if (timer.aborted) throw new Error(`"${text}" was not heard on the console, but: ${JSON.stringify(heard)}`)
@@ -195,7 +193,7 @@ function listen(socket: Socket, holder: FileHandle): Console {
   }
 }
 
-/** The processes of a pod on this machine whose command line `isWanted`, by the cgroup that the kubelet put them in. */
+/** The processes in a pod's cgroup on this host whose command line `isWanted`. */
 export function processesOfPod(podUid: string, isWanted: (command: string) => boolean): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -204,14 +202,14 @@ export function processesOfPod(podUid: string, isWanted: (command: string) => bo
         const isOfPod = readFileSync(`/proc/${pid}/cgroup`, 'utf8').includes(podUid)
         return isOfPod && isWanted(readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' '))
       } catch {
-        // It has ended meanwhile.
+        // It has ended in the meantime.
         return false
       }
     })
     .map(Number)
 }
 
-/** Everything about a namespace that explains a failure, as a text, and in a file whose path is in the text. */
+/** A description of a namespace that explains a failure, with the path of a file with all details. */
 async function dump(kubectl: (...rest: string[]) => Promise<string>, namespace: string): Promise<string> {
   const ask = async (...rest: string[]) => {
     try {
@@ -237,5 +235,5 @@ async function dump(kubectl: (...rest: string[]) => Promise<string>, namespace: 
     ])),
   ]
   writeFileSync(file, parts.join('\n---\n'))
-  return `${objects}\n${events}\nall of it: ${file}`
+  return `${objects}\n${events}\nfull log: ${file}`
 }

@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openCluster, type Machine, type TestCluster } from './cluster.ts'
-import { deaf } from './machines.ts'
+import { deaf } from './vms.ts'
 
 let cluster: TestCluster
 beforeAll(async () => {
@@ -11,7 +11,7 @@ beforeAll(async () => {
 })
 afterAll(() => cluster.close())
 
-const running = (machine: Machine) => machine.status?.phase === 'Running'
+const running = (vm: Machine) => vm.status?.phase === 'Running'
 
 function config(name: string): object {
   const { spec } = deaf(name, { terminationGracePeriodSeconds: 1 }) as { spec: object }
@@ -26,10 +26,10 @@ function config(name: string): object {
 const main = resolve(import.meta.dirname, '../../cli/main.ts')
 const vm = (...rest: string[]) => promisify(execFile)(process.execPath, [main, ...rest, '-n', cluster.namespace])
 
-test('kubectl vm starts, stops and starts again; the second instance has what the template has become, on the same hardware', async () => {
+test('kubectl vm starts, stops and starts again; the second VM has the changed template and the same hardware addresses', async () => {
   await cluster.apply(config('web'))
   await vm('start', 'web', '--wait')
-  const first = await cluster.untilMachine('web', 'runs', running)
+  const first = await cluster.untilVm('web', 'runs', running)
   expect(first.metadata).toMatchObject({
     ownerReferences: [{ kind: 'VirtualMachineConfig', name: 'web', controller: true }],
   })
@@ -43,34 +43,34 @@ test('kubectl vm starts, stops and starts again; the second instance has what th
     '{"spec":{"template":{"spec":{"domain":{"title":"changed"}}}}}',
   )
   await cluster.kubectl('wait', 'vmc/web', '--for=jsonpath={.status.outdated}=true', '--timeout=30s')
-  expect((await cluster.machine('web'))?.spec.domain['title']).toBeUndefined()
+  expect((await cluster.vm('web'))?.spec.domain['title']).toBeUndefined()
 
   await vm('stop', 'web', '--wait')
-  expect(await cluster.machine('web')).toBeUndefined()
-  const told = await cluster.kubectl(
+  expect(await cluster.vm('web')).toBeUndefined()
+  const events = await cluster.kubectl(
     'get',
     'events',
     '-o',
     'jsonpath={.items[?(@.involvedObject.kind=="VirtualMachineConfig")].type}',
   )
-  expect(told).not.toContain('Warning')
+  expect(events).not.toContain('Warning')
   await vm('start', 'web', '--wait')
-  const second = await cluster.untilMachine('web', 'runs again', running)
+  const second = await cluster.untilVm('web', 'runs again', running)
   expect(second.spec.domain).toMatchObject({ title: 'changed', uuid: first.spec.domain['uuid'] })
   expect(second.metadata.uid).not.toBe(first.metadata.uid)
 })
 
-test('a raw request to the sub-resource does the same, and a second one is told that it runs', async () => {
+test('a raw request to the subresource does the same, and a second one is refused', async () => {
   await cluster.apply(config('raw'))
   const path = `/apis/subresources.virtset.io/v1alpha1/namespaces/${cluster.namespace}/virtualmachineconfigs/raw`
   await cluster.kubectl('get', '--raw', `${path}/start`)
-  await cluster.untilMachine('raw', 'runs', running)
+  await cluster.untilVm('raw', 'runs', running)
   await expect(cluster.kubectl('get', '--raw', `${path}/start`)).rejects.toThrow('raw')
   await cluster.kubectl('get', '--raw', `${path}/stop`)
   await cluster.untilGone('raw')
 })
 
-test('a group keeps its number of guests, up and down, and a config that is deleted takes its guest along', async () => {
+test('a group maintains its number of guests, and deleting a config ends its guest', async () => {
   const { spec } = deaf('each', { terminationGracePeriodSeconds: 0 }) as { spec: object }
   const labels = { app: 'group' }
   await cluster.apply({
@@ -84,7 +84,7 @@ test('a group keeps its number of guests, up and down, and a config that is dele
   await cluster.until('no VM of the group', async () =>
     (await cluster.kubectl('get', 'vm', '-l', 'app=group', '-o', 'name')) === '' ? true : undefined,
   )
-  // Guests that are ended because fewer are wanted have neither failed nor finished by themselves.
+  // Guests that are removed by scaling down have neither failed nor succeeded.
   expect(await cluster.kubectl('get', 'vmg/group', '-o', 'jsonpath={.status.succeeded} {.status.failed}')).toBe('0 0')
   await cluster.kubectl('delete', 'vmc', 'web', '--wait=false')
   await cluster.untilGone('web')

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 
 import { guestGreeting } from '../../cluster/guest.ts'
 import { openCluster, processesOfPod, type Condition, type Machine, type TestCluster } from './cluster.ts'
-import { deaf, guest, presets } from './machines.ts'
+import { deaf, guest, presets } from './vms.ts'
 
 let cluster: TestCluster
 beforeAll(async () => {
@@ -11,19 +11,19 @@ beforeAll(async () => {
 })
 afterAll(() => cluster.close())
 
-const inPhase = (phase: string) => (machine: Machine) => machine.status?.phase === phase
-const condition = (machine: Machine, type: string): Condition | undefined =>
-  machine.status?.conditions?.find((each) => each.type === type)
-/** Ends at once when it is told to, so that no test waits for another's guest. */
+const inPhase = (phase: string) => (vm: Machine) => vm.status?.phase === phase
+const condition = (vm: Machine, type: string): Condition | undefined =>
+  vm.status?.conditions?.find((each) => each.type === type)
+/** Its guest is killed at once on deletion, so that no test waits for it. */
 const impatient = { terminationGracePeriodSeconds: 0 }
 
 const isLauncher = (command: string) => command.startsWith('virt-launcher')
 const isLibvirtd = (command: string) => command.startsWith('libvirtd')
 const isQemu = (command: string) => command.startsWith('/usr/bin/qemu-system-')
 
-/** The one process of a VM's pod that is wanted. */
-function processOf(machine: Machine, isWanted: (command: string) => boolean): number {
-  const pids = processesOfPod(machine.status?.podUID ?? 'no pod', isWanted)
+/** The only process of a VM's pod whose command line matches. */
+function processOf(vm: Machine, isWanted: (command: string) => boolean): number {
+  const pids = processesOfPod(vm.status?.podUID ?? 'no pod', isWanted)
   const [pid] = pids
   if (pid === undefined || pids.length > 1) throw new Error(`not one process, but ${pids.length}`)
   return pid
@@ -31,7 +31,7 @@ function processOf(machine: Machine, isWanted: (command: string) => boolean): nu
 
 async function running(name: string, spec: object = impatient): Promise<Machine> {
   await cluster.apply(deaf(name, spec))
-  return cluster.untilMachine(name, 'runs', inPhase('Running'))
+  return cluster.untilVm(name, 'runs', inPhase('Running'))
 }
 
 /** The processes of one of virtset's own components, on all nodes. */
@@ -50,7 +50,7 @@ async function componentProcesses(component: string): Promise<number[]> {
   return uids.split(' ').flatMap((uid) => processesOfPod(uid, (command) => command.includes(`${component}/main.ts`)))
 }
 
-/** Kills all of a component at once, and gives back what waits until as many are there and ready again. */
+/** Kills all processes of a component; returns a function that waits until as many are ready again. */
 async function kill(component: string): Promise<() => Promise<void>> {
   const before = await componentProcesses(component)
   expect(before).not.toEqual([])
@@ -76,12 +76,12 @@ async function kill(component: string): Promise<() => Promise<void>> {
   }
 }
 
-describe('kill -9 of what runs in a VM’s pod', () => {
+describe('kill -9 of the processes in a VM’s pod', () => {
   test('QEMU: the VM has failed, and is never started again', async () => {
-    const machine = await running('no-qemu')
-    process.kill(processOf(machine, isQemu), 'SIGKILL')
-    const failed = await cluster.untilMachine('no-qemu', 'has failed', inPhase('Failed'))
-    expect(failed.status?.podUID).toBe(machine.status?.podUID)
+    const vm = await running('no-qemu')
+    process.kill(processOf(vm, isQemu), 'SIGKILL')
+    const failed = await cluster.untilVm('no-qemu', 'has failed', inPhase('Failed'))
+    expect(failed.status?.podUID).toBe(vm.status?.podUID)
     expect(condition(failed, 'Ready')).toMatchObject({ status: 'False' })
     await cluster.until('the pod has ended', async () => {
       const phase = await cluster.kubectl(
@@ -96,7 +96,7 @@ describe('kill -9 of what runs in a VM’s pod', () => {
     })
   })
 
-  test('QEMU by the kernel, for memory: the VM says so, with the limit of its pod', async () => {
+  test('QEMU by the kernel, for memory: the VM reports that, with the limit of its pod', async () => {
     // What a cluster preset gives to QEMU directly is what the limit does not count.
     const args = ['-object', 'memory-backend-ram,id=hog,size=1G,prealloc=on'].map((value) => ({ value }))
     await cluster.apply(
@@ -108,7 +108,7 @@ describe('kill -9 of what runs in a VM’s pod', () => {
       },
       deaf('greedy', impatient, {}, { labels: { hog: 'true' } }),
     )
-    const failed = await cluster.untilMachine('greedy', 'has failed', inPhase('Failed'))
+    const failed = await cluster.untilVm('greedy', 'has failed', inPhase('Failed'))
     expect(failed.status).toMatchObject({
       reason: 'OOMKilled',
       message: expect.stringMatching(/limit (of|is) \d+ MiB/),
@@ -126,106 +126,106 @@ describe('kill -9 of what runs in a VM’s pod', () => {
     await cluster.kubectl('delete', 'cvmp', 'hog')
   })
 
-  test('libvirtd: another one takes the same QEMU over, and the VM still ends in peace', async () => {
+  test('libvirtd: another one takes over the same QEMU, and the VM still shuts down gracefully', async () => {
     await cluster.apply(guest('no-libvirtd', { terminationGracePeriodSeconds: 120 }))
-    const machine = await cluster.untilMachine('no-libvirtd', 'runs', inPhase('Running'))
-    const [libvirtd, qemu] = [processOf(machine, isLibvirtd), processOf(machine, isQemu)]
+    const vm = await cluster.untilVm('no-libvirtd', 'runs', inPhase('Running'))
+    const [libvirtd, qemu] = [processOf(vm, isLibvirtd), processOf(vm, isQemu)]
     process.kill(libvirtd, 'SIGKILL')
     await cluster.until('another libvirtd', async () => {
-      const [now] = processesOfPod(machine.status?.podUID ?? '', isLibvirtd)
+      const [now] = processesOfPod(vm.status?.podUID ?? '', isLibvirtd)
       return now !== undefined && now !== libvirtd ? true : undefined
     })
-    expect(processOf(machine, isQemu)).toBe(qemu)
-    const console = await cluster.until('the console again', () => cluster.console(machine).catch(() => undefined))
+    expect(processOf(vm, isQemu)).toBe(qemu)
+    const console = await cluster.until('the console again', () => cluster.console(vm).catch(() => undefined))
     console.write('boot\r')
     await console.hear(guestGreeting)
-    expect(await cluster.machine('no-libvirtd')).toMatchObject({ status: { phase: 'Running' } })
+    expect(await cluster.vm('no-libvirtd')).toMatchObject({ status: { phase: 'Running' } })
     await cluster.kubectl('delete', 'vm', 'no-libvirtd', '--wait=false')
     await console.hear('power button')
     console.close()
     await cluster.untilGone('no-libvirtd')
   })
 
-  test('the launcher: the pod ends, QEMU with it, and the VM has failed', async () => {
-    const machine = await running('no-launcher')
-    process.kill(processOf(machine, isLauncher), 'SIGKILL')
-    const failed = await cluster.untilMachine('no-launcher', 'has failed', inPhase('Failed'))
-    expect(failed.status?.podUID).toBe(machine.status?.podUID)
-    expect(processesOfPod(machine.status?.podUID ?? '', () => true)).toEqual([])
+  test('of the launcher: the pod ends with QEMU, and the VM fails', async () => {
+    const vm = await running('no-launcher')
+    process.kill(processOf(vm, isLauncher), 'SIGKILL')
+    const failed = await cluster.untilVm('no-launcher', 'has failed', inPhase('Failed'))
+    expect(failed.status?.podUID).toBe(vm.status?.podUID)
+    expect(processesOfPod(vm.status?.podUID ?? '', () => true)).toEqual([])
   })
 })
 
 describe('kill -9 of virtset itself', () => {
-  test('the handlers: guests go on, and what happened meanwhile is reported', async () => {
+  test('the handlers: guests continue to run, and changes meanwhile are reported', async () => {
     const [stays, goes] = [await running('stays'), await running('goes')]
     const qemu = processOf(stays, isQemu)
     const back = await kill('handler')
     process.kill(processOf(goes, isQemu), 'SIGKILL')
-    await cluster.untilMachine('goes', 'has failed', inPhase('Failed'))
+    await cluster.untilVm('goes', 'has failed', inPhase('Failed'))
     await back()
     expect(processOf(stays, isQemu)).toBe(qemu)
-    expect(await cluster.machine('stays')).toMatchObject({ status: { phase: 'Running' } })
+    expect(await cluster.vm('stays')).toMatchObject({ status: { phase: 'Running' } })
   })
 
-  test('the handlers, while a VM is being deleted: it ends when its grace period does, not later', async () => {
+  test('the handlers, while a VM is being deleted: it ends with its grace period, not later', async () => {
     const graceSeconds = 10
     await running('half-deleted', { terminationGracePeriodSeconds: graceSeconds })
     await cluster.kubectl('delete', 'vm', 'half-deleted', '--wait=false')
     const start = performance.now()
     const back = await kill('handler')
     await cluster.untilGone('half-deleted')
-    // Its own period, what the launcher waits for a handler that is not there, and the pod's removal.
+    // Its grace period, the launcher's wait for an absent handler, and the deletion of the pod.
     expect(performance.now() - start).toBeLessThan((graceSeconds + 30) * 1000)
     await back()
   })
 
-  test('the controllers: VMs run on, new ones wait and then run, each in one pod', async () => {
+  test('the controllers: VMs continue to run, new ones wait and then run, each in one pod', async () => {
     const before = await running('before')
     const back = await kill('controller')
     await cluster.apply(deaf('meanwhile', impatient))
-    await cluster.untilMachine('meanwhile', 'runs', inPhase('Running'), 120_000)
+    await cluster.untilVm('meanwhile', 'runs', inPhase('Running'), 120_000)
     await back()
-    expect((await cluster.machine('before'))?.status).toMatchObject({ phase: 'Running', podUID: before.status?.podUID })
+    expect((await cluster.vm('before'))?.status).toMatchObject({ phase: 'Running', podUID: before.status?.podUID })
     const pods = await cluster.kubectl('get', 'pods', '-l', 'virtset.io/vm-name=meanwhile', '-o', 'name')
     expect(pods.trim().split('\n')).toHaveLength(1)
   })
 
-  test('the webhooks: VMs run on, no VM slips in unseen, and afterwards it is as before', async () => {
-    const machine = await running('under-way')
+  test('the webhooks: VMs continue to run, no VM bypasses admission, and creation works again afterwards', async () => {
+    const vm = await running('under-way')
     const back = await kill('webhooks')
     const { output } = await cluster.create(deaf('unseen', impatient))
-    const unseen = await cluster.machine('unseen')
-    // Either the API server says that it asked in vain, or the webhooks were back so soon that they completed it.
+    const unseen = await cluster.vm('unseen')
+    // Either the API server reports a failed call, or the webhooks were back so soon that they completed it.
     const annotations = Object.keys(unseen?.metadata.annotations ?? {})
     expect(unseen === undefined ? output : annotations.join()).toContain(
       unseen === undefined ? 'failed calling webhook' : 'virtset.io/completed-by',
     )
     await back()
-    expect((await cluster.machine('under-way'))?.status).toMatchObject({
+    expect((await cluster.vm('under-way'))?.status).toMatchObject({
       phase: 'Running',
-      podUID: machine.status?.podUID,
+      podUID: vm.status?.podUID,
     })
     await running('afterwards')
   })
 })
 
 describe('a VM that cannot run', () => {
-  test('its iSCSI target is away: it has failed, with QEMU’s own words', async () => {
-    // A Service behind which there is nobody refuses at once.
+  test('fails with QEMU’s message if its iSCSI target is unavailable', async () => {
+    // A Service without endpoints refuses at once.
     await cluster.apply({
       apiVersion: 'v1',
       kind: 'Service',
       metadata: { name: 'away' },
-      spec: { ports: [{ port: 3260 }], selector: { app: 'nobody' } },
+      spec: { ports: [{ port: 3260 }], selector: { app: 'none' } },
     })
     const source = {
       protocol: 'iscsi',
       name: 'iqn.2017-01.io.kubevirt:sn.42/2',
-      host: { name: `away.${cluster.namespace}`, port: '3260' },
+      host: { name: `unavailable.${cluster.namespace}`, port: '3260' },
     }
     const disks = [{ type: 'network', device: 'disk', source, target: { dev: 'vda' } }]
     await cluster.apply(deaf('no-target', impatient, { devices: { disks } }))
-    const failed = await cluster.untilMachine('no-target', 'has failed', inPhase('Failed'))
+    const failed = await cluster.untilVm('no-target', 'has failed', inPhase('Failed'))
     expect(failed.status).toMatchObject({
       reason: 'StartFailed',
       message: expect.stringMatching(/iSCSI: Failed to connect to LUN/),
@@ -234,13 +234,9 @@ describe('a VM that cannot run', () => {
     expect(condition(failed, 'Ready')).toMatchObject({ status: 'False' })
   })
 
-  test('no node fits: it waits, and says so in the scheduler’s words', async () => {
+  test('no node fits: it waits, and reports the scheduler’s message', async () => {
     await cluster.apply(deaf('nowhere', { ...impatient, nodeSelector: { 'kubernetes.io/hostname': 'no-such-node' } }))
-    const waiting = await cluster.untilMachine(
-      'nowhere',
-      'waits',
-      (machine) => condition(machine, 'PodScheduled')?.status === 'False',
-    )
+    const waiting = await cluster.untilVm('nowhere', 'waits', (vm) => condition(vm, 'PodScheduled')?.status === 'False')
     expect(waiting.status?.phase).toBe('Scheduling')
     expect(condition(waiting, 'PodScheduled')).toMatchObject({
       reason: 'Unschedulable',
@@ -249,12 +245,12 @@ describe('a VM that cannot run', () => {
     await cluster.kubectl('delete', 'vm', 'nowhere', '--timeout=30s')
   })
 
-  test('it needs KVM and no node has it: refused, with the name of the node', async () => {
+  test('is refused with the name of the node if it needs KVM and no node has it', async () => {
     const { status, output } = await cluster.create(deaf('needs-kvm', impatient, { type: 'kvm' }))
     expect([status, output]).toEqual([1, expect.stringMatching(/spec\.domain\.type: .*"kvm".*node node1 lacks KVM/)])
   })
 
-  test('it is refused: every cause in one answer, exit status 1, and nothing is stored', async () => {
+  test('it is refused: every cause in one response, exit status 1, and nothing is stored', async () => {
     const disk = (path: string) => ({ type: 'file', device: 'disk', source: { file: path }, target: { dev: 'vda' } })
     const refused = deaf('refused', impatient, {
       os: { type: { os: 'hvm', machine: 'q53' } },
@@ -271,12 +267,12 @@ describe('a VM that cannot run', () => {
       'spec.domain.devices.disks[1].target.dev',
     ])
       expect(output).toContain(words)
-    expect(await cluster.machine('refused')).toBeUndefined()
+    expect(await cluster.vm('refused')).toBeUndefined()
   })
 
-  test('a field has a wrong name: refused, with the nearest that there is', async () => {
-    const machine = deaf('typo', impatient, { memry: { value: 64 } })
-    expect(await cluster.create(machine)).toMatchObject({ status: 1, output: expect.stringMatching(/memry.*memory/s) })
-    expect(await cluster.machine('typo')).toBeUndefined()
+  test('a field has a wrong name: refused, with the nearest valid name', async () => {
+    const vm = deaf('typo', impatient, { memry: { value: 64 } })
+    expect(await cluster.create(vm)).toMatchObject({ status: 1, output: expect.stringMatching(/memry.*memory/s) })
+    expect(await cluster.vm('typo')).toBeUndefined()
   })
 })

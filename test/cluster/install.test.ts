@@ -4,24 +4,35 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { nodePaths } from '../../cluster/node.ts'
 import { run } from '../../cluster/command.ts'
 import { openCluster, type TestCluster } from './cluster.ts'
-import { deaf } from './machines.ts'
+import { deaf } from './vms.ts'
 
 /**
- * `manifests/` as they stand, for an operator who has nothing but kubectl. They stay installed: the images are those of `make up` by other names, and the next `make up` applies its
- * own again.
+ * Installs `manifests/` unchanged, with kubectl only. The images are those of `make up` under other names. At the end,
+ * the installation of `make up` is restored.
  */
 let cluster: TestCluster
 beforeAll(async () => {
   cluster = await openCluster()
 })
-afterAll(() => cluster.close())
+afterAll(async () => {
+  await cluster.kubectl(
+    ...anywhere,
+    'apply',
+    '--server-side',
+    '--force-conflicts',
+    '-k',
+    join(cluster.state, 'install'),
+  )
+  for (const workload of workloads) await cluster.kubectl(...system, 'rollout', 'status', workload, '--timeout=180s')
+  await cluster.close()
+})
 
 const system = ['-n', 'virtset-system']
-/** Manifests name their namespaces. */
+/** The manifests contain their namespaces. */
 const anywhere = ['-n', '']
 const workloads = ['deployment/virtset-webhooks', 'deployment/virtset-controller', 'daemonset/virtset-handler']
 
-/** Gives every node's containerd an image that it has by another name, too. */
+/** Tags an image with another name in every node's containerd. */
 async function tag(image: string, name: string): Promise<void> {
   for (const node of readdirSync(join(cluster.state, 'nodes'))) {
     const record = readFileSync(join(cluster.state, 'processes', `containerd-${node}.json`), 'utf8')
@@ -31,7 +42,7 @@ async function tag(image: string, name: string): Promise<void> {
   }
 }
 
-test('kubectl apply --server-side -k manifests/ is all there is to do where its images can be pulled, and again changes nothing', async () => {
+test('kubectl apply --server-side -k manifests/ is sufficient if the images can be pulled, and repeating it changes nothing', async () => {
   const field = (path: string, ...what: string[]) =>
     cluster.kubectl(...system, 'get', ...what, '-o', `jsonpath={${path}}`)
   const launcher = '.spec.template.spec.containers[0].env[?(@.name=="LAUNCHER_IMAGE")].value'
@@ -46,7 +57,7 @@ test('kubectl apply --server-side -k manifests/ is all there is to do where its 
   await cluster.kubectl(...anywhere, 'apply', '--server-side', '-k', 'manifests/')
   for (const workload of workloads) await cluster.kubectl(...system, 'rollout', 'status', workload, '--timeout=180s')
   await cluster.apply(deaf('plain', { terminationGracePeriodSeconds: 0 }))
-  await cluster.untilMachine('plain', 'runs', ({ status }) => status?.phase === 'Running')
+  await cluster.untilVm('plain', 'runs', ({ status }) => status?.phase === 'Running')
   const images = await cluster.kubectl('get', 'pods', '-o', 'jsonpath={.items[*].spec.containers[*].image}')
   expect(images).toBe('ghcr.io/virtset/launcher:v0.1.0')
 

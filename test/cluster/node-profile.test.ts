@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { parseMachine } from '../../api/machine.ts'
+import { parseVirtualMachine } from '../../api/virtual-machine.ts'
 import type { NodeProfile } from '../../api/node-profile.ts'
 import { bundledCapabilities } from '../../completion/capabilities.ts'
 import { complete } from '../../completion/complete.ts'
 import { nodeCapabilities } from '../../completion/nodes.ts'
 import { createCandidates } from '../../presets/candidates.ts'
 import { openCluster, type TestCluster } from './cluster.ts'
-import { deaf } from './machines.ts'
+import { deaf } from './vms.ts'
 
-/** What the real nodes say that they can do, and what the webhooks make of it. */
+/** The profiles of real nodes, and completion for them. */
 let cluster: TestCluster
 let profiles: readonly NodeProfile[]
 
@@ -22,7 +22,7 @@ beforeAll(async () => {
 })
 afterAll(() => cluster?.close())
 
-test('people see what each node can do', async () => {
+test('kubectl shows the capabilities of each node', async () => {
   const rows = (await cluster.kubectl('get', 'nodeprofiles')).trim().split('\n')
   expect(rows[0]?.split(/\s+/)).toEqual(['NAME', 'QEMU', 'LIBVIRT', 'MACHINE', 'KVM', 'AGE'])
   for (const row of rows.slice(1)) {
@@ -30,14 +30,14 @@ test('people see what each node can do', async () => {
   }
 })
 
-test('a profile has the labels of its node and goes with it', () => {
+test('a profile has the labels of its node and is owned by it', () => {
   for (const { metadata } of profiles) {
     expect(metadata.labels?.['kubernetes.io/hostname']).toBe(metadata.name)
     expect(metadata.ownerReferences).toMatchObject([{ kind: 'Node', name: metadata.name }])
   }
 })
 
-test('the QEMU of the nodes is the bundled one, but for what its build and the node decide', () => {
+test('the QEMU of the nodes equals the bundled profile, except for differences of build and node', () => {
   for (const { spec } of profiles) {
     const { machines, emulator, architecture, devices, firmware } = spec.capabilities
     const { machines: ours, emulator: ourEmulator, architecture: ourArchitecture } = bundledCapabilities
@@ -47,7 +47,7 @@ test('the QEMU of the nodes is the bundled one, but for what its build and the n
       architecture: ourArchitecture,
     })
     const lacking = bundledCapabilities.devices.filter((one) => !devices.includes(one))
-    // Debian builds QEMU without the kernel's cryptography; and the launcher's image is without SPICE and OpenGL.
+    // Debian builds QEMU without the kernel's cryptography; the launcher's image has no SPICE and OpenGL.
     expect(lacking.filter((one) => one !== 'kvm' && !/^(spice|qxl|virtio-(gpu|vga)-gl)/.test(one))).toEqual([
       'cryptodev-backend-lkcf',
     ])
@@ -57,27 +57,27 @@ test('the QEMU of the nodes is the bundled one, but for what its build and the n
 })
 
 describe('a VM', () => {
-  test('is stored as completion for these nodes makes it, and libvirt finds nothing to change', async () => {
+  test('is stored as completed for these nodes, and libvirt changes nothing', async () => {
     const given = deaf('vm')
     await cluster.apply(given)
-    const running = await cluster.untilMachine('vm', 'Running', ({ status }) => status?.phase === 'Running')
-    const parsed = parseMachine({ ...given, metadata: { name: 'vm', namespace: cluster.namespace } })
+    const running = await cluster.untilVm('vm', 'Running', ({ status }) => status?.phase === 'Running')
+    const parsed = parseVirtualMachine({ ...given, metadata: { name: 'vm', namespace: cluster.namespace } })
     if ('causes' in parsed) throw new Error(JSON.stringify(parsed.causes))
-    const outcome = complete(parsed.machine, {
+    const outcome = complete(parsed.vm, {
       presets: createCandidates(),
       namespace: { name: cluster.namespace, labels: {} },
       capabilities: nodeCapabilities(profiles),
       entropy: { uid: 'a' },
     })
     if (outcome.outcome === 'refused') throw new Error(JSON.stringify(outcome.causes))
-    const { uuid: _drawn, ...domain } = outcome.machine.spec.domain
+    const { uuid: _drawn, ...domain } = outcome.vm.spec.domain
     const { uuid: _own, ...stored } = running.spec.domain
     expect(stored).toEqual(domain)
     const condition = (type: string) => running.status?.conditions?.find((one) => one.type === type)?.status
     expect([condition('Synchronized'), condition('SpecDrift')]).toEqual(['True', undefined])
   })
 
-  test('that wants what no node has is refused, and the nodes are named', async () => {
+  test('that requires a capability that no node has is refused, with the names of the nodes', async () => {
     const names = profiles.map(({ metadata }) => metadata.name ?? '').toSorted()
     const nodes = `${names.length === 1 ? 'node' : 'nodes'} ${names.join(', ')} ${names.length === 1 ? 'lacks' : 'lack'}`
     const { status, output } = await cluster.create(

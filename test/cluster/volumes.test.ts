@@ -7,13 +7,13 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { run } from '../../cluster/command.ts'
 import { guestGreeting } from '../../cluster/guest.ts'
 import { openCluster, podDirectory, type Machine, type TestCluster } from './cluster.ts'
-import { deaf, presets } from './machines.ts'
+import { deaf, presets } from './vms.ts'
 
 let cluster: TestCluster
-/** On the machine: what persistent volumes are made of. */
+/** The directory on the host for persistent volumes. */
 let storage: string
 const loops: string[] = []
-/** Persistent volumes are of no namespace. */
+/** Persistent volumes have no namespace. */
 const persistentVolumes: string[] = []
 
 beforeAll(async () => {
@@ -29,8 +29,8 @@ afterAll(async () => {
   await rm(storage, { recursive: true })
 })
 
-const inPhase = (phase: string) => (machine: Machine) => machine.status?.phase === phase
-/** The uid of everything in a VM's pod. */
+const inPhase = (phase: string) => (vm: Machine) => vm.status?.phase === phase
+/** The UID of every process in a VM's pod. */
 const launcherUser = 107
 const impatient = { terminationGracePeriodSeconds: 0 }
 const mebibyte = 1024 * 1024
@@ -45,20 +45,20 @@ const disk = (volume: string, target: string, more: object = {}) => ({
 
 async function running(name: string, volume: object, disks: readonly object[]): Promise<Machine> {
   await cluster.apply(deaf(name, { ...impatient, volumes: [volume] }, { devices: { disks } }))
-  const machine = await cluster.untilMachine(name, 'runs', inPhase('Running'))
-  expect(machine.status?.conditions?.find(({ type }) => type === 'SpecDrift')).toBeUndefined()
-  return machine
+  const vm = await cluster.untilVm(name, 'runs', inPhase('Running'))
+  expect(vm.status?.conditions?.find(({ type }) => type === 'SpecDrift')).toBeUndefined()
+  return vm
 }
 
-/** The disks of the domain as libvirt has it. */
-function liveDisks(machine: Machine): unknown {
-  const devices = machine.status?.domain?.['devices']
+/** The disks of libvirt's domain. */
+function liveDisks(vm: Machine): unknown {
+  const devices = vm.status?.domain?.['devices']
   return typeof devices === 'object' && devices !== null && 'disks' in devices ? devices.disks : undefined
 }
 
-/** The VM's first volume where the kubelet has it. */
-function emptyVolume(machine: Machine): string {
-  return join(podDirectory(cluster.state, machine), 'volumes/kubernetes.io~empty-dir/volume-0')
+/** The path of the VM's first volume in the kubelet's directory. */
+function emptyVolume(vm: Machine): string {
+  return join(podDirectory(cluster.state, vm), 'volumes/kubernetes.io~empty-dir/volume-0')
 }
 
 /** A disk image with the demo guest. */
@@ -67,7 +67,7 @@ async function guestImage(path: string): Promise<void> {
   await truncate(path, 2 * mebibyte)
 }
 
-/** A claim, and a volume that is for this claim and no other. */
+/** A claim, and a volume that is reserved for it. */
 async function claim(name: string, volumeMode: string, source: object): Promise<void> {
   const shared = {
     volumeMode,
@@ -98,58 +98,58 @@ async function claim(name: string, volumeMode: string, source: object): Promise<
   )
 }
 
-async function greets(machine: Machine): Promise<void> {
-  const console = await cluster.console(machine)
+async function greets(vm: Machine): Promise<void> {
+  const console = await cluster.console(vm)
   console.write('boot\r')
   await console.hear(guestGreeting)
   console.close()
 }
 
-async function remove(machine: Machine): Promise<void> {
-  await cluster.kubectl('delete', 'vm', machine.metadata.name, '--timeout=60s')
+async function remove(vm: Machine): Promise<void> {
+  await cluster.kubectl('delete', 'vm', vm.metadata.name, '--timeout=60s')
   await cluster.until('the pod’s directory is gone', async () =>
-    existsSync(podDirectory(cluster.state, machine)) ? undefined : true,
+    existsSync(podDirectory(cluster.state, vm)) ? undefined : true,
   )
 }
 
-test('emptyDisk: as large as asked for, a disk of the guest, and gone with the VM', async () => {
+test('emptyDisk: has the requested size, is a disk of the guest, and is deleted with the VM', async () => {
   const volume = { name: 'scratch', emptyDisk: { capacity: '48Mi' } }
-  const machine = await running('empty', volume, [disk('scratch', 'vda')])
-  expect(liveDisks(machine)).toMatchObject([
+  const vm = await running('empty', volume, [disk('scratch', 'vda')])
+  expect(liveDisks(vm)).toMatchObject([
     { type: 'file', source: { file: '/var/run/virtset/volumes/scratch/disk.img' }, target: { dev: 'vda' } },
   ])
-  const { size, uid } = await stat(join(emptyVolume(machine), 'disk.img'))
+  const { size, uid } = await stat(join(emptyVolume(vm), 'disk.img'))
   expect({ size, uid }).toEqual({ size: 48 * mebibyte, uid: launcherUser })
-  await remove(machine)
+  await remove(vm)
 })
 
-test('cloudInit: a read-only ISO by the label that cloud-init looks for, with what the user wrote, gone with the VM', async () => {
+test('cloudInit: is a read-only ISO with the label for cloud-init and the user’s data, and is deleted with the VM', async () => {
   const userData = '#cloud-config\nhostname: written-by-the-user\n'
-  const machine = await running('seeded', { name: 'seed', cloudInit: { userData } }, [
+  const vm = await running('seeded', { name: 'seed', cloudInit: { userData } }, [
     disk('seed', 'sda', { device: 'cdrom' }),
   ])
-  expect(liveDisks(machine)).toMatchObject([{ type: 'file', device: 'cdrom', readonly: {} }])
-  const iso = await readFile(join(emptyVolume(machine), 'cloud-init.iso'))
+  expect(liveDisks(vm)).toMatchObject([{ type: 'file', device: 'cdrom', readonly: {} }])
+  const iso = await readFile(join(emptyVolume(vm), 'cloud-init.iso'))
   // ISO 9660: the primary volume descriptor is sector 16, and its bytes 40 to 71 are the label.
   expect(iso.toString('latin1', 16 * 2048 + 40, 16 * 2048 + 72).trimEnd()).toBe('cidata')
   const content = iso.toString('latin1')
-  for (const words of [userData, `instance-id: ${machine.metadata.uid}`, 'user-data', 'meta-data'])
+  for (const words of [userData, `instance-id: ${vm.metadata.uid}`, 'user-data', 'meta-data'])
     expect(content).toContain(words)
-  await remove(machine)
+  await remove(vm)
 })
 
-test('persistentVolumeClaim: a guest boots from the file in it, and the file stays when the VM goes', async () => {
+test('persistentVolumeClaim: a guest boots from a file, which remains after the VM is deleted', async () => {
   const directory = join(storage, 'file')
   await mkdir(directory)
   const image = join(directory, 'disk.img')
   await guestImage(image)
   await chown(image, launcherUser, launcherUser)
   await claim('in-a-file', 'Filesystem', { hostPath: { path: directory } })
-  const machine = await running('from-file', { name: 'root', persistentVolumeClaim: { claimName: 'in-a-file' } }, [
+  const vm = await running('from-file', { name: 'root', persistentVolumeClaim: { claimName: 'in-a-file' } }, [
     disk('root', 'vda'),
   ])
-  await greets(machine)
-  await remove(machine)
+  await greets(vm)
+  await remove(vm)
   expect((await stat(image)).size).toBe(2 * mebibyte)
 })
 
@@ -164,38 +164,38 @@ test('persistentVolumeClaim: a guest boots from a block device', async () => {
     local: { path: loop },
     nodeAffinity: { required: { nodeSelectorTerms: [{ matchExpressions }] } },
   })
-  const machine = await running('from-device', { name: 'root', persistentVolumeClaim: { claimName: 'on-a-device' } }, [
+  const vm = await running('from-device', { name: 'root', persistentVolumeClaim: { claimName: 'on-a-device' } }, [
     disk('root', 'vda'),
   ])
-  expect(machine.status?.nodeName).toBe(node)
-  expect(liveDisks(machine)).toMatchObject([{ type: 'block', source: { dev: '/var/run/virtset/block/root' } }])
-  await greets(machine)
-  await remove(machine)
+  expect(vm.status?.nodeName).toBe(node)
+  expect(liveDisks(vm)).toMatchObject([{ type: 'block', source: { dev: '/var/run/virtset/block/root' } }])
+  await greets(vm)
+  await remove(vm)
 })
 
-test('a claim that does not exist yet: the VM waits, says so, and runs when it is there', async () => {
+test('a VM waits for a missing claim, reports that, and runs once the claim exists', async () => {
   const directory = join(storage, 'late')
   await mkdir(directory)
   const volumes = [{ name: 'data', persistentVolumeClaim: { claimName: 'late' } }]
   await cluster.apply(deaf('early', { ...impatient, volumes }, { devices: { disks: [disk('data', 'vda')] } }))
-  const waiting = await cluster.untilMachine('early', 'waits', ({ status }) => status?.reason === 'ClaimNotFound')
+  const waiting = await cluster.untilVm('early', 'waits', ({ status }) => status?.reason === 'ClaimNotFound')
   expect(waiting.status?.message).toContain('persistentvolumeclaim "late" not found')
   await (await open(join(directory, 'disk.img'), 'w')).close()
   await truncate(join(directory, 'disk.img'), mebibyte)
   await chown(join(directory, 'disk.img'), launcherUser, launcherUser)
   await claim('late', 'Filesystem', { hostPath: { path: directory } })
-  await remove(await cluster.untilMachine('early', 'runs', inPhase('Running')))
+  await remove(await cluster.untilVm('early', 'runs', inPhase('Running')))
 })
 
-test('a claim without a disk in it: the VM has failed, and says what is missing', async () => {
+test('a VM whose claim has no disk fails and reports what is missing', async () => {
   const directory = join(storage, 'hollow')
   await mkdir(directory)
   await claim('hollow', 'Filesystem', { hostPath: { path: directory } })
   const volumes = [{ name: 'data', persistentVolumeClaim: { claimName: 'hollow' } }]
   await cluster.apply(deaf('no-disk', { ...impatient, volumes }, { devices: { disks: [disk('data', 'vda')] } }))
-  const failed = await cluster.untilMachine('no-disk', 'has failed', inPhase('Failed'))
+  const failed = await cluster.untilVm('no-disk', 'has failed', inPhase('Failed'))
   expect(failed.status).toMatchObject({
     reason: 'VolumeUnavailable',
-    message: 'volume "data": the claim hollow holds no file disk.img',
+    message: 'volume "data": the claim hollow has no file disk.img',
   })
 })

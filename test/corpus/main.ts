@@ -2,6 +2,7 @@
 import { complete, difference, parse, readCases } from './corpus.ts'
 import { writeDomain } from '../../api/domain/xml.ts'
 import { canonical } from '../../api/domain/canonical.ts'
+import { shorten } from '../../api/shorten.ts'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
@@ -35,6 +36,6 @@ for (const { name, before, after } of cases) {
 }
 for (const [cause, lines] of [...byCause].toSorted((a, b) => b[1].length - a[1].length)) {
   process.stdout.write(`${`${cause} (${lines.length})`}\n`)
-  for (const line of lines) process.stdout.write(`${`  ${line.length > 200 ? `${line.slice(0, 199)}…` : line}`}\n`)
+  for (const line of lines) process.stdout.write(`  ${shorten(line, 200)}\n`)
 }
 process.stdout.write(`${`${equal} of ${cases.length} equal`}\n`)

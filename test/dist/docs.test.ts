@@ -11,12 +11,12 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { parse } from 'yaml'
 import { executable } from './executable.ts'
 
-/** What the pages tell people to copy, run with the executable in the repository of their example. */
+/** Runs the commands and files that the documentation offers for copying, with the executable in the example repository. */
 const docs = join(import.meta.dirname, '../../docs')
 const page = (name: string) => readFileSync(join(docs, name), 'utf8')
 
@@ -28,7 +28,7 @@ beforeEach(() => {
   cpSync(join(docs, 'ci/example'), join(folder, 'repository'), { recursive: true })
   mkdirSync(join(folder, 'bin'))
   symlinkSync(executable, join(folder, 'bin/kubectl-vm'))
-  // No kubectl is wanted here, only that it finds its plugin.
+  // Stands in for kubectl, which only has to find its plugin.
   writeFileSync(join(folder, 'bin/kubectl'), '#!/bin/sh\ncommand=$1; shift; exec kubectl-$command "$@"\n')
   chmodSync(join(folder, 'bin/kubectl'), 0o755)
   environment = { PATH: `${join(folder, 'bin')}:/usr/bin:/bin`, HOME: folder, GITHUB_PATH: join(folder, 'path') }
@@ -44,7 +44,7 @@ function shell(command: string): { readonly code: number | null; readonly out: s
   return { code: status, out: `${stdout}${stderr}` }
 }
 
-/** The indented blocks of a page: without their indentation. */
+/** The indented blocks of a page, without their indentation. */
 const blocks = (text: string): readonly string[] =>
   [...text.matchAll(/(?:^ {4}.*\n|^\n(?= {4}))+/gm)].map(([block]) => block.replaceAll(/^ {4}/gm, '').trim())
 
@@ -57,11 +57,11 @@ const commandsOf = (text: string): readonly string[] =>
 const testing = page('test-your-presets.md')
 
 describe('Test your presets in CI', () => {
-  test("the test that it shows is the example's", () => {
+  test('shows the test of the example', () => {
     expect(blocks(testing)).toContain(readFileSync(join(docs, 'ci/example/presets/small.vmtest.yaml'), 'utf8').trim())
   })
 
-  test('what it says that the tests print', () => {
+  test('shows the output of the tests', () => {
     const shown =
       blocks(testing)
         .find((block) => block.startsWith('$ kubectl vm test'))
@@ -75,12 +75,12 @@ describe('Test your presets in CI', () => {
 
   test.each(commandsOf(testing).map((command) => [command]))('%s', (command) => {
     const { code, out } = shell(command)
-    // Only the last step asks a cluster, and there is none here.
+    // Only the last step needs a cluster, and there is none here.
     const isOnline = command.includes(' impact ')
     expect([code, out.includes('cannot be reached')]).toEqual([isOnline ? 2 : 0, isOnline])
   })
 
-  test('the last step, with what `kubectl get` gave instead of a cluster', () => {
+  test('the last step, with VMs from files instead of a cluster', () => {
     const { code, out } = shell('kubectl-vm impact --presets presets/ --vms vms/ -o json')
     expect([code, JSON.parse(out).total]).toEqual([1, { vms: 1, different: 1, refused: 0, conflicts: 0, freed: 0 }])
   })
@@ -103,11 +103,11 @@ describe('the GitHub workflow', () => {
     })
   const pathOfWorkflow = () => `${readFileSync(join(folder, 'path'), 'utf8').trim()}:`
 
-  test('gets the executable, and passes', () => {
+  test('downloads the executable and passes', () => {
     expect(runAll()).toEqual(steps.map(() => 0))
   })
 
-  test('stops at a preset that is wrong, and at tests that fail', () => {
+  test('fails for an invalid preset and for failing tests', () => {
     const file = join(folder, 'repository/presets/small.yaml')
     writeFileSync(file, readFileSync(file, 'utf8').replace('vcpu:', 'vcpus:'))
     expect(runAll()).toEqual([0, 1, 1, 0])
@@ -126,7 +126,7 @@ describe('the pre-commit hooks', () => {
     page('ci/pre-commit-config.yaml'),
   )
   const hooks = repos.flatMap((repo) => repo.hooks)
-  /** As pre-commit calls them: with the files that match, if they are wanted. */
+  /** Runs a hook as pre-commit does, with the matching files if it takes them. */
   const run = ({ entry, files, pass_filenames: wantsFiles = true }: Hook) => {
     const names = readdirSync(join(folder, 'repository'), { recursive: true, encoding: 'utf8' })
     const matching = names.filter((name) => new RegExp(files).test(name) && name.endsWith('.yaml'))
@@ -138,7 +138,7 @@ describe('the pre-commit hooks', () => {
     expect(run(hook)).toBe(0)
   })
 
-  test('they stop a mistake', () => {
+  test('fail for a mistake', () => {
     const at = (name: string) => join(folder, 'repository', name)
     const breakIn = (name: string, text: string, by: string) =>
       writeFileSync(at(name), readFileSync(at(name), 'utf8').replace(text, by))
@@ -152,7 +152,7 @@ describe('the pre-commit hooks', () => {
   })
 })
 
-test('what the page of kubectl vm shows of impact, with the VMs of the example for those of a cluster', () => {
+test('cli.md shows the output of impact, with the VMs of the example instead of a cluster', () => {
   const [command = '', ...shown] =
     blocks(page('cli.md'))
       .find((block) => block.startsWith('$ kubectl vm impact'))
@@ -164,11 +164,4 @@ test('what the page of kubectl vm shows of impact, with the VMs of the example f
 test('the schemas for an editor', () => {
   const command = commandsOf(page('cli.md')).find((one) => one.includes(' schema ')) ?? ''
   expect(shell(`${command} && cat virtset.schema.json`).out).toContain('"$schema"')
-})
-
-test('pages and examples are where the pages say', () => {
-  for (const name of ['cli.md', 'test-your-presets.md', 'debug-a-refusal.md']) {
-    const links = [...page(name).matchAll(/\]\(([^)#:]+)(?:#[^)]*)?\)/g)].map(([, link]) => link ?? '')
-    for (const link of links) expect(() => readdirSync(dirname(join(docs, link)))).not.toThrow()
-  }
 })

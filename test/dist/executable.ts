@@ -3,10 +3,10 @@ import { join } from 'node:path'
 
 const root = join(import.meta.dirname, '../..')
 
-/** The executable as `make dist` makes it. */
+/** The executable of `make dist`. */
 export const executable = join(root, 'dist/kubectl-vm')
 
-/** Makes it, once for all test files of this folder. */
+/** Builds it once for all test files of this folder. */
 export default function setup(): void {
   const made = spawnSync(process.execPath, [join(root, 'cli/generate-executable.ts')], { encoding: 'utf8' })
   if (made.status !== 0) throw new Error(made.stderr)

@@ -3,7 +3,7 @@ import { cpSync, existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { say } from '../cli/world.ts'
+import { runVm } from '../cli/world.ts'
 import { executable } from './executable.ts'
 
 const root = join(import.meta.dirname, '../..')
@@ -11,7 +11,7 @@ const examples = join(root, 'manifests/examples')
 let folder: string
 let program: string
 
-/** Alone in a folder, so that nothing of the checkout can help it. */
+/** In a folder without the checkout. */
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), 'virtset-dist-'))
   program = join(folder, 'kubectl-vm')
@@ -21,7 +21,7 @@ afterAll(() => {
   if (existsSync(folder)) rmSync(folder, { recursive: true })
 })
 
-/** Runs it with nothing in the environment: no Node, no PATH, no home. */
+/** Runs it with an empty environment: no Node, no PATH, no home. */
 const run = (...words: string[]) => {
   const { status, stdout, stderr } = spawnSync(program, words, { encoding: 'utf8', env: {}, cwd: folder })
   return { code: status ?? -1, out: stdout, err: stderr }
@@ -40,11 +40,11 @@ describe('the stand-alone kubectl-vm', () => {
     ['export', ['export', join(examples, 'testvm.yaml')]],
     ['schema', ['schema', 'VirtualMachinePreset']],
     ['a mistake', ['complte']],
-  ])('%s says what the checkout says', async (_, words) => {
-    expect(run(...words)).toEqual(await say(words, { columns: 80 }))
+  ])('%s has the same output as in the checkout', async (_, words) => {
+    expect(run(...words)).toEqual(await runVm(words, { columns: 80 }))
   })
 
-  test('tells that there is no cluster', () => {
+  test('reports that there is no cluster', () => {
     const { code, err } = run('complete', join(examples, 'testvm.yaml'))
     expect(code).toBe(2)
     expect(err).toMatch(

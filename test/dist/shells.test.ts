@@ -7,8 +7,8 @@ import { until } from '../until.ts'
 import { executable } from './executable.ts'
 
 /**
- * What a user gets who presses the tabulator: real shells, in a terminal, with the scripts where their first lines say that they belong. `kubectl-vm` on the
- * PATH is the executable where a shell asks it, and else a stand-in that tells what it was called with.
+ * Completion by the tab key in real shells in a terminal, with the scripts installed as their first lines describe.
+ * `kubectl-vm` in the PATH is the executable for completion, and otherwise prints its arguments.
  */
 let folder: string
 let environment: NodeJS.ProcessEnv
@@ -34,7 +34,7 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(folder, { recursive: true }))
 
-/** Types a line, with its tabulators, and gives back what was run. `script` of util-linux makes the terminal. */
+/** Types a line with its tabs, and returns what was run. `script` of util-linux provides the terminal. */
 async function typed(shell: string, line: string): Promise<string> {
   const child = spawn('script', ['--quiet', '--return', '--command', shell, '/dev/null'], {
     cwd: join(folder, 'work'),
@@ -44,7 +44,7 @@ async function typed(shell: string, line: string): Promise<string> {
   let heard = ''
   child.stdout.setEncoding('utf8').on('data', (text: string) => (heard += text))
   try {
-    // A shell that is not yet reading would take a tabulator for text.
+    // A shell that is not reading yet would treat a tab as text.
     child.stdin.write('echo ready; echo\n')
     await until(() => /^ready\r$/m.test(heard), undefined, { deadlineMs: 30_000, describe: () => heard })
     child.stdin.write(`${line}\n`)
@@ -79,7 +79,7 @@ describe.each(['bash', 'zsh'])('%s completes', (shell) => {
   })
 })
 
-/** Fish tells by itself what it would offer. */
+/** fish can print its completions. */
 describe('fish completes', () => {
   test.each([
     ['a command', 'kubectl-vm expl', ['explain']],

@@ -46,6 +46,10 @@ export const printed = (domain: Domain, capabilities: Capabilities): string => {
   )
 }
 
+/** Why libvirt does not start a domain that it accepts; it checks much only then. */
+export const startFault = (domain: Domain, judge: Judge): Promise<string | undefined> =>
+  judge.start(writeDomain({ ...domain, name }))
+
 /** What we and libvirt say of a domain, and of what we make of it. */
 export async function compare(domain: Domain, judge: Judge): Promise<Opinion> {
   const { capabilities } = judge
@@ -120,7 +124,7 @@ const refusalOf = (domain: Domain, capabilities: Capabilities): Refusal | undefi
   }
 }
 
-const causesOf = (domain: Domain, capabilities: Capabilities): readonly Cause[] => {
+export const causesOf = (domain: Domain, capabilities: Capabilities): readonly Cause[] => {
   const { domain: whole, added } = fillDefaults(domain, { capabilities, entropy, name, isNew: true })
   const paths = addedPaths(added, whole)
   const originOf = (path: string): Origin => {
@@ -138,8 +142,8 @@ export const withoutNames = (message: string): string =>
     .replaceAll(/\s+/g, ' ')
     .trim()
 
-/** libvirt draws what is drawn by chance anew: it gets ours. */
-const withIdentity = (domain: Domain, whole: Domain): Domain => {
+/** Random values of libvirt differ each time, so it gets ours. */
+export const withIdentity = (domain: Domain, whole: Domain): Domain => {
   const interfaces = domain.devices?.interfaces?.map((one, index) => {
     const { mac, virtualport } = whole.devices?.interfaces?.[index] ?? {}
     return { ...one, ...(mac ? { mac } : {}), ...(virtualport ? { virtualport } : {}) }

@@ -14,7 +14,7 @@ import {
 } from '../../launcher/libvirt/domain.ts'
 import { systemClock } from '../../runtime/clock.ts'
 import { files } from '../cli/files.ts'
-import { say } from '../cli/world.ts'
+import { runVm } from '../cli/world.ts'
 import { xmlTree } from '../xml-tree.ts'
 import { guestDisk, guestXml } from './guest.ts'
 import { startLibvirtd, type Libvirtd } from './libvirtd.ts'
@@ -56,7 +56,7 @@ async function define(name: string): Promise<DomainRef> {
 }
 
 const importAll = (...more: string[]) =>
-  say(['import', '--from', 'qemu:///session', '--socket', libvirtd.socket, ...more], { dial })
+  runVm(['import', '--from', 'qemu:///session', '--socket', libvirtd.socket, ...more], { dial })
 
 test('a daemon without domains says so', async () => {
   expect(await importAll()).toEqual({
@@ -71,14 +71,14 @@ test('domains that run and that do not become VMs, with all that libvirt has of 
   await startDomain(client, running)
   const { code, out, err } = await importAll()
   expect([code, err]).toEqual([0, ''])
-  const machines = parseAllDocuments(out).map((document) => document.toJS())
-  expect(machines.map(({ kind, metadata }) => `${kind} ${metadata.name}`).toSorted()).toEqual([
+  const vms = parseAllDocuments(out).map((document) => document.toJS())
+  expect(vms.map(({ kind, metadata }) => `${kind} ${metadata.name}`).toSorted()).toEqual([
     'VirtualMachine rests',
     'VirtualMachine runs',
   ])
   // There and back, nothing is lost.
   const at = files({ 'vms.yaml': out })
-  const back = (await say(['export', at('vms.yaml')])).out
+  const back = (await runVm(['export', at('vms.yaml')])).out
   const kept = await Promise.all([running, resting].map((dom) => readXml(client, dom, { inactive: true })))
   expect(trees(back)).toEqual(trees(kept.join('')))
   expect((await readState(client, running))?.state).toBe('running')
@@ -98,11 +98,11 @@ test('a file a domain', async () => {
   await define('two')
   const at = files({})
   expect(await importAll('--out-dir', at('vms'))).toEqual({ code: 0, out: '', err: '' })
-  const again = await say(['complete', at('vms'), '--no-validate', '-o', 'xml'])
+  const again = await runVm(['complete', at('vms'), '--no-validate', '-o', 'xml'])
   expect([again.code, again.out.match(/<domain /g)?.length]).toEqual([0, 2])
 })
 
-test('a user who may not is told so', async () => {
+test('reports a socket that the user may not open', async () => {
   const nobody = 65_534
   const asNobody = (path: string) => {
     process.seteuid?.(nobody)
@@ -112,25 +112,25 @@ test('a user who may not is told so', async () => {
       process.seteuid?.(0)
     }
   }
-  expect(await say(['import', '--socket', libvirtd.socket], { dial: asNobody })).toEqual({
+  expect(await runVm(['import', '--socket', libvirtd.socket], { dial: asNobody })).toEqual({
     code: 2,
     out: '',
-    err: `error: ${libvirtd.socket} may not be opened: that is for root and the group libvirt\n`,
+    err: `error: ${libvirtd.socket}: permission denied; only root and the group libvirt may open it\n`,
   })
 })
 
 test.each([
-  ['nothing at all', () => '/nowhere/libvirt-sock', /\/nowhere\/libvirt-sock: nothing is there\n$/],
+  ['nothing at all', () => '/nowhere/libvirt-sock', /\/nowhere\/libvirt-sock: does not exist\n$/],
   ['a file that is no socket', () => files({ sock: '' })('sock'), /sock: connect ECONNREFUSED/],
 ])('%s in place of a daemon', async (_, socket, message) => {
-  const { code, out, err } = await say(['import', '--socket', socket()], { dial })
+  const { code, out, err } = await runVm(['import', '--socket', socket()], { dial })
   expect([code, out]).toEqual([2, ''])
-  expect(err).toMatch(/^error: no libvirt daemon answers; --socket PATH says where one does\n/)
+  expect(err).toMatch(/^error: no libvirt daemon responds; use --socket PATH for another socket\n/)
   expect(err).toMatch(message)
 })
 
-test("a daemon that has no such driver is told in libvirt's words", async () => {
-  const { code, err } = await say(['import', '--from', 'qemu:///system', '--socket', libvirtd.socket], { dial })
+test("reports libvirt's message for a daemon without that driver", async () => {
+  const { code, err } = await runVm(['import', '--from', 'qemu:///system', '--socket', libvirtd.socket], { dial })
   expect(code).toBe(2)
   expect(err).toMatch(/^error: the libvirt daemon at .*: internal error: .*try qemu:\/\/\/session\n$/)
 })

@@ -1,18 +1,22 @@
 /**
- * `npm run judge -- [--seed N] [--count N] [--mutants] [--brief]`: completes generated domains, asks the libvirt in LIBVIRT_ROOTFS about them,
- * and prints each kind of disagreement, the commonest first, with the smallest domain that shows it (not with `--brief`). `--mutants`: what
- * is near the cases in LIBVIRT_CORPUS.
- * `npm run judge -- --prune` takes off known-disagreements.json what is solved.
+ * `npm run judge -- [--seed N] [--count N] [--mutants|--rules] [--brief]`: completes generated domains, asks the libvirt in LIBVIRT_ROOTFS
+ * about them, and prints each kind of disagreement, the most frequent first, with the smallest domain that shows it
+ * (the first one with `--brief`).
+ * `--mutants`: domains near the cases in LIBVIRT_CORPUS. `--rules`: domains near the examples of our rules and our own cases.
+ * `npm run judge -- --prune` removes from known-disagreements.json the disagreements that no longer exist.
  */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import fc from 'fast-check'
 import type { Domain } from '../../api/domain/domain.ts'
+import { rules } from '../../completion/rules/rules.ts'
 import { mutants } from '../arbitraries/mutant.ts'
+import { neighbours } from '../arbitraries/neighbour.ts'
 import { plausibleDomains } from '../arbitraries/plausible.ts'
+import { readOwnCases, wholeDomain } from '../corpus/cases.ts'
 import { parse, readCases } from '../corpus/corpus.ts'
-import { type Disagreement, compare, shrink } from './disagreement.ts'
+import { type Disagreement, compare, shrink, startFault } from './disagreement.ts'
 import { type Judge, startJudge } from './judge.ts'
 import known from './known-disagreements.json' with { type: 'json' }
 
@@ -21,7 +25,8 @@ const { values } = parseArgs({
     seed: { type: 'string', default: '1' },
     count: { type: 'string', default: '1000' },
     mutants: { type: 'boolean', default: false },
-    /** No smallest domains. */
+    rules: { type: 'boolean', default: false },
+    /** The first domain of each kind, not the smallest. */
     brief: { type: 'boolean', default: false },
     prune: { type: 'boolean', default: false },
   },
@@ -32,6 +37,10 @@ else await search(judge)
 await judge.stop()
 
 function arbitrary(): fc.Arbitrary<Domain> {
+  if (values.rules) {
+    const examples = rules.flatMap(({ example: { breaks, holds } }) => [breaks, holds])
+    return neighbours([...examples, ...readOwnCases()].map(wholeDomain))
+  }
   if (!values.mutants) return plausibleDomains()
   const folder = process.env['LIBVIRT_CORPUS']
   if (folder === undefined) throw new Error('LIBVIRT_CORPUS is not set: see test/corpus/corpus.ts')
@@ -65,7 +74,9 @@ async function search(judge: Judge): Promise<void> {
     const smallest = values.brief ? example : await shrink(example, isSame)
     const { disagreement } = await compare(smallest, judge)
     process.stdout.write(`${count} × ${key}\n    ${disagreement?.detail.replaceAll(/\s+/g, ' ')}\n`)
-    if (!values.brief) process.stdout.write(`    ${JSON.stringify(smallest)}\n`)
+    if (disagreement?.kind === 'false-refusal')
+      process.stdout.write(`    start: ${(await startFault(smallest, judge))?.replaceAll(/\s+/g, ' ') ?? 'succeeds'}\n`)
+    process.stdout.write(`    ${JSON.stringify(smallest)}\n`)
   }
   process.stdout.write(
     `${generated.length} domains: both take ${agreed.taken}, both refuse ${agreed.refused}, libvirt does not settle ${agreed.unsettled}\n`,

@@ -3,8 +3,10 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Domain } from '../../api/domain/domain.ts'
 import { mutants } from '../arbitraries/mutant.ts'
 import { plausibleDomains } from '../arbitraries/plausible.ts'
+import { readOwnCases, wholeDomain } from '../corpus/cases.ts'
 import { parse, readCases } from '../corpus/corpus.ts'
 import { firstDifference } from '../corpus/difference.ts'
+import { answerOf } from './answer.ts'
 import { compare, complete, printed, withoutNames } from './disagreement.ts'
 import { type Judge, startJudge } from './judge.ts'
 import list from './known-disagreements.json' with { type: 'json' }
@@ -59,7 +61,16 @@ describe(`libvirt's own cases${folder === undefined ? ', left out: LIBVIRT_CORPU
   }, 120_000)
 })
 
-describe('domains that nobody has written', () => {
+test('our own cases get the answers that are recorded; else run `npm run judge:cases`', async () => {
+  const changed: string[] = []
+  for (const one of readOwnCases()) {
+    const { stored, refused } = await answerOf(wholeDomain(one), judge)
+    if (stored !== one.stored || refused !== one.refused) changed.push(one.name)
+  }
+  expect(changed).toEqual([])
+}, 180_000)
+
+describe('generated domains', () => {
   const keys = new Set(known.generated.map(keyOf))
 
   test.each(known.generated)('known and still so: $kind $signature', async (one) => {

@@ -2,13 +2,13 @@ import { connect } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { Capabilities } from '../../api/capabilities.ts'
 import { Client } from '../../launcher/libvirt/client.ts'
-import { LibvirtError } from '../../launcher/libvirt/errors.ts'
-import { askProfile } from '../../launcher/profile/ask.ts'
+import { ConnectionLost, DeadlineExceeded, LibvirtError } from '../../launcher/libvirt/errors.ts'
+import { queryProfile } from '../../launcher/profile/query.ts'
 import { systemClock } from '../../runtime/clock.ts'
-import { startLibvirtd } from './libvirtd.ts'
+import { type Libvirtd, startLibvirtd } from './libvirtd.ts'
 
 /** What libvirt says of a domain: what it has made of it, or why it does not take it. */
-export type Verdict =
+export type Judgement =
   | { readonly outcome: 'taken'; readonly xml: string }
   | { readonly outcome: 'refused'; readonly message: string }
 
@@ -17,7 +17,9 @@ export interface Judge {
   /** What its QEMU can do, as a node publishes it. */
   readonly capabilities: Capabilities
   /** @param isChecked against libvirt's schema as well, as the launcher asks for it: 10 ms more */
-  judge(xml: string, isChecked?: boolean): Promise<Verdict>
+  judge(xml: string, isChecked?: boolean): Promise<Judgement>
+  /** Starts a domain that libvirt accepts, and destroys it. Returns why it did not start: much is checked only then. */
+  start(xml: string): Promise<string | undefined>
   stop(): Promise<void>
 }
 
@@ -32,6 +34,7 @@ const schemaFault = 'failed to validate against schema'
 /** The first define probes QEMU. */
 const defineDeadlineMs = 60_000
 const inactive = 2
+const paused = 1
 
 export async function startJudge(): Promise<Judge> {
   const libvirtd = await startLibvirtd({ withKvm: true })
@@ -42,17 +45,19 @@ export async function startJudge(): Promise<Judge> {
     onHint: () => {},
   })
   client.start()
-  const { capabilities } = await askProfile(client, { cache: libvirtd.cache, root: libvirtd.rootfs })
+  const daemon: Daemon = { client, libvirtd }
+  const { capabilities } = await queryProfile(client, { cache: libvirtd.cache, root: libvirtd.rootfs })
   return {
     capabilities,
     judge: async (xml, isChecked = true) => {
-      if (!isChecked) return define(client, xml, 0)
-      const checked = await define(client, xml, validate)
+      if (!isChecked) return define(daemon, xml, 0)
+      const checked = await define(daemon, xml, validate)
       if (checked.outcome === 'taken' || !checked.message.includes(schemaFault)) return checked
       // The schema gives no reason; libvirt itself does, unless the schema is the only one that minds.
-      const plain = await define(client, xml, 0)
+      const plain = await define(daemon, xml, 0)
       return plain.outcome === 'refused' ? plain : checked
     },
+    start: (xml) => start(client, xml),
     stop: async () => {
       client.close()
       await libvirtd.stop()
@@ -60,7 +65,12 @@ export async function startJudge(): Promise<Judge> {
   }
 }
 
-async function define(client: Client, xml: string, flags: number): Promise<Verdict> {
+interface Daemon {
+  readonly client: Client
+  readonly libvirtd: Libvirtd
+}
+
+async function define({ client, libvirtd }: Daemon, xml: string, flags: number): Promise<Judgement> {
   try {
     const { dom } = await client.mutate('domain_define_xml_flags', { xml, flags }, defineDeadlineMs)
     const { xml: text } = await client.mutate('domain_get_xml_desc', { dom, flags: secure | inactive })
@@ -69,7 +79,27 @@ async function define(client: Client, xml: string, flags: number): Promise<Verdi
     return { outcome: 'taken', xml: text.replaceAll(ownFiles, systemFiles) }
   } catch (error) {
     if (error instanceof LibvirtError) return { outcome: 'refused', message: error.message }
+    // The client connects to the next daemon.
+    if (error instanceof ConnectionLost) return { outcome: 'refused', message: 'libvirtd crashed' }
+    if (error instanceof DeadlineExceeded) {
+      await libvirtd.killDaemon()
+      return { outcome: 'refused', message: 'libvirtd does not respond' }
+    }
     throw error
+  }
+}
+
+async function start(client: Client, xml: string): Promise<string | undefined> {
+  const { dom } = await client.mutate('domain_define_xml_flags', { xml, flags: 0 }, defineDeadlineMs)
+  try {
+    await client.mutate('domain_create_with_flags', { dom, flags: paused }, defineDeadlineMs)
+    await client.mutate('domain_destroy_flags', { dom, flags: 0 }, defineDeadlineMs)
+    return undefined
+  } catch (error) {
+    if (error instanceof LibvirtError) return error.message
+    throw error
+  } finally {
+    await client.mutate('domain_undefine_flags', { dom, flags: undefineFlags })
   }
 }
 

@@ -17,7 +17,7 @@ const uid = '5b0c0f4e-6d2a-4c2b-9a53-000000000001'
 
 const serials = [{ type: 'pty' }]
 
-function machine(guest: { disks?: unknown[]; volumes?: unknown[]; devices?: object; domain?: object; grace?: number }) {
+function vmWith(guest: { disks?: unknown[]; volumes?: unknown[]; devices?: object; domain?: object; grace?: number }) {
   return {
     apiVersion: 'virtset.io/v1alpha1',
     kind: 'VirtualMachine',
@@ -48,7 +48,7 @@ function disk(volume: string, dev: string) {
 async function launcherWith(program: GuestProgram): Promise<object> {
   launcher = await startLauncher()
   await writeOwned('root/disk.img', guestDisk(program))
-  return machine({ disks: [disk('root', 'vda')], volumes: [claim('disk-of-testvm')] })
+  return vmWith({ disks: [disk('root', 'vda')], volumes: [claim('disk-of-testvm')] })
 }
 
 /** Such a launcher, once its guest was started. */
@@ -69,7 +69,7 @@ async function writeOwned(name: string, content: Uint8Array | string): Promise<v
 const killMs = 100_000
 
 describe('a VM', () => {
-  test('runs, is told again as often as asked, and no other may take its place', async () => {
+  test('runs, accepts the same VM again, and refuses another one', async () => {
     const vm = await launcherWith('idle')
     const report = await launcher.put(vm)
     expect(report).toMatchObject({ vmUID: uid, phase: 'Running', reason: 'booted' })
@@ -95,10 +95,12 @@ describe('a VM', () => {
     await started('idle')
     await launcher.signal('qemu-system-x86', 'SIGKILL')
     const report = await launcher.reported('it ended', ({ exit }) => exit !== undefined)
-    expect(report).toMatchObject({ phase: 'Shutoff', reason: 'crashed', exit: 'Failed' })
+    const message = 'QEMU crashed or was killed'
+    expect(report).toMatchObject({ phase: 'Shutoff', reason: 'crashed', exit: 'Failed', message })
     expect(await launcher.pids('qemu-system-x86')).toEqual([])
     await launcher.ask('POST', '/final')
     expect(await launcher.exitCode).toBe(1)
+    expect(await launcher.terminationLog()).toBe(message)
   })
 
   test('goes on when libvirtd is killed, and is reported again', async () => {
@@ -111,6 +113,21 @@ describe('a VM', () => {
     // Events come again as well.
     await launcher.signal('qemu-system-x86', 'SIGKILL')
     await launcher.reported('it ended', ({ exit }) => exit === 'Failed')
+  })
+
+  test('goes on with a full disk when libvirtd is killed, and libvirtd reconnects to it', async () => {
+    launcher = await startLauncher({ privateBytes: 8 * 2 ** 20 })
+    await launcher.put(vmWith({}))
+    const [qemu] = await launcher.pids('qemu-system-x86')
+    await launcher.fillPrivate()
+    const [libvirtd] = await launcher.pids('libvirtd')
+    await launcher.signal('libvirtd', 'SIGKILL')
+    await eventually('another libvirtd', async () => {
+      const [now] = await launcher.pids('libvirtd')
+      return now !== undefined && now !== libvirtd
+    })
+    expect(await launcher.reported('it runs', ({ phase }) => phase === 'Running')).toMatchObject({ vmUID: uid })
+    expect(await launcher.pids('qemu-system-x86')).toEqual([qemu])
   })
 
   test('whose QEMU dies together with libvirtd has failed', async () => {
@@ -145,7 +162,7 @@ describe('shutdown', () => {
   test('takes no deadline from metadata that the user wrote', async () => {
     const metadata = '<v:grace xmlns:v="https://virtset.io/launcher/1" deadline="2999-01-01T00:00:00Z"/>'
     launcher = await startLauncher()
-    expect(await launcher.put(machine({ domain: { metadata } }))).toMatchObject({ phase: 'Running' })
+    expect(await launcher.put(vmWith({ domain: { metadata } }))).toMatchObject({ phase: 'Running' })
     await launcher.ask('POST', '/shutdown', { gracePeriodSeconds: 1 })
     const last = await launcher.reported('it ended', ({ exit }) => exit !== undefined)
     expect(last).toMatchObject({ phase: 'Shutoff', reason: 'destroyed', exit: 'Failed' })
@@ -165,7 +182,7 @@ describe('shutdown', () => {
     const vm = await launcherWith('idle')
     await launcher.put({
       ...vm,
-      spec: { ...machine({}).spec, ...('spec' in vm && Object(vm.spec)), terminationGracePeriodSeconds: 1 },
+      spec: { ...vmWith({}).spec, ...('spec' in vm && Object(vm.spec)), terminationGracePeriodSeconds: 1 },
     })
     await launcher.signal('tini', 'SIGTERM')
     expect(await launcher.reported('it ended', ({ exit }) => exit !== undefined)).toMatchObject({ reason: 'destroyed' })
@@ -187,10 +204,15 @@ describe('shutdown', () => {
 })
 
 describe('a QEMU that hangs', () => {
-  test('is still reported, and is killed when it does not end by itself', async () => {
+  test('is reported as unresponsive until it responds, and is killed when it does not end by itself', async () => {
     await started('idle')
     await launcher.signal('qemu-system-x86', 'SIGSTOP')
     expect(await launcher.report()).toMatchObject({ phase: 'Running' })
+    const isUnresponsive = ({ unresponsiveSince }: DomainReport) => unresponsiveSince !== undefined
+    expect(await launcher.reported('QEMU hangs', isUnresponsive, 60_000)).toMatchObject({ phase: 'Running' })
+    await launcher.signal('qemu-system-x86', 'SIGCONT')
+    await launcher.reported('QEMU responds', (report) => !isUnresponsive(report))
+    await launcher.signal('qemu-system-x86', 'SIGSTOP')
     expect(await launcher.ask('POST', '/destroy')).toMatchObject({ status: 202 })
     await launcher.reported('it ended', ({ exit }) => exit === 'Failed', killMs)
   })
@@ -200,7 +222,7 @@ describe('what cannot run', () => {
   test('is refused in libvirt’s own words, and the launcher exits 1 once that was read', async () => {
     launcher = await startLauncher()
     const twice = { type: 'file', source: { file: '/x.img' }, target: { dev: 'vda' } }
-    const report = await launcher.put(machine({ disks: [twice, twice] }))
+    const report = await launcher.put(vmWith({ disks: [twice, twice] }))
     expect(report).toMatchObject({ phase: 'Gone', reason: 'defineRefused', exit: 'Failed' })
     expect(report.message).toContain("target 'vda' duplicated")
     await launcher.ask('POST', '/final')
@@ -221,18 +243,18 @@ describe('what cannot run', () => {
       source,
       target: { dev: 'vda' },
     }
-    const report = await launcher.put(machine({ disks: [remote] }))
+    const report = await launcher.put(vmWith({ disks: [remote] }))
     expect(report).toMatchObject({ phase: 'Shutoff', reason: 'startFailed', exit: 'Failed' })
     expect(report.message).toMatch(/iSCSI: Failed to connect/)
   })
 
   test.each([
     ['whose claim is not there', 'gone', 'volume "root": the claim gone is not in the pod'],
-    ['whose claim holds no disk', 'empty', 'volume "root": the claim empty holds no file disk.img'],
+    ['whose claim holds no disk', 'empty', 'volume "root": the claim empty has no file disk.img'],
   ])('a VM %s', async (_, claimName, message) => {
     launcher = await startLauncher()
     if (claimName === 'empty') await mkdir(join(launcher.volumes, 'root'))
-    const vm = machine({ disks: [disk('root', 'vda')], volumes: [claim(claimName)] })
+    const vm = vmWith({ disks: [disk('root', 'vda')], volumes: [claim(claimName)] })
     expect(await launcher.put(vm)).toMatchObject({
       phase: 'Gone',
       reason: 'volumeUnavailable',
@@ -247,7 +269,7 @@ describe('the socket of the launcher', () => {
     launcher = await startLauncher()
     const { ino } = await stat(launcher.socket)
     const target = { type: 'virtio', name: '../../../../../../../sockets/launcher.sock' }
-    const vm = machine({ devices: { channels: [{ type: 'unix', target }] } })
+    const vm = vmWith({ devices: { channels: [{ type: 'unix', target }] } })
     const answer = await launcher.ask('PUT', '/vm', vm)
     expect(answer).toMatchObject({ status: 400 })
     expect(JSON.stringify(answer.body)).toContain('spec.domain.devices.channels[0].target.name')
@@ -260,7 +282,7 @@ describe('the socket of the launcher', () => {
     const { ino } = await stat(launcher.socket)
     const path = join(launcher.insideSockets, 'launcher.sock')
     const args = ['-chardev', `socket,id=x,path=${path},server=on,wait=off`].map((value) => ({ value }))
-    const report = await launcher.put(machine({ domain: { qemuCommandline: { args } } }))
+    const report = await launcher.put(vmWith({ domain: { qemuCommandline: { args } } }))
     expect(report).toMatchObject({
       phase: 'Shutoff',
       reason: 'startFailed',
@@ -283,7 +305,7 @@ describe('volumes', () => {
       { name: 'seed', cloudInit: { userData: '#cloud-config\n' } },
     ]
     const disks = [disk('root', 'vda'), disk('scratch', 'vdb'), disk('seed', 'vdc')]
-    await launcher.put({ ...vm, spec: machine({ disks, volumes }).spec })
+    await launcher.put({ ...vm, spec: vmWith({ disks, volumes }).spec })
     const scratch = await stat(join(launcher.volumes, 'scratch/disk.img'))
     expect([scratch.size, scratch.blocks]).toEqual([1024 ** 3, 0])
     const iso = join(launcher.volumes, 'seed/cloud-init.iso')

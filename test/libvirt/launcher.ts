@@ -1,7 +1,13 @@
-import { mkdir } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { mkdir, open, readFile } from 'node:fs/promises'
 import type { Socket } from 'node:net'
 import { join, resolve } from 'node:path'
-import { type DomainReport, launcherSocketName, parseDomainReport, parsePutAnswer } from '../../runtime/launcher-api.ts'
+import {
+  type DomainReport,
+  launcherSocketName,
+  parseDomainReport,
+  parsePutResponse,
+} from '../../runtime/launcher-api.ts'
 import { type Answer, ask, openConsole } from '../launcher-client.ts'
 import { confine, libvirtRootfs, makeOwned, makeRunDirectory } from './rootfs.ts'
 import type { MemoryCgroup } from './memory-cgroup.ts'
@@ -17,7 +23,10 @@ export interface RunningLauncher {
   readonly blocks: string
   ask(method: string, path: string, body?: unknown): Promise<Answer>
   report(): Promise<DomainReport>
-  /** Hands the VM over, which must be accepted, and waits for what becomes of it. */
+  /** Writes to the volume `private` until it is full. */
+  fillPrivate(): Promise<void>
+  terminationLog(): Promise<string>
+  /** Hands the VM over, which must be accepted, and waits until it was started or could not be. */
   put(vm: object): Promise<DomainReport>
   /** Waits until the report is as wanted, for 20 s if nothing else is said. */
   reported(what: string, isWanted: (report: DomainReport) => boolean, deadlineMs?: number): Promise<DomainReport>
@@ -33,9 +42,9 @@ export interface RunningLauncher {
 
 /** Ready after 0.5 s; see `startLibvirtd` for the rest. */
 export async function startLauncher(
-  container: { readonly cgroup?: MemoryCgroup; readonly oomScoreAdj?: number } = {},
+  container: { readonly cgroup?: MemoryCgroup; readonly oomScoreAdj?: number; readonly privateBytes?: number } = {},
 ): Promise<RunningLauncher> {
-  const { cgroup, oomScoreAdj = 0 } = container
+  const { cgroup, oomScoreAdj = 0, privateBytes } = container
   const rootfs = libvirtRootfs()
   const directory = await makeRunDirectory(rootfs)
   const inside = (name: string) => join(directory.inside, name)
@@ -56,10 +65,15 @@ export async function startLauncher(
       VIRTSET_BLOCK_DIR: inside('block'),
       VIRTSET_TMP_DIR: inside('private'),
       VIRTSET_CGROUP_DIR: inside('cgroup'),
+      VIRTSET_TERMINATION_LOG: inside('sockets/termination-log'),
     },
     binds: {
       [inside('project')]: resolve(import.meta.dirname, '../..'),
       ...(cgroup === undefined ? {} : { [inside(join('cgroup', cgroup.mountedAt))]: cgroup.path }),
+    },
+    memory: {
+      ...(privateBytes === undefined ? {} : { [inside('private')]: privateBytes }),
+      [inside('private/run')]: 16 * 2 ** 20,
     },
     oomScoreAdj,
     ...(cgroup === undefined ? {} : { cgroup: cgroup.path }),
@@ -82,7 +96,7 @@ export async function startLauncher(
     async put(vm) {
       const { status, body } = await ask(socket, 'PUT', '/vm', vm)
       if (status !== 202) throw new Error(`the VM was not accepted: ${JSON.stringify(body)}`)
-      parsePutAnswer(body)
+      parsePutResponse(body)
       return launcher.reported('it was started, or could not be', ({ phase }) => phase !== 'Defined')
     },
     reported: (what, isWanted, deadlineMs) =>
@@ -90,10 +104,25 @@ export async function startLauncher(
         what,
         async () => {
           const now = await report().catch(() => undefined)
-          return now !== undefined && isWanted(now) && now
+          if (now !== undefined && isWanted(now)) return now
+          // Each request takes memory in the launcher, which a test may have left little of.
+          await sleep(100)
+          return undefined
         },
         deadlineMs,
       ),
+    async fillPrivate() {
+      const [pid] = await pod.pids('virt-launcher')
+      const file = await open(`/proc/${pid}/root${inside('private')}/filler`, 'w')
+      const full = async () => {
+        for (;;) await file.write(Buffer.alloc(4096))
+      }
+      await full().catch((error: unknown) => {
+        if (!(error instanceof Error && 'code' in error && error.code === 'ENOSPC')) throw error
+      })
+      await file.close()
+    },
+    terminationLog: () => readFile(outside('sockets/termination-log'), 'utf8'),
     console: () => openConsole(socket),
     pids: (command) => pod.pids(command),
     signal: async (command, signal) => {

@@ -5,7 +5,7 @@ import { readCapabilities } from '../../api/capabilities.ts'
 import type { LibvirtProfile } from '../../api/node-profile.ts'
 import { bundledCapabilities } from '../../completion/capabilities.ts'
 import { Client } from '../../launcher/libvirt/client.ts'
-import { askProfile } from '../../launcher/profile/ask.ts'
+import { queryProfile } from '../../launcher/profile/query.ts'
 import { systemClock } from '../../runtime/clock.ts'
 import { startLibvirtd } from './libvirtd.ts'
 
@@ -27,7 +27,7 @@ async function profileWith(options: { withKvm?: boolean }): Promise<LibvirtProfi
   })
   client.start()
   try {
-    return await askProfile(client, { cache: libvirtd.cache, root: libvirtd.rootfs })
+    return await queryProfile(client, { cache: libvirtd.cache, root: libvirtd.rootfs })
   } finally {
     client.close()
   }

@@ -46,6 +46,8 @@ export function confine(options: {
   script: string
   env?: { [name: string]: string }
   binds?: { [inside: string]: string }
+  /** File systems in memory, owned by uid 107, by path inside: their size in bytes. */
+  memory?: { [inside: string]: number }
   /** The path of a cgroup on the host that everything inside belongs to. */
   cgroup?: string
   oomScoreAdj?: number
@@ -69,6 +71,10 @@ export function confine(options: {
     `mount --rbind /dev ${rootfs}/dev`,
     `mount --rbind /sys ${rootfs}/sys`,
     `mount -t tmpfs tmpfs ${rootfs}/dev/shm`,
+    ...Object.entries(options.memory ?? {}).flatMap(([inside, bytes]) => [
+      `mkdir -p ${rootfs}${inside}`,
+      `mount -t tmpfs -o size=${bytes},uid=107,gid=107,mode=700 tmpfs ${rootfs}${inside}`,
+    ]),
     ...Object.entries(options.binds ?? {}).map(
       ([inside, outside]) => `mount --bind -o ro ${outside} ${rootfs}${inside}`,
     ),

@@ -1,6 +1,6 @@
 /**
- * Conditions that are cheap to write and would take all memory or all time to evaluate. Written against `object.text` and
- * `object.list` of `bombObject`.
+ * Conditions that are short but would take all memory or CPU time to evaluate. They use `object.text` and `object.list`
+ * of `bombObject`.
  */
 export const bombObject = {
   text: 'a'.repeat(60_000),
@@ -25,7 +25,7 @@ const fourTimes = (name: string): string => [name, name, name, name].join(' + ')
 const twenty = `[${Array.from({ length: 20 }, (_, index) => index + 1).join()}]`
 const isEmpty = (name: string): string => `${name}.size() == 0`
 
-/** Lists that contain the one before twice: small, until something walks over them. */
+/** Lists that each contain the previous one twice: small, until something traverses them. */
 const tree = (depth: number): string =>
   bindChain(
     depth,

@@ -1,4 +1,4 @@
-import type { VirtualMachine } from '../../api/machine.ts'
+import type { VirtualMachine } from '../../api/virtual-machine.ts'
 import type { Preset, PresetSpec } from '../../api/preset.ts'
 import { createCandidates } from '../../presets/candidates.ts'
 import type { CompiledPreset } from '../../presets/compile.ts'
@@ -10,7 +10,10 @@ import { smallStructure } from './small-domain.ts'
 type Given = { readonly [key: string]: unknown }
 
 /** A VM of the small domain, in namespace `team`. */
-export const vm = (domain: Given, others: { spec?: Given; labels?: Given; annotations?: Given } = {}): VirtualMachine =>
+export const vmWith = (
+  domain: Given,
+  others: { spec?: Given; labels?: Given; annotations?: Given } = {},
+): VirtualMachine =>
   ({
     apiVersion: 'virtset.io/v1alpha1',
     kind: 'VirtualMachine',
@@ -25,7 +28,7 @@ export const vm = (domain: Given, others: { spec?: Given; labels?: Given; annota
 
 export const team = { name: 'team', labels: { 'kubernetes.io/metadata.name': 'team' } }
 
-/** A namespaced preset of namespace `team` that selects every VM, unless `spec` says otherwise. */
+/** A preset in namespace `team` that selects every VM, unless `spec` changes that. */
 export const preset = (name: string, spec: Given, namespace = 'team'): CompiledPreset =>
   compileParsed({
     apiVersion: 'virtset.io/v1alpha1',
@@ -43,15 +46,15 @@ export const clusterPreset = (name: string, spec: Given): CompiledPreset =>
   } satisfies Preset)
 
 export const injectSmall = (
-  machine: VirtualMachine,
+  vm: VirtualMachine,
   presets: readonly CompiledPreset[],
   options: Partial<InjectOptions> = {},
 ): Injection =>
-  inject(machine, { presets: createCandidates(presets), namespace: team, structure: smallStructure, ...options })
+  inject(vm, { presets: createCandidates(presets), namespace: team, structure: smallStructure, ...options })
 
-/** The domain that comes out, or the causes where there are some. */
+/** The resulting domain, or the causes if there are any. */
 export function domainOf(injection: Injection): unknown {
   return injection.causes.length > 0
     ? injection.causes.map(({ field, message }) => `${field}: ${message}`)
-    : injection.machine.spec.domain
+    : injection.vm.spec.domain
 }

@@ -1,7 +1,7 @@
 import { attribute, child, children, content, element, leaf, leaves, present } from '../../api/domain/description.ts'
 import { integer, mac, oneOf, unit, yesNo } from '../../api/domain/scalar.ts'
 import { line } from '../../api/domain/text.ts'
-import { machineStructure } from '../../presets/structure.ts'
+import { templateStructure } from '../../presets/structure.ts'
 
 const size = element(
   'A size.',
@@ -70,7 +70,7 @@ const clock = element(
   },
 )
 
-/** A domain with one of each thing that merging knows. */
+/** A domain with one of each kind of field that merging distinguishes. */
 export const smallDomain = element('A domain.', {
   type: attribute(oneOf('qemu', 'kvm'), 'Type.'),
   title: leaf(line(), 'Title.'),
@@ -78,7 +78,8 @@ export const smallDomain = element('A domain.', {
   vcpu: child(element('CPUs.', { value: content(integer(), 'Count.'), cpuset: attribute(line(), 'Set.') }), 'CPUs.'),
   features: child(element('Features.', { acpi: present('ACPI.'), apic: present('APIC.') }), 'Features.'),
   clock: child(clock, 'Clock.'),
-  boots: leaves('boot', line(), 'Boot order.'),
+  boots: leaves('boot', line(), 'Boot order.', { whole: true }),
+  words: leaves('word', line(), 'Words in any order.'),
   devices: child(
     element('Devices.', {
       disks: children('disk', disk, 'Disks.', { key: [['target.dev']] }),
@@ -107,4 +108,4 @@ export const smallDomain = element('A domain.', {
   ),
 })
 
-export const smallStructure = machineStructure(smallDomain)
+export const smallStructure = templateStructure(smallDomain)

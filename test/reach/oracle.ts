@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { VirtualMachine } from '../../api/machine.ts'
+import type { VirtualMachine } from '../../api/virtual-machine.ts'
 import type { Preset } from '../../api/preset.ts'
 import { isRecord } from '../../api/schema.ts'
 
@@ -10,10 +10,10 @@ import { isRecord } from '../../api/schema.ts'
  * A VM may hold a value that reaches the host if a cluster preset in mode Apply states it for this item, selects the VM by its labels, and
  * its condition holds for what remains of the VM without what cluster presets state.
  */
-export function stolen(machine: VirtualMachine, presets: readonly Preset[], emulator: string): string[] {
+export function stolen(vm: VirtualMachine, presets: readonly Preset[], emulator: string): string[] {
   const cluster = presets.filter(({ kind, spec }) => kind === 'ClusterVirtualMachinePreset' && modeOf(spec) === 'Apply')
-  const granting = cluster.filter((preset) => isMatch(preset, machine, cluster))
-  const { domain } = machine.spec
+  const granting = cluster.filter((preset) => isMatch(preset, vm, cluster))
+  const { domain } = vm.spec
   const found: string[] = []
   const stated = (path: readonly string[], value: unknown): boolean =>
     granting.some(({ spec }) => isSame(at(spec.domain, path), value))
@@ -23,6 +23,7 @@ export function stolen(machine: VirtualMachine, presets: readonly Preset[], emul
   }
   check(['devices', 'emulator'], [emulator])
   check(['cputune', 'shares'], [])
+  check(['qemuCommandline', 'args'], [])
   if (at(domain, ['devices', 'vsock']) !== undefined) {
     if (!granting.some(({ spec }) => at(spec.domain, ['devices', 'vsock']) !== undefined)) found.push('devices.vsock')
     check(['devices', 'vsock', 'model'], ['virtio', 'virtio-non-transitional', 'virtio-transitional'])
@@ -31,7 +32,7 @@ export function stolen(machine: VirtualMachine, presets: readonly Preset[], emul
   }
   for (const { list, keys, host, isElement = false } of lists) {
     for (const [index, item] of itemsOf(domain, list).entries()) {
-      const leaves = host(item, machine)
+      const leaves = host(item, vm)
       const own = granting.flatMap(({ spec }) => itemsOf(spec.domain, list))
       const isBy = (preset: object, path: readonly string[], value: unknown) => isSame(at(preset, path), value)
       const about = own.filter((preset) => isStar(preset) || keys.some((key) => isSameKey(preset, item, key)))
@@ -64,7 +65,7 @@ interface List {
   /** Whether an item reaches the host by being there. */
   readonly isElement?: true
   /** The leaves of an item that reach the host. */
-  readonly host: (item: object, machine: VirtualMachine) => readonly Leaf[]
+  readonly host: (item: object, vm: VirtualMachine) => readonly Leaf[]
 }
 
 const alias: Path = ['alias', 'name']
@@ -84,12 +85,12 @@ const lists: readonly List[] = [
   {
     list: ['devices', 'interfaces'],
     keys: [alias, ['mac', 'address']],
-    host: (item, machine) => [
+    host: (item, vm) => [
       ...leaf(item, ['type'], ['user']),
       ...leaf(item, ['source', 'bridge'], []),
       ...leaf(item, ['virtualport', 'type'], []),
       ...leaf(item, ['virtualport', 'parameters', 'profileid'], []),
-      ...leaf(item, ['virtualport', 'parameters', 'interfaceid'], [portId(item, machine)]),
+      ...leaf(item, ['virtualport', 'parameters', 'interfaceid'], [portId(item, vm)]),
     ],
   },
   {
@@ -131,15 +132,15 @@ function portId(item: object, { metadata, spec }: VirtualMachine): string {
 
 const modeOf = ({ mode = 'Apply' }: Preset['spec']): string => mode
 
-function isMatch({ spec }: Preset, machine: VirtualMachine, cluster: readonly Preset[]): boolean {
-  const { labels = {} } = machine.metadata
+function isMatch({ spec }: Preset, vm: VirtualMachine, cluster: readonly Preset[]): boolean {
+  const { labels = {} } = vm.metadata
   const isSelected = Object.entries(spec.selector.matchLabels ?? {}).every(([key, value]) => labels[key] === value)
   const isNotExcluded = (spec.selector.matchExpressions ?? []).every(({ key, operator, values = [] }) => {
     if (operator === 'NotIn') return !values.includes(labels[key] ?? '')
     return operator === 'Exists' ? labels[key] !== undefined : false
   })
   const isInScope = Object.keys(spec.namespaceSelector?.matchLabels ?? {}).length === 0
-  const isTrue = (spec.matchConditions ?? []).every(({ name }) => isConditionTrue(name, machine, cluster))
+  const isTrue = (spec.matchConditions ?? []).every(({ name }) => isConditionTrue(name, vm, cluster))
   return isSelected && isNotExcluded && isInScope && isTrue
 }
 
@@ -166,7 +167,7 @@ const isSameKey = (left: object, right: object, key: Path): boolean =>
 const withoutStarred = (item: object): object =>
   Object.fromEntries(Object.entries(item).filter(([key]) => key !== 'managed' && key !== 'mode'))
 
-/** Whether all that the first says stands in the second. */
+/** Whether the second contains everything of the first. */
 const isWithin = (part: unknown, whole: unknown): boolean =>
   isRecord(part) && isRecord(whole)
     ? Object.entries(part).every(([key, value]) => isWithin(value, whole[key]))

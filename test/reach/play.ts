@@ -1,4 +1,4 @@
-import { parseMachine, type VirtualMachine } from '../../api/machine.ts'
+import { parseVirtualMachine, type VirtualMachine } from '../../api/virtual-machine.ts'
 import type { Preset } from '../../api/preset.ts'
 import { bundledCapabilities as capabilities } from '../../completion/capabilities.ts'
 import { complete, ungrantedReach, type CompleteOptions } from '../../completion/complete.ts'
@@ -18,42 +18,42 @@ export interface Played {
 }
 
 /** Sends a VM through all that happens to it, and asks the oracle about each that is stored. */
-export function play({ presets, machine, steps }: World): Played {
+export function play({ presets, vm, steps }: World): Played {
   const tally = { sent: 0, stored: 0, reaching: 0 }
   let known = valid(presets)
   let options = optionsFor(known)
   let stored: VirtualMachine | undefined
 
   const send = (given: VirtualMachine): string | undefined => {
-    const parsed = parseMachine(given)
+    const parsed = parseVirtualMachine(given)
     if ('causes' in parsed) return undefined
     tally.sent += 1
-    const outcome = complete(parsed.machine, options)
+    const outcome = complete(parsed.vm, options)
     // What was stored while the webhooks were away is the controller's to check.
-    if (ungrantedReach(parsed.machine, options).length === 0) {
-      const taken = stolen(parsed.machine, known, capabilities.emulator)
-      if (taken.length > 0) return `the controller would start ${taken.join()}: ${JSON.stringify(parsed.machine)}`
+    if (ungrantedReach(parsed.vm, options).length === 0) {
+      const taken = stolen(parsed.vm, known, capabilities.emulator)
+      if (taken.length > 0) return `the controller would start ${taken.join()}: ${JSON.stringify(parsed.vm)}`
     }
     if (outcome.outcome === 'refused') return undefined
     tally.stored += 1
-    stored = outcome.machine
+    stored = outcome.vm
     if (reachesHost(stored)) tally.reaching += 1
     const taken = stolen(stored, known, capabilities.emulator)
     if (taken.length > 0) return `stored ${taken.join()}: ${JSON.stringify(stored)}`
-    // A removal may take another item each time, and the VM no longer tells what it took: then the controller may ask for more.
+    // A removal may take another item each time, and the VM does not record what it took: then the controller may refuse more.
     if (known.some(({ spec }) => spec.remove !== undefined)) return undefined
     const doubted = ungrantedReach(stored, options)
     return doubted.length === 0 ? undefined : `the controller refuses ${doubted[0]?.field}: ${JSON.stringify(stored)}`
   }
 
-  let fault = send(machine)
+  let fault = send(vm)
   for (const step of steps) {
     if (fault !== undefined) break
     if (step.kind === 'presets') {
       known = valid([...known.filter((_, index) => index !== step.without), ...step.more])
       options = optionsFor(known)
-      fault = send(stored ?? machine)
-    } else if (step.kind === 'edited') fault = send(edited(stored ?? machine, step.edit))
+      fault = send(stored ?? vm)
+    } else if (step.kind === 'edited') fault = send(edited(stored ?? vm, step.edit))
     else if (stored !== undefined) fault = send(stored)
   }
   return { ...tally, ...(fault === undefined ? {} : { fault }) }
@@ -80,6 +80,7 @@ const optionsFor = (presets: readonly Preset[]): CompleteOptions => ({
 const reachesHost = ({ spec: { domain } }: VirtualMachine): boolean =>
   domain.seclabels !== undefined ||
   domain.cputune !== undefined ||
+  domain.qemuCommandline !== undefined ||
   domain.devices?.hostdevs !== undefined ||
   domain.devices?.vsock !== undefined ||
   domain.devices?.filesystems !== undefined ||

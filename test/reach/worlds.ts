@@ -1,12 +1,12 @@
 import fc from 'fast-check'
 import type { Domain } from '../../api/domain/domain.ts'
-import { completedByAnnotation, type VirtualMachine } from '../../api/machine.ts'
+import { completedByAnnotation, type VirtualMachine } from '../../api/virtual-machine.ts'
 import type { Preset, PresetSpec } from '../../api/preset.ts'
 
 /** What happens to a VM, one after the other. */
 export interface World {
   readonly presets: readonly Preset[]
-  readonly machine: VirtualMachine
+  readonly vm: VirtualMachine
   readonly steps: readonly Step[]
 }
 
@@ -28,8 +28,8 @@ export interface Edit {
 
 type Labels = Readonly<Record<string, string>>
 
-/** A text for the annotation, `kept` for the one that was stored, or none. */
-type Claim = 'kept' | 'none' | { readonly text: string }
+/** A text for the annotation, `stored` for the unchanged one, or none. */
+type Claim = 'stored' | 'none' | { readonly text: string }
 
 export const namespace = { name: 'team', labels: { team: 'yes' } }
 const apiVersion = 'virtset.io/v1alpha1'
@@ -96,7 +96,7 @@ const aliasOf = (item: { readonly alias?: { readonly name: string } | undefined 
 const deviceOf = ({ target }: { readonly target: { readonly dev: string } }) => target.dev
 const tagOf = ({ target }: { readonly target: { readonly dir: string } }) => target.dir
 
-/** The description says what a domain is; what does not fit is refused, or quarantined. */
+/** VMs and presets that do not fit the description of a domain are refused or quarantined. */
 const domainOf = (domain: object): Domain => domain as Domain
 
 const anything = some({
@@ -106,6 +106,12 @@ const anything = some({
     9,
   ),
   seclabels: several(seclabel, 9, () => 'one'),
+  qemuCommandline: maybe(
+    fc.constantFrom(['-D', '/a'], ['-D', '/b'], ['/a', '-D']).map((values) => ({
+      args: values.map((value) => ({ value })),
+    })),
+    6,
+  ),
   devices: some({
     emulator: maybe(emulator, 6),
     hostdevs: several(hostdev, 1, aliasOf),
@@ -162,6 +168,7 @@ const remove = fc.constantFrom(
   'domain.devices.disks[target.dev=vda]',
   'domain.devices.filesystems[0]',
   'domain.seclabels[0]',
+  'domain.qemuCommandline.args',
   'domain.devices.vsock',
   'domain.title',
 )
@@ -239,6 +246,8 @@ const places = fc.constantFrom(
   ['spec', 'domain'],
   ['spec', 'domain', 'title'],
   ['spec', 'domain', 'seclabels'],
+  ['spec', 'domain', 'qemuCommandline', 'args'],
+  ['spec', 'domain', 'qemuCommandline', 'args', '1'],
   ['spec', 'domain', 'devices'],
   ['spec', 'domain', 'devices', 'emulator'],
   ['spec', 'domain', 'devices', 'vsock'],
@@ -287,7 +296,7 @@ const forged = fc
     }),
   }))
 const claim: fc.Arbitrary<Claim> = fc.oneof(
-  { arbitrary: fc.constant('kept' as const), weight: 2 },
+  { arbitrary: fc.constant('stored' as const), weight: 2 },
   fc.constant('none' as const),
   { arbitrary: forged, weight: 3 },
 )
@@ -327,29 +336,29 @@ export const worlds: fc.Arbitrary<World> = fc
   })
   .map(({ cluster, namespaced, domain, labels: own, claim: said, steps }) => ({
     presets: [...cluster, ...namespaced],
-    machine: withClaim(machineOf(domain, own), said),
+    vm: withClaim(vmOf(domain, own), said),
     steps,
   }))
 
-const machineOf = (domain: Domain, own: Labels): VirtualMachine => ({
+const vmOf = (domain: Domain, own: Labels): VirtualMachine => ({
   apiVersion,
   kind: 'VirtualMachine',
   metadata: { name: 'vm', namespace: namespace.name, labels: own },
   spec: { domain: { type: 'qemu', memory: { unit: 'MiB', value: 64 }, os: { type: { os: 'hvm' } }, ...domain } },
 })
 
-function withClaim(machine: VirtualMachine, said: Claim): VirtualMachine {
-  if (said === 'kept') return machine
-  const { [completedByAnnotation]: _claim, ...others } = machine.metadata.annotations ?? {}
+function withClaim(vm: VirtualMachine, said: Claim): VirtualMachine {
+  if (said === 'stored') return vm
+  const { [completedByAnnotation]: _claim, ...others } = vm.metadata.annotations ?? {}
   const annotations = said === 'none' ? others : { ...others, [completedByAnnotation]: said.text }
-  return { ...machine, metadata: { ...machine.metadata, annotations } }
+  return { ...vm, metadata: { ...vm.metadata, annotations } }
 }
 
-/** A stored VM as somebody sends it again. */
-export function edited(machine: VirtualMachine, { domain, labels: own, place, claim: said }: Edit): VirtualMachine {
-  const { metadata, spec } = machine
+/** A stored VM as a user sends it again. */
+export function edited(vm: VirtualMachine, { domain, labels: own, place, claim: said }: Edit): VirtualMachine {
+  const { metadata, spec } = vm
   const merged = {
-    ...machine,
+    ...vm,
     metadata: { ...metadata, labels: { ...metadata.labels, ...own } },
     spec: { ...spec, domain: domainOf(mergedWith(spec.domain, domain, place)) },
   }

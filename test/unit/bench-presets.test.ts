@@ -8,11 +8,11 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 let folder = ''
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'virtset-bench-'))
-  await writeFile(join(folder, 'vm.yaml'), `---\n${JSON.stringify(machine)}\n`)
+  await writeFile(join(folder, 'vm.yaml'), `---\n${JSON.stringify(vm)}\n`)
 })
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
-const machine = {
+const vm = {
   apiVersion: 'virtset.io/v1alpha1',
   kind: 'VirtualMachine',
   metadata: { name: 'vm', labels: { app: 'web', size: 'small', os: 'linux' } },
@@ -46,9 +46,9 @@ test.each([
     await writeFile(file, text)
     const given = ['bench/presets.ts', '--vm', join(folder, 'vm.yaml'), '--presets', file, '--json']
     const { stdout } = await promisify(execFile)(process.execPath, given)
-    const told = JSON.parse(stdout)
-    expect({ ...told, usPerVm: typeof told.usPerVm }).toEqual({ presets: 1000, matching: 3, usPerVm: 'number' })
-    expect(told.usPerVm).toBeGreaterThan(0)
+    const printed = JSON.parse(stdout)
+    expect({ ...printed, usPerVm: typeof printed.usPerVm }).toEqual({ presets: 1000, matching: 3, usPerVm: 'number' })
+    expect(printed.usPerVm).toBeGreaterThan(0)
   },
   60_000,
 )

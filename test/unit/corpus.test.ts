@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { canonical } from '../../api/domain/canonical.ts'
-import { completedByAnnotation } from '../../api/machine.ts'
+import { completedByAnnotation } from '../../api/virtual-machine.ts'
 import { apiVersion } from '../../api/object.ts'
 import { bundledCapabilities as capabilities } from '../../completion/capabilities.ts'
-import { complete as completeMachine } from '../../completion/complete.ts'
+import { complete as completeVm } from '../../completion/complete.ts'
 import { decodeProvenance } from '../../completion/provenance.ts'
 import { createCandidates } from '../../presets/candidates.ts'
 import { compilePreset } from '../../presets/compile.ts'
@@ -20,34 +20,37 @@ const leftOut =
     : ''
 
 describe(`libvirt's own cases${leftOut}`, () => {
-  test('a domain is completed as libvirt completes it, but for a list of known differences that may only shrink', () => {
+  test('completes domains as libvirt does, except for a list of known differences that must not grow', () => {
     const different = cases.filter(({ before, after }) => difference(before, after)).map(({ name }) => name)
     const expected = Object.keys(known).filter((name) => cases.some((one) => one.name === name))
     expect(different).toEqual(expected)
   })
 
-  test('what libvirt has completed is complete', () => {
+  test('a domain completed by libvirt is complete', () => {
     const different = cases.filter(({ after }) => difference(after, after)).map(({ name }) => name)
     expect(different).toEqual([])
   })
 
-  test.each(cases)('$name: completing again adds nothing, and nothing that was written is changed', ({ before }) => {
-    const domain = parse(before)
-    const untouched = structuredClone(domain)
-    const once = complete(domain)
-    expect(domain).toEqual(untouched)
-    expect(changes(untouched, once, '')).toEqual([])
-    expect(complete(once)).toEqual(once)
-  })
+  test.each(cases)(
+    '$name: completing again adds nothing, and completion changes nothing that was written',
+    ({ before }) => {
+      const domain = parse(before)
+      const untouched = structuredClone(domain)
+      const once = complete(domain)
+      expect(domain).toEqual(untouched)
+      expect(changes(untouched, once, '')).toEqual([])
+      expect(complete(once)).toEqual(once)
+    },
+  )
 
-  test.each(cases)('$name: the canonical domain is complete where the domain is', ({ before }) => {
+  test.each(cases)('$name: the canonical form of a complete domain is complete', ({ before }) => {
     const once = canonical(complete(parse(before)))
     expect(canonical(complete(once))).toEqual(once)
   })
 })
 
 describe(`the provenance of libvirt's own cases${leftOut}`, () => {
-  /** Takes from each VM what it says of itself, so that there is something to keep. */
+  /** Override some fields of each VM, so that the provenance has values to record. */
   const presets = createCandidates(
     [
       {
@@ -66,16 +69,13 @@ describe(`the provenance of libvirt's own cases${leftOut}`, () => {
     }),
   )
 
-  test('has room for all of it, with what the user had written', () => {
+  test('fits completely, with what the user wrote', () => {
     const options = { presets, namespace: { name: 'default', labels: {} }, capabilities, entropy: { uid: 'u' } }
-    const told = cases.map(({ name, before }) => {
-      const machine = { metadata: { name: 'vm' }, spec: { domain: parse(before) } }
-      const outcome = completeMachine(
-        { apiVersion, kind: 'VirtualMachine', ...machine },
-        { ...options, skipRules: true },
-      )
+    const results = cases.map(({ name, before }) => {
+      const vm = { metadata: { name: 'vm' }, spec: { domain: parse(before) } }
+      const outcome = completeVm({ apiVersion, kind: 'VirtualMachine', ...vm }, { ...options, skipRules: true })
       if (outcome.outcome === 'refused') return { name, bytes: 0, left: 0, forgotten: ['refused'] }
-      const text = outcome.machine.metadata.annotations?.[completedByAnnotation] ?? ''
+      const text = outcome.vm.metadata.annotations?.[completedByAnnotation] ?? ''
       const decoded = decodeProvenance(text)
       const usersOf = (lost: readonly LostValue[] = []) => lost.find(({ origin }) => origin.by === 'user')?.value
       const forgotten = [...outcome.overridden].flatMap(([path, lost]) => {
@@ -85,13 +85,15 @@ describe(`the provenance of libvirt's own cases${leftOut}`, () => {
       })
       return { name, bytes: Buffer.byteLength(text), left: decoded?.left, forgotten }
     })
-    const isFine = ({ bytes, left, forgotten }: (typeof told)[number]) =>
+    const isFine = ({ bytes, left, forgotten }: (typeof results)[number]) =>
       bytes <= 32 * 1024 && left === 0 && forgotten.length === 0
-    expect(told.filter((one) => !isFine(one))).toEqual([])
+    expect(results.filter((one) => !isFine(one))).toEqual([])
   })
 })
 
-/** The paths at which `after` does not have what `before` has; lists may only have become longer, and an empty text asks for one. */
+/**
+ * The paths at which `after` does not have what `before` has; lists can be longer, and an empty text can be replaced.
+ */
 const changes = (before: unknown, after: unknown, path: string): string[] => {
   if (before === '' || before === after) return []
   if (typeof before !== 'object' || before === null || typeof after !== 'object' || after === null) return [path]

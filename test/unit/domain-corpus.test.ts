@@ -12,7 +12,7 @@ const files = corpus === undefined ? [] : readdirSync(folder).filter((name) => n
 const leftOut =
   'left out: LIBVIRT_CORPUS names no folder with complete/NAME.in.xml and .out.xml, made of tests/qemuxmlconfdata of libvirt'
 
-test.each([corpus === undefined ? leftOut : "libvirt's own test domains are there"])('%s', () =>
+test.each([corpus === undefined ? leftOut : "libvirt's own test domains exist"])('%s', () =>
   expect(existsSync(folder)).toBe(corpus !== undefined),
 )
 
@@ -27,7 +27,7 @@ test.each(files)('%s: XML to JSON to XML is the same tree, and the JSON is valid
   expect(canonical(canonical(domain))).toEqual(canonical(domain))
 })
 
-test.each(files.filter((name) => name.endsWith('.out.xml')))('%s: what libvirt wrote is canonical', (name) => {
+test.each(files.filter((name) => name.endsWith('.out.xml')))('%s: output of libvirt is canonical', (name) => {
   const xml = readFileSync(join(folder, name), 'utf8')
   const read = readDomain(xml)
   expect(xmlTree(writeDomain(canonical('domain' in read ? read.domain : {})))).toEqual(xmlTree(xml))

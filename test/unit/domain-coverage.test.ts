@@ -4,14 +4,14 @@ import { elementOf, type Element } from '../../api/domain/description.ts'
 import { domain } from '../../api/domain/domain.ts'
 import { shapeOf } from '../../api/domain/shape.ts'
 
-/** Element names below each other; `@` lists the attributes. Names only, from the schema of libvirt 11.3.0. */
+/** Nested element names; `@` lists the attributes. From the schema of libvirt 11.3.0. */
 interface Names {
   readonly [name: string]: Names | string
 }
 
 const names: Names = JSON.parse(readFileSync(new URL('../data/libvirt-names.json', import.meta.url), 'utf8'))
 
-/** What we do not describe, with all that is below it, and why. */
+/** Elements that are not described, with everything below, and the reason. */
 const exceptions = new Map([
   ['domain/bhyve:commandline', 'of the bhyve hypervisor'],
   ['domain/lxc:namespace', 'of Linux containers'],
@@ -63,7 +63,7 @@ const exceptions = new Map([
   ['domain/devices/smartcard/target', 'of serial ports; the schema has one target for all character devices'],
 ])
 
-/** Names that we describe nowhere, and why. */
+/** Names that are not described anywhere, and the reason. */
 const exceptionsAnywhere = new Map([
   ['privateData', "libvirt's notes to itself, in the state files of running VMs only"],
   ['zpci', 'of IBM Z'],
@@ -74,7 +74,7 @@ const exceptionsAnywhere = new Map([
   ['@slave', 'of bhyve'],
 ])
 
-test('every name in the schema of libvirt is described, or an exception with a reason', () => {
+test('every name in the schema of libvirt is described or is an exception with a reason', () => {
   const missing: string[] = []
   const unusedExceptions = new Set(exceptions.keys())
   const counted = { elements: 0, attributes: 0, excepted: 0 }
@@ -103,7 +103,7 @@ test('every name in the schema of libvirt is described, or an exception with a r
       counted.elements += 1
       if (isExcepted(itemPath)) counted.excepted += 1
       else if (!field) missing.push(itemPath)
-      // What applications keep below metadata has no names of its own.
+      // Applications use any names below metadata.
       if (field?.at === 'foreign') counted.elements += 1
       if (field?.at === 'foreign') counted.attributes += 1
       else

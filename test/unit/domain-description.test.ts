@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { elementOf, xmlName, type Element, type Field } from '../../api/domain/description.ts'
 import { domain } from '../../api/domain/domain.ts'
 
-/** Every element once, with the path of one place where it stands. */
+/** Every element once, with one of its paths. */
 const elements = new Map<Element, string>()
 const collect = (element: Element, path: string): void => {
   if (elements.has(element)) return
@@ -13,7 +13,7 @@ const collect = (element: Element, path: string): void => {
 }
 collect(domain, 'domain')
 
-/** The fault of each element and field, by its path; undefined where there is none. */
+/** The fault of each element and field by path; undefined if it has none. */
 const faults = (faultOf: (element: Element) => readonly (string | undefined)[]): readonly string[] =>
   [...elements].flatMap(([element, path]) =>
     faultOf(element).flatMap((fault) => (fault === undefined ? [] : [`${path}: ${fault}`])),
@@ -47,7 +47,7 @@ test('keys are camelCase', () => {
   expect(fieldFaults((key) => (/^[a-z][A-Za-z0-9]*$/.test(key) ? undefined : key))).toEqual([])
 })
 
-test('no two attributes and no two elements of one place have one name, and no two fields one key', () => {
+test('attributes and elements of an element have different names, and fields different keys', () => {
   const repeated = (names: readonly string[]): string | undefined =>
     names.find((name, index) => names.indexOf(name) !== index)
   expect(
@@ -63,7 +63,7 @@ test('no two attributes and no two elements of one place have one name, and no t
   ).toEqual([])
 })
 
-test('the value that a reach depends on is one of the allowed', () => {
+test('a value on which a reach depends is one of the allowed values', () => {
   expect(
     fieldFaults((key, field) => {
       const words = Object.keys(field.reachOf ?? {})
@@ -78,7 +78,7 @@ test('the value that a reach depends on is one of the allowed', () => {
   ).toEqual([])
 })
 
-test('items of a list are the same by scalars that they have', () => {
+test('items of a list are identified by scalars that they have', () => {
   expect(
     fieldFaults((key, field) => {
       if (field.at !== 'children') return undefined
@@ -88,7 +88,7 @@ test('items of a list are the same by scalars that they have', () => {
   ).toEqual([])
 })
 
-test('a union says for each value which of its fields count, and each of them counts for some value', () => {
+test('a union names the fields of each value, and each field belongs to a value', () => {
   expect(
     faults((element) => {
       const { union } = element
@@ -106,9 +106,9 @@ test('a union says for each value which of its fields count, and each of them co
           : [key]
       })
       return [
-        values.length === 0 ? `${union.by} is no enumeration` : undefined,
-        ...union.owns.filter((key) => !below(element, key)).map((key) => `owns ${key}, which is no field`),
-        ...paths.filter((path) => !below(element, path)).map((path) => `${path} is no field`),
+        values.length === 0 ? `${union.by} is not an enumeration` : undefined,
+        ...union.owns.filter((key) => !below(element, key)).map((key) => `owns ${key}, which is not a field`),
+        ...paths.filter((path) => !below(element, path)).map((path) => `${path} is not a field`),
         ...(union.branches
           ? [
               ...values.filter((value) => !branches.some(([name]) => name === value)).map((value) => `lacks ${value}`),
@@ -121,7 +121,7 @@ test('a union says for each value which of its fields count, and each of them co
   ).toEqual([])
 })
 
-test('a size has its value, its unit, and nothing else', () => {
+test('a size has only a value and a unit', () => {
   expect(
     faults((element) =>
       element.scale && !(below(element, element.scale.value) && below(element, element.scale.unit))

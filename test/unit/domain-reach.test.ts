@@ -6,7 +6,7 @@ import { hostKeys, reachOf, walk, type Place } from '../../api/domain/walk.ts'
 
 const row = (name: string, value: object, ...paths: readonly string[]) => ({ name, value, paths })
 
-/** The paths of what reaches the host in a domain, outermost only. */
+/** The outermost paths that reach the host in a domain. */
 const hostReaching = (value: object): string[] => {
   const paths: string[] = []
   const visit = ({ path, field, value: found }: Place): boolean => {
@@ -29,7 +29,7 @@ const serial = (type: string, source?: object, rest: object = {}) => ({
 })
 const device = (list: string, item: object) => ({ devices: { [list]: [item] } })
 
-describe('what reaches the host is for cluster presets only', () => {
+describe('fields that reach the host are for cluster presets only', () => {
   test.each([
     row('an emulator', { devices: { emulator: '/bin/sh' } }, 'devices.emulator'),
     row('a file', disk({ file: '/etc/shadow' }, 'file'), 'devices.disks[0].source.file'),
@@ -267,7 +267,7 @@ describe('what reaches the host is for cluster presets only', () => {
   })
 })
 
-describe('what users may write', () => {
+describe('fields that users can write', () => {
   test.each<readonly [string, object]>([
     ['a volume of the VM', disk({ volume: 'x' }, 'volume')],
     [
@@ -301,7 +301,7 @@ describe('what users may write', () => {
   })
 })
 
-test('every path reaches the host, itself or by what it stands in', () => {
+test('every path reaches the host, itself or by a parent', () => {
   const free: string[] = []
   const seen = new Set<Element>()
   const visit = (element: Element, path: string): void => {

@@ -10,7 +10,7 @@ import { validateDomain } from '../../api/domain/validate.ts'
 interface Leaf {
   readonly path: string
   readonly scalar: Scalar
-  /** The furthest of its own reach and that of what it is in. */
+  /** The furthest reach of it and its parents. */
   readonly reach: Reach
 }
 
@@ -31,7 +31,7 @@ const leavesOf = (element: Element, path: string, reach: Reach, above: readonly 
 const leaves = leavesOf(domain, '', 'guest', [])
 const texts = leaves.filter(({ scalar }) => limitsOf(scalar) !== undefined)
 
-describe('what users may write into text', () => {
+describe('text that users can write', () => {
   const channel = (name: string) => ({ devices: { channels: [{ type: 'unix', target: { type: 'virtio', name } }] } })
   const graphics = (more: object) => ({ devices: { graphics: [{ type: 'vnc', ...more }] } })
   const profile = (source: string) => ({ devices: { tpms: [{ backend: { type: 'emulator', profile: { source } } }] } })
@@ -44,7 +44,7 @@ describe('what users may write into text', () => {
   const name = 'must be a name of letters, digits, `-`, `_` and `.`, without a leading `-` or `.`'
   const line = 'must be one line without control characters'
   const host = 'must be an IP address, or a host name of letters, digits, `-` and `.`'
-  const doubled = 'must be one line without control characters, in which each comma is doubled: `a,,b` stands for `a,b`'
+  const doubled = 'must be one line without control characters, in which each comma is doubled: `a,,b` means `a,b`'
 
   const row = (make: (value: string) => object, hostile: string, field: string, message: string, valid: string) => ({
     make,
@@ -180,7 +180,7 @@ describe('what users may write into text', () => {
   })
 })
 
-test('every text reaches at least as far as what it can name', () => {
+test('every text field reaches at least as far as what it can name', () => {
   const least = (scalar: Scalar): Reach =>
     scalar.kind === 'path'
       ? 'host'
@@ -195,12 +195,12 @@ test('every text reaches at least as far as what it can name', () => {
   expect(texts.filter(({ reach }) => reach === 'guest').length).toBeGreaterThan(50)
 })
 
-test('no text may have control characters, half a character, or any length', () => {
+test('no text can have control characters, lone surrogates or unlimited length', () => {
   const bad = ['\0', '\u0001', '\u001b', '\u007f', '\u0085', '\ud800', '\udc00a', '\r', '\n', '\t']
   const admitted = texts.flatMap(({ path, scalar }) => {
     const limits = limitsOf(scalar)
     const broken = scalar === prose ? bad.slice(0, -3) : bad
-    // Around each text that is right there is one that is wrong by this character alone.
+    // Each valid text becomes invalid with this character alone.
     const starts = ['a', 'vda', '/a', '1', '1.10', '0644', 'a'.repeat(11)]
     const values = [
       ...broken.flatMap((one) => starts.flatMap((start) => [start + one, one + start])),
@@ -211,10 +211,10 @@ test('no text may have control characters, half a character, or any length', () 
   expect(admitted).toEqual([])
 })
 
-test('no text without a limit, and none longer than 64 KiB', () =>
+test('every text has a limit of at most 64 KiB', () =>
   expect(texts.filter(({ scalar }) => !((limitsOf(scalar)?.maxBytes ?? Infinity) <= 65_536))).toEqual([]))
 
-test('what may become a file name in the pod never leaves its directory', () => {
+test('a text that becomes a file name in the pod never leaves its directory', () => {
   const named = texts.filter(
     ({ scalar, path }) => scalar.kind === 'text' && scalar.reaches === 'pod' && path !== 'clock.timezone',
   )

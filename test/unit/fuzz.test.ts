@@ -2,15 +2,16 @@ import { expect, test } from 'vitest'
 import { climb } from '../adversary.ts'
 import { fuzz, mutatedReview } from '../fuzz.ts'
 
-test('mutated reviews are all answered, in good form, without an exception or a prototype touched', () => {
-  // The time is judged by bench/fuzz.ts, alone on its machine.
+test('mutated requests all get a well-formed response, without an exception or a polluted prototype', () => {
+  // bench/fuzz.ts checks the time, without other load.
   const { faults, allowed } = fuzz(1, 1000, () => 0)
   expect(faults).toEqual([])
   expect(allowed).toBeGreaterThan(0)
 }, 60_000)
 
-// Ten times the goal, since nothing is warm here and other tests run beside it: what grows with the square of a list is a hundred times.
-test('an adversary finds nothing that costs more than 500 ms of CPU, and 10 ms for each KB', () => {
+// Ten times the goal, because nothing is warm here and other tests run as well. Quadratic cost would be a hundred times
+// the goal.
+test('an adversary finds no request that costs more than 500 ms of CPU and 10 ms for each KB', () => {
   const cpuMs = () => {
     const { user, system } = process.cpuUsage()
     return (user + system) / 1000
@@ -19,7 +20,7 @@ test('an adversary finds nothing that costs more than 500 ms of CPU, and 10 ms f
   expect(found.filter(({ score }) => score > 10)).toEqual([])
 }, 120_000)
 
-test('a seed makes the same review, whatever was made before', () => {
+test('a seed always generates the same request', () => {
   const first = Array.from({ length: 200 }, (_, seed) => mutatedReview(seed))
   expect(Array.from({ length: 200 }, (_, seed) => mutatedReview(seed))).toEqual(first)
 })

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Domain } from '../../api/domain/domain.ts'
-import { completedByAnnotation, type VirtualMachine } from '../../api/machine.ts'
+import { completedByAnnotation, type VirtualMachine } from '../../api/virtual-machine.ts'
 import type { Preset, PresetSpec } from '../../api/preset.ts'
 import { bundledCapabilities as capabilities } from '../../completion/capabilities.ts'
 import { complete, ungrantedReach, type Completed } from '../../completion/complete.ts'
@@ -9,8 +9,8 @@ import { createCandidates } from '../../presets/candidates.ts'
 import { compilePreset } from '../../presets/compile.ts'
 
 /**
- * Everything that reaches the host in a stored VM is stated by a cluster preset that matches it, or filled in by completion itself.
- * These are ways in which somebody tried to get more (docs/decisions/reach.md).
+ * Everything that reaches the host in a stored VM is stated by a matching cluster preset or is a default. These are
+ * attempts to get more (docs/decisions/reach.md).
  */
 type Labels = Readonly<Record<string, string>>
 
@@ -18,19 +18,19 @@ const apiVersion = 'virtset.io/v1alpha1'
 
 const base: Domain = { type: 'qemu', memory: { unit: 'MiB', value: 64 }, os: { type: { os: 'hvm' } } }
 
-const vm = (domain: Domain, labels: Labels = {}, annotations: Labels = {}): VirtualMachine => ({
+const vmWith = (domain: Domain, labels: Labels = {}, annotations: Labels = {}): VirtualMachine => ({
   apiVersion,
   kind: 'VirtualMachine',
   metadata: { name: 'vm', namespace: 'team', labels, annotations },
   spec: { domain: { ...base, ...domain } },
 })
 
-/** A VM that says who put what where: the last origin of `by` is the place's. */
-const claiming = (machine: VirtualMachine, claim: object): VirtualMachine => ({
-  ...machine,
+/** A VM with provenance: the last origin of `by` is the place's. */
+const claiming = (vm: VirtualMachine, claim: object): VirtualMachine => ({
+  ...vm,
   metadata: {
-    ...machine.metadata,
-    annotations: { ...machine.metadata.annotations, [completedByAnnotation]: JSON.stringify({ v: 1, ...claim }) },
+    ...vm.metadata,
+    annotations: { ...vm.metadata.annotations, [completedByAnnotation]: JSON.stringify({ v: 1, ...claim }) },
   },
 })
 
@@ -61,17 +61,17 @@ const options = (presets: readonly Preset[], namespace = 'team') => ({
   entropy: { uid: 'request' },
 })
 
-const run = (machine: VirtualMachine, presets: readonly Preset[]) => complete(machine, options(presets))
+const run = (vm: VirtualMachine, presets: readonly Preset[]) => complete(vm, options(presets))
 
-function completed(machine: VirtualMachine, presets: readonly Preset[]): Completed {
-  const outcome = run(machine, presets)
+function completed(vm: VirtualMachine, presets: readonly Preset[]): Completed {
+  const outcome = run(vm, presets)
   if (outcome.outcome === 'refused') throw new Error(JSON.stringify(outcome.causes, null, 2))
   return outcome
 }
 
-/** The fields that are refused since they reach the host. */
-const refused = (machine: VirtualMachine, presets: readonly Preset[]): string[] => {
-  const outcome = run(machine, presets)
+/** The fields that are refused because they reach the host. */
+const refused = (vm: VirtualMachine, presets: readonly Preset[]): string[] => {
+  const outcome = run(vm, presets)
   return outcome.outcome === 'refused'
     ? outcome.causes.filter(({ rule }) => rule === 'host-reach').map(({ field }) => field.replace('spec.domain.', ''))
     : []
@@ -108,26 +108,29 @@ describe('a claim grants nothing', () => {
   test.each<[string, VirtualMachine, Preset[]]>([
     [
       'when a preset that the claim hides moves the items',
-      claiming(vm({ devices: { hostdevs: [granted, alsoGranted, stolen] } }, { drop: 'yes' }), claimed),
+      claiming(vmWith({ devices: { hostdevs: [granted, alsoGranted, stolen] } }, { drop: 'yes' }), claimed),
       [drop, usbPreset],
     ],
     [
       'when the preset that moves the items is selected by a label that another one injects',
-      claiming(vm({ devices: { hostdevs: [granted, alsoGranted, stolen] } }, { chain: 'yes', drop: 'yes' }), claimed),
+      claiming(
+        vmWith({ devices: { hostdevs: [granted, alsoGranted, stolen] } }, { chain: 'yes', drop: 'yes' }),
+        claimed,
+      ),
       chain,
     ],
     [
       'when it names the preset for an item that the preset does not state',
-      claiming(vm({ devices: { hostdevs: [granted, stolen] } }), {
+      claiming(vmWith({ devices: { hostdevs: [granted, stolen] } }), {
         by: [['', 'usb', 'r']],
         at: { spec: { domain: { devices: { hostdevs: { 0: device(0), 1: device(0) } } } } },
       }),
       [usbPreset],
     ],
-  ])('%s', (_, machine, presets) => {
-    const fields = refused(machine, presets)
+  ])('%s', (_, vm, presets) => {
+    const fields = refused(vm, presets)
     expect(fields).toEqual(expect.arrayContaining([expect.stringMatching(/hostdevs\[\d\]\.source\.vendor\.id/)]))
-    expect(ungrantedReach(machine, options(presets)).length).toBeGreaterThan(0)
+    expect(ungrantedReach(vm, options(presets)).length).toBeGreaterThan(0)
   })
 
   const disks: Domain['devices'] = {
@@ -139,32 +142,32 @@ describe('a claim grants nothing', () => {
   const fileGrant = cluster('file', {
     domain: { devices: { disks: [{ type: 'file', source: { file: '/data/a' }, target: { dev: 'vda' } }] } },
   })
-  test('when an item that was granted makes room for one that was not', () => {
+  test('when an item that is not granted replaces one that is', () => {
     const remove = namespaced('drop', {
       selector: { matchLabels: { drop: 'yes' } },
       strength: 'Enforce',
       remove: ['domain.devices.disks[target.dev=vda]'],
     })
-    const forged = claiming(vm({ devices: disks }, { drop: 'yes' }), {
+    const forged = claiming(vmWith({ devices: disks }, { drop: 'yes' }), {
       by: [['', 'file', 'r'], '=uuid'],
       at: { metadata: { labels: { drop: 1 } }, spec: { domain: { devices: { disks: { 0: 0 } } } } },
     })
     expect(refused(forged, [remove, fileGrant])).toContain('devices.disks[0].source.dev')
   })
 
-  test('that an excluded VM is not one: by its label', () => {
+  test('that a VM has a label that a preset excludes', () => {
     const grant = cluster('usb', {
       selector: { matchExpressions: [{ key: 'tier', operator: 'NotIn', values: ['public'] }] },
       domain: { devices: { hostdevs: [granted] } },
     })
-    const forged = claiming(vm({ devices: { hostdevs: [granted] } }, { tier: 'public' }), {
+    const forged = claiming(vmWith({ devices: { hostdevs: [granted] } }, { tier: 'public' }), {
       by: [['', 'usb', 'r'], '=uuid'],
       at: { metadata: { labels: { tier: 1 } }, spec: { domain: { devices: { hostdevs: 0 } } } },
     })
     expect(refused(forged, [grant])).toEqual(usbFields(0))
   })
 
-  test('that an excluded VM is not one: by a condition', () => {
+  test('that a condition holds', () => {
     const grant = cluster('usb', {
       matchConditions: [
         {
@@ -174,14 +177,14 @@ describe('a claim grants nothing', () => {
       ],
       domain: { devices: { hostdevs: [granted] } },
     })
-    const forged = claiming(vm({ devices: { hostdevs: [granted], interfaces: [{ type: 'user' }] } }), {
+    const forged = claiming(vmWith({ devices: { hostdevs: [granted], interfaces: [{ type: 'user' }] } }), {
       by: [['', 'usb', 'r'], '=uuid'],
       at: { spec: { domain: { devices: { interfaces: 1, hostdevs: 0 } } } },
     })
     expect(refused(forged, [grant])).toEqual(usbFields(0))
   })
 
-  test('that an id of a switch was derived', () => {
+  test('that the id of a switch port was derived', () => {
     const type = 'openvswitch'
     const lan = {
       type: 'bridge',
@@ -191,7 +194,9 @@ describe('a claim grants nothing', () => {
     } as const
     const grant = cluster('ovs', { domain: { devices: { interfaces: [lan] } } })
     const interfaceid = '11111111-2222-4333-8444-555555555555'
-    const stolenPort = vm({ devices: { interfaces: [{ ...lan, virtualport: { type, parameters: { interfaceid } } }] } })
+    const stolenPort = vmWith({
+      devices: { interfaces: [{ ...lan, virtualport: { type, parameters: { interfaceid } } }] },
+    })
     const parameters = { virtualport: { parameters: 0 } }
     const forged = (rule: string) =>
       claiming(stolenPort, { by: [rule], at: { spec: { domain: { devices: { interfaces: { 0: parameters } } } } } })
@@ -200,7 +205,7 @@ describe('a claim grants nothing', () => {
   })
 })
 
-describe('what namespaced presets add is no more trusted than what users write', () => {
+describe('namespaced presets are trusted no more than users', () => {
   const grant = (spec: Partial<PresetSpec>) => cluster('usb', { domain: { devices: { hostdevs: [granted] } }, ...spec })
   const noInterfaces = {
     name: 'no-interfaces',
@@ -218,38 +223,38 @@ describe('what namespaced presets add is no more trusted than what users write',
       namespaced('net', { domain: { devices: { interfaces: [{ type: 'user' }] } } }),
     ],
   ])('%s', (_, grants, adds) => {
-    expect(refused(vm({}), [grants])).toEqual([])
-    expect(refused(vm({}), [grants, adds])).toEqual(usbFields(0))
+    expect(refused(vmWith({}), [grants])).toEqual([])
+    expect(refused(vmWith({}), [grants, adds])).toEqual(usbFields(0))
   })
 
-  test('what a cluster preset adds is the operator’s own doing', () => {
+  test('what a cluster preset adds is trusted', () => {
     const net = cluster('net', { domain: { devices: { interfaces: [{ type: 'user' }] } } })
-    const { machine } = completed(vm({}), [grant({ matchConditions: [noInterfaces] }), net])
-    expect(machine.spec.domain.devices).toMatchObject({ hostdevs: [granted], interfaces: [{ type: 'user' }] })
+    const { vm } = completed(vmWith({}), [grant({ matchConditions: [noInterfaces] }), net])
+    expect(vm.spec.domain.devices).toMatchObject({ hostdevs: [granted], interfaces: [{ type: 'user' }] })
   })
 })
 
-describe('the presence of an element is a request of its own', () => {
+describe('the presence of an element must be granted', () => {
   test.each<[string, Domain, string]>([
     ['a vsock of which all is a default', { devices: { vsock: {} } }, 'devices.vsock'],
     ['a vsock of which part is a default', { devices: { vsock: { model: 'virtio' } } }, 'devices.vsock'],
     ['a security label of which all is a default', { seclabels: [{}] }, 'seclabels[0]'],
   ])('%s', (_, domain, field) => {
-    expect(refused(vm(domain), [])).toEqual([field])
-    const { machine } = complete(vm(domain), { ...options([]), skipRules: true }) as Completed
-    expect(ungrantedReach(machine, options([])).map((cause) => cause.field)).toEqual([`spec.domain.${field}`])
+    expect(refused(vmWith(domain), [])).toEqual([field])
+    const { vm } = complete(vmWith(domain), { ...options([]), skipRules: true }) as Completed
+    expect(ungrantedReach(vm, options([])).map((cause) => cause.field)).toEqual([`spec.domain.${field}`])
   })
 
   const vsock = cluster('vsock', { domain: { devices: { vsock: {} } } })
   test.each<[string, VirtualMachine, Preset[]]>([
-    ['is granted by a cluster preset that states nothing else', vm({}), [vsock]],
-    ['and its user may repeat it', vm({ devices: { vsock: {} } }), [vsock]],
-  ])('%s', (_, machine, presets) => {
-    expect(completed(machine, presets).machine.spec.domain.devices?.vsock).toMatchObject({ cid: { auto: true } })
+    ['is granted by a cluster preset that states nothing else', vmWith({}), [vsock]],
+    ['and its user may repeat it', vmWith({ devices: { vsock: {} } }), [vsock]],
+  ])('%s', (_, vm, presets) => {
+    expect(completed(vm, presets).vm.spec.domain.devices?.vsock).toMatchObject({ cid: { auto: true } })
   })
 
-  test('is not granted with a value of the user’s', () => {
-    expect(refused(vm({ devices: { vsock: { cid: { address: 5 } } } }), [vsock])).toEqual(['devices.vsock'])
+  test('is not granted together with a value of the user', () => {
+    expect(refused(vmWith({ devices: { vsock: { cid: { address: 5 } } } }), [vsock])).toEqual(['devices.vsock'])
   })
 })
 
@@ -271,65 +276,65 @@ describe('a VM that is completed again', () => {
     }),
     cluster('console', { strength: 'Enforce', domain: { title: 'theirs' } }),
   ]
-  const once = completed(vm({ title: 'mine' }, { app: 'web' }), presets).machine
+  const once = completed(vmWith({ title: 'mine' }, { app: 'web' }), presets).vm
 
-  test('comes back as it was, though the presets’ conditions no longer hold for what they made of it', () => {
+  test('is unchanged, although the conditions of its presets do not hold for the completed VM', () => {
     const again = complete(once, { ...options(presets), entropy: { uid: 'another' } })
     expect(again).toMatchObject({ outcome: 'completed' })
-    expect(again.outcome === 'completed' && again.machine).toEqual(once)
+    expect(again.outcome === 'completed' && again.vm).toEqual(once)
   })
 
-  test('is what the controller expects: it refuses none of it', () => {
+  test('is accepted by the controller', () => {
     expect(ungrantedReach(once, { ...options(presets), entropy: { uid: 'another' } })).toEqual([])
   })
 
-  test('has its port of a switch from its own identity', () => {
-    const portOf = ({ machine }: Completed) => machine.spec.domain.devices?.interfaces?.[0]?.virtualport?.parameters
+  test('has the id of its switch port derived from its own identity', () => {
+    const portOf = ({ vm }: Completed) => vm.spec.domain.devices?.interfaces?.[0]?.virtualport?.parameters
     const mac = { address: '52:54:00:00:00:01' }
     const uuid = '6a1c5e10-52a9-4b52-8f5c-8fb1e0d3f4aa'
-    const machine = vm({ uuid, devices: { interfaces: [{ alias: { name: 'ua-lan' }, mac }] } })
-    const port = portOf(completed(machine, presets.slice(0, 1)))
-    expect(portOf(completed(machine, presets.slice(0, 1)))).toEqual(port)
-    const elsewhere = complete(machine, options(presets.slice(0, 1), 'other')) as Completed
+    const vm = vmWith({ uuid, devices: { interfaces: [{ alias: { name: 'ua-lan' }, mac }] } })
+    const port = portOf(completed(vm, presets.slice(0, 1)))
+    expect(portOf(completed(vm, presets.slice(0, 1)))).toEqual(port)
+    const elsewhere = complete(vm, options(presets.slice(0, 1), 'other')) as Completed
     expect(portOf(elsewhere)).not.toEqual(port)
   })
 
-  test('is refused where a preset that granted is gone', () => {
+  test('is refused if the granting preset was deleted', () => {
     const fields = refused(once, presets.slice(0, 1))
     expect(fields).toEqual([...usbFields(0), ...usbFields(1)])
   })
 
-  test('loses nothing by a preset that came since', () => {
+  test('loses nothing when a preset is added later', () => {
     const since = cluster('since', { metadata: { labels: { since: 'yes' } } })
     expect(ungrantedReach(once, options([...presets, since]))).toEqual([])
   })
 
   test('keeps its grants under another name', () => {
     const renamed = { ...once, metadata: { ...once.metadata, name: 'other' } }
-    expect(completed(renamed, presets).machine.spec).toEqual(once.spec)
+    expect(completed(renamed, presets).vm.spec).toEqual(once.spec)
   })
 })
 
-describe('a claim of what was overridden', () => {
+describe('a claim about overridden values', () => {
   const enforced = cluster('enforced', { strength: 'Enforce', domain: { title: 'theirs' } })
-  test('is stored only where a preset overrides just that', () => {
-    const forged = claiming(vm({ title: 'theirs', description: 'd', onPoweroff: 'destroy' }), {
+  test('is stored only if a preset overrides exactly that', () => {
+    const forged = claiming(vmWith({ title: 'theirs', description: 'd', onPoweroff: 'destroy' }), {
       by: [['', 'enforced', 'r'], 'user', '=on-poweroff'],
       at: { spec: { domain: { title: 0, onPoweroff: 2 } } },
       over: {
         spec: { domain: { title: [[1, 'mine']], description: [[1, 'other']], onPoweroff: [[1, 'restart'], 0] } },
       },
     })
-    const { machine } = completed(forged, [enforced])
-    const provenance = decodeProvenance(machine.metadata.annotations?.[completedByAnnotation] ?? '')
+    const { vm } = completed(forged, [enforced])
+    const provenance = decodeProvenance(vm.metadata.annotations?.[completedByAnnotation] ?? '')
     expect([...(provenance?.overridden ?? [])]).toEqual([
       ['spec.domain.title', [{ origin: { by: 'user' }, value: 'mine' }]],
     ])
   })
 
-  test('may be anything', () => {
+  test('can contain anything', () => {
     for (const value of [5, null, { a: { b: 1 } }, ['x'], true]) {
-      const forged = claiming(vm({ title: 'theirs', devices: { disks: [{ target: { dev: 'vda' } }] } }), {
+      const forged = claiming(vmWith({ title: 'theirs', devices: { disks: [{ target: { dev: 'vda' } }] } }), {
         by: [['', 'enforced', 'r'], 'user'],
         at: { spec: { domain: 0 } },
         over: {
@@ -341,34 +346,65 @@ describe('a claim of what was overridden', () => {
   })
 })
 
-test('a VM of which a preset removed an item by its index is what the controller expects', () => {
+test('the controller accepts a VM from which a preset removed an item by its index', () => {
   const lan = cluster('lan', {
     domain: { devices: { interfaces: [{ type: 'bridge', source: { bridge: 'br0' }, alias: { name: 'ua-lan' } }] } },
   })
   const first = namespaced('first', { strength: 'Enforce', remove: ['domain.devices.interfaces[0]'] })
-  const { machine } = completed(vm({ devices: { interfaces: [{ type: 'user' }] } }), [lan, first])
-  expect(machine.spec.domain.devices?.interfaces).toMatchObject([{ type: 'bridge', source: { bridge: 'br0' } }])
-  expect(ungrantedReach(machine, options([lan, first]))).toEqual([])
+  const { vm } = completed(vmWith({ devices: { interfaces: [{ type: 'user' }] } }), [lan, first])
+  expect(vm.spec.domain.devices?.interfaces).toMatchObject([{ type: 'bridge', source: { bridge: 'br0' } }])
+  expect(ungrantedReach(vm, options([lan, first]))).toEqual([])
 })
 
-describe('what was stored without the webhooks', () => {
-  const evil = vm({ devices: { emulator: '/tmp/evil' } })
+describe('a VM that was stored without the webhooks', () => {
+  const evil = vmWith({ devices: { emulator: '/tmp/evil' } })
   test.each<[string, VirtualMachine, Preset[]]>([
-    ['is taken as it stands, though a preset would override it', evil, [emulator('a', 'Enforce', '/usr/bin/qemu')]],
+    ['is checked as stored, though a preset would override it', evil, [emulator('a', 'Enforce', '/usr/bin/qemu')]],
     [
-      'is taken as it stands, though a preset would remove it',
+      'is checked as stored, though a preset would remove it',
       evil,
       [cluster('a', { strength: 'Enforce', remove: ['domain.devices.emulator'] })],
     ],
-  ])('%s', (_, machine, presets) => {
-    const forged = claiming(machine, { by: [['', 'a', 'r'], '=emulator'], at: { spec: { domain: { devices: 1 } } } })
-    for (const one of [machine, forged])
+  ])('%s', (_, vm, presets) => {
+    const forged = claiming(vm, { by: [['', 'a', 'r'], '=emulator'], at: { spec: { domain: { devices: 1 } } } })
+    for (const one of [vm, forged])
       expect(ungrantedReach(one, options(presets)).map(({ field }) => field)).toEqual(['spec.domain.devices.emulator'])
   })
 
   function emulator(name: string, strength: 'Enforce' | 'Default', path: string): Preset {
     return cluster(name, { strength, domain: { devices: { emulator: path } } })
   }
+})
+
+describe('a list whose order matters is granted as one value', () => {
+  const args = (...values: string[]): Domain => ({ qemuCommandline: { args: values.map((value) => ({ value })) } })
+  const log = cluster('log', { domain: args('-D', '/var/log/q', '-readconfig', '/etc/q') })
+  const trace = cluster('trace', { domain: args('-trace', '/etc/t') })
+
+  test('in the order of its preset', () => {
+    expect(completed(vmWith({}), [log]).vm.spec.domain.qemuCommandline).toEqual(log.spec.domain?.qemuCommandline)
+  })
+  test('to a user who writes the same', () => {
+    expect(refused(vmWith({ ...log.spec.domain }), [log])).toEqual([])
+  })
+  test.each<[string, string[], Preset[]]>([
+    ['in another order', ['-D', '/etc/q', '-readconfig', '/var/log/q'], [log]],
+    ['in part', ['-readconfig', '/var/log/q'], [log]],
+    ['with a part repeated', ['-D', '/var/log/q', '-readconfig', '/etc/q', '-D', '/etc/q'], [log]],
+    [
+      'mixed with that of another preset',
+      ['-trace', '/etc/q'],
+      [log, cluster('trace', { ...trace.spec, priority: 1 })],
+    ],
+  ])('not %s', (_, values, presets) => {
+    expect(refused(vmWith(args(...values)), presets)).toEqual(['qemuCommandline'])
+  })
+  test('of two presets of one priority is a conflict', () => {
+    const outcome = run(vmWith({}), [log, trace])
+    expect(outcome.outcome === 'refused' && outcome.causes.map(({ rule, field }) => [rule, field])).toEqual([
+      ['preset-conflict', 'spec.domain.qemuCommandline.args'],
+    ])
+  })
 })
 
 describe('half of a device', () => {
@@ -390,10 +426,10 @@ describe('half of a device', () => {
     'is not made another device by removing %j of its address',
     (parts) => {
       const remove = parts.map((part) => `domain.devices.hostdevs[0].source.address.${part}`)
-      expect(refused(vm({}), [gpu, namespaced('cut', { strength: 'Enforce', remove })])).toEqual(
+      expect(refused(vmWith({}), [gpu, namespaced('cut', { strength: 'Enforce', remove })])).toEqual(
         expect.arrayContaining(parts.map((part) => `devices.hostdevs[0].source.address.${part}`)),
       )
-      expect(completed(vm({}), [gpu]).outcome).toBe('completed')
+      expect(completed(vmWith({}), [gpu]).outcome).toBe('completed')
     },
   )
 
@@ -406,10 +442,10 @@ describe('half of a device', () => {
     domain: { devices: { interfaces: [{ alias, type: 'direct', source: { dev: 'eth1', mode: 'passthrough' } }] } },
   })
   test('of two grants is not granted together with the other half', () => {
-    const mixed = vm({
+    const mixed = vmWith({
       devices: { interfaces: [{ alias, mac, type: 'direct', source: { dev: 'eth0', mode: 'passthrough' } }] },
     })
     expect(refused(mixed, [byMac, byAlias])).toContain('devices.interfaces[0].type')
-    expect(completed(vm({}), [byMac, byAlias]).machine.spec.domain.devices?.interfaces?.length).toBe(2)
+    expect(completed(vmWith({}), [byMac, byAlias]).vm.spec.domain.devices?.interfaces?.length).toBe(2)
   })
 })

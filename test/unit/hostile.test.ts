@@ -1,10 +1,10 @@
-import { expect, test } from 'vitest'
-import { createEngine } from '../../webhooks/engine.ts'
+import { describe, expect, test } from 'vitest'
+import { createEngine } from '../../webhooks/admission/engine.ts'
 import { systemClock } from '../../runtime/clock.ts'
-import { cachesWithout } from '../../webhooks/caches.ts'
-import { noPermissions } from '../../webhooks/permission.ts'
-import { answerReview, parseReview } from '../../webhooks/review.ts'
-import { mutate } from '../../webhooks/verdict.ts'
+import { cachesWithout } from '../../webhooks/admission/caches.ts'
+import { noPermissions } from '../../webhooks/admission/permission.ts'
+import { admissionReviewOf, parseAdmissionReview } from '../../webhooks/admission/request.ts'
+import { mutate, validate } from '../../webhooks/admission/handler.ts'
 
 const times = <T>(count: number, make: (index: number) => T): T[] => Array.from({ length: count }, (_, at) => make(at))
 const unknown = (count: number) => Object.fromEntries(times(count, (index) => [`k${index}`, 1]))
@@ -12,11 +12,22 @@ const devices = (given: object) => ({ devices: given })
 
 const plain = { type: 'kvm', memory: { unit: 'GiB', value: 1 }, os: { type: { os: 'hvm', machine: 'q35' } } }
 
-/** What admission answers for a VM, from the bytes to the bytes, and how much of the processor it took. */
-function review(domain: object) {
-  const spec = { domain: { ...plain, ...domain } }
-  const object = { apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachine', metadata: { name: 'vm' }, spec }
-  const request = { uid: 'u', kind: { kind: 'VirtualMachine' }, name: 'vm', namespace: 'default', operation: 'CREATE' }
+const labels = { app: 'vm' }
+const specs: { readonly [kind: string]: (spec: object) => object } = {
+  VirtualMachine: (spec) => spec,
+  VirtualMachineConfig: (spec) => ({ template: { spec } }),
+  VirtualMachineGroup: (spec) => ({
+    replicas: 1,
+    selector: { matchLabels: labels },
+    template: { metadata: { labels }, spec },
+  }),
+}
+
+/** The response of admission to an object with a domain as bytes, and its CPU time. */
+function review(domain: object, kind = 'VirtualMachine', handle = mutate) {
+  const spec = specs[kind]?.({ domain: { ...plain, ...domain } })
+  const object = { apiVersion: 'virtset.io/v1alpha1', kind, metadata: { name: 'vm' }, spec }
+  const request = { uid: 'u', kind: { kind }, name: 'vm', namespace: 'default', operation: 'CREATE' }
   const text = JSON.stringify({
     apiVersion: 'admission.k8s.io/v1',
     kind: 'AdmissionReview',
@@ -24,9 +35,12 @@ function review(domain: object) {
   })
   const engine = createEngine(cachesWithout(systemClock), () => Promise.resolve(false))
   const since = process.cpuUsage()
-  const parsed = parseReview(JSON.parse(text))
-  if (!('review' in parsed)) throw new Error(parsed.problem)
-  const { response } = answerReview(parsed.review, mutate(parsed.review, engine, { controllers: [] }, noPermissions))
+  const parsed = parseAdmissionReview(JSON.parse(text))
+  if (!('request' in parsed)) throw new Error(parsed.problem)
+  const { response } = admissionReviewOf(
+    parsed.request,
+    handle(parsed.request, engine, { controllers: [] }, noPermissions),
+  )
   const { user, system } = process.cpuUsage(since)
   const causes = response.status?.details?.causes ?? []
   return {
@@ -38,7 +52,7 @@ function review(domain: object) {
   }
 }
 
-/** What the first causes are checked against: the domain's own fields, then those of its devices. */
+/** Where the first causes are expected: fields of the domain, then of its devices. */
 const rows: [string, object, { first: string; last?: string }][] = [
   ...[3000, 30_000, 300_000].map((count): [string, object, { first: string; last?: string }] => [
     `${count} unknown fields`,
@@ -49,17 +63,17 @@ const rows: [string, object, { first: string; last?: string }][] = [
     },
   ]),
   [
-    // Before: an array with a member for each, and the end of the process.
+    // An earlier version allocated an array with an item for each, which ended the process.
     '4 billion virtual CPUs of one NUMA node',
     { vcpu: { value: 4_294_967_295 }, cpu: { numa: { cells: [{ memory: 1, unit: 'GiB' }] } } },
-    { first: 'spec.domain.vcpu.value: Invalid value: 4294967295: must be at most 4096, for machine type pc-q35-10.0' },
+    { first: 'spec.domain.vcpu.value: Invalid value: 4294967295: must be at most 4096 for machine type pc-q35-10.0' },
   ],
   [
     '128 NUMA nodes with 100,000 virtual CPUs each',
     { cpu: { numa: { cells: [{}, ...times(127, () => ({ cpus: '0-99999', memory: 1 }))] } } },
     {
-      first: 'spec.domain.cpu.numa.cells[0].memory: Required value: must be given: the memory of the NUMA node',
-      last: 'spec.domain.cpu.numa.cells[127].cpus: Not found: "0-99999": names CPU 1, and the VM has CPUs 0 to 0',
+      first: 'spec.domain.cpu.numa.cells[0].memory: Required value: must be set: the memory of the NUMA node',
+      last: 'spec.domain.cpu.numa.cells[127].cpus: Not found: "0-99999": the VM has no CPU 1, only 0 to 0',
     },
   ],
   [
@@ -71,7 +85,7 @@ const rows: [string, object, { first: string; last?: string }][] = [
     },
     {
       first:
-        'spec.domain.cputune: Forbidden: reaches the host; a VM gets it only from a ClusterVirtualMachinePreset; ask an operator for a ClusterVirtualMachinePreset that injects it',
+        'spec.domain.cputune: Forbidden: reaches the host; only a ClusterVirtualMachinePreset can set it; ask an operator for a ClusterVirtualMachinePreset that injects it',
     },
   ],
   [
@@ -109,7 +123,7 @@ const rows: [string, object, { first: string; last?: string }][] = [
   ],
 ]
 
-// Alone on a machine each takes a tenth of it; the code before took ten times as much, or hours.
+// Without other load each takes a tenth of the limit; an earlier version took ten times as much, or hours.
 test.each(rows)(
   '%s are refused for no more than 500 ms of CPU, and 5 ms for each KB',
   (_, domain, expected) => {
@@ -119,3 +133,26 @@ test.each(rows)(
   },
   120_000,
 )
+
+describe.each(['VirtualMachineConfig', 'VirtualMachineGroup'])('the template of a %s', (kind) => {
+  const inTemplate = (text: string | undefined) => text?.replace(/^spec\b/, 'spec.template.spec')
+
+  test.each(rows)(
+    'with %s costs no more than a VM',
+    (_, domain, expected) => {
+      const { first, allowed, cpuMs, kilobytes } = review(domain, kind, validate)
+      expect({ allowed, first }).toEqual({ allowed: false, first: inTemplate(expected.first) })
+      expect(cpuMs).toBeLessThan(500 + 5 * kilobytes)
+    },
+    120_000,
+  )
+
+  test('is refused where its VM would be too large to be stored', () => {
+    const entries = times(17, (index) => ({ name: `opt/virtset/${index}`, value: 'x'.repeat(65_000) }))
+    expect(review({ sysinfos: [{ type: 'fwcfg', entries }] }, kind, validate)).toMatchObject({
+      allowed: false,
+      first: expect.stringMatching(/^spec\.template\.spec: Too long: must be at most 1048576 bytes of JSON/),
+      last: undefined,
+    })
+  })
+})

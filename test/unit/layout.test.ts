@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, relative, resolve } from 'node:path'
 import { expect, test } from 'vitest'
 
-/** Who may import whom, besides itself. `test` and `bench` may import everything and nothing imports them. */
+/** The folders that each folder can import. `test` and `bench` can import everything, and nothing imports them. */
 const arrows: { readonly [folder: string]: readonly string[] } = {
   api: [],
   presets: ['api'],
@@ -15,15 +15,19 @@ const arrows: { readonly [folder: string]: readonly string[] } = {
   launcher: ['runtime', 'api'],
   cli: ['inventory', 'completion', 'presets', 'runtime', 'api'],
   cluster: ['api', 'completion', 'presets'],
+  release: ['cluster'],
 }
 
-/** `kubectl vm import --from` takes domains of a libvirt daemon; the launcher's client for it knows nothing of the launcher. */
+/**
+ * `kubectl vm import --from` reads domains of a libvirt daemon with the launcher's client, which does not depend on the
+ * launcher.
+ */
 const exceptions: { readonly [folder: string]: string } = { cli: 'launcher/libvirt/' }
 
-/** Folders whose files have no effect but to return a value: nothing of Node that touches the world. */
+/** Folders without I/O, clock and randomness. */
 const pure = ['api', 'presets', 'completion']
 
-/** What a pure folder's file may still import of Node. Scripts that write generated files are named `generate…`. */
+/** The Node modules that files in pure folders can import. Scripts that write generated files are named `generate…`. */
 const harmless = ['node:crypto', 'node:util', 'node:buffer']
 
 const root = resolve(import.meta.dirname, '../..')
@@ -50,7 +54,7 @@ function importsBelow(folder: string): Import[] {
 const folders = Object.keys(arrows).filter((folder) => readdirSync(root).includes(folder))
 const isScript = ({ file }: Import) => /\/generate[^/]*\.ts$/.test(file)
 
-test.each(folders)('%s imports only what it may', (folder) => {
+test.each(folders)('%s imports only allowed folders', (folder) => {
   const wrong = importsBelow(folder)
     .filter(({ of }) => of.startsWith('.'))
     .map(({ file, of }) => ({ file, target: relative(root, resolve(root, dirname(file), of)) }))
@@ -59,7 +63,7 @@ test.each(folders)('%s imports only what it may', (folder) => {
   expect(wrong).toEqual([])
 })
 
-test.each(pure.filter((folder) => folders.includes(folder)))('%s touches nothing of the world', (folder) => {
+test.each(pure.filter((folder) => folders.includes(folder)))('%s is pure', (folder) => {
   const wrong = importsBelow(folder).filter(
     (one) => one.of.startsWith('node:') && !harmless.includes(one.of) && !isScript(one),
   )
@@ -68,7 +72,7 @@ test.each(pure.filter((folder) => folders.includes(folder)))('%s touches nothing
 
 test('only a main.ts or a script reads the environment or ends the process', () => {
   const wrong = folders
-    .filter((folder) => folder !== 'cluster' && folder !== 'cli')
+    .filter((folder) => !['cluster', 'cli', 'release'].includes(folder))
     .flatMap((folder) =>
       readdirSync(resolve(root, folder), { recursive: true, encoding: 'utf8' }).map((name) => `${folder}/${name}`),
     )

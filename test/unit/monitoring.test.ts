@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { observeController } from '../../controller/metrics.ts'
 import { countEvents, createMetrics, observeReflectors } from '../../runtime/metrics.ts'
-import { createCompletionMetrics, createReviewMetrics, observeCertificate } from '../../webhooks/metrics.ts'
+import { createCompletionMetrics, createAdmissionMetrics, observeCertificate } from '../../webhooks/metrics.ts'
 
 const folder = new URL('../../manifests/monitoring/', import.meta.url)
 const read = (name: string) => readFileSync(new URL(name, folder), 'utf8')
@@ -31,10 +31,10 @@ const expressions = () => [
   ...dashboard().panels.flatMap(({ targets }) => targets.map(({ expr }) => expr)),
 ]
 
-/** The names of all that the processes tell. */
-async function told(): Promise<Set<string>> {
+/** The names of all metrics of the processes. */
+async function exportedMetrics(): Promise<Set<string>> {
   const registry = createMetrics()
-  createReviewMetrics(registry)
+  createAdmissionMetrics(registry)
   createCompletionMetrics(registry)
   observeCertificate(registry, () => undefined)
   observeReflectors(registry, [])
@@ -42,7 +42,7 @@ async function told(): Promise<Set<string>> {
   const none = { store: { list: () => [] } }
   const presets = { candidates: { size: () => 0 }, quarantined: { size: 0 } }
   observeController(registry, {
-    machines: none,
+    vms: none,
     configs: none,
     groups: none,
     presets,
@@ -55,14 +55,14 @@ async function told(): Promise<Set<string>> {
   return new Set(metrics.flatMap(({ name, type }) => (suffixes[String(type)] ?? ['']).map((end) => name + end)))
 }
 
-test('alerts and panels ask for nothing that no process tells', async () => {
-  const known = await told()
+test('alerts and panels use only metrics that a process has', async () => {
+  const known = await exportedMetrics()
   const asked = new Set(expressions().flatMap((expr) => expr.match(/\b(?:virtset|nodejs|process)_[a-z0-9_]+/g) ?? []))
   expect([...asked].filter((name) => !known.has(name))).toEqual([])
   expect(asked.size).toBeGreaterThan(10)
 })
 
-test('each alert says what to do, in a chapter that is there', () => {
+test('each alert links to an existing runbook', () => {
   const chapters = readFileSync(new URL('../../docs/operate.md', import.meta.url), 'utf8')
     .split('\n')
     .filter((line) => line.startsWith('#'))

@@ -5,7 +5,7 @@ import { rightsOf } from '../apiserver/rights.ts'
 const lineOf = (account: string, resource: string, verbs: Iterable<string>) =>
   `${account} ${resource} ${[...verbs].toSorted().join(',')}`
 
-test('docs/security.md lists each right of the manifests, with a reason', () => {
+test('docs/security.md lists each permission of the manifests, with a reason', () => {
   const rights = ['webhooks', 'controller', 'handler'].flatMap((part) => rightsOf(`manifests/${part}/rbac.yaml`))
   const granted = Map.groupBy(
     rights,

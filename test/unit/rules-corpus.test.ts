@@ -13,7 +13,7 @@ const corpus = process.env['LIBVIRT_CORPUS']
 const leftOut =
   'left out: LIBVIRT_CORPUS names no folder with refuse/NAME.in.xml and complete/NAME.in.xml, made of tests/qemuxmlconfdata of libvirt'
 
-test.each([corpus === undefined ? leftOut : "libvirt's own test domains are there"])('%s', () =>
+test.each([corpus === undefined ? leftOut : "libvirt's own test domains exist"])('%s', () =>
   expect(existsSync(join(corpus ?? '', 'refuse'))).toBe(corpus !== undefined),
 )
 
@@ -39,7 +39,7 @@ const refused: { readonly [name: string]: string } = {
   'disk-fmt-dir': 'disk-format',
   'disk-fmt-iso': 'disk-format',
   'disk-ide-incompatible-address': 'disk-address-type',
-  'disk-network-iscsi-auth-secrettype-invalid': 'disk-auth',
+  'disk-network-iscsi-auth-secrettype-invalid': 'required-field',
   'disk-network-iscsi-auth-wrong-secrettype': 'disk-auth',
   'disk-network-sheepdog': 'disk-protocol',
   'disk-same-targets': 'disk-target-unique',
@@ -117,10 +117,10 @@ const refused: { readonly [name: string]: string } = {
   'virtio-transitional-not-supported': 'input',
 }
 
-/** Refused in libvirt's tests by what stands beside the domain there: an swtpm with version 1.2 only, a QEMU without nec-xhci. */
+/** Refused in libvirt's tests because of the environment: an swtpm with only version 1.2, a QEMU without nec-xhci. */
 const byEnvironment = ['tpm-emulator-tpm2', 'usb-controller-nec-xhci-unavailable']
 
-/** The same TPM in the same words is refused as tpm-emulator. */
+/** The same TPM is refused as tpm-emulator. */
 const undecidable = ['x86_64-q35-default-models.out.xml']
 
 function causesOf(file: string): readonly Cause[] {
@@ -147,7 +147,7 @@ test.each(refuseNames.filter((name) => !byEnvironment.includes(name)))(
   (name) => {
     const causes = causesOf(join(corpus ?? '', 'refuse', `${name}.in.xml`))
     const { [name]: wanted } = refused
-    // A domain that is not in the table is refused by some rule at least.
+    // A domain that is not in the table must be refused by any rule.
     expect(causes).not.toEqual([])
     expect(causes.map(({ rule }) => rule)).toContain(wanted ?? causes[0]?.rule)
   },

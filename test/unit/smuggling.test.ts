@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { completedByAnnotation, faultlessMachine, parseMachine } from '../../api/machine.ts'
+import { completedByAnnotation, validPartOf, parseVirtualMachine } from '../../api/virtual-machine.ts'
 import { isRecord } from '../../api/schema.ts'
 import { readDomain, writeDomain } from '../../api/domain/xml.ts'
 import { bundledCapabilities as capabilities } from '../../completion/capabilities.ts'
@@ -7,12 +7,12 @@ import { complete } from '../../completion/complete.ts'
 import { rules } from '../../completion/defaults/defaults.ts'
 import { createCandidates } from '../../presets/candidates.ts'
 import { systemClock } from '../../runtime/clock.ts'
-import { createEngine } from '../../webhooks/engine.ts'
-import { cachesWithout } from '../../webhooks/caches.ts'
-import { createReviewers } from '../../webhooks/reviewers.ts'
-import { parseReview } from '../../webhooks/review.ts'
+import { createEngine } from '../../webhooks/admission/engine.ts'
+import { cachesWithout } from '../../webhooks/admission/caches.ts'
+import { createHandlers } from '../../webhooks/admission/handler.ts'
+import { parseAdmissionReview } from '../../webhooks/admission/request.ts'
 
-/** What reaches the host, and does not look like it. The JSON is text, as it comes: with `__proto__` as a key. */
+/** Domains that reach the host in hidden ways, as JSON text, because `__proto__` is a key. */
 const rows: [string, string][] = [
   ['an emulator of one’s own', '{"devices":{"emulator":"/tmp/evil"}}'],
   ['an emulator under the prototype', '{"__proto__":{"devices":{"emulator":"/tmp/evil"}}}'],
@@ -83,7 +83,7 @@ const rows: [string, string][] = [
   ['a number with four hundred digits', `{"memory":{"unit":"KiB","value":"${'9'.repeat(400)}"}}`],
   ['a character that ends a string in C', '{"devices":{"emulator":"/usr/bin/qemu\\u0000/../../tmp/evil"}}'],
   [
-    'XML that closes what it stands in',
+    'XML that closes its parent element',
     '{"metadata":"</metadata><devices><emulator>/tmp/evil</emulator></devices><metadata>"}',
   ],
   [
@@ -111,7 +111,10 @@ const volumes: [string, string][] = [
   ['a name with an end of line', '{"name":"a\\n","emptyDisk":{"capacity":"1Gi"}}'],
   ['a claim of another place', '{"name":"a","persistentVolumeClaim":{"claimName":"../kube-system/a"}}'],
   ['a kind of a pod', '{"name":"a","hostPath":{"path":"/"}}'],
-  ['a kind of a pod beside a kind of ours', '{"name":"a","emptyDisk":{"capacity":"1Gi"},"hostPath":{"path":"/"}}'],
+  [
+    'a pod’s kind of volume beside one of virtset’s',
+    '{"name":"a","emptyDisk":{"capacity":"1Gi"},"hostPath":{"path":"/"}}',
+  ],
   [
     'a kind of a pod under the prototype',
     '{"name":"a","__proto__":{"hostPath":{"path":"/"}},"emptyDisk":{"capacity":"1Gi"}}',
@@ -123,20 +126,20 @@ test.each(volumes)('a volume with %s is refused', (_, volume) => {
   const value: unknown = JSON.parse(
     `{"apiVersion":"virtset.io/v1alpha1","kind":"VirtualMachine","metadata":{"name":"vm"},"spec":{"domain":{"devices":{"disks":[${disk}]}},"volumes":[${volume}]}}`,
   )
-  const about = parseMachine(value)
+  const about = parseVirtualMachine(value)
   expect('causes' in about ? about.causes.map(({ field }) => field) : []).toEqual([
     expect.stringMatching(/^spec\.volumes\[0\]/),
   ])
 })
 
-/** Every text of a domain that may hold anything: in the XML for libvirt it is a text and nothing else. */
+/** Every text of a domain that can contain anything: in the XML for libvirt it is only text. */
 test.each([
   '</title><devices><emulator>/tmp/evil</emulator></devices>',
   '"/><emulator>/tmp/evil</emulator>',
   ']]><emulator>/tmp/evil</emulator>',
   '&lt;emulator&gt;',
   "' onload='",
-])('%s is but a text', (text) => {
+])('%s is only text', (text) => {
   const domain = { title: text, description: text, devices: { disks: [{ serial: text, target: { dev: 'vda' } }] } }
   const read = readDomain(writeDomain(domain))
   expect(read).toEqual({ domain })
@@ -147,17 +150,17 @@ describe('through', () => {
   const evil = { ...spec, domain: { ...spec.domain, devices: { emulator: '/tmp/evil' } } }
   const metadata = { name: 'vm', namespace: 'default' }
   const labels = { app: 'web' }
-  const reviewers = createReviewers(
+  const reviewers = createHandlers(
     createEngine(cachesWithout(systemClock), () => Promise.resolve(false)),
     { controllers: [] },
   )
-  const judge = async (path: 'mutate' | 'validate', kind: string, object: object, oldObject?: object) => {
+  const send = async (path: 'mutate' | 'validate', kind: string, object: object, oldObject?: object) => {
     const request = { uid: 'u', kind: { kind }, name: 'vm', namespace: 'default', object, oldObject }
     const operation = oldObject === undefined ? 'CREATE' : 'UPDATE'
     const body = { apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', request: { ...request, operation } }
-    const parsed = parseReview(JSON.parse(JSON.stringify(body)))
+    const parsed = parseAdmissionReview(JSON.parse(JSON.stringify(body)))
     if ('problem' in parsed) throw new Error(parsed.problem)
-    return reviewers[path](parsed.review)
+    return reviewers[path](parsed.request)
   }
   const completedBy = (text: string) => ({ ...metadata, annotations: { [completedByAnnotation]: text } })
   const template = { metadata: { labels }, spec: evil }
@@ -167,7 +170,7 @@ describe('through', () => {
     ['a new VM', 'VirtualMachine', { metadata, spec: evil }, undefined],
     ['an update', 'VirtualMachine', { metadata, spec: evil }, { metadata: completedBy('{"v":1,"by":[]}'), spec }],
     [
-      'an update that says that a preset overrode it',
+      'an update that claims that a preset overrode it',
       'VirtualMachine',
       {
         metadata: completedBy('{"v":1,"by":["user"],"over":{"spec":{"domain":{"devices":{"emulator":[0]}}}}}'),
@@ -176,7 +179,7 @@ describe('through', () => {
       { metadata: completedBy('{"v":1,"by":[]}'), spec },
     ],
     [
-      'an update that takes the provenance away',
+      'an update that removes the provenance',
       'VirtualMachine',
       { metadata, spec: evil },
       { metadata: completedBy('{"v":1,"by":[]}'), spec },
@@ -190,7 +193,7 @@ describe('through', () => {
     ],
     ['the template of a group', 'VirtualMachineGroup', { metadata, spec: { selector, template } }, undefined],
     [
-      'a template that says who completed it',
+      'a template that claims to be completed',
       'VirtualMachineConfig',
       { metadata, spec: { template: { metadata: completedBy('{"v":1,"by":["=uuid"],"at":0}'), spec: evil } } },
       undefined,
@@ -222,40 +225,40 @@ describe('through', () => {
     ],
   ])('%s nothing comes in', async (_, kind, object, oldObject) => {
     for (const path of ['mutate', 'validate'] as const) {
-      const verdict = await judge(path, kind, { apiVersion: 'virtset.io/v1alpha1', kind, ...object }, oldObject)
-      expect(verdict).toMatchObject({ allowed: false })
+      const result = await send(path, kind, { apiVersion: 'virtset.io/v1alpha1', kind, ...object }, oldObject)
+      expect(result).toMatchObject({ allowed: false })
     }
   })
 
-  test('an update of a VM that was never completed changes nothing of it', async () => {
+  test('an update of a VM that was never completed cannot change it', async () => {
     const stored = { metadata, spec }
-    expect(await judge('validate', 'VirtualMachine', { metadata, spec: evil }, stored)).toMatchObject({
+    expect(await send('validate', 'VirtualMachine', { metadata, spec: evil }, stored)).toMatchObject({
       allowed: false,
     })
   })
 })
 
-test('what was imported from XML is judged like any other', () => {
+test('a domain imported from XML is checked like any other', () => {
   const read = readDomain(
     `<domain type="kvm" xmlns:qemu="http://libvirt.org/schemas/domain/qemu/1.0"><memory>65536</memory><os><type>hvm</type></os>
       <devices><emulator>/tmp/evil</emulator></devices>
       <qemu:commandline><qemu:arg value="-drive"/></qemu:commandline></domain>`,
   )
   const domain = 'domain' in read ? read.domain : {}
-  const machine = {
+  const vm = {
     apiVersion: 'virtset.io/v1alpha1',
     kind: 'VirtualMachine',
     metadata: { name: 'vm' },
     spec: { domain },
   }
-  expect(causesOf(machine).filter((rule) => rule === 'host-reach').length).toBeGreaterThanOrEqual(2)
+  expect(causesOf(vm).filter((rule) => rule === 'host-reach').length).toBeGreaterThanOrEqual(2)
 })
 
 test.each([...rules.map(({ name }) => `=${name}`), ['', 'grant', 'r'], ['default', 'own', 'r'], 'user'])(
-  'who says that all of it came from %j is not believed',
+  'a claim that everything came from %j is not trusted',
   (by) => {
     const claims = [0, { spec: 0 }, { spec: { domain: { devices: { emulator: 0 } } } }]
-    const judged = claims.map((at) => {
+    const results = claims.map((at) => {
       const annotations = { [completedByAnnotation]: JSON.stringify({ v: 1, by: [by], at }) }
       const spec = { domain: { type: 'kvm', devices: { emulator: '/tmp/evil' } } }
       return causesOf({
@@ -265,29 +268,29 @@ test.each([...rules.map(({ name }) => `=${name}`), ['', 'grant', 'r'], ['default
         spec,
       })
     })
-    expect(judged).toEqual(claims.map(() => expect.arrayContaining(['host-reach'])))
+    expect(results).toEqual(claims.map(() => expect.arrayContaining(['host-reach'])))
   },
 )
 
-test('a fault elsewhere hides nothing that reaches the host', () => {
+test('a fault elsewhere does not hide a field that reaches the host', () => {
   const devices = { emulator: '/tmp/evil' }
   const domain = { tpye: 'kvm', devices }
-  const machine = {
+  const vm = {
     apiVersion: 'virtset.io/v1alpha1',
     kind: 'VirtualMachine',
     metadata: { name: 'vm' },
     spec: { domain },
   }
-  expect(causesOf(machine)).toEqual(expect.arrayContaining(['unknown-field', 'host-reach']))
+  expect(causesOf(vm)).toEqual(expect.arrayContaining(['unknown-field', 'host-reach']))
 })
 
-/** The ids of the rules that admission would refuse it by; memory and type are not what this is about. */
+/** The ids of the rules by which admission would refuse it, except those about memory and type. */
 function causesOf(value: unknown): string[] {
-  const parsed = parseMachine(value)
+  const parsed = parseVirtualMachine(value)
   const shape = 'causes' in parsed ? parsed.causes.map(({ rule }) => rule) : []
-  const rest = 'machine' in parsed ? { machine: parsed.machine, without: [] } : faultlessMachine(value)
+  const rest = 'vm' in parsed ? { vm: parsed.vm, without: [] } : validPartOf(value)
   if (rest === undefined || !isRecord(value)) return shape
-  const outcome = complete(rest.machine, {
+  const outcome = complete(rest.vm, {
     presets: createCandidates([]),
     namespace: { name: 'default', labels: {} },
     capabilities,

@@ -74,7 +74,7 @@ const controller = weighted(
 
 export const controllers = many(controller, 4)
 
-/** Those that the machine has, with options of their kind; whoever writes PCI controllers begins with the root. */
+/** Controllers of the machine type, with options of their kind; PCI controllers include the root. */
 export const carefulControllers = (controllers: readonly Controller[], isQ35: boolean): Controller[] => {
   const fitting = controllers.filter((one) => fits(one, isQ35)).map(careful)
   const needsRoot = fitting.some(({ type }) => type === 'pci') && !fitting.some(({ model }) => model?.endsWith('-root'))

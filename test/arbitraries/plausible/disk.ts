@@ -89,7 +89,10 @@ const disk = fc
 
 export const disks = many(disk, 4)
 
-/** A floppy drive and a disk are on buses that have them, options are those of the bus, and its medium is one of its kind. */
+/**
+ * A floppy drive and a disk are on buses that have them, options are those of the bus, and its medium is one of its
+ * kind.
+ */
 export const carefulDisk = (
   { model, driver, address, device: stated, readonly: isReadonly, ...disk }: Disk,
   threads: number,
@@ -120,7 +123,7 @@ export const carefulDisk = (
 const busOfName = (dev = ''): string =>
   Object.entries(busPrefixes).find(([, prefix]) => dev.startsWith(prefix))?.[0] ?? 'virtio'
 
-/** A drive that is on another bus than its name says is called after it. */
+/** A drive whose name does not match its bus is renamed. */
 const carefulTarget = (target: NonNullable<Disk['target']>, bus: string, named: string): object => {
   if (bus === named) return target
   return { ...target, dev: `${busPrefixes[bus]}${target.dev?.slice(2)}`, bus }

@@ -46,7 +46,7 @@ export const memories = many(
 
 type Memory = DeviceOf<'memories'>
 
-/** Memory that is plugged in needs room for it, a file if it is kept, and is on a node that there is. */
+/** A memory device needs room for it, a file if it is persistent, and an existing node. */
 export const carefulMemory = (domain: Domain): Domain => {
   const memories = domain.devices?.memories
   if (!memories) return domain

@@ -1,10 +1,10 @@
-import { completedByAnnotation, launcherPodFinalizer } from '../api/machine.ts'
-import type { VirtualMachine } from '../api/machine.ts'
+import { completedByAnnotation, launcherPodFinalizer } from '../api/virtual-machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { apiVersion } from '../api/object.ts'
 import type { Persisted } from '../runtime/resource.ts'
 
 /** A VM as admission stores it: complete, held by the finalizer. `over` replaces members, `metadata` is merged. */
-export function storedMachine(
+export function storedVm(
   over: Partial<Omit<VirtualMachine, 'metadata'>> & { metadata?: VirtualMachine['metadata'] } = {},
 ): Persisted<VirtualMachine> {
   const { metadata, ...rest } = over

@@ -1,8 +1,8 @@
-/** Presets and VMs that the cluster's tests share: as short as a user would write them. */
+/** Presets and VMs that the cluster's tests share, as short as users write them. */
 
 const kind = { apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachine' } as const
 
-/** As the examples: every VM has a serial console and hears of a shutdown. */
+/** As in the examples: every VM has a serial console and ACPI for shutdown. */
 export const presets = [
   {
     apiVersion: 'virtset.io/v1alpha1',
@@ -44,7 +44,7 @@ export function guest(name: string, spec: object = {}, labels: Record<string, st
   }
 }
 
-/** A VM with nothing to boot from: it runs and hears nothing. */
+/** A VM without a boot device: it runs and ignores shutdowns. */
 export function deaf(name: string, spec: object = {}, domain: object = {}, metadata: object = {}): object {
   return {
     ...kind,

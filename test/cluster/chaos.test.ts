@@ -1,0 +1,34 @@
+import { resolve } from 'node:path'
+
+import { expect, test } from 'vitest'
+
+import { readSettings } from '../../cluster/settings.ts'
+import { ledgerOf } from '../../cluster/up.ts'
+import { quickOperations } from '../chaos/operations.ts'
+import { play } from '../chaos/play.ts'
+import { prepareStorage } from '../chaos/storage.ts'
+import { openCluster } from './cluster.ts'
+
+test('keeps its guarantees while VMs, launchers and components are killed for a minute', async () => {
+  const ledger = ledgerOf(readSettings(resolve(import.meta.dirname, '../..'), process.env))
+  const cluster = await openCluster()
+  const storage = await prepareStorage(cluster)
+  const lines: string[] = []
+  const report = (line: string) => lines.push(line)
+  try {
+    const played = await play({
+      cluster,
+      ledger,
+      storage: storage.path,
+      report,
+      seed: 1,
+      seconds: 60,
+      operations: quickOperations,
+    })
+    expect(played.breaches, lines.join('\n')).toEqual([])
+    expect(played.qemus).toBeGreaterThan(0)
+  } finally {
+    await cluster.close()
+    await storage.remove()
+  }
+})
