@@ -2,24 +2,25 @@ import { availableParallelism } from 'node:os'
 
 import { defineConfig } from 'vitest/config'
 
-/** `unit` needs nothing but Node; the others need what their folder's name says, made by `make test`. */
+/** `unit` only needs Node; the others need what their name says, which `make test` provides. */
 export default defineConfig({
   test: {
-    // By default one processor is left free; tests wait for others half of their time.
+    // By default vitest leaves one CPU free, but tests wait half of their time.
     maxWorkers: Math.max(2, availableParallelism()),
     projects: [
       {
         test: {
           name: 'unit',
-          // They share nothing but code, and code is loaded once instead of 200 times.
+          // Tests share only code, which is then loaded once instead of 200 times.
           isolate: false,
           expect: { requireAssertions: true },
-          // Of processors that others keep busy, too.
+          // Long enough for a busy host.
           testTimeout: 20_000,
           setupFiles: ['test/seed.ts'],
+          globalSetup: ['test/corpus/not-judged.ts'],
           include: [
-            '{api,presets,completion,inventory,runtime,webhooks,controller,handler,launcher,cli,cluster}/**/*.test.ts',
-            'test/unit/**/*.test.ts',
+            '{api,presets,completion,inventory,runtime,webhooks,controller,handler,launcher,cli,cluster,release}/**/*.test.ts',
+            'test/{unit,chaos}/**/*.test.ts',
           ],
         },
       },
@@ -57,6 +58,14 @@ export default defineConfig({
           testTimeout: 300_000,
           hookTimeout: 600_000,
           fileParallelism: false,
+        },
+      },
+      {
+        test: {
+          name: 'upgrade',
+          include: ['test/upgrade/**/*.test.ts'],
+          testTimeout: 2_400_000,
+          hookTimeout: 600_000,
         },
       },
     ],
