@@ -171,7 +171,7 @@ test('a stored VM does not change', async () => {
 test('a feature that a node loses no longer counts, nor does a node that is deleted', async () => {
   await kubectl(['label', 'node', 'old', 'pool=other', '--overwrite'])
   find('new', emulatedCapabilities)
-  await until(async () => (await columns('new')).includes('false'), undefined, { deadlineMs: 30_000 })
+  await until(async () => (await columns('new')).includes('false'), undefined, { deadlineMs: 120_000 })
   await until(
     async () =>
       (await attempt([

@@ -114,7 +114,7 @@ beforeAll(async () => {
   for (const [path, body, as] of foreign) {
     let response: Response | undefined
     const isRefused = async () => (response = await ask('POST', `${path}?dryRun=All`, body, as)).code === 403
-    await until(isRefused, () => {}, { deadlineMs: 30_000, describe: () => `${path}: ${JSON.stringify(response)}` })
+    await until(isRefused, () => {}, { deadlineMs: 120_000, describe: () => `${path}: ${JSON.stringify(response)}` })
   }
 })
 afterAll(async () => {

@@ -48,11 +48,13 @@ export interface ProcessOptions {
   /** The limits of a process; by default those of its manifest. */
   readonly limitsFor?: typeof limitsOf
   readonly environment?: Environment
+  /** How long a process may take until it serves. */
+  readonly startDeadlineMs?: number
 }
 
 export async function installProcesses(
   api: TestApiServer,
-  { limitsFor = limitsOf, environment = {} }: ProcessOptions = {},
+  { limitsFor = limitsOf, environment = {}, startDeadlineMs = 120_000 }: ProcessOptions = {},
 ): Promise<Processes> {
   const kubectl = (rest: string[], input?: string) =>
     run([api.kubectl, '--kubeconfig', api.kubeconfig, ...rest], input === undefined ? {} : { input })
@@ -109,7 +111,7 @@ export async function installProcesses(
 
   const untilSaid = (replica: Replica, words: string) =>
     until(() => replica.log().includes(words), undefined, {
-      deadlineMs: 120_000,
+      deadlineMs: startDeadlineMs,
       describe: () => `${replica.name} does not log "${words}"\n${lastLines(replica.log(), 15)}`,
     })
 

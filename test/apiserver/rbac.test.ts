@@ -39,7 +39,7 @@ const apply = (object: object) => kubectl(['apply', '--server-side', '-f', '-'],
 const field = (path: string, ...what: string[]) =>
   kubectl(['get', ...what, '--ignore-not-found', '-o', `jsonpath=${path}`])
 const replicaLog = (name: string) => lastLines(readFileSync(join(api.directory, `${name}.log`), 'utf8'), 12)
-const eventually = (what: string, isTrue: () => Promise<boolean>, deadlineMs = 30_000) =>
+const eventually = (what: string, isTrue: () => Promise<boolean>, deadlineMs = 120_000) =>
   until(isTrue, undefined, {
     deadlineMs,
     describe: () => [what, ...['webhooks', 'controller', 'handler'].map(replicaLog)].join('\n'),
@@ -277,7 +277,7 @@ test('every permission is used, and none is missing', async () => {
   const rights = ['webhooks', 'controller', 'handler'].flatMap((part) => rightsOf(`manifests/${part}/rbac.yaml`))
   const asked = () => readAudit(join(api.directory, 'audit.log'))
   const unused = () => rights.filter((right) => !isProvenOtherwise(right) && !isUsed(right, asked())).map(textOf)
-  await until(() => unused().length === 0, undefined, { deadlineMs: 10_000 }).catch(() => {})
+  await until(() => unused().length === 0, undefined, { deadlineMs: 60_000 }).catch(() => {})
   expect({ unused: unused(), refused: asked().filter(({ isAllowed }) => !isAllowed) }).toEqual({
     unused: [],
     refused: [],

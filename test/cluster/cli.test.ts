@@ -45,7 +45,7 @@ async function completeOffline(words: readonly string[]): Promise<Result> {
   return withoutIdentity(resultOfSaid(await runVm(['complete', ...words, '-n', cluster.namespace, '-o', 'json', '-q'])))
 }
 
-const patience = { timeout: 20_000, interval: 200 }
+const patience = { timeout: 90_000, interval: 200 }
 
 const presetFlags = (files: readonly string[]): string[] => files.flatMap((file) => ['--presets', file])
 

@@ -42,7 +42,7 @@ test('kubectl vm starts, stops and starts again; the second VM has the changed t
     '-p',
     '{"spec":{"template":{"spec":{"domain":{"title":"changed"}}}}}',
   )
-  await cluster.kubectl('wait', 'vmc/web', '--for=jsonpath={.status.outdated}=true', '--timeout=30s')
+  await cluster.kubectl('wait', 'vmc/web', '--for=jsonpath={.status.outdated}=true', '--timeout=120s')
   expect((await cluster.vm('web'))?.spec.domain['title']).toBeUndefined()
 
   await vm('stop', 'web', '--wait')

@@ -242,7 +242,7 @@ describe('a VM that cannot run', () => {
       reason: 'Unschedulable',
       message: expect.stringContaining("didn't match Pod's node affinity/selector"),
     })
-    await cluster.kubectl('delete', 'vm', 'nowhere', '--timeout=30s')
+    await cluster.kubectl('delete', 'vm', 'nowhere', '--timeout=120s')
   })
 
   test('is refused with the name of the node if it needs KVM and no node has it', async () => {

@@ -24,7 +24,7 @@ beforeAll(async () => {
 })
 afterAll(async () => {
   await cluster.close()
-  for (const name of persistentVolumes) await cluster.kubectl('delete', 'pv', name, '--timeout=60s')
+  for (const name of persistentVolumes) await cluster.kubectl('delete', 'pv', name, '--timeout=120s')
   for (const loop of loops) await run(['losetup', '--detach', loop])
   await rm(storage, { recursive: true })
 })
@@ -106,7 +106,7 @@ async function greets(vm: Machine): Promise<void> {
 }
 
 async function remove(vm: Machine): Promise<void> {
-  await cluster.kubectl('delete', 'vm', vm.metadata.name, '--timeout=60s')
+  await cluster.kubectl('delete', 'vm', vm.metadata.name, '--timeout=120s')
   await cluster.until('the pod’s directory is gone', async () =>
     existsSync(podDirectory(cluster.state, vm)) ? undefined : true,
   )

@@ -46,9 +46,9 @@ async function typed(shell: string, line: string): Promise<string> {
   try {
     // A shell that is not reading yet would treat a tab as text.
     child.stdin.write('echo ready; echo\n')
-    await until(() => /^ready\r$/m.test(heard), undefined, { deadlineMs: 30_000, describe: () => heard })
+    await until(() => /^ready\r$/m.test(heard), undefined, { deadlineMs: 120_000, describe: () => heard })
     child.stdin.write(`${line}\n`)
-    await until(() => /^ran .*\r$/m.test(heard), undefined, { deadlineMs: 30_000, describe: () => heard })
+    await until(() => /^ran .*\r$/m.test(heard), undefined, { deadlineMs: 120_000, describe: () => heard })
     return /^ran (.*)\r$/m.exec(heard)?.[1] ?? ''
   } finally {
     child.kill('SIGKILL')
