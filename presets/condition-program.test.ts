@@ -4,9 +4,11 @@ import { expect, test } from 'vitest'
 import { anyExpression } from '../test/arbitraries/condition.ts'
 import { celValue } from './condition.ts'
 import type { Meter } from './condition-budget.ts'
+import { ownFunctions } from './condition-call.ts'
 import { callCosts } from './condition-costs.ts'
 import { createConditionEnvironment } from './condition-environment.ts'
-import { compileProgram, macros, ownFunctions } from './condition-program.ts'
+import { macros } from './condition-macros.ts'
+import { compileProgram } from './condition-program.ts'
 import { Failure } from './condition-values.ts'
 
 const environment = createConditionEnvironment()

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import type { Condition } from './condition.ts'
 import { celValue, compileCondition } from './condition.ts'
 import { presetLimit } from './condition-budget.ts'
-import type { Variables } from './condition-program.ts'
+import type { Variables } from './condition-run.ts'
 
 const object = {
   metadata: { name: 'vm', labels: { size: 'small' } },

@@ -7,7 +7,8 @@ import { createConditionEnvironment } from './condition-environment.ts'
 import { estimate, type Estimate } from './condition-estimate.ts'
 import { flattenTypes } from './condition-types.ts'
 import { largestPattern } from './condition-pattern.ts'
-import { compileProgram, writtenInstructions, type Program, type Variables } from './condition-program.ts'
+import { compileProgram, writtenInstructions, type Program } from './condition-program.ts'
+import type { Variables } from './condition-run.ts'
 import { deepest, Failure } from './condition-values.ts'
 
 export type Result =

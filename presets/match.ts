@@ -6,7 +6,7 @@ import type { Namespace } from './candidates.ts'
 import type { CompiledPreset } from './compile.ts'
 import { celValue } from './condition.ts'
 import { spend, type Budget } from './condition-budget.ts'
-import type { Variables } from './condition-program.ts'
+import type { Variables } from './condition-run.ts'
 
 /** The result of a preset's conditions for a VM. */
 export type Match =
