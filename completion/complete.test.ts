@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { deepFreeze } from '../api/deep-freeze.ts'
 import { completedByAnnotation, type VirtualMachineSpec, type VirtualMachine } from '../api/virtual-machine.ts'
 import type { Preset, PresetSpec } from '../api/preset.ts'
 import { createCandidates } from '../presets/candidates.ts'
@@ -9,7 +10,7 @@ import { originOf } from './origins.ts'
 import { decodeProvenance } from './provenance.ts'
 
 function vmWith(spec: Partial<VirtualMachineSpec['domain']> = {}, labels: Record<string, string> = {}): VirtualMachine {
-  return freeze({
+  return deepFreeze({
     apiVersion: 'virtset.io/v1alpha1',
     kind: 'VirtualMachine',
     metadata: { name: 'vm', namespace: 'default', labels },
@@ -54,12 +55,6 @@ function completed(vm: VirtualMachine, presets: readonly Preset[] = [], uid?: st
   const outcome = run(vm, presets, uid)
   if (outcome.outcome === 'refused') throw new Error(JSON.stringify(outcome.causes, null, 2))
   return outcome
-}
-
-function freeze<T>(value: T): T {
-  if (typeof value === 'object' && value !== null)
-    for (const member of Object.values(Object.freeze(value))) freeze(member)
-  return value
 }
 
 const serial = preset('console', { domain: { devices: { serials: [{ type: 'pty' }] } } }, 'default')

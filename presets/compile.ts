@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { labelSelector } from '../api/affinity.ts'
 import type { Cause, Origin } from '../api/cause.ts'
+import { deepFreeze } from '../api/deep-freeze.ts'
 import { checkSelector } from '../api/label.ts'
 import type { LabelSelector } from '../api/object.ts'
 import type { Preset, PresetSpec } from '../api/preset.ts'
@@ -139,12 +140,6 @@ function contentOf(spec: PresetSpec): CompiledPreset['content'] {
     ...(spec.metadata === undefined ? {} : { metadata: structuredClone(spec.metadata) }),
     ...(members.length === 0 ? {} : { spec: structuredClone(Object.fromEntries(members)) }),
   }
-}
-
-function deepFreeze<T>(value: T): T {
-  if (typeof value !== 'object' || value === null) return value
-  for (const member of Object.values(value)) deepFreeze(member)
-  return Object.freeze(value)
 }
 
 /** What can still be read of a broken preset. */

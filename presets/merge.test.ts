@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { deepFreeze } from '../api/deep-freeze.ts'
 import { isRecord } from '../api/schema.ts'
 import { clusterPreset, injectSmall, preset, vmWith } from '../test/presets/make.ts'
 import type { CompiledPreset } from './compile.ts'
@@ -116,12 +117,6 @@ const presets: fc.Arbitrary<CompiledPreset[]> = fc
   )
 
 const runs = { numRuns: 400 }
-
-function deepFreeze(value: unknown): void {
-  if (typeof value !== 'object' || value === null) return
-  for (const member of Object.values(value)) deepFreeze(member)
-  Object.freeze(value)
-}
 
 /** path → value of every leaf, items of lists by index. */
 function leaves(value: unknown, at = ''): Map<string, unknown> {

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { createStore, deepFreeze } from './store.ts'
+import { createStore } from './store.ts'
 import type { Change } from './store.ts'
 
 interface Thing {
@@ -104,17 +104,3 @@ describe('store', () => {
 })
 
 const byUid = (a: Thing, b: Thing) => (a.metadata.uid < b.metadata.uid ? -1 : 1)
-
-describe('deep freeze', () => {
-  it('freezes every level', () => {
-    const value = deepFreeze({ a: [{ b: {} }], c: null })
-    expect(Object.isFrozen(value.a[0]?.b)).toBe(true)
-  })
-
-  it.each([
-    ['deep', `${'['.repeat(10_000)}${']'.repeat(10_000)}`],
-    ['long', `[${'{},'.repeat(400_000)}{}]`],
-  ])('freezes a value that is as %s as an object of the API server can be', (_, json) => {
-    expect(Object.isFrozen(deepFreeze(JSON.parse(json)))).toBe(true)
-  })
-})

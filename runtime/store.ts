@@ -1,3 +1,4 @@
+import { deepFreeze } from '../api/deep-freeze.ts'
 import { keyOf } from './resource.ts'
 import type { KubeObject, Persisted } from './resource.ts'
 
@@ -113,16 +114,4 @@ export function createStore<T extends KubeObject, Index extends string = never>(
       return [...gone, ...all.flatMap(put)]
     },
   }
-}
-
-/** Freezes a value from JSON, which has no cycles. Without recursion: an object can be nested deeper than the stack allows. */
-export function deepFreeze<T>(value: T): T {
-  const left: unknown[] = [value]
-  while (left.length > 0) {
-    const next = left.pop()
-    if (typeof next !== 'object' || next === null || Object.isFrozen(next)) continue
-    // Not `push(...values)`: arguments are on the stack.
-    for (const member of Object.values(Object.freeze(next))) left.push(member)
-  }
-  return value
 }

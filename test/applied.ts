@@ -1,3 +1,4 @@
+import { deepFreeze } from '../api/deep-freeze.ts'
 import type { Domain } from '../api/domain/domain.ts'
 import { bundledCapabilities } from '../completion/capabilities.ts'
 import { applyRules } from '../completion/defaults/apply.ts'
@@ -9,15 +10,7 @@ export const testContext: Context = { capabilities: bundledCapabilities, entropy
  * The domain after these rules, with the bundled profile. The input is frozen, so that a rule that changes it throws.
  */
 export const applied = (rules: readonly Rule[], domain: Domain, more: Partial<Context> = {}): Domain =>
-  applyRules(rules, freeze(domain), { ...testContext, ...more }).domain
-
-const freeze = <T>(value: T): T => {
-  if (typeof value === 'object' && value !== null) {
-    for (const member of Object.values(value)) freeze(member)
-    Object.freeze(value)
-  }
-  return value
-}
+  applyRules(rules, deepFreeze(domain), { ...testContext, ...more }).domain
 
 export const q35 = { type: { os: 'hvm', arch: 'x86_64', machine: 'pc-q35-10.0' } } as const
 export const i440fx = { type: { os: 'hvm', arch: 'x86_64', machine: 'pc-i440fx-10.0' } } as const

@@ -41,6 +41,19 @@ test('sends a SubjectAccessReview with the whole user, and caches its result for
   expect([await mayAccess(jane, access), sent.length]).toEqual([false, 3])
 })
 
+test.each([
+  { username: 'joe' },
+  { uid: 'another jane, created again' },
+  { groups: ['b'] },
+  { extra: { scopes: ['y'] } },
+  { extra: {} },
+])('does not answer %j by the result of another user', async (other) => {
+  let sent = 0
+  const request = () => Promise.resolve({ status: { allowed: sent++ === 0 } })
+  const mayAccess = createMayAccess({ request }, fakeClock())
+  expect([await mayAccess(jane, access), await mayAccess({ ...jane, ...other }, access)]).toEqual([true, false])
+})
+
 test.each([null, {}, { status: null }, { status: { allowed: 'true' } }])(
   'any other response denies access: %j',
   async (response) => {

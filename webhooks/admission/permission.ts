@@ -47,7 +47,8 @@ export function createMayAccess(client: AccessReviewClient, clock: Clock): MayAc
     perf: { now: () => clock.monotonic() },
   })
   return (user, access) => {
-    const key = JSON.stringify([user.username, user.groups, user.extra, access])
+    // The whole user, as it is sent: an authorizer may decide by any part of it.
+    const key = JSON.stringify([user, access])
     const cached = results.get(key)
     if (cached !== undefined) return cached
     const result = review(client, user, access)

@@ -1,0 +1,11 @@
+/** Freezes a value from JSON, which has no cycles. Without recursion: an object can be nested deeper than the stack allows. What is frozen already is frozen throughout. */
+export function deepFreeze<T>(value: T): T {
+  const left: unknown[] = [value]
+  while (left.length > 0) {
+    const next = left.pop()
+    if (typeof next !== 'object' || next === null || Object.isFrozen(next)) continue
+    // Not `push(...values)`: arguments are on the stack.
+    for (const member of Object.values(Object.freeze(next))) left.push(member)
+  }
+  return value
+}
