@@ -1,24 +1,23 @@
-import { isDeepStrictEqual } from 'node:util'
 import type { Capabilities } from '../api/capabilities.ts'
 import type { Cause, Origin } from '../api/cause.ts'
 import { capCauses, isCapped } from '../api/causes.ts'
 import { completedByAnnotation, type VirtualMachineSpec, type VirtualMachine } from '../api/virtual-machine.ts'
 import type { ObjectMeta } from '../api/object.ts'
 import { maxSteps, maxStepsAgain, sizeOf, unmetered, within } from '../api/steps.ts'
-import { hostPaths } from '../presets/grant.ts'
 import { inject, type InjectOptions, type Injection } from '../presets/inject.ts'
 import type { LostValue } from '../presets/origins.ts'
 import { relatedTo } from '../api/path.ts'
-import { inOrderOf, reproduce, withoutLeaves } from './claim.ts'
+import { inOrderOf, reproduce } from './claim.ts'
 import type { Added } from './defaults/apply.ts'
 import { fillDefaults } from './defaults/defaults.ts'
 import type { Context, Entropy } from './defaults/rule.ts'
+import { defaultsAlone, draftedGrants, injectedGrants, statedGrants, type Grants } from './grants.ts'
 import { lazyMap } from './lazy-map.ts'
 import { type Checked, nameNodes } from './node-causes.ts'
 import { tooMuchWork } from './too-much-work.ts'
 import type { NodeCapabilities, Provided } from './nodes.ts'
 import { objectSizeCauses } from './object-size.ts'
-import { allOrigins, leavesBelow, originOf, originWithin, ruleAt, valueAtPath } from './origins.ts'
+import { allOrigins, originOf, originWithin, ruleAt, valueAtPath } from './origins.ts'
 import { decodeProvenance, encodeProvenance, type Attribution, type Origins, type Provenance } from './provenance.ts'
 import { reach } from './rules/reach.ts'
 import { checkRules } from './rules/rules.ts'
@@ -114,7 +113,9 @@ function reachOf(vm: VirtualMachine, options: CompleteOptions): readonly Cause[]
     return isCapped(causes) ? causes : causes.filter(({ rule }) => rule === reach.id)
   }
   // All by the one or all by the other: half a device of each would be a third one.
-  return reaching(draftedGrants(bare, made)).length === 0 ? [] : reaching(statedGrants(bare, made))
+  return reaching(draftedGrants(bare, made.vm, made.injection)).length === 0
+    ? []
+    : reaching(statedGrants(bare, made.injection))
 }
 
 function takeClaim(vm: VirtualMachine): { readonly bare: VirtualMachine; readonly claim: Provenance | undefined } {
@@ -190,7 +191,7 @@ function finish(made: Draft, shown: Shown | undefined, options: CompleteOptions)
   const { injection, added } = made
   const { audit, participants, skipped } = injection
   const { vm, ...provenance } = shown ?? { ...injection, vm: made.vm, added }
-  const checked = check(made.vm, made, provenance.origins, injectedGrants(made), options)
+  const checked = check(made.vm, made, provenance.origins, injectedGrants(injection), options)
   options.onPhase?.('rules')
   const isLeftOut = relatedTo(options.without ?? [])
   // A leaf on which presets conflict is missing: causes about it, or about what is above or below it, would be misleading.
@@ -284,118 +285,14 @@ function check(vm: VirtualMachine, made: Draft, origins: Origins, grants: Grants
   }
   const checked = checkRules(spec, { ...context, capabilities: provided.capabilities })
   const reaching = checked.causes.filter(({ rule }) => rule === reach.id).map(({ field }) => field)
-  const isDefault = defaultsAlone(vm, reaching, grants, options)
+  const fillings = (bare: VirtualMachine): readonly VirtualMachine[] =>
+    [...everKnown(spec, options)].map((one) => ({ ...bare, spec: fill(bare, one, options).spec }))
+  const isDefault = defaultsAlone(vm, reaching, grants, fillings)
   const isFilled = (field: string) => !grants.isCut(field) && isDefault(field)
   const causes = checked.causes.filter(({ rule, field }) => rule !== reach.id || !isFilled(field))
   const onNode = (one: Capabilities) => checkRules(spec, { ...context, capabilities: one }).causes
   const named = nameNodes(causes, provided, onNode)
   return { causes: named.causes, warnings: [...checked.warnings, ...named.warnings] }
-}
-
-/** What cluster presets grant of a VM. */
-interface Grants {
-  /** Whether they grant the value at a path, including its presence. */
-  readonly isGranted: (path: string) => boolean
-  /** Whether they state a leaf. */
-  readonly isStated: (path: string) => boolean
-  /** Whether a preset of the namespace removed a part of a device in the same list: what defaults put there would be another device. */
-  readonly isCut: (path: string) => boolean
-}
-
-/** What they state of what was there before the defaults; what these put there is their own. */
-function injectedGrants({ injection: { vm, grants, removed } }: Draft): Grants {
-  const isCut = cutBy(removed)
-  const isOfOne = grantedAsOne(vm, grants)
-  const isStated = (path: string) => grants.isInjected(path) && isOfOne(path)
-  return {
-    isGranted: (path) => {
-      const before = valueAtPath(vm, path)
-      return before === undefined ? !isCut(path) : leavesBelow(before, path).every(isStated)
-    },
-    isStated,
-    isCut,
-  }
-}
-
-const devicePath = /^spec\.domain\.devices\.\w+\[\d+\]/
-const deviceList = (path: string): string | undefined => /^spec\.domain\.devices\.\w+/.exec(path)?.[0]
-
-/** By lists and not by items: the items that follow a removed one have moved. */
-function cutBy(removed: ReadonlyMap<string, Origin>): (path: string) => boolean {
-  const lists = new Set(
-    [...removed].flatMap(([path, origin]) =>
-      origin.by === 'preset' && origin.namespace !== undefined && !path.endsWith(']') ? [deviceList(path)] : [],
-    ),
-  )
-  return (path) => lists.size > 0 && lists.has(deviceList(path))
-}
-
-/** Whether one cluster preset states all that reaches the host in the device of a path: half of one device and half of another is a third. */
-function grantedAsOne(vm: VirtualMachine, grants: Injection['grants']): (path: string) => boolean {
-  const places = lazy(() => Object.groupBy(hostPaths(vm.spec.domain), (path) => devicePath.exec(path)?.[0] ?? ''))
-  const known = new Map<string, boolean>()
-  const isOne = (device: string): boolean => {
-    const [first, ...others] = (places()[device] ?? [])
-      .flatMap((place) => leavesBelow(valueAtPath(vm, place), place))
-      .map(grants.grantorsAt)
-      .filter((found) => found.length > 0)
-    return first === undefined || first.some((origin) => others.every((found) => found.includes(origin)))
-  }
-  return (path) => {
-    const device = devicePath.exec(path)?.[0]
-    if (device === undefined) return true
-    const found = known.get(device) ?? isOne(device)
-    known.set(device, found)
-    return found
-  }
-}
-
-function lazy<T>(make: () => T): () => T {
-  let made: T | undefined
-  return () => (made ??= make())
-}
-
-/** The same of a stored VM, where it is as in its draft. */
-function draftedGrants(stored: VirtualMachine, made: Draft): Grants {
-  const { isGranted, isStated, isCut } = injectedGrants(made)
-  const isSame = (path: string): boolean => isDeepStrictEqual(valueAtPath(stored, path), valueAtPath(made.vm, path))
-  return {
-    isGranted: (path) => isSame(path) && isGranted(path),
-    isStated: (path) => isSame(path) && isStated(path),
-    isCut,
-  }
-}
-
-/** What they state of a stored VM that completion does not give again: a preset was changed since, or removes by index. */
-function statedGrants(stored: VirtualMachine, { injection }: Draft): Grants {
-  const isStated = injection.grants.isStatedIn(stored)
-  return {
-    isGranted: (path) => leavesBelow(valueAtPath(stored, path), path).every(isStated),
-    isStated,
-    isCut: cutBy(injection.removed),
-  }
-}
-
-/** Whether what is not stated at a place that reaches the host is what the defaults alone put there: who repeats it has gained nothing. */
-function defaultsAlone(
-  vm: VirtualMachine,
-  reaching: readonly string[],
-  { isStated }: Grants,
-  options: CompleteOptions,
-): (field: string) => boolean {
-  if (reaching.length === 0) return () => false
-  const unstated = (field: string): readonly string[] =>
-    leavesBelow(valueAtPath(vm, field), field).filter((path) => !isStated(path))
-  const left = new Set(reaching.flatMap(unstated))
-  const bare = withoutLeaves(vm, (path) => left.has(path))
-  const filled = [...everKnown(vm.spec, options)].map((one) => ({ spec: fill(bare, one, options).spec }))
-  return (field) =>
-    filled.some((one) =>
-      unstated(field).every(
-        (path) =>
-          valueAtPath(bare, path) === undefined && isDeepStrictEqual(valueAtPath(one, path), valueAtPath(vm, path)),
-      ),
-    )
 }
 
 function annotate(vm: VirtualMachine, provenance: Attribution): VirtualMachine {

@@ -1,0 +1,86 @@
+import { describe, expect, test } from 'vitest'
+import type { Origin } from '../api/cause.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
+import { defaultsAlone, draftedGrants, injectedGrants, statedGrants } from './grants.ts'
+
+const bridge = 'spec.domain.devices.interfaces[0].source.bridge'
+const lan = { type: 'bridge', source: { bridge: 'br0' } } as const
+const cluster: Origin = { by: 'preset', name: 'lan', revision: '1' }
+const other: Origin = { by: 'preset', name: 'other', revision: '1' }
+const tenant: Origin = { by: 'preset', namespace: 'team', name: 'cut', revision: '1' }
+
+const vmWith = (devices: NonNullable<VirtualMachine['spec']['domain']['devices']>): VirtualMachine => ({
+  apiVersion: 'virtset.io/v1alpha1',
+  kind: 'VirtualMachine',
+  metadata: { name: 'vm' },
+  spec: { domain: { type: 'qemu', memory: { unit: 'MB', value: 64 }, os: { type: { os: 'hvm' } }, devices } },
+})
+
+const injected = (vm: VirtualMachine, stated: { readonly [path: string]: readonly Origin[] }, removed = {}) => ({
+  vm,
+  removed: new Map<string, Origin>(Object.entries(removed)),
+  grants: {
+    isInjected: (path: string) => stated[path] !== undefined,
+    grantorsAt: (path: string) => stated[path] ?? [],
+    isStatedIn: () => (path: string) => stated[path] !== undefined,
+  },
+})
+
+describe('a value of the injection', () => {
+  const vm = vmWith({ interfaces: [lan] })
+
+  test('is granted if presets state all of its leaves', () => {
+    expect(injectedGrants(injected(vm, { [bridge]: [cluster] })).isGranted(bridge)).toBe(true)
+    expect(injectedGrants(injected(vm, {})).isGranted(bridge)).toBe(false)
+  })
+
+  test('is not granted if several presets state a part of its device each', () => {
+    const both = vmWith({ interfaces: [{ ...lan, script: { path: '/etc/up' } }] })
+    const script = 'spec.domain.devices.interfaces[0].script.path'
+    const isGrantedBy = (one: Origin, two: Origin) =>
+      injectedGrants(injected(both, { [bridge]: [one], [script]: [two] })).isGranted(bridge)
+    expect(isGrantedBy(cluster, cluster)).toBe(true)
+    expect(isGrantedBy(cluster, other)).toBe(false)
+  })
+})
+
+describe('a value of the defaults', () => {
+  const vm = vmWith({ interfaces: [{ type: 'bridge' }] })
+
+  test('needs no grant', () => {
+    expect(injectedGrants(injected(vm, {})).isGranted(bridge)).toBe(true)
+  })
+
+  test('is not granted where a preset of the namespace removed a part of a device in the list', () => {
+    const isGrantedWithout = (removed: { readonly [path: string]: Origin }) =>
+      injectedGrants(injected(vm, {}, removed)).isGranted(bridge)
+    expect(isGrantedWithout({ 'spec.domain.devices.interfaces[1].model': tenant })).toBe(false)
+    expect(isGrantedWithout({ 'spec.domain.devices.interfaces[1].model': cluster })).toBe(true)
+    expect(isGrantedWithout({ 'spec.domain.devices.disks[1].driver': tenant })).toBe(true)
+  })
+})
+
+describe('a value of a stored VM', () => {
+  const drafted = vmWith({ interfaces: [lan] })
+  const changed = vmWith({ interfaces: [{ ...lan, source: { bridge: 'br1' } }] })
+  const granting = injected(drafted, { [bridge]: [cluster] })
+
+  test('is granted as in its draft only if it is the same there', () => {
+    expect(draftedGrants(drafted, drafted, granting).isGranted(bridge)).toBe(true)
+    expect(draftedGrants(changed, drafted, granting).isGranted(bridge)).toBe(false)
+  })
+
+  test('is granted without its draft if presets state all of its leaves', () => {
+    expect(statedGrants(changed, granting).isGranted(bridge)).toBe(true)
+    expect(statedGrants(changed, injected(drafted, {})).isGranted(bridge)).toBe(false)
+  })
+})
+
+test('what the defaults would put at a path again is theirs', () => {
+  const emulator = 'spec.domain.devices.emulator'
+  const vm = vmWith({ emulator: '/usr/bin/qemu' })
+  const filledWith = (path: string) => () => [vmWith({ emulator: path })]
+  const grants = injectedGrants(injected(vm, {}))
+  expect(defaultsAlone(vm, [emulator], grants, filledWith('/usr/bin/qemu'))(emulator)).toBe(true)
+  expect(defaultsAlone(vm, [emulator], grants, filledWith('/usr/bin/other'))(emulator)).toBe(false)
+})

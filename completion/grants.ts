@@ -1,0 +1,120 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { Origin } from '../api/cause.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
+import { hostPaths } from '../presets/grant.ts'
+import type { Injection } from '../presets/inject.ts'
+import { withoutLeaves } from './claim.ts'
+import { leavesBelow, valueAtPath } from './origins.ts'
+
+/** What cluster presets grant of a VM. */
+export interface Grants {
+  /** Whether they grant the value at a path, including its presence. */
+  readonly isGranted: (path: string) => boolean
+  /** Whether they state a leaf. */
+  readonly isStated: (path: string) => boolean
+  /** Whether a preset of the namespace removed a part of a device in the same list: what defaults put there would be another device. */
+  readonly isCut: (path: string) => boolean
+}
+
+/** What grants are read from: the VM with its presets, before the defaults. */
+type Injected = Pick<Injection, 'vm' | 'grants' | 'removed'>
+
+/** Presets grant what they state of what was there before the defaults; what the defaults put there needs no grant. */
+export function injectedGrants({ vm, grants, removed }: Injected): Grants {
+  const isCut = cutBy(removed)
+  const isOfOne = grantedAsOne(vm, grants)
+  const isStated = (path: string) => grants.isInjected(path) && isOfOne(path)
+  return {
+    isGranted: (path) => {
+      const before = valueAtPath(vm, path)
+      return before === undefined ? !isCut(path) : leavesBelow(before, path).every(isStated)
+    },
+    isStated,
+    isCut,
+  }
+}
+
+const devicePath = /^spec\.domain\.devices\.\w+\[\d+\]/
+const deviceList = (path: string): string | undefined => /^spec\.domain\.devices\.\w+/.exec(path)?.[0]
+
+/** By lists and not by items: the items that follow a removed one have moved. */
+function cutBy(removed: ReadonlyMap<string, Origin>): (path: string) => boolean {
+  const lists = new Set(
+    [...removed].flatMap(([path, origin]) =>
+      origin.by === 'preset' && origin.namespace !== undefined && !path.endsWith(']') ? [deviceList(path)] : [],
+    ),
+  )
+  return (path) => lists.size > 0 && lists.has(deviceList(path))
+}
+
+/** Whether one cluster preset states all that reaches the host in the device of a path: half of one device and half of another is a third. */
+function grantedAsOne(vm: VirtualMachine, grants: Injected['grants']): (path: string) => boolean {
+  const places = lazy(() => Object.groupBy(hostPaths(vm.spec.domain), (path) => devicePath.exec(path)?.[0] ?? ''))
+  const known = new Map<string, boolean>()
+  const isOne = (device: string): boolean => {
+    const [first, ...others] = (places()[device] ?? [])
+      .flatMap((place) => leavesBelow(valueAtPath(vm, place), place))
+      .map(grants.grantorsAt)
+      .filter((found) => found.length > 0)
+    return first === undefined || first.some((origin) => others.every((found) => found.includes(origin)))
+  }
+  return (path) => {
+    const device = devicePath.exec(path)?.[0]
+    if (device === undefined) return true
+    const found = known.get(device) ?? isOne(device)
+    known.set(device, found)
+    return found
+  }
+}
+
+function lazy<T>(make: () => T): () => T {
+  let made: T | undefined
+  return () => (made ??= make())
+}
+
+/** The same of a stored VM, where it equals `drafted`: the result of the injection with its defaults. */
+export function draftedGrants(stored: VirtualMachine, drafted: VirtualMachine, injected: Injected): Grants {
+  const { isGranted, isStated, isCut } = injectedGrants(injected)
+  const isSame = (path: string): boolean => isDeepStrictEqual(valueAtPath(stored, path), valueAtPath(drafted, path))
+  return {
+    isGranted: (path) => isSame(path) && isGranted(path),
+    isStated: (path) => isSame(path) && isStated(path),
+    isCut,
+  }
+}
+
+/** What presets state of a stored VM that completion does not give again: a preset was changed since, or removes by index. */
+export function statedGrants(stored: VirtualMachine, { grants, removed }: Injected): Grants {
+  const isStated = grants.isStatedIn(stored)
+  return {
+    isGranted: (path) => leavesBelow(valueAtPath(stored, path), path).every(isStated),
+    isStated,
+    isCut: cutBy(removed),
+  }
+}
+
+/**
+ * Whether the leaves at a path that presets do not state are what the defaults alone put there: a user who repeats them gains nothing.
+ *
+ * @param fillings a VM with the defaults of each kind of node that it may have been completed for
+ */
+export function defaultsAlone(
+  vm: VirtualMachine,
+  reaching: readonly string[],
+  { isStated }: Grants,
+  fillings: (bare: VirtualMachine) => readonly VirtualMachine[],
+): (field: string) => boolean {
+  if (reaching.length === 0) return () => false
+  const unstated = (field: string): readonly string[] =>
+    leavesBelow(valueAtPath(vm, field), field).filter((path) => !isStated(path))
+  const left = new Set(reaching.flatMap(unstated))
+  const bare = withoutLeaves(vm, (path) => left.has(path))
+  const filled = fillings(bare)
+  return (field) =>
+    filled.some((one) =>
+      unstated(field).every(
+        (path) =>
+          valueAtPath(bare, path) === undefined && isDeepStrictEqual(valueAtPath(one, path), valueAtPath(vm, path)),
+      ),
+    )
+}
