@@ -22,8 +22,10 @@ import { hasEnded, sortPods } from './own-pod.ts'
 import { persistentVolumeClaims, pods } from './pod.ts'
 import type { Claim, Pod } from './pod.ts'
 import { createStopwatch } from './stopwatch.ts'
-import { plan, refusedToCreate, statesOf } from './vm-plan.ts'
-import type { Action, Completion, Mark, Observed } from './vm-plan.ts'
+import type { Action } from './vm-action.ts'
+import { statesOf } from './vm-observed.ts'
+import type { Completion, Mark, Observed } from './vm-observed.ts'
+import { plan, refusedToCreate } from './vm-plan.ts'
 import { completionRefused } from './vm-status.ts'
 
 type Vm = Persisted<VirtualMachine>

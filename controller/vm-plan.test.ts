@@ -5,8 +5,10 @@ import type { Persisted } from '../runtime/resource.ts'
 import { storedVm } from '../test/stored-vm.ts'
 import { launcherPod } from './launcher-pod.ts'
 import { isPodOf } from './own-pod.ts'
-import { plan, refusedToCreate, statesOf } from './vm-plan.ts'
-import type { Action, Mark, Observed } from './vm-plan.ts'
+import type { Action } from './vm-action.ts'
+import { statesOf } from './vm-observed.ts'
+import type { Mark, Observed } from './vm-observed.ts'
+import { plan, refusedToCreate } from './vm-plan.ts'
 import type { Pod, PodStatus } from './pod.ts'
 
 const now = Date.UTC(2030, 0, 1, 0, 10, 0)

@@ -1,23 +1,20 @@
-import type { Cause } from '../api/cause.ts'
 import { outOfMemoryAdvice } from '../api/launcher-memory.ts'
 import { kvmResource } from '../api/launcher-resources.ts'
 import { quantityValue } from '../api/quantity.ts'
 import { isFinished } from '../api/virtual-machine.ts'
-import type { VirtualMachine, VirtualMachineStatus } from '../api/virtual-machine.ts'
-import { isEndAwaited, isEndConfirmed } from '../runtime/pod-end.ts'
-import type { Persisted } from '../runtime/resource.ts'
-import type { CommonAction } from './action.ts'
 import { differenceFrom } from './adopt.ts'
 import { disruptionOf, disruptionOfLive, disruptionOfVm } from './disruption.ts'
 import type { Disruption } from './disruption.ts'
 import { isHeld } from './finalizer.ts'
 import { lastWords } from './last-words.ts'
-import { claimsOf, launcherPod, podGraceSeconds, podName } from './launcher-pod.ts'
-import type { NodeState } from './node.ts'
+import { claimsOf, launcherPod, podName } from './launcher-pod.ts'
 import { isTerminal } from './own-pod.ts'
-import type { Claim, ContainerStatus, Pod } from './pod.ts'
+import type { ContainerStatus, Pod } from './pod.ts'
+import { writeStatus } from './vm-action.ts'
+import type { Action } from './vm-action.ts'
+import { isHandedOver } from './vm-observed.ts'
+import type { Completion, LauncherPod, Observed, Vm } from './vm-observed.ts'
 import {
-  awaitingHandlerStatus,
   completionRefused,
   disruptedStatus,
   endedStatus,
@@ -27,67 +24,16 @@ import {
   refusedStatus,
   scheduledStatus,
   schedulingStatus,
-  stuckStatus,
   troubledStatus,
-  unknownStatus,
 } from './vm-status.ts'
 import type { Ending } from './vm-status.ts'
-import type { Elapsed } from './stopwatch.ts'
-
-type Vm = Persisted<VirtualMachine>
-type LauncherPod = Persisted<Pod>
-
-/** Everything that decides what to do for a VM. It has no clock: `elapsed` is measured, and `now` is only written. */
-export interface Observed {
-  readonly vm: Vm
-  /** Every pod of the VM (`isPodOf`). Empty only if the API server itself reported that the VM's pod does not exist. */
-  readonly pods: readonly LauncherPod[]
-  /** A pod that has the name of the VM's pod and does not belong to the VM. */
-  readonly foreignPod: LauncherPod | undefined
-  /** Launcher pods of an earlier VM of this name, which no longer exists. Looked up only until the VM has its pod. */
-  readonly predecessors: readonly LauncherPod[]
-  /** Whether this process saw the containers of the VM's pod end before the pod was removed. */
-  readonly isEndObserved: boolean
-  readonly completion: Completion
-  /** By name; without claims that do not exist. Looked up only until the VM has its pod. */
-  readonly claims: ReadonlyMap<string, Claim>
-  /** Of the node that `status.nodeName` names. */
-  readonly node: NodeState
-  readonly image: string
-  /** For how long this process has observed what `statesOf` returns. */
-  readonly elapsed: Elapsed<Mark>
-  /** RFC 3339, for the status. */
-  readonly now: string
-}
-
-export type Completion =
-  | { readonly kind: 'done'; readonly presets: readonly string[] }
-  /** Never completed; `vm` is the completed VM. */
-  | { readonly kind: 'todo'; readonly vm: Vm }
-  | { readonly kind: 'refused'; readonly causes: readonly Cause[] }
-
-export type Action =
-  | CommonAction<VirtualMachineStatus>
-  /** Store the completed spec, provenance and finalizer. */
-  | { readonly do: 'completeSpec'; readonly vm: Vm }
-  | { readonly do: 'addFinalizer' }
-  | { readonly do: 'removeFinalizer' }
-  | { readonly do: 'createPod'; readonly pod: Pod }
-  | { readonly do: 'deletePod'; readonly pod: LauncherPod }
-
-/** The states whose duration matters. */
-export type Mark = 'finished' | 'podEnded' | 'podDeleting' | 'podMissing' | 'runningAgain'
+import { terminate } from './vm-terminate.ts'
+import { confirmEnd, reportUnreachable } from './vm-unobserved.ts'
 
 /** The launcher waits for its handler and exits when that has read the end; this leaves time for the handler's write. */
 const handlerGraceMs = 5000
 /** A launcher whose guest ended exits within seconds; the controller deletes a pod that remains longer. */
 const finishedGraceMs = 60_000
-/** A pod that exceeds its grace period by this much is on a node that does not respond. */
-const stuckMs = 60_000
-/** How long a handler's report of Running counts while its node does not respond: without it, both would overwrite each other's phase forever. */
-const believedMs = 300_000
-/** How long to wait for a handler to confirm the end of a launcher. Within it, a kubelet kills what is left of a force-deleted pod. */
-const confirmationMs = 60_000
 /** How often to poll what sends no events: claims, quota, a foreign pod. */
 const pollMs = 5000
 
@@ -104,25 +50,6 @@ const troubles = [
   'CreateContainerError',
   'RunContainerError',
 ]
-
-/** What to measure the duration of, before `plan`. */
-export function statesOf(vm: Vm, pods: readonly LauncherPod[], node: NodeState): ReadonlyMap<Mark, string> {
-  const { podUID, phaseTransitionTimestamps: times = [] } = vm.status ?? {}
-  const ended = pods.filter(isTerminal).map(({ metadata }) => metadata.uid)
-  const deleting = pods.flatMap(({ metadata: { uid, deletionTimestamp } }) =>
-    deletionTimestamp === undefined ? [] : [`${uid} ${deletionTimestamp}`],
-  )
-  const [before, last] = times.slice(-2)
-  const states: [Mark, string | undefined][] = [
-    ['finished', isFinished(vm) ? 'finished' : undefined],
-    ['podEnded', ended.length === 0 ? undefined : ended.join()],
-    ['podDeleting', deleting.length === 0 ? undefined : deleting.join()],
-    // A handler can confirm nothing while its node does not respond.
-    ['podMissing', pods.length === 0 && node === 'responds' ? podUID : undefined],
-    ['runningAgain', before?.phase === 'Unknown' && last?.phase === 'Running' ? last.time : undefined],
-  ]
-  return new Map(states.flatMap(([mark, state]) => (state === undefined ? [] : [[mark, state]])))
-}
 
 /**
  * What to do for a VM, in this order. Each decision depends only on what is observed, so it does not matter which process acted
@@ -181,52 +108,6 @@ export function refusedToCreate(vm: Vm, message: string, now: string): Action[] 
     { do: 'recordEvent', type: 'Warning', reason: 'FailedCreate', message },
     ...wait(vm, 'FailedCreate', message, now),
   ]
-}
-
-/** The VM is deleted: its pods go first, then the finalizer. */
-function terminate(observed: Observed): Action[] {
-  const { vm, pods, elapsed } = observed
-  if (pods.length === 0) return isHeld(vm) ? (confirmEnd(observed) ?? [{ do: 'removeFinalizer' }]) : []
-  const live = pods.filter(({ metadata }) => metadata.deletionTimestamp === undefined)
-  if (live.length > 0) {
-    return live.flatMap((pod): Action[] => [
-      { do: 'deletePod', pod },
-      {
-        do: 'recordEvent',
-        type: 'Normal',
-        reason: 'SuccessfulDelete',
-        message: `Deleted pod ${pod.metadata.name}`,
-      },
-    ])
-  }
-  const grace = pods.map(({ metadata }) => metadata.deletionGracePeriodSeconds ?? podGraceSeconds(vm))
-  const leftMs = Math.max(...grace) * 1000 + stuckMs - (elapsed.get('podDeleting') ?? 0)
-  return leftMs > 0 ? [{ do: 'requeueAfter', afterMs: leftMs }] : reportStuck(observed, pods)
-}
-
-function reportStuck(observed: Observed, pods: readonly LauncherPod[]): Action[] {
-  const { vm, node, now } = observed
-  const names = pods.map(({ metadata, spec }) => `${metadata.name} on node ${spec.nodeName ?? '(none)'}`).join(', ')
-  const message = `the pod ${names} has not ended within its grace period; the VM stays until it has`
-  const doubts = node === 'silent' ? doubt(observed) : []
-  const status = doubts.find((action) => action.do === 'updateStatus')?.status ?? vm.status
-  const known = status === undefined ? vm : { ...vm, status }
-  return [...update(vm, stuckStatus(known, message, now)), ...doubts.filter((action) => action.do !== 'updateStatus')]
-}
-
-/**
- * What to do before concluding that the launcher of a missing pod has ended; undefined if there is nothing to wait for.
- *
- * A kubelet removes a pod after its containers. A forced deletion removes it while they run, and only the handler of the node can observe that.
- * On a node that does not respond, a forced deletion is the operator's statement that the machine is off. So is the deletion of its Node.
- */
-function confirmEnd({ vm, node, isEndObserved, elapsed, now }: Observed): Action[] | undefined {
-  if (!isHandedOver(vm) || isFinished(vm) || isEndObserved || isEndConfirmed(vm) || node === 'gone') return undefined
-  // A pod that disappeared while the node responded: its deletion states nothing about the machine.
-  if (node === 'silent') return isEndAwaited(vm) ? [] : undefined
-  const leftMs = confirmationMs - (elapsed.get('podMissing') ?? 0)
-  if (leftMs <= 0) return undefined
-  return [...update(vm, awaitingHandlerStatus(vm, podName(vm), now)), { do: 'requeueAfter', afterMs: leftMs }]
 }
 
 /** The guest has ended. The pod remains for its logs, but its containers must end. */
@@ -322,7 +203,7 @@ function follow(observed: Observed, pod: LauncherPod): Action[] {
   const disruption = disruptionOfLive(pod)
   if (isHandedOver(vm)) {
     if (disruption !== undefined && disruptionOfVm(vm) === undefined) return noteDisruption(observed, disruption)
-    return node === 'silent' ? doubt(observed) : reportTrouble(observed, pod)
+    return node === 'silent' ? reportUnreachable(observed) : reportTrouble(observed, pod)
   }
   if (disruption !== undefined && pod.metadata.deletionTimestamp !== undefined) {
     const message = `${disruption.message} before the VM started`
@@ -366,22 +247,6 @@ function outOfMemory({ spec }: Pod): string | undefined {
   if (bytes === undefined) return undefined
   const limit = (bytes + mebibyte - 1n) / mebibyte
   return `memory ran out, and the kernel ended the launcher pod, whose limit is ${limit} MiB; ${outOfMemoryAdvice}`
-}
-
-/** The guest may continue to run unobserved: the phase is Unknown until the handler is back and reports. */
-function doubt({ vm, elapsed, now }: Observed): Action[] {
-  const { phase, nodeName } = vm.status ?? {}
-  if (phase !== 'Running') return []
-  const believedForMs = elapsed.get('runningAgain')
-  if (believedForMs !== undefined && believedForMs < believedMs) {
-    return [{ do: 'requeueAfter', afterMs: believedMs - believedForMs }]
-  }
-  const reason = 'NodeUnreachable'
-  const message = `the node ${nodeName} does not respond; the VM may still run there, and does not start elsewhere`
-  return [
-    { do: 'updateStatus', status: unknownStatus(vm, reason, message, now) },
-    { do: 'recordEvent', type: 'Warning', reason, message },
-  ]
 }
 
 /** Between Scheduled and Running the kubelet may report why the container does not start. */
@@ -429,22 +294,13 @@ function fail({ vm, now }: Observed, ending: Ending): Action[] {
 }
 
 function wait(vm: Vm, reason: string, message: string, now: string): Action[] {
-  return [...update(vm, pendingStatus(vm, reason, message, now)), { do: 'requeueAfter', afterMs: pollMs }]
-}
-
-function update(vm: Vm, status: VirtualMachineStatus): Action[] {
-  return isChanged(vm, status) ? [{ do: 'updateStatus', status }] : []
+  return [...writeStatus(vm, pendingStatus(vm, reason, message, now)), { do: 'requeueAfter', afterMs: pollMs }]
 }
 
 /** The scheduler counts extended resources without explaining them. */
 function explainResources(message: string): string {
   if (!message.includes(kvmResource)) return message
   return `${message} (type: kvm requires a node with /dev/kvm; type: qemu runs anywhere, more slowly)`
-}
-
-/** Whether the handler of a node may have given the VM to a launcher. */
-function isHandedOver({ status }: VirtualMachine): boolean {
-  return status?.nodeName !== undefined
 }
 
 function computeOf({ status }: Pod): ContainerStatus | undefined {

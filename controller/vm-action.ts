@@ -1,0 +1,19 @@
+import type { VirtualMachineStatus } from '../api/virtual-machine.ts'
+import type { CommonAction } from './action.ts'
+import type { Pod } from './pod.ts'
+import type { LauncherPod, Vm } from './vm-observed.ts'
+import { isChanged } from './vm-status.ts'
+
+export type Action =
+  | CommonAction<VirtualMachineStatus>
+  /** Store the completed spec, provenance and finalizer. */
+  | { readonly do: 'completeSpec'; readonly vm: Vm }
+  | { readonly do: 'addFinalizer' }
+  | { readonly do: 'removeFinalizer' }
+  | { readonly do: 'createPod'; readonly pod: Pod }
+  | { readonly do: 'deletePod'; readonly pod: LauncherPod }
+
+/** Writes a status unless it is the current one. */
+export function writeStatus(vm: Vm, status: VirtualMachineStatus): Action[] {
+  return isChanged(vm, status) ? [{ do: 'updateStatus', status }] : []
+}

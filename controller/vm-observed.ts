@@ -1,0 +1,67 @@
+import type { Cause } from '../api/cause.ts'
+import { isFinished } from '../api/virtual-machine.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
+import type { Persisted } from '../runtime/resource.ts'
+import type { NodeState } from './node.ts'
+import { isTerminal } from './own-pod.ts'
+import type { Claim, Pod } from './pod.ts'
+import type { Elapsed } from './stopwatch.ts'
+
+export type Vm = Persisted<VirtualMachine>
+export type LauncherPod = Persisted<Pod>
+
+/** Everything that decides what to do for a VM. It has no clock: `elapsed` is measured, and `now` is only written. */
+export interface Observed {
+  readonly vm: Vm
+  /** Every pod of the VM (`isPodOf`). Empty only if the API server itself reported that the VM's pod does not exist. */
+  readonly pods: readonly LauncherPod[]
+  /** A pod that has the name of the VM's pod and does not belong to the VM. */
+  readonly foreignPod: LauncherPod | undefined
+  /** Launcher pods of an earlier VM of this name, which no longer exists. Looked up only until the VM has its pod. */
+  readonly predecessors: readonly LauncherPod[]
+  /** Whether this process saw the containers of the VM's pod end before the pod was removed. */
+  readonly isEndObserved: boolean
+  readonly completion: Completion
+  /** By name; without claims that do not exist. Looked up only until the VM has its pod. */
+  readonly claims: ReadonlyMap<string, Claim>
+  /** Of the node that `status.nodeName` names. */
+  readonly node: NodeState
+  readonly image: string
+  /** For how long this process has observed what `statesOf` returns. */
+  readonly elapsed: Elapsed<Mark>
+  /** RFC 3339, for the status. */
+  readonly now: string
+}
+
+export type Completion =
+  | { readonly kind: 'done'; readonly presets: readonly string[] }
+  /** Never completed; `vm` is the completed VM. */
+  | { readonly kind: 'todo'; readonly vm: Vm }
+  | { readonly kind: 'refused'; readonly causes: readonly Cause[] }
+
+/** The states whose duration matters. */
+export type Mark = 'finished' | 'podEnded' | 'podDeleting' | 'podMissing' | 'runningAgain'
+
+/** What to measure the duration of, before `plan`. */
+export function statesOf(vm: Vm, pods: readonly LauncherPod[], node: NodeState): ReadonlyMap<Mark, string> {
+  const { podUID, phaseTransitionTimestamps: times = [] } = vm.status ?? {}
+  const ended = pods.filter(isTerminal).map(({ metadata }) => metadata.uid)
+  const deleting = pods.flatMap(({ metadata: { uid, deletionTimestamp } }) =>
+    deletionTimestamp === undefined ? [] : [`${uid} ${deletionTimestamp}`],
+  )
+  const [before, last] = times.slice(-2)
+  const states: [Mark, string | undefined][] = [
+    ['finished', isFinished(vm) ? 'finished' : undefined],
+    ['podEnded', ended.length === 0 ? undefined : ended.join()],
+    ['podDeleting', deleting.length === 0 ? undefined : deleting.join()],
+    // A handler can confirm nothing while its node does not respond.
+    ['podMissing', pods.length === 0 && node === 'responds' ? podUID : undefined],
+    ['runningAgain', before?.phase === 'Unknown' && last?.phase === 'Running' ? last.time : undefined],
+  ]
+  return new Map(states.flatMap(([mark, state]) => (state === undefined ? [] : [[mark, state]])))
+}
+
+/** Whether the handler of a node may have given the VM to a launcher. */
+export function isHandedOver({ status }: VirtualMachine): boolean {
+  return status?.nodeName !== undefined
+}
