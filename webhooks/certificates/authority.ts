@@ -79,11 +79,7 @@ export function readAuthorities(certificates: string, keys: string): (Authority 
 
 /** Undefined if certificate or key cannot be read, or they do not match. */
 export function readLeaf(certificate: string, key: string): Leaf | undefined {
-  try {
-    return matchesKey(certificate, key) ? { ...describeLeaf(certificate), key } : undefined
-  } catch {
-    return undefined
-  }
+  return matchesKey(certificate, key) ? { ...describeLeaf(certificate), key } : undefined
 }
 
 export const isAuthority = (certificate: Authority | Certificate): certificate is Authority => 'key' in certificate

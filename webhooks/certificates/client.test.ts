@@ -25,9 +25,10 @@ async function issue(
     isCa = false,
     from = startMs,
     to = endMs,
-  }: { usages?: string[]; isCa?: boolean; from?: number; to?: number } = {},
+    keys: given,
+  }: { usages?: string[]; isCa?: boolean; from?: number; to?: number; keys?: webcrypto.CryptoKeyPair } = {},
 ): Promise<Issued> {
-  const keys = await crypto.subtle.generateKey(algorithm, true, ['sign', 'verify'])
+  const keys = given ?? (await crypto.subtle.generateKey(algorithm, true, ['sign', 'verify']))
   const made = await x509.X509CertificateGenerator.create({
     subject: `CN=${name}`,
     issuer: issuer?.certificate.subject ?? `CN=${name}`,
@@ -47,26 +48,29 @@ async function issue(
 const authority = await issue('proxy-ca', undefined, { isCa: true })
 const impostor = await issue('proxy-ca', undefined, { isCa: true })
 const other = await issue('other-ca', undefined, { isCa: true })
+const renamed = await issue('renamed-ca', undefined, { isCa: true, keys: authority.keys })
 const notCa = await issue('not-ca', undefined)
 const shortLived = await issue('short-ca', undefined, { isCa: true, from: startMs + 1000, to: endMs - 1000 })
 const intermediate = await issue('intermediate', authority, { isCa: true })
 const options = { usages: [clientAuth] }
 const client = await issue('client', authority, options)
+const brief = await issue('client', authority, { ...options, from: startMs + 1000, to: endMs - 1000 })
 
 test.each<[string, Issued, { authorities?: Issued[]; names?: string[]; nowMs?: number }, boolean]>([
   ['a client certificate', client, {}, true],
   ['one with an allowed name', client, { names: ['other', 'client'] }, true],
   ['one with another name', client, { names: ['other', 'CN=client', 'clien'] }, false],
-  ['one at its first millisecond', client, { nowMs: startMs }, true],
-  ['one that is not valid yet', client, { nowMs: startMs - 1 }, false],
-  ['one at its last millisecond', client, { nowMs: endMs - 1 }, true],
-  ['one that has expired', client, { nowMs: endMs }, false],
+  ['one at its first millisecond', brief, { nowMs: startMs + 1000 }, true],
+  ['one that is not valid yet', brief, { nowMs: startMs + 999 }, false],
+  ['one at its last millisecond', brief, { nowMs: endMs - 1001 }, true],
+  ['one that has expired', brief, { nowMs: endMs - 1000 }, false],
   ['one without extended key usages', await issue('client', authority), {}, true],
   ['one for servers', await issue('client', authority, { usages: [serverAuth] }), {}, false],
   ['one for both', await issue('client', authority, { usages: [serverAuth, clientAuth] }), {}, true],
   ['one of any of the authorities', client, { authorities: [other, authority] }, true],
   ['one of another authority', client, { authorities: [other] }, false],
   ['one of an authority with the same name', client, { authorities: [impostor] }, false],
+  ['one of an authority with the same key and another name', client, { authorities: [renamed] }, false],
   ['one without authorities', client, { authorities: [] }, false],
   ['one of an intermediate', await issue('client', intermediate, options), {}, false],
   [

@@ -43,6 +43,12 @@ test.each<[string, Exclude<Step, { kind: 'serve' }>, Observed, string]>([
   ['a Secret that was deleted', store, observed({ keyring: { ...empty, authorities: [a] } }), 'Warning SecretRepaired'],
   ['removing an old authority', store, observed({}), 'Normal AuthoritiesPruned'],
   ['the first bundle', publish, { ...starting, bundles: [[]] }, 'Normal CaBundlePublished'],
+  [
+    'a bundle from before the first certificate',
+    publish,
+    { ...starting, bundles: [[foreign]] },
+    'Normal CaBundlePublished',
+  ],
   ['the bundle of a rotation', publish, observed({}), 'Normal CaBundlePublished'],
   ['a bundle that was emptied', publish, observed({ bundles: [[a], []] }), 'Warning CaBundleRepaired'],
   [
@@ -61,6 +67,12 @@ test.each<[string, Exclude<Step, { kind: 'serve' }>, Observed, string]>([
   ],
   ['a certificate for other names', issue, observed({}), 'Warning CertificateReplaced'],
   ['a certificate that expired', issue, observed({ nowMs: leaf.notAfter }), 'Warning CertificateExpired'],
+  [
+    'a certificate that expired before the process started',
+    issue,
+    { ...starting, keyring: { ...empty, leaf }, nowMs: leaf.notAfter },
+    'Warning CertificateExpired',
+  ],
   [
     'a certificate that cannot be read',
     issue,

@@ -20,10 +20,11 @@ test('serves a mounted certificate once it has its key, and a new one once both 
     await issueLeaf(authority, ['b'], clock.now()),
   ] as const
   const served: [Leaf, number | undefined][] = []
+  const lines: { [key: string]: unknown }[] = []
   const files = {
     directory,
     clock,
-    log: createLogger({ process: 'test', level: 'silent' }),
+    log: createLogger({ process: 'test', to: { write: (line: string) => lines.push(JSON.parse(line)) } }),
     serve: (leaf: Leaf, by: { notAfter: number } | undefined) => void served.push([leaf, by?.notAfter]),
   }
   const stop = new AbortController()
@@ -34,6 +35,7 @@ test('serves a mounted certificate once it has its key, and a new one once both 
   // A certificate without its key is not served.
   await until(() => clock.pending() > 0)
   expect(names()).toEqual([])
+  expect(lines).toMatchObject([{ level: 'warn', directory, msg: 'no certificate with its key yet; retrying' }])
   await put('tls.key', leaves[0].key)
   await clock.advance(1000)
   const leaf = await first
@@ -48,6 +50,10 @@ test('serves a mounted certificate once it has its key, and a new one once both 
   await put('tls.key', leaves[1].key)
   await clock.advance(10_000)
   await until(() => served.length === 2)
+  // The certificate that is already served is not served again.
+  await until(() => clock.pending() > 0)
+  await clock.advance(10_000)
+  await until(() => clock.pending() > 0)
   expect(names()).toEqual(['a', 'b'])
   stop.abort()
   await keeping

@@ -35,7 +35,7 @@ export async function firstFromFiles(files: CertificateFiles, signal: AbortSigna
  */
 export async function keepFromFiles(files: CertificateFiles, first: Leaf, signal: AbortSignal): Promise<void> {
   let served = first
-  while (!signal.aborted) {
+  for (;;) {
     await sleep(files.clock, intervalMs, signal).catch(() => {})
     if (signal.aborted) return
     served = (await serveFromFiles(files, served)) ?? served

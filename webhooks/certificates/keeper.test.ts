@@ -127,7 +127,7 @@ describe('settleCertificates', () => {
   })
 
   test('replaces a deleted Secret and trusts the old authority while its leaf is served', async () => {
-    const { server, options, events } = await setUp()
+    const { server, options, served, events } = await setUp()
     const first = await settleCertificates(options, undefined)
     server.remove(secrets, namespace, secretName)
     events.length = 0
@@ -135,6 +135,34 @@ describe('settleCertificates', () => {
     expect([next.pem, bundleOf(server).length, events.includes('Warning AuthorityLost')]).toEqual([first.pem, 2, true])
     expect(bundleOf(server)).toContain(first.issuer)
     expect(readCertificates(secretOf(server)['ca.crt'] ?? '').map(({ subject }) => subject)).toContain(first.issuer)
+    // Another replica that starts now presents the same chain.
+    await settleCertificates(options, undefined)
+    expect(served.at(-1)).toMatchObject({ leaf: { pem: first.pem }, authority: { subject: first.issuer } })
+  })
+
+  test('trusts the previous authority beside the next one', async () => {
+    const { clock, server, options, events } = await setUp()
+    const first = await settleCertificates(options, undefined)
+    await clock.advance(250 * 24 * 3_600_000)
+    events.length = 0
+    await settleCertificates(options, first)
+    expect(events).toEqual(['Normal AuthorityRenewed', 'Normal CaBundlePublished', 'Warning CertificateExpired'])
+    expect([bundleOf(server).length, bundleOf(server)]).toEqual([2, expect.arrayContaining([first.issuer])])
+  })
+
+  test('does not write the caBundle that another replica has just published', async () => {
+    const { server, options, events } = await setUp()
+    let reads = 0
+    server.fault = ({ method, path }) => {
+      if (method !== 'GET' || !path.startsWith(apiServices)) return undefined
+      reads += 1
+      const caBundle = toBase64(secretOf(server)['ca.crt'] ?? '')
+      // The first reads precede the authority and the step; the third is the one before the write.
+      if (reads === 3) server.put(apiServices, { metadata: { name: apiServiceName }, spec: { caBundle } })
+      return undefined
+    }
+    const leaf = await settleCertificates(options, undefined)
+    expect([bundleOf(server), events]).toEqual([[leaf.issuer], ['Normal AuthorityCreated', 'Normal CertificateIssued']])
   })
 
   test.each<[string, string, number, string]>([
@@ -164,6 +192,7 @@ describe('settleCertificates', () => {
     await expect(settleCertificates(options, undefined)).rejects.toThrow('Forbidden')
     failWith(409, 'AlreadyExists')
     await expect(settleCertificates(options, undefined)).rejects.toThrow('did not settle in 20 steps')
+    expect(writes(server).length).toBe(1 + 20)
   })
 })
 

@@ -88,7 +88,7 @@ export async function settleFirst(options: KeeperOptions, signal: AbortSignal): 
 /** Settles the certificates every 15 s until the signal aborts. Errors are logged and retried in the next round. */
 export async function keepCertificates(options: KeeperOptions, first: Leaf, signal: AbortSignal): Promise<void> {
   let served = first
-  while (!signal.aborted) {
+  for (;;) {
     await sleep(options.clock, intervalMs, signal).catch(() => {})
     if (signal.aborted) return
     try {

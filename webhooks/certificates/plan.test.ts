@@ -20,10 +20,13 @@ describe('plans the next step', () => {
   const first = authorityAt(day0, 'a')
   const second = authorityAt(day0 + 250 * dayMs, 'b')
   const leaf = leafAt(day0, first, 'leaf a')
+  const foreign = authorityAt(day0, 'f')
+  const late = { ...leaf, pem: 'late', notBefore: day0 + 1 }
+  const settledKeyring = { authorities: [first], trusted: [], leaf }
   const settled: Observed = {
     nowMs: day0 + settleMs,
     dnsNames,
-    keyring: { authorities: [first], trusted: [], leaf },
+    keyring: settledKeyring,
     bundles: [[first], [first]],
   }
   const step = (change: Partial<Observed>) => {
@@ -74,6 +77,39 @@ describe('plans the next step', () => {
       },
       ['issue', 'b'],
     ],
+    [
+      'an authority without its key may have signed what another replica serves',
+      { nowMs: day0 + settleMs - 1, keyring: { authorities: [first], trusted: [foreign], leaf } },
+      ['publish', 'a', 'f'],
+    ],
+    [
+      'an authority without its key has signed nothing that is served',
+      { keyring: { authorities: [first], trusted: [foreign], leaf } },
+      ['store'],
+    ],
+    [
+      'the leaf was not signed by any known authority',
+      { keyring: { authorities: [first], trusted: [], leaf: leafAt(day0, foreign, 'leaf f') }, nowMs: day0 },
+      ['issue', 'a'],
+    ],
+    [
+      'the leaf lacks a name that the served one has',
+      { keyring: { ...settledKeyring, leaf: { ...leaf, pem: 'other', dnsNames: [] } }, served: leaf },
+      ['issue', 'a'],
+    ],
+    [
+      'the leaf is missing and the served one has a third of its life left',
+      { nowMs: day0 + (leafLifeMs * 2) / 3, keyring: { authorities: [first], trusted: [] }, served: leaf },
+      ['issue', 'a'],
+    ],
+    ['the authority and the leaf become valid', { nowMs: day0 - backdateMs }, ['serve', 'leaf a']],
+    ['the authority is not valid yet', { nowMs: day0 - backdateMs - 1 }, ['create-authority']],
+    ['the leaf is not valid yet', { nowMs: day0, keyring: { ...settledKeyring, leaf: late } }, ['issue', 'a']],
+    [
+      'the leaf becomes valid',
+      { nowMs: late.notBefore, keyring: { ...settledKeyring, leaf: late } },
+      ['serve', 'late'],
+    ],
     ['the clock is two days slow', { nowMs: day0 - 2 * dayMs }, ['serve', 'leaf a']],
     ['the clock is two days fast', { nowMs: day0 + 2 * dayMs }, ['serve', 'leaf a']],
     [
@@ -106,7 +142,7 @@ describe('plans the next step', () => {
   test('keeps trusting the authority of the served leaf when the Secret was deleted', () => {
     const keyring: Keyring = { authorities: [], trusted: [] }
     const next = planCertificates({ ...settled, keyring, served: leaf })
-    expect(next).toEqual({ kind: 'create-authority', keep: { authorities: [], trusted: [first] } })
+    expect(next).toStrictEqual({ kind: 'create-authority', keep: { authorities: [], trusted: [first] } })
   })
 })
 

@@ -122,5 +122,5 @@ function pruned({ nowMs, keyring, served, bundles }: Observed): Keyring {
 
 function sameCertificates(left: readonly Certificate[], right: readonly Certificate[]): boolean {
   const pems = (certificates: readonly Certificate[]) => new Set(certificates.map(({ pem }) => pem))
-  return left.length === right.length && pems(left).symmetricDifference(pems(right)).size === 0
+  return pems(left).symmetricDifference(pems(right)).size === 0
 }
