@@ -6,8 +6,8 @@ import type { World } from './world.ts'
 enableCompileCache()
 
 const world: World = {
-  out: (text) => process.stdout.write(terminalText(text)),
-  err: (text) => process.stderr.write(terminalText(text)),
+  out: (text) => process.stdout.write(terminalText(text, process.stdout.isTTY)),
+  err: (text) => process.stderr.write(terminalText(text, process.stderr.isTTY)),
   stdin: process.stdin,
   environment: process.env,
   isOutTerminal: process.stdout.isTTY,

@@ -1,7 +1,8 @@
 import { styleText } from 'node:util'
 import type { World } from './world.ts'
 
-export type Style = 'red' | 'green' | 'yellow' | 'cyan' | 'bold' | 'dim'
+export const styles = ['red', 'green', 'yellow', 'cyan', 'bold', 'dim'] as const
+export type Style = (typeof styles)[number]
 export type Paint = (style: Style, text: string) => string
 
 export const plain: Paint = (_, text) => text
