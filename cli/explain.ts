@@ -1,29 +1,19 @@
 import { stat } from 'node:fs/promises'
-import { isDeepStrictEqual } from 'node:util'
 import type { Origin } from '../api/cause.ts'
-import { completedByAnnotation, parseVirtualMachine, type VirtualMachine } from '../api/virtual-machine.ts'
 import { refusalText } from '../api/refusal.ts'
-import { shorten } from '../api/shorten.ts'
+import { completedByAnnotation, parseVirtualMachine, type VirtualMachine } from '../api/virtual-machine.ts'
 import { asSent } from '../completion/claim.ts'
-import { originOf } from '../completion/origins.ts'
 import { decodeProvenance, type Provenance } from '../completion/provenance.ts'
-import { isInScope } from '../presets/candidates.ts'
-import type { CompiledPreset } from '../presets/compile.ts'
-import { excludePresets } from '../presets/exclude.ts'
-import { createBudget, type Budget } from '../presets/condition-budget.ts'
-import { matchConditions, conditionInput } from '../presets/match.ts'
-import { requirementText, unmetRequirement, type Labels, type Requirement, type Selector } from '../presets/selector.ts'
-import { compareText, layerOf, priorityOf } from '../presets/source.ts'
-import { isAtOrBelow } from '../api/path.ts'
 import { isNotFound } from '../runtime/api-error.ts'
 import { virtualMachines } from '../runtime/resource.ts'
-import { completeInput, uidOf, type CompleteSettings } from './complete.ts'
-import { requestOf } from './completion.ts'
 import { clusterFailure } from './cluster.ts'
+import { completeInput, uidOf, type CompleteSettings } from './complete.ts'
+import { considered, type Considered } from './considered.ts'
+import { below, explanationOf, type Explanation } from './explanation.ts'
+import { explanationText, presetLines } from './explanation-text.ts'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import { readInputs } from './input.ts'
 import type { Paint } from './paint.ts'
-import { creditOf, creditText, leavesOf, type Credit } from './provenance.ts'
 import type { Cluster, World } from './world.ts'
 
 export interface ExplainSettings extends CompleteSettings {
@@ -34,33 +24,6 @@ export interface ExplainOutput {
   readonly format: 'text' | 'json'
   readonly paint: Paint | Promise<Paint>
   readonly columns: number
-}
-
-/** The output for one VM. */
-export interface Explanation {
-  readonly vm: string
-  readonly presets: readonly Considered[]
-  readonly fields: readonly Field[]
-  readonly removed: readonly (Credit & { readonly path: string })[]
-  readonly skipped: readonly (Credit & { readonly path: string; readonly reason: string })[]
-  readonly warnings: readonly string[]
-  /** Entries of a large VM's provenance that did not fit in its annotation. */
-  readonly left?: number
-}
-
-/** A preset in scope, and its effect on the VM. */
-export interface Considered {
-  readonly preset: string
-  readonly layer: string
-  readonly priority: number
-  readonly outcome: 'applied' | 'warned' | 'audited' | 'no match' | 'excluded' | 'undecided' | 'broken' | 'deleted'
-  readonly why?: string
-}
-
-interface Field extends Credit {
-  readonly path: string
-  readonly value: unknown
-  readonly overridden?: readonly (Credit & { readonly value?: unknown; readonly why: string })[]
 }
 
 /**
@@ -208,75 +171,6 @@ function atRevision(one: Considered & { readonly revision?: string }, then: Read
   return { ...known, outcome: 'applied', why: `at revision ${was}; now at ${revision}: ${current}` }
 }
 
-/**
- * Every preset in the scope of a VM as its user wrote it, strongest first.
- * @param isNew whether the current user creates it now; the creator of a stored VM is unknown
- */
-async function considered(
-  vm: VirtualMachine,
-  settings: ExplainSettings,
-  { uid, isNew }: { readonly uid: string; readonly isNew: boolean },
-): Promise<readonly (Considered & { readonly revision?: string })[]> {
-  const name = vm.metadata.namespace ?? settings.namespace
-  const { inventory, userInfo, ...scope } = await settings.scopes.of(name)
-  const exempt = (await scope.exempt(vm)) ?? new Set<string>()
-  const namespace = inventory.namespace(name)
-  const all = inventory.candidates
-    .inScope(namespace)
-    .toSorted((left, right) => right.rank - left.rank || compareText(left.id, right.id))
-  const labels = vm.metadata.labels ?? {}
-  const selected = inventory.candidates.select(labels, namespace)
-  const { excluded } = excludePresets(vm.metadata.annotations, selected, exempt)
-  const budget = createBudget()
-  const input = conditionInput(vm, namespace, requestOf(vm, namespace.name, uid, isNew ? userInfo : undefined))
-  return [
-    ...all.map((preset) => ({
-      ...consider(preset, labels, excluded, input, budget),
-      revision: preset.origin.revision,
-    })),
-    ...[...inventory.quarantined.values()]
-      .filter((preset) => isInScope(preset, namespace))
-      .map(({ id, causes }): Considered => ({
-        preset: id,
-        layer: '',
-        priority: 0,
-        outcome: 'broken',
-        why: causes.map(({ field, message }) => `${field}: ${message}`).join('; '),
-      })),
-  ]
-}
-
-function consider(
-  preset: CompiledPreset,
-  labels: Labels,
-  excluded: readonly CompiledPreset[],
-  input: ReturnType<typeof conditionInput>,
-  budget: Budget,
-): Considered {
-  const { id, rank, mode } = preset
-  const known = { preset: id, layer: layerOf(rank), priority: priorityOf(rank) }
-  const unmet = unmetBy(preset.selector, labels)
-  if (unmet !== undefined) return { ...known, outcome: 'no match', why: `selector ${unmet}` }
-  if (excluded.includes(preset))
-    return { ...known, outcome: 'excluded', why: 'by the annotation virtset.io/exclude-presets' }
-  const match = matchConditions(preset, input, budget)
-  if (match.outcome === 'unmet')
-    return { ...known, outcome: 'no match', why: `condition "${match.condition}" is false` }
-  if (match.outcome === 'failed') {
-    return { ...known, outcome: 'undecided', why: `condition "${match.condition}": ${match.error}` }
-  }
-  if (mode === 'Apply') return { ...known, outcome: 'applied' }
-  return { ...known, outcome: mode === 'Warn' ? 'warned' : 'audited', why: `mode ${mode} changes nothing` }
-}
-
-function unmetBy(selector: Selector, labels: Labels): string | undefined {
-  const unmet = unmetRequirement(selector, labels)
-  return unmet === undefined ? undefined : `${requirementText(unmet)}, ${hasText(unmet, labels)}`
-}
-
-const hasText = ({ key }: Requirement, labels: Labels): string =>
-  labels[key] === undefined ? `and the VM has no label ${key}` : `and the VM has ${key}=${labels[key]}`
-
 /** The rank of each preset that still exists, to explain why one won over another. */
 async function ranksIn(
   { metadata }: VirtualMachine,
@@ -285,118 +179,3 @@ async function ranksIn(
   const { inventory } = await settings.scopes.of(metadata.namespace ?? settings.namespace)
   return (origin) => (origin.by === 'preset' ? inventory.candidates.get(idOf(origin))?.rank : undefined)
 }
-
-function explanationOf(
-  vm: VirtualMachine,
-  provenance: Provenance,
-  presets: readonly Considered[],
-  rankOf: (origin: Origin) => number | undefined,
-  warnings: readonly string[],
-): Explanation {
-  const { origins, overridden, removed, skipped } = provenance
-  const fields = [...leavesOf(vm)].map(({ path, value }): Field => {
-    const origin = originOf(origins, path)
-    const lost = overridden.get(path)?.map((one) => ({
-      ...creditOf(one.origin),
-      ...(one.value === undefined ? {} : { value: one.value }),
-      why: whyLost(origin, one.origin, one.value !== undefined && isDeepStrictEqual(one.value, value), rankOf),
-    }))
-    return { path, value, ...creditOf(origin), ...(lost === undefined ? {} : { overridden: lost }) }
-  })
-  return {
-    vm: `${vm.metadata.namespace ?? ''}/${vm.metadata.name ?? `${vm.metadata.generateName ?? ''}*`}`,
-    presets: presets.map(({ preset, layer, priority, outcome, why }) => ({
-      preset,
-      layer,
-      priority,
-      outcome,
-      ...(why === undefined ? {} : { why }),
-    })),
-    fields,
-    removed: [...removed].map(([path, origin]) => ({ path, ...creditOf(origin) })),
-    skipped: skipped.map(({ path, origin, reason }) => ({ path, ...creditOf(origin), reason })),
-    warnings,
-  }
-}
-
-/** Why the winner has the field: the kinds of the two origins, their layers, or their priorities in one layer. */
-function whyLost(
-  winner: Origin,
-  loser: Origin,
-  isEqual: boolean,
-  rankOf: (origin: Origin) => number | undefined,
-): string {
-  if (isEqual) return 'has the same value'
-  if (winner.by === 'user') return 'the user wins over defaults'
-  if (loser.by === 'user') return 'enforced presets win over the user'
-  const [won, lost] = [rankOf(winner), rankOf(loser)]
-  if (won === undefined || lost === undefined) return 'had less priority'
-  if (layerOf(won) !== layerOf(lost)) return `${layerOf(won)} wins over ${layerOf(lost)}`
-  return `priority ${priorityOf(won)} wins over ${priorityOf(lost)}`
-}
-
-function below(explanation: Explanation, path: string): Explanation {
-  const isBelow = (one: { readonly path: string }): boolean => isAtOrBelow(one.path, path)
-  const { fields, removed, skipped } = explanation
-  return {
-    ...explanation,
-    fields: fields.filter(isBelow),
-    removed: removed.filter(isBelow),
-    skipped: skipped.filter(isBelow),
-  }
-}
-
-function explanationText(explanation: Explanation, paint: Paint, columns: number): string {
-  const { vm, presets, fields, removed, skipped, warnings, left } = explanation
-  const pathWidth = Math.min(Math.max(0, ...fields.map(({ path }) => path.length)), Math.max(40, columns - 40))
-  const lines = [
-    `${paint('bold', `VirtualMachine ${vm}`)}\n\n`,
-    ...presetLines(presets, paint),
-    `\n${paint('bold', 'Fields')}\n`,
-    ...fields.flatMap((field) => fieldLines(field, pathWidth, paint)),
-    ...section('Removed', removed, paint, ({ path, ...credit }) => `${path}  by ${creditText(credit)}`),
-    ...section(
-      'Skipped',
-      skipped,
-      paint,
-      ({ path, reason, ...credit }) => `${path}  from ${creditText(credit)}: ${reason}`,
-    ),
-    ...section('Warnings', warnings, paint, (text) => text),
-    ...(left === undefined ? [] : [`\n${left} more fields did not fit in the VM's provenance\n`]),
-  ]
-  return lines.join('')
-}
-
-function presetLines(presets: readonly Considered[], paint: Paint): string[] {
-  if (presets.length === 0) return ['No preset in scope.\n']
-  const widths = [0, 0].map((_, at) =>
-    Math.max(...presets.map(({ preset, layer }) => [preset, layer][at]?.length ?? 0)),
-  )
-  const isApplied = ({ outcome }: Considered): boolean => outcome === 'applied'
-  return [
-    `${paint('bold', 'Presets, strongest first')}\n`,
-    ...presets.map((one) => {
-      const { preset, layer, priority, outcome, why } = one
-      const outcomeText = isApplied(one) ? paint('green', outcome) : paint('dim', outcome)
-      const head = `  ${preset.padEnd(widths[0] ?? 0)}  ${layer.padEnd(widths[1] ?? 0)}  ${String(priority).padStart(4)}`
-      return `${head}  ${outcomeText}${why === undefined ? '' : `: ${why}`}\n`
-    }),
-  ]
-}
-
-const valueWidth = 40
-
-function fieldLines({ path, value, overridden = [], ...credit }: Field, width: number, paint: Paint): string[] {
-  const text = shorten(JSON.stringify(value), valueWidth)
-  const by = creditText(credit)
-  return [
-    `  ${path.padEnd(width)}  ${text.padEnd(12)}  ${credit.user === true ? by : paint('cyan', by)}\n`,
-    ...overridden.map((lost) => {
-      const other = lost.value === undefined ? '' : ` set ${shorten(JSON.stringify(lost.value), valueWidth)}`
-      return paint('dim', `  ${' '.repeat(Math.min(width, 8))}${creditText(lost)}${other}: ${lost.why}\n`)
-    }),
-  ]
-}
-
-const section = <T>(title: string, items: readonly T[], paint: Paint, text: (item: T) => string): string[] =>
-  items.length === 0 ? [] : [`\n${paint('bold', title)}\n`, ...items.map((item) => `  ${text(item)}\n`)]
