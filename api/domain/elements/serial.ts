@@ -1,7 +1,6 @@
-import { deviceFields } from './address.ts'
-import { chardevFields, chardevType, chardevUnion } from './chardev-source.ts'
 import { attribute, child, element } from '../description.ts'
-import { oneOf, path, uint32 } from '../scalar.ts'
+import { oneOf, uint32 } from '../scalar.ts'
+import { chardevPort } from './chardev-port.ts'
 
 const model = element('The chip of the port.', {
   name: attribute(
@@ -10,7 +9,7 @@ const model = element('The chip of the port.', {
   ),
 })
 
-const target = element('What the guest sees.', {
+export const serial = chardevPort('A serial port.', {
   type: attribute(
     oneOf('isa-serial', 'pci-serial', 'usb-serial', 'isa-debug'),
     'The kind of port; `isa-serial` when absent.',
@@ -18,15 +17,3 @@ const target = element('What the guest sees.', {
   port: attribute(uint32, 'Number of the port: 0 is the first (COM1, ttyS0).'),
   model: child(model, 'The chip of the port.'),
 })
-
-export const serial = element(
-  'A serial port.',
-  {
-    type: chardevType,
-    tty: attribute(path, 'The terminal, reported by libvirt while the VM runs.', { reach: 'host', live: true }),
-    ...chardevFields,
-    target: child(target, 'What the guest sees.'),
-    ...deviceFields,
-  },
-  { union: chardevUnion },
-)
