@@ -1,7 +1,9 @@
 import { integer, list, map, open, string } from './schema.ts'
 import type { Schema } from './schema.ts'
 
-/** Kubernetes' Affinity (core/v1), which goes to the launcher pod as it is; `completion/rules` holds its finer rules. */
+/**
+ * Kubernetes' Affinity (core/v1), which goes to the launcher pod as it is; `completion/rules` holds its finer rules.
+ */
 
 const labels = (description: string) => map(description, string('The value.'))
 

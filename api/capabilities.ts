@@ -2,8 +2,9 @@ import { boolean, bounded, checkSchema, closed, integer, list, map, string } fro
 import type { Schema } from './schema.ts'
 
 /**
- * What the QEMU of a node can do, as data: completion and the rules decide by this and nothing else, so that they stay pure. A profile is
- * read from a file or from what a node publishes. Lists are sorted, so that equal nodes have equal profiles.
+ * What the QEMU of a node can do, as data: completion and the rules decide by this and nothing else, so that they stay
+ * pure. A profile is read from a file or from what a node publishes. Lists are sorted, so that equal nodes have equal
+ * profiles.
  */
 export interface Capabilities {
   readonly architecture: 'x86_64'
@@ -17,7 +18,9 @@ export interface Capabilities {
   readonly accelerators: { readonly kvm?: Accelerator; readonly qemu?: Accelerator }
   /** Enlightenments for Windows guests that KVM has. */
   readonly hyperv: readonly string[]
-  /** Allowed words that depend on the QEMU build: `disk.bus` → `ide`, `fdc`, …. Words without an entry are not checked. */
+  /**
+   * Allowed words that depend on the QEMU build: `disk.bus` → `ide`, `fdc`, …. Words without an entry are not checked.
+   */
   readonly words: { readonly [subject: string]: readonly string[] }
   /** What nodes have beside QEMU; unknown properties are not checked. */
   readonly host?: {
@@ -90,13 +93,16 @@ export interface FirmwareFile {
   readonly format: string
 }
 
-/** QEMU 10 and libvirt 11 have 64 machine types, 201 devices, 145 CPU models; a profile is stored by a node that may be broken. */
+/**
+ * QEMU 10 and libvirt 11 have 64 machine types, 201 devices, 145 CPU models; a profile is stored by a node that may be
+ * broken.
+ */
 const maxItems = 2048
 const names = (description: string): Schema => list(description, string('A name.'), { maxItems })
 
 /**
- * A file of the launcher's image. A profile becomes part of the defaults of VMs on all nodes, so its paths must not lead to the volumes
- * of a pod, where tenants write.
+ * A file of the launcher's image. A profile becomes part of the defaults of VMs on all nodes, so its paths must not
+ * lead to the volumes of a pod, where tenants write.
  */
 const imageFile = (description: string): Schema =>
   string(description, { pattern: String.raw`^/usr(/[A-Za-z0-9_+@-][A-Za-z0-9_.+@-]*)+$` })

@@ -1,14 +1,17 @@
 import type { Cause } from './cause.ts'
 
 /**
- * How many causes a refusal lists, because a request with more mistakes must not cost more, and no user reads more. The others are
- * counted in one last cause.
+ * How many causes a refusal lists, because a request with more mistakes must not cost more, and no user reads more. The
+ * others are counted in one last cause.
  */
 export const maxCauses = 256
 
 const rule = 'too-many-faults'
 
-/** Causes as they are found. Beyond the limit they are only counted: to make one, with its nearest name, is the expensive part. */
+/**
+ * Causes as they are found. Beyond the limit they are only counted: to make one, with its nearest name, is the
+ * expensive part.
+ */
 export interface Causes {
   readonly list: Cause[]
   more: number

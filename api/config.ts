@@ -9,8 +9,9 @@ export const configPhases = ['Stopped', 'Starting', 'Running', 'Stopping', 'Fail
 export type ConfigPhase = (typeof configPhases)[number]
 
 /**
- * The request to replace the VM with this UID by a new one. It is written before that VM is touched, and removed when the new VM exists. `stop` cancels
- * the request instead of removing it: only the controller, which may be creating the new VM at this moment, knows when none remains.
+ * The request to replace the VM with this UID by a new one. It is written before that VM is touched, and removed when
+ * the new VM exists. `stop` cancels the request instead of removing it: only the controller, which may be creating the
+ * new VM at this moment, knows when none remains.
  */
 export interface RestartRequest {
   readonly uid: string

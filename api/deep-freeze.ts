@@ -1,6 +1,6 @@
 /**
- * Freezes a value from JSON, which has no cycles. Without recursion: an object can be nested deeper than the stack allows.
- * What is frozen already is frozen throughout.
+ * Freezes a value from JSON, which has no cycles. Without recursion: an object can be nested deeper than the stack
+ * allows. What is frozen already is frozen throughout.
  */
 export function deepFreeze<T>(value: T): T {
   const left: unknown[] = [value]

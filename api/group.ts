@@ -50,7 +50,8 @@ export const groupSpecSchema = bounded(
   open(
     'How many VMs, which, and what they are made of.',
     {
-      // The only default of any schema of ours: the scale subresource is an error without it, and no completion adds it.
+      // The only default of any schema of ours: the scale subresource is an error without it, and no completion adds
+      // it.
       replicas: integer('How many VMs there are to be.', {
         minimum: 0,
         maximum: 2_147_483_647,

@@ -6,8 +6,9 @@ const blanks: ReadonlySet<number | undefined> = new Set([0x20, 0x09, 0x0a, 0x0d]
 const itemsKey = Buffer.from('"items"')
 
 /**
- * The items of a List in JSON, each as its part of `bytes`, so that one after the other may be parsed and let go: parsed at once, ten thousand VMs are
- * more than memory should hold. Items are not looked into: one may still be no JSON.
+ * The items of a List in JSON, each as its part of `bytes`, so that one after the other may be parsed and let go:
+ * parsed at once, ten thousand VMs are more than memory should hold. Items are not looked into: one may still be no
+ * JSON.
  * @param bytes UTF-8
  * @returns undefined if the text is not a List in JSON, or has items that are not objects
  */

@@ -3,8 +3,9 @@ import { integerOf } from './domain/scalar-value.ts'
 import { scaled } from './domain/elements/size.ts'
 
 /*
- * What QEMU, libvirt and the launcher may allocate for a VM. docs/decisions/launcher-memory.md explains where the figures
- * come from. A part of the domain that is not named here costs what `otherDeviceBytes` or `qemuBytes` have room for.
+ * What QEMU, libvirt and the launcher may allocate for a VM. docs/decisions/launcher-memory.md explains where the
+ * figures come from. A part of the domain that is not named here costs what `otherDeviceBytes` or `qemuBytes` have room
+ * for.
  */
 
 const kibibyte = 1024n
@@ -114,7 +115,8 @@ function baseBytes(domain: Domain, guest: bigint): bigint {
   const vcpus = smallest(largest(integerOf(domain.vcpu?.value) ?? 1n, 1n), mostVcpus)
   // Measured: 1.4 MiB each of 16, 2.6 MiB each of 128.
   const states = vcpus * 2n * mebibyte + (vcpus * vcpus * mebibyte) / 64n
-  // 8 bytes for a page of 4 KiB in QEMU's page table. With KVM the same again for its own table, and for its reverse map.
+  // 8 bytes for a page of 4 KiB in QEMU's page table. With KVM the same again for its own table, and for its reverse
+  // map.
   const pageTables = guest / 512n
   if (domain.type !== 'qemu') return qemuBytes + states + 3n * pageTables
   const pageMaps = vcpus * smallest(guest / 16n, largestPageMapBytes)

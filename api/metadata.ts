@@ -20,7 +20,9 @@ const owner = closed(
   ['apiVersion', 'kind', 'name', 'uid'],
 )
 
-/** What we read of an object's metadata. The API server checks all of it before a webhook is asked; a file has only us. */
+/**
+ * What we read of an object's metadata. The API server checks all of it before a webhook is asked; a file has only us.
+ */
 const metadata: Schema = bounded({
   type: 'object',
   'x-kubernetes-preserve-unknown-fields': true,

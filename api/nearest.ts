@@ -1,6 +1,6 @@
 /**
- * The candidate that `word` is most likely a typing mistake of, if any: letter case aside, at most a third of its letters
- * (one at least) inserted, left out, changed or swapped with their neighbour. The first of equals.
+ * The candidate that `word` is most likely a typing mistake of, if any: letter case aside, at most a third of its
+ * letters (one at least) inserted, left out, changed or swapped with their neighbour. The first of equals.
  */
 export function nearest(word: string, candidates: Iterable<string>): string | undefined {
   const lower = word.slice(0, maxLength).toLowerCase()

@@ -4,8 +4,8 @@ import { boolean, bounded, closed, list, string } from './schema.ts'
 import type { Schema, SchemasOf } from './schema.ts'
 
 /**
- * What a node can do for VMs, written by its handler: called like the node, owned by it, with its labels. Completion decides by the
- * profiles of the nodes that a VM may come to.
+ * What a node can do for VMs, written by its handler: called like the node, owned by it, with its labels. Completion
+ * decides by the profiles of the nodes that a VM may come to.
  */
 export interface NodeProfile {
   readonly apiVersion: 'virtset.io/v1alpha1'

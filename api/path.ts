@@ -6,7 +6,10 @@ export interface Path {
 
 export const rootPath: Path = Object.freeze({ parent: undefined, key: '' })
 
-/** As kubectl prints it: `spec.domain.devices.disks[1].target.dev`, and `metadata.labels[a/b]` for a map key that is not a plain word. */
+/**
+ * As kubectl prints it: `spec.domain.devices.disks[1].target.dev`, and `metadata.labels[a/b]` for a map key that is not
+ * a plain word.
+ */
 export function pathText(path: Path): string {
   const keys: (string | number)[] = []
   for (let at: Path | undefined = path; at?.parent !== undefined; at = at.parent) keys.push(at.key)
@@ -40,8 +43,8 @@ export const isAtOrBelow = (path: string, above: string): boolean =>
   path === above || path.startsWith(`${above}.`) || path.startsWith(`${above}[`)
 
 /**
- * Whether a path is one of these, or above or below one of them. Looked up, and not compared with each of them: a VM has hundreds of
- * faults, a refusal as many causes, and a provenance thousands of paths.
+ * Whether a path is one of these, or above or below one of them. Looked up, and not compared with each of them: a VM
+ * has hundreds of faults, a refusal as many causes, and a provenance thousands of paths.
  */
 export function relatedTo(paths: Iterable<string>): (path: string) => boolean {
   const whole = new Set(paths)

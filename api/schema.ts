@@ -5,8 +5,8 @@ import { quantityForm } from './quantity.ts'
 import { joinPath } from './path.ts'
 
 /**
- * The part of a Kubernetes structural schema that our kinds use. The CRDs carry it, and `checkSchema` holds what comes in
- * against it in words of our own, so that the two cannot disagree.
+ * The part of a Kubernetes structural schema that our kinds use. The CRDs carry it, and `checkSchema` holds what comes
+ * in against it in words of our own, so that the two cannot disagree.
  */
 export interface Schema {
   readonly description?: string
@@ -36,7 +36,10 @@ export interface Schema {
   readonly 'x-kubernetes-map-type'?: 'atomic' | 'granular'
 }
 
-/** A schema for each field of a type, and for nothing else: by `satisfies`, neither can have a field that the other does not have. */
+/**
+ * A schema for each field of a type, and for nothing else: by `satisfies`, neither can have a field that the other does
+ * not have.
+ */
 export type SchemasOf<T> = { readonly [K in keyof T]-?: Schema }
 
 type Properties = { readonly [key: string]: Schema }
@@ -118,10 +121,15 @@ export const opaque = (description: string): Schema => ({
   'x-kubernetes-preserve-unknown-fields': true,
 })
 
-/** Bounds for what a schema leaves open, each far beyond any use: no value then costs more than its own limits allow. */
+/**
+ * Bounds for what a schema leaves open, each far beyond any use: no value then costs more than its own limits allow.
+ */
 const usual = { maxLength: 1024, maxItems: 256, maxProperties: 256 }
 
-/** The schema with a bound for each list, map and string that it has none for. Subtrees that are checked elsewhere stay as they are. */
+/**
+ * The schema with a bound for each list, map and string that it has none for. Subtrees that are checked elsewhere stay
+ * as they are.
+ */
 export function bounded(schema: Schema): Schema {
   const { properties, additionalProperties, items } = schema
   return {
@@ -141,8 +149,9 @@ export function bounded(schema: Schema): Schema {
 }
 
 /**
- * Everything in which `value` does not match `schema`, up to `maxCauses`. `field` is its path, as kubectl prints it.
- * An object without `properties` and `additionalProperties` is taken as it is. A list or map with too many entries is not looked into.
+ * Everything in which `value` does not match `schema`, up to `maxCauses`. `field` is its path, as kubectl prints it. An
+ * object without `properties` and `additionalProperties` is taken as it is. A list or map with too many entries is not
+ * looked into.
  */
 export function checkSchema(schema: Schema, value: unknown, field: string): Cause[] {
   const causes = noCauses()

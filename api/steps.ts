@@ -1,8 +1,9 @@
 import { isRecord } from './schema.ts'
 
 /**
- * Counts what a computation costs, in steps. A step is one value (a scalar, an object or a list) that one part of the work looks at: at most
- * some microseconds. Counted and not measured, so that the same arguments always give the same answer.
+ * Counts what a computation costs, in steps. A step is one value (a scalar, an object or a list) that one part of the
+ * work looks at: at most some microseconds. Counted and not measured, so that the same arguments always give the same
+ * answer.
  */
 export interface Steps {
   /** Ends the computation once the limit is reached. */
@@ -10,13 +11,14 @@ export interface Steps {
 }
 
 /**
- * For one review: some five times what a VM with 400 devices and 20 presets takes, and about half a second of CPU at most.
+ * For one review: some five times what a VM with 400 devices and 20 presets takes, and about half a second of CPU at
+ * most.
  */
 export const maxSteps = 200_000
 
 /**
- * For a VM that was completed before. It comes with all that was added, so each part looks at more of it, and its claim is checked as well:
- * what was accepted once must be accepted again.
+ * For a VM that was completed before. It comes with all that was added, so each part looks at more of it, and its claim
+ * is checked as well: what was accepted once must be accepted again.
  */
 export const maxStepsAgain = 4 * maxSteps
 
@@ -24,8 +26,8 @@ export const maxStepsAgain = 4 * maxSteps
 export const unmetered: Steps = { spend() {} }
 
 /**
- * What `run` returns, or what `refuse` does where `run` needs more steps than the limit. Nothing that `run` calls may catch what it does not
- * know.
+ * What `run` returns, or what `refuse` does where `run` needs more steps than the limit. Nothing that `run` calls may
+ * catch what it does not know.
  */
 export function within<T>(limit: number, run: (steps: Steps) => T, refuse: () => T): T {
   const over = new Error(`more than ${limit} steps`)

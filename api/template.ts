@@ -11,7 +11,10 @@ import { reservedKeyCauses } from './reserved.ts'
 import { bounded, isRecord, opaque, open } from './schema.ts'
 import { checkVolumes } from './volume.ts'
 
-/** The template of VMs of a config or group. It is stored as its user wrote it: only the VM created from it is completed. */
+/**
+ * The template of VMs of a config or group. It is stored as its user wrote it: only the VM created from it is
+ * completed.
+ */
 export interface VirtualMachineTemplate {
   readonly metadata?: {
     readonly labels?: { readonly [key: string]: string }
@@ -110,8 +113,9 @@ export const controllerOf = ({ metadata }: { readonly metadata: ObjectMeta }): O
   metadata.ownerReferences?.find(({ controller }) => controller === true)
 
 /**
- * What a VM's uuid and MAC addresses are drawn from, where not from itself: a config's VM has the same after each start, as the one machine that it is to its guest,
- * its licences and its network. Only virtset makes a config the owner of a VM.
+ * What a VM's uuid and MAC addresses are drawn from, where not from itself: a config's VM has the same after each
+ * start, as the one machine that it is to its guest, its licences and its network. Only virtset makes a config the
+ * owner of a VM.
  */
 export function identityOf(vm: { readonly metadata: ObjectMeta }): string | undefined {
   const owner = controllerOf(vm)
@@ -119,8 +123,8 @@ export function identityOf(vm: { readonly metadata: ObjectMeta }): string | unde
 }
 
 /**
- * Whether `owner` controls `object`. The uid alone proves nothing: users may write it into a reference to a kind that is not ours, or in
- * another namespace, and only references to our kinds are reserved for virtset.
+ * Whether `owner` controls `object`. The uid alone proves nothing: users may write it into a reference to a kind that
+ * is not ours, or in another namespace, and only references to our kinds are reserved for virtset.
  */
 export function isControlledBy(
   object: { readonly metadata: ObjectMeta },

@@ -9,11 +9,13 @@ type Step = string | number
 const maxRounds = 6
 
 /**
- * A value without its faults, so that the rest can be checked in the same review: the faulty leaves are removed, and where that does not
- * help the objects around them. Each round copies only what it changes, once. The argument is not changed.
+ * A value without its faults, so that the rest can be checked in the same review: the faulty leaves are removed, and
+ * where that does not help the objects around them. Each round copies only what it changes, once. The argument is not
+ * changed.
  * @param check lists what is wrong; `field` as kubectl prints it
  * @param first what `check` found in `value`, where that is known
- * @returns undefined where no rest passes the check, or where there are more causes than a refusal names: those are answer enough
+ * @returns undefined where no rest passes the check, or where there are more causes than a refusal names: those are
+ * answer enough
  */
 export function faultless(
   value: unknown,
@@ -87,7 +89,10 @@ const existing = (value: unknown, steps: readonly Step[]): Step[] => {
 
 const isEmpty = (value: unknown): boolean => isRecord(value) && Object.keys(value).length === 0
 
-/** Undefined where nothing remains. An item of a list leaves an empty object behind: the others keep their indexes. A list of scalars goes as a whole. */
+/**
+ * Undefined where nothing remains. An item of a list leaves an empty object behind: the others keep their indexes. A
+ * list of scalars goes as a whole.
+ */
 const omit = (value: unknown, { isWhole, below }: Paths): unknown => {
   if (isWhole) return undefined
   if (Array.isArray(value)) {

@@ -29,7 +29,9 @@ export interface VirtualMachineStatus {
   /** The one launcher pod that this VM ever has. */
   readonly podUID?: string
   readonly podIP?: string
-  /** The live domain as libvirt describes it, addresses included; bounded in size, otherwise as the launcher gave it. */
+  /**
+   * The live domain as libvirt describes it, addresses included; bounded in size, otherwise as the launcher gave it.
+   */
   readonly domain?: { readonly [key: string]: unknown }
   readonly interfaces?: readonly { readonly name?: string; readonly mac?: string }[]
   readonly phaseTransitionTimestamps?: readonly { readonly phase: Phase; readonly time: string }[]

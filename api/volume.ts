@@ -16,7 +16,10 @@ export interface Volume {
 /** In characters. Clouds take from 16 to 256 KiB. */
 const file = { maxLength: 262_144 }
 
-/** A new kind needs a field of `Volume`, and a pod and a launcher that know it; presets and validation follow from the schema. */
+/**
+ * A new kind needs a field of `Volume`, and a pod and a launcher that know it; presets and validation follow from the
+ * schema.
+ */
 const kinds = {
   emptyDisk: open(
     'A raw disk that is made empty with the pod and gone with it.',
@@ -51,7 +54,9 @@ export const volumes = list(
 
 const kindNames = Object.keys(kinds)
 
-/** What is wrong with volumes of the right shape, each by itself; whether disks use them is for the rules of completion. */
+/**
+ * What is wrong with volumes of the right shape, each by itself; whether disks use them is for the rules of completion.
+ */
 export function checkVolumes(given: readonly Volume[], field: string): Cause[] {
   return given.flatMap((volume, index) => checkVolume(volume, `${field}[${index}]`))
 }

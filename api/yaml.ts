@@ -2,8 +2,9 @@ import { LineCounter, parseAllDocuments, stringify, type Document, type ScalarTa
 import { isRecord } from './schema.ts'
 
 /**
- * YAML as kubectl reads it, which is neither 1.1 nor 1.2 (sigs.k8s.io/yaml over go-yaml 2; tried with kubectl 1.36): `yes`, `on` and `y` are true,
- * `010`, `0o10` and `0b1000` are eight, `1_000` is a thousand, and `1:30` is text, as MAC addresses are.
+ * YAML as kubectl reads it, which is neither 1.1 nor 1.2 (sigs.k8s.io/yaml over go-yaml 2; tried with kubectl 1.36):
+ * `yes`, `on` and `y` are true, `010`, `0o10` and `0b1000` are eight, `1_000` is a thousand, and `1:30` is text, as MAC
+ * addresses are.
  */
 const kubectlTags: readonly ScalarTag[] = [
   {
@@ -60,7 +61,10 @@ export function parseDocuments(
   return { documents }
 }
 
-/** @throws for an alias without an anchor, for so many that they would fill the memory, and for one inside the value that it names */
+/**
+ * @throws for an alias without an anchor, for so many that they would fill the memory, and for one inside the value
+ * that it names
+ */
 function valueOf(document: Document): unknown {
   const value: unknown = document.toJS()
   JSON.stringify(value)

@@ -10,8 +10,8 @@ import type { Provenance } from './provenance.ts'
 type Claim = Pick<Provenance, 'origins' | 'overridden'>
 
 /**
- * The VM that its user sent, according to a provenance: without what presets and defaults put there, and with what presets
- * overrode. If the overridden value is unknown, the current one is used.
+ * The VM that its user sent, according to a provenance: without what presets and defaults put there, and with what
+ * presets overrode. If the overridden value is unknown, the current one is used.
  */
 export function asSent(vm: VirtualMachine, claim: Claim): VirtualMachine {
   const lost = lostByUser(claim)
@@ -21,8 +21,9 @@ export function asSent(vm: VirtualMachine, claim: Claim): VirtualMachine {
 }
 
 /**
- * Finds a VM that the user may have sent, such that completing it gives the current VM. The claim is only a hint where to look: a
- * claimed leaf is left out while completion puts the same value in the same place, and is the user's otherwise.
+ * Finds a VM that the user may have sent, such that completing it gives the current VM. The claim is only a hint where
+ * to look: a claimed leaf is left out while completion puts the same value in the same place, and is the user's
+ * otherwise.
  *
  * @param complete gives a VM its presets and defaults, as they are now and then as they may have been
  * @returns what `complete` made of the VM that was found; of the given VM itself if no other gives it
@@ -42,7 +43,8 @@ export function reproduce<T extends { readonly vm: VirtualMachine }>(
       const missing = [...claimed].filter((path) => !isDeepStrictEqual(made.get(path), leaves.get(path)))
       if (missing.length === 0) return outcome
       unmet ??= missing
-      // Earlier capabilities are tried only for an unchanged VM; a forged claim must not cost a round for each kind of node.
+      // Earlier capabilities are tried only for an unchanged VM; a forged claim must not cost a round for each kind of
+      // node.
       if (round > 0) break
     }
     const places = new Set(unmet?.map(placeOf))
@@ -85,7 +87,10 @@ function inputOf(vm: VirtualMachine, claimed: ReadonlySet<string>, lost: Readonl
   return withoutLeaves(vm, (path) => claimed.has(path))
 }
 
-/** Paths at which a preset overrode the user, with what the user had written; undefined where that was too long to be stored. */
+/**
+ * Paths at which a preset overrode the user, with what the user had written; undefined where that was too long to be
+ * stored.
+ */
 const lostByUser = ({ overridden }: Claim): ReadonlyMap<string, unknown> =>
   new Map(
     [...overridden].flatMap(([path, values]) => {
@@ -109,8 +114,8 @@ export function leavesOf({ metadata: { labels = {}, annotations = {} }, spec }: 
 }
 
 /**
- * The VM without some of its leaves, and without what then holds nothing. Completion appends to lists: an item before one that
- * remains stays whole, so that no item changes its place.
+ * The VM without some of its leaves, and without what then holds nothing. Completion appends to lists: an item before
+ * one that remains stays whole, so that no item changes its place.
  */
 export function withoutLeaves(vm: VirtualMachine, isLeft: (path: string) => boolean): VirtualMachine {
   const visit = (value: unknown, path: string): unknown => {
@@ -144,7 +149,8 @@ function withValues(vm: VirtualMachine, values: ReadonlyMap<string, unknown>): V
     if (!isRecord(value)) return value
     return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, visit(member, joinPath(path, key))]))
   }
-  // Either the provenance is that of a stored VM, whose values were its user's in these very places, or the result is parsed.
+  // Either the provenance is that of a stored VM, whose values were its user's in these very places, or the result is
+  // parsed.
   return visit(vm, '') as VirtualMachine
 }
 

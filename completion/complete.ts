@@ -23,7 +23,9 @@ import { reach } from './rules/reach.ts'
 import { checkRules } from './rules/rules.ts'
 
 export interface CompleteOptions extends InjectOptions {
-  /** Of one kind of node, or of the nodes of a cluster: then of those on which the VM with its presets can be scheduled. */
+  /**
+   * Of one kind of node, or of the nodes of a cluster: then of those on which the VM with its presets can be scheduled.
+   */
   readonly capabilities: Capabilities | NodeCapabilities
   readonly entropy: Entropy
   /** Lets the user write what reaches the host. For trying things offline; never at admission. */
@@ -31,15 +33,21 @@ export interface CompleteOptions extends InjectOptions {
   /** Skips all rules, including reach, and returns the result whether it is valid or not. Offline only. */
   readonly skipRules?: boolean
   /**
-   * The domain is libvirt's own, from its XML: it is completed as when libvirt reads a stored domain, which adds less than what it
-   * fills in for a domain that is new (USB ports, a versioned machine type). Offline only.
+   * The domain is libvirt's own, from its XML: it is completed as when libvirt reads a stored domain, which adds less
+   * than what it fills in for a domain that is new (USB ports, a versioned machine type). Offline only.
    */
   readonly isStored?: boolean
-  /** The paths of invalid values that were removed from the VM (`faultlessMachine`): causes that depend on them are dropped. */
+  /**
+   * The paths of invalid values that were removed from the VM (`faultlessMachine`): causes that depend on them are
+   * dropped.
+   */
   readonly without?: readonly string[]
   /** Skips the annotation, a sixth of the work, if the VM is not stored. */
   readonly skipAnnotation?: boolean
-  /** Whether another VM of the cluster has a MAC address (lower case, with colons); without it only those of the VM are known. */
+  /**
+   * Whether another VM of the cluster has a MAC address (lower case, with colons); without it only those of the VM are
+   * known.
+   */
   readonly isMacTaken?: (address: string) => boolean
   /** Called after each phase, for measurements; completion itself reads no clock. */
   readonly onPhase?: (phase: Phase) => void
@@ -63,11 +71,12 @@ export interface Refused extends Report {
 }
 
 /**
- * Completes a VM: presets by their layers, then what libvirt itself would fill in, then the rules over the whole. Pure: the same
- * arguments give the same answer, nothing that comes in is changed, and a VM that is complete comes back with nothing added.
+ * Completes a VM: presets by their layers, then what libvirt itself would fill in, then the rules over the whole. Pure:
+ * the same arguments give the same answer, nothing that comes in is changed, and a VM that is complete comes back with
+ * nothing added.
  *
- * A VM with a provenance claims that it was completed before. That claim proves nothing: completion looks for a VM without
- * the claimed leaves that gives the same VM, and completes that one (docs/decisions/reach.md).
+ * A VM with a provenance claims that it was completed before. That claim proves nothing: completion looks for a VM
+ * without the claimed leaves that gives the same VM, and completes that one (docs/decisions/reach.md).
  *
  * @param vm a VM whose shape was checked (`parseMachine`)
  */
@@ -91,8 +100,8 @@ function completeClaimed(vm: VirtualMachine, options: CompleteOptions): Complete
 }
 
 /**
- * Causes for the values of a stored VM that reach the host without a grant. The VM is checked as stored, not completed again. Empty for
- * every VM that `complete` returned, as long as presets and nodes are the same.
+ * Causes for the values of a stored VM that reach the host without a grant. The VM is checked as stored, not completed
+ * again. Empty for every VM that `complete` returned, as long as presets and nodes are the same.
  *
  * @param vm a VM whose shape was checked (`parseMachine`)
  */
@@ -168,8 +177,8 @@ function reproduceDraft(vm: VirtualMachine, claim: Provenance, given: CompleteOp
 }
 
 /**
- * What the nodes can do that a VM may have been completed for, that which counts for it now first. It is the same VM after a node
- * came or went, and a default that was right then is not a value of its user's.
+ * What the nodes can do that a VM may have been completed for, that which counts for it now first. It is the same VM
+ * after a node came or went, and a default that was right then is not a value of its user's.
  */
 const everKnown = (spec: VirtualMachineSpec, options: CompleteOptions): Set<Capabilities> =>
   new Set([
@@ -194,7 +203,8 @@ function finish(made: Draft, shown: Shown | undefined, options: CompleteOptions)
   const checked = check(made.vm, made, provenance.origins, injectedGrants(injection), options)
   options.onPhase?.('rules')
   const isLeftOut = relatedTo(options.without ?? [])
-  // A leaf on which presets conflict is missing: causes about it, or about what is above or below it, would be misleading.
+  // A leaf on which presets conflict is missing: causes about it, or about what is above or below it, would be
+  // misleading.
   const isDisputed = relatedTo(injection.unsettled)
   const found = [
     ...injection.causes.filter(({ field }) => !isLeftOut(field)),
@@ -215,8 +225,8 @@ function finish(made: Draft, shown: Shown | undefined, options: CompleteOptions)
 }
 
 /**
- * A VM that was completed again, as it was shown before: in the same order, and with what it no longer shows by itself, which is what
- * presets removed. All of that is only displayed, and decides nothing.
+ * A VM that was completed again, as it was shown before: in the same order, and with what it no longer shows by itself,
+ * which is what presets removed. All of that is only displayed, and decides nothing.
  */
 function displayed(sent: VirtualMachine, claim: Provenance, { vm, injection, added }: Draft): Shown {
   const { origins, overridden, removed, participants } = injection

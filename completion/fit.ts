@@ -8,8 +8,9 @@ export type Place = Pick<VirtualMachineSpec, 'nodeSelector' | 'affinity' | 'tole
 type Labels = { readonly [key: string]: string }
 
 /**
- * Whether the scheduler may put a VM's pod on a node: by the labels that the VM selects and requires, and the taints that it tolerates.
- * Other pods and free resources change while a VM exists, and are ignored. The place is compiled once for all nodes.
+ * Whether the scheduler may put a VM's pod on a node: by the labels that the VM selects and requires, and the taints
+ * that it tolerates. Other pods and free resources change while a VM exists, and are ignored. The place is compiled
+ * once for all nodes.
  */
 export function fitsOn({ nodeSelector = {}, affinity, tolerations = [] }: Place): (node: NodeProfile) => boolean {
   const selected = Object.entries(nodeSelector)

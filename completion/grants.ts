@@ -12,7 +12,10 @@ export interface Grants {
   readonly isGranted: (path: string) => boolean
   /** Whether they state a leaf. */
   readonly isStated: (path: string) => boolean
-  /** Whether a preset of the namespace removed a part of a device in the same list: what defaults put there would be another device. */
+  /**
+   * Whether a preset of the namespace removed a part of a device in the same list: what defaults put there would be
+   * another device.
+   */
   readonly isCut: (path: string) => boolean
 }
 
@@ -47,7 +50,10 @@ function cutBy(removed: ReadonlyMap<string, Origin>): (path: string) => boolean 
   return (path) => lists.size > 0 && lists.has(deviceList(path))
 }
 
-/** Whether one cluster preset states all that reaches the host in the device of a path: half of one device and half of another is a third. */
+/**
+ * Whether one cluster preset states all that reaches the host in the device of a path: half of one device and half of
+ * another is a third.
+ */
 function grantedAsOne(vm: VirtualMachine, grants: Injected['grants']): (path: string) => boolean {
   const places = lazy(() => Object.groupBy(hostPaths(vm.spec.domain), (path) => devicePath.exec(path)?.[0] ?? ''))
   const known = new Map<string, boolean>()
@@ -83,7 +89,10 @@ export function draftedGrants(stored: VirtualMachine, drafted: VirtualMachine, i
   }
 }
 
-/** What presets state of a stored VM that completion does not give again: a preset was changed since, or removes by index. */
+/**
+ * What presets state of a stored VM that completion does not give again: a preset was changed since, or removes by
+ * index.
+ */
 export function statedGrants(stored: VirtualMachine, { grants, removed }: Injected): Grants {
   const isStated = grants.isStatedIn(stored)
   return {
@@ -94,7 +103,8 @@ export function statedGrants(stored: VirtualMachine, { grants, removed }: Inject
 }
 
 /**
- * Whether the leaves at a path that presets do not state are what the defaults alone put there: a user who repeats them gains nothing.
+ * Whether the leaves at a path that presets do not state are what the defaults alone put there: a user who repeats them
+ * gains nothing.
  *
  * @param fillings a VM with the defaults of each kind of node that it may have been completed for
  */

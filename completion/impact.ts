@@ -23,7 +23,10 @@ export interface Alternatives {
   readonly after: Candidates
 }
 
-/** Whether the two select the same presets for a VM, in the same revisions: then it need not be completed to know that nothing changes. */
+/**
+ * Whether the two select the same presets for a VM, in the same revisions: then it need not be completed to know that
+ * nothing changes.
+ */
 export function isSameSelection({ before, after }: Alternatives, labels: Labels, namespace: Namespace): boolean {
   const selection = (presets: Pick<Candidates, 'select'>): string =>
     presets

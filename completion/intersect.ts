@@ -2,9 +2,9 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Accelerator, Capabilities, CpuModel, MachineType } from '../api/capabilities.ts'
 
 /**
- * What every one of these nodes can do. An alias of machine types, and being the default one, go to the newest version that all have and
- * that is not newer than its target on any node. What one node does not report is taken from the other nodes.
- * Neither order nor repetition counts: lists are sorted.
+ * What every one of these nodes can do. An alias of machine types, and being the default one, go to the newest version
+ * that all have and that is not newer than its target on any node. What one node does not report is taken from the
+ * other nodes. Neither order nor repetition counts: lists are sorted.
  */
 export function intersect([first, ...rest]: readonly [Capabilities, ...Capabilities[]]): Capabilities {
   return rest.reduce(meet, first)

@@ -10,8 +10,9 @@ export interface Checked {
 }
 
 /**
- * Names the nodes in causes that depend on them: those without the capability, and those with it, so that the user can choose them. If so
- * few nodes are without it that the others overrule them, it is only a warning: the VM's pod avoids them (`unfitNodes`).
+ * Names the nodes in causes that depend on them: those without the capability, and those with it, so that the user can
+ * choose them. If so few nodes are without it that the others overrule them, it is only a warning: the VM's pod avoids
+ * them (`unfitNodes`).
  * @param check returns the causes on a node with these capabilities
  */
 export function nameNodes(

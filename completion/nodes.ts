@@ -25,7 +25,10 @@ export interface Provided {
   readonly capabilities: Capabilities
   /** Those nodes, grouped by equal capabilities; empty if no node has published any. */
   readonly groups: readonly NodeGroup[]
-  /** Nodes on which it could be scheduled too, but which are ignored because they do not have what nearly all others have. */
+  /**
+   * Nodes on which it could be scheduled too, but which are ignored because they do not have what nearly all others
+   * have.
+   */
   readonly outliers: readonly NodeGroup[]
 }
 
@@ -38,7 +41,8 @@ export interface NodeGroup {
 const maxCached = 64
 
 /**
- * What nodes with these profiles can do. Completions are cached while this is the same object: make it once for each change.
+ * What nodes with these profiles can do. Completions are cached while this is the same object: make it once for each
+ * change.
  * @param profiles as published; equal capabilities are to be the same object, so that they are compared by nothing else
  */
 export function nodeCapabilities(profiles: readonly NodeProfile[]): NodeCapabilities {

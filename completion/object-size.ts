@@ -3,8 +3,8 @@ import { sizeOf } from '../api/steps.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 
 /**
- * etcd stores objects of at most 1.5 MiB. A third is left for the status and for the API server's own metadata: a VM that is too large
- * for its status, or for a deletion timestamp, could neither be reported nor deleted.
+ * etcd stores objects of at most 1.5 MiB. A third is left for the status and for the API server's own metadata: a VM
+ * that is too large for its status, or for a deletion timestamp, could neither be reported nor deleted.
  */
 const maxBytes = 1024 * 1024
 

@@ -3,8 +3,8 @@ import { compareVersions, familyOf } from './intersect.ts'
 import type { NodeGroup } from './nodes.ts'
 
 /**
- * How many of so many nodes the others can overrule: a tenth, and one of three to nineteen. If two nodes differ, it is unknown which
- * one is broken.
+ * How many of so many nodes the others can overrule: a tenth, and one of three to nineteen. If two nodes differ, it is
+ * unknown which one is broken.
  */
 export const tolerated = (nodes: number): number => (nodes < 3 ? 0 : Math.max(1, Math.floor(nodes / 10)))
 
@@ -12,9 +12,10 @@ export const countNodes = (groups: readonly NodeGroup[]): number =>
   groups.reduce((sum, { nodes }) => sum + nodes.length, 0)
 
 /**
- * Nodes without something of the launcher's image that nearly all others have. All nodes run the same image, but while it is rolled
- * out; a node that alone has less is the last to be updated, broken, or lying. What depends on the hardware (KVM, CPU features, huge
- * pages) differs between healthy nodes and does not count. At most `tolerated` nodes, those with the least first.
+ * Nodes without something of the launcher's image that nearly all others have. All nodes run the same image, but while
+ * it is rolled out; a node that alone has less is the last to be updated, broken, or lying. What depends on the
+ * hardware (KVM, CPU features, huge pages) differs between healthy nodes and does not count. At most `tolerated` nodes,
+ * those with the least first.
  */
 export function outliersOf(groups: readonly NodeGroup[]): readonly NodeGroup[] {
   const total = countNodes(groups)

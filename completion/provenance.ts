@@ -16,10 +16,11 @@ export const maxProvenanceBytes = 32 * 1024
  *
  *     {v: 1, by: [["team","small","0f1e…"], ["","site","…"], "disk-bus"], at: {spec: {domain: {cpu: 0, devices: {disks: {1: 2}}}}}, …}
  *
- * `by` are the origins: a preset's namespace ('' for a cluster preset), name and revision, or a default's rule. `at` is a tree of
- * paths that ends in places of `by`; if all leaves of a subtree have one origin, the tree ends there. What it does not contain is
- * the user's. `over` and `gone` are such trees for what was overridden and removed, `skip` a list of [by, path, reason]. What the user had
- * written is in `over` beside the user if it is short: `[3, 0]` without, `[[3, "sata"], 0]` with it.
+ * `by` are the origins: a preset's namespace ('' for a cluster preset), name and revision, or a default's rule. `at` is
+ * a tree of paths that ends in places of `by`; if all leaves of a subtree have one origin, the tree ends there. What it
+ * does not contain is the user's. `over` and `gone` are such trees for what was overridden and removed, `skip` a list
+ * of [by, path, reason]. What the user had written is in `over` beside the user if it is short: `[3, 0]` without,
+ * `[[3, "sata"], 0]` with it.
  */
 interface Encoded {
   readonly v: 1
@@ -51,8 +52,8 @@ export interface EncodedProvenance {
 const maxLostValue = 128
 
 /**
- * The annotation's text. Where it would be too long, the user's values that were overridden go first, then what was skipped, then what was overridden and removed, then origins from
- * the last path on; the text records how many.
+ * The annotation's text. Where it would be too long, the user's values that were overridden go first, then what was
+ * skipped, then what was overridden and removed, then origins from the last path on; the text records how many.
  * @param vm as completed: its leaves decide whether a whole subtree has one origin
  */
 export function encodeProvenance(
@@ -101,8 +102,8 @@ function inOrder(origins: Origins, vm: VirtualMachine): (readonly [string, Origi
 const fullEnough = 0.95
 
 /**
- * About as many origins as there is room for. The text grows rather evenly with their number, so the next try is where the limit would then be,
- * and every other one halfway, in case that it does not.
+ * About as many origins as there is room for. The text grows rather evenly with their number, so the next try is where
+ * the limit would then be, and every other one halfway, in case that it does not.
  */
 function cutOrigins(
   provenance: Provenance,
@@ -218,7 +219,10 @@ function statedOf(origins: Origins): Stated {
 /** The place in `by` of an origin, or of the rule of a default; given out in the order in which they are asked for. */
 type PlaceOf = (origin: Origin | string) => number
 
-/** The tree of all that is not the user's; undefined where all is. A subtree of one origin is one number, and each leaf is looked at once. */
+/**
+ * The tree of all that is not the user's; undefined where all is. A subtree of one origin is one number, and each leaf
+ * is looked at once.
+ */
 function treeOf(value: unknown, stated: Stated | undefined, added: Added, placeOf: PlaceOf): Tree | undefined {
   if (stated?.origin !== undefined) return placeOf(stated.origin)
   if (typeof value !== 'object' || value === null) return undefined

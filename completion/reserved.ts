@@ -12,8 +12,8 @@ const owningKinds = ['VirtualMachineConfig', 'VirtualMachineGroup']
 const writable = [completedByAnnotation, excludePresetsAnnotation]
 
 /**
- * Causes for metadata of a VM that only virtset itself can set: reserved labels and annotations, owners of its own kinds,
- * and the finalizer. What is stored already may stay as it is.
+ * Causes for metadata of a VM that only virtset itself can set: reserved labels and annotations, owners of its own
+ * kinds, and the finalizer. What is stored already may stay as it is.
  */
 export function checkReserved(vm: VirtualMachine, stored: VirtualMachine | undefined): Cause[] {
   const { metadata } = vm

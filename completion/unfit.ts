@@ -4,8 +4,8 @@ import type { NodeCapabilities } from './nodes.ts'
 import { checkRules } from './rules/rules.ts'
 
 /**
- * The nodes that the placement of a VM allows but that cannot run it as stored, according to their current profiles. Empty if
- * none can: then an error at the start is better than waiting for a node forever.
+ * The nodes that the placement of a VM allows but that cannot run it as stored, according to their current profiles.
+ * Empty if none can: then an error at the start is better than waiting for a node forever.
  */
 export function unfitNodes(spec: VirtualMachineSpec, capabilities: NodeCapabilities): readonly string[] {
   const provided = capabilities.providedFor(spec)

@@ -3,12 +3,13 @@ import { isRecord } from '../api/schema.ts'
 import type { Container, Pod } from './pod.ts'
 
 /**
- * The path of the first field in which a pod differs from the launcher pod that the controller would create; undefined if there
- * is none. A pod that differs was created by another client under the name of the VM's pod, and must never get the VM.
+ * The path of the first field in which a pod differs from the launcher pod that the controller would create; undefined
+ * if there is none. A pod that differs was created by another client under the name of the VM's pod, and must never get
+ * the VM.
  *
- * Every field that the controller sets must be there. Admission may have added to the pod (tolerations, limits, a sidecar), but
- * nothing that runs in place of the launcher. Fields that admission or a new release may change are not compared: resources,
- * pull policy, termination message policy, grace period.
+ * Every field that the controller sets must be there. Admission may have added to the pod (tolerations, limits, a
+ * sidecar), but nothing that runs in place of the launcher. Fields that admission or a new release may change are not
+ * compared: resources, pull policy, termination message policy, grace period.
  */
 export function differenceFrom({ spec: expected }: Pod, { spec }: Pod): string | undefined {
   const [compute] = spec.containers.filter(({ name }) => name === 'compute')

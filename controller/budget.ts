@@ -29,8 +29,9 @@ export const budgets = resource<Budget>({
 export const groupUidLabel = 'virtset.io/group-uid'
 
 /**
- * The budget that makes a drain leave `spec.minAvailable` VMs of a group running; undefined for a group without it. A launcher pod has the
- * labels of its VM, so the group's selector selects it. A pod that is not ready does not hold up a drain.
+ * The budget that makes a drain leave `spec.minAvailable` VMs of a group running; undefined for a group without it. A
+ * launcher pod has the labels of its VM, so the group's selector selects it. A pod that is not ready does not hold up a
+ * drain.
  */
 export function budgetOf({ metadata, spec }: Persisted<VirtualMachineGroup>): Budget | undefined {
   const { minAvailable, selector } = spec

@@ -13,7 +13,9 @@ type Vm = Persisted<VirtualMachine>
 
 export interface ObservedConfig {
   readonly config: Config
-  /** The VM of the config's name, whatever its owner. During a restart, both come from the API server, not from a cache. */
+  /**
+   * The VM of the config's name, whatever its owner. During a restart, both come from the API server, not from a cache.
+   */
   readonly vm: Vm | undefined
   /** The hash of the current template. */
   readonly revision: string
@@ -28,8 +30,8 @@ export type ConfigAction =
   | { readonly do: 'deleteVm'; readonly vm: Vm; readonly gracePeriodSeconds?: number }
 
 /**
- * What to do for a config, in this order. The controller starts and stops nothing on its own: `start` and `stop` do that directly. It
- * finishes restarts, from whatever point they were left at:
+ * What to do for a config, in this order. The controller starts and stops nothing on its own: `start` and `stop` do
+ * that directly. It finishes restarts, from whatever point they were left at:
  *
  *     requested, the old VM exists      → delete it
  *     requested, the old VM terminates  → wait
@@ -37,7 +39,8 @@ export type ConfigAction =
  *     requested, another VM exists      → the restart is done
  *     cancelled                         → delete any VM of the config, and drop the request
  *
- * One worker handles a config at a time, so a VM that was being created when the restart was cancelled is visible in the next pass.
+ * One worker handles a config at a time, so a VM that was being created when the restart was cancelled is visible in
+ * the next pass.
  */
 export function planConfig(observed: ObservedConfig): ConfigAction[] {
   const { config, vm } = observed

@@ -11,8 +11,8 @@ export interface Engine {
   /** The whole VM, with its provenance in the annotation; or everything that is wrong with it. */
   complete(vm: VirtualMachine): { readonly vm: VirtualMachine } | { readonly causes: readonly Cause[] }
   /**
-   * Why a VM whose annotation states that it was completed must not run: it is invalid, or it reaches the host without a grant.
-   * Empty, unless it was written while the webhooks were away, or a preset that granted was changed since.
+   * Why a VM whose annotation states that it was completed must not run: it is invalid, or it reaches the host without
+   * a grant. Empty, unless it was written while the webhooks were away, or a preset that granted was changed since.
    */
   refusals(vm: VirtualMachine): readonly Cause[]
   /** The presets that took part in completing a VM, by id; undefined for one that was never completed. */
@@ -25,8 +25,8 @@ export interface Engine {
 export type Revision = string
 
 /**
- * A VM that bypassed admission has had none of its checks, so its shape is checked here first. No exemption from presets applies,
- * since no user's permission was checked; identities are derived from the VM's own uid.
+ * A VM that bypassed admission has had none of its checks, so its shape is checked here first. No exemption from
+ * presets applies, since no user's permission was checked; identities are derived from the VM's own uid.
  */
 export function createEngine(inventory: Inventory): Engine {
   const requestOf = ({ metadata: { namespace = '', uid = '' } }: VirtualMachine): CreateRequest => ({ namespace, uid })

@@ -123,7 +123,9 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     }
   })
 
-  /** The group that controls the VM, or did before the change; of a VM without a controller, all groups that select it. */
+  /**
+   * The group that controls the VM, or did before the change; of a VM without a controller, all groups that select it.
+   */
   const groupsOf = (change: Change<VirtualMachine>): readonly Group[] => {
     const versions = change.kind === 'updated' ? [change.object, change.previous] : [change.object]
     const owners = versions.map(controllerOf).filter((owner) => owner !== undefined && isOwning(owner))
@@ -167,7 +169,10 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     }
   }
 
-  /** The cache of a new leader may lag behind the writes of the last one, so VMs are read from the API server before the first creation. */
+  /**
+   * The cache of a new leader may lag behind the writes of the last one, so VMs are read from the API server before the
+   * first creation.
+   */
   const verify = async ({ metadata, spec }: Group, memory: Memory): Promise<void> => {
     const labelSelector = selectorText(compileStoredSelector(spec.selector))
     const { namespace } = metadata
@@ -278,7 +283,10 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     }
   }
 
-  /** A VM that this process created without receiving the response or, very rarely, another client's VM under a generated name. */
+  /**
+   * A VM that this process created without receiving the response or, very rarely, another client's VM under a
+   * generated name.
+   */
   const adoptName = async (group: Group, memory: Memory, name: string): Promise<void> => {
     const { namespace } = group.metadata
     const found = await kube.get(virtualMachines, namespace === undefined ? { name } : { namespace, name })

@@ -4,8 +4,9 @@ import type { Persisted } from '../runtime/resource.ts'
 type Vm = Persisted<VirtualMachine>
 
 /**
- * The writes of this process for a group that the watch has not delivered yet, by uid, so that a lagging cache never leads to one VM too
- * many. A creation with an unknown outcome is remembered by its name and repeated under the same name, so there cannot be two.
+ * The writes of this process for a group that the watch has not delivered yet, by uid, so that a lagging cache never
+ * leads to one VM too many. A creation with an unknown outcome is remembered by its name and repeated under the same
+ * name, so there cannot be two.
  */
 export interface Expectations {
   /** The API server created it. */

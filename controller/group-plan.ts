@@ -16,7 +16,10 @@ type Vm = Persisted<VirtualMachine>
 
 export interface ObservedGroup {
   readonly group: Group
-  /** VMs of the namespace that the group or no one controls, including those that this process created and the watch has not delivered. */
+  /**
+   * VMs of the namespace that the group or no one controls, including those that this process created and the watch has
+   * not delivered.
+   */
   readonly vms: readonly Vm[]
   /** Uids of VMs that this process deleted, whether the watch has delivered the deletion or not. */
   readonly deleted: ReadonlySet<string>
@@ -45,14 +48,17 @@ export type GroupAction =
 
 /** After a failure, to find out how long to back off. */
 const soonMs = 1
-/** VMs created in one pass, in batches of 1 + 2 + … + 32. Other groups get their turn before the next pass creates more. */
+/**
+ * VMs created in one pass, in batches of 1 + 2 + … + 32. Other groups get their turn before the next pass creates more.
+ */
 const maxCreations = 63
 
 /**
  * What to do for a group, in this order.
  *
- * A group never has more VMs than requested, so a terminating VM counts until it is gone: two VMs must not use the same disks. A VM that
- * finished on its own is counted in the status, with its uid, before it is deleted. So it counts once, whichever process dies in between.
+ * A group never has more VMs than requested, so a terminating VM counts until it is gone: two VMs must not use the same
+ * disks. A VM that finished on its own is counted in the status, with its uid, before it is deleted. So it counts once,
+ * whichever process dies in between.
  */
 export function planGroup(observed: ObservedGroup): GroupAction[] {
   const { group, deleted, backOffMs } = observed
@@ -99,7 +105,10 @@ function claims(observed: ObservedGroup): GroupAction[] {
   })
 }
 
-/** The VMs of the group and those that it adopts, without those that it releases. A paused group adopts and releases none. */
+/**
+ * The VMs of the group and those that it adopts, without those that it releases. A paused group adopts and releases
+ * none.
+ */
 function membersOf({ group, vms, deleted }: ObservedGroup): readonly Vm[] {
   const { selector, paused = false } = group.spec
   const compiled = compileStoredSelector(selector)

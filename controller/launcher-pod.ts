@@ -18,15 +18,18 @@ interface LauncherOptions {
   readonly claims: ReadonlyMap<string, Claim>
 }
 
-/** The launcher presses the power button, waits the VM's own grace period, destroys, and waits up to 15 s for the handler to read the end. */
+/**
+ * The launcher presses the power button, waits the VM's own grace period, destroys, and waits up to 15 s for the
+ * handler to read the end.
+ */
 const graceSlackSeconds = 30
 const defaultGraceSeconds = 30
 /** libvirt, QEMU and the launcher run as this user of the launcher's image. */
 const user = 107
 const root = '/var/run/virtset'
 /**
- * libvirtd's sockets and state, 10 KiB for a small VM. In memory, since a restarted libvirtd ends the guest when it cannot
- * write its state: a full disk of the node must not end VMs.
+ * libvirtd's sockets and state, 10 KiB for a small VM. In memory, since a restarted libvirtd ends the guest when it
+ * cannot write its state: a full disk of the node must not end VMs.
  */
 const runBytes = 16n * 1024n * 1024n
 /** Room for the file system's own use around the disk's file. */
@@ -94,7 +97,10 @@ export function podGraceSeconds(vm: VirtualMachine): number {
   return (requestedGraceSeconds(vm) ?? own) + graceSlackSeconds
 }
 
-/** The claims that must be known before the pod is created: a block volume is attached to a pod in another way than a file system. */
+/**
+ * The claims that must be known before the pod is created: a block volume is attached to a pod in another way than a
+ * file system.
+ */
 export function claimsOf({ spec }: VirtualMachine): readonly string[] {
   const names = (spec.volumes ?? []).flatMap(({ persistentVolumeClaim: claim }) => (claim ? [claim.claimName] : []))
   return [...new Set(names)]
@@ -150,7 +156,9 @@ function placed(volume: Volume, name: string, claims: ReadonlyMap<string, Claim>
   return { volume: inPod, mount: { ...mount, ...(readOnly ? { readOnly } : {}) } }
 }
 
-/** The first `length` characters, without punctuation at the end, which a label's value and a host name do not allow. */
+/**
+ * The first `length` characters, without punctuation at the end, which a label's value and a host name do not allow.
+ */
 function cut(name: string, length: number): string {
   return name.slice(0, length).replace(/[-._]+$/, '')
 }

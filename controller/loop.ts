@@ -42,14 +42,16 @@ interface LoopOptions extends ControllerContext {
  * Guarantees
  *
  * - Nothing is reconciled before `lead()`, before the caches are filled, or after `stop()`.
- * - Namespaces take turns, and one never takes all workers, so a tenant with many or failing objects does not delay others.
+ * - Namespaces take turns, and one never takes all workers, so a tenant with many or failing objects does not delay
+ *   others.
  * - One worker a key. A change during a pass leads to another pass; a pass that throws is repeated with back-off.
  * - A pass starts from an object that is at least as new as the last write of this process (`newest`).
- * - Each action checks the leadership, and each write names the version it is based on. A conflict ends the pass silently: the
+ * - Each action checks the leadership, and each write names the version it is based on. A conflict ends the pass
+ *   silently: the
  *   change that caused it leads to the next one.
  *
- * Assumptions: a plan is a function of what was observed, so a pass may end after any of its actions. Actions that are not writes to
- * the object, such as creating a pod, are idempotent.
+ * Assumptions: a plan is a function of what was observed, so a pass may end after any of its actions. Actions that are
+ * not writes to the object, such as creating a pod, are idempotent.
  */
 interface Loop<T extends KubeObject> {
   /** Does nothing while the loop does not lead. */
@@ -62,7 +64,8 @@ interface Loop<T extends KubeObject> {
   /** The object of this name was deleted. */
   forget(ref: ObjectRef): void
   /**
-   * Performs the actions in order. `act` handles those that are not common; where it returns actions, they replace the rest.
+   * Performs the actions in order. `act` handles those that are not common; where it returns actions, they replace the
+   * rest.
    */
   perform<Status, Own extends { readonly do: string }>(
     target: Target<T>,

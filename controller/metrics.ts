@@ -22,7 +22,10 @@ interface Observed {
   readonly isLeader: () => boolean
 }
 
-/** VMs and configs by phase, replicas of groups, presets, queues, and whether this replica leads. Collected when Prometheus scrapes. */
+/**
+ * VMs and configs by phase, replicas of groups, presets, queues, and whether this replica leads. Collected when
+ * Prometheus scrapes.
+ */
 export function observeController(registry: Registry, observed: Observed): void {
   const { vms, configs, groups, presets, profiles, queues, isLeader } = observed
   const registers = [registry]

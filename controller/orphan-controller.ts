@@ -16,8 +16,8 @@ interface OrphanControllerOptions extends ControllerContext {
 }
 
 /**
- * Deletes launcher pods whose VM does not exist: the VM's finalizer was removed by hand, or the pod comes from a backup. The garbage
- * collector deletes only those that still have their owner reference.
+ * Deletes launcher pods whose VM does not exist: the VM's finalizer was removed by hand, or the pod comes from a
+ * backup. The garbage collector deletes only those that still have their owner reference.
  */
 interface OrphanController {
   lead(): Promise<void>

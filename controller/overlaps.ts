@@ -5,8 +5,8 @@ import type { Structure } from '../presets/structure.ts'
 /** The presets that could conflict about a VM. Cached: comparing all pairs at each change would cost too much. */
 interface Overlaps {
   /**
-   * Updates the cache after a change or deletion of the preset with this id. Returns the ids of the presets whose overlaps changed,
-   * for which this must be called next.
+   * Updates the cache after a change or deletion of the preset with this id. Returns the ids of the presets whose
+   * overlaps changed, for which this must be called next.
    */
   change(id: string): readonly string[]
   /** A sentence for each preset with which the one with this id could conflict. */

@@ -30,11 +30,14 @@ interface PresetController {
 }
 
 /**
- * How long after a change the counts are updated: a VM that comes and goes changes them twice, and each write goes to every watch of
- * presets. Whether the preset itself is accepted, and in which revision, is written at once.
+ * How long after a change the counts are updated: a VM that comes and goes changes them twice, and each write goes to
+ * every watch of presets. Whether the preset itself is accepted, and in which revision, is written at once.
  */
 const countDelayMs = 5000
-/** Where counts are expensive they are updated less often: counting uses a twentieth of the time, and writes ten statuses a second. */
+/**
+ * Where counts are expensive they are updated less often: counting uses a twentieth of the time, and writes ten
+ * statuses a second.
+ */
 const pauseFactor = 20
 const pausePerWriteMs = 100
 /** The key that counts the VMs of all presets; no preset has it, since a name contains no star. */

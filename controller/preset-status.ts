@@ -24,8 +24,8 @@ export const unused: Usage = { matched: 0, applied: 0, outdated: 0 }
 const sliceMs = 20
 
 /**
- * Counts for all presets, including deleted presets that VMs were completed with. VMs × presets can be many millions, so the event
- * loop gets a turn in between.
+ * Counts for all presets, including deleted presets that VMs were completed with. VMs × presets can be many millions,
+ * so the event loop gets a turn in between.
  */
 export async function countUsage(
   vms: readonly VirtualMachine[],
@@ -56,7 +56,10 @@ export async function countUsage(
   return usages
 }
 
-/** An accepted preset with its revision and the presets that could conflict with it, or the causes why it is not accepted. */
+/**
+ * An accepted preset with its revision and the presets that could conflict with it, or the causes why it is not
+ * accepted.
+ */
 type Compilation =
   | { readonly revision: Revision; readonly overlaps: readonly string[] }
   | { readonly causes: readonly Cause[] }

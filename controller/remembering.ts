@@ -12,8 +12,8 @@ interface Remembered {
 }
 
 /**
- * An engine that caches the refusals of a waiting VM, which each round needs until the VM has a pod. It computes them again when the
- * VM, the presets that select it, the capabilities of the nodes or the labels of its namespace change.
+ * An engine that caches the refusals of a waiting VM, which each round needs until the VM has a pod. It computes them
+ * again when the VM, the presets that select it, the capabilities of the nodes or the labels of its namespace change.
  */
 export function remembering(engine: Engine, inventory: Inventory): Engine {
   const known = new Map<string, Remembered>()

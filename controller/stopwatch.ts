@@ -1,9 +1,9 @@
 import type { Clock } from '../runtime/clock.ts'
 
 /**
- * Measures for how long this process has observed a state of an object, on its monotonic clock. Decisions use this instead
- * of timestamps: other machines wrote those, and their clocks may differ by any amount. A new process counts from zero, so
- * it acts later, never too early.
+ * Measures for how long this process has observed a state of an object, on its monotonic clock. Decisions use this
+ * instead of timestamps: other machines wrote those, and their clocks may differ by any amount. A new process counts
+ * from zero, so it acts later, never too early.
  */
 export interface Stopwatch<Mark extends string> {
   /**

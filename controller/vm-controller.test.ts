@@ -396,7 +396,10 @@ describe('controller', () => {
   )
 })
 
-/** Kills the controller at the given writes, counted from the last death; the request on its way takes effect or does not. */
+/**
+ * Kills the controller at the given writes, counted from the last death; the request on its way takes effect or does
+ * not.
+ */
 async function liveThrough(deaths: readonly number[], isLostAnswer: boolean): Promise<void> {
   const { server, clock, start } = await setUp()
   const left = [...deaths]

@@ -37,7 +37,10 @@ interface VmControllerOptions extends ControllerContext {
   readonly image: string
 }
 
-/** Gives each VM its launcher pod. It fills its caches at once, so that it can take over at any time, and acts when it leads. */
+/**
+ * Gives each VM its launcher pod. It fills its caches at once, so that it can take over at any time, and acts when it
+ * leads.
+ */
 interface VmController {
   readonly vms: Reflector<VirtualMachine, 'node' | 'mac' | 'uid'>
   readonly pods: Reflector<Pod, 'vm' | 'vmName'>
@@ -134,7 +137,9 @@ export function startVmController(options: VmControllerOptions): VmController {
     }
   }
 
-  /** Reads a pod that the cache does not have from the API server: the cache may lag, and has no pod without our label. */
+  /**
+   * Reads a pod that the cache does not have from the API server: the cache may lag, and has no pod without our label.
+   */
   const findNamedPod = async (vm: Vm): Promise<Persisted<Pod> | undefined> => {
     const ref = { ...refOf(keyOf(vm.metadata)), name: podName(vm) }
     const cached = podCache.store.get(keyOf(ref))
@@ -243,7 +248,9 @@ function deletionOf(vm: Vm, pod: Persisted<Pod>): DeleteOptions {
   return requestedGraceSeconds(vm) === undefined ? { uid } : { uid, gracePeriodSeconds: podGraceSeconds(vm) }
 }
 
-/** Completion does not know where an object is stored. The finalizer is stored with the completed spec, before any pod. */
+/**
+ * Completion does not know where an object is stored. The finalizer is stored with the completed spec, before any pod.
+ */
 function withIdentity(completed: VirtualMachine, stored: Vm): Vm {
   const { name, uid, resourceVersion } = stored.metadata
   const finalizers = withFinalizer(stored)

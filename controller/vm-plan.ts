@@ -30,7 +30,9 @@ import type { Ending } from './vm-status.ts'
 import { terminate } from './vm-terminate.ts'
 import { confirmEnd, reportUnreachable } from './vm-unobserved.ts'
 
-/** The launcher waits for its handler and exits when that has read the end; this leaves time for the handler's write. */
+/**
+ * The launcher waits for its handler and exits when that has read the end; this leaves time for the handler's write.
+ */
 const handlerGraceMs = 5000
 /** A launcher whose guest ended exits within seconds; the controller deletes a pod that remains longer. */
 const finishedGraceMs = 60_000
@@ -52,11 +54,11 @@ const troubles = [
 ]
 
 /**
- * What to do for a VM, in this order. Each decision depends only on what is observed, so it does not matter which process acted
- * before, or died in between.
+ * What to do for a VM, in this order. Each decision depends only on what is observed, so it does not matter which
+ * process acted before, or died in between.
  *
- * At most one QEMU ever runs: the handler hands a VM only to the pod that `status.podUID` names. Until the status names a pod, a
- * lost pod has run nothing; once it does, no pod is created any more.
+ * At most one QEMU ever runs: the handler hands a VM only to the pod that `status.podUID` names. Until the status names
+ * a pod, a lost pod has run nothing; once it does, no pod is created any more.
  */
 export function plan(observed: Observed): Action[] {
   const { vm, completion, foreignPod } = observed
@@ -78,20 +80,27 @@ export function plan(observed: Observed): Action[] {
   return start(observed)
 }
 
-/** The pod that runs the VM, or will: the one that the status names or, until it names one, the one with the right name. */
+/**
+ * The pod that runs the VM, or will: the one that the status names or, until it names one, the one with the right name.
+ */
 function ownPod({ vm, pods }: Observed): LauncherPod | undefined {
   const { podUID } = vm.status ?? {}
   return pods.find(({ metadata }) => (podUID === undefined ? metadata.name === podName(vm) : metadata.uid === podUID))
 }
 
-/** A pod that carries the marks of a VM and is not its own is a copy, as a restore makes it. No handler hands it a VM. */
+/**
+ * A pod that carries the marks of a VM and is not its own is a copy, as a restore makes it. No handler hands it a VM.
+ */
 function deleteOthers({ pods }: Observed, own: LauncherPod | undefined): Action[] {
   return pods
     .filter((pod) => pod !== own && pod.metadata.deletionTimestamp === undefined)
     .map((pod) => ({ do: 'deletePod', pod }))
 }
 
-/** From the first status that names a pod, the VM is that pod's: a pod that the controller did not create must never get that far. */
+/**
+ * From the first status that names a pod, the VM is that pod's: a pod that the controller did not create must never get
+ * that far.
+ */
 function refuseForeign({ vm, image, claims, now }: Observed, pod: LauncherPod): Action[] | undefined {
   const difference = differenceFrom(launcherPod(vm, { image, claims }), pod)
   if (difference === undefined) return undefined

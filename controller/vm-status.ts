@@ -122,12 +122,17 @@ export function explainedStatus(vm: Vm, disruption: Disruption, now: string): Vi
   return { ...status, reason: disruption.reason, message: explained }
 }
 
-/** The pod exceeds its grace period. Ready stays the handler's, which may still see the guest: both would overwrite it forever. */
+/**
+ * The pod exceeds its grace period. Ready stays the handler's, which may still see the guest: both would overwrite it
+ * forever.
+ */
 export function stuckStatus(vm: Vm, message: string, now: string): VirtualMachineStatus {
   return next(vm, {}, now, [{ type: podEndedCondition, status: 'False', reason: 'PodStuckTerminating', message }])
 }
 
-/** The pod was removed before its end was observed; the handler of the node can observe whether the launcher still runs. */
+/**
+ * The pod was removed before its end was observed; the handler of the node can observe whether the launcher still runs.
+ */
 export function awaitingHandlerStatus(vm: Vm, podName: string, now: string): VirtualMachineStatus {
   const message = `the launcher pod ${podName} no longer exists, but its end was not observed; waiting for the handler of node ${vm.status?.nodeName} to confirm it`
   return next(vm, {}, now, [{ type: podEndedCondition, status: 'Unknown', reason: 'AwaitingHandler', message }])

@@ -44,8 +44,8 @@ export interface Handler {
 }
 
 /**
- * A round waits for its launcher and for the API server and costs only a socket meanwhile, so every VM of a full node can
- * have one. A namespace gets few, which bounds what its VMs together hold and write.
+ * A round waits for its launcher and for the API server and costs only a socket meanwhile, so every VM of a full node
+ * can have one. A namespace gets few, which bounds what its VMs together hold and write.
  */
 const concurrency = 256
 const namespaceConcurrency = 8
@@ -54,7 +54,9 @@ const namespaceConcurrency = 8
 const shortestDeadlineMs = 1000
 const longestDeadlineMs = 5000
 
-/** A VM's life has a dozen events and updates. After this burst, a launcher causes one round and one update a second. */
+/**
+ * A VM's life has a dozen events and updates. After this burst, a launcher causes one round and one update a second.
+ */
 const mostAtOnce = 20
 const perSecond = 1
 const lookAgainMs = 1000
@@ -83,7 +85,10 @@ interface Tracked {
   readonly limits: Omit<LauncherLimits, 'deadlineMs'>
   /** The rounds that its launcher's events can still cause. */
   readonly hints: Bucket
-  /** The status updates that its launcher can still cause. Each brings a round, in which it can respond differently again. */
+  /**
+   * The status updates that its launcher can still cause. Each brings a round, in which it can respond differently
+   * again.
+   */
   readonly writes: Bucket
   readonly reopening: BackOff
   /** An event has queued a round that has not begun. */
@@ -115,8 +120,8 @@ interface Round {
 /**
  * Reconciles the VMs of one node: hands each to its launcher, and writes what the launcher reports into its status.
  *
- * Nothing depends on the handler's memory: a round starts from the stored VM and the launcher's response. An event of the
- * launcher only queues a round. A launcher that does not respond proves nothing; the controller watches its pod.
+ * Nothing depends on the handler's memory: a round starts from the stored VM and the launcher's response. An event of
+ * the launcher only queues a round. A launcher that does not respond proves nothing; the controller watches its pod.
  *
  * A launcher can be hostile, so each VM has a budget of its own: one request at a time, bytes of responses and events,
  * rounds and updates per second. The VMs of a namespace share the budgets of the node; namespaces take turns.
@@ -285,7 +290,9 @@ export function startHandler(options: HandlerOptions): Handler {
     else queue.add(key)
   }
 
-  /** Waits for the node's budget of updates: at most for the few updates of each other namespace that are in progress. */
+  /**
+   * Waits for the node's budget of updates: at most for the few updates of each other namespace that are in progress.
+   */
   async function updateStatus(vm: Machine, status: VirtualMachineStatus): Promise<Machine> {
     const { name, namespace } = vm.metadata
     const body = [...unchanged(vm), ...statusPatch(vm, status)]

@@ -147,8 +147,8 @@ export function launcherOf(
 }
 
 /**
- * Runs `run` once after `delayMs`, counted in slices. Where this process gets no CPU for longer than a slice, it reads what
- * has arrived before the next slice begins, so that a busy node does not look like a silent launcher.
+ * Runs `run` once after `delayMs`, counted in slices. Where this process gets no CPU for longer than a slice, it reads
+ * what has arrived before the next slice begins, so that a busy node does not look like a silent launcher.
  */
 function afterRunning(clock: Clock, delayMs: number, run: () => void, slices = 4): () => void {
   let cancel = () => {}
@@ -165,7 +165,10 @@ function valueOf(status: number, body: unknown): unknown {
   throw new LauncherRefusal(reason, message)
 }
 
-/** `read` is called when the head of the response has arrived, before anything else is parsed: Node buffers what is not read. */
+/**
+ * `read` is called when the head of the response has arrived, before anything else is parsed: Node buffers what is not
+ * read.
+ */
 async function send<T>(
   kubeletRoot: string,
   podUID: string,
@@ -183,7 +186,10 @@ async function send<T>(
   return value
 }
 
-/** Delivers what it has read in small pieces, so that the rest of the up to 64 KiB that Node reads at once is not parsed after a request was ended. */
+/**
+ * Delivers what it has read in small pieces, so that the rest of the up to 64 KiB that Node reads at once is not parsed
+ * after a request was ended.
+ */
 class PiecewiseSocket extends Socket {
   override push(chunk: Buffer | null): boolean {
     if (chunk === null) return super.push(chunk)
@@ -247,8 +253,8 @@ async function readAll(
 }
 
 /**
- * Delivers every chunk as it arrives: Node buffers what is not read, at a hundred bytes for a chunk of one. Rejects when the
- * response ends, is aborted, or `onChunk` throws.
+ * Delivers every chunk as it arrives: Node buffers what is not read, at a hundred bytes for a chunk of one. Rejects
+ * when the response ends, is aborted, or `onChunk` throws.
  */
 function drain(response: IncomingMessage, onChunk: (chunk: Buffer) => void): Promise<never> {
   return new Promise((_, reject) => {
@@ -269,8 +275,8 @@ function drain(response: IncomingMessage, onChunk: (chunk: Buffer) => void): Pro
 }
 
 /**
- * Returns the most important event that a chunk completes. Buffers no line, only enough of an incomplete one to distinguish
- * it from a heartbeat.
+ * Returns the most important event that a chunk completes. Buffers no line, only enough of an incomplete one to
+ * distinguish it from a heartbeat.
  */
 function lineReader(): (chunk: Buffer) => LauncherEvent | undefined {
   const enough = heartbeatLine.length + 1
@@ -293,6 +299,8 @@ function lineReader(): (chunk: Buffer) => LauncherEvent | undefined {
 
 const newline = 10
 
-/** The cost of reading and buffering a chunk: a launcher that sends single bytes must not cost a hundred times as much. */
+/**
+ * The cost of reading and buffering a chunk: a launcher that sends single bytes must not cost a hundred times as much.
+ */
 const costOf = (chunk: Buffer): number => Math.max(chunk.length, smallestCost)
 const smallestCost = 1024

@@ -1,8 +1,9 @@
 import { InvalidLauncherResponse } from '../runtime/launcher-api.ts'
 
 /**
- * The memory of unfinished exchanges with launchers, over all launchers of the node. When they exceed the limit together, the largest
- * exchange of the tenant that holds the most is ended: a tenant cannot cause the end of an exchange of a tenant that holds less.
+ * The memory of unfinished exchanges with launchers, over all launchers of the node. When they exceed the limit
+ * together, the largest exchange of the tenant that holds the most is ended: a tenant cannot cause the end of an
+ * exchange of a tenant that holds less.
  */
 interface PendingBytes {
   /** `end` is called at most once, and never after `release`. */

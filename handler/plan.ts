@@ -109,7 +109,10 @@ function awaitSocket({ absentForMs }: { absentForMs: number }): Action[] {
   return [{ do: 'requeueAfter', afterMs: Math.min(Math.max(absentForMs / 20, shortest), longest) }]
 }
 
-/** Usually the pod has ended and the controller is about to record that. Where it does not, the status must not claim Ready. */
+/**
+ * Usually the pod has ended and the controller is about to record that. Where it does not, the status must not claim
+ * Ready.
+ */
 function onLostSocket(vm: VirtualMachine, { absentForMs }: { absentForMs: number }, now: string): Action[] {
   const message = "the VM's launcher has no socket on this node any more; whether the guest runs is unknown"
   return onSilence(vm, 'LauncherAbsent', { message, silentForMs: absentForMs }, now)
@@ -233,8 +236,8 @@ function endedAsRequested(report: DomainReport): DomainReport {
 const graceExceeded = 'the guest did not power off within its grace period, and was ended'
 
 /**
- * The launcher alone counts the grace period and ends the guest. The kubelet may have requested it first, with the grace
- * period of the spec; a shorter one of the deletion shortens that.
+ * The launcher alone counts the grace period and ends the guest. The kubelet may have requested it first, with the
+ * grace period of the spec; a shorter one of the deletion shortens that.
  */
 function shutDown(vm: VirtualMachine, report: DomainReport): Action[] {
   if (!isAlive(report)) return []

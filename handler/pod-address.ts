@@ -4,8 +4,8 @@ import { openPodHosts } from './socket.ts'
 const maxBytes = 64 * 1024
 
 /**
- * The pod's first address, from the hosts file that the kubelet wrote for it; absent before the pod's network is set up. Read here
- * rather than from the API, so that the handler does not need the permission to read the cluster's pods.
+ * The pod's first address, from the hosts file that the kubelet wrote for it; absent before the pod's network is set
+ * up. Read here rather than from the API, so that the handler does not need the permission to read the cluster's pods.
  */
 export async function readPodAddress(kubeletRoot: string, podUID: string): Promise<string | undefined> {
   const handle = await openPodHosts(kubeletRoot, podUID)

@@ -28,8 +28,8 @@ const readAgainMs = 10_000
 const repairMs = 600_000
 
 /**
- * Publishes the capabilities of a node, as the container with libvirt has written them to `file`, with the node's labels and taints,
- * as the NodeProfile with the node's name. It does so whenever they change.
+ * Publishes the capabilities of a node, as the container with libvirt has written them to `file`, with the node's
+ * labels and taints, as the NodeProfile with the node's name. It does so whenever they change.
  */
 export function publishProfile(options: {
   readonly kube: KubeClient

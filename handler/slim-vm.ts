@@ -5,8 +5,9 @@ import { gracePeriodAnnotation } from '../api/template.ts'
 import type { Persisted } from '../runtime/resource.ts'
 
 /**
- * A VM as the handler caches it: without the annotations that it does not read, and with a digest instead of the live domain, which
- * is only compared with new ones. Domains come from launchers, and those of a full node would not fit into the handler's memory.
+ * A VM as the handler caches it: without the annotations that it does not read, and with a digest instead of the live
+ * domain, which is only compared with new ones. Domains come from launchers, and those of a full node would not fit
+ * into the handler's memory.
  */
 export function slimVm(vm: Persisted<VirtualMachine>): Persisted<VirtualMachine> {
   const { annotations, ...metadata } = vm.metadata

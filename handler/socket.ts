@@ -11,11 +11,12 @@ const uidPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 type Wanted = 'directory' | 'socket' | 'file'
 
 /**
- * A handle on the launcher's socket of the pod `podUID`; undefined while it does not exist. Connect to `pathOf(handle)`, then close it.
+ * A handle on the launcher's socket of the pod `podUID`; undefined while it does not exist. Connect to
+ * `pathOf(handle)`, then close it.
  *
- * The volume belongs to the launcher, and a guest that broke out of QEMU can create anything there. So no symbolic link is followed:
- * each step is opened with O_NOFOLLOW relative to the descriptor of the previous one, and the type of the last is checked on the
- * same descriptor that is connected to.
+ * The volume belongs to the launcher, and a guest that broke out of QEMU can create anything there. So no symbolic link
+ * is followed: each step is opened with O_NOFOLLOW relative to the descriptor of the previous one, and the type of the
+ * last is checked on the same descriptor that is connected to.
  */
 export async function openLauncherSocket(kubeletRoot: string, podUID: string): Promise<FileHandle | undefined> {
   return walk(kubeletRoot, podUID, ['volumes', 'kubernetes.io~empty-dir', 'sockets', launcherSocketName], 'socket')

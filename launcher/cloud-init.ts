@@ -13,7 +13,10 @@ export function seedFiles(cloudInit: CloudInit, vm: Identity): { [file: string]:
   return cloudInit.networkData === undefined ? files : { ...files, 'network-config': cloudInit.networkData }
 }
 
-/** Arguments of genisoimage: the ISO of `directory` with the label by which cloud-init finds it, in long lower-case names. */
+/**
+ * Arguments of genisoimage: the ISO of `directory` with the label by which cloud-init finds it, in long lower-case
+ * names.
+ */
 export function isoArguments(image: string, directory: string): string[] {
   return ['-quiet', '-output', image, '-volid', 'cidata', '-joliet', '-rational-rock', directory]
 }

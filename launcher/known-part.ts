@@ -3,8 +3,8 @@ import { Refused } from './refused.ts'
 import type { SpecDrift } from '../runtime/launcher-api.ts'
 
 /**
- * The VM, without the fields that a newer version of virtset has added: webhooks can be newer than launchers. The reports
- * list these fields as drift, so they are not dropped silently. Everything else that is wrong is refused.
+ * The VM, without the fields that a newer version of virtset has added: webhooks can be newer than launchers. The
+ * reports list these fields as drift, so they are not dropped silently. Everything else that is wrong is refused.
  * @throws Refused
  */
 export function knownPartOf(body: unknown): { readonly vm: VirtualMachine; readonly ignored: readonly SpecDrift[] } {

@@ -1,12 +1,15 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 
-/** `refer` is the right to move a file to another directory, which any use of Landlock denies where no rule grants it. */
+/**
+ * `refer` is the right to move a file to another directory, which any use of Landlock denies where no rule grants it.
+ */
 const rights = 'remove-file,refer'
 
 /**
- * Arguments of setpriv (util-linux) that prevent the command after them, and its children, from removing, replacing or moving a file
- * outside `directories`. Only with Landlock can a process without capabilities restrict another one with its own uid.
+ * Arguments of setpriv (util-linux) that prevent the command after them, and its children, from removing, replacing or
+ * moving a file outside `directories`. Only with Landlock can a process without capabilities restrict another one with
+ * its own uid.
  * @param directories must exist
  */
 export const landlockArguments = (directories: readonly string[]): string[] => [
@@ -16,7 +19,10 @@ export const landlockArguments = (directories: readonly string[]): string[] => [
   ...directories.flatMap((directory) => ['--landlock-rule', `path-beneath:${rights}:${directory}`]),
 ]
 
-/** Whether the kernel and the seccomp profile of the pod allow Landlock: Linux 5.19 and later, where it is not disabled at boot. */
+/**
+ * Whether the kernel and the seccomp profile of the pod allow Landlock: Linux 5.19 and later, where it is not disabled
+ * at boot.
+ */
 export async function isLandlockSupported(directories: readonly string[]): Promise<boolean> {
   try {
     await promisify(execFile)('setpriv', [...landlockArguments(directories), 'true'])

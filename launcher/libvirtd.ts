@@ -15,8 +15,8 @@ export interface Daemon {
 }
 
 /**
- * Keeps one libvirtd running: whenever it ends, another is started after 100 ms, doubled up to 5 s. QEMU, which is not a
- * child of libvirtd, keeps running meanwhile, and the new daemon reconnects to it.
+ * Keeps one libvirtd running: whenever it ends, another is started after 100 ms, doubled up to 5 s. QEMU, which is not
+ * a child of libvirtd, keeps running meanwhile, and the new daemon reconnects to it.
  */
 export function keepLibvirtd(options: { spawn: () => ChildProcess; clock: Clock; log: Logger }): Daemon {
   const { clock, log } = options

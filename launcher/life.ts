@@ -36,12 +36,14 @@ export const finalHoldMs = 15_000
 const pressIntervalMs = 5000
 
 /**
- * The state is also read at this interval. A daemon that finds QEMU dead when it reconnects, after a restart of its own,
- * sends no event, and the state just before was that the domain runs.
+ * The state is also read at this interval. A daemon that finds QEMU dead when it reconnects, after a restart of its
+ * own, sends no event, and the state just before was that the domain runs.
  */
 const resyncMs = 10_000
 
-/** libvirtd responds from its own memory while QEMU hangs. A monitor that has not responded for this long is reported. */
+/**
+ * libvirtd responds from its own memory while QEMU hangs. A monitor that has not responded for this long is reported.
+ */
 const unresponsiveMs = 20_000
 
 /** libvirtd describes a domain within milliseconds. After this time the report has the description before. */
@@ -79,10 +81,11 @@ interface LifeOptions {
 }
 
 /**
- * One VM from its definition to its end, in one libvirtd: define, start, observe, shut down, report. Never a second start.
+ * One VM from its definition to its end, in one libvirtd: define, start, observe, shut down, report. Never a second
+ * start.
  *
- * libvirt's state is read again on every hint and is the only source of truth. This class stores only what libvirt cannot
- * know: which VM this is, whether it was started, and what failed before it ran.
+ * libvirt's state is read again on every hint and is the only source of truth. This class stores only what libvirt
+ * cannot know: which VM this is, whether it was started, and what failed before it ran.
  */
 export class Life {
   readonly #options: LifeOptions
@@ -127,8 +130,8 @@ export class Life {
   }
 
   /**
-   * Accepts the VM and begins to start it, unless it was accepted before. Does not wait for libvirt: the reports have the
-   * progress of the start, and a refusal by libvirt or by a volume as `exit`. Returns the newest report.
+   * Accepts the VM and begins to start it, unless it was accepted before. Does not wait for libvirt: the reports have
+   * the progress of the start, and a refusal by libvirt or by a volume as `exit`. Returns the newest report.
    * @param ignored fields of the VM that this launcher does not know
    * @throws Refused if the launcher has another VM
    */
@@ -172,8 +175,8 @@ export class Life {
   }
 
   /**
-   * Presses the power button until the guest is off, and destroys the domain after the grace period. A later call can only
-   * shorten that. Does not wait for libvirt.
+   * Presses the power button until the guest is off, and destroys the domain after the grace period. A later call can
+   * only shorten that. Does not wait for libvirt.
    * @throws Refused if there is no domain yet
    */
   shutdown(gracePeriodSeconds: number): void {
@@ -278,7 +281,9 @@ export class Life {
     this.hint()
   }
 
-  /** Starts only a domain that never ran: when libvirtd was lost during a start, that may have been done, and be over. */
+  /**
+   * Starts only a domain that never ran: when libvirtd was lost during a start, that may have been done, and be over.
+   */
   async #start(dom: DomainRef): Promise<void> {
     const { client } = this.#options
     const state = await readState(client, dom)
@@ -315,8 +320,8 @@ export class Life {
   }
 
   /**
-   * The live domain; the one before while QEMU hangs, since libvirtd waits for QEMU to describe it. One call at a time: each
-   * occupies libvirtd for as long as QEMU hangs.
+   * The live domain; the one before while QEMU hangs, since libvirtd waits for QEMU to describe it. One call at a time:
+   * each occupies libvirtd for as long as QEMU hangs.
    */
   async #readDomain(dom: DomainRef): Promise<JsonObject | undefined> {
     const { client, clock, readXml: parse } = this.#options
@@ -411,7 +416,9 @@ export class Life {
     wait(Math.min(pressIntervalMs, deadline.atMs - clock.monotonic()))
   }
 
-  /** Fails for a domain that has just ended or has no power button, and without libvirtd; the next press is due soon. */
+  /**
+   * Fails for a domain that has just ended or has no power button, and without libvirtd; the next press is due soon.
+   */
   async #press(dom: DomainRef): Promise<void> {
     const { client, log } = this.#options
     await shutdownDomain(client, dom).catch((error: unknown) =>

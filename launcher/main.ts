@@ -21,8 +21,9 @@ import { startLibvirt } from './start-libvirt.ts'
 import { type VolumeSource, prepareVolume } from './volume.ts'
 
 /**
- * The launcher: one VM in one pod. tini is PID 1 and reaps QEMU at once, which libvirt waits for. The launcher starts libvirtd,
- * listens on `launcher.sock` once that responds, serves the handler, and exits with the VM: 0 if the guest powered off, else 1.
+ * The launcher: one VM in one pod. tini is PID 1 and reaps QEMU at once, which libvirt waits for. The launcher starts
+ * libvirtd, listens on `launcher.sock` once that responds, serves the handler, and exits with the VM: 0 if the guest
+ * powered off, else 1.
  */
 async function main(settings: Settings, log: Logger): Promise<void> {
   process.title = 'virt-launcher'

@@ -11,8 +11,8 @@ export interface PhaseReport {
 }
 
 /**
- * The phase for libvirt's state of the domain; undefined: libvirt does not have the domain. Only a guest that powered itself off,
- * on request or not, has succeeded: a QEMU that was killed has failed.
+ * The phase for libvirt's state of the domain; undefined: libvirt does not have the domain. Only a guest that powered
+ * itself off, on request or not, has succeeded: a QEMU that was killed has failed.
  */
 export function phaseOf(
   state: DomainState | undefined,

@@ -6,8 +6,8 @@ import { Refused } from './refused.ts'
 import type { VolumeSource } from './volume.ts'
 
 /**
- * The domain for libvirt: the VM's own, with limits on QEMU's memory, with a name and a uuid (the object's, if the domain has none),
- * and with every `type: volume` disk converted to the file or block device of its volume in this pod.
+ * The domain for libvirt: the VM's own, with limits on QEMU's memory, with a name and a uuid (the object's, if the
+ * domain has none), and with every `type: volume` disk converted to the file or block device of its volume in this pod.
  * @throws Refused DefineRefused if a disk names a volume that the VM does not have
  */
 export function renderDomain(domain: Domain, vm: Identity, sources: ReadonlyMap<string, VolumeSource>): Domain {

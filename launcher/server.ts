@@ -104,7 +104,10 @@ async function reportInTime(life: Life, clock: Clock): Promise<DomainReport> {
   return Promise.race([life.report(), timeout]).finally(cancel)
 }
 
-/** The handler reads no more than the contract's limit. Without `domain`, or else also without `specDrift`, a report is far below it. */
+/**
+ * The handler reads no more than the contract's limit. Without `domain`, or else also without `specDrift`, a report is
+ * far below it.
+ */
 function withinLimit(report: DomainReport): DomainReport {
   const fits = (one: DomainReport) => Buffer.byteLength(JSON.stringify(one)) <= maxResponseBytes - responseEnvelopeBytes
   if (fits(report)) return report

@@ -31,8 +31,8 @@ type Buckets = Map<string, Map<string, CompiledPreset>>
 const anything = ''
 
 /**
- * An index of presets. A preset lies in one bucket, or, where its rarest requirement names several values, in one for each.
- * What it costs to select grows with the labels of a VM and the presets in its buckets, not with all presets.
+ * An index of presets. A preset lies in one bucket, or, where its rarest requirement names several values, in one for
+ * each. What it costs to select grows with the labels of a VM and the presets in its buckets, not with all presets.
  */
 export function createCandidates(
   presets: Iterable<CompiledPreset> = [],
@@ -98,7 +98,9 @@ export const selects = (
   namespace: Namespace,
 ): boolean => isInScope(preset, namespace) && isSelected(preset.selector, labels)
 
-/** A key begins with where it holds: `n/NAME ` for one namespace, `c ` for all, `s ` for labels of the namespace itself. */
+/**
+ * A key begins with where it holds: `n/NAME ` for one namespace, `c ` for all, `s ` for labels of the namespace itself.
+ */
 function rarestKeys(preset: CompiledPreset, buckets: Buckets): readonly string[] {
   const scope = preset.namespace === undefined ? 'c ' : `n/${preset.namespace} `
   const choices = [

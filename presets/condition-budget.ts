@@ -24,7 +24,9 @@ export class OverBudget extends Error {
   }
 }
 
-/** @throws OverBudget, also of an amount that is negative or not a number: a wrong estimate must never add to the budget */
+/**
+ * @throws OverBudget, also of an amount that is negative or not a number: a wrong estimate must never add to the budget
+ */
 export function takeSteps(meter: Meter, steps: number): void {
   if (!(steps >= 0 && steps <= meter.steps)) throw exhausted(meter, 'steps')
   meter.steps -= steps
@@ -47,8 +49,8 @@ interface Scope {
 }
 
 /**
- * What the conditions of all presets may take for one VM. Presets of the cluster and of the namespace have each their own: a namespace
- * cannot use up what the presets of the cluster need.
+ * What the conditions of all presets may take for one VM. Presets of the cluster and of the namespace have each their
+ * own: a namespace cannot use up what the presets of the cluster need.
  */
 export interface Budget {
   readonly cluster: Scope

@@ -107,7 +107,10 @@ export function library(source: string): LibraryCall {
   return call
 }
 
-/** Scalars alone: the library keeps a type for each form of a list or map that it ever saw, and follows them without end. */
+/**
+ * Scalars alone: the library keeps a type for each form of a list or map that it ever saw, and follows them without
+ * end.
+ */
 export function callLibrary(source: string, args: readonly unknown[], meter: Meter): unknown {
   if (args.some(isStructure)) return noOverload(source, args, meter)
   try {

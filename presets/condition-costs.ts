@@ -31,7 +31,9 @@ const linear = (perStep: number, growth = 0, bytesPerCharacter = 2): CallCost =>
   },
 })
 
-/** Looks for one text in another. V8 gives up its fast search where the texts are unlucky, and then takes the product. */
+/**
+ * Looks for one text in another. V8 gives up its fast search where the texts are unlucky, and then takes the product.
+ */
 const search: CallCost = {
   cost: ([text = 0, found = 0]) => ({
     steps: call + Math.ceil((text * Math.max(found, 1)) / charactersPerStep),
@@ -64,8 +66,8 @@ const timestampParts = [
 ]
 
 /**
- * What each function takes, by its name and the number of its arguments; a method's begins with a dot. One that is missing here cannot be
- * used: a function that an update of the library brings has to be measured first.
+ * What each function takes, by its name and the number of its arguments; a method's begins with a dot. One that is
+ * missing here cannot be used: a function that an update of the library brings has to be measured first.
  */
 export const callCosts: ReadonlyMap<string, CallCost> = new Map<string, CallCost>([
   ['dyn/1', scalar],

@@ -24,7 +24,9 @@ function wholeUnits({ nano }: Quantity): bigint {
   return nano / billion
 }
 
-/** Kubernetes' functions for quantities (k8s.io/apiserver/pkg/cel/library/quantity.go), and those that CEL itself has. */
+/**
+ * Kubernetes' functions for quantities (k8s.io/apiserver/pkg/cel/library/quantity.go), and those that CEL itself has.
+ */
 export const createConditionEnvironment = () =>
   new Environment({
     enableOptionalTypes: true,

@@ -97,8 +97,8 @@ function joined(one: Size, other: Size): Size {
 type Names = ReadonlyMap<string, Size>
 
 /**
- * The most that an expression takes on an ordinary VM, by the sizes of what it handles: a loop takes its body as often as its list has
- * members, and the value of a bound name is as large wherever the name is used.
+ * The most that an expression takes on an ordinary VM, by the sizes of what it handles: a loop takes its body as often
+ * as its list has members, and the value of a bound name is as large wherever the name is used.
  */
 export function estimate(ast: ASTNode): Estimate {
   const total: Meter = { steps: 0, bytes: 0 }

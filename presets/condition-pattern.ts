@@ -38,12 +38,16 @@ const foldedRange = 2500
 
 /** Each pattern has these beside its own: one that fails, one that matches. */
 const fixedInstructions = 3
-/** The instruction that decides whether to repeat. That of each copy is counted with what is copied: a character counts as 2. */
+/**
+ * The instruction that decides whether to repeat. That of each copy is counted with what is copied: a character counts
+ * as 2.
+ */
 const choice = 1
 
 /**
- * An upper bound for the instructions of a pattern with each repetition written out, and for the cost of its classes. It is computed before
- * the library compiles the pattern, because compilation is what takes the time. Never less than 0, whatever the pattern.
+ * An upper bound for the instructions of a pattern with each repetition written out, and for the cost of its classes.
+ * It is computed before the library compiles the pattern, because compilation is what takes the time. Never less than
+ * 0, whatever the pattern.
  */
 export function unfoldedLength(pattern: string): number {
   const isFolded = /\(\?[a-zA-Z-]*i/.test(pattern)
@@ -78,7 +82,10 @@ export function unfoldedLength(pattern: string): number {
 
 const producesNothing = /^(?:\(\?[a-zA-Z-]*\)|\\Q(?:\\E)?)$/
 
-/** A quoted text, a repetition, flags, a named class, a character by its number, an escaped character, a class, any other character. */
+/**
+ * A quoted text, a repetition, flags, a named class, a character by its number, an escaped character, a class, any
+ * other character.
+ */
 const tokens =
   /\\Q.*?(?:\\E|$)|(\{(\d+(?:,\d*)?)\})|\(\?[a-zA-Z-]*\)|\\[pP](?:\{[^}]*\}|.)|\\x\{[0-9a-fA-F]+\}|\\.|\[\^?\]?(?:\[:\^?\w{1,10}:\]|\\.|[^\]\\])*\]?|./gsu
 

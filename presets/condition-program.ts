@@ -32,8 +32,9 @@ export interface Program {
 }
 
 /**
- * The library's parser and its type checker have read an expression; it is evaluated here, so that each step and each byte is counted before
- * it is taken. Scalars are left to the library's own functions, one call at a time, of which the cost is known from their arguments.
+ * The library's parser and its type checker have read an expression; it is evaluated here, so that each step and each
+ * byte is counted before it is taken. Scalars are left to the library's own functions, one call at a time, of which the
+ * cost is known from their arguments.
  */
 export function compileProgram(ast: ASTNode): Program {
   const run = compile(ast, new Map())

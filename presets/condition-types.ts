@@ -2,8 +2,9 @@ import type { ASTNode } from '@marcbachmann/cel-js'
 import { partsOf } from './condition-tree.ts'
 
 /**
- * Puts `dyn()` around everything that becomes a member of a list, map or optional value. The library keeps a type for each form that it has
- * ever checked (`list<map<string, list<int>>>`) as long as the process lives; of lists and maps of `dyn` there are few.
+ * Puts `dyn()` around everything that becomes a member of a list, map or optional value. The library keeps a type for
+ * each form that it has ever checked (`list<map<string, list<int>>>`) as long as the process lives; of lists and maps
+ * of `dyn` there are few.
  * @param ast is changed; no one else may hold it
  * @param makeDyn a new tree of any call of `dyn`
  */

@@ -106,7 +106,10 @@ export function optionalField(value: unknown, key: unknown, meter: Meter): Optio
 const hasIndex = (list: List, key: unknown): boolean =>
   (typeof key === 'bigint' || typeof key === 'number') && list[Number(key)] !== undefined
 
-/** Lists and maps in lists and maps. Nothing that Kubernetes has is nested half as deeply, and the stack has room for it. */
+/**
+ * Lists and maps in lists and maps. Nothing that Kubernetes has is nested half as deeply, and the stack has room for
+ * it.
+ */
 export const deepest = 100
 
 /** Equality of anything: both are followed only as far as they are equal, and each member is a step. */

@@ -9,7 +9,9 @@ import { compareText, layerOf, originLabel, priorityOf } from './source.ts'
 
 const maxValue = 40
 
-/** One cause for each leaf on which presets of one layer and priority disagree, the first ones in the order of the VM. */
+/**
+ * One cause for each leaf on which presets of one layer and priority disagree, the first ones in the order of the VM.
+ */
 export function conflictCauses(conflicts: readonly Conflict[]): Cause[] {
   const causes = noCauses()
   for (const conflict of conflicts) report(causes, () => conflictCause(conflict))

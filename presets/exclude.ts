@@ -23,12 +23,15 @@ const needsExemption = ({ strength, namespace }: CompiledPreset): boolean =>
 const isNamed = ({ name, id }: CompiledPreset, names: ReadonlySet<string>): boolean =>
   names.has('*') || names.has(name) || names.has(id)
 
-/** Each of them is a SubjectAccessReview: a namespace can have thousands of presets that enforce, and one VM can name them all. */
+/**
+ * Each of them is a SubjectAccessReview: a namespace can have thousands of presets that enforce, and one VM can name
+ * them all.
+ */
 const maxExemptions = 64
 
 /**
- * The ids of the presets that the VM's user wants to be exempt from and for which the API server decides whether the user may: verb
- * `exempt` on the preset. The first 64 by id; empty for a VM without the annotation.
+ * The ids of the presets that the VM's user wants to be exempt from and for which the API server decides whether the
+ * user may: verb `exempt` on the preset. The first 64 by id; empty for a VM without the annotation.
  */
 export function exemptionsToAuthorize(
   annotations: { readonly [key: string]: string } | undefined,

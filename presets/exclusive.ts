@@ -4,7 +4,10 @@ import { nameSome } from './abridge.ts'
 import type { CompiledPreset } from './compile.ts'
 import { compareText } from './source.ts'
 
-/** A cause for each exclusive group of which more than one preset takes part in a VM. Priority does not choose among them. */
+/**
+ * A cause for each exclusive group of which more than one preset takes part in a VM. Priority does not choose among
+ * them.
+ */
 export function exclusiveCauses(presets: readonly CompiledPreset[]): Cause[] {
   const causes = noCauses()
   const groups = [...Map.groupBy(presets, ({ exclusiveGroup }) => exclusiveGroup)]

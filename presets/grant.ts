@@ -3,8 +3,8 @@ import { hostKeys, reachOf, walk } from '../api/domain/walk.ts'
 import type { Preset } from '../api/preset.ts'
 
 /**
- * The paths of what a preset injects that reaches the host. A namespaced preset may have none; to write a cluster preset with
- * some needs the verb `grant-host` on clustervirtualmachinepresets.
+ * The paths of what a preset injects that reaches the host. A namespaced preset may have none; to write a cluster
+ * preset with some needs the verb `grant-host` on clustervirtualmachinepresets.
  */
 export function hostPaths(domain: Domain): readonly string[] {
   const paths: string[] = []

@@ -34,8 +34,9 @@ interface Injected {
 }
 
 /**
- * A namespace's presets are no more trusted than its users. A cluster preset therefore grants only if its selectors and conditions
- * hold for the VM with the namespace's presets applied as well: they cannot add afterwards what the cluster preset excludes.
+ * A namespace's presets are no more trusted than its users. A cluster preset therefore grants only if its selectors and
+ * conditions hold for the VM with the namespace's presets applied as well: they cannot add afterwards what the cluster
+ * preset excludes.
  */
 export function grantsOf({ granted, ...injected }: Injected): Grants {
   let found: readonly CompiledPreset[] | undefined

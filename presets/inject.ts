@@ -63,8 +63,9 @@ export interface Notice {
 }
 
 /**
- * Merges the presets that select a VM into it. Pure: the same VM, presets, namespace and request give the same result, in whatever order
- * presets are listed. The arguments are not changed, and unchanged parts of the VM are the same objects. Injecting again adds nothing.
+ * Merges the presets that select a VM into it. Pure: the same VM, presets, namespace and request give the same result,
+ * in whatever order presets are listed. The arguments are not changed, and unchanged parts of the VM are the same
+ * objects. Injecting again adds nothing.
  */
 export function inject(vm: VirtualMachine, options: InjectOptions): Injection {
   const {
@@ -156,8 +157,9 @@ const trialSteps = 50_000
 const maxTrials = 16
 
 /**
- * What each preset in mode Warn or Audit would change, within the limits, the stronger ones first. Presets of the cluster and of the
- * namespace have their own limits: those of a namespace do not keep those of the cluster from being tried.
+ * What each preset in mode Warn or Audit would change, within the limits, the stronger ones first. Presets of the
+ * cluster and of the namespace have their own limits: those of a namespace do not keep those of the cluster from being
+ * tried.
  */
 function tryOut(
   vm: VirtualMachine,
@@ -195,7 +197,9 @@ function untriedWarning(presets: readonly CompiledPreset[]): readonly string[] {
   ]
 }
 
-/** What a preset that does not take part would change if it did. Each is tried alone: they see nothing of each other. */
+/**
+ * What a preset that does not take part would change if it did. Each is tried alone: they see nothing of each other.
+ */
 function wouldChange(
   vm: VirtualMachine,
   applied: readonly CompiledPreset[],

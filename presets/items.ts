@@ -27,8 +27,8 @@ export interface Grouped {
 }
 
 /**
- * Which items of all sources are the same item: the user's first, then what presets add, that of stronger presets first. The items of
- * one source keep their order.
+ * Which items of all sources are the same item: the user's first, then what presets add, that of stronger presets
+ * first. The items of one source keep their order.
  */
 export function groupItems(structure: ListStructure, sources: readonly Source[], steps = unmetered): Grouped {
   const users: Group[] = []
@@ -57,7 +57,10 @@ export function groupItems(structure: ListStructure, sources: readonly Source[],
   return { groups: groups.map(({ members }) => members), homeless }
 }
 
-/** The items of each source, the strongest source first. Of equal ones the content decides, so that names and the given order do not count. */
+/**
+ * The items of each source, the strongest source first. Of equal ones the content decides, so that names and the given
+ * order do not count.
+ */
 const inOrder = (structure: ListStructure, sources: readonly Source[]) =>
   sources
     .flatMap((source) => {
@@ -106,8 +109,9 @@ const coveredBy = (structure: ListStructure, item: Item, users: readonly Group[]
   users.find(({ members: [first] }) => first !== undefined && covers(structure.item, item.value, first.value, steps))
 
 /**
- * Things by the ids of an item. Two items are the same where they agree in the first alternative that both have, so it is the alternatives that
- * items have (`0,2`) that determine by which one to look for another: there are few such sets, and no item is compared with each other one.
+ * Things by the ids of an item. Two items are the same where they agree in the first alternative that both have, so it
+ * is the alternatives that items have (`0,2`) that determine by which one to look for another: there are few such sets,
+ * and no item is compared with each other one.
  */
 interface ItemIndex<T> {
   readonly sets: Map<string, readonly number[]>

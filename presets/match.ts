@@ -21,7 +21,8 @@ export interface Failure {
 }
 
 /**
- * The variables of conditions: the VM as its user sent it, the request and the namespace. Made for the first condition that is evaluated.
+ * The variables of conditions: the VM as its user sent it, the request and the namespace. Made for the first condition
+ * that is evaluated.
  * @param request an AdmissionRequest as the API server sends it; {} offline
  */
 export function conditionInput(vm: VirtualMachine, namespace: Namespace, request: unknown): () => Variables {
@@ -51,8 +52,8 @@ function withoutProvenance(vm: VirtualMachine): VirtualMachine {
 }
 
 /**
- * All conditions are evaluated: one that is false means that the preset does not match, whatever errors others give. Where the budget ends,
- * evaluation ends.
+ * All conditions are evaluated: one that is false means that the preset does not match, whatever errors others give.
+ * Where the budget ends, evaluation ends.
  */
 export function matchConditions(preset: CompiledPreset, review: () => Variables, budget: Budget): Match {
   if (preset.conditions.length === 0) return { outcome: 'matches' }

@@ -6,8 +6,8 @@ import { bytesPer } from '../api/domain/elements/size.ts'
 import { isRecord } from '../api/schema.ts'
 
 /**
- * What a value means, as text: two values are equal where their meanings are. `16` and `"0x10"`, `yes` and `true`, a MAC in upper and in
- * lower case mean the same; a value that is not of its kind means itself.
+ * What a value means, as text: two values are equal where their meanings are. `16` and `"0x10"`, `yes` and `true`, a
+ * MAC in upper and in lower case mean the same; a value that is not of its kind means itself.
  */
 export function scalarMeaning(scalar: Scalar, value: unknown): string {
   if (scalar.kind === 'unit' && typeof value === 'string') return (bytesPer(value) ?? value).toString()

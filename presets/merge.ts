@@ -52,8 +52,8 @@ export const emptyMerge = (steps = unmetered): Merge => ({
 })
 
 /**
- * All sources of one VM, the user among them, in one: leaf by leaf the strongest wins. The order of `sources` does not count, and
- * none of them is changed.
+ * All sources of one VM, the user among them, in one: leaf by leaf the strongest wins. The order of `sources` does not
+ * count, and none of them is changed.
  * @returns undefined where nothing is to be put there
  */
 export const mergeSources = (
@@ -141,7 +141,10 @@ function mergeObject(structure: ObjectStructure, given: readonly Source[], path:
   return { kind: 'object', structure, entries, user: isRecord(user?.value) ? user.value : undefined, path }
 }
 
-/** By each key that presets state, what all sources state there: one pass, for there may be many sources with a key each. */
+/**
+ * By each key that presets state, what all sources state there: one pass, for there may be many sources with a key
+ * each.
+ */
 function membersOf(sources: readonly ObjectSource[]): ReadonlyMap<string, readonly Source[]> {
   const members = new Map<string, Source[]>()
   for (const source of sources) {
@@ -212,8 +215,8 @@ function withOneSpelling(structure: ObjectStructure, sources: readonly ObjectSou
 }
 
 /**
- * The strongest source that decides for a branch decides it for all. What others say of another branch goes whole; what they
- * say without deciding stays where it is valid in that branch.
+ * The strongest source that decides for a branch decides it for all. What others say of another branch goes whole; what
+ * they say without deciding stays where it is valid in that branch.
  */
 function settleUnion(
   union: UnionStructure,

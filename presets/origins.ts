@@ -1,8 +1,8 @@
 import type { Origin } from '../api/cause.ts'
 
 /**
- * Who put a leaf where it is: path → origin, paths as kubectl prints them, from `metadata` and `spec` on. A leaf without an entry is the
- * user's own, so that what completion did not touch costs nothing.
+ * Who put a leaf where it is: path → origin, paths as kubectl prints them, from `metadata` and `spec` on. A leaf
+ * without an entry is the user's own, so that what completion did not touch costs nothing.
  */
 export type Origins = ReadonlyMap<string, Origin>
 

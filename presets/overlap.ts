@@ -30,7 +30,10 @@ export interface Overlaps {
 /** Values of presets that are compared: about a quarter of a second. */
 const maxSteps = 50_000
 
-/** With which of `others` a preset could disagree on some VM, whether or not such a VM exists: the first `most` by their id. */
+/**
+ * With which of `others` a preset could disagree on some VM, whether or not such a VM exists: the first `most` by their
+ * id.
+ */
 export function findOverlaps(
   preset: CompiledPreset,
   others: Iterable<CompiledPreset>,

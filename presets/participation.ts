@@ -33,9 +33,9 @@ export interface ParticipationOptions {
 }
 
 /**
- * A cluster preset in strength Enforce takes part if it matches the VM as it was sent or the VM with the presets of its namespace applied:
- * otherwise these could bring, after the cluster preset was tested, what it enforces something on. The presets of the cluster do
- * not cause others to take part.
+ * A cluster preset in strength Enforce takes part if it matches the VM as it was sent or the VM with the presets of its
+ * namespace applied: otherwise these could bring, after the cluster preset was tested, what it enforces something on.
+ * The presets of the cluster do not cause others to take part.
  */
 export function participationIn(vm: VirtualMachine, options: ParticipationOptions): Participation {
   const first = matchesOf(vm, vm, options)

@@ -92,7 +92,10 @@ export function commonLabels(selectors: readonly Selector[]): Labels | undefined
 
 const absent = Symbol('absent')
 
-/** A value that meets all requirements on one key; `absent` where none may or need be there; undefined where nothing does. */
+/**
+ * A value that meets all requirements on one key; `absent` where none may or need be there; undefined where nothing
+ * does.
+ */
 function commonValue(requirements: readonly Requirement[]): string | typeof absent | undefined {
   const mustBe = requirements.some(({ presence }) => presence === 'must')
   if (requirements.some(({ presence }) => presence === 'must not')) return mustBe ? undefined : absent

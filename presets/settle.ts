@@ -90,7 +90,10 @@ const untouched = (vm: VirtualMachine): Settled => ({
   warnings: [],
 })
 
-/** The strongest value that lost at each leaf, the user's value, and what of the user's went with a union's other branch. */
+/**
+ * The strongest value that lost at each leaf, the user's value, and what of the user's went with a union's other
+ * branch.
+ */
 function overriddenOf(
   { lost }: Emitted,
   { lostBranches }: Merge,

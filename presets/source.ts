@@ -29,7 +29,9 @@ export const byUser: Origin = Object.freeze({ by: 'user' })
 
 export const isUser = (source: Source): boolean => source.origin.by === 'user'
 
-/** How a preset is called in messages and in the exclude annotation's place: `NAMESPACE/NAME`, a cluster preset `NAME`. */
+/**
+ * How a preset is called in messages and in the exclude annotation's place: `NAMESPACE/NAME`, a cluster preset `NAME`.
+ */
 export const originLabel = (origin: Origin): string => {
   if (origin.by === 'user') return 'user'
   if (origin.by === 'default') return `default ${origin.rule}`

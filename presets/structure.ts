@@ -12,8 +12,8 @@ import { specFields } from '../api/virtual-machine.ts'
 import { jsonMeaning, scalarMeaning, wholeMeaning } from './meaning.ts'
 
 /**
- * How a VM is put together for merging: what is one value, what has fields, what is a list and by what its items are the
- * same. All of it is derived: the domain's part from its description, the rest from the schemas.
+ * How a VM is put together for merging: what is one value, what has fields, what is a list and by what its items are
+ * the same. All of it is derived: the domain's part from its description, the rest from the schemas.
  */
 export type Structure = LeafStructure | ObjectStructure | ListStructure
 
@@ -54,7 +54,10 @@ export interface ListStructure {
   readonly kind: 'list'
   readonly item: Structure
   readonly maxItems: number
-  /** Alternatives, the first of which both items have decides whether they are the same item; each some paths in the item. */
+  /**
+   * Alternatives, the first of which both items have decides whether they are the same item; each some paths in the
+   * item.
+   */
   readonly keys: readonly (readonly (readonly string[])[])[]
 }
 
@@ -196,7 +199,10 @@ function quantitySpelling(value: unknown): unknown {
   return index === -1 ? whole.toString() : `${whole / 1024n ** BigInt(6 - index)}${suffixes[index]}`
 }
 
-/** The structure of what a schema of ours describes: a list is keyed, and an object is one value, where Kubernetes applies it so. */
+/**
+ * The structure of what a schema of ours describes: a list is keyed, and an object is one value, where Kubernetes
+ * applies it so.
+ */
 function ofSchema(schema: Schema): Structure {
   const { type, properties, additionalProperties, items, oneOf } = schema
   if (isQuantity(schema)) return quantity

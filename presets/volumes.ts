@@ -50,8 +50,8 @@ export const concernsVolumes = (sources: readonly Source[]): boolean =>
   )
 
 /**
- * Before merging: a preset's volume that loses to another of its name stays away, with the disks that take it; and so does a
- * preset's disk whose volume is missing.
+ * Before merging: a preset's volume that loses to another of its name stays away, with the disks that take it; and so
+ * does a preset's disk whose volume is missing.
  */
 export function pairVolumes(structure: ObjectStructure, sources: readonly Source[], merge: Merge): Paired {
   const settled = settleVolumes(structure, sources, merge.steps)
@@ -121,8 +121,8 @@ function noteSkips(
 }
 
 /**
- * The source without some volumes, and without what makes a disk of them. Its other values for a disk stay: like any item
- * that does not say what it is, it changes a disk that is there and makes none.
+ * The source without some volumes, and without what makes a disk of them. Its other values for a disk stay: like any
+ * item that does not say what it is, it changes a disk that is there and makes none.
  */
 function dropVolumes(source: Source, isDropped: (name: string | undefined) => boolean): Source {
   const withoutVolumes = replaceList(source.value, volumesPath, (volume) => (isDropped(nameOf(volume)) ? [] : [volume]))
@@ -145,8 +145,8 @@ function replaceList(value: unknown, path: readonly string[], replace: (item: un
 }
 
 /**
- * After merging: the tree without the volumes that no disk takes any more. The user's go where a disk of theirs took them, those
- * of presets where the disk of a preset did; one that a preset brings by itself stays.
+ * After merging: the tree without the volumes that no disk takes any more. The user's go where a disk of theirs took
+ * them, those of presets where the disk of a preset did; one that a preset brings by itself stays.
  * @param sources as they were before any of them was held back
  */
 export function dropOrphans(root: Node, structure: ObjectStructure, sources: readonly Source[]): Node {

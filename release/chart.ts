@@ -31,8 +31,9 @@ export const switches: Readonly<Record<string, string>> = {
 export type ChartFiles = Readonly<Record<string, string>>
 
 /**
- * A Helm chart that renders what kustomize does. Everything in it is derived from `manifests/`: an object that an overlay changes becomes
- * two branches of a condition, and the fields in `chart-values.ts` take their defaults from the manifests.
+ * A Helm chart that renders what kustomize does. Everything in it is derived from `manifests/`: an object that an
+ * overlay changes becomes two branches of a condition, and the fields in `chart-values.ts` take their defaults from the
+ * manifests.
  *
  * @param version semantic version without a leading v
  * @throws Error when two overlays change one object, or a value has a place that the manifests lack
@@ -121,7 +122,9 @@ const withAnnotations = (object: KubernetesObject, added: Readonly<Record<string
 
 const markerOf = (index: number) => `value-${index}-here`
 
-/** Puts a marker in the field of a place. Returns false when the object has no such field: an overlay has removed it. */
+/**
+ * Puts a marker in the field of a place. Returns false when the object has no such field: an overlay has removed it.
+ */
 function mark(object: KubernetesObject, { path, isOptional = false }: Place, index: number): boolean {
   const steps = path.split('.')
   const last = steps.pop() ?? ''
@@ -142,7 +145,9 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** A value's default is what the manifests have in its first place, unless it states one. They must have all its places. */
+/**
+ * A value's default is what the manifests have in its first place, unless it states one. They must have all its places.
+ */
 function defaultOf(value: ChartValue, { base, overlays }: Renderings): unknown {
   const objects = [base, ...Object.values(overlays)].flat()
   const [first] = value.places

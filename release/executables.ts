@@ -58,8 +58,8 @@ export const targets: readonly Target[] = [
 ]
 
 /**
- * Writes the executable of a target to `file`. One for a Mac gets an ad-hoc signature by `quill`: without any the kernel kills it, and with
- * this one it runs, but a browser's download is quarantined until the user allows it.
+ * Writes the executable of a target to `file`. One for a Mac gets an ad-hoc signature by `quill`: without any the
+ * kernel kills it, and with this one it runs, but a browser's download is quarantined until the user allows it.
  */
 export async function makeExecutable(
   step: Step,
@@ -92,7 +92,10 @@ async function ensureNode(step: Step, settings: Settings, { name, version, integ
   return path
 }
 
-/** Packs an executable with the license, as krew requires; two runs write the same bytes. Returns the name of the archive. */
+/**
+ * Packs an executable with the license, as krew requires; two runs write the same bytes. Returns the name of the
+ * archive.
+ */
 export async function packExecutable(
   step: Step,
   settings: Settings,

@@ -16,8 +16,8 @@ import {
 } from '../cluster/layout.ts'
 
 /**
- * Writes an image of the cache, whose layers are not compressed, to an OCI layout of its own with compressed layers, as registries have them.
- * Two runs write the same bytes.
+ * Writes an image of the cache, whose layers are not compressed, to an OCI layout of its own with compressed layers, as
+ * registries have them. Two runs write the same bytes.
  *
  * @param name of the image in the layout
  * @returns the digest of its manifest, which a registry to which the layout is copied as it is has too

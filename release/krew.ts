@@ -8,7 +8,9 @@ export interface Archive {
   readonly sha256: string
 }
 
-/** The manifest by which krew installs `kubectl vm` (https://krew.sigs.k8s.io/docs/developer-guide/plugin-manifest/). */
+/**
+ * The manifest by which krew installs `kubectl vm` (https://krew.sigs.k8s.io/docs/developer-guide/plugin-manifest/).
+ */
 export function krewManifest(version: string, downloads: string, archives: readonly Archive[]): string {
   return stringify({
     apiVersion: 'krew.googlecontainertools.github.com/v1alpha2',

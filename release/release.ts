@@ -28,7 +28,8 @@ interface ReleasedImage {
 }
 
 /**
- * Writes everything of a release to `dist/VERSION` and returns that directory. Where IMAGE_PREFIX is set, images and chart are pushed too.
+ * Writes everything of a release to `dist/VERSION` and returns that directory. Where IMAGE_PREFIX is set, images and
+ * chart are pushed too.
  *
  * @param downloads where the files will be published, without a slash at the end
  */

@@ -16,8 +16,8 @@ export interface Bom {
 }
 
 /**
- * The bill of materials of one artifact of a release: the npm packages in it and other components. Two runs give the same document: it
- * has neither a serial number nor the time of the run.
+ * The bill of materials of one artifact of a release: the npm packages in it and other components. Two runs give the
+ * same document: it has neither a serial number nor the time of the run.
  *
  * @param isIncluded whether the artifact contains an npm package
  */

@@ -27,8 +27,8 @@ const serviceAccountDirectory = '/var/run/secrets/kubernetes.io/serviceaccount'
 const tokenLifeMs = 60_000
 
 /**
- * Access of a pod by its service account. Token and CA are read again each minute. This does not use the client library,
- * which takes 90 MB of memory when it is imported: the handler runs on every node.
+ * Access of a pod by its service account. Token and CA are read again each minute. This does not use the client
+ * library, which takes 90 MB of memory when it is imported: the handler runs on every node.
  */
 export function podAccess(
   environment: Readonly<Record<string, string | undefined>>,
@@ -59,9 +59,9 @@ export function podAccess(
 }
 
 /**
- * Access by a kubeconfig: the named file, or else the one that kubectl would use ($KUBECONFIG, ~/.kube/config). The client
- * library implements client certificates, tokens, token files, exec plugins and OpenID Connect; it is imported only here,
- * since that takes half a second.
+ * Access by a kubeconfig: the named file, or else the one that kubectl would use ($KUBECONFIG, ~/.kube/config). The
+ * client library implements client certificates, tokens, token files, exec plugins and OpenID Connect; it is imported
+ * only here, since that takes half a second.
  */
 export async function kubeconfigAccess(options: { file?: string; context?: string } = {}): Promise<Access> {
   const { KubeConfig } = await import('@kubernetes/client-node')

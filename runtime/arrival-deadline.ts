@@ -1,8 +1,9 @@
 import type { Clock } from './clock.ts'
 
 /**
- * Deadlines for what a client still has to send. They count turns of the event loop in addition to time: after a second of
- * computation, this process has not yet read what arrived meanwhile, and the client must not be disconnected for that.
+ * Deadlines for what a client still has to send. They count turns of the event loop in addition to time: after a second
+ * of computation, this process has not yet read what arrived meanwhile, and the client must not be disconnected for
+ * that.
  */
 export interface ArrivalDeadlines {
   /** Calls `expire` once after the deadline, unless the returned function was called before. */

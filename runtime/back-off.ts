@@ -6,8 +6,8 @@ export interface BackOff {
 }
 
 /**
- * Waits that double from `firstMs` to `longestMs`, each with a random jitter of up to its own length, so that many clients
- * do not retry at the same moment. After `healthyMs` without a failure it starts over.
+ * Waits that double from `firstMs` to `longestMs`, each with a random jitter of up to its own length, so that many
+ * clients do not retry at the same moment. After `healthyMs` without a failure it starts over.
  */
 export function createBackOff(options: {
   firstMs: number

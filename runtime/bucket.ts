@@ -1,7 +1,10 @@
 import type { Clock } from './clock.ts'
 
 export interface Bucket {
-  /** Takes tokens, on credit if there are too few. Returns the milliseconds until the debt is paid; `take(0)` only reads it. */
+  /**
+   * Takes tokens, on credit if there are too few. Returns the milliseconds until the debt is paid; `take(0)` only reads
+   * it.
+   */
   take(count?: number): number
   /** Takes a token if there is one. Returns whether it did. */
   takeIfAny(): boolean

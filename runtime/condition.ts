@@ -6,8 +6,8 @@ import { cutBytes } from './cut.ts'
 export type NewCondition = Omit<Condition, 'lastTransitionTime'>
 
 /**
- * The conditions with this one replaced or added. `lastTransitionTime` is `now` (RFC 3339) only if the status changed. A message
- * that the API server would refuse for its length is shortened. Without a change, it returns the same array.
+ * The conditions with this one replaced or added. `lastTransitionTime` is `now` (RFC 3339) only if the status changed.
+ * A message that the API server would refuse for its length is shortened. Without a change, it returns the same array.
  */
 export function setCondition(
   conditions: readonly Condition[] | undefined,

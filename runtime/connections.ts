@@ -2,7 +2,10 @@ import { LRUCache } from 'lru-cache'
 
 /** How many connections a server accepts. A connection is pending until its client has proven who it is. */
 export interface ConnectionLimits {
-  /** Pending connections, of all addresses and of one address. The oldest is closed for the newest: a well-behaved client is pending for milliseconds. */
+  /**
+   * Pending connections, of all addresses and of one address. The oldest is closed for the newest: a well-behaved
+   * client is pending for milliseconds.
+   */
   readonly pending: number
   readonly pendingPerAddress: number
   /** New connections of an address without a proven client: a burst, and then a rate per second. */

@@ -1,4 +1,7 @@
-/** The text, shortened to at most `limit` bytes of UTF-8 at the end of a character, with an ellipsis if it was shortened. */
+/**
+ * The text, shortened to at most `limit` bytes of UTF-8 at the end of a character, with an ellipsis if it was
+ * shortened.
+ */
 export function cutBytes(text: string, limit: number): string {
   const bytes = Buffer.from(text)
   if (bytes.length <= limit) return text

@@ -31,9 +31,10 @@ export interface EventContent {
 }
 
 /**
- * Writes Events for `kubectl describe`: of the core group, since kubectl prints those with their count ("x3 over 2m"). Recording
- * never blocks and never fails. Events with the same object, type, reason and message within ten minutes become one Event whose
- * count grows. An object gets 25 Events and then one per five minutes. Events are dropped while a thousand wait.
+ * Writes Events for `kubectl describe`: of the core group, since kubectl prints those with their count ("x3 over 2m").
+ * Recording never blocks and never fails. Events with the same object, type, reason and message within ten minutes
+ * become one Event whose count grows. An object gets 25 Events and then one per five minutes. Events are dropped while
+ * a thousand wait.
  */
 export interface EventRecorder {
   record(happening: EventContent): void

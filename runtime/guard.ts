@@ -18,9 +18,9 @@ interface GuardOptions {
 }
 
 /**
- * Limits the connections of a server, and closes those that are pending for too long. Call it before the server listens. A
- * connection of a TLS server is pending until the handshake is complete, with a client certificate if the server requires
- * one; a connection without TLS is always pending.
+ * Limits the connections of a server, and closes those that are pending for too long. Call it before the server
+ * listens. A connection of a TLS server is pending until the handshake is complete, with a client certificate if the
+ * server requires one; a connection without TLS is always pending.
  */
 export function guardConnections(server: Server, { limits, deadlines, clock, rejected }: GuardOptions): void {
   const connections = createConnections(limits)

@@ -38,8 +38,9 @@ export interface Health {
 }
 
 /**
- * `GET /livez`: 200 `ok` while the event loop runs. `GET /readyz`: the same, or 503 and a reason per line. Only from within the
- * pod, such as by `kubectl exec` or `port-forward`: `GET /metrics` in Prometheus' text format, `GET` and `PUT /log-level`.
+ * `GET /livez`: 200 `ok` while the event loop runs. `GET /readyz`: the same, or 503 and a reason per line. Only from
+ * within the pod, such as by `kubectl exec` or `port-forward`: `GET /metrics` in Prometheus' text format, `GET` and
+ * `PUT /log-level`.
  */
 export async function startHealth(options: HealthOptions): Promise<Health> {
   const server = createServer((request, response) => {

@@ -2,8 +2,9 @@
 const longestLineBytes = 16 * 1024 * 1024
 
 /**
- * Parses a stream of bytes with one JSON value per line. Lines are split as bytes, before decoding: a character can span two
- * chunks. An incomplete last line is dropped: the sender was interrupted. Throws SyntaxError for a line that is not JSON.
+ * Parses a stream of bytes with one JSON value per line. Lines are split as bytes, before decoding: a character can
+ * span two chunks. An incomplete last line is dropped: the sender was interrupted. Throws SyntaxError for a line that
+ * is not JSON.
  */
 export async function* jsonLines(
   chunks: AsyncIterable<Uint8Array>,

@@ -35,7 +35,9 @@ interface WriteOptions {
   readonly signal?: AbortSignal
 }
 
-/** The type of the patch is always named: custom resources do not support the strategic merge that kubectl defaults to. */
+/**
+ * The type of the patch is always named: custom resources do not support the strategic merge that kubectl defaults to.
+ */
 type Patch =
   | { readonly type: 'merge'; readonly body: object }
   | { readonly type: 'json'; readonly body: readonly object[] }
@@ -61,9 +63,10 @@ interface WatchEvent {
 }
 
 /**
- * Requests to the API server as raw JSON, over a pool of keep-alive connections; watches have a pool of their own, so that
- * they do not occupy it. A refusal is thrown as ApiError, a missing or invalid response as ApiUnreachable. A 429, and a 5xx
- * with Retry-After, is retried after that time, up to four times; a read is retried once when the connection broke.
+ * Requests to the API server as raw JSON, over a pool of keep-alive connections; watches have a pool of their own, so
+ * that they do not occupy it. A refusal is thrown as ApiError, a missing or invalid response as ApiUnreachable. A 429,
+ * and a 5xx with Retry-After, is retried after that time, up to four times; a read is retried once when the connection
+ * broke.
  */
 export interface KubeClient {
   get<T extends KubeObject>(of: Resource<T>, ref: ObjectRef, options?: { signal?: AbortSignal }): Promise<Persisted<T>>
@@ -322,7 +325,9 @@ function jsonOrText(text: string): unknown {
   }
 }
 
-/** The items of a list of a built-in kind have no apiVersion and kind; they are added, so that lists and watches agree. */
+/**
+ * The items of a list of a built-in kind have no apiVersion and kind; they are added, so that lists and watches agree.
+ */
 function readList<T extends KubeObject>(of: Resource<T>, value: unknown, path: string): List<T> {
   if (!isRecord(value) || !Array.isArray(value['items']) || !isRecord(value['metadata'])) {
     throw new ApiUnreachable(`GET ${path}: the response is not a list`)

@@ -1,5 +1,6 @@
 /**
- * The contract between the handler and the launcher: HTTP and JSON over the unix socket `launcher.sock` of a launcher pod.
+ * The contract between the handler and the launcher: HTTP and JSON over the unix socket `launcher.sock` of a launcher
+ * pod.
  *
  *     PUT  /vm         the VirtualMachine as persisted         202 {domain: DomainReport} | 409 | 400 {error}
  *     GET  /domain                                             200 DomainReport | 503 {error} after 3 s without libvirt
@@ -16,14 +17,15 @@
  *
  * Versions. Handlers and launchers of different versions run side by side, in either order. The launcher states its
  * version in each report, the first one included; one without a version precedes version 1. What is added to this
- * contract is an optional field, and a receiver ignores the fields that it does not know: a handler those of a report, a
- * launcher those of the VM's spec, which it reports as `specDrift`. A launcher refuses what it cannot ignore, such as a
- * volume of an unknown kind, with `BadRequest`: the handler does not fail the VM for it, reports both versions, and
+ * contract is an optional field, and a receiver ignores the fields that it does not know: a handler those of a report,
+ * a launcher those of the VM's spec, which it reports as `specDrift`. A launcher refuses what it cannot ignore, such as
+ * a volume of an unknown kind, with `BadRequest`: the handler does not fail the VM for it, reports both versions, and
  * tries again. A handler takes an unknown reason of an error for `InternalError`. A new phase or exit needs a new
  * version, and a request by the handler to use it.
  *
  * A guest that broke out of QEMU, or a user with `pods/exec`, can respond in the launcher's place. So nothing read from
- * the socket is trusted: every shape, length and depth is checked here, and a violation is an `InvalidLauncherResponse`.
+ * the socket is trusted: every shape, length and depth is checked here, and a violation is an
+ * `InvalidLauncherResponse`.
  */
 
 /** The version of this contract. 1: reports have `version`, `gracePeriodSeconds` and `unresponsiveSince`. */
@@ -83,7 +85,9 @@ export interface DomainReport {
   /** Empty while Waiting. */
   vmUID: string
   phase: LauncherPhase
-  /** libvirt's reason for the state, in lower camel case: `booted`, `shutdown`, `failed`. `OOMKilled`: memory ran out. */
+  /**
+   * libvirt's reason for the state, in lower camel case: `booted`, `shutdown`, `failed`. `OOMKilled`: memory ran out.
+   */
   reason: string
   /** libvirt's or QEMU's own message, or why the guest ended. */
   message?: string
@@ -91,7 +95,10 @@ export interface DomainReport {
   domain?: JsonObject
   /** Absent until compared; empty if spec and domain mean the same. */
   specDrift?: SpecDrift[]
-  /** RFC 3339, for people: when a guest that was asked to power off is ended. The launcher counts, with a monotonic clock. */
+  /**
+   * RFC 3339, for people: when a guest that was asked to power off is ended. The launcher counts, with a monotonic
+   * clock.
+   */
   deadline?: string
   /** The grace period that `deadline` results from. */
   gracePeriodSeconds?: number
@@ -116,9 +123,9 @@ const errorReasons = [
 ] as const
 
 /**
- * DefineRefused, StartFailed, VolumeUnavailable: the VM cannot run here, the launcher ends non-zero.
- * OOMKilled: QEMU needed more memory than the launcher pod has; the launcher ends non-zero.
- * OtherVirtualMachine: this launcher belongs to another uid. NotReady: no VM yet, or no console. LibvirtUnavailable: retry.
+ * DefineRefused, StartFailed, VolumeUnavailable: the VM cannot run here, the launcher ends non-zero. OOMKilled: QEMU
+ * needed more memory than the launcher pod has; the launcher ends non-zero. OtherVirtualMachine: this launcher belongs
+ * to another uid. NotReady: no VM yet, or no console. LibvirtUnavailable: retry.
  */
 export type LauncherErrorReason = (typeof errorReasons)[number]
 

@@ -33,29 +33,37 @@ interface LeaderElectionOptions {
   readonly log: Logger
   readonly lease: { readonly namespace: string; readonly name: string }
   /**
-   * The identity of this process; two running processes must not share one. The name of the pod is suitable: the kubelet restarts a
-   * container only after it ended, and the restarted process does not have to wait for its own lease to expire.
+   * The identity of this process; two running processes must not share one. The name of the pod is suitable: the
+   * kubelet restarts a container only after it ended, and the restarted process does not have to wait for its own lease
+   * to expire.
    */
   readonly identity: string
   /** Called once, when this process becomes the leader. */
   readonly onLeading: () => void
-  /** Called once, when this process is no longer the leader. It should exit: work that began under the lease may be in progress. */
+  /**
+   * Called once, when this process is no longer the leader. It should exit: work that began under the lease may be in
+   * progress.
+   */
   readonly onLost: (why: string) => void
   readonly clock?: Clock
   readonly random?: () => number
 }
 
 /**
- * At most one process leads. The leader renews the lease every 2 s, and stops leading when that failed for 10 s, counted from
- * when it *sent* the last successful write. Another process takes over when it has seen the lease unchanged for 15 s of its own
- * time: clocks are never compared, and their speeds may differ by less than half.
+ * At most one process leads. The leader renews the lease every 2 s, and stops leading when that failed for 10 s,
+ * counted from when it *sent* the last successful write. Another process takes over when it has seen the lease
+ * unchanged for 15 s of its own time: clocks are never compared, and their speeds may differ by less than half.
  */
 interface LeaderElection {
-  /** True only while no other process can have taken over; it reads the clock, so it is correct after a long pause too. */
+  /**
+   * True only while no other process can have taken over; it reads the clock, so it is correct after a long pause too.
+   */
   isLeader(): boolean
   /** The holder of the lease, as last seen. */
   leader(): string | undefined
-  /** Ends the candidacy, and releases the lease if this process holds it, so that no other has to wait for it to expire. */
+  /**
+   * Ends the candidacy, and releases the lease if this process holds it, so that no other has to wait for it to expire.
+   */
   stop(): Promise<void>
 }
 
@@ -103,7 +111,8 @@ export function startLeaderElection(options: LeaderElectionOptions): LeaderElect
 
   /** Writes the lease with our identity, if it is free or ours; returns whether we hold it. */
   const acquireOrRenew = async (signal: AbortSignal): Promise<boolean> => {
-    // A leader's own copy is the newest unless another client wrote: then the write conflicts, and the next attempt reads.
+    // A leader's own copy is the newest unless another client wrote: then the write conflicts, and the next attempt
+    // reads.
     if (!observed || holder() !== identity) {
       const found = await read(signal)
       if (found) observe(found)

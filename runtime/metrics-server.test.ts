@@ -14,7 +14,10 @@ afterEach(async () => {
   server = undefined
 })
 
-/** An API server where `good` is Prometheus' token, `other` another user's, `slow` gets a late response, and `down` none. */
+/**
+ * An API server where `good` is Prometheus' token, `other` another user's, `slow` gets a late response, and `down`
+ * none.
+ */
 async function setUp() {
   const asked: unknown[] = []
   const slow: (() => void)[] = []

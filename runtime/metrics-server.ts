@@ -41,7 +41,10 @@ const headersTimeoutMs = 5000
 
 const codes: Readonly<Record<ScrapeAccess, number>> = { allowed: 200, unauthenticated: 401, forbidden: 403, busy: 503 }
 
-/** `GET /metrics` over TLS, for clients that the cluster's RBAC allows to read metrics, which contain the names of groups. */
+/**
+ * `GET /metrics` over TLS, for clients that the cluster's RBAC allows to read metrics, which contain the names of
+ * groups.
+ */
 export async function startMetricsServer(options: MetricsServerOptions): Promise<MetricsServer> {
   const { port, host, registry, kube, log, clock } = options
   const accessOf = createScrapeAccess(kube, clock)

@@ -4,8 +4,8 @@ import { isOlderVersion, keyOf } from './resource.ts'
 import type { KubeObject, Persisted } from './resource.ts'
 
 /**
- * The objects that this process has written and its watch has not delivered yet. The watch lags by milliseconds; a decision
- * based on a version before the process's own write would repeat that write and conflict.
+ * The objects that this process has written and its watch has not delivered yet. The watch lags by milliseconds; a
+ * decision based on a version before the process's own write would repeat that write and conflict.
  */
 interface OwnWrites<T extends KubeObject> {
   /** Remembers the API server's response to a write. */

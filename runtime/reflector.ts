@@ -19,11 +19,14 @@ interface ReflectorOptions<T extends KubeObject, Index extends string> {
   readonly labelSelector?: string
   readonly fieldSelector?: string
   readonly indexers?: Indexers<T, Index>
-  /** Drops unused fields before an object is stored. managedFields and kubectl's last-applied annotation are always dropped. */
+  /**
+   * Drops unused fields before an object is stored. managedFields and kubectl's last-applied annotation are always
+   * dropped.
+   */
   readonly transform?: (object: Persisted<T>) => Persisted<T>
   /**
-   * There can be many and large objects: they are always listed in pages, and transformed page by page, which bounds both the
-   * memory for raw objects and the time that the event loop is blocked.
+   * There can be many and large objects: they are always listed in pages, and transformed page by page, which bounds
+   * both the memory for raw objects and the time that the event loop is blocked.
    */
   readonly isLarge?: boolean
   readonly clock?: Clock
@@ -33,16 +36,19 @@ interface ReflectorOptions<T extends KubeObject, Index extends string> {
 /**
  * Keeps a store equal to the API server's objects: lists, then watches, until it is stopped.
  *
- * Promised: every change is delivered once and in order, deletions included, even those that happened while no watch was
- * open. Neither a response of the API server nor a handler can end it; only `stop` does. An API server that was away is
- * contacted again within 5 s. When etcd was restored from a backup, so that versions went back, everything is listed
- * again. Not promised: that the store is up to date. `ageMs` is the time since the API server was last heard of.
+ * Promised: every change is delivered once and in order, deletions included, even those that happened while no watch
+ * was open. Neither a response of the API server nor a handler can end it; only `stop` does. An API server that was
+ * away is contacted again within 5 s. When etcd was restored from a backup, so that versions went back, everything is
+ * listed again. Not promised: that the store is up to date. `ageMs` is the time since the API server was last heard of.
  */
 export interface Reflector<T extends KubeObject, Index extends string = never> {
   readonly store: Store<T, Index>
   /** Calls `handler` for each object that is stored already, and then for each change. Its errors are logged. */
   onChange(handler: (change: Change<T>) => void | Promise<void>): void
-  /** Resolves as `write` does. After a version below those of the watch, it checks whether the API server's versions went back. */
+  /**
+   * Resolves as `write` does. After a version below those of the watch, it checks whether the API server's versions
+   * went back.
+   */
   observeWrite(write: Promise<Persisted<T>>): Promise<Persisted<T>>
   /** Whether the store has been filled once. */
   hasSynced(): boolean
@@ -72,7 +78,9 @@ const shortestListIntervalMs = 10_000
 const shortestWatchSeconds = 300
 /** Bookmarks come each minute; three missed mean a dead connection. A server without bookmarks costs one more watch. */
 const idleMs = 200_000
-/** After this silence the version of the API server is read: a watch from a version that was rolled back stays silent. */
+/**
+ * After this silence the version of the API server is read: a watch from a version that was rolled back stays silent.
+ */
 const quietMs = 75_000
 /** How much longer than requested a watch may last before it is ended. */
 const overtimeMs = 30_000
@@ -85,7 +93,9 @@ const shortestHealthyWatchMs = 1000
 /** Where to continue: a version to watch from, or a list to be made first. */
 type Position = { readonly watch: string } | { readonly list: string }
 
-/** The API server's versions went back: etcd was restored from a backup. A watch from the old version would stay silent. */
+/**
+ * The API server's versions went back: etcd was restored from a backup. A watch from the old version would stay silent.
+ */
 class RolledBack extends Error {
   override readonly name = 'RolledBack'
   constructor(from: string, to: string) {
@@ -159,7 +169,10 @@ export function startReflector<T extends KubeObject, Index extends string = neve
     return { watch: found.resourceVersion }
   }
 
-  /** @throws RolledBack. The version is of etcd, not of a cache. Large kinds are listed without their selector, which could make etcd read all objects. */
+  /**
+   * @throws RolledBack. The version is of etcd, not of a cache. Large kinds are listed without their selector, which
+   * could make etcd read all objects.
+   */
   const verify = async (version: string): Promise<void> => {
     const scope = options.isLarge ? (namespace === undefined ? {} : { namespace }) : selection
     const { resourceVersion } = await kube.list(resource, { ...scope, limit: 1, signal: stopping.signal })
@@ -295,8 +308,9 @@ export function startReflector<T extends KubeObject, Index extends string = neve
 const isStale = (error: unknown): boolean => isExpired(error) || error instanceof RolledBack
 
 /**
- * An expired version requires a list from etcd: a cache could return the same version again. So does a server that refuses
- * the request itself. All other errors (network, 429, 5xx) prove nothing about the version: the watch continues from it.
+ * An expired version requires a list from etcd: a cache could return the same version again. So does a server that
+ * refuses the request itself. All other errors (network, 429, 5xx) prove nothing about the version: the watch continues
+ * from it.
  */
 function afterFailure(position: Position, error: unknown): Position {
   if (isStale(error)) return { list: '' }
@@ -308,7 +322,9 @@ function afterFailure(position: Position, error: unknown): Position {
   return isRefused ? { list: position.watch } : position
 }
 
-/** From etcd in pages, which keeps the event loop responsive; from the API server's cache ('0', or a version) in one. */
+/**
+ * From etcd in pages, which keeps the event loop responsive; from the API server's cache ('0', or a version) in one.
+ */
 async function listAll<T extends KubeObject>(
   kube: KubeClient,
   resource: Resource<T>,

@@ -48,7 +48,10 @@ export function unchanged({ metadata }: Persisted<KubeObject>): object[] {
   ]
 }
 
-/** Whether `a` is older than `b`, both of one kind: Kubernetes 1.35 documents versions as decimal numbers that grow, and etcd always had them. */
+/**
+ * Whether `a` is older than `b`, both of one kind: Kubernetes 1.35 documents versions as decimal numbers that grow, and
+ * etcd always had them.
+ */
 export function isOlderVersion(a: string, b: string): boolean {
   return BigInt(a) < BigInt(b)
 }

@@ -14,8 +14,9 @@ const maxAsking = 4
 const maxCached = 100
 
 /**
- * Whether a bearer token may read metrics, by the rules of the cluster: it authenticates at the API server (TokenReview), and its user may `get` the
- * non-resource URL `/metrics` (SubjectAccessReview). Results are cached for a minute. Throws the errors of the client.
+ * Whether a bearer token may read metrics, by the rules of the cluster: it authenticates at the API server
+ * (TokenReview), and its user may `get` the non-resource URL `/metrics` (SubjectAccessReview). Results are cached for a
+ * minute. Throws the errors of the client.
  */
 export function createScrapeAccess(
   kube: Pick<KubeClient, 'request'>,

@@ -11,8 +11,8 @@ const ecdsaWithSha256 = der(sequence, Buffer.from('06082a8648ce3d040302', 'hex')
 const commonName = Buffer.from('0603550403', 'hex')
 
 /**
- * A key and a self-signed certificate, as PEM, for clients that encrypt and do not verify. Version 1 of X.509, without extensions.
- * The library that issues the certificates of the webhooks would cost every process 21 MB.
+ * A key and a self-signed certificate, as PEM, for clients that encrypt and do not verify. Version 1 of X.509, without
+ * extensions. The library that issues the certificates of the webhooks would cost every process 21 MB.
  */
 export function createSelfSigned(name: string, nowMs: number): { readonly key: string; readonly cert: string } {
   const { publicKey, privateKey } = generateKeyPairSync('ec', {

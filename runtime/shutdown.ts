@@ -18,8 +18,9 @@ interface ShutdownOptions {
 }
 
 /**
- * The shutdown of a process. The first SIGTERM or SIGINT runs the steps one after the other, in the order in which they were
- * added, and exits 0; the second exits at once. A step that fails is logged, and the next one runs. `fail` does the same and exits 1.
+ * The shutdown of a process. The first SIGTERM or SIGINT runs the steps one after the other, in the order in which they
+ * were added, and exits 0; the second exits at once. A step that fails is logged, and the next one runs. `fail` does
+ * the same and exits 1.
  */
 export interface Shutdown {
   /** Aborted when the shutdown begins. */

@@ -22,19 +22,22 @@ export interface WorkQueueOptions {
 
 /**
  * A queue of keys to reconcile. A key is never in progress twice at a time; adding it while it waits changes nothing;
- * adding it while it is in progress runs it once more afterwards, so no addition is lost. A failing key is retried after
- * 5 ms, 10 ms, … up to 1000 s, or 5 s while the API server is away. All failing keys of a group together are retried ten
- * times a second, after a first hundred.
+ * adding it while it is in progress runs it once more afterwards, so no addition is lost. A failing key is retried
+ * after 5 ms, 10 ms, … up to 1000 s, or 5 s while the API server is away. All failing keys of a group together are
+ * retried ten times a second, after a first hundred.
  *
- * Groups take turns, one key at a time, so a group that is slow or fails delays its own keys only. Between two passes the event loop
- * gets a turn, even if passes only compute: a lease is renewed, a probe answered.
+ * Groups take turns, one key at a time, so a group that is slow or fails delays its own keys only. Between two passes
+ * the event loop gets a turn, even if passes only compute: a lease is renewed, a probe answered.
  */
 export interface WorkQueue {
   add(key: string): void
   /** Adds the key after `delayMs`; of several requests for a key the earliest counts. */
   addAfter(key: string, delayMs: number): void
   statistics(): WorkQueueStatistics
-  /** Accepts no more keys, and resolves when those in progress are done. Waiting keys are dropped: the next process finds them again. */
+  /**
+   * Accepts no more keys, and resolves when those in progress are done. Waiting keys are dropped: the next process
+   * finds them again.
+   */
   drain(): Promise<void>
 }
 

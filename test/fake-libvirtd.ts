@@ -50,7 +50,10 @@ export interface FakeLibvirtd {
   powerOff(name: string): void
   /** The daemon stops reading and responding, but keeps its connections open. */
   mute(): void
-  /** QEMU stops responding on its monitor; the daemon still reports the state, but waits for QEMU to describe a running domain. */
+  /**
+   * QEMU stops responding on its monitor; the daemon still reports the state, but waits for QEMU to describe a running
+   * domain.
+   */
   hangGuests(): void
   resumeGuests(): void
   /** The next call of `procedure` is refused. */

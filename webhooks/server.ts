@@ -26,8 +26,8 @@ import { createTurns, type Turns } from './turns.ts'
 /** The API server sends at most two objects of 3 MiB and a 1 MiB envelope. */
 export const maxBodyBytes = 7 * 1024 * 1024
 /**
- * Characters that take two or three milliseconds to parse. Such bodies do not wait: beside one large body or one request that takes its
- * turn, each round of the event loop parses all of them.
+ * Characters that take two or three milliseconds to parse. Such bodies do not wait: beside one large body or one
+ * request that takes its turn, each round of the event loop parses all of them.
  */
 const parsedAtOnce = 256 * 1024
 
@@ -119,7 +119,8 @@ export async function startServer(options: ServerOptions, port: number, host = '
   const { certificate, metrics, log, clock, api, frontProxy, tracer } = options
   const gate = createGate(options.limits ?? defaultLimits)
   const turns = options.turns ?? createTurns()
-  // A megabyte takes ten milliseconds or more, and only the body names its user: large bodies are parsed one by one, as they arrived.
+  // A megabyte takes ten milliseconds or more, and only the body names its user: large bodies are parsed one by one, as
+  // they arrived.
   const parsing = createOneByOne<string>({ compare: () => 0 })
   const deadlines = createArrivalDeadlines(clock, deadlineTurns)
   const arrivals = new WeakMap<IncomingMessage, number>()

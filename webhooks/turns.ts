@@ -8,9 +8,9 @@ export interface Owner {
 }
 
 /**
- * Lets admission requests be handled one at a time: the next one is of the namespace that was served least recently, and
- * there of the user who was served least recently. A user who sends many expensive requests delays other users by one of
- * them, not by all. A request that is late when the next one is chosen is dropped: its caller has been answered.
+ * Lets admission requests be handled one at a time: the next one is of the namespace that was served least recently,
+ * and there of the user who was served least recently. A user who sends many expensive requests delays other users by
+ * one of them, not by all. A request that is late when the next one is chosen is dropped: its caller has been answered.
  */
 export type Turns = OneByOne<Owner>
 

@@ -10,11 +10,11 @@ import { orderedKeys, shapeOf } from './shape.ts'
 import { scaled } from './elements/size.ts'
 
 /**
- * The domain in libvirt's own spelling: two domains mean the same where their canonical ones are equal. Numbers are JSON numbers, or
- * decimal strings beyond 2^53; words are booleans; sizes are in libvirt's units; hex, MAC addresses and UUIDs have their full
- * width; sets of CPUs are ascending; keys are in the order of the description, disks and controllers where libvirt
- * puts them. Nothing is added but the unit of a bare number; what libvirt does not store is left out (rewrite.ts).
- * The input stays as it is.
+ * The domain in libvirt's own spelling: two domains mean the same where their canonical ones are equal. Numbers are
+ * JSON numbers, or decimal strings beyond 2^53; words are booleans; sizes are in libvirt's units; hex, MAC addresses
+ * and UUIDs have their full width; sets of CPUs are ascending; keys are in the order of the description, disks and
+ * controllers where libvirt puts them. Nothing is added but the unit of a bare number; what libvirt does not store is
+ * left out (rewrite.ts). The input stays as it is.
  */
 export const canonical = (domain: Domain): Domain => {
   if (!isRecord(domain)) return domain
@@ -22,7 +22,9 @@ export const canonical = (domain: Domain): Domain => {
   return rewrite(canonicalElement(root, domain, '') as Domain)
 }
 
-/** The values in libvirt's own spelling, each in the place where it was written: paths mean the same before and after. */
+/**
+ * The values in libvirt's own spelling, each in the place where it was written: paths mean the same before and after.
+ */
 export const canonicalSpelling = (domain: Domain): Domain => {
   // Of the same shape as what came in.
   return elementSpelling(root, domain) as Domain

@@ -1,6 +1,6 @@
 /**
- * A set of CPUs or NUMA nodes as libvirt prints it: ascending, neighbours as ranges. `0-3,^2,8` is `0-1,3,8`; what is excluded must
- * have been named before.
+ * A set of CPUs or NUMA nodes as libvirt prints it: ascending, neighbours as ranges. `0-3,^2,8` is `0-1,3,8`; what is
+ * excluded must have been named before.
  * @returns the text itself if it is not a valid set
  */
 export const canonicalCpuset = (text: string): string => {

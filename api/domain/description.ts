@@ -13,7 +13,9 @@ interface Described {
   readonly description: string
   /** `guest` if absent. Fields do not inherit it: an element that reaches the host sets it on each such field. */
   readonly reach?: Reach
-  /** Where the value decides: the reach of each value for which it is not `reach` (interface type `user` or `bridge`). */
+  /**
+   * Where the value decides: the reach of each value for which it is not `reach` (interface type `user` or `bridge`).
+   */
   readonly reachOf?: { readonly [value: string]: Reach }
   /** Reported by libvirt while the VM runs. libvirt does not store a value that a user sets. */
   readonly live?: true
@@ -60,15 +62,18 @@ export interface Children<
   readonly at: 'children'
   readonly element: E | (() => E)
   /**
-   * By what two items are the same item when presets are merged: alternatives, the first of which both items have decides.
-   * Each is a list of paths inside the item, e.g. `[['alias.name'], ['mac.address']]`. Absent: items are compared whole.
+   * By what two items are the same item when presets are merged: alternatives, the first of which both items have
+   * decides. Each is a list of paths inside the item, e.g. `[['alias.name'], ['mac.address']]`. Absent: items are
+   * compared whole.
    */
   readonly key?: readonly (readonly string[])[]
   /** The order of the items is part of what they mean: presets set the list whole or not at all. */
   readonly whole?: true
   /** How many items there may be; `defaultMaxItems` where absent. */
   readonly maxItems?: number
-  /** The short key for a list of one, e.g. `host` for `hosts`. Both are read; a single item is written under this key. */
+  /**
+   * The short key for a list of one, e.g. `host` for `hosts`. Both are read; a single item is written under this key.
+   */
   readonly single?: S
 }
 

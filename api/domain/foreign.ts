@@ -4,9 +4,9 @@ import type { XMLBuilder } from 'xmlbuilder2/lib/interfaces.js'
 import { readXml, type XmlFault } from './sax.ts'
 
 /**
- * XML that we do not know: applications keep their own below `<metadata>`. In JSON it is one string of XML, made self-contained:
- * namespaces declared outside are declared again on the element that uses them. Comments and the white space between
- * elements go.
+ * XML that we do not know: applications keep their own below `<metadata>`. In JSON it is one string of XML, made
+ * self-contained: namespaces declared outside are declared again on the element that uses them. Comments and the white
+ * space between elements go.
  */
 export interface ForeignReader {
   readonly open: (tag: SaxesTagNS) => void
@@ -135,8 +135,9 @@ export const writeForeign = (parent: XMLBuilder, xml: string): void => {
 }
 
 /**
- * xmlbuilder2 takes what looks like a reference (`&lt;`, `&#10;`) for one and lets it through, and writes line ends in attributes raw,
- * where a reader turns them into spaces. Both would change the value, so we write these characters as references ourselves.
+ * xmlbuilder2 takes what looks like a reference (`&lt;`, `&#10;`) for one and lets it through, and writes line ends in
+ * attributes raw, where a reader turns them into spaces. Both would change the value, so we write these characters as
+ * references ourselves.
  */
 export const escapeForBuilder = (text: string): string =>
   needsReference.test(text)

@@ -1,12 +1,14 @@
 /** How long the lists of a domain may be. A list with a limit of its own states it where it is described. */
 
 /**
- * For every list without a limit of its own. A PCI domain has 256 buses, and libvirt gives each PCI Express device a bus of its own. Buses of
- * other kinds have fewer places: USB 127, ISA 4 serial ports.
+ * For every list without a limit of its own. A PCI domain has 256 buses, and libvirt gives each PCI Express device a
+ * bus of its own. Buses of other kinds have fewer places: USB 127, ISA 4 serial ports.
  */
 export const defaultMaxItems = 256
 
-/** Disks, controllers and host devices do not all take a PCI bus: SCSI units share one controller, USB devices one bus. */
+/**
+ * Disks, controllers and host devices do not all take a PCI bus: SCSI units share one controller, USB devices one bus.
+ */
 export const maxOnSharedBuses = 512
 
 /** The most that a machine type of QEMU 10 takes (q35). */
@@ -33,7 +35,10 @@ export const maxParallels = 3
 /** libvirt takes one TPM, and one proxy beside it. */
 export const maxTpms = 2
 
-/** In characters, for each string without a limit of its own. The longest known one, the session of an encrypted guest, has a few thousand. */
+/**
+ * In characters, for each string without a limit of its own. The longest known one, the session of an encrypted guest,
+ * has a few thousand.
+ */
 export const maxTextLength = 65_536
 
 /** In characters: `metadata`, the XML of applications. */

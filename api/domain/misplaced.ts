@@ -6,9 +6,9 @@ import { domain as root } from './domain.ts'
 const maxDepth = 4
 
 /**
- * The suggestion for a key that an element does not have, if one is likely: libvirt's own name where ours differs (`disk` for
- * `disks`, `on_reboot` for `onReboot`), or the place where the key belongs: below this element, else anywhere in the domain if there is
- * just one such place.
+ * The suggestion for a key that an element does not have, if one is likely: libvirt's own name where ours differs
+ * (`disk` for `disks`, `on_reboot` for `onReboot`), or the place where the key belongs: below this element, else
+ * anywhere in the domain if there is just one such place.
  * @param path of the element, below the domain
  */
 export const placeFor = (key: string, element: Element, path: string): string | undefined => {

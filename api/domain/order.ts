@@ -1,8 +1,8 @@
 import { isRecord } from '../schema.ts'
 
 /**
- * Where libvirt puts devices into its lists when it reads a domain. Each list is given in libvirt's own spelling; one that libvirt
- * leaves in its order is not named here.
+ * Where libvirt puts devices into its lists when it reads a domain. Each list is given in libvirt's own spelling; one
+ * that libvirt leaves in its order is not named here.
  */
 export const orders: { readonly [path: string]: (items: readonly unknown[]) => unknown[] } = {
   'devices.disks': (items) => inGroups(items, busOf, (disks) => sortedBy(disks, diskPlace)),
@@ -32,7 +32,10 @@ const targetOf = (disk: unknown): string => {
   return typeof dev === 'string' ? dev : ''
 }
 
-/** The one that is written: libvirt reads the others' from their targets' names later, and until then they are of one kind. */
+/**
+ * The one that is written: libvirt reads the others' from their targets' names later, and until then they are of one
+ * kind.
+ */
 const busOf = (disk: unknown): unknown => member(member(disk, 'target'), 'bus')
 
 /** `vda` is 0, `vdz` 25, `vdaa` 26; a partition's number at the end does not count. -1 for anything else. */
@@ -45,8 +48,8 @@ export const diskIndex = (target: string): number => {
 }
 
 /**
- * By their index; of those with the same, the USB 1 controllers of a USB 2 one come last. One without an index yet goes behind all
- * that are there before it, and stays.
+ * By their index; of those with the same, the USB 1 controllers of a USB 2 one come last. One without an index yet goes
+ * behind all that are there before it, and stays.
  */
 const sortedControllers = (controllers: readonly unknown[]): unknown[] => {
   if (controllers.every((one) => indexOf(one) !== undefined)) return sortedBy(controllers, placeOf)

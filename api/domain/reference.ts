@@ -4,8 +4,8 @@ import { limitsOf } from './scalar-value.ts'
 import type { Scalar } from './scalar.ts'
 
 /**
- * The reference of the domain, a page a subject or device: file name → Markdown. `docs/reference/domain/` holds it; a test fails when
- * it is stale.
+ * The reference of the domain, a page a subject or device: file name → Markdown. `docs/reference/domain/` holds it; a
+ * test fails when it is stale.
  */
 export const domainReference = (): ReadonlyMap<string, string> => {
   const pages = new Map<string, string>()

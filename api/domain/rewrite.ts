@@ -7,8 +7,8 @@ type Devices = NonNullable<Domain['devices']>
 type Item<K extends keyof Devices> = NonNullable<Devices[K]> extends readonly (infer I)[] ? I : never
 
 /**
- * How libvirt rewrites a domain that it stores, where several elements decide together; what one
- * element decides by itself is in stored.ts. `domain` is in libvirt's spelling and order already. Values of a wrong type stay.
+ * How libvirt rewrites a domain that it stores, where several elements decide together; what one element decides by
+ * itself is in stored.ts. `domain` is in libvirt's spelling and order already. Values of a wrong type stay.
  */
 export const rewrite = (domain: Domain): Domain => {
   const result = { ...domain }

@@ -3,7 +3,10 @@ import { SaxesParser, type SaxesTagNS } from 'saxes'
 /** libvirt's RPC takes no string beyond 4 MiB, so no domain can be larger. */
 const maxXmlBytes = 4 * 1024 * 1024
 
-/** The deepest element of libvirt's schema is at 14, if backing stores nest no further; a chain of 40 of them still passes. */
+/**
+ * The deepest element of libvirt's schema is at 14, if backing stores nest no further; a chain of 40 of them still
+ * passes.
+ */
 const maxXmlDepth = 128
 
 export interface XmlHandlers {
@@ -23,9 +26,9 @@ export interface XmlFault {
 class Refused extends Error {}
 
 /**
- * Reads XML as a stream of events, keeping no tree. What has no business in a domain is refused before it costs anything:
- * DOCTYPE and with it entities, more than `maxXmlBytes`, nesting beyond `maxXmlDepth`, bytes that are not UTF-8. `fragment`: several
- * elements, or none, may be side by side.
+ * Reads XML as a stream of events, keeping no tree. What has no business in a domain is refused before it costs
+ * anything: DOCTYPE and with it entities, more than `maxXmlBytes`, nesting beyond `maxXmlDepth`, bytes that are not
+ * UTF-8. `fragment`: several elements, or none, may be side by side.
  * @returns the fault that ended the reading, if any; handlers may have been called before it
  */
 export const readXml = (

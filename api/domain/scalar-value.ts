@@ -17,7 +17,10 @@ type Kind<K extends Scalar['kind']> = Extract<Scalar, { kind: K }>
 /** XML 1.0 has no way to write other characters, not even as references. */
 const xmlText = /^[\t\n\r\u0020-\uD7FF\uE000-\uFFFD\u{10000}-\u{10FFFF}]*$/u
 
-/** Kinds that a regular expression describes, and the message for values that do not match. All are linear in the text's length. */
+/**
+ * Kinds that a regular expression describes, and the message for values that do not match. All are linear in the text's
+ * length.
+ */
 const patterns: { readonly [kind: string]: { readonly pattern: RegExp; readonly message: string } } = {
   uuid: {
     pattern: /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$|^[0-9a-f]{32}$/i,
@@ -243,8 +246,9 @@ const compiled = (pattern: string): RegExp => {
 type Siblings = { readonly [key: string]: unknown }
 
 /**
- * libvirt's own spelling of a value: words as booleans, numbers as JSON numbers, or as strings beyond 2^53; hex, MAC addresses and
- * UUIDs in lower case and full width; sets of CPUs ascending. What is not of the scalar's kind stays as it is.
+ * libvirt's own spelling of a value: words as booleans, numbers as JSON numbers, or as strings beyond 2^53; hex, MAC
+ * addresses and UUIDs in lower case and full width; sets of CPUs ascending. What is not of the scalar's kind stays as
+ * it is.
  * @param siblings the values beside it, which decide about hex in some elements
  */
 export const canonicalValue = (scalar: Scalar, value: unknown, siblings: Siblings = {}): unknown => {

@@ -4,8 +4,9 @@ import type { Text } from './text.ts'
  * The kinds of value that an attribute or a text of libvirt's Domain XML can have, as data: schema, validation, both
  * conversions, the canonical spelling and test arbitraries are derived from it.
  *
- * JSON of each: text, enumerations and everything with its own syntax are strings; yes/no and on/off are booleans (the words are
- * accepted too); integers are numbers, a decimal string is accepted and equal, and is what a value beyond 2^53 has to be.
+ * JSON of each: text, enumerations and everything with its own syntax are strings; yes/no and on/off are booleans (the
+ * words are accepted too); integers are numbers, a decimal string is accepted and equal, and is what a value beyond
+ * 2^53 has to be.
  */
 export type Scalar =
   | Text
@@ -15,9 +16,9 @@ export type Scalar =
   /** `words` are the XML's words for true and false. */
   | { readonly kind: 'boolean'; readonly words: readonly ['yes', 'no'] | readonly ['on', 'off'] }
   /**
-   * Bounds are inclusive; a bigint where 2^53 does not reach. `hexDigits`: libvirt writes it in hex, padded to so many; `hexFor`: only
-   * where the sibling `type` is one of these, so many digits wide; `hexBeside`: only where this sibling is there (`{}`: hex is read,
-   * never written). `words` are allowed instead of a number.
+   * Bounds are inclusive; a bigint where 2^53 does not reach. `hexDigits`: libvirt writes it in hex, padded to so many;
+   * `hexFor`: only where the sibling `type` is one of these, so many digits wide; `hexBeside`: only where this sibling
+   * is there (`{}`: hex is read, never written). `words` are allowed instead of a number.
    */
   | {
       readonly kind: 'integer'
@@ -79,8 +80,8 @@ export const unit = { kind: 'unit' } as const
 export type ScalarValue = string | number | boolean
 
 /**
- * The JSON of a text from XML. A number or boolean only where printing it gives back that very text: `0x10`, `007` and what is
- * beyond 2^53 stay strings, and so does a text of another kind (validation reports it later).
+ * The JSON of a text from XML. A number or boolean only where printing it gives back that very text: `0x10`, `007` and
+ * what is beyond 2^53 stay strings, and so does a text of another kind (validation reports it later).
  */
 export const fromXml = (scalar: Scalar, xml: string): ScalarValue => {
   switch (scalar.kind) {

@@ -41,7 +41,9 @@ describe('the structural schema', () => {
     expect(at('memoryBacking.source.type')?.description).toContain('Only a cluster preset may set file.')
   })
 
-  /** The rules of the API server for structural schemas: every node has a type, or a reason for none, and a description. */
+  /**
+   * The rules of the API server for structural schemas: every node has a type, or a reason for none, and a description.
+   */
   test('is structural, and describes every field', () => {
     const faults: string[] = []
     const visit = (node: Schema, path: string, isItem: boolean): void => {

@@ -5,9 +5,9 @@ import { limitsOf } from './scalar-value.ts'
 import { wordOf, type Scalar } from './scalar.ts'
 
 /**
- * The structural schema of an element for a CRD. Every object lets unknown fields through, so that the webhook can name the nearest
- * known one; what it checks beyond the schema is the exact syntax of strings and numbers. Numbers are integers or decimal
- * strings. A recursive element (a backing store of a backing store) ends in a preserved subtree.
+ * The structural schema of an element for a CRD. Every object lets unknown fields through, so that the webhook can name
+ * the nearest known one; what it checks beyond the schema is the exact syntax of strings and numbers. Numbers are
+ * integers or decimal strings. A recursive element (a backing store of a backing store) ends in a preserved subtree.
  */
 export const schemaOf = (element: Element): Schema => elementSchema(element, element.description, [])
 
@@ -69,7 +69,9 @@ const numberText = (field: Field): string[] => {
   return [`An integer${range}${words.map((word) => `, or \`${word}\``).join('')}.`]
 }
 
-/** What a text may be; the schema itself has only the length, since the webhook's message explains more than a pattern. */
+/**
+ * What a text may be; the schema itself has only the length, since the webhook's message explains more than a pattern.
+ */
 const limitsText = (field: Field): string[] => {
   const limits = 'scalar' in field ? limitsOf(field.scalar) : undefined
   return limits === undefined ? [] : [`${capitalised(limits.allowed)}; at most ${limits.maxBytes} bytes.`]

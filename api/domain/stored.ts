@@ -14,7 +14,10 @@ import { sound } from './stored/sound.ts'
 import { sysinfo } from './stored/sysinfo.ts'
 import { video } from './stored/video.ts'
 
-/** What libvirt stores of the element at a path (`devices.disks.driver`; indexes do not count), which is in libvirt's spelling. */
+/**
+ * What libvirt stores of the element at a path (`devices.disks.driver`; indexes do not count), which is in libvirt's
+ * spelling.
+ */
 export const stored = (path: string, json: JsonObject): JsonObject => {
   const own = Object.hasOwn(normalizations, path) ? (normalizations[path]?.(json) ?? json) : json
   const result = withoutRest(path, own)

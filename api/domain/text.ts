@@ -1,14 +1,17 @@
 import type { Reach } from './description.ts'
 
 /**
- * A kind of text. There is no text without one: what libvirt and QEMU do with a text (a file name, part of an option, a string that only
- * the guest reads) decides what it may hold. Where libvirt's own schema has a pattern, ours is that one or narrower.
+ * A kind of text. There is no text without one: what libvirt and QEMU do with a text (a file name, part of an option, a
+ * string that only the guest reads) decides what it may hold. Where libvirt's own schema has a pattern, ours is that
+ * one or narrower.
  */
 export interface Text {
   readonly kind: 'text'
   /** Completes "must be", in refusals, in `kubectl explain` and in the reference. */
   readonly allowed: string
-  /** Linear in the length of the text. It admits nothing that XML cannot hold, and control characters only in `prose`. */
+  /**
+   * Linear in the length of the text. It admits nothing that XML cannot hold, and control characters only in `prose`.
+   */
   readonly pattern: string
   /** In UTF-8, as the kernel, libvirt and QEMU count. */
   readonly maxBytes: number
@@ -63,7 +66,10 @@ export const identifier = text(
   255,
 )
 
-/** An identifier of which QEMU or libvirt makes the name of a file or socket in the pod, or which names a file of the image. */
+/**
+ * An identifier of which QEMU or libvirt makes the name of a file or socket in the pod, or which names a file of the
+ * image.
+ */
 export const fileIdentifier: Text = { ...identifier, reaches: 'pod' }
 
 /** Models and drivers: libvirt's `zoneName`. */
@@ -73,8 +79,8 @@ export const word = text('a name of letters, digits, `-` and `_`', '^[A-Za-z0-9_
 export const genericName = text('a name of letters, digits, `-`, `_` and `+`', '^[A-Za-z0-9_+-]+$', 255)
 
 /**
- * A part of a path: libvirt makes files and directories of this name in its own directories. 255 bytes is what Linux allows; libvirt
- * appends up to 15, such as `_VARS.qcow2.new`.
+ * A part of a path: libvirt makes files and directories of this name in its own directories. 255 bytes is what Linux
+ * allows; libvirt appends up to 15, such as `_VARS.qcow2.new`.
  */
 export const fileName = text(
   'a file name without `/` and control characters, neither `.` nor `..`',
@@ -83,7 +89,10 @@ export const fileName = text(
   'pod',
 )
 
-/** A file or device, by an absolute path or in a form that only libvirt or QEMU resolves, e.g. relative to a directory of theirs. */
+/**
+ * A file or device, by an absolute path or in a form that only libvirt or QEMU resolves, e.g. relative to a directory
+ * of theirs.
+ */
 export const anyPath = text('a path without control characters', `^[^${control}]+$`, 4095, 'host')
 
 /** libvirt's `timeZone` without dots and without a leading slash: libvirt sets TZ to it, and glibc opens the file. */

@@ -24,8 +24,8 @@ import { isTooLarge } from './elements/size.ts'
 const maxDepth = 128
 
 /**
- * Everything in which a value is not a domain as the description has it, each with the value, what is allowed and the likely fix. What
- * libvirt demands beyond single values is the rules' matter. Safe for any JSON whatsoever.
+ * Everything in which a value is not a domain as the description has it, each with the value, what is allowed and the
+ * likely fix. What libvirt demands beyond single values is the rules' matter. Safe for any JSON whatsoever.
  * @param field the path of the value, as kubectl prints it
  */
 export const validateDomain = (value: unknown, field = 'spec.domain'): Cause[] => {

@@ -21,9 +21,9 @@ type Keys = (element: Element) => ReadonlyMap<string, KnownKey>
 const everyKey: Keys = (element) => shapeOf(element).keys
 
 /**
- * Visits every value of a domain that the description knows, parents before their children, in the order of the JSON: scalars, objects,
- * and each item of a list (the list itself is not visited). A visitor that gives back `false` keeps `walk` from going below.
- * Unknown keys and values of a wrong type are skipped: `validateDomain` reports them.
+ * Visits every value of a domain that the description knows, parents before their children, in the order of the JSON:
+ * scalars, objects, and each item of a list (the list itself is not visited). A visitor that gives back `false` keeps
+ * `walk` from going below. Unknown keys and values of a wrong type are skipped: `validateDomain` reports them.
  * @param prefix put before each path, e.g. `spec.domain`
  * @param keysOf others are passed over, with all that is below them
  */
@@ -65,7 +65,10 @@ const walkElement = (
 
 const hostKeysOf = new WeakMap<Element, ReadonlyMap<string, KnownKey>>()
 
-/** For `walk`: the keys of an element that reach the host with some value, or have something below that does. Found out once for each. */
+/**
+ * For `walk`: the keys of an element that reach the host with some value, or have something below that does. Found out
+ * once for each.
+ */
 export const hostKeys: Keys = (element) => {
   const known = hostKeysOf.get(element)
   if (known) return known

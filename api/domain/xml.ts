@@ -32,10 +32,10 @@ interface Frame {
 const nothing: Element = { description: '', fields: {} }
 
 /**
- * libvirt's Domain XML as the JSON of a VM's spec. Only names are checked here: whether the values are right is `validateDomain`'s
- * matter. Nothing is dropped but comments, processing instructions and white space between elements.
- * @returns every element, attribute and text that the description does not know as a cause, whose `field` is the path in the XML;
- * malformed or hostile XML ends the reading with a cause of its own
+ * libvirt's Domain XML as the JSON of a VM's spec. Only names are checked here: whether the values are right is
+ * `validateDomain`'s matter. Nothing is dropped but comments, processing instructions and white space between elements.
+ * @returns every element, attribute and text that the description does not know as a cause, whose `field` is the path
+ * in the XML; malformed or hostile XML ends the reading with a cause of its own
  */
 export const readDomain = (xml: string | Uint8Array): { domain: Domain } | { causes: Cause[] } => {
   const found = noCauses()
@@ -104,7 +104,10 @@ export const readDomain = (xml: string | Uint8Array): { domain: Domain } | { cau
 
 type Say = (rule: string, field: string, message: string) => void
 
-/** The names in the description: without a prefix in no namespace, `qemu:` in QEMU's, whatever prefix the document has for it. */
+/**
+ * The names in the description: without a prefix in no namespace, `qemu:` in QEMU's, whatever prefix the document has
+ * for it.
+ */
 const knownName = (tag: { uri: string; local: string; name: string }): string =>
   tag.uri === '' ? tag.local : tag.uri === qemuNamespace ? `qemu:${tag.local}` : `{${tag.uri}}${tag.local}`
 
@@ -212,8 +215,8 @@ const textOf = (scalar: Scalar, text: string): string => (scalar.kind === 'text'
 const brief = (text: string): string => JSON.stringify(text.trim().slice(0, 40))
 
 /**
- * The Domain XML of a valid domain: what is there and nothing else, in the spelling in which it is there. Elements come in the order of
- * the description.
+ * The Domain XML of a valid domain: what is there and nothing else, in the spelling in which it is there. Elements come
+ * in the order of the description.
  */
 export const writeDomain = (domain: Domain): string => {
   const attributes = Object.keys(domain).some((key) => key.startsWith('qemu')) ? { 'xmlns:qemu': qemuNamespace } : {}

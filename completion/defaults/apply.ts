@@ -3,7 +3,10 @@ import { isRecord } from '../../api/schema.ts'
 import { joinPath } from '../../api/path.ts'
 import type { Addition, Context, Rule } from './rule.ts'
 
-/** For the objects and lists of a domain: under which keys they have leaves that were added, and the names of the rules that did. */
+/**
+ * For the objects and lists of a domain: under which keys they have leaves that were added, and the names of the rules
+ * that did.
+ */
 export type Added = ReadonlyMap<object, ReadonlyMap<string, string>>
 
 /**
@@ -92,7 +95,8 @@ const copy = (value: unknown, holder: object, key: string, note: Note): unknown 
 }
 
 /**
- * The paths of the leaves that were added, and the names of the rules that did. An object that was added empty and then filled is no longer a leaf.
+ * The paths of the leaves that were added, and the names of the rules that did. An object that was added empty and then
+ * filled is no longer a leaf.
  * @param at the path of the domain, put before them
  */
 export const addedPaths = (added: Added, domain: Domain, at = ''): ReadonlyMap<string, string> => {

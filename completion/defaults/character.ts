@@ -25,7 +25,10 @@ const isaPorts = (serials: readonly Port[]): ReadonlyMap<Port, number> => {
   return numbers
 }
 
-/** Each other one without a number gets the one after the highest of all serial ports, or of the parallel ports before it. */
+/**
+ * Each other one without a number gets the one after the highest of all serial ports, or of the parallel ports before
+ * it.
+ */
 const portsOf = (domain: Domain, key: 'serials' | 'parallels'): Addition[] => {
   const devices: readonly Port[] = list(domain, key)
   const onIsa = isaPorts(devices)
@@ -85,8 +88,8 @@ export const consoleType = each('consoles')('console-type', 'A console is on the
 const canBeConsole = (serial: Serial | undefined): boolean => serial !== undefined && kindOf(serial) === 'isa-serial'
 
 /**
- * The serial console and the first serial port are one device under two names: where only one of them is there, the other is
- * added.
+ * The serial console and the first serial port are one device under two names: where only one of them is there, the
+ * other is added.
  */
 export const consoleSerial: Rule = {
   name: 'console-serial',

@@ -179,8 +179,8 @@ export const rules: readonly Rule[] = [
 ]
 
 /**
- * What libvirt itself would fill in when it defines this domain, no more and no less. Existing values stay as they are, their spelling
- * and order included; new devices are added after the existing ones.
+ * What libvirt itself would fill in when it defines this domain, no more and no less. Existing values stay as they are,
+ * their spelling and order included; new devices are added after the existing ones.
  * @returns the domain with its defaults, and which rule added what; `addedPaths` gives it by paths
  */
 export const fillDefaults = (domain: Domain, context: Context): { readonly domain: Domain; readonly added: Added } =>

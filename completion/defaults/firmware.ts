@@ -27,8 +27,9 @@ interface Request {
 }
 
 /**
- * The format of the image: as the loader or else the variable store states it. When libvirt reads a stored domain again, it assumes raw,
- * once the only format. For a new domain without a stated format, the order of the descriptors decides.
+ * The format of the image: as the loader or else the variable store states it. When libvirt reads a stored domain
+ * again, it assumes raw, once the only format. For a new domain without a stated format, the order of the descriptors
+ * decides.
  */
 const formatOf = ({ firmware, loader, nvram }: Os, { isNew }: Context): string | undefined => {
   if (firmware === undefined) return loader?.format

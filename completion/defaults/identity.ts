@@ -53,8 +53,8 @@ const portIds: { readonly [type: string]: 'interfaceid' | 'instanceid' } = {
 }
 
 /**
- * Derived from stored values, so that a stored id can be checked: it is either this one, or a user chose it. With the namespace in it,
- * a VM that copies UUID and MAC address of one in another namespace does not get that one's port.
+ * Derived from stored values, so that a stored id can be checked: it is either this one, or a user chose it. With the
+ * namespace in it, a VM that copies UUID and MAC address of one in another namespace does not get that one's port.
  */
 const portId = ({ uuid: own = '' }: Domain, mac: string, { namespace = '' }: Context): string =>
   uuidOf(hash('sha256', ['virtual port', namespace, own.toLowerCase(), mac.toLowerCase()].join('\n'), 'hex'))

@@ -11,7 +11,9 @@ const kibibytes = (value: unknown, unit: unknown): bigint => scaled(inKibibytes,
 export const memoryOfDevices = ({ devices }: Domain): bigint =>
   (devices?.memories ?? []).reduce((sum, { target }) => sum + kibibytes(target?.size?.value, target?.size?.unit), 0n)
 
-/** All the memory that the guest boots with, in KiB: what is stated, else that of its NUMA nodes and what is plugged in. */
+/**
+ * All the memory that the guest boots with, in KiB: what is stated, else that of its NUMA nodes and what is plugged in.
+ */
 export const totalMemory = (domain: Domain): bigint => {
   const stated = kibibytes(domain.memory?.value, domain.memory?.unit)
   if (stated > 0n) return stated

@@ -1,11 +1,14 @@
 /**
- * PCI buses and which of their slots are free. This file knows no devices: what can be plugged where is expressed as connections, one bit each,
- * that a bus offers and a device asks for.
+ * PCI buses and which of their slots are free. This file knows no devices: what can be plugged where is expressed as
+ * connections, one bit each, that a bus offers and a device asks for.
  */
 
 /** What a device needs of a slot, and a bus offers: bits. */
 export const connect = {
-  /** A place that is given out by itself; a root bus of PCI Express, whose slots cannot be plugged into, is not for plain devices. */
+  /**
+   * A place that is given out by itself; a root bus of PCI Express, whose slots cannot be plugged into, is not for
+   * plain devices.
+   */
   automatic: 1,
   /** May share a slot with others of its kind, a function each. */
   aggregate: 2,
@@ -119,7 +122,10 @@ export interface Buses {
   readonly list: Bus[]
   /** Whether a bus may be added where all are full. */
   readonly canGrow: boolean
-  /** For each connection: the buses before this one have no room for it. A bus only fills up, so no search begins before it. */
+  /**
+   * For each connection: the buses before this one have no room for it. A bus only fills up, so no search begins before
+   * it.
+   */
   readonly searched: Map<number, number>
   /** What is taken on buses that there are not; should one be added, it is taken there. */
   readonly early: { readonly address: PciAddress; readonly asks: number }[]
@@ -215,8 +221,8 @@ const nextOn = (buses: Buses, index: number, asks: number, wanted: number | unde
 const lowestFree = (used: number): number => 31 - Math.clz32(~used & -~used)
 
 /**
- * Adds buses up to number `bus`, of the model that what `asks` can be plugged into. A PCI device on a machine that has PCI Express
- * only first needs a bridge in a port of its own.
+ * Adds buses up to number `bus`, of the model that what `asks` can be plugged into. A PCI device on a machine that has
+ * PCI Express only first needs a bridge in a port of its own.
  * @returns the number of the bus that the device goes to; undefined where no controller can be added for it
  */
 const grow = (buses: Buses, bus: number, asks: number): number | undefined => {

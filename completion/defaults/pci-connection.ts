@@ -37,7 +37,10 @@ export const controllerConnection = ({ type, model }: DeviceOf<'controllers'>, c
   }
 }
 
-/** Network cards that libvirt knows by name and that are of conventional PCI; what it does not know it takes for PCI Express. */
+/**
+ * Network cards that libvirt knows by name and that are of conventional PCI; what it does not know it takes for PCI
+ * Express.
+ */
 const conventionalCards = new Set([
   'netfront',
   'rtl8139',

@@ -177,7 +177,10 @@ const sortedControllers = (domain: Domain): (Seat & { controller: Controller })[
       controller: item,
     }))
 
-/** libvirt puts disks in order as it reads them, by the buses that are written, and gives out addresses when all have one. */
+/**
+ * libvirt puts disks in order as it reads them, by the buses that are written, and gives out addresses when all have
+ * one.
+ */
 const sortedDisks = (domain: Domain, read: Domain, connections: Connections): Seat[] => {
   const disks = list(domain, 'disks')
   return inLibvirtOrder(
@@ -199,7 +202,9 @@ const sortedVideos = (domain: Domain, connections: Connections): Seat[] => {
   return [...videos.filter(isPrimary), ...videos.filter((one) => !isPrimary(one))]
 }
 
-/** How many buses there are and of what models, by the controllers; a hole in the numbers is filled as libvirt would. */
+/**
+ * How many buses there are and of what models, by the controllers; a hole in the numbers is filled as libvirt would.
+ */
 const busesOf = (plan: Plan, canGrow: boolean): Buses => {
   const known = new Map(
     plan.bridges
@@ -336,7 +341,10 @@ const seatControllers = (plan: Plan, buses: Buses): void => {
   }
 }
 
-/** The controllers that are missing for everything to have a place: those that the devices' addresses name, and as many as are needed. */
+/**
+ * The controllers that are missing for everything to have a place: those that the devices' addresses name, and as many
+ * as are needed.
+ */
 const missingControllers = (domain: Domain, read: Domain): { readonly index: number; readonly model: string }[] => {
   const plan = planOf(domain, read)
   const numbers = new Set(plan.bridges.map(({ controller }) => numberOf(controller.index) ?? 0))

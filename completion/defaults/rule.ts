@@ -23,11 +23,14 @@ export interface Context {
   /** The namespace of the VM; absent where there is none. */
   readonly namespace?: string
   /**
-   * Whether libvirt shall see the domain for the first time: then USB devices get addresses, and hubs where ports run out, and any
-   * format of firmware will do. For one that it reads again it does neither.
+   * Whether libvirt shall see the domain for the first time: then USB devices get addresses, and hubs where ports run
+   * out, and any format of firmware will do. For one that it reads again it does neither.
    */
   readonly isNew?: boolean
-  /** Whether another VM of the cluster has a MAC address (lower case, with colons); without it only those of the domain are known. */
+  /**
+   * Whether another VM of the cluster has a MAC address (lower case, with colons); without it only those of the domain
+   * are known.
+   */
   readonly isMacTaken?: (address: string) => boolean
 }
 
@@ -48,8 +51,8 @@ export type Addition =
   | { readonly kind: 'append'; readonly to: object; readonly key: string; readonly item: object }
 
 /**
- * One default. It reads the domain as the rules before it have left it, and gives back what it adds; what is there already stays
- * whatever a rule returns. A rule that is a generator sees each of its additions when it continues.
+ * One default. It reads the domain as the rules before it have left it, and gives back what it adds; what is there
+ * already stays whatever a rule returns. A rule that is a generator sees each of its additions when it continues.
  */
 export interface Rule {
   /** Recorded in the provenance of what it adds. */

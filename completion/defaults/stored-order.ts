@@ -1,6 +1,9 @@
 import { orders } from '../../api/domain/order.ts'
 
-/** Items of a list that are wanted, in the order in which libvirt keeps them, each with its place in the list as it is stored. */
+/**
+ * Items of a list that are wanted, in the order in which libvirt keeps them, each with its place in the list as it is
+ * stored.
+ */
 export const inLibvirtOrder = <T>(
   path: string,
   items: readonly T[],

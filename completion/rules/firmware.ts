@@ -101,7 +101,10 @@ const firmwareLoader: Rule = {
 const isLoaderRequested = (subject: Subject): boolean =>
   Object.keys(subject.domain.os?.loader ?? {}).some((key) => isRequested(subject, `loader.${key}`, key))
 
-/** Where no firmware has the format of the variable store, completion assumes a raw loader, which libvirt does not look for. */
+/**
+ * Where no firmware has the format of the variable store, completion assumes a raw loader, which libvirt does not look
+ * for.
+ */
 const withRequestedFormat = (subject: Subject, os: Os): Os => {
   const { nvram, loader = {} } = os
   if (!isRequested(subject, 'nvram.format', nvram?.format)) return os

@@ -33,8 +33,8 @@ const toggles = [
 ]
 
 /**
- * Fields that must be set if the element at the path exists, because libvirt or its schema requires them and has no default. A path
- * names the description of an element, which devices share: what holds for one alias holds for all.
+ * Fields that must be set if the element at the path exists, because libvirt or its schema requires them and has no
+ * default. A path names the description of an element, which devices share: what holds for one alias holds for all.
  */
 const neededAt: { readonly [path: string]: readonly string[] } = {
   ...Object.fromEntries(['hardLimit', 'softLimit', 'swapHardLimit'].map((limit) => [`memtune.${limit}`, ['value']])),
@@ -228,7 +228,9 @@ function elementAt(element: Element, key: string): Element {
   return elementOf(field)
 }
 
-/** Removes the branches that need nothing. Elements can contain themselves: those that need something are found first. */
+/**
+ * Removes the branches that need nothing. Elements can contain themselves: those that need something are found first.
+ */
 function withoutIdle(root: Node): void {
   const busy = new Set([...nodes.values()].filter(({ needed }) => needed.size > 0))
   for (let size = 0; size !== busy.size;) {

@@ -7,7 +7,8 @@ import type { Capabilities } from '../../api/capabilities.ts'
 import { rules } from './rules.ts'
 
 /**
- * Rules that check one place only: a part that breaks them breaks them in every VM that contains it. Other rules need the whole VM.
+ * Rules that check one place only: a part that breaks them breaks them in every VM that contains it. Other rules need
+ * the whole VM.
  */
 const local: ReadonlySet<string> = new Set([
   'domain-type',

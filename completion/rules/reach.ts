@@ -2,8 +2,8 @@ import { hostKeys, reachOf, walk } from '../../api/domain/walk.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
 /**
- * Only an operator of the cluster grants access to the host. The rule checks the values of the completed VM: every field that reaches
- * the host must be granted, i.e. set by a cluster preset or filled in by completion itself.
+ * Only an operator of the cluster grants access to the host. The rule checks the values of the completed VM: every
+ * field that reaches the host must be granted, i.e. set by a cluster preset or filled in by completion itself.
  */
 export const reach: Rule = {
   id: 'host-reach',

@@ -15,15 +15,18 @@ export interface RuleContext {
   readonly isMacTaken?: (address: string) => boolean
 }
 
-/** The input of a rule: the whole, completed spec. `domain` is `spec.domain` with numbers and booleans parsed, in the same order. */
+/**
+ * The input of a rule: the whole, completed spec. `domain` is `spec.domain` with numbers and booleans parsed, in the
+ * same order.
+ */
 export interface Subject extends RuleContext {
   readonly spec: VirtualMachineSpec
   readonly domain: Domain
 }
 
 /**
- * Keys of the domain, at any depth. A rule does not run if the domain has none of them, because most rules check fields that most VMs
- * do not have. Absent: the rule always runs.
+ * Keys of the domain, at any depth. A rule does not run if the domain has none of them, because most rules check fields
+ * that most VMs do not have. Absent: the rule always runs.
  */
 export type About = readonly string[]
 
@@ -31,8 +34,8 @@ export type About = readonly string[]
 export type Finding = Omit<Cause, 'rule' | 'origin'>
 
 /**
- * One requirement. Returns a finding for each place that violates it, and never changes its input. A rule ignores missing values,
- * which are another rule's concern.
+ * One requirement. Returns a finding for each place that violates it, and never changes its input. A rule ignores
+ * missing values, which are another rule's concern.
  */
 export interface Rule {
   /** Part of each cause, e.g. `disk-target-unique`. */

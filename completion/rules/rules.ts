@@ -164,8 +164,8 @@ const watchedSubject = (whole: Subject, without: readonly string[], misses: stri
 })
 
 /**
- * An object that records in `misses` when a rule reads a member from which an invalid part was removed: the findings of such a rule are
- * unreliable. Devices are excepted; `isSure` drops only the causes of incomplete devices.
+ * An object that records in `misses` when a rule reads a member from which an invalid part was removed: the findings of
+ * such a rule are unreliable. Devices are excepted; `isSure` drops only the causes of incomplete devices.
  */
 function watched<T extends object>(object: T, path: string, without: readonly string[], misses: string[]): T {
   const lacking = new Set(

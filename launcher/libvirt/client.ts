@@ -11,15 +11,16 @@ export interface ClientOptions {
   readonly uri: string
   readonly clock: Clock
   /**
-   * Something may have changed: an event arrived, or (`undefined`) a connection was opened. libvirt does not repeat missed events, so
-   * read everything again.
+   * Something may have changed: an event arrived, or (`undefined`) a connection was opened. libvirt does not repeat
+   * missed events, so read everything again.
    */
   readonly onHint: (event: LibvirtEvent | undefined) => void
 }
 
 /**
- * The launcher's client for libvirtd: one connection for events and reads, which respond even while QEMU hangs, one for calls
- * that change something and can take long, and one for each console. Lost connections are reopened, with all events registered again.
+ * The launcher's client for libvirtd: one connection for events and reads, which respond even while QEMU hangs, one for
+ * calls that change something and can take long, and one for each console. Lost connections are reopened, with all
+ * events registered again.
  */
 export class Client {
   readonly #options: ClientOptions

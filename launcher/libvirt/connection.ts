@@ -20,7 +20,9 @@ import {
 import { CallStream } from './stream.ts'
 import type { Value } from './xdr.ts'
 
-/** The daemon stops reading a connection, PINGs included, while 5 of its requests have no reply (max_client_requests). */
+/**
+ * The daemon stops reading a connection, PINGs included, while 5 of its requests have no reply (max_client_requests).
+ */
 const maxOutstanding = 4
 
 export const defaultDeadlineMs = 10_000
@@ -58,9 +60,11 @@ interface Call {
  * One connection to libvirtd, over a socket that is already connected.
  *
  * - Replies are matched by serial and can arrive in any order. At most 4 calls are in progress, others wait.
- * - Every call has a deadline, waiting included. A call that exceeds it counts as in progress until its reply arrives, since the
+ * - Every call has a deadline, waiting included. A call that exceeds it counts as in progress until its reply arrives,
+ *   since the
  *   daemon still works on it.
- * - Silence of 20 s in spite of PINGs, invalid bytes or the end of the socket reject all calls and close the connection for good.
+ * - Silence of 20 s in spite of PINGs, invalid bytes or the end of the socket reject all calls and close the connection
+ *   for good.
  */
 export class Connection {
   readonly #socket: Duplex
@@ -85,8 +89,9 @@ export class Connection {
   }
 
   /**
-   * Authenticates, which libvirtd requires even with the method `none`, and opens the driver of `uri`: `qemu:///session`, without a transport.
-   * On failure the connection is closed, since libvirtd serves only 20 unauthenticated ones.
+   * Authenticates, which libvirtd requires even with the method `none`, and opens the driver of `uri`:
+   * `qemu:///session`, without a transport. On failure the connection is closed, since libvirtd serves only 20
+   * unauthenticated ones.
    * @throws ConnectionLost, DeadlineExceeded, LibvirtError
    */
   async open(uri: string): Promise<void> {
@@ -113,7 +118,10 @@ export class Connection {
     return reply
   }
 
-  /** A call that is followed by data. It needs a connection of its own: while its data is not read, replies are not read either. */
+  /**
+   * A call that is followed by data. It needs a connection of its own: while its data is not read, replies are not read
+   * either.
+   */
   async stream<P extends ProcedureName>(name: P, args: Arguments<P>): Promise<Duplex> {
     const { number } = procedure(name)
     const serial = this.#serial + 1

@@ -55,8 +55,8 @@ export async function readState(client: Client, dom: DomainRef): Promise<DomainS
 }
 
 /**
- * The live domain, or the defined one if it does not run; `inactive`: always the defined one. Undefined if it does not exist.
- * For the live domain, libvirtd waits for QEMU.
+ * The live domain, or the defined one if it does not run; `inactive`: always the defined one. Undefined if it does not
+ * exist. For the live domain, libvirtd waits for QEMU.
  */
 export async function readXml(
   client: Pick<Client, 'read'>,
@@ -74,7 +74,10 @@ export async function shutdownDomain(client: Client, dom: DomainRef): Promise<vo
   await client.mutate('domain_shutdown_flags', { dom, flags: shutdownAcpiPowerButton })
 }
 
-/** A round trip to QEMU's monitor: libvirt reports a state from its own memory. Resolves when QEMU has responded, however late. */
+/**
+ * A round trip to QEMU's monitor: libvirt reports a state from its own memory. Resolves when QEMU has responded,
+ * however late.
+ */
 export async function pingQemu(client: Client, dom: DomainRef): Promise<void> {
   await client.read('domain_get_iothread_info', { dom, flags: affectLive }, Infinity)
 }
@@ -90,8 +93,8 @@ export async function killDomain(client: Client, dom: DomainRef): Promise<void> 
 }
 
 /**
- * Succeeds if the domain does not run. A daemon that has just restarted reports that even for the domain that it destroys: it
- * kills QEMU first, and has noticed the end when it checks whether the domain runs.
+ * Succeeds if the domain does not run. A daemon that has just restarted reports that even for the domain that it
+ * destroys: it kills QEMU first, and has noticed the end when it checks whether the domain runs.
  */
 async function destroy(client: Client, dom: DomainRef, flags: number): Promise<void> {
   await unlessError(errorCodes.operationInvalid, () =>

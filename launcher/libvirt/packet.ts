@@ -51,11 +51,11 @@ export function encodePacket(packet: Packet): Buffer {
 }
 
 /**
- * Splits a stream of bytes into packets: it takes the chunks of the socket in order, and returns the complete packets. Chunks are
- * joined once per packet, so that a long packet in many chunks costs no more than its length.
+ * Splits a stream of bytes into packets: it takes the chunks of the socket in order, and returns the complete packets.
+ * Chunks are joined once per packet, so that a long packet in many chunks costs no more than its length.
  *
- * For a packet with file descriptors (types 4 and 5), the count is removed from the payload, and the zero byte that libvirt sends
- * for each descriptor after the packet is skipped; node:net drops the descriptors themselves.
+ * For a packet with file descriptors (types 4 and 5), the count is removed from the payload, and the zero byte that
+ * libvirt sends for each descriptor after the packet is skipped; node:net drops the descriptors themselves.
  */
 export function packetReader(): (chunk: Uint8Array) => Packet[] {
   let chunks: Uint8Array[] = []

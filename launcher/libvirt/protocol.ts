@@ -2,8 +2,8 @@ import protocol from './protocol.json' with { type: 'json' }
 import { type Fields, type Structs, type Value, decode, encode } from './xdr.ts'
 
 /**
- * The part of libvirt's RPC protocol that a launcher uses, as a table: numbers, field order, wire types. Taken from libvirt's
- * published protocol; each row was called on libvirt 9.0 and 11.3. To use another procedure, add its row.
+ * The part of libvirt's RPC protocol that a launcher uses, as a table: numbers, field order, wire types. Taken from
+ * libvirt's published protocol; each row was called on libvirt 9.0 and 11.3. To use another procedure, add its row.
  */
 type Procedures = typeof protocol.procedures
 

@@ -19,8 +19,9 @@ interface SessionOptions {
 }
 
 /**
- * A connection that is reopened whenever it is lost, after 50 ms, doubled up to 2 s. A call waits for a connection until its
- * deadline. A call whose connection is lost meanwhile fails and is never repeated, since it may have taken effect.
+ * A connection that is reopened whenever it is lost, after 50 ms, doubled up to 2 s. A call waits for a connection
+ * until its deadline. A call whose connection is lost meanwhile fails and is never repeated, since it may have taken
+ * effect.
  */
 export class Session {
   readonly #options: SessionOptions

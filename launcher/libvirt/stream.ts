@@ -15,8 +15,9 @@ interface StreamWire {
 }
 
 /**
- * The data that follows a call such as `domain_open_console`, in both directions. Ending it notifies the daemon and waits for its
- * reply; destroying it aborts. The daemon ends it with an empty packet, after which it still waits for the client's end.
+ * The data that follows a call such as `domain_open_console`, in both directions. Ending it notifies the daemon and
+ * waits for its reply; destroying it aborts. The daemon ends it with an empty packet, after which it still waits for
+ * the client's end.
  */
 export class CallStream extends Duplex {
   readonly #wire: StreamWire
@@ -25,7 +26,8 @@ export class CallStream extends Duplex {
 
   constructor(wire: StreamWire) {
     super({ allowHalfOpen: false })
-    // The stream may fail before the caller has it; an error without a listener would end the process, and the VM with it.
+    // The stream may fail before the caller has it; an error without a listener would end the process, and the VM with
+    // it.
     this.on('error', () => {})
     this.#wire = wire
   }

@@ -16,7 +16,8 @@ export const maxStringBytes = 4 * 1024 * 1024
 const maxItems = 16_384
 
 /**
- * The bytes of `value`, an object of all `fields`, in XDR (RFC 4506) as libvirt uses it: char, uchar and ushort take four bytes.
+ * The bytes of `value`, an object of all `fields`, in XDR (RFC 4506) as libvirt uses it: char, uchar and ushort take
+ * four bytes.
  * @throws ProtocolError if the value does not fit its type or exceeds a limit
  */
 export function encode(fields: Fields, value: { readonly [field: string]: Value }, structs: Structs): Buffer {
@@ -261,7 +262,9 @@ class Reader {
     return length
   }
 
-  /** The number of items that follow. Each takes at least four bytes, so a short message cannot announce a long list. */
+  /**
+   * The number of items that follow. Each takes at least four bytes, so a short message cannot announce a long list.
+   */
   count(max: number): number {
     const count = this.length(max)
     if (count * 4 > this.left) throw new ProtocolError(`${count} items in ${this.left} bytes`)

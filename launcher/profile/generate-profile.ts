@@ -1,6 +1,7 @@
 /**
- * Renders the bundled profile from libvirt's own description of a QEMU: `node launcher/profile/generate-profile.ts FOLDER NAME`, where FOLDER
- * has `capabilities/` (qemu_VERSION.xml and the domain capabilities for pc and TCG) and `firmware/` (descriptors by their paths on the host).
+ * Renders the bundled profile from libvirt's own description of a QEMU:
+ * `node launcher/profile/generate-profile.ts FOLDER NAME`, where FOLDER has `capabilities/` (qemu_VERSION.xml and the
+ * domain capabilities for pc and TCG) and `firmware/` (descriptors by their paths on the host).
  */
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -307,7 +307,9 @@ describe('all creates of a user get a response while another user sends the most
 })
 
 describe('no request of a user waits for a second while another user of the namespace sends at once 50 of', () => {
-  /** As the API server's aggregator sends them: how long the API server itself takes for large objects is not measured. */
+  /**
+   * As the API server's aggregator sends them: how long the API server itself takes for large objects is not measured.
+   */
   let aggregator: Agent
   const post = async (username: string, object: object) => {
     const { body } = await request(`https://127.0.0.1:${webhooks.port}/mutate`, {

@@ -59,7 +59,10 @@ const storm = fc.record({
   last: verb,
 })
 
-/** Resolves with 202 for 201, too. Where the connection to the webhooks broke, on a busy machine, the request is repeated, as a user would. */
+/**
+ * Resolves with 202 for 201, too. Where the connection to the webhooks broke, on a busy machine, the request is
+ * repeated, as a user would.
+ */
 async function ask(name: string, request: Verb): Promise<{ code: number; message: string }> {
   const config = `namespaces/default/virtualmachineconfigs/${name}`
   const path = `/apis/subresources.virtset.io/v1alpha1/${config}/${request}${request === 'start' ? '?wait=true' : ''}`

@@ -6,8 +6,8 @@ import type { Domain } from '../../api/domain/domain.ts'
 import recorded from './capabilities.json' with { type: 'json' }
 
 /**
- * A domain of our own with the answer of a real libvirt, recorded by `npm run judge:cases`: one file of cases/. Unlike libvirt's own
- * tests, these cases are part of the project, so that no checkout passes without any answer of libvirt.
+ * A domain of our own with the answer of a real libvirt, recorded by `npm run judge:cases`: one file of cases/. Unlike
+ * libvirt's own tests, these cases are part of the project, so that no checkout passes without any answer of libvirt.
  */
 export interface OwnCase {
   readonly name: string

@@ -8,9 +8,9 @@ import { fillDefaults } from '../../completion/defaults/defaults.ts'
 import { firstDifference, type Difference } from './difference.ts'
 
 /**
- * libvirt's own tests as ours: a folder `complete/` with `NAME.in.xml`, a domain as a user writes it, and `NAME.out.xml`, the same after libvirt
- * has defined it. From libvirt's source: tests/qemuxmlconfdata, `NAME.xml` and `NAME.x86_64-latest.xml`, of the cases that
- * tests/qemuxmlconftest.c runs with the newest QEMU on x86_64.
+ * libvirt's own tests as ours: a folder `complete/` with `NAME.in.xml`, a domain as a user writes it, and
+ * `NAME.out.xml`, the same after libvirt has defined it. From libvirt's source: tests/qemuxmlconfdata, `NAME.xml` and
+ * `NAME.x86_64-latest.xml`, of the cases that tests/qemuxmlconftest.c runs with the newest QEMU on x86_64.
  */
 export interface Case {
   readonly name: string

@@ -1,4 +1,7 @@
-/** `npm run corpus`: completes every case of LIBVIRT_CORPUS and prints where the result is not libvirt's, the commonest causes first. */
+/**
+ * `npm run corpus`: completes every case of LIBVIRT_CORPUS and prints where the result is not libvirt's, the commonest
+ * causes first.
+ */
 import { complete, difference, parse, readCases } from './corpus.ts'
 import { writeDomain } from '../../api/domain/xml.ts'
 import { canonical } from '../../api/domain/canonical.ts'

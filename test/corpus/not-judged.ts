@@ -1,6 +1,9 @@
 import { readOwnCases } from './cases.ts'
 
-/** Cases of tests/qemuxmlconfdata that libvirt 11.3 runs with the newest QEMU on x86_64: 482 that it stores, 98 that it refuses. */
+/**
+ * Cases of tests/qemuxmlconfdata that libvirt 11.3 runs with the newest QEMU on x86_64: 482 that it stores, 98 that it
+ * refuses.
+ */
 const outsideCases = 580
 
 /** Reports at the end of a run of unit tests which cases it did not compare with libvirt's results. */

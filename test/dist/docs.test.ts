@@ -16,7 +16,9 @@ import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { parse } from 'yaml'
 import { executable } from './executable.ts'
 
-/** Runs the commands and files that the documentation offers for copying, with the executable in the example repository. */
+/**
+ * Runs the commands and files that the documentation offers for copying, with the executable in the example repository.
+ */
 const docs = join(import.meta.dirname, '../../docs')
 const page = (name: string) => readFileSync(join(docs, name), 'utf8')
 

@@ -14,16 +14,23 @@ import type { Judge } from './judge.ts'
 /** Where libvirt and we are not of one mind. */
 export interface Disagreement {
   /**
-   * `missing-rule`: libvirt refuses what we take. `false-refusal`: it takes what we refuse. `spoilt`: it takes the domain, but not with our
-   * defaults. `changed`: it changes what we have completed. `different`: its defaults are others than ours.
+   * `missing-rule`: libvirt refuses what we take. `false-refusal`: it takes what we refuse. `spoilt`: it takes the
+   * domain, but not with our defaults. `changed`: it changes what we have completed. `different`: its defaults are
+   * others than ours.
    */
   readonly kind: 'missing-rule' | 'false-refusal' | 'spoilt' | 'changed' | 'different'
-  /** By which disagreements of one cause are known: libvirt's message or our rule, without names and numbers, or the path that differs. */
+  /**
+   * By which disagreements of one cause are known: libvirt's message or our rule, without names and numbers, or the
+   * path that differs.
+   */
   readonly signature: string
   readonly detail: string
 }
 
-/** `unsettled`: libvirt refuses or changes what it has made itself of the domain; then there is nothing that could be completed. */
+/**
+ * `unsettled`: libvirt refuses or changes what it has made itself of the domain; then there is nothing that could be
+ * completed.
+ */
 export type Opinion =
   | { readonly outcome: 'taken' | 'refused' | 'unsettled'; readonly disagreement?: undefined }
   | { readonly outcome: 'disagreed'; readonly disagreement: Disagreement }
@@ -158,8 +165,8 @@ export const withIdentity = (domain: Domain, whole: Domain): Domain => {
 }
 
 /**
- * The smallest part of a value of which `holds` is still true: fields and items are taken away one after the other until none can be.
- * `holds` is asked about once for each field, and again after each that went.
+ * The smallest part of a value of which `holds` is still true: fields and items are taken away one after the other
+ * until none can be. `holds` is asked about once for each field, and again after each that went.
  */
 export async function shrink<T extends object>(value: T, holds: (smaller: T) => Promise<boolean>): Promise<T> {
   let smallest = value

@@ -1,5 +1,6 @@
 /**
- * Guests of one boot sector, for real mode under SeaBIOS: they run 0.2 s after their start, and sleep by `hlt`, so that emulation costs no CPU.
+ * Guests of one boot sector, for real mode under SeaBIOS: they run 0.2 s after their start, and sleep by `hlt`, so that
+ * emulation costs no CPU.
  */
 
 /** SeaBIOS boots no virtio disk that is much smaller. */

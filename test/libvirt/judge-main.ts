@@ -1,9 +1,9 @@
 /**
- * `npm run judge -- [--seed N] [--count N] [--mutants|--rules] [--brief]`: completes generated domains, asks the libvirt in LIBVIRT_ROOTFS
- * about them, and prints each kind of disagreement, the most frequent first, with the smallest domain that shows it
- * (the first one with `--brief`).
- * `--mutants`: domains near the cases in LIBVIRT_CORPUS. `--rules`: domains near the examples of our rules and our own cases.
- * `npm run judge -- --prune` removes from known-disagreements.json the disagreements that no longer exist.
+ * `npm run judge -- [--seed N] [--count N] [--mutants|--rules] [--brief]`: completes generated domains, asks the
+ * libvirt in LIBVIRT_ROOTFS about them, and prints each kind of disagreement, the most frequent first, with the
+ * smallest domain that shows it (the first one with `--brief`). `--mutants`: domains near the cases in LIBVIRT_CORPUS.
+ * `--rules`: domains near the examples of our rules and our own cases. `npm run judge -- --prune` removes from
+ * known-disagreements.json the disagreements that no longer exist.
  */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

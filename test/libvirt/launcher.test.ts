@@ -65,7 +65,10 @@ async function writeOwned(name: string, content: Uint8Array | string): Promise<v
   await chown(path, launcherUid, launcherUid)
 }
 
-/** libvirt waits for 10 s after SIGTERM, and for as long again before SIGKILL; a power button that QEMU does not hear holds it for 30 s. */
+/**
+ * libvirt waits for 10 s after SIGTERM, and for as long again before SIGKILL; a power button that QEMU does not hear
+ * holds it for 30 s.
+ */
 const killMs = 100_000
 
 describe('a VM', () => {

@@ -26,9 +26,10 @@ export interface Libvirtd {
 }
 
 /**
- * A real libvirtd of its own in the root file system, as in a launcher pod: uid 107, no capabilities, session URI, the launcher's qemu.conf.
- * Measured on 2 cores: 0.25 s until it answers, then 0.9 s for the first define (QEMU is probed), 3 ms for a later one, 0.6 s for a start; `stop` 20 ms.
- * So start one for a whole test file, not for each test. Nothing is left behind, even if the test process is killed.
+ * A real libvirtd of its own in the root file system, as in a launcher pod: uid 107, no capabilities, session URI, the
+ * launcher's qemu.conf. Measured on 2 cores: 0.25 s until it answers, then 0.9 s for the first define (QEMU is probed),
+ * 3 ms for a later one, 0.6 s for a start; `stop` 20 ms. So start one for a whole test file, not for each test. Nothing
+ * is left behind, even if the test process is killed.
  * @param options withKvm: a device of its own for KVM, which the host may keep from uid 107
  */
 export async function startLibvirtd(options: { withKvm?: boolean } = {}): Promise<Libvirtd> {

@@ -73,7 +73,8 @@ describe('a guest that needs more memory than its pod may have', () => {
       512,
       990,
     ],
-    // While QEMU exits, its memory still counts, and the kernel may choose a second victim (docs/decisions/launcher-memory.md).
+    // While QEMU exits, its memory still counts, and the kernel may choose a second victim
+    // (docs/decisions/launcher-memory.md).
   ])('%s', { retry: 4 }, async (_, limitBytes, guestMemory, oomScoreAdj) => {
     await start(limitBytes, oomScoreAdj)
     await put(domainOf(guestMemory))

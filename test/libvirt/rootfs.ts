@@ -36,9 +36,10 @@ export interface Confined {
 }
 
 /**
- * Runs `script` by /bin/sh as PID 1 (a prompt reaper) of its own mount and pid namespace, chrooted into `rootfs`, under uid 107 without capabilities.
- * `binds` are host paths that appear read-only inside. `stop` kills PID 1, and with it goes every process and mount.
- * The same happens when the test process dies. Needs root; /sys must be there, for libvirt reads CPU affinity from it.
+ * Runs `script` by /bin/sh as PID 1 (a prompt reaper) of its own mount and pid namespace, chrooted into `rootfs`, under
+ * uid 107 without capabilities. `binds` are host paths that appear read-only inside. `stop` kills PID 1, and with it
+ * goes every process and mount. The same happens when the test process dies. Needs root; /sys must be there, for
+ * libvirt reads CPU affinity from it.
  */
 export function confine(options: {
   rootfs: string

@@ -36,7 +36,10 @@ interface Process {
 /** What happens to the `at`-th write of a pass. In each case the pass ends there. */
 export interface Fault {
   readonly at: number
-  /** lost: it never arrives. unanswered: it is carried out, and the response is lost. late: it arrives after other steps. */
+  /**
+   * lost: it never arrives. unanswered: it is carried out, and the response is lost. late: it arrives after other
+   * steps.
+   */
   readonly kind: 'lost' | 'unanswered' | 'late'
 }
 
@@ -52,9 +55,9 @@ const image = 'launcher:1'
 class PassEnded extends Error {}
 
 /**
- * A cluster in memory: an API server, its clients with caches of their own, and the processes on its nodes. The controller and the handlers
- * decide with the real plans; all else is the least that Kubernetes does. Nothing happens but by a step, so that a history of steps has
- * every delay, loss, repetition and order that the actors allow.
+ * A cluster in memory: an API server, its clients with caches of their own, and the processes on its nodes. The
+ * controller and the handlers decide with the real plans; all else is the least that Kubernetes does. Nothing happens
+ * but by a step, so that a history of steps has every delay, loss, repetition and order that the actors allow.
  */
 export function createWorld() {
   let version = 1
@@ -388,8 +391,9 @@ export function createWorld() {
       if (name === '' || isSeen || nodes.get(name)?.isAlive === false) removePod(pod)
     },
     /**
-     * Removes the owner of a VM's own pod and, if `isUnlabelled`, its label. The policy `virtset-launcher-pods` prevents the latter;
-     * without it, nothing finds a pod that lost both after its VM was removed, and no guest ever runs there.
+     * Removes the owner of a VM's own pod and, if `isUnlabelled`, its label. The policy `virtset-launcher-pods`
+     * prevents the latter; without it, nothing finds a pod that lost both after its VM was removed, and no guest ever
+     * runs there.
      */
     editPod(pod: LauncherPod, isUnlabelled: boolean): void {
       if (pod.metadata.name.endsWith('-copy')) return
@@ -409,7 +413,10 @@ export function createWorld() {
     schedule(pod: LauncherPod, nodeName: NodeName): void {
       if (pod.spec.nodeName === undefined) setPod({ ...pod, spec: { ...pod.spec, nodeName } })
     },
-    /** Not while a kubelet has yet to notice a forced deletion: nothing can tell that from one on a node that does not respond. */
+    /**
+     * Not while a kubelet has yet to notice a forced deletion: nothing can tell that from one on a node that does not
+     * respond.
+     */
     partition(node: NodeName): void {
       const isNoticed = ({ podUid, hasExited }: Process) =>
         hasExited || [...pods.values()].some(({ metadata }) => metadata.uid === podUid)
@@ -449,7 +456,10 @@ export function createWorld() {
       for (const node of nodeNames) world.observeNode(node)
     },
     arriveLate: () => late.shift()?.(),
-    /** Time passes. In half a minute every kubelet and handler that works gets to act: nothing is promised of slower ones. */
+    /**
+     * Time passes. In half a minute every kubelet and handler that works gets to act: nothing is promised of slower
+     * ones.
+     */
     advance(ms: number): void {
       for (let left = ms; left > 0; left -= 15_000) {
         clockMs += Math.min(left, 15_000)

@@ -4,11 +4,11 @@ import type { Preset } from '../../api/preset.ts'
 import { isRecord } from '../../api/schema.ts'
 
 /**
- * Says what of a stored VM reaches the host though no cluster preset states it: written for the few devices of `worlds.ts`, in plain
- * loops, and without any code of completion, so that one mistake is not made twice.
+ * Says what of a stored VM reaches the host though no cluster preset states it: written for the few devices of
+ * `worlds.ts`, in plain loops, and without any code of completion, so that one mistake is not made twice.
  *
- * A VM may hold a value that reaches the host if a cluster preset in mode Apply states it for this item, selects the VM by its labels, and
- * its condition holds for what remains of the VM without what cluster presets state.
+ * A VM may hold a value that reaches the host if a cluster preset in mode Apply states it for this item, selects the VM
+ * by its labels, and its condition holds for what remains of the VM without what cluster presets state.
  */
 export function stolen(vm: VirtualMachine, presets: readonly Preset[], emulator: string): string[] {
   const cluster = presets.filter(({ kind, spec }) => kind === 'ClusterVirtualMachinePreset' && modeOf(spec) === 'Apply')

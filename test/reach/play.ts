@@ -40,7 +40,8 @@ export function play({ presets, vm, steps }: World): Played {
     if (reachesHost(stored)) tally.reaching += 1
     const taken = stolen(stored, known, capabilities.emulator)
     if (taken.length > 0) return `stored ${taken.join()}: ${JSON.stringify(stored)}`
-    // A removal may take another item each time, and the VM does not record what it took: then the controller may refuse more.
+    // A removal may take another item each time, and the VM does not record what it took: then the controller may
+    // refuse more.
     if (known.some(({ spec }) => spec.remove !== undefined)) return undefined
     const doubted = ungrantedReach(stored, options)
     return doubted.length === 0 ? undefined : `the controller refuses ${doubted[0]?.field}: ${JSON.stringify(stored)}`

@@ -34,8 +34,9 @@ export const refuse = (causes: readonly Cause[], warnings: readonly string[] = [
 })
 
 /**
- * Whether an update of an object that is being deleted leaves its spec as it is. Such an update is not checked: finalizers must be removable,
- * however broken the object is. Until it is gone an object counts as any other, so that a new spec is checked as always.
+ * Whether an update of an object that is being deleted leaves its spec as it is. Such an update is not checked:
+ * finalizers must be removable, however broken the object is. Until it is gone an object counts as any other, so that a
+ * new spec is checked as always.
  */
 export const isReleased = (request: AdmissionRequest): boolean => isBeingDeleted(request) && isSpecUnchanged(request)
 

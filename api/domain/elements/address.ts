@@ -2,7 +2,9 @@ import { attribute, child, element } from '../description.ts'
 import { hex, oneOf, onOff, uint32, uint8, uuid } from '../scalar.ts'
 import { busPort, fileIdentifier } from '../text.ts'
 
-/** Where a device sits, in the guest. One element for all buses, as libvirt has it: `type` decides which fields apply. */
+/**
+ * Where a device sits, in the guest. One element for all buses, as libvirt has it: `type` decides which fields apply.
+ */
 export const address = element(
   'Where the device sits on its bus in the guest. Assigned if absent; a value that is set is not changed.',
   {

@@ -7,8 +7,8 @@ import { anyPath, identifier, line } from '../text.ts'
 const host = { reach: 'host' } as const
 
 /**
- * A `unix` socket without a path is made by libvirt inside the pod (that is how one talks to the guest agent); a path of one's own is
- * what reaches the host, and is classed as such.
+ * A `unix` socket without a path is made by libvirt inside the pod (that is how one talks to the guest agent); a path
+ * of one's own is what reaches the host, and is classed as such.
  */
 export const chardevType = attribute(
   oneOf(

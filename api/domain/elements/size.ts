@@ -25,7 +25,10 @@ const maxBytes = 2n ** 64n - 1n
 /** Powers of 1024, or with `B` of 1000; letter case does not count. */
 const letters = 'kmgtpe'
 
-/** How many bytes a unit is; undefined for what is none. `''` and `b` are bytes, `K` and `KiB` 1024, `KB` 1000, as in libvirt. */
+/**
+ * How many bytes a unit is; undefined for what is none. `''` and `b` are bytes, `K` and `KiB` 1024, `KB` 1000, as in
+ * libvirt.
+ */
 export const bytesPer = (unit: string): bigint | undefined => {
   const match = /^(?:b|bytes?|([kmgtpe])(i?b)?)$/i.exec(unit)
   if (!match) return undefined
@@ -45,7 +48,10 @@ const bytesOf = (scale: Scale, value: unknown, unit: unknown): bigint | undefine
 const mayBeTooLarge = (value: unknown, unit: string): boolean =>
   Number(value) >= 2 ** (64 - 10 * (letters.indexOf(unit.charAt(0).toLowerCase()) + 1))
 
-/** Whether a size is more than libvirt can count only because of its unit; false where value or unit are invalid by themselves. */
+/**
+ * Whether a size is more than libvirt can count only because of its unit; false where value or unit are invalid by
+ * themselves.
+ */
 export const isTooLarge = (scale: Scale, value: unknown, unit: unknown): boolean =>
   mayBeTooLarge(value, typeof unit === 'string' ? unit : scale.absent) &&
   (integerOf(value, false) ?? 0n) <= maxBytes &&

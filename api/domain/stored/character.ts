@@ -14,7 +14,10 @@ export const character: Normalization = {
   'devices.rngs.backend': (backend) => storedCharacter(backend),
 }
 
-/** Each type has its own properties; a socket without a path has none, and a source of which nothing is left is not named. */
+/**
+ * Each type has its own properties; a socket without a path has none, and a source of which nothing is left is not
+ * named.
+ */
 const storedCharacter = (device: JsonObject): JsonObject => {
   const { type, source, sources } = device
   const owned = typeof type === 'string' ? chardevUnion.branches?.[type] : undefined

@@ -81,7 +81,10 @@ export const sameMac: Warning = {
   ),
 }
 
-/** A warning, not a cause: separate networks can each use the address, and libvirt accepts it. Generated addresses are unique. */
+/**
+ * A warning, not a cause: separate networks can each use the address, and libvirt accepts it. Generated addresses are
+ * unique.
+ */
 export const takenMac: Warning = {
   id: 'interface-mac-taken',
   description: 'Another VM of the cluster has the same MAC address. On a common network both lose packets.',

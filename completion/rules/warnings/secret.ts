@@ -2,7 +2,10 @@ import { list } from '../device.ts'
 import { example } from '../rule.ts'
 import type { Warning } from './warning.ts'
 
-/** Keys of cloud-config for passwords and private keys, and private keys themselves. Bounded, so that matching takes linear time. */
+/**
+ * Keys of cloud-config for passwords and private keys, and private keys themselves. Bounded, so that matching takes
+ * linear time.
+ */
 const secretText =
   /^[ \t-]{0,64}(?:password|passwd|plain_text_passwd|hashed_passwd|chpasswd|ssh_keys)[ \t]{0,8}:|PRIVATE KEY-----/m
 
