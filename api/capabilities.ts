@@ -98,6 +98,8 @@ export interface FirmwareFile {
  * broken.
  */
 const maxItems = 2048
+/** Machine types are compared with each other. */
+const maxMachines = 256
 const names = (description: string): Schema => list(description, string('A name.'), { maxItems })
 
 /**
@@ -198,7 +200,12 @@ export const capabilitiesSchema: Schema = bounded(
       architecture: string('The architecture of its guests.', { enum: ['x86_64'] }),
       version: string('The version of QEMU.'),
       emulator: imageFile('The path of QEMU in the pod of a VM.'),
-      machines: list('The machine types, by name.', machineType, { minItems: 1, maxItems }),
+      machines: list('The machine types, by name.', machineType, {
+        'x-kubernetes-list-type': 'map',
+        'x-kubernetes-list-map-keys': ['name'],
+        minItems: 1,
+        maxItems: maxMachines,
+      }),
       devices: names("What QEMU offers, by libvirt's names of capabilities."),
       accelerators: closed('What runs the CPUs of a guest.', {
         kvm: accelerator('KVM; absent if the node has no /dev/kvm.'),
@@ -228,5 +235,5 @@ export function readCapabilities(value: unknown): Capabilities {
   return value
 }
 
-const isCapabilities = (value: unknown): value is Capabilities =>
+export const isCapabilities = (value: unknown): value is Capabilities =>
   checkSchema(capabilitiesSchema, value, '').length === 0

@@ -92,16 +92,17 @@ function meetNames(
   all: readonly MachineType[],
   nameOf: (machine: MachineType) => string | undefined,
 ): ReadonlyMap<MachineType, string> {
+  const others = new Map(b.map((machine) => [nameOf(machine), machine]))
+  const versions = all.map((each) => ({ each, ...familyOf(each) }))
   return new Map(
     a.flatMap((machine) => {
       const name = nameOf(machine)
-      const other = name === undefined ? undefined : b.find((one) => nameOf(one) === name)
+      const other = name === undefined ? undefined : others.get(name)
       if (name === undefined || other === undefined) return []
       const [one, two] = [familyOf(machine), familyOf(other)]
       if (one.family !== two.family) return []
       const limit = compareVersions(one.version, two.version) <= 0 ? one.version : two.version
-      const [newest] = all
-        .map((each) => ({ each, ...familyOf(each) }))
+      const [newest] = versions
         .filter(({ family, version }) => family === one.family && compareVersions(version, limit) <= 0)
         .toSorted((left, right) => compareVersions(right.version, left.version))
       return newest === undefined ? [] : [[newest.each, name] as const]

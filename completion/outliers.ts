@@ -51,7 +51,7 @@ function imageItems(capabilities: Capabilities): ReadonlySet<string> {
   const { emulator, machines, devices, accelerators, firmware } = capabilities
   const items = new Set([
     `emulator ${emulator}`,
-    ...machines.flatMap((machine) => machineItems(machine, machines)),
+    ...machineItems(machines),
     // The one device that is the node's.
     ...devices.filter((name) => name !== 'kvm').map((name) => `device ${name}`),
     ...(accelerators.qemu?.cpuModels ?? []).map(({ name }) => `cpu ${name}`),
@@ -62,15 +62,16 @@ function imageItems(capabilities: Capabilities): ReadonlySet<string> {
 }
 
 /** A node where `q35` is an alias of a newer version has all items of a node where it is an alias of an older one. */
-function machineItems(machine: MachineType, machines: readonly MachineType[]): readonly string[] {
-  const { alias, isDefault = false, ...rest } = machine
-  const names = [...(alias === undefined ? [] : [`alias ${alias}`]), ...(isDefault ? ['default'] : [])]
-  const { family, version } = familyOf(machine)
-  const covered = names.flatMap((name) =>
-    machines
-      .map((one) => ({ one, ...familyOf(one) }))
-      .filter((other) => other.family === family && compareVersions(other.version, version) <= 0)
-      .map(({ one }) => `${name} is no older than ${one.name}`),
-  )
-  return [`machine ${JSON.stringify(rest)}`, ...covered]
+function machineItems(machines: readonly MachineType[]): readonly string[] {
+  const versions = machines.map((machine) => ({ machine, ...familyOf(machine) }))
+  return versions.flatMap(({ machine, family, version }) => {
+    const { alias, isDefault = false, ...rest } = machine
+    const names = [...(alias === undefined ? [] : [`alias ${alias}`]), ...(isDefault ? ['default'] : [])]
+    const covered = names.flatMap((name) =>
+      versions
+        .filter((other) => other.family === family && compareVersions(other.version, version) <= 0)
+        .map((other) => `${name} is no older than ${other.machine.name}`),
+    )
+    return [`machine ${JSON.stringify(rest)}`, ...covered]
+  })
 }

@@ -1,4 +1,5 @@
 import { afterEach, expect, test } from 'vitest'
+import type { Capabilities } from '../api/capabilities.ts'
 import { bundledCapabilities } from '../completion/capabilities.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { createKubeClient } from '../runtime/kube.ts'
@@ -123,4 +124,24 @@ test('what nodes can do follows what they publish, and is put together once', as
   publish('two')
   await until(() => nodes()[0]?.nodes.length === 2)
   expect(nodes()).toEqual([{ nodes: ['one', 'two'], capabilities: bundledCapabilities }])
+})
+
+test('a stored profile that exceeds the limits of its schema is ignored, whatever its size', async () => {
+  const api = await startFakeApiServer()
+  closing.push(() => api.close())
+  const kube = createKubeClient({ access: api.access, userAgent: 'test' })
+  closing.push(() => kube.close())
+  const publish = (node: string, capabilities: Capabilities) => {
+    const { kind, spec } = nodeProfile(node, capabilities)
+    api.put('/apis/virtset.io/v1alpha1/nodeprofiles', { kind, metadata: { name: node }, spec })
+  }
+  const { machines } = bundledCapabilities
+  publish('honest', bundledCapabilities)
+  publish('lying', { ...bundledCapabilities, machines: Array.from({ length: 8 }, () => machines).flat() })
+  const inventory = watchInventory({ kube, log, clock: systemClock, withMac: () => [] })
+  closing.push(() => inventory.stop())
+  await inventory.synced()
+  const { groups, capabilities } = inventory.capabilities().providedFor({ domain: {} })
+  expect(groups.map(({ nodes }) => nodes)).toEqual([['honest']])
+  expect(capabilities).toEqual(bundledCapabilities)
 })

@@ -1,3 +1,5 @@
+import { isCapabilities } from '../api/capabilities.ts'
+import type { NodeProfile } from '../api/node-profile.ts'
 import type { Preset } from '../api/preset.ts'
 import { nodeCapabilities, shareCapabilities, type NodeCapabilities } from '../completion/nodes.ts'
 import { createCandidates } from '../presets/candidates.ts'
@@ -54,8 +56,11 @@ export function watchInventory({ kube, log, clock, withMac }: WatchOptions): Wat
   const namespaceReflector = startReflector({ kube, resource: namespaces, log, clock, transform: withoutAnnotations })
   const profiles = startReflector({ kube, resource: nodeProfiles, log, clock, transform: shareCapabilities() })
   let capabilities: NodeCapabilities | undefined
-  profiles.onChange(() => {
+  const isUsable = createUsable()
+  profiles.onChange(({ kind, object }) => {
     capabilities = undefined
+    if (kind !== 'deleted' && !isUsable(object))
+      log.warn({ node: object.metadata.name }, 'a node profile that violates its schema is ignored')
   })
   const reflectors = [...presets, namespaceReflector, profiles]
   return {
@@ -66,7 +71,7 @@ export function watchInventory({ kube, log, clock, withMac }: WatchOptions): Wat
       const labels = namespaceReflector.store.get(name)?.metadata.labels
       return labels === undefined ? unlabelledNamespace(name) : { name, labels }
     },
-    capabilities: () => (capabilities ??= nodeCapabilities(profiles.store.list())),
+    capabilities: () => (capabilities ??= nodeCapabilities(profiles.store.list().filter(isUsable))),
     isMacTaken: (address, vm) => isTakenBy(withMac(address), vm),
     presets: () => presets.flatMap(({ store }) => store.list()),
     preset: (id) => presets.map(({ store }) => store.get(id)).find((preset) => preset !== undefined),
@@ -89,6 +94,19 @@ export function watchInventory({ kube, log, clock, withMac }: WatchOptions): Wat
     async stop() {
       await Promise.all(reflectors.map((reflector) => reflector.stop()))
     },
+  }
+}
+
+/**
+ * Whether a profile is within its schema, whose limits bound the work of combining profiles. The API server checks that
+ * only when a profile is written, so one that was stored before a limit was added violates it.
+ */
+function createUsable(): (profile: NodeProfile) => boolean {
+  const known = new WeakMap<object, boolean>()
+  return ({ spec: { capabilities } }) => {
+    const isUsable = known.get(capabilities) ?? isCapabilities(capabilities)
+    known.set(capabilities, isUsable)
+    return isUsable
   }
 }
 
