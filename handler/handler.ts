@@ -3,6 +3,7 @@ import { isConflict, isNotFound } from '../runtime/api-error.ts'
 import { createBackOff, type BackOff } from '../runtime/back-off.ts'
 import { createBucket, type Bucket } from '../runtime/bucket.ts'
 import { sleep, type Clock } from '../runtime/clock.ts'
+import { createFairLimit } from '../runtime/fair-limit.ts'
 import type { KubeClient } from '../runtime/kube.ts'
 import { InvalidLauncherResponse, type DomainReport } from '../runtime/launcher-api.ts'
 import type { Logger } from '../runtime/log.ts'
@@ -18,7 +19,6 @@ import {
   type LauncherEvent,
   type LauncherLimits,
 } from './launcher.ts'
-import { createPendingBytes } from './pending-bytes.ts'
 import { plan, type Observation } from './plan.ts'
 import { slimVm, statusPatch } from './slim-vm.ts'
 import { countValues } from './status.ts'
@@ -138,7 +138,7 @@ export function startHandler(options: HandlerOptions): Handler {
   })
   const groups = { of: (key: string) => key.slice(0, key.indexOf('/')), concurrency: namespaceConcurrency }
   const queue = startWorkQueue({ reconcile, concurrency, groups, log, clock })
-  const pending = createPendingBytes(mostPendingBytes)
+  const pending = createFairLimit(mostPendingBytes)
   const writes = createBucket(writesPerSecond, writeBurst, clock)
   const written = createOwnWrites<VirtualMachine>(clock)
   /** By the VM's uid. */

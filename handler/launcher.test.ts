@@ -17,6 +17,7 @@ import { fakeClock } from '../test/fake-clock.ts'
 import { until } from '../test/until.ts'
 import { createBucket } from '../runtime/bucket.ts'
 import type { Clock } from '../runtime/clock.ts'
+import { createFairLimit } from '../runtime/fair-limit.ts'
 import {
   LauncherAbsent,
   LauncherRefusal,
@@ -25,7 +26,6 @@ import {
   type LauncherEvent,
   type LauncherLimits,
 } from './launcher.ts'
-import { createPendingBytes } from './pending-bytes.ts'
 import { pathOf } from './socket.ts'
 
 const uid = '0f0e0d0c-0b0a-4908-8706-050403020100'
@@ -55,7 +55,7 @@ async function serve(answer: RequestListener): Promise<void> {
 }
 
 const heldUpTo = (bytes: number): LauncherLimits['hold'] => {
-  const pending = createPendingBytes(bytes)
+  const pending = createFairLimit(bytes)
   return (end) => pending.hold('default', end)
 }
 const none = fakeClock()

@@ -14,8 +14,8 @@ import {
 } from '../runtime/launcher-api.ts'
 import type { Bucket } from '../runtime/bucket.ts'
 import { systemClock, type Clock } from '../runtime/clock.ts'
+import type { Held } from '../runtime/fair-limit.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
-import type { HeldBytes } from './pending-bytes.ts'
 import { openLauncherSocket, pathOf } from './socket.ts'
 
 /** The launcher did not respond, or went away during the request: nothing is known about the VM. */
@@ -62,7 +62,8 @@ export interface LauncherLimits {
   readonly responses: Bucket
   /** Bytes of events. A launcher that sends more is disconnected. */
   readonly events: Bucket
-  readonly hold: (end: (reason: InvalidLauncherResponse) => void) => HeldBytes
+  /** Charged with the bytes of unfinished exchanges; `end` gets how many were held. */
+  readonly hold: (end: (bytes: number) => void) => Held
 }
 
 interface Request {
@@ -70,6 +71,9 @@ interface Request {
   readonly path: string
   readonly body?: string
 }
+
+const tooManyPending = (bytes: number) =>
+  new InvalidLauncherResponse(`${bytes} bytes of its response were pending, too many for this node`)
 
 export function launcherOf(
   kubeletRoot: string,
@@ -83,7 +87,7 @@ export function launcherOf(
   const call = async (method: string, path: string, value?: unknown): Promise<unknown> => {
     const stop = new AbortController()
     const cancel = afterRunning(clock, deadlineMs, () => stop.abort(late()))
-    const held = limits.hold((reason) => stop.abort(reason))
+    const held = limits.hold((bytes) => stop.abort(tooManyPending(bytes)))
     try {
       const body = value === undefined ? {} : { body: JSON.stringify(value) }
       held.grow(body.body?.length ?? 0)

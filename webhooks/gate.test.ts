@@ -24,3 +24,35 @@ test('large bodies share the limit beyond 64 KiB, and never block small ones', (
   large?.leave()
   expect(larger?.hold(freeBytes + 60)).toBe(true)
 })
+
+test('of requests whose namespace is known, the namespace that holds the most loses its last one', () => {
+  const gate = createGate({ requests: 8, bytes: 0 })
+  const displaced: string[] = []
+  const arrive = (namespace: string, number: number) => {
+    const pass = gate.enter()
+    pass?.assign(namespace, () => displaced.push(`${namespace}${number}`))
+    return pass
+  }
+  const passes = Array.from({ length: 7 }, (_, number) => arrive('busy', number))
+  expect(displaced).toEqual(['busy6'])
+  for (const number of [0, 1, 2]) arrive('calm', number)
+  expect(displaced).toEqual(['busy6', 'busy5', 'busy4', 'busy3'])
+  passes[0]?.leave()
+  arrive('calm', 3)
+  expect(displaced).toEqual(['busy6', 'busy5', 'busy4', 'busy3'])
+})
+
+test('a request that loses its place makes room for the bodies of others', () => {
+  const gate = createGate({ requests: 8, bytes: 100 })
+  const displaced: string[] = []
+  const arrive = (namespace: string, bytes: number) => {
+    const pass = gate.enter()
+    const isHeld = pass?.hold(freeBytes + bytes)
+    pass?.assign(namespace, () => displaced.push(`${namespace} ${bytes}`))
+    return isHeld
+  }
+  expect([arrive('busy', 40), arrive('busy', 35), arrive('busy', 25)]).toEqual([true, true, true])
+  expect(displaced).toEqual(['busy 40'])
+  expect([arrive('calm', 30), arrive('calm', 0)]).toEqual([true, true])
+  expect(displaced).toEqual(['busy 40', 'busy 35'])
+})

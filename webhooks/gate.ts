@@ -1,3 +1,5 @@
+import { createFairLimit } from '../runtime/fair-limit.ts'
+
 /** How much may be in progress at once. */
 export interface Limits {
   readonly requests: number
@@ -8,10 +10,21 @@ export interface Limits {
 /** Each request may hold this much regardless of the limit, so that large bodies never block usual ones. */
 export const freeBytes = 64 * 1024
 
+/**
+ * What requests whose namespace is known may hold of both limits. The rest is for bodies that arrive, which are there for
+ * milliseconds, while a request can wait for its turn until its caller gives up.
+ */
+const assignedShare = 0.75
+
 /** A request in progress. */
 export interface Pass {
   /** Whether `bytes` more may be held. */
   readonly hold: (bytes: number) => boolean
+  /**
+   * The body has been read, so it is known whose request it is.
+   * @param displaced the request has lost its place, to one of a namespace that holds less; can be called at once
+   */
+  readonly assign: (namespace: string, displaced: () => void) => void
   /** The request is over. */
   readonly leave: () => void
 }
@@ -22,9 +35,12 @@ export interface Gate {
 }
 
 /**
- * Limits the memory that requests hold to `requests` × 64 KiB + `bytes`; bytes count when received, not when announced.
+ * Limits the memory that requests hold to `requests` × 64 KiB + `bytes`; bytes count when received, not when announced. No
+ * namespace can keep others out: beyond a share of the limits, the namespace that holds the most loses its last request.
  */
 export function createGate(limits: Limits): Gate {
+  const places = createFairLimit(Math.ceil(limits.requests * assignedShare))
+  const bodies = createFairLimit(Math.ceil(limits.bytes * assignedShare))
   let requests = 0
   let shared = 0
   return {
@@ -33,7 +49,15 @@ export function createGate(limits: Limits): Gate {
       requests++
       let held = 0
       let isInside = true
+      let release = () => {}
       const sharedOf = (bytes: number) => Math.max(0, bytes - freeBytes)
+      const leave = () => {
+        if (!isInside) return
+        isInside = false
+        requests--
+        shared -= sharedOf(held)
+        release()
+      }
       return {
         hold(bytes) {
           const more = sharedOf(held + bytes) - sharedOf(held)
@@ -42,12 +66,20 @@ export function createGate(limits: Limits): Gate {
           shared += more
           return true
         },
-        leave() {
-          if (!isInside) return
-          isInside = false
-          requests--
-          shared -= sharedOf(held)
+        assign(namespace, displaced) {
+          const end = () => {
+            leave()
+            displaced()
+          }
+          const [place, body] = [places.hold(namespace, end), bodies.hold(namespace, end)]
+          release = () => {
+            place.release()
+            body.release()
+          }
+          place.grow(1)
+          body.grow(sharedOf(held))
         },
+        leave,
       }
     },
   }

@@ -12,6 +12,7 @@ import type { Authority } from './certificates/plan.ts'
 import { parseAuthorities } from './certificates/client.ts'
 import { createAdmissionMetrics } from './metrics.ts'
 import type { AdmissionResult } from './admission/request.ts'
+import type { Limits } from './gate.ts'
 import { defaultLimits, maxBodyBytes, admissionPath, startServer } from './server.ts'
 import type { AdmissionHandler, ServerOptions, WebhookServer } from './server.ts'
 import { writePatch } from './admission/patch.ts'
@@ -165,6 +166,51 @@ describe('the server', () => {
     resolve({ allowed: true })
     expect((await Promise.all(three)).map(({ code }) => code).toSorted((a, b) => a - b)).toEqual([200, 200, 429])
     expect((await post('/mutate', reviewOf({}))).code).toBe(200)
+  })
+
+  describe('while a namespace sends more requests than there are places, and none is handled', () => {
+    const bodyOf = (namespace: string, uid: string, padding = 0) => {
+      const { request: plain, ...review } = JSON.parse(reviewOf({ padding: 'x'.repeat(padding) }, uid))
+      return JSON.stringify({ ...review, request: { ...plain, namespace } })
+    }
+    const begin = async (limits: Limits) => {
+      const { promise: never, resolve } = Promise.withResolvers<AdmissionResult>()
+      const waiting: string[] = []
+      const handle: AdmissionHandler = ({ namespace, uid }) => {
+        if (namespace === 'calm') return { allowed: true }
+        waiting.push(uid)
+        return never
+      }
+      const running = await start(handle, limits)
+      closing.push(async () => resolve({ allowed: true }))
+      const codes: { [uid: string]: number } = {}
+      const flood = async (uid: string, padding = 0) => {
+        const before = waiting.length
+        const response = running.post('/mutate', bodyOf('busy', uid, padding))
+        void response.then(({ code }) => (codes[uid] = code)).catch(() => {})
+        await until(() => waiting.length > before || codes[uid] !== undefined)
+      }
+      return { ...running, codes, flood }
+    }
+
+    test('another one is served', async () => {
+      const { post, flood, codes } = await begin({ requests: 8, bytes: 0 })
+      for (let count = 1; count <= 8; count++) await flood(`u${count}`)
+      expect(codes).toEqual({ u7: 429, u8: 429 })
+      expect((await post('/mutate', bodyOf('calm', 'c'))).code).toBe(200)
+      await until(() => codes['u6'] !== undefined)
+      expect(codes).toEqual({ u6: 429, u7: 429, u8: 429 })
+    })
+
+    test('another one is served with a large body', async () => {
+      const kiB = 1024
+      const { post, flood, codes } = await begin({ requests: 8, bytes: 1024 * kiB })
+      for (let count = 1; count <= 3; count++) await flood(`u${count}`, 500 * kiB)
+      expect(codes).toEqual({ u2: 429, u3: 429 })
+      expect((await post('/mutate', bodyOf('calm', 'c', 450 * kiB))).code).toBe(200)
+      await until(() => codes['u1'] !== undefined)
+      expect(codes['u1']).toBe(429)
+    })
   })
 
   test('responds with a timeout before the caller gives up, and does not start work that cannot finish in time', async () => {

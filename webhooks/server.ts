@@ -185,6 +185,12 @@ export async function startServer(options: ServerOptions, port: number, host = '
     return sendStatus(reply, { code, reason, message })
   })
 
+  const passOf = (message: IncomingMessage): Pass => {
+    const pass = passes.get(message)
+    if (pass === undefined) throw new Error('the body of a request without a pass is read')
+    return pass
+  }
+
   const respond = async (
     path: string,
     handle: AdmissionHandler,
@@ -196,13 +202,22 @@ export async function startServer(options: ServerOptions, port: number, host = '
     const startedMs = clock.monotonic()
     const leftMs = budgetMs(http.url) - (startedMs - (arrivals.get(http.raw) ?? startedMs))
     const { namespace, user } = request
-    let hasTimedOut = false
+    let isOver = false
+    const displaced = Promise.withResolvers<never>()
+    // Without a handler here, a rejection that nothing waits for yet would end the process.
+    displaced.promise.catch(() => {})
+    passOf(http.raw).assign(namespace, () => {
+      isOver = true
+      displaced.reject(new BodyRejected('overloaded'))
+    })
+    if (isOver) return displaced.promise
     // A timer can fire a fraction of a millisecond before the clock shows its time.
-    const isLate = () => hasTimedOut || clock.monotonic() - startedMs >= leftMs
+    const isLate = () => isOver || clock.monotonic() - startedMs >= leftMs
     const turn = () => turns.take({ namespace, username: user.username }, isLate)
     const pending = leftMs > 0 ? handle(span ? { ...request, onPart: span.part } : request, turn) : undefined
-    const result = pending instanceof Promise ? await inTime(pending, leftMs, clock) : pending
-    hasTimedOut = result === undefined
+    const result =
+      pending instanceof Promise ? await Promise.race([inTime(pending, leftMs, clock), displaced.promise]) : pending
+    isOver = true
     const durationMs = clock.monotonic() - startedMs
     span?.end(spanAttributes(request, result), result === undefined)
     if (result === undefined) {
@@ -261,8 +276,7 @@ export async function startServer(options: ServerOptions, port: number, host = '
     admission.addHook('onRequest', admit)
     admission.removeAllContentTypeParsers()
     admission.addContentTypeParser('*', async (_request: FastifyRequest, payload: IncomingMessage) => {
-      const pass = passes.get(payload)
-      if (pass === undefined) throw new Error('the body of a request without a pass is read')
+      const pass = passOf(payload)
       // JSON.parse keeps a key `__proto__` as data, so it is refused by name as an unknown field.
       const text = await readBody(payload, maxBodyBytes, pass)
       if (text.length > parsedAtOnce) await parsing.take(text)
