@@ -99,10 +99,12 @@ function cniConfiguration(node: NodeAddresses): string {
 }
 
 /**
+ * Each kubelet has the usual ports, on its node's own address.
+ *
  * NeverVerify: an image that was pulled under one name (`make install` in a test) must not be verified under the name
  * of its import.
  */
-function kubeletConfiguration(node: NodeAddresses, paths: NodePaths, pki: Pki, index: number): string {
+export function kubeletConfiguration(node: NodeAddresses, paths: NodePaths, pki: Pki): string {
   const file = (name: string) => join(pki.directory, name)
   return `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -112,7 +114,6 @@ tlsCertFile: ${file(`${node.name}.crt`)}
 tlsPrivateKeyFile: ${file(`${node.name}.key`)}
 address: ${node.address}
 healthzBindAddress: ${node.address}
-healthzPort: ${10248 + index}
 containerRuntimeEndpoint: unix://${paths.socket}
 cgroupDriver: cgroupfs
 cgroupRoot: ${cgroupOf(node.name)}
@@ -149,7 +150,6 @@ export async function ensureNode(
   ledger: Ledger,
   state: string,
   node: NodeAddresses,
-  index: number,
   binaries: Binaries,
   pki: Pki,
   server: string,
@@ -180,7 +180,7 @@ export async function ensureNode(
   await importImages(step, binaries, paths, images)
 
   step.show('kubelet')
-  const kubelet = ensureFile(file('kubelet.yaml'), kubeletConfiguration(node, paths, pki, index))
+  const kubelet = ensureFile(file('kubelet.yaml'), kubeletConfiguration(node, paths, pki))
   ensureFile(file('kubeconfig'), renderKubeconfig(pki, server, node.name), 0o600)
   await ensureProcess(ledger, {
     name: `kubelet-${node.name}`,

@@ -125,9 +125,9 @@ export async function bringUp(progress: Progress, settings: Settings): Promise<C
       await untilSettled(ledger, name)
     return made
   })
-  for (const [index, node] of nodes.entries())
+  for (const node of nodes)
     await progress.step(`Node ${node.name}`, `see ${ledger.logs}/kubelet-${node.name}.log`, async (step) => {
-      await ensureNode(step, ledger, settings.state, node, index, binaries, pki, server, images)
+      await ensureNode(step, ledger, settings.state, node, binaries, pki, server, images)
       await untilReady(step, kubectl, node.name)
     })
   await progress.step('Cluster DNS', `${kubectl.join(' ')} -n kube-system describe pods`, (step) =>
