@@ -48,10 +48,14 @@ export function processesInCgroups(): number[] {
   const pids = hierarchies()
     .map((hierarchy) => join(hierarchy, parent))
     .filter((path) => existsSync(path))
-    .flatMap((path) => ['.', ...foldersBelow(path)].map((folder) => join(path, folder, 'cgroup.procs')))
-    .flatMap((file) => readFileSync(file, 'utf8').trim().split('\n'))
-    .filter((line) => line !== '')
-  return [...new Set(pids.map(Number))]
+    .flatMap((path) => ['.', ...foldersBelow(path)].flatMap((folder) => processesOf(join(path, folder))))
+  return [...new Set(pids)]
+}
+
+/** The processes of a group; none if it does not exist. */
+export function processesOf(group: string): number[] {
+  const lines = unlessRemoved(group, () => readFileSync(join(group, 'cgroup.procs'), 'utf8').split('\n'))
+  return lines.filter((line) => line !== '').map(Number)
 }
 
 /** Removes the cluster's groups, the deepest first. They must be empty of processes. */
@@ -64,8 +68,20 @@ export function removeCgroups(): void {
   }
 }
 
-function foldersBelow(path: string): string[] {
-  return readdirSync(path, { recursive: true, withFileTypes: true })
+/** The groups below a group, by their relative paths; none if it does not exist. */
+export function foldersBelow(group: string): string[] {
+  const entries = unlessRemoved(group, () => readdirSync(group, { withFileTypes: true }))
+  return entries
     .filter((entry) => entry.isDirectory())
-    .map((entry) => join(entry.parentPath, entry.name).slice(path.length + 1))
+    .flatMap(({ name }) => [name, ...foldersBelow(join(group, name)).map((folder) => join(name, folder))])
+}
+
+/** Containers that end remove their groups at any time. */
+function unlessRemoved<T>(group: string, read: () => T[]): T[] {
+  try {
+    return read()
+  } catch (error) {
+    if (existsSync(group)) throw error
+    return []
+  }
 }
