@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { openSync, closeSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-import { isAlive, readRecord, recordRestart, type Ledger } from '../../cluster/process.ts'
+import { isAlive, readRecord, recordRestart, untilSettled, type Ledger } from '../../cluster/process.ts'
 
 /**
  * Kills a process of the development cluster, as a crash would.
@@ -28,6 +28,7 @@ export function crash(ledger: Ledger, name: string, namespace?: string): () => P
     child.unref()
     if (child.pid === undefined) throw new Error(`${name} does not start`)
     recordRestart(ledger, record, child.pid)
+    await untilSettled(ledger, name)
   }
 }
 

@@ -178,13 +178,23 @@ const nodes: readonly Operation[] = [
       cpSync(data, backup, { recursive: true })
       goOn()
       await sleep(30_000)
-      const others = namesOf(ledger, 'kube').filter((name) => name !== 'kube-proxy')
-      const back = ['etcd', ...others].map((name) => crash(ledger, name, namespaceOf(cluster, name)))
+      const kill = (name: string) => crash(ledger, name, namespaceOf(cluster, name))
+      const startEtcd = kill('etcd')
+      const startApiServer = kill('kube-apiserver')
+      const startOthers = namesOf(ledger, 'kube')
+        .filter((name) => name !== 'kube-proxy' && name !== 'kube-apiserver')
+        .map(kill)
       rmSync(data, { recursive: true })
       cpSync(backup, data, { recursive: true })
       rmSync(backup, { recursive: true })
       onSetBack()
-      for (const start of back) await start()
+      await startEtcd()
+      await startApiServer()
+      // kube-controller-manager exits if the API server is not ready within ten seconds.
+      await cluster.until('the API server is ready', () =>
+        attempt([...cluster.command, 'get', '--raw', '/readyz', '--request-timeout=5s']),
+      )
+      for (const start of startOthers) await start()
       return '30 s'
     },
   },
