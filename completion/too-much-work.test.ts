@@ -120,6 +120,6 @@ test('presets that only look on never keep a VM from being completed: those that
   expect(outcome.outcome).toBe('completed')
   expect(outcome.audit).toHaveLength(16)
   expect(outcome.warnings).toContain(
-    '64 presets in mode Warn or Audit match and were not tried, there are too many: "p63", "p62", "p61" and 61 more',
+    '64 presets in mode Warn or Audit match but were not tried because there are too many: "p63", "p62", "p61" and 61 more',
   )
 })

@@ -1,18 +1,18 @@
 import { compareText } from './source.ts'
 
-/** As many presets or fields as a message needs to show the problem. */
+/** The number of presets or fields that a message names before it abbreviates the list. */
 export const maxNamed = 3
 
-/** `a, b, c and 4 more`, so that a message has a bounded length whatever it is about. */
+/** Formats names as `a, b, c and 4 more`, which bounds the length of a message. */
 export function nameSome(names: readonly string[], separator = ', '): string {
   if (names.length <= maxNamed) return names.join(separator)
   return `${names.slice(0, maxNamed).join(', ')} and ${names.length - maxNamed} more`
 }
 
-/** The API server forwards 4096 characters of warnings: more of them would not arrive. */
+/** The API server forwards at most 4096 characters of warnings, so more warnings than this would be dropped. */
 const maxWarnings = 32
 
-/** One warning for each of the first items, sorted. The others are counted, and their texts are never built. */
+/** One warning for each of the first items, sorted, and one that counts the others. Their texts are never built. */
 export function firstWarnings<T>(
   items: readonly T[],
   warning: (item: T) => string,

@@ -78,14 +78,14 @@ test.each([
   expect(ids(candidates.inScope(namespace))).toEqual(expected)
 })
 
-test('a namespace is selected by a label that it has, whatever the value', () => {
+test('a namespaceSelector with Exists matches any value of the label', () => {
   const namespaceSelector = { matchExpressions: [{ key: 'tier', operator: 'Exists' }] }
   const candidates = createCandidates([clusterPreset('tiers', { namespaceSelector })])
   expect(ids(candidates.select({}, { name: 'team', labels: { tier: 'gold' } }))).toEqual(['tiers'])
   expect(ids(candidates.select({}, team))).toEqual([])
 })
 
-test('a new revision takes the place of the old one, wherever that lay', () => {
+test('a new revision replaces the old one, even in another bucket', () => {
   const candidates = createCandidates([preset('a', { selector: { matchLabels: { size: 'small' } } })])
   candidates.set(preset('a', { selector: { matchLabels: { size: 'large' } } }))
   expect(candidates.size()).toBe(1)
@@ -108,7 +108,7 @@ const selector = fc.record(
 )
 const labels = fc.dictionary(key, value)
 
-test('the index finds what trying each would find, through all changes', () => {
+test('the index finds the same presets as a full scan, after any changes', () => {
   const change = fc.record({
     name: fc.constantFrom('a', 'b', 'c'),
     isCluster: fc.boolean(),

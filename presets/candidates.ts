@@ -2,7 +2,7 @@ import type { CompiledPreset } from './compile.ts'
 import type { Labels, Selector } from './selector.ts'
 import { isSelected } from './selector.ts'
 
-/** Where presets hold back: nothing in these namespaces is ever touched. */
+/** No preset applies in these namespaces. */
 const defaultProtectedNamespaces: readonly string[] = ['kube-system', 'virtset-system']
 
 export interface Namespace {
@@ -10,29 +10,30 @@ export interface Namespace {
   readonly labels: Labels
 }
 
-/** The presets that can take part in a VM, found by its labels instead of by trying each. */
+/** An index of presets by required labels: finding the presets for a VM does not test every preset. */
 export interface Candidates {
-  /** Puts in a preset, in the place of an earlier revision of it. */
+  /** Adds a preset, or replaces an earlier revision of it. */
   readonly set: (preset: CompiledPreset) => void
   readonly delete: (id: string) => void
   readonly get: (id: string) => CompiledPreset | undefined
   readonly size: () => number
-  /** In no order that means anything. */
+  /** In no particular order. */
   readonly all: () => Iterable<CompiledPreset>
-  /** All whose selectors hold, in no order that means anything. Nothing in a protected namespace. */
+  /** All presets whose selectors match, in no particular order. Empty for a protected namespace. */
   readonly select: (labels: Labels, namespace: Namespace) => readonly CompiledPreset[]
-  /** Every preset that could select a VM of this namespace, whatever its labels. */
+  /** Every preset that could select a VM in this namespace, whatever its labels. Empty for a protected namespace. */
   readonly inScope: (namespace: Namespace) => readonly CompiledPreset[]
 }
 
-/** Presets by one thing that must be true of what they select, the rarest that they ask for. */
+/** Presets by bucket key, then by ID. A bucket key stands for one label requirement; see `rarestKeys`. */
 type Buckets = Map<string, Map<string, CompiledPreset>>
 
 const anything = ''
 
 /**
- * An index of presets. A preset lies in one bucket, or, where its rarest requirement names several values, in one for
- * each. What it costs to select grows with the labels of a VM and the presets in its buckets, not with all presets.
+ * Creates an index of presets. Each preset is stored under its rarest requirement: in one bucket, or in one per value
+ * if the requirement allows several values. The cost of `select` grows with the labels of the VM and the presets in the
+ * matching buckets, not with the number of all presets.
  */
 export function createCandidates(
   presets: Iterable<CompiledPreset> = [],
@@ -85,7 +86,7 @@ export function createCandidates(
   }
 }
 
-/** Whether a preset is for this namespace at all. */
+/** Whether a preset applies to this namespace at all. */
 export const isInScope = (
   { namespace: own, namespaceSelector }: Pick<CompiledPreset, 'namespace' | 'namespaceSelector'>,
   { name, labels }: Namespace,
@@ -99,7 +100,8 @@ export const selects = (
 ): boolean => isInScope(preset, namespace) && isSelected(preset.selector, labels)
 
 /**
- * A key begins with where it holds: `n/NAME ` for one namespace, `c ` for all, `s ` for labels of the namespace itself.
+ * Returns the bucket keys of the requirement whose buckets contain the fewest presets. A key starts with its scope:
+ * `n/NAME ` for one namespace, `c ` for all namespaces, `s ` for labels of the namespace itself.
  */
 function rarestKeys(preset: CompiledPreset, buckets: Buckets): readonly string[] {
   const scope = preset.namespace === undefined ? 'c ' : `n/${preset.namespace} `
@@ -119,7 +121,7 @@ function rarestKeys(preset: CompiledPreset, buckets: Buckets): readonly string[]
   return best
 }
 
-/** Buckets take memory: a preset that allows more values than these is found by the key of the label alone. */
+/** Buckets take memory, so a requirement that allows more values than this is stored under its label key alone. */
 const maxBuckets = 16
 
 const choicesOf = ({ requirements }: Selector, scope: string): readonly (readonly string[])[] =>

@@ -21,8 +21,8 @@ const written = (spec: Given, kind = 'VirtualMachinePreset'): Preset => {
 
 const enforce = (...remove: string[]) => ({ strength: 'Enforce', remove })
 
-/** A disk whose image is on another, which is on another, … */
-const bottomless = (depth: number): object => {
+/** A disk with a chain of `depth` backing stores. */
+const nested = (depth: number): object => {
   let disk: object = {}
   for (let level = 0; level < depth; level++) disk = { backingStore: disk }
   return { devices: { disks: [disk] } }
@@ -39,14 +39,14 @@ const pairs = `${disks}.all(a, ${disks}.exists_one(b, b.target.dev == a.target.d
 describe('conditions that cost too much are refused when the preset is written', () => {
   test.each<[string, Given, string[]]>([
     [
-      'loops in loops in loops',
+      'three nested loops',
       conditions('true', `${disks}.all(a, ${disks}.all(b, ${disks}.all(c, true)))`),
       [
         `spec.matchConditions[1].expression: condition "c1" could take 142,696 steps ${sizes}, most of them in ${disks}.all(c, true); a preset is allowed 100,000 steps`,
       ],
     ],
     [
-      'many that are cheap by themselves',
+      'many conditions that are each cheap',
       conditions(...Array.from({ length: 6 }, () => pairs)),
       [
         `spec.matchConditions: the conditions together could take 118,896 steps ${sizes}; a preset is allowed 100,000 steps`,
@@ -60,19 +60,19 @@ describe('conditions that cost too much are refused when the preset is written',
       ],
     ],
     [
-      'a pattern of which the characters are folded for seconds',
+      'a pattern whose case folding takes seconds',
       conditions(`object.metadata.name.matches("(?i)${'[Ā-￿]'.repeat(100)}")`),
       [
         'spec.matchConditions[0].expression: its regular expressions have more than 5000 instructions, with each repetition written out: use smaller numbers in {}, or no Unicode classes together with (?i)',
       ],
     ],
     [
-      'patterns that are faulty and large: what comes after is not compiled',
+      'patterns that are invalid and large: the rest is not compiled',
       conditions(...Array.from({ length: 20 }, () => 'object.metadata.name.matches("a{900}a{900}(")')),
       [
         ...[0, 1].map(
           (index) =>
-            `spec.matchConditions[${index}].expression: no regular expression: a{900}a{900}( (error parsing regexp: missing closing ): \`a{900}a{900}(\`)`,
+            `spec.matchConditions[${index}].expression: invalid regular expression: a{900}a{900}( (error parsing regexp: missing closing ): \`a{900}a{900}(\`)`,
         ),
         'spec.matchConditions: the patterns of all conditions have more than 5000 instructions together, each repetition written out',
       ],
@@ -113,7 +113,7 @@ describe('conditions that cost too much are refused when the preset is written',
 describe('a preset is refused when it is written', () => {
   test.each<[string, Given, string[]]>([
     [
-      'with an expression that is none',
+      'with an invalid expression',
       {
         matchConditions: [
           { name: 'a', expression: 'object.' },
@@ -132,21 +132,21 @@ describe('a preset is refused when it is written', () => {
         selector: { matchLabels: { a: '1' }, matchExpressions: [{ key: 'a', operator: 'DoesNotExist' }] },
         domain: { title: 't' },
       },
-      ['spec.selector: contradicts itself: nothing can have labels that it selects'],
+      ['spec.selector: contradicts itself: no labels can match it'],
     ],
     [
-      'with a removal that is only a default',
+      'with a removal in strength Default',
       { remove: ['domain.title'] },
       ['spec.remove: needs strength Enforce: a default only fills what is absent'],
     ],
     [
-      'with removals that lead nowhere',
+      'with removals of paths that do not exist',
       enforce('domain', 'domain.titel', 'domain.devices.disks.target', 'domain.title.text', '[0]', 'domain..title'),
       [
-        'spec.remove[0]: would take away the whole VM',
-        'spec.remove[1]: leads nowhere: "titel" does not exist',
-        'spec.remove[2]: leads nowhere: what comes before "target" is a list: say which item, e.g. [0] or [KEY=VALUE]',
-        'spec.remove[3]: leads nowhere: what comes before "text" has nothing below',
+        'spec.remove[0]: would remove the whole domain',
+        'spec.remove[1]: does not exist: no field "titel"',
+        'spec.remove[2]: does not exist: the part before "target" is a list: select an item with [0] or [KEY=VALUE]',
+        'spec.remove[3]: does not exist: the part before "text" has no fields',
         'spec.remove[4]: must be a path such as domain.devices.disks[target.dev=vdb]',
         'spec.remove[5]: must be a path such as domain.devices.disks[target.dev=vdb]',
       ],
@@ -154,10 +154,10 @@ describe('a preset is refused when it is written', () => {
     [
       'that removes what it sets',
       { ...enforce('domain.title'), domain: { title: 't' } },
-      ['spec.remove[0]: is set by this preset too; it cannot be both'],
+      ['spec.remove[0]: is also set by this preset: a preset cannot both set and remove a field'],
     ],
     [
-      'that gives many VMs one identity',
+      'that sets the identity of a VM',
       { domain: { name: 'n', uuid: '00000000-0000-0000-0000-000000000001' } },
       [
         'spec.domain.name: must not be injected: it is unique to each VM',
@@ -170,7 +170,7 @@ describe('a preset is refused when it is written', () => {
       ['spec.domain.devices.emulator: reaches the host, which only a ClusterVirtualMachinePreset may grant'],
     ],
     [
-      'with two items of one key',
+      'with two items of the same key',
       {
         domain: {
           clock: {
@@ -184,7 +184,7 @@ describe('a preset is refused when it is written', () => {
       ['spec.domain.clock.timers[1]: is the same item as spec.domain.clock.timers[0]'],
     ],
     [
-      'that is larger than 64 KiB, whatever else is wrong with it',
+      'that is larger than 64 KiB, without any further check',
       { matchConditions: [{ name: 'a', expression: '(' }], metadata: { annotations: { a: 'x'.repeat(64 * 1024) } } },
       ['spec: must be at most 65536 bytes of JSON'],
     ],
@@ -192,7 +192,7 @@ describe('a preset is refused when it is written', () => {
     expect(checkPreset(written(spec)).causes.map(({ field, message }) => `${field}: ${message}`)).toEqual(expected)
   })
 
-  test('with fields that libvirt does not know, each with the nearest that it does', () => {
+  test('with unknown fields, suggesting the most similar known one for each', () => {
     const { causes } = checkPreset(
       written({ domain: { titel: 't', devices: { disks: [{ tpye: 'file', target: { dev: 'vda' } }] } } }),
     )
@@ -217,7 +217,7 @@ describe('the size of a preset', () => {
   })
 })
 
-test('a path to remove that is far from every field is refused without a suggestion', () => {
+test('a path to remove that resembles no field is refused without a suggestion', () => {
   expect(checkPreset(written(enforce('domain.qqqqqqqqqqqq'))).causes.map(({ suggestion }) => suggestion)).toEqual([
     undefined,
   ])
@@ -226,7 +226,7 @@ test('a path to remove that is far from every field is refused without a suggest
   ])
 })
 
-test('a preset can remove a field beside the one that it sets', () => {
+test('a preset can remove one field and set another in the same object', () => {
   const { causes } = checkPreset(
     written({ ...enforce('domain.os.bios'), domain: { title: 't', os: { type: { os: 'hvm' } } } }),
   )
@@ -237,28 +237,28 @@ test.each<[string, Given, string[]]>([
   ['for every VM', { selector: {}, domain: { title: 't' } }, ['spec.selector: {} selects every VM of its namespace']],
   ['without content', {}, ['spec: injects nothing and removes nothing']],
   [
-    'with fields of another branch than its own',
+    'with fields that are not valid in its union branch',
     {
       domain: {
         clock: { offset: 'utc', timezone: 'Europe/Vienna', timers: [{ name: 'rtc' }] },
       },
     },
-    ['spec.domain.clock.timezone: never applies beside the other fields that this preset sets'],
+    ['spec.domain.clock.timezone: has no effect together with the other fields that this preset sets'],
   ],
-  ['that decides for a branch and fills it', { domain: { clock: { offset: 'utc', adjustment: 5 } } }, []],
+  ['that selects a union branch and sets its fields', { domain: { clock: { offset: 'utc', adjustment: 5 } } }, []],
   [
-    'that removes what libvirt puts back',
+    'that removes what libvirt sets again',
     enforce('domain.clock', 'domain.devices.inputs[0]', 'domain.title'),
     [
-      'spec.remove[0]: libvirt puts domain.clock back when it is absent',
-      'spec.remove[1]: libvirt puts domain.devices.inputs back when it is absent',
+      'spec.remove[0]: libvirt sets domain.clock again if it is absent',
+      'spec.remove[1]: libvirt sets domain.devices.inputs again if it is absent',
     ],
   ],
 ])('a preset %s is accepted with a warning', (_, spec, warnings) => {
   expect(checkPreset(written(spec))).toEqual({ causes: [], warnings })
 })
 
-test("the key '*' matches every item, and is not a value of its field", () => {
+test("the key '*' is accepted although it is not a valid value of its field", () => {
   const domain = { devices: { disks: [{ target: { dev: '*' }, driver: { cache: 'none' } }] } }
   expect(checkPreset(written({ domain })).causes).toEqual([])
 })
@@ -266,24 +266,24 @@ test("the key '*' matches every item, and is not a value of its field", () => {
 test.each<[string, Given, boolean]>([
   ['an emulator', { devices: { emulator: '/usr/bin/qemu' } }, true],
   ['a title', { title: 't' }, false],
-])('to write a cluster preset with %s needs a grant: %s', (_, domain, needs) => {
+])('writing a cluster preset with %s requires the verb grant-host: %s', (_, domain, needs) => {
   const preset = written({ domain }, 'ClusterVirtualMachinePreset')
   expect(checkPreset(preset).causes).toEqual([])
   expect(needsGrant(preset)).toBe(needs)
 })
 
-describe('a broken preset that slipped in', () => {
+describe('a broken preset that was stored anyway', () => {
   test.each<[string, unknown, string, number | undefined]>([
     ['nothing', undefined, 'default/', undefined],
     ['a list', [], 'default/', undefined],
     ['no spec', { kind: 'VirtualMachinePreset', metadata: { name: 'p', namespace: 'team' } }, 'team/p', undefined],
     [
-      'a bottomless domain',
+      'a deeply nested domain',
       {
         apiVersion: 'virtset.io/v1alpha1',
         kind: 'ClusterVirtualMachinePreset',
         metadata: { name: 'd' },
-        spec: { selector: { matchLabels: { a: 'b' } }, domain: bottomless(9000) },
+        spec: { selector: { matchLabels: { a: 'b' } }, domain: nested(9000) },
       },
       'd',
       1,
@@ -300,7 +300,7 @@ describe('a broken preset that slipped in', () => {
       1,
     ],
     [
-      'a field that does not exist any more, and a selector of expressions',
+      'an unknown field, and a selector with matchExpressions',
       {
         kind: 'VirtualMachinePreset',
         metadata: { name: 'e', namespace: 'team' },
@@ -310,7 +310,7 @@ describe('a broken preset that slipped in', () => {
       1,
     ],
     [
-      'a selector that is none',
+      'an invalid selector',
       {
         kind: 'VirtualMachinePreset',
         metadata: { name: 's', namespace: 'team' },
@@ -319,7 +319,7 @@ describe('a broken preset that slipped in', () => {
       'team/s',
       undefined,
     ],
-  ])('(%s) is quarantined, never an error', (_, value, id, requirements) => {
+  ])('(%s) is quarantined without an exception', (_, value, id, requirements) => {
     const compiled = compilePreset(value)
     if (!('quarantined' in compiled)) throw new Error('was compiled')
     expect(compiled.quarantined.id).toBe(id)

@@ -25,8 +25,8 @@ export interface Checked {
 }
 
 /**
- * The faults of a preset beyond its shape, and warnings for its author. Whether the author may grant host-reaching
- * fields is decided by the API server (`needsGrant`); `findOverlaps` compares it with other presets.
+ * Checks a preset beyond its schema, and collects warnings for its author. The API server decides whether the author
+ * may grant host-reaching fields (`needsGrant`); `findOverlaps` compares the preset with others.
  */
 export function checkPreset(preset: Preset): Checked {
   const { spec } = preset
@@ -46,13 +46,15 @@ export function checkPreset(preset: Preset): Checked {
   }
 }
 
-/** In bytes of JSON. Each process caches all presets, in several times their size. */
+/**
+ * The maximum size of a namespaced preset, in bytes of JSON. Each process caches all presets, at several times this.
+ */
 export const maxPresetBytes = 64 * 1024
 
-/** All namespaced presets of one namespace. */
+/** The maximum size of all presets in one namespace, in bytes of JSON. */
 export const maxNamespaceBytes = 1024 * 1024
 
-/** Tenants write the presets of namespaces, and could fill the memory of all processes with them. */
+/** Tenants write namespaced presets, and could otherwise exhaust the memory of every process. */
 function checkSize({ kind, spec }: Preset): Cause[] {
   const value = Buffer.byteLength(JSON.stringify(spec))
   if (kind === 'ClusterVirtualMachinePreset' || value <= maxPresetBytes) return []
@@ -61,15 +63,15 @@ function checkSize({ kind, spec }: Preset): Cause[] {
   return [{ rule: 'preset-size', field: 'spec', value, reason: 'FieldValueTooLong', message, suggestion }]
 }
 
-/** A selector that contradicts itself selects nothing, ever. */
+/** A selector that contradicts itself can never match. */
 const checkSelectors = ({ selector, namespaceSelector }: PresetSpec): Cause[] =>
   Object.entries({ selector, namespaceSelector }).flatMap(([key, one]): Cause[] => {
     if (one === undefined || commonLabels([compileSelector(one)]) !== undefined) return []
-    const message = 'contradicts itself: nothing can have labels that it selects'
+    const message = 'contradicts itself: no labels can match it'
     return [{ rule: 'preset-selects-nothing', field: `spec.${key}`, reason: 'FieldValueInvalid', message }]
   })
 
-/** All expressions of a preset: what is longer takes long to read, and is read each time that the preset changes. */
+/** The maximum length of all expressions of a preset, in characters. They are parsed whenever the preset changes. */
 const longestExpressions = 16_384
 
 function checkConditions({ matchConditions = [] }: PresetSpec): Cause[] {
@@ -93,7 +95,7 @@ function checkConditions({ matchConditions = [] }: PresetSpec): Cause[] {
       total.bytes += estimate.bytes
     }
     total.instructions += condition.instructions
-    // Compiling takes as long for a faulty condition. Those that are left are not even compiled.
+    // A faulty condition takes as long to compile, so it counts too. The remaining conditions are not compiled.
     if (total.instructions > largestPattern) return [...causes, patternsCause]
   }
   return causes.length > 0 ? causes : costCauses('spec.matchConditions', 'the conditions together', total)
@@ -108,14 +110,14 @@ const patternsCause: Cause = {
     'use smaller numbers in {}, no Unicode classes together with (?i), or the functions startsWith, endsWith and contains',
 }
 
-/** What a condition could take is estimated as Kubernetes does it: by the sizes of all that it handles. */
+/** As in Kubernetes, the cost is estimated from the maximum sizes of the values that a condition handles. */
 function costCauses(field: string, what: string, estimate: Readonly<Meter> & Partial<Estimate>): Cause[] {
   const resource = resources.find((one) => estimate[one] > presetLimit[one])
   if (resource === undefined) return []
   const { members, characters } = ordinary
   const where = estimate.dearest === undefined ? '' : `, most of them in ${shorten(estimate.dearest, 80)}`
   const message = `${what} could take ${amount(resource, estimate[resource])} on a VM with lists of ${members} items and texts of ${characters} characters${where}; a preset is allowed ${amount(resource, presetLimit[resource])}`
-  const suggestion = 'avoid loops inside loops, texts and lists that are joined with themselves, and large patterns'
+  const suggestion = 'avoid nested loops, texts and lists that are concatenated with themselves, and large patterns'
   return [{ rule: 'preset-condition-cost', field, reason: 'FieldValueInvalid', message, suggestion }]
 }
 
@@ -127,7 +129,7 @@ function domainStructure(): Structure | undefined {
   return spec?.kind === 'object' ? spec.field('domain') : undefined
 }
 
-/** What a preset injects, without the `'*'` that matches every key: no scalar has this value. */
+/** A preset's domain without the `'*'` keys that match every item: `'*'` is not a valid value of those fields. */
 export const plainDomain = (domain: Domain): Domain => withoutEveryItem(domainStructure(), domain) as Domain
 
 function withoutEveryItem(structure: Structure | undefined, value: unknown): unknown {
@@ -139,7 +141,7 @@ function withoutEveryItem(structure: Structure | undefined, value: unknown): unk
   return Object.fromEntries(members)
 }
 
-/** What is one VM's own cannot be given to many. */
+/** These fields are unique to each VM. */
 const checkIdentity = ({ domain = {} }: PresetSpec): Cause[] =>
   (['name', 'uuid', 'id'] as const)
     .filter((key) => Object.hasOwn(domain, key))
@@ -175,16 +177,16 @@ function checkRemoves({ strength = 'Default', remove = [], ...spec }: PresetSpec
     if (fault !== undefined) {
       causes.push({ rule: 'preset-remove', field, value: text, reason: 'FieldValueInvalid', ...fault })
     } else if (path !== undefined && isStated(path, spec)) {
-      const message = 'is set by this preset too; it cannot be both'
+      const message = 'is also set by this preset: a preset cannot both set and remove a field'
       causes.push({ rule: 'preset-remove', field, value: text, reason: 'FieldValueInvalid', message })
     }
   }
   return causes
 }
 
-/** Where a path leads nowhere in the description of a VM. */
+/** Returns why a path does not exist in a VM, or undefined if it exists. */
 function pathFault({ text, steps }: RemovePath): { message: string; suggestion?: string } | undefined {
-  if (text === 'domain') return { message: 'would take away the whole VM' }
+  if (text === 'domain') return { message: 'would remove the whole domain' }
   let at: Structure | undefined = virtualMachineStructure().field('spec')
   for (const step of steps) {
     if (step.kind === 'key' && at?.kind === 'object') {
@@ -194,8 +196,8 @@ function pathFault({ text, steps }: RemovePath): { message: string; suggestion?:
     } else if (step.kind !== 'key' && at?.kind === 'list') {
       at = at.item
     } else {
-      const form = at?.kind === 'list' ? 'is a list: say which item, e.g. [0] or [KEY=VALUE]' : 'has nothing below'
-      return { message: `leads nowhere: what comes before "${stepText(step)}" ${form}` }
+      const form = at?.kind === 'list' ? 'is a list: select an item with [0] or [KEY=VALUE]' : 'has no fields'
+      return { message: `does not exist: the part before "${stepText(step)}" ${form}` }
     }
   }
   return undefined
@@ -206,11 +208,11 @@ const stepText = (step: RemovePath['steps'][number]): string =>
 
 function unknownKey(key: string, keys: readonly string[]): { message: string; suggestion?: string } {
   const near = nearest(key, keys)
-  const message = `leads nowhere: "${key}" does not exist`
+  const message = `does not exist: no field "${key}"`
   return near === undefined ? { message } : { message, suggestion: `did you mean ${JSON.stringify(near)}?` }
 }
 
-/** Whether a preset states something at or below a path that goes by keys alone. */
+/** Whether a preset sets a value at or below a path that consists of keys only. */
 function isStated({ steps }: RemovePath, spec: { readonly [key: string]: unknown }): boolean {
   let at: unknown = spec
   for (const step of steps) {
@@ -221,7 +223,7 @@ function isStated({ steps }: RemovePath, spec: { readonly [key: string]: unknown
   return true
 }
 
-/** Two items of one key in one list would disagree with each other in every VM. */
+/** Two items with the same key in one list would conflict in every VM. */
 function checkDuplicates(spec: PresetSpec): Cause[] {
   const causes: Cause[] = []
   const visit = (structure: Structure | undefined, value: unknown, field: string): void => {
@@ -254,7 +256,7 @@ function checkDuplicates(spec: PresetSpec): Cause[] {
 
 const contentKeys: readonly (keyof PresetSpec)[] = ['metadata', 'domain', ...specKeys]
 
-/** What libvirt puts back when it defines a domain without it. */
+/** Fields that libvirt fills in again when it defines a domain without them. */
 const filledAgain: readonly string[] = [
   'domain.cpu',
   'domain.clock',
@@ -276,17 +278,17 @@ function warningsOf({ kind, spec }: Preset): string[] {
   const isForAll = [selector.matchLabels ?? {}, selector.matchExpressions ?? []].every(
     (part) => Object.keys(part).length === 0,
   )
-  const scope = kind === 'VirtualMachinePreset' ? 'its namespace' : 'every namespace that it is for'
+  const scope = kind === 'VirtualMachinePreset' ? 'its namespace' : 'every namespace that it applies to'
   const changesNothing = remove.length === 0 && contentKeys.every((key) => spec[key] === undefined)
   return [
     ...(isForAll ? [`spec.selector: {} selects every VM of ${scope}`] : []),
     ...(changesNothing ? ['spec: injects nothing and removes nothing'] : []),
     ...unknownPaths(domainStructure(), spec.domain, 'spec.domain').map(
-      (path) => `${path}: never applies beside the other fields that this preset sets`,
+      (path) => `${path}: has no effect together with the other fields that this preset sets`,
     ),
     ...remove.flatMap((text, index) => {
       const plain = text.replaceAll(/\[[^\]]*\]/g, '')
-      return filledAgain.includes(plain) ? [`spec.remove[${index}]: libvirt puts ${plain} back when it is absent`] : []
+      return filledAgain.includes(plain) ? [`spec.remove[${index}]: libvirt sets ${plain} again if it is absent`] : []
     }),
   ]
 }

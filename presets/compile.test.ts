@@ -5,7 +5,7 @@ import { compilePreset } from './compile.ts'
 test.each<[string, string | undefined, string]>([
   ['a namespaced preset', 'team', 'team/broken'],
   ['a cluster preset', undefined, 'broken'],
-])('quarantines %s that cannot be read at all', (_, namespace, id) => {
+])('quarantines %s whose spec cannot be read', (_, namespace, id) => {
   const { kind, metadata } = preset('broken', {}, namespace)
   const broken = {
     kind,

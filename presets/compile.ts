@@ -19,12 +19,12 @@ import { compileSelector } from './selector.ts'
 import type { Layer } from './source.ts'
 import { originLabel, rankOf } from './source.ts'
 
-/** A preset made ready to be matched and merged. Frozen; made once for each revision. */
+/** A preset compiled for matching and merging. Frozen. Compiled once per revision. */
 export interface CompiledPreset {
-  /** `NAMESPACE/NAME`, or `NAME` of a cluster preset: unique, and what messages call it. */
+  /** `NAMESPACE/NAME`, or `NAME` for a cluster preset. Unique; used in messages. */
   readonly id: string
   readonly name: string
-  /** Absent: a ClusterVirtualMachinePreset. */
+  /** Absent for a ClusterVirtualMachinePreset. */
   readonly namespace?: string
   readonly origin: Origin & { readonly by: 'preset' }
   readonly strength: 'Default' | 'Enforce'
@@ -35,31 +35,31 @@ export interface CompiledPreset {
   readonly namespaceSelector: Selector | undefined
   readonly conditions: readonly Condition[]
   readonly exclusiveGroup: string | undefined
-  /** In the form of a VM: metadata and spec. */
+  /** What the preset injects, in the form of a VM: metadata and spec. */
   readonly content: { readonly metadata?: unknown; readonly spec?: unknown }
   readonly removes: readonly RemovePath[]
-  /** Of the spec as JSON. */
+  /** The size of the spec in bytes of JSON. */
   readonly bytes: number
 }
 
-/** A preset that takes no part in anything, and why. */
+/** An invalid preset, which is never applied, and its faults. */
 export interface QuarantinedPreset {
   readonly id: string
   readonly namespace?: string
   readonly causes: readonly Cause[]
-  /** Where it can still be read: users of the VMs that it selects get a warning. */
+  /** Present if the selector itself is valid: users of the VMs that it selects get a warning. */
   readonly selector: Selector | undefined
   readonly namespaceSelector: Selector | undefined
 }
 
-/** Sixteen digits of a hash of the spec: equal where the specs say the same, in whatever order of keys. */
+/** Returns 16 hexadecimal digits of a hash of the spec. The order of keys does not affect the hash. */
 export const revisionOf = (spec: unknown): string =>
   createHash('sha256').update(jsonMeaning(spec)).digest('hex').slice(0, 16)
 
 const contentKeys: readonly (keyof VirtualMachineSpec)[] = ['domain', ...specKeys]
 
 /**
- * The door for presets of the watch cache or a file: what is broken becomes a quarantined preset, never an error.
+ * Compiles a preset from the watch cache or a file. A broken preset is returned as quarantined; this never throws.
  * @param value a preset as JSON
  */
 export function compilePreset(
@@ -72,7 +72,7 @@ export function compilePreset(
     if (causes.length > 0) return { quarantined: quarantine(value, causes) }
     return { preset: compileParsed(parsed.preset) }
   } catch (error) {
-    // An error would end the watch of all presets.
+    // An exception here would end the watch of all presets.
     return { quarantined: quarantine(withoutSpec(value), [unreadable(error)]) }
   }
 }
@@ -87,7 +87,7 @@ const unreadable = (error: unknown): Cause => ({
   message: `cannot be read: ${error instanceof Error ? error.message : String(error)}`,
 })
 
-/** A preset without fault. */
+/** Compiles a preset that has passed `checkPreset`. */
 export function compileParsed(preset: Preset): CompiledPreset {
   const { spec } = preset
   const origin = originOf(preset)
@@ -133,7 +133,7 @@ const compileConditions = (spec: PresetSpec): readonly Condition[] =>
     return condition
   })
 
-/** What a preset injects, in the form of a VM. */
+/** Returns what a preset injects, in the form of a VM. */
 function contentOf(spec: PresetSpec): CompiledPreset['content'] {
   const members = contentKeys.filter((key) => spec[key] !== undefined).map((key) => [key, spec[key]] as const)
   return {
@@ -142,7 +142,7 @@ function contentOf(spec: PresetSpec): CompiledPreset['content'] {
   }
 }
 
-/** What can still be read of a broken preset. */
+/** Reads as much of a broken preset as possible. */
 function quarantine(value: unknown, causes: readonly Cause[]): QuarantinedPreset {
   const metadata = isRecord(value) && isRecord(value['metadata']) ? value['metadata'] : {}
   const name = textOf(metadata['name'])
@@ -160,11 +160,11 @@ function quarantine(value: unknown, causes: readonly Cause[]): QuarantinedPreset
 
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : '')
 
-/** A broken preset's selector, where that is whole itself. */
+/** Returns the selector of a broken preset if the selector itself is valid. */
 function readSelector(value: unknown): Selector | undefined {
   const isWhole = checkSchema(labelSelector(''), value, '').length === 0
   if (!isWhole) return undefined
-  // The schema has just said that it is one.
+  // The schema check above guarantees this type.
   const selector = value as LabelSelector
   return checkSelector(selector, '').length > 0 ? undefined : compileSelector(selector)
 }

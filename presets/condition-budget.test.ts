@@ -6,7 +6,7 @@ import { OverBudget, presetLimit, takeBytes, takeSteps } from './condition-budge
 
 const variables = { object: celValue(bombObject), request: {}, namespaceObject: {} }
 
-/** CPU time of this process, so that a busy machine does not count. */
+/** CPU time of this process, which does not depend on the load of the machine. */
 function cpuMs(run: () => void): number {
   const before = process.cpuUsage()
   run()
@@ -19,25 +19,25 @@ test.each(bombs)('%s: evaluation stops', (_, expression) => {
   if ('fault' in condition) throw new Error(condition.fault)
   const results: unknown[] = []
   const evaluate = () => results.push(condition.evaluate(variables, { ...presetLimit }))
-  // The first evaluation is compiled by V8, too.
+  // Includes compilation by V8 in the first run.
   const times = [cpuMs(evaluate), cpuMs(evaluate), cpuMs(evaluate)]
   expect(results).toEqual(results.map(() => ({ over: expect.stringMatching(/steps|bytes/) })))
-  // Ten times what it takes: a budget that counts nothing takes seconds.
+  // Ten times the actual time. Without a working budget it would take seconds.
   expect(Math.min(...times)).toBeLessThan(150)
 })
 
-test.each([-1, -1e12, -Infinity, NaN, Infinity, 11])('%d is over a budget of 10, and leaves none of it', (amount) => {
+test.each([-1, -1e12, -Infinity, NaN, Infinity, 11])('%d exceeds a budget of 10 and exhausts it', (amount) => {
   const meter = { steps: 10, bytes: 10 }
   expect(() => takeSteps(meter, amount)).toThrow(OverBudget)
   expect(() => takeBytes(meter, amount)).toThrow(OverBudget)
   expect(meter).toEqual({ steps: 0, bytes: 0 })
 })
 
-describe('presets whose conditions take too much', () => {
-  // 3000 × 3000 steps or more.
+describe('presets whose conditions exceed the budget', () => {
+  // At least 3000 × 3000 steps.
   const endless =
     'object.metadata.annotations.list.split(",").all(a, object.metadata.annotations.list.split(",").all(b, true))'
-  /** About half of what one preset is allowed. */
+  /** About half of the limit of one preset. */
   const half = 'object.metadata.annotations.list.split(",").all(a, [1,2,3].all(b, true))'
   const list = Array.from({ length: 3000 }, () => 'a').join()
   const when = (expression: string) => ({ matchConditions: [{ name: 'c', expression }] })
@@ -48,7 +48,7 @@ describe('presets whose conditions take too much', () => {
   }
   const tooMuch = 'takes more than 100,000 steps on this VM, the limit of one preset'
 
-  test('a default is left out, and all others take part', () => {
+  test('a Default preset is left out, and the others apply', () => {
     const presets = [
       preset('bad', { ...title('a'), ...when(endless), priority: 9 }),
       preset('good', { ...title('b'), ...when('true') }),
@@ -56,23 +56,23 @@ describe('presets whose conditions take too much', () => {
     expect(inject(presets)).toEqual({
       domain: { title: 'b' },
       causes: [],
-      warnings: [`preset "team/bad" left out: condition "c" cannot be decided: ${tooMuch}`],
+      warnings: [`preset "team/bad" left out: condition "c" cannot be evaluated: ${tooMuch}`],
     })
   })
 
-  test('one that enforces refuses the VM', () => {
+  test('an Enforce preset refuses the VM', () => {
     expect(inject([preset('bad', { ...title('a'), ...when(endless), strength: 'Enforce' })]).causes).toEqual([
-      `preset "team/bad" enforces, and its condition "c" cannot be decided: ${tooMuch}`,
+      `preset "team/bad" has strength Enforce, but its condition "c" cannot be evaluated: ${tooMuch}`,
     ])
   })
 
-  test.each(['Warn', 'Audit'])('mode %s is bounded, too', (mode) => {
+  test.each(['Warn', 'Audit'])('a preset in mode %s is limited too', (mode) => {
     expect(inject([preset('bad', { ...title('a'), ...when(endless), mode })]).warnings).toEqual([
-      `preset "team/bad" left out: condition "c" cannot be decided: ${tooMuch}`,
+      `preset "team/bad" left out: condition "c" cannot be evaluated: ${tooMuch}`,
     ])
   })
 
-  test('those of a namespace take nothing from those of the cluster', () => {
+  test('presets of a namespace do not use up the budget of cluster presets', () => {
     const bad = ['a', 'b', 'c', 'd'].map((name) =>
       preset(name, { ...when(endless), strength: 'Enforce', mode: 'Audit' }),
     )
@@ -80,7 +80,7 @@ describe('presets whose conditions take too much', () => {
     expect(domain).toEqual({ title: 'site' })
   })
 
-  test('where many take too much together, the last are left out, and those that take the most are named', () => {
+  test('if many exceed the budget together, the last are left out and the most expensive are named', () => {
     const presets = ['a', 'b', 'c', 'd', 'e'].map((name, index) =>
       preset(name, { ...when(half), priority: 9 - index, domain: { title: name } }),
     )
@@ -90,7 +90,7 @@ describe('presets whose conditions take too much', () => {
       'the presets of namespace "team" take more than 150,000 steps on this VM together: ' +
       '"team/a" takes 46,133 steps, "team/b" takes 46,133 steps, "team/c" takes 46,133 steps'
     expect(warnings).toEqual(
-      ['d', 'e'].map((name) => `preset "team/${name}" left out: condition "c" cannot be decided: ${together}`),
+      ['d', 'e'].map((name) => `preset "team/${name}" left out: condition "c" cannot be evaluated: ${together}`),
     )
   })
 })

@@ -1,21 +1,21 @@
-/** What evaluation may still take. Counted down while it runs: the same evaluation always takes the same. */
+/** The remaining budget of an evaluation. Counting is deterministic: the same evaluation always has the same cost. */
 export interface Meter {
   /** One step takes at most about 0.1 µs. */
   steps: number
-  /** What evaluation allocates, whether or not it is garbage by now. */
+  /** Bytes that evaluation allocates, including those that are already garbage. */
   bytes: number
 }
 
-/** For the conditions of one preset: enough to compare 64 disks with each other. */
+/** The limit for the conditions of one preset: enough to compare 64 disks with each other. */
 export const presetLimit: Readonly<Meter> = { steps: 100_000, bytes: 4 * 1024 * 1024 }
 
-/** For all presets of the cluster that select a VM, and as much again for all of its namespace. */
+/** The limit for all cluster presets that select a VM, and separately for all presets of its namespace. */
 export const scopeLimit: Readonly<Meter> = { steps: 150_000, bytes: 8 * 1024 * 1024 }
 
 export type Resource = keyof Meter
 export const resources: readonly Resource[] = ['steps', 'bytes']
 
-/** Thrown by the evaluator. `||`, `&&`, `all` and `exists` absorb errors of an expression, but not this one. */
+/** Thrown if the budget is exhausted. `||`, `&&`, `all` and `exists` absorb errors of an expression, but not this. */
 export class OverBudget extends Error {
   readonly resource: Resource
   constructor(resource: Resource) {
@@ -24,9 +24,7 @@ export class OverBudget extends Error {
   }
 }
 
-/**
- * @throws OverBudget, also of an amount that is negative or not a number: a wrong estimate must never add to the budget
- */
+/** @throws OverBudget, also for a negative amount or NaN: a wrong estimate must never add to the budget */
 export function takeSteps(meter: Meter, steps: number): void {
   if (!(steps >= 0 && steps <= meter.steps)) throw exhausted(meter, 'steps')
   meter.steps -= steps
@@ -49,8 +47,8 @@ interface Scope {
 }
 
 /**
- * What the conditions of all presets may take for one VM. Presets of the cluster and of the namespace have each their
- * own: a namespace cannot use up what the presets of the cluster need.
+ * The budget of all presets for one VM. Cluster presets and namespaced presets have separate budgets, so that a
+ * namespace cannot exhaust the budget of the cluster presets.
  */
 export interface Budget {
   readonly cluster: Scope
@@ -67,8 +65,9 @@ interface Spender {
 }
 
 /**
- * Evaluates with what is left for a preset. Whatever that takes is gone for the presets after it.
- * @param evaluate is given what it may take, and asks for the reason where that was not enough
+ * Evaluates the conditions of a preset within its own limit and the remaining budget of its scope, and deducts their
+ * cost.
+ * @param evaluate receives the budget, and a function that explains why the budget was not enough
  */
 export function spend<T>(
   budget: Budget,
@@ -91,7 +90,7 @@ export function spend<T>(
 const ownFault = (resource: Resource): string =>
   `takes more than ${amount(resource, presetLimit[resource])} on this VM, the limit of one preset`
 
-/** As many presets are named where no single one is to blame. */
+/** The number of presets that a message names if no single one is to blame. */
 const mostNamed = 3
 
 function sharedFault({ namespace }: Spender, spent: Scope['spent'], resource: Resource): string {
@@ -106,7 +105,7 @@ function sharedFault({ namespace }: Spender, spent: Scope['spent'], resource: Re
 
 const mebibyte = 1024 * 1024
 
-/** For people: `100,000 steps`, `4 MiB`. */
+/** Formats an amount for messages: `100,000 steps`, `4 MiB`. */
 export const amount = (resource: Resource, value: number): string =>
   resource === 'steps'
     ? `${Math.round(value).toLocaleString('en-US')} steps`

@@ -18,7 +18,7 @@ import {
 
 type Call = (args: readonly unknown[], meter: Meter) => unknown
 
-/** Functions of lists and maps, and those whose result may be larger than what they are given. */
+/** Functions that replace the library's: those that take or return lists, and `matches`, which uses RE2. */
 export const ownFunctions: ReadonlyMap<string, Call> = new Map<string, Call>([
   ['.split/1', ([text, separator], meter) => split('.split/1', [text, separator], meter)],
   ['.split/2', ([text, separator, limit], meter) => splitAtMost(text, separator, limit, meter)],
@@ -33,7 +33,7 @@ export const ownFunctions: ReadonlyMap<string, Call> = new Map<string, Call>([
   ],
 ])
 
-/** Of a list or map; of scalars they are the library's. */
+/** Functions of a list or map. For scalars, the library's own functions are called. */
 const ofStructures: ReadonlyMap<string, (structure: readonly unknown[] | object, meter: Meter) => unknown> = new Map<
   string,
   (structure: readonly unknown[] | object, meter: Meter) => unknown
@@ -44,7 +44,7 @@ const ofStructures: ReadonlyMap<string, (structure: readonly unknown[] | object,
   ['type/1', (value) => library(isList(value) ? 'list' : 'map')({})],
 ])
 
-/** What the cost of a call depends on. */
+/** The length that determines the cost of a call: characters of a string, bytes of bytes, 0 for anything else. */
 export const lengthOf = (value: unknown): number =>
   typeof value === 'string' || value instanceof Uint8Array ? value.length : 0
 
@@ -55,7 +55,7 @@ function membersOf(value: readonly unknown[] | object, meter: Meter): number {
   return members
 }
 
-/** @param key `substring/1`; a method's begins with a dot */
+/** @param key name and arity, as in `substring/1`; a method's key begins with a dot */
 export function functionOf(key: string): Call {
   const own = ownFunctions.get(key)
   if (own !== undefined) return own
@@ -81,7 +81,7 @@ export function functionOf(key: string): Call {
   }
 }
 
-/** `.substring/1` → `a0.substring(a1)`. */
+/** Returns the source of a call on variables: `.substring/1` → `a0.substring(a1)`. */
 function sourceOf(key: string): string {
   const [name = '', count] = key.split('/')
   const isMethod = name.startsWith('.')
@@ -94,7 +94,7 @@ type LibraryCall = (values: { readonly [name: string]: unknown }) => unknown
 const libraryCalls = new Map<string, LibraryCall>()
 let libraryEnvironment: ReturnType<typeof createConditionEnvironment> | undefined
 
-/** One operation of the library, on `a0`, `a1` and so on. */
+/** Compiles one operation of the library on the variables `a0`, `a1` and so on. */
 export function library(source: string): LibraryCall {
   const known = libraryCalls.get(source)
   if (known !== undefined) return known
@@ -107,10 +107,7 @@ export function library(source: string): LibraryCall {
   return call
 }
 
-/**
- * Scalars alone: the library keeps a type for each form of a list or map that it ever saw, and follows them without
- * end.
- */
+/** Scalars only: the library would cache a type for each shape of list or map, and traverse it without a limit. */
 export function callLibrary(source: string, args: readonly unknown[], meter: Meter): unknown {
   if (args.some(isStructure)) return noOverload(source, args, meter)
   try {
@@ -121,7 +118,7 @@ export function callLibrary(source: string, args: readonly unknown[], meter: Met
   }
 }
 
-/** The library's errors have a stack and a drawing. */
+/** The cost of an error in the library, which captures a stack and renders the expression. */
 const libraryErrorSteps = 300
 
 export const messageOf = (error: unknown): string => {

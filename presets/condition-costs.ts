@@ -1,28 +1,28 @@
 import type { Meter } from './condition-budget.ts'
 
-/** What a call takes, and how long its result can be. */
+/** The cost of a call, and the maximum length of its result. */
 export interface Cost extends Readonly<Meter> {
-  /** Characters of a string, bytes of bytes, members of a list; 0 of anything else. */
+  /** Characters of a string, bytes of bytes, members of a list; 0 for anything else. */
   readonly length: number
 }
 
-/** Characters, bytes or members of the receiver and the arguments, in this order; 0 of anything else. */
+/** The lengths of the receiver and the arguments, in this order: characters, bytes or members; 0 for anything else. */
 type Lengths = readonly number[]
 
 export interface CallCost {
   readonly cost: (lengths: Lengths) => Cost
-  /** The longest text that the function takes: its library's code is slower than linear. */
+  /** The maximum length of an argument, set if the library's implementation is slower than linear. */
   readonly longest?: number
 }
 
-/** What the library takes to find and to call a function. */
+/** Steps for looking up and calling a function in the library. */
 const call = 4
-/** Characters that a linear pass of V8 looks at in one step. */
+/** Characters that V8 processes per step in a linear pass. */
 const charactersPerStep = 32
 
 const constant = (steps: number, bytes = 0): CallCost => ({ cost: () => ({ steps, bytes, length: 0 }) })
 
-/** A pass over all that is given, with a result of at most `growth` times its length. */
+/** One pass over all arguments, with a result of at most `growth` times their length. */
 const linear = (perStep: number, growth = 0, bytesPerCharacter = 2): CallCost => ({
   cost: (lengths) => {
     const total = sum(lengths)
@@ -31,9 +31,7 @@ const linear = (perStep: number, growth = 0, bytesPerCharacter = 2): CallCost =>
   },
 })
 
-/**
- * Looks for one text in another. V8 gives up its fast search where the texts are unlucky, and then takes the product.
- */
+/** Searches one text for another. V8's fast search has a fallback that takes the product of the lengths. */
 const search: CallCost = {
   cost: ([text = 0, found = 0]) => ({
     steps: call + Math.ceil((text * Math.max(found, 1)) / charactersPerStep),
@@ -42,14 +40,14 @@ const search: CallCost = {
   }),
 }
 
-/** Numbers as text: `double` has the most digits; what is longer is refused by the functions themselves. */
+/** The maximum length of a number as text; `double` has the most digits. The functions refuse longer numbers. */
 const digits = 400
 
 const parseNumber = linear(charactersPerStep)
 const scalar = constant(call)
 const text: CallCost = { cost: () => ({ steps: 3 * call, bytes: 2 * digits, length: digits }) }
 
-/** `Intl` makes a formatter for each call. No name of a time zone is longer than 64 characters. */
+/** `Intl` creates a formatter for each call. No time zone name is longer than 64 characters. */
 const inTimeZone: CallCost = { ...constant(12_000, 64 * 1024), longest: 64 }
 
 const timestampParts = [
@@ -66,8 +64,8 @@ const timestampParts = [
 ]
 
 /**
- * What each function takes, by its name and the number of its arguments; a method's begins with a dot. One that is
- * missing here cannot be used: a function that an update of the library brings has to be measured first.
+ * The cost of each function, keyed by name and arity; the key of a method begins with a dot. A function without an
+ * entry cannot be used: one that an update of the library adds must be measured first.
  */
 export const callCosts: ReadonlyMap<string, CallCost> = new Map<string, CallCost>([
   ['dyn/1', scalar],
@@ -87,13 +85,13 @@ export const callCosts: ReadonlyMap<string, CallCost> = new Map<string, CallCost
   ['.indexOf/2', search],
   ['.lastIndexOf/1', search],
   ['.lastIndexOf/2', search],
-  // `ΐ` has three capitals.
+  // `ΐ` becomes three characters in upper case.
   ['.lowerAscii/0', linear(8, 3)],
   ['.upperAscii/0', linear(8, 3)],
   ['.trim/0', linear(charactersPerStep, 1)],
   ['.substring/1', linear(charactersPerStep, 1)],
   ['.substring/2', linear(charactersPerStep, 1)],
-  // An object for each `{}` of the text.
+  // One object for each `{}` in the text.
   ['.json/0', linear(1, 1, 40)],
   ['.hex/0', linear(4, 2)],
   ['.string/0', linear(8, 1)],
@@ -104,7 +102,7 @@ export const callCosts: ReadonlyMap<string, CallCost> = new Map<string, CallCost
     [`.${name}/0`, scalar],
     [`.${name}/1`, inTimeZone],
   ]),
-  // The library's pattern for durations backtracks from each place to each place.
+  // The library's pattern for durations backtracks from every position, for every position.
   [
     'duration/1',
     { cost: ([length = 0]) => ({ steps: 20 + Math.ceil(length ** 3 / 32), bytes: 64, length: 0 }), longest: 64 },

@@ -10,7 +10,7 @@ class Quantity {
 
 function quantityOf(text: string): Quantity {
   const nano = quantityNano(text)
-  if (nano === undefined) throw new Error(`no quantity: ${text}`)
+  if (nano === undefined) throw new Error(`not a quantity: ${text}`)
   return new Quantity(nano)
 }
 
@@ -24,9 +24,7 @@ function wholeUnits({ nano }: Quantity): bigint {
   return nano / billion
 }
 
-/**
- * Kubernetes' functions for quantities (k8s.io/apiserver/pkg/cel/library/quantity.go), and those that CEL itself has.
- */
+/** CEL's own functions, and Kubernetes' for quantities (k8s.io/apiserver/pkg/cel/library/quantity.go). */
 export const createConditionEnvironment = () =>
   new Environment({
     enableOptionalTypes: true,

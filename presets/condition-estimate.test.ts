@@ -16,13 +16,13 @@ const variables = {
   namespaceObject: {},
 }
 
-test('no expression takes more on an ordinary VM than is estimated', () => {
+test('no expression costs more on an ordinary VM than its estimate', () => {
   fc.assert(
     fc.property(anyExpression, (value) => {
       const condition = compileCondition('any', `${value} == 1`)
       if ('fault' in condition) return fc.pre(false)
       const meter = { steps: 1e9, bytes: 1e9 }
-      // Of errors nothing is estimated.
+      // Errors are not part of the estimate.
       fc.pre('isTrue' in condition.evaluate(variables, meter))
       const { expression, estimate } = condition
       const most = {

@@ -14,27 +14,27 @@ import {
   textCost,
 } from './condition-values.ts'
 
-/** What an expression takes at most on an ordinary VM, and the part of it that takes the most. */
+/** The maximum cost of an expression on an ordinary VM, and its most expensive part. */
 export interface Estimate extends Readonly<Meter> {
   readonly dearest: string
 }
 
-/** An ordinary VM has no longer lists and no longer texts. */
+/** The maximum length of lists and of texts in an ordinary VM. */
 export const ordinary = { members: 32, characters: 128 }
 
-/** How large a value can be. */
+/** The maximum size of a value. */
 interface Size {
   readonly characters: number
   readonly members: number
-  /** The largest member; absent: as large as any part of a VM. */
+  /** The largest member. If absent, a member may be as large as any part of a VM. */
   readonly member?: Size
-  /** Where in a VM it is. */
+  /** Its structure, if it is a part of a VM. */
   readonly structure?: Structure
-  /** Steps to compare it with one that is equal. */
+  /** Steps to compare it with an equal value. */
   readonly weight: number
 }
 
-/** Parts of an ordinary VM, and of one item of its lists. */
+/** Weights of the parts of an ordinary VM, and of one item of its lists. */
 const ordinaryWeight = 1000
 const itemWeight = 32
 
@@ -58,14 +58,14 @@ const ofStructure = (structure: Structure | undefined, weight: number): Size => 
   return { members: ordinary.members, characters: 0, structure, weight }
 }
 
-/** A member of that name; of any name where it is not known. */
+/** The size of the member with that name, or of any member if the name is not known. */
 function memberOf({ member, structure, weight }: Size, name?: string): Size {
   if (structure?.kind === 'list') return ofStructure(structure.item, itemWeight)
   if (structure?.kind === 'object' && name !== undefined) return ofStructure(structure.field(name), weight)
   return member ?? anything
 }
 
-/** What a loop hands to its body: the items of a list, the keys of a map. */
+/** The size of a loop variable: an item of a list or a key of a map. */
 function itemOf(size: Size): Size {
   const key = text(ordinary.characters)
   return size.structure?.kind === 'object' ? key : larger(memberOf(size), key)
@@ -84,7 +84,7 @@ function larger(one: Size, other: Size): Size {
   return { ...size, member: larger(one.member, other.member) }
 }
 
-/** One after the other. */
+/** The size of two concatenated values. */
 function joined(one: Size, other: Size): Size {
   return {
     ...larger(one, other),
@@ -97,8 +97,8 @@ function joined(one: Size, other: Size): Size {
 type Names = ReadonlyMap<string, Size>
 
 /**
- * The most that an expression takes on an ordinary VM, by the sizes of what it handles: a loop takes its body as often
- * as its list has members, and the value of a bound name is as large wherever the name is used.
+ * Estimates the maximum cost of an expression on an ordinary VM from the sizes of the values that it handles. The body
+ * of a loop counts once per member of the list. A bound name has the size of its value wherever it is used.
  */
 export function estimate(ast: ASTNode): Estimate {
   const total: Meter = { steps: 0, bytes: 0 }
@@ -123,7 +123,7 @@ export function estimate(ast: ASTNode): Estimate {
   return { ...total, dearest: dearestIn(ast, below) }
 }
 
-/** The smallest part that takes more than half. */
+/** Returns the smallest part that accounts for more than half of the steps. */
 function dearestIn(ast: ASTNode, below: ReadonlyMap<ASTNode, number>): string {
   const half = (below.get(ast) ?? 0) / 2
   let node = ast
@@ -253,7 +253,7 @@ function methodSize([name, of, args]: readonly [string, ASTNode, readonly ASTNod
 
 const loops: ReadonlySet<string> = new Set(['.all/2', '.exists/2', '.exists_one/2', '.map/2', '.map/3', '.filter/2'])
 const likeMachine = (): Size => ({ ...anything, structure: virtualMachineStructure() })
-/** A namespace's metadata is like that of a VM. */
+/** The metadata of a namespace is structured like that of a VM. */
 const roots: ReadonlyMap<string, () => Size> = new Map([
   ['object', likeMachine],
   ['namespaceObject', likeMachine],
@@ -295,5 +295,5 @@ function functionSize(key: string, sizes: readonly Size[], { take }: Visitor): S
   return text(characters)
 }
 
-/** Functions that return what they are given. */
+/** Functions that return their receiver or argument unchanged. */
 const transparent: ReadonlySet<string> = new Set(['dyn/1', '.of/1', '.value/0'])

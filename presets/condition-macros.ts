@@ -4,7 +4,7 @@ import { takeSteps } from './condition-budget.ts'
 import { attempt, type Frame, type Names, type Run } from './condition-run.ts'
 import { Failure, fail, isList, listCost, mapCost, take, typeName } from './condition-values.ts'
 
-/** The compiler of a macro's parts, and the names that are bound around the macro. */
+/** Compiles the parts of a macro, given the names that are bound around it. */
 interface Scope {
   readonly compile: (part: ASTNode, names: Names) => Run
   readonly names: Names
@@ -12,7 +12,7 @@ interface Scope {
 
 type Macro = (of: ASTNode, args: readonly ASTNode[], scope: Scope) => Run
 
-/** Methods whose arguments are evaluated several times, later or not at all. */
+/** Methods whose arguments are evaluated repeatedly, later or not at all. */
 export const macros: ReadonlyMap<string, Macro> = new Map<string, Macro>([
   ['.all/2', (of, args, scope) => quantifier('all', false, of, args, scope)],
   ['.exists/2', (of, args, scope) => quantifier('exists', true, of, args, scope)],
@@ -30,9 +30,9 @@ export const macros: ReadonlyMap<string, Macro> = new Map<string, Macro>([
 
 interface Loop {
   readonly items: (frame: Frame) => readonly unknown[]
-  /** The frame with the loop's variable bound to an item. */
+  /** Binds the loop's variable to an item, and returns the frame. */
   readonly at: (frame: Frame, item: unknown) => Frame
-  /** Of what is evaluated for each item. */
+  /** The scope of the parts that are evaluated for each item. */
   readonly scope: Scope
 }
 
@@ -58,7 +58,7 @@ const bound = ({ compile, names }: Scope, variable: ASTNode | undefined, depth: 
   names: new Map([...names, [nameOf(variable), depth]]),
 })
 
-/** A name that is bound again gets a depth of its own: the outer one is needed again later. */
+/** Rebinding a name uses a new depth, because the outer binding is needed again later. */
 const depthBelow = ({ names }: Scope): number => 1 + Math.max(-1, ...names.values())
 
 const nameOf = (variable: ASTNode | undefined): string =>
@@ -126,7 +126,7 @@ function existsOne(of: ASTNode, [variable, predicate]: readonly ASTNode[], scope
   }
 }
 
-/** `map` and `filter`: the result of `value` for each item for which `test` is true, or for all without a test. */
+/** `map` and `filter`: collects `value` for each item for which `test` is true, or for all without a test. */
 function collect(
   name: string,
   of: ASTNode,

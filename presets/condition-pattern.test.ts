@@ -17,12 +17,12 @@ test.each([
   ['(?i)\\pL{3}', 454],
   ['(?-s)(?U-i)\\pL', 153],
   ['(?s)a(?i:b)', 18],
-  // A repetition repeats what precedes flags and empty quotations.
+  // A repetition applies to what precedes flags and empty quotations.
   ['(?:aa){1}(?s){1000}', 14_004],
   ['(?:aa)?(?s){1000}', 16_004],
   ['(?:aa)\\Q\\E{1000}', 13_004],
   ['a{1000}(?s){1000}', 2_001_004],
-  // None makes the pattern shorter.
+  // A repetition by 0 does not make the pattern shorter.
   ['a{0}', 6],
   ['a{0}{1000}{1000}', 3_001_004],
   ['a{0,0}(?i){1000}', 3004],
@@ -50,7 +50,7 @@ const parts = [
 ]
 const anyOf = (texts: readonly string[]) => fc.constantFrom(...texts)
 
-/** Most of these are patterns, with repetitions of repetitions and something between the two. */
+/** Mostly valid patterns, with nested repetitions and flags or empty quotations before them. */
 const { pattern: wellFormed } = fc.letrec<{ pattern: string }>((tie) => {
   const join = (...texts: readonly fc.Arbitrary<string>[]) => fc.tuple(...texts).map((chosen) => chosen.join(''))
   const opening = anyOf(['(', '(?:', '(?i:'])
@@ -70,7 +70,7 @@ const { pattern: wellFormed } = fc.letrec<{ pattern: string }>((tie) => {
 test.each([
   ['well-formed', wellFormed],
   ['random', fc.array(anyOf(parts), { maxLength: 30 }).map((chosen) => chosen.join(''))],
-])('no %s pattern has more instructions than are counted before it is compiled', (_, patterns) => {
+])('no %s pattern has more instructions than the bound computed before compilation', (_, patterns) => {
   fc.assert(
     fc.property(patterns, (pattern) => {
       const counted = unfoldedLength(pattern)

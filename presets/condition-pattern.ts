@@ -2,27 +2,27 @@ import { RE2JS } from 're2js'
 import { takeBytes, takeSteps, type Meter } from './condition-budget.ts'
 import { fail } from './condition-values.ts'
 
-/** Instructions that a pattern may have. Those of a written pattern stay in memory as long as the preset does. */
+/** The maximum instructions of literal patterns, which stay in memory as long as the preset. */
 export const largestPattern = 5000
-/** Of a pattern that is a part of the object or put together: the author of the condition has not seen it. */
+/** The maximum instructions of a pattern computed at run time, which the author of the condition cannot foresee. */
 export const largestFound = 1000
 
-/** Instructions of a pattern that are taken for one character of the text within one step. */
+/** Instructions that the matcher executes per step for one character of the text. */
 const instructionsPerStep = 4
-/** A matcher, and the engine that it makes for each search. */
+/** Steps to create a matcher and its engine, which each search does. */
 const matchSteps = 100
 
-/** In linear time, as Kubernetes has it; JavaScript's own engine can be made to run for hours. */
+/** RE2 takes linear time, as in Kubernetes; JavaScript's own engine can be made to run for hours. */
 export const matchCost = (characters: number, instructions: number): number =>
   matchSteps + Math.ceil(((characters + 1) * instructions) / instructionsPerStep)
 
-/** Each instruction is an object; the parser and the compiler have a cost of their own. */
+/** The steps to parse and compile a pattern. Each instruction is an object. */
 export const compileCost = (instructions: number): number => 200 + 40 * instructions
 
-/** An instruction, and a thread of the matcher for it. */
+/** The bytes of the instructions, and of a thread of the matcher for each. */
 export const patternBytes = (instructions: number): number => 200 * instructions
 
-/** @throws for an invalid pattern, or one that is too large */
+/** @throws Error if the pattern is invalid or has more instructions than `largest` */
 export function compilePattern(pattern: string, largest = largestPattern): RE2JS {
   if (unfoldedLength(pattern) > largest) throw new Error('too large')
   const compiled = RE2JS.compile(pattern)
@@ -30,31 +30,28 @@ export function compilePattern(pattern: string, largest = largestPattern): RE2JS
   return compiled
 }
 
-/** A class of Unicode's is a table of ranges. */
+/** The instructions that a Unicode class counts as. It is a table of ranges. */
 const namedClass = 50
-/** Without regard to case, each character of a range is looked up: `(?i)[Ā-￿]` takes 2.5 ms. */
+/** The same for patterns that ignore case, which look up each character of a range: `(?i)[Ā-￿]` takes 2.5 ms. */
 const foldedClass = 150
 const foldedRange = 2500
 
-/** Each pattern has these beside its own: one that fails, one that matches. */
+/** Instructions that every pattern has in addition to its own, such as fail and match. */
 const fixedInstructions = 3
-/**
- * The instruction that decides whether to repeat. That of each copy is counted with what is copied: a character counts
- * as 2.
- */
+/** The instruction that decides whether to repeat. Copies include their own, because a character counts as 2. */
 const choice = 1
 
 /**
- * An upper bound for the instructions of a pattern with each repetition written out, and for the cost of its classes.
- * It is computed before the library compiles the pattern, because compilation is what takes the time. Never less than
- * 0, whatever the pattern.
+ * Returns an upper bound for the instructions of a pattern with each repetition expanded, and for the cost of its
+ * classes. It is computed before the library compiles the pattern, because compilation is the expensive part. Never
+ * negative.
  */
 export function unfoldedLength(pattern: string): number {
   const isFolded = /\(\?[a-zA-Z-]*i/.test(pattern)
   const weights = { named: isFolded ? foldedClass : namedClass, range: isFolded ? foldedRange : 2 }
-  /** Lengths of the groups that are open; the first is the pattern. */
+  /** The lengths of the open groups; the first is the whole pattern. */
   const open = [fixedInstructions]
-  /** Length of what a repetition would repeat, with the repetitions that it already has. */
+  /** The length of the expression that a repetition would apply to, including repetitions already applied to it. */
   let atom = 0
   const lengthen = (length: number): void => void open.push((open.pop() ?? 0) + length)
   const add = (length: number): void => {
@@ -62,7 +59,7 @@ export function unfoldedLength(pattern: string): number {
     lengthen(length)
   }
   for (const [token, , repeated] of pattern.matchAll(tokens)) {
-    // Flags and an empty quotation produce nothing: a repetition after them repeats what is before them.
+    // Flags and empty quotations produce nothing, so a repetition after them applies to what precedes them.
     if (producesNothing.test(token)) continue
     if (repeated !== undefined) {
       const whole = atom * Math.max(1, ...repeated.split(',').map(Number)) + choice
@@ -82,16 +79,13 @@ export function unfoldedLength(pattern: string): number {
 
 const producesNothing = /^(?:\(\?[a-zA-Z-]*\)|\\Q(?:\\E)?)$/
 
-/**
- * A quoted text, a repetition, flags, a named class, a character by its number, an escaped character, a class, any
- * other character.
- */
+/** Quoted text, repetition, flags, Unicode class, character code, escaped character, class, any other character. */
 const tokens =
   /\\Q.*?(?:\\E|$)|(\{(\d+(?:,\d*)?)\})|\(\?[a-zA-Z-]*\)|\\[pP](?:\{[^}]*\}|.)|\\x\{[0-9a-fA-F]+\}|\\.|\[\^?\]?(?:\[:\^?\w{1,10}:\]|\\.|[^\]\\])*\]?|./gsu
 
 function classLength(text: string, { named, range }: { readonly named: number; readonly range: number }): number {
   const names = text.match(/\\p|\[:/gi)?.length ?? 0
-  // Ranges of ASCII are short.
+  // ASCII ranges are short, so they cost nothing extra.
   const ranges = /[^\0-\x7f]|\\[xX0-7]/u.test(text) ? (text.match(/-/g)?.length ?? 0) : 0
   return 2 + text.length / 8 + names * named + ranges * range
 }
@@ -100,7 +94,7 @@ export function matchesWritten(text: string, pattern: RE2JS, meter: Meter): bool
   takeSteps(meter, matchCost(text.length, pattern.programSize()))
   takeBytes(meter, patternBytes(pattern.programSize()))
   try {
-    // Not `test`: that keeps up to 8 MiB of states for each pattern.
+    // `test` would cache up to 8 MiB of states for each pattern.
     return pattern.matcher(text).find()
   } finally {
     pattern.reset()

@@ -34,7 +34,7 @@ const variables = {
 
 const unlimited = (): Meter => ({ steps: Infinity, bytes: Infinity })
 
-/** JSON has no big integers. */
+/** JSON cannot represent a bigint. */
 const plain = (value: unknown): unknown => {
   if (typeof value === 'bigint') return { int: `${value}` }
   if (value instanceof Optional) return { optional: value.hasValue() ? plain(value.value()) : 'none' }
@@ -217,7 +217,7 @@ test('any expression has the result that the library gives', () => {
 const keyOf = ({ name, receiverType, params }: { name: string; receiverType: unknown; params: readonly unknown[] }) =>
   `${receiverType === null ? '' : '.'}${name}/${params.length}`
 
-test('every function of the library and of our own has a cost', () => {
+test('every function of the library and every own function has a cost', () => {
   const known = new Set([...callCosts.keys(), ...macros.keys(), ...ownFunctions.keys(), 'has/1'])
   const functions = environment.getDefinitions().functions.map(keyOf)
   expect(functions.filter((key) => !known.has(key))).toEqual([])

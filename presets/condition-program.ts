@@ -32,16 +32,16 @@ export interface Program {
 }
 
 /**
- * The library's parser and its type checker have read an expression; it is evaluated here, so that each step and each
- * byte is counted before it is taken. Scalars are left to the library's own functions, one call at a time, of which the
- * cost is known from their arguments.
+ * Compiles a parsed and type-checked expression. It is evaluated here, not by the library, so that each step and each
+ * byte is counted before it is spent. For scalars the library's functions are called one at a time; their cost follows
+ * from the arguments.
  */
 export function compileProgram(ast: ASTNode): Program {
   const run = compile(ast, new Map())
   return { run: (variables, meter) => run({ variables, meter, bound: [] }) }
 }
 
-/** Instructions of the patterns that the expression contains. Known before any of them is compiled. */
+/** Counts the instructions of all literal patterns, without compiling them. */
 export const writtenInstructions = (ast: ASTNode): number =>
   writtenPatterns(ast).reduce((total, pattern) => total + unfoldedLength(pattern), 0)
 
@@ -188,7 +188,7 @@ const compileChoice =
     return fail(frame.meter, `${message}, got '${typeName(value)}'`)
   }
 
-/** `||` and `&&`: either side may decide alone, whatever error the other side gives. */
+/** `||` and `&&`: either side can decide the result alone, even if the other fails. */
 function compileLogic([one, other]: readonly [ASTNode, ASTNode], names: Names, deciding: boolean): Run {
   const left = compile(one, names)
   const right = compile(other, names)
@@ -216,14 +216,14 @@ function compileList(parts: readonly ASTNode[], names: Names): Run {
   }
 }
 
-/** From the last to the first, as the library does: of several errors, the same one is reported. */
+/** Evaluates the last part first, like the library, so that the same one of several errors is reported. */
 function runAll(all: readonly Run[], frame: Frame): unknown[] {
   const values = all.map((): unknown => undefined)
   for (let index = all.length - 1; index >= 0; index--) values[index] = all[index]?.(frame)
   return values
 }
 
-/** Keys that mean something else to JavaScript. The library drops them, too. */
+/** Keys with a special meaning in JavaScript. The library drops them too. */
 const droppedKeys: ReadonlySet<string> = new Set(['__proto__', 'constructor', 'prototype'])
 
 function compileMap(entries: readonly (readonly [ASTNode, ASTNode])[], names: Names): Run {
@@ -286,11 +286,11 @@ function compileWritten(pattern: string): RE2JS {
   try {
     return compilePattern(pattern)
   } catch (error) {
-    throw new Error(`no regular expression: ${pattern.slice(0, 100)} (${messageOf(error)})`, { cause: error })
+    throw new Error(`invalid regular expression: ${pattern.slice(0, 100)} (${messageOf(error)})`, { cause: error })
   }
 }
 
-/** Whether the last step of a path is there. The steps before it have to be, unless there is a `.?` among them. */
+/** Whether the last field of a path exists. The fields before it must exist, unless a `.?` precedes them. */
 function compileHas(path: ASTNode, names: Names): Run {
   const steps: { readonly key: string; readonly isOptional: boolean }[] = []
   let node = path

@@ -1,7 +1,7 @@
 import type { Meter } from './condition-budget.ts'
 import { Failure } from './condition-values.ts'
 
-/** What an expression can look at, in the words of Kubernetes' own matchConditions. */
+/** The variables of an expression, named as in Kubernetes' own matchConditions. */
 export interface Variables {
   readonly object: unknown
   readonly request: unknown
@@ -11,16 +11,16 @@ export interface Variables {
 export interface Frame {
   readonly variables: Variables
   readonly meter: Meter
-  /** Values of `bind` and of loops, by the depth at which they are bound. */
+  /** The values of `bind` and of loop variables, indexed by the depth at which they are bound. */
   readonly bound: unknown[]
 }
 
 export type Run = (frame: Frame) => unknown
 
-/** Which depth each name is bound at. */
+/** The depth at which each name is bound. */
 export type Names = ReadonlyMap<string, number>
 
-/** The result of a part of an expression, or the error that it ends with. */
+/** Returns the result of a part of an expression, or the Failure that ended it. Other errors are rethrown. */
 export function attempt(run: Run, frame: Frame): unknown {
   try {
     return run(frame)

@@ -1,6 +1,6 @@
 import type { ASTNode } from '@marcbachmann/cel-js'
 
-/** The direct parts of an expression. */
+/** The direct subexpressions of an expression. */
 export function partsOf(node: ASTNode): readonly ASTNode[] {
   switch (node.op) {
     case 'value':

@@ -2,11 +2,10 @@ import type { ASTNode } from '@marcbachmann/cel-js'
 import { partsOf } from './condition-tree.ts'
 
 /**
- * Puts `dyn()` around everything that becomes a member of a list, map or optional value. The library keeps a type for
- * each form that it has ever checked (`list<map<string, list<int>>>`) as long as the process lives; of lists and maps
- * of `dyn` there are few.
- * @param ast is changed; no one else may hold it
- * @param makeDyn a new tree of any call of `dyn`
+ * Wraps each member of a list, map or optional value in `dyn()`. The library caches each type that it has ever checked
+ * (`list<map<string, list<int>>>`) for the lifetime of the process; with members of type `dyn` there are few.
+ * @param ast is modified; the caller must be its only owner
+ * @param makeDyn returns a new tree of any call of `dyn`
  */
 export function flattenTypes(ast: ASTNode, makeDyn: () => ASTNode): ASTNode {
   const dyn = (part: ASTNode): ASTNode =>
@@ -21,5 +20,5 @@ export function flattenTypes(ast: ASTNode, makeDyn: () => ASTNode): ASTNode {
   return ast
 }
 
-/** Methods whose last argument becomes a member of what they return. */
+/** Methods whose last argument becomes a member of their result. */
 const wrapping: ReadonlySet<string> = new Set(['map', 'of'])

@@ -2,7 +2,7 @@ import { Optional } from '@marcbachmann/cel-js'
 import { isRecord } from '../api/schema.ts'
 import { takeBytes, takeSteps, type Meter } from './condition-budget.ts'
 
-/** An expression that has no value. No `Error`: a stack for each element that `exists` fails on would cost the most. */
+/** A failed expression. Not an `Error`: a stack for each element on which `exists` fails would dominate the cost. */
 export class Failure {
   readonly message: string
   constructor(message: string) {
@@ -10,7 +10,7 @@ export class Failure {
   }
 }
 
-/** What it takes to throw and to catch. */
+/** Steps to throw and catch a Failure. */
 const failureSteps = 100
 
 export function fail(meter: Meter, message: string): never {
@@ -23,12 +23,12 @@ export type List = readonly unknown[]
 export type CelMap = { readonly [key: string]: unknown }
 
 export const isList = (value: unknown): value is List => Array.isArray(value)
-/** Objects of classes (durations, bytes, optional values) are scalars here. */
+/** Class instances (durations, bytes, optional values) are scalars here. */
 export const isMap = (value: unknown): value is CelMap =>
   isRecord(value) && (Object.getPrototypeOf(value) === Object.prototype || Object.getPrototypeOf(value) === null)
 export const isStructure = (value: unknown): value is List | CelMap => isList(value) || isMap(value)
 
-/** The type's name, without that of its members. */
+/** The name of a value's type, without the types of its members. */
 export function typeName(value: unknown): string {
   if (isList(value)) return 'list'
   if (isMap(value)) return 'map'
@@ -40,11 +40,11 @@ export function typeName(value: unknown): string {
   return names[typeof value] ?? (typeof value === 'object' ? value.constructor.name : typeof value)
 }
 
-/** What the library takes for one operation on scalars. */
+/** Steps of one operation of the library on scalars. */
 export const operationSteps = 4
-/** Characters that V8 copies or compares in one step. */
+/** Characters that V8 copies or compares per step. */
 export const charactersPerStep = 32
-/** A reference, and what it refers to where that is a number. */
+/** A reference, and the number that it may refer to. */
 export const elementBytes = 48
 export const entryBytes = 96
 
@@ -54,20 +54,20 @@ export const listCost = (members: number): Cost => ({
   steps: Math.ceil(members / 4),
   bytes: elementBytes * (members + 1),
 })
-/** Of a map, or of the list of its keys. */
+/** The cost of a map, or of the list of its keys. */
 export const mapCost = (members: number): Cost => ({ steps: members, bytes: entryBytes * (members + 1) })
 export const textCost = (characters: number): Cost => ({
   steps: Math.ceil(characters / charactersPerStep),
   bytes: 2 * characters + 32,
 })
 
-/** Counts what is about to be made. */
+/** Deducts the cost of a value before it is created. */
 export function take(meter: Meter, { steps, bytes }: Cost): void {
   takeBytes(meter, bytes)
   takeSteps(meter, steps)
 }
 
-/** The member of a list or map; undefined where there is none. */
+/** Returns a member, or undefined if a map has none. An index out of bounds is a Failure. */
 export function member(value: unknown, key: unknown, meter: Meter): unknown {
   if (isList(value)) {
     if (typeof key !== 'bigint' && typeof key !== 'number') return undefined
@@ -80,13 +80,13 @@ export function member(value: unknown, key: unknown, meter: Meter): unknown {
   return name !== undefined && isMap(value) && Object.hasOwn(value, name) ? value[name] : undefined
 }
 
-/** A scalar as the key of a map; undefined of anything else, which could be as long as the budget allows. */
+/** A scalar as a map key; undefined for anything else, whose text could be as long as the budget allows. */
 export function keyText(key: unknown): string | undefined {
   if (typeof key === 'string') return key
   return typeof key === 'bigint' || typeof key === 'number' || typeof key === 'boolean' ? `${key}` : undefined
 }
 
-/** A member that must be there. */
+/** Returns a member; a Failure if it does not exist. */
 export function field(value: unknown, key: unknown, meter: Meter): unknown {
   if (value instanceof Optional) return optionalField(value, key, meter)
   const found = member(value, key, meter)
@@ -94,7 +94,7 @@ export function field(value: unknown, key: unknown, meter: Meter): unknown {
   return fail(meter, `No such key: ${keyText(key) ?? typeName(key)}`)
 }
 
-/** As `.?` and `[?]` have it: what is not there is an empty optional, never an error. */
+/** Implements `.?` and `[?]`: a missing member is an empty optional, not an error. */
 export function optionalField(value: unknown, key: unknown, meter: Meter): Optional {
   const within: unknown = value instanceof Optional ? value.orValue(undefined) : value
   if (within === undefined) return Optional.none()
@@ -106,13 +106,10 @@ export function optionalField(value: unknown, key: unknown, meter: Meter): Optio
 const hasIndex = (list: List, key: unknown): boolean =>
   (typeof key === 'bigint' || typeof key === 'number') && list[Number(key)] !== undefined
 
-/**
- * Lists and maps in lists and maps. Nothing that Kubernetes has is nested half as deeply, and the stack has room for
- * it.
- */
+/** The maximum nesting of lists and maps. No Kubernetes object nests half as deeply, and the stack has room for it. */
 export const deepest = 100
 
-/** Equality of anything: both are followed only as far as they are equal, and each member is a step. */
+/** Deep equality. Stops at the first difference; each member is a step. */
 export function isEqual(
   left: unknown,
   right: unknown,

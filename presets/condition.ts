@@ -14,22 +14,22 @@ import { deepest, Failure } from './condition-values.ts'
 export type Result =
   | { readonly isTrue: boolean }
   | { readonly error: string }
-  /** Evaluation ended before the result was known. */
+  /** The budget was exhausted before the result was known. */
   | { readonly over: Resource }
 
 export interface Condition {
   readonly name: string
   readonly expression: string
-  /** What it takes at most on an ordinary VM. */
+  /** The maximum cost on an ordinary VM. */
   readonly estimate: Estimate
-  /** Instructions of the patterns that it contains. */
+  /** Instructions of its literal patterns. */
   readonly instructions: number
   readonly evaluate: (variables: Variables, meter: Meter) => Result
 }
 
 export interface FaultyCondition {
   readonly fault: string
-  /** Instructions that were compiled at most before the fault was found. */
+  /** An upper bound of the instructions that were compiled before the fault was found. */
   readonly instructions: number
 }
 
@@ -38,7 +38,7 @@ type Compiled = Omit<Condition, 'name'> | FaultyCondition
 /** Admission compiles the conditions of a preset several times in a row. */
 const compiled = new LRUCache<string, Compiled>({ max: 64 })
 
-/** The expression made ready, or what is wrong with it. */
+/** Compiles an expression. Returns its fault if it is invalid. */
 export function compileCondition(name: string, expression: string): Condition | FaultyCondition {
   const known = compiled.get(expression) ?? compile(expression)
   compiled.set(expression, known)
@@ -46,7 +46,7 @@ export function compileCondition(name: string, expression: string): Condition | 
 }
 
 let environment: ReturnType<typeof createConditionEnvironment> | undefined
-/** What is added for the check alone counts for nothing. */
+/** Its limits are higher, so that the nodes that `flattenTypes` adds do not count against the expression. */
 let checker: ReturnType<typeof createConditionEnvironment> | undefined
 
 function compile(expression: string): Compiled {
@@ -80,13 +80,13 @@ function evaluate(run: Program['run'], variables: Variables, meter: Meter): Resu
     return typeof result === 'boolean' ? { isTrue: result } : { error: `is ${typeof result}, not true or false` }
   } catch (error) {
     if (error instanceof OverBudget) return { over: error.resource }
-    // JavaScript's own limits of its stack and of its values end this evaluation, not the request.
+    // A stack overflow or another limit of JavaScript fails this evaluation, not the request.
     if (error instanceof Failure || error instanceof RangeError) return { error: firstLine(error) }
     throw error
   }
 }
 
-/** Longer messages quote what is in the VM. */
+/** Longer messages would quote values of the VM. */
 const longestMessage = 200
 
 function firstLine(error: unknown): string {
@@ -95,10 +95,10 @@ function firstLine(error: unknown): string {
   return shorten(line, longestMessage)
 }
 
-/** Replaces a list or map that is nested too deeply. No operation of CEL accepts it. */
+/** Placeholder for a list or map that is nested too deeply. No operation of CEL accepts it. */
 class TooDeep {}
 
-/** JSON as CEL sees it: a number without a fraction is an int. */
+/** Converts JSON to CEL values: a number without a fraction is an int. */
 export function celValue(value: unknown, depth = 0): unknown {
   if (typeof value === 'number') return Number.isSafeInteger(value) ? BigInt(value) : value
   if (!Array.isArray(value) && !isRecord(value)) return value

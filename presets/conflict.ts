@@ -9,9 +9,7 @@ import { compareText, layerOf, originLabel, priorityOf } from './source.ts'
 
 const maxValue = 40
 
-/**
- * One cause for each leaf on which presets of one layer and priority disagree, the first ones in the order of the VM.
- */
+/** One cause per leaf on which presets of one layer and priority disagree: the first ones of the VM, sorted. */
 export function conflictCauses(conflicts: readonly Conflict[]): Cause[] {
   const causes = noCauses()
   for (const conflict of conflicts) report(causes, () => conflictCause(conflict))
@@ -37,7 +35,7 @@ function conflictCause({ path, sources }: Conflict): Cause {
   }
 }
 
-/** The sources to name: those with different values come first, since presets that agree do not show the conflict. */
+/** The sources to name. Those with different values come first, because presets that agree do not show the conflict. */
 function differing(sources: readonly Source[]): readonly Source[] {
   const byValue = Map.groupBy(sources, ({ value }) => JSON.stringify(value))
   const firsts = [...byValue.values()].flatMap(([first]) => first ?? []).slice(0, maxNamed)

@@ -5,7 +5,7 @@ import type { Structure } from './structure.ts'
 
 type Fields = { readonly [key: string]: unknown }
 
-/** Whether every leaf of `part` is in `whole` too, with the same meaning; `whole` may hold more. */
+/** Whether `whole` contains every leaf of `part` with the same meaning. `whole` may contain more. */
 export function covers(structure: Structure, part: unknown, whole: unknown, steps: Steps): boolean {
   steps.spend(1)
   if (structure.kind === 'leaf') return structure.meaning(part) === structure.meaning(whole)
@@ -24,7 +24,7 @@ export function covers(structure: Structure, part: unknown, whole: unknown, step
   })
 }
 
-/** What a value means as a whole, as text: equal where all leaves mean the same. */
+/** Returns a text that is equal for two values if all their leaves have equal meanings. */
 export function meaningOf(structure: Structure, value: unknown): string {
   if (structure.kind === 'leaf') return structure.meaning(value)
   if (structure.kind === 'list' && Array.isArray(value)) {
@@ -41,14 +41,14 @@ export function meaningOf(structure: Structure, value: unknown): string {
   return `{${members.join()}}`
 }
 
-/** The paths of the leaves, in dots; the items of a list share its path. */
+/** The dotted paths of the leaves. The items of a list share its path. */
 export function leafPaths(value: unknown, at = ''): readonly string[] {
   if (Array.isArray(value)) return [...new Set(value.flatMap((item) => leafPaths(item, at)))]
   if (!isRecord(value) || Object.keys(value).length === 0) return at === '' ? [] : [at]
   return Object.entries(value).flatMap(([key, member]) => leafPaths(member, at === '' ? key : `${at}.${key}`))
 }
 
-/** Whether each path is one of `allowed` or below one. */
+/** Whether each path equals one of `allowed` or is below it. */
 export const coversAll = (allowed: readonly string[], paths: readonly string[]): boolean =>
   paths.every((path) => allowed.some((one) => path === one || path.startsWith(`${one}.`)))
 

@@ -9,7 +9,7 @@ export interface Exclusion {
   readonly warnings: readonly string[]
 }
 
-/** The presets that the annotation names, or `*`. Empty without the annotation. */
+/** The preset names in the annotation, possibly `*`. Empty without the annotation. */
 function parseExclusion(annotations: { readonly [key: string]: string } | undefined): ReadonlySet<string> {
   const names = new Set((annotations?.[excludePresetsAnnotation] ?? '').split(',').map((name) => name.trim()))
   names.delete('')
@@ -23,15 +23,12 @@ const needsExemption = ({ strength, namespace }: CompiledPreset): boolean =>
 const isNamed = ({ name, id }: CompiledPreset, names: ReadonlySet<string>): boolean =>
   names.has('*') || names.has(name) || names.has(id)
 
-/**
- * Each of them is a SubjectAccessReview: a namespace can have thousands of presets that enforce, and one VM can name
- * them all.
- */
+/** Each exemption costs a SubjectAccessReview, and one VM can name thousands of enforcing presets of its namespace. */
 const maxExemptions = 64
 
 /**
- * The ids of the presets that the VM's user wants to be exempt from and for which the API server decides whether the
- * user may: verb `exempt` on the preset. The first 64 by id; empty for a VM without the annotation.
+ * Returns the IDs of the presets that the VM's user wants to be exempt from and that the API server must authorize
+ * (verb `exempt` on the preset). At most the first 64 by ID; empty without the annotation.
  */
 export function exemptionsToAuthorize(
   annotations: { readonly [key: string]: string } | undefined,
@@ -45,7 +42,7 @@ export function exemptionsToAuthorize(
     .slice(0, maxExemptions)
 }
 
-/** @param exempt ids of presets that the user may be exempt from; empty where access cannot be reviewed */
+/** @param exempt IDs of presets that the user may be exempt from; empty if access cannot be reviewed */
 export function excludePresets(
   annotations: { readonly [key: string]: string } | undefined,
   selected: readonly CompiledPreset[],

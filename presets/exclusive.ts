@@ -4,10 +4,7 @@ import { nameSome } from './abridge.ts'
 import type { CompiledPreset } from './compile.ts'
 import { compareText } from './source.ts'
 
-/**
- * A cause for each exclusive group of which more than one preset takes part in a VM. Priority does not choose among
- * them.
- */
+/** One cause for each exclusive group of which several presets apply. Priority does not choose among them. */
 export function exclusiveCauses(presets: readonly CompiledPreset[]): Cause[] {
   const causes = noCauses()
   const groups = [...Map.groupBy(presets, ({ exclusiveGroup }) => exclusiveGroup)]
@@ -21,7 +18,7 @@ const groupCause = (group: string, members: readonly CompiledPreset[]): Cause =>
   rule: 'preset-exclusive-group',
   field: 'metadata.labels',
   reason: 'FieldValueInvalid',
-  message: `select ${members.length} presets of the exclusive group "${group}", of which one at most may match: ${nameSome(
+  message: `select ${members.length} presets of the exclusive group "${group}", of which at most one may match: ${nameSome(
     members.map(({ id }) => id).toSorted(compareText),
   )}`,
   suggestion: 'change the labels so that one of them matches',

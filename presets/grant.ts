@@ -3,8 +3,8 @@ import { hostKeys, reachOf, walk } from '../api/domain/walk.ts'
 import type { Preset } from '../api/preset.ts'
 
 /**
- * The paths of what a preset injects that reaches the host. A namespaced preset may have none; to write a cluster
- * preset with some needs the verb `grant-host` on clustervirtualmachinepresets.
+ * Returns the paths of the host-reaching fields in the domain of a preset. A namespaced preset may have none. Writing a
+ * cluster preset that has some requires the verb `grant-host` on clustervirtualmachinepresets.
  */
 export function hostPaths(domain: Domain): readonly string[] {
   const paths: string[] = []
@@ -13,7 +13,7 @@ export function hostPaths(domain: Domain): readonly string[] {
     ({ path, field, value }) => {
       if (reachOf(field, value) !== 'host') return true
       paths.push(path)
-      // What is below an element that reaches the host is part of it.
+      // Fields below a host-reaching element are part of it.
       return false
     },
     'spec.domain',

@@ -12,18 +12,18 @@ import { rankOf } from './source.ts'
 import type { ObjectStructure } from './structure.ts'
 import type { Granted } from './tree.ts'
 
-/** What cluster presets grant to one VM. */
+/** The leaves that cluster presets grant to one VM. */
 export interface Grants {
-  /** Whether one of them states the leaf at a path of the VM that came out of the injection. */
+  /** Whether a granting preset states the leaf at a path of the VM after injection. */
   readonly isInjected: (path: string) => boolean
-  /** Those that state the leaf. */
+  /** The granting presets that state the leaf. */
   readonly grantorsAt: (path: string) => readonly Origin[]
-  /** Whether one of them states the leaf at a path of another VM, for the very item that it is in. */
+  /** Whether a granting preset states the leaf at a path of another VM, for the same item. */
   readonly isStatedIn: (vm: VirtualMachine) => (path: string) => boolean
 }
 
 interface Injected {
-  /** As it was sent. */
+  /** As the user sent it. */
   readonly vm: VirtualMachine
   readonly applied: readonly CompiledPreset[]
   readonly namespace: Namespace
@@ -35,8 +35,8 @@ interface Injected {
 
 /**
  * A namespace's presets are no more trusted than its users. A cluster preset therefore grants only if its selectors and
- * conditions hold for the VM with the namespace's presets applied as well: they cannot add afterwards what the cluster
- * preset excludes.
+ * conditions also match the VM with the namespace's presets applied. Otherwise these could add what the cluster preset
+ * excludes.
  */
 export function grantsOf({ granted, ...injected }: Injected): Grants {
   let found: readonly CompiledPreset[] | undefined
@@ -46,7 +46,7 @@ export function grantsOf({ granted, ...injected }: Injected): Grants {
     isInjected: (path) => statedAt(granted, path).some(isByGrantor),
     grantorsAt: (path) => statedAt(granted, path).filter(isByGrantor),
     isStatedIn: (vm) => {
-      // Below the VM's own values, so that these stay as they are, where they are.
+      // Applied below the VM's own values, so that those are unchanged.
       const lowest = grantors().map((preset) => ({ ...preset, rank: rankOf('cluster Default', 0), removes: [] }))
       const stated = settle(vm, lowest, injected.structure, injected.steps).granted
       return (path) => statedAt(stated, path).length > 0
@@ -54,7 +54,7 @@ export function grantsOf({ granted, ...injected }: Injected): Grants {
   }
 }
 
-/** Entries exist for leaves only, so an entry above a path is an element that presets state as one value. */
+/** Entries exist for leaves only, so an entry above a path is an element that presets set as one value. */
 function statedAt(granted: Granted, path: string): readonly Origin[] {
   if (granted.size === 0) return []
   for (let at = path; at !== ''; at = parentPath(at)) {

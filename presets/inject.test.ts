@@ -27,7 +27,7 @@ describe('layers', () => {
       result: { title: 'u' },
     },
     {
-      sentence: 'a default of the namespace wins over one of the cluster',
+      sentence: 'a namespace Default wins over a cluster Default',
       user: {},
       presets: [clusterPreset('c', say('c')), one(say('n'))],
       result: { title: 'n' },
@@ -39,13 +39,13 @@ describe('layers', () => {
       result: { title: 'e' },
     },
     {
-      sentence: 'Enforce of the cluster wins over Enforce of the namespace, whatever the priority',
+      sentence: 'cluster Enforce wins over namespace Enforce, regardless of priority',
       user: { title: 'u' },
       presets: [clusterPreset('c', { strength: 'Enforce', ...say('c') }), enforce({ priority: 99, ...say('n') })],
       result: { title: 'c' },
     },
     {
-      sentence: 'inside a layer the higher priority wins, leaf by leaf',
+      sentence: 'within a layer the higher priority wins, leaf by leaf',
       user: {},
       presets: [
         preset('low', { domain: { title: 'low', vcpu: { value: 1 } } }),
@@ -63,7 +63,7 @@ describe('layers', () => {
       result: { title: '', vcpu: { value: 0 }, clock: { timers: [{ name: 'hpet', present: false }] } },
     },
     {
-      sentence: 'an empty element is a value: something exists',
+      sentence: 'an empty element is a value',
       user: {},
       presets: [one({ domain: { features: { acpi: {} } } })],
       result: { features: { acpi: {} } },
@@ -79,29 +79,29 @@ describe('a cluster preset that enforces', () => {
   const byLabel = { selector: { matchLabels: { tier: 'public' } }, ...ofCluster }
   test.each<[string, readonly CompiledPreset[], unknown, object?]>([
     [
-      'applies to what a preset of the namespace brings',
+      'applies to a field that a preset of the namespace sets',
       [strict({ matchConditions: has('vcpu'), ...ofCluster }), one({ domain: { vcpu: { value: 1 } } })],
       { title: 'cluster', vcpu: { value: 1 } },
     ],
     ['applies to a label that a preset of the namespace sets', [strict(byLabel), label], { title: 'cluster' }],
     [
-      'does not apply to what a preset of the cluster brings',
+      'does not apply to a field that another cluster preset sets',
       [strict({ matchConditions: has('vcpu'), ...ofCluster }), clusterPreset('d', { domain: { vcpu: { value: 1 } } })],
       { vcpu: { value: 1 } },
     ],
     [
-      'applies to the VM as it was sent, whatever presets of the namespace remove',
+      'applies to the VM as it was sent, even if a preset of the namespace removes the field',
       [strict({ matchConditions: has('vcpu'), ...ofCluster }), enforce({ remove: ['domain.vcpu'] })],
       { title: 'cluster' },
       { vcpu: { value: 1 } },
     ],
     [
-      'does not apply to what a preset in mode Audit would bring',
+      'does not apply to a label that a preset in mode Audit would set',
       [strict(byLabel), preset('n', { mode: 'Audit', metadata: { labels: { tier: 'public' } } })],
       {},
     ],
     [
-      'refuses a VM for which it cannot be decided then',
+      'refuses a VM on which its condition then fails',
       [
         strict({
           matchConditions: [
@@ -120,7 +120,7 @@ describe('a cluster preset that enforces', () => {
   test.each<[string, CompiledPreset]>([
     ['in strength Default', clusterPreset('c', byLabel)],
     ['in mode Audit', strict({ mode: 'Audit', ...byLabel })],
-  ])('and no other does so: %s', (_, other) => {
+  ])('does not apply late %s', (_, other) => {
     expect(domainOf(injectSmall(vmWith({}), [other, label]))).toEqual({})
   })
 
@@ -133,14 +133,14 @@ describe('a cluster preset that enforces', () => {
     expect(injectSmall(vm, [strict(byLabel), label]).vm).toEqual(vm)
   })
 
-  test('can be excluded by users who may', () => {
+  test('can be excluded by users with the verb exempt', () => {
     const vm = vmWith({}, { annotations: { 'virtset.io/exclude-presets': 'c' } })
     const presets = [strict(byLabel), label]
     expect(domainOf(injectSmall(vm, presets, { exempt: new Set(['c']) }))).toEqual({})
     expect(domainOf(injectSmall(vm, presets))).toEqual({ title: 'cluster' })
   })
 
-  test('names the condition that cannot be decided for what a preset of the namespace brings', () => {
+  test('names the condition that fails after the presets of the namespace are applied', () => {
     const matchConditions = [
       { name: 'one', expression: 'has(object.spec.domain.vcpu) && object.spec.domain.vcpu.value / 0 == 1' },
     ]
@@ -149,7 +149,7 @@ describe('a cluster preset that enforces', () => {
       one({ domain: { vcpu: { value: 1 } } }),
     ])
     expect(causes).toMatchObject([
-      { rule: 'preset-condition', message: expect.stringContaining('its condition "one" cannot be decided') },
+      { rule: 'preset-condition', message: expect.stringContaining('its condition "one" cannot be evaluated') },
     ])
     const sent = injectSmall(vmWith({ vcpu: { value: 1 } }), [strict({ matchConditions, ...ofCluster }), label])
     expect(sent.causes).toHaveLength(1)
@@ -171,13 +171,13 @@ describe('one value in two fields', () => {
       result: { memory: { value: 1024 } },
     },
     {
-      sentence: "what means the same stays in the user's spelling, even under Enforce",
+      sentence: "an equal value remains in the user's spelling, even under Enforce",
       user: { memory: { unit: 'GiB', value: 1 } },
       presets: [enforce({ domain: { memory: { unit: 'MiB', value: 1024 } } })],
       result: { memory: { unit: 'GiB', value: 1 } },
     },
     {
-      sentence: 'two presets that say the same in different words give the spelling of libvirt',
+      sentence: 'two presets that spell a value differently give the spelling of libvirt',
       user: {},
       presets: [
         preset('a', {
@@ -205,21 +205,21 @@ describe('conflicts', () => {
       presets: [a, b],
       result: disagree('namespace Default', '"team/a" sets "one", "team/b" sets "two"'),
     },
-    { sentence: "the user's own value settles it", user: { title: 'u' }, presets: [a, b], result: { title: 'u' } },
+    { sentence: "the user's value resolves it", user: { title: 'u' }, presets: [a, b], result: { title: 'u' } },
     {
-      sentence: 'a higher priority settles it',
+      sentence: 'a higher priority resolves it',
       user: {},
       presets: [a, b, preset('c', { priority: 1, domain: { title: 'three' } })],
       result: { title: 'three' },
     },
     {
-      sentence: 'a stronger layer settles it',
+      sentence: 'a stronger layer resolves it',
       user: {},
       presets: [a, b, enforce({ domain: { title: 'e' } })],
       result: { title: 'e' },
     },
     {
-      sentence: 'what the user wrote settles nothing among those who enforce',
+      sentence: "the user's value does not resolve a conflict of Enforce presets",
       user: { title: 'u' },
       presets: [
         preset('a', { strength: 'Enforce', priority: 7, domain: { title: 'one' } }),
@@ -228,19 +228,19 @@ describe('conflicts', () => {
       result: disagree('namespace Enforce', '"team/a" sets "one", "team/b" sets "two"', 7),
     },
     {
-      sentence: 'a namespaced and a cluster preset are of different layers',
+      sentence: 'a namespaced and a cluster preset are in different layers',
       user: {},
       presets: [a, clusterPreset('b', { domain: { title: 'two' } })],
       result: { title: 'one' },
     },
     {
-      sentence: 'a preset that only warns is in no conflict',
+      sentence: 'a preset in mode Warn does not conflict',
       user: {},
       presets: [a, preset('b', { mode: 'Warn', domain: { title: 'two' } })],
       result: { title: 'one' },
     },
     {
-      sentence: 'one cause a leaf, in the order of their paths',
+      sentence: 'one cause per leaf, sorted by path',
       user: {},
       presets: [
         preset('a', { domain: { title: 'one', vcpu: { value: 1, cpuset: '0' } } }),
@@ -253,7 +253,7 @@ describe('conflicts', () => {
     },
   ])('$sentence', (one) => expect(outcome(one)).toEqual(one.result))
 
-  test('the rest of the VM is made all the same, so that its rules can speak', () => {
+  test('the rest of the VM is completed, so that its rules are checked too', () => {
     const { vm, unsettled } = injectSmall(vmWith({ type: 'kvm' }), [
       preset('a', { domain: { title: 'one', vcpu: { value: 2 } } }),
       preset('b', { domain: { title: 'two' } }),
@@ -262,7 +262,7 @@ describe('conflicts', () => {
     expect(unsettled).toEqual(['spec.domain.title'])
   })
 
-  test('the cause lists the ways out', () => {
+  test('the cause lists ways to resolve it', () => {
     expect(injectSmall(vmWith({}), [a, b]).causes.map(({ suggestion }) => suggestion)).toEqual([
       'set the field in the VM, or give one preset a higher priority, or exclude one by virtset.io/exclude-presets (a or b), or change the labels so that one matches',
     ])
@@ -280,7 +280,8 @@ describe('lists', () => {
       result: disks(disk('vdb'), disk('vda')),
     },
     {
-      sentence: "the user's order stays, then comes the higher layer, then the higher priority, each in its own order",
+      sentence:
+        "the user's items come first, then those of the higher layer, then of the higher priority, each in its own order",
       user: disks(disk('vdz'), disk('vdy')),
       presets: [
         clusterPreset('c', { domain: disks(disk('vda')) }),
@@ -291,7 +292,7 @@ describe('lists', () => {
       result: disks(...['vdz', 'vdy', 'vdf', 'vde', 'vdd', 'vdc', 'vda'].map((dev) => disk(dev))),
     },
     {
-      sentence: 'an item with an existing key fills the holes of the item',
+      sentence: 'an item with an existing key fills the missing fields of that item',
       user: disks(disk('vda')),
       presets: [one({ domain: disks({ target: { dev: 'vda', bus: 'virtio' }, driver: { cache: 'none' } }) })],
       result: disks({ ...disk('vda'), target: { dev: 'vda', bus: 'virtio' }, driver: { cache: 'none' } }),
@@ -303,13 +304,13 @@ describe('lists', () => {
       result: disks({ ...disk('vda'), driver: { cache: 'none', io: 'native' } }),
     },
     {
-      sentence: "without its union's deciding attribute an item only changes what is there",
+      sentence: "an item without its union's deciding attribute creates no item",
       user: {},
       presets: [one({ domain: disks({ target: { dev: 'vda' }, driver: { cache: 'none' } }) })],
       result: {},
     },
     {
-      sentence: 'it also changes what another preset brings',
+      sentence: 'but it changes an item that another preset adds',
       user: {},
       presets: [
         one({ domain: disks({ target: { dev: 'vda' }, driver: { cache: 'none' } }) }),
@@ -318,7 +319,7 @@ describe('lists', () => {
       result: disks({ ...disk('vda'), driver: { cache: 'none' } }),
     },
     {
-      sentence: "the key '*' is every item that is there, brought ones too",
+      sentence: "the key '*' matches every item, including those that presets add",
       user: disks(disk('vda'), disk('vdb', { driver: { cache: 'unsafe', io: 'native' } })),
       presets: [
         one({ domain: disks(disk('vdc')) }),
@@ -331,7 +332,7 @@ describe('lists', () => {
       ),
     },
     {
-      sentence: 'interfaces are the same by alias, or where one has none by MAC in any letter case',
+      sentence: 'interfaces are matched by alias, or if one has none by MAC in any letter case',
       user: { devices: { interfaces: [{ mac: { address: '52:54:00:AA:00:01' } }, { alias: { name: 'ua-b' } }] } },
       presets: [
         one({
@@ -355,13 +356,13 @@ describe('lists', () => {
       },
     },
     {
-      sentence: 'an item without a key is there already if some item has all its leaves',
+      sentence: 'an item without a key is not added if an existing item has all its leaves',
       user: { devices: { videos: [{ model: { type: 'vga', vram: 16_384 } }] } },
       presets: [one({ domain: { devices: { videos: [{ model: { type: 'vga' } }] } } })],
       result: { devices: { videos: [{ model: { type: 'vga', vram: 16_384 } }] } },
     },
     {
-      sentence: 'else it is added, once for all presets that say it',
+      sentence: 'otherwise it is added, once for all presets that contain it',
       user: { devices: { videos: [{ model: { type: 'vga' } }] } },
       presets: [
         preset('a', { domain: { devices: { videos: [{ model: { type: 'qxl' } }] } } }),
@@ -370,13 +371,13 @@ describe('lists', () => {
       result: { devices: { videos: [{ model: { type: 'vga' } }, { model: { type: 'qxl' } }] } },
     },
     {
-      sentence: 'two like items of one preset are two items',
+      sentence: 'two equal items in one preset are two items',
       user: {},
       presets: [one({ domain: { devices: { serials: [{ type: 'pty' }, { type: 'pty' }] } } })],
       result: { devices: { serials: [{ type: 'pty' }, { type: 'pty' }] } },
     },
     {
-      sentence: 'of presets of one rank, the one whose list is first as text adds its items first',
+      sentence: 'presets of equal rank add their items in the order of their lists as text',
       user: {},
       presets: [
         preset('a', { domain: disks(disk('vdd'), disk('vdb')) }),
@@ -385,31 +386,31 @@ describe('lists', () => {
       result: disks(...['vdc', 'vdb', 'vda', 'vdd'].map((dev) => disk(dev))),
     },
     {
-      sentence: 'a list of words gets those that it does not have',
+      sentence: 'missing words are added to a list of words',
       user: { words: ['b'] },
       presets: [one({ domain: { words: ['c', 'b', 'a'] } })],
       result: { words: ['b', 'c', 'a'] },
     },
     {
-      sentence: 'a list whose order counts is one value: a preset fills it where it is absent',
+      sentence: 'an ordered list is one value: a preset sets it if it is absent',
       user: {},
       presets: [one({ domain: { boots: ['network', 'hd'] } })],
       result: { boots: ['network', 'hd'] },
     },
     {
-      sentence: 'the user sets it whole',
+      sentence: "the user's ordered list is not extended",
       user: { boots: ['hd'] },
       presets: [one({ domain: { boots: ['network', 'hd'] } })],
       result: { boots: ['hd'] },
     },
     {
-      sentence: 'or a preset that enforces it',
+      sentence: 'an Enforce preset replaces the whole ordered list',
       user: { boots: ['hd', 'network'] },
       presets: [enforce({ domain: { boots: ['network', 'hd'] } })],
       result: { boots: ['network', 'hd'] },
     },
     {
-      sentence: 'a list of one keeps the short key that the user wrote',
+      sentence: 'a list with one item remains under the short key that the user wrote',
       user: disks({ type: 'network', source: { host: { name: 'a', port: '1' } }, target: { dev: 'vda' } }),
       presets: [
         one({
@@ -423,7 +424,7 @@ describe('lists', () => {
       result: disks({ type: 'network', source: { host: { name: 'a', port: '1' }, name: 'x' }, target: { dev: 'vda' } }),
     },
     {
-      sentence: 'and becomes a list where a preset adds to it',
+      sentence: 'and becomes a list if a preset adds an item',
       user: disks({ type: 'network', source: { host: { name: 'a' } }, target: { dev: 'vda' } }),
       presets: [
         one({ domain: disks({ type: 'network', source: { hosts: [{ name: 'b' }] }, target: { dev: 'vda' } }) }),
@@ -437,37 +438,37 @@ describe('unions', () => {
   const disks = (...list: unknown[]) => ({ devices: { disks: list } })
   test.each<Case>([
     {
-      sentence: 'a preset for the other branch fills nothing of it, but leaves outside',
+      sentence: 'a preset for another branch only sets fields outside the union',
       user: { clock: { offset: 'timezone', timezone: 'Europe/Vienna' } },
       presets: [one({ domain: { clock: { offset: 'variable', adjustment: 5, timers: [{ name: 'rtc' }] } } })],
       result: { clock: { offset: 'timezone', timezone: 'Europe/Vienna', timers: [{ name: 'rtc' }] } },
     },
     {
-      sentence: 'in the same branch holes are filled',
+      sentence: 'a preset for the same branch sets missing fields',
       user: { clock: { offset: 'utc' } },
       presets: [one({ domain: { clock: { offset: 'utc', adjustment: 5 } } })],
       result: { clock: { offset: 'utc', adjustment: 5 } },
     },
     {
-      sentence: 'Enforce takes the whole union',
+      sentence: 'Enforce replaces the whole union',
       user: disks({ type: 'file', source: { file: '/x' }, target: { dev: 'vda' }, serial: 's' }),
       presets: [enforce({ domain: disks({ type: 'network', source: { name: 'n' }, target: { dev: 'vda' } }) })],
       result: disks({ type: 'network', source: { name: 'n' }, target: { dev: 'vda' }, serial: 's' }),
     },
     {
-      sentence: 'what the user began without deciding stays theirs where a preset decides otherwise',
+      sentence: "a preset does not select a branch in which the user's fields are not valid",
       user: { clock: { timezone: 'Europe/Vienna' } },
       presets: [one({ domain: { clock: { offset: 'utc', adjustment: 5 } } })],
       result: { clock: { timezone: 'Europe/Vienna' } },
     },
     {
-      sentence: 'and is completed where it fits',
+      sentence: "a preset selects the branch in which the user's fields are valid",
       user: { clock: { timezone: 'Europe/Vienna' } },
       presets: [one({ domain: { clock: { offset: 'timezone', timezone: 'Asia/Tokyo' } } })],
       result: { clock: { timezone: 'Europe/Vienna', offset: 'timezone' } },
     },
     {
-      sentence: 'presets that decide differently are in conflict over the deciding attribute alone',
+      sentence: 'presets that select different branches conflict on the deciding attribute only',
       user: {},
       presets: [
         preset('a', { domain: { clock: { offset: 'utc', adjustment: 5 } } }),
@@ -496,7 +497,7 @@ describe('a disk and its volume', () => {
   })
   const volumes = (...list: unknown[]) => ({ volumes: list })
 
-  test('come together', () => {
+  test('are added together', () => {
     const { vm, causes } = injectSmall(vmWith({}), [one(withVolume('data', '1Gi'))])
     expect(causes).toEqual([])
     expect(vm.spec).toEqual({
@@ -505,7 +506,7 @@ describe('a disk and its volume', () => {
     })
   })
 
-  test('stay away together where the volume loses to another of its name', () => {
+  test('are left out together if the volume loses to another of the same name', () => {
     const sent = vmWith({}, { spec: volumes({ name: 'data', emptyDisk: { capacity: '2Gi' } }) })
     const { vm, skipped } = injectSmall(sent, [one(withVolume('data', '1Gi'))])
     expect(vm).toEqual(sent)
@@ -516,7 +517,7 @@ describe('a disk and its volume', () => {
     ])
   })
 
-  test('come together where the user has a volume that means the same', () => {
+  test('the disk is added if the user has an equal volume', () => {
     const sent = vmWith({}, { spec: volumes({ name: 'data', emptyDisk: { capacity: '1024Mi' } }) })
     const { vm } = injectSmall(sent, [one(withVolume('data', '1Gi'))])
     expect(vm.spec).toEqual({
@@ -525,7 +526,7 @@ describe('a disk and its volume', () => {
     })
   })
 
-  test('stay away together where the disk loses to another of its target', () => {
+  test('are left out together if the disk loses to another with the same target', () => {
     const sent = vmWith({ devices: { disks: [{ type: 'file', source: { file: '/x' }, target: { dev: 'vdb' } }] } })
     expect(injectSmall(sent, [one(withVolume('data', '1Gi'))]).vm).toEqual(sent)
   })
@@ -533,10 +534,10 @@ describe('a disk and its volume', () => {
   test('a disk whose volume is missing is left out with a warning', () => {
     const { vm, warnings } = injectSmall(vmWith({}), [one({ domain: withVolume('data', '1Gi').domain })])
     expect(vm).toEqual(vmWith({}))
-    expect(warnings).toEqual(['preset "team/p": its disk stays away, for nothing brings its volume "data"'])
+    expect(warnings).toEqual(['preset "team/p": its disk is left out because its volume "data" is missing'])
   })
 
-  test('another preset may bring the volume', () => {
+  test('another preset may provide the volume', () => {
     const { vm } = injectSmall(vmWith({}), [
       one({ domain: withVolume('data', '1Gi').domain }),
       clusterPreset('c', volumes({ name: 'data', cloudInit: { userData: 'x' } })),
@@ -547,7 +548,7 @@ describe('a disk and its volume', () => {
     })
   })
 
-  test("the user's volume goes with the last disk that took it, when Enforce gives the disk another source", () => {
+  test("the user's volume is removed with its last use, if Enforce gives the disk another source", () => {
     const sent = vmWith(withVolume('data', '1Gi').domain, {
       spec: volumes(
         { name: 'data', emptyDisk: { capacity: '1Gi' } },
@@ -561,25 +562,25 @@ describe('a disk and its volume', () => {
       domain: { devices: { disks: [{ type: 'network', source: { name: 'n' }, target: { dev: 'vdb' } }] } },
       ...volumes({ name: 'spare', emptyDisk: { capacity: '1Gi' } }),
     })
-    expect(warnings).toContain('volume "data" goes, for no disk takes it any more')
+    expect(warnings).toContain('volume "data" is removed because no disk uses it any more')
   })
 
-  test('a volume goes with the last disk that took it, when the disk is removed', () => {
+  test('a volume is removed with the last disk that used it', () => {
     const sent = vmWith(withVolume('data', '1Gi').domain, {
       spec: volumes({ name: 'data', emptyDisk: { capacity: '1Gi' } }, { name: 'more', emptyDisk: { capacity: '1Gi' } }),
     })
     const removes = preset('r', { strength: 'Enforce', remove: ['domain.devices.disks[target.dev=vdb]'] })
     const { vm, warnings } = injectSmall(sent, [removes])
     expect(vm.spec).toEqual({ domain: {}, ...volumes({ name: 'more', emptyDisk: { capacity: '1Gi' } }) })
-    expect(warnings).toContain('volume "data" goes, for no disk takes it any more')
+    expect(warnings).toContain('volume "data" is removed because no disk uses it any more')
   })
 
-  test('what a default brought goes together, when the disk is removed', () => {
+  test('the volume of a Default preset is removed with its disk', () => {
     const removes = preset('r', { strength: 'Enforce', remove: ['domain.devices.disks[target.dev=vdb]'] })
     expect(injectSmall(vmWith({}), [one(withVolume('data', '1Gi')), removes]).vm.spec).toEqual({ domain: {} })
   })
 
-  test('two presets with different volumes of one name are in conflict', () => {
+  test('two presets with different volumes of the same name conflict', () => {
     const { causes } = injectSmall(vmWith({}), [
       preset('a', withVolume('data', '1Gi')),
       preset('b', withVolume('data', '2Gi')),
@@ -587,7 +588,7 @@ describe('a disk and its volume', () => {
     expect(causes.map(({ field }) => field)).toEqual(['spec.volumes[0].emptyDisk.capacity'])
   })
 
-  test('and so are two with different kinds', () => {
+  test('two presets with volumes of different kinds and the same name conflict', () => {
     const { causes } = injectSmall(vmWith({}), [
       preset('a', volumes({ name: 'data', emptyDisk: { capacity: '1Gi' } })),
       preset('b', volumes({ name: 'data', cloudInit: {} })),
@@ -596,7 +597,7 @@ describe('a disk and its volume', () => {
   })
 })
 
-describe('beside the domain', () => {
+describe('fields outside the domain', () => {
   test('labels, annotations, scheduling are merged leaf by leaf; tolerations whole', () => {
     const sent = vmWith(
       { type: 'kvm' },
@@ -660,13 +661,13 @@ describe('remove', () => {
       result: disks('vdb'),
     },
     {
-      sentence: 'indexes mean the list before any removal',
+      sentence: 'indexes refer to the list before any removal',
       user: disks('vda', 'vdb', 'vdc'),
       presets: [remove('domain.devices.disks[0]', 'domain.devices.disks[1]')],
       result: disks('vdc'),
     },
     {
-      sentence: 'what a default brought goes as well',
+      sentence: 'removes what a Default preset added',
       user: {},
       presets: [one({ domain: disks('vda') }), remove('domain.devices.disks[0]')],
       result: {},
@@ -678,25 +679,25 @@ describe('remove', () => {
       result: { clock: { timers: [{ name: 'hpet' }] } },
     },
     {
-      sentence: 'a path that leads nowhere removes nothing',
+      sentence: 'a path that does not exist removes nothing',
       user: { title: 't' },
       presets: [remove('domain.vcpu')],
       result: { title: 't' },
     },
     {
-      sentence: 'the last field leaves an empty domain',
+      sentence: 'removing the last field leaves an empty domain',
       user: { title: 't' },
       presets: [remove('domain.title')],
       result: {},
     },
     {
-      sentence: 'what a stronger preset states stays',
+      sentence: 'does not remove what a stronger preset sets',
       user: { title: 'u' },
       presets: [remove('domain.title'), clusterPreset('c', { strength: 'Enforce', domain: { title: 'c' } })],
       result: { title: 'c' },
     },
     {
-      sentence: 'and stays where the stronger one states what the user wrote',
+      sentence: "nor if the stronger preset sets the user's own value",
       user: { title: 'c' },
       presets: [remove('domain.title'), clusterPreset('c', { strength: 'Enforce', domain: { title: 'c' } })],
       result: { title: 'c' },
@@ -710,7 +711,7 @@ describe('remove', () => {
       ],
     },
     {
-      sentence: 'what is left of an item without its deciding attribute is removed',
+      sentence: 'an item that lost its deciding attribute is removed entirely',
       user: disks('vda'),
       presets: [
         remove('domain.devices.disks[target.dev=vda]'),
@@ -733,7 +734,7 @@ describe('remove', () => {
 })
 
 describe('provenance', () => {
-  test('every leaf that a preset put there has its preset and revision; what the user wrote has none', () => {
+  test('every leaf that a preset set records the preset and its revision; others have no origin', () => {
     const given = preset('p', {
       domain: { title: 'a', features: { acpi: {} }, devices: { disks: [{ type: 'file', target: { dev: 'vdb' } }] } },
     })
@@ -751,7 +752,7 @@ describe('provenance', () => {
     expect(given.origin.revision).toMatch(/^[0-9a-f]{16}$/)
   })
 
-  test('what only changes items that are not there is noted as skipped', () => {
+  test('a value for an item that does not exist is recorded as skipped', () => {
     const { skipped } = injectSmall(vmWith({ clock: { offset: 'localtime' } }), [
       one({
         domain: {
@@ -766,7 +767,7 @@ describe('provenance', () => {
     ])
   })
 
-  test('what was overridden is recorded, and the user gets a warning', () => {
+  test('overridden values are recorded, and the user gets a warning', () => {
     const { overridden, warnings } = injectSmall(vmWith({ title: 'u', vcpu: { value: 1 } }), [
       enforce({ domain: { title: 'e' } }),
       one({ domain: { vcpu: { value: 2 } } }),
@@ -778,7 +779,7 @@ describe('provenance', () => {
     expect(warnings).toEqual(['preset "team/e" changed spec.domain.title, which was "u"'])
   })
 
-  test('a value that a cluster preset states is granted, also where other presets state it', () => {
+  test('a value that a cluster preset states is granted, even if other presets state it too', () => {
     const { grants, origins } = injectSmall(vmWith({ title: 'u', type: 'kvm' }), [
       clusterPreset('c', { domain: { title: 'u', vcpu: { value: 2 } } }),
       one({ domain: { type: 'kvm', vcpu: { value: 2, cpuset: '0' } } }),
@@ -789,7 +790,7 @@ describe('provenance', () => {
   })
 })
 
-test('what did not change is the very object that came in', () => {
+test('unchanged parts are the same objects as in the input', () => {
   const sent = vmWith({ clock: { offset: 'utc' }, vcpu: { value: 1 } })
   const { vm } = injectSmall(sent, [one({ domain: { vcpu: { cpuset: '0' } } })])
   expect(vm.spec.domain).toEqual({ clock: { offset: 'utc' }, vcpu: { value: 1, cpuset: '0' } })
@@ -797,7 +798,7 @@ test('what did not change is the very object that came in', () => {
   expect(injectSmall(sent, [one({ domain: { vcpu: { value: 1 } } })]).vm).toBe(sent)
 })
 
-describe('a list that presets make longer than is allowed', () => {
+describe('a list that presets make longer than allowed', () => {
   const disks = (name: string, count: number) => ({
     devices: {
       disks: Array.from({ length: count }, (_, index) => ({ type: 'file', target: { dev: `${name}${index}` } })),
@@ -818,7 +819,7 @@ describe('a list that presets make longer than is allowed', () => {
           value: 284,
           reason: 'FieldValueTooMany',
           message:
-            'must have at most 256 items, and has 284 with those of presets: "site" has 100, "team/d" has 62, "team/b" has 61 and 1 more presets',
+            'must have at most 256 items, and has 284 including those of presets: "site" has 100, "team/d" has 62, "team/b" has 61 and 1 more presets',
           suggestion: 'change the labels so that fewer of these presets match, or shorten their lists',
         },
       ],
@@ -827,7 +828,7 @@ describe('a list that presets make longer than is allowed', () => {
     })
   })
 
-  test('is a cause for volumes too, and no reason to leave them out', () => {
+  test('is a cause for volumes too, which are not reported as skipped', () => {
     const volumes = (name: string) =>
       Array.from({ length: 200 }, (_, index) => ({ name: `${name}${index}`, emptyDisk: { capacity: '1Gi' } }))
     const { causes, skipped } = injectSmall(vmWith({}), [
@@ -837,13 +838,13 @@ describe('a list that presets make longer than is allowed', () => {
     expect([causes.map(({ field }) => field), skipped]).toEqual([['spec.volumes'], []])
   })
 
-  test('is not one where presets only change what is there', () => {
+  test('is not reported if presets only change existing items', () => {
     const { causes } = injectSmall(vmWith(disks('u', 256)), [preset('a', { domain: disks('u', 256) })])
     expect(causes).toEqual([])
   })
 })
 
-test('16 presets of the cluster and 16 of the namespace that look on are tried, and the others named', () => {
+test('16 cluster presets and 16 of the namespace in mode Audit are tried, and a warning names the others', () => {
   const title = (index: number) => ({ mode: 'Audit', domain: { title: `t${index}` } })
   const { audit, warnings } = injectSmall(vmWith({}), [
     ...Array.from({ length: 400 }, (_, index) => preset(`p${index}`, { ...title(index), priority: 400 - index })),
@@ -854,7 +855,7 @@ test('16 presets of the cluster and 16 of the namespace that look on are tried, 
     'site',
   ])
   expect(warnings).toEqual([
-    '384 presets in mode Warn or Audit match and were not tried, there are too many: "team/p16", "team/p17", "team/p18" and 381 more',
+    '384 presets in mode Warn or Audit match but were not tried because there are too many: "team/p16", "team/p17", "team/p18" and 381 more',
   ])
 })
 
@@ -864,7 +865,7 @@ describe('many presets', () => {
   const annotations = (count: number, value: string) =>
     Object.fromEntries(times(count, (index) => [`a${index}`, `${value}${index}`]))
 
-  test('a conflict names three, those with different values first', () => {
+  test('a conflict names three presets, those with different values first', () => {
     const { causes } = injectSmall(vmWith({}), [
       ...times(30, (index) => preset(`p${index + 10}`, { domain: { title: 'one' } })),
       preset('p90', { domain: { title: 'two' } }),
@@ -882,7 +883,7 @@ describe('many presets', () => {
     ])
   })
 
-  test('a refusal names 256 conflicts and counts the others, so its size does not depend on the presets', () => {
+  test('a refusal names 256 conflicts and counts the others, so its size is bounded', () => {
     const long = 'x'.repeat(240)
     const { causes } = injectSmall(
       vmWith({}),
@@ -892,7 +893,7 @@ describe('many presets', () => {
     expect(JSON.stringify(causes).length).toBeLessThan(256 * 8 * (long.length + 100))
   })
 
-  test('an exclusive group names three, and 256 groups are named', () => {
+  test('three presets of an exclusive group are named, and 256 groups', () => {
     const { causes } = injectSmall(
       vmWith({}),
       times(300 * 4, (index) => preset(`p${index}`, { exclusiveGroup: `g${index % 300}` })),
@@ -900,7 +901,7 @@ describe('many presets', () => {
     expect([causes.length, causes.at(-1)?.value, causes[0]?.message]).toEqual([
       257,
       44,
-      'select 4 presets of the exclusive group "g0", of which one at most may match: team/p0, team/p300, team/p600 and 1 more',
+      'select 4 presets of the exclusive group "g0", of which at most one may match: team/p0, team/p300, team/p600 and 1 more',
     ])
   })
 
@@ -921,7 +922,7 @@ describe('many presets', () => {
     expect(warnings).toHaveLength(66)
   })
 
-  test('of the values that lost, the strongest and the user’s are recorded', () => {
+  test('the strongest overridden value and the user’s are recorded', () => {
     const { overridden } = injectSmall(vmWith({ title: 'mine' }), [
       ...times(9, (index) => preset(`p${index}`, { priority: index, domain: { title: `t${index}` } })),
       ...times(9, (index) =>
@@ -931,13 +932,13 @@ describe('many presets', () => {
     expect(overridden.get('spec.domain.title')?.map(({ value }) => value)).toEqual(['e7', 'mine'])
   })
 
-  test('of what had no place, 256 entries are recorded', () => {
+  test('at most 256 skipped values are recorded', () => {
     const disks = (from: number) => times(30, (index) => ({ target: { dev: `vd${from + index}` } }))
     const presets = times(10, (index) => preset(`p${index}`, { domain: { devices: { disks: disks(index * 30) } } }))
     expect(injectSmall(vmWith({}), presets).skipped).toHaveLength(256)
   })
 
-  /** What merging them takes beyond one look at each value, which is counted before. */
+  /** The steps of merging beyond one visit to each value, which is counted separately. */
   const beyond = (user: object, count: number, spec: (index: number) => { readonly [key: string]: unknown }) => {
     const presets = times(count, (index) => preset(`p${index}`, { strength: 'Enforce', ...spec(index) }))
     let spent = 0
@@ -948,18 +949,13 @@ describe('many presets', () => {
 
   test.each<[string, object, number, (index: number) => { readonly [key: string]: unknown }]>([
     [
-      'a value that lost',
+      'an overridden value',
       { annotations: { a: 'mine', b: 'mine' } },
       2 * 2,
       (index) => ({ priority: index, metadata: { annotations: { a: `${index}`, b: `${index}` } } }),
     ],
     ['a value in a conflict', {}, 2, (index) => ({ metadata: { annotations: { a: `${index}`, b: `${index}` } } })],
-    [
-      'an item that had no place',
-      {},
-      1,
-      (index) => ({ domain: { devices: { disks: [{ target: { dev: `vd${index}` } }] } } }),
-    ],
+    ['a skipped item', {}, 1, (index) => ({ domain: { devices: { disks: [{ target: { dev: `vd${index}` } }] } } })],
     [
       'a path to remove, at each level',
       { spec: { nodeSelector: { a: 'mine' } } },

@@ -22,30 +22,30 @@ import { virtualMachineStructure } from './structure.ts'
 export interface InjectOptions {
   readonly presets: Pick<Candidates, 'select'>
   readonly namespace: Namespace
-  /** Presets that take no part; a warning names those that select the VM. */
+  /** Presets that are not applied. A warning names those that select the VM. */
   readonly quarantined?: Iterable<QuarantinedPreset>
-  /** The AdmissionRequest, for conditions; {} where absent. */
+  /** The AdmissionRequest, for conditions; {} if absent. */
   readonly request?: unknown
-  /** Ids of presets that the user may be exempt from; none where absent. */
+  /** IDs of presets that the user may be exempt from; none if absent. */
   readonly exempt?: ReadonlySet<string>
-  /** How VMs are put together; tests hand in a small one. */
+  /** The structure of VMs. Tests pass a smaller one. */
   readonly structure?: ObjectStructure
-  /** What the work is counted with; nothing is counted where absent. */
+  /** Counts the work; unmetered if absent. */
   readonly steps?: Steps
 }
 
-/** What the presets made of a VM. */
+/** The result of applying presets to a VM. */
 export interface Injection extends Provenance {
-  /** With causes: the VM without the fields in dispute, so that other rules can be checked in the same response. */
+  /** If there are causes: the VM without the disputed fields, so that the response can include other rules' causes. */
   readonly vm: VirtualMachine
-  /** Empty: presets raise no objection. */
+  /** Why the VM is refused; empty if it is not. */
   readonly causes: readonly Cause[]
-  /** The paths of leaves on which presets disagree: rules about them are not applied. */
+  /** Leaves on which presets disagree, and lists that they make too long. Rules about these are not applied. */
   readonly unsettled: readonly string[]
-  /** Leaves that cluster presets state, also where another preset is their origin: these may reach the host. */
+  /** Leaves that cluster presets state, even if another preset is their origin. These may reach the host. */
   readonly grants: Grants
   readonly warnings: readonly string[]
-  /** What presets in mode Audit and Warn would have done, for the audit annotations. */
+  /** What presets in mode Audit and Warn would have changed, for the audit annotations. */
   readonly audit: readonly Notice[]
   /** Every preset that matched, strongest first. */
   readonly participants: readonly Participant[]
@@ -53,7 +53,7 @@ export interface Injection extends Provenance {
 
 export interface Participant {
   readonly preset: CompiledPreset
-  /** Leaves that it set or removed; 0 where the VM had them all. */
+  /** The number of leaves that it set or removed; 0 if the VM already had all its values. */
   readonly changes: number
 }
 
@@ -64,8 +64,8 @@ export interface Notice {
 
 /**
  * Merges the presets that select a VM into it. Pure: the same VM, presets, namespace and request give the same result,
- * in whatever order presets are listed. The arguments are not changed, and unchanged parts of the VM are the same
- * objects. Injecting again adds nothing.
+ * in any order of presets. The arguments are not modified, and unchanged parts of the VM are the same objects.
+ * Idempotent.
  */
 export function inject(vm: VirtualMachine, options: InjectOptions): Injection {
   const {
@@ -93,7 +93,7 @@ export function inject(vm: VirtualMachine, options: InjectOptions): Injection {
     overridden: settled.overridden,
     removed: settled.removed,
     skipped: settled.skipped,
-    // A preset that takes part late does not match the VM as it was sent, so it grants nothing.
+    // A late preset does not match the VM as the user sent it, so it grants nothing.
     grants: grantsOf({ vm, applied: matched, namespace, request, structure, granted: settled.granted, steps }),
     causes: [
       ...taking.causes,
@@ -146,20 +146,19 @@ function contentSize({ content }: CompiledPreset): number {
   return size
 }
 
-/** The steps of one look at all values of a VM and its presets. */
+/** The steps to visit all values of a VM and its presets once. */
 const stepsOf = ({ metadata, spec }: VirtualMachine, presets: readonly CompiledPreset[]): number =>
   presets.reduce((steps, preset) => steps + contentSize(preset), sizeOf(metadata) + sizeOf(spec))
 
-/** For presets in mode Warn or Audit: they must not keep a VM from being completed. */
+/** Presets in mode Warn or Audit have their own limit, because they must not keep a VM from being completed. */
 const trialSteps = 50_000
 
 /** Each trial merges all presets again. */
 const maxTrials = 16
 
 /**
- * What each preset in mode Warn or Audit would change, within the limits, the stronger ones first. Presets of the
- * cluster and of the namespace have their own limits: those of a namespace do not keep those of the cluster from being
- * tried.
+ * Determines what each preset in mode Warn or Audit would change, strongest first, within the limits. Cluster presets
+ * and namespaced presets have separate limits, so that a namespace cannot keep cluster presets from being tried.
  */
 function tryOut(
   vm: VirtualMachine,
@@ -193,13 +192,11 @@ function untriedWarning(presets: readonly CompiledPreset[]): readonly string[] {
   if (presets.length === 0) return []
   const names = presets.map(({ id }) => `"${id}"`)
   return [
-    `${presets.length} presets in mode Warn or Audit match and were not tried, there are too many: ${nameSome(names)}`,
+    `${presets.length} presets in mode Warn or Audit match but were not tried because there are too many: ${nameSome(names)}`,
   ]
 }
 
-/**
- * What a preset that does not take part would change if it did. Each is tried alone: they see nothing of each other.
- */
+/** The paths that a preset would change if it applied. Each is tried alone, without others in mode Warn or Audit. */
 function wouldChange(
   vm: VirtualMachine,
   applied: readonly CompiledPreset[],

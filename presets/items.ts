@@ -7,11 +7,11 @@ import { compareText, isUser } from './source.ts'
 import type { ListStructure, Structure } from './structure.ts'
 import { structureAt, valueAt } from './structure.ts'
 
-/** In the place of a key: every item that is there. */
+/** As the value of a key, matches every item of the list. */
 const everyItem = '*'
 
 interface Item extends Source {
-  /** The item's name by each alternative of the key; undefined where a part of it is missing. */
+  /** The key under each alternative; undefined if a part is missing. Without any, the meaning is one more key. */
   readonly ids: readonly (string | undefined)[]
 }
 
@@ -20,15 +20,15 @@ interface Group {
 }
 
 export interface Grouped {
-  /** What is merged into one item each, in the order of the list that comes out. */
+  /** Sources to merge into one item each, in the order of the resulting list. */
   readonly groups: readonly (readonly Source[])[]
-  /** Items that only change what is there, and for which nothing is there. */
+  /** Items that can only change an existing item, and that match none. */
   readonly homeless: readonly { readonly origin: Origin; readonly label: string }[]
 }
 
 /**
- * Which items of all sources are the same item: the user's first, then what presets add, that of stronger presets
- * first. The items of one source keep their order.
+ * Groups the sources' items that are the same item: the user's first, then those that presets add, strongest preset
+ * first. The items of one source remain in their order.
  */
 export function groupItems(structure: ListStructure, sources: readonly Source[], steps = unmetered): Grouped {
   const users: Group[] = []
@@ -57,10 +57,7 @@ export function groupItems(structure: ListStructure, sources: readonly Source[],
   return { groups: groups.map(({ members }) => members), homeless }
 }
 
-/**
- * The items of each source, the strongest source first. Of equal ones the content decides, so that names and the given
- * order do not count.
- */
+/** The items of each source, strongest first; equals by item keys, so that names and given order do not matter. */
 const inOrder = (structure: ListStructure, sources: readonly Source[]) =>
   sources
     .flatMap((source) => {
@@ -70,7 +67,7 @@ const inOrder = (structure: ListStructure, sources: readonly Source[]) =>
     })
     .toSorted((left, right) => right.rank - left.rank || compareText(left.text, right.text))
 
-/** The items of one source. Several items of one preset without a key and of one meaning are as many items. */
+/** The items of one source. Equal items without a key in one preset are separate items, told apart by their number. */
 function itemsOf(structure: ListStructure, source: Source, values: readonly unknown[]): Item[] {
   const seen = new Map<string, number>()
   return values.map((value) => {
@@ -83,7 +80,7 @@ function itemsOf(structure: ListStructure, source: Source, values: readonly unkn
   })
 }
 
-/** What an item is called by each alternative of its list's key, those that it has. */
+/** The item's key under each alternative that it has. */
 export const keysOfItem = ({ keys, item }: ListStructure, value: unknown): readonly string[] =>
   keys.flatMap((paths, index) => {
     const id = idOf(item, paths, value)
@@ -101,17 +98,17 @@ function idOf(structure: Structure, paths: readonly (readonly string[])[], value
   return parts.join('\0')
 }
 
-/** Without any key: known by its meaning. */
+/** Whether an item has no key and is identified by its meaning. */
 const isKeyless = ({ keys }: ListStructure, { ids }: Item): boolean => ids.length > keys.length
 
-/** The user's item of which a preset's without a key is a part. */
+/** The user's item that contains everything in a preset's item without a key. */
 const coveredBy = (structure: ListStructure, item: Item, users: readonly Group[], steps: Steps): Group | undefined =>
   users.find(({ members: [first] }) => first !== undefined && covers(structure.item, item.value, first.value, steps))
 
 /**
- * Things by the ids of an item. Two items are the same where they agree in the first alternative that both have, so it
- * is the alternatives that items have (`0,2`) that determine by which one to look for another: there are few such sets,
- * and no item is compared with each other one.
+ * An index of items by their identity keys. Two items are the same if they agree in the first alternative that both
+ * have. Which alternative to look up therefore depends on the set of alternatives that indexed items have (`0,2`).
+ * There are few such sets, so items need not be compared pairwise.
  */
 interface ItemIndex<T> {
   readonly sets: Map<string, readonly number[]>
@@ -125,7 +122,7 @@ const alternativesOf = ({ ids }: Item): readonly number[] =>
 
 const keyOf = (set: string, alternative: number, { ids }: Item): string => `${set}\0${alternative}\0${ids[alternative]}`
 
-/** The item's own place. */
+/** Returns the keys under which an item is indexed, and records its set of alternatives. */
 function ownKeys<T>(index: ItemIndex<T>, item: Item): readonly string[] {
   const alternatives = alternativesOf(item)
   const set = alternatives.join()
@@ -133,7 +130,7 @@ function ownKeys<T>(index: ItemIndex<T>, item: Item): readonly string[] {
   return alternatives.map((alternative) => keyOf(set, alternative, item))
 }
 
-/** Where those are that are the same as an item, with the alternative that decides. */
+/** Yields the keys under which equal items are indexed, with the alternative that decides. */
 function* sameKeys<T>(index: ItemIndex<T>, item: Item): Generator<readonly [key: string, by: number]> {
   for (const [set, alternatives] of index.sets) {
     const by = alternatives.find((alternative) => item.ids[alternative] !== undefined)
@@ -156,7 +153,7 @@ function indexHomes(users: readonly Group[]): ItemIndex<Home> {
   return index
 }
 
-/** The user's item that a preset's is about: by the strongest alternative, and the first of equals. */
+/** The user's item that a preset's item refers to: by the first alternative, then by the position in the list. */
 function homeOf(item: Item, homes: ItemIndex<Home>): Group | undefined {
   let best: (Home & { readonly by: number }) | undefined
   for (const [key, by] of sameKeys(homes, item)) {
@@ -167,15 +164,15 @@ function homeOf(item: Item, homes: ItemIndex<Home>): Group | undefined {
   return best?.group
 }
 
-/** Items on their way into one group; `into` once they went into another. */
+/** Items that belong to one group. `into` is set when it is merged into another cluster. */
 interface Cluster {
   readonly members: Item[]
   into?: Cluster
-  /** The number of the item that came first. */
+  /** The index of its first item. */
   first: number
 }
 
-/** Items that are the same, and what is the same as those. */
+/** Groups items that are the same, transitively. */
 function clusterItems(items: readonly Item[]): Group[] {
   const index = emptyIndex<Cluster[]>()
   const clusters = new Set<Cluster>()
@@ -192,7 +189,7 @@ function clusterItems(items: readonly Item[]): Group[] {
     }
     first.members.push(item)
     clusters.add(first)
-    // All that were found by a key are in one cluster now.
+    // All clusters that these keys led to are now one.
     for (const key of keys) if (index.byId.has(key)) index.byId.set(key, [first])
     for (const key of ownKeys(index, item)) {
       const known = index.byId.get(key)
@@ -209,7 +206,7 @@ function current(cluster: Cluster): Cluster {
   return at
 }
 
-/** An item without its union's deciding attribute only changes what is there. */
+/** An item without its union's deciding attribute can only change an existing item. */
 function canBegin(structure: ListStructure, members: readonly Item[]): boolean {
   const union = structure.item.kind === 'object' ? structure.item.union : undefined
   if (union === undefined) return true
@@ -219,7 +216,7 @@ function canBegin(structure: ListStructure, members: readonly Item[]): boolean {
 const isStar = (structure: ListStructure, value: unknown): boolean =>
   structure.keys.some((paths) => paths.some((path) => valueAt(value, path) === everyItem))
 
-/** Applies a `'*'` item to each item whose other key fields are the same. */
+/** Applies a `'*'` item to each item whose other key fields are equal. */
 function spread(structure: ListStructure, star: Item, groups: readonly Group[]): void {
   const value = withoutStars(structure, star.value)
   const fixed = structure.keys
@@ -246,7 +243,7 @@ export function withoutStars(structure: ListStructure, value: unknown): unknown 
   return result
 }
 
-/** A copy without the value at a path, and without the objects that it leaves empty. */
+/** Returns a copy without the value at a path, and without objects that become empty. */
 function without(value: unknown, path: readonly string[]): unknown {
   const [key, ...rest] = path
   if (key === undefined || !isRecord(value)) return value
@@ -256,7 +253,7 @@ function without(value: unknown, path: readonly string[]): unknown {
   return isRecord(left) && Object.keys(left).length === 0 ? others : { ...value, [key]: left }
 }
 
-/** `[target.dev=vdb]`'s inside: how a preset's item is called where it is skipped. */
+/** Identifies a preset's skipped item as in a path, without the brackets: `target.dev=vdb`. */
 function labelOf(structure: ListStructure, value: unknown): string {
   const paths = structure.keys.find((alternative) => alternative.every((path) => valueAt(value, path) !== undefined))
   if (paths === undefined) return meaningOf(structure.item, value).slice(0, 64)

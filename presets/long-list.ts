@@ -4,7 +4,7 @@ import { pathText } from '../api/path.ts'
 import { maxNamed } from './abridge.ts'
 import { compareText, originLabel } from './source.ts'
 
-/** One cause for each list that presets make too long, with the presets that have the most items for it. */
+/** One cause for each list that presets make too long. Names the presets with the most items. */
 export const longListCauses = (lists: readonly LongList[]): Cause[] =>
   lists.map(({ path, length, maxItems, sources }) => {
     const largest = sources
@@ -17,7 +17,7 @@ export const longListCauses = (lists: readonly LongList[]): Cause[] =>
       field: pathText(path),
       value: length,
       reason: 'FieldValueTooMany',
-      message: `must have at most ${maxItems} items, and has ${length} with those of presets: ${named.join(', ')}${rest}`,
+      message: `must have at most ${maxItems} items, and has ${length} including those of presets: ${named.join(', ')}${rest}`,
       suggestion: 'change the labels so that fewer of these presets match, or shorten their lists',
     }
   })

@@ -19,12 +19,12 @@ describe('conditions', () => {
     ['the namespace has that name', ['namespaceObject.metadata.name == "team"'], true],
     ['one is false', ['true', 'request.userInfo.username == "joe"'], false],
     ['one is false and another fails', ['object.gone.deeper', 'false'], false],
-  ])('a preset takes part where %s', (_, expressions, isIn) => {
+  ])('if %s: a preset applies: %s', (_, expressions, isIn) => {
     const given = preset('p', title('a', { strength: 'Enforce', ...when(...expressions) }))
     expect(titleOf([given], { request })).toEqual({ domain: isIn ? { title: 'a' } : {}, causes: [], warnings: [] })
   })
 
-  test('do not see the provenance of a VM, but its other annotations', () => {
+  test('see the annotations of a VM except its provenance', () => {
     const given = [
       preset('p', title('a', when('object.metadata.annotations == {"a": "b"}'))),
       preset('q', { domain: { vcpu: { value: 1 } } }),
@@ -35,30 +35,30 @@ describe('conditions', () => {
     })
   })
 
-  test('a cause quotes the condition that cannot be decided', () => {
+  test('a cause quotes the condition that cannot be evaluated', () => {
     const given = preset('p', title('a', { strength: 'Enforce', ...when('true', 'object.gone.deeper') }))
     expect(injectSmall(vmWith({}), [given]).causes.map(({ suggestion }) => suggestion)).toEqual([
       'see object.gone.deeper',
     ])
   })
 
-  test('a default whose condition fails is left out with a warning', () => {
+  test('a Default preset whose condition fails is left out with a warning', () => {
     expect(titleOf([preset('p', title('a', when('object.gone.deeper')))])).toEqual({
       domain: {},
       causes: [],
-      warnings: ['preset "team/p" left out: condition "c0" cannot be decided: No such key: gone'],
+      warnings: ['preset "team/p" left out: condition "c0" cannot be evaluated: No such key: gone'],
     })
   })
 
-  test('what is enforced refuses the VM', () => {
+  test('an Enforce preset whose condition fails refuses the VM', () => {
     expect(titleOf([preset('p', title('a', { strength: 'Enforce', ...when('object.gone.deeper') }))])).toEqual({
       domain: {},
-      causes: ['preset "team/p" enforces, and its condition "c0" cannot be decided: No such key: gone'],
+      causes: ['preset "team/p" has strength Enforce, but its condition "c0" cannot be evaluated: No such key: gone'],
       warnings: [],
     })
   })
 
-  test('see the VM as its user sent it: what one preset injects selects no other', () => {
+  test('see the VM as its user sent it: a preset does not match what another injects', () => {
     const labels = preset('labels', { metadata: { labels: { size: 'small' } } })
     const bySelector = preset('by-selector', { selector: { matchLabels: { size: 'small' } }, ...title('a') })
     const byCondition = preset('by-condition', title('b', when('has(object.metadata.labels)')))
@@ -67,7 +67,7 @@ describe('conditions', () => {
 })
 
 describe('modes', () => {
-  test('Warn reports and records what it would do, Audit only records it, neither does it', () => {
+  test('Warn reports and records changes, Audit only records them, and neither makes them', () => {
     const { vm, warnings, audit, participants } = injectSmall(vmWith({ title: 'u' }), [
       preset('w', title('w', { mode: 'Warn', strength: 'Enforce' })),
       preset('idle', title('w', { mode: 'Warn' })),
@@ -83,7 +83,7 @@ describe('modes', () => {
     expect(participants).toEqual([])
   })
 
-  test('one that only warns and cannot be decided refuses nothing', () => {
+  test('a preset in mode Warn whose condition fails does not refuse the VM', () => {
     const given = preset('p', title('a', { mode: 'Warn', strength: 'Enforce', ...when('object.gone.deeper') }))
     expect(titleOf([given]).causes).toEqual([])
   })
@@ -91,24 +91,24 @@ describe('modes', () => {
 
 describe('exclusive groups', () => {
   const sized = (name: string, others = {}) => preset(name, { exclusiveGroup: 'size', ...others })
-  test('let one member match at most, over all layers and whatever the priority', () => {
+  test('let at most one member match, across layers and priorities', () => {
     const presets = [sized('small'), sized('large', { priority: 9 }), clusterPreset('huge', { exclusiveGroup: 'size' })]
     expect(titleOf(presets).causes).toEqual([
-      'select 3 presets of the exclusive group "size", of which one at most may match: huge, team/large, team/small',
+      'select 3 presets of the exclusive group "size", of which at most one may match: huge, team/large, team/small',
     ])
   })
 
   test.each<[string, CompiledPreset]>([
     ['another group', preset('b', { exclusiveGroup: 'network' })],
     ['no group', preset('b', {})],
-    ['a mode that only looks on', sized('b', { mode: 'Audit' })],
-    ['a condition that is not met', sized('b', when('false'))],
-    ['a selector that does not hold', sized('b', { selector: { matchLabels: { a: 'b' } } })],
+    ['mode Audit', sized('b', { mode: 'Audit' })],
+    ['a condition that is false', sized('b', when('false'))],
+    ['a selector that does not match', sized('b', { selector: { matchLabels: { a: 'b' } } })],
   ])('do not count %s', (_, other) => {
     expect(titleOf([sized('a'), other]).causes).toEqual([])
   })
 
-  test('do not count what the user excluded', () => {
+  test('do not count presets that the user excluded', () => {
     const annotations = { 'virtset.io/exclude-presets': 'small' }
     expect(titleOf([sized('small'), sized('large')], {}, annotations).causes).toEqual([])
   })
@@ -120,17 +120,17 @@ describe('the annotation that excludes presets', () => {
     preset('enforced', { strength: 'Enforce', domain: { type: 'kvm' } }),
     clusterPreset('site', { domain: { vcpu: { value: 1 } } }),
   ]
-  const stays = (id: string) =>
+  const applies = (id: string) =>
     `virtset.io/exclude-presets: preset "${id}" applies: to exclude it requires the verb "exempt" on it`
   const all = { title: 'd', type: 'kvm', vcpu: { value: 1 } }
   test.each<[string, readonly string[], unknown, readonly string[]]>([
     ['', [], all, []],
     [' default , ', [], { type: 'kvm', vcpu: { value: 1 } }, []],
     ['team/default', [], { type: 'kvm', vcpu: { value: 1 } }, []],
-    ['*', [], { type: 'kvm', vcpu: { value: 1 } }, [stays('site'), stays('team/enforced')]],
-    ['enforced,site', [], all, [stays('site'), stays('team/enforced')]],
+    ['*', [], { type: 'kvm', vcpu: { value: 1 } }, [applies('site'), applies('team/enforced')]],
+    ['enforced,site', [], all, [applies('site'), applies('team/enforced')]],
     ['enforced,site', ['team/enforced', 'site'], { title: 'd' }, []],
-    ['*', ['site'], { type: 'kvm' }, [stays('team/enforced')]],
+    ['*', ['site'], { type: 'kvm' }, [applies('team/enforced')]],
     ['defualt', [], all, ['virtset.io/exclude-presets: no preset "defualt" selects this VM']],
   ])('%j, exempt from %j', (annotation, exempt, domain, warnings) => {
     const injected = titleOf(presets, { exempt: new Set(exempt) }, { 'virtset.io/exclude-presets': annotation })
@@ -138,7 +138,7 @@ describe('the annotation that excludes presets', () => {
     expect(injected.warnings).toEqual(warnings)
   })
 
-  test('asks who may be exempt only of those presets that need it', () => {
+  test('requires authorization only for Enforce and cluster presets', () => {
     expect(exemptionsToAuthorize({ 'virtset.io/exclude-presets': '*' }, presets)).toEqual(['site', 'team/enforced'])
     expect(exemptionsToAuthorize({ 'virtset.io/exclude-presets': 'default' }, presets)).toEqual([])
     expect(exemptionsToAuthorize(undefined, presets)).toEqual([])

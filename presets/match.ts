@@ -21,8 +21,7 @@ export interface Failure {
 }
 
 /**
- * The variables of conditions: the VM as its user sent it, the request and the namespace. Made for the first condition
- * that is evaluated.
+ * The variables of conditions: the VM as its user sent it, the request and the namespace. Created on first use.
  * @param request an AdmissionRequest as the API server sends it; {} offline
  */
 export function conditionInput(vm: VirtualMachine, namespace: Namespace, request: unknown): () => Variables {
@@ -43,7 +42,7 @@ function makeReview(vm: VirtualMachine, { name, labels }: Namespace, request: un
   }
 }
 
-/** The provenance was not sent by the user. */
+/** The provenance annotation does not come from the user. */
 function withoutProvenance(vm: VirtualMachine): VirtualMachine {
   const { annotations } = vm.metadata
   if (annotations?.[completedByAnnotation] === undefined) return vm
@@ -52,8 +51,8 @@ function withoutProvenance(vm: VirtualMachine): VirtualMachine {
 }
 
 /**
- * All conditions are evaluated: one that is false means that the preset does not match, whatever errors others give.
- * Where the budget ends, evaluation ends.
+ * Evaluates a preset's conditions. If one is false the preset does not match, even if others fail. Evaluation ends when
+ * the budget is exhausted.
  */
 export function matchConditions(preset: CompiledPreset, review: () => Variables, budget: Budget): Match {
   if (preset.conditions.length === 0) return { outcome: 'matches' }
@@ -71,11 +70,11 @@ export function matchConditions(preset: CompiledPreset, review: () => Variables,
 
 const maxExpression = 256
 
-/** A default that cannot be decided is left out; a preset that enforces must not be left out. */
+/** A Default preset whose condition fails is left out. An Enforce preset must not be left out, so the VM is refused. */
 export const conditionCause = ({ id, conditions }: CompiledPreset, { condition, error }: Failure): Cause => ({
   rule: 'preset-condition',
   field: 'metadata',
   reason: 'FieldValueInvalid',
-  message: `preset "${id}" enforces, and its condition "${condition}" cannot be decided: ${error}`,
+  message: `preset "${id}" has strength Enforce, but its condition "${condition}" cannot be evaluated: ${error}`,
   suggestion: `see ${shorten(conditions.find(({ name }) => name === condition)?.expression ?? condition, maxExpression)}`,
 })

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { virtualMachineStructure } from './structure.ts'
 import type { Structure } from './structure.ts'
 
-/** What a value means at a path of a VM, by the description of domains. */
+/** The meaning of a value at a path of a VM. */
 function meaningAt(path: string, value: unknown): string {
   let at: Structure | undefined = virtualMachineStructure()
   for (const key of path.split('.')) {
@@ -13,7 +13,7 @@ function meaningAt(path: string, value: unknown): string {
   return at.meaning(value)
 }
 
-describe('equal in meaning are', () => {
+describe('have equal meanings', () => {
   test.each<[string, unknown, unknown]>([
     ['spec.domain.memory', { unit: 'GiB', value: 1 }, { unit: 'MiB', value: '1024' }],
     ['spec.domain.memory', { value: 1024 }, { unit: 'K', value: 1024 }],

@@ -6,15 +6,15 @@ import { bytesPer } from '../api/domain/elements/size.ts'
 import { isRecord } from '../api/schema.ts'
 
 /**
- * What a value means, as text: two values are equal where their meanings are. `16` and `"0x10"`, `yes` and `true`, a
- * MAC in upper and in lower case mean the same; a value that is not of its kind means itself.
+ * Returns the meaning of a value as text. Values are equal if their meanings are equal: `16` and `"0x10"`, `yes` and
+ * `true`, a MAC address in upper and lower case. A value of the wrong type is its own meaning.
  */
 export function scalarMeaning(scalar: Scalar, value: unknown): string {
   if (scalar.kind === 'unit' && typeof value === 'string') return (bytesPer(value) ?? value).toString()
   return JSON.stringify(canonicalValue(scalar, value)) ?? 'null'
 }
 
-/** What an element means that is taken whole: `{unit: MiB, value: 1}` is `{unit: KiB, value: 1024}`. */
+/** The meaning of an element that is merged as one value: `{unit: MiB, value: 1}` equals `{unit: KiB, value: 1024}`. */
 export const wholeMeaning = (element: Element, value: unknown): string => jsonMeaning(elementSpelling(element, value))
 
 /** JSON with sorted keys. */

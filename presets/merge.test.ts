@@ -5,7 +5,7 @@ import { isRecord } from '../api/schema.ts'
 import { clusterPreset, injectSmall, preset, vmWith } from '../test/presets/make.ts'
 import type { CompiledPreset } from './compile.ts'
 
-/** Few values and keys, so that presets meet. */
+/** Few values and keys, so that presets often collide. */
 const pick = <T>(...values: T[]) => fc.constantFrom(...values)
 const some = <T>(fields: { [key: string]: fc.Arbitrary<T> }) => fc.record(fields, { requiredKeys: [] })
 
@@ -129,8 +129,8 @@ function leaves(value: unknown, at = ''): Map<string, unknown> {
   return new Map(Object.entries(value).flatMap(([key, member]) => [...leaves(member, join(key))]))
 }
 
-describe('whatever the VM and the presets', () => {
-  test('the order in which presets are listed does not count', () => {
+describe('for any VM and presets', () => {
+  test('the order of presets does not matter', () => {
     const permuted = presets.chain((list) =>
       fc.tuple(fc.constant(list), fc.shuffledSubarray(list, { minLength: list.length })),
     )
@@ -143,7 +143,7 @@ describe('whatever the VM and the presets', () => {
     )
   })
 
-  test('injecting again adds nothing', () => {
+  test('injection is idempotent', () => {
     fc.assert(
       fc.property(vms, presets, (vm, list) => {
         const first = injectSmall(vm, list)
@@ -157,7 +157,7 @@ describe('whatever the VM and the presets', () => {
     )
   })
 
-  test('nothing that comes in is changed', () => {
+  test('the arguments are not modified', () => {
     fc.assert(
       fc.property(vms, presets, (vm, list) => {
         const before = JSON.stringify(vm)
@@ -169,13 +169,13 @@ describe('whatever the VM and the presets', () => {
     )
   })
 
-  test('defaults leave every value of the user where and as it is', () => {
+  test('Default presets change no value of the user and move none', () => {
     fc.assert(
       fc.property(vms, presets, (vm, list) => {
         const defaults = list.filter(({ strength }) => strength === 'Default')
         const after = leaves(injectSmall(vm, defaults).vm)
         for (const [path, value] of leaves(vm)) {
-          // Where the user wrote that something is there at all, a preset may say more of it.
+          // A preset may add fields to an element that the user left empty.
           if (typeof value === 'object' && hasBelow(after, path)) continue
           const inList = after.has(path) ? path : path.replace('.host.', '.hosts[0].')
           expect({ path, value }).toEqual({ path, value: after.get(inList) })
@@ -185,7 +185,7 @@ describe('whatever the VM and the presets', () => {
     )
   })
 
-  test('every change has one entry of provenance, and every entry is a change', () => {
+  test('every change has an origin, and every origin is a change', () => {
     fc.assert(
       fc.property(vms, presets, (vm, list) => {
         const { vm: after, causes, origins } = injectSmall(vm, list)
@@ -204,7 +204,7 @@ describe('whatever the VM and the presets', () => {
     )
   })
 
-  test('a preset of another namespace, and any in a protected one, takes no part', () => {
+  test('no preset of another namespace applies, and none in a protected namespace', () => {
     fc.assert(
       fc.property(vms, presets, (vm, list) => {
         const elsewhere = list.flatMap(({ namespace, name }) =>

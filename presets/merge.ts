@@ -10,7 +10,7 @@ import type { LeafStructure, ListStructure, ObjectStructure, Structure, UnionStr
 import type { ListItem, Node } from './tree.ts'
 import { unchanged } from './tree.ts'
 
-/** Sources of one rank that set one leaf to different values, and no stronger source sets it. */
+/** Sources of one rank that set one leaf to different values, with no stronger source for it. */
 export interface Conflict {
   readonly path: Path
   readonly sources: readonly Source[]
@@ -18,19 +18,19 @@ export interface Conflict {
 
 export type SkipReason = 'no-such-item' | 'other-branch' | 'volume-lost' | 'volume-missing'
 
-/** A value of a preset that is not applied. */
+/** A preset's value that is not applied. */
 export interface Skip {
   readonly origin: Origin
   readonly path: Path
   readonly reason: SkipReason
 }
 
-/** A list that presets make longer than is allowed. */
+/** A list that presets make longer than allowed. */
 export interface LongList {
   readonly path: Path
   readonly length: number
   readonly maxItems: number
-  /** What presets have for this list. */
+  /** The presets' sources for this list. */
   readonly sources: readonly Source[]
 }
 
@@ -38,7 +38,7 @@ export interface Merge {
   readonly conflicts: Conflict[]
   readonly longLists: LongList[]
   readonly skipped: Skip[]
-  /** Values of a union's branch that lost to another branch. */
+  /** The user's values of a union branch that lost to another branch. */
   readonly lostBranches: { readonly path: Path; readonly source: Source }[]
   readonly steps: Steps
 }
@@ -52,9 +52,9 @@ export const emptyMerge = (steps = unmetered): Merge => ({
 })
 
 /**
- * All sources of one VM, the user among them, in one: leaf by leaf the strongest wins. The order of `sources` does not
- * count, and none of them is changed.
- * @returns undefined where nothing is to be put there
+ * Merges all sources of one VM, including the user: for each leaf the strongest source wins. The order of `sources`
+ * does not matter, and none of them is modified.
+ * @returns undefined if there is no value
  */
 export const mergeSources = (
   structure: Structure,
@@ -63,7 +63,7 @@ export const mergeSources = (
   merge: Merge,
 ): Node | undefined => mergeNode(structure, sources.toSorted(compareSources), path, merge)
 
-/** `sources` has one member at least, the strongest first. */
+/** @param sources at least one, strongest first */
 function mergeNode(structure: Structure, sources: readonly Source[], path: Path, merge: Merge): Node | undefined {
   const [first] = sources
   if (first !== undefined && sources.length === 1 && isUser(first)) return unchanged(first.value)
@@ -104,7 +104,7 @@ function mergeLeaf(structure: LeafStructure, sources: readonly Source[], path: P
   }
 }
 
-/** The common spelling; where they differ, libvirt's own spelling, so that neither order nor names decide. */
+/** The spelling that all sources share, or else libvirt's own, so that neither order nor names decide. */
 function commonSpelling(structure: LeafStructure, group: readonly Source[]): unknown {
   const [first, ...others] = group
   const text = JSON.stringify(first?.value)
@@ -129,7 +129,7 @@ function mergeObject(structure: ObjectStructure, given: readonly Source[], path:
   const stated = membersOf(sources)
   for (const key of keysOf(structure, own, stated)) {
     const members = stated.get(key)
-    // Most is only the user's.
+    // Most fields are set by the user alone.
     if (members === undefined) {
       entries.set(key, unchanged(own[key]))
       continue
@@ -141,10 +141,7 @@ function mergeObject(structure: ObjectStructure, given: readonly Source[], path:
   return { kind: 'object', structure, entries, user: isRecord(user?.value) ? user.value : undefined, path }
 }
 
-/**
- * By each key that presets state, what all sources state there: one pass, for there may be many sources with a key
- * each.
- */
+/** All sources' values for each key that a preset states. One pass: many sources may have one key each. */
 function membersOf(sources: readonly ObjectSource[]): ReadonlyMap<string, readonly Source[]> {
   const members = new Map<string, Source[]>()
   for (const source of sources) {
@@ -165,19 +162,19 @@ function mergeField(
 ): Node | undefined {
   const field = structure.field(key)
   const user = sources.find(isUser)
-  // Unknown keys are refused by the schema; until then the user's is left alone.
+  // The schema refuses unknown keys later; the user's value is left as it is.
   if (field === undefined) return user === undefined ? undefined : unchanged(user.value)
   return mergeNode(field, sources, path, merge)
 }
 
-/** Where the user wrote the only item under its short key, it stays there as long as it is the only one. */
+/** If the user wrote the only item under its short key, it remains there as long as it is the only one. */
 function withUsersSpelling(structure: ObjectStructure, key: string, node: Node, user: unknown): Node {
   if (node.kind !== 'list' || !isRecord(user)) return node
   const single = [...structure.singles].find(([short, list]) => list === key && Object.hasOwn(user, short))?.[0]
   return single === undefined ? node : { ...node, single }
 }
 
-/** An empty object means that the element exists (`acpi: {}`): it is a value of its own. */
+/** An empty object means that the element exists (`acpi: {}`), so it is a value. */
 function presence(sources: readonly ObjectSource[]): Node | undefined {
   const present = sources.filter(({ value }) => Object.keys(value).length === 0)
   const credited = present.find(isUser) ?? present[0]
@@ -187,14 +184,14 @@ function presence(sources: readonly ObjectSource[]): Node | undefined {
   return { kind: 'leaf', value, origin, rank: present[0]?.rank ?? credited.rank, stated, lost: [] }
 }
 
-/** The user's keys as they wrote them, then those that presets add, in the description's order. */
+/** The user's keys as written, then keys that presets add, in the order of the description. */
 function keysOf(structure: ObjectStructure, own: Fields, stated: ReadonlyMap<string, unknown>): readonly string[] {
   const added = [...stated.keys()].filter((key) => !Object.hasOwn(own, key))
   added.sort((left, right) => structure.place(left) - structure.place(right) || (left < right ? -1 : 1))
   return [...Object.keys(own), ...added]
 }
 
-/** Where one source writes a list of one under its short key and another the list, both become lists. */
+/** If one source writes the only item of a list under its short key and another writes the list, both become lists. */
 function withOneSpelling(structure: ObjectStructure, sources: readonly ObjectSource[]): readonly ObjectSource[] {
   if (structure.singles.size === 0) return sources
   let result = sources
@@ -215,8 +212,8 @@ function withOneSpelling(structure: ObjectStructure, sources: readonly ObjectSou
 }
 
 /**
- * The strongest source that decides for a branch decides it for all. What others say of another branch goes whole; what
- * they say without deciding stays where it is valid in that branch.
+ * The strongest source that selects a branch decides for all. Sources that select another branch lose all their fields
+ * of the union; sources that select none lose those that are not valid in the branch.
  */
 function settleUnion(
   union: UnionStructure,
@@ -246,7 +243,7 @@ function settleUnion(
   })
 }
 
-/** Presets of one rank decide differently: one conflict, of the deciding attribute, and nothing of the union. */
+/** Presets of one rank select different branches: one conflict, on the deciding attribute. Drops their union fields. */
 function splitUnion(
   union: UnionStructure,
   sources: readonly ObjectSource[],
@@ -272,7 +269,7 @@ function arePathsValid(union: UnionStructure, branch: string | undefined, paths:
   return valid !== undefined && coversAll(valid, paths)
 }
 
-/** A source that decides nothing: what is valid in the branch stays of it. */
+/** For a source that selects no branch: drops what is not valid in the selected branch. */
 function onlyValid(
   union: UnionStructure,
   branch: string,
@@ -288,14 +285,14 @@ function onlyValid(
   return { ...source, value: prune(source.value, isKept) }
 }
 
-/** A source that decided for another branch: the deciding attribute stays, to lose as any leaf does. */
+/** For a source that selected another branch: drops all but the deciding attribute, which loses like any leaf. */
 function withoutBranch(union: UnionStructure, source: ObjectSource, path: Path, merge: Merge): ObjectSource {
   const isLost = (key: string) => union.owns(key) && key !== union.by
   noteLoss(source, isLost, path, merge)
   return { ...source, value: prune(source.value, (key) => !isLost(key)) }
 }
 
-/** A source that must not decide, since the user's values belong to none of its branches. */
+/** For a source that must not decide because the user's values are not valid in its branch. */
 function withoutUnion(union: UnionStructure, source: ObjectSource, path: Path, merge: Merge): ObjectSource {
   noteLoss(source, union.owns, path, merge)
   return { ...source, value: prune(source.value, (key) => !union.owns(key)) }

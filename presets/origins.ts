@@ -1,25 +1,25 @@
 import type { Origin } from '../api/cause.ts'
 
 /**
- * Who put a leaf where it is: path → origin, paths as kubectl prints them, from `metadata` and `spec` on. A leaf
- * without an entry is the user's own, so that what completion did not touch costs nothing.
+ * The origin of each leaf: path → origin, with paths as kubectl prints them, starting at `metadata` or `spec`. A leaf
+ * without an entry is the user's own, so fields that completion did not touch cost nothing.
  */
 export type Origins = ReadonlyMap<string, Origin>
 
-/** A value that was stated and does not stand. */
+/** A value that was overridden. */
 export interface LostValue {
   readonly origin: Origin
   readonly value: unknown
 }
 
-/** What became of everything that was stated, for each leaf. */
+/** Which source set each leaf, and which values were not applied. */
 export interface Provenance {
   readonly origins: Origins
-  /** Values that a stronger source overrode: the user's by Enforce, presets' by stronger ones or the user. */
+  /** Values that lost to a stronger source: the user's to Enforce, presets' to stronger presets or the user. */
   readonly overridden: ReadonlyMap<string, readonly LostValue[]>
-  /** What `remove` took away; paths in the list before any removal. */
+  /** Leaves that `remove` removed. Indexes refer to the list before any removal. */
   readonly removed: Origins
-  /** Values of presets that had no place; paths in the merged VM, or in the preset for volumes and their disks. */
+  /** Presets' values that were not applied. Paths in the merged VM; for volumes and their disks, in the preset. */
   readonly skipped: readonly Skipped[]
 }
 

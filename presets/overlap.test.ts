@@ -14,20 +14,20 @@ const requires = (
   matchExpressions: [{ key, operator, ...(values.length === 0 ? {} : { values }) }],
 })
 
-describe('labels that several selectors select', () => {
+describe('the common labels of several selectors', () => {
   test.each<[string, LabelSelector[], unknown]>([
     ['everything', [{}, {}], {}],
     ['two keys', [{ matchLabels: { a: '1' } }, { matchLabels: { b: '2' } }], { a: '1', b: '2' }],
     ['one key, two values', [{ matchLabels: { a: '1' } }, { matchLabels: { a: '2' } }], undefined],
     ['a value in both sets', [requires('a', 'In', '1', '2'), requires('a', 'In', '2', '3')], { a: '2' }],
     [
-      'a value that one set has and the other forbids',
+      'a value that one set includes and the other excludes',
       [requires('a', 'In', '1'), requires('a', 'NotIn', '1')],
       undefined,
     ],
-    ['any value but one', [requires('a', 'Exists'), requires('a', 'NotIn', 'any')], { a: 'any-1' }],
-    ['there and not there', [requires('a', 'Exists'), requires('a', 'DoesNotExist')], undefined],
-    ['not there is not in any set', [requires('a', 'NotIn', '1'), requires('a', 'DoesNotExist')], {}],
+    ['any value except one', [requires('a', 'Exists'), requires('a', 'NotIn', 'any')], { a: 'any-1' }],
+    ['required and forbidden', [requires('a', 'Exists'), requires('a', 'DoesNotExist')], undefined],
+    ['a missing label is not in any set', [requires('a', 'NotIn', '1'), requires('a', 'DoesNotExist')], {}],
   ])('%s', (_, selectors, expected) => {
     expect(commonLabels(selectors.map(compileSelector))).toEqual(expected)
   })
@@ -48,7 +48,7 @@ describe('labels that several selectors select', () => {
     )
     .map((matchExpressions) => ({ matchExpressions }))
 
-  test('are selected by all; and where there are none, no labels are', () => {
+  test('are selected by all, or no labels are', () => {
     const worlds = [undefined, '1', '2', '3', 'other'].flatMap((a) =>
       [undefined, '1', '2', '3', 'other'].map((b) => ({
         ...(a === undefined ? {} : { a }),
@@ -72,18 +72,18 @@ describe('presets that could disagree', () => {
   const one = preset('one', { selector: small, domain: { title: 'a', vcpu: { value: 1 } } })
   test.each([
     ['on labels that both select', preset('two', { selector: web, domain: { title: 'b' } }), ['spec.domain.title']],
-    ['but not where they say the same', preset('two', { selector: web, domain: { vcpu: { value: '1' } } }), undefined],
+    ['but not if they set equal values', preset('two', { selector: web, domain: { vcpu: { value: '1' } } }), undefined],
     ['nor on other leaves', preset('two', { selector: web, domain: { type: 'kvm' } }), undefined],
     ['nor with another priority', preset('two', { selector: web, priority: 1, domain: { title: 'b' } }), undefined],
     ['nor in another layer', clusterPreset('two', { selector: web, domain: { title: 'b' } }), undefined],
     [
-      'nor where no VM has both labels',
+      'nor if no VM can have both labels',
       preset('two', { selector: { matchLabels: { size: 'large' } }, domain: { title: 'b' } }),
       undefined,
     ],
     ['nor in another namespace', preset('two', { selector: web, domain: { title: 'b' } }, 'other'), undefined],
     [
-      'nor where no namespace has both labels',
+      'nor if no namespace can have both labels',
       clusterPreset('two', {
         selector: web,
         namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'other' } },
@@ -92,12 +92,12 @@ describe('presets that could disagree', () => {
       undefined,
     ],
     ['nor with other exclusive groups', preset('two', { selector: web, exclusiveGroup: 'b' }), undefined],
-    ['nor where one only warns', preset('two', { mode: 'Warn', selector: web, domain: { title: 'b' } }), undefined],
+    ['nor if one is in mode Warn', preset('two', { mode: 'Warn', selector: web, domain: { title: 'b' } }), undefined],
   ])('%s', (_, other, fields) => {
     expect(findOverlaps(one, [one, other], smallStructure).overlaps[0]?.fields).toEqual(fields)
   })
 
-  test('are named with a VM that both would hit', () => {
+  test('are reported with the labels of a VM that both select', () => {
     const other = preset('two', {
       selector: web,
       domain: { title: 'b', vcpu: { value: 2 } },
@@ -108,7 +108,7 @@ describe('presets that could disagree', () => {
     ])
   })
 
-  test('are not searched for a preset that only warns, nor with itself', () => {
+  test('are not searched for a preset in mode Warn, or between revisions of one preset', () => {
     const other = preset('two', { selector: web, domain: { title: 'b' } })
     const warning = preset('one', { mode: 'Warn', selector: small, domain: { title: 'a' } })
     const before = preset('one', { selector: small, domain: { title: 'before' } })
@@ -116,7 +116,7 @@ describe('presets that could disagree', () => {
     expect(findOverlaps(one, [before], smallStructure).overlaps).toEqual([])
   })
 
-  test('are not found where no namespace, or no group, is that of both', () => {
+  test('are not found if they share no namespace or no exclusive group', () => {
     const golden = { namespaceSelector: { matchLabels: { tier: 'gold' } }, domain: { title: 'a' } }
     const silver = { namespaceSelector: { matchLabels: { tier: 'silver' } }, domain: { title: 'b' } }
     const between = (left: object, right: object) =>
@@ -126,7 +126,7 @@ describe('presets that could disagree', () => {
     expect([between(one, { ...two, exclusiveGroup: 'one' }), between(one, two)]).toEqual([1, 0])
   })
 
-  test('of presets of different rank are about their exclusive group alone', () => {
+  test('of different rank only disagree on their exclusive group', () => {
     const left = preset('one', { exclusiveGroup: 'size', domain: { title: 'a' } })
     const right = preset('two', { exclusiveGroup: 'size', domain: { title: 'b' }, priority: 9 })
     const found = findOverlaps(left, [right], smallStructure).overlaps
@@ -136,7 +136,7 @@ describe('presets that could disagree', () => {
     ])
   })
 
-  test('are searched no further than was asked for', () => {
+  test('are searched up to the given number', () => {
     const others = ['e', 'c', 'd', 'f'].map((name) => preset(name, { selector: web, domain: { title: name } }))
     const found = (most?: number) => {
       const { overlaps, isComplete } = findOverlaps(one, others, smallStructure, most)
@@ -149,7 +149,7 @@ describe('presets that could disagree', () => {
     ])
   })
 
-  test('are searched only among as many values as can be compared in time', () => {
+  test('are searched up to a limit of values', () => {
     const domain = {
       devices: { interfaces: Array.from({ length: 250 }, (_, index) => ({ alias: { name: `ua-${index}` } })) },
     }
@@ -163,7 +163,7 @@ describe('presets that could disagree', () => {
     expect([overlaps, isComplete]).toEqual([[], false])
   })
 
-  test('are searched only among as many labels as can be compared in time', () => {
+  test('are searched up to a limit of labels', () => {
     const values = Array.from({ length: 200 }, (_, index) => `v${index}`)
     const matchExpressions = Array.from({ length: 50 }, (_, index) => ({ key: `k${index}`, operator: 'In', values }))
     const others = Array.from({ length: 10 }, (_, index) =>
@@ -178,7 +178,7 @@ describe('presets that could disagree', () => {
     expect([overlaps, isComplete]).toEqual([[], false])
   })
 
-  test('are compared by their exclusive group too, over all layers', () => {
+  test('include those of one exclusive group, across layers', () => {
     const left = preset('one', { selector: small, exclusiveGroup: 'size' })
     const right = clusterPreset('two', { selector: web, exclusiveGroup: 'size', priority: 9 })
     expect(findOverlaps(left, [right], smallStructure).overlaps.map(({ fields }) => fields)).toEqual([

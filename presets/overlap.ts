@@ -7,33 +7,30 @@ import { commonLabels, type Labels, type Selector } from './selector.ts'
 import { compareText } from './source.ts'
 import type { Structure } from './structure.ts'
 
-/** Two presets that can take part in one VM and would disagree there. */
+/** Two presets that can match the same VM and would disagree on it. */
 export interface Overlap {
   readonly other: CompiledPreset
-  /** Leaves that both state, differently; `exclusiveGroup` where that is what keeps them apart. */
+  /** Leaves that both set to different values, and `exclusiveGroup` if both are in the same group. */
   readonly fields: readonly string[]
-  /** Labels of a VM that both select. */
+  /** Example labels of a VM that both select. */
   readonly labels: Labels
-  /** Labels of its namespace, where their selectors ask for some. */
+  /** Example labels of its namespace; empty if the selectors require none. */
   readonly namespaceLabels: Labels
-  /** Whether CEL conditions might yet keep them apart. */
+  /** Whether CEL conditions might prevent both from matching the same VM. */
   readonly hasConditions: boolean
 }
 
-/** What was found, as far as the limits allowed. */
+/** The overlaps found within the limits. */
 export interface Overlaps {
   readonly overlaps: readonly Overlap[]
-  /** False: there may be more. */
+  /** False if there may be more. */
   readonly isComplete: boolean
 }
 
-/** Values of presets that are compared: about a quarter of a second. */
+/** The maximum number of values to compare, which takes about a quarter of a second. */
 const maxSteps = 50_000
 
-/**
- * With which of `others` a preset could disagree on some VM, whether or not such a VM exists: the first `most` by their
- * id.
- */
+/** Finds the `others` with which a preset could disagree on some VM, real or not: the first `most` by ID. */
 export function findOverlaps(
   preset: CompiledPreset,
   others: Iterable<CompiledPreset>,
@@ -86,7 +83,7 @@ const selectorSize = (selectors: readonly Selector[]): number =>
     .flatMap(({ requirements }) => requirements)
     .reduce((size, { oneOf, noneOf }) => size + 1 + (oneOf?.size ?? 0) + (noneOf?.size ?? 0), 0)
 
-/** A namespaced preset is in the one namespace that Kubernetes labels with its name. */
+/** A namespaced preset selects its namespace by the label that Kubernetes sets to the name of each namespace. */
 const namespaceSelectors = (...presets: readonly CompiledPreset[]): Selector[] =>
   presets.flatMap(({ namespace, namespaceSelector }): Selector[] => [
     ...(namespace === undefined
@@ -99,7 +96,7 @@ const namespaceSelectors = (...presets: readonly CompiledPreset[]): Selector[] =
     ...(namespaceSelector === undefined ? [] : [namespaceSelector]),
   ])
 
-/** The leaves on which two presets of one rank disagree, as the merge itself finds them. */
+/** The leaves on which two presets of one rank conflict, determined by merging them. */
 function disputed(left: CompiledPreset, right: CompiledPreset, structure: Structure, steps: Steps): readonly string[] {
   steps.spend(sizeOf(left.content) + sizeOf(right.content))
   const merge = emptyMerge(steps)

@@ -11,15 +11,15 @@ import { conditionCause, conditionInput, matchConditions, type Failure } from '.
 import type { Labels } from './selector.ts'
 import { compareText } from './source.ts'
 
-/** The presets that take part in a VM. */
+/** The presets that apply to a VM. */
 export interface Participation {
-  /** Those that match the VM as its user sent it, in every mode, strongest first. */
+  /** Presets of every mode that match the VM as its user sent it, strongest first. */
   readonly matching: readonly CompiledPreset[]
-  /** Cluster presets that enforce, and match only once the presets of the namespace are applied. */
+  /** Cluster presets with strength Enforce that match only after the presets of the namespace are applied. */
   readonly late: readonly CompiledPreset[]
   readonly causes: readonly Cause[]
   readonly warnings: readonly string[]
-  /** Presets that were tested, for counting. */
+  /** The number of presets that were tested, to count the work. */
   readonly tested: number
 }
 
@@ -28,14 +28,14 @@ export interface ParticipationOptions {
   readonly namespace: Namespace
   readonly request: unknown
   readonly exempt: ReadonlySet<string>
-  /** A VM with these presets applied. */
+  /** Returns the VM with these presets applied. */
   readonly apply: (vm: VirtualMachine, presets: readonly CompiledPreset[]) => VirtualMachine
 }
 
 /**
- * A cluster preset in strength Enforce takes part if it matches the VM as it was sent or the VM with the presets of its
- * namespace applied: otherwise these could bring, after the cluster preset was tested, what it enforces something on.
- * The presets of the cluster do not cause others to take part.
+ * Determines the presets that apply to a VM. A cluster preset with strength Enforce applies if it matches the VM either
+ * as it was sent or with the presets of its namespace applied. Otherwise, these could add something that the cluster
+ * preset restricts after it was tested. Cluster presets do not make other presets match.
  */
 export function participationIn(vm: VirtualMachine, options: ParticipationOptions): Participation {
   const first = matchesOf(vm, vm, options)
@@ -44,7 +44,7 @@ export function participationIn(vm: VirtualMachine, options: ParticipationOption
   const isLate = (preset: CompiledPreset): boolean =>
     preset.namespace === undefined && preset.strength === 'Enforce' && preset.mode === 'Apply' && !known.has(preset)
   const labels = labelsWith(namespaced, vm, options.apply)
-  // Few VMs have such presets, and to apply those of the namespace is half of the work.
+  // Few VMs have late presets, and applying the presets of the namespace is half of the work.
   const isPossible = namespaced.length > 0 && options.presets.select(labels, options.namespace).some(isLate)
   if (!isPossible) return { ...first, late: [], tested: first.remaining.length }
   const second = matchesOf(options.apply(vm, namespaced), vm, options, isLate)
@@ -75,7 +75,7 @@ function labelsWith(
 const setsLabels = ({ content: { metadata } }: CompiledPreset): boolean =>
   isRecord(metadata) && Object.hasOwn(metadata, 'labels')
 
-/** @param sent its annotations decide which presets it excludes */
+/** @param sent the VM as its user sent it; its annotations decide which presets it excludes */
 function matchesOf(
   vm: VirtualMachine,
   sent: VirtualMachine,
@@ -111,8 +111,8 @@ function decideConditions(presets: readonly CompiledPreset[], input: ReturnType<
   const warnings = firstWarnings(
     leftOut,
     ({ id, failure: { condition, error } }) =>
-      `preset "${id}" left out: condition "${condition}" cannot be decided: ${error}`,
-    (count) => `${count} more presets left out, since their conditions cannot be decided`,
+      `preset "${id}" left out: condition "${condition}" cannot be evaluated: ${error}`,
+    (count) => `${count} more presets left out: their conditions cannot be evaluated`,
   )
   return { matching, failed, causes: listCauses(causes, 'metadata'), warnings }
 }

@@ -1,4 +1,4 @@
-/** A path to take away, step by step. */
+/** A parsed path to remove. */
 export interface RemovePath {
   readonly text: string
   readonly steps: readonly RemoveStep[]
@@ -6,16 +6,17 @@ export interface RemovePath {
 
 export type RemoveStep =
   | { readonly kind: 'key'; readonly key: string }
-  /** Of the list before any removal. */
+  /** An index into the list before any removal. */
   | { readonly kind: 'index'; readonly index: number }
-  /** `[target.dev=vdb]`: every item that has this value there. */
+  /** `[target.dev=vdb]`: every item with this value at this path. */
   | { readonly kind: 'match'; readonly path: readonly string[]; readonly value: string }
 
 const stepForm = /\.?([^.[\]]+)|\[([^\]]+)\]/y
 
 /**
- * `domain.devices.disks[target.dev=vdb]`, `domain.devices.tpms[0]`, `nodeSelector[kubernetes.io/arch]`.
- * @returns undefined where `text` is not such a path
+ * Parses a path such as `domain.devices.disks[target.dev=vdb]`, `domain.devices.tpms[0]` or
+ * `nodeSelector[kubernetes.io/arch]`.
+ * @returns undefined if `text` is not such a path
  */
 export function parseRemovePath(text: string): RemovePath | undefined {
   const steps: RemoveStep[] = []

@@ -36,8 +36,8 @@ interface Work {
 }
 
 /**
- * Takes away what the presets' `remove` paths name, as they lead through the list before any removal. What a stronger
- * source states stays; what one of the same rank states is a conflict.
+ * Removes the values that the presets' `remove` paths name. Indexes refer to the list before any removal. A value of a
+ * stronger source remains; a value of a source of equal rank is a conflict.
  */
 export function removePaths(
   node: Node,
@@ -50,7 +50,7 @@ export function removePaths(
   return { node: removeIn(node, structure, path, targets, work), ...work }
 }
 
-/** @returns undefined where nothing remains */
+/** @returns undefined if nothing remains */
 function removeIn(
   given: Node,
   structure: Structure | undefined,
@@ -82,7 +82,7 @@ function removeInObject(
   return entries.size === 0 && node.entries.size > 0 && !isRoot(node.path) ? undefined : { ...node, entries }
 }
 
-/** The VM, its spec and its domain are there, however empty. */
+/** The VM, its metadata, its spec and its domain remain even if they are empty. */
 const isRoot = ({ parent, key }: Path): boolean =>
   parent === undefined || parent.parent === undefined || (parent.key === 'spec' && key === 'domain')
 
@@ -116,7 +116,7 @@ function lazy<T>(make: () => T): () => T {
   return () => (made ??= { value: make() }).value
 }
 
-/** Without its key or its union's deciding attribute, an item that lost something is none any more. */
+/** Whether an item still has its key and its union's deciding attribute. Without them it is removed as well. */
 function isWhole({ item: structure, keys }: ListStructure, left: Node, item: ListItem): boolean {
   const before = emit(item.node, item.path).value
   const after = emit(left, item.path).value
@@ -127,7 +127,7 @@ function isWhole({ item: structure, keys }: ListStructure, left: Node, item: Lis
   return union.branchOf(before) === undefined || union.branchOf(after) !== undefined
 }
 
-/** Takes away all that weaker sources than the strongest of `presets` put below a place. */
+/** Removes all values at or below a place whose sources are weaker than the strongest of `presets`. */
 function strip(given: Node, path: Path, presets: readonly CompiledPreset[], work: Work): Node | undefined {
   const [preset] = presets.toSorted((left, right) => right.rank - left.rank)
   if (preset === undefined) return given

@@ -2,14 +2,14 @@ import type { LabelRequirement, LabelSelector } from '../api/object.ts'
 
 export type Labels = { readonly [key: string]: string }
 
-/** A selector made ready: what must hold of the labels, each key by itself. */
+/** A compiled selector: all requirements must be met, each on one label key. */
 export interface Selector {
   readonly requirements: readonly Requirement[]
 }
 
 export interface Requirement {
   readonly key: string
-  /** undefined: any value will do. */
+  /** undefined: any value. */
   readonly oneOf?: ReadonlySet<string>
   readonly noneOf?: ReadonlySet<string>
   readonly presence: 'must' | 'may' | 'must not'
@@ -28,7 +28,7 @@ export const compileSelector = (selector: LabelSelector): Selector => ({
 
 const stored = new WeakMap<LabelSelector, Selector>()
 
-/** For the selector of a cached object, which never changes: it is compiled once. */
+/** Compiles the selector of a cached object only once, because such an object never changes. */
 export function compileStoredSelector(selector: LabelSelector): Selector {
   const known = stored.get(selector) ?? compileSelector(selector)
   stored.set(selector, known)
@@ -40,7 +40,7 @@ function compileRequirement({ key, operator, values = [] }: LabelRequirement): R
     case 'In':
       return { key, oneOf: new Set(values), presence: 'must' }
     case 'NotIn':
-      // As Kubernetes has it: a key that is not there is in no set.
+      // As in Kubernetes, a missing key is not in any set.
       return { key, noneOf: new Set(values), presence: 'may' }
     case 'Exists':
       return { key, presence: 'must' }
@@ -52,7 +52,7 @@ function compileRequirement({ key, operator, values = [] }: LabelRequirement): R
 export const isSelected = (selector: Selector, labels: Labels): boolean =>
   selector.requirements.every((requirement) => isMet(requirement, labels))
 
-/** The first requirement that does not hold, for those who ask why. */
+/** The first requirement that is not met, to explain why a selector does not match. */
 export const unmetRequirement = (selector: Selector, labels: Labels): Requirement | undefined =>
   selector.requirements.find((requirement) => !isMet(requirement, labels))
 
@@ -63,7 +63,7 @@ function isMet({ key, oneOf, noneOf, presence }: Requirement, labels: Labels): b
   return (oneOf === undefined || oneOf.has(value)) && !(noneOf?.has(value) ?? false)
 }
 
-/** As kubectl writes selectors: `size=small`, `size in (a,b)`, `!gpu`. */
+/** Formats a requirement as kubectl does: `size=small`, `size in (a,b)`, `!gpu`. */
 export function requirementText({ key, oneOf, noneOf, presence }: Requirement): string {
   if (presence === 'must not') return `!${key}`
   if (oneOf !== undefined) return oneOf.size === 1 ? `${key}=${[...oneOf].join()}` : `${key} in (${[...oneOf].join()})`
@@ -73,9 +73,7 @@ export function requirementText({ key, oneOf, noneOf, presence }: Requirement): 
 export const selectorText = ({ requirements }: Selector): string =>
   requirements.length === 0 ? 'every VM' : requirements.map(requirementText).join()
 
-/**
- * Labels that all the selectors select, or undefined where there can be none. Only what the selectors ask for is in it.
- */
+/** Returns labels that all selectors match, with only the keys that they require. undefined if there are none. */
 export function commonLabels(selectors: readonly Selector[]): Labels | undefined {
   const byKey = Map.groupBy(
     selectors.flatMap(({ requirements }) => requirements),
@@ -92,10 +90,7 @@ export function commonLabels(selectors: readonly Selector[]): Labels | undefined
 
 const absent = Symbol('absent')
 
-/**
- * A value that meets all requirements on one key; `absent` where none may or need be there; undefined where nothing
- * does.
- */
+/** A value that meets all requirements on one key; `absent` if it must or may be missing; undefined if none does. */
 function commonValue(requirements: readonly Requirement[]): string | typeof absent | undefined {
   const mustBe = requirements.some(({ presence }) => presence === 'must')
   if (requirements.some(({ presence }) => presence === 'must not')) return mustBe ? undefined : absent

@@ -15,7 +15,7 @@ import type { Emitted, Granted } from './tree.ts'
 import { emit, unchanged } from './tree.ts'
 import { concernsVolumes, dropOrphans, pairVolumes, volumeNames } from './volumes.ts'
 
-/** A VM and the presets that take part in it, made into one VM. */
+/** The result of merging a VM with the presets that apply to it. */
 export interface Settled extends Provenance {
   readonly vm: VirtualMachine
   readonly conflicts: readonly Conflict[]
@@ -26,7 +26,7 @@ export interface Settled extends Provenance {
   readonly warnings: readonly string[]
 }
 
-/** @param presets all that take part, in any order */
+/** @param presets all that apply, in any order */
 export function settle(
   vm: VirtualMachine,
   presets: readonly CompiledPreset[],
@@ -52,7 +52,7 @@ export function settle(
   const emitted = emit(remaining, rootPath)
   const conflicts = [...merge.conflicts, ...(left?.conflicts ?? [])]
   return {
-    // The structure is that of a VM, and what presets say was held against the same schema.
+    // The structure is that of a VM, and the content of presets was checked against the same schema.
     vm: emitted.value as VirtualMachine,
     origins: emitted.origins,
     overridden: overriddenOf(emitted, merge, steps),
@@ -66,15 +66,15 @@ export function settle(
   }
 }
 
-/** `remove` paths begin below `spec`. */
+/** `remove` paths are relative to `spec`. */
 const inSpec = { kind: 'key', key: 'spec' } as const
 
-/** A volume of the user's own that went with the last disk that took it. */
+/** Warns of the user's volumes that were removed with the last disk that used them. */
 function orphanWarnings({ spec }: VirtualMachine, value: unknown): string[] {
   const left = new Set(volumeNames(value))
   return (spec.volumes ?? [])
     .filter(({ name }) => !left.has(name))
-    .map(({ name }) => `volume "${name}" goes, for no disk takes it any more`)
+    .map(({ name }) => `volume "${name}" is removed because no disk uses it any more`)
 }
 
 const untouched = (vm: VirtualMachine): Settled => ({
@@ -90,10 +90,7 @@ const untouched = (vm: VirtualMachine): Settled => ({
   warnings: [],
 })
 
-/**
- * The strongest value that lost at each leaf, the user's value, and what of the user's went with a union's other
- * branch.
- */
+/** For each leaf, the strongest value that lost and the user's; also the user's values in a lost union branch. */
 function overriddenOf(
   { lost }: Emitted,
   { lostBranches }: Merge,
@@ -120,7 +117,7 @@ function overriddenOf(
 const removedOf = (removals: readonly Removal[]): ReadonlyMap<string, Origin> =>
   new Map(removals.map(({ path, preset }) => [pathText(path), preset.origin]))
 
-/** More would not fit into the provenance. */
+/** More would not fit into the provenance annotation. */
 const maxSkipped = 256
 
 function skippedOf({ skipped }: Merge, steps: Steps): readonly Skipped[] {

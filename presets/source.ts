@@ -1,21 +1,21 @@
 import type { Origin } from '../api/cause.ts'
 
-/** The value of one preset, or of the user, for one place in the VM. */
+/** The value that one preset, or the user, states for one place in the VM. */
 export interface Source {
-  /** Higher wins; equal and different is a conflict. */
+  /** The higher rank wins. Different values of equal rank are a conflict. */
   readonly rank: number
   readonly origin: Origin
   readonly value: unknown
 }
 
-/** Lowest first. The user is in the middle: later layers win over the user. */
+/** Lowest first. Layers after the user's win over the user. */
 const layers = ['cluster Default', 'namespace Default', 'user', 'namespace Enforce', 'cluster Enforce'] as const
 export type Layer = (typeof layers)[number]
 
-/** Priorities are int32. */
+/** The number of priorities, which are int32. */
 const priorities = 2 ** 32
 
-/** One number for layer and priority, so that sources compare by it alone. */
+/** Combines layer and priority into one number, so that it alone orders sources. */
 export const rankOf = (layer: Layer, priority: number): number =>
   layers.indexOf(layer) * priorities + priority + 2 ** 31
 
@@ -29,16 +29,14 @@ export const byUser: Origin = Object.freeze({ by: 'user' })
 
 export const isUser = (source: Source): boolean => source.origin.by === 'user'
 
-/**
- * How a preset is called in messages and in the exclude annotation's place: `NAMESPACE/NAME`, a cluster preset `NAME`.
- */
+/** `NAMESPACE/NAME`, or `NAME` for a cluster preset: in messages and in the annotation that excludes presets. */
 export const originLabel = (origin: Origin): string => {
   if (origin.by === 'user') return 'user'
   if (origin.by === 'default') return `default ${origin.rule}`
   return origin.namespace === undefined ? origin.name : `${origin.namespace}/${origin.name}`
 }
 
-/** Strongest first; among equals by label, which decides only the order in messages. */
+/** Strongest first. Equals are ordered by label, which affects only the order in messages. */
 export const compareSources = (left: Source, right: Source): number =>
   right.rank - left.rank || compareText(originLabel(left.origin), originLabel(right.origin))
 

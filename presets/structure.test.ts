@@ -47,7 +47,7 @@ function merged(user: object, preset: object): unknown {
 
 const image = { image: 'a', size: '1Gi' }
 
-describe('what only a schema describes is merged by the schema', () => {
+describe('fields that only a schema describes are merged according to it', () => {
   test.each<[string, object, object, object]>([
     [
       'a volume of a new kind',
@@ -56,13 +56,13 @@ describe('what only a schema describes is merged by the schema', () => {
       { volumes: [{ name: 'v', registryDisk: image }] },
     ],
     [
-      'a field of a new kind, in the volume of its name',
+      'a field of a new kind, into the volume with that name',
       { volumes: [{ name: 'v', registryDisk: { image: 'a' } }] },
       { volumes: [{ name: 'v', registryDisk: { size: '1Gi' } }] },
       { volumes: [{ name: 'v', registryDisk: image }] },
     ],
     [
-      'of two kinds the stronger',
+      'the stronger of two kinds',
       { volumes: [{ name: 'v', cloudInit: {} }] },
       { volumes: [{ name: 'v', registryDisk: image }] },
       { volumes: [{ name: 'v', cloudInit: {} }] },
@@ -73,7 +73,7 @@ describe('what only a schema describes is merged by the schema', () => {
   ])('%s', (_, user, preset, expected) => expect(merged(user, preset)).toEqual(expected))
 })
 
-test('quantities that a schema describes are equal in other spellings', () => {
+test('quantities that a schema describes are equal in any spelling', () => {
   const spec = structure.field('spec')
   const limits = spec?.kind === 'object' ? spec.field('limits') : undefined
   const limit = limits?.kind === 'object' ? limits.field('memory') : undefined

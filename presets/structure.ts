@@ -12,15 +12,15 @@ import { specFields } from '../api/virtual-machine.ts'
 import { jsonMeaning, scalarMeaning, wholeMeaning } from './meaning.ts'
 
 /**
- * How a VM is put together for merging: what is one value, what has fields, what is a list and by what its items are
- * the same. All of it is derived: the domain's part from its description, the rest from the schemas.
+ * Describes how a VM is merged: which parts are single values, objects or lists, and how the items of lists are
+ * identified. The domain's part is derived from its description, the rest from the schemas.
  */
 export type Structure = LeafStructure | ObjectStructure | ListStructure
 
-/** One value, set whole or not at all. */
+/** A value that is set as a whole or not at all. */
 export interface LeafStructure {
   readonly kind: 'leaf'
-  /** Two values are equal where their meanings are. */
+  /** Values are equal if their meanings are equal. */
   readonly meaning: (value: unknown) => string
   /** The canonical spelling of all values with one meaning. */
   readonly spelling: (value: unknown) => unknown
@@ -28,25 +28,25 @@ export interface LeafStructure {
 
 export interface ObjectStructure {
   readonly kind: 'object'
-  /** undefined: no such field. */
+  /** undefined if there is no such field. */
   readonly field: (key: string) => Structure | undefined
-  /** All fields, for hints; none where the user chooses the keys. */
+  /** All fields, for suggestions; empty if the user chooses the keys. */
   readonly keys: () => readonly string[]
-  /** By which keys that presets add are ordered: their place in the description, then as text. */
+  /** Orders the keys that presets add: their position in the description. Ties are ordered as text. */
   readonly place: (key: string) => number
   readonly union?: UnionStructure
-  /** `host` → `hosts`: a key that holds the only item of the list under another. */
+  /** `host` → `hosts`: from the short key of an only item to the key of its list. */
   readonly singles: ReadonlyMap<string, string>
 }
 
 export interface UnionStructure {
-  /** The deciding attribute; absent where the key that is there decides (volumes). */
+  /** The deciding attribute. Absent if the key that is present decides (volumes). */
   readonly by?: string
-  /** Which branch a value has decided for, as text. */
+  /** The branch that a value selects; undefined if it selects none. */
   readonly branchOf: (value: { readonly [key: string]: unknown }) => string | undefined
-  /** Whether a field is taken with the branch, the deciding attribute included. */
+  /** Whether a field belongs to the union, including the deciding attribute. */
   readonly owns: (key: string) => boolean
-  /** Which paths, in dots, are valid in a branch; undefined: unknown. */
+  /** The dotted paths that are valid in a branch; undefined if unknown. */
   readonly validIn: (branch: string) => readonly string[] | undefined
 }
 
@@ -54,10 +54,7 @@ export interface ListStructure {
   readonly kind: 'list'
   readonly item: Structure
   readonly maxItems: number
-  /**
-   * Alternatives, the first of which both items have decides whether they are the same item; each some paths in the
-   * item.
-   */
+  /** Alternative keys, each a set of paths. The first that two items both have decides whether they are the same. */
   readonly keys: readonly (readonly (readonly string[])[])[]
 }
 
@@ -71,7 +68,7 @@ const noSingles: ReadonlyMap<string, string> = new Map()
 
 const elements = new WeakMap<Element, Structure>()
 
-/** Made once for each element, when it is first met: elements may be recursive. */
+/** Creates the structure of each element once, on first use, because elements may be recursive. */
 function ofElement(element: Element): Structure {
   const known = elements.get(element)
   if (known !== undefined) return known
@@ -111,7 +108,7 @@ function fieldsElement(element: Element): ObjectStructure {
   }
 }
 
-/** The value under the short key of a list of one. */
+/** The structure of the value under the short key of an only item. */
 function onlyItem(element: Element, list: string | undefined): Structure | undefined {
   const field = list === undefined ? undefined : element.fields[list]
   return field?.at === 'children' ? ofElement(elementOf(field)) : undefined
@@ -145,7 +142,7 @@ const ofScalar = (scalar: Scalar): LeafStructure => ({
   spelling: (value) => canonicalValue(scalar, value),
 })
 
-/** A list whose order counts: to add, leave out or move an item makes another value of it. */
+/** A list whose order matters: adding, removing or moving an item makes it a different value. */
 const wholeList = ({ meaning, spelling }: LeafStructure): LeafStructure => ({
   kind: 'leaf',
   meaning: (value) => (Array.isArray(value) ? `[${value.map(meaning).join()}]` : jsonMeaning(value)),
@@ -189,7 +186,7 @@ const quantity: LeafStructure = {
   spelling: quantitySpelling,
 }
 
-/** As Kubernetes writes it: the largest binary suffix that leaves a whole number, else the plain number. */
+/** As Kubernetes does: the largest binary suffix that leaves a whole number, else a plain number. */
 function quantitySpelling(value: unknown): unknown {
   const nano = typeof value === 'string' ? quantityNano(value) : undefined
   if (nano === undefined || nano % 1_000_000_000n !== 0n) return value
@@ -199,10 +196,7 @@ function quantitySpelling(value: unknown): unknown {
   return index === -1 ? whole.toString() : `${whole / 1024n ** BigInt(6 - index)}${suffixes[index]}`
 }
 
-/**
- * The structure of what a schema of ours describes: a list is keyed, and an object is one value, where Kubernetes
- * applies it so.
- */
+/** Derives a structure from a schema. Lists are keyed and objects atomic as in Kubernetes' server-side apply. */
 function ofSchema(schema: Schema): Structure {
   const { type, properties, additionalProperties, items, oneOf } = schema
   if (isQuantity(schema)) return quantity
@@ -223,7 +217,7 @@ function ofSchema(schema: Schema): Structure {
   )
 }
 
-/** Keys that the user chooses. */
+/** A map whose keys the user chooses. */
 const mapOf = (values: Structure): ObjectStructure => ({
   kind: 'object',
   field: () => values,
@@ -232,7 +226,7 @@ const mapOf = (values: Structure): ObjectStructure => ({
   singles: noSingles,
 })
 
-/** A union in which the key that is there decides. */
+/** A union in which the key that is present decides. */
 const ofKinds = (kinds: readonly string[]): UnionStructure => ({
   branchOf: (value) => kinds.find((kind) => Object.hasOwn(value, kind)),
   owns: (key) => kinds.includes(key),
@@ -243,7 +237,7 @@ const fieldsOf = (schemas: { readonly [key: string]: Schema }): { readonly [key:
   Object.fromEntries(Object.entries(schemas).map(([key, schema]) => [key, ofSchema(bounded(schema))]))
 
 /**
- * The structure of a VM, of the description of its domain and the schemas of the other fields of its spec.
+ * The structure of a VM, derived from the description of its domain and the schemas of the other fields of its spec.
  * Tests pass smaller ones.
  */
 export const templateStructure = (
@@ -263,7 +257,7 @@ export function virtualMachineStructure(): ObjectStructure {
   return ofDomain
 }
 
-/** The value at a path of keys; undefined where it does not lead anywhere. */
+/** Returns the value at a path of keys, or undefined if it does not exist. */
 export function valueAt(value: unknown, path: readonly string[]): unknown {
   let at = value
   for (const key of path) {
@@ -273,7 +267,7 @@ export function valueAt(value: unknown, path: readonly string[]): unknown {
   return at
 }
 
-/** The structure at a path of keys. */
+/** Returns the structure at a path of keys, or undefined if it does not exist. */
 export function structureAt(structure: Structure, path: readonly string[]): Structure | undefined {
   let at: Structure | undefined = structure
   for (const key of path) at = at?.kind === 'object' ? at.field(key) : undefined

@@ -7,7 +7,7 @@ import { byUser, userRank } from './source.ts'
 import type { ListStructure, ObjectStructure, Structure } from './structure.ts'
 import { valueAt } from './structure.ts'
 
-/** A merged VM, in which each leaf still knows who stated it. */
+/** A merged VM whose leaves record which sources state them. */
 export type Node = UnchangedNode | LeafNode | ObjectNode | ListNode
 
 /** The user's value, which no preset sets. */
@@ -20,9 +20,9 @@ export interface LeafNode {
   readonly kind: 'leaf'
   readonly value: unknown
   readonly origin: Origin
-  /** Of the strongest source that states this value, which need not be the one that is credited. */
+  /** The rank of the strongest source that states this value. The origin may be another source. */
   readonly rank: number
-  /** All presets that state this very value. */
+  /** All presets that state this value. */
   readonly stated: readonly Source[]
   /** Sources that state another value. */
   readonly lost: readonly Source[]
@@ -32,7 +32,7 @@ export interface ObjectNode {
   readonly kind: 'object'
   readonly structure: ObjectStructure
   readonly entries: ReadonlyMap<string, Node>
-  /** The user's own object, where there is one: given back as it is when nothing in it changed. */
+  /** The user's own object, if any. It is returned as is if nothing in it changed. */
   readonly user: { readonly [key: string]: unknown } | undefined
   readonly path: Path
 }
@@ -43,7 +43,7 @@ export interface ListNode {
   readonly items: readonly ListItem[]
   readonly user: readonly unknown[] | undefined
   readonly path: Path
-  /** The key under which a list of one is written. */
+  /** The short key under which an only item is written. */
   readonly single?: string
 }
 
@@ -63,7 +63,7 @@ const userLeaf = (value: unknown): LeafNode => ({
   lost: [],
 })
 
-/** A user's value opened by one level, so that something in it can be changed. */
+/** Expands a user's value by one level, so that something in it can be changed. */
 export function open(node: Node, structure: Structure | undefined, path: Path): Node {
   if (node.kind !== 'unchanged') return node
   const { value } = node
@@ -79,17 +79,17 @@ export function open(node: Node, structure: Structure | undefined, path: Path): 
   return userLeaf(value)
 }
 
-/** By the path of a leaf, the cluster presets that state its value. */
+/** The cluster presets that state a leaf's value, by the path of the leaf. */
 export type Granted = ReadonlyMap<string, readonly Origin[]>
 
-/** What came of the merge, for each leaf that is not simply the user's. */
+/** The merged value, and an entry for each leaf that is not simply the user's. */
 export interface Emitted {
   readonly value: unknown
-  /** Leaves that presets put there. */
+  /** Leaves that presets set. */
   readonly origins: ReadonlyMap<string, Origin>
-  /** Leaves whose value cluster presets state, also where another preset is their origin. */
+  /** Leaves whose value cluster presets state, even if another preset is their origin. */
   readonly granted: Granted
-  /** Values that did not stand. */
+  /** Values that were overridden. */
   readonly lost: ReadonlyMap<string, readonly Source[]>
 }
 
@@ -99,13 +99,13 @@ interface Emission {
   readonly lost: Map<string, readonly Source[]>
 }
 
-/** The tree as a plain value. What did not change is the user's own object, not a copy. */
+/** Converts the tree to a plain value. Unchanged parts are the user's own objects, not copies. */
 export function emit(root: Node, path: Path): Emitted {
   const emission: Emission = { origins: new Map(), granted: new Map(), lost: new Map() }
   return { value: emitNode(root, pathText(path), emission), ...emission }
 }
 
-/** The plain value at a place of the tree; what is beside it is not made. */
+/** Converts the subtree at a path to a plain value, without creating the rest. */
 export function emitAt(node: Node, [key, ...rest]: readonly string[]): unknown {
   if (key === undefined) return emitNode(node, '', { origins: new Map(), granted: new Map(), lost: new Map() })
   if (node.kind === 'unchanged') return valueAt(node.value, [key, ...rest])
@@ -113,7 +113,7 @@ export function emitAt(node: Node, [key, ...rest]: readonly string[]): unknown {
   return entry === undefined ? undefined : emitAt(entry, rest)
 }
 
-/** @param path as text: each node adds its own key to it, rather than each leaf all of them */
+/** @param path as text, so that each node appends its own key instead of each leaf joining all of them */
 function emitNode(node: Node, path: string, emission: Emission): unknown {
   switch (node.kind) {
     case 'unchanged':
@@ -155,7 +155,7 @@ function emitObject(node: ObjectNode, path: string, emission: Emission): unknown
   return isChanged || user === undefined ? object : user
 }
 
-/** `__proto__` is a key like any other. */
+/** Assigning `__proto__` would set the prototype; here it is a key like any other. */
 function put(object: { [key: string]: unknown }, key: string, value: unknown): void {
   if (key !== '__proto__') object[key] = value
   else Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true })

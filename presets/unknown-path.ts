@@ -3,8 +3,8 @@ import { coversAll, leafPaths } from './cover.ts'
 import type { Structure } from './structure.ts'
 
 /**
- * The paths of what can never apply: fields of a union that are not valid in the branch for which the same object
- * decides, such as a time zone beside `offset: utc`.
+ * Returns the paths of fields that can never apply: fields of a union that are not valid in the branch that the same
+ * object selects, such as a time zone with `offset: utc`.
  */
 export function unknownPaths(structure: Structure | undefined, value: unknown, path: string): readonly string[] {
   if (structure?.kind === 'list' && Array.isArray(value)) {

@@ -13,7 +13,8 @@ import type { Node } from './tree.ts'
 import { emit, emitAt, open } from './tree.ts'
 
 /**
- * A disk and the volume that it names come together or not at all. Sources are whole VMs: `{metadata, spec}`.
+ * Sources in which each disk comes with the volume that it names, or neither is included. Sources are whole VMs:
+ * `{metadata, spec}`.
  */
 export interface Paired {
   readonly sources: readonly Source[]
@@ -28,7 +29,7 @@ const listAt = (value: unknown, path: readonly string[]): readonly unknown[] => 
   return Array.isArray(list) ? list : []
 }
 
-/** The name of the volume that a disk takes; a libvirt storage pool's volume is none of ours. */
+/** The name of the volume that a disk uses. A volume in a libvirt storage pool does not count. */
 function volumeOf(disk: unknown): string | undefined {
   if (valueAt(disk, ['type']) !== 'volume' || valueAt(disk, ['source', 'pool']) !== undefined) return undefined
   const name = valueAt(disk, ['source', 'volume'])
@@ -40,7 +41,7 @@ const nameOf = (volume: unknown): string | undefined => {
   return typeof name === 'string' ? name : undefined
 }
 
-/** Whether anything of this is about volumes at all: most presets are not. */
+/** Whether any preset has volumes or disks that use volumes. Most have none. */
 export const concernsVolumes = (sources: readonly Source[]): boolean =>
   sources.some(
     (source) =>
@@ -50,8 +51,8 @@ export const concernsVolumes = (sources: readonly Source[]): boolean =>
   )
 
 /**
- * Before merging: a preset's volume that loses to another of its name stays away, with the disks that take it; and so
- * does a preset's disk whose volume is missing.
+ * Before merging: drops each preset's volume that loses to another of the same name, with the disks that use it, and
+ * each preset's disk whose volume is missing.
  */
 export function pairVolumes(structure: ObjectStructure, sources: readonly Source[], merge: Merge): Paired {
   const settled = settleVolumes(structure, sources, merge.steps)
@@ -76,7 +77,7 @@ export function pairVolumes(structure: ObjectStructure, sources: readonly Source
     noteSkips(source, missing, 'volume-missing', merge)
     for (const name of missing) {
       warnings.push(
-        `preset "${originLabel(source.origin)}": its disk stays away, for nothing brings its volume "${name}"`,
+        `preset "${originLabel(source.origin)}": its disk is left out because its volume "${name}" is missing`,
       )
     }
     return dropVolumes(source, (name) => missing.has(name))
@@ -84,7 +85,7 @@ export function pairVolumes(structure: ObjectStructure, sources: readonly Source
   return { sources: paired, warnings }
 }
 
-/** The merged volumes alone; a conflict is not counted as a loss, since it is reported anyway. */
+/** Merges the volumes alone. If they are in conflict, none counts as lost, because the conflict is reported anyway. */
 function settleVolumes(structure: ObjectStructure, sources: readonly Source[], steps: Steps) {
   const list = structureAt(structure, volumesPath)
   const stated = sources.flatMap(({ rank, origin, value }) =>
@@ -121,8 +122,8 @@ function noteSkips(
 }
 
 /**
- * The source without some volumes, and without what makes a disk of them. Its other values for a disk stay: like any
- * item that does not say what it is, it changes a disk that is there and makes none.
+ * Returns the source without some volumes, and without the fields that make a disk of them. Its other fields for a disk
+ * remain: like any item without a type, they change an existing disk but create none.
  */
 function dropVolumes(source: Source, isDropped: (name: string | undefined) => boolean): Source {
   const withoutVolumes = replaceList(source.value, volumesPath, (volume) => (isDropped(nameOf(volume)) ? [] : [volume]))
@@ -133,7 +134,7 @@ function dropVolumes(source: Source, isDropped: (name: string | undefined) => bo
   return { ...source, value: replaceList(withoutVolumes, disksPath, undecided) }
 }
 
-/** A copy whose list at a path holds what became of each item; a list that would be empty goes. */
+/** Returns a copy in which each item of the list at a path is replaced. A list that becomes empty is removed. */
 function replaceList(value: unknown, path: readonly string[], replace: (item: unknown) => readonly unknown[]): unknown {
   const [key, ...rest] = path
   if (key === undefined) return Array.isArray(value) ? value.flatMap(replace) : value
@@ -145,9 +146,9 @@ function replaceList(value: unknown, path: readonly string[], replace: (item: un
 }
 
 /**
- * After merging: the tree without the volumes that no disk takes any more. The user's go where a disk of theirs took
- * them, those of presets where the disk of a preset did; one that a preset brings by itself stays.
- * @param sources as they were before any of them was held back
+ * After merging: removes the volumes that no disk uses any more. A user's volume is removed only if a disk of the user
+ * used it, a preset's only if a preset's disk did. A volume that a preset adds without a disk remains.
+ * @param sources the sources before any value was dropped
  */
 export function dropOrphans(root: Node, structure: ObjectStructure, sources: readonly Source[]): Node {
   const users = sources.filter(isUser)

@@ -93,7 +93,7 @@ test('conditions that are expensive only for a large VM are left out there, and 
   expect(other).toEqual(answered)
   expect(attacked.code).toBe(0)
   expect(attacked.err).toContain(
-    'preset "mallory/growing-0" left out: condition "c0" cannot be decided: takes more than',
+    'preset "mallory/growing-0" left out: condition "c0" cannot be evaluated: takes more than',
   )
 })
 
