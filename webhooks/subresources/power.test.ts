@@ -194,6 +194,71 @@ describe('against an API server', () => {
     expect(received).toMatchObject({ refused: { code: 409 } })
   })
 
+  test('a start that waits looks less and less often', async () => {
+    const { clock, server, power } = await setUp()
+    put(server, vms, vm('Running', ending))
+    const looks = () =>
+      server.requests.filter(({ method, path }) => method === 'GET' && path.includes('machines/')).length
+    let received: unknown
+    void power(request('start', { isWaiting: true })).then((response) => (received = response))
+    await until(
+      () => received !== undefined,
+      () => (clock.pending() > 0 ? clock.advance(200) : undefined),
+    )
+    expect(received).toMatchObject({ refused: { code: 409 } })
+    expect(looks()).toBeLessThan(40)
+  })
+
+  test('sixteen starts of a namespace wait, and another one is refused before it deletes its VM', async () => {
+    const { clock, server, power } = await setUp()
+    const start = (name: string, namespace = 'default') => {
+      put(server, configs, config({}, { name, namespace }))
+      const owner = ownerReference({ kind: 'VirtualMachineConfig', metadata: { name, uid: 'c-1' } })
+      put(server, vms, vm('Failed', { name, namespace, ownerReferences: [owner] }))
+      return power(request('start', { name, namespace }))
+    }
+    const first = Array.from({ length: 16 }, (_, index) => start(`web-${index}`))
+    await until(() => clock.pending() === 16)
+    expect(await start('one-more')).toMatchObject({ refused: { code: 429, reason: 'TooManyRequests' } })
+    expect(server.find(vms, 'default', 'one-more')?.metadata.deletionTimestamp).toBeUndefined()
+    const other = start('web', 'other')
+    await until(() => clock.pending() === 17)
+
+    server.remove(vms, 'default', 'web-0')
+    await Promise.all([
+      until(
+        () => server.find(vms, 'default', 'web-0') !== undefined,
+        () => clock.advance(200),
+      ),
+      first[0],
+    ])
+    const again = start('again')
+    await until(() => server.find(vms, 'default', 'again')?.metadata.deletionTimestamp !== undefined)
+    for (const vmName of ['again', ...first.map((_, index) => `web-${index}`)]) server.remove(vms, 'default', vmName)
+    server.remove(vms, 'other', 'web')
+    let isDone = false
+    const all = Promise.all([...first, other, again]).finally(() => (isDone = true))
+    await until(
+      () => isDone,
+      () => clock.advance(200),
+    )
+    expect((await all).map((response) => 'code' in response && response.code)).toEqual(Array(18).fill(201))
+  })
+
+  test('starts of a namespace whose requests hang leave lanes for those of others', async () => {
+    const { server, power } = await setUp()
+    server.fault = ({ path }) => (path.includes('/namespaces/slow/') ? 'hang' : undefined)
+    const clients = Array.from({ length: 20 }, () => new AbortController())
+    const hanging = clients.map(({ signal }) => power(request('start', { namespace: 'slow' }), signal))
+    await until(() => server.requests.length === 4)
+    expect(await power(request('start'))).toMatchObject({ code: 201 })
+    expect(server.requests.filter(({ path }) => path.includes('/namespaces/slow/')).length).toBe(4)
+    for (const client of clients) client.abort(new Error('disconnected'))
+    expect(await Promise.all(hanging.map((response) => response.catch(String)))).toEqual(
+      clients.map(() => 'Error: disconnected'),
+    )
+  })
+
   test('a dry run writes nothing', async () => {
     const { server, power } = await setUp()
     put(server, vms, vm('Failed'))

@@ -10,7 +10,9 @@ import type { KubeClient } from '../../runtime/kube.ts'
 import { pathOf, virtualMachineConfigs, virtualMachines } from '../../runtime/resource.ts'
 import type { Persisted } from '../../runtime/resource.ts'
 import type { Status } from '../admission/request.ts'
+import { createLanes } from './lanes.ts'
 import type { PowerRequest } from './route.ts'
+import { createShares } from './shares.ts'
 
 type Config = Persisted<VirtualMachineConfig>
 type StoredVm = Persisted<VirtualMachine>
@@ -87,16 +89,27 @@ const refuse = (message: string): Step => ({ do: 'refuse', message })
 
 /** How long a start waits for the previous VM; the API server times a request out after a minute. */
 const longestWaitMs = 45_000
-const pollIntervalMs = 200
+/** It looks again after a quarter of the time that it has waited, within these limits. */
+const shortestPollMs = 200
+const longestPollMs = 2000
+/** Starts of one namespace that wait at once. */
+const mostWaiting = 16
+/** Requests that use the API server at once. Its client has eight connections, for certificates, events and lists as well. */
+const lanes = { all: 6, perNamespace: 4 }
 const fieldManager = 'virtset-webhooks'
 /** Attempts that may lose to concurrent writers. */
 const maxConflicts = 20
 
 export function createPower(kube: KubeClient, clock: Clock): Power {
-  const find = async (request: PowerRequest): Promise<{ config: Config; vm: StoredVm | undefined }> => {
-    const { namespace, name } = request
-    const config = await kube.get(virtualMachineConfigs, { namespace, name })
-    return { config, vm: await unlessNotFound(kube.get(virtualMachines, { namespace, name })) }
+  const inTurn = createLanes(lanes)
+  const waiting = createShares(mostWaiting)
+
+  const find = async (
+    { namespace, name }: PowerRequest,
+    options: { readonly signal?: AbortSignal } = {},
+  ): Promise<{ config: Config; vm: StoredVm | undefined }> => {
+    const config = await kube.get(virtualMachineConfigs, { namespace, name }, options)
+    return { config, vm: await unlessNotFound(kube.get(virtualMachines, { namespace, name }, options)) }
   }
 
   const create = async (
@@ -133,13 +146,13 @@ export function createPower(kube: KubeClient, clock: Clock): Power {
     await kube.patch(virtualMachineConfigs, ref, { type: 'merge', body }, { subresource: 'status', dryRun })
   }
 
-  /** Undefined: observe and decide again. */
+  /** Undefined: wait, then observe and decide again. */
   const perform = async (
     step: Step,
     request: PowerRequest,
     config: Config,
     isInTime: boolean,
-    signal: AbortSignal | undefined,
+    mayWait: () => boolean,
   ): Promise<PowerResponse | undefined> => {
     switch (step.do) {
       case 'create':
@@ -147,10 +160,11 @@ export function createPower(kube: KubeClient, clock: Clock): Power {
       case 'clear':
         if (request.isDryRun) return create(request, config, false)
         if (!isInTime) return conflict(request, 'the previous VM still exists; try again')
+        if (!mayWait()) return tooManyWaiting(request)
         if (step.vm !== undefined && step.vm.metadata.deletionTimestamp === undefined) {
           await remove(step.vm, request)
         }
-        return sleep(clock, pollIntervalMs, signal).then(() => undefined)
+        return undefined
       case 'delete':
         await remove(step.vm, request)
         return accepted(step.vm, 'the guest is shutting down')
@@ -178,16 +192,26 @@ export function createPower(kube: KubeClient, clock: Clock): Power {
 
   return async (request, signal) => {
     const startedMs = clock.monotonic()
-    for (let conflicts = 0; ;) {
-      const { config, vm } = await find(request)
-      try {
-        const isInTime = clock.monotonic() - startedMs < longestWaitMs
-        const response = await perform(decide(request, config, vm), request, config, isInTime, signal)
-        if (response !== undefined) return response
-      } catch (error) {
-        // A concurrent write came first: observe and decide again.
-        if ((!isAlreadyExists(error) && !isConflict(error)) || ++conflicts >= maxConflicts) throw error
+    const waitedMs = () => clock.monotonic() - startedMs
+    let leave: (() => void) | undefined
+    const mayWait = () => (leave ??= waiting.take(request.namespace)) !== undefined
+    const pass = async () => {
+      const { config, vm } = await find(request, signal === undefined ? {} : { signal })
+      return perform(decide(request, config, vm), request, config, waitedMs() < longestWaitMs, mayWait)
+    }
+    try {
+      for (let conflicts = 0; ;) {
+        try {
+          const response = await inTurn.run(request.namespace, pass, signal)
+          if (response !== undefined) return response
+          await sleep(clock, Math.min(Math.max(shortestPollMs, waitedMs() / 4), longestPollMs), signal)
+        } catch (error) {
+          // A concurrent write came first: observe and decide again.
+          if ((!isAlreadyExists(error) && !isConflict(error)) || ++conflicts >= maxConflicts) throw error
+        }
       }
+    } finally {
+      leave?.()
     }
   }
 }
@@ -208,5 +232,13 @@ const conflict = ({ verb, name }: PowerRequest, message: string): PowerResponse 
     code: 409,
     reason: 'Conflict',
     message: `Operation cannot be fulfilled on virtualmachineconfigs/${verb} "${name}": ${message}`,
+  },
+})
+
+const tooManyWaiting = ({ namespace }: PowerRequest): PowerResponse => ({
+  refused: {
+    code: 429,
+    reason: 'TooManyRequests',
+    message: `${mostWaiting} starts in the namespace "${namespace}" already wait for their previous VM; try again`,
   },
 })

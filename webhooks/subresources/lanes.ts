@@ -1,0 +1,56 @@
+import { createFairQueue } from '../../runtime/fair-queue.ts'
+import { createShares } from './shares.ts'
+
+/** Work that namespaces do side by side. What waits for a lane gets it in turn, whatever other namespaces have waiting. */
+export interface Lanes {
+  /** Rejects with the signal's reason if that aborts before the work begins. */
+  run<T>(namespace: string, work: () => Promise<T>, signal?: AbortSignal): Promise<T>
+}
+
+/** @param limits how much is in progress at once, in all and of one namespace */
+export function createLanes(limits: { readonly all: number; readonly perNamespace: number }): Lanes {
+  const waiting = createFairQueue<(leave: () => void) => void>()
+  const shares = createShares(limits.perNamespace)
+  let busy = 0
+
+  const pump = () => {
+    while (busy < limits.all) {
+      let leaveShare: (() => void) | undefined
+      const start = waiting.take((namespace) => (leaveShare = shares.take(namespace)) !== undefined)
+      if (start === undefined) return
+      busy++
+      start(() => {
+        leaveShare?.()
+        busy--
+        pump()
+      })
+    }
+  }
+
+  const enter = (namespace: string, signal: AbortSignal | undefined): Promise<() => void> => {
+    const { promise, resolve, reject } = Promise.withResolvers<() => void>()
+    const remove = waiting.add(namespace, (leave) => {
+      signal?.removeEventListener('abort', abort)
+      resolve(leave)
+    })
+    const abort = () => {
+      remove()
+      reject(signal?.reason)
+    }
+    signal?.addEventListener('abort', abort)
+    pump()
+    return promise
+  }
+
+  return {
+    async run(namespace, work, signal) {
+      signal?.throwIfAborted()
+      const leave = await enter(namespace, signal)
+      try {
+        return await work()
+      } finally {
+        leave()
+      }
+    },
+  }
+}
