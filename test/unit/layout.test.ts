@@ -37,18 +37,22 @@ interface Import {
   readonly of: string
 }
 
-function importsBelow(folder: string): Import[] {
+/** Files with code, without tests. */
+function filesBelow(folder: string): string[] {
   return readdirSync(resolve(root, folder), { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.ts') && !name.endsWith('.test.ts'))
-    .flatMap((name) => {
-      const file = `${folder}/${name}`
-      const source = readFileSync(resolve(root, file), 'utf8')
-      return [
-        ...source.matchAll(
-          /^(?:import|export)\s(?:[\w\s*{},]+\sfrom\s)?['"]([^'"]+)['"]|\bimport\(\s*['"]([^'"]+)['"]/gm,
-        ),
-      ].map((found) => ({ file, of: found[1] ?? found[2] ?? '' }))
-    })
+    .map((name) => `${folder}/${name}`)
+}
+
+function importsBelow(folder: string): Import[] {
+  return filesBelow(folder).flatMap((file) => {
+    const source = readFileSync(resolve(root, file), 'utf8')
+    return [
+      ...source.matchAll(
+        /^(?:import|export)\s(?:[\w\s*{},]+\sfrom\s)?['"]([^'"]+)['"]|\bimport\(\s*['"]([^'"]+)['"]/gm,
+      ),
+    ].map((found) => ({ file, of: found[1] ?? found[2] ?? '' }))
+  })
 }
 
 const folders = Object.keys(arrows).filter((folder) => readdirSync(root).includes(folder))
@@ -73,10 +77,21 @@ test.each(pure.filter((folder) => folders.includes(folder)))('%s is pure', (fold
 test('only a main.ts or a script reads the environment or ends the process', () => {
   const wrong = folders
     .filter((folder) => !['cluster', 'cli', 'release'].includes(folder))
-    .flatMap((folder) =>
-      readdirSync(resolve(root, folder), { recursive: true, encoding: 'utf8' }).map((name) => `${folder}/${name}`),
-    )
-    .filter((file) => file.endsWith('.ts') && !/(\.test|\/main|\/generate[^/]*)\.ts$/.test(file))
+    .flatMap(filesBelow)
+    .filter((file) => !/(\/main|\/generate[^/]*)\.ts$/.test(file))
     .filter((file) => /\bprocess\.(env|exit|exitCode)\b/.test(readFileSync(resolve(root, file), 'utf8')))
   expect(wrong).toEqual([])
+})
+
+/** The format of the launcher's reports is checked there. */
+const timestampFormat = 'runtime/launcher-api.ts'
+
+test('no decision compares a timestamp of another machine with the own clock', () => {
+  const parsing = folders
+    .filter((folder) => ['inventory', 'runtime', 'webhooks', 'controller', 'handler', 'launcher'].includes(folder))
+    .flatMap(filesBelow)
+    .filter((file) =>
+      /\bDate\.parse\b|\bnew Date\([^)]*(time|stamp|At)\b/i.test(readFileSync(resolve(root, file), 'utf8')),
+    )
+  expect(parsing).toEqual([timestampFormat])
 })
