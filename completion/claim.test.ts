@@ -23,7 +23,7 @@ describe('restores from the provenance what the user sent', () => {
   test.each<[string, ReturnType<typeof claim>, ReturnType<typeof vmWith>]>([
     ['itself, without a claim', claim({}), vm],
     [
-      'without what presets and defaults put there, and what is empty then',
+      'without what presets and defaults added, and without objects that become empty',
       claim({
         'metadata.labels.1': small,
         'spec.domain.cpu': small,
@@ -33,38 +33,38 @@ describe('restores from the provenance what the user sent', () => {
       vmWith({ type, title, devices: { disks: [{ target: { dev: 'vda' } }] } }, { labels: { app: 'web' } }),
     ],
     [
-      'with what was overridden',
+      'with overridden values',
       claim({ 'spec.domain.title': small, 'spec.domain.devices': small }, { 'spec.domain.title': 'mine' }),
       vmWith({ type, cpu, title: 'mine' }, { labels }),
     ],
     [
-      'with the whole item where a later one is the user’s, which would move otherwise',
+      'with the whole item if a later one is the user’s, whose index would change otherwise',
       claim({ 'spec.domain.devices.disks[0]': small }),
       vm,
     ],
-    ['with its spec and domain, however empty', claim({ spec: small }), vmWith({}, { labels })],
+    ['with its spec and domain, even if empty', claim({ spec: small }), vmWith({}, { labels })],
   ])('%s', (_, given, sent) => {
     expect(asSent(vm, given)).toEqual(sent)
   })
 })
 
 describe('a VM is reproduced', () => {
-  /** Adds a title and, in a VM without type, a memory. */
+  /** Adds a title and, in a VM without type, a memory size. */
   const complete = (vm: ReturnType<typeof vmWith>) => {
     const { domain } = vm.spec
     const added = domain.type === undefined ? { memory: { value: 1 } } : {}
     return [{ input: domain, vm: vmWith({ title: 'default', ...added, ...domain }) }]
   }
   test.each<[string, object, Record<string, Origin>, object]>([
+    ['without the claimed values', { title: 'default', type: 'kvm' }, { 'spec.domain.title': bus }, { type: 'kvm' }],
     [
-      'from what the claim leaves of it',
-      { title: 'default', type: 'kvm' },
+      'with a claimed value that completion does not add',
+      { title: 'mine' },
       { 'spec.domain.title': bus },
-      { type: 'kvm' },
+      { title: 'mine' },
     ],
-    ['from a value that is another one', { title: 'mine' }, { 'spec.domain.title': bus }, { title: 'mine' }],
     [
-      'from a value without which completion would not give another',
+      'with a claimed value without which completion would give another VM',
       { title: 'default', type: 'kvm', memory: { value: 1 } },
       { 'spec.domain': bus },
       { type: 'kvm', memory: { value: 1 } },
@@ -74,7 +74,7 @@ describe('a VM is reproduced', () => {
   })
 })
 
-test('a value in the order of another has its own keys last', () => {
+test('a value ordered like another has its additional keys last', () => {
   const ordered = inOrderOf({ c: 1, b: [{ y: 1, x: 2 }], a: { d: 1 } }, { a: {}, z: 1, b: [{ x: 0, y: 0 }] })
   expect(JSON.stringify(ordered)).toBe('{"a":{"d":1},"b":[{"x":2,"y":1}],"c":1}')
 })

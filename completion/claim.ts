@@ -10,7 +10,7 @@ import type { Provenance } from './provenance.ts'
 type Claim = Pick<Provenance, 'origins' | 'overridden'>
 
 /**
- * The VM that its user sent, according to a provenance: without what presets and defaults put there, and with what
+ * Restores the VM that its user sent, according to a provenance: without what presets and defaults added, and with what
  * presets overrode. If the overridden value is unknown, the current one is used.
  */
 export function asSent(vm: VirtualMachine, claim: Claim): VirtualMachine {
@@ -21,12 +21,11 @@ export function asSent(vm: VirtualMachine, claim: Claim): VirtualMachine {
 }
 
 /**
- * Finds a VM that the user may have sent, such that completing it gives the current VM. The claim is only a hint where
- * to look: a claimed leaf is left out while completion puts the same value in the same place, and is the user's
- * otherwise.
- *
- * @param complete gives a VM its presets and defaults, as they are now and then as they may have been
- * @returns what `complete` made of the VM that was found; of the given VM itself if no other gives it
+ * Finds a VM that the user may have sent, such that completing it gives the current VM. The claim is only a hint: a
+ * claimed leaf is omitted as long as completion adds the same value in the same place; otherwise it is the user's.
+ * @param complete completes a VM with the current capabilities, then with those that it may have been completed with
+ * before
+ * @returns the outcome of completing the VM that was found, or the given VM itself if there is no other
  */
 export function reproduce<T extends { readonly vm: VirtualMachine }>(
   vm: VirtualMachine,
@@ -43,8 +42,8 @@ export function reproduce<T extends { readonly vm: VirtualMachine }>(
       const missing = [...claimed].filter((path) => !isDeepStrictEqual(made.get(path), leaves.get(path)))
       if (missing.length === 0) return outcome
       unmet ??= missing
-      // Earlier capabilities are tried only for an unchanged VM; a forged claim must not cost a round for each kind of
-      // node.
+      // Earlier capabilities are tried only for an unchanged VM, so that a forged claim does not cost a round for each
+      // kind of node.
       if (round > 0) break
     }
     const places = new Set(unmet?.map(placeOf))
@@ -58,7 +57,7 @@ export function reproduce<T extends { readonly vm: VirtualMachine }>(
   return first
 }
 
-/** Leaves in one object belong together (half an address is useless), except in large objects. */
+/** Leaves of one object are dropped together (half an address is useless), except in large objects. */
 const placeOf = (path: string): string => {
   const above = parentPath(path)
   return large.has(above) ? path : above
@@ -72,10 +71,10 @@ const large: ReadonlySet<string> = new Set([
   'spec.domain.devices',
 ])
 
-/** One is enough for a VM that was completed with the same presets; each further one keeps more of what was claimed. */
+/** One round is enough if the presets have not changed; each further one recovers more of the claim. */
 const maxRounds = 3
 
-/** The overridden values come from the annotation and may be anything: they are used only if the result is a VM. */
+/** The overridden values come from the annotation and may be anything, so the result must be a valid VM. */
 function inputOf(vm: VirtualMachine, claimed: ReadonlySet<string>, lost: ReadonlyMap<string, unknown>): VirtualMachine {
   if (lost.size > 0) {
     const input = withValues(
@@ -87,10 +86,7 @@ function inputOf(vm: VirtualMachine, claimed: ReadonlySet<string>, lost: Readonl
   return withoutLeaves(vm, (path) => claimed.has(path))
 }
 
-/**
- * Paths at which a preset overrode the user, with what the user had written; undefined where that was too long to be
- * stored.
- */
+/** Paths at which a preset overrode the user, with the user's value; undefined if that was too long to be stored. */
 const lostByUser = ({ overridden }: Claim): ReadonlyMap<string, unknown> =>
   new Map(
     [...overridden].flatMap(([path, values]) => {
@@ -99,7 +95,7 @@ const lostByUser = ({ overridden }: Claim): ReadonlyMap<string, unknown> =>
     }),
   )
 
-/** Scalars, and empty objects and lists, of everything that completion may fill in, in the order of the JSON. */
+/** Leaves (scalars, empty objects and lists) of everything that completion may fill in, in the order of the JSON. */
 export function leavesOf({ metadata: { labels = {}, annotations = {} }, spec }: VirtualMachine) {
   const leaves = new Map<string, unknown>()
   const visit = (value: unknown, path: string): void => {
@@ -114,8 +110,8 @@ export function leavesOf({ metadata: { labels = {}, annotations = {} }, spec }: 
 }
 
 /**
- * The VM without some of its leaves, and without what then holds nothing. Completion appends to lists: an item before
- * one that remains stays whole, so that no item changes its place.
+ * Removes some leaves of a VM, and objects and lists that become empty. Completion appends to lists, so an item before
+ * one that remains is left whole: no item changes its index.
  */
 export function withoutLeaves(vm: VirtualMachine, isLeft: (path: string) => boolean): VirtualMachine {
   const visit = (value: unknown, path: string): unknown => {
@@ -131,16 +127,16 @@ export function withoutLeaves(vm: VirtualMachine, isLeft: (path: string) => bool
     })
     return members.length === 0 && !roots.has(path) ? undefined : Object.fromEntries(members)
   }
-  // Only parts that a user may omit were left out.
+  // Only parts that a user may omit were removed.
   return visit(vm, '') as VirtualMachine
 }
 
-/** Parts of a VM that are always there, however empty. */
+/** Parts of a VM that are always present, even if empty. */
 const roots: ReadonlySet<string> = new Set(['', 'metadata', 'spec', 'spec.domain'])
 
 const completable = /^(?:spec|metadata\.(?:labels|annotations))\b/
 
-/** The VM with these values in the place of others, where there are any. */
+/** Replaces values of the VM at paths that exist. */
 function withValues(vm: VirtualMachine, values: ReadonlyMap<string, unknown>): VirtualMachine {
   if (values.size === 0) return vm
   const visit = (value: unknown, path: string): unknown => {
@@ -149,12 +145,12 @@ function withValues(vm: VirtualMachine, values: ReadonlyMap<string, unknown>): V
     if (!isRecord(value)) return value
     return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, visit(member, joinPath(path, key))]))
   }
-  // Either the provenance is that of a stored VM, whose values were its user's in these very places, or the result is
-  // parsed.
+  // Either the provenance belongs to a stored VM, where the user had these values at these paths, or the caller parses
+  // the result.
   return visit(vm, '') as VirtualMachine
 }
 
-/** The same value with its keys in the order of another, so that a VM that is completed again reads as it did. */
+/** Orders the keys of a value like those of another, so that a VM that is completed again looks the same. */
 export function inOrderOf(value: unknown, like: unknown): unknown {
   if (Array.isArray(value))
     return value.map((item, index) => inOrderOf(item, Array.isArray(like) ? like[index] : undefined))

@@ -4,7 +4,7 @@ import { createCandidates } from '../presets/candidates.ts'
 import { bundledCapabilities as capabilities } from './capabilities.ts'
 import { complete } from './complete.ts'
 
-/** Everything that is wrong, as the webhook and the command line put it together. */
+/** All causes, combined as the webhook and the command line do. */
 function causesOf(domain: object, more: object = {}): string[] {
   const value = {
     apiVersion: 'virtset.io/v1alpha1',
@@ -40,12 +40,12 @@ const rows: [string, object, string[]][] = [
     ['unknown-field spec.domain.tittle', 'os-type spec.domain.os.type.machine'],
   ],
   [
-    'of the device that has a fault nothing else is said',
+    'reports nothing else about a device with a fault',
     { devices: { controllers: [{ type: 'usb', index: 0, model: 'qemu-xhci', ports: 16, modle: 'x' }], hubs: [] } },
     ['unknown-field spec.domain.devices.controllers[0].modle'],
   ],
   [
-    'of the others it is',
+    'reports other causes about other devices',
     {
       devices: {
         controllers: [{ type: 'usb', index: 0, model: 'qemu-xhci', ports: 16 }],
@@ -60,7 +60,7 @@ const rows: [string, object, string[]][] = [
     ['enumeration spec.domain.type'],
   ],
   [
-    'does not refuse what is counted because of an invalid count',
+    'does not refuse the topology because of an invalid number of CPUs',
     { vcpu: { value: 'four' }, cpu: { topology: { sockets: 1, cores: 4, threads: 1 } } },
     ['value spec.domain.vcpu.value'],
   ],
@@ -70,7 +70,7 @@ const rows: [string, object, string[]][] = [
     ['unknown-field spec.domain.titel', 'host-reach spec.domain.devices.emulator'],
   ],
   [
-    'without faults the rules speak alone',
+    'reports only the rules if there are no faults',
     { devices: { disks: twice } },
     [
       'disk-target-unique spec.domain.devices.disks[1].target.dev',
@@ -84,7 +84,7 @@ test.each(rows)('%s', (_, domain, causes) => {
   expect(causesOf(domain)).toEqual(causes)
 })
 
-test('a volume that is none keeps the rules of volumes silent', () => {
+test('an invalid volume suppresses the rules about volumes', () => {
   const devices = { disks: [{ type: 'volume', source: { volume: 'root' }, target: { dev: 'vda' } }] }
   expect(causesOf({ devices }, { volumes: [{ name: 'ro ot', emptyDisk: { capacity: '1Gi' } }] })).toEqual([
     'volume-name spec.volumes[0].name',

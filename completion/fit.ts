@@ -2,15 +2,14 @@ import type { NodeProfile, Taint } from '../api/node-profile.ts'
 import type { VirtualMachineSpec } from '../api/virtual-machine.ts'
 import type { NodeRequirement, NodeTerm, Toleration } from '../api/placement.ts'
 
-/** What decides whether a VM's pod may be put on a node. */
+/** The fields of a VM that decide on which nodes its pod may run. */
 export type Place = Pick<VirtualMachineSpec, 'nodeSelector' | 'affinity' | 'tolerations'>
 
 type Labels = { readonly [key: string]: string }
 
 /**
- * Whether the scheduler may put a VM's pod on a node: by the labels that the VM selects and requires, and the taints
- * that it tolerates. Other pods and free resources change while a VM exists, and are ignored. The place is compiled
- * once for all nodes.
+ * Whether the scheduler may place a VM's pod on a node, judged by labels and taints. Other pods and free resources
+ * change during the life of a VM and are ignored. The place is compiled once for all nodes.
  */
 export function fitsOn({ nodeSelector = {}, affinity, tolerations = [] }: Place): (node: NodeProfile) => boolean {
   const selected = Object.entries(nodeSelector)

@@ -26,7 +26,7 @@ const injected = (vm: VirtualMachine, stated: { readonly [path: string]: readonl
   },
 })
 
-describe('a value of the injection', () => {
+describe('an injected value', () => {
   const vm = vmWith({ interfaces: [lan] })
 
   test('is granted if presets state all of its leaves', () => {
@@ -44,14 +44,14 @@ describe('a value of the injection', () => {
   })
 })
 
-describe('a value of the defaults', () => {
+describe('a default value', () => {
   const vm = vmWith({ interfaces: [{ type: 'bridge' }] })
 
   test('needs no grant', () => {
     expect(injectedGrants(injected(vm, {})).isGranted(bridge)).toBe(true)
   })
 
-  test('is not granted where a preset of the namespace removed a part of a device in the list', () => {
+  test('is not granted if a preset of the namespace removed a part of a device in the list', () => {
     const isGrantedWithout = (removed: { readonly [path: string]: Origin }) =>
       injectedGrants(injected(vm, {}, removed)).isGranted(bridge)
     expect(isGrantedWithout({ 'spec.domain.devices.interfaces[1].model': tenant })).toBe(false)
@@ -65,7 +65,7 @@ describe('a value of a stored VM', () => {
   const changed = vmWith({ interfaces: [{ ...lan, source: { bridge: 'br1' } }] })
   const granting = injected(drafted, { [bridge]: [cluster] })
 
-  test('is granted as in its draft only if it is the same there', () => {
+  test('is granted as in its draft only if it is equal there', () => {
     expect(draftedGrants(drafted, drafted, granting).isGranted(bridge)).toBe(true)
     expect(draftedGrants(changed, drafted, granting).isGranted(bridge)).toBe(false)
   })
@@ -76,7 +76,7 @@ describe('a value of a stored VM', () => {
   })
 })
 
-test('what the defaults would put at a path again is theirs', () => {
+test('values that the defaults would set again are attributed to them', () => {
   const emulator = 'spec.domain.devices.emulator'
   const vm = vmWith({ emulator: '/usr/bin/qemu' })
   const filledWith = (path: string) => () => [vmWith({ emulator: path })]

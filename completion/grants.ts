@@ -6,23 +6,23 @@ import type { Injection } from '../presets/inject.ts'
 import { withoutLeaves } from './claim.ts'
 import { leavesBelow, valueAtPath } from './origins.ts'
 
-/** What cluster presets grant of a VM. */
+/** The values of a VM that cluster presets grant. */
 export interface Grants {
   /** Whether they grant the value at a path, including its presence. */
   readonly isGranted: (path: string) => boolean
   /** Whether they state a leaf. */
   readonly isStated: (path: string) => boolean
   /**
-   * Whether a preset of the namespace removed a part of a device in the same list: what defaults put there would be
-   * another device.
+   * Whether a preset of the namespace removed a part of a device in the same list: defaults would then fill in another
+   * device.
    */
   readonly isCut: (path: string) => boolean
 }
 
-/** What grants are read from: the VM with its presets, before the defaults. */
+/** The VM after presets and before defaults, from which grants are determined. */
 type Injected = Pick<Injection, 'vm' | 'grants' | 'removed'>
 
-/** Presets grant what they state of what was there before the defaults; what the defaults put there needs no grant. */
+/** Presets grant the values that they state and that existed before the defaults. Defaults need no grant. */
 export function injectedGrants({ vm, grants, removed }: Injected): Grants {
   const isCut = cutBy(removed)
   const isOfOne = grantedAsOne(vm, grants)
@@ -40,7 +40,7 @@ export function injectedGrants({ vm, grants, removed }: Injected): Grants {
 const devicePath = /^spec\.domain\.devices\.\w+\[\d+\]/
 const deviceList = (path: string): string | undefined => /^spec\.domain\.devices\.\w+/.exec(path)?.[0]
 
-/** By lists and not by items: the items that follow a removed one have moved. */
+/** Compares lists rather than items, because a removal shifts the items that follow. */
 function cutBy(removed: ReadonlyMap<string, Origin>): (path: string) => boolean {
   const lists = new Set(
     [...removed].flatMap(([path, origin]) =>
@@ -51,8 +51,8 @@ function cutBy(removed: ReadonlyMap<string, Origin>): (path: string) => boolean 
 }
 
 /**
- * Whether one cluster preset states all that reaches the host in the device of a path: half of one device and half of
- * another is a third.
+ * Whether one cluster preset states everything in a path's device that reaches the host. Halves of two devices would
+ * combine into a third.
  */
 function grantedAsOne(vm: VirtualMachine, grants: Injected['grants']): (path: string) => boolean {
   const places = lazy(() => Object.groupBy(hostPaths(vm.spec.domain), (path) => devicePath.exec(path)?.[0] ?? ''))
@@ -78,7 +78,7 @@ function lazy<T>(make: () => T): () => T {
   return () => (made ??= make())
 }
 
-/** The same of a stored VM, where it equals `drafted`: the result of the injection with its defaults. */
+/** The grants of a stored VM, for values equal to those of `drafted`, the injection's result with defaults. */
 export function draftedGrants(stored: VirtualMachine, drafted: VirtualMachine, injected: Injected): Grants {
   const { isGranted, isStated, isCut } = injectedGrants(injected)
   const isSame = (path: string): boolean => isDeepStrictEqual(valueAtPath(stored, path), valueAtPath(drafted, path))
@@ -90,8 +90,7 @@ export function draftedGrants(stored: VirtualMachine, drafted: VirtualMachine, i
 }
 
 /**
- * What presets state of a stored VM that completion does not give again: a preset was changed since, or removes by
- * index.
+ * The grants of a stored VM that completion does not reproduce, because a preset has changed since or removes by index.
  */
 export function statedGrants(stored: VirtualMachine, { grants, removed }: Injected): Grants {
   const isStated = grants.isStatedIn(stored)
@@ -103,10 +102,9 @@ export function statedGrants(stored: VirtualMachine, { grants, removed }: Inject
 }
 
 /**
- * Whether the leaves at a path that presets do not state are what the defaults alone put there: a user who repeats them
- * gains nothing.
- *
- * @param fillings a VM with the defaults of each kind of node that it may have been completed for
+ * Whether defaults alone would set the leaves at a path that presets do not state: then a user who repeats them gains
+ * nothing.
+ * @param fillings returns a VM with the defaults of each kind of node that it may have been completed for
  */
 export function defaultsAlone(
   vm: VirtualMachine,

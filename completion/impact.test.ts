@@ -35,15 +35,15 @@ const completeWith = (given: VirtualMachine) => (of: Pick<ReturnType<typeof pres
 describe('what the user of a completed VM wrote', () => {
   test.each<[string, VirtualMachine, object[]]>([
     ['without presets', vm(), []],
-    ['with a default beside it', vm(), [{ domain: { title: 't' }, metadata: { labels: { a: 'b' } } }]],
-    ['that a preset overrode', vm({ title: 'mine' }), [{ strength: 'Enforce', domain: { title: 't' } }]],
+    ['with another field that a preset sets', vm(), [{ domain: { title: 't' }, metadata: { labels: { a: 'b' } } }]],
+    ['in a field that a preset overrode', vm({ title: 'mine' }), [{ strength: 'Enforce', domain: { title: 't' } }]],
     [
       'whose branch of a union a preset overrode',
       vm({ clock: { offset: 'variable', adjustment: 5 } }),
       [{ strength: 'Enforce', domain: { clock: { offset: 'utc' } } }],
     ],
     [
-      'in a label',
+      'in a label that a preset overrode',
       { ...vm(), metadata: { ...vm().metadata, labels: { app: 'web', tier: 'mine' } } },
       [{ strength: 'Enforce', metadata: { labels: { tier: 'theirs' } } }],
     ],
@@ -53,7 +53,7 @@ describe('what the user of a completed VM wrote', () => {
     const { spec, metadata } = asWritten('vm' in outcome ? outcome.vm : given)
     const { adjustment: _adjusted, ...clock } = given.spec.domain.clock ?? {}
     const isUnion = given.spec.domain.clock !== undefined
-    // The rest of a branch has no place in the VM any more.
+    // The other fields of the branch are no longer in the VM.
     const expected = isUnion ? { ...given.spec, domain: { ...given.spec.domain, clock } } : given.spec
     expect([spec, metadata]).toEqual([expected, given.metadata])
   })
@@ -65,16 +65,16 @@ describe('what the user of a completed VM wrote', () => {
   })
 })
 
-describe('what becomes of a VM', () => {
+describe('the impact on a VM', () => {
   const two = { domain: { vcpu: { value: 2 } } }
   test.each<[string, object[], object[], string | undefined]>([
     ['with the same presets', [two], [two], undefined],
-    ['with others that say the same', [two], [two, two], undefined],
+    ['with different presets that set the same', [two], [two, two], undefined],
     ['with another value', [two], [{ domain: { vcpu: { value: 3 } } }], 'different'],
-    ['with presets that disagree', [two], [two, { domain: { vcpu: { value: 3 } } }], 'refused'],
-    ['with presets that do not any more', [two, { domain: { vcpu: { value: 3 } } }], [two], 'freed'],
+    ['with presets that conflict', [two], [two, { domain: { vcpu: { value: 3 } } }], 'refused'],
+    ['with presets that no longer conflict', [two, { domain: { vcpu: { value: 3 } } }], [two], 'freed'],
     [
-      'that is refused as before',
+      'that is refused for the same causes',
       [two, { domain: { vcpu: { value: 3 } } }],
       [two, { domain: { vcpu: { value: 3 } } }, { domain: { title: 't' } }],
       undefined,

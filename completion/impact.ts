@@ -9,23 +9,22 @@ import { asSent } from './claim.ts'
 import type { Completed, Refused } from './complete.ts'
 import { decodeProvenance } from './provenance.ts'
 
-/** How the result for a VM changes with other presets. */
+/** How the result for a VM changes with different presets. */
 export type Impact =
   | { readonly kind: 'different'; readonly before: VirtualMachine; readonly after: VirtualMachine }
-  /** Causes that it was not refused for before. */
+  /** Contains only new causes. */
   | { readonly kind: 'refused'; readonly causes: readonly Cause[] }
-  /** It was refused before, and is now accepted. */
+  /** It was refused before and is accepted now. */
   | { readonly kind: 'freed' }
 
-/** Presets of now, and presets as they would be. */
+/** The current presets, and those to compare them with. */
 export interface Alternatives {
   readonly before: Candidates
   readonly after: Candidates
 }
 
 /**
- * Whether the two select the same presets for a VM, in the same revisions: then it need not be completed to know that
- * nothing changes.
+ * Whether both select the same presets at the same revisions. If so, nothing changes, and the VM need not be completed.
  */
 export function isSameSelection({ before, after }: Alternatives, labels: Labels, namespace: Namespace): boolean {
   const selection = (presets: Pick<Candidates, 'select'>): string =>
@@ -38,7 +37,7 @@ export function isSameSelection({ before, after }: Alternatives, labels: Labels,
 }
 
 /**
- * Completes a VM with the presets of now and with the others. Whatever else decides is the same for both.
+ * Completes a VM with the current and with the other presets; everything else is equal.
  * @param vm as its user wrote it (`asWritten`)
  * @returns undefined if the result is the same
  */
@@ -63,13 +62,13 @@ export function impactOn(
 
 const causeText = (cause: Cause): string => `${cause.field}: ${renderCause(cause)}`
 
-/** What completion decides, without the provenance. */
+/** The result of completion without the provenance. */
 function contentOf({ metadata: { labels = {}, annotations = {} }, spec }: VirtualMachine) {
   const { [completedByAnnotation]: _, ...others } = annotations
   return { labels, annotations: others, spec }
 }
 
-/** What the user of a completed VM wrote, as far as its provenance records it, without what virtset itself sets. */
+/** What the user of a completed VM wrote, as far as its provenance records it, without virtset's own metadata. */
 export function asWritten(vm: VirtualMachine): VirtualMachine {
   const { [completedByAnnotation]: claim, ...annotations } = vm.metadata.annotations ?? {}
   const provenance = claim === undefined ? undefined : decodeProvenance(claim)
@@ -81,6 +80,6 @@ export function asWritten(vm: VirtualMachine): VirtualMachine {
   return provenance === undefined ? bare : asSent(bare, provenance)
 }
 
-/** Without what virtset's controller wrote, on a VM of a config for one. */
+/** Removes labels or annotations that virtset's controller sets on the VM of a config. */
 const unreserved = (keys: Labels): Labels =>
   Object.fromEntries(Object.entries(keys).filter(([key]) => key === excludePresetsAnnotation || !isReservedKey(key)))

@@ -31,31 +31,31 @@ const firmware = (name: string, ...features: string[]): Firmware => ({
   features,
 })
 
-describe('what two nodes can do', () => {
+describe('the capabilities of two nodes', () => {
   const cases: [string, Partial<Capabilities>, Partial<Capabilities>, Partial<Capabilities>][] = [
     ['QEMU is the older one', { version: '10.0.2' }, { version: '9.2.13' }, { version: '9.2.13' }],
     ['10 is newer than 2', { version: '10.0.10' }, { version: '10.0.2' }, { version: '10.0.2' }],
     ['a device is on both', { devices: ['VGA', 'lsi'] }, { devices: ['VGA'] }, { devices: ['VGA'] }],
     [
-      'a machine type is on both',
+      'include a machine type that both have',
       { machines: [q35('9.2'), q35('10.0')] },
       { machines: [q35('9.2')] },
       { machines: [q35('9.2')] },
     ],
     [
-      'an alias and the default are the newest common version',
+      'point an alias and the default to the newest common version',
       { machines: [q35('10.0'), q35('10.1', { alias: 'q35', isDefault: true }), q35('9.2')] },
       { machines: [q35('10.0', { alias: 'q35', isDefault: true }), q35('9.2')] },
       { machines: [q35('10.0', { alias: 'q35', isDefault: true }), q35('9.2')] },
     ],
     [
-      'an alias is not newer than on any node',
+      'do not make an alias newer than on any node',
       { machines: [q35('10.0'), q35('9.2', { alias: 'q35' })] },
       { machines: [q35('10.0', { alias: 'q35' }), q35('9.2')] },
       { machines: [q35('10.0'), q35('9.2', { alias: 'q35' })] },
     ],
     [
-      'an alias of two kinds is dropped',
+      'drop an alias of different machine families',
       {
         machines: [
           { ...q35('1'), name: 'a-1.0', alias: 'x' },
@@ -76,19 +76,19 @@ describe('what two nodes can do', () => {
       },
     ],
     [
-      'a machine type does what both do',
+      'combine the properties of a machine type',
       { machines: [q35('9.2', { maxCpus: 4096, canHotplugCpus: true, hasLegacyNumaMemory: true, cpu: 'qemu64' })] },
       { machines: [q35('9.2', { maxCpus: 288, isDeprecated: true, hasAcpi: false, cpu: 'qemu32' })] },
       { machines: [q35('9.2', { maxCpus: 288, isDeprecated: true, hasAcpi: false })] },
     ],
     [
-      'KVM is on both',
+      'include KVM if both have it',
       { accelerators: { kvm: { cpuModels: [] }, qemu: { cpuModels: [] } } },
       { accelerators: { qemu: { cpuModels: [] } } },
       { accelerators: { qemu: { cpuModels: [] } } },
     ],
     [
-      'a CPU model has the blockers of both',
+      'combine the blockers of a CPU model',
       {
         accelerators: {
           kvm: { cpuModels: [model('EPYC', 'npt'), model('Old')], hostModel: { model: 'EPYC', features: [] } },
@@ -100,25 +100,20 @@ describe('what two nodes can do', () => {
       { accelerators: { kvm: { cpuModels: [model('EPYC', 'lbrv', 'npt')] } } },
     ],
     [
-      'words are those of both; a subject that one does not report is taken from the other',
+      'include words that both have, and subjects that only one reports',
       { words: { 'video.modelType': ['bochs', 'vga'], 'tpm.model': ['tpm-tis'] } },
       { words: { 'video.modelType': ['vga'] } },
       { words: { 'video.modelType': ['vga'], 'tpm.model': ['tpm-tis'] } },
     ],
+    ['include the host that only one reports', { host: { numaNodes: 4 } }, {}, { host: { numaNodes: 4 } }],
     [
-      'the host of the other node counts if one does not report it',
-      { host: { numaNodes: 4 } },
-      {},
-      { host: { numaNodes: 4 } },
-    ],
-    [
-      'hosts have the NUMA nodes and pages of both',
+      'combine the NUMA nodes and page sizes of both hosts',
       { host: { numaNodes: 4, pageSizes: [4, 2048] } },
       { host: { numaNodes: 1, pageSizes: [4] } },
       { host: { numaNodes: 1, pageSizes: [4] } },
     ],
     [
-      'firmware is the same on both',
+      'include firmware that is equal on both',
       { firmware: [firmware('40'), firmware('50', 'secure-boot')] },
       { firmware: [firmware('40'), firmware('50')] },
       { firmware: [firmware('40')] },
@@ -141,7 +136,7 @@ describe('what two nodes can do', () => {
     ).toEqual({ ...plain, ...both })
   })
 
-  test('of one node: what it can do', () => expect(intersect([bundledCapabilities])).toBe(bundledCapabilities))
+  test('of one node are its own', () => expect(intersect([bundledCapabilities])).toBe(bundledCapabilities))
 })
 
 describe('laws', () => {
@@ -164,7 +159,7 @@ describe('laws', () => {
     },
     { requiredKeys: ['name', 'maxCpus', 'hasAcpi'] },
   )
-  /** One of the machine types has the alias, one is the default. */
+  /** One of the machine types has the alias, and one is the default. */
   const machines = fc
     .tuple(
       sorted(machine, ({ name }) => name),
@@ -223,24 +218,24 @@ describe('laws', () => {
         ],
       },
     )
-    // fast-check makes objects without a prototype, JSON does not.
+    // fast-check creates objects without a prototype, JSON does not.
     .map((one) => structuredClone(one))
 
-  test('a node twice is that node', () =>
+  test('intersecting a node with itself changes nothing', () =>
     fc.assert(
       fc.property(profile, (a) => {
         expect(intersect([a, structuredClone(a)])).toEqual(a)
       }),
     ))
 
-  test('the order of nodes does not count', () =>
+  test('the order of nodes does not matter', () =>
     fc.assert(
       fc.property(profile, profile, (a, b) => {
         expect(intersect([a, b])).toEqual(intersect([b, a]))
       }),
     ))
 
-  test('nor does which are taken together first', () =>
+  test('nor does the grouping', () =>
     fc.assert(
       fc.property(profile, profile, profile, (a, b, c) => {
         expect(intersect([intersect([a, b]), c])).toEqual(intersect([a, intersect([b, c])]))

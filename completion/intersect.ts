@@ -2,9 +2,9 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Accelerator, Capabilities, CpuModel, MachineType } from '../api/capabilities.ts'
 
 /**
- * What every one of these nodes can do. An alias of machine types, and being the default one, go to the newest version
- * that all have and that is not newer than its target on any node. What one node does not report is taken from the
- * other nodes. Neither order nor repetition counts: lists are sorted.
+ * The capabilities that all nodes have. An alias of a machine type, and the default, move to the newest common version
+ * that is not newer than the target on any node. If a node does not report something, the other nodes' report counts.
+ * The result does not depend on order or repetition.
  */
 export function intersect([first, ...rest]: readonly [Capabilities, ...Capabilities[]]): Capabilities {
   return rest.reduce(meet, first)
@@ -37,11 +37,11 @@ const given = <K extends string, T>(key: K, value: T | undefined): Given<K, T> =
 
 const common = <T>(a: readonly T[], b: readonly T[]): T[] => a.filter((one) => b.includes(one))
 
-/** A value that both nodes report equally; absent if they differ or one does not report it. */
+/** The value that both nodes report; absent if they differ or one does not report it. */
 const agreed = <T extends object, K extends keyof T & string>(key: K, a: T, b: T): Given<K, T[K]> =>
   isDeepStrictEqual(a[key], b[key]) ? given(key, a[key]) : {}
 
-/** `10.0.13` after `10.0.2`. */
+/** Orders `10.0.13` after `10.0.2`. */
 export function compareVersions(a: string, b: string): number {
   const [left, right] = [a, b].map((version) => version.split('.').map(Number))
   const index = left?.findIndex((part, at) => part !== right?.[at]) ?? -1
@@ -85,7 +85,7 @@ function meetMachine(a: MachineType, b: MachineType): Omit<MachineType, 'alias' 
   }
 }
 
-/** Which of the common machine types gets a name that one machine type of each side has. */
+/** The common machine types to which an alias or the default moves, if each side has it on one machine type. */
 function meetNames(
   a: readonly MachineType[],
   b: readonly MachineType[],

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { lazyMap } from './lazy-map.ts'
 
-test('a lazy map is made once, at the first access', () => {
+test('a lazy map is created once, on first access', () => {
   const map = new Map([
     ['a', 1],
     ['b', 2],

@@ -1,4 +1,4 @@
-/** A map that is made at the first access. */
+/** A map that is created on first access. */
 export function lazyMap<K, V>(make: () => ReadonlyMap<K, V>): ReadonlyMap<K, V> {
   let made: ReadonlyMap<K, V> | undefined
   const map = (): ReadonlyMap<K, V> => (made ??= make())

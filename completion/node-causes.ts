@@ -10,9 +10,9 @@ export interface Checked {
 }
 
 /**
- * Names the nodes in causes that depend on them: those without the capability, and those with it, so that the user can
- * choose them. If so few nodes are without it that the others overrule them, it is only a warning: the VM's pod avoids
- * them (`unfitNodes`).
+ * Names nodes in causes that depend on them: those without the capability, and those with it so that the user can
+ * select them. If only a few nodes lack it, the cause becomes a warning instead: the VM's pod avoids them
+ * (`unfitNodes`).
  * @param check returns the causes on a node with these capabilities
  */
 export function nameNodes(
@@ -31,7 +31,7 @@ export function nameNodes(
     const isSame = (other: Cause): boolean => other.rule === cause.rule && other.field === cause.field
     const without = results.filter((one) => one.causes.some(isSame)).flatMap(({ nodes }) => nodes)
     const having = results.filter((one) => !one.causes.some(isSame)).flatMap(({ nodes }) => nodes)
-    // Every node has such a capability, but each a different one.
+    // Each node alone satisfies the rule, but with a different capability.
     if (without.length === 0) return [cause]
     const [chosen] = having
     const lack = `${nodesText(without)} ${without.length === 1 ? 'lacks' : 'lack'} ${cause.missingCapability}`

@@ -25,8 +25,8 @@ const nodesFor = (given: VirtualMachineSpec): string[] => {
   return [...groups, ...outliers].flatMap((group) => group.nodes).toSorted()
 }
 
-describe('what counts for a VM', () => {
-  test('all that it may come to, by what they have in common', () => {
+describe('the capabilities for a VM', () => {
+  test('are common to all nodes on which it may run', () => {
     const { capabilities, groups, outliers } = two.providedFor(spec())
     expect({ groups, outliers }).toEqual({
       groups: [
@@ -38,7 +38,7 @@ describe('what counts for a VM', () => {
     expect(capabilities).toEqual(intersect([bundledCapabilities, old]))
   })
 
-  test('except the few without what nearly all others have', () => {
+  test('ignore a few nodes that lack what nearly all others have', () => {
     expect(known.providedFor(spec())).toEqual({
       capabilities: bundledCapabilities,
       groups: [{ capabilities: bundledCapabilities, nodes: ['new-1', 'new-2'] }],
@@ -47,13 +47,13 @@ describe('what counts for a VM', () => {
     expect(known.census()).toEqual({ nodes: 4, outliers: ['old'] })
   })
 
-  test('those that it selects', () => {
+  test('are those of the nodes that it selects', () => {
     const provided = known.providedFor(spec({ nodeSelector: { pool: 'new' } }))
     expect(provided.capabilities).toBe(bundledCapabilities)
     expect(provided.groups.flatMap((group) => group.nodes)).toEqual(['new-1', 'new-2'])
   })
 
-  test('caches few results, and no text of the VM', () => {
+  test('are cached for few placements', () => {
     const one = nodeCapabilities(pair)
     const select = (value: string) => one.providedFor(spec({ nodeSelector: { pool: value } }))
     const first = select('new')
@@ -64,20 +64,20 @@ describe('what counts for a VM', () => {
 
   const tolerations = [{ operator: 'Exists' as const }]
 
-  test('those whose taints it tolerates', () => {
+  test('include nodes whose taints it tolerates', () => {
     expect(nodesFor(spec({ tolerations }))).toEqual(['new-1', 'new-2', 'old', 'plain'])
   })
 
-  test('for type kvm, those with KVM', () => {
+  test('are those of nodes with KVM for type kvm', () => {
     expect(nodesFor(spec({ tolerations, domain: { type: 'kvm' } }))).toEqual(['new-1', 'new-2', 'old'])
   })
 
-  test('for type kvm without KVM on any node, all: the causes name the nodes', () => {
+  test('are those of all nodes for type kvm if none has KVM, so that causes name the nodes', () => {
     const nodeSelector = { 'kubernetes.io/hostname': 'plain' }
     expect(nodesFor(spec({ tolerations, nodeSelector, domain: { type: 'kvm' } }))).toEqual(['plain'])
   })
 
-  test('where no node fits, the bundled profile', () => {
+  test('are the bundled ones if no node fits', () => {
     expect(known.providedFor(spec({ nodeSelector: { pool: 'none' } }))).toEqual({
       capabilities: bundledCapabilities,
       groups: [],
@@ -85,25 +85,25 @@ describe('what counts for a VM', () => {
     })
   })
 
-  test('where no node has said anything, the bundled profile', () => {
+  test('are the bundled ones if no node has published any', () => {
     const none = nodeCapabilities([])
     expect(none.providedFor(spec())).toEqual({ capabilities: bundledCapabilities, groups: [], outliers: [] })
     expect(none.published).toEqual([bundledCapabilities])
   })
 
-  test('the same for the same placement, without thinking again', () => {
+  test('are cached for equal placements', () => {
     expect(known.providedFor(spec({ nodeSelector: { pool: 'old' } }))).toBe(
       known.providedFor(spec({ nodeSelector: { pool: 'old' }, domain: { type: 'qemu', title: 'another' } })),
     )
   })
 
-  test('each profile is known once, the bundled one last', () => {
+  test('are known once each, the bundled ones last', () => {
     expect(known.published).toEqual([bundledCapabilities, old, emulatedCapabilities])
     expect(known.known).toEqual([bundledCapabilities, old, emulatedCapabilities, bundledCapabilities])
   })
 })
 
-test('equal capabilities become one object, whatever node has them', () => {
+test('equal capabilities of several nodes become one object', () => {
   const share = shareCapabilities()
   const [one, two, three] = [bundledCapabilities, bundledCapabilities, old].map((capabilities, index) =>
     share(nodeProfile(`node-${index}`, structuredClone(capabilities))),
@@ -140,13 +140,13 @@ describe('completion', () => {
       : outcome
   }
 
-  test('is for what all nodes have', () => expect(machineOf(vm(), options(pair))).toBe('pc-i440fx-9.2'))
-  test('is for what nearly all nodes have', () => expect(machineOf(vm())).toBe('pc-i440fx-10.0'))
-  test('is for what the selected nodes have', () => {
+  test('uses what all nodes have', () => expect(machineOf(vm(), options(pair))).toBe('pc-i440fx-9.2'))
+  test('uses what nearly all nodes have', () => expect(machineOf(vm())).toBe('pc-i440fx-10.0'))
+  test('uses what the selected nodes have', () => {
     expect(machineOf(vm({ nodeSelector: { pool: 'new' } }))).toBe('pc-i440fx-10.0')
   })
 
-  test('is for the nodes that a preset selects', () => {
+  test('uses the nodes that a preset selects', () => {
     const compiled = compilePreset({
       apiVersion: 'virtset.io/v1alpha1',
       kind: 'VirtualMachinePreset',
@@ -159,7 +159,7 @@ describe('completion', () => {
 
   const newest = { domain: { ...vm().spec.domain, os: { type: { os: 'hvm' as const, machine: 'pc-q35-10.0' } } } }
 
-  test('refuses what some nodes do not have, and names those that do', () => {
+  test('refuses what some nodes lack, and names the nodes that have it', () => {
     expect(causesOf(vm(newest), options(pair))).toEqual([
       [
         'spec.domain.os.type.machine',
@@ -170,14 +170,14 @@ describe('completion', () => {
     expect(machineOf(vm({ ...newest, nodeSelector: { 'kubernetes.io/hostname': 'new-1' } }))).toBe('pc-q35-10.0')
   })
 
-  describe('where one node of four cannot do what a VM asks for', () => {
+  describe('if one node of four lacks a capability that a VM requires', () => {
     const numa = { cpu: { numa: { cells: [{ id: 0, cpus: '0', memory: 64, unit: 'MiB' as const }] } } }
     const memoryBacking = { hugepages: { pages: [{ size: 1, unit: 'GiB' as const }] } }
     const asking = vm({ domain: { ...vm().spec.domain, ...numa, memoryBacking } })
     const without = { ...bundledCapabilities, host: { numaNodes: 4, pageSizes: [4, 2048] } }
     const honest = ['a', 'b', 'c'].map((name) => nodeProfile(name, bundledCapabilities))
 
-    test('the VM is admitted, with a warning', () => {
+    test('the VM is admitted with a warning', () => {
       const outcome = complete(asking, options([...honest, nodeProfile('small', without)]))
       expect([outcome.outcome, outcome.warnings.at(-1)]).toEqual([
         'completed',
@@ -185,7 +185,7 @@ describe('completion', () => {
       ])
     })
 
-    test('is refused if two of five do not have it', () => {
+    test('the VM is refused if two of five lack it', () => {
       const [one, two] = ['small-1', 'small-2'].map((name) => nodeProfile(name, without))
       const outcome = complete(asking, options([...honest, ...(one ? [one] : []), ...(two ? [two] : [])]))
       expect(outcome.outcome).toBe('refused')
@@ -213,7 +213,7 @@ describe('completion', () => {
     expect([actual.vm, actual.warnings]).toEqual([expected.vm, expected.warnings])
   })
 
-  test('refuses what no node has, and names the nodes', () => {
+  test('refuses what no node has, and names nodes', () => {
     const many = ['a', 'b', 'c', 'd', 'e'].map((name) => nodeProfile(name, old))
     expect(causesOf(vm(newest), options(many))).toEqual([
       [
@@ -224,14 +224,14 @@ describe('completion', () => {
     ])
   })
 
-  test('refuses KVM where no node has it', () => {
+  test('refuses KVM if no node has it', () => {
     const domain = { ...vm().spec.domain, type: 'kvm' as const }
     expect(causesOf(vm({ domain }), options([nodeProfile('plain', emulatedCapabilities)]))).toEqual([
       ['spec.domain.type', 'QEMU on this node has no such accelerator; it has qemu (node plain lacks KVM)', undefined],
     ])
   })
 
-  test('does not name nodes where a VM is invalid on all of them', () => {
+  test('does not name nodes if a VM is invalid on all of them', () => {
     const clock = { offset: 'timezone' as const }
     const given = vm({ domain: { ...vm().spec.domain, clock }, nodeSelector: { pool: 'new' } })
     expect(causesOf(given)).toEqual([['spec.domain.clock.timezone', 'must be set for offset timezone', undefined]])
@@ -254,15 +254,15 @@ describe('completion', () => {
     const before = complete(efi, options([nodeProfile('before', moved)]))
 
     test.each([
-      ['another node came', [nodeProfile('before', moved), nodeProfile('another', another)]],
-      ['there are the same nodes', [nodeProfile('before', moved)]],
-    ])('%s: it comes back as it was', (_, profiles) => {
+      ['another node joined', [nodeProfile('before', moved), nodeProfile('another', another)]],
+      ['the nodes are the same', [nodeProfile('before', moved)]],
+    ])('changes nothing if %s', (_, profiles) => {
       if (before.outcome === 'refused') throw new Error('refused')
       const after = complete(before.vm, options(profiles))
       expect(after.outcome === 'completed' && after.vm).toEqual(before.vm)
     })
 
-    test('before any node had said anything: it comes back as it was', () => {
+    test('changes nothing if the VM was completed before any node published capabilities', () => {
       const bundled = complete(efi, options([]))
       if (bundled.outcome === 'refused') throw new Error('refused')
       const after = complete(bundled.vm, options([nodeProfile('now', { ...old, emulator: '/opt/qemu' })]))

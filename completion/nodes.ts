@@ -11,23 +11,22 @@ import { outliersOf } from './outliers.ts'
 /** The capabilities that the nodes of a cluster have published. */
 export interface NodeCapabilities {
   readonly providedFor: (spec: VirtualMachineSpec) => Provided
-  /** All known capabilities; last the bundled ones, which are used while no node has published any. */
+  /** All known capabilities, ending with the bundled ones, which apply until a node publishes its own. */
   readonly known: readonly Capabilities[]
   /** The same without the bundled ones, unless no node has published any. */
   readonly published: readonly Capabilities[]
-  /** How many nodes have published a profile, and which of them are outliers among all. */
+  /** The number of nodes that have published a profile, and the outliers among them. */
   readonly census: () => { readonly nodes: number; readonly outliers: readonly string[] }
 }
 
-/** What one VM can rely on. */
+/** The capabilities that one VM can rely on. */
 export interface Provided {
-  /** What all nodes on which it can be scheduled can do, except outliers. */
+  /** The common capabilities of all nodes on which it can be scheduled, except outliers. */
   readonly capabilities: Capabilities
-  /** Those nodes, grouped by equal capabilities; empty if no node has published any. */
+  /** These nodes, grouped by equal capabilities; empty if no node has published any. */
   readonly groups: readonly NodeGroup[]
   /**
-   * Nodes on which it could be scheduled too, but which are ignored because they do not have what nearly all others
-   * have.
+   * Nodes on which it could be scheduled but which are ignored because they lack something that nearly all others have.
    */
   readonly outliers: readonly NodeGroup[]
 }
@@ -37,13 +36,12 @@ export interface NodeGroup {
   readonly capabilities: Capabilities
 }
 
-/** Placements whose result is cached. A cluster has a handful; each result can take as much as a node profile. */
+/** The maximum number of cached placements. A cluster has a handful; each result can be as large as a node profile. */
 const maxCached = 64
 
 /**
- * What nodes with these profiles can do. Completions are cached while this is the same object: make it once for each
- * change.
- * @param profiles as published; equal capabilities are to be the same object, so that they are compared by nothing else
+ * Combines the profiles of nodes. Results are cached in the returned object, so create it once per change.
+ * @param profiles as published; equal capabilities must be the same object, because they are compared by identity
  */
 export function nodeCapabilities(profiles: readonly NodeProfile[]): NodeCapabilities {
   const distinct = [...new Set(profiles.map(({ spec }) => spec.capabilities))]
@@ -59,7 +57,7 @@ export function nodeCapabilities(profiles: readonly NodeProfile[]): NodeCapabili
       if (profiles.length === 0) return { capabilities: bundledCapabilities, groups: [], outliers: [] }
       const { nodeSelector, affinity, tolerations } = spec
       const isKvm = spec.domain.type === 'kvm'
-      // Users write these fields, and they can be large: the cache holds a digest.
+      // Users write these fields and they can be large, so the cache key is a digest.
       const key = digest([isKvm, nodeSelector, affinity?.nodeAffinity, tolerations])
       const known = cached.get(key)
       if (known) return known
@@ -95,7 +93,7 @@ export function shareCapabilities(): <T extends NodeProfile>(profile: T) => T {
 
 const digest = (value: unknown): string => createHash('sha256').update(JSON.stringify(value)).digest('base64')
 
-/** A VM of type kvm requests /dev/kvm from the scheduler: nodes without it are ignored, unless no node has it. */
+/** A VM of type kvm requests /dev/kvm from the scheduler, so nodes without it are ignored, unless no node has it. */
 function provide(fitting: readonly NodeProfile[], isKvm: boolean): Provided {
   const withKvm = isKvm ? fitting.filter(({ spec }) => spec.capabilities.accelerators.kvm !== undefined) : []
   const nodes = Map.groupBy(withKvm.length > 0 ? withKvm : fitting, ({ spec }) => spec.capabilities)

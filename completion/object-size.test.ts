@@ -28,7 +28,7 @@ const vmWith = (values: readonly string[]): VirtualMachine => ({
 
 const bytesOf = ({ metadata, spec }: VirtualMachine): number => Buffer.byteLength(JSON.stringify({ metadata, spec }))
 
-/** A VM of exactly so many bytes, with as many of them as possible in characters of three bytes. */
+/** A VM of exactly this many bytes, mostly in characters of three bytes. */
 const vmOf = (bytes: number): VirtualMachine => {
   const values = Array.from({ length: 15 }, () => '€'.repeat(21_845))
   const missing = bytes - bytesOf(vmWith([...values, '']))
@@ -41,17 +41,17 @@ const tooLarge = (value: number) => [
     field: 'spec',
     value,
     reason: 'FieldValueTooLong',
-    message: 'must be at most 1048576 bytes of JSON with its metadata and everything that completion adds',
+    message: 'must be at most 1048576 bytes of JSON including its metadata and everything that completion adds',
     suggestion: 'shorten its texts and lists, or those of the presets that select it',
   },
 ]
 
 test.each([
-  ['of the largest size is stored', 1024 * 1024, []],
-  ['that is larger by a byte is refused', 1024 * 1024 + 1, tooLarge(1024 * 1024 + 1)],
+  ['of the maximum size is accepted', 1024 * 1024, []],
+  ['that is one byte larger is refused', 1024 * 1024 + 1, tooLarge(1024 * 1024 + 1)],
 ])('a VM %s', (_, bytes, expected) => expect(objectSizeCauses(vmOf(bytes))).toEqual(expected))
 
-test('what presets add counts', () => {
+test('values that presets add count', () => {
   const preset = compilePreset({
     apiVersion: 'virtset.io/v1alpha1',
     kind: 'ClusterVirtualMachinePreset',

@@ -38,10 +38,10 @@ describe('the origin of a whole value', () => {
     return path.endsWith('.site') ? site : bus
   }
   test.each<[string, unknown, Origin]>([
-    ['the user where any leaf is theirs', { site: 1, deep: [{ small: 1 }, { user: 1 }] }, user],
+    ['the user if any leaf is theirs', { site: 1, deep: [{ small: 1 }, { user: 1 }] }, user],
     ['else a preset of a namespace', { site: 1, deep: [{ small: {} }] }, small],
     ['else the origin of the first leaf', { site: [], bus: 1 }, site],
-    ['a default where all are defaults', { bus: 1 }, bus],
+    ['a default if all are defaults', { bus: 1 }, bus],
   ])('%s', (_, value, origin) => {
     expect(originWithin(value, 'spec', leafOrigin)).toEqual(origin)
   })

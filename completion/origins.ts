@@ -4,7 +4,7 @@ import type { Origins } from '../presets/origins.ts'
 import { joinPath, parentPath, pathKeys } from '../api/path.ts'
 import { addedPaths, isHolder, type Added } from './defaults/apply.ts'
 
-/** By paths: origins that are known so already, and what rules added to a domain. */
+/** Combines known origins with those of the values that default rules added to a domain. Keyed by path. */
 export function allOrigins(origins: Origins, added: Added, domain: Domain): Origins {
   const all = new Map(origins)
   const byRule = new Map<string, Origin>()
@@ -16,7 +16,7 @@ export function allOrigins(origins: Origins, added: Added, domain: Domain): Orig
   return all
 }
 
-/** The rule that added the leaf at a path, or the leaf at which the path ends too early. */
+/** The default rule that added the leaf at a path, or the leaf at which the path ends prematurely. */
 export function ruleAt(added: Added, root: object, path: string): string | undefined {
   let holder = root
   for (const key of pathKeys(path)) {
@@ -29,7 +29,7 @@ export function ruleAt(added: Added, root: object, path: string): string | undef
 
 const users: Origin = { by: 'user' }
 
-/** Who put the leaf at `path` there: the nearest entry above it, else the user. */
+/** The origin of the leaf at `path`: the nearest entry at or above it, or else the user. */
 export function originOf(origins: Origins, path: string): Origin {
   if (origins.size === 0) return users
   for (let at = path; at !== ''; at = parentPath(at)) {

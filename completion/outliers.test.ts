@@ -34,9 +34,9 @@ const older = olderCapabilities('10.0')
 
 describe('outliers', () => {
   test.each<[string, NodeGroup[], string[]]>([
-    ['of equal nodes there are none', [group('a', 5)], []],
-    ['of two nodes there are none', [group('a', 1), group('bad', 1, nothing)], []],
-    ['a node that can do nothing', [group('a', 2), group('bad', 1, nothing)], ['bad-0']],
+    ['none of equal nodes', [group('a', 5)], []],
+    ['none of two nodes', [group('a', 1), group('bad', 1, nothing)], []],
+    ['a node without any capability', [group('a', 2), group('bad', 1, nothing)], ['bad-0']],
     ['a node with an emulator of its own', [group('a', 2), group('bad', 1, changed({ emulator: '/a' }))], ['bad-0']],
     [
       'a node whose machine types have one CPU',
@@ -63,19 +63,19 @@ describe('outliers', () => {
       ['bad-0'],
     ],
     ['a node without firmware', [group('a', 2), group('bad', 1, changed({ firmware: [] }))], ['bad-0']],
-    ['a node that can do more is none', [group('a', 2, older), group('new', 1)], []],
+    ['not a node with more capabilities', [group('a', 2, older), group('new', 1)], []],
     ['the last node with an old image', [group('new', 9), group('old', 1, older)], ['old-0']],
-    ['half of the nodes with an old image are none', [group('new', 5), group('old', 5, older)], []],
-    ['two of ten are too many', [group('new', 8), group('old', 2, older)], []],
-    ['two of twenty are not', [group('new', 18), group('old', 2, older)], ['old-0', 'old-1']],
+    ['not half of the nodes, with an old image', [group('new', 5), group('old', 5, older)], []],
+    ['not two of ten', [group('new', 8), group('old', 2, older)], []],
+    ['two of twenty', [group('new', 18), group('old', 2, older)], ['old-0', 'old-1']],
     [
-      'those with the least, if more deviate than can be overruled',
+      'those that lack the most, if there are too many',
       [group('a', 8), group('old', 1, older), group('bad', 1, nothing)],
       ['bad-0'],
     ],
-    ['a node without KVM is none', [group('a', 5), group('plain', 1, emulatedCapabilities)], []],
+    ['not a node without KVM', [group('a', 5), group('plain', 1, emulatedCapabilities)], []],
     [
-      'a node with other hardware is none',
+      'not a node with other hardware',
       [
         group('a', 5),
         group(

@@ -3,8 +3,8 @@ import { compareVersions, familyOf } from './intersect.ts'
 import type { NodeGroup } from './nodes.ts'
 
 /**
- * How many of so many nodes the others can overrule: a tenth, and one of three to nineteen. If two nodes differ, it is
- * unknown which one is broken.
+ * The maximum number of outliers among `nodes`: a tenth, but one of three to nineteen, and none of two, because it is
+ * then unknown which one is broken.
  */
 export const tolerated = (nodes: number): number => (nodes < 3 ? 0 : Math.max(1, Math.floor(nodes / 10)))
 
@@ -12,10 +12,10 @@ export const countNodes = (groups: readonly NodeGroup[]): number =>
   groups.reduce((sum, { nodes }) => sum + nodes.length, 0)
 
 /**
- * Nodes without something of the launcher's image that nearly all others have. All nodes run the same image, but while
- * it is rolled out; a node that alone has less is the last to be updated, broken, or lying. What depends on the
- * hardware (KVM, CPU features, huge pages) differs between healthy nodes and does not count. At most `tolerated` nodes,
- * those with the least first.
+ * Finds nodes that lack something of the launcher's image that nearly all others have. All nodes run the same image
+ * except during a rollout; a node that alone has less is either the last to be updated, broken or reporting false
+ * capabilities. Capabilities of the hardware (KVM, CPU features, huge pages) differ between healthy nodes and are
+ * ignored. Returns at most `tolerated` nodes, those that lack the most first.
  */
 export function outliersOf(groups: readonly NodeGroup[]): readonly NodeGroup[] {
   const total = countNodes(groups)
@@ -44,7 +44,7 @@ const compareNames = (a: NodeGroup, b: NodeGroup): number => ((a.nodes[0] ?? '')
 
 const itemsOf = new WeakMap<Capabilities, ReadonlySet<string>>()
 
-/** What the launcher's image decides. */
+/** The capabilities that depend on the launcher's image. */
 function imageItems(capabilities: Capabilities): ReadonlySet<string> {
   const known = itemsOf.get(capabilities)
   if (known) return known
@@ -52,7 +52,7 @@ function imageItems(capabilities: Capabilities): ReadonlySet<string> {
   const items = new Set([
     `emulator ${emulator}`,
     ...machineItems(machines),
-    // The one device that is the node's.
+    // `kvm` is the one device that depends on the node.
     ...devices.filter((name) => name !== 'kvm').map((name) => `device ${name}`),
     ...(accelerators.qemu?.cpuModels ?? []).map(({ name }) => `cpu ${name}`),
     ...firmware.map((one) => `firmware ${JSON.stringify(one)}`),

@@ -47,7 +47,7 @@ const provenance: Provenance = {
 describe('the annotation', () => {
   const { text, left } = encodeProvenance(provenance, vm)
 
-  test('ends where all leaves below are of one origin', () => {
+  test('ends where all leaves below have one origin', () => {
     expect(left).toBe(0)
     expect(JSON.parse(text)).toEqual({
       v: 1,
@@ -77,7 +77,7 @@ describe('the annotation', () => {
     expect(originOf(decoded?.origins ?? new Map(), path)).toEqual(origin)
   })
 
-  test('records what was overridden, with the value of the user, what was removed and what was skipped', () => {
+  test('records overridden values with those of the user, removed values and skipped ones', () => {
     expect(decoded?.overridden).toEqual(
       new Map([
         [
@@ -108,7 +108,7 @@ test('does not record long values of the user that a preset overrode', () => {
   ])
 })
 
-test('drops the values first when space is short', () => {
+test('omits values first if space is short', () => {
   const paths = Array.from({ length: 40 }, (_, index) => `spec.domain.devices.disks[${index}].serial`)
   const overridden = new Map(paths.map((path) => [path, [{ origin: user, value: 'a serial number' }]]))
   const given = { ...provenance, overridden }
@@ -127,13 +127,13 @@ test.each(['', '{', '[]', '"x"', '{"v":2,"by":[]}', '{"v":1}', '{"v":1,"by":"x"}
 )
 
 test.each([
-  ['longer than any of ours', `{"v":1,"by":["${'x'.repeat(32 * 1024)}"]}`, undefined],
-  ['deeper than any VM', `{"v":1,"by":["=r"],"at":${'{"a":'.repeat(5000)}0${'}'.repeat(5000)}}`, nothing],
+  ['longer than the limit', `{"v":1,"by":["${'x'.repeat(32 * 1024)}"]}`, undefined],
+  ['nested deeper than any VM', `{"v":1,"by":["=r"],"at":${'{"a":'.repeat(5000)}0${'}'.repeat(5000)}}`, nothing],
 ])('one that is %s claims nothing', (_, text, decoded) => {
   expect(decodeProvenance(text)).toEqual(decoded && { ...decoded, left: 0 })
 })
 
-test('what is broken in one that is nearly ours is passed over', () => {
+test('invalid parts of an annotation are ignored', () => {
   const text = '{"v":1,"by":[7,["a"],"=r"],"at":{"spec":{"a":0,"b":1,"c":2,"d":9,"__proto__":2}},"skip":[1,["x"]]}'
   expect(decodeProvenance(text)).toEqual({
     ...nothing,
@@ -145,7 +145,7 @@ test('what is broken in one that is nearly ours is passed over', () => {
   })
 })
 
-describe('a monstrous VM', () => {
+describe('an extremely large VM', () => {
   const disks = Array.from({ length: 3000 }, (_, index) => ({
     target: { dev: `vd${index}`, bus: 'virtio' },
     serial: 's',
@@ -159,7 +159,7 @@ describe('a monstrous VM', () => {
   )
   const { text, left } = encodeProvenance({ ...provenance, origins }, large)
 
-  test('keeps within the limit and records how much is omitted', () => {
+  test('stays within the limit and records how many entries are omitted', () => {
     expect(Buffer.byteLength(text)).toBeLessThanOrEqual(maxProvenanceBytes)
     const decoded = decodeProvenance(text)
     expect(decoded?.left).toBe(left)
@@ -167,7 +167,7 @@ describe('a monstrous VM', () => {
     expect(decoded?.origins.size).toBe(6000 + 3 - left)
   })
 
-  test('is cut at the same leaf, whatever came first', () => {
+  test('is cut at the same leaf in any order', () => {
     const reversed = new Map([...origins].toReversed())
     expect(encodeProvenance({ ...provenance, origins: reversed }, large)).toEqual({ text, left })
   })

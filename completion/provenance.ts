@@ -8,19 +8,23 @@ import { allOrigins } from './origins.ts'
 
 export type { Origins, Provenance } from '../presets/origins.ts'
 
-/** etcd's limit for all annotations of an object is 256 KiB; ours leaves room for others. In bytes of UTF-8. */
+/**
+ * The limit for the annotation, in bytes of UTF-8. The API server allows 256 KiB for all annotations of an object; this
+ * leaves room for others.
+ */
 export const maxProvenanceBytes = 32 * 1024
 
 /**
- * A completed VM's provenance as it is stored in its annotation:
+ * A completed VM's provenance as stored in its annotation:
  *
- *     {v: 1, by: [["team","small","0f1e…"], ["","site","…"], "disk-bus"], at: {spec: {domain: {cpu: 0, devices: {disks: {1: 2}}}}}, …}
+ *     {v: 1, by: [["team","small","0f1e…"], ["","site","…"], "=disk-bus"],
+ *      at: {spec: {domain: {cpu: 0, devices: {disks: {1: 2}}}}}, …}
  *
- * `by` are the origins: a preset's namespace ('' for a cluster preset), name and revision, or a default's rule. `at` is
- * a tree of paths that ends in places of `by`; if all leaves of a subtree have one origin, the tree ends there. What it
- * does not contain is the user's. `over` and `gone` are such trees for what was overridden and removed, `skip` a list
- * of [by, path, reason]. What the user had written is in `over` beside the user if it is short: `[3, 0]` without,
- * `[[3, "sata"], 0]` with it.
+ * `by` lists the origins: a preset's namespace ('' for a cluster preset), name and revision, `=` and a default's rule,
+ * or `user`. `at` is a tree of paths whose leaves are indexes into `by`; if all leaves of a subtree have one origin, the
+ * tree ends there. Anything that it does not contain is the user's. `over` and `gone` are such trees for overridden and
+ * removed values, and `skip` is a list of [by, path, reason]. `over` also holds the user's value if it is short:
+ * `[3, 0]` without, `[[3, "sata"], 0]` with it.
  */
 interface Encoded {
   readonly v: 1
@@ -29,7 +33,7 @@ interface Encoded {
   readonly over?: Tree
   readonly gone?: Tree
   readonly skip?: readonly (readonly [number, string, string])[]
-  /** How many entries were omitted because of the size limit. */
+  /** The number of entries omitted because of the size limit. */
   readonly more?: number
 }
 
@@ -37,14 +41,14 @@ type Tree = number | readonly (number | readonly [number, unknown])[] | { readon
 
 const userMark = 'user'
 
-/** Provenance during completion: what default rules added is recorded by object, not yet by path. */
+/** Provenance during completion: additions of default rules are recorded by object, not yet by path. */
 export interface Attribution extends Provenance {
   readonly added?: Added
 }
 
 export interface EncodedProvenance {
   readonly text: string
-  /** Entries that did not fit; 0 but for monstrous VMs. */
+  /** The number of entries that did not fit; 0 except for extremely large VMs. */
   readonly left: number
 }
 
@@ -52,8 +56,8 @@ export interface EncodedProvenance {
 const maxLostValue = 128
 
 /**
- * The annotation's text. Where it would be too long, the user's values that were overridden go first, then what was
- * skipped, then what was overridden and removed, then origins from the last path on; the text records how many.
+ * Encodes the annotation. If it is too long, omits the user's overridden values first, then skipped values, then
+ * overridden and removed ones, then origins from the last path on. The text records how many entries are missing.
  * @param vm as completed: its leaves decide whether a whole subtree has one origin
  */
 export function encodeProvenance(
@@ -85,7 +89,7 @@ export function encodeProvenance(
 const withoutValues = (overridden: Provenance['overridden']): Provenance['overridden'] =>
   new Map([...overridden].map(([path, lost]) => [path, lost.map(({ origin }) => ({ origin, value: undefined }))]))
 
-/** In the order of the leaves in the VM, so that the same VM is always cut at the same leaf. */
+/** Sorts origins by the order of the leaves in the VM, so that the same VM is always cut at the same leaf. */
 function inOrder(origins: Origins, vm: VirtualMachine): (readonly [string, Origin])[] {
   const ordered = new Map<string, Origin>()
   const visit = (value: unknown, path: string): void => {
@@ -98,12 +102,12 @@ function inOrder(origins: Origins, vm: VirtualMachine): (readonly [string, Origi
   return [...ordered, ...[...origins].filter(([path]) => !ordered.has(path))]
 }
 
-/** The share of the room that must be used: to fill the rest would take as many tries again. */
+/** The share of the limit that must be used; using the rest would take as many attempts again. */
 const fullEnough = 0.95
 
 /**
- * About as many origins as there is room for. The text grows rather evenly with their number, so the next try is where
- * the limit would then be, and every other one halfway, in case that it does not.
+ * Includes about as many origins as fit. The length grows roughly linearly with their number, so each attempt
+ * interpolates, and every other one bisects in case the growth is not linear.
  */
 function cutOrigins(
   provenance: Provenance,
@@ -135,7 +139,7 @@ function cutOrigins(
 function textOf(provenance: Attribution, vm: VirtualMachine, left: number): string {
   const by: (readonly string[] | string)[] = []
   const places = new Map<string, number>()
-  // Most leaves share their origin's very object.
+  // Most leaves share the same origin object.
   const known = new Map<Origin | string, number>()
   const placeOf: PlaceOf = (origin) => {
     const found = known.get(origin)
@@ -166,7 +170,7 @@ function textOf(provenance: Attribution, vm: VirtualMachine, left: number): stri
   } satisfies Encoded)
 }
 
-/** The values of presets can be read in the presets. */
+/** Values of presets need not be stored: they can be read in the presets. */
 const isKept = (origin: Origin, value: unknown): boolean =>
   origin.by === 'user' && value !== undefined && JSON.stringify(value).length <= maxLostValue
 
@@ -184,7 +188,7 @@ function decodeOrigin(encoded: unknown): Origin | undefined {
   return { by: 'preset', ...(namespace === '' ? {} : { namespace }), name, revision }
 }
 
-/** A map's key that looks like an index gets a dot before it. */
+/** A map's key that looks like an index is prefixed with a dot. */
 const treeKey = (key: string | number): string =>
   typeof key === 'string' && /^\.*\d+$/.test(key) ? `.${key}` : String(key)
 
@@ -195,7 +199,7 @@ const pathKey = (key: string): string | number => {
 
 const nothing: Added = new Map()
 
-/** Origins by the keys of their paths. */
+/** A tree of origins by the keys of their paths. */
 interface Stated {
   origin?: Origin
   readonly below: Map<string, Stated>
@@ -216,12 +220,12 @@ function statedOf(origins: Origins): Stated {
   return root
 }
 
-/** The place in `by` of an origin, or of the rule of a default; given out in the order in which they are asked for. */
+/** Returns the index in `by` of an origin, or of a default's rule. Indexes are assigned in the order of the calls. */
 type PlaceOf = (origin: Origin | string) => number
 
 /**
- * The tree of all that is not the user's; undefined where all is. A subtree of one origin is one number, and each leaf
- * is looked at once.
+ * The tree of everything that is not the user's; undefined if everything is. A subtree with one origin is one number.
+ * Visits each leaf once.
  */
 function treeOf(value: unknown, stated: Stated | undefined, added: Added, placeOf: PlaceOf): Tree | undefined {
   if (stated?.origin !== undefined) return placeOf(stated.origin)
@@ -242,7 +246,7 @@ function treeOf(value: unknown, stated: Stated | undefined, added: Added, placeO
   )
 }
 
-/** The paths as a tree. Keys of maps that hold `]` are cut there: they are for reading only. */
+/** Converts paths to a tree. A key that contains `]` is cut there: these paths are only displayed. */
 function trieOf<T>(paths: ReadonlyMap<string, T>, encode: (value: T) => Tree): Tree | undefined {
   const root = new Map<string, unknown>()
   for (const [path, value] of paths) {
@@ -265,13 +269,13 @@ const mapTree = (map: ReadonlyMap<string, unknown>): Tree =>
 
 /** The provenance of a stored VM. */
 export interface DecodedProvenance extends Provenance {
-  /** Entries that had no room. */
+  /** The number of entries that were omitted. */
   readonly left: number
 }
 
 /**
- * Reads an annotation. Paths of `origins` may end above the leaves that they are about: ask with `originOf`.
- * @returns undefined where it is none of ours: users may write what they like
+ * Decodes an annotation. Paths of `origins` may end above the leaves that they apply to; look them up with `originOf`.
+ * @returns undefined if it is not a provenance; users may write anything
  */
 export function decodeProvenance(text: string): DecodedProvenance | undefined {
   if (text.length > maxProvenanceBytes) return undefined
@@ -304,7 +308,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-/** A domain may nest 128 deep. */
+/** A domain may be nested 128 levels deep. */
 const maxDepth = 140
 
 function pathsOf<T>(tree: unknown, decode: (end: unknown) => T | undefined): ReadonlyMap<string, T> {

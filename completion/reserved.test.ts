@@ -4,9 +4,9 @@ import { launcherPodFinalizer } from '../api/virtual-machine.ts'
 import { withFinalizer } from './reserved.ts'
 
 test.each([
-  ['is held', undefined, [launcherPodFinalizer]],
-  ['that others hold is held, too', ['a'], ['a', launcherPodFinalizer]],
-  ['that is held stays as it is', [launcherPodFinalizer, 'a'], [launcherPodFinalizer, 'a']],
+  ['without finalizers gets the finalizer', undefined, [launcherPodFinalizer]],
+  ['with other finalizers gets it too', ['a'], ['a', launcherPodFinalizer]],
+  ['with the finalizer is unchanged', [launcherPodFinalizer, 'a'], [launcherPodFinalizer, 'a']],
 ])('a VM %s', (_, finalizers, expected) => {
   const vm: VirtualMachine = {
     apiVersion: 'virtset.io/v1alpha1',

@@ -8,12 +8,12 @@ import { isReservedKey } from '../api/reserved.ts'
 /** Kinds that own VMs: only their controller sets the owner references. */
 const owningKinds = ['VirtualMachineConfig', 'VirtualMachineGroup']
 
-/** Reserved keys that a user can set: the first is ignored and written again, so that `kubectl get | apply` works. */
+/** Reserved keys that a user can set. The first is ignored and written again, so that `kubectl get | apply` works. */
 const writable = [completedByAnnotation, excludePresetsAnnotation]
 
 /**
- * Causes for metadata of a VM that only virtset itself can set: reserved labels and annotations, owners of its own
- * kinds, and the finalizer. What is stored already may stay as it is.
+ * Causes for metadata that only virtset itself may set: reserved labels and annotations, owners of its own kinds, and
+ * the finalizer. Stored metadata may remain unchanged.
  */
 export function checkReserved(vm: VirtualMachine, stored: VirtualMachine | undefined): Cause[] {
   const { metadata } = vm
@@ -59,7 +59,7 @@ function changedOwners(now: readonly OwnerReference[], before: readonly OwnerRef
   ]
 }
 
-/** Unless the VM is being deleted, mutation has put the finalizer back already. */
+/** Mutation has restored the finalizer already, unless the VM is being deleted. */
 function lostFinalizer(now: ObjectMeta, before: ObjectMeta): Cause[] {
   if (!before.finalizers?.includes(launcherPodFinalizer) || now.finalizers?.includes(launcherPodFinalizer)) return []
   const message = `${launcherPodFinalizer} is removed by virtset's controller once no pod of the VM remains`
@@ -73,7 +73,7 @@ const forbidden = (rule: string, field: string, message: string): Cause => ({
   message,
 })
 
-/** The VM, held from the first until no launcher pod of it remains. */
+/** Adds the finalizer that holds the VM until none of its launcher pods remains. */
 export function withFinalizer(vm: VirtualMachine): VirtualMachine {
   const { finalizers = [] } = vm.metadata
   if (finalizers.includes(launcherPodFinalizer)) return vm

@@ -9,7 +9,7 @@ const times = <T>(count: number, make: (index: number) => T): T[] => Array.from(
 
 const features = (count: number) => times(count, (index) => ({ name: `feature${index}`, policy: 'require' }))
 
-/** 128 NUMA nodes, each with its distance to each other one: 50,000 values. */
+/** 128 NUMA nodes, each with its distance to every other: 50,000 values. */
 const cells = times(128, (id) => ({
   id,
   cpus: String(id),
@@ -58,7 +58,7 @@ test('a VM with 128 NUMA nodes is not too much', () => {
   expect(outcome.outcome === 'refused' ? outcome.causes : []).toEqual([])
 })
 
-test('what was completed once is not too much when it is completed, or its reach checked, again', () => {
+test('a VM that was completed once is not too much to complete or check again', () => {
   const once = completed({ ...numa, vcpus: { vcpus: times(128, (id) => ({ id, enabled: true })) } })
   const again = once.outcome === 'completed' && complete(once.vm, optionsWith([]))
   expect(again).toMatchObject({
@@ -68,7 +68,7 @@ test('what was completed once is not too much when it is completed, or its reach
   expect(once.outcome === 'completed' && ungrantedReach(once.vm, optionsWith([]))).toEqual([])
 })
 
-test('one that is too much work is refused with its size', () => {
+test('a VM that is too much work is refused with its size', () => {
   const outcome = completed({ ...numa, ...pinned, iothreadids: { iothreads: times(1024, (id) => ({ id: id + 1 })) } })
   expect(outcome).toEqual({
     outcome: 'refused',
@@ -80,27 +80,27 @@ test('one that is too much work is refused with its size', () => {
         rule: 'too-much-work',
         field: 'spec',
         reason: 'FieldValueTooMany',
-        message: 'takes more than 200,000 steps to complete, the limit: it has 64,402 values',
+        message: 'takes more than 200,000 steps to complete: it has 64,402 values',
         suggestion: 'shorten its lists',
       },
     ],
   })
 })
 
-test('where its presets are too much, the largest are named', () => {
+test('if its presets are too much, the largest are named', () => {
   const many = times(80, (index) => preset(`p${index}`, { domain: { cpu: { features: features(1000) } } }, index))
   const outcome = completed({}, [...many, preset('large', { domain: { cpu: { features: features(1024) } } }, -1)])
   expect(outcome.outcome === 'refused' && outcome.causes).toMatchObject([
     {
       rule: 'too-much-work',
       message:
-        'takes more than 200,000 steps to complete, the limit: it has 9 values, the presets that select it 243,477 ("large" 3,077, "p0" 3,005, "p1" 3,005)',
+        'takes more than 200,000 steps to complete: it has 9 values, and the presets that select it have 243,477 ("large" 3,077, "p0" 3,005, "p1" 3,005)',
       suggestion: 'shorten the lists of these presets',
     },
   ])
 })
 
-test('lists that presets make too long are refused before a rule looks at them', () => {
+test('lists that presets make too long are refused before rules check them', () => {
   const interfaces = (index: number) =>
     times(250, (at) => ({ type: 'user', alias: { name: `ua-${index}-${at}` }, model: { type: 'virtio' } }))
   const many = times(20, (index) => preset(`p${index}`, { domain: { devices: { interfaces: interfaces(index) } } }))
@@ -109,11 +109,11 @@ test('lists that presets make too long are refused before a rule looks at them',
   expect(outcome.outcome === 'refused' && outcome.causes.map(({ rule, field }) => [rule, field])).toEqual([
     ['list-length', 'spec.domain.devices.interfaces'],
   ])
-  // Most of it compiles the presets.
+  // Most of the time is spent compiling the presets.
   expect((process.cpuUsage().user - before) / 1000).toBeLessThan(5000)
 })
 
-test('presets that only look on never keep a VM from being completed: those that are too much are not tried', () => {
+test('presets in mode Warn or Audit never keep a VM from being completed: those that are too much are not tried', () => {
   const domain = { cpu: { features: features(1000) } }
   const many = times(80, (index) => preset(`p${index}`, { domain, mode: 'Audit' }, index))
   const outcome = completed({}, many)

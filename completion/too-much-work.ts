@@ -6,7 +6,7 @@ import type { InjectOptions } from '../presets/inject.ts'
 
 export const tooMuchWorkRule = 'too-much-work'
 
-/** The cause for a VM whose completion is too much work: how many values it and its presets have, the largest first. */
+/** The cause for a VM that takes too many steps to complete: the number of values in it and in the largest presets. */
 export function tooMuchWork(
   { metadata, spec }: VirtualMachine,
   { presets, namespace }: Pick<InjectOptions, 'presets' | 'namespace'>,
@@ -18,12 +18,12 @@ export function tooMuchWork(
     .toSorted((one, other) => other.size - one.size || (one.id < other.id ? -1 : 1))
   const sum = selected.reduce((total, { size }) => total + size, 0)
   const largest = selected.slice(0, maxNamed).map(({ id, size }) => `"${id}" ${count(size)}`)
-  const ofPresets = sum === 0 ? '' : `, the presets that select it ${count(sum)} (${largest.join(', ')})`
+  const ofPresets = sum === 0 ? '' : `, and the presets that select it have ${count(sum)} (${largest.join(', ')})`
   return {
     rule: tooMuchWorkRule,
     field: 'spec',
     reason: 'FieldValueTooMany',
-    message: `takes more than ${count(limit)} steps to complete, the limit: it has ${count(sizeOf(spec))} values${ofPresets}`,
+    message: `takes more than ${count(limit)} steps to complete: it has ${count(sizeOf(spec))} values${ofPresets}`,
     suggestion: sum > sizeOf(spec) ? 'shorten the lists of these presets' : 'shorten its lists',
   }
 }

@@ -14,13 +14,13 @@ const two = [nodeProfile('new', bundledCapabilities), nodeProfile('old', old)]
 const three = [...two, nodeProfile('newer', bundledCapabilities)]
 
 test.each<[string, Parameters<typeof nodeCapabilities>[0], VirtualMachineSpec, string[]]>([
-  ['where no node has said anything, none', [], spec('pc-q35-10.0'), []],
-  ['where all can run it, none', two, spec('pc-q35-9.2'), []],
+  ['none if no node has published capabilities', [], spec('pc-q35-10.0'), []],
+  ['none if all can run it', two, spec('pc-q35-9.2'), []],
   ['a node without the machine type', two, spec('pc-q35-10.0'), ['old']],
-  ['where none can run it, none', [nodeProfile('old', old)], spec('pc-q35-10.0'), []],
-  ['an outlier, whatever the VM needs', three, spec('pc-q35-9.2'), ['old']],
+  ['none if no node can run it', [nodeProfile('old', old)], spec('pc-q35-10.0'), []],
+  ['an outlier, regardless of what the VM needs', three, spec('pc-q35-9.2'), ['old']],
   [
-    'an outlier that the VM selects is none',
+    'not an outlier that the VM selects',
     three,
     spec('pc-q35-9.2', { nodeSelector: { 'kubernetes.io/hostname': 'old' } }),
     [],

@@ -4,14 +4,14 @@ import { identityOf } from '../api/template.ts'
 import { complete, ungrantedReach, type Completed, type CompleteOptions, type Refused } from '../completion/complete.ts'
 import type { Inventory } from './inventory.ts'
 
-/** The request that creates a VM, as far as completion depends on it. */
+/** The parts of a create request that completion depends on. */
 export interface CreateRequest {
   /** The VM's UUID and MAC addresses are derived from it, unless the VM's owner has set an identity. */
   readonly uid: string
   readonly namespace: string
-  /** The AdmissionRequest that conditions see; {} where absent. */
+  /** The AdmissionRequest that conditions see; {} if absent. */
   readonly request?: unknown
-  /** Ids of the presets that the user may exempt VMs from; none where absent. */
+  /** IDs of the presets that the user may exempt VMs from; none if absent. */
   readonly exempt?: ReadonlySet<string>
 }
 
@@ -20,7 +20,7 @@ type Settings = Pick<
   'allowHostReach' | 'isStored' | 'onPhase' | 'skipAnnotation' | 'skipRules' | 'without'
 >
 
-/** Completes a VM with what an inventory knows. Webhooks, controller and kubectl-vm all complete through here. */
+/** Completes a VM with an inventory. Webhooks, controller and kubectl-vm all complete VMs through this function. */
 export const completeWith = (
   inventory: Inventory,
   vm: VirtualMachine,
@@ -28,7 +28,7 @@ export const completeWith = (
   settings: Settings = {},
 ): Completed | Refused => complete(vm, { ...settings, ...optionsFrom(inventory, vm, request) })
 
-/** What of a stored VM reaches the host without a grant, with what an inventory knows. */
+/** Causes for the values of a stored VM that reach the host without a grant, given an inventory. */
 export const ungrantedReachWith = (
   inventory: Inventory,
   vm: VirtualMachine,

@@ -19,8 +19,8 @@ export interface Presets {
 }
 
 /**
- * The presets among some manifests. A later manifest replaces an earlier one of the same name.
- * @param namespace of the presets that name none
+ * Compiles the presets among some manifests. A later manifest replaces an earlier one of the same name.
+ * @param namespace of presets without one
  */
 export function presetsOf(manifests: Iterable<Manifest>, namespace: string): Presets {
   const compiled = new Map<string, CompiledPreset>()
@@ -39,7 +39,7 @@ export function presetsOf(manifests: Iterable<Manifest>, namespace: string): Pre
   return { compiled, candidates: createCandidates(compiled.values()), quarantined }
 }
 
-/** An inventory without a cluster. Every namespace has the given labels, besides the label for its name. */
+/** An inventory without a cluster. Every namespace has the given labels and the label for its name. */
 export const inventoryOf = (
   { candidates, quarantined }: Pick<Presets, 'candidates' | 'quarantined'>,
   { labels = {}, capabilities = noNodes }: { readonly labels?: Labels; readonly capabilities?: NodeCapabilities } = {},
@@ -51,7 +51,7 @@ export const inventoryOf = (
   capabilities: () => capabilities,
 })
 
-/** The manifest in `namespace`, unless it names its own or its kind is cluster-scoped. */
+/** Puts a manifest in `namespace`, unless it has its own or its kind is cluster-scoped. */
 export function inNamespace(manifest: Manifest, namespace: string): Manifest {
   const metadata = isRecord(manifest['metadata']) ? manifest['metadata'] : {}
   const isClusterScoped = manifest['kind'] === 'ClusterVirtualMachinePreset'

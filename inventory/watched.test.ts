@@ -15,7 +15,7 @@ afterEach(async () => {
   for (const close of closing.splice(0).toReversed()) await close()
 })
 
-test('presets and namespaces follow the API server; a broken preset is set apart until it is mended', async () => {
+test('presets and namespaces follow the API server; a broken preset is quarantined until it is fixed', async () => {
   const api = await startFakeApiServer()
   closing.push(() => api.close())
   const kube = createKubeClient({ access: api.access, userAgent: 'test' })
@@ -79,7 +79,7 @@ test('compiles a preset again when its spec changes, not when its status does', 
   await until(() => inventory.candidates.get('shop/one') !== compiled)
 })
 
-test('caches of the metadata of a preset only what is read', async () => {
+test('caches only the metadata of presets that is used', async () => {
   const api = await startFakeApiServer()
   closing.push(() => api.close())
   const kube = createKubeClient({ access: api.access, userAgent: 'test' })
@@ -105,7 +105,7 @@ test('caches of the metadata of a preset only what is read', async () => {
   expect(inventory.candidates.get('shop/one')?.name).toBe('one')
 })
 
-test('what nodes can do follows what they publish, and is put together once', async () => {
+test('capabilities follow the profiles that nodes publish, and are combined once', async () => {
   const api = await startFakeApiServer()
   closing.push(() => api.close())
   const kube = createKubeClient({ access: api.access, userAgent: 'test' })

@@ -30,13 +30,13 @@ export interface WatchOptions {
 
 type CacheReflector = Pick<Reflector<KubeObject>, 'ageMs' | 'hasSynced' | 'onChange' | 'statistics' | 'stop' | 'synced'>
 
-/** An inventory that watches the API server. It makes no request while a VM is completed. */
+/** An inventory that watches the API server. It sends no request while a VM is completed. */
 export interface WatchedInventory extends Inventory {
   /** Every preset of both kinds, as stored. */
   presets(): readonly Persisted<Preset>[]
   /** @param id `NAMESPACE/NAME`, or `NAME` for a cluster preset */
   preset(id: string): Persisted<Preset> | undefined
-  /** Each write of the status is a change, too; `isNewSpec` distinguishes them. */
+  /** Called for each change, including status updates; `isNewSpec` distinguishes them. */
   onPresetChange(listener: (id: string, isNewSpec: boolean) => void): void
   /** Calls `listener` after each change of a preset's spec, a namespace or a node profile. */
   onChange(listener: () => void): void
@@ -66,7 +66,7 @@ export function watchInventory({ kube, log, clock, withMac }: WatchOptions): Wat
   return {
     candidates,
     quarantined,
-    // A namespace reaches the cache a moment after its creation.
+    // A new namespace reaches the cache with a short delay.
     namespace(name) {
       const labels = namespaceReflector.store.get(name)?.metadata.labels
       return labels === undefined ? unlabelledNamespace(name) : { name, labels }
@@ -98,8 +98,8 @@ export function watchInventory({ kube, log, clock, withMac }: WatchOptions): Wat
 }
 
 /**
- * Whether a profile is within its schema, whose limits bound the work of combining profiles. The API server checks that
- * only when a profile is written, so one that was stored before a limit was added violates it.
+ * Whether a profile conforms to its schema, whose limits bound the work of combining profiles. The API server validates
+ * a profile only when it is written, so one that was stored before a limit was added may violate it.
  */
 function createUsable(): (profile: NodeProfile) => boolean {
   const known = new WeakMap<object, boolean>()
@@ -110,7 +110,7 @@ function createUsable(): (profile: NodeProfile) => boolean {
   }
 }
 
-/** The API server counts the generations of a spec; a write of the status leaves them as they are. */
+/** The API server increments the generation when the spec changes, not when the status does. */
 const isNewSpec = (change: Change<Preset>): boolean =>
   change.kind !== 'updated' ||
   change.object.metadata.generation === undefined ||
@@ -133,7 +133,7 @@ function apply(
   log.warn({ preset: id, causes: compiled.quarantined.causes }, 'a broken preset is quarantined')
 }
 
-/** Users write the rest of the metadata, which can be large. The limits of a preset are for its spec. */
+/** Users write the rest of the metadata, which can be large: the size limit of a preset covers only its spec. */
 function withReadMetadata(preset: Persisted<Preset>): Persisted<Preset> {
   const { name, namespace, uid, resourceVersion, generation, deletionTimestamp } = preset.metadata
   const metadata = {
