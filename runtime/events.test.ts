@@ -146,4 +146,27 @@ describe('event recorder', () => {
     await stopping
     expect(clock.pending()).toBe(0)
   })
+
+  it('drops events of the namespace that has the most waiting, and sends those of all namespaces in turn', async () => {
+    const { server, recorder, counts } = await setUp()
+    const held = Promise.withResolvers<void>()
+    server.fault = () => (server.requests.length === 1 ? { heldUntil: held.promise } : undefined)
+    const record = (namespace: string, count: number) => {
+      for (let index = 0; index < count; index++) {
+        const name = `${namespace}-${index}`
+        recorder.record({ ...created, message: name, regarding: { ...regarding, namespace, name, uid: name } })
+      }
+    }
+    record('busy', 1002)
+    await until(() => server.requests.length === 1)
+    record('calm', 3)
+    record('other', 2)
+    expect(recorder.statistics()).toEqual({ waiting: 1000, dropped: 6 })
+    held.resolve()
+    await until(() => recorder.statistics().waiting === 0)
+    await recorder.stop()
+    const sent = counts().map(([message]) => String(message))
+    expect(sent.slice(0, 8)).toEqual(['busy-0', 'busy-1', 'calm-0', 'other-0', 'busy-2', 'calm-1', 'other-1', 'busy-3'])
+    expect([sent.length, sent.at(-1)]).toEqual([1001, 'busy-995'])
+  })
 })

@@ -7,6 +7,8 @@ import type { Bucket } from './bucket.ts'
 import { sleep, systemClock, timestamp } from './clock.ts'
 import type { Clock } from './clock.ts'
 import { cutBytes } from './cut.ts'
+import { createFairLimit } from './fair-limit.ts'
+import { createFairQueue } from './fair-queue.ts'
 import type { KubeClient } from './kube.ts'
 import type { Logger } from './log.ts'
 import { resource } from './resource.ts'
@@ -33,11 +35,12 @@ export interface EventContent {
 /**
  * Writes Events for `kubectl describe`: of the core group, since kubectl prints those with their count ("x3 over 2m").
  * Recording never blocks and never fails. Events with the same object, type, reason and message within ten minutes
- * become one Event whose count grows. An object gets 25 Events and then one per five minutes. Events are dropped while
- * a thousand wait.
+ * become one Event whose count grows. An object gets 25 Events and then one per five minutes. A thousand events wait,
+ * and namespaces take turns; beyond that, the namespace that has the most waiting loses its last one.
  */
 export interface EventRecorder {
   record(happening: EventContent): void
+  /** `dropped`: events since the start that were too many of their object or namespace, or could not be written. */
   statistics(): { readonly waiting: number; readonly dropped: number }
   /** Sends the waiting events, for at most `limitMs`. */
   stop(limitMs?: number): Promise<void>
@@ -85,7 +88,8 @@ export function createEventRecorder(options: {
   const suffix = options.suffix ?? (() => randomBytes(8).toString('hex'))
   const known = new LRUCache<string, Known>({ max: mostRemembered })
   const buckets = new LRUCache<string, Bucket>({ max: mostRemembered })
-  const waiting: EventContent[] = []
+  const waiting = createFairQueue<() => EventContent>()
+  const places = createFairLimit(mostWaiting)
   const stopping = new AbortController()
   let sending: Promise<void> | undefined
   let dropped = 0
@@ -96,11 +100,25 @@ export function createEventRecorder(options: {
     return !bucket.takeIfAny()
   }
 
+  const wait = (happening: EventContent): void => {
+    const { namespace = '' } = happening.regarding
+    const remove = waiting.add(namespace, () => {
+      place.release()
+      return happening
+    })
+    const place = places.hold(namespace, () => {
+      remove()
+      dropped++
+    })
+    place.grow(1)
+  }
+
   const sendAll = async (): Promise<void> => {
-    for (let next = waiting.shift(); next && !stopping.signal.aborted; next = waiting.shift()) {
-      await send(next).catch((error: unknown) => {
+    for (let next = waiting.take(); next && !stopping.signal.aborted; next = waiting.take()) {
+      const happening = next()
+      await send(happening).catch((error: unknown) => {
         dropped++
-        log.warn({ err: error, reason: next?.reason }, 'could not write an event')
+        log.warn({ err: error, reason: happening.reason }, 'could not write an event')
       })
     }
     sending = undefined
@@ -162,15 +180,15 @@ export function createEventRecorder(options: {
 
   return {
     record(happening) {
-      if (stopping.signal.aborted || waiting.length >= mostWaiting || isTooMany(happening.regarding)) {
+      if (stopping.signal.aborted || isTooMany(happening.regarding)) {
         dropped++
         return
       }
       // Shortened before it is remembered: a message can be as long as a spec.
-      waiting.push({ ...happening, message: cutBytes(happening.message, longestMessageBytes) })
+      wait({ ...happening, message: cutBytes(happening.message, longestMessageBytes) })
       sending ??= sendAll()
     },
-    statistics: () => ({ waiting: waiting.length, dropped }),
+    statistics: () => ({ waiting: waiting.size(), dropped }),
     async stop(limitMs = 2000) {
       const cancel = clock.after(limitMs, () => stopping.abort(new Error('no time left to write events')))
       await sending

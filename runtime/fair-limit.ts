@@ -1,6 +1,6 @@
 /**
- * A limit that tenants share: of memory, or of places. When they exceed it together, what the tenant that holds the most
- * began last is ended, the largest first: no tenant can cause the end of something of a tenant that holds less.
+ * A limit that tenants share: of memory, or of places. When they exceed it together, the tenant that holds the most
+ * loses the largest of what it holds, of equal ones the last: no tenant can cause a loss of one that holds less.
  */
 export interface FairLimit {
   /** @param end is called with the amount that was held, at most once and never after `release` */

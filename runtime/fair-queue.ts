@@ -4,6 +4,7 @@ export interface FairQueue<T> {
   add(tenant: string, item: T): () => void
   /** Removes the oldest item of the tenant whose turn it is, among those that `accepts`. */
   take(accepts?: (tenant: string) => boolean): T | undefined
+  size(): number
 }
 
 export function createFairQueue<T>(): FairQueue<T> {
@@ -30,5 +31,6 @@ export function createFairQueue<T>(): FairQueue<T> {
       if (waiting.size > 0) turns.set(tenant, waiting)
       return first?.item
     },
+    size: () => turns.values().reduce((sum, waiting) => sum + waiting.size, 0),
   }
 }

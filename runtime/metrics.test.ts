@@ -24,7 +24,7 @@ describe('metrics', () => {
     const handedOn: EventContent[] = []
     const recorder = countEvents(registry, {
       record: (happening) => void handedOn.push(happening),
-      statistics: () => ({ waiting: 0, dropped: 0 }),
+      statistics: () => ({ waiting: 0, dropped: 7 }),
       stop: async () => {},
     })
     const regarding = { apiVersion: 'v1', kind: 'VirtualMachineConfig', name: 'web', uid: 'c-1' }
@@ -32,8 +32,11 @@ describe('metrics', () => {
     recorder.record(happening)
     recorder.record(happening)
     expect(handedOn).toEqual([happening, happening])
-    expect(await registry.metrics()).toContain(
-      'virtset_events_total{kind="VirtualMachineConfig",type="Warning",reason="Failed"} 2',
-    )
+    const text = await registry.metrics()
+    expect(text).toContain('virtset_events_total{kind="VirtualMachineConfig",type="Warning",reason="Failed"} 2')
+    expect([text, await registry.metrics()].map((each) => each.includes('virtset_events_dropped_total 7'))).toEqual([
+      true,
+      true,
+    ])
   })
 })

@@ -45,13 +45,25 @@ export function observeReflectors(registry: Registry, reflectors: readonly Obser
   )
 }
 
-/** The recorder, with `virtset_events_total`: starts, stops and failures are events. Dropped events are counted too. */
+/**
+ * The recorder, with `virtset_events_total`: starts, stops and failures are events. Dropped events are counted there too,
+ * and once more by `virtset_events_dropped_total`.
+ */
 export function countEvents(registry: Registry, recorder: EventRecorder): EventRecorder {
   const counter = new Counter({
     name: 'virtset_events_total',
     help: 'Events recorded, by kind of object, type and reason',
     labelNames: ['kind', 'type', 'reason'],
     registers: [registry],
+  })
+  new Counter({
+    name: 'virtset_events_dropped_total',
+    help: 'Events that were too many of their object or namespace, or could not be written',
+    registers: [registry],
+    collect() {
+      this.reset()
+      this.inc(recorder.statistics().dropped)
+    },
   })
   return {
     ...recorder,

@@ -11,8 +11,8 @@ export interface Limits {
 export const freeBytes = 64 * 1024
 
 /**
- * What requests whose namespace is known may hold of both limits. The rest is for bodies that arrive, which are there for
- * milliseconds, while a request can wait for its turn until its caller gives up.
+ * What requests whose namespace is known may hold of both limits. The rest is for bodies that arrive, which takes
+ * milliseconds; a request can wait for its turn until its caller gives up.
  */
 const assignedShare = 0.75
 
@@ -35,8 +35,9 @@ export interface Gate {
 }
 
 /**
- * Limits the memory that requests hold to `requests` × 64 KiB + `bytes`; bytes count when received, not when announced. No
- * namespace can keep others out: beyond a share of the limits, the namespace that holds the most loses its last request.
+ * Limits the memory that requests hold to `requests` × 64 KiB + `bytes`; bytes count when received, not when
+ * announced. No namespace can keep others out: beyond a share of the limits, the namespace that holds the most loses
+ * its last request.
  */
 export function createGate(limits: Limits): Gate {
   const places = createFairLimit(Math.ceil(limits.requests * assignedShare))

@@ -1,7 +1,7 @@
 import { createFairQueue } from '../../runtime/fair-queue.ts'
 import { createShares } from './shares.ts'
 
-/** Work that namespaces do side by side. What waits for a lane gets it in turn, whatever other namespaces have waiting. */
+/** Work that is limited in all and for each namespace. Namespaces with work that waits take turns. */
 export interface Lanes {
   /** Rejects with the signal's reason if that aborts before the work begins. */
   run<T>(namespace: string, work: () => Promise<T>, signal?: AbortSignal): Promise<T>

@@ -94,7 +94,7 @@ const shortestPollMs = 200
 const longestPollMs = 2000
 /** Starts of one namespace that wait at once. */
 const mostWaiting = 16
-/** Requests that use the API server at once. Its client has eight connections, for certificates, events and lists as well. */
+/** Requests that use the API server at once. Its client has eight connections, also for certificates and lists. */
 const lanes = { all: 6, perNamespace: 4 }
 const fieldManager = 'virtset-webhooks'
 /** Attempts that may lose to concurrent writers. */
