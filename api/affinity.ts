@@ -2,21 +2,22 @@ import { integer, list, map, open, string } from './schema.ts'
 import type { Schema } from './schema.ts'
 
 /**
- * Kubernetes' Affinity (core/v1), which goes to the launcher pod as it is; `completion/rules` holds its finer rules.
+ * Kubernetes' Affinity (core/v1). It is copied to the launcher pod unchanged; `completion/rules` checks the rest of its
+ * semantics.
  */
 
 const labels = (description: string) => map(description, string('The value.'))
 
 export const labelSelector = (description: string): Schema =>
   open(description, {
-    matchLabels: labels('Labels that must all be there with these values.'),
+    matchLabels: labels('Labels that must all be present with these values.'),
     matchExpressions: list(
       'Requirements that must all hold.',
       open(
         'One requirement on the labels.',
         {
-          key: string('The label that this is about.'),
-          operator: string('What must hold between the label and the values.', {
+          key: string('The key of the label.'),
+          operator: string('How the label relates to the values.', {
             enum: ['In', 'NotIn', 'Exists', 'DoesNotExist'],
           }),
           values: list('The values; none with Exists and DoesNotExist.', string('A value of the label.')),
@@ -26,7 +27,7 @@ export const labelSelector = (description: string): Schema =>
     ),
   })
 
-/** Completion evaluates each requirement for each node; requirements × nodes must stay small on large clusters, too. */
+/** Completion evaluates each requirement for each node, so requirements × nodes must stay small on large clusters. */
 const maxRequirements = 32
 
 const nodeRequirements = (description: string) =>
@@ -36,7 +37,7 @@ const nodeRequirements = (description: string) =>
       'One requirement on a node.',
       {
         key: string('The label or field of the node.'),
-        operator: string('What must hold between it and the values.', {
+        operator: string('How the label or field relates to the values.', {
           enum: ['In', 'NotIn', 'Exists', 'DoesNotExist', 'Gt', 'Lt'],
         }),
         values: list('The values; one integer with Gt and Lt, none with Exists and DoesNotExist.', string('A value.')),
@@ -52,23 +53,26 @@ const nodeTerm = (description: string) =>
     matchFields: nodeRequirements('Requirements on the fields of the node (metadata.name).'),
   })
 
-const weight = integer('How much this counts beside other preferences, 1 to 100.', { minimum: 1, maximum: 100 })
+const weight = integer('The weight of this preference, 1 to 100.', { minimum: 1, maximum: 100 })
 
 const podTerm = (description: string) =>
   open(
     description,
     {
-      labelSelector: labelSelector('Which pods.'),
+      labelSelector: labelSelector('Selects the pods.'),
       namespaceSelector: labelSelector("Namespaces of those pods, by label; empty: all. Absent: the VM's own."),
       namespaces: list('Namespaces of those pods, by name.', string('A namespace.')),
-      topologyKey: string('The label of nodes by which "together" is meant, e.g. kubernetes.io/hostname.'),
-      matchLabelKeys: list("Labels whose value is taken from the VM's own pod.", string('A key.')),
-      mismatchLabelKeys: list("Labels whose value must differ from the VM's own pod's.", string('A key.')),
+      topologyKey: string('The node label that defines one location, e.g. kubernetes.io/hostname.'),
+      matchLabelKeys: list("Keys of labels that must have the same value as on the VM's own pod.", string('A key.')),
+      mismatchLabelKeys: list(
+        "Keys of labels that must have another value than on the VM's own pod.",
+        string('A key.'),
+      ),
     },
     ['topologyKey'],
   )
 
-/** Presets, and server-side apply, set each of the three rules of an affinity whole. */
+/** Presets and server-side apply set each of the three rules of an affinity as a whole. */
 const whole = (rules: Schema): Schema => ({ ...rules, 'x-kubernetes-map-type': 'atomic' })
 
 const podRules = (description: string) =>
@@ -82,7 +86,7 @@ const podRules = (description: string) =>
 
 export const affinity: Schema = open("Where the VM's pod may and should run; Kubernetes' own Affinity.", {
   nodeAffinity: whole(
-    open('Which nodes.', {
+    open('Rules on the nodes.', {
       requiredDuringSchedulingIgnoredDuringExecution: open(
         'Must hold when the pod is placed.',
         {
@@ -98,6 +102,6 @@ export const affinity: Schema = open("Where the VM's pod may and should run; Kub
       ),
     }),
   ),
-  podAffinity: whole(podRules('Near which other pods.')),
-  podAntiAffinity: whole(podRules('Away from which other pods.')),
+  podAffinity: whole(podRules("Pods that the VM's pod should run close to.")),
+  podAntiAffinity: whole(podRules("Pods that the VM's pod should run away from.")),
 })

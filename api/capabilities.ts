@@ -2,7 +2,7 @@ import { boolean, bounded, checkSchema, closed, integer, list, map, string } fro
 import type { Schema } from './schema.ts'
 
 /**
- * What the QEMU of a node can do, as data: completion and the rules decide by this and nothing else, so that they stay
+ * What the QEMU of a node can do, as data. Completion and the rules depend on nothing else of the node, so they stay
  * pure. A profile is read from a file or from what a node publishes. Lists are sorted, so that equal nodes have equal
  * profiles.
  */
@@ -13,52 +13,52 @@ export interface Capabilities {
   /** The path of the emulator in the pod. */
   readonly emulator: string
   readonly machines: readonly MachineType[]
-  /** What QEMU offers, by libvirt's names of capabilities (`vhost-vsock`, `virtio-iommu-pci`). */
+  /** What QEMU offers, as libvirt's capability names (`vhost-vsock`, `virtio-iommu-pci`). */
   readonly devices: readonly string[]
   readonly accelerators: { readonly kvm?: Accelerator; readonly qemu?: Accelerator }
-  /** Enlightenments for Windows guests that KVM has. */
+  /** Hyper-V enlightenments for Windows guests that KVM supports. */
   readonly hyperv: readonly string[]
   /**
    * Allowed words that depend on the QEMU build: `disk.bus` → `ide`, `fdc`, …. Words without an entry are not checked.
    */
   readonly words: { readonly [subject: string]: readonly string[] }
-  /** What nodes have beside QEMU; unknown properties are not checked. */
+  /** Properties of the node other than QEMU's. Unknown properties are not checked. */
   readonly host?: {
     /** NUMA nodes, from 0. */
     readonly numaNodes?: number
     /** Sizes of memory pages, in KiB. */
     readonly pageSizes?: readonly number[]
   }
-  /** In the order of precedence in which automatic selection tries them, which is that of their names. */
+  /** In order of precedence for automatic selection, which is the order of their names. */
   readonly firmware: readonly Firmware[]
 }
 
-/** `kvm` or `qemu` (TCG), as the domain's `type` calls them. */
+/** By the domain's `type`: `kvm` or `qemu` (TCG). */
 export interface Accelerator {
   readonly cpuModels: readonly CpuModel[]
-  /** The CPU that `mode: host-model` gives on this node. */
+  /** The CPU that `mode: host-model` yields on this node. */
   readonly hostModel?: HostModel
 }
 
 export interface MachineType {
   readonly name: string
-  /** `pc` and `q35` are aliases of the newest version of their kind. */
+  /** `pc` and `q35` are aliases of the newest version of each. */
   readonly alias?: string
   readonly isDefault?: true
   readonly maxCpus: number
-  /** The CPU model of a domain that asks for none. */
+  /** The CPU model of a domain that does not set one. */
   readonly cpu?: string
   readonly isDeprecated?: true
   readonly hasAcpi: boolean
   readonly canHotplugCpus?: true
-  /** Whether memory of NUMA cells may be given without a backend of its own (machine types up to 5.0). */
+  /** Whether NUMA cells can have memory without a backend of their own (machine types up to 5.0). */
   readonly hasLegacyNumaMemory?: true
 }
 
 export interface CpuModel {
   readonly name: string
   readonly vendor?: string
-  /** The versioned name of which this one is an alias. */
+  /** The versioned model that this name is an alias of. */
   readonly canonical?: string
   /** The features of the model that this host does not have; empty if the model can run. */
   readonly blockers: readonly string[]
@@ -94,8 +94,8 @@ export interface FirmwareFile {
 }
 
 /**
- * QEMU 10 and libvirt 11 have 64 machine types, 201 devices, 145 CPU models; a profile is stored by a node that may be
- * broken.
+ * QEMU 10 and libvirt 11 have 64 machine types, 201 devices and 145 CPU models. The limit guards against a profile that
+ * a broken node stores.
  */
 const maxItems = 2048
 /** Machine types are compared with each other. */
@@ -103,8 +103,8 @@ const maxMachines = 256
 const names = (description: string): Schema => list(description, string('A name.'), { maxItems })
 
 /**
- * A file of the launcher's image. A profile becomes part of the defaults of VMs on all nodes, so its paths must not
- * lead to the volumes of a pod, where tenants write.
+ * A file of the launcher's image. A profile affects the defaults of VMs on all nodes, so its paths must not lead to the
+ * volumes of a pod, which tenants can write.
  */
 const imageFile = (description: string): Schema =>
   string(description, { pattern: String.raw`^/usr(/[A-Za-z0-9_+@-][A-Za-z0-9_.+@-]*)+$` })
@@ -120,8 +120,8 @@ const cpuModel: Schema = closed(
   'A CPU model.',
   {
     name: string('Its name.'),
-    vendor: string('Whose it is.'),
-    canonical: string('The versioned name of which this one is an alias.'),
+    vendor: string('The vendor.'),
+    canonical: string('The versioned model that this name is an alias of.'),
     blockers: names('Features of the model that the node does not have; empty if the model can run.'),
   },
   ['name', 'blockers'],
@@ -131,14 +131,14 @@ const accelerator = (description: string): Schema =>
   closed(
     description,
     {
-      cpuModels: list('The CPU models that it knows.', cpuModel, { maxItems }),
+      cpuModels: list('The CPU models it supports.', cpuModel, { maxItems }),
       hostModel: closed(
-        'The CPU that `mode: host-model` gives.',
+        'The CPU that `mode: host-model` yields.',
         {
           model: string('The CPU model.'),
-          vendor: string('Whose it is.'),
+          vendor: string('The vendor.'),
           features: list(
-            'What is different from that model.',
+            'Differences from that model.',
             closed('A feature.', { name: string('Its name.'), policy: string('e.g. require.') }, ['name', 'policy']),
           ),
         },
@@ -153,26 +153,26 @@ const machineType: Schema = closed(
   {
     name: string('Its name, with its version.'),
     alias: string('An alias of the newest version of its kind.'),
-    isDefault: boolean('Whether a domain that asks for no machine type gets this one.'),
-    maxCpus: integer('How many virtual CPUs it has at most.'),
-    cpu: string('The CPU model of a domain that asks for none.'),
-    isDeprecated: boolean('Whether QEMU is about to drop it.'),
+    isDefault: boolean('Whether this is the default machine type.'),
+    maxCpus: integer('The maximum number of virtual CPUs.'),
+    cpu: string('The CPU model of a domain that does not set one.'),
+    isDeprecated: boolean('Whether QEMU has deprecated it.'),
     hasAcpi: boolean('Whether it has ACPI.'),
-    canHotplugCpus: boolean('Whether CPUs can come while it runs.'),
-    hasLegacyNumaMemory: boolean('Whether memory of NUMA cells may be given without a backend of its own.'),
+    canHotplugCpus: boolean('Whether CPUs can be hot-plugged.'),
+    hasLegacyNumaMemory: boolean('Whether NUMA cells can have memory without a backend of their own.'),
   },
   ['name', 'maxCpus', 'hasAcpi'],
 )
 
 const firmware: Schema = closed(
-  'A firmware, as its descriptor has it.',
+  'A firmware descriptor.',
   {
     name: string('The name of the file of the descriptor.'),
     interfaces: names('uefi, bios.'),
     mapping: closed(
-      'How it comes into the memory of the guest.',
+      'How the firmware is mapped into the memory of the guest.',
       {
-        device: string('What it is to the guest.', { enum: ['memory', 'flash'] }),
+        device: string('The kind of device that the guest sees.', { enum: ['memory', 'flash'] }),
         mode: string('Where variables are stored, for flash.', { enum: ['split', 'stateless', 'combined'] }),
         path: imageFile('The file, for memory.'),
         code: firmwareFile('The code, for flash.'),
@@ -181,18 +181,18 @@ const firmware: Schema = closed(
       ['device'],
     ),
     targets: list(
-      'What it runs on.',
+      'The machines it runs on.',
       closed('An architecture.', { architecture: string('Its name.'), machines: names('Patterns of machine types.') }, [
         'architecture',
         'machines',
       ]),
     ),
-    features: names('What it has: secure-boot, requires-smm, ….'),
+    features: names('Its features: secure-boot, requires-smm, ….'),
   },
   ['name', 'interfaces', 'mapping', 'targets', 'features'],
 )
 
-/** The type above, as a schema for the CRD. */
+/** The schema of `Capabilities` for the CRD. */
 export const capabilitiesSchema: Schema = bounded(
   closed(
     'What the QEMU and libvirt of the node can do, as reported by libvirt.',
@@ -206,18 +206,18 @@ export const capabilitiesSchema: Schema = bounded(
         minItems: 1,
         maxItems: maxMachines,
       }),
-      devices: names("What QEMU offers, by libvirt's names of capabilities."),
-      accelerators: closed('What runs the CPUs of a guest.', {
+      devices: names("What QEMU offers, as libvirt's capability names."),
+      accelerators: closed('The accelerators that can run a guest.', {
         kvm: accelerator('KVM; absent if the node has no /dev/kvm.'),
         qemu: accelerator('Emulation.'),
       }),
-      hyperv: names('Enlightenments for Windows guests that KVM has.'),
+      hyperv: names('Hyper-V enlightenments for Windows guests that KVM supports.'),
       words: map(
         'Allowed words that depend on the QEMU build, e.g. video.modelType. Words without an entry are not checked.',
         names('The words.'),
       ),
-      host: closed('What the node has beside QEMU. Unknown properties are not checked.', {
-        numaNodes: integer('How many NUMA nodes.'),
+      host: closed("Properties of the node other than QEMU's. Unknown properties are not checked.", {
+        numaNodes: integer('The number of NUMA nodes.'),
         pageSizes: list('Sizes of memory pages, in KiB.', integer('KiB.')),
       }),
       firmware: list('Firmware for automatic selection, in the order of precedence.', firmware),
@@ -226,7 +226,10 @@ export const capabilitiesSchema: Schema = bounded(
   ),
 )
 
-/** The door for a profile that is JSON from a file. Throws where it is none: profiles are made by programs. */
+/**
+ * Validates a profile that was read as JSON from a file. Throws if it is invalid, because profiles are written by
+ * programs.
+ */
 export function readCapabilities(value: unknown): Capabilities {
   if (!isCapabilities(value)) {
     const [first] = checkSchema(capabilitiesSchema, value, '')

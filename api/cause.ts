@@ -1,4 +1,4 @@
-/** Kubernetes' own cause types, as `metav1.CauseType` has them. */
+/** Kubernetes' cause types, the values of `metav1.CauseType`. */
 export type CauseReason =
   | 'FieldValueNotFound'
   | 'FieldValueRequired'
@@ -10,7 +10,7 @@ export type CauseReason =
   | 'FieldValueTooMany'
   | 'FieldValueTypeInvalid'
 
-/** Who put a value where it is. `revision` is the preset's content hash. */
+/** What set a value. `revision` is the preset's content hash. */
 export type Origin =
   | { readonly by: 'user' }
   | {
@@ -23,21 +23,21 @@ export type Origin =
   | { readonly by: 'default'; readonly rule: string }
 
 /**
- * One thing that is wrong with what a user wrote. A value, never thrown; all of them are collected and shown together.
- * `field` is as kubectl prints it: `spec.domain.devices.disks[1].target.dev`, a map key as `metadata.labels[KEY]`.
+ * One error in what a user wrote. It is a value and is never thrown; all causes are collected and shown together.
+ * `field` has kubectl's form: `spec.domain.devices.disks[1].target.dev`, a map key as `metadata.labels[KEY]`.
  */
 export interface Cause {
   /** Stable id of the rule that was broken, e.g. `disk-target-unique`. */
   readonly rule: string
   readonly field: string
-  /** The offending value; absent where nothing is there. */
+  /** The offending value; absent if the field is missing. */
   readonly value?: unknown
   readonly reason: CauseReason
-  /** One line: the limit, and why. Without the field and value, which are printed before it. */
+  /** One line: the limit, and the reason for it. Omits the field and value, which are printed before it. */
   readonly message: string
   readonly origin?: Origin
   /** The likely fix, one line. */
   readonly suggestion?: string
-  /** What of the node is missing, e.g. `machine type pc-q35-10.1`: on another node there may be no such cause. */
+  /** What the node lacks, e.g. `machine type pc-q35-10.1`. Another node may not have this cause. */
   readonly missingCapability?: string
 }

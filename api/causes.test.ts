@@ -28,19 +28,19 @@ test('causes beyond the limit are counted, and never made', () => {
   expect(listCauses(causes, 'spec')).toEqual([...many(maxCauses), counted(3, 'spec')])
 })
 
-test('few causes are listed as they are', () => {
+test('causes within the limit are unchanged', () => {
   expect(capCauses(many(maxCauses), 'spec')).toEqual(many(maxCauses))
   expect(isCapped(many(maxCauses))).toBe(false)
 })
 
-test('those that several checks did not list are counted together', () => {
+test('causes that several checks did not list are added up', () => {
   const first = [...many(maxCauses), counted(5, 'spec.domain')]
   const capped = capCauses([...first, ...many(2)], 'spec')
   expect(capped).toEqual([...many(maxCauses), counted(7, 'spec')])
   expect(isCapped(capped)).toBe(true)
 })
 
-test('one check that did not list all of them, and others that did', () => {
+test('a capped check is combined with complete ones', () => {
   const few = [...many(2), counted(5, 'spec.domain')]
   expect(capCauses([...few, ...many(maxCauses)], 'spec')).toEqual([
     ...many(2),

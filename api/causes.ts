@@ -1,16 +1,16 @@
 import type { Cause } from './cause.ts'
 
 /**
- * How many causes a refusal lists, because a request with more mistakes must not cost more, and no user reads more. The
- * others are counted in one last cause.
+ * The maximum number of causes that a refusal lists. A request with more faults must not cost more, and users do not
+ * read more. One last cause counts the others.
  */
 export const maxCauses = 256
 
 const rule = 'too-many-faults'
 
 /**
- * Causes as they are found. Beyond the limit they are only counted: to make one, with its nearest name, is the
- * expensive part.
+ * Accumulates causes. Those beyond the limit are only counted, because making a cause (with the nearest valid name) is
+ * the expensive part.
  */
 export interface Causes {
   readonly list: Cause[]
@@ -19,7 +19,7 @@ export interface Causes {
 
 export const noCauses = (): Causes => ({ list: [], more: 0 })
 
-/** Calls `make` only while there is room. */
+/** Calls `make` only below the limit. */
 export const report = (causes: Causes, make: () => Cause): void => {
   if (causes.list.length < maxCauses) causes.list.push(make())
   else causes.more += 1
@@ -29,7 +29,7 @@ export const report = (causes: Causes, make: () => Cause): void => {
 export const listCauses = ({ list, more }: Causes, field: string): Cause[] =>
   more === 0 ? list : [...list, andMore(more, field)]
 
-/** The first causes of several checks together. */
+/** Caps the causes of several checks together, and adds up what the checks did not list. */
 export function capCauses(causes: readonly Cause[], field: string): readonly Cause[] {
   if (causes.length <= maxCauses) return causes
   const shown = causes.filter((cause) => cause.rule !== rule)
@@ -38,7 +38,7 @@ export function capCauses(causes: readonly Cause[], field: string): readonly Cau
   return [...shown.slice(0, maxCauses), ...(more === 0 ? [] : [andMore(more, field)])]
 }
 
-/** Whether there are more causes than a refusal names. */
+/** Whether some causes were only counted. */
 export const isCapped = (causes: readonly Cause[]): boolean => causes.some((cause) => cause.rule === rule)
 
 const andMore = (value: number, field: string): Cause => ({

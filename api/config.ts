@@ -9,9 +9,9 @@ export const configPhases = ['Stopped', 'Starting', 'Running', 'Stopping', 'Fail
 export type ConfigPhase = (typeof configPhases)[number]
 
 /**
- * The request to replace the VM with this UID by a new one. It is written before that VM is touched, and removed when
- * the new VM exists. `stop` cancels the request instead of removing it: only the controller, which may be creating the
- * new VM at this moment, knows when none remains.
+ * A request to replace the VM with this UID by a new one. It is written before the old VM is deleted, and removed when
+ * the new VM exists. `stop` cancels the request instead of removing it: the controller may be creating the new VM at
+ * this moment, and only it knows when no VM remains.
  */
 export interface RestartRequest {
   readonly uid: string
@@ -23,15 +23,15 @@ export interface RestartRequest {
 export interface ConfigStatus {
   readonly observedGeneration?: number
   readonly phase?: ConfigPhase
-  /** The VM, while there is one. */
+  /** The VM; absent while stopped. */
   readonly instance?: { readonly name: string; readonly uid: string; readonly nodeName?: string }
-  /** Whether that VM was made of another template than there is now. */
+  /** Whether that VM was created from an older template. */
   readonly outdated?: boolean
   readonly restart?: RestartRequest
   readonly conditions?: readonly Condition[]
 }
 
-/** A VM at rest: it is while the machine is off, and its `start` makes the VM. */
+/** The definition of a VM, which exists while the VM is off. Its `start` subresource creates the VM. */
 export interface VirtualMachineConfig {
   readonly apiVersion: 'virtset.io/v1alpha1'
   readonly kind: 'VirtualMachineConfig'
@@ -40,11 +40,13 @@ export interface VirtualMachineConfig {
   readonly status?: ConfigStatus
 }
 
-export const configSpecSchema = open('The machine as it is when it is started.', { template: templateSchema }, [
-  'template',
-])
+export const configSpecSchema = open(
+  'The definition that each start creates the VM from.',
+  { template: templateSchema },
+  ['template'],
+)
 
-/** The door for a config: everything that is wrong with its shape, and with its template by itself. */
+/** Parses a config. Reports everything that is wrong with its shape and with its template. */
 export function parseConfig(value: unknown): { readonly config: VirtualMachineConfig } | { readonly causes: Cause[] } {
   if (!isRecord(value)) {
     return {

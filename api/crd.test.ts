@@ -10,22 +10,22 @@ import { isRecord, type Schema } from './schema.ts'
 describe('the manifests', () => {
   const folder = new URL('../manifests/crds/', import.meta.url)
 
-  test.each([...crdManifests()])('%s is as `npm run manifests` makes it', (name, text) => {
+  test.each([...crdManifests()])('%s is up to date with `npm run manifests`', (name, text) => {
     expect(readFileSync(new URL(name, folder), 'utf8') === text).toBe(true)
   })
 
-  test('there are no others', () => {
+  test('no other files exist', () => {
     const files = readdirSync(folder).filter((name) => name !== 'kustomization.yaml')
     expect(files.toSorted()).toEqual([...crdManifests().keys()].toSorted())
   })
 
-  test('fit into a request to the API server, 3 MiB, and as JSON into one to etcd, 1.5 MiB', () => {
+  test("fit the API server's request limit of 3 MiB, and as JSON etcd's limit of 1.5 MiB", () => {
     const sizes = [...crdManifests().values()].map((text) => [text.length, JSON.stringify(parse(text)).length] as const)
     expect(sizes.filter(([yaml, json]) => yaml > 3 * 1024 * 1024 || json > 1.5 * 1024 * 1024)).toEqual([])
   })
 })
 
-/** What the API server wants of a structural schema, as far as we could break it. */
+/** The API server's rules for structural schemas that we are likely to break. */
 function faults(schema: unknown, at: string): string[] {
   if (!isRecord(schema)) return [`${at}: no schema`]
   const found: string[] = []
@@ -52,7 +52,7 @@ function faults(schema: unknown, at: string): string[] {
   return found
 }
 
-/** The lists, maps and strings of a schema that have no bound: with each a review could cost without limit. */
+/** The lists, maps and strings of a schema without a bound, each of which would make the cost of a review unlimited. */
 function unbounded(schema: Schema, at: string): string[] {
   const { type, enum: words, properties = {}, additionalProperties, items } = schema
   const isOpen =

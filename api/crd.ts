@@ -7,7 +7,7 @@ import { presetSpecSchema } from './preset.ts'
 import type { Schema } from './schema.ts'
 import { configStatusSchema, groupStatusSchema, virtualMachineStatusSchema, presetStatusSchema } from './status.ts'
 
-/** apiextensions.k8s.io/v1, as far as we write it. */
+/** The part of apiextensions.k8s.io/v1 that virtset writes. */
 export interface CustomResourceDefinition {
   readonly apiVersion: 'apiextensions.k8s.io/v1'
   readonly kind: 'CustomResourceDefinition'
@@ -37,7 +37,7 @@ interface Names {
   readonly categories?: readonly string[]
 }
 
-/** Where the scale subresource reads and writes. */
+/** The paths that the scale subresource reads and writes. */
 interface Scale {
   readonly specReplicasPath: string
   readonly statusReplicasPath: string
@@ -49,7 +49,7 @@ interface Column {
   readonly type: 'string' | 'integer' | 'boolean' | 'date'
   readonly jsonPath: string
   readonly description: string
-  /** 1: only with `-o wide`. */
+  /** 1: shown only with `-o wide`. */
   readonly priority?: 1
 }
 
@@ -63,11 +63,11 @@ interface Kind {
   readonly scale?: Scale
   readonly description: string
   readonly spec: Schema
-  /** Absent if the spec records an observation, which has no status of its own. */
+  /** Absent if the spec itself records an observation. */
   readonly status?: Schema
 }
 
-/** The definitions of all kinds, from `domain`, the schema of a domain. */
+/** The definitions of all kinds. `domain` is the schema of a domain. */
 export const customResourceDefinitions = (domain: Schema): CustomResourceDefinition[] => [
   define({
     kind: 'VirtualMachine',
@@ -76,7 +76,7 @@ export const customResourceDefinitions = (domain: Schema): CustomResourceDefinit
     categories: ['all'],
     columns: vmColumns,
     selectableFields: ['.status.nodeName', '.status.phase'],
-    description: 'A virtual machine that runs or is to run. Created, it starts; deleted, it stops, gracefully.',
+    description: 'A virtual machine. Creating the object starts it; deleting the object shuts it down gracefully.',
     spec: virtualMachineSpecSchema(domain),
     status: virtualMachineStatusSchema,
   }),
@@ -85,7 +85,7 @@ export const customResourceDefinitions = (domain: Schema): CustomResourceDefinit
     scope: 'Namespaced',
     shortNames: ['vmp'],
     columns: presetColumns,
-    description: 'What to inject into the VMs of this namespace that a selector picks, when they are created.',
+    description: 'What to inject into VMs of this namespace that a selector matches, when they are created.',
     spec: presetSpecSchema('VirtualMachinePreset'),
     status: presetStatusSchema,
   }),
@@ -95,7 +95,7 @@ export const customResourceDefinitions = (domain: Schema): CustomResourceDefinit
     shortNames: ['cvmp'],
     columns: presetColumns,
     description:
-      'What to inject into the VMs of every namespace that selectors pick, when they are created. The only way to grant fields that reach the host.',
+      'What to inject into VMs of every namespace that selectors match, when they are created. The only way to grant fields that reach the host.',
     spec: presetSpecSchema('ClusterVirtualMachinePreset'),
     status: presetStatusSchema,
   }),
@@ -132,7 +132,7 @@ export const customResourceDefinitions = (domain: Schema): CustomResourceDefinit
     shortNames: ['nodeprof'],
     columns: nodeProfileColumns,
     description:
-      'What a node can do for virtual machines, written by the handler on it. VMs are completed by what all the nodes can do that they may come to.',
+      'The virtualization capabilities of a node, written by the handler on it. A VM is completed with what all nodes that it may be scheduled to support.',
     spec: nodeProfileSpecSchema,
   }),
 ]
@@ -143,23 +143,29 @@ const age: Column = {
   name: 'Age',
   type: 'date',
   jsonPath: '.metadata.creationTimestamp',
-  description: 'Since when it exists.',
+  description: 'When the object was created.',
 }
 
 const vmColumns: readonly Column[] = [
-  { name: 'Phase', type: 'string', jsonPath: '.status.phase', description: 'Where the VM is in its life.' },
-  { name: 'Node', type: 'string', jsonPath: '.status.nodeName', description: 'The node that it runs on.' },
-  { name: 'IP', type: 'string', jsonPath: '.status.podIP', description: 'The address of its pod.' },
-  { name: 'Ready', type: 'string', jsonPath: condition('Ready'), description: 'Whether the guest runs.' },
+  { name: 'Phase', type: 'string', jsonPath: '.status.phase', description: 'The phase of the VM.' },
+  { name: 'Node', type: 'string', jsonPath: '.status.nodeName', description: 'The node that the VM runs on.' },
+  { name: 'IP', type: 'string', jsonPath: '.status.podIP', description: 'The IP address of the launcher pod.' },
+  { name: 'Ready', type: 'string', jsonPath: condition('Ready'), description: 'Whether the guest is running.' },
   age,
   {
     name: 'Presets',
     type: 'string',
     jsonPath: '.status.presets',
-    description: 'The presets that took part in completing it.',
+    description: 'The presets that were applied to the VM.',
     priority: 1,
   },
-  { name: 'Reason', type: 'string', jsonPath: '.status.reason', description: 'One word for the phase.', priority: 1 },
+  {
+    name: 'Reason',
+    type: 'string',
+    jsonPath: '.status.reason',
+    description: 'The reason for the phase, in one word.',
+    priority: 1,
+  },
   { name: 'Machine', type: 'string', jsonPath: '.status.machine', description: 'The machine type.', priority: 1 },
   { name: 'Memory', type: 'string', jsonPath: '.status.memory', description: 'The memory of the guest.', priority: 1 },
   { name: 'CPUs', type: 'integer', jsonPath: '.status.cpus', description: 'The virtual CPUs.', priority: 1 },
@@ -167,10 +173,15 @@ const vmColumns: readonly Column[] = [
 
 const presetColumns: readonly Column[] = [
   { name: 'Strength', type: 'string', jsonPath: '.spec.strength', description: 'Default (where empty) or Enforce.' },
-  { name: 'Priority', type: 'integer', jsonPath: '.spec.priority', description: 'Higher wins inside a layer.' },
+  {
+    name: 'Priority',
+    type: 'integer',
+    jsonPath: '.spec.priority',
+    description: 'The higher priority wins within a layer.',
+  },
   { name: 'Mode', type: 'string', jsonPath: '.spec.mode', description: 'Apply (where empty), Warn or Audit.' },
-  { name: 'Accepted', type: 'string', jsonPath: condition('Accepted'), description: 'Whether it can apply at all.' },
-  { name: 'Matched', type: 'integer', jsonPath: '.status.matched', description: 'VMs that it selects now.' },
+  { name: 'Accepted', type: 'string', jsonPath: condition('Accepted'), description: 'Whether the preset is valid.' },
+  { name: 'Matched', type: 'integer', jsonPath: '.status.matched', description: 'VMs that the preset selects now.' },
   {
     name: 'Outdated',
     type: 'integer',
@@ -189,21 +200,26 @@ const presetColumns: readonly Column[] = [
 ]
 
 const configColumns: readonly Column[] = [
-  { name: 'Status', type: 'string', jsonPath: '.status.phase', description: 'Off, on, or between.' },
-  { name: 'Node', type: 'string', jsonPath: '.status.instance.nodeName', description: 'The node that its VM runs on.' },
+  {
+    name: 'Status',
+    type: 'string',
+    jsonPath: '.status.phase',
+    description: 'Whether the VM is stopped, running, or in between.',
+  },
+  { name: 'Node', type: 'string', jsonPath: '.status.instance.nodeName', description: 'The node that the VM runs on.' },
   {
     name: 'Outdated',
     type: 'boolean',
     jsonPath: '.status.outdated',
-    description: 'Whether its VM was made of another template than there is now.',
+    description: 'Whether the VM was created from an older template.',
   },
   age,
 ]
 
 const groupColumns: readonly Column[] = [
-  { name: 'Desired', type: 'integer', jsonPath: '.spec.replicas', description: 'How many VMs there are to be.' },
-  { name: 'Current', type: 'integer', jsonPath: '.status.replicas', description: 'How many there are.' },
-  { name: 'Ready', type: 'integer', jsonPath: '.status.readyReplicas', description: 'How many guests run.' },
+  { name: 'Desired', type: 'integer', jsonPath: '.spec.replicas', description: 'The desired number of VMs.' },
+  { name: 'Current', type: 'integer', jsonPath: '.status.replicas', description: 'The current number of VMs.' },
+  { name: 'Ready', type: 'integer', jsonPath: '.status.readyReplicas', description: 'VMs whose guest is running.' },
   age,
 ]
 
@@ -214,9 +230,9 @@ const nodeProfileColumns: readonly Column[] = [
     name: 'Machine',
     type: 'string',
     jsonPath: '.spec.capabilities.machines[?(@.isDefault==true)].name',
-    description: 'The machine type of a VM that asks for none.',
+    description: 'The default machine type.',
   },
-  { name: 'KVM', type: 'boolean', jsonPath: '.spec.kvm', description: 'Whether VMs of type kvm can run there.' },
+  { name: 'KVM', type: 'boolean', jsonPath: '.spec.kvm', description: 'Whether VMs of type kvm can run on the node.' },
   age,
 ]
 
@@ -262,7 +278,7 @@ const rootSchema = ({ description, spec, status }: Kind): Schema => ({
   type: 'object',
   required: ['spec'],
   properties: {
-    apiVersion: { type: 'string', description: 'The version of this form of the object.' },
+    apiVersion: { type: 'string', description: 'The API version of the object.' },
     kind: { type: 'string', description: 'The kind of the object.' },
     metadata: { type: 'object' },
     spec,

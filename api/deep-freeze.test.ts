@@ -10,7 +10,7 @@ describe('deep freeze', () => {
   it.each([
     ['deep', `${'['.repeat(10_000)}${']'.repeat(10_000)}`],
     ['long', `[${'{},'.repeat(400_000)}{}]`],
-  ])('freezes a value that is as %s as an object of the API server can be', (_, json) => {
+  ])('freezes the most %s value that the API server accepts', (_, json) => {
     expect(Object.isFrozen(deepFreeze(JSON.parse(json)))).toBe(true)
   })
 })

@@ -4,7 +4,7 @@ import { customResourceDefinitions } from './crd.ts'
 import { domain } from './domain/domain.ts'
 import { schemaOf } from './domain/schema.ts'
 
-/** File name below `manifests/crds/` → YAML, for everything there that is made from the kinds. */
+/** File name below `manifests/crds/` → YAML, for every kind. */
 export const crdManifests = (): ReadonlyMap<string, string> =>
   new Map(
     customResourceDefinitions(schemaOf(domain)).map((definition) => [

@@ -8,36 +8,36 @@ import { checkTemplate, templateDomainCauses, templateSchema } from './template.
 import type { VirtualMachineTemplate } from './template.ts'
 
 export interface GroupSpec {
-  /** 1 where absent. */
+  /** 1 if absent. */
   readonly replicas?: number
   readonly selector: LabelSelector
   readonly template: VirtualMachineTemplate
   readonly paused?: boolean
-  /** VMs that an eviction must leave; no limit where absent. */
+  /** The number of VMs that evictions must leave running; no limit if absent. */
   readonly minAvailable?: number
 }
 
 export interface GroupStatus {
   readonly observedGeneration?: number
-  /** VMs that are there and not finished; those that are ending count until they are gone. */
+  /** VMs that exist and are not finished. Terminating VMs count until they are gone. */
   readonly replicas?: number
   readonly readyReplicas?: number
   readonly availableReplicas?: number
-  /** VMs made of another template than there is now. */
+  /** VMs that were created from an older template. */
   readonly outdatedReplicas?: number
-  /** VMs that ended, ever. */
+  /** The total number of VMs that ever ended. */
   readonly succeeded?: number
   readonly failed?: number
-  /** VMs that ended for reasons outside of their guests, such as a drain. */
+  /** VMs that ended for a reason outside of their guest, such as a drain. */
   readonly disrupted?: number
-  /** Uids of finished VMs that are in these numbers and may still be there. */
+  /** UIDs of finished VMs that are already counted in these numbers and may still exist. */
   readonly countedUids?: readonly string[]
   /** The selector as text, for `scale`. */
   readonly selector?: string
   readonly conditions?: readonly Condition[]
 }
 
-/** A number of equal VMs. */
+/** Maintains a number of equal VMs. */
 export interface VirtualMachineGroup {
   readonly apiVersion: 'virtset.io/v1alpha1'
   readonly kind: 'VirtualMachineGroup'
@@ -48,21 +48,22 @@ export interface VirtualMachineGroup {
 
 export const groupSpecSchema = bounded(
   open(
-    'How many VMs, which, and what they are made of.',
+    'The number of VMs, their selector, and their template.',
     {
-      // The only default of any schema of ours: the scale subresource is an error without it, and no completion adds
-      // it.
-      replicas: integer('How many VMs there are to be.', {
+      // The only default in our schemas: the scale subresource fails without it, and no completion adds it.
+      replicas: integer('The desired number of VMs.', {
         minimum: 0,
         maximum: 2_147_483_647,
         format: 'int32',
         default: 1,
       }),
-      selector: labelSelector("Which VMs belong here, by their labels. Fixed; the template's labels must match it."),
+      selector: labelSelector(
+        "Selects the VMs of the group by their labels. Immutable; the template's labels must match it.",
+      ),
       template: templateSchema,
-      paused: boolean('While true, no VM is made, taken in, let go or deleted.'),
+      paused: boolean('While true, the controller does not create, adopt, release or delete VMs.'),
       minAvailable: integer(
-        'How many VMs must stay available when nodes are drained. The controller maintains a PodDisruptionBudget of the name of the group. A value of at least replicas blocks every drain.',
+        'How many VMs must stay available when nodes are drained. The controller maintains a PodDisruptionBudget with the name of the group. A value of at least replicas blocks every drain.',
         { minimum: 0, maximum: 2_147_483_647, format: 'int32' },
       ),
     } satisfies SchemasOf<GroupSpec>,
@@ -70,7 +71,7 @@ export const groupSpecSchema = bounded(
   ),
 )
 
-/** The door for a group: everything that is wrong with its shape, its selector, and its template by itself. */
+/** Parses a group. Reports everything that is wrong with its shape, its selector and its template. */
 export function parseGroup(value: unknown): { readonly group: VirtualMachineGroup } | { readonly causes: Cause[] } {
   if (!isRecord(value)) {
     return {

@@ -25,7 +25,7 @@ test.each<[string, string, unknown]>([
   ['nothing', '', undefined],
 ])('%s', (_, text, items) => expect(itemsOf(text)).toEqual(items))
 
-/** What a text holds whose items are all JSON; undefined else. */
+/** The parsed items; undefined if one is invalid JSON. */
 function parsedItems(bytes: Buffer): unknown {
   try {
     return jsonListItems(bytes)?.map((item) => JSON.parse(item.toString()))
@@ -40,7 +40,7 @@ const list = fc.record({
   metadata: fc.jsonValue(),
 })
 
-test('items are those of the whole List', () => {
+test('the items equal those of the List parsed at once', () => {
   fc.assert(
     fc.property(list, fc.nat(2), (value, indent) => {
       const text = JSON.stringify(value, null, indent)
@@ -49,7 +49,7 @@ test('items are those of the whole List', () => {
   )
 })
 
-test('where a List is spoilt, no other items come out than its own', () => {
+test('a damaged List never yields items that differ from its own', () => {
   fc.assert(
     fc.property(
       list,

@@ -6,11 +6,10 @@ const blanks: ReadonlySet<number | undefined> = new Set([0x20, 0x09, 0x0a, 0x0d]
 const itemsKey = Buffer.from('"items"')
 
 /**
- * The items of a List in JSON, each as its part of `bytes`, so that one after the other may be parsed and let go:
- * parsed at once, ten thousand VMs are more than memory should hold. Items are not looked into: one may still be no
- * JSON.
+ * Splits a JSON List into its items without parsing them, so that the caller can parse and release one at a time: ten
+ * thousand VMs parsed at once need too much memory. An item may still be invalid JSON.
  * @param bytes UTF-8
- * @returns undefined if the text is not a List in JSON, or has items that are not objects
+ * @returns each item as a slice of `bytes`; undefined if the text is not a JSON List, or has items that are not objects
  */
 export function jsonListItems(bytes: Buffer): readonly Buffer[] | undefined {
   const start = startOfItems(bytes)
@@ -26,7 +25,7 @@ export function jsonListItems(bytes: Buffer): readonly Buffer[] | undefined {
     if (bytes[at] !== openBrace) return undefined
   }
   if (bytes[at] !== closeBracket) return undefined
-  // The placeholder is found again only if no second `items` follows.
+  // The placeholder is at `items[0]` only if no second `items` key follows.
   const around = `${bytes.toString('utf8', 0, start)}[null]${bytes.toString('utf8', at + 1)}`
   try {
     const list: unknown = JSON.parse(around)
@@ -36,7 +35,7 @@ export function jsonListItems(bytes: Buffer): readonly Buffer[] | undefined {
   }
 }
 
-/** Where the bracket of the first `"items": [` of the outermost object is. */
+/** The position of the bracket of the first `"items": [` in the outermost object. */
 function startOfItems(bytes: Buffer): number | undefined {
   let depth = 0
   for (let at = afterBlanks(bytes, 0); at < bytes.length; at++) {
@@ -54,13 +53,13 @@ function startOfItems(bytes: Buffer): number | undefined {
   return undefined
 }
 
-/** Where the value of a key begins that ends at `end`; undefined if that is not a key. */
+/** The position of the value of the key that ends at `end`; undefined if no colon follows. */
 function valueAfter(bytes: Buffer, end: number): number | undefined {
   const at = afterBlanks(bytes, end)
   return bytes[at] === colon ? afterBlanks(bytes, at + 1) : undefined
 }
 
-/** The first byte after the object that begins at `at`, or the end of all where it has none. */
+/** The position after the object that begins at `start`, or the end of the text if the object is not closed. */
 function endOf(bytes: Buffer, start: number): number {
   let depth = 0
   for (let at = start; at < bytes.length; at++) {
@@ -72,7 +71,7 @@ function endOf(bytes: Buffer, start: number): number {
   return bytes.length
 }
 
-/** The first byte after the text whose opening quote is at `start`. */
+/** The position after the string whose opening quote is at `start`. */
 function endOfText(bytes: Buffer, start: number): number {
   let at = start + 1
   while (at < bytes.length && bytes[at] !== quote) at += bytes[at] === backslash ? 2 : 1

@@ -1,17 +1,17 @@
 import type { Cause } from './cause.ts'
 import type { LabelSelector } from './object.ts'
 
-/** Kubernetes' syntax of names, label keys and label values (k8s.io/apimachinery/pkg/util/validation). */
+/** Kubernetes' syntax for names, label keys and label values (k8s.io/apimachinery/pkg/util/validation). */
 const dnsLabel = /^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/
 const qualifiedPart = /^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/
 
 export const isDnsLabel = (text: string): boolean => dnsLabel.test(text)
 
-/** Parts may be longer than 63 characters here, as Kubernetes has it. */
+/** As in Kubernetes, a part may be longer than 63 characters. */
 export const isDnsSubdomain = (text: string): boolean =>
   text.length <= 253 && text.split('.').every((part) => /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(part))
 
-/** `name` or `prefix/name`: the keys of labels, annotations and node selectors. */
+/** `name` or `prefix/name`: the syntax for keys of labels, annotations and node selectors. */
 export function isQualifiedName(text: string): boolean {
   const slash = text.indexOf('/')
   if (slash === -1) return qualifiedPart.test(text)
@@ -20,7 +20,7 @@ export function isQualifiedName(text: string): boolean {
 
 export const isLabelValue = (text: string): boolean => text === '' || qualifiedPart.test(text)
 
-/** The group that a key belongs to, '' where it has none: `virtset.io` of `virtset.io/vm-uid`. */
+/** The prefix of a key, '' if it has none: `virtset.io` of `virtset.io/vm-uid`. */
 export const keyPrefix = (key: string): string => key.slice(0, Math.max(0, key.indexOf('/')))
 
 export const qualifiedNameRule =
@@ -33,7 +33,7 @@ export const dnsLabelRule =
 export const dnsSubdomainRule =
   'must be at most 253 lower-case letters, digits, `-` and `.`, each part beginning and ending with a letter or digit'
 
-/** Every key and value of `labels` that the API server would refuse on a pod or node. */
+/** A cause for every key and value of `labels` that the API server would refuse on a pod or node. */
 export function checkLabels(labels: { readonly [key: string]: string }, field: string): Cause[] {
   return Object.entries(labels).flatMap(([key, value]) => [
     ...(isQualifiedName(key) ? [] : [invalid('label-key', `${field}[${key}]`, key, qualifiedNameRule)]),
@@ -41,7 +41,7 @@ export function checkLabels(labels: { readonly [key: string]: string }, field: s
   ])
 }
 
-/** What is wrong with a label selector of the right shape. */
+/** Checks a label selector that matches its schema. */
 export function checkSelector(selector: LabelSelector, field: string): Cause[] {
   const causes = checkLabels(selector.matchLabels ?? {}, `${field}.matchLabels`)
   for (const [index, { key, operator, values = [] }] of (selector.matchExpressions ?? []).entries()) {

@@ -6,13 +6,13 @@ const mebibytes = (bytes: bigint) => Number(bytes) / 2 ** 20
 const size = (unit: string, value: number) => ({ unit, value })
 const small: Domain = { type: 'kvm', memory: size('MiB', 64) }
 
-/** Guest and QEMU, in MiB. */
+/** In MiB. */
 const demandOf = (domain: Domain) => {
   const { guest, qemu } = memoryDemand({ ...small, ...domain })
   return { guest: mebibytes(guest), qemu: mebibytes(qemu) }
 }
 
-/** What a domain has that needs more of QEMU than the small one. */
+/** What QEMU needs in addition to the small domain. */
 const more = (domain: Domain) => demandOf(domain).qemu - demandOf({}).qemu
 
 const cells = (memory: number, unit: string): Domain => ({ cpu: { numa: { cells: [{ id: 0, memory, unit }] } } })
@@ -24,20 +24,20 @@ const modules = (...memories: NonNullable<NonNullable<Domain['devices']>['memori
 
 describe('memory of the guest', () => {
   it.each<[string, Domain, number]>([
-    ['is what is stated', {}, 64],
-    ['in NUMA nodes counts, whatever is stated', cells(64, 'GiB'), 65_536],
-    ['that is stated counts where NUMA nodes have less', cells(1, 'MiB'), 64],
-    ['that could be plugged in does not: nothing is', { maxMemory: { ...size('GiB', 128), slots: 4 } }, 64],
+    ['is the stated one', {}, 64],
+    ['in NUMA nodes counts, even if more than stated', cells(64, 'GiB'), 65_536],
+    ['is the stated one if NUMA nodes have less', cells(1, 'MiB'), 64],
+    ['that could be plugged in does not count', { maxMemory: { ...size('GiB', 128), slots: 4 } }, 64],
     ['in a module', modules({ model: 'dimm', target: { size: size('GiB', 64) } }), 65_600],
     ['in persistent memory', modules({ model: 'nvdimm', target: { size: size('GiB', 64) } }), 65_600],
     [
-      'in virtio-mem is its size, whatever is requested',
+      'in virtio-mem is its size, not the requested amount',
       modules({ model: 'virtio-mem', target: { size: size('GiB', 64), requested: size('GiB', 0) } }),
       65_600,
     ],
     ['in virtio-pmem', modules({ model: 'virtio-pmem', target: { size: size('GiB', 1) } }), 1088],
     ['that VMs share', { devices: { shmems: [{ name: 'a' }, { name: 'b', size: size('M', 16) }] } }, 84],
-    ['that keeps a record of its crash', { devices: { pstore: { size: size('MiB', 1) } } }, 65],
+    ['for a record of a crash', { devices: { pstore: { size: size('MiB', 1) } } }, 65],
     ['of KVM on a large machine', { memory: size('TiB', 1) }, 1024 * 1024],
   ])('%s', (_, domain, expected) => expect(demandOf(domain).guest).toBe(expected))
 })
@@ -118,7 +118,7 @@ describe('QEMU needs more', () => {
   })
 })
 
-it('a limit that an operator sets is the whole of QEMU, its guest included', () => {
+it('a limit set by an operator replaces the computed one for QEMU and its guest', () => {
   expect(demandOf({ iothreads: 64, memtune: { hardLimit: size('MiB', 500) } })).toEqual({ guest: 64, qemu: 436 })
   expect(demandOf({ memtune: { hardLimit: size('MiB', 10) } })).toEqual({ guest: 64, qemu: 0 })
 })
@@ -129,7 +129,7 @@ describe('the cache of translated code', () => {
     ['is 32 MiB at least', {}, 32],
     ['is 256 MiB at most', { memory: size('GiB', 8) }, 256],
     ['is whole MiB', { memory: size('KiB', 204_801) }, 50],
-    ['is what is stated', { features: { tcg: { tbCache: size('GiB', 1) } } }, 1024],
+    ['is the stated one', { features: { tcg: { tbCache: size('GiB', 1) } } }, 1024],
     ['is not what QEMU takes for nothing', { features: { tcg: { tbCache: size('MiB', 0) } } }, 32],
     ['is not there with KVM', { type: 'kvm' }, 0],
   ])('%s', (_, domain, expected) => {

@@ -15,66 +15,66 @@ const mebibyte = 1024n * kibibyte
 const launcherBytes = 90n * mebibyte
 /** QEMU without a guest, its pool of 64 worker threads, and the second QEMU that libvirt probes: 45 MiB measured. */
 const qemuBytes = 64n * mebibyte
-/** No machine type of QEMU has more; a rule refuses them. */
+/** No machine type of QEMU supports more; a rule refuses them. */
 const mostVcpus = 4096n
-/** A device that is not on the PCI bus, a bus included. */
+/** A device that is not on the PCI bus, including a bus itself. */
 const otherDeviceBytes = mebibyte / 4n
-/** Requests in flight of a disk: 256 coroutines, each with a stack of which 16 KiB are used. */
+/** In-flight requests of a disk: 256 coroutines, each of which uses 16 KiB of its stack. */
 const diskBytes = 4n * mebibyte
-/** Ceph's client has threads and a cache of its own in QEMU, for each image. */
+/** For each image, Ceph's client adds threads and a cache to QEMU. */
 const cephBytes = 64n * mebibyte
 /** QEMU's default for the cache of a qcow2 image: enough for 256 GiB. */
 const defaultMetadataCacheBytes = 33n * mebibyte
-/** Buffers of a virtqueue of a disk or an interface that asks for several. */
+/** Buffers of one virtqueue of a disk or interface that has several. */
 const queueBytes = mebibyte / 4n
-/** The TCP/IP stack in QEMU, for an interface of type `user`: buffers of 64 connections. */
+/** The TCP/IP stack in QEMU for an interface of type `user`: buffers for 64 connections. */
 const userNetworkBytes = 16n * mebibyte
 /** An I/O thread without its worker threads. */
 const iothreadBytes = mebibyte / 2n
-/** The part of a worker thread's stack that it uses, in QEMU and in the kernel. */
+/** The part of its stack that a worker thread uses, in QEMU and in the kernel. */
 const workerThreadBytes = 40n * kibibyte
 const defaultWorkerThreads = 64n
-/** A viewer's copy of the screen, its encoder and its output. */
+/** The copy of the screen, the encoder and the output buffer of one viewer. */
 const viewerBytes = 32n * mebibyte
 const spiceBytes = 64n * mebibyte
-/** Frame buffers of a screen of `virtio` in 4K: QEMU keeps what the guest draws. */
+/** Frame buffers of one `virtio` screen at 4K: QEMU keeps a copy of what the guest draws. */
 const virtioScreenBytes = 64n * mebibyte
 const acceleratedBytes = 512n * mebibyte
 const defaultVideoKibibytes = 16_384n
 const defaultQxl = { ram: 65_536n, vram: 65_536n, vgamem: 16_384n, vram64: 0n }
 
-/** virtiofsd, with what it knows of open files. */
+/** virtiofsd, including its state for open files. */
 const filesystemBytes = 64n * mebibyte
 /** swtpm. */
 const tpmBytes = 16n * mebibyte
-/** What the viewer's USB device has sent and the guest has not read. */
+/** Data that the viewer's USB device has sent and the guest has not read. */
 const redirectedDeviceBytes = 16n * mebibyte
 const hostDeviceBytes = 8n * mebibyte
 const soundBytes = 4n * mebibyte
 
 const smallestTranslationCache = 32n * mebibyte
 const largestTranslationCache = 256n * mebibyte
-/** The table that maps pages of a guest for one virtual CPU of TCG grows with the pages that the guest uses. */
+/** TCG's page table for one virtual CPU grows with the pages that the guest uses. */
 const largestPageMapBytes = 64n * mebibyte
 
-/** What to do when the limit turns out to be too low, for the status of a VM. */
+/** Advice for the status of a VM whose limit turns out to be too low. */
 export const outOfMemoryAdvice =
   'make what QEMU allocates smaller (features.tcg.tbCache, driver.metadataCache, fewer devices), ' +
   'or have a cluster preset raise memtune.hardLimit'
 
-/** In bytes, by what they are for. */
+/** In bytes, by purpose. */
 export interface MemoryDemand {
-  /** Memory of the guest, in whatever form. */
+  /** The memory of the guest, in any form. */
   readonly guest: bigint
-  /** QEMU beside it. */
+  /** What QEMU uses beyond the memory of the guest. */
   readonly qemu: bigint
   readonly launcher: bigint
 }
 
-/** libvirt's word for no limit, in KiB: VIR_DOMAIN_MEMORY_PARAM_UNLIMITED. */
+/** What libvirt stores for "no limit", in bytes. In KiB it is VIR_DOMAIN_MEMORY_PARAM_UNLIMITED. */
 const unlimitedBytes = (2n ** 53n - 1n) * 1024n
 
-/** @param domain completed: devices have their addresses */
+/** @param domain a completed domain: its devices have addresses */
 export function memoryDemand(domain: Domain): MemoryDemand {
   const guest = guestBytes(domain)
   const limit = domain.memtune?.hardLimit
@@ -90,8 +90,8 @@ export function memoryDemand(domain: Domain): MemoryDemand {
 }
 
 /**
- * The size of the cache of translated code that the launcher passes to libvirt: the stated one, else a quarter of the
- * guest's memory within bounds. QEMU's own default is 1 GiB however small the guest is.
+ * The size of the cache of translated code that the launcher passes to libvirt: the one that the domain sets, otherwise
+ * a quarter of the guest's memory within bounds. QEMU's own default is 1 GiB even for a small guest.
  */
 export function translationCacheBytes(domain: Domain): bigint {
   const { type, features } = domain
@@ -103,7 +103,7 @@ export function translationCacheBytes(domain: Domain): bigint {
   return (bounded / mebibyte) * mebibyte
 }
 
-/** Memory cannot be plugged into a VM that runs, so that `maxMemory` is address space only. */
+/** Memory cannot be plugged into a running VM, so `maxMemory` is only address space. */
 function guestBytes({ memory, cpu, devices }: Domain): bigint {
   const cells = sum(cpu?.numa?.cells, (cell) => bytesOf({ value: cell.memory, unit: cell.unit }))
   const modules = sum(devices?.memories, ({ target }) => bytesOf(target?.size))
@@ -113,10 +113,9 @@ function guestBytes({ memory, cpu, devices }: Domain): bigint {
 
 function baseBytes(domain: Domain, guest: bigint): bigint {
   const vcpus = smallest(largest(integerOf(domain.vcpu?.value) ?? 1n, 1n), mostVcpus)
-  // Measured: 1.4 MiB each of 16, 2.6 MiB each of 128.
+  // Measured: 1.4 MiB per CPU for 16 CPUs, 2.6 MiB per CPU for 128.
   const states = vcpus * 2n * mebibyte + (vcpus * vcpus * mebibyte) / 64n
-  // 8 bytes for a page of 4 KiB in QEMU's page table. With KVM the same again for its own table, and for its reverse
-  // map.
+  // QEMU's page table has 8 bytes for each page of 4 KiB. KVM adds the same for its own table and for its reverse map.
   const pageTables = guest / 512n
   if (domain.type !== 'qemu') return qemuBytes + states + 3n * pageTables
   const pageMaps = vcpus * smallest(guest / 16n, largestPageMapBytes)
@@ -127,7 +126,8 @@ function devicesBytes({ devices = {} }: Domain): bigint {
   const lists: readonly (readonly object[])[] = Object.values(devices).filter((list) => Array.isArray(list))
   const all = [...lists.flat(), devices.memballoon, devices.vsock].filter((device) => device !== undefined)
   const onPci = BigInt(all.filter((device) => isOnPci(device)).length)
-  // Each has an address space, and QEMU rebuilds all of them for each device that it adds. Measured with up to 80.
+  // Each device has an address space, and QEMU rebuilds all of them for each device that it adds. Measured up to 80
+  // devices.
   const addressSpaces = onPci * 2n * mebibyte + (onPci * onPci * mebibyte) / 8n
   const others =
     sum(devices.filesystems, () => filesystemBytes) +
@@ -142,7 +142,7 @@ function devicesBytes({ devices = {} }: Domain): bigint {
   return addressSpaces + BigInt(all.length) * otherDeviceBytes + others + interfaces
 }
 
-/** Ports of PCI Express come with the device behind them. */
+/** The ports of PCI Express are counted with the device behind them. */
 function isOnPci(device: object): boolean {
   const isPort = 'type' in device && device.type === 'pci'
   const address = 'address' in device ? device.address : undefined

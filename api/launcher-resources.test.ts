@@ -16,10 +16,10 @@ it.each<[string, Domain, ReturnType<typeof launcherResources>]>([
       limits: { memory: withKvm, 'devices.virtset.io/kvm': '1' },
     },
   ],
-])('the pod of a VM %s asks for what it may use, and has a limit of memory', (_, over, resources) => {
+])('the pod of a VM %s requests what it may use, and limits its memory', (_, over, resources) => {
   expect(launcherResources({ ...small, ...over })).toEqual(resources)
 })
 
-it('a tenth of a CPU is asked for each virtual one', () => {
+it('requests a tenth of a CPU for each virtual CPU', () => {
   expect(launcherResources({ ...small, vcpu: { value: 4 } }).requests['cpu']).toBe('400m')
 })

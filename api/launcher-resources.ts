@@ -2,21 +2,24 @@ import type { Domain } from './domain/domain.ts'
 import { integerOf } from './domain/scalar-value.ts'
 import { memoryDemand } from './launcher-memory.ts'
 
-/** A tenth of a CPU for each virtual one: guests idle most of the time, and the scheduler counts requests, not use. */
+/**
+ * A tenth of a CPU for each virtual CPU: guests idle most of the time, and the scheduler counts requests, not usage.
+ */
 const cpuMillisPerVcpu = 100n
 
-/** What a device plugin offers where there is a /dev/kvm. */
+/** The resource of a device plugin on nodes that have /dev/kvm. */
 export const kvmResource = 'devices.virtset.io/kvm'
 
-/** Of a container, as Kubernetes has them: quantities by the names of resources. */
+/** The resources of a container in Kubernetes' form: quantity by resource name. */
 export interface Resources {
   readonly requests: Readonly<Record<string, string>>
   readonly limits: Readonly<Record<string, string>>
 }
 
 /**
- * The resources of the only container of a VM's launcher pod: what the scheduler and a namespace's quotas count. The
- * memory limit is the request, since a guest that has touched a page never gives it back. The CPU has no limit.
+ * The resources of the only container of a VM's launcher pod, which the scheduler and the quotas of the namespace
+ * count. The memory limit equals the request, because a guest never returns a page that it has touched. The CPU has no
+ * limit.
  */
 export function launcherResources(domain: Domain): Resources {
   const { guest, qemu, launcher } = memoryDemand(domain)

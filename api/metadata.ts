@@ -4,7 +4,7 @@ import type { Schema } from './schema.ts'
 
 export const labelsSchema = map('Labels.', string('The value.'))
 
-/** The API server takes 256 KiB for all annotations of an object. */
+/** The API server allows 256 KiB for all annotations of an object. */
 export const annotationsSchema = map('Annotations.', string('The value.', { maxLength: 262_144 }))
 
 const owner = closed(
@@ -15,13 +15,14 @@ const owner = closed(
     name: string('Its name.'),
     uid: string('Its identity.'),
     controller: boolean('Whether it controls the object.'),
-    blockOwnerDeletion: boolean('Whether it stays until the object is gone.'),
+    blockOwnerDeletion: boolean('Whether the owner cannot be deleted before the object.'),
   },
   ['apiVersion', 'kind', 'name', 'uid'],
 )
 
 /**
- * What we read of an object's metadata. The API server checks all of it before a webhook is asked; a file has only us.
+ * The part of an object's metadata that virtset reads. The API server has validated it before it calls a webhook, but
+ * for a file this is the only check.
  */
 const metadata: Schema = bounded({
   type: 'object',
@@ -29,7 +30,7 @@ const metadata: Schema = bounded({
   additionalProperties: {},
   properties: {
     name: string('The name.'),
-    generateName: string('What a drawn name begins with.'),
+    generateName: string('The prefix of a generated name.'),
     namespace: string('The namespace.'),
     uid: string('The identity.'),
     labels: labelsSchema,

@@ -25,7 +25,7 @@ describe('the distance', () => {
     ['kitten', 'sitting', 3],
   ])('from %j to %j is %d', (left, right, distance) => expect(editDistance(left, right)).toBe(distance))
 
-  test('is the same both ways, and nothing only between equals', () => {
+  test('is symmetric, and zero only between equals', () => {
     fc.assert(
       fc.property(fc.string({ maxLength: 12 }), fc.string({ maxLength: 12 }), (left, right) => {
         expect(editDistance(left, right)).toBe(editDistance(right, left))

@@ -1,6 +1,6 @@
 /**
- * The candidate that `word` is most likely a typing mistake of, if any: letter case aside, at most a third of its
- * letters (one at least) inserted, left out, changed or swapped with their neighbour. The first of equals.
+ * The candidate that `word` is most likely a typo of, if any. Ignores case. At most a third of the letters (but at
+ * least one) may be inserted, omitted, changed or swapped with a neighbour. Of equally near candidates, the first.
  */
 export function nearest(word: string, candidates: Iterable<string>): string | undefined {
   const lower = word.slice(0, maxLength).toLowerCase()
@@ -16,10 +16,10 @@ export function nearest(word: string, candidates: Iterable<string>): string | un
   return best
 }
 
-/** No key or word of libvirt or Kubernetes is longer; bounds the work that a hostile key can cause. */
+/** No key or word of libvirt or Kubernetes is longer. Bounds the work that a hostile key can cause. */
 const maxLength = 64
 
-/** Optimal string alignment: Levenshtein's distance with neighbours swapped as one step. */
+/** The optimal string alignment distance: Levenshtein's, with a swap of neighbours as one step. */
 export function editDistance(left: string, right: string): number {
   let before: number[] = []
   let previous = Array.from({ length: right.length + 1 }, (_, index) => index)

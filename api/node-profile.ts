@@ -4,8 +4,8 @@ import { boolean, bounded, closed, list, string } from './schema.ts'
 import type { Schema, SchemasOf } from './schema.ts'
 
 /**
- * What a node can do for VMs, written by its handler: called like the node, owned by it, with its labels. Completion
- * decides by the profiles of the nodes that a VM may come to.
+ * What a node can do for VMs, written by its handler. It has the name and the labels of the node, and the node owns it.
+ * Completion uses the profiles of the nodes that a VM may be scheduled to.
  */
 export interface NodeProfile {
   readonly apiVersion: 'virtset.io/v1alpha1'
@@ -15,13 +15,13 @@ export interface NodeProfile {
 }
 
 export interface NodeProfileSpec extends LibvirtProfile {
-  /** Whether VMs of type kvm can run there; for people, who read it in a column. */
+  /** Whether VMs of type kvm can run there. Only for people, who see it in a column. */
   readonly kvm: boolean
-  /** Those that an administrator gave the node, not those of its condition. */
+  /** The taints that administrators set, without those for the node's conditions. */
   readonly taints: readonly Taint[]
 }
 
-/** What the launcher's image on a node has found out. */
+/** What the launcher's image reports about a node. */
 export interface LibvirtProfile {
   /** `11.3.0` */
   readonly libvirtVersion: string
@@ -36,18 +36,18 @@ export interface Taint {
 
 export const nodeProfileSpecSchema: Schema = bounded(
   closed(
-    'What its node can do, as the handler there has found out.',
+    'The virtualization capabilities of the node, as its handler observes them.',
     {
       libvirtVersion: string('The version of libvirt in the pods of VMs.'),
-      kvm: boolean('Whether VMs of type kvm can run there.'),
+      kvm: boolean('Whether VMs of type kvm can run on the node.'),
       taints: list(
-        "The node's taints but for those of its condition, which come and go: VMs that do not tolerate them do not come there.",
+        "The node's taints, except those for its conditions, which are temporary. VMs that do not tolerate them are not scheduled to the node.",
         closed(
           'A taint.',
           {
             key: string('Its key.'),
             value: string('Its value.'),
-            effect: string('What it does to pods.', { enum: ['NoSchedule', 'PreferNoSchedule', 'NoExecute'] }),
+            effect: string('The effect on pods.', { enum: ['NoSchedule', 'PreferNoSchedule', 'NoExecute'] }),
           } satisfies SchemasOf<Taint>,
           ['key', 'effect'],
         ),

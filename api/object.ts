@@ -1,4 +1,4 @@
-/** The part of Kubernetes' ObjectMeta that we read or write. Times are RFC 3339 strings, as on the wire. */
+/** The part of Kubernetes' ObjectMeta that virtset reads or writes. Times are RFC 3339 strings, as on the wire. */
 export interface ObjectMeta {
   readonly name?: string
   readonly generateName?: string
@@ -25,7 +25,7 @@ export interface OwnerReference {
   readonly blockOwnerDeletion?: boolean
 }
 
-/** Bytes of `message`: Kubernetes' own limit, in characters. */
+/** The maximum length of `message` in bytes. Kubernetes' limit is the same number of characters. */
 export const longestConditionMessage = 32_768
 
 export interface Condition {

@@ -21,7 +21,7 @@ test.each([
   expect(relatedTo(paths)(path)).toBe(isRelated),
 )
 
-test('a key with ten thousand dots costs no more than its length', () => {
+test('the cost for a key with ten thousand dots is linear in its length', () => {
   const long = `spec.domain[${']a.'.repeat(20_000)}]`
   expect(relatedTo([long])('spec.domain')).toBe(true)
 })

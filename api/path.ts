@@ -1,4 +1,4 @@
-/** The place of a value. The index of an item may change while items are removed; texts are made at the end. */
+/** The position of a value. An index may change while items are removed; the text is made at the end. */
 export interface Path {
   readonly parent: Path | undefined
   key: string | number
@@ -7,8 +7,8 @@ export interface Path {
 export const rootPath: Path = Object.freeze({ parent: undefined, key: '' })
 
 /**
- * As kubectl prints it: `spec.domain.devices.disks[1].target.dev`, and `metadata.labels[a/b]` for a map key that is not
- * a plain word.
+ * In kubectl's form: `spec.domain.devices.disks[1].target.dev`, or `metadata.labels[a/b]` for a map key that is not a
+ * plain word.
  */
 export function pathText(path: Path): string {
   const keys: (string | number)[] = []
@@ -23,7 +23,10 @@ export function joinPath(text: string, key: string | number): string {
   return text === '' ? key : `${text}.${key}`
 }
 
-/** The keys of a path's text; a list's index is a number. The reverse of `pathText`, but for map keys that hold `]`. */
+/**
+ * Parses the text of a path into keys; the index of a list is a number. The inverse of `pathText`, except for map keys
+ * that contain `]`.
+ */
 export function pathKeys(text: string): (string | number)[] {
   return (text.match(/\[[^\]]*\]|[^.[\]]+/g) ?? []).map((part) => {
     if (!part.startsWith('[')) return part
@@ -38,13 +41,13 @@ export function parentPath(path: string): string {
   return path.slice(0, Math.max(0, path.lastIndexOf('.'), path.lastIndexOf(']') + 1))
 }
 
-/** Whether what a path names is another, or a part of it. */
+/** Whether `path` is `above` or below it. */
 export const isAtOrBelow = (path: string, above: string): boolean =>
   path === above || path.startsWith(`${above}.`) || path.startsWith(`${above}[`)
 
 /**
- * Whether a path is one of these, or above or below one of them. Looked up, and not compared with each of them: a VM
- * has hundreds of faults, a refusal as many causes, and a provenance thousands of paths.
+ * Returns a test for whether a path is one of `paths`, or above or below one. It uses a lookup, because a refusal with
+ * hundreds of causes is tested against the thousands of paths of a provenance.
  */
 export function relatedTo(paths: Iterable<string>): (path: string) => boolean {
   const whole = new Set(paths)
@@ -53,7 +56,7 @@ export function relatedTo(paths: Iterable<string>): (path: string) => boolean {
   return (path) => whole.has(path) || above.has(path) || ancestorsOf(path).some((one) => whole.has(one))
 }
 
-/** Longer than the path of any place in a domain. A longer path ends in a key that a user chose. */
+/** Longer than any path in a domain. A longer path ends in a key that a user chose. */
 const longestPath = 4096
 
 /** `a.b[1].c` → `a.b[1]`, `a.b`, `a`. */

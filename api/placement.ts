@@ -17,7 +17,7 @@ export interface Placement {
   readonly affinity?: Affinity
   readonly tolerations?: readonly Toleration[]
   readonly priorityClassName?: string
-  /** Seconds that the guest has to power off after it was asked to; 30 where absent. */
+  /** Seconds that the guest has to power off after a shutdown request; 30 if absent. */
   readonly terminationGracePeriodSeconds?: number
 }
 
@@ -29,7 +29,7 @@ export interface Toleration {
   readonly tolerationSeconds?: number
 }
 
-/** Kubernetes' own Affinity; only what binds to nodes is read here, the rest goes to the pod as it is. */
+/** Kubernetes' Affinity. Only the required node terms are read here; the rest is copied to the pod unchanged. */
 export interface Affinity {
   readonly nodeAffinity?: {
     readonly requiredDuringSchedulingIgnoredDuringExecution?: { readonly nodeSelectorTerms: readonly NodeTerm[] }
@@ -49,16 +49,16 @@ export interface NodeRequirement {
   readonly values?: readonly string[]
 }
 
-/** What a VM sets for its launcher pod beside the domain, in Kubernetes' own terms; a preset can set the same. */
+/** What a VM sets for its launcher pod beside the domain, in Kubernetes' terms. Presets can set the same fields. */
 export const placement = {
   nodeSelector: map('Labels that the node must have.', string('The value of the label.')),
   affinity,
   tolerations: list(
-    'Taints of nodes that do not keep the VM away.',
+    'Taints of nodes that the VM tolerates.',
     open("A toleration, Kubernetes' own.", {
       key: string('The key of the taint; absent with operator Exists: every taint.'),
-      operator: string('Whether the value counts. Equal where absent.', { enum: ['Exists', 'Equal'] }),
-      value: string('The value of the taint; none with Exists.'),
+      operator: string('Whether the value must match. Equal if absent.', { enum: ['Exists', 'Equal'] }),
+      value: string('The value of the taint; must be absent with Exists.'),
       effect: string('The effect of the taint; absent: every effect.', {
         enum: ['NoSchedule', 'PreferNoSchedule', 'NoExecute'],
       }),
@@ -69,12 +69,12 @@ export const placement = {
   ),
   priorityClassName: string("The PriorityClass of the VM's pod.", { minLength: 1, maxLength: 253 }),
   terminationGracePeriodSeconds: integer(
-    'Seconds that the guest has to power off after it was asked to, before it is cut off. 30 where absent.',
+    'Seconds that the guest has to power off after a shutdown request before it is killed. 30 if absent.',
     { minimum: 0, format: 'int64' },
   ),
 } satisfies SchemasOf<Placement>
 
-/** What is wrong with a placement of the right shape: names and labels by the API server's own rules for pods. */
+/** Checks a placement that matches its schema: names and labels by the API server's rules for pods. */
 export function checkPlacement(given: Placement, field: string): Cause[] {
   const causes = checkLabels(given.nodeSelector ?? {}, `${field}.nodeSelector`)
   const { priorityClassName } = given

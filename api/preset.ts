@@ -14,7 +14,7 @@ import { checkVolumes } from './volume.ts'
 
 export interface PresetSpec extends Placement {
   readonly selector: LabelSelector
-  /** ClusterVirtualMachinePreset only; absent: every namespace but kube-system and virtset's own. */
+  /** ClusterVirtualMachinePreset only. If absent: every namespace except kube-system and virtset's own. */
   readonly namespaceSelector?: LabelSelector
   readonly matchConditions?: readonly { readonly name: string; readonly expression: string }[]
   readonly strength?: 'Default' | 'Enforce'
@@ -48,31 +48,31 @@ export interface Preset {
   readonly status?: PresetStatus
 }
 
-/** The API server's own limit for the costs of CEL, and more conditions than anybody can read. */
+/** The API server's own limit for a list of CEL expressions, and more conditions than anyone can read. */
 const maxConditions = 64
 
 const namespacedSpec: Schema = bounded(
   open(
-    'What is injected, and into which VMs.',
+    'What to inject, and into which VMs.',
     {
-      selector: labelSelector('Which VMs, by their labels; {} selects every VM in scope.'),
+      selector: labelSelector('Selects VMs by their labels; {} selects every VM in scope.'),
       matchConditions: list(
         'CEL expressions over object, request and namespaceObject; all must be true for the preset to match.',
         open(
           'One condition.',
           {
-            name: string('What it is called in messages.', { minLength: 1, maxLength: 253 }),
-            expression: string('CEL, true or false.', { minLength: 1, maxLength: 4096 }),
+            name: string('The name of the condition in messages.', { minLength: 1, maxLength: 253 }),
+            expression: string('A CEL expression that returns a boolean.', { minLength: 1, maxLength: 4096 }),
           },
           ['name', 'expression'],
         ),
         { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'], maxItems: maxConditions },
       ),
-      strength: string('Default fills what is absent; Enforce wins over the user. Default where absent.', {
+      strength: string('Default sets absent fields; Enforce overrides the user. Default if absent.', {
         enum: ['Default', 'Enforce'],
       }),
       priority: integer(
-        'Higher wins inside a layer; equal priority with different values is a conflict. 0 where absent.',
+        'The higher priority wins within a layer; different values with equal priority are a conflict. 0 if absent.',
         {
           format: 'int32',
           minimum: -2_147_483_648,
@@ -80,10 +80,10 @@ const namespacedSpec: Schema = bounded(
         },
       ),
       exclusiveGroup: string('At most one preset of a group may match a VM.', { minLength: 1, maxLength: 63 }),
-      mode: string('Warn: only report what it would do; Audit: only count it. Default: Apply.', {
+      mode: string('Warn: only report what the preset would do; Audit: only count it. Apply if absent.', {
         enum: ['Apply', 'Warn', 'Audit'],
       }),
-      metadata: open('Labels and annotations to inject; not reserved ones.', {
+      metadata: open('Labels and annotations to inject, except reserved ones.', {
         labels: labelsSchema,
         annotations: annotationsSchema,
       }),
@@ -92,7 +92,7 @@ const namespacedSpec: Schema = bounded(
       ),
       ...specFields,
       remove: list(
-        'Paths below spec to take away, e.g. domain.devices.disks[target.dev=vdb]; with strength Enforce only.',
+        'Paths below spec to remove, e.g. domain.devices.disks[target.dev=vdb]; with strength Enforce only.',
         string('A path.', { minLength: 1, maxLength: 1024 }),
       ),
     } satisfies SchemasOf<Omit<PresetSpec, 'namespaceSelector'>>,
@@ -104,7 +104,9 @@ const clusterSpec: Schema = bounded({
   ...namespacedSpec,
   properties: {
     ...namespacedSpec.properties,
-    namespaceSelector: labelSelector("Which namespaces, by label. Absent: all but kube-system and virtset's own."),
+    namespaceSelector: labelSelector(
+      "Selects namespaces by their labels. If absent: all except kube-system and virtset's own.",
+    ),
   },
 })
 
@@ -112,8 +114,8 @@ export const presetSpecSchema = (kind: Preset['kind']): Schema =>
   kind === 'ClusterVirtualMachinePreset' ? clusterSpec : namespacedSpec
 
 /**
- * The door for a preset: everything that is wrong with its shape, names and selectors. Its domain,
- * expressions, paths, reach and whether it fits others are for the presets' own check.
+ * Parses a preset. Reports everything that is wrong with its shape, names and selectors. `presets/` checks the domain,
+ * expressions, paths, reach and conflicts with other presets.
  */
 export function parsePreset(value: unknown): { readonly preset: Preset } | { readonly causes: Cause[] } {
   if (!isRecord(value)) {
@@ -138,7 +140,7 @@ export function parsePreset(value: unknown): { readonly preset: Preset } | { rea
 
 const specMissing: Cause = { rule: 'required', field: 'spec', reason: 'FieldValueRequired', message: 'must be given' }
 
-/** Deeper than any domain that is accepted: what is deeper could not even be walked. */
+/** Deeper than any valid domain. Code that walks a deeper value could overflow the stack. */
 const deepest = 150
 
 function checkNames(spec: PresetSpec): Cause[] {

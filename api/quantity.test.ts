@@ -47,7 +47,7 @@ describe('no quantity', () => {
   ])('%j', (text) => expect(quantityValue(text)).toBeUndefined())
 })
 
-test('equal meaning is equal, whatever the spelling', () => {
+test('different spellings of a quantity are equal', () => {
   fc.assert(
     fc.property(fc.bigInt({ min: 0n, max: 1n << 40n }), (mebi) => {
       expect(quantityNano(`${mebi}Gi`)).toBe(quantityNano(`${mebi * 1024n}Mi`))

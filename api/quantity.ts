@@ -1,10 +1,10 @@
 /**
- * Kubernetes' resource quantities: a decimal number and a suffix (`64Mi`, `1.5G`, `100m`, `2e3`).
- * Source of the grammar: k8s.io/apimachinery/pkg/api/resource/quantity.go. Schemas of quantities have this pattern.
+ * The form of Kubernetes' resource quantities: a decimal number and a suffix (`64Mi`, `1.5G`, `100m`, `2e3`). The
+ * grammar is that of k8s.io/apimachinery/pkg/api/resource/quantity.go. It is also the pattern in the schemas.
  */
 export const quantityForm = /^([+-]?)(\d+(?:\.\d*)?|\.\d+)(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E|[eE][+-]?\d{1,3})?$/
 
-/** Kubernetes' own values have 19 digits; what is longer than this only takes time. */
+/** Kubernetes' own values have 19 digits. Bounds the work for a longer text. */
 const longest = 256
 
 const nano = 1_000_000_000n
@@ -23,7 +23,7 @@ const decimalExponents: ReadonlyMap<string, number> = new Map([
   ['E', 18],
 ])
 
-/** The quantity in billionths, finer parts rounded up as Kubernetes does; undefined if `text` is not a quantity. */
+/** The quantity in billionths, rounded up as in Kubernetes; undefined if `text` is not a quantity. */
 export function quantityNano(text: string): bigint | undefined {
   const [, sign = '', number = '', suffix = ''] = text.length > longest ? [] : (quantityForm.exec(text) ?? [])
   if (number === '') return undefined
@@ -42,7 +42,7 @@ export function quantityValue(text: string): bigint | undefined {
   return value > 0n ? (value + nano - 1n) / nano : value / nano
 }
 
-/** `value` × 10^`exponent`, away from zero. */
+/** `value` × 10^`exponent`, rounded away from zero. */
 function shift(value: bigint, exponent: number): bigint {
   if (exponent >= 0) return value * 10n ** BigInt(exponent)
   const divisor = 10n ** BigInt(-exponent)

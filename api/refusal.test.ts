@@ -10,13 +10,13 @@ const cause = (field: string): Cause => ({
   message: 'must be at most 8',
 })
 
-test('prints one cause in the line itself, like kubectl', () => {
+test('prints a single cause on the same line, like kubectl', () => {
   expect(refusalText('VirtualMachine', 'vm', [cause('spec.a')])).toBe(
     'The VirtualMachine "vm" is invalid: spec.a: Invalid value: 16: must be at most 8',
   )
 })
 
-test('several have a line each', () => {
+test('prints several causes on a line each', () => {
   expect(refusalText('VirtualMachine', 'vm', [cause('spec.a'), cause('spec.b')])).toBe(
     [
       'The VirtualMachine "vm" is invalid: ',

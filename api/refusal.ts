@@ -1,17 +1,17 @@
 import type { Cause, CauseReason, Origin } from './cause.ts'
 import { shorten } from './shorten.ts'
 
-/** A cause as `metav1.StatusDetails` has it. */
+/** A cause in the form of `metav1.StatusDetails`. */
 export interface StatusCause {
   readonly reason: CauseReason
   readonly field: string
   readonly message: string
 }
 
-/** Far more than anybody reads, far less than what the API server takes in an answer (3 MiB). */
+/** Far more than anyone reads, and far below the API server's limit for a response (3 MiB). */
 const maxCauseCharacters = 256 * 1024
 
-/** Causes in the form that kubectl prints, a line each; what does not fit is counted in the last one. */
+/** The causes in the form that kubectl prints, one line each. The last one counts those that do not fit. */
 export function statusCauses(given: readonly Cause[]): readonly StatusCause[] {
   const fitting: StatusCause[] = []
   let size = 0
@@ -39,7 +39,7 @@ const words: { readonly [R in CauseReason]: string } = {
   FieldValueTooMany: 'Too many',
 }
 
-/** Reasons with which Kubernetes itself prints the value. */
+/** Reasons for which Kubernetes prints the value. */
 const showsValue: readonly CauseReason[] = [
   'FieldValueInvalid',
   'FieldValueTypeInvalid',
@@ -49,7 +49,7 @@ const showsValue: readonly CauseReason[] = [
   'FieldValueTooMany',
 ]
 
-/** In Kubernetes' own form: `Invalid value: 16: must be at most 8 (preset default/small@1a2b3c); did you mean 1?`. */
+/** In Kubernetes' form: `Invalid value: 16: must be at most 8 (preset default/small@1a2b3c); did you mean 1?`. */
 export function renderCause({ reason, value, message, origin, suggestion }: Cause): string {
   const shown = showsValue.includes(reason) && value !== undefined ? `: ${shorten(JSON.stringify(value), 80)}` : ''
   const from = origin === undefined ? '' : renderOrigin(origin)
@@ -65,7 +65,7 @@ function renderOrigin(origin: Origin): string {
     : ` (preset ${namespace}/${name}@${revision})`
 }
 
-/** What kubectl prints of a refusal, but for where the manifest stood. */
+/** What kubectl prints for a refusal, without the location of the manifest. */
 export function refusalText(kind: string, name: string, causes: readonly Cause[]): string {
   const lines = statusCauses(causes).map(({ field, message }) => `${field}: ${message}`)
   const [only] = lines

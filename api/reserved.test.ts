@@ -9,7 +9,7 @@ test.each([
   ['app.kubernetes.io/virtset.io', false],
 ])('%s is reserved: %s', (key, isReserved) => expect(isReservedKey(key)).toBe(isReserved))
 
-test('each reserved key is a cause, but for those allowed', () => {
+test('each reserved key is a cause, except allowed ones', () => {
   const keys = { 'virtset.io/a': '1', 'virtset.io/b': '2', c: '3' }
   expect(reservedKeyCauses(keys, 'metadata.labels', ['virtset.io/b']).map(({ field }) => field)).toEqual([
     'metadata.labels[virtset.io/a]',

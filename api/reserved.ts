@@ -2,13 +2,13 @@ import type { Cause } from './cause.ts'
 import { keyPrefix } from './label.ts'
 import { group } from './object.ts'
 
-/** Keys of labels and annotations that belong to virtset: `virtset.io/…` and those of its own sub-domains. */
+/** Whether a key of a label or annotation is reserved for virtset: `virtset.io/…` and its subdomains. */
 export function isReservedKey(key: string): boolean {
   const prefix = keyPrefix(key)
   return prefix === group || prefix.endsWith(`.${group}`)
 }
 
-/** A cause for each reserved key in `keys`, but for those in `allowed`. */
+/** A cause for each reserved key in `keys`, except those in `allowed`. */
 export const reservedKeyCauses = (
   keys: { readonly [key: string]: string },
   field: string,

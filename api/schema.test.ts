@@ -31,14 +31,14 @@ test.each([
   [{ a: [{}] }, 2, true],
 ])('whether %j is deeper than %i: %s', (value, levels, expected) => expect(isDeeper(value, levels)).toBe(expected))
 
-test('of a list of hostile length the first causes are listed, and the others are counted', () => {
+test('a hostile list reports the first causes and counts the others', () => {
   const schema = closed('', { list: list('', string('')) })
   const causes = checkSchema(schema, { list: Array.from({ length: 200_000 }, () => 1) }, 'spec')
   expect(causes).toHaveLength(257)
   expect(causes.at(-1)).toMatchObject({ field: 'spec', value: 199_744, message: 'more faults are not listed' })
 })
 
-test('every list, map and string gets a bound where it has none', () => {
+test('adds a bound to every list, map and string that has none', () => {
   const schema = open('', {
     size,
     names: list('', string('', { maxLength: 9 })),

@@ -5,17 +5,17 @@ import { quantityForm } from './quantity.ts'
 import { joinPath } from './path.ts'
 
 /**
- * The part of a Kubernetes structural schema that our kinds use. The CRDs carry it, and `checkSchema` holds what comes
- * in against it in words of our own, so that the two cannot disagree.
+ * The part of a Kubernetes structural schema that our kinds use. The CRDs contain it and `checkSchema` evaluates it
+ * with messages of our own, so that the two cannot disagree.
  */
 export interface Schema {
   readonly description?: string
-  /** Absent only beside `x-kubernetes-int-or-string` or where anything at all is allowed. */
+  /** Absent only beside `x-kubernetes-int-or-string`, or if any value is allowed. */
   readonly type?: 'object' | 'array' | 'string' | 'integer' | 'number' | 'boolean'
   readonly format?: string
   readonly properties?: { readonly [key: string]: Schema }
   readonly required?: readonly string[]
-  /** A union: exactly one of these fields is set. Presets take the field of one source whole. */
+  /** A union: exactly one of these fields is set. Presets set the field of one member as a whole. */
   readonly oneOf?: readonly { readonly required: readonly [string] }[]
   readonly additionalProperties?: Schema
   readonly items?: Schema
@@ -37,8 +37,8 @@ export interface Schema {
 }
 
 /**
- * A schema for each field of a type, and for nothing else: by `satisfies`, neither can have a field that the other does
- * not have.
+ * A schema for each field of a type and for nothing else. With `satisfies`, neither can have a field that the other
+ * lacks.
  */
 export type SchemasOf<T> = { readonly [K in keyof T]-?: Schema }
 
@@ -70,8 +70,8 @@ export const isQuantity = ({ pattern }: Schema): boolean => pattern === quantity
 export const boolean = (description: string): Schema => ({ description, type: 'boolean' })
 
 /**
- * An object of known fields that lets unknown ones through to the webhook: the mutating webhook sees them only where
- * `x-kubernetes-preserve-unknown-fields` is set beside `properties`, and refuses them with the nearest known name.
+ * An object of known fields whose unknown fields reach the webhook. `x-kubernetes-preserve-unknown-fields` beside
+ * `properties` keeps the API server from pruning them, so that the webhook can refuse them with the nearest known name.
  */
 export const open = (description: string, properties: Properties, required: readonly string[] = []): Schema => ({
   description,
@@ -92,7 +92,7 @@ export const union = (
   oneOf: Object.keys(kinds).map((kind) => ({ required: [kind] as const })),
 })
 
-/** An object of known fields; the API server drops others. For `status`, which only virtset writes. */
+/** An object of known fields; the API server prunes others. For `status`, which only virtset writes. */
 export const closed = (description: string, properties: Properties, required: readonly string[] = []): Schema => ({
   description,
   type: 'object',
@@ -100,7 +100,7 @@ export const closed = (description: string, properties: Properties, required: re
   ...(required.length > 0 ? { required } : {}),
 })
 
-/** Keys that the user chooses, all with values of one kind. */
+/** A map with user-chosen keys and values of one schema. */
 export const map = (description: string, values: Schema): Schema => ({
   description,
   type: 'object',
@@ -114,21 +114,19 @@ export const list = (description: string, items: Schema, options: ListOptions = 
   ...options,
 })
 
-/** An object that is checked elsewhere. */
+/** An object that is validated elsewhere. */
 export const opaque = (description: string): Schema => ({
   description,
   type: 'object',
   'x-kubernetes-preserve-unknown-fields': true,
 })
 
-/**
- * Bounds for what a schema leaves open, each far beyond any use: no value then costs more than its own limits allow.
- */
+/** Bounds for what a schema leaves unbounded, far beyond any real use. They limit the cost of a value. */
 const usual = { maxLength: 1024, maxItems: 256, maxProperties: 256 }
 
 /**
- * The schema with a bound for each list, map and string that it has none for. Subtrees that are checked elsewhere stay
- * as they are.
+ * The schema with a bound on each list, map and string that has none. Subtrees that are validated elsewhere are
+ * unchanged.
  */
 export function bounded(schema: Schema): Schema {
   const { properties, additionalProperties, items } = schema
@@ -149,9 +147,9 @@ export function bounded(schema: Schema): Schema {
 }
 
 /**
- * Everything in which `value` does not match `schema`, up to `maxCauses`. `field` is its path, as kubectl prints it. An
- * object without `properties` and `additionalProperties` is taken as it is. A list or map with too many entries is not
- * looked into.
+ * Every mismatch between `value` and `schema`, up to `maxCauses`. `field` is the path of the value in kubectl's form.
+ * An object schema without `properties` and `additionalProperties` accepts any object. The entries of an oversized list
+ * or map are not checked.
  */
 export function checkSchema(schema: Schema, value: unknown, field: string): Cause[] {
   const causes = noCauses()
@@ -245,7 +243,7 @@ function checkList(schema: Schema, value: readonly unknown[], field: string, cau
   if (keys.length > 0) checkUnique(value, keys, field, causes)
 }
 
-/** `x-kubernetes-list-type: map`: no two items with the same key. */
+/** `x-kubernetes-list-type: map`: no two items have the same key. */
 function checkUnique(value: readonly unknown[], keys: readonly string[], field: string, causes: Causes): void {
   const seen = new Map<string, number>()
   for (const [index, item] of value.entries()) {
@@ -308,7 +306,7 @@ function wrongType(field: string, value: unknown, wanted: string): Cause {
   return { rule: 'type', field, value, reason: 'FieldValueTypeInvalid', message: `must be ${wanted}, not ${article}` }
 }
 
-/** Whether objects and lists nest deeper than that; goes no deeper itself. */
+/** Whether objects and lists nest deeper than `levels`; descends no deeper itself. */
 export const isDeeper = (value: unknown, levels: number): boolean =>
   typeof value === 'object' &&
   value !== null &&

@@ -4,11 +4,11 @@ import { longestConditionMessage } from './object.ts'
 import { boolean, closed, integer, list, opaque, string } from './schema.ts'
 import type { Schema } from './schema.ts'
 
-/** The schemas of `status`. Only virtset writes it, so the API server drops fields that are not listed here. */
+/** The schemas of `status`. Only virtset writes it, so the API server prunes fields that are not listed here. */
 
 const time = (description: string) => string(description, { format: 'date-time' })
 
-/** An object that no controller has seen yet has a status, too: the API server adds it when it reads the object. */
+/** The API server adds this status when it reads an object that no controller has processed yet. */
 const withDefault = (value: { readonly phase: string }, schema: Schema): Schema => ({ ...schema, default: value })
 
 const observedGeneration = integer('The metadata.generation that this status describes.', { format: 'int64' })
@@ -113,7 +113,7 @@ export const groupStatusSchema = closed('The number of VMs, as the controller ob
   observedGeneration,
   replicas: count('VMs that exist and are not finished. Terminating VMs count until they are gone.'),
   readyReplicas: count('VMs whose guest is running.'),
-  availableReplicas: count('Equal to readyReplicas, because minReadySeconds does not exist.'),
+  availableReplicas: count('Equal to readyReplicas; there is no minReadySeconds.'),
   outdatedReplicas: count('VMs that were created from an older template.'),
   succeeded: count('The total number of VMs whose guest powered off.'),
   failed: count('The total number of VMs that failed.'),

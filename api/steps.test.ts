@@ -20,18 +20,18 @@ const spendAll = (limit: number, steps: readonly number[]): readonly number[] | 
     () => 'refused',
   )
 
-test('what fits into the limit is returned', () => expect(spendAll(3, [1, 2])).toEqual([1, 2]))
+test('returns a result within the limit', () => expect(spendAll(3, [1, 2])).toEqual([1, 2]))
 
-test('what does not is refused', () => expect(spendAll(3, [1, 3])).toBe('refused'))
+test('refuses a result beyond the limit', () => expect(spendAll(3, [1, 3])).toBe('refused'))
 
-test('any other error is thrown', () => {
+test('rethrows any other error', () => {
   const fail = () => {
     throw new Error('ours')
   }
   expect(() => within(1, fail, () => 1)).toThrow('ours')
 })
 
-test('the limit of a computation inside another one does not end the outer one', () => {
+test('exceeding the limit of an inner computation does not abort the outer one', () => {
   const inner = (): string =>
     within(
       1,

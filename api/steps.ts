@@ -1,24 +1,24 @@
 import { isRecord } from './schema.ts'
 
 /**
- * Counts what a computation costs, in steps. A step is one value (a scalar, an object or a list) that one part of the
- * work looks at: at most some microseconds. Counted and not measured, so that the same arguments always give the same
- * answer.
+ * Counts the cost of a computation in steps. A step is one value (a scalar, an object or a list) visited by one part of
+ * the work, which takes a few microseconds at most. The cost is counted rather than measured so that the same arguments
+ * always yield the same result.
  */
 export interface Steps {
-  /** Ends the computation once the limit is reached. */
+  /** Aborts the computation once the limit is reached. */
   readonly spend: (steps: number) => void
 }
 
 /**
- * For one review: some five times what a VM with 400 devices and 20 presets takes, and about half a second of CPU at
- * most.
+ * The limit for one review: about five times the cost of a VM with 400 devices and 20 presets, and at most about half a
+ * second of CPU time.
  */
 export const maxSteps = 200_000
 
 /**
- * For a VM that was completed before. It comes with all that was added, so each part looks at more of it, and its claim
- * is checked as well: what was accepted once must be accepted again.
+ * The limit for a VM that was completed before. It contains everything that completion added, so each part visits more,
+ * and its claimed provenance is checked as well. What was accepted once must be accepted again.
  */
 export const maxStepsAgain = 4 * maxSteps
 
@@ -26,8 +26,8 @@ export const maxStepsAgain = 4 * maxSteps
 export const unmetered: Steps = { spend() {} }
 
 /**
- * What `run` returns, or what `refuse` does where `run` needs more steps than the limit. Nothing that `run` calls may
- * catch what it does not know.
+ * Returns the result of `run`, or that of `refuse` if `run` exceeds the limit. No function that `run` calls may swallow
+ * unknown errors.
  */
 export function within<T>(limit: number, run: (steps: Steps) => T, refuse: () => T): T {
   const over = new Error(`more than ${limit} steps`)
@@ -44,10 +44,10 @@ export function within<T>(limit: number, run: (steps: Steps) => T, refuse: () =>
   }
 }
 
-/** Long texts count for more than one value. */
+/** A long string counts as several values. */
 const charactersPerStep = 64
 
-/** How many steps it takes to look at each value once. Makes no lists of what it counts: it is done for every VM. */
+/** The number of steps needed to visit each value once. It allocates no lists, because it runs for every VM. */
 export function sizeOf(value: unknown): number {
   if (typeof value === 'string') return 1 + Math.floor(value.length / charactersPerStep)
   let size = 1

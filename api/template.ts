@@ -12,7 +12,7 @@ import { bounded, isRecord, opaque, open } from './schema.ts'
 import { checkVolumes } from './volume.ts'
 
 /**
- * The template of VMs of a config or group. It is stored as its user wrote it: only the VM created from it is
+ * The template for the VMs of a config or group. It is stored as the user wrote it: only the VM created from it is
  * completed.
  */
 export interface VirtualMachineTemplate {
@@ -27,12 +27,12 @@ export interface VirtualMachineTemplate {
 const owningKinds = ['VirtualMachineConfig', 'VirtualMachineGroup'] as const
 export type OwningKind = (typeof owningKinds)[number]
 
-/** On a VM: the hash of the template that it was made of. */
+/** On a VM: the hash of the template that it was created from. */
 export const templateRevisionAnnotation = 'virtset.io/template-revision'
-/** On a VM that is to be stopped with another grace period than its spec's, in seconds. */
+/** On a VM that is stopped with another grace period than that of its spec, in seconds. */
 export const gracePeriodAnnotation = 'virtset.io/grace-period-seconds'
 
-/** The grace period that a VM was stopped with, in seconds; undefined where its spec's counts. */
+/** The grace period with which a VM was stopped, in seconds; undefined if that of its spec applies. */
 export function requestedGraceSeconds({ metadata }: { readonly metadata: ObjectMeta }): number | undefined {
   const text = metadata.annotations?.[gracePeriodAnnotation] ?? ''
   return /^\d{1,10}$/.test(text) ? Number(text) : undefined
@@ -40,15 +40,15 @@ export function requestedGraceSeconds({ metadata }: { readonly metadata: ObjectM
 
 export const templateSchema = bounded(
   open(
-    'What each VM is made of. A change reaches only VMs that are started after it.',
+    'The template of each VM. A change affects only VMs that are created after it.',
     {
-      metadata: open('Labels and annotations of the VM; not reserved ones.', {
+      metadata: open('Labels and annotations of the VM, except reserved ones.', {
         labels: labelsSchema,
         annotations: annotationsSchema,
       }),
       spec: virtualMachineSpecSchema(
         opaque(
-          "The virtual machine; the same fields as a VM's, completed only when one is made: kubectl explain vm.spec.domain",
+          "The virtual machine; the same fields as a VM's, completed only when a VM is created: kubectl explain vm.spec.domain",
         ),
       ),
     },
@@ -56,13 +56,13 @@ export const templateSchema = bounded(
   ),
 )
 
-/** What is wrong with the domain of `value`, the template, whatever else is wrong with it. */
+/** Validates the domain of a template even if the rest of the template is malformed. */
 export function templateDomainCauses(value: unknown, field: string): Cause[] {
   const spec = isRecord(value) ? value['spec'] : undefined
   return isRecord(spec) && isRecord(spec['domain']) ? validateDomain(spec['domain'], `${field}.spec.domain`) : []
 }
 
-/** What is wrong with a template of the right shape, by itself. */
+/** Checks a template that matches its schema. */
 export function checkTemplate({ metadata = {}, spec }: VirtualMachineTemplate, field: string): Cause[] {
   const { labels = {}, annotations = {} } = metadata
   return [
@@ -81,7 +81,7 @@ export interface Owner {
   readonly spec: { readonly template: VirtualMachineTemplate }
 }
 
-/** The VM called `name` that `owner` has by its template. `revision` is the template's hash. */
+/** The VM called `name` that `owner` creates from its template. `revision` is the template's hash. */
 export function virtualMachineOf(owner: Owner, name: string, revision: string): VirtualMachine {
   const { metadata = {}, spec } = owner.spec.template
   const { namespace } = owner.metadata
@@ -108,13 +108,13 @@ export const ownerReference = ({ kind, metadata }: Pick<Owner, 'kind' | 'metadat
   blockOwnerDeletion: true,
 })
 
-/** The owner that controls `object`, whatever kind it is of. */
+/** The reference to the owner that controls `object`, of any kind. */
 export const controllerOf = ({ metadata }: { readonly metadata: ObjectMeta }): OwnerReference | undefined =>
   metadata.ownerReferences?.find(({ controller }) => controller === true)
 
 /**
- * What a VM's uuid and MAC addresses are drawn from, where not from itself: a config's VM has the same after each
- * start, as the one machine that it is to its guest, its licences and its network. Only virtset makes a config the
+ * The UID that a VM's UUID and MAC addresses are derived from, if it is not the VM's own. A config's VM has the same
+ * ones after each start, so that its guest, licences and network see one machine. Only virtset may make a config the
  * owner of a VM.
  */
 export function identityOf(vm: { readonly metadata: ObjectMeta }): string | undefined {
@@ -123,8 +123,8 @@ export function identityOf(vm: { readonly metadata: ObjectMeta }): string | unde
 }
 
 /**
- * Whether `owner` controls `object`. The uid alone proves nothing: users may write it into a reference to a kind that
- * is not ours, or in another namespace, and only references to our kinds are reserved for virtset.
+ * Whether `owner` controls `object`. Compares more than the UID, because only references to our kinds are reserved for
+ * virtset: a user may write this UID into a reference to another kind, or in another namespace.
  */
 export function isControlledBy(
   object: { readonly metadata: ObjectMeta },
@@ -140,6 +140,6 @@ export function isControlledBy(
   )
 }
 
-/** Whether `owner` is of one of our kinds that own VMs. */
+/** Whether `owner` is a kind of ours that owns VMs. */
 export const isOwning = ({ apiVersion: version, kind }: OwnerReference): boolean =>
   owningKinds.some((known) => known === kind) && version.startsWith(`${group}/`)

@@ -16,21 +16,21 @@ const check = (value: unknown): readonly Cause[] => {
 }
 
 const rows: [string, object, object | undefined, string[]][] = [
-  ['what is well stays as it is', vm({ type: 'kvm' }), vm({ type: 'kvm' }), []],
+  ['a valid value is unchanged', vm({ type: 'kvm' }), vm({ type: 'kvm' }), []],
   [
-    'a faulty leaf goes',
+    'a faulty leaf is removed',
     vm({ type: 'kvmm', memory: { value: 1 } }),
     vm({ memory: { value: 1 } }),
     ['spec.domain.type'],
   ],
   [
-    'an unknown key goes, and others keep their places',
+    'an unknown key is removed, and other items keep their indexes',
     vm({ devices: { disks: [{ devise: 'x', target: { dev: 'vda' } }, { target: { dev: 'vdb' } }] } }),
     vm({ devices: { disks: [{ target: { dev: 'vda' } }, { target: { dev: 'vdb' } }] } }),
     ['spec.domain.devices.disks[0].devise'],
   ],
   [
-    'an item that is none leaves an empty one',
+    'a list with a scalar item is removed',
     vm({ devices: { disks: ['vda', { target: { dev: 'vdb' } }] } }),
     vm({ devices: {} }),
     ['spec.domain.devices.disks[0]'],
@@ -50,12 +50,12 @@ test.each(rows)('%s', (_, value, rest, without) => {
   expect(value).toEqual(before)
 })
 
-test('thirty thousand unknown fields are not removed one by one: the causes are answer enough', () => {
+test('a value with thirty thousand unknown fields is not repaired: its causes suffice', () => {
   const many = vm(Object.fromEntries(Array.from({ length: 30_000 }, (_, index) => [`field${index}`, 1])))
   expect(faultless(many, check)).toBeUndefined()
 })
 
-test('copies the holder of removed values once a round', () => {
+test('copies an object once per round, however many of its values are removed', () => {
   const fields = Array.from({ length: 200 }, (_, index) => [`field${index}`, 1] as const)
   const metadata = { name: 'a', ...Object.fromEntries(Array.from({ length: 100_000 }, (_, at) => [`key${at}`, at])) }
   const value = { ...vm(Object.fromEntries(fields)), padding: metadata }
@@ -65,7 +65,7 @@ test('copies the holder of removed values once a round', () => {
   expect(user + system).toBeLessThan(1_000_000)
 })
 
-test('a key of the prototype is a key like any other', () => {
+test('a key of the prototype is treated like any other', () => {
   const value: unknown = JSON.parse(
     '{"metadata": {"name": "a"}, "spec": {"domain": {"__proto__": {"x": 1}, "type": "kvm"}}}',
   )

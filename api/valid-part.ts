@@ -5,17 +5,16 @@ import { isRecord } from './schema.ts'
 
 type Step = string | number
 
-/** How often the rest is checked again: where removing a leaf does not help, the object around it is removed next. */
+/** The number of attempts. If removing a leaf does not help, the next round removes the object around it. */
 const maxRounds = 6
 
 /**
- * A value without its faults, so that the rest can be checked in the same review: the faulty leaves are removed, and
- * where that does not help the objects around them. Each round copies only what it changes, once. The argument is not
- * changed.
- * @param check lists what is wrong; `field` as kubectl prints it
- * @param first what `check` found in `value`, where that is known
- * @returns undefined where no rest passes the check, or where there are more causes than a refusal names: those are
- * answer enough
+ * Removes the faults from a value so that the rest can be checked in the same review. It removes the invalid leaves
+ * and, if that does not help, the objects around them. Each round copies only what it changes. The argument is not
+ * modified.
+ * @param check returns what is wrong; `field` in kubectl's form
+ * @param first what `check` returned for `value`, if already known
+ * @returns undefined if no part passes the check, or if there are more causes than a refusal lists, which are enough
  */
 export function faultless(
   value: unknown,
@@ -41,9 +40,9 @@ export function faultless(
   return undefined
 }
 
-/** What is to be removed, as a tree of steps. */
+/** The paths to remove, as a tree of steps. */
 interface Paths {
-  /** All of it, whatever is marked below. */
+  /** Remove the whole value, regardless of `below`. */
   isWhole: boolean
   readonly below: Map<string, Paths>
 }
@@ -60,7 +59,7 @@ const mark = (paths: Paths, steps: readonly Step[]): void => {
   at.isWhole = true
 }
 
-/** `spec.domain.disks[1]` and `labels[a/b]` in steps; a number is an index. */
+/** Parses `spec.domain.disks[1]` or `labels[a/b]` into steps; a number is an index. */
 const stepsOf = (field: string): Step[] =>
   [...field.matchAll(/\[([^\]]*)\]|(\w+)/g)].map(([, inBrackets, word]) => {
     const step = inBrackets ?? word ?? ''
@@ -74,7 +73,7 @@ const member = (value: unknown, step: Step): unknown => {
   return isRecord(value) && Object.hasOwn(value, step) ? value[step] : undefined
 }
 
-/** The longest beginning of a path that is there. What takes the place of an item does not count. */
+/** The longest prefix of a path that exists. The placeholder of a removed item does not count. */
 const existing = (value: unknown, steps: readonly Step[]): Step[] => {
   const found: Step[] = []
   let at = value
@@ -90,8 +89,8 @@ const existing = (value: unknown, steps: readonly Step[]): Step[] => {
 const isEmpty = (value: unknown): boolean => isRecord(value) && Object.keys(value).length === 0
 
 /**
- * Undefined where nothing remains. An item of a list leaves an empty object behind: the others keep their indexes. A
- * list of scalars goes as a whole.
+ * Returns undefined if nothing remains. A removed item of a list is replaced by an empty object, so that the others
+ * keep their indexes. A list of scalars is removed as a whole.
  */
 const omit = (value: unknown, { isWhole, below }: Paths): unknown => {
   if (isWhole) return undefined

@@ -9,8 +9,8 @@ const vm = (spec: unknown, metadata: unknown = { name: 'vm' }) => ({
   spec,
 })
 
-describe('the door for VMs', () => {
-  test('gives the very object back that fits', () => {
+describe('parsing a VM', () => {
+  test('returns the same object if it is valid', () => {
     const given = vm({
       domain: { type: 'qemu' },
       volumes: [{ name: 'a', cloudInit: {} }],
@@ -56,7 +56,7 @@ describe('the door for VMs', () => {
     expect('causes' in parsed ? parsed.causes.map(({ rule, field }) => `${rule} ${field}`) : []).toEqual(expected)
   })
 
-  test('takes any JSON without a crash', () => {
+  test('never throws, for any JSON', () => {
     const property = fc.property(fc.jsonValue(), fc.jsonValue(), (spec, metadata) => {
       const parsed = parseVirtualMachine(vm(spec, metadata))
       return 'vm' in parsed || parsed.causes.length > 0

@@ -22,20 +22,20 @@ export type Phase = (typeof phases)[number]
 export interface VirtualMachineStatus {
   readonly observedGeneration?: number
   readonly phase?: Phase
-  /** CamelCase word and sentence for the phase, if they add anything. */
+  /** A CamelCase word and a sentence that explain the phase, if needed. */
   readonly reason?: string
   readonly message?: string
   readonly nodeName?: string
-  /** The one launcher pod that this VM ever has. */
+  /** The only launcher pod that this VM ever has. */
   readonly podUID?: string
   readonly podIP?: string
   /**
-   * The live domain as libvirt describes it, addresses included; bounded in size, otherwise as the launcher gave it.
+   * The live domain as libvirt describes it, addresses included. Limited in size, otherwise as the launcher sent it.
    */
   readonly domain?: { readonly [key: string]: unknown }
   readonly interfaces?: readonly { readonly name?: string; readonly mac?: string }[]
   readonly phaseTransitionTimestamps?: readonly { readonly phase: Phase; readonly time: string }[]
-  /** For printer columns: presets that took part, machine type, memory, virtual CPUs. */
+  /** For printer columns: the applied presets, machine type, memory, virtual CPUs. */
   readonly presets?: string
   readonly machine?: string
   readonly memory?: string
@@ -51,41 +51,41 @@ export interface VirtualMachine {
   readonly status?: VirtualMachineStatus
 }
 
-/** Where the provenance of a completed VM is stored; a VM without it was never completed. */
+/** Stores the provenance of a completed VM. A VM without it was never completed. */
 export const completedByAnnotation = 'virtset.io/completed-by'
 export const excludePresetsAnnotation = 'virtset.io/exclude-presets'
-/** Held until no launcher pod of the VM remains. */
+/** Set until no launcher pod of the VM remains. */
 export const launcherPodFinalizer = 'virtset.io/launcher-pod'
 
-/** The fields of `spec` beside the domain. Presets can set each of them, and merge them by their schemas. */
+/** The fields of `spec` beside the domain. Presets can set each of them; their schemas define how they merge. */
 export const specFields = { volumes, ...placement } satisfies SchemasOf<Omit<VirtualMachineSpec, 'domain'>>
 
 export const specKeys = Object.keys(specFields) as readonly (keyof typeof specFields)[]
 
-/** `spec`; the domain has a schema of its own. */
+/** The schema of `spec`. The domain has a schema of its own. */
 const specSchema: Schema = bounded(
   open(
-    'What runs. Fixed once it is persisted.',
+    'The virtual machine to run. Immutable once persisted.',
     { domain: opaque("The virtual machine: libvirt's Domain XML as JSON."), ...specFields },
     ['domain'],
   ),
 )
 
-/** `spec` as the CRD has it. */
+/** The schema of `spec` in the CRD. */
 export const virtualMachineSpecSchema = (domain: Schema): Schema => ({
   ...specSchema,
   properties: { ...specSchema.properties, domain },
 })
 
 /**
- * The door for a VM: `value` is JSON from anywhere. Reports everything that is wrong by itself; what hangs together
- * (disks and their volumes, devices and buses) is for the rules of completion.
+ * Parses a VM from untrusted JSON. Reports every fault of a single value. The rules of completion check relations
+ * (disks and their volumes, devices and buses).
  */
 export function parseVirtualMachine(
   value: unknown,
 ): { readonly vm: VirtualMachine } | { readonly causes: readonly Cause[] } {
   const causes = vmCauses(value)
-  // A value without causes is of this type.
+  // A value without causes has this type.
   return causes.length > 0 ? { causes } : { vm: value as VirtualMachine }
 }
 
@@ -96,14 +96,14 @@ export const macsOf = ({ domain }: VirtualMachineSpec): readonly string[] =>
     return typeof address === 'string' ? [address] : []
   })
 
-/** Whether its guest has ended for good: it is never started again. */
+/** Whether the VM has ended. It is never started again. */
 export const isFinished = ({ status }: Pick<VirtualMachine, 'status'>): boolean =>
   status?.phase === 'Succeeded' || status?.phase === 'Failed'
 
 /**
  * The valid part of an invalid VM, so that the rules can check it in the same response.
- * @param causes what `parseMachine` found, where that is known
- * @returns `without`: the paths of what was left out; undefined where nothing that is a VM remains
+ * @param causes what `parseVirtualMachine` found, if already known
+ * @returns `without`: the paths that were removed; undefined if what remains is not a VM
  */
 export function validPartOf(
   value: unknown,

@@ -3,49 +3,49 @@ import { dnsLabelRule, dnsSubdomainRule, isDnsLabel, isDnsSubdomain } from './la
 import { quantityValue } from './quantity.ts'
 import { boolean, list, open, quantity, string, union, type SchemasOf } from './schema.ts'
 
-/** A named source of data for disks, in Kubernetes' terms; exactly one kind is given. */
+/** A named source of data for disks, in Kubernetes' terms; exactly one kind is set. */
 export interface Volume {
   readonly name: string
-  /** A raw disk that is made empty with the pod and gone with it. `capacity` is a Kubernetes quantity. */
+  /** A raw disk that is created empty with the pod and deleted with it. `capacity` is a Kubernetes quantity. */
   readonly emptyDisk?: { readonly capacity: string }
   readonly persistentVolumeClaim?: { readonly claimName: string; readonly readOnly?: boolean }
   /** A NoCloud ISO, label `cidata`. */
   readonly cloudInit?: { readonly userData?: string; readonly metaData?: string; readonly networkData?: string }
 }
 
-/** In characters. Clouds take from 16 to 256 KiB. */
+/** In characters. The limits of clouds range from 16 to 256 KiB. */
 const file = { maxLength: 262_144 }
 
 /**
- * A new kind needs a field of `Volume`, and a pod and a launcher that know it; presets and validation follow from the
+ * A new kind needs a field of `Volume`, and support in the pod and the launcher. Presets and validation follow from the
  * schema.
  */
 const kinds = {
   emptyDisk: open(
-    'A raw disk that is made empty with the pod and gone with it.',
-    { capacity: quantity('Its size, a quantity: 1Gi.') } satisfies SchemasOf<Required<Volume>['emptyDisk']>,
+    'A raw disk that is created empty with the pod and deleted with it.',
+    { capacity: quantity('The size as a quantity, e.g. 1Gi.') } satisfies SchemasOf<Required<Volume>['emptyDisk']>,
     ['capacity'],
   ),
   persistentVolumeClaim: open(
-    'A claim in the namespace of the VM; a block volume is the disk, a file system holds it as disk.img.',
+    'A claim in the namespace of the VM; a block volume is the disk, a file system contains it as disk.img.',
     {
       claimName: string('The name of the PersistentVolumeClaim.'),
-      readOnly: boolean('Whether the guest may only read it.'),
+      readOnly: boolean('Whether the disk is read-only.'),
     } satisfies SchemasOf<Required<Volume>['persistentVolumeClaim']>,
     ['claimName'],
   ),
   cloudInit: open('A NoCloud image (an ISO with the label cidata) for cloud-init in the guest.', {
-    userData: string('The file user-data, e.g. `#cloud-config` and what follows.', file),
-    metaData: string('The file meta-data. Absent: instance-id and local-hostname of the VM.', file),
+    userData: string('The file user-data, e.g. beginning with `#cloud-config`.', file),
+    metaData: string('The file meta-data. If absent: instance-id and local-hostname of the VM.', file),
     networkData: string('The file network-config.', file),
   } satisfies SchemasOf<Required<Volume>['cloudInit']>),
 } satisfies SchemasOf<Omit<Volume, 'name'>>
 
 export const volumes = list(
-  'Sources of data for disks, in terms of Kubernetes: a disk takes one by `type: volume, source: {volume: NAME}`.',
+  "Sources of data for disks, in Kubernetes' terms. A disk uses one with `type: volume, source: {volume: NAME}`.",
   union(
-    'A named source of data; exactly one kind is given beside the name.',
-    { name: string('The name by which disks take it; one volume has it.') },
+    'A named source of data. Exactly one kind must be set beside the name.',
+    { name: string('The unique name by which disks refer to the volume.') },
     kinds,
     ['name'],
   ),
@@ -54,9 +54,7 @@ export const volumes = list(
 
 const kindNames = Object.keys(kinds)
 
-/**
- * What is wrong with volumes of the right shape, each by itself; whether disks use them is for the rules of completion.
- */
+/** Checks volumes that match their schema, each by itself. The rules of completion check whether disks use them. */
 export function checkVolumes(given: readonly Volume[], field: string): Cause[] {
   return given.flatMap((volume, index) => checkVolume(volume, `${field}[${index}]`))
 }

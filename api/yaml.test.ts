@@ -6,7 +6,7 @@ const read = (text: string): unknown => {
   return 'values' in manifest ? manifest.values[0] : manifest
 }
 
-/** What kubectl 1.36 makes of them. */
+/** The values that kubectl 1.36 reads. */
 const scalars: readonly (readonly [string, unknown])[] = [
   ['y', true],
   ['yes', true],
@@ -36,13 +36,13 @@ describe('YAML', () => {
   )
 
   test.each(scalars.filter(([, value]) => typeof value !== 'object'))(
-    'the text %s is written so that it stays text',
+    'the string %s is written so that it remains a string',
     (text) => {
       expect(read(toYaml({ a: text }))).toEqual({ a: text })
     },
   )
 
-  test('keys are merged by <<', () =>
+  test('merges keys with <<', () =>
     expect(read('a: &a {x: 1}\nb: {<<: *a, z: 2}')).toEqual({ a: { x: 1 }, b: { x: 1, z: 2 } }))
 
   test('writes a shared value twice', () => {
@@ -53,7 +53,7 @@ describe('YAML', () => {
   test.each([
     ['a: [1', '1:6: Flow sequence in block collection must be sufficiently indented and end with a ]'],
     ['a: 1\na: 2', '2:1: Map keys must be unique'],
-  ])('%j is none', (text, problem) => expect(read(text)).toEqual({ problem }))
+  ])('%j is invalid', (text, problem) => expect(read(text)).toEqual({ problem }))
 
   test.each([
     ['names nothing', 'a: [*b]', '1:5: Unresolved alias (the anchor must be set before the alias): b'],
@@ -73,7 +73,7 @@ describe('YAML', () => {
     ['a List', 'kind: List\nitems: [{kind: A}, {kind: B}]'],
     ['a List of JSON', '{"kind": "AList", "items": [{"kind": "A"}, {"kind": "B"}]}'],
     ['YAML that looks like JSON', '{kind: List, items: [{kind: A}, {kind: B}]}'],
-  ])('%s are so many objects', (_, text) =>
+  ])('reads the objects of %s', (_, text) =>
     expect(parseManifest(text)).toEqual({ values: [{ kind: 'A' }, { kind: 'B' }] }),
   )
 })

@@ -2,9 +2,9 @@ import { LineCounter, parseAllDocuments, stringify, type Document, type ScalarTa
 import { isRecord } from './schema.ts'
 
 /**
- * YAML as kubectl reads it, which is neither 1.1 nor 1.2 (sigs.k8s.io/yaml over go-yaml 2; tried with kubectl 1.36):
- * `yes`, `on` and `y` are true, `010`, `0o10` and `0b1000` are eight, `1_000` is a thousand, and `1:30` is text, as MAC
- * addresses are.
+ * Tags that read YAML as kubectl does, which is neither 1.1 nor 1.2 (sigs.k8s.io/yaml over go-yaml 2; tested with
+ * kubectl 1.36): `yes`, `on` and `y` are true; `010`, `0o10` and `0b1000` are eight; `1_000` is a thousand; `1:30` is a
+ * string, as MAC addresses are.
  */
 const kubectlTags: readonly ScalarTag[] = [
   {
@@ -30,7 +30,7 @@ function integerOf(text: string): number {
 
 const withKubectlTags = (tags: Tags): Tags => [...kubectlTags, ...tags]
 
-/** The documents of a YAML text with their values; `problem` reports a syntax error: `LINE:COLUMN: …`. */
+/** The documents of a YAML text and their values. `problem` reports a syntax error as `LINE:COLUMN: …`. */
 export function parseDocuments(
   text: string,
 ):
@@ -62,8 +62,8 @@ export function parseDocuments(
 }
 
 /**
- * @throws for an alias without an anchor, for so many that they would fill the memory, and for one inside the value
- * that it names
+ * @throws for an alias without an anchor, for aliases that would exhaust memory, and for one inside the value that it
+ * refers to
  */
 function valueOf(document: Document): unknown {
   const value: unknown = document.toJS()
@@ -71,7 +71,7 @@ function valueOf(document: Document): unknown {
   return value
 }
 
-/** Where in the text the first alias is that means nothing, else the first of all. */
+/** The offset of the first alias without an anchor, otherwise of the first alias. */
 function firstAlias(document: Document.Parsed): number {
   const aliases: { readonly at: number; readonly isLost: boolean }[] = []
   visit(document, {
@@ -81,7 +81,7 @@ function firstAlias(document: Document.Parsed): number {
   return (aliases.find(({ isLost }) => isLost) ?? aliases[0])?.at ?? 0
 }
 
-/** What a manifest holds, empty documents left out, and of a List its items. */
+/** The objects of a manifest, and the items of each List. Empty documents are skipped. */
 export function parseManifest(text: string): { readonly values: readonly unknown[] } | { readonly problem: string } {
   const json = parseJson(text)
   if (json !== undefined) return { values: itemsOf(json) }
@@ -90,7 +90,7 @@ export function parseManifest(text: string): { readonly values: readonly unknown
   return { values: read.documents.flatMap(({ value }) => itemsOf(value)) }
 }
 
-/** JSON is YAML, too, but is read much faster by its own parser. */
+/** JSON is also valid YAML, but its own parser is much faster. */
 function parseJson(text: string): unknown {
   if (!/^\s*\{/.test(text)) return undefined
   try {
@@ -105,14 +105,14 @@ function itemsOf(value: unknown): readonly unknown[] {
   return isList(value) ? value.items : [value]
 }
 
-/** What `kubectl get` prints of several objects. */
+/** Whether a value is what `kubectl get` prints for several objects. */
 export const isList = (value: unknown): value is { readonly kind: string; readonly items: readonly unknown[] } =>
   isRecord(value) &&
   typeof value['kind'] === 'string' &&
   value['kind'].endsWith('List') &&
   Array.isArray(value['items'])
 
-/** Written so that kubectl, too, reads text as text: `yes` and `1:30` are quoted. */
+/** Options for writing YAML so that kubectl reads strings as strings: `yes` and `1:30` are quoted. */
 export const yamlOptions = {
   version: '1.1',
   lineWidth: 0,

@@ -4,7 +4,7 @@ import { domains } from '../../test/arbitraries/domain.ts'
 import { canonical, canonicalSpelling } from './canonical.ts'
 import { writeDomain } from './xml.ts'
 
-/** As JSON, so that the order of keys counts. */
+/** As JSON, so that the order of keys matters. */
 const spelled = (json: string): string => JSON.stringify(canonical(JSON.parse(json)))
 
 describe("libvirt's own spelling", () => {
@@ -115,11 +115,11 @@ test.each([
     '{"devices":{"disks":[{"target":{"dev":"vdb"}},{"target":{"dev":"vda"}}]}}',
     '{"devices":{"disks":[{"target":{"dev":"vdb"}},{"target":{"dev":"vda"}}]}}',
   ],
-])('the spelling alone: %s', (_, json, expected) =>
+])('only the spelling: %s', (_, json, expected) =>
   expect(JSON.stringify(canonicalSpelling(JSON.parse(json)))).toBe(expected),
 )
 
-test('the canonical domain is its own, and the input stays as it was', () =>
+test('is idempotent and does not modify its input', () =>
   fc.assert(
     fc.property(domains(), (domain) => {
       const before = structuredClone(domain)

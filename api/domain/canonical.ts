@@ -10,34 +10,34 @@ import { orderedKeys, shapeOf } from './shape.ts'
 import { scaled } from './elements/size.ts'
 
 /**
- * The domain in libvirt's own spelling: two domains mean the same where their canonical ones are equal. Numbers are
- * JSON numbers, or decimal strings beyond 2^53; words are booleans; sizes are in libvirt's units; hex, MAC addresses
- * and UUIDs have their full width; sets of CPUs are ascending; keys are in the order of the description, disks and
- * controllers where libvirt puts them. Nothing is added but the unit of a bare number; what libvirt does not store is
- * left out (rewrite.ts). The input stays as it is.
+ * The domain in libvirt's own spelling. Two domains have the same meaning if their canonical forms are equal. Numbers
+ * are JSON numbers, or decimal strings beyond 2^53; words are booleans; sizes are in libvirt's units; hex, MAC
+ * addresses and UUIDs have their full width; sets of CPUs are ascending; keys are in the order of the description;
+ * disks and controllers are in libvirt's order. Adds nothing but the unit of a bare number, and omits what libvirt does
+ * not store (rewrite.ts). The input is not modified.
  */
 export const canonical = (domain: Domain): Domain => {
   if (!isRecord(domain)) return domain
-  // Of the same shape as what came in.
+  // Has the shape of the input.
   return rewrite(canonicalElement(root, domain, '') as Domain)
 }
 
-/**
- * The values in libvirt's own spelling, each in the place where it was written: paths mean the same before and after.
- */
+/** Like `canonical` for the values only: everything remains at its path, so that paths stay valid. */
 export const canonicalSpelling = (domain: Domain): Domain => {
-  // Of the same shape as what came in.
+  // Has the shape of the input.
   return elementSpelling(root, domain) as Domain
 }
 
-/** The same for the value of one element; a value that is not an object is returned unchanged. */
+/** Like `canonicalSpelling`, for the value of one element. A value that is not an object is returned unchanged. */
 export const elementSpelling = (element: Element, value: unknown): unknown =>
   isRecord(value) ? canonicalElement(element, value, undefined) : value
 
 type JsonObject = { [key: string]: unknown }
 type JsonReadonly = { readonly [key: string]: unknown }
 
-/** @param path of the element, by which the order of lists is known; undefined where everything stays in its place */
+/**
+ * @param path the path of the element, which determines the order of lists; undefined to keep everything in its place
+ */
 const canonicalElement = (element: Element, given: JsonReadonly, path: string | undefined): JsonObject => {
   const json = element.scale ? canonicalSize(element.scale, given) : given
   const shape = shapeOf(element)
@@ -45,9 +45,9 @@ const canonicalElement = (element: Element, given: JsonReadonly, path: string | 
   for (const key of orderedKeys(shape, json)) {
     const known = shape.keys.get(key)
     if (known?.field.live && path !== undefined) continue
-    // libvirt does not store an element that is only text and has none.
+    // libvirt does not store an element that contains only text if the text is empty.
     if (known?.field.at === 'leaf' && json[key] === '' && path !== undefined) continue
-    // Validation reports unknown keys and values that should be lists.
+    // Validation reports unknown keys, and values that should be lists.
     if (!known) define(result, key, json[key])
     else if (known.field.at === 'children') putList(result, key, known.singleOf ?? key, known.field, json[key], path)
     else result[key] = canonicalField(known.field, json[key], json, pathOf(path, key))
@@ -58,12 +58,12 @@ const canonicalElement = (element: Element, given: JsonReadonly, path: string | 
 const pathOf = (path: string | undefined, key: string): string | undefined =>
   path === undefined ? undefined : path === '' ? key : `${path}.${key}`
 
-/** Also for a key such as `__proto__`. */
+/** Defines the key even if it is `__proto__`. */
 const define = (object: JsonObject, key: string, value: unknown): void => {
   Object.defineProperty(object, key, { value, enumerable: true, writable: true, configurable: true })
 }
 
-/** @param key the key of the value: the list's own, or the short form for a list of one */
+/** @param key the key of the value: either `listKey` or its short form for a single item */
 const putList = (
   result: JsonObject,
   key: string,
@@ -109,7 +109,7 @@ const canonicalField = (
   }
 }
 
-/** Parts of an element that hold a size with its unit, in libvirt's unit; as they are where they are no size. */
+/** Converts the size in an element to libvirt's unit. Returns the element unchanged if the size is invalid. */
 const canonicalSize = (scale: Scale, json: JsonReadonly): JsonReadonly => {
   const size = scaled(scale, json[scale.value], json[scale.unit])
   return size ? { ...json, [scale.unit]: size.unit, [scale.value]: exactNumber(size.value) } : json

@@ -1,6 +1,6 @@
 /**
- * A set of CPUs or NUMA nodes as libvirt prints it: ascending, neighbours as ranges. `0-3,^2,8` is `0-1,3,8`; what is
- * excluded must have been named before.
+ * A set of CPUs or NUMA nodes in the form that libvirt prints: ascending, with adjacent numbers as ranges. `0-3,^2,8`
+ * becomes `0-1,3,8`. An exclusion applies only to numbers before it.
  * @returns the text itself if it is not a valid set
  */
 export const canonicalCpuset = (text: string): string => {
@@ -11,13 +11,13 @@ export const canonicalCpuset = (text: string): string => {
 const textOf = (ranges: readonly Range[]): string =>
   ranges.map(({ first, last }) => (first === last ? String(first) : `${first}-${last}`)).join(',')
 
-/** Whether a text is such a set, and not an empty one: libvirt has no use for that. */
+/** Whether a text is a valid set. An empty set is invalid, as in libvirt. */
 export const isCpuset = (text: string): boolean => rangesOf(text) !== undefined
 
-/** Longer than any list of all CPUs of a machine; bounds the work. */
+/** Longer than a list of all CPUs of any machine; bounds the work. */
 const maxLength = 16_384
 
-/** Ascending and separate, so that binary search finds the place of each part of the text. */
+/** Parses a set into ascending, disjoint ranges, which allow binary search. */
 const rangesOf = (text: string): Range[] | undefined => {
   if (text.length > maxLength) return undefined
   const ranges: Range[] = []
@@ -33,7 +33,7 @@ const rangesOf = (text: string): Range[] | undefined => {
   return ranges.length === 0 ? undefined : ranges
 }
 
-/** Of the numbers from 0 to `count` - 1 those that none of the sets names, as a set; '' where there are none. */
+/** The numbers from 0 to `count` - 1 that are in none of the sets, as a set; '' if there are none. */
 export const restOf = (count: number, sets: readonly string[]): string => {
   const rest = count < 1 ? [] : [{ first: 0, last: count - 1 }]
   for (const range of sets.flatMap((set) => rangesOf(set) ?? [])) exclude(rest, range)
@@ -45,7 +45,7 @@ interface Range {
   readonly last: number
 }
 
-/** The first of the ranges that ends at a number or after it. */
+/** The index of the first range that ends at or after `number`. */
 const placeOf = (ranges: readonly Range[], number: number): number => {
   let [low, high] = [0, ranges.length]
   while (low < high) {
@@ -56,7 +56,7 @@ const placeOf = (ranges: readonly Range[], number: number): number => {
   return low
 }
 
-/** How many ranges from `begin` on begin at a number or before it. */
+/** The number of consecutive ranges from index `begin` on that start at or before `number`. */
 const countUpTo = (ranges: readonly Range[], begin: number, number: number): number => {
   let end = begin
   while ((ranges[end]?.first ?? Infinity) <= number) end += 1
@@ -64,7 +64,7 @@ const countUpTo = (ranges: readonly Range[], begin: number, number: number): num
 }
 
 const include = (ranges: Range[], { first, last }: Range): void => {
-  // Neighbours become one range.
+  // Adjacent ranges are merged.
   const begin = placeOf(ranges, first - 1)
   const count = countUpTo(ranges, begin, last + 1)
   const merged = {
@@ -87,7 +87,7 @@ const exclude = (ranges: Range[], { first, last }: Range): void => {
   )
 }
 
-/** The rules on the bounds of sets refuse larger numbers. */
+/** Rules refuse larger numbers. */
 const maxNumbers = 4096
 
 /** The numbers of a set such as `0-3,^2,8`, ascending. */

@@ -2,44 +2,42 @@ import { defaultMaxItems } from './limits.ts'
 import type { Scalar, ScalarInput } from './scalar.ts'
 
 /**
- * What a field can touch when a VM runs with it: the `guest` alone, the `pod` that the VM runs in, or the `host` below.
- * A host-reaching field is refused when a user writes it; only a ClusterVirtualMachinePreset may inject it.
+ * What a field can affect when a VM runs with it: only the `guest`, the `pod` that the VM runs in, or the `host`. A
+ * user may not set a host-reaching field; only a ClusterVirtualMachinePreset may inject it.
  */
 export type Reach = 'guest' | 'pod' | 'host'
 
 interface Described {
-  /** The name in libvirt's XML where it is not the JSON key itself; see `xmlName`. */
+  /** The name in libvirt's XML if it differs from the JSON key; see `xmlName`. */
   readonly xml?: string
   readonly description: string
-  /** `guest` if absent. Fields do not inherit it: an element that reaches the host sets it on each such field. */
+  /** `guest` if absent. Not inherited: an element that reaches the host sets it on each such field. */
   readonly reach?: Reach
-  /**
-   * Where the value decides: the reach of each value for which it is not `reach` (interface type `user` or `bridge`).
-   */
+  /** The reach of each value whose reach differs from `reach`, e.g. of the interface types `user` and `bridge`. */
   readonly reachOf?: { readonly [value: string]: Reach }
   /** Reported by libvirt while the VM runs. libvirt does not store a value that a user sets. */
   readonly live?: true
 }
 
-/** One attribute of the XML element. */
+/** An attribute of the XML element. */
 export interface Attribute<S extends Scalar = Scalar> extends Described {
   readonly at: 'attribute'
   readonly scalar: S
 }
 
-/** The element's own text, beside attributes or children. */
+/** The element's own text, beside attributes or child elements. */
 export interface Content<S extends Scalar = Scalar> extends Described {
   readonly at: 'content'
   readonly scalar: S
 }
 
-/** A child element that is only text: its JSON is the text itself. */
+/** A child element that contains only text. Its JSON is the text. */
 export interface Leaf<S extends Scalar = Scalar> extends Described {
   readonly at: 'leaf'
   readonly scalar: S
 }
 
-/** A child element that may repeat and is only text: a JSON list of scalars. */
+/** A repeatable child element that contains only text. Its JSON is a list of scalars. */
 export interface Leaves<S extends Scalar = Scalar> extends Described {
   readonly at: 'leaves'
   readonly scalar: S
@@ -47,14 +45,14 @@ export interface Leaves<S extends Scalar = Scalar> extends Described {
   readonly whole?: true
 }
 
-/** A child element that occurs once at most. */
+/** A child element that occurs at most once. */
 export interface Child<E extends Element = Element> extends Described {
   readonly at: 'child'
-  /** A function where elements are recursive (a backing store holds a backing store). */
+  /** A function if elements are recursive (a backing store contains a backing store). */
   readonly element: E | (() => E)
 }
 
-/** A child element that may repeat: a JSON list. */
+/** A repeatable child element. Its JSON is a list. */
 export interface Children<
   E extends Element = Element,
   S extends string | undefined = string | undefined,
@@ -62,17 +60,18 @@ export interface Children<
   readonly at: 'children'
   readonly element: E | (() => E)
   /**
-   * By what two items are the same item when presets are merged: alternatives, the first of which both items have
-   * decides. Each is a list of paths inside the item, e.g. `[['alias.name'], ['mac.address']]`. Absent: items are
-   * compared whole.
+   * Identifies an item when presets are merged. Each alternative is a list of paths inside the item, e.g.
+   * `[['alias.name'], ['mac.address']]`; the first alternative that both items have decides. If absent, items are
+   * compared as a whole.
    */
   readonly key?: readonly (readonly string[])[]
-  /** The order of the items is part of what they mean: presets set the list whole or not at all. */
+  /** The order of the items is significant: presets set the list as a whole or not at all. */
   readonly whole?: true
-  /** How many items there may be; `defaultMaxItems` where absent. */
+  /** The maximum number of items; `defaultMaxItems` if absent. */
   readonly maxItems?: number
   /**
-   * The short key for a list of one, e.g. `host` for `hosts`. Both are read; a single item is written under this key.
+   * The short key for a list of one, e.g. `host` for `hosts`. Both are accepted; a single item is written under this
+   * key.
    */
   readonly single?: S
 }
@@ -85,38 +84,38 @@ export interface Foreign extends Described {
 export type Field = Attribute | Content | Leaf | Leaves | Child | Children | Foreign
 export type Fields = { readonly [key: string]: Field }
 
-/** Which attribute decides what the other fields mean; presets take the fields that it owns whole. */
+/** The attribute that decides the meaning of other fields. Presets set the fields that it owns as a whole. */
 export interface Union {
   readonly by: string
   readonly owns: readonly string[]
-  /** For each value of the deciding attribute, the paths below `owns` that are valid with it. */
+  /** For each value of the deciding attribute, the paths in `owns` that are valid with it. */
   readonly branches?: { readonly [value: string]: readonly string[] }
 }
 
 export interface Element<F extends Fields = Fields> {
   readonly description: string
-  /** In the order in which libvirt writes them; JSON key → field. */
+  /** JSON key → field, in the order in which libvirt writes them. */
   readonly fields: F
   readonly union?: Union
-  /** One value in several fields (`{unit, value}`): presets set it whole or not at all. */
+  /** One value in several fields (`{unit, value}`): presets set it as a whole or not at all. */
   readonly whole?: true
-  /** The element holds a size with a unit. */
+  /** Set if the element contains a size with a unit. */
   readonly scale?: Scale
 }
 
-/** A number in one field whose unit is in another. */
+/** A number in one field whose unit is in another field. */
 export interface Scale {
   readonly value: string
   readonly unit: string
-  /** What a number without a unit means. */
+  /** The unit of a number without a unit. */
   readonly absent: SizeUnit
-  /** The unit in which libvirt writes it, rounding up; `largest`: the largest that needs no fraction. */
+  /** The unit in which libvirt writes it, rounded up; `largest`: the largest unit without a fraction. */
   readonly to: SizeUnit | 'largest'
 }
 
 export type SizeUnit = 'bytes' | 'B' | 'KiB' | 'M' | 'MiB' | 'GiB'
 
-/** The JSON that a user may write for an element or field; everything is optional, `required` is the rules' matter. */
+/** The JSON that a user may write for an element or field. Everything is optional; rules check what is required. */
 export type Json<T> =
   T extends Element<infer F>
     ? { -readonly [K in keyof F]?: Json<F[K]> } & {
@@ -197,14 +196,14 @@ export const foreign = (description: string, options: Options = {}): Foreign => 
   ...options,
 })
 
-/** An empty element that means "present": `{}` in JSON. */
+/** An empty element whose presence is its meaning: `{}` in JSON. */
 export const present = (description: string, options: Options = {}): Child<Element<Record<never, Field>>> =>
   child(element(description, {}), description, options)
 
-/** How many items a list may have. */
+/** The maximum number of items of a list. */
 export const maxItemsOf = ({ maxItems = defaultMaxItems }: Children | Leaves): number => maxItems
 
-/** The element's name in XML: `xml` of the description, else the key itself. */
+/** The element's name in XML: `xml` of the description, otherwise the key. */
 export const xmlName = (key: string, field: Field): string => field.xml ?? key
 
 export const elementOf = (field: Child | Children): Element =>

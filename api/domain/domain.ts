@@ -30,8 +30,8 @@ const host = { reach: 'host' } as const
 export const domain = element('The virtual machine, as libvirt describes it.', {
   type: attribute(oneOf('qemu', 'kvm', 'hvf'), 'The accelerator: `kvm` needs /dev/kvm on the node, `qemu` emulates.'),
   id: attribute(int32, 'The number that libvirt gives to a running VM.', { live: true }),
-  name: leaf(fileName, "libvirt's name of the VM; the object's own where absent.", { reach: 'pod' }),
-  uuid: leaf(uuid, 'The identity of the machine that the guest sees; drawn once where absent.'),
+  name: leaf(fileName, "libvirt's name of the VM; the name of the object if absent.", { reach: 'pod' }),
+  uuid: leaf(uuid, 'The UUID of the machine that the guest sees; generated once if absent.'),
   genid: leaf(
     { kind: 'uuid', mayBeEmpty: true },
     'A new value notifies the guest that it was copied or rolled back; if empty, one is generated.',
@@ -41,22 +41,22 @@ export const domain = element('The virtual machine, as libvirt describes it.', {
   metadata: foreign('XML of applications, each element in its own namespace.'),
   maxMemory: child(maxMemory, 'How far memory can grow by plugging in memory devices.'),
   memory: child(memory, 'The memory that the guest boots with.'),
-  currentMemory: child(currentMemory, 'What the memory balloon leaves to the guest at start.'),
+  currentMemory: child(currentMemory, 'The memory that the balloon leaves to the guest at start.'),
   blkiotune: child(blkiotune, 'Limits on the use of block devices of the node.', host),
   memtune: child(memtune, 'Limits on the memory of the whole QEMU process.', host),
   memoryBacking: child(memoryBacking, 'How the memory of the guest is backed.'),
-  vcpu: child(vcpu, 'How many virtual CPUs.'),
-  vcpus: child(vcpus, 'The state of single virtual CPUs.'),
-  iothreads: leaf(uint32, 'How many I/O threads.'),
-  iothreadids: child(iothreadids, 'The I/O threads one by one.'),
+  vcpu: child(vcpu, 'The number of virtual CPUs.'),
+  vcpus: child(vcpus, 'The state of individual virtual CPUs.'),
+  iothreads: leaf(uint32, 'The number of I/O threads.'),
+  iothreadids: child(iothreadids, 'The individual I/O threads.'),
   defaultiothread: child(defaultiothread, "The worker threads of QEMU's main loop."),
   throttlegroups: child(throttlegroups, 'Limits that several disks share.'),
-  cputune: child(cputune, 'How the node runs the threads of the VM.', host),
-  numatune: child(numatune, "On which of the host's NUMA nodes the guest's memory lies.", host),
-  resource: child(resource, 'Where the node accounts for the VM.', host),
+  cputune: child(cputune, 'How the node schedules the threads of the VM.', host),
+  numatune: child(numatune, "The host's NUMA nodes that the guest's memory is allocated on.", host),
+  resource: child(resource, "How the node accounts for the VM's resources.", host),
   sysinfos: children('sysinfo', sysinfo, 'What the guest reads about its own hardware.', { key: [['type']] }),
   os: child(os, 'How the guest boots.'),
-  idmap: child(idmap, 'How user and group ids inside become those outside.', host),
+  idmap: child(idmap, 'How user and group IDs inside are mapped to IDs outside.', host),
   features: child(features, 'Features of the hypervisor and the machine.'),
   cpu: child(cpu, 'The CPU that the guest sees.'),
   clock: child(clock, 'The clock that the guest boots with.'),
@@ -80,7 +80,7 @@ export const domain = element('The virtual machine, as libvirt describes it.', {
       xml: 'on_lockfailure',
     },
   ),
-  pm: child(pm, 'Sleeping states that the firmware offers.'),
+  pm: child(pm, 'Sleep states that the firmware offers.'),
   perf: child(perf, 'Performance events that the node counts for this VM.', host),
   devices: child(devices, 'Everything that the guest finds on its buses.'),
   seclabels: children('seclabel', seclabel, 'How security modules of the node confine QEMU.', {
@@ -91,20 +91,20 @@ export const domain = element('The virtual machine, as libvirt describes it.', {
     ...host,
     xml: 'qemu:commandline',
   }),
-  qemuCapabilities: child(qemuCapabilities, 'Capabilities that libvirt shall take for given, or for absent.', {
+  qemuCapabilities: child(qemuCapabilities, 'QEMU capabilities that libvirt must assume to be present or absent.', {
     ...host,
     xml: 'qemu:capabilities',
   }),
-  qemuOverride: child(qemuOverride, 'Properties of devices set over what libvirt sets.', {
+  qemuOverride: child(qemuOverride, "Properties of devices that override libvirt's.", {
     ...host,
     xml: 'qemu:override',
   }),
-  qemuDeprecation: child(qemuDeprecation, 'What QEMU does when what is deprecated is used.', {
+  qemuDeprecation: child(qemuDeprecation, 'How QEMU reacts to deprecated features.', {
     ...host,
     xml: 'qemu:deprecation',
   }),
-  keywrap: child(keywrap, 'Which protected keys the guest may make.'),
-  launchSecurity: child(launchSecurity, "Memory encryption: keeps the guest's memory from the node."),
+  keywrap: child(keywrap, 'Which protected keys the guest may create.'),
+  launchSecurity: child(launchSecurity, "Memory encryption, which protects the guest's memory from the node."),
 })
 
 export type Domain = Json<typeof domain>

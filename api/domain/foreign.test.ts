@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { foreignFault, normalForeign } from './foreign.ts'
 import { readDomain, writeDomain } from './xml.ts'
 
-describe('one spelling of XML that we do not know', () => {
+describe('the canonical spelling of foreign XML', () => {
   test.each([
     ['quotes', `<a b='c"d'/>`, '<a b="c&quot;d"/>'],
     ['an element without content', '<a></a>', '<a/>'],
@@ -37,7 +37,7 @@ test.each([
   '<!DOCTYPE a><a/>',
   '<a/><',
   '</metadata><name>x</name><metadata>',
-])('returns %s unchanged: it is not such XML', (xml) => {
+])('returns %s unchanged: it is not well-formed', (xml) => {
   expect(foreignFault(xml)).toBeDefined()
   expect(normalForeign(xml)).toBe(xml)
 })

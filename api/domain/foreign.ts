@@ -4,21 +4,21 @@ import type { XMLBuilder } from 'xmlbuilder2/lib/interfaces.js'
 import { readXml, type XmlFault } from './sax.ts'
 
 /**
- * XML that we do not know: applications keep their own below `<metadata>`. In JSON it is one string of XML, made
- * self-contained: namespaces declared outside are declared again on the element that uses them. Comments and the white
- * space between elements go.
+ * Converts XML of unknown elements, which applications store below `<metadata>`, to one string. The string is
+ * self-contained: namespaces declared outside are declared again on the element that uses them. Comments and white
+ * space between elements are dropped.
  */
 export interface ForeignReader {
   readonly open: (tag: SaxesTagNS) => void
   readonly close: () => void
   readonly text: (text: string) => void
-  /** The XML read so far. */
+  /** Returns the XML read so far. */
   readonly end: () => string
 }
 
 interface OpenElement {
   readonly name: string
-  /** Prefixes that were declared here. */
+  /** Prefixes declared on this element. */
   readonly declared: readonly string[]
   text: string
   isOpen: boolean
@@ -26,7 +26,7 @@ interface OpenElement {
 
 export const foreignReader = (): ForeignReader => {
   const stack: OpenElement[] = [{ name: '', declared: [], text: '', isOpen: false }]
-  /** By prefix: what was declared by the elements that are open, the innermost last. */
+  /** By prefix: the URIs declared by the open elements, innermost last. */
   const namespaces = new Map([['xml', [xmlNamespace]]])
   let out = ''
   const top = (): OpenElement => {
@@ -70,7 +70,7 @@ export const foreignReader = (): ForeignReader => {
         out += '/>'
         return
       }
-      // Text beside elements is trimmed; text alone is unchanged.
+      // Text between elements is trimmed; text alone is unchanged.
       out += closed.isOpen ? `>${escapeText(closed.text)}` : escapeText(closed.text.trim())
       out += `</${closed.name}>`
     },
@@ -84,11 +84,11 @@ export const foreignReader = (): ForeignReader => {
   }
 }
 
-/** What keeps a string from being foreign XML, if anything. */
+/** Why a string is not valid foreign XML, if it is not. */
 export const foreignFault = (xml: string): XmlFault | undefined => readForeign(xml).fault
 
 /**
- * The one spelling that we give to foreign XML.
+ * The canonical spelling of foreign XML.
  * @returns the text unchanged if it is not well-formed XML
  */
 export const normalForeign = (xml: string): string => readForeign(xml).normal
@@ -98,7 +98,7 @@ interface ReadForeign {
   readonly normal: string
 }
 
-/** One review asks for the same XML some ten times: each check of the shape does, and the rules do. */
+/** One review reads the same XML about ten times: in each check of the shape and in the rules. */
 const cache = new LRUCache<string, ReadForeign>({ max: 4 })
 
 const readForeign = (xml: string): ReadForeign => {
@@ -111,7 +111,7 @@ const readForeign = (xml: string): ReadForeign => {
   return read
 }
 
-/** Writes foreign XML below a node. Throws if it is malformed, which `foreignFault` checks. */
+/** Writes foreign XML below a node. Throws if it is malformed; `foreignFault` checks that beforehand. */
 export const writeForeign = (parent: XMLBuilder, xml: string): void => {
   const nodes = [parent]
   const top = (): XMLBuilder => nodes.at(-1) ?? parent
@@ -135,9 +135,9 @@ export const writeForeign = (parent: XMLBuilder, xml: string): void => {
 }
 
 /**
- * xmlbuilder2 takes what looks like a reference (`&lt;`, `&#10;`) for one and lets it through, and writes line ends in
- * attributes raw, where a reader turns them into spaces. Both would change the value, so we write these characters as
- * references ourselves.
+ * xmlbuilder2 passes through what looks like a reference (`&lt;`, `&#10;`), and writes line ends in attributes
+ * unescaped, which a reader turns into spaces. Both change the value, so these characters are escaped as references
+ * here.
  */
 export const escapeForBuilder = (text: string): string =>
   needsReference.test(text)

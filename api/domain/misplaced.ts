@@ -2,27 +2,27 @@ import { nearest } from '../nearest.ts'
 import { elementOf, xmlName, type Element } from './description.ts'
 import { domain as root } from './domain.ts'
 
-/** How far below an element a key is looked for. */
+/** How many levels below an element a key is searched. */
 const maxDepth = 4
 
 /**
- * The suggestion for a key that an element does not have, if one is likely: libvirt's own name where ours differs
- * (`disk` for `disks`, `on_reboot` for `onReboot`), or the place where the key belongs: below this element, else
- * anywhere in the domain if there is just one such place.
- * @param path of the element, below the domain
+ * The suggestion for an unknown key of an element, if one is likely: our name if libvirt's differs (`disks` for `disk`,
+ * `onReboot` for `on_reboot`), otherwise the place where the key belongs. That place is searched below this element
+ * first, then in the whole domain; an ambiguous place is not suggested.
+ * @param path the path of the element, relative to the domain
  */
 export const placeFor = (key: string, element: Element, path: string): string | undefined => {
   const renamed = Object.entries(element.fields).find(([name, field]) => xmlName(name, field) === key)?.[0]
   if (renamed !== undefined) return `did you mean ${JSON.stringify(renamed)}?`
   const below = shortest(pathsTo(key, element))
   if (below !== undefined) return `${JSON.stringify(key)} belongs under ${path === '' ? below : `${path}.${below}`}`
-  // A slip of the keyboard is likelier than a key out of some far place.
+  // A typo is likelier than a key from a distant element.
   if (nearest(key, Object.keys(element.fields)) !== undefined) return undefined
   const anywhere = shortest(pathsTo(key, root))
   return anywhere === undefined ? undefined : `${JSON.stringify(key)} belongs under ${anywhere}`
 }
 
-/** The only path of the least depth. */
+/** The path of the least depth, if it is the only one. */
 const shortest = (paths: readonly string[]): string | undefined => {
   const depth = (path: string): number => path.split('.').length
   const least = Math.min(...paths.map(depth))
@@ -32,7 +32,7 @@ const shortest = (paths: readonly string[]): string | undefined => {
 
 const found = new WeakMap<Element, Map<string, string[]>>()
 
-/** The paths of the elements below this one that have the key, this one itself not counted. */
+/** The paths of the elements below this one that have the key. */
 const pathsTo = (key: string, element: Element): readonly string[] => {
   const index = found.get(element) ?? indexOf(element)
   found.set(element, index)

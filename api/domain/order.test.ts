@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { diskIndex, orders } from './order.ts'
 
-describe('where libvirt puts disks', () => {
+describe("libvirt's order of disks", () => {
   const order = (...targets: string[]): string =>
     (
       orders['devices.disks']?.(
@@ -38,7 +38,7 @@ describe('where libvirt puts disks', () => {
   ])('the index of %s is %d', (target, index) => expect(diskIndex(target)).toBe(index))
 })
 
-describe('where libvirt puts controllers', () => {
+describe("libvirt's order of controllers", () => {
   const order = (...controllers: string[]): string =>
     (
       orders['devices.controllers']?.(

@@ -1,22 +1,22 @@
 import { isRecord } from '../schema.ts'
 
 /**
- * Where libvirt puts devices into its lists when it reads a domain. Each list is given in libvirt's own spelling; one
- * that libvirt leaves in its order is not named here.
+ * The positions that libvirt gives to devices when it reads a domain. Each function gets a list in libvirt's spelling.
+ * libvirt does not reorder the lists that are missing here.
  */
 export const orders: { readonly [path: string]: (items: readonly unknown[]) => unknown[] } = {
   'devices.disks': (items) => inGroups(items, busOf, (disks) => sortedBy(disks, diskPlace)),
   'devices.controllers': (items) => inGroups(items, (item) => member(item, 'type'), sortedControllers),
 }
 
-/** Items of a kind are together, at the position of the first of them; each kind is sorted by itself. */
+/** Groups the items by kind, at the position of the first item of each kind, and sorts each group. */
 const inGroups = (
   items: readonly unknown[],
   kindOf: (item: unknown) => unknown,
   sort: (group: readonly unknown[]) => unknown[],
 ): unknown[] => [...Map.groupBy(items, kindOf).values()].flatMap(sort)
 
-/** Items of the same place stay in their order. */
+/** A stable sort. */
 const sortedBy = (items: readonly unknown[], placeOf: (item: unknown) => number): unknown[] =>
   items
     .map((item) => ({ item, place: placeOf(item) }))
@@ -32,13 +32,10 @@ const targetOf = (disk: unknown): string => {
   return typeof dev === 'string' ? dev : ''
 }
 
-/**
- * The one that is written: libvirt reads the others' from their targets' names later, and until then they are of one
- * kind.
- */
+/** The stated bus. libvirt derives absent ones from the targets' names only later; until then they form one group. */
 const busOf = (disk: unknown): unknown => member(member(disk, 'target'), 'bus')
 
-/** `vda` is 0, `vdz` 25, `vdaa` 26; a partition's number at the end does not count. -1 for anything else. */
+/** `vda` is 0, `vdz` 25, `vdaa` 26; a trailing partition number is ignored. -1 for anything else. */
 export const diskIndex = (target: string): number => {
   const letters = /^(?:fd|hd|vd|sd|xvd|ubd)([a-z]{1,6})\d*$/.exec(target)?.[1]
   if (letters === undefined) return -1
@@ -48,8 +45,8 @@ export const diskIndex = (target: string): number => {
 }
 
 /**
- * By their index; of those with the same, the USB 1 controllers of a USB 2 one come last. One without an index yet goes
- * behind all that are there before it, and stays.
+ * Sorts by index; of controllers with the same index, the USB 1 companions come last. A controller without an index is
+ * placed after all previous ones and is not moved.
  */
 const sortedControllers = (controllers: readonly unknown[]): unknown[] => {
   if (controllers.every((one) => indexOf(one) !== undefined)) return sortedBy(controllers, placeOf)
@@ -75,5 +72,5 @@ const indexOf = (controller: unknown): number | undefined => {
   return index === undefined ? undefined : Number(index)
 }
 
-/** A USB 1 controller that shares its ports with a USB 2 one. */
+/** Whether this is a USB 1 controller that shares the ports of a USB 2 controller. */
 const isCompanion = (controller: unknown): boolean => member(controller, 'master') !== undefined

@@ -17,9 +17,9 @@ test('docs/reference/domain is up to date; otherwise run `npm run reference`', (
 
 test.each([
   ['memory.md', '| `value` | text | integer 0…18446744073709551615 | guest | The amount. |'],
-  ['memory.md', 'In XML: `<memory>`. Presets set it whole or not at all.'],
+  ['memory.md', 'In XML: `<memory>`. Presets set it as a whole or not at all.'],
   ['disks.md', '| `source.hosts[].port` |'],
-  ['disks.md', 'A list of at most 512 items; presets know an item by `target.dev`, else `alias.name`.'],
+  ['disks.md', 'A list of at most 512 items; presets identify an item by `target.dev`, else `alias.name`.'],
   ['clock.md', '| `absolute` | `start` |'],
   ['README.md', '- [`devices.disks`](disks.md):'],
   ['README.md', '| `onReboot` | `<on_reboot>` |'],

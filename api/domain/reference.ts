@@ -4,8 +4,8 @@ import { limitsOf } from './scalar-value.ts'
 import type { Scalar } from './scalar.ts'
 
 /**
- * The reference of the domain, a page a subject or device: file name → Markdown. `docs/reference/domain/` holds it; a
- * test fails when it is stale.
+ * The reference of the domain, one page per subject or device: file name → Markdown. It is stored in
+ * `docs/reference/domain/`; a test fails if that is out of date.
  */
 export const domainReference = (): ReadonlyMap<string, string> => {
   const pages = new Map<string, string>()
@@ -31,7 +31,7 @@ interface Subject {
   readonly field: Field
 }
 
-/** The fields of the domain, and each of `devices` on its own. */
+/** The fields of the domain, with those of `devices` individually. */
 const subjects = (): Subject[] =>
   Object.entries(domain.fields).flatMap(([key, field]: [string, Field]): Subject[] =>
     key === 'devices' && field.at === 'child'
@@ -43,9 +43,9 @@ const indexPage = (index: readonly string[], plain: readonly Row[]): string => `
 
 ${note}
 
-What libvirt's Domain XML can express, as JSON: an attribute or a child element is a key in camelCase, an element that may repeat a list with
-a plural name, text beside attributes \`value\`. Numbers may be written as decimal strings, and have to be beyond 2^53. A field that
-reaches the *host* is refused when a user writes it, and allowed where a ClusterVirtualMachinePreset injects it.
+What libvirt's Domain XML can express, as JSON. An attribute or a child element is a key in camelCase, a repeatable element is a list with a
+plural name, and text beside attributes is \`value\`. Numbers may be written as decimal strings, and must be beyond 2^53. A user may not set a
+field that reaches the *host*; only a ClusterVirtualMachinePreset can inject it.
 
 ${table(plain)}
 
@@ -69,7 +69,7 @@ const facts = (path: string, field: Field, element: Element | undefined): string
   const name = xmlName(path.slice(path.lastIndexOf('.') + 1), field)
   const lines = [`In XML: \`<${name}>\`.`]
   if (field.at === 'children') lines.push(...listFacts(field))
-  if (element?.whole) lines.push('Presets set it whole or not at all.')
+  if (element?.whole) lines.push('Presets set it as a whole or not at all.')
   return lines.join(' ')
 }
 
@@ -79,10 +79,10 @@ const listFacts = (list: Children): string[] => {
   return [
     `A list of at most ${maxItemsOf(list)} items;`,
     whole === true
-      ? 'presets set it whole or not at all.'
+      ? 'presets set it as a whole or not at all.'
       : keys === undefined
-        ? 'presets compare its items whole.'
-        : `presets know an item by ${keys}.`,
+        ? 'presets compare its items as a whole.'
+        : `presets identify an item by ${keys}.`,
     ...(single === undefined ? [] : [`A list of one may be written as \`${single}\`.`]),
   ]
 }
@@ -92,7 +92,7 @@ const union = ({ by, owns, branches }: NonNullable<Element['union']>): string =>
     ([value, paths]) => `| \`${value}\` | ${paths.map((path) => `\`${path}\``).join(', ') || '–'} |`,
   )
   const owned = owns.map((path) => `\`${path}\``).join(', ')
-  const intro = `\`${by}\` decides which of ${owned} count; presets take them as one.`
+  const intro = `\`${by}\` decides which of ${owned} apply; presets set them as a whole.`
   return rows.length === 0 ? intro : `${intro}\n\n| \`${by}\` | fields |\n|---|---|\n${rows.join('\n')}`
 }
 
@@ -104,7 +104,7 @@ interface Row {
   readonly description: string
 }
 
-/** `seen`: an element is described only once, which also ends recursion. */
+/** @param seen the elements that were described before: each is described only once, which also ends recursion */
 const rowsOf = (element: Element, prefix: string, seen: Map<Element, string>): Row[] =>
   Object.entries(element.fields).flatMap(([key, field]) => {
     const path = `${prefix}${key}`

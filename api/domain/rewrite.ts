@@ -7,8 +7,8 @@ type Devices = NonNullable<Domain['devices']>
 type Item<K extends keyof Devices> = NonNullable<Devices[K]> extends readonly (infer I)[] ? I : never
 
 /**
- * How libvirt rewrites a domain that it stores, where several elements decide together; what one element decides by
- * itself is in stored.ts. `domain` is in libvirt's spelling and order already. Values of a wrong type stay.
+ * How libvirt rewrites a domain that it stores, if the result depends on several elements; stored.ts has what depends
+ * on a single one. `domain` must already be in libvirt's spelling and order. Values of a wrong type are unchanged.
  */
 export const rewrite = (domain: Domain): Domain => {
   const result = { ...domain }
@@ -53,7 +53,7 @@ const emptied = [
 
 type PowerManagement = NonNullable<Domain['pm']>
 
-/** A state that is neither allowed nor forbidden is not named. */
+/** Omits a state that is neither allowed nor forbidden. */
 const rewritePm = ({ suspendToMem, suspendToDisk, ...rest }: PowerManagement): PowerManagement => ({
   ...(suspendToMem?.enabled === undefined ? {} : { suspendToMem }),
   ...(suspendToDisk?.enabled === undefined ? {} : { suspendToDisk }),
@@ -79,7 +79,7 @@ const kibibytes = { value: 'value', unit: 'unit', absent: 'KiB', to: 'KiB' } as 
 const amount = (size: unknown): bigint =>
   isRecord(size) ? (scaled(kibibytes, size['value'], size['unit'])?.value ?? 0n) : 0n
 
-/** The balloon leaves no more to the guest than there is. */
+/** The balloon cannot leave more memory to the guest than it has. */
 const rewriteMemory = (domain: Domain): Domain => {
   const total = amount(domain.memory)
   if (!domain.memory || total === 0n || amount(domain.currentMemory) <= total) return domain
@@ -90,7 +90,7 @@ const rewriteMemory = (domain: Domain): Domain => {
 const rewriteOs = (os: NonNullable<Domain['os']>): NonNullable<Domain['os']> => {
   const { firmwareSelection } = os
   if (!isRecord(firmwareSelection) || !isList(firmwareSelection.features)) return os
-  // The keys are in the variable store: of one that is on a server, nothing is known.
+  // The keys are in the variable store. libvirt cannot inspect one that is on a server.
   const isRemote = isRecord(os.nvram) && os.nvram.type === 'network' && os.loader?.type !== 'rom'
   const features = firmwareSelection.features
     ?.filter(({ name }) => !isRemote || name !== 'enrolled-keys')
@@ -100,7 +100,7 @@ const rewriteOs = (os: NonNullable<Domain['os']>): NonNullable<Domain['os']> => 
 
 const rewriteCpu = (cpu: NonNullable<Domain['cpu']>, vcpu: Domain['vcpu']): NonNullable<Domain['cpu']> => {
   const result = { ...cpu }
-  // The node that runs the VM decides which model the host's CPU is.
+  // The model of the host's CPU depends on the node that runs the VM.
   if (cpu.mode === 'host-passthrough' || cpu.mode === 'maximum') delete result.model
   if (cpu.mode === 'host-model') {
     put(result, 'model', cpu.model?.value === undefined ? undefined : { fallback: 'allow', ...cpu.model })
@@ -121,7 +121,7 @@ const rewriteCpu = (cpu: NonNullable<Domain['cpu']>, vcpu: Domain['vcpu']): NonN
 
 type Cell = NonNullable<NonNullable<NonNullable<Domain['cpu']>['numa']>['cells']>[number]
 
-/** Virtual CPUs that no NUMA node has are of the first. */
+/** Virtual CPUs that are in no NUMA node belong to the first one. */
 const withAllCpus = (cells: readonly Cell[], count: number): Cell[] => {
   const [first, ...others] = cells
   if (typeof first?.cpus !== 'string' || !(count <= mostCpus)) return [...cells]
@@ -132,12 +132,12 @@ const withAllCpus = (cells: readonly Cell[], count: number): Cell[] => {
   return free === '' ? [...cells] : [{ ...first, cpus: canonicalCpuset(`${first.cpus},${free}`) }, ...others]
 }
 
-/** As many as any machine has. */
+/** More CPUs than any machine has. */
 const mostCpus = 16_384
 
 const byId = (a: { id?: number | string }, b: { id?: number | string }): number => Number(a.id ?? 0) - Number(b.id ?? 0)
 
-/** If numad places memory and the threads are not pinned, virtual CPUs follow it. */
+/** If numad places the memory and the threads are not pinned, numad also places the virtual CPUs. */
 const rewriteVcpu = (
   stated: NonNullable<Domain['vcpu']>,
   { numatune, cputune = {} }: Domain,
@@ -170,7 +170,7 @@ const oneEach = <K extends 'vcpus' | 'iothreads', S extends { readonly [key in K
     })
     .toSorted((a, b) => Number(a[key]) - Number(b[key]))
 
-/** Pins of virtual CPUs that exist, to CPUs that are named. */
+/** Keeps only the pins of existing virtual CPUs that name CPUs. */
 const withNamedPins = (cputune: Cputune, vcpu: Domain['vcpu']): Cputune => {
   const { vcpupins } = cputune
   if (!vcpupins || !isList(vcpupins)) return cputune
@@ -179,7 +179,7 @@ const withNamedPins = (cputune: Cputune, vcpu: Domain['vcpu']): Cputune => {
   return existing.length === 0 ? without(cputune, 'vcpupins') : { ...cputune, vcpupins: existing }
 }
 
-/** In KiB: libvirt's word for no limit at all. */
+/** In KiB: libvirt's value for "no limit". */
 const unlimited = 9_007_199_254_740_991n
 
 const rewriteMemtune = (memtune: NonNullable<Domain['memtune']>): Domain['memtune'] => {
@@ -191,7 +191,7 @@ const rewriteMemtune = (memtune: NonNullable<Domain['memtune']>): Domain['memtun
 
 type Seclabel = NonNullable<Domain['seclabels']>[number]
 
-/** Without a security module there is nothing to draw a label from. */
+/** Without a security module, a label cannot be generated. */
 const rewriteSeclabel = (label: Seclabel): Seclabel => {
   if (label.type === 'none' || (label.type === 'dynamic' && label.model === 'none')) {
     return { ...without(label, 'relabel'), type: 'none' }
@@ -206,7 +206,7 @@ const rewriteDevices = (devices: Devices): Devices => {
   return result
 }
 
-/** The serial console comes first, is what the first serial port is, and consoles are numbered in their order. */
+/** The serial console comes first and equals the first serial port. Consoles are numbered in order. */
 const rewriteConsoles = (consoles: Item<'consoles'>[], serials: Devices['serials']): Item<'consoles'>[] => {
   const isSerial = ({ target }: Item<'consoles'>): boolean => (target?.type ?? 'serial') === 'serial'
   const firstSerial = isList(serials) ? serials?.[0] : undefined
@@ -218,7 +218,7 @@ const rewriteConsoles = (consoles: Item<'consoles'>[], serials: Devices['serials
 
 const asConsole = (serial: Item<'serials'>): Item<'consoles'> => without(serial, 'target')
 
-/** The card that the firmware uses comes first, and only it sets `primary`; one card is always primary. */
+/** The primary card comes first and is the only one that sets `primary`. A single card is always primary. */
 const primaryFirst = (videos: Item<'videos'>[]): Item<'videos'>[] => {
   const isPrimary = ({ model }: Item<'videos'>): boolean => model?.primary === true
   const hasPrimary = videos.some(isPrimary)

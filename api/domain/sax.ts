@@ -1,11 +1,11 @@
 import { SaxesParser, type SaxesTagNS } from 'saxes'
 
-/** libvirt's RPC takes no string beyond 4 MiB, so no domain can be larger. */
+/** libvirt's RPC accepts no string beyond 4 MiB, so no domain can be larger. */
 const maxXmlBytes = 4 * 1024 * 1024
 
 /**
- * The deepest element of libvirt's schema is at 14, if backing stores nest no further; a chain of 40 of them still
- * passes.
+ * The deepest element of libvirt's schema is at level 14 without nested backing stores. This still allows a chain of 40
+ * of them.
  */
 const maxXmlDepth = 128
 
@@ -13,11 +13,11 @@ export interface XmlHandlers {
   /** `line` counts from 1. */
   readonly open: (tag: SaxesTagNS, line: number) => void
   readonly close: () => void
-  /** Text and CDATA alike, in pieces. */
+  /** Called for text and CDATA, which may arrive in pieces. */
   readonly text: (text: string, line: number) => void
 }
 
-/** Why a document was not read to its end. */
+/** Why a document could not be read. */
 export interface XmlFault {
   readonly line: number
   readonly message: string
@@ -26,10 +26,10 @@ export interface XmlFault {
 class Refused extends Error {}
 
 /**
- * Reads XML as a stream of events, keeping no tree. What has no business in a domain is refused before it costs
- * anything: DOCTYPE and with it entities, more than `maxXmlBytes`, nesting beyond `maxXmlDepth`, bytes that are not
- * UTF-8. `fragment`: several elements, or none, may be side by side.
- * @returns the fault that ended the reading, if any; handlers may have been called before it
+ * Reads XML as a stream of events, without building a tree. Refuses early what a domain never contains: a DOCTYPE (and
+ * thus entities), more than `maxXmlBytes`, nesting beyond `maxXmlDepth`, bytes that are not UTF-8. With `fragment`, any
+ * number of top-level elements is allowed.
+ * @returns the fault that ended the reading, if any; handlers may have been called before
  */
 export const readXml = (
   xml: string | Uint8Array,
@@ -62,7 +62,7 @@ const parse = (xml: string, handlers: XmlHandlers, fragment: boolean): XmlFault 
     throw new Refused('has a DOCTYPE; libvirt needs none, and entities are not read')
   })
   parser.on('xmldecl', ({ encoding, version }) => {
-    // XML 1.1 has characters that the XML that we write cannot hold.
+    // XML 1.1 allows characters that the XML 1.0 that we write cannot represent.
     if (version !== undefined && version !== '1.0') throw new Refused(`is XML ${version}; only XML 1.0 is read`)
     if (encoding !== undefined && !/^(utf-?8|us-ascii)$/i.test(encoding)) {
       throw new Refused(`is declared to be in ${encoding}; only UTF-8 is read`)
@@ -88,5 +88,5 @@ const parse = (xml: string, handlers: XmlHandlers, fragment: boolean): XmlFault 
   }
 }
 
-/** saxes begins its messages with `LINE:COLUMN: `. */
+/** saxes prefixes its messages with `LINE:COLUMN: `. */
 const withoutPosition = (message: string): string => message.replace(/^\d+:\d+: /, '')

@@ -5,7 +5,7 @@ import { maxTextLength } from './limits.ts'
 import { wordOf, type Scalar } from './scalar.ts'
 import { control } from './text.ts'
 
-/** What is wrong with a value, in the parts of a Cause. */
+/** What is wrong with a value, as parts of a Cause. */
 export interface ValueFault {
   readonly reason: CauseReason
   readonly message: string
@@ -14,12 +14,12 @@ export interface ValueFault {
 
 type Kind<K extends Scalar['kind']> = Extract<Scalar, { kind: K }>
 
-/** XML 1.0 has no way to write other characters, not even as references. */
+/** XML 1.0 cannot represent other characters, not even as references. */
 const xmlText = /^[\t\n\r\u0020-\uD7FF\uE000-\uFFFD\u{10000}-\u{10FFFF}]*$/u
 
 /**
- * Kinds that a regular expression describes, and the message for values that do not match. All are linear in the text's
- * length.
+ * Kinds that a regular expression describes, with the message for other values. All expressions are linear in the
+ * length of the text.
  */
 const patterns: { readonly [kind: string]: { readonly pattern: RegExp; readonly message: string } } = {
   uuid: {
@@ -44,8 +44,8 @@ const patterns: { readonly [kind: string]: { readonly pattern: RegExp; readonly 
 }
 
 /**
- * The exact integer of a number or text; `isHex`: 0x… and, as in C, 0… for octal are read as well.
- * @returns undefined where it is none, or a number beyond 2^53, which cannot be known to be exact
+ * The exact integer of a number or text. With `isHex`, hex (0x…) and C's octal (0…) are accepted as well.
+ * @returns undefined if it is not an integer, or if it is a number beyond 2^53, which may be inexact
  */
 export const integerOf = (value: unknown, isHex = true): bigint | undefined => {
   if (typeof value === 'number') return Number.isSafeInteger(value) ? BigInt(value) : undefined
@@ -58,7 +58,7 @@ export const integerOf = (value: unknown, isHex = true): bigint | undefined => {
 const readsHex = (scalar: Kind<'integer'>): boolean =>
   scalar.hexDigits !== undefined || scalar.hexFor !== undefined || scalar.hexBeside !== undefined
 
-/** What is wrong with the value of a scalar; undefined where nothing is. */
+/** What is wrong with the value of a scalar; undefined if it is valid. */
 export const valueFault = (scalar: Scalar, value: unknown): ValueFault | undefined => {
   switch (scalar.kind) {
     case 'boolean':
@@ -152,16 +152,16 @@ const tooLong = (max: number, unit: 'bytes' | 'characters'): ValueFault => ({
   message: `must be at most ${max} ${unit} long`,
 })
 
-/** A UTF-16 unit takes one to three bytes of UTF-8, so the length alone decides for almost every text. */
+/** A UTF-16 unit takes one to three bytes of UTF-8, so the length alone is sufficient for almost every text. */
 const isLongerThan = (bytes: number, value: string): boolean =>
   value.length > bytes || (value.length * 3 > bytes && Buffer.byteLength(value) > bytes)
 
-/** What a text, path or host name may be; undefined for other kinds of scalar. */
+/** The allowed values of a text, path or host name. */
 interface Limits {
   /** Completes "must be". */
   readonly allowed: string
   readonly maxBytes: number
-  /** Never for a text that XML cannot hold. */
+  /** Never true for a text that XML cannot represent. */
   readonly isAllowed: (value: string) => boolean
 }
 
@@ -205,7 +205,7 @@ const dnsName = /^[A-Za-z0-9.][A-Za-z0-9.-]*$/
 const octet = '(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)'
 const ipv4 = new RegExp(`^${octet}(?:\\.${octet}){3}$`)
 
-/** IPv4 in dots; IPv6 in groups, `::` once for groups of zeros, the last two maybe as IPv4. */
+/** IPv4 in dotted form. IPv6 in groups: at most one `::`, and the last two groups may be in IPv4 form. */
 const isAddress = (text: string): boolean => {
   if (ipv4.test(text)) return true
   if (text.length > 45) return false
@@ -246,10 +246,9 @@ const compiled = (pattern: string): RegExp => {
 type Siblings = { readonly [key: string]: unknown }
 
 /**
- * libvirt's own spelling of a value: words as booleans, numbers as JSON numbers, or as strings beyond 2^53; hex, MAC
- * addresses and UUIDs in lower case and full width; sets of CPUs ascending. What is not of the scalar's kind stays as
- * it is.
- * @param siblings the values beside it, which decide about hex in some elements
+ * libvirt's own spelling of a value: words as booleans; numbers as JSON numbers, or as strings beyond 2^53; hex, MAC
+ * addresses and UUIDs in lower case and full width; sets of CPUs ascending. An invalid value is unchanged.
+ * @param siblings the fields beside it, which decide about hex in some elements
  */
 export const canonicalValue = (scalar: Scalar, value: unknown, siblings: Siblings = {}): unknown => {
   switch (scalar.kind) {
@@ -282,7 +281,7 @@ export const canonicalValue = (scalar: Scalar, value: unknown, siblings: Sibling
   }
 }
 
-/** A JSON number where it is exact, else a decimal string. */
+/** A JSON number if it is exact, otherwise a decimal string. */
 export const exactNumber = (number: bigint): number | string => {
   const double = Number(number)
   return Number.isSafeInteger(double) ? double : number.toString()

@@ -1,24 +1,23 @@
 import type { Text } from './text.ts'
 
 /**
- * The kinds of value that an attribute or a text of libvirt's Domain XML can have, as data: schema, validation, both
+ * The kinds of value of an attribute or text in libvirt's Domain XML, as data. The schema, validation, both
  * conversions, the canonical spelling and test arbitraries are derived from it.
  *
- * JSON of each: text, enumerations and everything with its own syntax are strings; yes/no and on/off are booleans (the
- * words are accepted too); integers are numbers, a decimal string is accepted and equal, and is what a value beyond
- * 2^53 has to be.
+ * In JSON, text, enumerations and everything with its own syntax are strings. yes/no and on/off are booleans; the words
+ * are accepted too. Integers are numbers; a decimal string is accepted as equal, and is required beyond 2^53.
  */
 export type Scalar =
   | Text
-  /** Absolute. `maxBytes`: in UTF-8, without the final NUL. */
+  /** Absolute. `maxBytes`: in UTF-8, without the terminating NUL. */
   | { readonly kind: 'path'; readonly maxBytes: number }
   | { readonly kind: 'enumeration'; readonly values: readonly string[] }
   /** `words` are the XML's words for true and false. */
   | { readonly kind: 'boolean'; readonly words: readonly ['yes', 'no'] | readonly ['on', 'off'] }
   /**
-   * Bounds are inclusive; a bigint where 2^53 does not reach. `hexDigits`: libvirt writes it in hex, padded to so many;
-   * `hexFor`: only where the sibling `type` is one of these, so many digits wide; `hexBeside`: only where this sibling
-   * is there (`{}`: hex is read, never written). `words` are allowed instead of a number.
+   * Bounds are inclusive; a bigint beyond 2^53. `hexDigits`: libvirt writes it in hex, padded to this width. `hexFor`:
+   * the same, only if the sibling `type` has one of these values. `hexBeside`: the same, only if this sibling exists
+   * (`{}`: hex is accepted but never written). `words` are allowed instead of a number.
    */
   | {
       readonly kind: 'integer'
@@ -53,7 +52,7 @@ export const hex = (digits: number, max: number | bigint) =>
 export const uint8 = integer({ min: 0, max: 255 })
 export const uint16 = integer({ min: 0, max: 65_535 })
 export const uint32 = integer({ min: 0, max: 4_294_967_295 })
-/** Where libvirt's schema wants one at least. */
+/** For values that must be at least 1 in libvirt's schema. */
 export const positive32 = integer({ min: 1, max: 4_294_967_295 })
 export const uint64 = integer({ min: 0, max: 18_446_744_073_709_551_615n })
 export const int32 = integer({ min: -2_147_483_648, max: 2_147_483_647 })
@@ -62,16 +61,16 @@ export const port = integer({ min: -1, max: 65_535 })
 export const decimal = { kind: 'decimal' } as const
 export const uuid = { kind: 'uuid' } as const
 export const mac = { kind: 'mac' } as const
-/** An absolute path of the host or pod; `reach` states which. Linux: PATH_MAX is 4096 with the final NUL. */
+/** An absolute path of the host or pod; `reach` states which. Linux: PATH_MAX is 4096 with the terminating NUL. */
 export const path = { kind: 'path', maxBytes: 4095 } as const
-/** The path of a Unix socket. Linux: `sun_path` has 108 bytes with the final NUL. */
+/** The path of a Unix socket. Linux: `sun_path` has 108 bytes with the terminating NUL. */
 export const socketPath = { kind: 'path', maxBytes: 107 } as const
 /** `0-3,^2,8`. */
 export const cpuset = { kind: 'cpuset' } as const
-/** Base 64, with white space where lines were broken. */
+/** Base 64, possibly with white space from line breaks. */
 export const base64 = { kind: 'bytes' } as const
 export const ip = { kind: 'ip' } as const
-/** A name in DNS or an IP address. */
+/** A DNS name or an IP address. */
 export const hostName = { kind: 'hostName' } as const
 /** A unit of memory or storage: b, bytes, KB, k, KiB, MB, M, MiB, … up to E. */
 export const unit = { kind: 'unit' } as const
@@ -80,8 +79,8 @@ export const unit = { kind: 'unit' } as const
 export type ScalarValue = string | number | boolean
 
 /**
- * The JSON of a text from XML. A number or boolean only where printing it gives back that very text: `0x10`, `007` and
- * what is beyond 2^53 stay strings, and so does a text of another kind (validation reports it later).
+ * The JSON of a text from XML. It is a number or boolean only if printing it yields the same text: `0x10`, `007` and
+ * numbers beyond 2^53 remain strings, as does text of the wrong kind (validation reports it later).
  */
 export const fromXml = (scalar: Scalar, xml: string): ScalarValue => {
   switch (scalar.kind) {
@@ -100,7 +99,7 @@ export const fromXml = (scalar: Scalar, xml: string): ScalarValue => {
   }
 }
 
-/** Without exponent, which libvirt does not read. */
+/** Without an exponent, which libvirt does not accept. */
 const plainDecimal = /^-?\d+(?:\.\d+)?$/
 
 /** The XML text of a JSON value, unchanged. */
@@ -110,6 +109,6 @@ export const toXml = (scalar: Scalar, value: ScalarValue): string => {
   return (scalar.kind === 'enumeration' ? wordOf(scalar.values, value) : undefined) ?? String(value)
 }
 
-/** Where YAML made a boolean of the bare word `on` or `no` of an enumeration, the word that was meant. */
+/** If YAML parsed the bare word `on` or `no` of an enumeration as a boolean, the intended word. */
 export const wordOf = (values: readonly string[], value: boolean): string | undefined =>
   (value ? ['on', 'yes'] : ['off', 'no']).find((word) => values.includes(word))

@@ -24,7 +24,7 @@ describe('the structural schema', () => {
     ['cpu.mode', { type: 'string', enum: ['custom', 'host-model', 'host-passthrough', 'maximum'] }],
     ['os.bootmenu.enable', { enum: [true, false, 'yes', 'no'], 'x-kubernetes-preserve-unknown-fields': true }],
     ['devices.disks', { type: 'array' }],
-    ['devices.disks.source.host', { type: 'object', description: 'The only one of `hosts`.' }],
+    ['devices.disks.source.host', { type: 'object', description: 'The only item of `hosts`.' }],
   ])('%s', (path, expected) => expect(at(path)).toMatchObject(expected))
 
   test('a backing store of a backing store ends in a subtree that the webhook checks', () => {
@@ -42,7 +42,8 @@ describe('the structural schema', () => {
   })
 
   /**
-   * The rules of the API server for structural schemas: every node has a type, or a reason for none, and a description.
+   * The API server's rules for structural schemas: every node has a type, or a reason for not having one, and a
+   * description.
    */
   test('is structural, and describes every field', () => {
     const faults: string[] = []
@@ -58,11 +59,11 @@ describe('the structural schema', () => {
     expect(faults).toEqual([])
   })
 
-  test('stays within what an API server accepts: a CRD of 450 KB was measured', () =>
+  test('stays within what an API server accepts: it accepted a CRD of 450 KB', () =>
     expect(JSON.stringify(schema).length).toBeLessThan(460_000))
 })
 
-test('another validator, given the schema, takes what the description generates', () => {
+test('another validator with the schema accepts generated domains', () => {
   const ajv = new Ajv({ strict: false, allErrors: true })
   ajv.addKeyword({
     keyword: 'x-kubernetes-int-or-string',
@@ -76,7 +77,7 @@ test('another validator, given the schema, takes what the description generates'
     }),
     { numRuns: 200 },
   )
-  // What the schema refuses, our validator refuses too, in words of its own.
+  // Our validator also refuses what the schema refuses, with its own messages.
   for (const wrong of [
     { cpu: { mode: 'x' } },
     { memory: 1 },

@@ -5,8 +5,8 @@ import { limitsOf } from './scalar-value.ts'
 import { wordOf, type Scalar } from './scalar.ts'
 
 /**
- * The structural schema of an element for a CRD. Every object lets unknown fields through, so that the webhook can name
- * the nearest known one; what it checks beyond the schema is the exact syntax of strings and numbers. Numbers are
+ * The structural schema of an element for a CRD. Every object preserves unknown fields, so that the webhook can name
+ * the nearest known one. Beyond the schema, the webhook checks the exact syntax of strings and numbers. Numbers are
  * integers or decimal strings. A recursive element (a backing store of a backing store) ends in a preserved subtree.
  */
 export const schemaOf = (element: Element): Schema => elementSchema(element, element.description, [])
@@ -18,7 +18,7 @@ const elementSchema = (element: Element, description: string, above: readonly El
     const schema = fieldSchema(field, inside)
     properties[key] = schema
     if (field.at === 'children' && field.single !== undefined && schema.items) {
-      properties[field.single] = { ...schema.items, description: `The only one of \`${key}\`.` }
+      properties[field.single] = { ...schema.items, description: `The only item of \`${key}\`.` }
     }
   }
   return open(description, properties)
@@ -49,17 +49,17 @@ const below = (element: Element, description: string, above: readonly Element[])
     ? { description, type: 'object', 'x-kubernetes-preserve-unknown-fields': true }
     : elementSchema(element, description, above)
 
-/** Readers of `kubectl explain` learn which values they cannot set. */
+/** Adds which values users cannot set, for readers of `kubectl explain`. */
 const describe = ({ description, reach, reachOf }: Field): string => {
   if (reach === 'host') {
     const not = Object.keys(reachOf ?? {}).filter((value) => reachOf?.[value] !== 'host')
-    return `${description} Reaches the host${not.length > 0 ? `, but for ${not.join(', ')}` : ''}: only a cluster preset may set it.`
+    return `${description} Reaches the host${not.length > 0 ? `, except for ${not.join(', ')}` : ''}: only a cluster preset may set it.`
   }
   const host = Object.keys(reachOf ?? {}).filter((value) => reachOf?.[value] === 'host')
   return host.length > 0 ? `${description} Only a cluster preset may set ${host.join(', ')}.` : description
 }
 
-/** `kubectl explain` shows no type where a number may be a string. */
+/** `kubectl explain` shows no type for a number that may be a string. */
 const numberText = (field: Field): string[] => {
   const scalar = 'scalar' in field ? field.scalar : undefined
   if (scalar?.kind === 'decimal') return ['A number.']
@@ -70,7 +70,8 @@ const numberText = (field: Field): string[] => {
 }
 
 /**
- * What a text may be; the schema itself has only the length, since the webhook's message explains more than a pattern.
+ * What a text may contain. The schema itself limits only the length, because the webhook's message explains more than a
+ * pattern.
  */
 const limitsText = (field: Field): string[] => {
   const limits = 'scalar' in field ? limitsOf(field.scalar) : undefined

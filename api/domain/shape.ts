@@ -3,30 +3,30 @@ import { xmlName } from './description.ts'
 
 type Nested = Leaf | Leaves | Child | Children | Foreign
 
-/** The fields of an element by their names. */
+/** Lookup tables for the fields of an element. */
 export interface Shape {
-  /** By the names in XML. */
+  /** By XML name. */
   readonly attributes: ReadonlyMap<string, { readonly key: string; readonly field: Attribute }>
   readonly elements: ReadonlyMap<string, { readonly key: string; readonly field: Nested }>
   readonly content: { readonly key: string; readonly field: Content } | undefined
-  /** The lists that have a short form for one item: their keys, and that of the short form. */
+  /** The lists with a short form for one item: the keys of the list and of the short form. */
   readonly singles: readonly (readonly [list: string, single: string])[]
-  /** By the keys of the JSON. */
+  /** By JSON key. */
   readonly keys: ReadonlyMap<string, KnownKey>
   readonly scale: Element['scale']
 }
 
 export interface KnownKey {
   readonly field: Field
-  /** Its place in the order of the description. */
+  /** The position in the order of the description. */
   readonly place: number
-  /** The key is the short form for a list of one, whose full key is this one. */
+  /** If the key is the short form for a list of one: the key of the list. */
   readonly singleOf?: string
 }
 
 const shapes = new WeakMap<Element, Shape>()
 
-/** Made once for each element, when it is first met. */
+/** Derives the shape of an element, once. */
 export const shapeOf = (element: Element): Shape => {
   const known = shapes.get(element)
   if (known) return known
@@ -54,13 +54,13 @@ const derive = (element: Element): Shape => {
   return { attributes, elements, content, singles, keys, scale: element.scale }
 }
 
-/** The keys of an object in the order of the description; those that it does not know come last. */
+/** The keys of an object in the order of the description, unknown keys last. */
 export const orderedKeys = (shape: Shape, json: object): string[] => {
   const keys = Object.keys(json)
   const places: number[] = []
   for (const key of keys) {
     const place = shape.keys.get(key)?.place ?? Infinity
-    // An insertion sort in place: the items are few, and most are in order.
+    // An insertion sort in place: there are few keys, and most are in order.
     let at = places.length
     for (; at > 0 && (places[at - 1] ?? 0) > place; at -= 1) {
       keys[at] = keys[at - 1] ?? ''

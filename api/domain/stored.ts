@@ -15,7 +15,7 @@ import { sysinfo } from './stored/sysinfo.ts'
 import { video } from './stored/video.ts'
 
 /**
- * What libvirt stores of the element at a path (`devices.disks.driver`; indexes do not count), which is in libvirt's
+ * What libvirt stores for the element at a path (`devices.disks.driver`, without indexes). `json` must be in libvirt's
  * spelling.
  */
 export const stored = (path: string, json: JsonObject): JsonObject => {
@@ -33,7 +33,7 @@ export const stored = (path: string, json: JsonObject): JsonObject => {
   return path.startsWith('devices.') ? withoutGeneratedAlias(filled) : filled
 }
 
-/** For a backing image, `startupPolicy` has no effect; an image without a type ends the chain. */
+/** `startupPolicy` has no effect on a backing image; an image without a type ends the chain. */
 const withoutRest = (path: string, json: JsonObject): JsonObject => {
   if (path.endsWith('.backingStore.source')) return omit(json, ['startupPolicy'])
   if (path.endsWith('.source.host') || path.endsWith('.source.hosts')) {
@@ -80,7 +80,7 @@ const emptied: ReadonlySet<string> = new Set([
   'tune',
 ])
 
-/** libvirt stores the aliases of users, and generates its own at each start. */
+/** libvirt stores the aliases of users, and generates others at each start. */
 const withoutGeneratedAlias = (device: JsonObject): JsonObject => {
   const { alias } = device
   return isRecord(alias) && typeof alias['name'] === 'string' && !alias['name'].startsWith('ua-')
@@ -89,9 +89,9 @@ const withoutGeneratedAlias = (device: JsonObject): JsonObject => {
 }
 
 /**
- * What libvirt stores of an element, beyond the spelling of single values: it leaves out what does
- * not apply beside the other fields, and some defaults. Each function gets the element in libvirt's spelling.
- * Fields that libvirt only reports while a VM runs are marked `live` in the description instead.
+ * What libvirt stores for an element, beyond the spelling of single values: it omits what does not apply beside the
+ * other fields, and some defaults. Each function gets the element in libvirt's spelling. Fields that libvirt reports
+ * only while a VM runs are marked `live` in the description instead.
  */
 const normalizations: Normalization = {
   ...character,
@@ -115,7 +115,7 @@ const normalizations: Normalization = {
       ...(backend['persistentState'] === false ? ['persistentState'] : []),
       ...(backend['type'] === 'passthrough' ? ['version'] : []),
     ]),
-  // Only a named model is matched.
+  // `match` applies only to a named model.
   cpu: (cpu) => omit(cpu, cpu['mode'] === undefined || cpu['mode'] === 'custom' ? [] : ['match']),
   'numatune.memory': (memory) => omit(memory, memory['placement'] === 'static' ? ['placement'] : []),
   devices: (devices) => omit(devices, isEmpty(devices['redirfilter']) ? ['redirfilter'] : []),
@@ -123,7 +123,7 @@ const normalizations: Normalization = {
   'devices.redirfilter.usbdevs': (rule) =>
     omit(
       rule,
-      // -1 means any, for which libvirt stores nothing.
+      // -1 means any; libvirt then stores nothing.
       ['class', 'vendor', 'product', 'version'].filter((key) => rule[key] === -1 || rule[key] === '-1'),
     ),
 }

@@ -1,21 +1,22 @@
 import type { Reach } from './description.ts'
 
 /**
- * A kind of text. There is no text without one: what libvirt and QEMU do with a text (a file name, part of an option, a
- * string that only the guest reads) decides what it may hold. Where libvirt's own schema has a pattern, ours is that
- * one or narrower.
+ * A kind of text. Every text has a kind: how libvirt and QEMU use it (as a file name, as part of an option, as a string
+ * that only the guest reads) decides which characters are safe. If libvirt's own schema has a pattern, ours is the same
+ * or narrower.
  */
 export interface Text {
   readonly kind: 'text'
-  /** Completes "must be", in refusals, in `kubectl explain` and in the reference. */
+  /** Completes "must be" in refusals, in `kubectl explain` and in the reference. */
   readonly allowed: string
   /**
-   * Linear in the length of the text. It admits nothing that XML cannot hold, and control characters only in `prose`.
+   * Linear in the length of the text. Matches nothing that XML cannot represent, and control characters only in
+   * `prose`.
    */
   readonly pattern: string
-  /** In UTF-8, as the kernel, libvirt and QEMU count. */
+  /** In UTF-8, which the kernel, libvirt and QEMU count. */
   readonly maxBytes: number
-  /** The least reach that a field with such a text has, by what the text names. */
+  /** The minimum reach of a field with such a text, because of what the text names. */
   readonly reaches: Reach
 }
 
@@ -27,22 +28,20 @@ const text = (allowed: string, pattern: string, maxBytes: number, reaches: Reach
   reaches,
 })
 
-/** XML 1.0 cannot hold halves of surrogate pairs and these two, not even as references. */
+/** XML 1.0 cannot represent surrogates and these two characters, not even as references. */
 const noXml = '\\ud800-\\udfff\\ufffe\\uffff'
 
-/** C0 with NUL and line breaks, DEL, C1, and what XML cannot hold. */
+/** C0 with NUL and line breaks, DEL, C1, and what XML cannot represent. */
 export const control = `\\u0000-\\u001f\\u007f-\\u009f${noXml}`
 
-/**
- * Text that people read. libvirt stores it and does nothing else with it.
- */
+/** Text for people. libvirt stores it and does nothing else with it. */
 export const prose = text(
   'text without control characters other than tabs and line breaks',
   `^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f-\\u009f${noXml}]*$`,
   65_536,
 )
 
-/** A value that ends up as data: as JSON or as one argument of QEMU, with libvirt's escaping. */
+/** A value that is passed as data: in JSON, or as one argument of QEMU with libvirt's escaping. */
 export const line = (maxBytes = 1024): Text => text('one line without control characters', `^[^${control}]*$`, maxBytes)
 
 /** libvirt writes it after `string=` without escaping, and QEMU ends the value at a single comma. */
@@ -52,7 +51,7 @@ export const firmwareValue = text(
   65_536,
 )
 
-/** QEMU's FW_CFG_MAX_FILE_PATH is 56 with the final NUL; libvirt does not escape commas in the name either. */
+/** QEMU's FW_CFG_MAX_FILE_PATH is 56 with the terminating NUL; libvirt does not escape commas in the name either. */
 export const firmwareName = text(
   'a name of printable ASCII characters without commas',
   '^[\\u0020-\\u002b\\u002d-\\u007e]+$',
@@ -67,7 +66,7 @@ export const identifier = text(
 )
 
 /**
- * An identifier of which QEMU or libvirt makes the name of a file or socket in the pod, or which names a file of the
+ * An identifier that QEMU or libvirt uses in the name of a file or socket in the pod, or that names a file of the
  * image.
  */
 export const fileIdentifier: Text = { ...identifier, reaches: 'pod' }
@@ -79,8 +78,8 @@ export const word = text('a name of letters, digits, `-` and `_`', '^[A-Za-z0-9_
 export const genericName = text('a name of letters, digits, `-`, `_` and `+`', '^[A-Za-z0-9_+-]+$', 255)
 
 /**
- * A part of a path: libvirt makes files and directories of this name in its own directories. 255 bytes is what Linux
- * allows; libvirt appends up to 15, such as `_VARS.qcow2.new`.
+ * A component of a path: libvirt creates files and directories with this name in its own directories. Linux allows 255
+ * bytes; libvirt appends up to 15, such as `_VARS.qcow2.new`.
  */
 export const fileName = text(
   'a file name without `/` and control characters, neither `.` nor `..`',
@@ -90,8 +89,8 @@ export const fileName = text(
 )
 
 /**
- * A file or device, by an absolute path or in a form that only libvirt or QEMU resolves, e.g. relative to a directory
- * of theirs.
+ * A file or device, as an absolute path or in a form that only libvirt or QEMU resolves, e.g. relative to one of their
+ * directories.
  */
 export const anyPath = text('a path without control characters', `^[^${control}]+$`, 4095, 'host')
 
@@ -103,7 +102,7 @@ export const timeZone = text(
   'pod',
 )
 
-/** Linux: IFNAMSIZ is 16 with the final NUL. */
+/** Linux: IFNAMSIZ is 16 with the terminating NUL. */
 export const interfaceName = text(
   'a name of letters, digits, `-`, `_` and `.`, without a leading `-` or `.`',
   '^[A-Za-z0-9_][A-Za-z0-9_.-]*$',
@@ -147,14 +146,14 @@ export const busPort = text(
   32,
 )
 
-/** libvirt's `usbVersion`; -1 is any. */
+/** libvirt's `usbVersion`; -1 means any. */
 export const usbVersion = text('a version such as `1.10`, or `-1` for any', '^(?:[0-9]{1,2}\\.[0-9]{1,2}|-1)$', 5)
 
 export const bootParameter = text('letters, digits, dots and spaces', '^[A-Za-z0-9. ]+$', 8)
 
 export const fileMode = text('an octal file mode such as `0644`', '^(?:0[0-7]{3}|[0-7]{1,3})$', 4)
 
-/** libvirt's patterns, which are those of RFC 6265 and a few characters more. */
+/** libvirt's patterns: those of RFC 6265 with a few more characters. */
 export const cookieName = text(
   "the name of a cookie: letters, digits and !#$%&'*+-.^_`|~",
   "^[!#$%&'*+\\-.0-9A-Z\\^_`a-z\\|~]+$",

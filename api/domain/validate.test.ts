@@ -11,7 +11,7 @@ const lines = (json: string): string[] =>
       `${field}: ${reason.replace('FieldValue', '')}: ${message}${suggestion === undefined ? '' : ` (${suggestion})`}`,
   )
 
-describe('a domain as the description has it', () => {
+describe('a valid domain', () => {
   test.each([
     ['nothing', '{}'],
     ['decimal strings and hex where libvirt writes hex', '{"memory":{"value":"64"},"launchSecurity":{"policy":"0x1"}}'],
@@ -24,7 +24,7 @@ describe('a domain as the description has it', () => {
   ])('%s', (_, json) => expect(lines(json)).toEqual([]))
 })
 
-describe('all causes at once, with value, what is allowed and the likely fix', () => {
+describe('reports all causes, each with the value, what is allowed and the likely fix', () => {
   test.each([
     ['no object', '[]', ['spec.domain: TypeInvalid: must be an object, not a list']],
     ['null', '{"cpu":null}', ['spec.domain.cpu: TypeInvalid: must be an object, not null']],
@@ -135,7 +135,7 @@ describe('all causes at once, with value, what is allowed and the likely fix', (
 })
 
 describe('hostile JSON', () => {
-  test('a key that is special in JavaScript is data', () => {
+  test('a key that is special in JavaScript is treated as data', () => {
     const json = '{"__proto__":{"polluted":1},"constructor":{"prototype":{}},"cpu":{"toString":1,"__proto__":2}}'
     expect(validateDomain(JSON.parse(json)).map(({ field }) => field)).toEqual([
       'spec.domain.__proto__',
@@ -146,7 +146,7 @@ describe('hostile JSON', () => {
     expect({}).not.toHaveProperty('polluted')
   })
 
-  test('what recurses by right recurses only so far', () => {
+  test('a recursive element is limited in depth', () => {
     const depth = 100_000
     const json = `{"devices":{"disks":[${'{"backingStore":'.repeat(depth)}{}${'}'.repeat(depth)}]}}`
     expect(validateDomain(JSON.parse(json))).toMatchObject([
@@ -163,7 +163,7 @@ describe('hostile JSON', () => {
     expect(causes.at(-1)).toMatchObject({ field: 'spec.domain', value: 99_744, message: 'more faults are not listed' })
   })
 
-  test('no JSON at all makes it throw', () =>
+  test('never throws, for any JSON', () =>
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         expect(() => validateDomain(value)).not.toThrow()
@@ -171,7 +171,7 @@ describe('hostile JSON', () => {
     ))
 })
 
-test('whatever the description generates is valid, and so is its canonical form', () =>
+test('generated domains are valid, and so are their canonical forms', () =>
   fc.assert(
     fc.property(domains(), (domain) => {
       expect(validateDomain(domain)).toEqual([])

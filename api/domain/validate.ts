@@ -20,13 +20,13 @@ import type { Scalar } from './scalar.ts'
 import { shapeOf } from './shape.ts'
 import { isTooLarge } from './elements/size.ts'
 
-/** No domain nests deeper, a long chain of backing stores included. */
+/** No domain nests deeper, including a long chain of backing stores. */
 const maxDepth = 128
 
 /**
- * Everything in which a value is not a domain as the description has it, each with the value, what is allowed and the
- * likely fix. What libvirt demands beyond single values is the rules' matter. Safe for any JSON whatsoever.
- * @param field the path of the value, as kubectl prints it
+ * Every mismatch between a value and the description of a domain, each with the value, what is allowed and the likely
+ * fix. The rules check what libvirt requires beyond single values. Safe for any JSON.
+ * @param field the path of the value, in kubectl's form
  */
 export const validateDomain = (value: unknown, field = 'spec.domain'): Cause[] => {
   const found: Found = { causes: noCauses(), path: [], prefix: field }
@@ -34,10 +34,10 @@ export const validateDomain = (value: unknown, field = 'spec.domain'): Cause[] =
   return listCauses(found.causes, field)
 }
 
-/** What was found so far, and where we are. */
+/** The causes found so far, and the current position. */
 interface Found {
   readonly causes: Causes
-  /** Keys, and indexes of lists. */
+  /** Keys and list indexes. */
   readonly path: (string | number)[]
   readonly prefix: string
 }
@@ -113,13 +113,13 @@ const checkScalar = (scalar: Scalar, value: unknown, found: Found, holder?: Hold
   say(found, (field) => ({ rule, field, value, ...fault, ...(holder && swapped(scalar, value, holder)) }))
 }
 
-/** Two fields of an object that would both be right the other way round. */
+/** Suggests a swap if two fields of an object would both be valid with each other's value. */
 const swapped = (scalar: Scalar, value: unknown, [element, object]: Holder): { suggestion?: string } => {
   if (scalar.kind !== 'enumeration' || typeof value !== 'string') return {}
   for (const [key, field] of Object.entries(element.fields)) {
     const other = Object.hasOwn(object, key) ? object[key] : undefined
     if (field.at !== 'attribute' || typeof other !== 'string' || !scalar.values.includes(other)) continue
-    // A word that is valid in its field is not a mistake.
+    // A word that is valid in its own field is not a mistake.
     const isAtHome = field.scalar.kind === 'enumeration' && field.scalar.values.includes(other)
     if (!isAtHome && !valueFault(field.scalar, value)) return { suggestion: `swapped with ${JSON.stringify(key)}?` }
   }
@@ -204,5 +204,5 @@ const unknownKey = (
   return place === undefined ? cause : { ...cause, suggestion: place }
 }
 
-/** A whole object is unreadable in one line, and a deeply nested one cannot be printed. */
+/** Omits objects: they are unreadable in one line, and a deeply nested one cannot be printed. */
 const ofScalar = (value: unknown): { value?: unknown } => (typeof value === 'object' ? {} : { value })

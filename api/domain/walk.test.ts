@@ -46,7 +46,7 @@ describe('walking a domain', () => {
     ])
   })
 
-  test('goes not below what the visitor refuses', () => {
+  test('does not descend if the visitor returns false', () => {
     const paths: string[] = []
     walk(
       domain,
@@ -65,7 +65,7 @@ describe('walking a domain', () => {
     ])
   })
 
-  test('finds for each place the field that `fieldAt` finds for its path', () =>
+  test('finds the same field as `fieldAt` for each path', () =>
     fc.assert(
       fc.property(domains(), (generated) => {
         walk(generated, ({ path, field, holder, key, value }) => {

@@ -5,27 +5,27 @@ import { shapeOf, type KnownKey } from './shape.ts'
 
 /** A value of a domain with its path and description. */
 export interface Place {
-  /** As kubectl prints it: `devices.disks[1].target.dev`, after the prefix that `walk` was given. */
+  /** In kubectl's form: `devices.disks[1].target.dev`, after the prefix passed to `walk`. */
   readonly path: string
   readonly key: string
   readonly value: unknown
   readonly field: Field
-  /** The object that has the key, and its description. */
+  /** The object that contains the key, and its description. */
   readonly holder: { readonly [key: string]: unknown }
   readonly element: Element
 }
 
-/** The keys of an element that are looked at, as `Shape.keys`. */
+/** The keys of an element to visit, as in `Shape.keys`. */
 type Keys = (element: Element) => ReadonlyMap<string, KnownKey>
 
 const everyKey: Keys = (element) => shapeOf(element).keys
 
 /**
- * Visits every value of a domain that the description knows, parents before their children, in the order of the JSON:
- * scalars, objects, and each item of a list (the list itself is not visited). A visitor that gives back `false` keeps
- * `walk` from going below. Unknown keys and values of a wrong type are skipped: `validateDomain` reports them.
- * @param prefix put before each path, e.g. `spec.domain`
- * @param keysOf others are passed over, with all that is below them
+ * Visits every value of a domain that the description knows, parents before children, in the order of the JSON:
+ * scalars, objects, and each item of a list (but not the list itself). If the visitor returns `false`, `walk` does not
+ * descend. Unknown keys and values of a wrong type are skipped; `validateDomain` reports them.
+ * @param prefix prepended to each path, e.g. `spec.domain`
+ * @param keysOf the keys to visit; other keys are skipped with everything below them
  */
 export const walk = (
   domain: object,
@@ -36,7 +36,7 @@ export const walk = (
   if (isRecord(domain)) walkElement(root, domain, prefix, visit, keysOf)
 }
 
-/** The same for a part of a domain. */
+/** Like `walk`, for a part of a domain. */
 const walkElement = (
   element: Element,
   holder: { readonly [key: string]: unknown },
@@ -66,14 +66,14 @@ const walkElement = (
 const hostKeysOf = new WeakMap<Element, ReadonlyMap<string, KnownKey>>()
 
 /**
- * For `walk`: the keys of an element that reach the host with some value, or have something below that does. Found out
- * once for each.
+ * For `walk`: the keys of an element that reach the host with some value, or that contain a field that does. Computed
+ * once for each element.
  */
 export const hostKeys: Keys = (element) => {
   const known = hostKeysOf.get(element)
   if (known) return known
   const { keys } = shapeOf(element)
-  // For an element that holds itself (a backing store): all, until it is known.
+  // For an element that contains itself (a backing store): every key, until the result is known.
   hostKeysOf.set(element, keys)
   const found = new Map([...keys].filter(([, { field }]) => mayReachHost(field)))
   hostKeysOf.set(element, found)
@@ -85,7 +85,7 @@ const mayReachHost = (field: Field): boolean =>
   Object.values(field.reachOf ?? {}).includes('host') ||
   ((field.at === 'child' || field.at === 'children') && hostKeys(elementOf(field)).size > 0)
 
-/** What the value of a field can touch. */
+/** What the value of a field can affect. */
 export const reachOf = (field: Field, value: unknown): Reach => {
   const { reach = 'guest', reachOf: byValue } = field
   return byValue && typeof value === 'string' && Object.hasOwn(byValue, value) ? (byValue[value] ?? reach) : reach

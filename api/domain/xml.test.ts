@@ -76,7 +76,7 @@ describe('from XML to JSON', () => {
     expect(readDomain(`<domain><memory>${text}</memory></domain>`)).toEqual({ domain: { memory: { value } } }),
   )
 
-  test('bytes are read as text is', () =>
+  test('bytes are read like text', () =>
     expect(readDomain(new TextEncoder().encode('\uFEFF<domain><title>é😀</title></domain>'))).toEqual({
       domain: { title: 'é😀' },
     }))
@@ -201,7 +201,7 @@ describe('hostile XML is refused at once', () => {
     expect(last?.message.replace(/^line \d+: /, '')).toBe(message)
   })
 
-  test('names that are special in JavaScript are names like others', () => {
+  test('names that are special in JavaScript are treated as data', () => {
     const read = readDomain(`<domain __proto__='a'><constructor/><__proto__><x/></__proto__></domain>`)
     expect('causes' in read && read.causes.map(({ field }) => field)).toEqual([
       '/domain/@__proto__',
@@ -213,7 +213,7 @@ describe('hostile XML is refused at once', () => {
 })
 
 describe('from JSON to XML', () => {
-  test('elements come in the order of the description', () =>
+  test('elements are in the order of the description', () =>
     expect(writeDomain(seed)).toBe(`<domain type="qemu">
   <memory unit="MB">64</memory>
   <os>
@@ -238,11 +238,11 @@ describe('from JSON to XML', () => {
     ],
   ])('%s', (_, domain, part) => expect(writeDomain(domain)).toContain(part))
 
-  test('a domain that was not validated is our own fault', () =>
+  test('throws for a domain that was not validated', () =>
     expect(() => writeDomain(JSON.parse('{"name":{"a":1}}'))).toThrow('the domain was not validated'))
 })
 
-/** Bytes of a domain, some of them changed, left out or put in twice. */
+/** Bytes of a domain, some of them changed, removed or repeated. */
 const damaged = fc
   .tuple(
     domains({ fields: 3 }).map((domain) => new TextEncoder().encode(writeDomain(domain))),
@@ -260,7 +260,7 @@ const damaged = fc
     return Uint8Array.from(list)
   })
 
-test('damaged XML gives a domain or causes, and never throws', () =>
+test('damaged XML yields a domain or causes, and never throws', () =>
   fc.assert(
     fc.property(damaged, (bytes) => {
       const read = readDomain(bytes)

@@ -15,7 +15,7 @@ const qemuNamespace = 'http://libvirt.org/schemas/domain/qemu/1.0'
 
 type JsonObject = { [key: string]: unknown }
 
-/** An element that is open while we read. */
+/** An element that is currently open. */
 interface Frame {
   /** `/domain/devices/disk[2]` */
   readonly path: string
@@ -23,7 +23,7 @@ interface Frame {
   readonly json: JsonObject
   readonly scalar?: Scalar
   readonly foreign?: ForeignReader
-  /** Puts what was read where it belongs. */
+  /** Stores the value that was read. */
   readonly done: (value: unknown) => void
   text: string
   hasChildren: boolean
@@ -32,10 +32,10 @@ interface Frame {
 const nothing: Element = { description: '', fields: {} }
 
 /**
- * libvirt's Domain XML as the JSON of a VM's spec. Only names are checked here: whether the values are right is
- * `validateDomain`'s matter. Nothing is dropped but comments, processing instructions and white space between elements.
- * @returns every element, attribute and text that the description does not know as a cause, whose `field` is the path
- * in the XML; malformed or hostile XML ends the reading with a cause of its own
+ * Parses libvirt's Domain XML into the JSON of a VM's spec. Checks only names; `validateDomain` checks values. Drops
+ * nothing but comments, processing instructions and white space between elements.
+ * @returns a cause for each element, attribute and text that the description does not know, whose `field` is the path
+ * in the XML. Malformed or hostile XML ends the reading with a cause of its own.
  */
 export const readDomain = (xml: string | Uint8Array): { domain: Domain } | { causes: Cause[] } => {
   const found = noCauses()
@@ -43,7 +43,7 @@ export const readDomain = (xml: string | Uint8Array): { domain: Domain } | { cau
     report(found, () => ({ rule, field, reason: 'FieldValueInvalid', message }))
   const stack: Frame[] = []
   let result: unknown
-  /** Depth below an element that we do not know, or inside foreign XML. */
+  /** Depth below an unknown element, or inside foreign XML. */
   let skipped = 0
   let foreignDepth = 0
 
@@ -98,15 +98,15 @@ export const readDomain = (xml: string | Uint8Array): { domain: Domain } | { cau
   if (fault) say('xml-malformed', stack.at(-1)?.path ?? '/', `line ${fault.line}: ${fault.message}`)
   const causes = listCauses(found, '/')
   if (causes.length > 0) return { causes }
-  // The reader makes only keys of the description; validation checks the values.
+  // The reader creates only keys of the description; validation checks the values.
   return { domain: result as Domain }
 }
 
 type Say = (rule: string, field: string, message: string) => void
 
 /**
- * The names in the description: without a prefix in no namespace, `qemu:` in QEMU's, whatever prefix the document has
- * for it.
+ * The name as in the description: unprefixed in no namespace, `qemu:` in QEMU's, regardless of the prefix in the
+ * document.
  */
 const knownName = (tag: { uri: string; local: string; name: string }): string =>
   tag.uri === '' ? tag.local : tag.uri === qemuNamespace ? `qemu:${tag.local}` : `{${tag.uri}}${tag.local}`
@@ -155,7 +155,7 @@ const enter = (parent: Frame, tag: SaxesTagNS, line: number, say: Say): Frame | 
     say('xml-repeated-element', path, `line ${line}: must occur only once`)
     return undefined
   }
-  // Its place among the keys is its place in the XML.
+  // Reserves the position among the keys, which is the position in the XML.
   json[key] = undefined
   const done = (value: unknown): void => {
     json[key] = value
@@ -209,14 +209,14 @@ const leave = (frame: Frame): void => {
   frame.done(json)
 }
 
-/** White space around anything but free text means nothing. */
+/** White space is insignificant around anything but free text. */
 const textOf = (scalar: Scalar, text: string): string => (scalar.kind === 'text' ? text : text.trim())
 
 const brief = (text: string): string => JSON.stringify(text.trim().slice(0, 40))
 
 /**
- * The Domain XML of a valid domain: what is there and nothing else, in the spelling in which it is there. Elements come
- * in the order of the description.
+ * Writes the Domain XML of a valid domain: exactly its values, in their given spelling. Elements are in the order of
+ * the description.
  */
 export const writeDomain = (domain: Domain): string => {
   const attributes = Object.keys(domain).some((key) => key.startsWith('qemu')) ? { 'xmlns:qemu': qemuNamespace } : {}

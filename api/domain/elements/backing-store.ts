@@ -10,11 +10,11 @@ const fields = {
   source: child(diskSource, 'Where the image is.'),
 } as const
 
-/** An image below an image, and so on; an empty one ends the chain. */
+/** A chain of backing images; an empty one ends the chain. */
 export interface BackingStore extends Element<typeof fields & { readonly backingStore: Child<BackingStore> }> {}
 
 export const backingStore: BackingStore = element(
-  'The image below: what the image above does not hold is read from it. Empty: there is none.',
-  { ...fields, backingStore: child((): BackingStore => backingStore, 'The image below this one.') },
+  'The backing image, which provides the data that the image above does not contain. Empty: no backing image.',
+  { ...fields, backingStore: child((): BackingStore => backingStore, 'The backing image of this one.') },
   { union: { by: 'type', owns: ['source'], branches: sourceBranches('source') } },
 )

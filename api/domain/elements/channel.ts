@@ -8,18 +8,22 @@ const target = element('What the guest sees.', {
   type: attribute(oneOf('virtio', 'guestfwd'), 'A named virtio port, or a TCP address of the user network.'),
   name: attribute(
     fileName,
-    'The name in the guest, e.g. `org.qemu.guest_agent.0`, with `virtio`; with type `unix` also that of the socket in the pod.',
+    'The name in the guest, e.g. `org.qemu.guest_agent.0`, with `virtio`; with type `unix` also the name of the socket in the pod.',
     { reach: 'pod' },
   ),
-  state: attribute(oneOf('connected', 'disconnected'), 'Whether the guest has it open; reported by libvirt.', {
-    live: true,
-  }),
+  state: attribute(
+    oneOf('connected', 'disconnected'),
+    'Whether the guest has opened the channel; reported by libvirt.',
+    {
+      live: true,
+    },
+  ),
   address: attribute(ip, 'The address to which the guest connects, with `guestfwd`.'),
   port: attribute(uint16, 'The port to which the guest connects, with `guestfwd`.'),
 })
 
 export const channel = element(
-  'A private channel between guest and node, e.g. of the guest agent.',
+  'A private channel between guest and node, e.g. for the guest agent.',
   {
     type: chardevType,
     ...chardevFields,

@@ -7,8 +7,8 @@ import { anyPath, identifier, line } from '../text.ts'
 const host = { reach: 'host' } as const
 
 /**
- * A `unix` socket without a path is made by libvirt inside the pod (that is how one talks to the guest agent); a path
- * of one's own is what reaches the host, and is classed as such.
+ * libvirt creates a `unix` socket without a path inside the pod, which is how to reach the guest agent. A user-chosen
+ * path can reach the host; its reach is set on `path`.
  */
 export const chardevType = attribute(
   oneOf(
@@ -27,7 +27,7 @@ export const chardevType = attribute(
     'qemu-vdagent',
     'dbus',
   ),
-  'What the node has at the other end, which decides the fields of `source`.',
+  'The kind of the host end, which decides the fields of `source`.',
   {
     reachOf: {
       pty: 'pod',
@@ -42,18 +42,18 @@ export const chardevType = attribute(
   },
 )
 
-const source = element('The other end. The `type` of the device decides which fields count.', {
+const source = element('The host end. The `type` of the device decides which fields apply.', {
   mode: attribute(oneOf('connect', 'bind'), 'Whether QEMU connects or listens; with `udp`, each has its own source.'),
   path: attribute(anyPath, 'The file, pipe, device or socket.', host),
-  append: attribute(onOff, 'Whether a file is appended to; it is emptied when absent.'),
+  append: attribute(onOff, 'Whether to append to the file; it is truncated if absent.'),
   host: attribute(line(255), 'Host name or address, with `tcp` and `udp`.', host),
   service: attribute(line(255), 'Port, with `tcp` and `udp`.', host),
   tls: attribute(yesNo, 'Whether a `tcp` connection is encrypted.'),
   channel: attribute(identifier, 'The name of the channel, with `spiceport` and `dbus`.'),
-  reconnect: child(reconnect, 'What happens when the connection is lost.'),
+  reconnect: child(reconnect, 'Whether to reconnect after the connection is lost.'),
   clipboard: child(
     element('The clipboard, with `qemu-vdagent`.', {
-      copypaste: attribute(yesNo, 'Whether viewer and guest share it.'),
+      copypaste: attribute(yesNo, 'Whether viewer and guest share the clipboard.'),
     }),
     'The clipboard, with `qemu-vdagent`.',
   ),
@@ -69,19 +69,19 @@ const source = element('The other end. The `type` of the device decides which fi
   }),
 })
 
-const protocol = element('What is spoken on a `tcp` connection.', {
-  type: attribute(oneOf('raw', 'telnet', 'telnets', 'tls'), '`raw` when absent.'),
+const protocol = element('The protocol on a `tcp` connection.', {
+  type: attribute(oneOf('raw', 'telnet', 'telnets', 'tls'), '`raw` if absent.'),
 })
 
 const log = element('A copy of what the guest writes.', {
-  file: attribute(path, 'The file that takes it.', host),
-  append: attribute(onOff, 'Whether the file is appended to; it is emptied when absent.'),
+  file: attribute(path, 'The log file.', host),
+  append: attribute(onOff, 'Whether to append to the file; it is truncated if absent.'),
 })
 
-/** What every character device has, beside its type. */
+/** The fields of every character device, beside its type. */
 export const chardevFields = {
-  sources: children('source', source, 'The other end; two with `udp`, one for each direction.', { single: 'source' }),
-  protocol: child(protocol, 'What is spoken on a `tcp` connection.'),
+  sources: children('source', source, 'The host end; two with `udp`, one for each direction.', { single: 'source' }),
+  protocol: child(protocol, 'The protocol on a `tcp` connection.'),
   log: child(log, 'A copy of what the guest writes.'),
 } as const
 

@@ -2,10 +2,10 @@ import { attribute, child, children, element } from '../description.ts'
 import { int64, integer, oneOf, uint32, uint64, yesNo } from '../scalar.ts'
 import { timeZone } from '../text.ts'
 
-const catchup = element('How lost ticks are made good.', {
-  threshold: attribute(uint32, 'From how many lost ticks on.'),
-  slew: attribute(uint32, 'How fast, in parts of a million.'),
-  limit: attribute(uint32, 'From how many lost ticks on it is given up.'),
+const catchup = element('How lost ticks are made up.', {
+  threshold: attribute(uint32, 'The number of lost ticks at which catching up starts.'),
+  slew: attribute(uint32, 'The catch-up rate in parts per million.'),
+  limit: attribute(uint32, 'The number of lost ticks at which catching up is abandoned.'),
 })
 
 const timer = element('One timer of the machine.', {
@@ -18,7 +18,7 @@ const timer = element('One timer of the machine.', {
   track: attribute(oneOf('boot', 'guest', 'wall', 'realtime'), 'What the timer follows.'),
   frequency: attribute(uint64, 'Hertz, of the TSC.'),
   mode: attribute(oneOf('auto', 'native', 'emulate', 'paravirt', 'smpsafe'), 'How the TSC is offered.'),
-  catchup: child(catchup, 'How lost ticks are made good.'),
+  catchup: child(catchup, 'How lost ticks are made up.'),
 })
 
 export const clock = element(
@@ -26,14 +26,14 @@ export const clock = element(
   {
     offset: attribute(
       oneOf('utc', 'localtime', 'timezone', 'variable', 'absolute'),
-      'What it shows: UTC, local time, the time of a zone, a time that the guest may change, or a fixed one.',
+      'What the clock starts with: UTC, local time, the time of a zone, a time that the guest may change, or a fixed time.',
     ),
     adjustment: attribute(
       integer({ min: -9_223_372_036_854_775_808n, max: 9_223_372_036_854_775_807n, words: ['reset'] }),
       'Seconds that the guest has moved its clock; `reset` forgets them at each start.',
     ),
     basis: attribute(oneOf('utc', 'localtime'), 'What `variable` is relative to.'),
-    timezone: attribute(timeZone, 'The zone, with `timezone`.', { reach: 'pod' }),
+    timezone: attribute(timeZone, 'The time zone, with `timezone`.', { reach: 'pod' }),
     start: attribute(int64, 'With `absolute`: seconds since 1970.'),
     timers: children('timer', timer, 'The timers of the machine.', { key: [['name']] }),
   },

@@ -7,10 +7,10 @@ import { virtioFields, virtioModels } from './virtio.ts'
 import { busPort } from '../text.ts'
 
 const driver = element('How QEMU serves the controller.', {
-  queues: attribute(uint32, 'How many request queues there are.'),
-  cmdPerLun: attribute(uint32, 'Commands that may wait on one unit.', { xml: 'cmd_per_lun' }),
-  maxSectors: attribute(uint32, 'Sectors of 512 bytes that one command may move.', { xml: 'max_sectors' }),
-  ioeventfd: attribute(onOff, 'Whether requests leave the guest without stopping its CPU.'),
+  queues: attribute(uint32, 'The number of request queues.'),
+  cmdPerLun: attribute(uint32, 'Commands that may be queued per unit.', { xml: 'cmd_per_lun' }),
+  maxSectors: attribute(uint32, 'Sectors of 512 bytes that one command may transfer.', { xml: 'max_sectors' }),
+  ioeventfd: attribute(onOff, "Whether requests are handled without stopping the guest's CPU."),
   iothread: attribute(uint32, 'The I/O thread that serves it, from 1 up to `iothreads`.'),
   ...virtioFields,
   iothreads: child(iothreadMapping, 'Several I/O threads that serve it.'),
@@ -29,11 +29,11 @@ const modelName = element('The chip of a PCI controller.', {
       'pxb',
       'pxb-pcie',
     ),
-    'The chip; follows from the model when absent.',
+    'The chip; the model decides if absent.',
   ),
 })
 
-/** libvirt reads hex as well, and writes decimal. */
+/** libvirt also reads hex, but writes decimal. */
 const byte = { ...uint8, hexBeside: {} } as const
 
 const target = element('Properties of a PCI controller.', {
@@ -47,7 +47,7 @@ const target = element('Properties of a PCI controller.', {
   node: leaf(uint32, 'NUMA node of the guest to which an expander bus belongs.'),
 })
 
-/** The models of each type of controller, beside those of virtio. */
+/** The models of each type of controller, without those of virtio. */
 export const controllerModels = {
   pci: [
     'pci-root',
@@ -91,14 +91,14 @@ export const controllerModels = {
   ide: ['piix3', 'piix4', 'ich6'],
 } as const
 
-export const controller = element('A bus, or what connects devices to one.', {
+export const controller = element('A bus or bus controller.', {
   type: attribute(
     oneOf('pci', 'usb', 'scsi', 'sata', 'ide', 'fdc', 'virtio-serial', 'ccid', 'isa'),
     'The kind of bus.',
   ),
   index: attribute(
     uint32,
-    'Its number among the controllers of the type; addresses refer to it. The next free one when absent.',
+    'Its number among the controllers of the type; addresses refer to it. The next free one if absent.',
   ),
   model: attribute(
     oneOf(

@@ -35,14 +35,14 @@ import { watchdog } from './watchdog.ts'
 const byAlias = ['alias.name'] as const
 const key = [byAlias]
 
-/** Each kind of device has its own file; here in the order in which libvirt writes them. */
+/** Each kind of device has its own file. In libvirt's order. */
 export const devices = element('Everything that the guest finds on its buses.', {
-  emulator: leaf(path, 'The QEMU binary; the usual one of the architecture when absent.', { reach: 'host' }),
+  emulator: leaf(path, 'The QEMU binary; the default one of the architecture if absent.', { reach: 'host' }),
   disks: children('disk', disk, 'Disks, CD-ROM drives, floppy drives.', {
     key: [['target.dev'], byAlias],
     maxItems: maxOnSharedBuses,
   }),
-  controllers: children('controller', controller, 'Buses, and what connects devices to them.', {
+  controllers: children('controller', controller, 'Buses and bus controllers.', {
     key: [['type', 'index'], byAlias],
     maxItems: maxOnSharedBuses,
   }),
@@ -63,25 +63,25 @@ export const devices = element('Everything that the guest finds on its buses.', 
   }),
   inputs: children('input', input, 'Mice, tablets and keyboards.', { key }),
   tpms: children('tpm', tpm, 'Trusted Platform Modules.', { key, maxItems: maxTpms }),
-  graphics: children('graphics', graphics, 'Ways to see the screen.', { key: [['type']] }),
+  graphics: children('graphics', graphics, "Displays of the guest's screen.", { key: [['type']] }),
   sounds: children('sound', sound, 'Sound cards.', { key }),
-  audios: children('audio', audio, 'Where sound goes and comes from.', { key: [['id']] }),
+  audios: children('audio', audio, 'Audio backends.', { key: [['id']] }),
   videos: children('video', video, 'Graphics cards.', { key }),
-  hostdevs: children('hostdev', hostdev, 'Devices of the node that are handed to the guest.', {
+  hostdevs: children('hostdev', hostdev, 'Devices of the node that are assigned to the guest.', {
     key,
     maxItems: maxOnSharedBuses,
   }),
-  redirdevs: children('redirdev', redirdev, 'USB devices that are plugged in at the viewer.', { key }),
-  redirfilter: child(redirfilter, 'Which of these may be.'),
+  redirdevs: children('redirdev', redirdev, 'USB devices redirected from the viewer.', { key }),
+  redirfilter: child(redirfilter, 'Which USB devices may be redirected.'),
   hubs: children('hub', hub, 'USB hubs.', { key }),
-  watchdogs: children('watchdog', watchdog, 'Clocks that act when the guest hangs.', { key: [['model']] }),
-  memballoon: child(memballoon, 'By which memory is taken and given back; there is one when absent.'),
+  watchdogs: children('watchdog', watchdog, 'Watchdogs that act if the guest hangs.', { key: [['model']] }),
+  memballoon: child(memballoon, 'Reclaims memory from the guest and returns it; added if absent.'),
   rngs: children('rng', rng, 'Sources of random numbers.', { key }),
-  panics: children('panic', panic, 'Devices with which the guest reports a crash.', { key: [['model']] }),
+  panics: children('panic', panic, 'Devices that let the guest report a crash.', { key: [['model']] }),
   shmems: children('shmem', shmem, 'Memory that VMs share.', { key: [['name']] }),
   memories: children('memory', memoryDevice, 'Memory that can be plugged in.', { key }),
   iommu: child(iommu, 'The IOMMU of the guest.'),
   vsock: child(vsock, 'Sockets between guest and node.', { reach: 'host' }),
   cryptos: children('crypto', crypto, 'Devices that encrypt for the guest.', { key }),
-  pstore: child(pstore, 'Memory in which the guest keeps a record of its crash.'),
+  pstore: child(pstore, 'Memory in which the guest stores a record of its crash.'),
 })

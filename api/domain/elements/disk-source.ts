@@ -15,13 +15,13 @@ const sourceTypes = ['file', 'block', 'dir', 'network', 'volume', 'nvme', 'vhost
 
 export const sourceType = attribute(
   oneOf(...sourceTypes),
-  'The kind of source, which decides the fields of `source`; `file` when absent.',
+  'The kind of source, which decides the fields of `source`; `file` if absent.',
 )
 
-const sourceHost = element('A server that has the image.', {
+const sourceHost = element('A server that provides the image.', {
   name: attribute(hostName, 'Host name or IP address.', pod),
-  port: attribute({ ...uint32, max: 65_535 }, "TCP port; the protocol's own when absent.", pod),
-  transport: attribute(oneOf('tcp', 'rdma', 'unix'), 'How to connect; `tcp` when absent.', {
+  port: attribute({ ...uint32, max: 65_535 }, 'TCP port; the default of the protocol if absent.', pod),
+  transport: attribute(oneOf('tcp', 'rdma', 'unix'), 'The transport; `tcp` if absent.', {
     reach: 'pod',
     reachOf: { unix: 'host', rdma: 'host' },
   }),
@@ -32,7 +32,7 @@ const snapshot = element('A snapshot of the image, for RBD.', { name: attribute(
 const config = element("A client's own configuration file, for RBD.", { file: attribute(path, 'The file.', host) })
 
 const iqn = element('The name by which QEMU logs in.', { name: attribute(line(255), 'The iSCSI qualified name.', pod) })
-export const initiator = element('Who QEMU is to an iSCSI target.', { iqn: child(iqn, 'The qualified name.') })
+export const initiator = element("QEMU's identity towards an iSCSI target.", { iqn: child(iqn, 'The qualified name.') })
 
 const cookie = element('A cookie sent to an HTTP server.', {
   name: attribute(cookieName, 'Its name.'),
@@ -43,24 +43,24 @@ const cookies = element('Cookies sent to an HTTP server.', {
 })
 
 const slice = element('A part of the image.', {
-  type: attribute(oneOf('storage'), 'Of what it is a part.'),
-  offset: attribute(uint64, 'Where it begins, in bytes.'),
-  size: attribute(integer({ min: 1, max: 18_446_744_073_709_551_615n }), 'Its length in bytes.'),
+  type: attribute(oneOf('storage'), 'The kind of slice.'),
+  offset: attribute(uint64, 'The offset in bytes.'),
+  size: attribute(integer({ min: 1, max: 18_446_744_073_709_551_615n }), 'The length in bytes.'),
 })
 const slices = element('The part of the source that the guest sees.', { slice: child(slice, 'The part.') })
 
-const reservationsSource = element('The socket of a helper that is running already.', {
+const reservationsSource = element('The socket of an already running helper.', {
   type: attribute(oneOf('unix'), 'The kind of socket.', host),
   path: attribute(socketPath, 'The socket.', host),
   mode: attribute(oneOf('client', 'server'), 'Which end QEMU is; always the client.', host),
-  reconnect: child(reconnect, 'What happens when the connection is lost.'),
+  reconnect: child(reconnect, 'Whether to reconnect after the connection is lost.'),
 })
 const reservations = element('Persistent reservations of a SCSI disk, made by a helper.', {
   managed: attribute(yesNo, 'Whether libvirt starts the helper.', host),
-  source: child(reservationsSource, 'The socket of a helper that is running already.'),
+  source: child(reservationsSource, 'The socket of an already running helper.'),
 })
 
-const identity = element('Who QEMU is to an NFS or SSH server.', {
+const identity = element("QEMU's identity towards an NFS or SSH server.", {
   user: attribute(genericName, 'User, with NFS.', pod),
   group: attribute(genericName, 'Group, with NFS.', pod),
   username: attribute(genericName, 'User, with SSH.', pod),
@@ -74,7 +74,7 @@ const sourceFields = {
   dir: attribute(anyPath, 'The directory shown as a FAT disk, with type `dir`.', host),
   protocol: attribute(
     oneOf('nbd', 'iscsi', 'rbd', 'sheepdog', 'gluster', 'http', 'https', 'ftp', 'ftps', 'tftp', 'ssh', 'vxhs', 'nfs'),
-    'How to talk to the server, with type `network`.',
+    'The protocol of the server, with type `network`.',
     pod,
   ),
   name: attribute(
@@ -82,48 +82,48 @@ const sourceFields = {
     'The image on the server: `POOL/IMAGE`, `IQN/LUN`, `VOLUME/PATH`, an export, a path.',
     pod,
   ),
-  query: attribute(line(4095), 'The query after the path of a URL.', pod),
+  query: attribute(line(4095), 'The query string of the URL.', pod),
   tls: attribute(yesNo, 'Whether the connection is encrypted.', pod),
   tlsHostname: attribute(hostName, "The name that the server's certificate must have.", pod),
   pool: attribute(line(255), "libvirt's storage pool; absent for a volume of this VM.", host),
   volume: attribute(fileName, "The volume: one of the VM's `volumes`, or of the pool.", pod),
-  mode: attribute(oneOf('host', 'direct'), 'How an iSCSI pool is reached: by the node, or by QEMU itself.', host),
+  mode: attribute(oneOf('host', 'direct'), 'Whether the node or QEMU itself connects to an iSCSI pool.', host),
   type: attribute(oneOf('pci', 'unix'), 'The kind of address (nvme) or socket (vhostuser).', host),
-  managed: attribute(yesNo, 'Whether libvirt takes the NVMe controller from the driver of the node.', host),
+  managed: attribute(yesNo, 'Whether libvirt detaches the NVMe controller from the driver of the node.', host),
   namespace: attribute(uint32, 'The NVMe namespace; from 1.', host),
   path: attribute(socketPath, 'The socket of the vhost-user daemon.', host),
   startupPolicy: attribute(
     oneOf('mandatory', 'requisite', 'optional'),
-    'What happens when the source is not there: fail, fail only at boot, or start without it.',
+    'What happens if the source is missing: fail, fail only at boot, or start without it.',
   ),
   index: attribute(uint32, 'The node of the storage graph, reported by libvirt while the VM runs.', { live: true }),
   fdgroup: attribute(line(255), 'File descriptors handed to libvirt under this name.', host),
-  hosts: children('host', sourceHost, 'The servers that have the image.', { single: 'host' }),
+  hosts: children('host', sourceHost, 'The servers that provide the image.', { single: 'host' }),
   snapshot: child(snapshot, 'A snapshot of the image, for RBD.'),
   config: child(config, "A client's own configuration file, for RBD."),
-  initiator: child(initiator, 'Who QEMU is to an iSCSI target.'),
+  initiator: child(initiator, "QEMU's identity towards an iSCSI target."),
   address: child(sourceAddress, 'The PCI address of the NVMe controller.'),
   auth: child(auth, 'How QEMU authenticates to the server.'),
   encryption: child(encryption, 'How the image is encrypted.'),
   reservations: child(reservations, 'Persistent reservations of a SCSI disk.'),
   slices: child(slices, 'The part of the source that the guest sees.'),
   ssl: child(
-    element('How a certificate of an HTTPS or FTPS server is checked.', {
-      verify: attribute(yesNo, 'Whether it is checked.'),
+    element('Verification of the certificate of an HTTPS or FTPS server.', {
+      verify: attribute(yesNo, 'Whether it is verified.'),
     }),
-    'How a certificate of an HTTPS or FTPS server is checked.',
+    'Verification of the certificate of an HTTPS or FTPS server.',
   ),
   cookies: child(cookies, 'Cookies sent to an HTTP server.'),
   readahead: child(
-    element('How much is read ahead from an HTTP or FTP server.', { size: attribute(uint64, 'Bytes.') }),
-    'How much is read ahead from an HTTP or FTP server.',
+    element('The read-ahead for an HTTP or FTP server.', { size: attribute(uint64, 'Bytes.') }),
+    'The read-ahead for an HTTP or FTP server.',
   ),
   timeout: child(
-    element('How long an HTTP or FTP server may take.', { seconds: attribute(int64, 'Seconds.') }),
-    'How long an HTTP or FTP server may take.',
+    element('The timeout for an HTTP or FTP server.', { seconds: attribute(int64, 'Seconds.') }),
+    'The timeout for an HTTP or FTP server.',
   ),
-  identity: child(identity, 'Who QEMU is to an NFS or SSH server.'),
-  reconnect: child(reconnect, 'What happens when the connection is lost, for NBD and vhost-user.'),
+  identity: child(identity, "QEMU's identity towards an NFS or SSH server."),
+  reconnect: child(reconnect, 'Whether to reconnect after the connection is lost, for NBD and vhost-user.'),
   knownHosts: child(
     element('The hosts that SSH knows.', { path: attribute(path, 'The file.', host) }),
     'The hosts that SSH knows.',
@@ -157,7 +157,7 @@ const networkFields = [
   'reservations',
 ]
 
-/** For each type of source, the fields of `source` that libvirt reads with it. */
+/** The fields of `source` that libvirt reads, by type of source. */
 export const sourceBranches = (prefix: string): { [type: string]: readonly string[] } => {
   const fields = (...own: string[]): readonly string[] => [...common, ...own].map((name) => `${prefix}.${name}`)
   return {
@@ -179,16 +179,19 @@ const dataStoreFields = {
 
 interface DataStore extends Element<typeof dataStoreFields & { readonly source: Child<DiskSource> }> {}
 
-/** Where an image is. A data file of it is described like the image itself, hence the recursion. */
+/** The location of an image. Recursive, because a data file of the image is described the same way. */
 export interface DiskSource extends Element<typeof sourceFields & { readonly dataStore: Child<DataStore> }> {}
 
 const dataStore: DataStore = element(
-  'The file that holds the data of a qcow2 image which keeps only metadata itself.',
-  { ...dataStoreFields, source: child((): DiskSource => diskSource, 'Where the data file is.') },
+  'The file that contains the data of a qcow2 image that itself stores only metadata.',
+  { ...dataStoreFields, source: child((): DiskSource => diskSource, 'The location of the data file.') },
   { union: { by: 'type', owns: ['source'], branches: sourceBranches('source') } },
 )
 
-export const diskSource: DiskSource = element('Where the image is. The `type` beside it decides which fields count.', {
-  ...sourceFields,
-  dataStore: child((): DataStore => dataStore, 'The file that holds the data of a qcow2 image.'),
-})
+export const diskSource: DiskSource = element(
+  'The location of the image. The `type` beside it decides which fields apply.',
+  {
+    ...sourceFields,
+    dataStore: child((): DataStore => dataStore, 'The file that contains the data of a qcow2 image.'),
+  },
+)

@@ -2,10 +2,10 @@ import { attribute, child, children, element } from '../description.ts'
 import { oneOf, uint32, uuid } from '../scalar.ts'
 import { identifier, line } from '../text.ts'
 
-const secret = element('A secret of libvirt that holds a passphrase.', {
-  type: attribute(oneOf('passphrase'), 'What the secret is.'),
+const secret = element('A libvirt secret that contains a passphrase.', {
+  type: attribute(oneOf('passphrase'), 'The kind of secret.'),
   uuid: attribute(uuid, 'The secret by its UUID.', { reach: 'pod' }),
-  usage: attribute(line(), 'The secret by what it is used for.', { reach: 'pod' }),
+  usage: attribute(line(), 'The secret by its usage.', { reach: 'pod' }),
 })
 
 const cipher = element('The cipher of a new image.', {
@@ -15,7 +15,7 @@ const cipher = element('The cipher of a new image.', {
   hash: attribute(identifier, 'The hash, e.g. `sha256`.'),
 })
 
-const ivgen = element('How initialisation vectors are made in a new image.', {
+const ivgen = element('How initialisation vectors are generated in a new image.', {
   name: attribute(identifier, 'The generator: `plain`, `plain64`, `essiv`.'),
   hash: attribute(identifier, 'Its hash, with `essiv`.'),
 })
@@ -23,7 +23,7 @@ const ivgen = element('How initialisation vectors are made in a new image.', {
 export const encryption = element('How the image is encrypted.', {
   format: attribute(oneOf('default', 'qcow', 'luks', 'luks2', 'luks-any'), 'The format of the encryption.'),
   engine: attribute(oneOf('qemu', 'librbd'), 'Who decrypts: QEMU, or the RBD library.'),
-  secrets: children('secret', secret, 'The passphrases, one a layer.', { single: 'secret' }),
+  secrets: children('secret', secret, 'The passphrases, one per layer.', { single: 'secret' }),
   cipher: child(cipher, 'The cipher of a new image.'),
-  ivgen: child(ivgen, 'How initialisation vectors are made in a new image.'),
+  ivgen: child(ivgen, 'How initialisation vectors are generated in a new image.'),
 })

@@ -11,8 +11,8 @@ const host = { reach: 'host' } as const
 const driver = element('How the directory is shared.', {
   type: attribute(oneOf('path', 'handle', 'virtiofs', 'mtp', 'loop', 'nbd'), 'By 9p (`path`), virtiofs or MTP.'),
   format: attribute(oneOf(...storageFormats), 'The format of an image.'),
-  wrpolicy: attribute(oneOf('immediate'), 'When writes reach the disk of the node; as the node likes when absent.'),
-  queue: attribute(uint32, 'Entries of the request queue, with virtiofs.'),
+  wrpolicy: attribute(oneOf('immediate'), 'When writes reach the disk of the node; the node decides if absent.'),
+  queue: attribute(uint32, 'The number of entries of the request queue, with virtiofs.'),
   ...virtioFields,
 })
 
@@ -20,7 +20,7 @@ const binary = element('The virtiofsd daemon.', {
   path: attribute(path, 'The program.', host),
   xattr: attribute(onOff, 'Whether the guest may use extended attributes.'),
   cache: child(
-    element('What the guest caches.', { mode: attribute(oneOf('none', 'always'), 'Nothing, or all.') }),
+    element('What the guest caches.', { mode: attribute(oneOf('none', 'always'), '`none` or everything.') }),
     'What the guest caches.',
   ),
   sandbox: child(
@@ -36,31 +36,31 @@ const binary = element('The virtiofsd daemon.', {
   ),
   threadPool: child(
     element('Threads that serve requests.', {
-      size: attribute({ kind: 'integer', min: 0, max: 2_147_483_647 }, 'How many.'),
+      size: attribute({ kind: 'integer', min: 0, max: 2_147_483_647 }, 'The number of threads.'),
     }),
     'Threads that serve requests.',
     { xml: 'thread_pool' },
   ),
   openfiles: child(
-    element('Files that may be open.', { max: attribute(uint64, 'At most so many.') }),
+    element('Files that may be open.', { max: attribute(uint64, 'The maximum number.') }),
     'Files that may be open.',
   ),
 })
 
-const idEntry = element('A range of ids.', {
-  start: attribute(uint32, 'The first id in the guest.', host),
-  target: attribute(uint32, 'The id on the node to which it is mapped.', host),
-  count: attribute(uint32, 'How many ids.', host),
+const idEntry = element('A range of IDs.', {
+  start: attribute(uint32, 'The first ID in the guest.', host),
+  target: attribute(uint32, 'The ID on the node that it is mapped to.', host),
+  count: attribute(uint32, 'The number of IDs.', host),
 })
 
-const idmap = element('What user and group ids of the guest are on the node.', {
-  uids: children('uid', idEntry, 'User ids.'),
-  gids: children('gid', idEntry, 'Group ids.'),
+const idmap = element('How user and group IDs of the guest are mapped to IDs of the node.', {
+  uids: children('uid', idEntry, 'User IDs.'),
+  gids: children('gid', idEntry, 'Group IDs.'),
 })
 
 const source = element('What is shared.', {
   dir: attribute(path, 'A directory.', host),
-  socket: attribute(socketPath, 'The socket of a virtiofsd that is running already.', host),
+  socket: attribute(socketPath, 'The socket of an already running virtiofsd.', host),
   file: attribute(path, 'An image.', host),
 })
 
@@ -68,23 +68,26 @@ const mode = (description: string) => attribute(fileMode, description)
 
 export const filesystem = element('A directory that the guest can mount.', {
   type: attribute(oneOf('mount'), 'What is shared: a directory.', host),
-  accessmode: attribute(oneOf('passthrough', 'mapped', 'squash'), 'As whom the files are reached; 9p only.'),
+  accessmode: attribute(
+    oneOf('passthrough', 'mapped', 'squash'),
+    'The identity with which files are accessed; 9p only.',
+  ),
   multidevs: attribute(
     oneOf('default', 'remap', 'forbid', 'warn'),
-    'What happens when the directory spans several devices; 9p only.',
+    'What happens if the directory spans several devices; 9p only.',
   ),
   model: virtioModel,
   fmode: mode('The mode of new files, octal, with `mapped`.'),
   dmode: mode('The mode of new directories, octal, with `mapped`.'),
-  driver: child(driver, 'How it is shared.'),
+  driver: child(driver, 'How the directory is shared.'),
   binary: child(binary, 'The virtiofsd daemon.'),
-  idmap: child(idmap, 'What user and group ids of the guest are on the node.'),
+  idmap: child(idmap, 'How user and group IDs of the guest are mapped to IDs of the node.'),
   source: child(source, 'What is shared.'),
   target: child(
     element('What the guest sees.', { dir: attribute(line(255), 'The tag by which the guest mounts it.') }),
     'What the guest sees.',
   ),
   readonly: present('The guest cannot write.'),
-  boot: child(boot, 'When the firmware tries this filesystem.'),
+  boot: child(boot, 'The position in the boot order.'),
   ...deviceFields,
 })

@@ -6,12 +6,16 @@ const host = { reach: 'host' } as const
 const pod = { reach: 'pod' } as const
 
 const listen = element('Where the display server listens.', {
-  type: attribute(oneOf('address', 'network', 'socket', 'none'), 'The kind of place, which decides the other fields.', {
-    reachOf: { address: 'pod', network: 'host' },
-  }),
-  address: attribute(hostName, 'IP address or host name; loopback when absent.', pod),
-  network: attribute(line(255), "The network of libvirt's whose address is taken.", host),
-  socket: attribute(socketPath, 'The socket; libvirt makes one up when absent.', host),
+  type: attribute(
+    oneOf('address', 'network', 'socket', 'none'),
+    'The kind of listener, which decides the other fields.',
+    {
+      reachOf: { address: 'pod', network: 'host' },
+    },
+  ),
+  address: attribute(hostName, 'IP address or host name; loopback if absent.', pod),
+  network: attribute(line(255), 'The libvirt network whose address is used.', host),
+  socket: attribute(socketPath, 'The socket; libvirt generates one if absent.', host),
 })
 
 const spiceChannel = element('Whether one channel of SPICE is encrypted.', {
@@ -19,17 +23,17 @@ const spiceChannel = element('Whether one channel of SPICE is encrypted.', {
     oneOf('main', 'display', 'inputs', 'cursor', 'playback', 'record', 'smartcard', 'usbredir'),
     'The channel.',
   ),
-  mode: attribute(oneOf('any', 'secure', 'insecure'), 'With encryption, without, or as the viewer likes.'),
+  mode: attribute(oneOf('any', 'secure', 'insecure'), 'Encrypted, unencrypted, or as the viewer chooses.'),
 })
 
 const gl = element('OpenGL on the node.', {
-  enable: attribute(yesNo, 'Whether it is used.', host),
-  rendernode: attribute(path, 'The device file of the graphics card; the first one when absent.', host),
+  enable: attribute(yesNo, 'Whether it is enabled.', host),
+  rendernode: attribute(path, 'The device file of the graphics card; the first one if absent.', host),
 })
 
 const compression = oneOf('auto', 'never', 'always')
 
-export const graphics = element('A way to see the screen of the guest.', {
+export const graphics = element("A display of the guest's screen.", {
   type: attribute(
     oneOf('vnc', 'spice', 'sdl', 'rdp', 'desktop', 'egl-headless', 'dbus'),
     'The protocol, which decides the other fields.',
@@ -49,51 +53,58 @@ export const graphics = element('A way to see the screen of the guest.', {
   tlsPort: attribute(port, 'TCP port with encryption, for SPICE.', pod),
   autoport: attribute(yesNo, 'Whether the ports are chosen at start.', pod),
   websocket: attribute(port, 'TCP port for WebSockets, for VNC; -1: chosen at start.', pod),
-  socket: attribute(socketPath, 'The socket, in the words of old libvirt.', host),
-  listen: attribute(hostName, 'The address of the first of `listens`, in the words of old libvirt.', pod),
-  keymap: attribute(fileIdentifier, 'The keyboard layout, one of the files that QEMU has for them, e.g. `en-us`.', pod),
+  socket: attribute(socketPath, 'The socket, in the form of older libvirt.', host),
+  listen: attribute(hostName, 'The address of the first of `listens`, in the form of older libvirt.', pod),
+  keymap: attribute(fileIdentifier, "The keyboard layout, one of QEMU's keymap files, e.g. `en-us`.", pod),
   username: attribute(line(255), 'The user that can log in, for RDP.'),
   passwd: attribute(line(255), 'The password. Every user who can read the VM can read it.'),
-  passwdValidTo: attribute({ kind: 'timestamp' }, 'When the password ends: `2030-01-31T12:00:00`, UTC.'),
-  connected: attribute(oneOf('fail', 'disconnect', 'keep'), 'What changing the password does to viewers, for SPICE.'),
+  passwdValidTo: attribute({ kind: 'timestamp' }, 'When the password expires: `2030-01-31T12:00:00`, UTC.'),
+  connected: attribute(
+    oneOf('fail', 'disconnect', 'keep'),
+    'What happens to connected viewers when the password changes, for SPICE.',
+  ),
   sharePolicy: attribute(
     oneOf('allow-exclusive', 'force-shared', 'ignore'),
-    'Whether a VNC viewer may shut out the others.',
+    'Whether a VNC viewer may disconnect the others.',
   ),
   powerControl: attribute(yesNo, 'Whether a VNC viewer may shut down and reset the guest.'),
   defaultMode: attribute(oneOf('any', 'secure', 'insecure'), 'Whether SPICE channels are encrypted.'),
   replaceUser: attribute(yesNo, 'Whether a new RDP viewer takes over.'),
-  multiUser: attribute(yesNo, 'Whether there may be several RDP viewers.'),
+  multiUser: attribute(yesNo, 'Whether several RDP viewers may connect.'),
   display: attribute(line(255), 'The X display of the node, for SDL.', host),
   xauth: attribute(path, 'The X authority file, for SDL.', host),
   fullscreen: attribute(yesNo, 'Whether the window fills the screen, for SDL.', host),
-  p2p: attribute(yesNo, 'Whether D-Bus goes without a bus.', pod),
+  p2p: attribute(yesNo, 'Whether D-Bus connects peer to peer, without a bus.', pod),
   address: attribute(line(), 'The address of the D-Bus.', host),
   listens: children('listen', listen, 'Where the server listens.'),
-  channels: children('channel', spiceChannel, 'Whether single SPICE channels are encrypted.', { key: [['name']] }),
+  channels: children('channel', spiceChannel, 'Whether individual SPICE channels are encrypted.', { key: [['name']] }),
   image: child(
-    element('Compression of pictures, for SPICE.', {
+    element('Compression of images, for SPICE.', {
       compression: attribute(oneOf('auto_glz', 'auto_lz', 'quic', 'glz', 'lz', 'off'), 'The method.'),
     }),
-    'Compression of pictures, for SPICE.',
+    'Compression of images, for SPICE.',
   ),
   jpeg: child(
-    element('Lossy compression, for SPICE over slow lines.', { compression: attribute(compression, 'When.') }),
-    'Lossy compression, for SPICE over slow lines.',
+    element('Lossy compression, for SPICE over slow connections.', {
+      compression: attribute(compression, 'When it is used.'),
+    }),
+    'Lossy compression, for SPICE over slow connections.',
   ),
   zlib: child(
-    element('A second compression, for SPICE over slow lines.', { compression: attribute(compression, 'When.') }),
-    'A second compression, for SPICE over slow lines.',
+    element('A second compression, for SPICE over slow connections.', {
+      compression: attribute(compression, 'When it is used.'),
+    }),
+    'A second compression, for SPICE over slow connections.',
   ),
   playback: child(
-    element('Compression of sound, for SPICE.', { compression: attribute(onOff, 'Whether it is used.') }),
+    element('Compression of sound, for SPICE.', { compression: attribute(onOff, 'Whether it is enabled.') }),
     'Compression of sound, for SPICE.',
   ),
   streaming: child(
-    element('Whether moving pictures are sent as video, for SPICE.', {
-      mode: attribute(oneOf('filter', 'all', 'off'), 'Which of them.'),
+    element('Whether moving images are streamed as video, for SPICE.', {
+      mode: attribute(oneOf('filter', 'all', 'off'), 'Which images are streamed.'),
     }),
-    'Whether moving pictures are sent as video, for SPICE.',
+    'Whether moving images are streamed as video, for SPICE.',
   ),
   mouse: child(
     element('The mouse, for SPICE.', { mode: attribute(oneOf('server', 'client'), 'Who draws the pointer.') }),
@@ -101,13 +112,13 @@ export const graphics = element('A way to see the screen of the guest.', {
   ),
   clipboard: child(
     element('The clipboard, for SPICE.', {
-      copypaste: attribute(yesNo, 'Whether viewer and guest share it; yes when absent.'),
+      copypaste: attribute(yesNo, 'Whether viewer and guest share the clipboard; yes if absent.'),
     }),
     'The clipboard, for SPICE.',
   ),
   filetransfer: child(
     element('Files dropped on the viewer, for SPICE.', {
-      enable: attribute(yesNo, 'Whether the guest gets them; yes when absent.'),
+      enable: attribute(yesNo, 'Whether the guest receives them; yes if absent.'),
     }),
     'Files dropped on the viewer, for SPICE.',
   ),

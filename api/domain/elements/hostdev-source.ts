@@ -16,34 +16,34 @@ const parentaddr = element('The PCI card by its address.', {
 const adapter = element('The SCSI host adapter of the node.', {
   name: attribute(line(255), 'Its name: `scsi_host2`.', host),
   type: attribute(oneOf('scsi_host', 'fc_host'), 'Its kind.', host),
-  managed: attribute(yesNo, 'Whether a virtual adapter goes when the VM goes.', host),
-  parent: attribute(line(255), 'The adapter that carries a virtual one.', host),
-  parentWwnn: attribute(wwn, 'The same by its node name.', { xml: 'parent_wwnn', reach: 'host' }),
-  parentWwpn: attribute(wwn, 'The same by its port name.', { xml: 'parent_wwpn', reach: 'host' }),
-  parentFabricWwn: attribute(wwn, 'The same by its fabric.', { xml: 'parent_fabric_wwn', reach: 'host' }),
+  managed: attribute(yesNo, 'Whether a virtual adapter is deleted with the VM.', host),
+  parent: attribute(line(255), 'The parent of a virtual adapter.', host),
+  parentWwnn: attribute(wwn, 'The parent by its node name.', { xml: 'parent_wwnn', reach: 'host' }),
+  parentWwpn: attribute(wwn, 'The parent by its port name.', { xml: 'parent_wwpn', reach: 'host' }),
+  parentFabricWwn: attribute(wwn, 'The parent by its fabric.', { xml: 'parent_fabric_wwn', reach: 'host' }),
   wwnn: attribute(wwn, 'The node name of a virtual adapter.', host),
   wwpn: attribute(wwn, 'The port name of a virtual adapter.', host),
   parentaddr: child(parentaddr, 'The PCI card by its address.'),
 })
 
-const target = element('A server that has the SCSI unit.', {
+const target = element('A server that provides the SCSI unit.', {
   name: attribute(hostName, 'Host name or IP address.', host),
-  port: attribute(port, "TCP port; the protocol's own when absent.", host),
+  port: attribute(port, 'TCP port; the default of the protocol if absent.', host),
 })
 
 const usbId = (description: string) => element(description, { id: attribute(hex(4, 0xffff), description, host) })
 
-export const hostdevSource = element('Which device. The `type` beside it decides which fields count.', {
+export const hostdevSource = element('The device of the node. The `type` beside it decides which fields apply.', {
   protocol: attribute(
     oneOf('adapter', 'iscsi', 'vhost'),
-    'How a SCSI device is reached; by an adapter of the node when absent.',
+    'How a SCSI device is accessed; through an adapter of the node if absent.',
     host,
   ),
   name: attribute(line(), 'The iSCSI unit: `IQN/LUN`.', host),
   wwpn: attribute(line(255), 'The vhost-scsi port of the node: `naa.…`.', host),
   startupPolicy: attribute(
     oneOf('mandatory', 'requisite', 'optional'),
-    'What happens when a USB device is not there: fail, fail only at boot, or start without it.',
+    'What happens if a USB device is missing: fail, fail only at boot, or start without it.',
   ),
   guestReset: attribute(oneOf('off', 'uninitialized', 'on'), 'Whether the guest may reset a USB device.', host),
   writeFiltering: attribute(yesNo, 'Whether writes to the PCI configuration space are filtered.', host),
@@ -51,7 +51,7 @@ export const hostdevSource = element('Which device. The `type` beside it decides
   product: child(usbId('The USB product.'), 'The USB product.'),
   adapter: child(adapter, 'The SCSI host adapter of the node.'),
   address: child(sourceAddress, 'The address of the device on the node.'),
-  hosts: children('host', target, 'The servers that have an iSCSI unit.', { single: 'host' }),
+  hosts: children('host', target, 'The servers that provide an iSCSI unit.', { single: 'host' }),
   auth: child(auth, 'How QEMU authenticates to the iSCSI server.'),
-  initiator: child(initiator, 'Who QEMU is to an iSCSI target.'),
+  initiator: child(initiator, "QEMU's identity towards an iSCSI target."),
 })

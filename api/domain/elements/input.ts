@@ -9,10 +9,10 @@ const source = element('The input device of the node.', {
   dev: attribute(path, 'Its device file, with `evdev`.', host),
   evdev: attribute(path, 'Its device file, with `passthrough`.', host),
   repeat: attribute(onOff, 'Whether held keys repeat.', host),
-  grab: attribute(oneOf('all'), 'Whether taking one device of the node takes all of them.', host),
+  grab: attribute(oneOf('all'), 'Whether grabbing one device of the node grabs all of them.', host),
   grabToggle: attribute(
     oneOf('ctrl-ctrl', 'alt-alt', 'shift-shift', 'meta-meta', 'scrolllock', 'ctrl-scrolllock'),
-    'The keys that take and release it.',
+    'The keys that toggle the grab.',
     host,
   ),
 })
@@ -20,10 +20,10 @@ const source = element('The input device of the node.', {
 export const input = element('A mouse, tablet or keyboard.', {
   type: attribute(
     oneOf('mouse', 'tablet', 'keyboard', 'passthrough', 'evdev'),
-    'What it is; the last two are devices of the node.',
+    'The kind of device; the last two are devices of the node.',
     { reachOf: { passthrough: 'host', evdev: 'host' } },
   ),
-  bus: attribute(oneOf('ps2', 'usb', 'virtio'), 'The bus; the machine decides when absent.'),
+  bus: attribute(oneOf('ps2', 'usb', 'virtio'), 'The bus; the machine decides if absent.'),
   model: virtioModel,
   driver: child(element('How QEMU serves the device.', virtioFields), 'How QEMU serves it.'),
   source: child(source, 'The input device of the node.'),

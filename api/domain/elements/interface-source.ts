@@ -7,7 +7,7 @@ import { anyPath, line } from '../text.ts'
 
 const host = { reach: 'host' } as const
 
-const local = element('Our own end of a UDP tunnel.', {
+const local = element('The local end of a UDP tunnel.', {
   address: attribute(ip, 'The address.', host),
   port: attribute(port, 'The port.', host),
 })
@@ -15,11 +15,11 @@ const local = element('Our own end of a UDP tunnel.', {
 const usbId = (description: string) => element(description, { id: attribute(hex(4, 0xffff), description, host) })
 
 export const interfaceSource = element(
-  'What the interface is connected to. The `type` of the interface decides which fields count.',
+  'What the interface is connected to. The `type` of the interface decides which fields apply.',
   {
     bridge: attribute(line(255), 'The bridge of the node, with `bridge`.', host),
     dev: attribute(anyPath, 'The network interface of the node, with `direct`, `vdpa` and `user`.', host),
-    network: attribute(line(255), "libvirt's network, with `network`.", host),
+    network: attribute(line(255), 'The libvirt network, with `network`.', host),
     portgroup: attribute(line(255), 'The port group of that network.', host),
     portid: attribute(
       line(255),
@@ -29,11 +29,11 @@ export const interfaceSource = element(
     switchid: attribute(uuid, 'The switch, with `vds`.', host),
     portgroupid: attribute(line(255), 'The port group of the switch, with `vds`.', host),
     connectionid: attribute(int64, 'The connection, with `vds`.', host),
-    macTableManager: attribute(oneOf('kernel', 'libvirt'), 'Who keeps the table of MAC addresses of the bridge.', host),
+    macTableManager: attribute(oneOf('kernel', 'libvirt'), "Who maintains the bridge's table of MAC addresses.", host),
     name: attribute(line(255), 'The internal network, with `internal`.', host),
     mode: attribute(
       oneOf('vepa', 'bridge', 'private', 'passthrough', 'client', 'server'),
-      'How `direct` interfaces see each other; with `vhostuser`, which end QEMU is.',
+      'How `direct` interfaces reach each other; with `vhostuser`, whether QEMU is client or server.',
       host,
     ),
     type: attribute(oneOf('unix'), 'The kind of socket, with `vhostuser`.', host),
@@ -47,12 +47,12 @@ export const interfaceSource = element(
       reach: 'host',
     }),
     port: attribute(port, 'The port of the tunnel.', host),
-    local: child(local, 'Our own end of a UDP tunnel.'),
+    local: child(local, 'The local end of a UDP tunnel.'),
     address: child(sourceAddress, 'The device of the node, with `hostdev`.'),
     vendor: child(usbId('The USB vendor, with `hostdev`.'), 'The USB vendor, with `hostdev`.'),
     product: child(usbId('The USB product, with `hostdev`.'), 'The USB product, with `hostdev`.'),
-    reconnect: child(reconnect, 'What happens when the connection is lost.'),
-    ips: children('ip', interfaceIp(host), 'Addresses of the outer end, with `ethernet`.'),
-    routes: children('route', interfaceRoute(host), 'Routes of the outer end, with `ethernet`.'),
+    reconnect: child(reconnect, 'Whether to reconnect after the connection is lost.'),
+    ips: children('ip', interfaceIp(host), 'Addresses of the host end, with `ethernet`.'),
+    routes: children('route', interfaceRoute(host), 'Routes of the host end, with `ethernet`.'),
   },
 )

@@ -6,7 +6,7 @@ const queue = element('A virtqueue that the thread serves.', { id: attribute(uin
 
 const iothread = element('An I/O thread that serves queues of the device.', {
   id: attribute(uint32, 'Number of the thread, from 1 up to `iothreads`.'),
-  queues: children('queue', queue, 'The queues that it serves; libvirt spreads them when absent.', {
+  queues: children('queue', queue, 'The queues that it serves; libvirt distributes them if absent.', {
     key: [['id']],
     maxItems: 1024,
   }),

@@ -9,17 +9,17 @@ const poll = element('How long the thread polls before it sleeps.', {
 })
 
 const pool = {
-  threadPoolMin: attribute(uint32, 'How many worker threads always wait.', { xml: 'thread_pool_min' }),
-  threadPoolMax: attribute(uint32, 'How many worker threads there may be.', { xml: 'thread_pool_max' }),
+  threadPoolMin: attribute(uint32, 'The minimum number of worker threads.', { xml: 'thread_pool_min' }),
+  threadPoolMax: attribute(uint32, 'The maximum number of worker threads.', { xml: 'thread_pool_max' }),
 } as const
 
 const iothread = element('One I/O thread.', {
-  id: attribute(uint32, 'Its number, from 1; disks name it.'),
+  id: attribute(uint32, 'Its number, from 1; disks refer to it.'),
   ...pool,
   poll: child(poll, 'How long it polls before it sleeps.'),
 })
 
-export const iothreadids = element('The I/O threads one by one.', {
+export const iothreadids = element('The individual I/O threads.', {
   iothreads: children('iothread', iothread, 'Each I/O thread.', { key: [['id']], maxItems: maxIothreads }),
 })
 

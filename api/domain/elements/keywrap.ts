@@ -6,6 +6,6 @@ const cipher = element('One kind of key.', {
   state: attribute(onOff, 'Whether such keys may be wrapped.'),
 })
 
-export const keywrap = element('Which protected keys the guest may make (IBM Z).', {
+export const keywrap = element('Which protected keys the guest may create (IBM Z).', {
   ciphers: children('cipher', cipher, 'Each kind of key.', { key: [['name']] }),
 })

@@ -2,17 +2,17 @@ import { attribute, element, leaf } from '../description.ts'
 import { base64, oneOf, uint32, yesNo } from '../scalar.ts'
 
 export const launchSecurity = element(
-  "Memory encryption: keeps the guest's memory from the node.",
+  "Memory encryption, which protects the guest's memory from the node.",
   {
     type: attribute(oneOf('sev', 'sev-snp', 's390-pv'), 'The technique.'),
     kernelHashes: attribute(yesNo, 'Whether hashes of kernel, initrd and command line are measured.'),
-    authorKey: attribute(yesNo, 'Whether `idAuth` holds the key of an author.'),
+    authorKey: attribute(yesNo, 'Whether `idAuth` contains an author key.'),
     vcek: attribute(yesNo, "Whether reports may be signed with the chip's own key."),
     cbitpos: leaf(uint32, 'Which bit of an address marks encrypted memory.'),
-    reducedPhysBits: leaf(uint32, 'How many bits of physical addresses are lost.'),
+    reducedPhysBits: leaf(uint32, 'The number of physical address bits that are lost.'),
     policy: leaf(
       { kind: 'integer', min: 0, max: 0xffff_ffff_ffff_ffffn, hexFor: { sev: 4, 'sev-snp': 8 } },
-      'What the firmware lets be done with the guest; bits.',
+      'The policy that the firmware enforces, as bits.',
     ),
     handle: leaf(uint32, 'The handle of the guest while it runs.'),
     dhCert: leaf(base64, "The owner's Diffie-Hellman key, in base 64."),
@@ -20,7 +20,7 @@ export const launchSecurity = element(
     guestVisibleWorkarounds: leaf(base64, 'Workarounds that the guest sees, in base 64.'),
     idBlock: leaf(base64, 'Expected measurement of the guest, in base 64.'),
     idAuth: leaf(base64, 'Signature of the expected measurement, in base 64.'),
-    hostData: leaf(base64, 'Data of the host that reports carry, in base 64.'),
+    hostData: leaf(base64, 'Host data that reports contain, in base 64.'),
   },
   {
     union: {

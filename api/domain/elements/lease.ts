@@ -10,7 +10,7 @@ export const lease = element('A lease of a lock manager of the node, held while 
   target: child(
     element('Where the lease is stored.', {
       path: attribute(path, 'The file.', host),
-      offset: attribute(uint64, 'Where it begins, in bytes.', host),
+      offset: attribute(uint64, 'The offset in bytes.', host),
     }),
     'Where the lease is stored.',
   ),

@@ -5,20 +5,20 @@ import { kibibytes } from './size.ts'
 export const memory = element(
   'The memory that the guest boots with.',
   {
-    dumpCore: attribute(onOff, "Whether a core dump of QEMU holds the guest's memory."),
-    unit: attribute(unit, 'The unit of the value; KiB where absent.'),
+    dumpCore: attribute(onOff, "Whether a core dump of QEMU contains the guest's memory."),
+    unit: attribute(unit, 'The unit of the value; KiB if absent.'),
     value: content(uint64, 'The amount.'),
   },
   { whole: true, scale: { value: 'value', unit: 'unit', absent: 'KiB', to: 'KiB' } },
 )
 
-export const currentMemory = kibibytes('What the memory balloon leaves to the guest at start; at most `memory`.')
+export const currentMemory = kibibytes('The memory that the balloon leaves to the guest at start; at most `memory`.')
 
 export const maxMemory = element(
   'How far memory can grow by plugging in memory devices.',
   {
-    slots: attribute(uint32, 'How many memory devices can be plugged in.'),
-    unit: attribute(unit, 'The unit of the value; KiB where absent.'),
+    slots: attribute(uint32, 'The number of memory devices that can be plugged in.'),
+    unit: attribute(unit, 'The unit of the value; KiB if absent.'),
     value: content(uint64, 'The amount.'),
   },
   { whole: true, scale: { value: 'value', unit: 'unit', absent: 'KiB', to: 'KiB' } },
@@ -28,14 +28,14 @@ const page = element(
   'Huge pages of one size.',
   {
     size: attribute(uint64, 'The size of a page.'),
-    unit: attribute(unit, 'The unit of the size; KiB where absent.'),
-    nodeset: attribute({ kind: 'cpuset' }, 'The NUMA nodes of the guest that get these pages; all where absent.'),
+    unit: attribute(unit, 'The unit of the size; KiB if absent.'),
+    nodeset: attribute({ kind: 'cpuset' }, 'The NUMA nodes of the guest that get these pages; all if absent.'),
   },
   { scale: { value: 'size', unit: 'unit', absent: 'KiB', to: 'KiB' } },
 )
 
 const hugepages = element('Pages larger than 4 KiB.', {
-  pages: children('page', page, 'The sizes; the default size of the node where absent.', { reach: 'pod' }),
+  pages: children('page', page, 'The sizes; the default size of the node if absent.', { reach: 'pod' }),
 })
 
 const source = element('Where the memory comes from.', {
@@ -44,21 +44,21 @@ const source = element('Where the memory comes from.', {
   }),
 })
 
-const access = element('Who sees what the guest writes into its memory.', {
-  mode: attribute(oneOf('shared', 'private'), '`shared` is what vhost-user devices and virtiofs need.'),
+const access = element("Whether other processes see the guest's writes to its memory.", {
+  mode: attribute(oneOf('shared', 'private'), 'vhost-user devices and virtiofs need `shared`.'),
 })
 
-const allocation = element('When memory is taken.', {
+const allocation = element('When memory is allocated.', {
   mode: attribute(oneOf('immediate', 'ondemand'), 'At start, or when the guest first touches it.'),
-  threads: attribute(uint32, 'How many threads take it at start.'),
+  threads: attribute(uint32, 'The number of threads that allocate it at start.'),
 })
 
 export const memoryBacking = element('How the memory of the guest is backed on the node.', {
-  hugepages: child(hugepages, 'Backs the guest with huge pages; the pod must have asked for them.', { reach: 'pod' }),
-  nosharepages: present('Keeps the node from merging equal pages of several guests.'),
-  locked: present('Locks the memory so that it is never swapped; takes it from the node for good.', { reach: 'host' }),
+  hugepages: child(hugepages, 'Backs the guest with huge pages; the pod must request them.', { reach: 'pod' }),
+  nosharepages: present('Prevents the node from merging equal pages of several guests.'),
+  locked: present('Locks the memory so that it is never swapped; it stays allocated on the node.', { reach: 'host' }),
   source: child(source, 'Where the memory comes from.'),
   access: child(access, 'Shared or private.'),
-  allocation: child(allocation, 'When memory is taken.'),
-  discard: present('Throws the memory away at shutdown instead of writing it back to its file.'),
+  allocation: child(allocation, 'When memory is allocated.'),
+  discard: present('Discards the memory at shutdown instead of writing it back to its file.'),
 })

@@ -3,7 +3,7 @@ import { maxFeatures } from '../limits.ts'
 import { oneOf } from '../scalar.ts'
 import { environmentName, identifier, line } from '../text.ts'
 
-/** All of this goes to QEMU unchecked, so all of it reaches the host. */
+/** All of this is passed to QEMU unchecked, so all of it reaches the host. */
 const host = { reach: 'host' } as const
 
 const arg = element('One argument.', { value: attribute(line(65_536), 'The argument.', host) })
@@ -17,11 +17,11 @@ export const qemuCommandline = element("Arguments that are added to QEMU's comma
   envs: children('qemu:env', env, 'Variables of the environment.', { ...host, key: [['name']] }),
 })
 
-const capability = element('One capability.', { capability: attribute(identifier, "libvirt's name of it.", host) })
+const capability = element('One capability.', { capability: attribute(identifier, 'The name in libvirt.', host) })
 
-export const qemuCapabilities = element('Capabilities that libvirt shall take for given, or for absent.', {
-  adds: children('qemu:add', capability, 'Taken for given.', { ...host, maxItems: maxFeatures }),
-  dels: children('qemu:del', capability, 'Taken for absent.', { ...host, maxItems: maxFeatures }),
+export const qemuCapabilities = element('QEMU capabilities that libvirt must assume to be present or absent.', {
+  adds: children('qemu:add', capability, 'Assumed to be present.', { ...host, maxItems: maxFeatures }),
+  dels: children('qemu:del', capability, 'Assumed to be absent.', { ...host, maxItems: maxFeatures }),
 })
 
 const property = element('One property of the device.', {
@@ -30,19 +30,19 @@ const property = element('One property of the device.', {
   value: attribute(line(65_536), 'Its value.', host),
 })
 
-const frontend = element('What the guest sees of the device.', {
+const frontend = element('The part of the device that the guest sees.', {
   properties: children('qemu:property', property, 'The properties.', { ...host, key: [['name']] }),
 })
 
 const device = element('One device.', {
   alias: attribute(identifier, 'The alias of the device.', host),
-  frontend: child(frontend, 'What the guest sees of it.', { ...host, xml: 'qemu:frontend' }),
+  frontend: child(frontend, 'The part of the device that the guest sees.', { ...host, xml: 'qemu:frontend' }),
 })
 
-export const qemuOverride = element('Properties of devices that are set over what libvirt sets.', {
+export const qemuOverride = element("Properties of devices that override libvirt's.", {
   devices: children('qemu:device', device, 'Each device.', { ...host, key: [['alias']] }),
 })
 
-export const qemuDeprecation = element('What QEMU does when libvirt uses what is deprecated.', {
-  behavior: attribute(oneOf('none', 'omit', 'reject', 'crash'), 'What it does.', host),
+export const qemuDeprecation = element('How QEMU reacts when libvirt uses deprecated features.', {
+  behavior: attribute(oneOf('none', 'omit', 'reject', 'crash'), 'The reaction.', host),
 })

@@ -7,10 +7,10 @@ const usbNumber = (digits: number, max: number) =>
   ({ kind: 'integer', min: -1, max, hexDigits: digits, hexUpperCase: true }) as const
 
 const usbdev = element('A rule; the first one that fits decides.', {
-  class: attribute(usbNumber(2, 0xff), 'The USB class; any when absent.'),
-  vendor: attribute(usbNumber(4, 0xffff), 'The vendor; any when absent.'),
-  product: attribute(usbNumber(4, 0xffff), 'The product; any when absent.'),
-  version: attribute(usbVersion, 'The version of the device, e.g. `1.10`; any when absent.'),
+  class: attribute(usbNumber(2, 0xff), 'The USB class; any if absent.'),
+  vendor: attribute(usbNumber(4, 0xffff), 'The vendor; any if absent.'),
+  product: attribute(usbNumber(4, 0xffff), 'The product; any if absent.'),
+  version: attribute(usbVersion, 'The version of the device, e.g. `1.10`; any if absent.'),
   allow: attribute(yesNo, 'Whether such a device may be redirected.'),
 })
 

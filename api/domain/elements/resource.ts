@@ -3,11 +3,11 @@ import { anyPath, printable } from '../text.ts'
 
 const host = { reach: 'host' } as const
 
-const fibrechannel = element('How the fabric knows this VM.', {
+const fibrechannel = element('The identity of this VM in the Fibre Channel fabric.', {
   appid: attribute(printable(127), 'The identifier that marks its frames.', host),
 })
 
-export const resource = element('Where the node accounts for the VM.', {
+export const resource = element("How the node accounts for the VM's resources.", {
   partition: leaf(anyPath, 'The resource partition (a cgroup) of the node.', host),
-  fibrechannel: child(fibrechannel, 'How the fabric knows this VM.', host),
+  fibrechannel: child(fibrechannel, 'The identity of this VM in the Fibre Channel fabric.', host),
 })

@@ -11,7 +11,7 @@ const backend = element(
       reachOf: { egd: 'host' },
     }),
     type: chardevType,
-    value: content(path, 'The device, with `random`: `/dev/urandom` when absent.', { reach: 'host' }),
+    value: content(path, 'The device, with `random`: `/dev/urandom` if absent.', { reach: 'host' }),
     ...chardevFields,
   },
   { union: chardevUnion },
@@ -20,11 +20,11 @@ const backend = element(
 export const rng = element('A source of random numbers for the guest.', {
   model: virtioModel,
   rate: child(
-    element('How much the guest may take.', {
-      bytes: attribute(uint32, 'Bytes in a period.'),
-      period: attribute(uint32, 'The period in milliseconds; a second when absent.'),
+    element('The rate limit for the guest.', {
+      bytes: attribute(uint32, 'Bytes per period.'),
+      period: attribute(uint32, 'The period in milliseconds; a second if absent.'),
     }),
-    'How much the guest may take.',
+    'The rate limit for the guest.',
   ),
   backend: child(backend, 'Where the random numbers come from.'),
   driver: child(element('How QEMU serves the device.', virtioFields), 'How QEMU serves it.'),

@@ -5,14 +5,14 @@ import { chardevPort } from './chardev-port.ts'
 const model = element('The chip of the port.', {
   name: attribute(
     oneOf('isa-serial', 'pci-serial', 'usb-serial', 'isa-debugcon'),
-    'The chip; follows from the type of target when absent.',
+    'The chip; the type of the target decides if absent.',
   ),
 })
 
 export const serial = chardevPort('A serial port.', {
   type: attribute(
     oneOf('isa-serial', 'pci-serial', 'usb-serial', 'isa-debug'),
-    'The kind of port; `isa-serial` when absent.',
+    'The kind of port; `isa-serial` if absent.',
   ),
   port: attribute(uint32, 'Number of the port: 0 is the first (COM1, ttyS0).'),
   model: child(model, 'The chip of the port.'),

@@ -3,14 +3,14 @@ import { integerOf } from '../scalar-value.ts'
 import { uint64, unit } from '../scalar.ts'
 
 /**
- * An element whose text is an amount of memory or storage and whose `unit` is its unit: `{unit: MiB, value: 64}`.
- * `absent` is the unit of a bare number, `to` the one that libvirt writes.
+ * An element whose text is an amount of memory or storage, with the unit in `unit`: `{unit: MiB, value: 64}`. `absent`
+ * is the unit of a bare number, `to` the unit that libvirt writes.
  */
 export const size = (description: string, units: Pick<Scale, 'absent' | 'to'>, options: { reach?: Reach } = {}) =>
   element(
     description,
     {
-      unit: attribute(unit, `The unit of the value; ${units.absent} where absent.`, options),
+      unit: attribute(unit, `The unit of the value; ${units.absent} if absent.`, options),
       value: content(uint64, 'The amount.', options),
     },
     { whole: true, scale: { value: 'value', unit: 'unit', ...units } },
@@ -19,15 +19,15 @@ export const size = (description: string, units: Pick<Scale, 'absent' | 'to'>, o
 export const kibibytes = (description: string, options: { reach?: Reach } = {}) =>
   size(description, { absent: 'KiB', to: 'KiB' }, options)
 
-/** libvirt counts bytes in 64 bits. */
+/** libvirt stores bytes in 64 bits. */
 const maxBytes = 2n ** 64n - 1n
 
-/** Powers of 1024, or with `B` of 1000; letter case does not count. */
+/** Powers of 1024, or of 1000 with a `B`. Case-insensitive. */
 const letters = 'kmgtpe'
 
 /**
- * How many bytes a unit is; undefined for what is none. `''` and `b` are bytes, `K` and `KiB` 1024, `KB` 1000, as in
- * libvirt.
+ * The number of bytes of a unit; undefined if it is not a unit. As in libvirt, `''` and `b` are bytes, `K` and `KiB`
+ * 1024, `KB` 1000.
  */
 export const bytesPer = (unit: string): bigint | undefined => {
   const match = /^(?:b|bytes?|([kmgtpe])(i?b)?)$/i.exec(unit)
@@ -37,20 +37,19 @@ export const bytesPer = (unit: string): bigint | undefined => {
   return (suffix?.toLowerCase() === 'b' ? 1000n : 1024n) ** BigInt(letters.indexOf(letter.toLowerCase()) + 1)
 }
 
-/** undefined where value or unit are invalid. */
+/** undefined if the value or unit is invalid. */
 const bytesOf = (scale: Scale, value: unknown, unit: unknown): bigint | undefined => {
   const amount = integerOf(value, false)
   const from = unit === undefined || unit === '' ? bytesPer(scale.absent) : typeof unit === 'string' && bytesPer(unit)
   return amount === undefined || amount < 0n || !from ? undefined : amount * from
 }
 
-/** The first letter of a unit bounds its size, which decides for all but huge sizes without exact arithmetic. */
+/** A cheap upper bound from the first letter of the unit, which avoids exact arithmetic for all but huge sizes. */
 const mayBeTooLarge = (value: unknown, unit: string): boolean =>
   Number(value) >= 2 ** (64 - 10 * (letters.indexOf(unit.charAt(0).toLowerCase()) + 1))
 
 /**
- * Whether a size is more than libvirt can count only because of its unit; false where value or unit are invalid by
- * themselves.
+ * Whether a size overflows libvirt's 64 bits only because of its unit; false if the value or unit is invalid by itself.
  */
 export const isTooLarge = (scale: Scale, value: unknown, unit: unknown): boolean =>
   mayBeTooLarge(value, typeof unit === 'string' ? unit : scale.absent) &&
@@ -59,7 +58,7 @@ export const isTooLarge = (scale: Scale, value: unknown, unit: unknown): boolean
 
 /**
  * A size in libvirt's unit for it, rounded up.
- * @returns undefined where value or unit are none, or the size is more than libvirt can count
+ * @returns undefined if the value or unit is invalid, or the size overflows libvirt's 64 bits
  */
 export const scaled = (scale: Scale, value: unknown, unit: unknown): { value: bigint; unit: string } | undefined => {
   const bytes = bytesOf(scale, value, unit)

@@ -19,7 +19,7 @@ export const smartcard = element(
       ...host,
       whole: true,
     }),
-    database: leaf(path, 'The directory of their database; `/etc/pki/nssdb` when absent.', host),
+    database: leaf(path, 'The directory of their database; `/etc/pki/nssdb` if absent.', host),
     ...chardevFields,
     ...deviceFields,
   },

@@ -2,7 +2,7 @@ import { attribute, child, element } from '../description.ts'
 import { oneOf } from '../scalar.ts'
 import { size } from './size.ts'
 
-/** The image formats that libvirt has a word for; QEMU writes to few of them. */
+/** The image formats that libvirt has a name for. QEMU can write only a few of them. */
 export const storageFormats = [
   'raw',
   'dir',
@@ -25,8 +25,8 @@ export const storageFormats = [
 
 export const metadataCache = element('The cache of the metadata of a qcow2 image.', {
   maxSize: child(
-    size('How large it may become.', { absent: 'bytes', to: 'bytes' }),
-    'How large it may become; QEMU decides when absent.',
+    size('The maximum size.', { absent: 'bytes', to: 'bytes' }),
+    'The maximum size; QEMU decides if absent.',
     { xml: 'max_size' },
   ),
 })

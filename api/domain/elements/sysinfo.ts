@@ -25,7 +25,7 @@ const oemStrings = element('Free text of the manufacturer.', {
 
 const entry = element('A file of the fw_cfg device.', {
   name: attribute(firmwareName, 'Its name, e.g. `opt/com.example/name`.'),
-  file: attribute(path, 'A file that holds its content.', { reach: 'host' }),
+  file: attribute(path, 'A file with its content.', { reach: 'host' }),
   value: content(firmwareValue, 'Its content.'),
 })
 

@@ -5,13 +5,13 @@ import { virtioFields } from './virtio.ts'
 
 const host = { reach: 'host' } as const
 
-const acceleration = element('Drawing by the graphics card of the node.', {
-  accel2d: attribute(yesNo, 'Whether 2D drawing is.'),
-  accel3d: attribute(yesNo, 'Whether 3D drawing is, with `virtio`.', host),
+const acceleration = element('Acceleration by the graphics card of the node.', {
+  accel2d: attribute(yesNo, 'Whether 2D acceleration is enabled.'),
+  accel3d: attribute(yesNo, 'Whether 3D acceleration is enabled, with `virtio`.', host),
   rendernode: attribute(path, 'The device file of the graphics card, with a vhost-user driver.', host),
 })
 
-/** libvirt rounds it up to a power of two, and keeps it in 32 bits. */
+/** libvirt rounds it up to a power of two, and stores it in 32 bits. */
 const videoMemory = integer({ min: 0, max: 2 ** 31 })
 
 const model = element('The graphics card that the guest sees.', {
@@ -21,12 +21,12 @@ const model = element('The graphics card that the guest sees.', {
   ),
   ram: attribute(videoMemory, 'First memory of QXL, in KiB.'),
   vram: attribute(videoMemory, 'Video memory, in KiB; the second memory of QXL.'),
-  vram64: attribute(videoMemory, 'Second memory of QXL that 64-bit guests reach, in KiB.'),
+  vram64: attribute(videoMemory, 'Second memory of QXL for 64-bit guests, in KiB.'),
   vgamem: attribute(videoMemory, 'Frame buffer of QXL in VGA mode, in KiB.'),
-  heads: attribute(uint32, 'How many screens can be connected.'),
+  heads: attribute(uint32, 'The number of screens that can be connected.'),
   primary: attribute(yesNo, 'Whether it is the card that the firmware uses.'),
   blob: attribute(onOff, 'Whether `virtio` shares memory with the node instead of copying.'),
-  acceleration: child(acceleration, 'Drawing by the graphics card of the node.'),
+  acceleration: child(acceleration, 'Acceleration by the graphics card of the node.'),
   resolution: child(
     element('The resolution that the guest should prefer.', {
       x: attribute(uint32, 'Pixels across.'),
@@ -40,7 +40,7 @@ const driver = element('How QEMU serves the graphics card.', {
   name: attribute(oneOf('qemu', 'vhostuser'), 'QEMU itself, or a process beside it.', {
     reachOf: { vhostuser: 'host' },
   }),
-  vgaconf: attribute(oneOf('io', 'on', 'off'), 'How registers of VGA are reached.'),
+  vgaconf: attribute(oneOf('io', 'on', 'off'), 'How the VGA registers are accessed.'),
   ...virtioFields,
 })
 

@@ -1,7 +1,7 @@
 import { attribute } from '../description.ts'
 import { oneOf, onOff } from '../scalar.ts'
 
-/** How a virtio device shows itself on the PCI bus. */
+/** The PCI variants of a virtio device. */
 export const virtioModels = ['virtio', 'virtio-transitional', 'virtio-non-transitional'] as const
 
 export const virtioModel = attribute(
@@ -9,9 +9,9 @@ export const virtioModel = attribute(
   'The virtio variant: as the bus decides, also for old drivers, or for virtio 1.0 drivers only.',
 )
 
-/** Options of the driver of any virtio device. */
+/** Driver options of any virtio device. */
 export const virtioFields = {
-  iommu: attribute(onOff, 'Whether the device goes through the IOMMU of the guest.'),
+  iommu: attribute(onOff, 'Whether the device uses the IOMMU of the guest.'),
   ats: attribute(onOff, 'Whether it may cache translations of the IOMMU (address translation service).'),
   packed: attribute(onOff, 'Whether it uses packed virtqueues.'),
   pagePerVq: attribute(onOff, 'Whether each virtqueue has a notification page of its own.', { xml: 'page_per_vq' }),

@@ -13,10 +13,10 @@ const parameters = element('Parameters for the switch. The type decides which fi
   interfaceid: attribute(uuid, 'The interface, with Open vSwitch and MidoNet.', host),
 })
 
-export const virtualport = element('The port of a switch that knows about virtual machines.', {
+export const virtualport = element('The port of a virtualization-aware switch.', {
   type: attribute(
     oneOf('802.1Qbg', '802.1Qbh', 'openvswitch', 'midonet'),
-    "The kind of switch; the network's when absent.",
+    'The kind of switch; that of the network if absent.',
     host,
   ),
   parameters: child(parameters, 'Parameters for the switch.'),

@@ -5,14 +5,14 @@ import { virtioFields, virtioModel } from './virtio.ts'
 
 const host = { reach: 'host' } as const
 
-const cid = element('The number of the guest among all on the node.', {
-  auto: attribute(yesNo, 'Whether libvirt picks it.', host),
+const cid = element('The context ID of the guest, unique on the node.', {
+  auto: attribute(yesNo, 'Whether libvirt assigns it.', host),
   address: attribute(integer({ min: 3, max: 4_294_967_295 }), 'The number.', host),
 })
 
 export const vsock = element('Sockets between the guest and the node.', {
   model: virtioModel,
-  cid: child(cid, 'The number of the guest among all on the node.'),
+  cid: child(cid, 'The context ID of the guest, unique on the node.'),
   driver: child(element('How the device is served.', virtioFields), 'How it is served.'),
   ...deviceFields,
 })

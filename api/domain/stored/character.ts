@@ -2,7 +2,7 @@ import { isRecord } from '../../schema.ts'
 import { chardevUnion } from '../elements/chardev-source.ts'
 import { type JsonObject, type Normalization, omit, upperCase } from './member.ts'
 
-/** What counts of devices that pass characters on. */
+/** What libvirt stores for character devices. */
 export const character: Normalization = {
   'devices.smartcards': (device) => storedCharacter(device),
   'devices.serials': (device) => storedCharacter(device),
@@ -14,15 +14,12 @@ export const character: Normalization = {
   'devices.rngs.backend': (backend) => storedCharacter(backend),
 }
 
-/**
- * Each type has its own properties; a socket without a path has none, and a source of which nothing is left is not
- * named.
- */
+/** Omits the properties that do not apply to the type. A socket without a path has none; an empty source is omitted. */
 const storedCharacter = (device: JsonObject): JsonObject => {
   const { type, source, sources } = device
   const owned = typeof type === 'string' ? chardevUnion.branches?.[type] : undefined
   if (!owned) return device
-  // One label has a key of its own. The path of a pseudo terminal is another one at each start.
+  // A single label has a key of its own. The path of a pseudo terminal changes at each start.
   const keys = new Set(
     owned.flatMap((key) => (key === 'sources.seclabels' ? ['seclabels', 'seclabel'] : [key.replace('sources.', '')])),
   )
@@ -37,7 +34,7 @@ const storedCharacter = (device: JsonObject): JsonObject => {
   return isNothing ? omit(result, ['source']) : { ...result, source: left }
 }
 
-/** How often it is tried counts only where it is tried at all. */
+/** The timeout applies only if reconnecting is enabled. */
 const storedReconnect = (source: JsonObject): JsonObject => {
   const { reconnect } = source
   if (!isRecord(reconnect) || reconnect['enabled'] === true) return source
@@ -46,7 +43,7 @@ const storedReconnect = (source: JsonObject): JsonObject => {
     : { ...source, reconnect: omit(reconnect, ['timeout']) }
 }
 
-/** libvirt makes up the path of a channel at each start, and knows its own paths again. */
+/** libvirt generates the path of a channel at each start, and recognizes its own paths. */
 const withoutDefaultPath = (channel: JsonObject): JsonObject => {
   const { type, source, target } = channel
   if (type !== 'unix' || !isRecord(source) || !isRecord(target)) return channel

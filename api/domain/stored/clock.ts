@@ -1,11 +1,11 @@
 import { type JsonObject, type Normalization, omit } from './member.ts'
 
-/** What counts of the clock. */
+/** What libvirt stores for the clock. */
 export const clock: Normalization = {
   clock: (clock) => storedClock(clock),
 }
 
-/** The fields that apply to one offset only. */
+/** The fields that apply only to this offset. */
 const fieldsOf: { readonly [offset: string]: readonly string[] } = {
   utc: ['adjustment'],
   localtime: ['adjustment'],
@@ -14,7 +14,7 @@ const fieldsOf: { readonly [offset: string]: readonly string[] } = {
   absolute: ['start'],
 }
 
-/** A clock with an adjustment is one that the guest can set. */
+/** libvirt turns a clock with an adjustment into one that the guest can set. */
 const storedClock = (clock: JsonObject): JsonObject => {
   const { offset, adjustment } = clock
   if ((offset === 'utc' || offset === 'localtime') && adjustment !== undefined && adjustment !== 'reset')

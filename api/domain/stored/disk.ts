@@ -1,7 +1,7 @@
 import { isRecord } from '../../schema.ts'
 import { isEmpty, type JsonObject, type Normalization, omit, upperCase, within, withoutZeros } from './member.ts'
 
-/** What counts of disks. */
+/** What libvirt stores for disks. */
 export const disk: Normalization = {
   'devices.disks': (disk) => storedDisk(disk),
   'devices.disks.boot': (boot) => upperCase(boot, 'loadparm'),
@@ -15,7 +15,7 @@ export const disk: Normalization = {
 const storedDisk = (disk: JsonObject): JsonObject => {
   const isReadonly = disk['readonly'] !== undefined
   let result = omit(disk, isReadonly && disk['snapshot'] === 'no' ? ['snapshot'] : [])
-  // A drive without a medium is, to libvirt, an empty drive like any other.
+  // libvirt does not distinguish the types of drives without a medium.
   const hasMedium = disk['source'] !== undefined && !isEmpty(disk['source'])
   if (!hasMedium && isMedium.has(disk['type'])) result = { ...omit(result, ['source']), type: 'file' }
   result = within(result, 'source', (source) => withoutEmptyLabels(iscsiUnit(source)))
@@ -24,10 +24,10 @@ const storedDisk = (disk: JsonObject): JsonObject => {
   )
 }
 
-/** Types of disk that name a medium; the others name a process. */
+/** Types of disk that name a medium; the other types name a process. */
 const isMedium = new Set<unknown>(['file', 'block', 'dir', 'network', 'volume'])
 
-/** The first logical unit is meant where none is named. */
+/** The logical unit is 0 if absent. */
 export const iscsiUnit = (source: JsonObject): JsonObject => {
   const { protocol, name } = source
   return protocol === 'iscsi' && typeof name === 'string' && !name.includes('/')
@@ -35,14 +35,14 @@ export const iscsiUnit = (source: JsonObject): JsonObject => {
     : source
 }
 
-/** A label that only reported that the source could not be labelled does not apply to the next start. */
+/** A label that only reported a failure to label the source does not apply to the next start. */
 const withoutEmptyLabels = (source: JsonObject): JsonObject => {
   const { seclabel } = source
   const isEmpty = isRecord(seclabel) && seclabel['label'] === undefined && seclabel['relabel'] === undefined
   return isEmpty ? omit(source, ['seclabel']) : source
 }
 
-/** `aio` is an old word for a raw image. */
+/** `aio` is an old name for a raw image. */
 const storedDiskDriver = (driver: JsonObject): JsonObject => ({
   ...omit(driver, driver['cache'] === 'default' ? ['cache'] : []),
   ...(driver['type'] === 'aio' ? { type: 'raw' } : {}),

@@ -1,6 +1,6 @@
 import { type Normalization, omit, withoutOff } from './member.ts'
 
-/** What counts of features. */
+/** What libvirt stores for features. */
 export const feature: Normalization = {
   'features.hyperv.spinlocks': (spinlocks) => omit(spinlocks, spinlocks['state'] === false ? ['retries'] : []),
   'features.hyperv.stimer': (stimer) => withoutOff(stimer, ['direct']),

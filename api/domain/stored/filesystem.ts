@@ -1,12 +1,12 @@
 import { isRecord } from '../../schema.ts'
 import { type JsonObject, type Normalization, omit, within } from './member.ts'
 
-/** What counts of file systems. */
+/** What libvirt stores for file systems. */
 export const filesystem: Normalization = {
   'devices.filesystems': (filesystem) => storedFilesystem(filesystem),
 }
 
-/** A server of its own has properties of its own. */
+/** `binary` and `idmap` apply only to virtiofs. */
 const storedFilesystem = (filesystem: JsonObject): JsonObject => {
   const { driver } = filesystem
   const type = isRecord(driver) ? driver['type'] : undefined
@@ -15,7 +15,7 @@ const storedFilesystem = (filesystem: JsonObject): JsonObject => {
   return octalMode(octalMode(served, 'fmode'), 'dmode')
 }
 
-/** Octal, four digits wide. */
+/** Pads an octal mode to four digits. */
 const octalMode = (filesystem: JsonObject, key: string): JsonObject => {
   const value = filesystem[key]
   return typeof value === 'string' && /^[0-7]{1,4}$/.test(value)

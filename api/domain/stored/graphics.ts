@@ -1,12 +1,12 @@
 import { isRecord } from '../../schema.ts'
 import { type JsonObject, type Normalization, omit } from './member.ts'
 
-/** What counts of displays. */
+/** What libvirt stores for displays. */
 export const graphics: Normalization = {
   'devices.graphics': (graphics) => storedGraphics(withStatedChannels(graphics)),
 }
 
-/** A channel in mode any has no mode of its own. */
+/** libvirt does not store a channel with mode `any`. */
 const withStatedChannels = (graphics: JsonObject): JsonObject => {
   const { channels } = graphics
   if (!Array.isArray(channels)) return graphics
@@ -14,7 +14,7 @@ const withStatedChannels = (graphics: JsonObject): JsonObject => {
   return stated.length === 0 ? omit(graphics, ['channels']) : { ...graphics, channels: stated }
 }
 
-/** A server without a port has none of the properties of ports; ports chosen at start are not stored. */
+/** A server that does not listen on TCP has no ports. Ports chosen at start are not stored. */
 const storedGraphics = (graphics: JsonObject): JsonObject => {
   const { type, listens, autoport, port } = graphics
   if (type === 'sdl' && graphics['fullscreen'] === false) return omit(graphics, ['fullscreen'])
@@ -31,6 +31,6 @@ const storedGraphics = (graphics: JsonObject): JsonObject => {
   return autoport === true && port !== undefined && type === 'vnc' ? { ...graphics, port: -1 } : graphics
 }
 
-/** Without a port, SPICE listens nowhere, whatever the address. */
+/** Without a port, SPICE does not listen, regardless of the address. */
 const hasSpicePort = ({ port = 0, tlsPort = 0, autoport }: JsonObject): boolean =>
   autoport === true || port !== 0 || tlsPort !== 0

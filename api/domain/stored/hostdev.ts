@@ -1,7 +1,7 @@
 import { iscsiUnit } from './disk.ts'
 import { type Normalization, omit, upperCase, within } from './member.ts'
 
-/** What counts of devices of the host. */
+/** What libvirt stores for host devices. */
 export const hostdev: Normalization = {
   'devices.hostdevs': (hostdev) =>
     within(omit(hostdev, hostdev['type'] === 'scsi' ? [] : ['readonly', 'shareable']), 'source', iscsiUnit),

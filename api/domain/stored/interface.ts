@@ -1,7 +1,7 @@
 import { isRecord } from '../../schema.ts'
 import { type JsonObject, type Normalization, omit, upperCase, within } from './member.ts'
 
-/** What counts of network interfaces. */
+/** What libvirt stores for network interfaces. */
 export const networkInterface: Normalization = {
   'devices.interfaces': (nic) => storedInterface(nic),
   'devices.interfaces.boot': (boot) => upperCase(boot, 'loadparm'),
@@ -14,7 +14,7 @@ const storedInterface = (nic: JsonObject): JsonObject => {
     typeof card === 'string' ? (knownCards.find((known) => known.toLowerCase() === card.toLowerCase()) ?? card) : card
   const isVirtio = typeof model === 'string' && /^virtio(?:-(?:non-)?transitional)?$/.test(model)
   let result = within(nic, 'model', (json) => (model === undefined ? json : { ...json, type: model }))
-  // The driver has the options of virtio, or those of the assignment of a host device.
+  // The driver has options for virtio, or for the assignment of a host device.
   if (type !== 'hostdev' && !isVirtio) result = omit(result, ['driver'])
   if (nic['managed'] === false) result = omit(result, ['managed'])
   result = within(result, 'backend', (backend) => omit(backend, backend['type'] === 'default' ? ['type'] : []))
@@ -44,10 +44,10 @@ const storedInterface = (nic: JsonObject): JsonObject => {
   )
 }
 
-/** The prefixes of names that libvirt generates for the outer end at each start. */
+/** The prefixes of names that libvirt generates for the host end at each start. */
 const generatedNames = ['vnet', 'macvtap', 'macvlan']
 
-/** Cards that libvirt knows under one spelling, whatever the case in which they are written. */
+/** Models that libvirt recognizes case-insensitively and stores in this spelling. */
 const knownCards = [
   'netfront',
   'rtl8139',

@@ -3,38 +3,38 @@ import { isRecord } from '../../schema.ts'
 /** An element in libvirt's spelling. */
 export type JsonObject = { readonly [key: string]: unknown }
 
-/** By the path of an element, what libvirt keeps of it. */
+/** What libvirt stores for an element, by its path. */
 export interface Normalization {
   readonly [path: string]: (json: JsonObject) => JsonObject
 }
 
-/** Without these members; the same object where it has none of them. */
+/** The object without these keys; the same object if it has none of them. */
 export const omit = (json: JsonObject, keys: readonly string[]): JsonObject =>
   keys.some((key) => Object.hasOwn(json, key))
     ? Object.fromEntries(Object.entries(json).filter(([key]) => !keys.includes(key)))
     : json
 
-/** With these members at most. */
+/** The object with only these keys. */
 export const only = (json: JsonObject, keys: readonly string[]): JsonObject =>
   omit(
     json,
     Object.keys(json).filter((key) => !keys.includes(key)),
   )
 
-/** With one child element changed, if it is there. */
+/** The object with one child element changed, if it exists. */
 export const within = (json: JsonObject, key: string, change: (child: JsonObject) => JsonObject): JsonObject => {
   const child = json[key]
   return isRecord(child) ? { ...json, [key]: change(child) } : json
 }
 
-/** For these, 0 is for what is there without. */
+/** The object without zeros, for elements in which 0 means "not set". */
 export const withoutZeros = (json: JsonObject): JsonObject =>
   omit(
     json,
     Object.keys(json).filter((key) => json[key] === 0),
   )
 
-/** Parts that are off, or whose whole is, are not named. */
+/** The object without parts that are off; without all of them if the element itself is off. */
 export const withoutOff = (json: JsonObject, keys: readonly string[]): JsonObject =>
   omit(
     json,
@@ -44,12 +44,12 @@ export const withoutOff = (json: JsonObject, keys: readonly string[]): JsonObjec
     }),
   )
 
-/** With one text in upper case, if it is there. */
+/** The object with one string in upper case, if it exists. */
 export const upperCase = (json: JsonObject, key: string): JsonObject => {
   const value = json[key]
   return typeof value === 'string' ? { ...json, [key]: value.toUpperCase() } : json
 }
 
-/** With nothing in it, nor in its lists. */
+/** Whether an object has no values other than empty lists. */
 export const isEmpty = (value: unknown): boolean =>
   isRecord(value) && Object.values(value).every((member) => Array.isArray(member) && member.length === 0)

@@ -1,7 +1,7 @@
 import { isRecord } from '../../schema.ts'
 import { type JsonObject, type Normalization, omit, only, within } from './member.ts'
 
-/** What counts of memory devices. */
+/** What libvirt stores for memory devices. */
 export const memoryDevice: Normalization = {
   'devices.memories': (memory) => storedMemory(memory),
 }
@@ -16,7 +16,7 @@ const storedMemory = (memory: JsonObject): JsonObject => {
   return Object.keys(stored).length === 0 ? result : { ...result, source: stored }
 }
 
-/** What counts of a memory device, by its model. */
+/** The fields that apply to a memory device, by model. */
 const ofMemory: {
   readonly [model: string]: { readonly source: readonly string[]; readonly target: readonly string[] }
 } = {

@@ -1,13 +1,13 @@
 import { type JsonObject, type Normalization, omit } from './member.ts'
 
-/** What counts of sound cards, and of what they play on. */
+/** What libvirt stores for sound cards and audio backends. */
 export const sound: Normalization = {
   'devices.sounds': (sound) => storedSound(sound),
   'devices.audios.input': (direction) => withFixedSettings(direction),
   'devices.audios.output': (direction) => withFixedSettings(direction),
 }
 
-/** Each kind of card has properties of its own. */
+/** Omits the properties that do not apply to the model. */
 const storedSound = (sound: JsonObject): JsonObject => {
   const { model } = sound
   const isIch = model === 'ich6' || model === 'ich9'
@@ -18,6 +18,6 @@ const storedSound = (sound: JsonObject): JsonObject => {
   ])
 }
 
-/** Settings that are fixed are named, even where none is. */
+/** libvirt stores `settings` if they are fixed, even if empty. */
 const withFixedSettings = (direction: JsonObject): JsonObject =>
   direction['fixedSettings'] === true ? { ...direction, settings: direction['settings'] ?? {} } : direction

@@ -9,7 +9,7 @@ export const sysinfo: Normalization = {
   'sysinfos.chassis': (table) => withoutEmptyEntries(table),
 }
 
-/** An entry without a value is what the guest reads without the entry. */
+/** Without a value, the guest reads the same as without the entry. */
 const withoutEmptyEntries = (table: JsonObject): JsonObject => {
   const { entries } = table
   if (!Array.isArray(entries)) return table

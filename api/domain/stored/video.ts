@@ -1,11 +1,11 @@
 import { type JsonObject, type Normalization } from './member.ts'
 
-/** What counts of graphics cards. */
+/** What libvirt stores for graphics cards. */
 export const video: Normalization = {
   'devices.videos.model': (model) => storedVideoModel(model),
 }
 
-/** Sizes of video memory are powers of two. */
+/** libvirt rounds the sizes of video memory up to powers of two. */
 const storedVideoModel = (model: JsonObject): JsonObject => ({
   ...model,
   ...Object.fromEntries(
