@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os'
 
 import { defineConfig } from 'vitest/config'
 
-/** `unit` only needs Node; the others need what their name says, which `make test` provides. */
+/** `unit` only needs Node; the others need what they are named after, which `make test` provides. */
 export default defineConfig({
   test: {
     // By default vitest leaves one CPU free, but tests wait half of their time.

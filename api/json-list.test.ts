@@ -15,7 +15,7 @@ test.each<[string, string, unknown]>([
   ['another `items` after', '{"kind": "List", "items": [{}], "it\\u0065ms": []}', undefined],
   ['no List', '{"kind": "A", "items": [{}]}', undefined],
   ['a List without items', '{"kind": "List"}', undefined],
-  ['items that are no objects', '{"kind": "List", "items": [1]}', undefined],
+  ['items that are not objects', '{"kind": "List", "items": [1]}', undefined],
   ['a comma too many', '{"kind": "List", "items": [{},]}', undefined],
   ['no comma', '{"kind": "List", "items": [{} {}]}', undefined],
   ['a List that is cut', '{"kind": "List", "items": [{}, {"a"', undefined],

@@ -23,7 +23,7 @@ describe('parsing a VM', () => {
   test.each<[string, unknown, string[]]>([
     ['null', null, ['type ']],
     ['nothing but a kind', { kind: 'VirtualMachine' }, ['required metadata', 'required spec']],
-    ['labels that are no text', vm({ domain: {} }, { labels: { a: 1 } }), ['type metadata.labels[a]']],
+    ['labels that are not text', vm({ domain: {} }, { labels: { a: 1 } }), ['type metadata.labels[a]']],
     [
       'a wrong domain beside other faults',
       vm({ domain: { typo: 1 }, tolerations: {} }),

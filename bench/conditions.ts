@@ -87,7 +87,7 @@ const lists = leaf([
 const others = leaf(['1', '-1', '1.5', 'true', 'object', 'object.gone', 'null', 'b"abc"', 'x', 'y'])
 const anyLeaf = (): Node => pick([texts, lists, others])()
 
-/** `$0`, `$1`, … stand for other expressions. */
+/** `$0`, `$1`, … are replaced by other expressions. */
 const templates: readonly string[] = [
   '($0 + $1)',
   '($0 == $1)',

@@ -159,9 +159,9 @@ async function measure(from: string, words: readonly string[]): Promise<void> {
     writeFileSync(file, JSON.stringify(one))
     const startMs = performance.now()
     const child = spawn(process.execPath, [main, 'impact', '--presets', file, '-o', 'json', ...words])
-    let [said, peakKiB, ticks] = ['', 0, 0]
-    child.stdout.on('data', (chunk: Buffer) => (said += chunk.toString()))
-    child.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()))
+    let [output, peakKiB, ticks] = ['', 0, 0]
+    child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()))
+    child.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()))
     const timer = setInterval(() => {
       peakKiB = Math.max(peakKiB, peakOf(child.pid ?? 0))
       ticks = Math.max(ticks, ticksOf(child.pid ?? 0))
@@ -169,8 +169,8 @@ async function measure(from: string, words: readonly string[]): Promise<void> {
     const code = await new Promise<number | null>((resolve) => child.once('close', resolve))
     clearInterval(timer)
     const seconds = (performance.now() - startMs) / 1000
-    if (code !== 1) throw new Error(`ended with ${code}: ${said}`)
-    const { total } = JSON.parse(said)
+    if (code !== 1) throw new Error(`ended with ${code}: ${output}`)
+    const { total } = JSON.parse(output)
     if (total.vms !== vmCount || total.different === 0) throw new Error(`not what was made: ${JSON.stringify(total)}`)
     results.push({
       from,

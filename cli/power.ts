@@ -111,7 +111,7 @@ export function progressOf(
   if (verb === 'restart' && (restart !== undefined || isOld)) {
     return { state: phase === 'Failed' && !isOld ? 'failed' : 'in progress', words }
   }
-  // The controller may not have observed the new VM yet.
+  // The controller might not have observed the new VM yet.
   if (instance === undefined || (verb === 'start' && !isOld)) return { state: 'in progress', words: 'Starting' }
   if (phase === 'Running') return { state: 'done', words }
   return { state: phase === 'Failed' || phase === 'Stopped' ? 'failed' : 'in progress', words }

@@ -72,7 +72,7 @@ export function apiServerCommand(server: ApiServer): string[] {
     '--requestheader-username-headers=X-Remote-User',
     `--proxy-client-cert-file=${file('front-proxy.crt')}`,
     `--proxy-client-key-file=${file('front-proxy.key')}`,
-    // The API server connects to a Service's endpoints directly: ClusterIPs may not work on its host.
+    // The API server connects to a Service's endpoints directly: ClusterIPs need not work on its host.
     '--enable-aggregator-routing=true',
     '--authorization-mode=Node,RBAC',
     '--enable-admission-plugins=NodeRestriction',

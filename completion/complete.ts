@@ -28,7 +28,7 @@ export interface CompleteOptions extends InjectOptions {
    */
   readonly capabilities: Capabilities | NodeCapabilities
   readonly entropy: Entropy
-  /** Lets the user write what reaches the host. For trying things offline; never at admission. */
+  /** Lets the user write what reaches the host. To experiment offline; never at admission. */
   readonly allowHostReach?: boolean
   /** Skips all rules, including reach, and returns the result whether it is valid or not. Offline only. */
   readonly skipRules?: boolean

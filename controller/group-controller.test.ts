@@ -179,7 +179,7 @@ describe('a group', () => {
     const { faults, server, start, scale, reaches, clock, most } = await setUp(3)
     start()
     await reaches(3)
-    // Watches of VMs stay open and say nothing; those of groups go on.
+    // Watches of VMs stay open and send nothing; those of groups continue.
     faults.of = (request) => (request.query.get('watch') === 'true' && request.path === vms ? 'hang' : undefined)
     server.breakWatches('end')
     await clock.advance(5000)

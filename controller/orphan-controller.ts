@@ -57,7 +57,7 @@ export function startOrphanController(options: OrphanControllerOptions): OrphanC
     await kube.delete(pods, refOf(key), { uid: pod.metadata.uid })
   }
 
-  /** Reads the VMs of the namespace from the API server: the cache may not have one that was just created. */
+  /** Reads the VMs of the namespace from the API server: the cache might not have one that was just created. */
   const exists = async ({ metadata }: Persisted<Pod>, vmUid: string): Promise<boolean> => {
     const { namespace } = metadata
     const scope = { limit: pageSize, ...(namespace === undefined ? {} : { namespace }) }

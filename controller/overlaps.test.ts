@@ -16,7 +16,7 @@ const put = (name: string, spec: Partial<PresetSpec>) => {
   presets.set(compiled.id, compiled)
 }
 
-/** Takes a change in, and whatever follows from it, as the queue does; gives back who was looked at. */
+/** Processes a change and all that follow from it, as the queue does; returns the presets that were examined. */
 const settle = (overlaps: ReturnType<typeof createOverlaps>, id: string): string[] => {
   const looked: string[] = []
   const waiting = [id]

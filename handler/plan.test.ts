@@ -185,7 +185,7 @@ const rows: [string, Given, Observation, string[]][] = [
     [running, 'recordEvent Normal Started', 'shutDownGuest 7', 'recordEvent Normal ShuttingDown'],
   ],
   [
-    'leaves the grace period to the launcher, whatever the clocks say',
+    'leaves the grace period to the launcher, whatever the clocks show',
     { phase: 'Running', isDeleting: true, grace: 20, requestedGrace: '20' },
     reported(report('ShuttingDown', { deadline: seconds(-3000), gracePeriodSeconds: 20 })),
     [],

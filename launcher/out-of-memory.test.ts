@@ -59,7 +59,7 @@ test.each([
     'the kernel killed QEMU because memory ran out on the node; the launcher pod used at most 100 MiB of its limit of 200 MiB',
   ],
   [{ oomKills: 1 }, 'the kernel killed QEMU because memory ran out on the node'],
-])('of %j is said why QEMU was killed', (use, message) => expect(outOfMemoryMessage(use)).toBe(message))
+])('reports for %j why QEMU was killed', (use, message) => expect(outOfMemoryMessage(use)).toBe(message))
 
 test.each([
   ['a small container with the score that the kubelet gives it', 990, mebibytes(250), 1000],

@@ -97,12 +97,12 @@ function objectTemplate(object: KubernetesObject): string {
     .flatMap((value) => value.places.map((place) => ({ value, place })))
     .filter(({ place }) => place.object === identityOf(object))
   // Deleting a release must not delete every VM with the CRDs.
-  const kept =
+  const copied =
     object.kind === 'CustomResourceDefinition'
       ? withAnnotations(object, { 'helm.sh/resource-policy': 'keep' })
       : structuredClone(object)
-  const marked = places.filter(({ place }, index) => mark(kept, place, index))
-  const text = stringify(kept, { lineWidth: 0 }).replaceAll('{{', '{{ "{{" }}')
+  const marked = places.filter(({ place }, index) => mark(copied, place, index))
+  const text = stringify(copied, { lineWidth: 0 }).replaceAll('{{', '{{ "{{" }}')
   return marked.reduce((template, { value, place }) => {
     const marker = markerOf(places.findIndex((each) => each.place === place))
     const line = new RegExp(`^( *(?:- )?)([A-Za-z]+): ${marker}$`, 'm')

@@ -60,7 +60,7 @@ async function compressed(from: string, layer: Descriptor, to: string): Promise<
   return { ...layer, mediaType: `${layer.mediaType}+gzip`, digest, size }
 }
 
-/** dpkg's file with all packages of an image that stands on Debian: the one in the uppermost layer that has it. */
+/** dpkg's file with all packages of an image that is based on Debian: the one in the uppermost layer that has it. */
 export async function debianStatus(image: Image): Promise<string> {
   for (const { digest } of manifestOf(image).layers.toReversed()) {
     const path = ['--wildcards', '--no-anchored', 'var/lib/dpkg/status']

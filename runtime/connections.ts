@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 
-/** How many connections a server accepts. A connection is pending until its client has proven who it is. */
+/** How many connections a server accepts. A connection is pending until its client is authenticated. */
 export interface ConnectionLimits {
   /**
    * Pending connections, of all addresses and of one address. The oldest is closed for the newest: a well-behaved
@@ -11,7 +11,7 @@ export interface ConnectionLimits {
   /** New connections of an address without a proven client: a burst, and then a rate per second. */
   readonly burst: number
   readonly perSecond: number
-  /** Connections of clients that have proven who they are. */
+  /** Connections of authenticated clients. */
   readonly proven: number
 }
 

@@ -61,8 +61,8 @@ describe('health server', () => {
 
   it('serves metrics', async () => {
     const { ask, registry } = await setUp()
-    new Counter({ name: 'things', help: 'Things', registers: [registry] }).inc(3)
-    expect(await ask('/metrics')).toContain('\nthings 3\n')
+    new Counter({ name: 'requests', help: 'Requests', registers: [registry] }).inc(3)
+    expect(await ask('/metrics')).toContain('\nrequests 3\n')
   })
 
   it('changes the level of the log while it runs', async () => {
@@ -97,7 +97,7 @@ describe('health server', () => {
     // 32 at once: the others are closed.
     await until(() => closed.length === 68)
     expect(await ask('/livez')).toBe('200 ok\n')
-    // The rest say nothing for 10 s.
+    // The others send nothing for 10 s.
     await until(
       () => closed.length === 100,
       () => clock.advance(1000),

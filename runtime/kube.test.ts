@@ -143,10 +143,10 @@ describe('errors', () => {
     ['Forbidden', 403, 'Forbidden', isForbidden],
   ])('%s is an error of its own', async (_name, status, reason, isIt) => {
     const { server, kube } = await setUp()
-    server.fault = () => ({ status, body: { kind: 'Status', code: status, reason, message: 'said so' } })
+    server.fault = () => ({ status, body: { kind: 'Status', code: status, reason, message: 'no' } })
     const error: unknown = await kube.get(pods, ref).catch((thrown: unknown) => thrown)
     expect(error).toBeInstanceOf(ApiError)
-    expect(String(error)).toBe(`ApiError: GET /api/v1/namespaces/default/pods/a: said so (${status} ${reason})`)
+    expect(String(error)).toBe(`ApiError: GET /api/v1/namespaces/default/pods/a: no (${status} ${reason})`)
     expect([isConflict, isAlreadyExists, isExpired, isInvalid, isForbidden].filter((is) => is(error))).toEqual([isIt])
   })
 

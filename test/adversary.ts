@@ -446,7 +446,7 @@ function mutated(attack: Attack, random: Chance): Attack | undefined {
 }
 
 /**
- * Hill-climbs from a random request to one that is as expensive as possible for its size: a mutation is kept if it
+ * Hill-climbs from a random request to one that is as expensive as possible for its size: a mutation is accepted if it
  * costs more.
  * @param clock CPU time in milliseconds
  */

@@ -25,8 +25,8 @@ export async function until<T>(
 const isGiven = <T>(answer: T): answer is Exclude<T, false | undefined> => answer !== undefined && answer !== false
 
 /**
- * Like `until`, but an error also means not yet, because a real daemon may not have started. If it fails, throws `what`
- * and the last error.
+ * Like `until`, but an error also means not yet, because a real daemon might not have started. If it fails, throws
+ * `what` and the last error.
  */
 export function eventually<T>(
   what: string,

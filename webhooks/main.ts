@@ -50,7 +50,8 @@ async function serveCluster(context: Process, source: ClusterSource): Promise<vo
   const { healthPort, metricsPort, pod, service, secretName, certificateDirectory: directory, propagationMs } = source
   const access = await defaultAccess(process.env)
   const kube = createKubeClient({ access, userAgent: 'virtset-webhooks' })
-  // Connections of its own: a start occupies one until admission of its VM has ended, which may ask for access.
+  // Connections of its own: a start occupies one until admission of its VM has ended, which can request a review of
+  // access.
   const accessKube = createKubeClient({ access, userAgent: 'virtset-webhooks' })
   const caches = startCaches(kube, log, clock)
   const frontProxy = watchFrontProxy(kube, log, clock, () => server?.renewTrust())

@@ -42,19 +42,19 @@ interface Found {
   readonly prefix: string
 }
 
-const say = (found: Found, cause: (field: string) => Cause): void =>
+const reportAt = (found: Found, cause: (field: string) => Cause): void =>
   report(found.causes, () => cause(fieldOf(found.prefix, found.path)))
 
 const fieldOf = (prefix: string, path: readonly (string | number)[]): string => path.reduce<string>(joinPath, prefix)
 
 const checkElement = (element: Element, value: unknown, found: Found): void => {
   if (!isRecord(value)) {
-    say(found, (field) => noObject(element, value, field))
+    reportAt(found, (field) => noObject(element, value, field))
     return
   }
   if (found.path.length > maxDepth) {
     const message = `must not nest deeper than ${maxDepth} levels`
-    say(found, (field) => ({ rule: 'nesting', field, reason: 'FieldValueInvalid', message }))
+    reportAt(found, (field) => ({ rule: 'nesting', field, reason: 'FieldValueInvalid', message }))
     return
   }
   const { keys, scale } = shapeOf(element)
@@ -62,7 +62,7 @@ const checkElement = (element: Element, value: unknown, found: Found): void => {
   for (const key of Object.keys(value)) {
     const known = keys.get(key)
     found.path.push(key)
-    if (!known) say(found, (field) => unknownKey(key, value[key], field, element, found.path))
+    if (!known) reportAt(found, (field) => unknownKey(key, value[key], field, element, found.path))
     else if (known.singleOf === undefined) checkField(known.field, value[key], found, element, value)
     else checkSingle(known.field, value, key, known.singleOf, found)
     found.path.pop()
@@ -75,7 +75,7 @@ const checkSize = (scale: Scale, object: { readonly [key: string]: unknown }, fo
   const value = object[scale.value]
   found.path.push(scale.value)
   const message = 'must be less than 16 EiB together with its unit'
-  say(found, (field) => ({ rule: 'value', field, value, reason: 'FieldValueInvalid', message }))
+  reportAt(found, (field) => ({ rule: 'value', field, value, reason: 'FieldValueInvalid', message }))
   found.path.pop()
 }
 
@@ -110,7 +110,7 @@ const checkScalar = (scalar: Scalar, value: unknown, found: Found, holder?: Hold
   if (!fault) return
   const isType = fault.reason === 'FieldValueTypeInvalid'
   const rule = scalar.kind === 'enumeration' ? 'enumeration' : isType ? 'type' : 'value'
-  say(found, (field) => ({ rule, field, value, ...fault, ...(holder && swapped(scalar, value, holder)) }))
+  reportAt(found, (field) => ({ rule, field, value, ...fault, ...(holder && swapped(scalar, value, holder)) }))
 }
 
 /** Suggests a swap if two fields of an object would both be valid with each other's value. */
@@ -129,13 +129,19 @@ const swapped = (scalar: Scalar, value: unknown, [element, object]: Holder): { s
 const checkList = (list: Children | Leaves, value: unknown, found: Found, check: (item: unknown) => void): void => {
   if (!Array.isArray(value)) {
     const suggestion = isRecord(value) ? { suggestion: 'put a dash before its first field: a list of one' } : {}
-    say(found, (field) => ({ ...wrongType(field, value, 'a list'), ...suggestion }))
+    reportAt(found, (field) => ({ ...wrongType(field, value, 'a list'), ...suggestion }))
     return
   }
   const maxItems = maxItemsOf(list)
   if (value.length > maxItems) {
     const message = `must have at most ${maxItems} items`
-    say(found, (field) => ({ rule: 'list-length', field, value: value.length, reason: 'FieldValueTooMany', message }))
+    reportAt(found, (field) => ({
+      rule: 'list-length',
+      field,
+      value: value.length,
+      reason: 'FieldValueTooMany',
+      message,
+    }))
     return
   }
   for (const [index, item] of value.entries()) {
@@ -154,25 +160,25 @@ const checkSingle = (
 ): void => {
   if (Object.hasOwn(holder, list)) {
     const message = `conflicts with ${list}: it is the short form for a list of one`
-    say(found, (at) => ({ rule: 'value', field: at, reason: 'FieldValueForbidden', message }))
+    reportAt(found, (at) => ({ rule: 'value', field: at, reason: 'FieldValueForbidden', message }))
   }
   if (field.at === 'children') checkElement(elementOf(field), holder[key], found)
 }
 
 const checkForeign = (value: unknown, found: Found): void => {
   if (typeof value !== 'string') {
-    say(found, (field) => wrongType(field, value, 'a string of XML'))
+    reportAt(found, (field) => wrongType(field, value, 'a string of XML'))
     return
   }
   if (value.length > maxForeignLength) {
     const message = `must be at most ${maxForeignLength} characters long`
-    say(found, (field) => ({ rule: 'length', field, reason: 'FieldValueTooLong', message }))
+    reportAt(found, (field) => ({ rule: 'length', field, reason: 'FieldValueTooLong', message }))
     return
   }
   const fault = foreignFault(value)
   if (!fault) return
   const message = `must be well-formed XML: line ${fault.line}: ${fault.message}`
-  say(found, (field) => ({ rule: 'value', field, value, reason: 'FieldValueInvalid', message }))
+  reportAt(found, (field) => ({ rule: 'value', field, value, reason: 'FieldValueInvalid', message }))
 }
 
 const wrongType = (field: string, value: unknown, wanted: string): Cause => {

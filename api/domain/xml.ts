@@ -39,7 +39,7 @@ const nothing: Element = { description: '', fields: {} }
  */
 export const readDomain = (xml: string | Uint8Array): { domain: Domain } | { causes: Cause[] } => {
   const found = noCauses()
-  const say = (rule: string, field: string, message: string): void =>
+  const addCause = (rule: string, field: string, message: string): void =>
     report(found, () => ({ rule, field, reason: 'FieldValueInvalid', message }))
   const stack: Frame[] = []
   let result: unknown
@@ -58,12 +58,14 @@ export const readDomain = (xml: string | Uint8Array): { domain: Domain } | { cau
       parent.foreign.open(tag)
       return
     }
-    const frame = parent ? enter(parent, tag, line, say) : enterRoot(tag, line, say, (value) => (result = value))
+    const frame = parent
+      ? enter(parent, tag, line, addCause)
+      : enterRoot(tag, line, addCause, (value) => (result = value))
     if (!frame) {
       skipped = 1
       return
     }
-    readAttributes(frame, tag, line, say)
+    readAttributes(frame, tag, line, addCause)
     stack.push(frame)
   }
   const close = (): void => {
@@ -91,18 +93,19 @@ export const readDomain = (xml: string | Uint8Array): { domain: Domain } | { cau
       frame.text += piece
       return
     }
-    if (piece.trim() !== '') say('xml-unknown-text', frame.path, `line ${line}: has no text, found ${brief(piece)}`)
+    if (piece.trim() !== '')
+      addCause('xml-unknown-text', frame.path, `line ${line}: has no text, found ${brief(piece)}`)
   }
 
   const fault = readXml(xml, { open, close, text })
-  if (fault) say('xml-malformed', stack.at(-1)?.path ?? '/', `line ${fault.line}: ${fault.message}`)
+  if (fault) addCause('xml-malformed', stack.at(-1)?.path ?? '/', `line ${fault.line}: ${fault.message}`)
   const causes = listCauses(found, '/')
   if (causes.length > 0) return { causes }
   // The reader creates only keys of the description; validation checks the values.
   return { domain: result as Domain }
 }
 
-type Say = (rule: string, field: string, message: string) => void
+type AddCause = (rule: string, field: string, message: string) => void
 
 /**
  * The name as in the description: unprefixed in no namespace, `qemu:` in QEMU's, regardless of the prefix in the
@@ -111,10 +114,15 @@ type Say = (rule: string, field: string, message: string) => void
 const knownName = (tag: { uri: string; local: string; name: string }): string =>
   tag.uri === '' ? tag.local : tag.uri === qemuNamespace ? `qemu:${tag.local}` : `{${tag.uri}}${tag.local}`
 
-const enterRoot = (tag: SaxesTagNS, line: number, say: Say, done: (value: unknown) => void): Frame | undefined => {
+const enterRoot = (
+  tag: SaxesTagNS,
+  line: number,
+  addCause: AddCause,
+  done: (value: unknown) => void,
+): Frame | undefined => {
   const name = knownName(tag)
   if (name === 'domain') return frameOf('/domain', root, done)
-  say('xml-unknown-element', `/${name}`, `line ${line}: expected a domain`)
+  addCause('xml-unknown-element', `/${name}`, `line ${line}: expected a domain`)
   return undefined
 }
 
@@ -128,13 +136,13 @@ const frameOf = (path: string, element: Element, done: (value: unknown) => void,
   ...more,
 })
 
-const enter = (parent: Frame, tag: SaxesTagNS, line: number, say: Say): Frame | undefined => {
+const enter = (parent: Frame, tag: SaxesTagNS, line: number, addCause: AddCause): Frame | undefined => {
   const name = knownName(tag)
   const path = `${parent.path}/${name}`
   const known = parent.shape.elements.get(name)
   parent.hasChildren = true
   if (!known) {
-    say('xml-unknown-element', path, `line ${line}: ${xmlNameOfPath(parent.path)} has no element of this name`)
+    addCause('xml-unknown-element', path, `line ${line}: ${xmlNameOfPath(parent.path)} has no element of this name`)
     return undefined
   }
   const { key, field } = known
@@ -152,7 +160,7 @@ const enter = (parent: Frame, tag: SaxesTagNS, line: number, say: Say): Frame | 
       : frameOf(itemPath, nothing, done, { scalar: field.scalar })
   }
   if (Object.hasOwn(json, key)) {
-    say('xml-repeated-element', path, `line ${line}: must occur only once`)
+    addCause('xml-repeated-element', path, `line ${line}: must occur only once`)
     return undefined
   }
   // Reserves the position among the keys, which is the position in the XML.
@@ -175,14 +183,18 @@ const listIn = (json: JsonObject, key: string): unknown[] => {
 
 const xmlNameOfPath = (path: string): string => path.slice(path.lastIndexOf('/') + 1)
 
-const readAttributes = (frame: Frame, tag: SaxesTagNS, line: number, say: Say): void => {
+const readAttributes = (frame: Frame, tag: SaxesTagNS, line: number, addCause: AddCause): void => {
   for (const attribute of Object.values(tag.attributes)) {
     if (attribute.prefix === 'xmlns' || attribute.name === 'xmlns') continue
     const name = knownName(attribute)
     const known = frame.shape.attributes.get(name)
     if (known) frame.json[known.key] = fromXml(known.field.scalar, attribute.value)
     else
-      say('xml-unknown-attribute', `${frame.path}/@${name}`, `line ${line}: ${tag.name} has no attribute of this name`)
+      addCause(
+        'xml-unknown-attribute',
+        `${frame.path}/@${name}`,
+        `line ${line}: ${tag.name} has no attribute of this name`,
+      )
   }
 }
 

@@ -65,7 +65,7 @@ export const addressParts: Rule = {
     const additions: Addition[] = []
     const add = ({ address }: Addressed): void => {
       const values = address?.type === undefined ? undefined : parts[address.type]
-      // A bare `pci` asks for an address, which those on PCI have been given.
+      // An empty address of type `pci` requests an address, which devices on PCI already have here.
       if (address?.type === 'pci' && address.bus === undefined && address.slot === undefined) return
       if (address && values) additions.push(fill(address, values))
     }

@@ -20,7 +20,7 @@ test('a rule fills in what is not there, leaf by leaf, under its name', () => {
   })
 })
 
-test('an empty text asks for a value; undefined adds nothing', () => {
+test('an empty text is filled in; undefined adds nothing', () => {
   expect(
     apply(
       { genid: '' },

@@ -142,7 +142,7 @@ describe('controllers that devices need', () => {
   })
 })
 
-test('PCI controllers are certain chips, and say where they are', () => {
+test('PCI controllers are certain chips and get an address', () => {
   const controllers: Controllers = [
     { type: 'pci', index: 1, model: 'pcie-root-port', address: { type: 'pci', slot: 2, function: 1 } },
     { type: 'pci', index: 2, model: 'pci-bridge' },

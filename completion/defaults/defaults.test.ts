@@ -33,8 +33,8 @@ describe.each(modes)('%s', (_, context) => {
         const added = addedPaths(additions, after)
         expect(domain).toEqual(before)
         const [was, is] = [leaves(before), leaves(after)]
-        const said = [...was].filter(([, value]) => !isAsking(value))
-        expect(said.map(([path]) => [path, is.get(path)])).toEqual(said)
+        const set = [...was].filter(([, value]) => !isFilledIn(value))
+        expect(set.map(([path]) => [path, is.get(path)])).toEqual(set)
         const news = [...is.keys()].filter((path) => !was.has(path) || was.get(path) === '')
         expect(news.filter((path) => !added.has(path) && !isEmpty(is.get(path)))).toEqual([])
         expect([...added.keys()].filter((path) => !is.has(path))).toEqual([])
@@ -59,8 +59,8 @@ test('a rule that is not asked, since what it is about is not there, would have 
   )
 })
 
-/** An empty text or object asks for what it does not say. */
-const isAsking = (value: unknown): boolean => value === '' || isEmpty(value)
+/** An empty text or object is filled in. */
+const isFilledIn = (value: unknown): boolean => value === '' || isEmpty(value)
 const isEmpty = (value: unknown): boolean =>
   typeof value === 'object' && value !== null && Object.keys(value).length === 0
 

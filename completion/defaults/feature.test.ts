@@ -4,7 +4,7 @@ import { applied } from '../../test/applied.ts'
 import { asyncTeardown, featureState, hypervMode } from './feature.ts'
 
 test.each<[string, Domain, Domain]>([
-  ['nothing is said where nothing is', {}, {}],
+  ['without features, nothing is added', {}, {}],
   [
     'what is named is on',
     { features: { pmu: {}, smm: { state: false } } },

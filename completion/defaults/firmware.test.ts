@@ -107,7 +107,7 @@ describe('firmware that is chosen', () => {
   })
 })
 
-test('an image that no descriptor names keeps what is said of it, and has its own variables', () => {
+test('an image that no descriptor names does not change, and has its own variables', () => {
   expect(filled({ loader: { type: 'pflash', readonly: true, value: '/own' } }, [plain]).os).toEqual({
     ...q35,
     loader: { type: 'pflash', readonly: true, format: 'raw', value: '/own' },

@@ -81,7 +81,7 @@ test.each<[string, NonNullable<Domain['sysinfos']>, string]>([
   expect(applied([uuid], { sysinfos }).uuid).toBe(expected)
 })
 
-test('uuid, generation id and name are given where they are missing, or asked for', () => {
+test('uuid, generation ID and name are added if they are missing or empty', () => {
   expect(applied([name, uuid, generationId], { genid: '' }, { name: 'vm' })).toEqual({
     name: 'vm',
     uuid: drawUuid(testContext, 'uuid'),

@@ -5,7 +5,7 @@ import { addressFamily, interfaceMode, interfaceModel, interfaceType, vhostuserM
 
 test.each<[string, Domain, Domain]>([
   [
-    'one of which nothing is said is an RTL8139 behind QEMU',
+    'an empty one is an RTL8139 in QEMU’s user network',
     { devices: { interfaces: [{}] } },
     { devices: { interfaces: [{ type: 'user', model: { type: 'rtl8139' } }] } },
   ],

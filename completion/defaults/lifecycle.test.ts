@@ -9,7 +9,7 @@ test.each<[string, Domain, Domain]>([
     {},
     { onPoweroff: 'destroy', onReboot: 'restart', onCrash: 'destroy' },
   ],
-  ['what is said stays', { onPoweroff: 'restart', onReboot: 'destroy', onCrash: 'preserve' }, {}],
+  ['what is set does not change', { onPoweroff: 'restart', onReboot: 'destroy', onCrash: 'preserve' }, {}],
 ])('%s', (_, domain, expected) => {
   expect(applied([onPoweroff, onReboot, onCrash], domain)).toEqual({ ...domain, ...expected })
 })

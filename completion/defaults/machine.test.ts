@@ -36,7 +36,7 @@ describe('what to boot from', () => {
   test.each<[string, Domain, Domain['os']]>([
     ['is the first disk', {}, { boots: [{ dev: 'hd' }] }],
     ['is what is written', { os: { boots: [{ dev: 'network' }] } }, { boots: [{ dev: 'network' }] }],
-    ['is said by a device', { devices: { interfaces: [{ boot: { order: 1 } }] } }, undefined],
+    ['is left to a device with a boot order', { devices: { interfaces: [{ boot: { order: 1 } }] } }, undefined],
   ])('%s', (_, domain, expected) => expect(applied([boot], domain).os).toEqual(expected))
 })
 

@@ -92,7 +92,7 @@ describe('NUMA nodes', () => {
     expect(applied([numaCpus], { vcpu, ...cells({}, { cpus: '0-3' }) }).cpu).toEqual(cells({}, { cpus: '0-3' }).cpu)
   })
 
-  test('are as far there as back, if nothing else is said; of those that nothing is said of, nothing is', () => {
+  test('are the same in both directions if only one is set; if none is, none is added', () => {
     const near = { siblings: [{ id: 1, value: 30 }] }
     const [first, second, third] =
       applied([numaDistance], cells({ id: 0, distances: near }, { id: 1 }, { id: 2 })).cpu?.numa?.cells ?? []
@@ -117,7 +117,7 @@ describe('where memory is placed', () => {
       { memory: { mode: 'strict', placement: 'auto' } },
     ],
     [
-      'is where it is said',
+      'does not change if it is set',
       { vcpu: { placement: 'auto' }, numatune: { memory: { nodeset: '0' } } },
       { memory: { mode: 'strict', nodeset: '0' } },
     ],
@@ -126,6 +126,6 @@ describe('where memory is placed', () => {
       { numatune: { memory: { mode: 'preferred', nodeset: '0' } } },
       { memory: { mode: 'preferred', nodeset: '0' } },
     ],
-    ['is nowhere where nothing is said', {}, undefined],
+    ['is not added without a setting', {}, undefined],
   ])('%s', (_, domain, expected) => expect(applied([numatuneMemory, numatuneMode], domain).numatune).toEqual(expected))
 })

@@ -19,7 +19,7 @@ test.each<[string, Domain, Domain]>([
     },
   ],
   [
-    'what is said stays',
+    'what is set does not change',
     { vcpu: { value: 2 }, cpu: { numa: { cells: [{ id: 1, memory: 1, unit: 'GiB', cpus: '0' }] } } },
     {},
   ],

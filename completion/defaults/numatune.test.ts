@@ -4,7 +4,7 @@ import { applied } from '../../test/applied.ts'
 import { numatuneMemory, numatuneMode, numatuneNodeMode } from './numatune.ts'
 
 test.each<[string, Domain, Domain]>([
-  ['nothing is said where nothing is', {}, {}],
+  ['without settings, nothing is added', {}, {}],
   [
     'memory follows virtual CPUs that numad places',
     { vcpu: { placement: 'auto' } },

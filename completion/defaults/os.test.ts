@@ -9,7 +9,7 @@ test.each<[string, Domain, Domain]>([
     {},
     { os: { type: { arch: 'x86_64', machine: 'pc-i440fx-10.0' }, boots: [{ dev: 'hd' }] } },
   ],
-  ['what is said stays', { os: { type: { arch: 'x86_64', machine: 'q35' }, boots: [{ dev: 'cdrom' }] } }, {}],
+  ['what is set does not change', { os: { type: { arch: 'x86_64', machine: 'q35' }, boots: [{ dev: 'cdrom' }] } }, {}],
   [
     'an empty list is the same as none',
     { os: { type: { arch: 'x86_64', machine: 'q35' }, boots: [] } },

@@ -1,6 +1,6 @@
 /**
  * PCI buses and which of their slots are free. This file knows no devices: what can be plugged where is expressed as
- * connections, one bit each, that a bus offers and a device asks for.
+ * connections, one bit each, that a bus offers and a device requires.
  */
 
 /** What a device needs of a slot, and a bus offers: bits. */
@@ -45,7 +45,7 @@ interface ModelOfBus {
   readonly offers: number
   readonly firstSlot: number
   readonly lastSlot: number
-  /** What the controller itself asks for; 0 for a root. */
+  /** What the controller itself requires; 0 for a root. */
   readonly asks: number
 }
 

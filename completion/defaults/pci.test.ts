@@ -10,7 +10,7 @@ const rules = [pciRoot, pciControllers, pciAddresses]
 
 const isapc = { type: { os: 'hvm', arch: 'x86_64', machine: 'isapc' } } as const
 
-/** `disks[0]: 0:2.0`, with `+` where the slot is said to be shared; controllers as `pci 1 pcie-root-port: 0:1.0+`. */
+/** `disks[0]: 0:2.0`, with `+` if the slot is shared; controllers as `pci 1 pcie-root-port: 0:1.0+`. */
 const places = (os: Domain['os'] & object, devices: Devices): string[] => {
   const all: readonly [string, unknown][] = Object.entries(applied(rules, { os, devices }).devices ?? {})
   return all.flatMap(([key, value]) =>
@@ -178,7 +178,7 @@ test('a machine without PCI has no addresses on it', () => {
   expect(places(isapc, { interfaces: [card('ne2k_isa')] })).toEqual(['interfaces[0]'])
 })
 
-test('devices that are not on PCI, or say where else they are, get no address', () => {
+test('devices that are not on PCI, or have an address of another type, get no PCI address', () => {
   const devices: Devices = {
     disks: [{ target: { dev: 'sda', bus: 'sata' } }, { ...disk('vda'), address: { type: 'virtio-mmio' } }],
     interfaces: [card('usb-net')],

@@ -168,7 +168,7 @@ const seats = <D extends { readonly address?: Address }>(
 const single = (key: string, device: { readonly address?: Address } | undefined, asks: number): Seat[] =>
   device && asks !== 0 && isSeated(device.address) ? [seat(`devices.${key}`, device, asks)] : []
 
-/** libvirt's own order of a list decides who gets the first address, not the order in which it is stored. */
+/** libvirt's own order of a list decides which device gets the first address, not the order in which it is stored. */
 const sortedControllers = (domain: Domain): (Seat & { controller: Controller })[] =>
   inLibvirtOrder('devices.controllers', list(domain, 'controllers'))
     .filter(({ item }) => isSeated(item.address))

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { rules } from './defaults.ts'
 import { defaultsReference } from './reference.ts'
 
-test('docs/reference/defaults.md is what the rules say; else run `npm run reference`', () => {
+test('docs/reference/defaults.md matches the rules; otherwise run `npm run reference`', () => {
   const page = readFileSync(join(import.meta.dirname, '../../docs/reference/defaults.md'), 'utf8')
   expect(page).toBe(defaultsReference())
 })

@@ -35,7 +35,7 @@ describe('ports of USB', () => {
       ['0-1', '0-2', '1-1'],
     ],
     [
-      'of the bus that is asked for',
+      'of the bus that the device names',
       { controllers: [xhci, { ...xhci, index: 1 }], inputs: [{ ...tablet, address: { type: 'usb', bus: 1 } }] },
       ['1-1'],
     ],

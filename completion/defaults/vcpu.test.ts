@@ -5,7 +5,11 @@ import { vcpuCount, vcpuPlacement } from './vcpu.ts'
 
 test.each<[string, Domain, Domain]>([
   ['there is one', {}, { vcpu: { value: 1, placement: 'static' } }],
-  ['but not where something is said of them', { vcpu: { current: 1 } }, { vcpu: { current: 1, placement: 'static' } }],
+  [
+    'but not if another setting of them is there',
+    { vcpu: { current: 1 } },
+    { vcpu: { current: 1, placement: 'static' } },
+  ],
   [
     'they follow memory that numad places',
     { vcpu: { value: 2 }, numatune: { memory: { placement: 'auto' } } },

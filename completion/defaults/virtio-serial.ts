@@ -9,7 +9,7 @@ const defaultPorts = 31
 export const virtioSerialAddress: Rule = {
   name: 'virtio-serial-address',
   description:
-    'Channels on virtio get the first free port, and consoles that ask for one; port 0 is for a console. A controller is added where all ports are taken.',
+    'Channels on virtio get the first free port, and consoles that request one; port 0 is for a console. A controller is added where all ports are taken.',
   about: ['channels', 'consoles'],
   *apply(domain) {
     const { devices } = domain

@@ -17,7 +17,7 @@ const all: readonly (Pick<Rule, 'id' | 'about' | 'example'> & { check: (subject:
 ]
 const allAbout = indexRules(all)
 
-/** The ids of rules that would not be asked about a spec, though they have something to say. */
+/** The IDs of rules that would be skipped for a spec although they find something. */
 const missed = (spec: VirtualMachineSpec): string[] => {
   const domain = canonicalSpelling(spec.domain)
   const keys = keysWithin(domain)

@@ -44,7 +44,7 @@ test.each<[string, Domain, string[], string[]]>([
   expect(check(domain, granted).map(({ field }) => field)).toEqual(fields)
 })
 
-test('a cause names the field, its value, who put it there, and how to get it granted', () => {
+test('a cause names the field, its value, its origin, and how to get it granted', () => {
   expect(check(emulator)).toEqual([
     {
       rule: 'host-reach',

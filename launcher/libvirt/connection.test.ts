@@ -11,7 +11,7 @@ import { encode } from './xdr.ts'
 
 /** The daemon's end, played by the test packet by packet. */
 let theirs: Duplex
-/** What came in and was no PING. */
+/** What arrived, except PINGs. */
 let received: Packet[]
 let pings: number
 let clock: FakeClock

@@ -8,7 +8,7 @@ import { createMayAccess } from '../../webhooks/admission/permission.ts'
 import { until } from '../until.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
-import { runKubectl, type Said } from './kubectl.ts'
+import { runKubectl, type Output } from './kubectl.ts'
 import { startOtherWebhook, startWebhooks } from './webhooks.ts'
 import type { TestWebhooks } from './webhooks.ts'
 
@@ -37,7 +37,7 @@ afterAll(async () => {
   await api?.stop()
 })
 
-const kubectl = (input: string, ...rest: string[]): Promise<Said> => runKubectl(api, input, ...rest)
+const kubectl = (input: string, ...rest: string[]): Promise<Output> => runKubectl(api, input, ...rest)
 
 const apply = (manifest: string, ...rest: string[]) => kubectl(manifest, 'apply', '-f', '-', ...rest)
 

@@ -8,7 +8,7 @@ import { createKubeClient, type KubeClient } from '../../runtime/kube.ts'
 import { clusterVirtualMachinePresets, virtualMachinePresets, virtualMachines } from '../../runtime/resource.ts'
 import { createEngine } from '../../webhooks/admission/engine.ts'
 import { samplePairs } from '../cli/pairs.ts'
-import { resultOfCluster, resultOfSaid } from '../cli/persisted.ts'
+import { resultOfCluster, resultOfOutput } from '../cli/persisted.ts'
 import { runVm } from '../cli/world.ts'
 import { until } from '../until.ts'
 import { startApiServer, type TestApiServer } from './apiserver.ts'
@@ -83,7 +83,7 @@ describe('offline completion equals that of the webhooks', () => {
       const online = await resultOfCluster(kube.create(virtualMachines, vm))
       const uid = uids.get(name) ?? ''
       const words = [files().vm(name), '--presets', files().presets, '--uid', uid, '-o', 'json', '-q']
-      const offline = resultOfSaid(await runVm(['complete', ...words]))
+      const offline = resultOfOutput(await runVm(['complete', ...words]))
       expect(offline).toEqual(online)
       if ('refusal' in offline) outcomes.refused++
       else outcomes.completed++

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { bombs } from '../presets/bombs.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
-import { runKubectl, type Said } from './kubectl.ts'
+import { runKubectl, type Output } from './kubectl.ts'
 import { installProcesses } from './processes.ts'
 import type { Processes, Replica } from './processes.ts'
 
@@ -10,7 +10,7 @@ let api: TestApiServer
 let processes: Processes
 let replica: Replica
 
-const kubectl = (input: string, ...rest: string[]): Promise<Said> => runKubectl(api, input, ...rest)
+const kubectl = (input: string, ...rest: string[]): Promise<Output> => runKubectl(api, input, ...rest)
 const apply = (object: object, ...rest: string[]) => kubectl(JSON.stringify(object), 'apply', '-f', '-', ...rest)
 
 const apiVersion = 'virtset.io/v1alpha1'
@@ -59,7 +59,7 @@ afterAll(async () => {
 })
 
 /** How long the other tenant waits for a response in the meantime. */
-async function besides(attack: Promise<Said>): Promise<{ attacked: Said; other: Said }> {
+async function besides(attack: Promise<Output>): Promise<{ attacked: Output; other: Output }> {
   const [attacked, other] = await Promise.all([attack, apply(vm('alice', 'honest'), '--dry-run=server')])
   return { attacked, other }
 }

@@ -10,7 +10,7 @@ import { namespaces } from '../../runtime/resource.ts'
 import { createEngine } from '../../webhooks/admission/engine.ts'
 import { examples, presetFiles, presetsIn } from '../cli/examples.ts'
 import { files } from '../cli/files.ts'
-import { resultOfCluster, resultOfSaid } from '../cli/persisted.ts'
+import { resultOfCluster, resultOfOutput } from '../cli/persisted.ts'
 import { runVm } from '../cli/world.ts'
 import { until } from '../until.ts'
 import { startApiServer, type TestApiServer } from './apiserver.ts'
@@ -76,7 +76,7 @@ async function bothSides(namespace: string, vm: object, name: string, words: rea
   const online = await resultOfCluster(kube.request('POST', path, vm))
   const uid = uids.get(`${namespace}/${name}`) ?? ''
   const result = await runVm(['complete', ...words, '-n', namespace, '--uid', uid, '-o', 'json', '-q'])
-  return { online, offline: resultOfSaid(result) }
+  return { online, offline: resultOfOutput(result) }
 }
 
 const presetFlags = (files: readonly string[]): string[] => files.flatMap((file) => ['--presets', file])

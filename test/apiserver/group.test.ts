@@ -164,8 +164,8 @@ test('adopts an orphan, and releases a VM that no longer matches', async () => {
 })
 
 test.each(['config', 'group'])('the example of a %s is accepted', async (name) => {
-  const said = await kubectl(['apply', '--dry-run=server', '-f', `manifests/examples/machines/${name}.yaml`])
-  expect(said).toContain('created')
+  const output = await kubectl(['apply', '--dry-run=server', '-f', `manifests/examples/machines/${name}.yaml`])
+  expect(output).toContain('created')
 })
 
 test.each<[string, object, string]>([

@@ -169,10 +169,10 @@ test('does not adopt a pod that a user created in place of the launcher’s', as
   expect((await create(evil)).err).toContain('set the label virtset.io/vm-uid of a pod')
   // An operator may have taken the policy away: the controller does not rely on it.
   await kubectl(undefined, 'delete', 'validatingadmissionpolicybinding', 'virtset-launcher-pods')
-  let said = ''
+  let error = ''
   await eventually(
-    async () => (said = (await create(evil)).err) === '',
-    () => Promise.resolve(said),
+    async () => (error = (await create(evil)).err) === '',
+    () => Promise.resolve(error),
   )
   await eventually(
     async () => (await condition('waiting', 'PodScheduled')) === 'PodNotOwn',

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import type { TestApiServer } from './apiserver.ts'
 
-export interface Said {
+export interface Output {
   readonly code: number | null
   readonly out: string
   readonly err: string
@@ -12,12 +12,12 @@ export const runKubectl = (
   { kubectl, kubeconfig }: Pick<TestApiServer, 'kubectl' | 'kubeconfig'>,
   input: string,
   ...rest: readonly string[]
-): Promise<Said> =>
+): Promise<Output> =>
   new Promise((resolve) => {
     const child = spawn(kubectl, ['--kubeconfig', kubeconfig, ...rest])
-    const said = { out: '', err: '' }
-    child.stdout.setEncoding('utf8').on('data', (text: string) => (said.out += text))
-    child.stderr.setEncoding('utf8').on('data', (text: string) => (said.err += text))
+    const output = { out: '', err: '' }
+    child.stdout.setEncoding('utf8').on('data', (text: string) => (output.out += text))
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (output.err += text))
     child.stdin.end(input)
-    child.on('close', (code) => resolve({ code, ...said }))
+    child.on('close', (code) => resolve({ code, ...output }))
   })

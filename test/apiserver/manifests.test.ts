@@ -138,8 +138,8 @@ describe('Pod Security', () => {
     const found = (await render('manifests')).find(
       ({ kind, metadata }) => metadata.name === name && ['Deployment', 'DaemonSet'].includes(kind),
     )
-    const said = await refusal(found?.spec?.template?.spec ?? {})
-    expect([said === '', said.includes('hostPath')]).toEqual([isRestricted, !isRestricted])
+    const message = await refusal(found?.spec?.template?.spec ?? {})
+    expect([message === '', message.includes('hostPath')]).toEqual([isRestricted, !isRestricted])
   })
 
   test('the container `profile` of the handler passes `restricted`, and has no token', async () => {

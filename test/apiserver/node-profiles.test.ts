@@ -57,17 +57,17 @@ const fileOf = (node: string) => join(directory, `${node}.json`)
 const find = (node: string, capabilities: Capabilities) =>
   writeFileSync(fileOf(node), JSON.stringify({ libvirtVersion: '11.3.0', capabilities }))
 
-async function publish(node: string, as = node): Promise<ProfilePublisher & { readonly said: string[] }> {
-  const said: string[] = []
+async function publish(node: string, as = node): Promise<ProfilePublisher & { readonly lines: string[] }> {
+  const lines: string[] = []
   const publisher = publishProfile({
     kube: await handlerOf(as),
     nodeName: node,
     file: fileOf(node),
-    log: createLogger({ process: 'handler', to: { write: (line) => said.push(line) } }),
+    log: createLogger({ process: 'handler', to: { write: (line) => lines.push(line) } }),
     clock: systemClock,
   })
   stops.unshift(() => publisher.stop())
-  return { ...publisher, said }
+  return { ...publisher, lines }
 }
 
 const columns = (node: string) => kubectl(['get', 'nodeprofile', node, '--no-headers'])
@@ -249,7 +249,7 @@ test('the paths of a profile lead to the launcher image', async () => {
 
 test('a handler cannot publish the profile of another node', async () => {
   find('third', bundledCapabilities)
-  const { said } = await publish('third', 'other')
-  await until(() => said.some((line) => line.includes('only the profile of its own node')))
+  const { lines } = await publish('third', 'other')
+  await until(() => lines.some((line) => line.includes('only the profile of its own node')))
   expect(await kubectl(['get', 'nodeprofile', 'third', '--ignore-not-found'])).toBe('')
 })

@@ -331,7 +331,7 @@ describe('the controller', () => {
     ['the pod of a VM with volumes', launcher({ volumes }), 201, ''],
     ['the pod of a VM of type kvm', launcher({ domain: { ...stored.spec.domain, type: 'kvm' } }), 201, ''],
     ['the pod of a VM with a placement', launcher(placement), 201, ''],
-    ['the pod of a VM that is kept off nodes', keepOff(launcher(placement), ['node1', 'node2']), 201, ''],
+    ['the pod of a VM with excluded nodes', keepOff(launcher(placement), ['node1', 'node2']), 201, ''],
     ['a pod without the label', withMetadata({ labels: {} }), 403, 'label virtset.io/vm-uid'],
     ['a pod without an owner', withMetadata({ ownerReferences: [] }), 403, 'the one owner of a launcher pod'],
     [

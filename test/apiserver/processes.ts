@@ -109,7 +109,7 @@ export async function installProcesses(
     return { name, child, port, healthPort, log: () => readFileSync(file, 'utf8'), usage: confinement.usage }
   }
 
-  const untilSaid = (replica: Replica, words: string) =>
+  const untilLogged = (replica: Replica, words: string) =>
     until(() => replica.log().includes(words), undefined, {
       deadlineMs: startDeadlineMs,
       describe: () => `${replica.name} does not log "${words}"\n${lastLines(replica.log(), 15)}`,
@@ -124,7 +124,7 @@ export async function installProcesses(
       const port = await freePort()
       const kubeconfig = await kubeconfigOf('virtset-webhooks')
       const replica = await start(name, 'webhooks', port, { KUBECONFIG: kubeconfig, PORT: String(port) })
-      await untilSaid(replica, '"serving admission requests"')
+      await untilLogged(replica, '"serving admission requests"')
       await service.lead(slice(replica), port)
       await service.available()
       return replica

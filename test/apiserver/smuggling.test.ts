@@ -8,7 +8,7 @@ import { createMayAccess } from '../../webhooks/admission/permission.ts'
 import { until } from '../until.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
-import { runKubectl, type Said } from './kubectl.ts'
+import { runKubectl, type Output } from './kubectl.ts'
 import { startWebhooks } from './webhooks.ts'
 import type { TestWebhooks } from './webhooks.ts'
 
@@ -21,8 +21,8 @@ beforeAll(async () => {
   api = await startApiServer()
   webhooks = await startWebhooks(api, (caches, kube) => createEngine(caches, createMayAccess(kube, systemClock)))
   for (const object of [vm('vm'), config('config', good), group('group', good)]) {
-    const said = await kubectl(JSON.stringify(object), 'create', '-f', '-')
-    if (said.code !== 0) throw new Error(said.err)
+    const output = await kubectl(JSON.stringify(object), 'create', '-f', '-')
+    if (output.code !== 0) throw new Error(output.err)
   }
 })
 afterAll(async () => {
@@ -31,12 +31,12 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-const kubectl = (input: string, ...rest: string[]): Promise<Said> => runKubectl(api, input, ...rest)
+const kubectl = (input: string, ...rest: string[]): Promise<Output> => runKubectl(api, input, ...rest)
 
 const read = async (kind: string, name: string) => JSON.parse((await kubectl('', 'get', kind, name, '-o', 'json')).out)
 
 /** Sends the text unchanged: kubectl would parse it and write it again. */
-async function post(path: string, text: string): Promise<Said> {
+async function post(path: string, text: string): Promise<Output> {
   const file = join(folder, 'body.json')
   await writeFile(file, text)
   return kubectl('', 'create', '--raw', `/apis/virtset.io/v1alpha1/${path}`, '-f', file)

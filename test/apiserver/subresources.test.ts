@@ -223,7 +223,7 @@ describe('the flow', () => {
     expect((await started).code).toBe(201)
   })
 
-  test('a finished VM is kept until the next start, which deletes it', async () => {
+  test('a finished VM remains until the next start, which deletes it', async () => {
     await apply(config('finished'))
     const first = await ask('POST', subresource('start', 'finished'))
     await runs('finished')

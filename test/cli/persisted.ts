@@ -1,6 +1,6 @@
 import type { VirtualMachine } from '../../api/virtual-machine.ts'
 import { ApiError } from '../../runtime/api-error.ts'
-import type { Said } from './world.ts'
+import type { Output } from './world.ts'
 
 /** Without the metadata that the API server sets. */
 const stored = ({ metadata, spec }: VirtualMachine) => ({
@@ -32,7 +32,7 @@ export async function resultOfCluster(creating: Promise<unknown>): Promise<Resul
 }
 
 /** @param result of `kubectl vm complete -o json -q` */
-export const resultOfSaid = ({ code, out, err }: Said): Result =>
+export const resultOfOutput = ({ code, out, err }: Output): Result =>
   code === 0 ? stored(JSON.parse(out)) : { refusal: err }
 
 /** What kubectl prints for a refusal, from its Status. */

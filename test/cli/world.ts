@@ -2,7 +2,7 @@ import type { World } from '../../cli/world.ts'
 import { run } from '../../cli/program.ts'
 
 /** The output of a command line and its exit code. */
-export interface Said {
+export interface Output {
   readonly code: number
   readonly out: string
   readonly err: string
@@ -12,7 +12,7 @@ export interface Said {
 export async function runVm(
   words: readonly string[],
   given: Partial<World> & { readonly input?: string } = {},
-): Promise<Said> {
+): Promise<Output> {
   const { input = '', ...parts } = given
   const result = { out: '', err: '' }
   const world: World = {

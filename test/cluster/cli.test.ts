@@ -7,7 +7,7 @@ import { kubeconfigAccess } from '../../runtime/access.ts'
 import { createKubeClient, type KubeClient } from '../../runtime/kube.ts'
 import { examples, presetsIn } from '../cli/examples.ts'
 import { samplePairs } from '../cli/pairs.ts'
-import { resultOfCluster, resultOfSaid, withoutIdentity, type Result } from '../cli/persisted.ts'
+import { resultOfCluster, resultOfOutput, withoutIdentity, type Result } from '../cli/persisted.ts'
 import { runVm } from '../cli/world.ts'
 import { openCluster, type TestCluster } from './cluster.ts'
 
@@ -42,7 +42,9 @@ const withoutNodes = (result: Result): Result =>
   'refusal' in result ? { refusal: result.refusal.replaceAll(/ \(nodes? .+? lacks? [^()]+\)/g, '') } : result
 
 async function completeOffline(words: readonly string[]): Promise<Result> {
-  return withoutIdentity(resultOfSaid(await runVm(['complete', ...words, '-n', cluster.namespace, '-o', 'json', '-q'])))
+  return withoutIdentity(
+    resultOfOutput(await runVm(['complete', ...words, '-n', cluster.namespace, '-o', 'json', '-q'])),
+  )
 }
 
 const patience = { timeout: 90_000, interval: 200 }

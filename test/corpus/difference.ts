@@ -1,6 +1,6 @@
 import { xmlTree, type XmlTree } from '../xml-tree.ts'
 
-/** `path` in the expected document; what stands there on both sides, undefined where nothing does. */
+/** A `path` in the expected document, and the text at it in both documents; undefined if it does not exist. */
 export interface Difference {
   readonly path: string
   readonly expected: string | undefined

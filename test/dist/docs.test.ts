@@ -30,7 +30,7 @@ beforeEach(() => {
   cpSync(join(docs, 'ci/example'), join(folder, 'repository'), { recursive: true })
   mkdirSync(join(folder, 'bin'))
   symlinkSync(executable, join(folder, 'bin/kubectl-vm'))
-  // Stands in for kubectl, which only has to find its plugin.
+  // Replaces kubectl, which only has to find its plugin.
   writeFileSync(join(folder, 'bin/kubectl'), '#!/bin/sh\ncommand=$1; shift; exec kubectl-$command "$@"\n')
   chmodSync(join(folder, 'bin/kubectl'), 0o755)
   environment = { PATH: `${join(folder, 'bin')}:/usr/bin:/bin`, HOME: folder, GITHUB_PATH: join(folder, 'path') }

@@ -35,7 +35,7 @@ function keysOf(word: string): string {
     .join(',')
 }
 
-/** Variables of the environment stand before it. */
+/** It follows the variables of the environment. */
 const programIn = (words: readonly string[]): number => words.findIndex((word) => word.startsWith('/'))
 
 /** The paths below `directory` in the options of a command line. */

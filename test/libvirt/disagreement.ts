@@ -57,28 +57,29 @@ export const printed = (domain: Domain, capabilities: Capabilities): string => {
 export const startFault = (domain: Domain, judge: Judge): Promise<string | undefined> =>
   judge.start(writeDomain({ ...domain, name }))
 
-/** What we and libvirt say of a domain, and of what we make of it. */
+/** How we and libvirt judge a domain, and our completion of it. */
 export async function compare(domain: Domain, judge: Judge): Promise<Opinion> {
   const { capabilities } = judge
   const refusal = refusalOf(domain, capabilities)
   const whole = refusal?.isMalformed ? undefined : complete(domain, capabilities)
   const plain = whole === undefined ? domain : withIdentity(domain, whole)
-  const verdict = await judge.judge(writeDomain(plain), false)
+  const judgement = await judge.judge(writeDomain(plain), false)
   if (refusal) {
     // The launcher has libvirt's schema asked as well.
-    const isRefused = verdict.outcome === 'refused' || (await judge.judge(writeDomain(plain))).outcome === 'refused'
+    const isRefused = judgement.outcome === 'refused' || (await judge.judge(writeDomain(plain))).outcome === 'refused'
     return isRefused ? { outcome: 'refused' } : disagreed('false-refusal', refusal.signature, refusal.message)
   }
-  if (verdict.outcome === 'refused') return disagreed('missing-rule', withoutNames(verdict.message), verdict.message)
+  if (judgement.outcome === 'refused')
+    return disagreed('missing-rule', withoutNames(judgement.message), judgement.message)
   if (whole === undefined) throw new Error('what is not refused is completed')
   const expected = printed(whole, capabilities)
   const again = await judge.judge(expected)
   const found =
     again.outcome === 'refused'
       ? disagreed('spoilt', withoutNames(again.message), again.message)
-      : (differs('different', verdict.xml, expected) ?? differs('changed', again.xml, expected))
+      : (differs('different', judgement.xml, expected) ?? differs('changed', again.xml, expected))
   if (!found) return { outcome: 'taken' }
-  return (await isSettled(verdict.xml, judge)) ? found : { outcome: 'unsettled' }
+  return (await isSettled(judgement.xml, judge)) ? found : { outcome: 'unsettled' }
 }
 
 /** Whether libvirt makes the same of its own answer. */

@@ -25,7 +25,7 @@ const echoUntilQ = [
   [0xeb, 0xe9], // jmp wait
 ].flat()
 
-function say(text: string): number[] {
+function print(text: string): number[] {
   return [0xba, 0xf8, 0x03, ...[...Buffer.from(text)].flatMap((byte) => [0xb0, byte, 0xee])]
 }
 
@@ -69,8 +69,8 @@ const programs = {
   powerOff,
   /** Makes QEMU allocate all the memory that the guest has, up to 256 MiB. */
   touchMemory,
-  /** Says `up` on the serial console, echoes what is typed, and powers itself off at a `q`. */
-  echo: [...say('up\n'), ...echoUntilQ, ...powerOff],
+  /** Prints `up` on the serial console, echoes what is typed, and powers itself off at a `q`. */
+  echo: [...print('up\n'), ...echoUntilQ, ...powerOff],
 }
 
 export type GuestProgram = keyof typeof programs

@@ -58,7 +58,7 @@ async function define(name: string): Promise<DomainRef> {
 const importAll = (...more: string[]) =>
   runVm(['import', '--from', 'qemu:///session', '--socket', libvirtd.socket, ...more], { dial })
 
-test('a daemon without domains says so', async () => {
+test('reports a daemon without domains', async () => {
   expect(await importAll()).toEqual({
     code: 0,
     out: '',
@@ -79,8 +79,8 @@ test('domains that run and that do not become VMs, with all that libvirt has of 
   // There and back, nothing is lost.
   const at = files({ 'vms.yaml': out })
   const back = (await runVm(['export', at('vms.yaml')])).out
-  const kept = await Promise.all([running, resting].map((dom) => readXml(client, dom, { inactive: true })))
-  expect(trees(back)).toEqual(trees(kept.join('')))
+  const expected = await Promise.all([running, resting].map((dom) => readXml(client, dom, { inactive: true })))
+  expect(trees(back)).toEqual(trees(expected.join('')))
   expect((await readState(client, running))?.state).toBe('running')
   expect(await listDomains(client)).toHaveLength(2)
 })
@@ -102,10 +102,10 @@ test('a file a domain', async () => {
   expect([again.code, again.out.match(/<domain /g)?.length]).toEqual([0, 2])
 })
 
-test('reports a socket that the user may not open', async () => {
-  const nobody = 65_534
+test('reports a socket that the user cannot open', async () => {
+  const unprivileged = 65_534
   const asNobody = (path: string) => {
-    process.seteuid?.(nobody)
+    process.seteuid?.(unprivileged)
     try {
       return dial(path)
     } finally {
@@ -121,7 +121,7 @@ test('reports a socket that the user may not open', async () => {
 
 test.each([
   ['nothing at all', () => '/nowhere/libvirt-sock', /\/nowhere\/libvirt-sock: does not exist\n$/],
-  ['a file that is no socket', () => files({ sock: '' })('sock'), /sock: connect ECONNREFUSED/],
+  ['a file that is not a socket', () => files({ sock: '' })('sock'), /sock: connect ECONNREFUSED/],
 ])('%s in place of a daemon', async (_, socket, message) => {
   const { code, out, err } = await runVm(['import', '--socket', socket()], { dial })
   expect([code, out]).toEqual([2, ''])

@@ -44,10 +44,10 @@ describe(`libvirt's own cases${folder === undefined ? ', left out: LIBVIRT_CORPU
     const cases = folder === undefined ? [] : readCases(folder)
     for (const { name, before } of cases) {
       const ours = printed(complete(parse(before), judge.capabilities), judge.capabilities)
-      const verdict = await judge.judge(ours)
-      if (verdict.outcome === 'refused') (refused[withoutNames(verdict.message)] ??= []).push(name)
+      const judgement = await judge.judge(ours)
+      if (judgement.outcome === 'refused') (refused[withoutNames(judgement.message)] ??= []).push(name)
       else {
-        const difference = firstDifference(verdict.xml, ours)
+        const difference = firstDifference(judgement.xml, ours)
         if (difference) changed[name] = difference.path.replaceAll(/\[\d+\]/g, '')
       }
     }

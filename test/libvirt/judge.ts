@@ -7,7 +7,7 @@ import { queryProfile } from '../../launcher/profile/query.ts'
 import { systemClock } from '../../runtime/clock.ts'
 import { type Libvirtd, startLibvirtd } from './libvirtd.ts'
 
-/** What libvirt says of a domain: what it has made of it, or why it does not take it. */
+/** What libvirt answers for a domain: its completed XML, or why it refuses it. */
 export type Judgement =
   | { readonly outcome: 'taken'; readonly xml: string }
   | { readonly outcome: 'refused'; readonly message: string }
@@ -25,7 +25,7 @@ export interface Judge {
 
 /** Managed save, snapshots; the variable store may stay. */
 const undefineFlags = 1 | 2 | 8
-/** A daemon of a user keeps the files of its VMs in its own directory, one of the system where we say. */
+/** A daemon of a user keeps the files of its VMs in its own directory, one of the system in directories that we set. */
 const ownFiles = /\/tmp\/run-\w+\/libvirt\/qemu\//g
 const systemFiles = '/var/lib/libvirt/qemu/'
 const secure = 1

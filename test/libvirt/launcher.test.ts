@@ -232,7 +232,7 @@ describe('what cannot run', () => {
     expect(await launcher.exitCode).toBe(1)
   })
 
-  test('since its iSCSI target is away says so in QEMU’s own words', async () => {
+  test('since its iSCSI target is away has QEMU’s own message', async () => {
     launcher = await startLauncher()
     const source = {
       protocol: 'iscsi',

@@ -28,7 +28,7 @@ export interface RunningLauncher {
   terminationLog(): Promise<string>
   /** Hands the VM over, which must be accepted, and waits until it was started or could not be. */
   put(vm: object): Promise<DomainReport>
-  /** Waits until the report is as wanted, for 20 s if nothing else is said. */
+  /** Waits until the report is as expected, for 20 s unless `timeoutMs` is given. */
   reported(what: string, isWanted: (report: DomainReport) => boolean, deadlineMs?: number): Promise<DomainReport>
   /** The socket after `GET /console` was upgraded, or the status it was refused with. */
   console(): Promise<Socket>
@@ -136,7 +136,7 @@ export async function startLauncher(
     await eventually('the launcher answers', async () => (await ask(socket, 'GET', '/domain')).status === 200)
   } catch (error) {
     await pod.stop()
-    throw new Error(`the launcher said: ${log.join('')}`, { cause: error })
+    throw new Error(`the launcher logged: ${log.join('')}`, { cause: error })
   }
   return launcher
 }

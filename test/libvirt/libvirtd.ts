@@ -49,7 +49,7 @@ export async function startLibvirtd(options: { withKvm?: boolean } = {}): Promis
     await eventually('libvirtd answers', () => answers(socket))
   } catch (error) {
     await daemon.stop()
-    throw new Error(`libvirtd said: ${log.join('')}`, { cause: error })
+    throw new Error(`libvirtd logged: ${log.join('')}`, { cause: error })
   }
   return {
     socket,

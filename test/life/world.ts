@@ -414,7 +414,7 @@ export function createWorld() {
       if (pod.spec.nodeName === undefined) setPod({ ...pod, spec: { ...pod.spec, nodeName } })
     },
     /**
-     * Not while a kubelet has yet to notice a forced deletion: nothing can tell that from one on a node that does not
+     * Not while a kubelet has yet to notice a forced deletion: that looks the same as one on a node that does not
      * respond.
      */
     partition(node: NodeName): void {

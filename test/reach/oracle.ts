@@ -4,7 +4,7 @@ import type { Preset } from '../../api/preset.ts'
 import { isRecord } from '../../api/schema.ts'
 
 /**
- * Says what of a stored VM reaches the host though no cluster preset states it: written for the few devices of
+ * Finds what of a stored VM reaches the host although no cluster preset states it: written for the few devices of
  * `worlds.ts`, in plain loops, and without any code of completion, so that one mistake is not made twice.
  *
  * A VM may hold a value that reaches the host if a cluster preset in mode Apply states it for this item, selects the VM

@@ -334,9 +334,9 @@ export const worlds: fc.Arbitrary<World> = fc
     claim,
     steps: fc.array(step, { minLength: 1, maxLength: 4 }),
   })
-  .map(({ cluster, namespaced, domain, labels: own, claim: said, steps }) => ({
+  .map(({ cluster, namespaced, domain, labels: own, claim, steps }) => ({
     presets: [...cluster, ...namespaced],
-    vm: withClaim(vmOf(domain, own), said),
+    vm: withClaim(vmOf(domain, own), claim),
     steps,
   }))
 
@@ -347,22 +347,22 @@ const vmOf = (domain: Domain, own: Labels): VirtualMachine => ({
   spec: { domain: { type: 'qemu', memory: { unit: 'MiB', value: 64 }, os: { type: { os: 'hvm' } }, ...domain } },
 })
 
-function withClaim(vm: VirtualMachine, said: Claim): VirtualMachine {
-  if (said === 'stored') return vm
+function withClaim(vm: VirtualMachine, claim: Claim): VirtualMachine {
+  if (claim === 'stored') return vm
   const { [completedByAnnotation]: _claim, ...others } = vm.metadata.annotations ?? {}
-  const annotations = said === 'none' ? others : { ...others, [completedByAnnotation]: said.text }
+  const annotations = claim === 'none' ? others : { ...others, [completedByAnnotation]: claim.text }
   return { ...vm, metadata: { ...vm.metadata, annotations } }
 }
 
 /** A stored VM as a user sends it again. */
-export function edited(vm: VirtualMachine, { domain, labels: own, place, claim: said }: Edit): VirtualMachine {
+export function edited(vm: VirtualMachine, { domain, labels: own, place, claim }: Edit): VirtualMachine {
   const { metadata, spec } = vm
   const merged = {
     ...vm,
     metadata: { ...metadata, labels: { ...metadata.labels, ...own } },
     spec: { ...spec, domain: domainOf(mergedWith(spec.domain, domain, place)) },
   }
-  return withClaim(merged, said)
+  return withClaim(merged, claim)
 }
 
 function mergedWith(value: object, more: object, place: Edit['place']): object {

@@ -16,7 +16,7 @@ const folder = process.env['LIBVIRT_CORPUS']
 const cases = folder === undefined ? [] : readCases(folder)
 const leftOut =
   folder === undefined
-    ? ', left out: LIBVIRT_CORPUS is not set; test/corpus/corpus.ts says how to make it from the source of libvirt'
+    ? ', left out: LIBVIRT_CORPUS is not set; test/corpus/corpus.ts describes how to build it from the source of libvirt'
     : ''
 
 describe(`libvirt's own cases${leftOut}`, () => {

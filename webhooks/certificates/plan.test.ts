@@ -60,7 +60,7 @@ describe('plans the next step', () => {
       ['publish', 'a', 'b'],
     ],
     [
-      'a second authority is published, but an API server may not trust it yet',
+      'a second authority is published, but an API server might not trust it yet',
       {
         nowMs: day0 + 250 * dayMs + settleMs - 1,
         keyring: { authorities: [first, second], trusted: [] },

@@ -59,7 +59,7 @@ const source = element('The host end. The `type` of the device decides which fie
   ),
   mouse: child(
     element('The mouse, with `qemu-vdagent`.', {
-      mode: attribute(oneOf('server', 'client'), 'Who draws the pointer.'),
+      mode: attribute(oneOf('server', 'client'), 'Whether the client or the guest draws the pointer.'),
     }),
     'The mouse, with `qemu-vdagent`.',
   ),

@@ -107,7 +107,9 @@ export const graphics = element("A display of the guest's screen.", {
     'Whether moving images are streamed as video, for SPICE.',
   ),
   mouse: child(
-    element('The mouse, for SPICE.', { mode: attribute(oneOf('server', 'client'), 'Who draws the pointer.') }),
+    element('The mouse, for SPICE.', {
+      mode: attribute(oneOf('server', 'client'), 'Whether the client or the guest draws the pointer.'),
+    }),
     'The mouse, for SPICE.',
   ),
   clipboard: child(

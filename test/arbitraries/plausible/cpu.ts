@@ -43,7 +43,7 @@ export const cpu = rarely(
 
 type Cpu = NonNullable<Domain['cpu']>
 
-/** With as many virtual CPUs as sockets, cores and threads make, and what is said of a model only beside one. */
+/** With as many virtual CPUs as sockets, cores and threads make, and fields of the model only with a model. */
 export const carefulCpu = ({ vcpu: stated, cpu, ...domain }: Domain): Domain => {
   if (!cpu) return { ...domain, ...(stated ? { vcpu: stated } : {}) }
   const { features, migratable, match, check, topology, cache, maxphysaddr, ...rest } = cpu
