@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { completedByAnnotation, macsOf } from '../api/virtual-machine.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
+import { ownerReference } from '../api/template.ts'
 import { emptyInventory, isTakenBy, type Inventory } from '../inventory/inventory.ts'
 import { createCandidates } from '../presets/candidates.ts'
 import { compileParsed } from '../presets/compile.ts'
@@ -47,6 +48,19 @@ describe('the controller’s engine', () => {
     expect(macsWhere([holder])).toEqual(drawn)
     const others = macsWhere([{ ...holder, metadata: { ...holder.metadata, name: 'other' } }])
     expect([others.length, others[0] === drawn[0], others[1] === drawn[1]]).toEqual([2, false, true])
+  })
+
+  it('gives the VM of a config the same MAC addresses at each start, even if another VM has taken them', () => {
+    const vm = slipped({ domain: { ...domain, devices: { interfaces: [{ type: 'user' }] } } })
+    const owner = ownerReference({ kind: 'VirtualMachineConfig', metadata: { name: vm.metadata.name, uid: 'config' } })
+    const ofConfig = { ...vm, metadata: { ...vm.metadata, ownerReferences: [owner] } }
+    const macsWhere = (isMacTaken: Inventory['isMacTaken']): readonly string[] => {
+      const outcome = createEngine({ ...inventory, isMacTaken }).complete(ofConfig)
+      return 'causes' in outcome ? [] : macsOf(outcome.vm.spec)
+    }
+    const first = macsWhere(() => false)
+    expect(first.length).toBe(1)
+    expect(macsWhere(() => true)).toEqual(first)
   })
 
   it('rejects an object with another shape than a VM', () => {

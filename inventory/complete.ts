@@ -41,12 +41,13 @@ function optionsFrom(
   { uid, namespace, request, exempt }: CreateRequest,
 ): CompleteOptions {
   const { name } = vm.metadata
+  const identity = identityOf(vm)
   return {
     presets: inventory.candidates,
     quarantined: inventory.quarantined.values(),
     namespace: inventory.namespace(namespace),
     capabilities: inventory.capabilities(),
-    entropy: { uid: identityOf(vm) ?? uid },
+    entropy: identity === undefined ? { uid } : { uid: identity, isFixed: true },
     isMacTaken: (address) => inventory.isMacTaken(address, { namespace, name }),
     ...(request === undefined ? {} : { request }),
     ...(exempt === undefined ? {} : { exempt }),

@@ -62,6 +62,12 @@ describe('MAC addresses', () => {
     expect(macs([{}], (address) => taken.has(address))).toEqual([drawMac(testContext, 0, 2)])
   })
 
+  test('that are derived from a config are never drawn again: no other VM changes those of its next start', () => {
+    const entropy = { ...testContext.entropy, isFixed: true }
+    const domain = applied([macAddress], { devices: { interfaces: [{}] } }, { entropy, isMacTaken: () => true })
+    expect(domain.devices?.interfaces?.map(({ mac }) => mac?.address)).toEqual([drawMac(testContext, 0)])
+  })
+
   test('run out: an error, not a loop without end', () => {
     expect(() => macs([{}], () => true)).toThrow('no free MAC address in 1000 draws')
   })

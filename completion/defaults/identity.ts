@@ -78,12 +78,13 @@ export const name = rule('name', 'The domain is called as the VM is.', (_, conte
 export const macAddress: Rule = {
   name: 'interface-mac',
   description:
-    'An interface without MAC address is given one with the prefix 52:54:00, drawn from the request; one that is taken in the cluster is drawn again.',
+    'An interface without MAC address is given one with the prefix 52:54:00, drawn from the request; one that is taken in the cluster is drawn again, except for the VM of a config.',
   about: ['interfaces'],
   apply: (domain, context) => {
     const interfaces = list(domain, 'interfaces')
     const taken = new Set(interfaces.map(({ mac }) => mac?.address?.toLowerCase()))
-    const isTaken = (address: string): boolean => taken.has(address) || context.isMacTaken?.(address) === true
+    const isTakenElsewhere = context.entropy.isFixed === true ? () => false : context.isMacTaken
+    const isTaken = (address: string): boolean => taken.has(address) || isTakenElsewhere?.(address) === true
     return interfaces.flatMap((one, index): Addition[] => {
       if (one.mac?.address !== undefined) return []
       const address = context.entropy.recalled?.macs[index] ?? drawFreeMac(context, index, isTaken)

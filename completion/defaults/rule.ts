@@ -3,8 +3,10 @@ import type { Capabilities } from '../../api/capabilities.ts'
 
 /** What identities are drawn from: the same uid gives the same answer. */
 export interface Entropy {
-  /** The uid of the admission request. */
+  /** The UID of the admission request, or of the config that owns the VM. */
   readonly uid: string
+  /** Whether each start of the VM must draw the same values, whatever other VMs have. */
+  readonly isFixed?: boolean
   /** What was drawn when this VM was completed before; it is not drawn a second time. */
   readonly recalled?: Recalled
 }
