@@ -16,7 +16,9 @@ const podUIDs = {
   waiting: '0f0e0d0c-0b0a-4908-8706-050403020102',
   ended: '0f0e0d0c-0b0a-4908-8706-050403020103',
   killed: '0f0e0d0c-0b0a-4908-8706-050403020104',
+  forged: '0f0e0d0c-0b0a-4908-8706-050403020105',
 }
+const vmOf = (podUID: string): string => podUID.replace('0f0e', 'aaaa')
 
 let root: string
 let clock: FakeClock
@@ -31,9 +33,9 @@ beforeEach(async () => {
   logged = []
   launchers = []
   podsOfVms = new Set([podUIDs.known])
-  const launch = async (podUID: string, phase: 'Running' | 'Waiting' | 'Shutoff') => {
+  const launch = async (podUID: string, phase: 'Running' | 'Waiting' | 'Shutoff', vmUID = vmOf(podUID)) => {
     const launcher = await startFakeLauncher(root, podUID)
-    launcher.become({ vmUID: `vm-of-${podUID.slice(-1)}`, phase })
+    launcher.become({ vmUID, phase })
     launchers.push(launcher)
     return launcher
   }
@@ -41,6 +43,7 @@ beforeEach(async () => {
   await launch(podUIDs.lost, 'Running')
   await launch(podUIDs.waiting, 'Waiting')
   await launch(podUIDs.ended, 'Shutoff')
+  await launch(podUIDs.forged, 'Running', 'the VM of payroll\u001b[2J')
   const killed = await launch(podUIDs.killed, 'Running')
   killed.kill()
 })
@@ -63,9 +66,9 @@ async function scan(count: number): Promise<void> {
   }
 }
 
-const lost = { podUID: podUIDs.lost, vmUID: 'vm-of-1' }
+const lost = { podUID: podUIDs.lost, vmUID: vmOf(podUIDs.lost) }
 
-test('a guest that runs in two scans, and whose pod is of no VM, is reported', async () => {
+test('a guest that runs in two scans, whose pod is of no VM and that has the UID of one, is reported', async () => {
   await scan(1)
   expect(guests.list()).toEqual([])
   await guests.stop()

@@ -10,7 +10,7 @@ import { isAlive } from './status.ts'
 /** A guest that no VM of this node accounts for. */
 interface UnknownGuest {
   readonly podUID: string
-  /** According to its launcher. */
+  /** According to the pod, which can be any pod: a UID, but maybe that of another VM. */
   readonly vmUID: string
 }
 
@@ -23,14 +23,17 @@ export interface UnknownGuests {
 const scanIntervalMs = 60_000
 /** Each guest is logged again after so many scans. */
 const scansPerLog = 10
-const deadlineMs = 5000
+const deadlineMs = 1000
+/** Pods that are asked at once. A node has 110 pods, and each of them can keep its deadline waiting. */
+const concurrency = 8
+const uidForm = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 /** A report of a domain of 100 devices is 60 KiB. */
 const responseBytes = { perSecond: 64 * 1024, burst: 4 * 1024 * 1024 }
 
 /**
  * Looks every minute for launchers on this node that run a guest, and whose pod is not that of a VM. That happens when
  * the API server has lost a VM: etcd was restored from a backup. Such a guest is reported, and never ended: an API
- * server that lost its objects must not end guests. The kubelet ends the pod once it is sure that the API server does
+ * server that lost its objects must not end guests. Any pod can pretend to be a launcher: the report is only a hint. The kubelet ends the pod once it is sure that the API server does
  * not have it.
  */
 export function findUnknownGuests(options: {
@@ -48,15 +51,20 @@ export function findUnknownGuests(options: {
 
   const scan = async (): Promise<void> => {
     const found = new Map<string, UnknownGuest>()
-    for (const podUID of await readdir(join(kubeletRoot, 'pods'))) {
-      if (stopping.signal.aborted || podsOfVms()?.has(podUID) !== false) continue
-      const guest = await guestOf(podUID)
-      if (guest !== undefined) found.set(podUID, guest)
+    const podUIDs = (await readdir(join(kubeletRoot, 'pods'))).values()
+    const ask = async (): Promise<void> => {
+      for (const podUID of podUIDs) {
+        if (stopping.signal.aborted || podsOfVms()?.has(podUID) !== false) continue
+        const guest = await guestOf(podUID)
+        if (guest !== undefined) found.set(podUID, guest)
+      }
     }
+    await Promise.all(Array.from({ length: concurrency }, ask))
     for (const podUID of scans.keys()) if (!found.has(podUID)) scans.delete(podUID)
     for (const [podUID, guest] of found) scans.set(podUID, { guest, times: (scans.get(podUID)?.times ?? 0) + 1 })
     for (const { guest, times } of confirmed()) {
-      if (times % scansPerLog === 2) log.warn(guest, 'a guest runs on this node that the API server does not have')
+      if (times % scansPerLog === 2)
+        log.warn(guest, 'a pod of this node reports a guest that the API server does not have')
     }
   }
 
@@ -67,7 +75,7 @@ export function findUnknownGuests(options: {
     try {
       const launcher = launcherOf(podUID, { deadlineMs, responses: bytes, events: bytes, hold })
       const report = await launcher.report()
-      return isAlive(report) ? { podUID, vmUID: report.vmUID } : undefined
+      return isAlive(report) && uidForm.test(report.vmUID) ? { podUID, vmUID: report.vmUID } : undefined
     } catch (error) {
       // Most pods have no launcher, and one that does not respond proves nothing.
       if (!(error instanceof LauncherAbsent)) log.debug({ err: error, podUID }, 'could not read an unknown launcher')
