@@ -32,13 +32,13 @@ const usb2 = new Set(['ich9-ehci1', 'ich9-uhci1', 'ich9-uhci2', 'ich9-uhci3'])
 const isUsb2 = ({ type, model }: Controller): boolean => type === 'usb' && usb2.has(model ?? '')
 
 /** The first port of the companion's controller that it serves. */
-const startPorts: { readonly [model: string]: string } = { 'ich9-uhci1': '0', 'ich9-uhci2': '2', 'ich9-uhci3': '4' }
+const startPorts: { readonly [model: string]: number } = { 'ich9-uhci1': 0, 'ich9-uhci2': 2, 'ich9-uhci3': 4 }
 
 export const usbCompanion = each('controllers')(
   'usb-companion',
   'The USB 1 parts of a USB 2 controller serve two of its ports each.',
   ({ type, model, master }) => {
-    const own = master ? '0' : startPorts[model ?? '']
+    const own = master ? 0 : startPorts[model ?? '']
     const startport = type === 'usb' ? own : undefined
     return startport === undefined ? undefined : { master: { startport } }
   },

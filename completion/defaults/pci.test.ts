@@ -125,8 +125,8 @@ describe('q35', () => {
         controllers: [
           { type: 'sata', index: 0 },
           { type: 'usb', index: 0, model: 'ich9-ehci1' },
-          { type: 'usb', index: 0, model: 'ich9-uhci1', master: { startport: '0' } },
-          { type: 'usb', index: 0, model: 'ich9-uhci2', master: { startport: '2' } },
+          { type: 'usb', index: 0, model: 'ich9-uhci1', master: { startport: 0 } },
+          { type: 'usb', index: 0, model: 'ich9-uhci2', master: { startport: 2 } },
         ],
         sounds: [{ model: 'ich9' }],
         videos: [{ model: { type: 'vga', primary: true } }],

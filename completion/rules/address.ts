@@ -10,7 +10,7 @@ const holders: { readonly [type: string]: readonly string[] } = {
   unassigned: ['hostdevs'],
 }
 
-export const addressKind: Rule = {
+const addressKind: Rule = {
   id: 'address-kind',
   description:
     'The type of an address must be supported by the device; the address of a memory module must have a slot.',
@@ -31,3 +31,36 @@ export const addressKind: Rule = {
     { devices: { rngs: [{ model: 'virtio', backend: { model: 'builtin' }, address: { type: 'pci', slot: 9 } }] } },
   ),
 }
+
+/** The fields of each type of address, for the types that x86 has. */
+const fieldsOf: { readonly [type: string]: readonly string[] } = {
+  pci: ['domain', 'bus', 'slot', 'function', 'multifunction'],
+  drive: ['controller', 'bus', 'target', 'unit'],
+  'virtio-serial': ['controller', 'bus', 'port'],
+  ccid: ['controller', 'slot'],
+  usb: ['bus', 'port'],
+  isa: ['iobase', 'irq'],
+  dimm: ['slot', 'base'],
+  unassigned: [],
+}
+
+const addressFields: Rule = {
+  id: 'address-fields',
+  description: 'An address must have only the fields of its type.',
+  *check({ domain }) {
+    for (const { at, device } of allDevices(domain)) {
+      const { type, ...fields } = device.address ?? {}
+      const allowed = fieldsOf[type ?? '']
+      if (allowed === undefined) continue
+      const message = `must not be set for type ${type}, ${allowed.length === 0 ? 'which has no fields' : `only ${allowed.join(', ')}`}`
+      for (const [key, value] of Object.entries(fields))
+        if (!allowed.includes(key)) yield forbidden(`${at}.address.${key}`, value, message)
+    }
+  },
+  example: example(
+    { devices: { hubs: [{ type: 'usb', address: { type: 'usb', bus: 0, port: '1', slot: 1 } }] } },
+    { devices: { hubs: [{ type: 'usb', address: { type: 'usb', bus: 0, port: '1' } }] } },
+  ),
+}
+
+export const addressRules: readonly Rule[] = [addressKind, addressFields]

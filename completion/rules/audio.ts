@@ -1,6 +1,7 @@
 import { numberOf } from '../defaults/reading.ts'
-import { eachDevice, list } from './device.ts'
-import { duplicate, notFound, required, unsupported } from './finding.ts'
+import type { Domain } from '../../api/domain/domain.ts'
+import { eachDevice, list, type DeviceOf } from './device.ts'
+import { duplicate, forbidEach, invalid, notFound, required, unsupported } from './finding.ts'
 import { example, type Rule } from './rule.ts'
 
 const soundAudio: Rule = {
@@ -46,4 +47,71 @@ const soundModel = eachDevice('sounds')(
   example({ devices: { sounds: [{}] } }, { devices: { sounds: [{ model: 'ac97' }] } }),
 )
 
-export const audioRules: readonly Rule[] = [soundModel, soundAudio]
+/** Fields that only some types of backend have. */
+const typesOf: { readonly [field: string]: readonly string[] } = {
+  driver: ['sdl'],
+  path: ['file'],
+  serverName: ['pulseaudio'],
+  runtimeDir: ['pipewire'],
+  tryMMap: ['oss'],
+  exclusive: ['oss'],
+  dspPolicy: ['oss'],
+}
+
+/** The same of each direction. */
+const directionTypesOf: { readonly [field: string]: readonly string[] } = {
+  bufferCount: ['coreaudio', 'oss', 'sdl'],
+  dev: ['alsa', 'oss'],
+  tryPoll: ['oss'],
+  name: ['pulseaudio', 'pipewire'],
+  streamName: ['pulseaudio', 'pipewire'],
+  latency: ['pulseaudio', 'pipewire'],
+  serverName: ['jack'],
+  clientName: ['jack'],
+  connectPorts: ['jack'],
+  exactName: ['jack'],
+}
+
+const directions = ['input', 'output'] as const
+
+const audioFields = eachDevice('audios')(
+  'audio-fields',
+  'An audio backend must have only the fields of its type.',
+  function* (audio, at) {
+    const { type } = audio
+    if (type === undefined) return
+    for (const [field, types] of Object.entries(typesOf))
+      if (!types.includes(type)) yield* forbidEach(audio, at, [field], notFor(type, types))
+    for (const direction of directions)
+      for (const [field, types] of Object.entries(directionTypesOf))
+        if (!types.includes(type)) yield* forbidEach(audio, at, [`${direction}.${field}`], notFor(type, types))
+  },
+  example(
+    { devices: { audios: [{ id: 1, type: 'alsa', path: '/sound.wav' }] } },
+    { devices: { audios: [{ id: 1, type: 'file', path: '/sound.wav' }] } },
+  ),
+)
+
+const notFor = (type: string, types: readonly string[]): string =>
+  `must not be set for type ${type}, only for ${types.join(', ')}`
+
+const audioFormat = eachDevice('audios')(
+  'audio-format',
+  'A fixed format requires the mixing engine of QEMU, and the settings of a format require that it is fixed.',
+  function* (audio, at) {
+    for (const key of directions) {
+      const { fixedSettings, mixingEngine, settings } = audio[key] ?? {}
+      if (fixedSettings === true && mixingEngine !== true)
+        yield invalid(`${at}.${key}.fixedSettings`, true, 'requires the mixing engine', 'mixingEngine: true')
+      if (settings !== undefined && fixedSettings !== true)
+        yield required(`${at}.${key}.fixedSettings`, 'must be true when settings is set', 'fixedSettings: true')
+    }
+  },
+  example(recording({ fixedSettings: true }), recording({ fixedSettings: true, mixingEngine: true })),
+)
+
+function recording(input: DeviceOf<'audios'>['input'] & object): Domain {
+  return { devices: { audios: [{ id: 1, type: 'none', input }] } }
+}
+
+export const audioRules: readonly Rule[] = [soundModel, soundAudio, audioFields, audioFormat]

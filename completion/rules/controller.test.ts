@@ -45,7 +45,7 @@ testRule('controller-unique', [
     ],
     accepted: controllers(
       { type: 'usb', index: 0, model: 'ich9-ehci1' },
-      { type: 'usb', index: 0, model: 'ich9-uhci1', master: { startport: '0' } },
+      { type: 'usb', index: 0, model: 'ich9-uhci1', master: { startport: 0 } },
     ),
   },
 ])

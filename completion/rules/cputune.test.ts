@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { Domain } from '../../api/domain/domain.ts'
-import { testRule } from '../../test/rule-table.ts'
+import { testRule, testSilent } from '../../test/rule-table.ts'
 import { iothreadIds } from './cputune.ts'
 
 type Cputune = NonNullable<Domain['cputune']>
@@ -193,6 +193,42 @@ const bandwidth = (vcpus: string, ...ids: number[]): NonNullable<Cputune['memory
 
 testRule('cputune-shares', [
   {
+    refused: cputune({ memorytunes: [bandwidth('0', 0)] }, { type: 'qemu' }),
+    causes: ['spec.domain.cputune.memorytunes: Forbidden: requires KVM; type: kvm'],
+    accepted: cputune({ memorytunes: [bandwidth('0', 0)] }),
+  },
+  {
+    refused: cputune({ cachetunes: [caches('0')] }),
+    causes: ['spec.domain.cputune.cachetunes[0].caches: Required value: must be set, or monitors'],
+    accepted: cputune({ cachetunes: [{ vcpus: '0', monitors: [{ level: 3, vcpus: '0' }] }] }),
+  },
+  {
+    refused: cputune({ memorytunes: [{ vcpus: '0' }] }),
+    causes: ['spec.domain.cputune.memorytunes[0].nodes: Required value: must be set, or monitors'],
+    accepted: cputune({ memorytunes: [{ vcpus: '0', monitors: [{ vcpus: '0' }] }] }),
+  },
+  {
+    refused: cputune({ cachetunes: [caches('0-1', share('both'))], memorytunes: [bandwidth('1', 0)] }),
+    causes: [
+      'spec.domain.cputune.memorytunes[0].vcpus: Invalid value: "1": has some CPUs in common with cachetunes[0]; both must have the same CPUs, or none in common; e.g. 0-1',
+    ],
+    accepted: cputune({ cachetunes: [caches('0-1', share('both'))], memorytunes: [bandwidth('0,1', 0)] }),
+  },
+  {
+    refused: cputune({ cachetunes: [caches('1', share('both'))], memorytunes: [bandwidth('0-1', 0)] }),
+    causes: [
+      'spec.domain.cputune.memorytunes[0].vcpus: Invalid value: "0-1": has some CPUs in common with cachetunes[0]; both must have the same CPUs, or none in common; e.g. 1',
+    ],
+    accepted: cputune({ cachetunes: [caches('1', share('both'))], memorytunes: [bandwidth('0', 0)] }),
+  },
+  {
+    refused: cputune({ cachetunes: [caches('0-1', share('both')), caches('1-2', share('both'))] }),
+    causes: [
+      'spec.domain.cputune.cachetunes[1].vcpus: Duplicate value: "1-2": has CPU 1, which another entry already has',
+    ],
+    accepted: cputune({ cachetunes: [caches('0,2', share('both')), caches('1-2', share('both'))] }),
+  },
+  {
     refused: cputune({ cachetunes: [caches('0', share('both'))] }, { type: 'qemu' }),
     causes: ['spec.domain.cputune.cachetunes: Forbidden: requires KVM; type: kvm'],
     accepted: cputune({ cachetunes: [caches('0', share('both'))] }),
@@ -209,7 +245,7 @@ testRule('cputune-shares', [
     causes: [
       'spec.domain.cputune.memorytunes[1].vcpus: Duplicate value: "1": has CPU 1, which another entry already has',
     ],
-    accepted: cputune({ memorytunes: [bandwidth('0', 0), bandwidth('1', 0)] }, { type: 'qemu' }),
+    accepted: cputune({ memorytunes: [bandwidth('0', 0), bandwidth('1', 0)] }),
   },
   {
     refused: cputune({ cachetunes: [caches('0', share('code'), share('code'))] }),
@@ -236,4 +272,104 @@ testRule('cputune-shares', [
     causes: ['spec.domain.cputune.memorytunes[0].nodes[1].id: Duplicate value: 0: is listed more than once'],
     accepted: cputune({ memorytunes: [bandwidth('0', 0, 1)] }),
   },
+])
+
+const monitored = (vcpus: string, ...monitors: string[]): NonNullable<Cputune['cachetunes']>[number] => ({
+  vcpus,
+  monitors: monitors.map((one) => ({ level: 3, vcpus: one })),
+})
+const sized = (vcpus: string, ...monitors: string[]): NonNullable<Cputune['cachetunes']>[number] => ({
+  ...monitored(vcpus, ...monitors),
+  caches: [share('both')],
+})
+const metered = (vcpus: string, ...monitors: string[]): NonNullable<Cputune['memorytunes']>[number] => ({
+  vcpus,
+  monitors: monitors.map((one) => ({ vcpus: one })),
+})
+const four = { vcpu: { value: 4 } }
+
+testRule('cputune-monitors', [
+  {
+    refused: cputune({ cachetunes: [monitored('0-2', '0-1', '1-2')] }, four),
+    causes: [
+      'spec.domain.cputune.cachetunes[0].monitors[1].vcpus: Duplicate value: "1-2": has CPU 1, which another monitor already has',
+    ],
+    accepted: cputune({ cachetunes: [monitored('0-2', '0-1', '2')] }, four),
+  },
+  {
+    refused: cputune({ cachetunes: [monitored('0-1', '0', '0')] }, four),
+    causes: [
+      'spec.domain.cputune.cachetunes[0].monitors[1].vcpus: Duplicate value: "0": another monitor already has these CPUs',
+    ],
+    accepted: cputune({ cachetunes: [monitored('0-1', '0', '1')] }, four),
+  },
+  {
+    refused: cputune({ cachetunes: [sized('0-1', '0-1', '0,1')] }, four),
+    causes: [
+      'spec.domain.cputune.cachetunes[0].monitors[1].vcpus: Duplicate value: "0-1": another monitor already has these CPUs',
+    ],
+    accepted: cputune({ cachetunes: [sized('0-1', '0-1', '0', '1')] }, four),
+  },
+  {
+    refused: cputune({ cachetunes: [monitored('0-1', '0', '0-1')] }, four),
+    causes: [
+      'spec.domain.cputune.cachetunes[0].monitors[1].vcpus: Duplicate value: "0-1": has CPU 0, which another monitor already has',
+    ],
+    accepted: cputune({ cachetunes: [sized('0-1', '0', '0-1')] }, four),
+  },
+  {
+    refused: cputune({ cachetunes: [monitored('0-1', '0-1', '0')] }, four),
+    causes: [
+      'spec.domain.cputune.cachetunes[0].monitors[1].vcpus: Duplicate value: "0": has CPU 0, which another monitor already has',
+    ],
+    accepted: cputune({ cachetunes: [sized('0-1', '0-1', '0')] }, four),
+  },
+  {
+    refused: cputune({ cachetunes: [monitored('0-1', '1-2')] }, four),
+    causes: [
+      'spec.domain.cputune.cachetunes[0].monitors[0].vcpus: Invalid value: "1-2": has CPU 2, which the share does not have: it has 0-1',
+    ],
+    accepted: cputune({ cachetunes: [monitored('0-1', '1')] }, four),
+  },
+  {
+    refused: cputune({ cachetunes: [monitored('0-5', '4-5')] }, four),
+    causes: [
+      'spec.domain.cputune.cachetunes[0].monitors[0].vcpus: Invalid value: "4-5": has none of the CPUs of the VM, 0 to 3',
+    ],
+    accepted: cputune({ cachetunes: [monitored('0-5', '3-5')] }, four),
+  },
+  {
+    refused: cputune({ cachetunes: [monitored('0-1', '1')] }, { vcpu: {} }),
+    causes: [
+      'spec.domain.cputune.cachetunes[0].monitors[0].vcpus: Invalid value: "1": has none of the CPUs of the VM, 0 to 0',
+    ],
+    accepted: cputune({ cachetunes: [monitored('0-1', '0')] }, { vcpu: { value: 1 } }),
+  },
+  {
+    refused: cputune({ memorytunes: [metered('0-2', '0-1', '1-2')] }, four),
+    causes: [
+      'spec.domain.cputune.memorytunes[0].monitors[1].vcpus: Duplicate value: "1-2": has CPU 1, which another monitor already has',
+    ],
+    accepted: cputune({ memorytunes: [metered('0-2', '0-1', '2')] }, four),
+  },
+  {
+    refused: cputune({ memorytunes: [metered('0-1', '0-1', '0')] }, four),
+    causes: [
+      'spec.domain.cputune.memorytunes[0].monitors[1].vcpus: Duplicate value: "0": has CPU 0, which another monitor already has',
+    ],
+    accepted: cputune({ memorytunes: [{ ...metered('0-1', '0-1', '0'), ...bandwidth('0-1', 0) }] }, four),
+  },
+  {
+    refused: cputune({ cachetunes: [monitored('0-2', '0-1')], memorytunes: [metered('0-2', '1')] }, four),
+    causes: [
+      'spec.domain.cputune.memorytunes[0].monitors[0].vcpus: Duplicate value: "1": has CPU 1, which another monitor already has',
+    ],
+    accepted: cputune({ cachetunes: [monitored('0-2', '0-1')], memorytunes: [metered('0-2', '0-1')] }, four),
+  },
+])
+
+testSilent('cputune-monitors', [
+  cputune({}),
+  cputune({ cachetunes: [{ vcpus: '0', monitors: [{ level: 3 }] }] }),
+  cputune({ cachetunes: [sized('0-1', '0')], memorytunes: [metered('0-1', '0-1')] }),
 ])

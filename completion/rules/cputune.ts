@@ -113,10 +113,14 @@ function* pins<K extends 'vcpu' | 'iothread'>(
   }
 }
 
-function* overlaps(given: readonly { readonly vcpus?: string }[], field: string): Iterable<Finding> {
+/** The CPUs of a set that the VM has; libvirt drops the others. */
+const cpusOf = (vcpus: string | undefined, count: number): readonly number[] =>
+  numbersOf(vcpus).filter((id) => id < count)
+
+function* overlaps(given: readonly { readonly vcpus?: string }[], field: string, count: number): Iterable<Finding> {
   const seen = new Set<number>()
   for (const [index, { vcpus }] of given.entries()) {
-    const ids = numbersOf(vcpus)
+    const ids = cpusOf(vcpus, count)
     const overlap = ids.find((id) => seen.has(id))
     if (overlap !== undefined)
       yield duplicate(`${field}[${index}].vcpus`, vcpus, `has CPU ${overlap}, which another entry already has`)
@@ -127,17 +131,22 @@ function* overlaps(given: readonly { readonly vcpus?: string }[], field: string)
 const cputuneShares: Rule = {
   id: 'cputune-shares',
   description:
-    'Sharing the caches of the node requires KVM and sets of CPUs that do not overlap; each cache and node must be listed once.',
+    'Sharing caches and memory bandwidth of the node requires KVM and sets of CPUs that do not overlap; each cache and node must be listed once.',
   about: ['cputune'],
-  *check({ domain: { cputune, type } }) {
+  *check({ domain: { cputune, type, vcpu } }) {
     const field = 'spec.domain.cputune'
+    const count = numberOf(vcpu?.value) ?? 1
     const caches = cputune?.cachetunes ?? []
     const memories = cputune?.memorytunes ?? []
-    if (caches.length > 0 && type !== undefined && type !== 'kvm')
-      yield forbidden(`${field}.cachetunes`, undefined, 'requires KVM', 'type: kvm')
-    yield* overlaps(caches, `${field}.cachetunes`)
-    yield* overlaps(memories, `${field}.memorytunes`)
-    for (const [index, { caches: shares = [] }] of caches.entries()) {
+    for (const [key, given] of Object.entries({ cachetunes: caches, memorytunes: memories })) {
+      if (given.length > 0 && type !== undefined && type !== 'kvm')
+        yield forbidden(`${field}.${key}`, undefined, 'requires KVM', 'type: kvm')
+      yield* overlaps(given, `${field}.${key}`, count)
+    }
+    yield* partlyShared(caches, memories, count)
+    for (const [index, { caches: shares = [], monitors = [] }] of caches.entries()) {
+      if (shares.length === 0 && monitors.length === 0)
+        yield required(`${field}.cachetunes[${index}].caches`, 'must be set, or monitors')
       const kinds = new Map<string, Set<string>>()
       for (const [place, { id, level, type: kind = 'both' }] of shares.entries()) {
         const known = kinds.get(`${level} ${id}`) ?? new Set()
@@ -151,7 +160,9 @@ const cputuneShares: Rule = {
         kinds.set(`${level} ${id}`, known.add(kind))
       }
     }
-    for (const [index, { nodes = [] }] of memories.entries()) {
+    for (const [index, { nodes = [], monitors = [] }] of memories.entries()) {
+      if (nodes.length === 0 && monitors.length === 0)
+        yield required(`${field}.memorytunes[${index}].nodes`, 'must be set, or monitors')
       const seen = new Set<number>()
       for (const [place, { id }] of nodes.entries()) {
         const number = numberOf(id)
@@ -168,6 +179,74 @@ const cputuneShares: Rule = {
 function sharing(...sets: readonly string[]): Domain {
   const caches = [{ id: 0, level: 3, type: 'both' as const, size: 1, unit: 'MiB' }]
   return { type: 'kvm', vcpu: { value: 2 }, cputune: { cachetunes: sets.map((vcpus) => ({ vcpus, caches })) } }
+}
+
+interface Share {
+  readonly vcpus?: string
+  readonly monitors?: readonly { readonly vcpus?: string }[]
+}
+
+const isSame = (one: readonly number[], other: readonly number[]): boolean =>
+  new Set(one).symmetricDifference(new Set(other)).size === 0
+
+/** The kernel has one group for a set of CPUs, with its share of the caches and that of the memory bandwidth. */
+function* partlyShared(caches: readonly Share[], memories: readonly Share[], count: number): Iterable<Finding> {
+  for (const [index, { vcpus }] of memories.entries()) {
+    const ids = cpusOf(vcpus, count)
+    for (const [place, cache] of caches.entries()) {
+      const others = cpusOf(cache.vcpus, count)
+      if (isSame(ids, others) || !ids.some((id) => others.includes(id))) continue
+      const message = `has some CPUs in common with cachetunes[${place}]; both must have the same CPUs, or none in common`
+      yield invalid(`spec.domain.cputune.memorytunes[${index}].vcpus`, vcpus, message, `e.g. ${cache.vcpus}`)
+    }
+  }
+}
+
+const cputuneMonitors: Rule = {
+  id: 'cputune-monitors',
+  description:
+    'A monitor must have CPUs of its share: all of them if the share has a size, or some that no other monitor has.',
+  about: ['monitors'],
+  *check({ domain: { cputune, vcpu } }) {
+    const count = numberOf(vcpu?.value) ?? 1
+    const { cachetunes = [], memorytunes = [] } = cputune ?? {}
+    const sized = [
+      ...cachetunes.filter(({ caches = [] }) => caches.length > 0),
+      ...memorytunes.filter(({ nodes = [] }) => nodes.length > 0),
+    ].map(({ vcpus }) => cpusOf(vcpus, count))
+    /** The CPUs that are monitored apart, for caches and bandwidth alike: the kernel has one group for each of these sets. */
+    const apart: (readonly number[])[] = []
+    for (const [key, shares] of Object.entries<readonly Share[]>({ cachetunes, memorytunes })) {
+      for (const [index, { vcpus, monitors = [] }] of shares.entries()) {
+        const all = cpusOf(vcpus, count)
+        const isSized = sized.some((ids) => isSame(ids, all))
+        const seen: (readonly number[])[] = []
+        for (const [place, monitor] of monitors.entries()) {
+          const ids = cpusOf(monitor.vcpus, count)
+          const field = `spec.domain.cputune.${key}[${index}].monitors[${place}].vcpus`
+          const other = ids.find((id) => !all.includes(id))
+          const taken = ids.find((id) => apart.some((monitored) => monitored.includes(id) && !isSame(monitored, ids)))
+          const isWhole = isSized && isSame(ids, all)
+          if (monitor.vcpus !== undefined && ids.length === 0)
+            yield invalid(field, monitor.vcpus, `has none of the CPUs of the VM, 0 to ${count - 1}`)
+          else if (other !== undefined)
+            yield invalid(field, monitor.vcpus, `has CPU ${other}, which the share does not have: it has ${vcpus}`)
+          else if (seen.some((monitored) => isSame(monitored, ids)))
+            yield duplicate(field, monitor.vcpus, 'another monitor already has these CPUs')
+          else if (!isWhole && taken !== undefined)
+            yield duplicate(field, monitor.vcpus, `has CPU ${taken}, which another monitor already has`)
+          seen.push(ids)
+          if (!isWhole) apart.push(ids)
+        }
+      }
+    }
+  },
+  example: example(monitoring('0-1', '1-2'), monitoring('0-1', '2')),
+}
+
+function monitoring(...sets: readonly string[]): Domain {
+  const monitors = sets.map((vcpus) => ({ level: 3, vcpus }))
+  return { type: 'kvm', vcpu: { value: 3 }, cputune: { cachetunes: [{ vcpus: '0-2', monitors }] } }
 }
 
 function* schedules<K extends 'vcpus' | 'iothreads'>(
@@ -196,4 +275,4 @@ function* schedules<K extends 'vcpus' | 'iothreads'>(
   }
 }
 
-export const cputuneRules: readonly Rule[] = [cputuneLimits, cputunePins, cputuneShares]
+export const cputuneRules: readonly Rule[] = [cputuneLimits, cputunePins, cputuneShares, cputuneMonitors]

@@ -98,6 +98,11 @@ testRule('firmware-nvram', [
 
 testRule('firmware-loader', [
   {
+    refused: bios({ loader: {} }),
+    causes: ['spec.domain.os.loader.value: Required value: must be set when os.firmware is not; or firmware: efi'],
+    accepted: bios({ loader: { value: '/usr/share/seabios/bios.bin' } }),
+  },
+  {
     refused: uefi({ loader: { readonly: true, type: 'pflash' } }),
     causes: [
       "spec.domain.os.loader.value: Required value: must be set when os.firmware is not (libvirt's default, firmware); or firmware: efi",

@@ -88,7 +88,7 @@ const firmwareLoader: Rule = {
   about: ['loader', 'nvram'],
   *check(subject) {
     const { os } = subject.domain
-    if (!os || !(isLoaderRequested(subject) || (os.nvram && !os.loader))) return
+    if (!os?.loader && !os?.nvram) return
     if (isRequested(subject, 'firmware', os.firmware) || isRequested(subject, 'loader.value', os.loader?.value)) return
     yield required(`${field}.loader.value`, 'must be set when os.firmware is not', 'or firmware: efi')
   },
@@ -97,9 +97,6 @@ const firmwareLoader: Rule = {
     efi({ firmware: 'efi', loader: { readonly: true, type: 'pflash' } }),
   ),
 }
-
-const isLoaderRequested = (subject: Subject): boolean =>
-  Object.keys(subject.domain.os?.loader ?? {}).some((key) => isRequested(subject, `loader.${key}`, key))
 
 /**
  * Where no firmware has the format of the variable store, completion assumes a raw loader, which libvirt does not look

@@ -170,7 +170,50 @@ testRule('interface-passt', [
 const ipv4 = (prefix: number) => ({ address: '10.0.0.1', family: 'ipv4' as const, prefix })
 const ipv6 = (prefix: number) => ({ address: '2001:db8::1', family: 'ipv6' as const, prefix })
 
+const outer = (...ips: NonNullable<NonNullable<Interface['source']>['ips']>): Domain =>
+  nic({ type: 'ethernet', source: { ips } })
+
 testRule('interface-ips', [
+  {
+    refused: nic({ ips: [{ address: 'fd00::5', family: 'ipv4' }] }),
+    causes: [
+      'spec.domain.devices.interfaces[0].ips[0].address: Invalid value: "fd00::5": is not an IPv4 address; family: ipv6',
+    ],
+    accepted: nic({ ips: [{ address: 'fd00::5' }] }),
+  },
+  {
+    refused: nic({ ips: [{ address: '10.0.2.5', family: 'ipv6' }] }),
+    causes: [
+      'spec.domain.devices.interfaces[0].ips[0].address: Invalid value: "10.0.2.5": is not an IPv6 address; family: ipv4',
+    ],
+    accepted: nic({ ips: [{ address: '10.0.2.5' }] }),
+  },
+  {
+    refused: outer(ipv4(24), { ...ipv4(24), peer: 'fd00::1' }),
+    causes: [
+      'spec.domain.devices.interfaces[0].source.ips[1].peer: Invalid value: "fd00::1": is not an IPv4 address; family: ipv6',
+    ],
+    accepted: outer(ipv4(24), { ...ipv4(24), peer: '10.0.0.2' }),
+  },
+  {
+    refused: outer(ipv4(33)),
+    causes: ['spec.domain.devices.interfaces[0].source.ips[0].prefix: Invalid value: 33: must be at most 32 for ipv4'],
+    accepted: outer(ipv4(32)),
+  },
+  {
+    refused: outer({ address: 'fd00::5', prefix: 129 }),
+    causes: [
+      'spec.domain.devices.interfaces[0].source.ips[0].prefix: Invalid value: 129: must be at most 128 for ipv6',
+    ],
+    accepted: outer({ address: 'fd00::5', prefix: 128 }),
+  },
+  {
+    refused: outer({ address: 'fd00::5', peer: '10.0.0.2' }),
+    causes: [
+      'spec.domain.devices.interfaces[0].source.ips[0].peer: Invalid value: "10.0.0.2": is not an IPv6 address; family: ipv4',
+    ],
+    accepted: outer({ address: 'fd00::5', peer: 'fd00::6' }),
+  },
   {
     refused: vhostuser({ ips: [ipv4(24), ipv4(24)], backend: { type: 'passt' }, source: {} }),
     causes: [
@@ -299,3 +342,67 @@ testRule('interface-virtualport', [
 ])
 
 testSilent('interface-virtualport', [port({}), port({ parameters: { profileid: 'p' } })])
+
+type Route = NonNullable<NonNullable<Interface['source']>['routes']>[number]
+
+const net: Route = { address: '10.0.2.0', gateway: '10.0.2.1' }
+const route = (one: Route): Domain => nic({ type: 'ethernet', source: { routes: [{ ...net, prefix: 24 }, one] } })
+
+testRule('interface-routes', [
+  {
+    refused: route({ ...net, prefix: 33 }),
+    causes: [
+      'spec.domain.devices.interfaces[0].source.routes[1].prefix: Invalid value: 33: must be at most 32 for ipv4',
+    ],
+    accepted: route({ ...net, prefix: 32 }),
+  },
+  {
+    refused: route({ ...net, address: 'fd00::', prefix: 24 }),
+    causes: [
+      'spec.domain.devices.interfaces[0].source.routes[1].address: Invalid value: "fd00::": is not an IPv4 address; family: ipv6',
+    ],
+    accepted: route({ ...net, prefix: 24 }),
+  },
+  {
+    refused: route({ ...net, gateway: 'fd00::1', prefix: 24 }),
+    causes: [
+      'spec.domain.devices.interfaces[0].source.routes[1].gateway: Invalid value: "fd00::1": is not an IPv4 address; family: ipv6',
+    ],
+    accepted: route({ ...net, prefix: 24, family: 'ipv4' }),
+  },
+  {
+    refused: route({ ...net, family: 'ipv6', address: 'fd00::', prefix: 64 }),
+    causes: [
+      'spec.domain.devices.interfaces[0].source.routes[1].gateway: Invalid value: "10.0.2.1": is not an IPv6 address; family: ipv4',
+    ],
+    accepted: route({ ...net, family: 'ipv6', address: 'fd00::', gateway: 'fd00::1', prefix: 64 }),
+  },
+  {
+    refused: route({ ...net, family: 'ipv6', address: 'fd00::', gateway: 'fd00::1', prefix: 129 }),
+    causes: [
+      'spec.domain.devices.interfaces[0].source.routes[1].prefix: Invalid value: 129: must be at most 128 for ipv6',
+    ],
+    accepted: route({ ...net, family: 'ipv6', address: 'fd00::', gateway: 'fd00::1', prefix: 128 }),
+  },
+  {
+    refused: route({ ...net, family: 'ipv6', address: 'fd00::', gateway: 'fd00::1', netmask: '255.255.255.0' }),
+    causes: [
+      'spec.domain.devices.interfaces[0].source.routes[1].netmask: Forbidden: must not be set for family ipv6, only prefix',
+    ],
+    accepted: route({ ...net, family: 'ipv6', address: 'fd00::', gateway: 'fd00::1', prefix: 8 }),
+  },
+  {
+    refused: route({ ...net, prefix: 24, netmask: '255.255.255.0' }),
+    causes: [
+      'spec.domain.devices.interfaces[0].source.routes[1].netmask: Forbidden: must not be set together with prefix',
+    ],
+    accepted: route({ ...net, netmask: '255.255.255.0' }),
+  },
+  {
+    refused: route({ ...net, netmask: 'ffff::' }),
+    causes: [
+      'spec.domain.devices.interfaces[0].source.routes[1].netmask: Invalid value: "ffff::": must be an IPv4 mask; e.g. 255.255.255.0',
+    ],
+    accepted: route({ ...net, netmask: '255.255.255.0' }),
+  },
+])

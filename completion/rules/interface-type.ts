@@ -81,17 +81,19 @@ const lastPrefix = { ipv4: 32, ipv6: 128 } as const
 
 const interfaceIps = eachDevice('interfaces', 'ips')(
   'interface-ips',
-  'The prefix of an address must be valid for its family; a user network must have at most one address of each family and no peer.',
-  ({ type, ips = [], backend }, at) => {
+  'Address, peer and prefix must be of one family; a user network must have at most one address of each family and no peer.',
+  ({ type, ips = [], source, backend }, at) => {
     const findings: Finding[] = []
+    const given = [...placed(ips, `${at}.ips`), ...placed(source?.ips ?? [], `${at}.source.ips`)]
+    for (const [field, { address, peer, prefix, family = familyOf(address) }] of given) {
+      findings.push(...familyFault(`${field}.address`, address, family), ...familyFault(`${field}.peer`, peer, family))
+      findings.push(...prefixFault(`${field}.prefix`, prefix, family))
+    }
     const seen = new Set<string>()
     const isOffered = type === 'user' || backend?.type === 'passt'
-    for (const [index, { family = 'ipv4', prefix, peer }] of ips.entries()) {
-      const field = `${at}.ips[${index}]`
+    for (const [field, { address, family = familyOf(address), prefix, peer }] of placed(ips, `${at}.ips`)) {
       const length = numberOf(prefix) ?? 0
-      if (length > lastPrefix[family]) {
-        findings.push(invalid(`${field}.prefix`, length, `must be at most ${lastPrefix[family]} for ${family}`))
-      } else if (type === 'user' && backend?.type !== 'passt' && length > 0) {
+      if (type === 'user' && backend?.type !== 'passt' && length > 0 && length <= lastPrefix[family]) {
         if (family === 'ipv4' && (length < 4 || length > 27))
           findings.push(invalid(`${field}.prefix`, length, 'must be from 4 to 27: QEMU itself uses 15 addresses'))
         if (family === 'ipv6' && length !== 64) findings.push(invalid(`${field}.prefix`, length, 'must be 64 for ipv6'))
@@ -109,6 +111,62 @@ const interfaceIps = eachDevice('interfaces', 'ips')(
     nic({ ips: [{ address: '10.0.0.1', family: 'ipv4', prefix: 24 }] }),
   ),
 )
+
+const interfaceRoutes = eachDevice('interfaces', 'routes')(
+  'interface-routes',
+  'Network, router and prefix of a route must be of its family, which is ipv4 if absent; only ipv4 has a netmask, and not beside a prefix.',
+  ({ source }, at) =>
+    placed(source?.routes ?? [], `${at}.source.routes`).flatMap(
+      ([field, { family = 'ipv4', address, gateway, prefix, netmask }]) => [
+        ...familyFault(`${field}.address`, address, family),
+        ...familyFault(`${field}.gateway`, gateway, family),
+        ...prefixFault(`${field}.prefix`, prefix, family),
+        ...(netmask === undefined ? [] : netmaskFault(`${field}.netmask`, netmask, prefix, family)),
+      ],
+    ),
+  example(
+    nic({ type: 'ethernet', source: { routes: [{ address: '10.0.0.0', prefix: 33, gateway: '10.0.0.1' }] } }),
+    nic({ type: 'ethernet', source: { routes: [{ address: '10.0.0.0', prefix: 24, gateway: '10.0.0.1' }] } }),
+  ),
+)
+
+/** Each item with its path. */
+const placed = <T>(items: readonly T[], at: string): (readonly [string, T])[] =>
+  items.map((item, index) => [`${at}[${index}]`, item] as const)
+
+type Family = keyof typeof lastPrefix
+
+const familyOf = (address: string | undefined): Family => (address?.includes(':') ? 'ipv6' : 'ipv4')
+
+const familyFault = (field: string, address: string | undefined, family: Family): readonly Finding[] =>
+  address === undefined || familyOf(address) === family
+    ? []
+    : [
+        invalid(
+          field,
+          address,
+          `is not an ${family === 'ipv4' ? 'IPv4' : 'IPv6'} address`,
+          `family: ${familyOf(address)}`,
+        ),
+      ]
+
+const prefixFault = (field: string, prefix: number | string | undefined, family: Family): readonly Finding[] => {
+  const length = numberOf(prefix) ?? 0
+  return length > lastPrefix[family]
+    ? [invalid(field, length, `must be at most ${lastPrefix[family]} for ${family}`)]
+    : []
+}
+
+function netmaskFault(
+  field: string,
+  netmask: string,
+  prefix: number | string | undefined,
+  family: Family,
+): readonly Finding[] {
+  if (family === 'ipv6') return [forbidden(field, netmask, 'must not be set for family ipv6, only prefix')]
+  if (prefix !== undefined) return [forbidden(field, netmask, 'must not be set together with prefix')]
+  return familyOf(netmask) === 'ipv6' ? [invalid(field, netmask, 'must be an IPv4 mask', 'e.g. 255.255.255.0')] : []
+}
 
 const withQueues = ['network', 'bridge', 'ethernet', 'direct', 'vhostuser', 'vdpa', 'hostdev']
 
@@ -174,6 +232,7 @@ export const interfaceTypeRules: readonly Rule[] = [
   interfaceType,
   interfacePasst,
   interfaceIps,
+  interfaceRoutes,
   interfaceQueues,
   interfaceVirtualport,
 ]

@@ -12,6 +12,11 @@ const virtio = (more: Interface): Domain => nics({ type: 'user', model: { type: 
 
 testRule('interface-source', [
   {
+    refused: nics({ type: 'vds', source: { portid: '1' } }),
+    causes: ['spec.domain.devices.interfaces[0].source.switchid: Required value: must be set for type vds'],
+    accepted: nics({ type: 'vds', source: { portid: '1', switchid: '09b11c53-8b5c-4eeb-8f00-d84eaa0aaa4f' } }),
+  },
+  {
     refused: nics({ type: 'bridge' }),
     causes: ['spec.domain.devices.interfaces[0].source.bridge: Required value: must be set for type bridge'],
     accepted: nics({ type: 'bridge', source: { bridge: 'br0' } }),
@@ -223,6 +228,13 @@ const withHostdev = (teaming: DeviceOf<'hostdevs'>['teaming']): Domain => ({
 })
 
 testRule('interface-teaming', [
+  {
+    refused: nics({ ...persistent, teaming: { type: 'persistent', persistent: 'ua-net' } }),
+    causes: [
+      'spec.domain.devices.interfaces[0].teaming.persistent: Forbidden: must not be set for type persistent, only for transient',
+    ],
+    accepted: nics(persistent),
+  },
   {
     refused: nics({ ...persistent, model: { type: 'e1000' } }),
     causes: [

@@ -2,7 +2,7 @@ import type { Domain } from '../../api/domain/domain.ts'
 import { isHostUsbCard } from '../defaults/interface.ts'
 import { numberOf } from '../defaults/reading.ts'
 import { eachDevice, list, type DeviceOf } from './device.ts'
-import { forbidden, invalid, notFound, required } from './finding.ts'
+import { forbidden, forbidEach, invalid, notFound, required } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
 type Interface = DeviceOf<'interfaces'>
@@ -13,7 +13,16 @@ const isVirtio = ({ model }: Interface): boolean => model?.type?.toLowerCase().s
 
 /** The fields of `source` that each type of interface requires. */
 const sources: {
-  readonly [type: string]: readonly ('bridge' | 'network' | 'dev' | 'name' | 'port' | 'ipAddress' | 'address')[]
+  readonly [type: string]: readonly (
+    | 'bridge'
+    | 'network'
+    | 'dev'
+    | 'name'
+    | 'port'
+    | 'ipAddress'
+    | 'address'
+    | 'switchid'
+  )[]
 } = {
   bridge: ['bridge'],
   network: ['network'],
@@ -25,6 +34,7 @@ const sources: {
   mcast: ['ipAddress', 'port'],
   udp: ['ipAddress', 'port'],
   hostdev: ['address'],
+  vds: ['switchid'],
 }
 
 const interfaceSource = eachDevice('interfaces')(
@@ -126,7 +136,7 @@ const interfaceModel = eachDevice('interfaces')(
 const interfaceTeaming: Rule = {
   id: 'interface-teaming',
   description:
-    'A transient interface must name the alias of an existing interface; a persistent one must have a virtio model.',
+    'A transient interface must name the alias of an existing interface; a persistent one must have a virtio model and name none.',
   about: ['teaming'],
   *check({ domain }) {
     const interfaces = list(domain, 'interfaces')
@@ -136,6 +146,13 @@ const interfaceTeaming: Rule = {
       if (kind === 'persistent' && !isVirtio(one)) yield invalid(field, kind, 'is only supported for model virtio')
       if (kind === 'transient' && one.type !== 'hostdev' && one.type !== 'network')
         yield invalid(field, kind, 'is only supported for type hostdev and network')
+      if (kind === 'persistent')
+        yield* forbidEach(
+          one,
+          `spec.domain.devices.interfaces[${index}]`,
+          ['teaming.persistent'],
+          'must not be set for type persistent, only for transient',
+        )
     }
     const aliases = new Set(interfaces.map(({ alias }) => alias?.name))
     for (const key of ['interfaces', 'hostdevs'] as const) {

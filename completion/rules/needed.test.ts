@@ -495,6 +495,11 @@ testRule('required-field', [
     accepted: {},
   },
   {
+    refused: { memoryBacking: { access: {} } },
+    causes: ['spec.domain.memoryBacking.access.mode: Required value: must be set'],
+    accepted: { memoryBacking: { access: { mode: 'private' } } },
+  },
+  {
     refused: {
       devices: { memories: [{ model: 'nvdimm', target: { label: { size: {} } } }] },
     },

@@ -52,6 +52,7 @@ const neededAt: { readonly [path: string]: readonly string[] } = {
   'cputune.memorytunes[]': ['vcpus'],
   'cputune.memorytunes[].nodes[]': ['id', 'bandwidth'],
   'cputune.memorytunes[].monitors[]': ['vcpus'],
+  'memoryBacking.access': ['mode'],
   'blkiotune.devices[]': ['path'],
   'throttlegroups.throttlegroups[]': ['groupName'],
   'resource.fibrechannel': ['appid'],

@@ -243,7 +243,7 @@ const acpiIndexUnique: Rule = {
     const taken = new Map<number, string>()
     for (const { at, device } of allDevices(domain)) {
       const index = numberOf(device.acpi?.index)
-      if (index === undefined || index === 0) continue
+      if (index === undefined) continue
       const other = taken.get(index)
       if (other !== undefined) yield duplicate(`${at}.acpi.index`, index, `is already the ACPI index of ${other}`)
       else taken.set(index, at)

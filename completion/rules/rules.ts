@@ -3,7 +3,7 @@ import { listCauses, maxCauses, noCauses } from '../../api/causes.ts'
 import { canonicalSpelling } from '../../api/domain/canonical.ts'
 import type { VirtualMachineSpec } from '../../api/virtual-machine.ts'
 import { indexRules, keysWithin } from './about.ts'
-import { addressKind } from './address.ts'
+import { addressRules } from './address.ts'
 import { audioRules } from './audio.ts'
 import { biosSerial } from './bios.ts'
 import { bootRules } from './boot.ts'
@@ -32,6 +32,7 @@ import { interfaceTypeRules } from './interface-type.ts'
 import { interfaceRules } from './interface.ts'
 import { iommuRules } from './iommu.ts'
 import { iothreadRules } from './iothread.ts'
+import { keywrapCiphers } from './keywrap.ts'
 import { lease } from './lease.ts'
 import { lifecycleActions } from './lifecycle.ts'
 import { machineRules } from './machine.ts'
@@ -81,6 +82,7 @@ export const rules: readonly Rule[] = [
   ...sysinfoRules,
   reservedMetadata,
   perfEvents,
+  keywrapCiphers,
   idmapBoth,
   ...seclabelRules,
   ...volumeRules,
@@ -91,7 +93,7 @@ export const rules: readonly Rule[] = [
   ...diskSourceRules,
   ...diskNetworkRules,
   ...driveRules,
-  addressKind,
+  ...addressRules,
   ...controllerRules,
   ...pciControllerRules,
   ...pciAddressRules,

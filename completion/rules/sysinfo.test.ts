@@ -91,6 +91,11 @@ const file = (entry: NonNullable<Sysinfo['entries']>[number]): Domain => sysinfo
 
 testRule('sysinfo-fwcfg', [
   {
+    refused: file({ name: 'opt/com.example/name', value: '' }),
+    causes: ['spec.domain.sysinfos[0].entries[0].value: Required value: must be set, or file'],
+    accepted: file({ name: 'opt/com.example/name', value: '', file: '/f' }),
+  },
+  {
     refused: file({ value: 'x' }),
     causes: ['spec.domain.sysinfos[0].entries[0].name: Required value: must be set'],
     accepted: file({ name: 'opt/com.example/name', value: 'x' }),

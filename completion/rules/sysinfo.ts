@@ -80,9 +80,9 @@ const sysinfoFwcfg: Rule = {
           yield invalid(`${at}.name`, name, 'must start with opt/', 'e.g. opt/com.example/name')
         else if (/^opt\/(?:ovmf|org\.qemu)\//.test(name))
           yield invalid(`${at}.name`, name, 'must not start with opt/ovmf/ or opt/org.qemu/, which are reserved')
-        if (value === undefined && file === undefined) yield required(`${at}.value`, 'must be set, or file')
-        if (value !== undefined && file !== undefined)
-          yield forbidden(`${at}.file`, file, 'must not be set together with value')
+        // libvirt takes an empty value for an absent one.
+        if (!value && file === undefined) yield required(`${at}.value`, 'must be set, or file')
+        if (value && file !== undefined) yield forbidden(`${at}.file`, file, 'must not be set together with value')
       }
     }
   },

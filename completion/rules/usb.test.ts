@@ -23,7 +23,7 @@ const atPort = (controller: Omit<DeviceOf<'controllers'>, 'type'>, port: string)
   },
 })
 
-const master = { startport: '0' }
+const master = { startport: 0 }
 
 testRule('usb-master', [
   {

@@ -27,12 +27,6 @@ const smbios = (more: NonNullable<Domain['sysinfos']>[number]): Domain => ({
   os: { smbios: { mode: 'sysinfo' } },
   sysinfos: [{ type: 'smbios', ...more }],
 })
-const usbController = (model: 'ich9-ehci1' | 'ich9-uhci1', fn: number, more: object) => ({
-  type: 'usb' as const,
-  index: 0,
-  model,
-  address: { type: 'pci' as const, domain: 0, bus: 0, slot: 29, function: fn, ...more },
-})
 
 const at = (domain: Make['domain'], ...valid: Make['valid']): Make => ({ valid, domain })
 
@@ -140,16 +134,6 @@ export const places: { readonly [path: string]: Make } = {
   'devices.disks.address.port': at(
     (port) => device({ inputs: [{ type: 'tablet', bus: 'usb', address: { type: 'usb', bus: 0, port } }] }),
     '1',
-  ),
-  'devices.controllers.master.startport': at(
-    (startport) =>
-      device({
-        controllers: [
-          usbController('ich9-ehci1', 7, {}),
-          { ...usbController('ich9-uhci1', 0, { multifunction: true }), master: { startport } },
-        ],
-      }),
-    '0',
   ),
   'devices.filesystems.fmode': at(
     (fmode) =>

@@ -1,5 +1,5 @@
 import { attribute, child, element } from '../description.ts'
-import { hex, oneOf, onOff, uint32, uint8, uuid } from '../scalar.ts'
+import { hex, oneOf, onOff, positive32, uint32, uint8, uuid } from '../scalar.ts'
 import { busPort, fileIdentifier } from '../text.ts'
 
 /**
@@ -52,7 +52,7 @@ export const alias = element('A name for this device.', {
 })
 
 const acpi = element('The name of the device in ACPI.', {
-  index: attribute(uint32, 'ACPI index of a PCI device: guests derive stable names from it (`eno1`).'),
+  index: attribute(positive32, 'ACPI index of a PCI device: guests derive stable names from it (`eno1`).'),
 })
 
 /** The fields that every device of the guest has. */

@@ -18,7 +18,7 @@ const direction = element('One direction of the sound.', {
   bufferLength: attribute(uint32, 'Length of the buffer in microseconds.'),
   bufferCount: attribute(uint32, 'The number of buffers, with `coreaudio`, `oss` and `sdl`.'),
   dev: attribute(anyPath, 'The sound device of the node, with `alsa` and `oss`.', host),
-  tryPoll: attribute(yesNo, 'Whether QEMU waits for the device by polling, with `alsa` and `oss`.'),
+  tryPoll: attribute(yesNo, 'Whether QEMU waits for the device by polling, with `oss`.'),
   name: attribute(line(255), 'The sink or source, with `pulseaudio` and `pipewire`.', host),
   streamName: attribute(line(255), 'The name of the stream, with `pulseaudio` and `pipewire`.'),
   latency: attribute(uint32, 'The latency to aim at in microseconds, with `pulseaudio` and `pipewire`.'),

@@ -1,10 +1,9 @@
 import { deviceFields } from './address.ts'
 import { attribute, child, element, leaf } from '../description.ts'
 import { iothreadMapping } from './iothread-mapping.ts'
-import { oneOf, onOff, uint32, uint64, uint8 } from '../scalar.ts'
+import { oneOf, onOff, uint16, uint32, uint64, uint8 } from '../scalar.ts'
 import { kibibytes } from './size.ts'
 import { virtioFields, virtioModels } from './virtio.ts'
-import { busPort } from '../text.ts'
 
 const driver = element('How QEMU serves the controller.', {
   queues: attribute(uint32, 'The number of request queues.'),
@@ -119,7 +118,7 @@ export const controller = element('A bus or bus controller.', {
   alias: deviceFields.alias,
   master: child(
     element('The controller of which this one is a companion.', {
-      startport: attribute(busPort, 'The first port there that this one serves.'),
+      startport: attribute(uint16, 'The first port there that this one serves.'),
     }),
     'The USB 2 controller of which this USB 1 controller is a companion.',
   ),

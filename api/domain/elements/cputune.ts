@@ -36,7 +36,7 @@ const iothreadsched = element('How the node schedules I/O threads.', {
 })
 
 const cacheMonitor = element('Monitors the use of the cache.', {
-  level: attribute(cacheLevel, 'The level of the cache.', host),
+  level: attribute(integer({ min: 3, max: 3 }), 'The level of the cache; only 3 can be monitored.', host),
   vcpus: attribute(cpuset, 'The monitored virtual CPUs.', host),
 })
 

@@ -1,5 +1,5 @@
 import { attribute, element } from '../description.ts'
-import { ip, oneOf, uint32 } from '../scalar.ts'
+import { ip, oneOf, positive32, uint32 } from '../scalar.ts'
 
 const families = oneOf('ipv4', 'ipv6')
 
@@ -19,5 +19,5 @@ export const interfaceRoute = (options: { reach?: 'host' } = {}) =>
     netmask: attribute(ip, 'Its mask, for IPv4.', options),
     prefix: attribute(uint32, 'Its prefix length in bits.', options),
     gateway: attribute(ip, 'The router.', options),
-    metric: attribute(uint32, 'The metric; the lowest is preferred.', options),
+    metric: attribute(positive32, 'The metric; the lowest is preferred.', options),
   })
