@@ -4,8 +4,8 @@ import type { Identity } from './identity.ts'
 type CloudInit = NonNullable<Volume['cloudInit']>
 
 /**
- * The files of a NoCloud seed. cloud-init accepts a seed only if both user-data and meta-data exist; by default,
- * meta-data names the instance by the VM's uid, so that a new VM is a new instance.
+ * The files of a NoCloud seed. cloud-init accepts a seed only if both user-data and meta-data exist. By default,
+ * meta-data uses the VM's UID as the instance ID, so that a new VM is a new instance.
  */
 export function seedFiles(cloudInit: CloudInit, vm: Identity): { [file: string]: string } {
   const metaData = cloudInit.metaData ?? `instance-id: ${vm.uid}\nlocal-hostname: ${vm.name}\n`
@@ -14,8 +14,8 @@ export function seedFiles(cloudInit: CloudInit, vm: Identity): { [file: string]:
 }
 
 /**
- * Arguments of genisoimage: the ISO of `directory` with the label by which cloud-init finds it, in long lower-case
- * names.
+ * The arguments with which genisoimage creates an ISO from `directory`, with the label that cloud-init looks for and
+ * long lower-case file names.
  */
 export function isoArguments(image: string, directory: string): string[] {
   return ['-quiet', '-output', image, '-volid', 'cidata', '-joliet', '-rational-rock', directory]

@@ -2,7 +2,7 @@ import { canonical } from '../api/domain/canonical.ts'
 import type { Domain } from '../api/domain/domain.ts'
 import type { Json, JsonObject, SpecDrift } from '../runtime/launcher-api.ts'
 
-/** A longer list would not be read. */
+/** Nobody reads a longer list. */
 const maxDrifts = 100
 
 /** The fields in which `libvirt`, the domain as libvirt defined it, differs in meaning from `spec`. */
@@ -25,8 +25,8 @@ export function jsonOf(domain: Domain): Json {
 }
 
 /**
- * The differences of two canonical domains, by field path below `field`: the value in the spec and libvirt's.
- * Empty if they mean the same.
+ * The differences between two canonical domains, by field path below `field`: the value in the spec and libvirt's.
+ * Empty if the domains have the same meaning.
  */
 export function driftBetween(spec: Json | undefined, libvirt: Json | undefined, field = 'spec.domain'): SpecDrift[] {
   return differences(spec, libvirt, field).slice(0, maxDrifts)

@@ -3,8 +3,8 @@ import { Refused } from './refused.ts'
 import type { SpecDrift } from '../runtime/launcher-api.ts'
 
 /**
- * The VM, without the fields that a newer version of virtset has added: webhooks can be newer than launchers. The
- * reports list these fields as drift, so they are not dropped silently. Everything else that is wrong is refused.
+ * Removes the fields that a newer version of virtset has added, because webhooks can be newer than launchers. The
+ * reports list these fields as drift, so they are not dropped silently. Refuses every other fault.
  * @throws Refused
  */
 export function knownPartOf(body: unknown): { readonly vm: VirtualMachine; readonly ignored: readonly SpecDrift[] } {
@@ -12,7 +12,7 @@ export function knownPartOf(body: unknown): { readonly vm: VirtualMachine; reado
   if ('vm' in parsed) return { vm: parsed.vm, ignored: [] }
   const { causes } = parsed
   const valid = causes.every(({ rule }) => rule === 'unknown-field') ? validPartOf(body, causes) : undefined
-  // If an object has only unknown fields, it would have to be removed too, and a device would be missing in the guest.
+  // An object with only unknown fields would be removed as a whole, and the guest would lack a device.
   const isComplete = valid?.without.every((path) => causes.some(({ field }) => field === path)) ?? false
   if (valid === undefined || !isComplete) {
     throw new Refused('BadRequest', causes.map(({ field, message }) => `${field} ${message}`).join('; '))
@@ -23,6 +23,6 @@ export function knownPartOf(body: unknown): { readonly vm: VirtualMachine; reado
 /** The handler rejects longer fields. */
 const shortened = (field: string): string => field.slice(0, 1024)
 
-/** Only scalars: an object can be long. */
+/** Only scalars, because an object can be long. */
 const specOf = (value: unknown): { readonly spec?: string | number | boolean } =>
   typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean' ? { spec: value } : {}

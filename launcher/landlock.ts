@@ -1,9 +1,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 
-/**
- * `refer` is the right to move a file to another directory, which any use of Landlock denies where no rule grants it.
- */
+/** `refer` is the right to move a file to another directory. Any use of Landlock denies it unless a rule grants it. */
 const rights = 'remove-file,refer'
 
 /**
@@ -19,10 +17,7 @@ export const landlockArguments = (directories: readonly string[]): string[] => [
   ...directories.flatMap((directory) => ['--landlock-rule', `path-beneath:${rights}:${directory}`]),
 ]
 
-/**
- * Whether the kernel and the seccomp profile of the pod allow Landlock: Linux 5.19 and later, where it is not disabled
- * at boot.
- */
+/** Whether the kernel and the pod's seccomp profile allow Landlock: Linux 5.19 and later, unless disabled at boot. */
 export async function isLandlockSupported(directories: readonly string[]): Promise<boolean> {
   try {
     await promisify(execFile)('setpriv', [...landlockArguments(directories), 'true'])

@@ -3,20 +3,20 @@ import { createBackOff } from '../runtime/back-off.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Logger } from '../runtime/log.ts'
 
-/** A daemon that ran for ten seconds had started successfully. */
+/** A daemon that ran for ten seconds counts as successfully started. */
 const retries = { firstMs: 100, longestMs: 5000, healthyMs: 10_000, random: () => 0 }
 
-/** It usually ends in 0.1 s; one that hangs must not delay the end of the pod. */
+/** The daemon usually ends in 0.1 s. One that hangs must not delay the end of the pod. */
 const stopMs = 5000
 
 export interface Daemon {
-  /** Ends the daemon by SIGTERM, after 5 s by SIGKILL, and starts no other. Does not affect QEMU. */
+  /** Ends the daemon with SIGTERM, after 5 s with SIGKILL, and does not restart it. Does not affect QEMU. */
   stop(): Promise<void>
 }
 
 /**
- * Keeps one libvirtd running: whenever it ends, another is started after 100 ms, doubled up to 5 s. QEMU, which is not
- * a child of libvirtd, keeps running meanwhile, and the new daemon reconnects to it.
+ * Keeps one libvirtd running: whenever it ends, another is started after 100 ms, doubling up to 5 s. QEMU is not a
+ * child of libvirtd, so it keeps running, and the new daemon reconnects to it.
  */
 export function keepLibvirtd(options: { spawn: () => ChildProcess; clock: Clock; log: Logger }): Daemon {
   const { clock, log } = options

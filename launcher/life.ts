@@ -29,33 +29,33 @@ import type { Logger } from '../runtime/log.ts'
 import { type PhaseReport, phaseOf } from './phase.ts'
 import { Refused } from './refused.ts'
 
-/** How long the launcher waits for the handler to read the end of the VM. */
+/** How long the launcher waits for the handler to read the final report. */
 export const finalHoldMs = 15_000
 
 /** A guest ignores the power button while it boots, so it is pressed again at this interval until the deadline. */
 const pressIntervalMs = 5000
 
 /**
- * The state is also read at this interval. A daemon that finds QEMU dead when it reconnects, after a restart of its
- * own, sends no event, and the state just before was that the domain runs.
+ * The state is also read at this interval: a restarted daemon that finds QEMU dead sends no event, and the last known
+ * state was "running".
  */
 const resyncMs = 10_000
 
 /**
- * libvirtd responds from its own memory while QEMU hangs. A monitor that has not responded for this long is reported.
+ * A monitor that has not responded for this long is reported. libvirtd itself responds from memory while QEMU hangs.
  */
 const unresponsiveMs = 20_000
 
-/** libvirtd describes a domain within milliseconds. After this time the report has the description before. */
+/** libvirtd describes a domain within milliseconds. After this time, the report contains the previous description. */
 const describeMs = 1000
 
-/** When libvirtd is lost before the guest runs, the start is retried at this interval. */
+/** If libvirtd is lost before the guest runs, the start is retried at this interval. */
 const retryStartMs = 1000
 
 /** The kubelet's own default. */
 const defaultGraceSeconds = 30
 
-/** When the domain is destroyed. It is counted by the monotonic clock: the wall clock can be set meanwhile. */
+/** When the domain is destroyed, by the monotonic clock, because the wall clock can be set in the meantime. */
 interface Deadline {
   readonly atMs: number
   /** RFC 3339, for people. */
@@ -81,8 +81,7 @@ interface LifeOptions {
 }
 
 /**
- * One VM from its definition to its end, in one libvirtd: define, start, observe, shut down, report. Never a second
- * start.
+ * The life of one VM in one libvirtd: define, start, observe, shut down, report. The VM is never started a second time.
  *
  * libvirt's state is read again on every hint and is the only source of truth. This class stores only what libvirt
  * cannot know: which VM this is, whether it was started, and what failed before it ran.
@@ -119,7 +118,7 @@ export class Life {
     this.#options = options
   }
 
-  /** Resolves when the launcher can exit: when the end was read (`final`), or 15 s after it. */
+  /** Resolves when the launcher can exit: when the final report was read (`final`), or 15 s after it. */
   get ended(): Promise<LauncherExit> {
     return this.#ended.promise
   }
@@ -130,8 +129,8 @@ export class Life {
   }
 
   /**
-   * Accepts the VM and begins to start it, unless it was accepted before. Does not wait for libvirt: the reports have
-   * the progress of the start, and a refusal by libvirt or by a volume as `exit`. Returns the newest report.
+   * Accepts the VM and begins to start it, unless it was accepted before. Does not wait for libvirt: later reports
+   * contain the progress of the start, and a refusal by libvirt or by a volume as `exit`. Returns the newest report.
    * @param ignored fields of the VM that this launcher does not know
    * @throws Refused if the launcher has another VM
    */
@@ -153,8 +152,8 @@ export class Life {
   }
 
   /**
-   * The current state. One read at a time: a call during a read gets the next one, since the current one may have begun
-   * before the change that the caller looks for.
+   * Reads the current state. Reads do not overlap: a call during a read gets the result of the next one, because the
+   * current read may have begun before the change that the caller is waiting for.
    * @throws ConnectionLost, DeadlineExceeded
    */
   report(): Promise<DomainReport> {
@@ -169,14 +168,14 @@ export class Life {
     return this.#next
   }
 
-  /** Reads the state again: it may have changed. */
+  /** Reads the state again, because it may have changed. */
   hint(): void {
     this.report().catch((error: unknown) => this.#options.log.warn({ err: error }, 'could not read the state'))
   }
 
   /**
    * Presses the power button until the guest is off, and destroys the domain after the grace period. A later call can
-   * only shorten that. Does not wait for libvirt.
+   * only shorten the period. Does not wait for libvirt.
    * @throws Refused if there is no domain yet
    */
   shutdown(gracePeriodSeconds: number): void {
@@ -193,7 +192,7 @@ export class Life {
   }
 
   /**
-   * Ends QEMU. Does not wait for that; a failure is logged.
+   * Ends QEMU without waiting for it; a failure is logged.
    * @throws Refused if there is no domain yet
    */
   destroy(): void {
@@ -213,7 +212,7 @@ export class Life {
     if (this.#last?.exit !== undefined) this.#ended.resolve(this.#last.exit)
   }
 
-  /** Calls `listener` with each change from now on; returns a function that stops that. */
+  /** Calls `listener` with each later change. Returns a function that unsubscribes it. */
   subscribe(listener: (report: DomainReport) => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
@@ -261,7 +260,7 @@ export class Life {
     })
   }
 
-  /** One at a time: libvirtd blocks the call for as long as QEMU hangs, and can serve only few such calls. */
+  /** Pings do not overlap: libvirtd blocks the call while QEMU hangs, and can serve only a few such calls. */
   async #ping(): Promise<void> {
     const { client, clock, log } = this.#options
     if (this.#dom === undefined || this.#isPinging || this.#last?.phase !== 'Running') return
@@ -282,7 +281,8 @@ export class Life {
   }
 
   /**
-   * Starts only a domain that never ran: when libvirtd was lost during a start, that may have been done, and be over.
+   * Starts only a domain that never ran. If libvirtd was lost during a previous start, the domain may have run and
+   * ended since.
    */
   async #start(dom: DomainRef): Promise<void> {
     const { client } = this.#options
@@ -320,8 +320,8 @@ export class Life {
   }
 
   /**
-   * The live domain; the one before while QEMU hangs, since libvirtd waits for QEMU to describe it. One call at a time:
-   * each occupies libvirtd for as long as QEMU hangs.
+   * The live domain, or the previous one while QEMU hangs, because libvirtd waits for QEMU to describe it. Calls do not
+   * overlap: each occupies libvirtd while QEMU hangs.
    */
   async #readDomain(dom: DomainRef): Promise<JsonObject | undefined> {
     const { client, clock, readXml: parse } = this.#options
@@ -355,7 +355,7 @@ export class Life {
     return this.#isTerminated ? `${message}; the launcher pod was deleted, evicted or drained from its node` : message
   }
 
-  /** Undefined if the kernel has killed no process since QEMU was started. */
+  /** Undefined if the kernel has not killed a process since QEMU was started. */
   async #outOfMemory(): Promise<string | undefined> {
     const use = await this.#options.readMemoryUse()
     return use.oomKills > this.#oomKillsBefore ? outOfMemoryMessage(use) : undefined
@@ -369,7 +369,7 @@ export class Life {
 
   #phaseOf(state: DomainState | undefined): PhaseReport {
     const report = phaseOf(state, { wasStarted: this.#wasStarted, isShuttingDown: this.#deadline !== undefined })
-    // An end that was reported is final, even if libvirt's reason changes afterwards.
+    // A reported end is final, even if libvirt's reason changes afterwards.
     return this.#last?.exit === undefined ? report : { ...report, exit: this.#last.exit }
   }
 
@@ -417,7 +417,8 @@ export class Life {
   }
 
   /**
-   * Fails for a domain that has just ended or has no power button, and without libvirtd; the next press is due soon.
+   * Logs a failure: the domain may have just ended, may have no power button, or libvirtd may be gone. The next press
+   * follows soon.
    */
   async #press(dom: DomainRef): Promise<void> {
     const { client, log } = this.#options
@@ -445,7 +446,7 @@ export class Life {
   }
 }
 
-/** libvirt's own errors are refusals, for the user; all others are temporary. */
+/** libvirt's own errors are refusals that the user sees; all others are temporary. */
 async function refusedAs<T>(reason: 'DefineRefused' | 'StartFailed', run: () => Promise<T>): Promise<T> {
   try {
     return await run()

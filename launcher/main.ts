@@ -21,9 +21,9 @@ import { startLibvirt } from './start-libvirt.ts'
 import { type VolumeSource, prepareVolume } from './volume.ts'
 
 /**
- * The launcher: one VM in one pod. tini is PID 1 and reaps QEMU at once, which libvirt waits for. The launcher starts
- * libvirtd, listens on `launcher.sock` once that responds, serves the handler, and exits with the VM: 0 if the guest
- * powered off, else 1.
+ * The launcher: one VM in one pod. tini is PID 1 and reaps QEMU immediately, which libvirt waits for. The launcher
+ * starts libvirtd, listens on `launcher.sock` once libvirtd responds, serves the handler, and exits with the VM: 0 if
+ * the guest powered off, otherwise 1.
  */
 async function main(settings: Settings, log: Logger): Promise<void> {
   process.title = 'virt-launcher'
@@ -42,7 +42,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     ...(settings.vmUID === undefined ? {} : { vmUID: settings.vmUID }),
     prepare: (spec, vm) => prepare(spec, vm, settings),
     readMemoryUse: () => readMemoryUse(settings.cgroup),
-    // In libvirt's own order: libvirt refuses a serial console behind another console.
+    // In libvirt's order: libvirt refuses a serial console after another console.
     writeXml: (domain) => writeDomain(canonical(domain)),
     readXml: (xml) => readLive(xml, log),
     compare: (domain, xml) => {
@@ -89,7 +89,7 @@ async function prepare(spec: VirtualMachineSpec, vm: Identity, settings: Setting
   return renderDomain(spec.domain, vm, sources)
 }
 
-/** The live domain for the status. Unknown elements must not prevent the rest of a report. */
+/** The live domain for the status. Unknown elements must not prevent the rest of the report. */
 function readLive(xml: string, log: Logger): JsonObject | undefined {
   const read = readDomain(xml)
   if ('causes' in read) {
@@ -100,7 +100,7 @@ function readLive(xml: string, log: Logger): JsonObject | undefined {
   return isJsonObject(json) ? json : undefined
 }
 
-/** For the pod's status, where the handler could not read the end of the VM, or the launcher did not get that far. */
+/** For the pod's status, in case the handler could not read the final report, or the launcher failed earlier. */
 async function writeTerminationLog({ terminationLog }: Settings, message: string): Promise<void> {
   // The kubelet reads 4096 bytes. A full disk must not prevent the exit.
   await writeFile(terminationLog, message.slice(0, 4000)).catch(() => {})

@@ -6,7 +6,7 @@ import { outOfMemoryAdvice } from '../api/launcher-memory.ts'
 export interface MemoryUse {
   /** Processes of the container that the kernel has killed because memory ran out. */
   readonly oomKills: number
-  /** Absent where the container has no limit. */
+  /** Absent if the container has no limit. */
   readonly limitBytes?: number
   readonly peakBytes?: number
 }
@@ -27,10 +27,12 @@ const layouts: readonly Files[] = [
   },
 ]
 
-/** Version 1 represents "no limit" by the largest multiple of a page below 2^63; no node has a tenth of it. */
+/**
+ * Version 1 represents "no limit" as the largest multiple of a page below 2^63; no node has even a tenth of this much.
+ */
 const unlimitedBytes = 2 ** 60
 
-/** All zero where the cgroup cannot be read. @param directory the container's `/sys/fs/cgroup` */
+/** Zero kills if the cgroup cannot be read. @param directory the container's `/sys/fs/cgroup` */
 export async function readMemoryUse(directory: string): Promise<MemoryUse> {
   for (const { events, limit, peak } of layouts) {
     const read = (name: string) => readFile(join(directory, name), 'utf8').catch(() => undefined)
@@ -51,7 +53,10 @@ function bytesOf(text: string | undefined): number | undefined {
   return text !== undefined && /^\d+\s*$/.test(text) ? Number(text) : undefined
 }
 
-/** The kernel tries to free memory before it kills; what is left below the limit is less than this share of it. */
+/**
+ * The kernel tries to free memory before it kills a process, so the usage at that point exceeds this share of the
+ * limit.
+ */
 const exhaustedShare = 0.9
 
 /** Why QEMU was killed, in a sentence for the VM's status. */
@@ -67,14 +72,14 @@ function mebibytes(bytes: number): string {
   return `${Math.ceil(bytes / 2 ** 20)} MiB`
 }
 
-/** Resident memory of the launcher, pages of Node's executable included: 105 MiB measured. */
+/** Resident memory of the launcher, including pages of Node's executable: 105 MiB measured. */
 const launcherResidentBytes = 128 * 2 ** 20
 const highestScore = 1000
 
 /**
- * The `oom_score_adj` for QEMU with which the kernel kills it before the launcher when the container reaches its limit.
- * The kernel adds a thousandth of the limit for each point, so the points outweigh the launcher's resident memory. More
- * would make a large VM that stays within its request the first victim when the whole node is short of memory.
+ * The `oom_score_adj` with which the kernel kills QEMU before the launcher when the container reaches its limit. Each
+ * point adds a thousandth of the limit, so the points outweigh the launcher's resident memory. More would make a large
+ * VM that stays within its request the first victim when the whole node is short of memory.
  */
 export function raisedScore(own: number, limitBytes: number | undefined): number {
   const points = limitBytes === undefined ? 1 : Math.ceil((launcherResidentBytes * highestScore) / limitBytes)
@@ -82,8 +87,8 @@ export function raisedScore(own: number, limitBytes: number | undefined): number
 }
 
 /**
- * Raises the score of a process, and so of all that it starts from then on. Raising needs no privilege.
- * @throws where /proc refuses it, or the process has ended
+ * Raises the score of a process, which its later children inherit. Raising needs no privilege.
+ * @throws if /proc refuses it, or the process has ended
  */
 export async function raiseOomScore(pid: number, { limitBytes }: MemoryUse): Promise<void> {
   const own = Number(await readFile('/proc/self/oom_score_adj', 'utf8'))

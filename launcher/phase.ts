@@ -4,15 +4,15 @@ import type { DomainState } from './libvirt/domain.ts'
 export interface PhaseReport {
   readonly phase: LauncherPhase
   readonly reason: string
-  /** Set once the VM has ended for good. */
+  /** Set once the VM has ended permanently. */
   readonly exit?: LauncherExit
   /** Why it has failed. */
   readonly message?: string
 }
 
 /**
- * The phase for libvirt's state of the domain; undefined: libvirt does not have the domain. Only a guest that powered
- * itself off, on request or not, has succeeded: a QEMU that was killed has failed.
+ * The phase for libvirt's state of the domain; undefined if libvirt does not have the domain. Only a guest that powered
+ * itself off, on request or not, has succeeded; a killed QEMU has failed.
  */
 export function phaseOf(
   state: DomainState | undefined,

@@ -1,6 +1,6 @@
 import type { LauncherErrorReason } from '../runtime/launcher-api.ts'
 
-/** A request is refused; the client gets the reason and the message. */
+/** The refusal of a request; the client gets the reason and the message. */
 export class Refused extends Error {
   override name = 'Refused'
   readonly reason: LauncherErrorReason

@@ -6,7 +6,7 @@ import { Refused } from './refused.ts'
 import type { VolumeSource } from './volume.ts'
 
 /**
- * The domain for libvirt: the VM's own, with limits on QEMU's memory, with a name and a uuid (the object's, if the
+ * The domain for libvirt: the VM's domain with limits on QEMU's memory, with a name and a UUID (the object's if the
  * domain has none), and with every `type: volume` disk converted to the file or block device of its volume in this pod.
  * @throws Refused DefineRefused if a disk names a volume that the VM does not have
  */
@@ -20,8 +20,8 @@ export function renderDomain(domain: Domain, vm: Identity, sources: ReadonlyMap<
 }
 
 /**
- * The pod's limit is computed for a bounded cache of translated code. It is `memtune.hardLimit` where that is set:
- * libvirt refuses to limit memory in a session.
+ * Sets the cache of translated code that the pod's memory limit is computed for. Removes `memtune.hardLimit`, which is
+ * that limit if set, because a session libvirtd refuses to limit memory.
  */
 function bounded({ memtune, ...domain }: Domain): Domain {
   const { hardLimit: _, ...limits } = memtune ?? {}

@@ -40,7 +40,7 @@ const statusOf: { readonly [reason in LauncherErrorReason]: number } = {
   InternalError: 500,
 }
 
-/** A reader of events that lags by more is disconnected; it reconnects and reads the current state. */
+/** A reader of events that lags by more is disconnected. It can reconnect and read the current state. */
 const maxBacklogBytes = 1024 * 1024
 
 /** libvirt responds in milliseconds, unless it restarts or the node is overloaded. The handler waits for up to 5 s. */
@@ -105,8 +105,8 @@ async function reportInTime(life: Life, clock: Clock): Promise<DomainReport> {
 }
 
 /**
- * The handler reads no more than the contract's limit. Without `domain`, or else also without `specDrift`, a report is
- * far below it.
+ * The handler reads no more than the contract's limit. A report without `domain`, or at least without `domain` and
+ * `specDrift`, is far below it.
  */
 function withinLimit(report: DomainReport): DomainReport {
   const fits = (one: DomainReport) => Buffer.byteLength(JSON.stringify(one)) <= maxResponseBytes - responseEnvelopeBytes

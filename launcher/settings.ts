@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { launcherDirectory } from '../api/launcher-directory.ts'
 import type { VolumeDirectories } from './volume.ts'
 
-/** The paths in the pod. */
+/** The launcher's paths in the pod. */
 export interface Settings {
   /** The volume that the handler can access. */
   readonly socketDirectory: string
@@ -13,7 +13,10 @@ export interface Settings {
   readonly qemuConf: string
   /** Created before libvirtd starts. */
   readonly directories: readonly string[]
-  /** Where libvirtd and QEMU can remove files: in every writable directory of the pod except the socket's. */
+  /**
+   * The directories in which libvirtd and QEMU can remove files: every writable directory of the pod except the
+   * socket's.
+   */
   readonly removable: readonly string[]
   readonly vmUID: string | undefined
   /** The container's view of its own cgroup. */
@@ -22,7 +25,7 @@ export interface Settings {
   readonly terminationLog: string
 }
 
-/** From the container's environment; the defaults are those of the launcher's image. */
+/** Reads the container's environment. The defaults are those of the launcher's image. */
 export function readSettings(env: { readonly [name: string]: string | undefined }): Settings {
   const run = env['VIRTSET_RUN_DIR'] ?? launcherDirectory
   const files = env['VIRTSET_VOLUMES_DIR'] ?? '/var/run/virtset/volumes'

@@ -12,7 +12,9 @@ import { raiseOomScore, readMemoryUse } from './out-of-memory.ts'
 import { qemuConf } from './qemu-conf.ts'
 import type { Settings } from './settings.ts'
 
-/** Starts the pod's libvirtd, with its directories, and creates a client, whose calls wait until libvirtd responds. */
+/**
+ * Creates the directories of the pod's libvirtd, starts it, and returns a client whose calls wait until it responds.
+ */
 export async function startLibvirt(
   settings: Settings,
   options: {
@@ -34,7 +36,7 @@ export async function startLibvirt(
     log,
     spawn: () => {
       const child = spawn(command, args, { env: settings.libvirtd, stdio: ['ignore', 'inherit', 'inherit'] })
-      // QEMU inherits the score. libvirtd has it too, but is smaller than QEMU, and is restarted if it is killed.
+      // QEMU inherits the score. libvirtd has it too, but is smaller than QEMU, and is restarted if killed.
       if (child.pid !== undefined) {
         raiseOomScore(child.pid, memory).catch((error: unknown) =>
           log.warn({ err: error }, 'could not raise oom_score_adj'),

@@ -25,8 +25,7 @@ interface VolumeContext {
 }
 
 /**
- * Creates the missing files of a volume in the pod, and returns its source. Existing files stay unchanged, so it can be
- * repeated.
+ * Creates the missing files of a volume in the pod, and returns its source. Idempotent: existing files are not changed.
  * @throws Refused VolumeUnavailable, with a message for the user
  */
 export async function prepareVolume(volume: Volume, { directories, vm }: VolumeContext): Promise<VolumeSource> {

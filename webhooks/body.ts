@@ -12,8 +12,8 @@ export class BodyRejected extends Error {
 }
 
 /**
- * Reads a body as text. A body that is rejected is still read to its end and dropped, because a client may never see a
- * response that arrives while it sends. The caller limits the time.
+ * Reads a body as text. A rejected body is still read to its end and dropped, because a client may miss a response that
+ * arrives while it sends. The caller limits the time.
  *
  * @throws BodyRejected
  */

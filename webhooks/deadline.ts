@@ -3,7 +3,10 @@ import type { Clock } from '../runtime/clock.ts'
 /** The timeout of a caller that sends none: `timeoutSeconds` of the webhook configurations. */
 const defaultTimeoutMs = 5000
 
-/** Reserved of the caller's timeout for the network: a response that arrives too late is lost, with its message. */
+/**
+ * The part of the caller's timeout that is reserved for the network. A response that arrives too late is lost, with its
+ * message.
+ */
 const reserve = { share: 0.1, leastMs: 20 }
 
 const units: ReadonlyMap<string, number> = new Map([
@@ -26,14 +29,14 @@ export function parseDuration(text: string): number | undefined {
   return totalMs
 }
 
-/** How long the handling of an admission request may take, by the caller's timeout in the URL's `?timeout=`. */
+/** The time for handling an admission request, derived from the caller's timeout in the URL's `?timeout=`. */
 export function budgetMs(url: string): number {
   const given = new URLSearchParams(url.split('?', 2)[1] ?? '').get('timeout')
   const timeoutMs = Math.min((given === null ? undefined : parseDuration(given)) ?? defaultTimeoutMs, 30_000)
   return Math.max(0, timeoutMs - Math.max(timeoutMs * reserve.share, reserve.leastMs))
 }
 
-/** Resolves as `result` does, or to undefined after `leftMs`. */
+/** Resolves like `result`, or to undefined after `leftMs`. */
 export async function inTime<T>(result: Promise<T>, leftMs: number, clock: Clock): Promise<T | undefined> {
   const { promise: late, resolve } = Promise.withResolvers<undefined>()
   const cancel = clock.after(leftMs, () => resolve(undefined))

@@ -7,12 +7,12 @@ export interface Limits {
   readonly bytes: number
 }
 
-/** Each request may hold this much regardless of the limit, so that large bodies never block usual ones. */
+/** Each request may hold this much regardless of the limit, so that large bodies never block small ones. */
 export const freeBytes = 64 * 1024
 
 /**
- * What requests whose namespace is known may hold of both limits. The rest is for bodies that arrive, which takes
- * milliseconds; a request can wait for its turn until its caller gives up.
+ * The part of both limits that requests with a known namespace may hold. The rest is for bodies that are arriving,
+ * which takes milliseconds; a request can wait for its turn until its caller gives up.
  */
 const assignedShare = 0.75
 
@@ -21,8 +21,9 @@ export interface Pass {
   /** Whether `bytes` more may be held. */
   readonly hold: (bytes: number) => boolean
   /**
-   * The body has been read, so it is known whose request it is.
-   * @param displaced the request has lost its place, to one of a namespace that holds less; can be called at once
+   * Assigns the request to a namespace once its body has been read.
+   * @param displaced called, possibly synchronously, if the request loses its place to one of a namespace that holds
+   * less
    */
   readonly assign: (namespace: string, displaced: () => void) => void
   /** The request is over. */
@@ -35,9 +36,9 @@ export interface Gate {
 }
 
 /**
- * Limits the memory that requests hold to `requests` × 64 KiB + `bytes`; bytes count when received, not when
- * announced. No namespace can keep others out: beyond a share of the limits, the namespace that holds the most loses
- * its last request.
+ * Limits the memory that requests hold to `requests` × 64 KiB + `bytes`; bytes count when received, not when announced.
+ * No namespace can block the others: beyond a share of the limits, the namespace that holds the most loses its latest
+ * request.
  */
 export function createGate(limits: Limits): Gate {
   const places = createFairLimit(Math.ceil(limits.requests * assignedShare))

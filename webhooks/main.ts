@@ -25,7 +25,7 @@ import type { Tracer } from './tracing.ts'
 
 const clock = systemClock
 
-/** What both sources of presets need. */
+/** Shared by both sources of presets. */
 interface Process {
   readonly settings: Settings
   readonly log: Logger
@@ -43,7 +43,9 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   await (source.kind === 'cluster' ? serveCluster(context, source) : serveFolder(context, source))
 }
 
-/** In a cluster: presets from its API server, self-issued certificates, health and metrics on a second port. */
+/**
+ * Serves in a cluster: presets from its API server, self-issued certificates, health and metrics on ports of their own.
+ */
 async function serveCluster(context: Process, source: ClusterSource): Promise<void> {
   const { settings, log, registry, shutdown } = context
   const { namespace } = settings
@@ -109,7 +111,7 @@ async function serveCluster(context: Process, source: ClusterSource): Promise<vo
     : keepFromFiles(files, first, shutdown.signal))
 }
 
-/** Without a cluster, presets from files: to measure the webhooks, or to try presets. */
+/** Serves without a cluster, with presets from files: for benchmarks, or to try presets. */
 async function serveFolder(context: Process, { folder, certificate, healthPort }: FolderSource): Promise<void> {
   const { log, registry, shutdown } = context
   // Imported here so that the webhooks of a cluster do not load a YAML parser.

@@ -92,7 +92,7 @@ export function createAdmissionMetrics(registry: Registry): AdmissionMetrics {
 const phases = ['claim', 'presets', 'defaults', 'rules', 'provenance', 'patch'] as const
 export type Phase = CompletionPhase | 'patch'
 
-/** What the engine measures. */
+/** The metrics of the engine. */
 export interface CompletionMetrics {
   phase(phase: Phase, seconds: number): void
   /** The number of presets that matched a VM. */
@@ -129,7 +129,7 @@ export function createCompletionMetrics(registry: Registry): CompletionMetrics {
 /** Measures nothing. */
 export const unmeasured: CompletionMetrics = { phase() {}, matched() {} }
 
-/** Gauges of when the served certificate and its authority expire. */
+/** Gauges for the expiry of the served certificate and of its authority. */
 export function observeCertificate(
   registry: Registry,
   served: () => { readonly notAfter: number; readonly authorityNotAfter?: number } | undefined,

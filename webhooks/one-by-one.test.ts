@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { createOneByOne } from './one-by-one.ts'
 
-test('of those that wait the first in order is next, among equals the one that arrived first', async () => {
+test('the first in order is next, among equals the one that arrived first', async () => {
   const deferred: (() => void)[] = []
   const queue = createOneByOne<{ readonly size: number; readonly name: string }>({
     compare: (one, other) => one.size - other.size,

@@ -1,17 +1,17 @@
-/** Work that is done on the event loop one piece at a time, with other events in between. */
+/** Runs pieces of work one at a time on the event loop, with other events in between. */
 export interface OneByOne<T> {
   /**
-   * Resolves when it is this one's turn; undefined where that is now. One that is dropped never resolves.
-   * @param isDropped asked when the next one is chosen
+   * Resolves when it is the turn of `one`; undefined if that is now. If `one` is dropped, it never resolves.
+   * @param isDropped called when the next piece is chosen
    */
   take(one: T, isDropped?: () => boolean): Promise<void> | undefined
 }
 
 export interface OneByOneOptions<T> {
-  /** The first one in this order is next; among equals the one that arrived first. */
+  /** The order of the waiting pieces; among equals, the one that arrived first is next. */
   readonly compare: (one: T, other: T) => number
   readonly onTurn?: (one: T) => void
-  /** Calls back once events that have arrived meanwhile are handled. */
+  /** Calls `next` after events that have arrived in the meantime. */
   readonly defer?: (next: () => void) => void
 }
 

@@ -262,7 +262,7 @@ describe('the server', () => {
     expect([taken[1]?.isLate(), handled]).toEqual([true, ['u-1']])
   })
 
-  test('handles a request between many of another namespace, whatever their bodies', async () => {
+  test('handles a request between many of another namespace, regardless of their bodies', async () => {
     let busy = 0
     const handle: AdmissionHandler = async ({ namespace }, turn) => {
       await turn?.()
@@ -398,7 +398,7 @@ describe('the server', () => {
       return { ...running, clock, send }
     }
 
-    test('does not block other requests, however much it announces', async () => {
+    test('does not block other requests, regardless of the announced size', async () => {
       const { post, send } = await begin()
       const many = Array.from({ length: 200 }, () => send(maxBodyBytes, '{'))
       await Promise.all(many.map(({ socket }) => new Promise((resolve) => socket.once('secureConnect', resolve))))

@@ -26,20 +26,20 @@ import { createTurns, type Turns } from './turns.ts'
 /** The API server sends at most two objects of 3 MiB and a 1 MiB envelope. */
 export const maxBodyBytes = 7 * 1024 * 1024
 /**
- * Characters that take two or three milliseconds to parse. Such bodies do not wait: beside one large body or one
- * request that takes its turn, each round of the event loop parses all of them.
+ * In characters; parsing this much takes two or three milliseconds. Smaller bodies do not wait: all of them are parsed
+ * in each round of the event loop, beside one large body or one request that takes its turn.
  */
 const parsedAtOnce = 256 * 1024
 
 /**
- * Measured: 50 bodies of 3 MiB at once, each with 14,000 disks, take 260 MiB beside the 120 MiB of an idle process.
+ * Measured: 50 bodies of 3 MiB at once, each with 14,000 disks, need 260 MiB on top of the 120 MiB of an idle process.
  * Usual bodies have a few KiB, so 256 of them fit.
  */
 export const defaultLimits: Limits = { requests: 256, bytes: 16 * 1024 * 1024 }
 
 /**
  * An API server has at most 600 requests in flight by default, and opens a connection for each when a replica has just
- * started: a burst of 256 is about half of that. A pending connection takes 14 KiB.
+ * started. A burst of 256 is about half of that. A pending connection takes 14 KiB.
  */
 export const connectionLimits: ConnectionLimits = {
   pending: 1024,
@@ -49,7 +49,7 @@ export const connectionLimits: ConnectionLimits = {
   proven: 2048,
 }
 
-/** 1.25 s for the handshake and for each 64 KiB of a body: fifty bodies of 3 MiB can arrive together. */
+/** 1.25 s for the handshake and for each 64 KiB of a body, so that fifty bodies of 3 MiB can arrive concurrently. */
 const deadlineTurns = 5
 
 /**
@@ -58,7 +58,7 @@ const deadlineTurns = 5
  */
 const keepAliveTimeoutMs = 95_000
 
-/** Requests that took longer are logged at info. */
+/** Slower requests are logged at info. */
 const slowMs = 100
 
 export interface Certificate {
@@ -67,10 +67,12 @@ export interface Certificate {
   readonly cert: string
 }
 
-/** Resolves when the request may be handled; undefined where it may be at once. */
+/** Resolves when the request may be handled; undefined if that is now. */
 export type Turn = () => Promise<void> | undefined
 
-/** Returns at once, except for the few requests that need one to the API server, and while others are handled. */
+/**
+ * Returns synchronously, except for the few requests that need the API server, and while other requests are handled.
+ */
 export type AdmissionHandler = (request: AdmissionRequest, turn?: Turn) => AdmissionResult | Promise<AdmissionResult>
 
 export interface ServerOptions {
@@ -87,7 +89,7 @@ export interface ServerOptions {
    */
   readonly frontProxy?: () => FrontProxy | undefined
   readonly connections?: ConnectionLimits
-  /** In which order requests are handled. */
+  /** The order in which requests are handled. */
   readonly turns?: Turns
   /** Exports spans of admission requests. */
   readonly tracer?: Tracer
@@ -99,7 +101,7 @@ export interface WebhookServer {
   readonly port: number
   /** Serves this certificate to new connections; open ones continue. */
   use(certificate: Certificate): void
-  /** Call after the front proxy's authorities changed: new connections are checked against the new ones. */
+  /** To be called after the front proxy's authorities changed. New connections are checked against the new ones. */
   renewTrust(): void
   /**
    * Shuts down without losing a request: serves for another `propagationMs`, with `connection: close` in each response
@@ -119,8 +121,8 @@ export async function startServer(options: ServerOptions, port: number, host = '
   const { certificate, metrics, log, clock, api, frontProxy, tracer } = options
   const gate = createGate(options.limits ?? defaultLimits)
   const turns = options.turns ?? createTurns()
-  // A megabyte takes ten milliseconds or more, and only the body names its user: large bodies are parsed one by one, as
-  // they arrived.
+  // Parsing a megabyte takes ten milliseconds or more, and the user is known only from the parsed body. So large bodies
+  // are parsed one by one, in the order of their arrival.
   const parsing = createOneByOne<string>({ compare: () => 0 })
   const deadlines = createArrivalDeadlines(clock, deadlineTurns)
   const arrivals = new WeakMap<IncomingMessage, number>()
@@ -187,7 +189,7 @@ export async function startServer(options: ServerOptions, port: number, host = '
 
   const passOf = (message: IncomingMessage): Pass => {
     const pass = passes.get(message)
-    if (pass === undefined) throw new Error('the body of a request without a pass is read')
+    if (pass === undefined) throw new Error('reading the body of a request without a pass')
     return pass
   }
 
@@ -204,14 +206,14 @@ export async function startServer(options: ServerOptions, port: number, host = '
     const { namespace, user } = request
     let isOver = false
     const displaced = Promise.withResolvers<never>()
-    // Without a handler here, a rejection that nothing waits for yet would end the process.
+    // Without a handler, a rejection before anything awaits the promise would end the process.
     displaced.promise.catch(() => {})
     passOf(http.raw).assign(namespace, () => {
       isOver = true
       displaced.reject(new BodyRejected('overloaded'))
     })
     if (isOver) return displaced.promise
-    // A timer can fire a fraction of a millisecond before the clock shows its time.
+    // A timer can fire a fraction of a millisecond before its time on the clock.
     const isLate = () => isOver || clock.monotonic() - startedMs >= leftMs
     const turn = () => turns.take({ namespace, username: user.username }, isLate)
     const pending = leftMs > 0 ? handle(span ? { ...request, onPart: span.part } : request, turn) : undefined
@@ -233,7 +235,7 @@ export async function startServer(options: ServerOptions, port: number, host = '
     return review
   }
 
-  /** Checks that the API server is calling before any of the body is read. */
+  /** Checks that the caller is the API server before any of the body is read. */
   const admit = async (request: FastifyRequest, reply: FastifyReply) => {
     const path = pathOf(request.routeOptions.url)
     if (frontProxy !== undefined) {
@@ -360,7 +362,7 @@ function failureOf(error: unknown): Failure {
 const sendStatus = (reply: FastifyReply, status: Status) =>
   reply.code(status.code).send({ apiVersion: 'v1', kind: 'Status', status: 'Failure', metadata: {}, ...status })
 
-/** As in the log: object and outcome, but no spec. */
+/** The object and the outcome, without the spec, as in the log. */
 const spanAttributes = (request: AdmissionRequest, result: AdmissionResult | undefined) => ({
   'virtset.request.uid': request.uid,
   'virtset.object': objectOf(request),

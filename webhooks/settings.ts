@@ -3,7 +3,7 @@ import { logLevelOf, type LogLevel } from '../runtime/log.ts'
 
 export interface Settings {
   readonly namespace: string
-  /** Of admission reviews and subresources. */
+  /** The port for admission reviews and subresources. */
   readonly port: number
   readonly logLevel: LogLevel
   readonly source: ClusterSource | FolderSource
@@ -33,7 +33,7 @@ export interface FolderSource {
   readonly certificate: { readonly cert: string; readonly key: string }
 }
 
-/** @throws where `args` are incomplete or unknown */
+/** @throws if `args` are incomplete or unknown */
 export function readSettings(env: { readonly [name: string]: string | undefined }, args: readonly string[]): Settings {
   const { values } = parseArgs({
     args: [...args],

@@ -2,16 +2,16 @@ import { randomBytes } from 'node:crypto'
 import type { Clock } from '../runtime/clock.ts'
 import type { Logger } from '../runtime/log.ts'
 
-/** A span in progress, a part of its caller's trace. */
+/** A span in progress, which belongs to the caller's trace. */
 export interface Span {
-  /** Adds a child span that has just ended. */
+  /** Adds a child span that ends now. */
   readonly part: (name: string, seconds: number) => void
   /** Ends the span and queues it for export; later calls have no effect. */
   readonly end: (attributes: Readonly<Record<string, string>>, isError: boolean) => void
 }
 
 export interface Tracer {
-  /** Undefined if the caller does not record a trace: then nothing is traced here either. */
+  /** Undefined if the caller does not record a trace; nothing is traced here then either. */
   begin(name: string, traceparent: string | undefined): Span | undefined
   /** Sends the queued spans. */
   stop(): Promise<void>
@@ -26,7 +26,7 @@ export interface TracerOptions {
   readonly log: Logger
 }
 
-/** How long a span waits to be sent with others. */
+/** How long a span waits to be sent in a batch. */
 const waitMs = 2000
 /** As many spans as fit in a few MiB. Without a reachable collector spans are lost, but admission continues. */
 const maxWaiting = 4096

@@ -1,20 +1,24 @@
 import { LRUCache } from 'lru-cache'
 import { createOneByOne, type OneByOne } from './one-by-one.ts'
 
-/** Whose turn it is. Namespaces come first: a tenant can have many service accounts, but not many namespaces. */
+/**
+ * The owner of a request. Turns alternate between namespaces first, because a tenant can have many service accounts but
+ * not many namespaces.
+ */
 export interface Owner {
   readonly namespace: string
   readonly username: string
 }
 
 /**
- * Lets admission requests be handled one at a time: the next one is of the namespace that was served least recently,
- * and there of the user who was served least recently. A user who sends many expensive requests delays other users by
- * one of them, not by all. A request that is late when the next one is chosen is dropped: its caller has been answered.
+ * Handles admission requests one at a time. The next request is from the namespace that was served least recently, and
+ * within it from the user who was served least recently. A user who sends many expensive requests delays other users by
+ * only one of them. A request that is late when the next one is chosen is dropped, because its caller already has a
+ * response.
  */
 export type Turns = OneByOne<Owner>
 
-/** Owners whose last turn is remembered: more than there are requests in progress. */
+/** The number of owners whose last turn is stored; more than the requests in progress. */
 const maxOwners = 1024
 
 export function createTurns(defer?: (next: () => void) => void): Turns {

@@ -18,9 +18,9 @@ export interface ClientOptions {
 }
 
 /**
- * The launcher's client for libvirtd: one connection for events and reads, which respond even while QEMU hangs, one for
- * calls that change something and can take long, and one for each console. Lost connections are reopened, with all
- * events registered again.
+ * The launcher's client for libvirtd. It has one connection for events and reads, which respond even while QEMU hangs,
+ * one for calls that change something and can take long, and one for each console. Lost connections are reopened, with
+ * all events registered again.
  */
 export class Client {
   readonly #options: ClientOptions
@@ -41,7 +41,7 @@ export class Client {
     })
   }
 
-  /** Begins to connect; calls wait until it is done. */
+  /** Starts to connect; calls wait until the connection is open. */
   start(): void {
     this.#reads.start()
     this.#mutations.start()

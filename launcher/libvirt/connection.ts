@@ -21,7 +21,7 @@ import { CallStream } from './stream.ts'
 import type { Value } from './xdr.ts'
 
 /**
- * The daemon stops reading a connection, PINGs included, while 5 of its requests have no reply (max_client_requests).
+ * The daemon stops reading a connection, including PINGs, while 5 of its requests have no reply (max_client_requests).
  */
 const maxOutstanding = 4
 
@@ -33,7 +33,7 @@ const maxMissedPings = 3
 
 const authNone = 0
 
-/** A decoded event. Events and replies are not ordered: treat an event as a hint to read again. */
+/** A decoded event. Events are not ordered relative to replies: treat an event as a hint to read again. */
 export interface LibvirtEvent {
   readonly name: string
   readonly message: { readonly [field: string]: Value }
@@ -57,14 +57,13 @@ interface Call {
 }
 
 /**
- * One connection to libvirtd, over a socket that is already connected.
+ * One connection to libvirtd, over a connected socket.
  *
- * - Replies are matched by serial and can arrive in any order. At most 4 calls are in progress, others wait.
- * - Every call has a deadline, waiting included. A call that exceeds it counts as in progress until its reply arrives,
- *   since the
- *   daemon still works on it.
+ * - Replies are matched by serial and can arrive in any order. At most 4 calls are in progress; others wait.
+ * - Every call has a deadline that includes the wait. A call that exceeds it still counts as in progress until its
+ * reply arrives, because the daemon continues to work on it.
  * - Silence of 20 s in spite of PINGs, invalid bytes or the end of the socket reject all calls and close the connection
- *   for good.
+ * permanently.
  */
 export class Connection {
   readonly #socket: Duplex
@@ -218,7 +217,7 @@ export class Connection {
     if (call === undefined || call.procedure.number !== packet.procedure) {
       throw new ProtocolError(`a reply to procedure ${packet.procedure}, serial ${packet.serial}, which was not called`)
     }
-    // Decoded before the call is removed: if that throws, the call must still be rejected.
+    // Decoded before the call is removed, so that the call is rejected if decoding throws.
     const isError = packet.status === packetStatus.error
     const error = isError ? readError(call.procedure.name, packet.payload) : undefined
     const reply = isError ? {} : decodeFields(call.procedure.ret, packet.payload)
@@ -248,7 +247,7 @@ export class Connection {
   }
 
   #ping(): void {
-    // A stream with a slow reader pauses the socket: without reading, nothing shows whether the daemon is silent.
+    // A stream with a slow reader pauses the socket, and silence of the daemon cannot be detected without reading.
     this.#missedPings = this.#hasHeard || this.#socket.isPaused() ? 0 : this.#missedPings + 1
     this.#hasHeard = false
     if (this.#missedPings > maxMissedPings) return this.#fail(new ConnectionLost('libvirtd does not respond to PINGs'))
@@ -281,7 +280,7 @@ export class Connection {
 
 const kindsByProcedure: ReadonlyMap<number, EventKind> = new Map(eventKinds.map((kind) => [kind.procedure, kind]))
 
-/** A type guard: `decodeFields` has returned all fields of the table. */
+/** A type guard; `decodeFields` returns all fields of the table. */
 function hasFields<R>(reply: { [field: string]: Value }, called: Procedure): reply is { [field: string]: Value } & R {
   return Object.keys(called.ret).every((field) => field in reply)
 }
@@ -289,6 +288,6 @@ function hasFields<R>(reply: { [field: string]: Value }, called: Procedure): rep
 function readError(what: string, payload: Uint8Array): LibvirtError {
   const { message, code, domain } = decodeFields(errorFields, payload)
   if (typeof code !== 'number' || typeof domain !== 'number') throw new ProtocolError('an error has no code')
-  const words = typeof message === 'string' && message !== '' ? message : `${what}: error ${code} without words`
+  const words = typeof message === 'string' && message !== '' ? message : `${what}: error ${code} without a message`
   return new LibvirtError(words, code, domain)
 }

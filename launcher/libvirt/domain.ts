@@ -21,11 +21,11 @@ const affectLive = 1
 const destroyGraceful = 1
 const consoleForce = 1
 
-/** Cold, libvirt probes QEMU first: 0.7 s here. */
+/** With a cold cache, libvirt first probes QEMU: 0.7 s measured. */
 const defineDeadlineMs = 60_000
 /** QEMU opens its disks while it starts; an unreachable iSCSI target times out slowly. */
 const startDeadlineMs = 180_000
-/** SIGTERM, 10 s, SIGKILL for a QEMU that hangs. */
+/** For a QEMU that hangs, libvirt sends SIGTERM and 10 s later SIGKILL. */
 const destroyDeadlineMs = 60_000
 
 /** Defines the domain without starting it; libvirt validates it against its schema. */
@@ -45,7 +45,7 @@ export async function listDomains(client: Pick<Client, 'read'>): Promise<DomainR
   return domains.map(readRef)
 }
 
-/** Undefined if libvirt does not know the domain (any more). */
+/** Undefined if libvirt does not know the domain, or no longer knows it. */
 export async function readState(client: Client, dom: DomainRef): Promise<DomainState | undefined> {
   return unlessError(errorCodes.noDomain, async () => {
     const { state, reason } = await client.read('domain_get_state', { dom, flags: 0 })
@@ -55,8 +55,8 @@ export async function readState(client: Client, dom: DomainRef): Promise<DomainS
 }
 
 /**
- * The live domain, or the defined one if it does not run; `inactive`: always the defined one. Undefined if it does not
- * exist. For the live domain, libvirtd waits for QEMU.
+ * The XML of the live domain, or of the defined one if the domain is not running or `inactive` is set. Undefined if it
+ * does not exist. For the live domain, libvirtd waits for QEMU.
  */
 export async function readXml(
   client: Pick<Client, 'read'>,
@@ -75,8 +75,8 @@ export async function shutdownDomain(client: Client, dom: DomainRef): Promise<vo
 }
 
 /**
- * A round trip to QEMU's monitor: libvirt reports a state from its own memory. Resolves when QEMU has responded,
- * however late.
+ * Makes a round trip to QEMU's monitor; libvirt reports a state from its own memory. Resolves once QEMU responds, no
+ * matter how late.
  */
 export async function pingQemu(client: Client, dom: DomainRef): Promise<void> {
   await client.read('domain_get_iothread_info', { dom, flags: affectLive }, Infinity)
@@ -93,8 +93,8 @@ export async function killDomain(client: Client, dom: DomainRef): Promise<void> 
 }
 
 /**
- * Succeeds if the domain does not run. A daemon that has just restarted reports that even for the domain that it
- * destroys: it kills QEMU first, and has noticed the end when it checks whether the domain runs.
+ * Also succeeds if the domain is not running. A daemon that has just restarted reports that even for a domain that it
+ * does destroy: it kills QEMU first, and then notices that the domain has ended.
  */
 async function destroy(client: Client, dom: DomainRef, flags: number): Promise<void> {
   await unlessError(errorCodes.operationInvalid, () =>
@@ -106,7 +106,7 @@ export async function undefineDomain(client: Client, dom: DomainRef): Promise<vo
   await client.mutate('domain_undefine_flags', { dom, flags: 0 })
 }
 
-/** The bytes of the first console or serial port, in both directions. It disconnects another client. */
+/** Opens the first console or serial port as a stream of bytes in both directions, and disconnects any other client. */
 export function openConsole(client: Client, dom: DomainRef): Promise<Duplex> {
   return client.stream('domain_open_console', { dom, dev_name: null, flags: consoleForce })
 }

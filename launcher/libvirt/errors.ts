@@ -1,9 +1,9 @@
-/** The bytes do not follow libvirt's protocol: nothing after them can be trusted, and the connection is closed. */
+/** The bytes violate libvirt's protocol. Later bytes cannot be trusted, so the connection is closed. */
 export class ProtocolError extends Error {
   override name = 'ProtocolError'
 }
 
-/** The daemon ended, or does not run. The call may have taken effect. */
+/** The daemon ended, or is not running. The call may have taken effect. */
 export class ConnectionLost extends Error {
   override name = 'ConnectionLost'
 }

@@ -22,10 +22,10 @@ export interface Packet {
   readonly payload: Uint8Array
 }
 
-/** Length word and six words of header. */
+/** The length word and the six words of the header. */
 const headerBytes = 28
 
-/** libvirt's VIR_NET_MESSAGE_MAX and the length word, which it does not count. */
+/** libvirt's VIR_NET_MESSAGE_MAX plus the length word, which it does not include. */
 const maxPacketBytes = 32 * 1024 * 1024 + 4
 
 const maxFds = 32
@@ -51,8 +51,9 @@ export function encodePacket(packet: Packet): Buffer {
 }
 
 /**
- * Splits a stream of bytes into packets: it takes the chunks of the socket in order, and returns the complete packets.
- * Chunks are joined once per packet, so that a long packet in many chunks costs no more than its length.
+ * Splits a stream of bytes into packets. The returned function takes the chunks of the socket in order, and returns the
+ * complete packets. Chunks are joined once per packet, so that the cost of a long packet in many chunks is linear in
+ * its length.
  *
  * For a packet with file descriptors (types 4 and 5), the count is removed from the payload, and the zero byte that
  * libvirt sends for each descriptor after the packet is skipped; node:net drops the descriptors themselves.

@@ -2,8 +2,8 @@ import protocol from './protocol.json' with { type: 'json' }
 import { type Fields, type Structs, type Value, decode, encode } from './xdr.ts'
 
 /**
- * The part of libvirt's RPC protocol that a launcher uses, as a table: numbers, field order, wire types. Taken from
- * libvirt's published protocol; each row was called on libvirt 9.0 and 11.3. To use another procedure, add its row.
+ * The part of libvirt's RPC protocol that a launcher uses, as a table of numbers, field order and wire types from
+ * libvirt's published protocol. Each row was tested on libvirt 9.0 and 11.3. To use another procedure, add a row.
  */
 type Procedures = typeof protocol.procedures
 
@@ -72,8 +72,8 @@ export function decodeFields(fields: Fields, bytes: Uint8Array): { [field: strin
 export const errorFields: Fields = protocol.structs.error
 
 /**
- * A domain's state and the reason for it by libvirt's names in lower camel case.
- * A number that is newer than this table is written as a number.
+ * A domain's state and its reason, as libvirt's names in lower camel case. A number that is newer than this table is
+ * returned as a number.
  */
 export function stateNames(state: number, reason: number): { state: string; reason: string } {
   const row = protocol.states[state]

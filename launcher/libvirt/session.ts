@@ -19,9 +19,9 @@ interface SessionOptions {
 }
 
 /**
- * A connection that is reopened whenever it is lost, after 50 ms, doubled up to 2 s. A call waits for a connection
- * until its deadline. A call whose connection is lost meanwhile fails and is never repeated, since it may have taken
- * effect.
+ * A connection that is reopened whenever it is lost, after 50 ms, doubling up to 2 s. A call waits for a connection
+ * until its deadline. A call whose connection is lost in the meantime fails and is never repeated, because it may have
+ * taken effect.
  */
 export class Session {
   readonly #options: SessionOptions
@@ -37,7 +37,7 @@ export class Session {
     this.#options = options
   }
 
-  /** Begins to connect; returns at once. */
+  /** Starts to connect; returns immediately. */
   start(): void {
     void this.#connect()
   }
@@ -73,7 +73,7 @@ export class Session {
       await connection.open(uri)
       await prepare?.(connection)
     } catch (error) {
-      // Refused, or lost before it was ready; the daemon may be starting.
+      // The connection was refused, or lost before it was open. The daemon may be starting.
       this.#refusal = error
       if (connection === undefined) this.#retry()
       else connection.close()
@@ -101,7 +101,7 @@ export class Session {
     return new Promise((resolve, reject) => {
       const cancel = this.#options.clock.after(deadlineMs, () => {
         this.#waiting.delete(check)
-        const message = `${name}: libvirtd was not there within ${deadlineMs} ms`
+        const message = `${name}: libvirtd did not accept a connection within ${deadlineMs} ms`
         reject(new DeadlineExceeded(message, { cause: this.#refusal }))
       })
       const check = () => {

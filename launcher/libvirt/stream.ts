@@ -2,7 +2,7 @@ import { Duplex } from 'node:stream'
 import type { LibvirtError } from './errors.ts'
 import { packetStatus } from './packet.ts'
 
-/** libvirt's clients send at most 256 KiB a packet; small ones let other calls through. */
+/** libvirt's clients send at most 256 KiB per packet; smaller packets let other calls through. */
 const maxDataBytes = 64 * 1024
 
 /** The part of a connection that a stream uses. */
@@ -26,8 +26,8 @@ export class CallStream extends Duplex {
 
   constructor(wire: StreamWire) {
     super({ allowHalfOpen: false })
-    // The stream may fail before the caller has it; an error without a listener would end the process, and the VM with
-    // it.
+    // The stream may fail before the caller receives it. An error without a listener would end the process, and the VM
+    // with it.
     this.on('error', () => {})
     this.#wire = wire
   }

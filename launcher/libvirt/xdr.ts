@@ -1,6 +1,9 @@
 import { ProtocolError } from './errors.ts'
 
-/** hyper and uhyper are bigint, `X?` is null or X, `X<>` a list, `opaque` bytes, a struct an object by field. */
+/**
+ * hyper and uhyper are bigint, `X?` is X or null, `X<>` is a list, `opaque` is bytes, a struct is an object by field
+ * name.
+ */
 export type Value = number | bigint | string | null | Uint8Array | Value[] | { [field: string]: Value }
 
 /** Field name → type, in the order of the wire. */
@@ -9,15 +12,15 @@ export type Fields = { readonly [field: string]: string }
 /** Struct name → its fields. */
 export type Structs = { readonly [name: string]: Fields }
 
-/** libvirt's REMOTE_STRING_MAX; one byte more and the daemon refuses the whole message. */
+/** libvirt's REMOTE_STRING_MAX. The daemon refuses a message with a longer string. */
 export const maxStringBytes = 4 * 1024 * 1024
 
-/** A list without a limit of its own. */
+/** For a list without a limit of its own. */
 const maxItems = 16_384
 
 /**
- * The bytes of `value`, an object of all `fields`, in XDR (RFC 4506) as libvirt uses it: char, uchar and ushort take
- * four bytes.
+ * Encodes `value`, an object with all `fields`, in XDR (RFC 4506) as libvirt uses it: char, uchar and ushort take four
+ * bytes.
  * @throws ProtocolError if the value does not fit its type or exceeds a limit
  */
 export function encode(fields: Fields, value: { readonly [field: string]: Value }, structs: Structs): Buffer {
@@ -27,8 +30,8 @@ export function encode(fields: Fields, value: { readonly [field: string]: Value 
 }
 
 /**
- * The value of `fields` in `bytes`, all of which must be used.
- * @throws ProtocolError if bytes are missing, left over, or a length exceeds its limit or the bytes
+ * Decodes the value of `fields` from `bytes`.
+ * @throws ProtocolError if bytes are missing or left over, or a length exceeds its limit or the bytes
  */
 export function decode(fields: Fields, bytes: Uint8Array, structs: Structs): { [field: string]: Value } {
   const reader = new Reader(bytes)
@@ -263,7 +266,8 @@ class Reader {
   }
 
   /**
-   * The number of items that follow. Each takes at least four bytes, so a short message cannot announce a long list.
+   * The number of items that follow. Each item takes at least four bytes, so a short message cannot announce a long
+   * list.
    */
   count(max: number): number {
     const count = this.length(max)
@@ -284,7 +288,7 @@ class Reader {
   }
 }
 
-/** Zero bytes after `length` bytes, to a multiple of four. */
+/** The number of zero bytes that pad `length` to a multiple of four. */
 function padding(length: number): number {
   return (4 - (length % 4)) % 4
 }

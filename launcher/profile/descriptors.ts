@@ -4,7 +4,7 @@ import { join } from 'node:path'
 /** As in libvirt and `qemu-firmware(7)`: a file in a later folder hides one of the same name in an earlier one. */
 const folders = ['usr/share/qemu/firmware', 'etc/qemu/firmware']
 
-/** The texts of the firmware descriptors below a root directory, by the names of their files. */
+/** The texts of the firmware descriptors below a root directory, by file name. */
 export async function readDescriptors(root: string): Promise<ReadonlyMap<string, string>> {
   const texts = new Map<string, string>()
   for (const folder of folders) {
@@ -22,7 +22,7 @@ async function namesIn(folder: string): Promise<string[]> {
   }
 }
 
-/** A link to /dev/null hides a descriptor of its name; others stay below the root. */
+/** A link to /dev/null hides the descriptor of this name; other links stay below the root. */
 async function textOf(root: string, folder: string, name: string): Promise<string> {
   const path = join(root, folder, name)
   const target = await readlink(path).catch(() => undefined)

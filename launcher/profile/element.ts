@@ -15,7 +15,7 @@ interface Open {
   text: string
 }
 
-/** The document, above its root element. @throws if it is not XML, which libvirt's always is */
+/** The document node, the parent of the root element. @throws if the text is not XML, which libvirt's always is */
 export function readElement(xml: string): Element {
   const root: Open = { name: '', attributes: {}, children: [], text: '' }
   const stack: Open[] = [root]

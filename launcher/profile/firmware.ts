@@ -13,9 +13,7 @@ interface Descriptor {
   features?: string[]
 }
 
-/**
- * The firmware of a descriptor (JSON) in a file of this name, if it is for x86_64 and of a kind that libvirt supports.
- */
+/** The firmware of a JSON descriptor with this file name, if it is for x86_64 and of a kind that libvirt supports. */
 export const readFirmware = (name: string, text: string): Firmware[] => {
   const json: Descriptor = JSON.parse(text)
   if (!json.mapping) return []

@@ -1,7 +1,7 @@
 /**
- * Renders the bundled profile from libvirt's own description of a QEMU:
- * `node launcher/profile/generate-profile.ts FOLDER NAME`, where FOLDER has `capabilities/` (qemu_VERSION.xml and the
- * domain capabilities for pc and TCG) and `firmware/` (descriptors by their paths on the host).
+ * Renders the bundled profile from libvirt's own description of a QEMU: `node launcher/profile/generate-profile.ts
+ * FOLDER NAME`. FOLDER contains `capabilities/` (qemu_VERSION.xml and the domain capabilities for KVM and TCG) and
+ * `firmware/` (descriptors by their paths on the host).
  */
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,7 +15,7 @@ const textOf = (suffix: string): string => {
   const file = files.find((one) => one.endsWith(suffix) && one.startsWith(suffix === '.xml' ? 'qemu_' : 'domain_'))
   return readFileSync(join(folder, 'capabilities', file ?? suffix), 'utf8')
 }
-/** A link that was packed as a file holds the path it points to. */
+/** A link that was packed as a file contains the path that it points to. */
 const unpacked = (text: string): string =>
   text.startsWith('../') ? readFileSync(join(folder, 'firmware/etc/qemu/firmware', text.trim()), 'utf8') : text
 
@@ -25,7 +25,7 @@ const generated = profileOf({
   domains: { kvm: textOf('0.x86_64.xml'), qemu: textOf('-tcg.x86_64.xml') },
   firmware: new Map([...descriptors].map(([file, text]) => [file, unpacked(text)])),
 })
-/** The missing features of a CPU depend on a node, and the bundled profile is for none. */
+/** The missing features of a CPU model depend on a node, and the bundled profile is for any node. */
 const anyHost = ({ cpuModels, ...rest }: Accelerator): Accelerator => ({
   ...rest,
   cpuModels: cpuModels.map((model) => ({ ...model, blockers: [] })),

@@ -8,13 +8,13 @@ interface ProfileSources {
   readonly qemu: string
   /** The results of virConnectGetDomainCapabilities for the default machine type. */
   readonly domains: { readonly kvm?: string; readonly qemu: string }
-  /** The result of virConnectGetCapabilities; absent: the host is unknown. */
+  /** The result of virConnectGetCapabilities; if absent, the host is unknown. */
   readonly host?: string
-  /** The texts of firmware descriptors by the names of their files; an empty text hides one. */
+  /** The texts of firmware descriptors by file name; an empty text hides one. */
   readonly firmware: ReadonlyMap<string, string>
 }
 
-/** Features that rules check: known to be unsupported where libvirt does not list them. */
+/** Features that rules check; unsupported if libvirt does not list them. */
 const judgedWords = ['video.modelType', 'tpm.backendModel', 'tpm.backendVersion']
 
 /** The profile of a node, from the descriptions of its libvirt. */

@@ -13,7 +13,7 @@ const deadlineMs = 60_000
 
 /**
  * Reads the capabilities of a libvirtd's QEMU.
- * @param at `cache`: libvirtd's XDG_CACHE_HOME; `root`: where its root directory is for us
+ * @param at `cache`: libvirtd's XDG_CACHE_HOME; `root`: the path of its root directory in this process
  */
 export async function queryProfile(
   client: Pick<Client, 'read'>,
@@ -45,7 +45,7 @@ function textOf(value: Value): string {
   return value
 }
 
-/** libvirtd's cache about the QEMU for x86_64; there is one file for each QEMU. */
+/** libvirtd's cached capabilities of the QEMU for x86_64; there is one file for each QEMU. */
 async function readKept(folder: string): Promise<string> {
   for (const name of await readdir(folder)) {
     const text = await readFile(join(folder, name), 'utf8')

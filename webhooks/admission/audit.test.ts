@@ -13,7 +13,7 @@ const preset = (name: string, mode = 'Apply') => {
   return compiled.preset
 }
 
-test('the audit log has the presets that were applied, and what those in mode Audit or Warn would have changed', () => {
+test('annotations list the applied presets, and what those in mode Audit or Warn would have changed', () => {
   const [a, b, c, d] = [preset('a'), preset('b'), preset('c', 'Audit'), preset('d', 'Warn')]
   const participants = [a, b].map((one) => ({ preset: one, changes: 1 }))
   const audit = [

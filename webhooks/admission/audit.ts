@@ -2,7 +2,10 @@ import { shorten } from '../../api/shorten.ts'
 import type { CompiledPreset } from '../../presets/compile.ts'
 import type { Injection } from '../../presets/inject.ts'
 
-/** Of one annotation; only the sink of the API server's audit log limits the size of an event. */
+/**
+ * The maximum length of one annotation. The API server itself sets no limit; only the audit backend limits the size of
+ * an event.
+ */
 const maxCharacters = 2048
 
 /**

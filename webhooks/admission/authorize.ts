@@ -10,8 +10,8 @@ import type { MayAccess, Permissions } from './permission.ts'
 import type { AdmissionRequest } from './request.ts'
 
 /**
- * Reviews the user's access where RBAC alone does not decide: `grant-host` for a cluster preset that grants host reach,
- * `exempt` for each preset that a VM excludes. Undefined where no review is needed.
+ * Reviews the user's access if RBAC alone does not decide: `grant-host` for a cluster preset that grants host reach,
+ * `exempt` for each preset that a VM excludes. Undefined if no review is needed.
  */
 export function requiredPermissions(
   inventory: Pick<Inventory, 'candidates' | 'namespace'>,
@@ -22,7 +22,7 @@ export function requiredPermissions(
   if (!isRecord(object) || !isRecord(object['metadata'])) return undefined
   if (kind === 'ClusterVirtualMachinePreset') return mayGrant(mayAccess, request)
   const annotations = stringsOf(object['metadata']['annotations'])
-  // A VM that is stored is not completed again.
+  // A stored VM is not completed again.
   const isNewVm = kind === 'VirtualMachine' && operation === 'CREATE'
   if (!isNewVm || annotations[excludePresetsAnnotation] === undefined) return undefined
   const labels = stringsOf(object['metadata']['labels'])

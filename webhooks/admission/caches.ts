@@ -12,9 +12,9 @@ import { watchVmMacs } from './vm-macs.ts'
 /** The state of the cluster that admission uses, so that handling a request needs no request to the API server. */
 export interface AdmissionCaches extends Inventory {
   readonly pendingPresets: PendingPresets
-  /** What a namespace allows its pods. */
+  /** The limits of a namespace for its pods. */
   quota(namespace: string): NamespaceQuota
-  /** Milliseconds since the API server last sent something to the cache that has waited longest. */
+  /** Milliseconds since the API server last sent data to the stalest cache. */
   ageMs(): number
 }
 

@@ -7,13 +7,13 @@ import type { Engine } from './engine.ts'
 import type { Permissions } from './permission.ts'
 import type { Audit, AdmissionRequest } from './request.ts'
 
-/** Everything found in a new VM, so that one response reports it all. */
+/** Everything that completion of a new VM found, so that one response reports it all. */
 export interface Completion {
   /** Violations of the schema. */
   readonly faults: readonly Cause[]
-  /** Violations of rules; where there are faults, in the valid part of the VM. */
+  /** Violations of rules; if there are faults, those in the valid part of the VM. */
   readonly causes: readonly Cause[]
-  /** As sent, and completed; absent where there are faults or causes. */
+  /** The VM as sent and as completed; absent if there are faults or causes. */
   readonly vm?: { readonly sent: VirtualMachine; readonly completed: Completed }
   readonly warnings: readonly string[]
   readonly audit: Audit
@@ -33,7 +33,7 @@ export function completeRequest(
   const reserved = isTrusted ? [] : checkReserved(valid.vm, undefined)
   const outcome = engine.complete(valid.vm, request, permissions, valid.without)
   const { audit = {} } = outcome
-  // The warnings of a part need not apply to the whole VM.
+  // Warnings about a part may not apply to the whole VM.
   const warnings = faults.length > 0 ? [] : outcome.warnings
   const causes = 'causes' in outcome ? [...reserved, ...outcome.causes] : reserved
   if ('causes' in outcome || faults.length + causes.length > 0) return { faults, causes, warnings, audit }

@@ -7,7 +7,7 @@ const vm = {
   spec: { domain: { type: 'qemu', list: [1, { a: 1, b: 2 }] } },
 }
 
-test('has an added VM, in any order of keys, whatever else the API server adds', () => {
+test('recognizes an added VM in any order of keys, with anything that the API server adds', () => {
   const cache = createCompletedVms(fakeClock())
   cache.add('ns', vm)
   const again = {
@@ -64,7 +64,7 @@ test('has it under the name that the API server generates', () => {
   expect(cache.has('ns', { ...vm, metadata: { ...metadata, generateName: 'a-', name: 'a-x7k2p' } })).toBe(true)
 })
 
-test('evicts what is old, and the oldest of many', async () => {
+test('evicts old VMs, and the oldest beyond the limit', async () => {
   const clock = fakeClock()
   // The cache treats the time 0 as unset.
   await clock.advance(1)

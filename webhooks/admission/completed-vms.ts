@@ -3,23 +3,27 @@ import { LRUCache } from 'lru-cache'
 import { isRecord } from '../../api/schema.ts'
 import type { Clock } from '../../runtime/clock.ts'
 
-/** The VMs that this process has just completed, so that their validating requests need not complete them again. */
+/** The VMs that this process has just completed. Their validating requests need not complete them again. */
 export interface CompletedVms {
   add(namespace: string, vm: unknown): void
-  /** Whether labels, annotations and spec equal those of a cached VM; generateName may have become a name since. */
+  /**
+   * Whether labels, annotations and spec equal those of a cached VM. The API server may have generated a name from
+   * generateName in the meantime.
+   */
   has(namespace: string, vm: unknown): boolean
 }
 
 /**
- * Milliseconds pass between the two requests; another webhook in between may use its default timeout of ten seconds.
+ * The two requests are usually milliseconds apart; another webhook in between may use its default timeout of ten
+ * seconds.
  */
 const freshMs = 15_000
-/** Room for some 500 VMs of usual size. */
+/** Room for about 500 VMs of usual size. */
 const defaultMaxCharacters = 8 * 1024 * 1024
 
 /**
- * Keyed by the UUID that every completed VM has. It holds JSON text: that is compact, has a known size, and costs less
- * than a digest.
+ * Keyed by the UUID that every completed VM has. Values are JSON text, which is compact, has a known size, and costs
+ * less than a digest.
  */
 export function createCompletedVms(clock: Clock, maxCharacters = defaultMaxCharacters): CompletedVms {
   const completed = new LRUCache<string, string>({
@@ -57,7 +61,7 @@ function partsOf(vm: unknown): Parts {
   return { name, labels, annotations, spec }
 }
 
-/** Without the members that JSON would leave out. */
+/** Without the members that JSON omits. */
 const definedOf = (parts: Parts): Parts =>
   Object.fromEntries(Object.entries(parts).filter(([, value]) => value !== undefined))
 

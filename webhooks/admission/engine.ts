@@ -20,19 +20,19 @@ import { checkPresetAmong } from './preset-findings.ts'
 import { quotaWarnings } from './quota.ts'
 import type { Audit, AdmissionRequest } from './request.ts'
 
-/** What handlers need of completion, presets and the cluster; it holds the caches, so that handlers stay pure. */
+/** What handlers need from completion, presets and the cluster. It holds the caches, so that handlers stay pure. */
 export interface Engine {
   /**
-   * The permissions that the request needs beyond RBAC's own check, once every preset admitted before is in the cache.
-   * Undefined where there is nothing to review or to wait for, as is usual.
+   * The permissions that the request needs beyond RBAC's own check, once every previously admitted preset is in the
+   * cache. Undefined if there is nothing to review or to wait for, which is the usual case.
    */
   permissions(request: AdmissionRequest): Promise<Permissions> | undefined
-  /** The whole VM, with its provenance in the annotation. The same request has the same result. */
+  /** Returns the complete VM with its provenance in the annotation. Equal requests have equal results. */
   complete(
     vm: VirtualMachine,
     request: AdmissionRequest,
     permissions: Permissions,
-    /** Paths that were left out of the VM because they are malformed. */
+    /** Paths that were removed from the VM because they are malformed. */
     without?: readonly string[],
   ): Report & ({ readonly completed: Completed } | { readonly causes: readonly Cause[] })
   patch(
@@ -42,7 +42,7 @@ export interface Engine {
   ): Patch
   /** Whether the object of the request equals what `complete` has just returned. */
   wasCompletedHere(request: AdmissionRequest): boolean
-  /** Lets requests for VMs wait until the cache has the preset that this request is about to store. */
+  /** Makes requests for VMs wait until the cache has the preset that this request is about to store. */
   expectPreset(request: AdmissionRequest): void
   /** Findings beyond the preset's schema. */
   checkPreset(
@@ -56,7 +56,7 @@ interface Report {
   readonly audit?: Audit
 }
 
-/** With caches older than this, users are warned that presets may be missing. */
+/** If a cache is older than this, users are warned that presets may be missing. */
 const staleMs = 120_000
 
 const presetKinds = ['VirtualMachinePreset', 'ClusterVirtualMachinePreset']

@@ -44,11 +44,12 @@ const cases = Object.keys(objects).flatMap((kind) => [
 describe.each(cases)('%s: %s', (kind, _, handle) => {
   const handled = (object: unknown) => handle(admissionRequest(kind, object), titleEngine, trust)
 
-  test('refuses what the engine refuses, at the field of this kind', () => {
+  test('reports a refusal by the engine at the field of this kind', () => {
     expect(outcomeOf(handled(objects[kind]?.('bad')))).toEqual([causes[kind]])
   })
 
-  test('allows the neighbour that the engine allows', () => expect(handled(objects[kind]?.('good')).allowed).toBe(true))
+  test('allows a similar object that the engine allows', () =>
+    expect(handled(objects[kind]?.('good')).allowed).toBe(true))
 
   test('refuses an object of the wrong type', () => expect(outcomeOf(handled(7))).toEqual(['type ']))
 })
@@ -125,7 +126,7 @@ describe('the webhooks', () => {
     expect(expected).toEqual(['VirtualMachinePreset'])
   })
 
-  test('take a turn when they have their permissions, and are handled then', async () => {
+  test('take a turn once they have their permissions', async () => {
     const order: string[] = []
     const { handlers } = recorded(async () => {
       order.push('permissions')
@@ -145,7 +146,7 @@ describe('the webhooks', () => {
     expect(handlers.mutate(preset('good'))).toMatchObject({ warnings: ['mayGrantHost false'] })
   })
 
-  test('expect a preset that the validating webhook allows, and no other', () => {
+  test('expect only a preset that the validating webhook allows', () => {
     const { handlers, expected } = recorded()
     void handlers.mutate(preset('good'))
     expect(expected).toEqual([])

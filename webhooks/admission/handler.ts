@@ -48,7 +48,7 @@ export const validate = (
 ): AdmissionResult => handlerOf(request).validate(request, engine, trust, permissions)
 
 /**
- * Both webhooks over one engine. A request is answered at once, unless it has to wait for permissions or a pending
+ * Both webhooks, sharing one engine. A request is handled at once, unless it has to wait for permissions or a pending
  * preset.
  */
 export function createHandlers(
@@ -62,7 +62,7 @@ export function createHandlers(
       const permissions = engine.permissions(handlerOf(request).authorize?.(request) ?? request)
       return permissions === undefined ? handleWith(noPermissions) : permissions.then(handleWith)
     }
-  /** No webhook runs after this one, so an allowed preset is stored as it is. */
+  /** No webhook runs after this one, so an allowed preset is stored unchanged. */
   const validateAndExpect: typeof mutate = (request, ...rest) => {
     const result = validate(request, ...rest)
     if (result.allowed) engine.expectPreset(request)
@@ -71,7 +71,7 @@ export function createHandlers(
   return { mutate: authorized(mutate), validate: authorized(validateAndExpect) }
 }
 
-/** Only the work takes a turn: a request that waits for the API server keeps no other from being handled. */
+/** Takes a turn only for the work itself: a request that waits for the API server does not block others. */
 function inTurn(turn: Turn | undefined, handle: () => AdmissionResult): AdmissionResult | Promise<AdmissionResult> {
   const waiting = turn?.()
   return waiting === undefined ? handle() : waiting.then(handle)

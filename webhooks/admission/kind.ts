@@ -17,13 +17,13 @@ export type Handle = (
   permissions: Permissions,
 ) => AdmissionResult
 
-/** How the requests for one kind are handled. Pure but for the engine's caches. */
+/** Handles the requests for one kind. Pure except for the engine's caches. */
 export interface KindHandler {
   /** `POST /mutate`. */
   readonly mutate: Handle
-  /** `POST /validate`: the object as it will be stored, whatever other webhooks changed since. */
+  /** `POST /validate`: the object as it will be stored, including later changes by other webhooks. */
   readonly validate: Handle
-  /** The request that decides which permissions the user needs; the request itself where absent. */
+  /** Maps the request to the one that decides which permissions the user needs; the identity if absent. */
   readonly authorize?: (request: AdmissionRequest) => AdmissionRequest
 }
 
@@ -34,13 +34,13 @@ export const refuse = (causes: readonly Cause[], warnings: readonly string[] = [
 })
 
 /**
- * Whether an update of an object that is being deleted leaves its spec as it is. Such an update is not checked:
- * finalizers must be removable, however broken the object is. Until it is gone an object counts as any other, so that a
- * new spec is checked as always.
+ * Whether this updates an object that is being deleted without changing its spec. Such an update is not checked:
+ * finalizers must be removable even from a broken object. A changed spec is checked as always, because the object
+ * counts until it is gone.
  */
 export const isReleased = (request: AdmissionRequest): boolean => isBeingDeleted(request) && isSpecUnchanged(request)
 
-/** The stored object decides, not the request: deletionTimestamp there cannot be forged. */
+/** Reads the stored object rather than the request, whose deletionTimestamp could be forged. */
 export function isBeingDeleted({ oldObject }: AdmissionRequest): boolean {
   const metadata = isRecord(oldObject) ? oldObject['metadata'] : undefined
   return isRecord(metadata) && typeof metadata['deletionTimestamp'] === 'string'

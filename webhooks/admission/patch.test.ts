@@ -123,7 +123,7 @@ describe('a patch', () => {
     .dictionary(key, json, { maxKeys: 5 })
     .map((value): Record<string, unknown> => JSON.parse(JSON.stringify(value)))
 
-  test('applied by a strict applier, turns the one value into the other', () => {
+  test('turns one value into the other with a strict applier', () => {
     fc.assert(
       fc.property(object, object, (before, after) => {
         const frozen = JSON.stringify(before)
@@ -134,7 +134,7 @@ describe('a patch', () => {
     )
   })
 
-  test('does the same when fast-json-patch applies it', () => {
+  test('does the same with fast-json-patch', () => {
     const before = { spec: { list: [1, { a: 1 }], gone: 1 } }
     const after = { spec: { list: [1, { a: 2, 'b/c': 3 }, 4] }, more: {} }
     const operations = structuredClone(patchBetween(before, after))

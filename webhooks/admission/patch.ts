@@ -1,4 +1,4 @@
-/** The operations of RFC 6902 that are sent. */
+/** The operations of RFC 6902 that virtset sends. */
 export type Operation =
   | { readonly op: 'add' | 'replace'; readonly path: string; readonly value: unknown }
   | { readonly op: 'remove'; readonly path: string }
@@ -17,7 +17,7 @@ export const writePatch = (operations: readonly Operation[]): Patch => ({
 
 const encode = (text: string): string => Buffer.from(text).toString('base64')
 
-/** With more operations below one value, the value itself is replaced: fewer, larger operations are cheaper. */
+/** With more operations below one value, the value itself is replaced, because a few larger operations are cheaper. */
 const maxOperationsBelow = 8
 
 /**
@@ -38,7 +38,7 @@ function changes(before: unknown, after: unknown, path: string): Operation[] {
   return below
 }
 
-/** Undefined where the two have no parts in common. */
+/** Undefined if the values are of different kinds. */
 function partChanges(before: unknown, after: unknown, path: string): Operation[] | undefined {
   if (Array.isArray(before)) return Array.isArray(after) ? listChanges(before, after, path) : undefined
   return isJson(before) && isJson(after) ? recordChanges(before, after, path) : undefined

@@ -12,11 +12,11 @@ export interface PendingPresets {
   expect(id: string): void
   /** The watch reported this preset. */
   arrived(id: string): void
-  /** Resolves once no preset that can select a VM of the namespace is pending; undefined where none is. */
+  /** Resolves once no preset that can select a VM of the namespace is pending; undefined if there is none. */
   wait(namespace: string): Promise<void> | undefined
 }
 
-/** The write may still have failed. The watch usually reports a stored preset within 2 to 10 ms. */
+/** A limit, because the write may have failed. The watch usually reports a stored preset within 2 to 10 ms. */
 const maxWaitMs = 300
 
 export function createPendingPresets(clock: Clock): PendingPresets {

@@ -47,7 +47,7 @@ test.each([
   { groups: ['b'] },
   { extra: { scopes: ['y'] } },
   { extra: {} },
-])('does not answer %j by the result of another user', async (other) => {
+])('does not use the result of another user for %j', async (other) => {
   let sent = 0
   const request = () => Promise.resolve({ status: { allowed: sent++ === 0 } })
   const mayAccess = createMayAccess({ request }, fakeClock())
@@ -62,7 +62,7 @@ test.each([null, {}, { status: null }, { status: { allowed: 'true' } }])(
   },
 )
 
-test('sends one request for what many ask at once, and another one after a failure', async () => {
+test('sends one request for concurrent equal reviews, and another one after a failure', async () => {
   const sent: PromiseWithResolvers<unknown>[] = []
   const request = () => {
     sent.push(Promise.withResolvers())

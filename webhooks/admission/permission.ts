@@ -3,10 +3,10 @@ import { isRecord } from '../../api/schema.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { User } from './request.ts'
 
-/** What a SubjectAccessReview asks. */
+/** The access that a SubjectAccessReview checks. */
 export interface Access {
   readonly verb: string
-  /** virtset.io where absent. */
+  /** virtset.io if absent. */
   readonly group?: string
   readonly resource: string
   readonly subresource?: string
@@ -30,7 +30,7 @@ interface AccessReviewClient {
 
 export type MayAccess = (user: User, access: Access) => Promise<boolean>
 
-/** A changed permission counts after this long at the latest. */
+/** A changed permission takes effect after this time at the latest. */
 const freshMs = 10_000
 const maxCached = 1000
 
@@ -47,12 +47,13 @@ export function createMayAccess(client: AccessReviewClient, clock: Clock): MayAc
     perf: { now: () => clock.monotonic() },
   })
   return (user, access) => {
-    // The whole user, as it is sent: an authorizer may decide by any part of it.
+    // The key contains the whole user as it is sent, because an authorizer may decide by any part of it.
     const key = JSON.stringify([user, access])
     const cached = results.get(key)
     if (cached !== undefined) return cached
     const result = review(client, user, access)
-    // Counts from when it was sent: the result may be that old when it arrives. Until then it is shared.
+    // The result expires counting from when the request was sent, because it may be that old. Until it arrives, callers
+    // share the pending request.
     results.set(key, result, { start: clock.monotonic() })
     result.catch(() => {
       if (results.peek(key) === result) results.delete(key)

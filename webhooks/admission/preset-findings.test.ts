@@ -45,7 +45,7 @@ test('a preset for every item of a list can be valid', () => {
   expect(warnings[0]).toMatch(/^spec\.selector: /)
 })
 
-test('a preset with which no VM can run earns a warning', () => {
+test('warns about a preset with which no VM can run', () => {
   const { causes, warnings } = check(
     preset('machine', { selector: { matchLabels: { a: 'b' } }, domain: { os: { type: { machine: 'q53' } } } }),
   )
@@ -55,13 +55,13 @@ test('a preset with which no VM can run earns a warning', () => {
 
 const others = Array.from({ length: 7 }, (_, index) => preset(`other-${index}`, { domain: { title: 'y' } }))
 
-test('five of the presets with which it disagrees are named', () => {
+test('names five of the presets that it conflicts with', () => {
   const { warnings } = check(titled, others)
   expect(warnings.filter((warning) => warning.includes('other-')).length).toBe(5)
   expect(warnings.at(-1)).toBe('may disagree with more presets: not all were compared')
 })
 
-test('a refused preset is not compared with others and the nodes', () => {
+test('a refused preset is not compared with other presets and with the nodes', () => {
   expect(check(faulty, [], true).warnings.filter((warning) => warning.includes('machine'))).toEqual([])
   const refused = preset('bad', { selector: { matchLabels: { a: 'b' } }, domain: { titel: 'x', title: 'x' } as object })
   const { causes, warnings } = check(refused, others)

@@ -10,7 +10,8 @@ import { virtualMachineStructure } from '../../presets/structure.ts'
 import type { Permissions } from './permission.ts'
 
 /**
- * The findings about a preset beyond its schema; compared with the other presets and the nodes only where it is valid.
+ * The findings about a preset beyond its schema. It is compared with other presets and with the nodes only if it is
+ * valid.
  */
 export function checkPresetAmong(
   inventory: Pick<Inventory, 'candidates' | 'capabilities'>,
@@ -32,7 +33,7 @@ export function checkPresetAmong(
   }
 }
 
-/** By the cache, so that presets which are written at the same time can exceed the limit by a little. */
+/** Uses the cache, so presets that are written concurrently can exceed the limit slightly. */
 function namespaceSizeCauses(
   { kind, metadata: { name, namespace }, spec }: Preset,
   { candidates }: Pick<Inventory, 'candidates'>,
@@ -57,7 +58,7 @@ function namespaceSizeCauses(
   ]
 }
 
-/** As many as an author reads. */
+/** The number of overlaps that an author will read. */
 const maxOverlaps = 5
 
 function overlapWarnings(preset: Preset, { candidates }: Pick<Inventory, 'candidates'>): string[] {

@@ -15,7 +15,7 @@ interface LimitRangeItem {
   readonly type: string
   readonly max?: Quantities
   readonly min?: Quantities
-  /** For containers without limits; the API server sets it to `max` where it is absent. */
+  /** For containers without limits; the API server sets it to `max` if absent. */
   readonly default?: Quantities
   readonly maxLimitRequestRatio?: Quantities
 }
@@ -52,7 +52,7 @@ export const resourceQuotas = resource<ResourceQuota>({
   namespaced: true,
 })
 
-/** What a namespace allows its pods. */
+/** The limits of a namespace for its pods. */
 export interface NamespaceQuota {
   readonly ranges: readonly LimitRange[]
   readonly quotas: readonly ResourceQuota[]
@@ -61,9 +61,9 @@ export interface NamespaceQuota {
 export const noQuota: NamespaceQuota = { ranges: [], quotas: [] }
 
 /**
- * Why the API server would reject the VM's launcher pod now, one short line each. Only warnings: quotas are freed and
- * raised, and the VM waits.
- * @param resources computes the pod's resources; called only where the namespace has ranges or quotas
+ * Why the API server would reject the VM's launcher pod now, one short line per reason. These are only warnings: quotas
+ * are freed and raised, and the VM waits.
+ * @param resources computes the pod's resources; called only if the namespace has ranges or quotas
  */
 export function quotaWarnings(
   { ranges, quotas }: NamespaceQuota,
@@ -186,7 +186,7 @@ const shown = (name: string, quantity: string): string => shownNano(name, nano(q
 const billion = 1_000_000_000n
 const mebibyte = 1024n * 1024n
 
-/** Memory in MiB, rounded up; CPUs in thousandths where they are not whole. */
+/** Memory in MiB, rounded up; CPUs in thousandths unless they are whole. */
 function shownNano(name: string, value: bigint): string {
   const whole = (value + billion - 1n) / billion
   if (name === 'memory') return `${(whole + mebibyte - 1n) / mebibyte}Mi`

@@ -20,7 +20,7 @@ export interface AdmissionRequest {
   readonly oldObject: unknown
   /** The request as received, for the presets' conditions. */
   readonly request: { readonly [key: string]: unknown }
-  /** Called after each part of the work with its duration, where the request is traced. */
+  /** Called after each part of the work with its duration, if the request is traced. */
   readonly onPart?: (name: string, seconds: number) => void
 }
 
@@ -75,7 +75,7 @@ export interface Status {
   }
 }
 
-/** `problem` states what is malformed; `uid` is empty where the request has none. */
+/** `problem` states what is malformed; `uid` is empty if the request has none. */
 export function parseAdmissionReview(
   body: unknown,
 ): { readonly request: AdmissionRequest } | { readonly uid: string; readonly problem: string } {
@@ -142,7 +142,7 @@ const envelope = (response: AdmissionReview['response']): AdmissionReview => ({
   response,
 })
 
-/** 422 Invalid with `details` is the only form of which kubectl prints every cause. */
+/** kubectl prints every cause only for 422 Invalid with `details`. */
 function refusal(request: AdmissionRequest, given: readonly Cause[]): Status {
   const { kind, object } = request
   const metadata = isRecord(object) && isRecord(object['metadata']) ? object['metadata'] : {}
@@ -160,7 +160,8 @@ function refusal(request: AdmissionRequest, given: readonly Cause[]): Status {
 }
 
 /**
- * The API server truncates a warning at 256 characters and drops all beyond a total of 4096; up to 120 fit a terminal.
+ * The API server truncates a warning at 256 characters and drops warnings beyond a total of 4096 characters. A line of
+ * 120 fits a terminal.
  */
 const maxWarningCharacters = 119
 const maxWarningsCharacters = 4096 - 64

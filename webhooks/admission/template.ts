@@ -9,16 +9,16 @@ import { isReleased, refuse, type Handle, type KindHandler } from './kind.ts'
 import type { Permissions } from './permission.ts'
 import type { AdmissionRequest } from './request.ts'
 
-/** What parsing the owner of a template finds; without a template the owner is malformed. */
+/** The result of parsing the owner of a template. Without a template, the owner is malformed. */
 export interface ParsedOwner {
   readonly template?: VirtualMachineTemplate
   readonly causes: readonly Cause[]
 }
 
 /**
- * Handles a kind whose template VMs are created from. The template is completed as a dry run, and each cause points to
- * its place in the template; nothing is written into it, so that a manifest in git and the stored object never differ.
- * An unchanged template is not completed again: a preset created since must not block scaling.
+ * Handles a kind with a template for VMs. The template is completed as a dry run, and each cause points to its place in
+ * the template. The template itself is not changed, so that a manifest in git and the stored object never differ. An
+ * unchanged template is not completed again: a preset created since must not block scaling.
  */
 export function templateHandler(parse: (request: AdmissionRequest) => ParsedOwner): KindHandler {
   const check: Handle = (request, engine, _trust, permissions) => {
@@ -36,7 +36,7 @@ export function templateHandler(parse: (request: AdmissionRequest) => ParsedOwne
   return { mutate: check, validate: check, authorize: requestForTemplate }
 }
 
-/** The request to create the VM that the template describes: its user needs the same permissions. */
+/** The request to create the VM of the template, for which the user needs the same permissions. */
 export function requestForTemplate(request: AdmissionRequest): AdmissionRequest {
   const template = templateIn(request.object)
   const metadata = isRecord(template) && isRecord(template['metadata']) ? template['metadata'] : {}
@@ -52,7 +52,7 @@ interface Findings {
 
 const nothingFound: Findings = { causes: [], warnings: [] }
 
-/** Beside the schema's causes, those that the rules find in the valid part of the template. */
+/** The rules' findings in the valid part of a malformed template. */
 function findInMalformed(request: AdmissionRequest, engine: Engine, permissions: Permissions): Findings {
   const { causes } = completeRequest(requestForTemplate(request), engine, permissions, true)
   return { causes, warnings: [] }

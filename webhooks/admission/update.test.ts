@@ -36,7 +36,7 @@ describe('a manifest sent again', () => {
       { domain: { memory, title: 'x', devices: { disks: [disk, { target: { dev: 'vdb', bus: 'sata' } }] } } },
     ],
     ['with a part of what completion added', { domain: { memory, devices: { disks: [disk], serials: [{}] } } }],
-  ])('%s gets back what completion added', (_, sent) => expect(restored(sent)).toEqual({ restored: stored }))
+  ])('%s is restored to the completed spec', (_, sent) => expect(restored(sent)).toEqual({ restored: stored }))
 
   test.each<[string, unknown, string[]]>([
     [

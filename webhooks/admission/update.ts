@@ -6,16 +6,16 @@ import { completedByAnnotation, type VirtualMachine } from '../../api/virtual-ma
 import { originOf } from '../../completion/origins.ts'
 import { decodeProvenance } from '../../completion/provenance.ts'
 
-/** Where the values of a stored spec come from, by paths as kubectl prints them. */
+/** The origins of the values of a stored spec. Paths are in kubectl's form. */
 export interface RecordedOrigins {
   /** Whether the user wrote the leaf at this path. */
   isUsers(path: string): boolean
-  /** Whether a preset overrode or removed a value of the user's at this path that may have been `value`. */
+  /** Whether a preset overrode or removed the user's value at this path, and that value may have been `value`. */
   isOverridden(path: string, value: unknown): boolean
 }
 
 /**
- * From the provenance annotation. Without a readable one every value counts as the user's, and none may be left out.
+ * Reads the provenance annotation. Without a readable one, every value counts as the user's, and none may be omitted.
  */
 export function recordedOrigins({ metadata }: VirtualMachine): RecordedOrigins {
   const provenance = decodeProvenance(metadata.annotations?.[completedByAnnotation] ?? '')
@@ -29,7 +29,7 @@ export function recordedOrigins({ metadata }: VirtualMachine): RecordedOrigins {
   )
   return {
     isUsers: (path) => originOf(origins, path).by === 'user',
-    // A value that was too long to be recorded may have been any.
+    // A value that was too long to be recorded may have been any value.
     isOverridden: (path, value) => {
       const known = lost.get(path)
       return removed.has(path) || (lost.has(path) && (known === undefined || isSameValue(known, value)))
@@ -37,17 +37,17 @@ export function recordedOrigins({ metadata }: VirtualMachine): RecordedOrigins {
   }
 }
 
-/** Differences reported one by one; an entirely different spec needs no more. */
+/** The number of differences that are reported individually. */
 const maxDifferences = 50
 
-/** As much of a value as a cause shows. */
+/** The number of characters of a value that a cause shows. */
 const maxValue = 60
 
 /**
- * A stored spec is immutable, yet a manifest in git, which holds only what its author wrote, must apply again and
- * again. So `sent` may lack what completion added: `restored` has it again. Completion appends to lists, hence items
- * are compared by index. Every other difference is a cause, unless `sent` has the user's own value that a preset
- * overrode. A value that the user wrote must not be left out.
+ * Compares a sent spec with the stored one, which is immutable. A manifest in git contains only what its author wrote
+ * and must be applicable repeatedly, so `sent` may omit what completion added; `restored` contains it. Items are
+ * compared by index, because completion appends to lists. Every other difference is a cause, except a user's value that
+ * a preset overrode. A value that the user wrote must not be omitted.
  */
 export function restoreSpec(
   sent: unknown,

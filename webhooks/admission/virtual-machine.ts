@@ -31,7 +31,7 @@ const validate: Handle = (request, engine, trust, permissions) => {
 
 export const virtualMachine: KindHandler = { mutate, validate }
 
-/** Owners and finalizers may have changed since the mutating request; everything else is as it was checked then. */
+/** Only owners and finalizers may have changed since the mutating request checked the VM. */
 function validateCompleted({ object }: AdmissionRequest, isTrusted: boolean): AdmissionResult {
   const reserved = isTrusted ? [] : checkReserved(object as VirtualMachine, undefined)
   return reserved.length > 0 ? refuse(reserved) : { allowed: true }
@@ -45,7 +45,7 @@ function mutateNew(request: AdmissionRequest, engine: Engine, trust: Trust, perm
   return { allowed: true, patch, warnings, audit }
 }
 
-/** Puts back what completion added and the manifest lacks, and refuses other changes of the spec. */
+/** Restores what completion added and the manifest omits, and refuses other changes of the spec. */
 function mutateStored(request: AdmissionRequest, stored: VirtualMachine, isTrusted: boolean): AdmissionResult {
   const { object } = request
   if (isTrusted || !isRecord(object) || !isRecord(object['metadata'])) return { allowed: true }
@@ -57,7 +57,8 @@ function mutateStored(request: AdmissionRequest, stored: VirtualMachine, isTrust
 }
 
 /**
- * With the stored provenance and the finalizer, neither of which is in a user's manifest. Undefined members are absent.
+ * The sent metadata with the stored provenance and the finalizer, neither of which is in a user's manifest. Undefined
+ * members count as absent.
  */
 function restoreMetadata(sent: { readonly [key: string]: unknown }, stored: VirtualMachine, isEnding: boolean) {
   const finalizers = Array.isArray(sent['finalizers']) ? sent['finalizers'] : []
@@ -81,7 +82,7 @@ function validateStored({ object }: AdmissionRequest, stored: VirtualMachine, is
   if (!isRecord(object)) return refuse([notAnObject])
   const mayComplete = isTrusted && !isCompleted(stored)
   if (!mayComplete && patchBetween({ spec: stored.spec }, { spec: object['spec'] }).length > 0) {
-    // The mutating webhook has reported a user's changes in detail: this change is another webhook's.
+    // The mutating webhook has reported the user's changes in detail, so another webhook made this change.
     const outcome = restoreSpec(object['spec'], stored.spec, nothingAdded)
     return refuse('causes' in outcome ? outcome.causes : [respelled])
   }
@@ -91,12 +92,12 @@ function validateStored({ object }: AdmissionRequest, stored: VirtualMachine, is
   }
   const faults = checkMetadata(object['metadata'], 'metadata')
   if (faults.length > 0) return refuse(faults)
-  // The spec equals the stored one, and the metadata has just been checked.
+  // The spec equals the stored one, and the metadata was checked above.
   const reserved = checkReserved(object as unknown as VirtualMachine, stored)
   return reserved.length > 0 ? refuse(reserved) : { allowed: true }
 }
 
-/** After mutation nothing that is stored can be missing. */
+/** After mutation, no stored value may be missing. */
 const nothingAdded: RecordedOrigins = { isUsers: () => true, isOverridden: () => false }
 
 const notAnObject: Cause = { rule: 'type', field: '', reason: 'FieldValueTypeInvalid', message: 'must be an object' }
@@ -108,7 +109,7 @@ const respelled: Cause = {
   message: "is immutable: a VM's spec cannot change after creation, not even to an equivalent spelling",
 }
 
-/** etcd holds only VMs that were admitted, so the old object is trusted to be one. */
+/** Only admitted VMs are stored, so the old object is trusted to be a VM. */
 const storedVm = ({ oldObject }: AdmissionRequest): VirtualMachine | undefined =>
   isRecord(oldObject) ? (oldObject as unknown as VirtualMachine) : undefined
 

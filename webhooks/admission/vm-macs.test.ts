@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { pack } from './vm-macs.ts'
 
-test('the cache has the identity of a VM and its MAC addresses in one spelling, and nothing else', () => {
+test('the cache has only the identity of a VM and its MAC addresses in canonical form', () => {
   const cached = pack({
     metadata: { name: 'vm', namespace: 'shop', labels: { app: 'web' }, uid: 'u', resourceVersion: '1' },
     spec: {
@@ -17,7 +17,7 @@ test('the cache has the identity of a VM and its MAC addresses in one spelling, 
   })
 })
 
-test('of a cluster-scoped object without spec, the cache has the identity', () => {
+test('the cache has the identity of a cluster-scoped object without spec', () => {
   const metadata = { name: 'vm', uid: 'u', resourceVersion: '1' }
   expect(Object.keys(pack({ metadata }).metadata)).toEqual(Object.keys(metadata))
   expect(pack({ metadata }).macs).toEqual([])

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { sampleHandler, sampleVm, warmUp } from './warm-up.ts'
 
-test('handles a hundred samples at once and four hundred between other work', async () => {
+test('handles a hundred samples immediately and four hundred between other work', async () => {
   const handled: number[] = []
   warmUp((number) => void handled.push(number))
   expect(handled.length).toBe(100)

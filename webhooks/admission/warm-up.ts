@@ -4,14 +4,14 @@ import { createEngine } from './engine.ts'
 import { createHandlers } from './handler.ts'
 import { admissionReviewOf, parseAdmissionReview } from './request.ts'
 
-/** The first request of a process takes tens of milliseconds; a hundred of them take 0.2 s of CPU. */
+/** The first request of a process takes tens of milliseconds; a hundred requests take 0.2 s of CPU. */
 const atOnce = 100
-/** The five hundredth takes two thirds of the hundredth: V8 optimizes code that runs often. */
+/** The five hundredth request takes two thirds as long as the hundredth, because V8 optimizes hot code. */
 const inAll = 500
 
 /**
- * Handles requests for sample VMs, so that the first users' requests do not wait for code to be compiled and schemas to
- * be built: some now, the rest one by one between other work.
+ * Handles requests for sample VMs, so that the first real requests do not wait for code to be compiled and schemas to
+ * be built. Handles some immediately, the rest one by one between other work.
  */
 export function warmUp(handle: (number: number) => void = sampleHandler()): void {
   for (let number = 0; number < atOnce; number++) handle(number)
@@ -23,7 +23,10 @@ export function warmUp(handle: (number: number) => void = sampleHandler()): void
   setImmediate(next, atOnce)
 }
 
-/** Handles the sample VM of a number. Throws where it is not admitted at once: refusing warms up other code. */
+/**
+ * Returns a function that handles the sample VM with a number. It throws if the VM is not admitted synchronously,
+ * because a refusal would warm up other code.
+ */
 export function sampleHandler(): (number: number) => void {
   const { mutate } = createHandlers(
     createEngine(cachesWithout(systemClock), () => Promise.resolve(false)),
@@ -40,7 +43,7 @@ export function sampleHandler(): (number: number) => void {
   }
 }
 
-/** Every second one has a network interface and a console, every third one names a machine type. */
+/** Every second VM has a network interface and a console, every third one sets a machine type. */
 export function sampleVm(number: number): object {
   const source = { protocol: 'nbd', name: `${number}`, host: { name: 'disks' } }
   const devices = {

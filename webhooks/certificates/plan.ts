@@ -64,7 +64,7 @@ export type Step =
   | { readonly kind: 'issue'; readonly by: Authority; readonly keep: Keyring }
   | { readonly kind: 'serve'; readonly leaf: Leaf }
 
-/** Returns the next step; `serve` is the last one. */
+/** Returns the next step; `serve` is final. */
 export function planCertificates(observed: Observed): Step {
   const { nowMs, bundles, keyring } = observed
   const keep = pruned(observed)

@@ -48,8 +48,8 @@ const defaultShare = 64
 
 /**
  * The aggregated API `subresources.virtset.io`. It trusts only requests from the API server's front proxy. The API
- * server has authorized the verb of the method, which is `get` for GET, and readers have that. So every request is
- * authorized here again, as `update`.
+ * server has authorized only the verb of the method, which for GET is `get`, and readers have that. So every request is
+ * authorized again here, as `update`.
  */
 export function createApi(options: ApiOptions): Api {
   const { power, mayAccess, frontProxy, log, clock } = options
@@ -80,7 +80,7 @@ export function createApi(options: ApiOptions): Api {
   return {
     register(app) {
       void app.register(async (own) => {
-        // The body is optional and parsed by `route`, whatever its content type.
+        // The body is optional. `route` parses it regardless of its content type.
         own.removeAllContentTypeParsers()
         own.addContentTypeParser('*', async (_request: FastifyRequest, payload: IncomingMessage) => {
           const pass = admitted.get(payload)?.pass
@@ -163,7 +163,7 @@ const unauthorized: Failure = {
 
 const tooMany: Failure = { code: 429, reason: 'TooManyRequests', message: 'too many requests at once; try again' }
 
-/** Worded as the API server words it. */
+/** In the API server's wording. */
 const forbidden = ({ username }: User, { verb, namespace, name }: PowerRequest): Failure => ({
   code: 403,
   reason: 'Forbidden',

@@ -42,7 +42,7 @@ const namespace = 'kube-system'
 const name = 'extension-apiserver-authentication'
 
 export interface FrontProxyWatch {
-  /** Undefined until it has been read, and if the cluster has no front proxy. */
+  /** Undefined until the ConfigMap has been read, and if the cluster has no front proxy. */
   current(): FrontProxy | undefined
   readonly reflector: Pick<Reflector<KubeObject>, 'ageMs' | 'statistics' | 'hasSynced' | 'synced'>
   stop(): Promise<void>
@@ -80,8 +80,9 @@ export function parseFrontProxy(data: { readonly [key: string]: string }): Front
 }
 
 /**
- * The user of a request from the front proxy: its client certificate is valid now, is for client authentication, and is
- * signed directly by one of the front proxy's authorities. Headers from any other client are ignored.
+ * The user of a request from the front proxy; undefined if the sender is not the front proxy. Its client certificate
+ * must be valid now, be for client authentication, and be signed directly by one of the front proxy's authorities.
+ * Headers from any other client are ignored.
  */
 export function identify(
   frontProxy: FrontProxy,

@@ -46,7 +46,7 @@ test('returns the result, and a failure frees the lane as well', async () => {
   expect([await failed, await lanes.run('a', async () => 'done')]).toEqual(['Error: away', 'done'])
 })
 
-test('what is aborted while it waits never starts', async () => {
+test('work that is aborted while it waits never starts', async () => {
   const { run, end, started } = setUp({ all: 1, perNamespace: 1 })
   const client = new AbortController()
   void run('a1')

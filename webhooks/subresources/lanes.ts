@@ -1,13 +1,13 @@
 import { createFairQueue } from '../../runtime/fair-queue.ts'
 import { createShares } from './shares.ts'
 
-/** Work that is limited in all and for each namespace. Namespaces with work that waits take turns. */
+/** Limits concurrent work in total and per namespace. Namespaces with waiting work take turns. */
 export interface Lanes {
   /** Rejects with the signal's reason if that aborts before the work begins. */
   run<T>(namespace: string, work: () => Promise<T>, signal?: AbortSignal): Promise<T>
 }
 
-/** @param limits how much is in progress at once, in all and of one namespace */
+/** @param limits the maximum number of calls in progress, in total and per namespace */
 export function createLanes(limits: { readonly all: number; readonly perNamespace: number }): Lanes {
   const waiting = createFairQueue<(leave: () => void) => void>()
   const shares = createShares(limits.perNamespace)

@@ -33,7 +33,7 @@ export type Step =
   | { readonly do: 'delete'; readonly vm: StoredVm }
   /** Cancel the restart in progress, and delete the VM if there is one. */
   | { readonly do: 'cancel restart'; readonly restart: RestartRequest }
-  /** Record in the config's status that the VM is to be replaced; the controller replaces it. */
+  /** Request the replacement of the VM in the config's status; the controller replaces it. */
   | { readonly do: 'request restart'; readonly vm: StoredVm }
   | { readonly do: 'done'; readonly uid: string; readonly message: string }
   | { readonly do: 'refuse'; readonly message: string }
@@ -81,7 +81,7 @@ function decideRestart(config: Config, vm: StoredVm | undefined): Step {
   return { do: 'request restart', vm }
 }
 
-/** Whether the restart is done, though the controller has not yet removed it from the status. */
+/** Whether the restart is done, even if the controller has not removed it from the status yet. */
 const isReplaced = ({ status }: Config, vm: StoredVm | undefined): boolean =>
   vm !== undefined && vm.metadata.uid !== status?.restart?.uid
 
@@ -89,15 +89,18 @@ const refuse = (message: string): Step => ({ do: 'refuse', message })
 
 /** How long a start waits for the previous VM; the API server times a request out after a minute. */
 const longestWaitMs = 45_000
-/** It looks again after a quarter of the time that it has waited, within these limits. */
+/** The next poll is after a quarter of the time waited so far, within these limits. */
 const shortestPollMs = 200
 const longestPollMs = 2000
-/** Starts of one namespace that wait at once. */
+/** The number of starts that may wait concurrently per namespace. */
 const mostWaiting = 16
-/** Requests that use the API server at once. Its client has eight connections, also for certificates and lists. */
+/**
+ * The number of requests that may use the API server concurrently. Its client has eight connections, which certificates
+ * and lists also need.
+ */
 const lanes = { all: 6, perNamespace: 4 }
 const fieldManager = 'virtset-webhooks'
-/** Attempts that may lose to concurrent writers. */
+/** The maximum number of conflicts with concurrent writers. */
 const maxConflicts = 20
 
 export function createPower(kube: KubeClient, clock: Clock): Power {
@@ -206,7 +209,7 @@ export function createPower(kube: KubeClient, clock: Clock): Power {
           if (response !== undefined) return response
           await sleep(clock, Math.min(Math.max(shortestPollMs, waitedMs() / 4), longestPollMs), signal)
         } catch (error) {
-          // A concurrent write came first: observe and decide again.
+          // A concurrent write won: observe and decide again.
           if ((!isAlreadyExists(error) && !isConflict(error)) || ++conflicts >= maxConflicts) throw error
         }
       }

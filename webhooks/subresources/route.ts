@@ -22,7 +22,7 @@ export type Route =
   | { readonly kind: 'power'; readonly request: PowerRequest }
   | { readonly kind: 'refused'; readonly status: Status }
 
-/** All three do the same and require the same permission. */
+/** All methods do the same and require the same permission. */
 const methods = ['GET', 'POST', 'PUT']
 
 /** Kubernetes' limit of a pod's grace period. */
