@@ -43,13 +43,13 @@ function creditsBelow(node: unknown, path: string, creditAt: (path: string) => s
   return new Set(found.flatMap((credits) => [...credits]))
 }
 
-/** Defaults without their rules, which would be longer than the line. */
+/** Names defaults without their rules, which would be too long for the line. */
 function summary(credits: ReadonlySet<string>): string {
   if (credits.size === 1) return [...credits].join()
   return [...new Set([...credits].map((credit) => (credit.startsWith('default ') ? 'defaults' : credit)))].join(', ')
 }
 
-/** The path of the last of these nodes, each of which contains the next. */
+/** The path of the last node; each node contains the next one. */
 function pathOf(nodes: readonly unknown[]): string {
   let path = ''
   for (const [index, node] of nodes.entries()) {

@@ -5,7 +5,7 @@ import { pathText, rootPath, type Path } from '../api/path.ts'
 import type { Paint } from './paint.ts'
 import { creditedTo, leavesBelow } from './provenance.ts'
 
-/** A changed leaf of a VM; `undefined` where it was or is absent. */
+/** A changed leaf of a VM; `undefined` if it was or is absent. */
 export interface Change {
   readonly path: string
   readonly before?: unknown
@@ -13,7 +13,8 @@ export interface Change {
 }
 
 /**
- * The differences between two VMs, leaf by leaf, in the order of the first; leaves that only the second has come last.
+ * The differences between two VMs, leaf by leaf, in the order of the first VM; leaves that only the second VM has come
+ * last.
  */
 export function changesBetween(before: VirtualMachine, after: VirtualMachine): readonly Change[] {
   const found: Change[] = []
@@ -21,7 +22,7 @@ export function changesBetween(before: VirtualMachine, after: VirtualMachine): r
   return [...found.filter((change) => 'before' in change), ...found.filter((change) => !('before' in change))]
 }
 
-/** Prints paths of differences only: these are few, while a VM has hundreds of fields. */
+/** Builds path texts only for differences, because these are few while a VM has hundreds of fields. */
 function compare(before: unknown, after: unknown, path: Path, found: Change[]): void {
   if (before === after) return
   if (isBranch(before) && isBranch(after) && Array.isArray(before) === Array.isArray(after)) {

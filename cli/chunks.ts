@@ -1,14 +1,14 @@
 import { Script } from 'node:vm'
 
-/** The code in the stand-alone executable: chunks of CommonJS by name, each with V8's code cache if there is one. */
+/** The code in the stand-alone executable: CommonJS chunks by name, each with V8's code cache if it has one. */
 export interface Chunks {
   readonly source: (name: string) => string
   readonly cache: (name: string) => Buffer | undefined
 }
 
 /**
- * Runs this chunk, and those that it requires when it requires them, each once. Returns the compiled scripts by name.
- * Node's own loader needs files, which an executable does not have, and uses no code cache for what it compiles.
+ * Runs a chunk, and each chunk that it requires once, when first required. Returns the compiled scripts by name. Node's
+ * own loader needs files, which an executable does not have, and uses no code cache for the code that it compiles.
  */
 export function runChunks(name: string, { source, cache }: Chunks): ReadonlyMap<string, Script> {
   const scripts = new Map<string, Script>()

@@ -22,7 +22,7 @@ import type { Cluster } from './world.ts'
 /** The chunk size of kubectl. */
 const pageSize = 500
 
-/** A list in pages, so that memory does not grow with its length. */
+/** Lists objects in pages, so that memory does not grow with their number. */
 export async function* pages<T extends KubeObject>(
   kube: KubeClient,
   of: Resource<T>,
@@ -76,8 +76,7 @@ export function online({ kube }: Cluster, capabilities: NodeCapabilities): Scope
 }
 
 /**
- * The capabilities of the cluster's nodes; the bundled ones where they are not published or the user must not read
- * them.
+ * The capabilities of the cluster's nodes; the bundled ones if they are not published or the user may not read them.
  */
 export async function nodesOf(kube: KubeClient): Promise<NodeCapabilities> {
   try {
@@ -98,7 +97,7 @@ async function listAll<T extends KubeObject>(
   return all
 }
 
-/** For users who must not read namespaces, the label that every namespace has. */
+/** The labels of a namespace. For users who may not read namespaces, only the label that every namespace has. */
 async function labelsOf(kube: KubeClient, name: string): Promise<{ readonly [key: string]: string }> {
   try {
     return (await kube.get(namespaces, { name })).metadata.labels ?? {}
@@ -108,7 +107,7 @@ async function labelsOf(kube: KubeClient, name: string): Promise<{ readonly [key
   }
 }
 
-/** For conditions on the user; API servers before 1.28 do not support the request. */
+/** The user, for conditions on it; undefined for API servers before 1.28, which do not support the request. */
 async function whoAmI(kube: KubeClient): Promise<unknown> {
   const review = { apiVersion: 'authentication.k8s.io/v1', kind: 'SelfSubjectReview' }
   try {
@@ -144,7 +143,7 @@ function once<T>(make: () => Promise<T>): () => Promise<T> {
   return () => (made ??= make())
 }
 
-/** An error of the API server as a usage error in words; any other error unchanged. */
+/** Converts an error of the API server to a usage error with a message; returns any other error unchanged. */
 export function clusterFailure(error: unknown, { server }: Pick<Cluster, 'server'>, without = withoutCluster): unknown {
   if (error instanceof ApiUnreachable) {
     const why = errorText(error.cause ?? error)

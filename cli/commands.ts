@@ -9,12 +9,12 @@ import type { World } from './world.ts'
 export interface Entry {
   readonly name: string
   readonly description: string
-  /** The arguments after `kubectl vm NAME`, and the exit code where it is not 0. */
+  /** Example arguments after `kubectl vm NAME`, and the exit code if it is not 0. */
   readonly example: string
   readonly exits?: { readonly code: ExitCode; readonly when: string }
   readonly words: readonly Argument[]
   readonly flags: readonly (Flag | Option)[]
-  /** @param flags exactly those of the entry: the library checks users' flags against it */
+  /** @param flags exactly those of the entry; commander checks users' flags against it */
   run(words: readonly string[], flags: Flags, world: World): Promise<ExitCode>
 }
 
@@ -64,7 +64,7 @@ const complete: Entry = {
   async run(files, flags: CompleteFlags, world) {
     const once = () => completeFiles(files, flags, world)
     if (flags.watch !== true) return once()
-    // Watches before the first completion, so that no change is missed.
+    // Starts to watch before the first completion, so that no change is missed.
     const changes = await world.changes([...files, ...(flags.presets ?? [])])
     let code = await unlessUnreadable(once, world)
     for await (const changed of changes) {
@@ -90,7 +90,7 @@ async function completeFiles(files: readonly string[], flags: CompleteFlags, wor
   )
 }
 
-/** A file that is unreadable for a moment, while an editor writes it, does not end the watch. */
+/** A file that is temporarily unreadable, while an editor writes it, does not end the watch. */
 async function unlessUnreadable(once: () => Promise<ExitCode>, world: World): Promise<ExitCode> {
   try {
     return await once()
@@ -313,7 +313,7 @@ const powerEntry = (name: Verb): Entry => ({
   },
 })
 
-/** In the order of the help. */
+/** In the order shown by the help. */
 export const commands: readonly Entry[] = [
   complete,
   explain,

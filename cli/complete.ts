@@ -17,7 +17,7 @@ import { toYaml } from '../api/yaml.ts'
 export interface CompleteSettings {
   readonly scopes: Scopes
   readonly namespace: string
-  /** The request's uid; where absent, each input has its own. */
+  /** The request's UID; if absent, each input has its own. */
   readonly uid?: string
   readonly allowHostReach: boolean
   readonly skipRules: boolean
@@ -39,7 +39,7 @@ export interface Outcome {
   readonly outcome: Completed | Pick<Refused, 'outcome' | 'causes' | 'warnings'>
 }
 
-/** Completes the VM of an input as admission would. Undefined for a preset among VMs. */
+/** Completes the VM of an input as admission would. Undefined for a preset. */
 export async function completeInput(
   input: Exclude<Input, { kind: 'unreadable' }>,
   settings: CompleteSettings,
@@ -60,7 +60,7 @@ export async function completeInput(
     })
   }
   if ('causes' in parsed) {
-    // The rules are checked in the valid part as well.
+    // Also checks the rules in the valid part.
     const rest = prefix === '' ? validPartOf(subject.written) : undefined
     const more = rest && (await complete(rest.vm, rest.without))
     const causes = more?.outcome === 'refused' ? [...parsed.causes, ...more.causes] : parsed.causes

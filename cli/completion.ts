@@ -10,7 +10,7 @@ export interface CompletionSettings extends Pick<
   CompleteOptions,
   'allowHostReach' | 'isStored' | 'skipAnnotation' | 'skipRules' | 'without'
 > {
-  /** Of the request; UUID and MAC addresses are derived from it as admission does. */
+  /** The UID of the request, from which the UUID and MAC addresses are derived as in admission. */
   readonly uid: string
 }
 
@@ -24,7 +24,7 @@ export async function completeAsAdmission(
   return completeIn(vm, namespace, scope, settings, await scope.exempt(vm))
 }
 
-/** The same where no exemption has to be authorized. */
+/** Like `completeAsAdmission`, if no exemption has to be authorized. */
 export function completeIn(
   vm: VirtualMachine,
   namespace: string,
@@ -43,7 +43,7 @@ export function completeIn(
   return { ...outcome, vm: withFinalizer(outcome.vm) }
 }
 
-/** The request that creates the VM as conditions see it, as far as it is known. */
+/** The request that creates the VM, as conditions see it, with the members that are known. */
 export function requestOf(vm: VirtualMachine, namespace: string, uid: string, userInfo: unknown) {
   const kind = { group, version, kind: 'VirtualMachine' }
   const resource = { group, version, resource: 'virtualmachines' }

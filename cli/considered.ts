@@ -20,7 +20,7 @@ export interface Considered {
 
 /**
  * Every preset in the scope of a VM as its user wrote it, strongest first.
- * @param isNew whether the current user creates it now; the creator of a stored VM is unknown
+ * @param isNew whether the current user creates the VM now; the creator of a stored VM is unknown
  */
 export async function considered(
   vm: VirtualMachine,

@@ -13,10 +13,7 @@ import { toYaml } from '../api/yaml.ts'
 
 type Readable = Exclude<Input, { kind: 'unreadable' }>
 
-/**
- * `kubectl vm import`: Domain XML → VM. An element that virtset does not know is an error that names it; nothing is
- * dropped.
- */
+/** `kubectl vm import`: Domain XML → VM. An unknown element is an error that names it; nothing is dropped. */
 export function importAll(
   inputs: AsyncIterable<Input>,
   format: 'yaml' | 'json',

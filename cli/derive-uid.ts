@@ -1,8 +1,5 @@
 import { createHash } from 'node:crypto'
 
-/**
- * In place of a request's uid: the same words derive the same identity, so that results are comparable; other words
- * another.
- */
+/** A substitute for a request's UID. Equal words yield equal UIDs, so that results are comparable. */
 export const derivedUid = (...words: readonly string[]): string =>
   createHash('sha256').update(words.join('\0')).digest('hex').slice(0, 32)

@@ -11,7 +11,7 @@ import { toYaml } from '../api/yaml.ts'
 
 /**
  * `kubectl vm diff`: the completion of each VM as `diff -u` of its YAML. As with `kubectl diff`, exit code 1 means a
- * difference. The provenance annotation is left out: the diff shows the same.
+ * difference. The provenance annotation is omitted, because the diff shows the same.
  */
 export async function diffAll(
   inputs: AsyncIterable<Input>,

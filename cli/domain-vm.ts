@@ -1,7 +1,7 @@
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { apiVersion } from '../api/object.ts'
 
-/** The VM of a domain, with the domain's name or else the file's, as a valid Kubernetes name. */
+/** The VM of a domain. Its name is the domain's, otherwise the file's, converted to a valid Kubernetes name. */
 export function vmOfDomain(domain: VirtualMachine['spec']['domain'], stem: string, namespace?: string): VirtualMachine {
   const name = kubernetesName(domain.name ?? '') || kubernetesName(stem) || 'domain'
   return {

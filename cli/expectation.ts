@@ -6,17 +6,19 @@ import type { Completed, Refused } from '../completion/complete.ts'
 import { joinPath } from '../api/path.ts'
 import { causeLine } from './scope.ts'
 
-/** The expected result of a test; what it does not name is not checked. */
+/** The expected result of a test. Members that it omits are not checked. */
 export interface Expectation {
-  /** Part of the completed VM, or with `exact` the whole of it. Lists are whole: item by item. */
+  /**
+   * A part of the completed VM, or with `exact` the whole VM. Lists must be complete, and are compared item by item.
+   */
   readonly completed?: unknown
   readonly exact?: boolean
   /**
-   * Exactly these causes, in any order. `FIELD: MESSAGE` must contain a text; the cause must have the members of an
-   * object.
+   * Exactly these causes, in any order. A string must be contained in `FIELD: MESSAGE`; an object's members must equal
+   * those of the cause.
    */
   readonly causes?: readonly unknown[]
-  /** Exactly these warnings, in any order; each warning must contain its text. */
+  /** Exactly these warnings, in any order; each must contain its string. */
   readonly warnings?: readonly string[]
   /** Exactly the presets that were applied, in any order. */
   readonly presets?: readonly string[]
@@ -65,7 +67,7 @@ export function mismatches(expected: Expectation, result: Result): readonly stri
   ]
 }
 
-/** Each expected one is matched with the first unmatched one that fits. */
+/** Matches each expected item with the first unmatched actual item that fits. */
 function unmatched<T>(
   what: string,
   expected: readonly unknown[],

@@ -51,7 +51,7 @@ export async function explain(
   return code
 }
 
-/** A refused VM has no fields, only presets in scope. */
+/** A refused VM has no fields, but has presets in scope. */
 interface RefusedVm {
   readonly refusal: string
   readonly presets: readonly Considered[]
@@ -160,7 +160,7 @@ function* presetsIn({ origins, overridden, removed, skipped }: Provenance): Gene
 
 const idOf = ({ namespace, name }: PresetOrigin): string => (namespace === undefined ? name : `${namespace}/${name}`)
 
-/** An applied preset stays applied, whatever its conditions are now; it may have been changed since. */
+/** An applied preset remains applied, regardless of its conditions now. It may have been changed since. */
 function atRevision(one: Considered & { readonly revision?: string }, then: ReadonlyMap<string, string>): Considered {
   const { revision, ...now } = one
   const was = then.get(one.preset)

@@ -59,7 +59,9 @@ export function explanationOf(
   }
 }
 
-/** Why the winner has the field: the kinds of the two origins, their layers, or their priorities in one layer. */
+/**
+ * Why one origin overrode another: by the kinds of the two origins, their layers, or their priorities within one layer.
+ */
 function whyLost(
   winner: Origin,
   loser: Origin,

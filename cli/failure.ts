@@ -1,4 +1,4 @@
-/** An error of the user's, for example an unreadable file or a wrong flag: one sentence, exit code 2. */
+/** A user error, for example an unreadable file or a wrong flag: one sentence, exit code 2. */
 export class Usage extends Error {
   override name = 'Usage'
 }
@@ -7,7 +7,7 @@ export const exitCodes = { fine: 0, refused: 1, usage: 2, warnings: 3 } as const
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
 
 /**
- * The exit code of a run over several inputs: an unreadable one outweighs a refused one; warnings count with
+ * The exit code of a run over several inputs. An unreadable input outweighs a refused one; warnings count only with
  * `--strict`.
  */
 export function exitCode(
@@ -39,7 +39,7 @@ export function fileFailure(file: string, verb: 'read' | 'written', error: unkno
 /** The code of a system error, for example `ENOENT`; empty for others. */
 export const codeOf = (error: unknown): string => (error instanceof Error && 'code' in error ? String(error.code) : '')
 
-/** Ends the message about an unreachable cluster, for commands that work without one. */
+/** A suffix for the message about an unreachable cluster, for commands that work without one. */
 export const withoutCluster = '\nWithout a cluster: --presets FILE|DIR'
 
 /** The messages of an error and its causes, innermost last. */

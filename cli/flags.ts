@@ -1,6 +1,6 @@
 import { InvalidArgumentError, Option } from 'commander'
 
-/** The values of flags that several commands share; each command has those of its entry in `commands.ts`. */
+/** The values of flags that several commands share. The entries in `commands.ts` list those of each command. */
 export interface Flags {
   readonly presets?: readonly string[]
   readonly namespace?: string
@@ -44,7 +44,7 @@ const flags = {
 
 export type Flag = keyof typeof flags
 
-/** The option of a shared flag; any other option is its command's own. */
+/** The option of a shared flag, or the command's own option unchanged. */
 export const optionOf = (flag: Flag | Option): Option => (flag instanceof Option ? flag : flags[flag]())
 
 export const clusterFlags = ['kubeconfig', 'context'] as const

@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import { rolldown } from 'rolldown'
 
 /**
- * Writes an executable: Node with the whole command line in it, which runs without installation
+ * Writes an executable that contains Node and the whole command line, and runs without installation
  * (https://nodejs.org/docs/latest-v24.x/api/single-executable-applications.html).
  *
  *     node cli/generate-executable.ts                  # dist/kubectl-vm for this system and processor
@@ -19,7 +19,7 @@ const run = promisify(execFile)
 /** From Node's documentation: marks an executable that has a blob. */
 const fuse = 'NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2'
 
-/** The command line that fills V8's code cache: the most common one. */
+/** The command line that fills V8's code cache; the most common one. */
 const sample = [
   'complete',
   join(root, 'manifests/examples/small-with-video.yaml'),
@@ -36,7 +36,7 @@ async function generate(file: string, target: string | undefined): Promise<void>
     if (target === undefined) await run(process.execPath, [join(root, 'cli/generate-code-cache.ts'), chunks, ...sample])
     await bundle('cli/stand-alone.ts', join(work, 'entry'))
     const names = (await readdir(chunks)).toSorted()
-    // Relative paths, since the executable contains them: they must not depend on the name of a temporary directory.
+    // Relative paths, because the executable contains them and must not depend on the name of a temporary directory.
     const config = {
       main: 'entry/stand-alone.cjs',
       output: 'blob',
@@ -60,7 +60,7 @@ async function generate(file: string, target: string | undefined): Promise<void>
   }
 }
 
-/** CommonJS, the only format that an executable supports; each dynamic import is a chunk of its own. */
+/** Bundles as CommonJS, the only format that an executable supports. Each dynamic import becomes a chunk of its own. */
 async function bundle(input: string, folder: string): Promise<void> {
   const built = await rolldown({ input: join(root, input), platform: 'node', cwd: root })
   await built.write({
@@ -77,7 +77,7 @@ async function bundle(input: string, folder: string): Promise<void> {
   }
 }
 
-/** V8 uses one-byte text in place, without a copy. */
+/** Escapes non-ASCII characters, because V8 uses one-byte strings in place, without a copy. */
 const ascii = (code: string): string =>
   code.replaceAll(/[^\0-\x7F]/g, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`)
 

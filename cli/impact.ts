@@ -25,13 +25,13 @@ import type { Cluster, Streams, World } from './world.ts'
 
 export const withoutClusterVms = '\nWithout a cluster: --vms FILE|DIR'
 
-/** Where existing VMs and current presets are read from. */
+/** The source of existing VMs and current presets. */
 export interface ImpactSource {
-  /** Files or directories; the cluster where absent. */
+  /** Files or directories; the cluster if absent. */
   readonly files?: readonly string[]
   readonly namespace?: string
   readonly cluster: () => Promise<Cluster>
-  /** Instead of the capabilities of the cluster's nodes. */
+  /** Replaces the capabilities of the cluster's nodes. */
   readonly capabilities?: Capabilities
 }
 
@@ -43,7 +43,7 @@ export interface ImpactOutput {
   readonly paint: Paint
 }
 
-/** The current presets, labels of namespaces, and VMs; these are streamed. */
+/** The current presets, labels of namespaces, and VMs. VMs are streamed. */
 interface State {
   readonly presets: readonly Manifest[]
   readonly nodes: NodeCapabilities
@@ -57,7 +57,7 @@ interface Affected {
   readonly changes: readonly Change[]
   /** New causes. */
   readonly causes: readonly Cause[]
-  /** It was refused before and is accepted now. */
+  /** Whether it was refused before and would be accepted now. */
   readonly isFreed: boolean
 }
 
@@ -199,7 +199,7 @@ function affectedBy(
   inventory: Inventory,
 ): Affected | undefined {
   const parsed = parseVirtualMachine(object)
-  // An older version stored it with fields that are refused now; presets cannot change that.
+  // An older version stored it with fields that are refused now, which presets cannot change.
   if ('causes' in parsed) return undefined
   const vm = asWritten(parsed.vm)
   const name = nameOf(object)
@@ -260,7 +260,7 @@ const report = (tallies: readonly (readonly [string, Tally])[], brokenPresets: n
   ),
 })
 
-/** As many as an author reads. */
+/** The number of changes that an author will read. */
 const maxChanges = 12
 
 function reportText(tallies: readonly (readonly [string, Tally])[], { paint, quiet }: ImpactOutput): string {

@@ -7,12 +7,12 @@ import { parseManifest } from '../api/yaml.ts'
 import type { Manifest } from '../inventory/manifests.ts'
 import { Usage, fileFailure } from './failure.ts'
 
-/** An object or document to work on. */
+/** An object or document to process. */
 export type Input = {
   /** As given; `-` for standard input. */
   readonly file: string
   /**
-   * The unique name of its results: the file's name without extension, plus the object's name where a file holds
+   * The unique name of its results: the file's name without extension, plus the object's name if a file contains
    * several.
    */
   readonly stem: string
@@ -24,7 +24,7 @@ export type Input = {
 )
 
 /**
- * Reads files, directories (their manifests), and standard input for `-`, one after the other, so that memory does not
+ * Reads files, the manifests of directories, and standard input for `-`, one after the other, so that memory does not
  * grow with their number. An unreadable file is an input of its own, so that the others are still processed.
  */
 export async function* readInputs(paths: readonly string[], stdin: AsyncIterable<unknown>): AsyncGenerator<Input> {
@@ -61,7 +61,7 @@ async function readable<T>(
   }
 }
 
-/** The objects of manifests, one after the other. Throws Usage for Domain XML and unreadable files. */
+/** Yields the objects of manifests. Throws Usage for Domain XML and unreadable files. */
 export async function* eachManifest(paths: readonly string[], stdin: AsyncIterable<unknown>): AsyncGenerator<Manifest> {
   for await (const input of readInputs(paths, stdin)) {
     if (input.kind === 'unreadable') throw new Usage(input.message)
@@ -77,7 +77,7 @@ const manifestNames = /\.(ya?ml|json)$/i
 
 export const isManifestName = (name: string): boolean => manifestNames.test(name)
 
-/** The file itself, or the manifests of a directory without its tests of presets. */
+/** The file itself, or the manifests of a directory without its preset tests. */
 export async function filesOf(path: string, wanted = manifestNames, unwanted = testNames): Promise<string[]> {
   if (!(await statOf(path)).isDirectory()) return [path]
   const all = await readdir(path, { recursive: true }).catch((error: unknown) => unreadable(path, error))
@@ -139,8 +139,7 @@ function isXml(bytes: Buffer): boolean {
 }
 
 /**
- * The items of a List in JSON, for example a dump of a cluster, are parsed one by one, so that memory does not hold
- * them all.
+ * Parses the items of a JSON List, for example a dump of a cluster, one by one, so that memory does not hold them all.
  */
 function objectsOf(file: string, bytes: Buffer): Objects {
   if (!isUtf8(bytes)) throw new Usage(`${file}: is not text in UTF-8`)
@@ -180,7 +179,7 @@ function objectIn(json: Buffer): Manifest | undefined {
   }
 }
 
-/** The message about an unreadable input; rethrows errors that are not the user's. */
+/** The message about an unreadable input; rethrows errors that are not user errors. */
 export function unreadableText(error: unknown): string {
   if (error instanceof Usage) return error.message
   throw error

@@ -7,7 +7,7 @@ export interface TestResult {
   readonly failures: readonly string[]
 }
 
-/** In the form that CI systems read: one suite per file, one case per test. */
+/** JUnit XML for CI systems: one suite per file, one case per test. */
 export function junitReport(results: readonly TestResult[]): string {
   const suites = Map.groupBy(results, ({ file }) => file)
   return [

@@ -1,9 +1,6 @@
 import { isRecord } from '../api/schema.ts'
 
-/**
- * The value with the keys of its objects sorted, as the API server sends objects to webhooks: causes are reported in
- * the order of the keys.
- */
+/** Sorts the keys of all objects, as the API server does for webhooks: causes are reported in the order of the keys. */
 export function sortKeys(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sortKeys)
   if (!isRecord(value)) return value

@@ -17,8 +17,8 @@ export interface LintSettings {
 }
 
 /**
- * `kubectl vm lint`: checks each preset as admission does, and reports presets that could disagree about a VM, whether
- * such a VM exists or not.
+ * `kubectl vm lint`: checks each preset as admission does, and reports presets that could conflict on a VM, whether or
+ * not such a VM exists.
  */
 export async function lint(inputs: AsyncIterable<Input>, settings: LintSettings, streams: Streams): Promise<ExitCode> {
   const seen = { unreadable: false, refused: false, warned: false }
@@ -81,7 +81,7 @@ function lintOne(object: Manifest): Found {
   return { preset: compileParsed(parsed.preset), warnings: all }
 }
 
-/** Each pair once, reported for the later file. */
+/** Reports each pair once, for the later file. */
 function* overlapsAmong(
   presets: ReadonlyMap<string, { readonly file: string; readonly preset: CompiledPreset }>,
 ): Generator<{ readonly file: string; readonly text: string }> {

@@ -3,15 +3,15 @@ import { dirname, join } from 'node:path'
 import { codeOf, fileFailure } from './failure.ts'
 import type { Streams } from './world.ts'
 
-/** The destination of results: standard output, or one file each in a directory. */
+/** The destination of results: standard output, or one file per result in a directory. */
 export interface Output {
   /** `extension` without the dot. */
   readonly result: (stem: string, extension: string, text: string) => Promise<void>
-  /** Written beside a result, where results are files. */
+  /** Writes a file beside the result; does nothing for standard output. */
   readonly beside: (stem: string, what: string, value: unknown) => Promise<void>
 }
 
-/** Prints results; YAML documents are separated by `---`, as kubectl reads them. */
+/** Prints results; separates YAML documents by `---`, as kubectl expects. */
 export function printed({ out }: Pick<Streams, 'out'>): Output {
   let isFirst = true
   return {
@@ -24,7 +24,7 @@ export function printed({ out }: Pick<Streams, 'out'>): Output {
   }
 }
 
-/** @throws Usage where the directory cannot be created */
+/** @throws Usage if the directory cannot be created */
 export async function filed(directory: string): Promise<Output> {
   await makeDirectory(directory).catch((error: unknown) => {
     throw fileFailure(directory, 'written', error)
@@ -36,13 +36,16 @@ export async function filed(directory: string): Promise<Output> {
   }
 }
 
-/** A stem may hold the name of an object that is not validated, such as `../x`. The file stays in its directory. */
+/**
+ * A stem may contain the name of an unvalidated object, such as `../x`. Escapes it so that the file stays in its
+ * directory.
+ */
 // oxlint-disable-next-line no-control-regex -- control characters are what it is about
 const fileNameOf = (stem: string): string => stem.replaceAll(/[/\u0000-\u001f\u007f]/g, encodeURIComponent)
 
 /**
- * Creates a directory and its parents, if they do not exist. Node's own `recursive` never returns where a directory
- * exists but reports ENOENT for every new name, as /proc does.
+ * Creates a directory and its parents, if they do not exist. Node's own `recursive` never returns if a directory exists
+ * but reports ENOENT for every new name, as /proc does.
  */
 async function makeDirectory(directory: string, hasParents = dirname(directory) === directory): Promise<void> {
   await mkdir(directory).catch(async (error: unknown) => {
@@ -59,7 +62,7 @@ const isDirectory = (path: string): Promise<boolean> =>
     () => false,
   )
 
-/** @throws Usage where the file cannot be written */
+/** @throws Usage if the file cannot be written */
 export async function write(file: string, text: string): Promise<void> {
   await writeFile(file, text).catch((error: unknown) => {
     throw fileFailure(file, 'written', error)

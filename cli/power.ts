@@ -96,7 +96,7 @@ async function follow(
   return exitCodes.refused
 }
 
-/** @param uid of the VM that was started, or of the one that is to stop */
+/** @param uid the UID of the started VM, or of the VM to stop */
 export function progressOf(
   verb: Verb,
   uid: string,
@@ -106,7 +106,7 @@ export function progressOf(
   const why = conditions.find(({ type }) => type === 'Ready')?.message ?? ''
   const words = [phase, ...(why === '' ? [] : [`(${why})`])].join(' ')
   const isOld = instance?.uid === uid
-  // A cancelled restart may have been creating another one.
+  // A cancelled restart may have been creating another VM.
   if (verb === 'stop') return { state: restart === undefined && !isOld ? 'done' : 'in progress', words }
   if (verb === 'restart' && (restart !== undefined || isOld)) {
     return { state: phase === 'Failed' && !isOld ? 'failed' : 'in progress', words }

@@ -4,7 +4,7 @@ import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import { optionOf } from './flags.ts'
 import type { World } from './world.ts'
 
-/** `kubectl vm` with all its commands; `exit` receives the exit code of the one that ran. */
+/** `kubectl vm` with all its commands; `exit` receives the exit code of the command that ran. */
 function createProgram(world: World, exit: (code: ExitCode) => void): Command {
   const program = new Command('kubectl vm')
     .description(
@@ -48,7 +48,7 @@ function addCommand(program: Command, entry: Entry, world: World, exit: (code: E
   command.action(async () => exit(await entry.run(command.args, command.opts(), world)))
 }
 
-/** Runs one command line, without the program's name. Returns the exit code; throws errors that are not the user's. */
+/** Runs a command line without the program's name. Returns the exit code; throws errors that are not user errors. */
 export async function run(words: readonly string[], world: World): Promise<ExitCode> {
   let code: ExitCode = exitCodes.fine
   const program = createProgram(world, (result) => (code = result))

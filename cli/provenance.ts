@@ -19,7 +19,7 @@ export interface Entry extends Credit {
   readonly skipped?: string
 }
 
-/** The origin of each leaf of a VM's labels, annotations and spec; and what was overridden, removed or skipped. */
+/** The origin of each leaf of a VM's labels, annotations and spec, and the overridden, removed and skipped values. */
 export function provenanceEntries(vm: VirtualMachine, provenance: Provenance): { readonly [path: string]: Entry } {
   const { origins, overridden, removed, skipped } = provenance
   const entries = new Map<string, Entry>()
@@ -50,7 +50,7 @@ export function creditText(credit: Credit): string {
 }
 
 export interface Leaf {
-  /** As kubectl prints it. */
+  /** In kubectl's form. */
   readonly path: string
   readonly value: unknown
 }
@@ -63,7 +63,7 @@ export function creditedTo({ metadata: { labels = {}, annotations = {} }, spec }
 
 const unlessEmpty = <T extends object>(map: T): T | undefined => (Object.keys(map).length === 0 ? undefined : map)
 
-/** Their leaves: scalars, and empty objects and lists. */
+/** The leaves of the parts with provenance: scalars, and empty objects and lists. */
 export function* leavesOf(vm: VirtualMachine): Generator<Leaf> {
   const { metadata, spec } = creditedTo(vm)
   yield* leavesBelow(metadata.labels, 'metadata.labels')

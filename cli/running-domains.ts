@@ -9,9 +9,9 @@ import type { World } from './world.ts'
 type Reader = Parameters<typeof listDomains>[0]
 
 /**
- * The domains of a local libvirt daemon as Domain XML, running or not: the persistent definitions, without the state of
- * a running one.
- * @throws Usage where no daemon responds
+ * The domains of a local libvirt daemon as Domain XML, whether running or not: the persistent definitions, without the
+ * state of a running domain.
+ * @throws Usage if no daemon responds
  */
 export async function* readRunningDomains(
   { from = 'qemu:///system', socket }: { readonly from?: string; readonly socket?: string },
@@ -26,7 +26,7 @@ export async function* readRunningDomains(
     if (domains.length === 0) err(`the libvirt daemon at ${path} has no domains\n`)
     for (const domain of domains) {
       const xml = await readXml(reader, domain, { inactive: true })
-      // It was undefined since it was listed.
+      // Undefined if the domain was deleted after it was listed.
       if (xml !== undefined)
         yield { file: `${from} ${domain.name}`, stem: domain.name, kind: 'xml', xml: Buffer.from(xml) }
     }
@@ -37,7 +37,7 @@ export async function* readRunningDomains(
   }
 }
 
-/** The sockets that libvirt documents for a URI: libvirtd's, and that of the modular daemon for QEMU. */
+/** The sockets that libvirt documents for a URI: those of libvirtd and of virtqemud. */
 function socketsOf(uri: string, environment: World['environment']): readonly string[] {
   const names = ['libvirt-sock', 'virtqemud-sock']
   if (uri === 'qemu:///system') return names.map((name) => `/run/libvirt/${name}`)

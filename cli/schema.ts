@@ -15,8 +15,8 @@ export interface JsonSchema {
 const draft = 'http://json-schema.org/draft-07/schema#'
 
 /**
- * `kubectl vm schema`: for yaml-language-server and other editors. One document for all kinds, distinguished by `kind`,
- * or for one kind.
+ * `kubectl vm schema`: prints JSON Schemas for yaml-language-server and other editors, as one document for all kinds,
+ * distinguished by `kind`, or for one kind.
  * @throws Usage for an unknown kind
  */
 export async function printSchemas(kind: string | undefined, output: Output, isFiled: boolean): Promise<void> {
@@ -74,7 +74,7 @@ function kindSchema(
   }
 }
 
-/** Each object schema once, by its text: an address occurs in hundreds of places. */
+/** Defines each object schema once, identified by its text, because an address occurs in hundreds of places. */
 interface Definitions {
   readonly define: (key: string, schema: JsonSchema) => JsonSchema
   readonly all: () => JsonSchema
@@ -96,7 +96,7 @@ function createDefinitions(): Definitions {
   }
 }
 
-/** The CRDs of presets and templates leave the domain opaque, only because of their size. */
+/** Inserts the domain, which the CRDs of presets and templates leave opaque only because of its size. */
 function withDomain(schema: Schema, domainSchema: Schema): Schema {
   const { properties, items } = schema
   if (items !== undefined) return { ...schema, items: withDomain(items, domainSchema) }
@@ -109,8 +109,7 @@ function withDomain(schema: Schema, domainSchema: Schema): Schema {
 }
 
 /**
- * Objects that the CRD leaves open, so that the webhook can suggest the nearest key, are closed: editors mark unknown
- * keys at once.
+ * Closes objects that the CRD leaves open for the webhook's suggestions, so that editors mark unknown keys immediately.
  */
 function jsonSchema(schema: Schema, at: string, definitions: Definitions): JsonSchema {
   const { description, type, properties, additionalProperties, items, required, enum: values, ...rest } = schema
@@ -132,7 +131,7 @@ function jsonSchema(schema: Schema, at: string, definitions: Definitions): JsonS
   return definitions.define(at, { ...made, properties: Object.fromEntries(members), additionalProperties: false })
 }
 
-/** Selected by `kind`, so that an editor reports the errors of this kind alone. */
+/** A schema that selects by `kind`, so that an editor reports only the errors of this kind. */
 function anyKind(): JsonSchema {
   const definitions = createDefinitions()
   const schemas = kindSchemas(definitions)

@@ -4,12 +4,12 @@ import { renderCause } from '../api/refusal.ts'
 import type { Inventory } from '../inventory/inventory.ts'
 import type { QuarantinedPreset } from '../presets/compile.ts'
 
-/** The input of completion in one namespace besides the VM. */
+/** The input of completion in one namespace, besides the VM. */
 export interface Scope {
   readonly inventory: Inventory
-  /** The user as in an admission request; absent where unknown. */
+  /** The user as in an admission request; absent if unknown. */
   readonly userInfo?: unknown
-  /** Ids of the presets from which the user may exempt the VM; undefined where the VM excludes none. */
+  /** The IDs of the presets from which the user may exempt the VM; undefined if the VM excludes none. */
   readonly exempt: (vm: VirtualMachine) => Promise<ReadonlySet<string>> | undefined
 }
 

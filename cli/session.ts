@@ -7,12 +7,12 @@ import type { Paint } from './paint.ts'
 import type { Cluster, World } from './world.ts'
 
 /**
- * What commands share, by their flags. Modules are loaded when they are used, so that no command waits for another's
- * code.
+ * Shared setup of commands, by their flags. Modules are loaded when used, so that no command waits for another's code.
  */
 
 /**
- * Runs a command that completes: offline with `--presets` or without rules, otherwise with the presets of the cluster.
+ * Runs a command that completes VMs: offline with `--presets` or without rules, otherwise with the presets of the
+ * cluster.
  */
 export async function withCompletion(
   flags: Flags,
@@ -99,7 +99,7 @@ export async function paintOf({ color }: Pick<Flags, 'color'>, world: World): Pr
   return painter(world, color !== false)
 }
 
-/** Runs a command that prints its results, or with `--out-dir` writes one file each. */
+/** Runs a command that prints its results, or writes one file per result with `--out-dir`. */
 export async function withOutput(
   { outDir }: Pick<Flags, 'outDir'>,
   world: World,

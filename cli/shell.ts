@@ -1,6 +1,6 @@
 import type { Command, Option } from 'commander'
 
-/** The scripts ask `kubectl-vm` itself for candidates, so that none of them lists the commands. */
+/** The scripts get candidates from `kubectl-vm` itself, so that none of them lists the commands. */
 const scripts: { readonly [shell: string]: string } = {
   bash: `# Completion of kubectl-vm for bash. kubectl-vm completion bash > /etc/bash_completion.d/kubectl-vm, or source it in ~/.bashrc
 _kubectl_vm() {
@@ -46,7 +46,7 @@ echo :0
 `,
 }
 
-/** @param shell bash, zsh, fish, or kubectl for a file that kubectl itself runs */
+/** @param shell bash, zsh, fish, or kubectl for the file that kubectl runs */
 export function shellScript(shell: string): string {
   const script = scripts[shell]
   if (script === undefined) throw new Error(`no script for ${shell}`)
@@ -54,8 +54,8 @@ export function shellScript(shell: string): string {
 }
 
 /**
- * Candidates for the last of these words: commands, flags, values of a flag. None where a file is expected: shells
- * complete files.
+ * Candidates for the last word: commands, flags, values of a flag. None if a file is expected, because shells complete
+ * files.
  */
 export function candidates(program: Command, words: readonly string[]): readonly string[] {
   const current = words.at(-1) ?? ''

@@ -1,7 +1,7 @@
 import { getRawAsset, getAssetKeys } from 'node:sea'
 import { runChunks } from './chunks.ts'
 
-/** The entry of the stand-alone executable; its assets hold the rest, see `generate-executable.ts`. */
+/** The entry point of the stand-alone executable. Its assets contain the rest; see `generate-executable.ts`. */
 const keys = new Set(getAssetKeys())
 const bytes = (key: string): Buffer => Buffer.from(getRawAsset(key))
 

@@ -27,10 +27,7 @@ export interface Subject {
 const kinds = ['VirtualMachine', 'VirtualMachineConfig', 'VirtualMachineGroup'] as const
 type Kind = (typeof kinds)[number]
 
-/**
- * The VM of an input: its own, one of a template, or one for a bare domain. Undefined for presets, which may be among
- * VMs.
- */
+/** The VM of an input: the VM itself, the one of a template, or one for a bare domain. Undefined for a preset. */
 export async function subjectOf(
   input: Exclude<Input, { kind: 'unreadable' }>,
   namespace: string,
@@ -58,7 +55,7 @@ function unknownKind(kind: string, name: string): string {
   return `unknown kind ${JSON.stringify(kind)} of "${name}"; ${hint}`
 }
 
-/** Loads the XML reader only where there is XML. */
+/** Loads the XML reader only for XML. */
 async function domainSubject(stem: string, xml: Buffer, namespace: string): Promise<Subject> {
   const { readDomain } = await import('../api/domain/xml.ts')
   const read = readDomain(xml)
@@ -107,6 +104,6 @@ function placed(parsed: Subject['parsed'], namespace: string): Subject['parsed']
   return { vm: { ...vm, metadata: { namespace, ...vm.metadata } } }
 }
 
-/** Causes with their paths in the manifest. */
+/** The causes with their paths in the manifest. */
 export const causesAt = (prefix: string, causes: readonly Cause[]): readonly Cause[] =>
   prefix === '' ? causes : causes.map((cause) => ({ ...cause, field: `${prefix}${cause.field}` }))

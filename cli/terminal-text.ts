@@ -1,13 +1,13 @@
 import { inspect } from 'node:util'
 import { styles } from './paint.ts'
 
-/** What this program writes itself: its styles, and the sequence at the start of a progress line. */
+/** The escape sequences that this program writes itself: its styles, and the start of a progress line. */
 const codes = styles.flatMap((style) => inspect.colors[style] ?? [])
 const own = String.raw`^\r\u001B\[K|\u001B\[(?:${codes.join('|')})m`
 const control = String.raw`[\u0000-\u0008\u000B-\u001F\u007F-\u009F]`
 /**
- * Bidirectional overrides, zero-width spaces and the like, and the two separators that some programs take for a line
- * break.
+ * Bidirectional overrides, zero-width spaces and similar characters, and the two separators that some programs treat as
+ * line breaks.
  */
 const invisible = String.raw`[\p{Cf}\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}]`
 const unsafe = new RegExp(`${own}|${control}`, 'gu')

@@ -6,9 +6,9 @@ import { isManifestName } from './input.ts'
 const settleMs = 50
 
 /**
- * Yields the paths of changed files, without end: those given, and the manifests of directories. Changes while the
- * consumer is busy are yielded together afterwards. A file is watched through its directory, since many editors replace
- * the file. Standard input is not watched; with nothing to watch, nothing is yielded.
+ * Yields the paths of changed files indefinitely: given files, and manifests in given directories. Changes while the
+ * consumer is busy are yielded together afterwards. A file is watched through its directory, because many editors
+ * replace the file. Standard input is not watched; with nothing to watch, nothing is yielded.
  */
 export function watchChanges(paths: readonly string[]): AsyncIterable<string> {
   const changed = new Set<string>()
@@ -33,7 +33,7 @@ export function watchChanges(paths: readonly string[]): AsyncIterable<string> {
   })()
 }
 
-/** Nothing where the directory does not exist: reading it reports that. */
+/** No watcher if the directory does not exist; reading it reports that. */
 function watchOne(path: string, notice: (path: string) => void): FSWatcher[] {
   const isDirectory = statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
   const directory = isDirectory ? path : dirname(path)

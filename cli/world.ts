@@ -1,13 +1,13 @@
 import type { Duplex } from 'node:stream'
 import type { KubeClient } from '../runtime/kube.ts'
 
-/** The environment of the command line; `main.ts` has the real one. */
+/** The environment of the command line; `main.ts` creates the real one. */
 export interface World {
   readonly out: (text: string) => void
   readonly err: (text: string) => void
   readonly stdin: AsyncIterable<unknown>
   readonly environment: { readonly [name: string]: string | undefined }
-  /** Whether the streams are terminals; and the width of standard output. */
+  /** Whether the streams are terminals, and the width of standard output. */
   readonly isOutTerminal: boolean
   readonly isErrTerminal: boolean
   readonly columns: number
