@@ -3,7 +3,7 @@ import { fill, type Addition, type DeviceOf, type Rule, type Values } from './ru
 
 type Address = NonNullable<DeviceOf<'inputs'>['address']>
 
-/** What an address of each kind means where a part of it is not given. */
+/** The parts of an address of each type that libvirt fills in if they are missing. */
 const parts: { readonly [type in NonNullable<Address['type']>]?: Values<Address> } = {
   pci: { domain: 0, bus: 0, slot: 0, function: 0 },
   drive: { controller: 0, bus: 0, target: 0, unit: 0 },
@@ -43,7 +43,7 @@ const lists = [
 
 const singles = ['memballoon', 'vsock', 'iommu', 'pstore'] as const
 
-/** Devices of the node that are named by their PCI address. */
+/** The PCI addresses of host devices. */
 const hostAddresses = ({ devices = {} }: Domain): object[] => [
   ...(devices.disks ?? []).flatMap(({ type, source }) => (type === 'nvme' && source?.address) || []),
   ...(devices.hostdevs ?? []).flatMap(({ type, source }) => (type === 'pci' && source?.address) || []),
@@ -54,13 +54,13 @@ const hostAddresses = ({ devices = {} }: Domain): object[] => [
 
 export const hostAddressParts: Rule = {
   name: 'host-address-part',
-  description: 'A part of the PCI address of a device of the host that is not given is 0.',
+  description: 'Missing parts of the PCI address of a host device are 0.',
   apply: (domain) => hostAddresses(domain).map((address) => fill(address, parts.pci ?? {})),
 }
 
 export const addressParts: Rule = {
   name: 'address-part',
-  description: 'A part of an address that is not given is 0.',
+  description: 'Missing parts of an address are 0.',
   apply: ({ devices = {} }) => {
     const additions: Addition[] = []
     const add = ({ address }: Addressed): void => {

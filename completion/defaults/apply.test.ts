@@ -9,7 +9,7 @@ const apply = (domain: Domain, ...rules: Rule[]): { domain: Domain; added: [stri
   return { domain: result, added: [...addedPaths(added, result)] }
 }
 
-test('a rule fills in what is not there, leaf by leaf, under its name', () => {
+test('a rule fills in missing values, leaf by leaf, which are recorded under its name', () => {
   const values = rule('r', '', () => ({ name: 'n', memory: { unit: 'KiB', value: 1 } }))
   expect(apply({ memory: { value: 2 } }, values)).toEqual({
     domain: { name: 'n', memory: { unit: 'KiB', value: 2 } },
@@ -32,7 +32,7 @@ test('an empty text is filled in; undefined adds nothing', () => {
   })
 })
 
-test('adds devices after existing ones, and records once what was added empty and then filled', () => {
+test('adds devices after existing ones, and records an object that was added empty and then filled once', () => {
   const devices: NonNullable<Domain['devices']> = { videos: [{ model: { type: 'vga' } }] }
   const video: Rule = {
     name: 'video',
@@ -50,7 +50,7 @@ test('adds devices after existing ones, and records once what was added empty an
   })
 })
 
-test('a rule sees what those before it have added, and a generator its own', () => {
+test('a rule sees the additions of earlier rules, and a generator its own', () => {
   const seen: unknown[] = []
   const first = rule('first', '', () => ({ title: 'a' }))
   const second: Rule = {

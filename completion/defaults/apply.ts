@@ -4,14 +4,13 @@ import { joinPath } from '../../api/path.ts'
 import type { Addition, Context, Rule } from './rule.ts'
 
 /**
- * For the objects and lists of a domain: under which keys they have leaves that were added, and the names of the rules
- * that did.
+ * Maps each object or list of a domain to the keys of its added leaves, and each of these to the rule that added it.
  */
 export type Added = ReadonlyMap<object, ReadonlyMap<string, string>>
 
 /**
- * Applies rules one after the other to a copy of the domain.
- * @returns the copy with what was added
+ * Applies rules in order to a copy of the domain.
+ * @returns the copy, and what was added to it
  */
 export const applyRules = (
   rules: readonly Rule[],
@@ -34,7 +33,7 @@ export const applyRules = (
   return { domain, added }
 }
 
-/** A copy in which no object is shared: a YAML anchor that is used twice gives one object in two places. */
+/** Copies a value so that no object is shared: a YAML anchor that is used twice yields one object in two places. */
 const unshared = (value: unknown): unknown => {
   if (Array.isArray(value)) return value.map(unshared)
   if (!isRecord(value)) return value
@@ -49,7 +48,7 @@ type JsonObject = { [key: string]: unknown }
 type Note = (holder: object, key: string) => void
 
 const add = (addition: Addition, note: Note): void => {
-  // Rules name objects of the copy, which is ours to change.
+  // Rules refer to objects of the copy, which may be modified.
   const target = addition.to as JsonObject
   if (addition.kind === 'fill') {
     merge(target, addition.values, note)
@@ -64,14 +63,14 @@ const merge = (target: JsonObject, values: object, note: Note): void => {
     if (value === undefined) continue
     const present = target[key]
     if (Array.isArray(value) && value.length === 0) target[key] = present ?? []
-    // An empty text requests a default (`genid: ''`); an empty list has nothing that could be changed.
+    // An empty text requests a default (`genid: ''`); an empty list has no items to preserve.
     else if (present === undefined || present === '' || (Array.isArray(present) && present.length === 0)) {
       target[key] = copy(value, target, key, note)
     } else if (isRecord(present) && isRecord(value)) merge(present, value, note)
   }
 }
 
-/** A copy of what a rule adds to a holder, each leaf noted; an empty object or list is a leaf too. */
+/** Copies what a rule adds to a holder and notes each leaf. An empty object or list is a leaf too. */
 const copy = (value: unknown, holder: object, key: string, note: Note): unknown => {
   if (Array.isArray(value)) {
     const items: unknown[] = []
@@ -95,9 +94,9 @@ const copy = (value: unknown, holder: object, key: string, note: Note): unknown 
 }
 
 /**
- * The paths of the leaves that were added, and the names of the rules that did. An object that was added empty and then
- * filled is no longer a leaf.
- * @param at the path of the domain, put before them
+ * Returns the paths of the added leaves, with the rules that added them. An object that was added empty and then filled
+ * is no longer a leaf.
+ * @param at the path of the domain, which prefixes the paths
  */
 export const addedPaths = (added: Added, domain: Domain, at = ''): ReadonlyMap<string, string> => {
   const paths = new Map<string, string>()
@@ -115,11 +114,11 @@ export const addedPaths = (added: Added, domain: Domain, at = ''): ReadonlyMap<s
   return paths
 }
 
-/** Whether there is something below a value; scalars and what is empty are leaves. */
+/** Whether a value has members. Scalars, empty objects and empty lists are leaves. */
 export const isHolder = (value: unknown): value is object => {
   if (typeof value !== 'object' || value === null) return false
   if (Array.isArray(value)) return value.length > 0
-  // Unlike `Object.keys` this makes no list.
+  // Unlike `Object.keys`, this creates no list.
   for (const _ in value) return true
   return false
 }

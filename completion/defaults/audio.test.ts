@@ -11,12 +11,12 @@ test.each<[string, Domain, Domain]>([
     { devices: { graphics: [{ type: 'spice' }], audios: [{ id: 1, type: 'spice' }] } },
   ],
   [
-    'has no backend if VNC is the last display',
+    'goes nowhere if VNC is the last display',
     { devices: { graphics: [{ type: 'spice' }, { type: 'vnc' }] } },
     { devices: { graphics: [{ type: 'spice' }, { type: 'vnc' }], audios: [{ id: 1, type: 'none' }] } },
   ],
-  ['is left to QEMU beside a window', { devices: { graphics: [{ type: 'sdl' }] } }, {}],
-  ['that is set does not change', { devices: { audios: [{ id: 1, type: 'alsa' }] } }, {}],
+  ['is left to QEMU for SDL', { devices: { graphics: [{ type: 'sdl' }] } }, {}],
+  ['remains as configured', { devices: { audios: [{ id: 1, type: 'alsa' }] } }, {}],
 ])('%s', (_, domain, expected) => {
   expect(applied([audio], domain)).toEqual({ ...domain, ...expected })
 })

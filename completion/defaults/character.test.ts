@@ -15,14 +15,14 @@ describe('serial ports', () => {
 
   test.each<[string, Devices['serials'] & object, unknown[]]>([
     ['are numbered from 0', [{}, {}, {}], [0, 1, 2]],
-    ['go behind the highest number that is given, even later', [{}, { target: { port: 3 } }], [4, 3]],
+    ['follow the highest number in use, even of a later port', [{}, { target: { port: 3 } }], [4, 3]],
     ['leave gaps', [{ target: { port: 2 } }, {}, { target: { port: 0 } }], [2, 3, 0]],
-    ['on the ISA bus are numbered by themselves', [{}, isa(), { target: { port: 3 } }, isa()], [4, 0, 3, 1]],
+    ['on the ISA bus are numbered separately', [{}, isa(), { target: { port: 3 } }, isa()], [4, 0, 3, 1]],
     ['on the ISA bus fill gaps', [isa(), isa(0), {}, isa(), isa(2)], [1, 0, 4, 3, 2]],
-    ['may be numbered in text', [{ target: { port: '1' } }, {}], ['1', 2]],
+    ['may have a number as text', [{ target: { port: '1' } }, {}], ['1', 2]],
   ])('%s', (_, serials, expected) => expect(ports(serials)).toEqual(expected))
 
-  test('parallel ports go behind those before them', () => {
+  test('parallel ports follow the preceding ones', () => {
     expect(devicesOf([character.serialPort], { parallels: [{}, { target: { port: 1 } }, {}] })?.parallels).toEqual([
       { target: { port: 0 } },
       { target: { port: 1 } },
@@ -33,12 +33,12 @@ describe('serial ports', () => {
   test.each<[string, NonNullable<Devices['serials']>[number], object]>([
     ['is on ISA', {}, { type: 'isa-serial', model: { name: 'isa-serial' } }],
     [
-      'is on ISA wherever its address is',
+      'is on ISA regardless of its address',
       { address: { type: 'pci' } },
       { type: 'isa-serial', model: { name: 'isa-serial' } },
     ],
     [
-      'for debugging has its chip',
+      'for debugging has its own model',
       { target: { type: 'isa-debug' } },
       { type: 'isa-debug', model: { name: 'isa-debugcon' } },
     ],
@@ -58,7 +58,7 @@ describe('the serial console', () => {
 
   test.each<[string, Devices, Devices]>([
     [
-      'comes with a serial port',
+      'is added for a serial port',
       { serials: [{ type: 'file', source: { path: '/log' } }] },
       {
         serials: [{ type: 'file', source: { path: '/log' }, target: { port: 0 } }],
@@ -66,7 +66,7 @@ describe('the serial console', () => {
       },
     ],
     [
-      'brings a serial port',
+      'adds a serial port',
       { consoles: [{}] },
       {
         serials: [{ type: 'pty', target: { port: 0 } }],
@@ -74,12 +74,12 @@ describe('the serial console', () => {
       },
     ],
     [
-      'is none on PCI',
+      'is not added for a serial port on PCI',
       { serials: [{ type: 'pty', target: { type: 'pci-serial' } }] },
       { serials: [{ type: 'pty', target: { type: 'pci-serial', port: 0 } }] },
     ],
     [
-      'is numbered first, whatever comes before it',
+      'has the number of its serial port, wherever it is in the list',
       { consoles: [{ target: { type: 'virtio' } }, { target: { type: 'serial' } }] },
       {
         serials: [{ type: 'pty', target: { port: 0 } }],

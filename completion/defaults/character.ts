@@ -26,8 +26,8 @@ const isaPorts = (serials: readonly Port[]): ReadonlyMap<Port, number> => {
 }
 
 /**
- * Each other one without a number gets the one after the highest of all serial ports, or of the parallel ports before
- * it.
+ * Every other port without a number gets the one after the highest: of all serial ports, or of the preceding parallel
+ * ports.
  */
 const portsOf = (domain: Domain, key: 'serials' | 'parallels'): Addition[] => {
   const devices: readonly Port[] = list(domain, key)
@@ -49,7 +49,7 @@ export const serialPort: Rule = {
   apply: (domain) => [...portsOf(domain, 'serials'), ...portsOf(domain, 'parallels')],
 }
 
-/** Which chip each kind of serial port is. */
+/** The model of each target type of a serial port. */
 const chips = {
   'isa-serial': 'isa-serial',
   'pci-serial': 'pci-serial',
@@ -61,7 +61,7 @@ const kindOf = ({ target }: Serial): keyof typeof chips => target?.type ?? 'isa-
 
 export const serialTarget = each('serials')(
   'serial-target',
-  'A serial port is one of the ISA bus; each kind is a certain chip.',
+  'The target type of a serial port is `isa-serial`; each target type has its own model.',
   (serial) => {
     const type = kindOf(serial)
     return { target: { type, model: { name: chips[type] } } }
@@ -70,7 +70,7 @@ export const serialTarget = each('serials')(
 
 export const characterType: Rule = {
   name: 'character-device-type',
-  description: 'A character device without a type is a pseudo terminal.',
+  description: 'The type of a character device is `pty`, a pseudo terminal.',
   about: ['serials', 'consoles', 'parallels', 'channels'],
   apply: ({ devices }) => [
     ...(devices?.serials ?? []).map((one) => fill(one, { type: 'pty' })),
@@ -80,20 +80,25 @@ export const characterType: Rule = {
   ],
 }
 
-export const consoleType = each('consoles')('console-type', 'A console is on the first serial port.', () => ({
-  target: { type: 'serial' },
-}))
+export const consoleType = each('consoles')(
+  'console-type',
+  'The target type of a console is `serial`: the first serial port.',
+  () => ({
+    target: { type: 'serial' },
+  }),
+)
 
-/** Kinds of serial port that can be the console as well. */
+/** Whether a serial port can also be the console. */
 const canBeConsole = (serial: Serial | undefined): boolean => serial !== undefined && kindOf(serial) === 'isa-serial'
 
 /**
- * The serial console and the first serial port are one device under two names: where only one of them is there, the
- * other is added.
+ * The serial console and the first serial port are one device under two names: if only one of them exists, the other is
+ * added.
  */
 export const consoleSerial: Rule = {
   name: 'console-serial',
-  description: 'The first console and the first serial port are one device: each is added where the other is there.',
+  description:
+    'The serial console and the first serial port are one device: if only one of them is defined, the other is added.',
   about: ['serials', 'consoles'],
   apply: (domain) => {
     const { devices } = domain
@@ -125,7 +130,7 @@ export const consoleSerial: Rule = {
 
 export const consolePort: Rule = {
   name: 'console-port',
-  description: 'Consoles are numbered in their order; the serial one has the number of the serial port that it is.',
+  description: 'Consoles are numbered in their order; the serial console has the number of its serial port.',
   about: ['consoles'],
   apply: (domain) => {
     const consoles = list(domain, 'consoles')
@@ -166,10 +171,10 @@ const chardevs = ({ devices = {} }: Domain): readonly Chardev[] => [
   ...(devices.rngs ?? []).flatMap(({ backend }) => (backend?.model === 'egd' ? [backend] : [])),
 ]
 
-/** The other ends of a device. */
+/** The sources of a device. */
 const sourcesOf = ({ source, sources = [] }: Chardev): readonly Source[] => [...(source ? [source] : []), ...sources]
 
-/** Whether another process may be at the end of a device of this type. */
+/** Whether another process may be connected to a device of this type. */
 const connects = (type: string | undefined, { path }: Source): boolean =>
   type === 'tcp' || type === 'udp' || (type === 'unix' && path !== undefined)
 
@@ -187,7 +192,7 @@ export const socketMode: Rule = {
 
 export const tcpProtocol: Rule = {
   name: 'tcp-protocol',
-  description: 'A TCP connection carries the bytes as they are.',
+  description: 'The protocol of a TCP connection is `raw`.',
   about: ['serials', 'parallels', 'consoles', 'channels', 'redirdevs', 'smartcards', 'rngs'],
   apply: (domain) =>
     chardevs(domain)
@@ -195,5 +200,5 @@ export const tcpProtocol: Rule = {
       .map((device) => fill(device, { protocol: { type: 'raw' } })),
 }
 
-/** The other ends of all character devices. */
+/** The sources of all character devices. */
 export const characterSources = (domain: Domain): readonly Source[] => chardevs(domain).flatMap(sourcesOf)

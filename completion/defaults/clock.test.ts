@@ -5,9 +5,9 @@ import { clock, clockAdjustment } from './clock.ts'
 
 test.each<[string, Domain, Domain]>([
   ['the clock is in UTC', {}, { clock: { offset: 'utc' } }],
-  ['local time stays', { clock: { offset: 'localtime' } }, {}],
+  ['local time remains', { clock: { offset: 'localtime' } }, {}],
   [
-    'one that the guest sets begins in UTC',
+    'a variable clock starts in UTC',
     { clock: { offset: 'variable' } },
     { clock: { offset: 'variable', adjustment: 0, basis: 'utc' } },
   ],

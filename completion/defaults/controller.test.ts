@@ -45,7 +45,7 @@ describe('controllers that a machine always has', () => {
 
   test('isapc has none', () => expect(controllersOf(rules, {}, machine('isapc'))).toEqual({}))
 
-  test('those that are there stay', () => {
+  test('existing ones remain', () => {
     const controllers: Controllers = [
       { type: 'usb', index: 0, model: 'none' },
       { type: 'sata', index: '0' },
@@ -54,7 +54,7 @@ describe('controllers that a machine always has', () => {
     expect(controllersOf(rules, { controllers })?.controllers).toEqual(controllers)
   })
 
-  test.each([0, 1])('USB that is switched off by a controller of index %d has no other', (index) => {
+  test.each([0, 1])('no USB controller is added if one with index %d disables USB', (index) => {
     const controllers: Controllers = [{ type: 'usb', index, model: 'none' }]
     expect(applied([controller.usbController], { os: q35, devices: { controllers } }).devices).toEqual({ controllers })
   })
@@ -63,12 +63,12 @@ describe('controllers that a machine always has', () => {
 describe('the index', () => {
   test.each<[string, Controllers, unknown[]]>([
     [
-      'is the first that is free among a type',
+      'is the first free one of the type',
       [{ type: 'scsi' }, { type: 'scsi', index: 1 }, { type: 'scsi' }, { type: 'sata' }],
       [0, 1, 2, 0],
     ],
     [
-      'is one for the parts of a USB 2 controller',
+      'is shared by the parts of a USB 2 controller',
       [
         { type: 'usb', model: 'ich9-ehci1' },
         { type: 'usb', model: 'ich9-uhci1' },
@@ -77,7 +77,7 @@ describe('the index', () => {
       [0, 0, 0],
     ],
     [
-      'is another for a second one',
+      'differs for a second USB 2 controller',
       [
         { type: 'usb', model: 'ich9-ehci1' },
         { type: 'usb', model: 'ich9-ehci1' },
@@ -97,7 +97,7 @@ describe('controllers that devices need', () => {
 
   test.each<[string, Rule, Devices, Controllers | undefined]>([
     [
-      'a disk: its own and those below',
+      'a disk: its own and those with lower numbers',
       controller.diskController,
       { disks: [disk('scsi', 2)] },
       [0, 1, 2].map((index) => ({ type: 'scsi', index })),
@@ -122,14 +122,14 @@ describe('controllers that devices need', () => {
     ],
     ['a smart card', controller.smartcardController, { smartcards: [{ mode: 'host' }] }, [{ type: 'ccid', index: 0 }]],
     [
-      'a SCSI device of the host',
+      'a SCSI host device',
       controller.hostdevController,
       { hostdevs: [{ type: 'scsi' }] },
       [{ type: 'scsi', index: 0 }],
     ],
   ])('%s', (_, rule, devices, expected) => expect(controllersOf([rule], devices)?.controllers).toEqual(expected))
 
-  test('a further one for a SCSI device of the host has the model of the last in use', () => {
+  test('an added one for a SCSI host device has the model of the last in use', () => {
     const controllers: Controllers = [{ type: 'scsi', index: 0, model: 'virtio-scsi' }]
     const hostdevs: Devices['hostdevs'] = [
       { type: 'scsi', address: { type: 'drive', controller: 0 } },
@@ -142,7 +142,7 @@ describe('controllers that devices need', () => {
   })
 })
 
-test('PCI controllers are certain chips and get an address', () => {
+test('PCI controllers have a chip and a target', () => {
   const controllers: Controllers = [
     { type: 'pci', index: 1, model: 'pcie-root-port', address: { type: 'pci', slot: 2, function: 1 } },
     { type: 'pci', index: 2, model: 'pci-bridge' },
@@ -168,13 +168,9 @@ describe('ports of virtio-serial', () => {
 
   test.each<[string, Devices, (object | undefined)[]]>([
     ['begin with 1', { controllers: serial, channels: [channel, channel] }, [at(1), at(2)]],
+    ['skip those in use', { controllers: serial, channels: [channel, { ...channel, address: at(1) }] }, [at(2), at(1)]],
     [
-      'go around those that are taken',
-      { controllers: serial, channels: [channel, { ...channel, address: at(1) }] },
-      [at(2), at(1)],
-    ],
-    [
-      'are on the controller that is named',
+      'are on the controller that is set',
       {
         controllers: [...serial, { type: 'virtio-serial', index: 1 }],
         channels: [{ ...channel, address: { type: 'virtio-serial', controller: 1 } }],
@@ -186,7 +182,7 @@ describe('ports of virtio-serial', () => {
     expect(controllersOf([virtioSerialAddress], devices)?.channels?.map(({ address }) => address)).toEqual(expected)
   })
 
-  test('run out: there is one more controller', () => {
+  test('run out: another controller is added', () => {
     const devices: Devices = { controllers: [{ ...serial[0], ports: 2 }], channels: [channel, channel] }
     expect(controllersOf([virtioSerialAddress], devices)).toEqual({
       controllers: [...(devices.controllers ?? []), { type: 'virtio-serial', index: 1 }],

@@ -14,7 +14,7 @@ const indexOf = ({ index }: Controller): number => numberOf(index) ?? 0
 export const hasController = (domain: Domain, type: ControllerType, index: number): boolean =>
   list(domain, 'controllers').some((one) => one.type === type && indexOf(one) === index)
 
-/** The controller, if it is missing. */
+/** Adds the controller if it is missing. */
 const unlessThere = (
   domain: Domain,
   devices: Devices,
@@ -24,19 +24,19 @@ const unlessThere = (
 ): Addition[] =>
   hasController(domain, type, index) ? [] : [append(devices, 'controllers', { type, index, ...more } as object)]
 
-export const controllerType = each('controllers')('controller-type', 'A controller without type is for IDE.', () => ({
+export const controllerType = each('controllers')('controller-type', 'The type of a controller is `ide`.', () => ({
   type: 'ide',
 }))
 
 const usb2 = new Set(['ich9-ehci1', 'ich9-uhci1', 'ich9-uhci2', 'ich9-uhci3'])
 const isUsb2 = ({ type, model }: Controller): boolean => type === 'usb' && usb2.has(model ?? '')
 
-/** The first port of the companion's controller that it serves. */
+/** The first port of the USB 2 controller that each companion serves. */
 const startPorts: { readonly [model: string]: number } = { 'ich9-uhci1': 0, 'ich9-uhci2': 2, 'ich9-uhci3': 4 }
 
 export const usbCompanion = each('controllers')(
   'usb-companion',
-  'The USB 1 parts of a USB 2 controller serve two of its ports each.',
+  'Each USB 1 companion of a USB 2 controller serves two of its ports.',
   ({ type, model, master }) => {
     const own = master ? 0 : startPorts[model ?? '']
     const startport = type === 'usb' ? own : undefined
@@ -47,7 +47,7 @@ export const usbCompanion = each('controllers')(
 export const controllerIndex: Rule = {
   name: 'controller-index',
   description:
-    'A controller without index gets the first one that is free among its type; the parts of a USB 2 controller that follow each other share one.',
+    'A controller without an index gets the first free one of its type; consecutive parts of a USB 2 controller share an index.',
   about: ['controllers'],
   apply: (domain) => {
     const additions: Addition[] = []
@@ -92,7 +92,7 @@ const freeIndex = (one: Controller, indexes: ReadonlyMap<Controller, number>): n
 export const usbController: Rule = {
   name: 'usb-controller',
   description:
-    'A machine with USB has a controller, unless one of model `none` switches USB off: q35 an xHCI one if QEMU has it, else EHCI; others the one that the chipset has.',
+    'A machine with USB has a USB controller, unless one of model `none` disables USB: on q35 xHCI if QEMU has it, else EHCI; on others that of the chipset.',
   apply: (domain, { capabilities }) => {
     const { devices } = domain
     const chipset = chipsetOf(domain)
@@ -114,7 +114,7 @@ export const sataController: Rule = {
 
 export const pciRoot: Rule = {
   name: 'pci-root',
-  description: 'Every PC with PCI has its root: `pci-root` on i440fx, `pcie-root` on q35.',
+  description: 'Every PC with PCI has a root controller: `pci-root` on i440fx, `pcie-root` on q35.',
   apply: (domain) => {
     const chipset = chipsetOf(domain)
     if (!domain.devices || (chipset !== 'i440fx' && chipset !== 'q35')) return []
@@ -125,7 +125,7 @@ export const pciRoot: Rule = {
 
 export const usbModel = each('controllers')(
   'usb-controller-model',
-  'A USB controller without model is the one of the PIIX3 chip, else OHCI.',
+  'The model of a USB controller is `piix3-uhci` if QEMU has it, else `pci-ohci`.',
   ({ type, model }, _, { capabilities }) => {
     if (type !== 'usb' || model !== undefined) return undefined
     if (offers(capabilities, 'piix3-usb-uhci')) return { model: 'piix3-uhci' }
@@ -135,14 +135,14 @@ export const usbModel = each('controllers')(
 
 export const scsiModel = each('controllers')(
   'scsi-controller-model',
-  'A SCSI controller without a model is an LSI 53C895A, or a virtio one if QEMU does not have that.',
+  'The model of a SCSI controller is `lsilogic` (LSI 53C895A) if QEMU has it, else `virtio-scsi`.',
   ({ type, model }, _, { capabilities }) =>
     type === 'scsi' && (model === undefined || model === 'auto')
       ? { model: offers(capabilities, 'lsi') ? 'lsilogic' : 'virtio-scsi' }
       : undefined,
 )
 
-/** Controllers with a drive address: one of the type for each number that a disk uses, and those below it. */
+/** Controller types and disk buses with drive addresses. All controllers up to the highest number in use are added. */
 const diskControllers = [
   ['scsi', 'scsi'],
   ['fdc', 'fdc'],
@@ -150,14 +150,15 @@ const diskControllers = [
   ['sata', 'sata'],
 ] as const
 
-/** No machine has more; rules report an address with a higher number. */
+/** No machine has more controllers. Rules report an address with a higher number. */
 const maxController = 255
 
 const lastOf = (used: readonly number[]): number => Math.max(-1, ...used.filter((index) => index <= maxController))
 
 export const diskController: Rule = {
   name: 'disk-controller',
-  description: 'Every disk on SCSI, IDE, SATA or a floppy bus has its controller, and so have the numbers below.',
+  description:
+    'Every disk on a SCSI, IDE, SATA or floppy bus has a controller, and so does every lower controller number.',
   about: ['disks'],
   *apply(domain) {
     const { devices } = domain
@@ -173,7 +174,7 @@ export const diskController: Rule = {
 
 export const virtioSerialController: Rule = {
   name: 'virtio-serial-controller',
-  description: 'Channels and consoles on virtio have their controller.',
+  description: 'Virtio channels and consoles have a controller.',
   about: ['channels', 'consoles'],
   *apply(domain) {
     const { devices } = domain
@@ -188,7 +189,7 @@ export const virtioSerialController: Rule = {
 
 export const smartcardController: Rule = {
   name: 'ccid-controller',
-  description: 'Smart cards have their controller.',
+  description: 'Smart cards have a controller.',
   about: ['smartcards'],
   *apply(domain) {
     const { devices } = domain
@@ -202,7 +203,7 @@ export const smartcardController: Rule = {
 
 export const hostdevController: Rule = {
   name: 'hostdev-scsi-controller',
-  description: 'SCSI devices of the host have controllers, of the model that the last of those in use has.',
+  description: 'SCSI host devices have controllers, whose model is that of the last existing one that they use.',
   about: ['hostdevs'],
   *apply(domain) {
     const { devices } = domain
@@ -211,7 +212,7 @@ export const hostdevController: Rule = {
     let last = -1
     let model: Controller['model']
     for (const { type, address } of list(domain, 'hostdevs')) {
-      // One without an address will be on the first that has room.
+      // A device without an address will use the first controller with a free unit.
       const index = address?.type === 'drive' ? (numberOf(address.controller) ?? 0) : 0
       if (type !== 'scsi' || index <= last || index > maxController) continue
       last = index
@@ -223,11 +224,11 @@ export const hostdevController: Rule = {
   },
 }
 
-/** Again, when devices of the host have got their addresses. */
+/** Applied again after host devices have addresses. */
 export const fullHostdevController: Rule = {
   ...hostdevController,
   name: 'hostdev-scsi-controller-full',
-  description: 'Where the SCSI controllers are full, there is one more for devices of the host.',
+  description: 'If the SCSI controllers are full, another one is added for host devices.',
 }
 
 /** The chip of each model of PCI controller. */
@@ -244,7 +245,7 @@ const chips: { readonly [model: string]: NonNullable<NonNullable<Controller['mod
 
 export const pciChip = each('controllers')(
   'pci-controller-chip',
-  'Each kind of PCI controller is a certain chip.',
+  'Each model of PCI controller has its own chip.',
   ({ type, model }, _, { capabilities }) => {
     if (type !== 'pci') return undefined
     const name = model === 'pcie-root-port' && !offers(capabilities, 'pcie-root-port') ? 'ioh3420' : chips[model ?? '']
@@ -254,7 +255,7 @@ export const pciChip = each('controllers')(
 
 export const pciTarget = each('controllers')(
   'pci-controller-target',
-  'Bridges and ports are in the chassis of their index; the port number follows from where the port sits.',
+  'The chassis number of a bridge or port is its index; the port number follows from its address.',
   (controller) => {
     const { type, model, address } = controller
     if (type !== 'pci') return undefined
@@ -266,12 +267,12 @@ export const pciTarget = each('controllers')(
   },
 )
 
-/** Bus numbers are given from the top, each with room for the one bus behind it. */
+/** Bus numbers are assigned from the top, each with room for one bus behind it. */
 const firstUnusedBusNumber = 256
 
 export const expanderBusNumber: Rule = {
   name: 'pci-expander-bus-number',
-  description: 'An expander bus takes the highest bus number that leaves room for a bus behind it.',
+  description: 'An expander bus gets the highest bus number that leaves room for a bus behind it.',
   about: ['controllers'],
   *apply(domain) {
     const controllers = list(domain, 'controllers')

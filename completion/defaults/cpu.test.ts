@@ -13,31 +13,31 @@ describe('the CPU', () => {
   test.each<[string, Domain, object]>([
     ['is that of the machine', {}, standard],
     [
-      'is that of the machine, with the nodes that are given',
+      'is that of the machine, with the given NUMA nodes',
       { cpu: { numa: { cells: [] } } },
       { ...standard, numa: { cells: [] } },
     ],
     [
-      'that is named is matched, and checked under KVM',
+      'with a named model is matched, and checked under KVM',
       { type: 'kvm', cpu: { model: { value: 'EPYC' } } },
       { mode: 'custom', match: 'exact', check: 'partial', model: { fallback: 'allow', value: 'EPYC' } },
     ],
     [
-      'that is named is not checked under emulation',
+      'with a named model is not checked under emulation',
       { type: 'qemu', cpu: { model: { value: 'EPYC' } } },
       { mode: 'custom', match: 'exact', check: 'none', model: { fallback: 'allow', value: 'EPYC' } },
     ],
     [
-      'of the host is passed through, migratable',
+      'in mode host-passthrough is migratable',
       { cpu: { mode: 'host-passthrough' } },
       { mode: 'host-passthrough', check: 'none', migratable: true },
     ],
     [
-      'like that of the host is checked in part',
+      'in mode host-model is checked partially',
       { cpu: { mode: 'host-model' } },
       { mode: 'host-model', check: 'partial' },
     ],
-    ['with all that there is', { cpu: { mode: 'maximum' } }, { mode: 'maximum', check: 'none' }],
+    ['in mode maximum is not checked', { cpu: { mode: 'maximum' } }, { mode: 'maximum', check: 'none' }],
     [
       'has one die and one cluster',
       { cpu: { mode: 'maximum', topology: { sockets: 1, cores: 2, threads: 1 } } },
@@ -46,7 +46,7 @@ describe('the CPU', () => {
   ])('%s', (_, domain, expected) => expect(applied(rules, { os: q35, ...domain }).cpu).toEqual(expected))
 })
 
-test('virtual CPUs: one, placed by `cpuset`, or with the memory that numad places', () => {
+test('virtual CPUs: one, placed by `cpuset`, or by numad with the memory', () => {
   const rules = [vcpuCount, vcpuPlacement]
   expect(applied(rules, {}).vcpu).toEqual({ value: 1, placement: 'static' })
   expect(applied(rules, { vcpu: { value: 4 }, numatune: { memory: { placement: 'auto' } } }).vcpu).toEqual({
@@ -60,23 +60,23 @@ test('virtual CPUs: one, placed by `cpuset`, or with the memory that numad place
 
 test.each<[string, Domain, Domain]>([
   [
-    'I/O threads are as many as are named',
+    'the number of I/O threads is that of the listed ones',
     { iothreadids: { iothreads: [{ id: 3 }] } },
     { iothreads: 1, iothreadids: { iothreads: [{ id: 3 }] } },
   ],
   [
-    'those that are not named get the lowest numbers',
+    'those that are not listed get the lowest IDs',
     { iothreads: 3, iothreadids: { iothreads: [{ id: 2 }] } },
     { iothreads: 3, iothreadids: { iothreads: [{ id: 2 }, { id: 1 }, { id: 3 }] } },
   ],
-  ['where none is named, none is', { iothreads: 3 }, { iothreads: 3 }],
+  ['none is listed if none was', { iothreads: 3 }, { iothreads: 3 }],
 ])('%s', (_, domain, expected) => expect(applied([iothreadCount, iothreadIds], domain)).toEqual(expected))
 
 test.each<[string, object, object]>([
-  ['a label that is made labels what the VM uses', { type: 'dynamic', model: 'dac' }, { relabel: true }],
-  ['a label that is given does not', { type: 'static', model: 'dac', label: 'a:b' }, { relabel: false }],
+  ['a dynamic label relabels resources', { type: 'dynamic', model: 'dac' }, { relabel: true }],
+  ['a static label does not', { type: 'static', model: 'dac', label: 'a:b' }, { relabel: false }],
   ['a label for no module labels nothing', { type: 'none' }, { model: 'none' }],
-  ['what is written stays', { type: 'static', model: 'selinux', relabel: true }, {}],
+  ['existing values remain', { type: 'static', model: 'selinux', relabel: true }, {}],
 ])('%s', (_, label, more) => {
   expect(applied([seclabelModel, seclabelRelabel], { seclabels: [label] }).seclabels).toEqual([{ ...label, ...more }])
 })

@@ -3,7 +3,7 @@ import { fill, rule, type Rule } from './rule.ts'
 
 export const cpuModel = rule(
   'cpu-model',
-  'If no CPU is set, the machine type decides: `qemu64` on x86_64, exactly and without a check.',
+  'If no CPU model is set, the machine type determines it: `qemu64` on x86_64, with an exact match and no check.',
   ({ cpu, os }, { capabilities }) => {
     if ((cpu?.mode ?? 'custom') !== 'custom' || cpu?.model?.value !== undefined) return undefined
     const model = machineType(capabilities, os?.type?.machine ?? '')?.cpu
@@ -14,7 +14,7 @@ export const cpuModel = rule(
 
 export const cpuMatch = rule(
   'cpu-match',
-  'A named model is matched exactly; another will do in its place.',
+  'A named model is matched exactly; libvirt may fall back to another one.',
   ({ cpu }) =>
     cpu && (cpu.mode ?? 'custom') === 'custom' && cpu.model
       ? { cpu: { mode: 'custom', match: 'exact', model: { fallback: 'allow' } } }
@@ -23,7 +23,7 @@ export const cpuMatch = rule(
 
 export const cpuCheck = rule(
   'cpu-check',
-  'Under KVM, a named model and the one of the host are checked in part; under emulation, a named model is not, nor is the host’s own CPU anywhere.',
+  'The check is `partial` for mode `host-model`, and under KVM for a named model. It is `none` for a named model under emulation, and for modes `host-passthrough` and `maximum`.',
   ({ cpu, type }) => {
     if (!cpu) return undefined
     if (cpu.mode === 'host-passthrough' || cpu.mode === 'maximum') return { cpu: { check: 'none' } }
@@ -34,18 +34,18 @@ export const cpuCheck = rule(
 
 export const cpuMigratable = rule(
   'cpu-migratable',
-  'A CPU passed through leaves out what would keep the VM from migrating.',
+  'A CPU of mode `host-passthrough` omits features that would prevent migration.',
   ({ cpu }) => (cpu?.mode === 'host-passthrough' ? { cpu: { migratable: true } } : undefined),
 )
 
 export const cpuFeaturePolicy: Rule = {
   name: 'cpu-feature-policy',
-  description: 'A feature of the CPU that is named is required.',
+  description: 'The policy of a listed CPU feature is `require`.',
   apply: ({ cpu }) => (cpu?.features ?? []).map((one) => fill(one, { policy: 'require' })),
 }
 
 export const cpuTopology = rule(
   'cpu-topology',
-  'A socket has one die, a die has one cluster.',
+  'A socket has one die, and a die has one cluster.',
   ({ cpu }) => cpu?.topology && { cpu: { topology: { dies: 1, clusters: 1 } } },
 )

@@ -13,7 +13,7 @@ const modes = [
 ] as const
 
 describe.each(modes)('%s', (_, context) => {
-  test('what is complete stays as it is', () => {
+  test('a complete domain does not change', () => {
     fc.assert(
       fc.property(plausibleDomains(), (domain) => {
         const once = fillDefaults(domain, context).domain
@@ -44,7 +44,7 @@ describe.each(modes)('%s', (_, context) => {
   })
 })
 
-test('a rule that is not asked, since what it is about is not there, would have added nothing', () => {
+test('a rule that is skipped because its devices are absent would have added nothing', () => {
   fc.assert(
     fc.property(plausibleDomains(), ({ devices = {}, ...domain }) => {
       const whole = { ...domain, devices }
@@ -77,7 +77,7 @@ const leaves = (value: unknown): ReadonlyMap<string, unknown> => {
 
 type Devices = NonNullable<Domain['devices']>
 
-/** Devices without addresses, of all kinds that are on PCI. */
+/** Devices of all kinds on PCI, without addresses. */
 const unplaced: fc.Arbitrary<Domain> = fc
   .tuple(
     fc.constantFrom(q35, i440fx),
@@ -122,7 +122,7 @@ const unplaced: fc.Arbitrary<Domain> = fc
 
 const placed = (domain: Domain): Domain => fillDefaults(domain, testContext).domain
 
-test('every device on PCI has an address, and none has that of another', () => {
+test('every device on PCI has a unique address', () => {
   fc.assert(
     fc.property(unplaced, (domain) => {
       const seats = pciSeats(placed(domain)).filter(({ asks }) => asks !== 0)
@@ -134,7 +134,7 @@ test('every device on PCI has an address, and none has that of another', () => {
   )
 })
 
-test('no two USB devices are on one port', () => {
+test('no two USB devices share a port', () => {
   fc.assert(
     fc.property(unplaced, (domain) => {
       const { inputs = [], hubs = [] } = placed(domain).devices ?? {}
@@ -148,7 +148,7 @@ test('no two USB devices are on one port', () => {
   )
 })
 
-test('where a disk is, its target decides, not its place in the list', () => {
+test('the target of a disk determines its address, not its index in the list', () => {
   const places = ({ devices }: Domain) => new Map(devices?.disks?.map(({ target, address }) => [target?.dev, address]))
   fc.assert(
     fc.property(
@@ -166,7 +166,7 @@ test('where a disk is, its target decides, not its place in the list', () => {
   )
 })
 
-test('the shortest domain there is', () => {
+test('the minimal domain', () => {
   expect(placed({ type: 'qemu', memory: { unit: 'MiB', value: 64 }, os: { type: { os: 'hvm' } } })).toEqual({
     type: 'qemu',
     uuid: expect.stringMatching(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/),

@@ -33,9 +33,7 @@ import * as video from './video.ts'
 import { virtioSerialAddress } from './virtio-serial.ts'
 import * as watchdog from './watchdog.ts'
 
-/**
- * All rules, in libvirt's order: a rule reads what earlier rules filled in.
- */
+/** All rules, in libvirt's order: a rule reads what earlier rules filled in. */
 export const rules: readonly Rule[] = [
   identity.name,
   identity.uuid,
@@ -82,7 +80,7 @@ export const rules: readonly Rule[] = [
   seclabel.seclabelRelabel,
   seclabel.sourceRelabel,
 
-  // What devices are, before others are added that follow from them.
+  // Properties of devices, before other devices are derived from them.
   disk.diskType,
   disk.diskDevice,
   disk.diskBus,
@@ -95,7 +93,7 @@ export const rules: readonly Rule[] = [
   controller.controllerType,
   controller.usbCompanion,
   controller.controllerIndex,
-  // Added as early as that by libvirt, and so before the controllers that a machine always has.
+  // libvirt adds these as early, before the controllers that a machine always has.
   controller.hostdevController,
   character.characterType,
   character.consoleType,
@@ -126,8 +124,7 @@ export const rules: readonly Rule[] = [
   networkInterface.vhostuserMode,
   networkInterface.addressFamily,
 
-  // What the machine always has.
-  // Before the buses of the user's own devices are known: a mouse without a bus is a different device.
+  // Devices that the machine always has. The PS/2 mouse is added before `inputBus` gives the user's mice a bus.
   input.ps2Inputs,
   input.inputBus,
   iommu.largeIommu,
@@ -140,7 +137,7 @@ export const rules: readonly Rule[] = [
   watchdog.q35Watchdog,
   audio,
 
-  // What follows from devices.
+  // Values and devices that depend on other devices.
   character.consoleSerial,
   character.serialPort,
   character.serialTarget,
@@ -163,7 +160,7 @@ export const rules: readonly Rule[] = [
   controller.usbModel,
   controller.scsiModel,
 
-  // Where everything sits.
+  // Addresses.
   virtioSerialAddress,
   spaprAddress,
   pci.pciControllers,
@@ -179,9 +176,9 @@ export const rules: readonly Rule[] = [
 ]
 
 /**
- * What libvirt itself would fill in when it defines this domain, no more and no less. Existing values stay as they are,
- * their spelling and order included; new devices are added after the existing ones.
- * @returns the domain with its defaults, and which rule added what; `addedPaths` gives it by paths
+ * Fills in what libvirt itself would when it defines this domain, no more and no less. Existing values, their spelling
+ * and order are unchanged; new devices are added after existing ones.
+ * @returns the domain with its defaults, and what each rule added; `addedPaths` converts that to paths
  */
 export const fillDefaults = (domain: Domain, context: Context): { readonly domain: Domain; readonly added: Added } =>
   applyRules(rules, domain.devices ? domain : { ...domain, devices: {} }, context)

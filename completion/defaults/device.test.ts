@@ -11,19 +11,19 @@ type Devices = NonNullable<Domain['devices']>
 test.each<[string, Rule, Devices, Devices]>([
   ['a TPM has the TIS interface', device.tpmModel, { tpms: [{}] }, { tpms: [{ model: 'tpm-tis' }] }],
   [
-    'an emulated TPM with TIS is of version 1.2',
+    'an emulated TPM with TIS has version 1.2',
     device.tpmVersion,
     { tpms: [{ model: 'tpm-tis', backend: { type: 'emulator' } }] },
     { tpms: [{ model: 'tpm-tis', backend: { type: 'emulator', version: '1.2' } }] },
   ],
   [
-    'with CRB it is of version 2.0',
+    'an emulated TPM with CRB has version 2.0',
     device.tpmVersion,
     { tpms: [{ model: 'tpm-crb', backend: { type: 'emulator' } }] },
     { tpms: [{ model: 'tpm-crb', backend: { type: 'emulator', version: '2.0' } }] },
   ],
   [
-    'the TPM of the node has a device',
+    'a TPM that is passed through has a device',
     device.tpmDevice,
     { tpms: [{ backend: { type: 'passthrough' } }] },
     { tpms: [{ backend: { type: 'passthrough', device: { path: '/dev/tpm0' } } }] },
@@ -36,19 +36,14 @@ test.each<[string, Rule, Devices, Devices]>([
     { rngs: [{ backend: { model: 'random', value: '/dev/random' } }] },
   ],
   [
-    'built-in ones from nowhere',
+    'those of QEMU itself have no source',
     device.rngSource,
     { rngs: [{ backend: { model: 'builtin' } }] },
     { rngs: [{ backend: { model: 'builtin' } }] },
   ],
+  ['a vsock without an ID gets one at start', device.vsockCid, { vsock: {} }, { vsock: { cid: { auto: true } } }],
   [
-    'a vsock without a number is given one at start',
-    device.vsockCid,
-    { vsock: {} },
-    { vsock: { cid: { auto: true } } },
-  ],
-  [
-    'one with a number keeps it',
+    'a vsock with an ID does not change',
     device.vsockCid,
     { vsock: { cid: { address: 4 } } },
     { vsock: { cid: { auto: false, address: 4 } } },
@@ -60,37 +55,37 @@ test.each<[string, Rule, Devices, Devices]>([
     { shmems: [{ name: 'a', size: { unit: 'M', value: 4 } }] },
   ],
   [
-    'unless a server has it',
+    'unless a server provides it',
     device.shmemSize,
     { shmems: [{ server: { path: '/s' } }] },
     { shmems: [{ server: { path: '/s' } }] },
   ],
   [
-    'a doorbell does not stop the CPU',
+    'a doorbell uses ioeventfd',
     device.shmemMsi,
     { shmems: [{ model: { type: 'ivshmem-doorbell' } }] },
     { shmems: [{ model: { type: 'ivshmem-doorbell' }, msi: { ioeventfd: true } }] },
   ],
   [
-    'files are reached as QEMU',
+    'files are accessed as the user of QEMU',
     device.filesystemAccess,
     { filesystems: [{}] },
     { filesystems: [{ accessmode: 'passthrough' }] },
   ],
   [
-    'or as the server that has them',
+    'or as configured on the server that shares them',
     device.filesystemAccess,
     { filesystems: [{ source: { socket: '/s' } }] },
     { filesystems: [{ source: { socket: '/s' } }] },
   ],
   [
-    'a device of the host stays with its driver',
+    'a host device is not managed',
     device.hostdevManaged,
     { hostdevs: [{ type: 'pci' }] },
     { hostdevs: [{ type: 'pci', mode: 'subsystem', managed: false }] },
   ],
   [
-    'a mediated device shows nothing',
+    'the display of a mediated device is off',
     device.mdevDisplay,
     { hostdevs: [{ type: 'mdev', model: 'vfio-pci' }] },
     { hostdevs: [{ type: 'mdev', model: 'vfio-pci', display: false }] },
@@ -115,26 +110,26 @@ test.each<[string, Rule, Devices, Devices]>([
     { interfaces: [{ type: 'user', model: { type: 'rtl8139' } }] },
   ],
   [
-    'with vDPA it is virtio',
+    'a vDPA interface is virtio',
     interfaceModel,
     { interfaces: [{ type: 'vdpa' }] },
     { interfaces: [{ type: 'vdpa', model: { type: 'virtio' } }] },
   ],
   [
-    'one of the host is what it is',
+    'a host interface has no model',
     interfaceModel,
     { interfaces: [{ type: 'hostdev' }] },
     { interfaces: [{ type: 'hostdev' }] },
   ],
   [
-    'what is connected directly goes through the switch',
+    'a direct interface has mode vepa',
     interfaceMode,
     { interfaces: [{ type: 'direct', source: { dev: 'eth0' } }] },
     { interfaces: [{ type: 'direct', source: { dev: 'eth0', mode: 'vepa' } }] },
   ],
 ])('%s', (_, rule, devices, expected) => expect(applied([rule], { devices }).devices).toEqual(expected))
 
-test('modules of memory are in the first free slots', () => {
+test('memory modules get the first free slots', () => {
   const memories: Devices['memories'] = [
     { model: 'dimm' },
     { model: 'dimm', address: { type: 'dimm', slot: 0 } },
@@ -146,7 +141,7 @@ test('modules of memory are in the first free slots', () => {
   ).toEqual([{ type: 'dimm', slot: 1 }, { type: 'dimm', slot: 0 }, undefined, { type: 'dimm', slot: 2 }])
 })
 
-test('smart cards are in the slots of the first controller', () => {
+test('smart cards get the slots of the first controller', () => {
   const smartcards: Devices['smartcards'] = [{ mode: 'host' }, { mode: 'host', address: { type: 'ccid', slot: 2 } }]
   expect(applied([device.ccidAddress], { devices: { smartcards } }).devices?.smartcards).toEqual([
     { mode: 'host', address: { type: 'ccid', controller: 0, slot: 3 } },
@@ -154,7 +149,7 @@ test('smart cards are in the slots of the first controller', () => {
   ])
 })
 
-test('SCSI devices of the host share the units of a controller with disks, then begin the next one', () => {
+test('SCSI host devices share the units of a controller with disks, then use the next one', () => {
   const devices: Devices = {
     controllers: [{ type: 'scsi', index: 0 }],
     disks: [{ target: { bus: 'scsi' }, address: { type: 'drive', controller: 0, unit: 1 } }],
@@ -172,10 +167,10 @@ test('SCSI devices of the host share the units of a controller with disks, then 
   ])
 })
 
-describe('parts of an address that are not given', () => {
+describe('missing parts of an address', () => {
   test.each<[string, object, object]>([
     ['on PCI', { type: 'pci', slot: 3 }, { domain: 0, bus: 0, function: 0 }],
-    ['on PCI, where nothing is given', { type: 'pci' }, {}],
+    ['on PCI, without any part', { type: 'pci' }, {}],
     ['of a drive', { type: 'drive', unit: 1 }, { controller: 0, bus: 0, target: 0 }],
     ['on USB', { type: 'usb', port: '1' }, { bus: 0 }],
     ['on ISA', { type: 'isa', iobase: '0x505' }, {}],
@@ -185,7 +180,7 @@ describe('parts of an address that are not given', () => {
     ])
   })
 
-  test('of the host', () => {
+  test('of a host device', () => {
     const hostdevs: Devices['hostdevs'] = [
       { type: 'pci', source: { address: { bus: 6 } } },
       { type: 'usb', source: { address: { bus: 1, device: 2 } } },

@@ -1,34 +1,36 @@
 import { numberOf } from './reading.ts'
 import { each, fill, list, rule, type Addition, type Rule } from './rule.ts'
 
-export const panicModel = each('panics')('panic-model', 'A panic device is the one on the ISA bus.', () => ({
+export const panicModel = each('panics')('panic-model', 'The model of a panic device is `isa`.', () => ({
   model: 'isa',
 }))
 
-export const tpmModel = each('tpms')('tpm-model', 'A TPM has the TIS interface.', () => ({ model: 'tpm-tis' }))
+export const tpmModel = each('tpms')('tpm-model', 'The model of a TPM is `tpm-tis`.', () => ({ model: 'tpm-tis' }))
 
 export const tpmVersion = each('tpms')(
   'tpm-version',
-  'An emulated TPM is of version 2.0 with the CRB interface, of version 1.2 with TIS.',
+  'An emulated TPM has version 2.0 with the CRB interface, and version 1.2 with TIS.',
   ({ model, backend }) =>
     backend?.type === 'emulator' ? { backend: { version: model === 'tpm-crb' ? '2.0' : '1.2' } } : undefined,
 )
 
 export const vsockModel = rule(
   'vsock-model',
-  'Sockets to the node are a virtio device.',
+  'The model of a vsock device is `virtio`.',
   ({ devices }) => devices?.vsock && { devices: { vsock: { model: 'virtio' } } },
 )
 
 export const vsockCid = rule(
   'vsock-cid',
-  'The number of a VM among the sockets of its node is picked when it starts.',
+  'The context ID of a vsock device is assigned at start unless its address is set.',
   ({ devices }) =>
     devices?.vsock && { devices: { vsock: { cid: { auto: devices.vsock.cid?.address === undefined } } } },
 )
 
-export const tpmDevice = each('tpms')('tpm-device', 'A TPM of the node is its first.', ({ backend }) =>
-  backend?.type === 'passthrough' ? { backend: { device: { path: '/dev/tpm0' } } } : undefined,
+export const tpmDevice = each('tpms')(
+  'tpm-device',
+  'A TPM that is passed through is the first one of the node, /dev/tpm0.',
+  ({ backend }) => (backend?.type === 'passthrough' ? { backend: { device: { path: '/dev/tpm0' } } } : undefined),
 )
 
 export const rngSource = each('rngs')('rng-source', 'Random numbers come from /dev/random.', ({ backend }) =>
@@ -37,7 +39,7 @@ export const rngSource = each('rngs')('rng-source', 'Random numbers come from /d
 
 export const mdevDisplay = each('hostdevs')(
   'mdev-display',
-  'A mediated device does not show its screen.',
+  'The display of a mediated device is off.',
   ({ type, model }) => (type === 'mdev' && model === 'vfio-pci' ? { display: false } : undefined),
 )
 
@@ -47,7 +49,7 @@ export const soundStreams = each('sounds')('sound-streams', 'A virtio sound card
 
 export const pstorePath = rule(
   'pstore-path',
-  'What the guest keeps of its crash is in a file that is called after the VM.',
+  'The crash data of the guest is stored in a file that is named after the VM.',
   ({ devices, name }) =>
     devices?.pstore && { devices: { pstore: { path: `/var/lib/libvirt/qemu/nvram/${name ?? ''}_PSTORE.raw` } } },
 )
@@ -56,40 +58,48 @@ export const shmemSize = each('shmems')('shmem-size', 'Shared memory without a s
   size === undefined && !server ? { size: { unit: 'M', value: 4 } } : undefined,
 )
 
-export const shmemMsi = each('shmems')('shmem-msi', 'A doorbell rings without stopping the CPU.', ({ server, model }) =>
-  server || model?.type === 'ivshmem-doorbell' ? { msi: { ioeventfd: true } } : undefined,
+export const shmemMsi = each('shmems')(
+  'shmem-msi',
+  'Shared memory with a doorbell or a server uses ioeventfd: an interrupt does not stop the CPU.',
+  ({ server, model }) => (server || model?.type === 'ivshmem-doorbell' ? { msi: { ioeventfd: true } } : undefined),
 )
 
 export const filesystemAccess = each('filesystems')(
   'filesystem-access',
-  'Files are reached as the user that QEMU runs as.',
+  'The access mode of a file system is `passthrough`: files are accessed as the user of QEMU.',
   ({ source }) => (source?.socket === undefined ? { accessmode: 'passthrough' } : undefined),
 )
 
-export const filesystemType = each('filesystems')('filesystem-type', 'A directory is shared as it is.', () => ({
-  type: 'mount',
-}))
+export const filesystemType = each('filesystems')(
+  'filesystem-type',
+  'The type of a file system is `mount`: a directory is shared.',
+  () => ({
+    type: 'mount',
+  }),
+)
 
 export const hostdevManaged = each('hostdevs')(
   'hostdev-managed',
-  'A device of the host stays with the driver that it has there.',
+  'A host device is not managed: libvirt does not detach it from its driver.',
   () => ({ mode: 'subsystem', managed: false }),
 )
 
-export const redirdevBus = each('redirdevs')('redirdev-bus', 'A redirected device is on USB.', () => ({ bus: 'usb' }))
+export const redirdevBus = each('redirdevs')('redirdev-bus', 'The bus of a redirected device is `usb`.', () => ({
+  bus: 'usb',
+}))
 
 export const redirdevChannel = each('redirdevs')(
   'redirdev-channel',
-  'On D-Bus, what is redirected comes in by the channel for USB.',
+  'A device redirected by D-Bus uses the channel `org.qemu.usbredir`.',
   ({ type }) => (type === 'dbus' ? { source: { channel: 'org.qemu.usbredir' } } : undefined),
 )
 
-/** SCSI devices of the host share their units with disks. */
+/** Units per controller, which SCSI host devices share with disks. */
 const unitsOfController = 7
 
 export const hostdevAddress: Rule = {
   name: 'hostdev-scsi-address',
-  description: 'A SCSI device of the host gets the first free unit of the first SCSI controller that has one.',
+  description: 'A SCSI host device gets the first free unit of the first SCSI controller that has one.',
   about: ['hostdevs'],
   *apply(domain) {
     const taken = new Set<string>()
@@ -126,7 +136,7 @@ const freeUnit = (taken: ReadonlySet<string>, controllers: readonly number[]): {
 
 export const ccidAddress: Rule = {
   name: 'ccid-address',
-  description: 'A smart card is in the next slot of the first controller.',
+  description: 'A smart card gets the next slot of the first controller.',
   about: ['smartcards'],
   apply: (domain) => {
     const smartcards = list(domain, 'smartcards')
@@ -146,13 +156,13 @@ export const ccidAddress: Rule = {
 
 export const memoryAccess = each('memories')(
   'memory-access',
-  'What the guest writes to persistent memory on virtio is seen by all who have the file.',
+  'The access of `virtio-pmem` memory is `shared`: other users of the file see what the guest writes.',
   ({ model }) => (model === 'virtio-pmem' ? { access: 'shared' } : undefined),
 )
 
 export const memorySlot: Rule = {
   name: 'memory-slot',
-  description: 'A memory module is in the first free slot.',
+  description: 'A memory module gets the first free slot.',
   about: ['memories'],
   apply: (domain) => {
     const isModule = (model: string | undefined): boolean => model === 'dimm' || model === 'nvdimm'

@@ -42,7 +42,7 @@ describe('the address', () => {
     ['with an address of another kind', { target: { dev: 'sda', bus: 'scsi' }, address: { type: 'pci' } }],
   ])('is none for a disk %s', (_, given) => expect(one([disk.diskAddress], given)).toEqual(given))
 
-  test('keeps its parts, and gets those that are missing', () => {
+  test('retains existing parts and gets missing ones', () => {
     const target = { dev: 'sdz', bus: 'scsi' } as const
     expect(one([disk.diskAddress], { target, address: { type: 'drive', unit: '3' } })).toEqual({
       target,
@@ -77,7 +77,7 @@ describe('servers', () => {
     expect(one([disk.diskSource], network(protocol, { host: { name: 'a' } }), isNew)).toEqual(expected)
   })
 
-  test('each of several, but for those on a socket and those with a port', () => {
+  test('each of several, except those on a socket and those with a port', () => {
     const hosts = [{ name: 'a' }, { transport: 'unix', socket: '/s' }, { name: 'b', port: '7' }]
     expect(one([disk.diskSource], network('gluster', { hosts }))).toEqual(
       network('gluster', { hosts: [{ name: 'a', port: 24007 }, ...hosts.slice(1)] }),
@@ -85,7 +85,7 @@ describe('servers', () => {
   })
 })
 
-test('a CD-ROM is read-only, what another process serves is not in snapshots, LUKS is decrypted by QEMU', () => {
+test('a CD-ROM is read-only, a vhostuser disk is not in snapshots, and QEMU decrypts LUKS', () => {
   const rules = [disk.diskType, disk.diskDevice, disk.diskReadonly, disk.diskSnapshot, disk.diskSource]
   expect(one(rules, { device: 'cdrom' })).toEqual({ type: 'file', device: 'cdrom', readonly: {} })
   expect(one(rules, { type: 'vhostuser' })).toEqual({ type: 'vhostuser', device: 'disk', snapshot: 'no' })

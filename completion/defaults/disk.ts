@@ -4,11 +4,11 @@ import { each, fill, type Addition, type DeviceOf, type Rule } from './rule.ts'
 type Disk = DeviceOf<'disks'>
 type Source = NonNullable<Disk['source']>
 
-export const diskType = each('disks')('disk-type', 'The image of a disk is a file.', () => ({ type: 'file' }))
+export const diskType = each('disks')('disk-type', 'The type of a disk is `file`.', () => ({ type: 'file' }))
 
-export const diskDevice = each('disks')('disk-device', 'A disk is a hard disk.', () => ({ device: 'disk' }))
+export const diskDevice = each('disks')('disk-device', 'A disk is a hard disk (`disk`).', () => ({ device: 'disk' }))
 
-/** What begins the name of a target on each bus. */
+/** The prefixes of target names on each bus. */
 const busOfPrefix: readonly (readonly [string, NonNullable<NonNullable<Disk['target']>['bus']>])[] = [
   ['hd', 'ide'],
   ['sd', 'scsi'],
@@ -17,7 +17,7 @@ const busOfPrefix: readonly (readonly [string, NonNullable<NonNullable<Disk['tar
 
 export const diskBus = each('disks')(
   'disk-bus',
-  'The name of the target decides the bus of the disk; a floppy drive has its own.',
+  'The target name determines the bus of a disk: `hd` is IDE, `sd` is SCSI, `vd` is virtio and any other is IDE. A floppy drive is on `fdc`.',
   ({ target, device }) => {
     if (!target) return undefined
     if (device === 'floppy') return { target: { bus: 'fdc' } }
@@ -28,29 +28,29 @@ export const diskBus = each('disks')(
 
 export const diskDriver = each('disks')(
   'disk-driver',
-  'QEMU serves a disk, and takes its image for a raw one; of a volume in a pool of libvirt, the pool knows.',
+  'The driver of a disk is QEMU and its format is raw; a libvirt storage pool knows the format of its volumes.',
   ({ type, source }) => ({
     driver: { name: 'qemu', ...(type === 'volume' && source?.pool !== undefined ? {} : { type: 'raw' }) },
   }),
 )
 
-export const diskReadonly = each('disks')('disk-readonly', 'A CD-ROM cannot be written to.', ({ device }) =>
+export const diskReadonly = each('disks')('disk-readonly', 'A CD-ROM is read-only.', ({ device }) =>
   device === 'cdrom' ? { readonly: {} } : undefined,
 )
 
 export const nvmeManaged = each('disks')(
   'nvme-managed',
-  'An NVMe disk of the host is taken from the driver that it has there.',
+  'An NVMe disk of the host is managed: libvirt detaches it from its driver.',
   ({ type, source }) => (type === 'nvme' && source ? { source: { managed: true } } : undefined),
 )
 
 export const diskSnapshot = each('disks')(
   'disk-snapshot',
-  'A disk that another process serves is left out of snapshots.',
+  'A `vhostuser` disk is excluded from snapshots.',
   ({ type }) => (type === 'vhostuser' ? { snapshot: 'no' } : undefined),
 )
 
-/** Where servers of a protocol listen. */
+/** The standard port of each protocol. */
 const standardPorts: { readonly [protocol: string]: number } = {
   http: 80,
   https: 443,
@@ -84,7 +84,7 @@ interface Image {
   readonly backingStore?: Image | undefined
 }
 
-/** The sources of disks and of the images below them. */
+/** The sources of disks and of their backing stores. */
 export const imagesOf = (disks: readonly Image[] = []): readonly Source[] => {
   const found: Source[] = []
   for (const disk of disks) {
@@ -97,7 +97,7 @@ export const imagesOf = (disks: readonly Image[] = []): readonly Source[] => {
 
 export const diskSource: Rule = {
   name: 'disk-source',
-  description: 'A server listens on the port of its protocol; QEMU itself decrypts a LUKS image.',
+  description: 'The port of a server is the standard port of its protocol; QEMU decrypts LUKS images.',
   apply: ({ devices, os }) => [
     ...(os?.nvram?.source ? sourceAdditions(os.nvram.source) : []),
     ...(devices?.disks ?? []).flatMap(({ encryption }) =>
@@ -109,7 +109,7 @@ export const diskSource: Rule = {
 
 type DriveAddress = { controller: number; bus: number; target: number; unit: number }
 
-/** How many disks a controller has, and how its own number of a disk becomes an address. */
+/** The address of the disk with this number on its bus, given the number of disks per controller. */
 const placeOnBus = (bus: string | undefined, number: number): DriveAddress | undefined => {
   switch (bus) {
     case 'scsi':
@@ -130,7 +130,7 @@ export const scsiUnits = 7
 
 export const diskAddress = each('disks')(
   'disk-address',
-  'The letter of the target decides the place of a disk on its bus: two on an IDE cable, six on SATA, seven on SCSI, two floppy drives.',
+  'The letter of the target name determines the address of a disk on its bus: two disks per IDE cable, six per SATA controller, seven per SCSI controller, two floppy drives.',
   ({ target, address }) => {
     if (address?.type !== undefined && address.type !== 'drive') return undefined
     if (address?.type === 'drive') return { address: { controller: 0, bus: 0, target: 0, unit: 0 } }

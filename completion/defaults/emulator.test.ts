@@ -4,8 +4,8 @@ import { applied } from '../../test/applied.ts'
 import { emulator } from './emulator.ts'
 
 test.each<[string, Domain, Domain]>([
-  ['QEMU is the one of the node', {}, { devices: { emulator: '/usr/bin/qemu-system-x86_64' } }],
-  ['another one stays', { devices: { emulator: '/qemu' } }, {}],
+  ['the emulator is that of the node', {}, { devices: { emulator: '/usr/bin/qemu-system-x86_64' } }],
+  ['another one remains', { devices: { emulator: '/qemu' } }, {}],
 ])('%s', (_, domain, expected) => {
   expect(applied([emulator], domain)).toEqual({ ...domain, ...expected })
 })

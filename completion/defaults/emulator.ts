@@ -1,5 +1,5 @@
 import { rule } from './rule.ts'
 
-export const emulator = rule('emulator', 'QEMU is the one of the node.', (_, { capabilities }) => ({
+export const emulator = rule('emulator', 'The emulator is the node’s QEMU.', (_, { capabilities }) => ({
   devices: { emulator: capabilities.emulator },
 }))

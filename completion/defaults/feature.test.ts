@@ -6,16 +6,16 @@ import { asyncTeardown, featureState, hypervMode } from './feature.ts'
 test.each<[string, Domain, Domain]>([
   ['without features, nothing is added', {}, {}],
   [
-    'what is named is on',
+    'listed features are on',
     { features: { pmu: {}, smm: { state: false } } },
     { features: { pmu: { state: true }, smm: { state: false } } },
   ],
   [
-    'memory is given back where it is named',
+    'asynchronous teardown is enabled if listed',
     { features: { asyncTeardown: {} } },
     { features: { asyncTeardown: { enabled: true } } },
   ],
-  ['of Hyper-V there is what is listed', { features: { hyperv: {} } }, { features: { hyperv: { mode: 'custom' } } }],
+  ['the mode of Hyper-V is custom', { features: { hyperv: {} } }, { features: { hyperv: { mode: 'custom' } } }],
 ])('%s', (_, domain, expected) => {
   expect(applied([featureState, asyncTeardown, hypervMode], domain)).toEqual({ ...domain, ...expected })
 })

@@ -56,8 +56,8 @@ const nvramOf = (name: string, format = 'raw') => ({
   value: `/var/lib/libvirt/qemu/nvram/vm_VARS.${format === 'qcow2' ? 'qcow2' : 'fd'}`,
 })
 
-describe('firmware that is chosen', () => {
-  test('is the first that fits, with what it can do and where its variables are', () => {
+describe('the selected firmware', () => {
+  test('is the first match, with its features and variable store', () => {
     expect(filled({ firmware: 'efi' }, [bios, plain, secure])).toEqual({
       name: 'vm',
       os: {
@@ -70,7 +70,7 @@ describe('firmware that is chosen', () => {
     })
   })
 
-  test('that needs system management mode switches it on', () => {
+  test('enables system management mode if it requires it', () => {
     expect(filled({ firmware: 'efi' }, [secure, plain])).toEqual({
       name: 'vm',
       os: {
@@ -84,7 +84,7 @@ describe('firmware that is chosen', () => {
     })
   })
 
-  test('that is in qcow2 has its variables there as well', () => {
+  test('has a variable store in qcow2 if it is in qcow2', () => {
     expect(filled({ firmware: 'efi' }, [qcow2]).os?.nvram).toEqual(nvramOf('qcow2', 'qcow2'))
   })
 
@@ -97,11 +97,11 @@ describe('firmware that is chosen', () => {
       '/fw/plain.code',
     ],
     ['with a secure loader', { firmware: 'efi', loader: { secure: true } }, {}, '/fw/secure.code'],
-    ['with an image that is named', { firmware: 'efi', loader: { value: '/fw/plain.code' } }, {}, '/fw/plain.code'],
-    ['in a format', { firmware: 'efi', loader: { format: 'qcow2' } }, {}, '/fw/qcow2.code'],
-    ['with what it sleeps by', { firmware: 'efi' }, { pm: { suspendToDisk: { enabled: true } } }, undefined],
+    ['with a given image', { firmware: 'efi', loader: { value: '/fw/plain.code' } }, {}, '/fw/plain.code'],
+    ['in a given format', { firmware: 'efi', loader: { format: 'qcow2' } }, {}, '/fw/qcow2.code'],
+    ['with support for suspend to disk', { firmware: 'efi' }, { pm: { suspendToDisk: { enabled: true } } }, undefined],
     ['as BIOS', { firmware: 'bios' }, {}, '/fw/bios'],
-    ['not at all', {}, {}, undefined],
+    ['without a request', {}, {}, undefined],
   ])('%s', (_, os, more, expected) => {
     expect(filled(os, [secure, plain, qcow2, bios], more).os?.loader?.value).toBe(expected)
   })
@@ -116,8 +116,8 @@ test('an image that no descriptor names does not change, and has its own variabl
 })
 
 test.each<[string, (Domain['os'] & object)['loader'] & object]>([
-  ['without variables of its own', { type: 'pflash', readonly: true, stateless: true, value: '/own' }],
-  ['that can be written to', { type: 'pflash', readonly: false, value: '/own' }],
+  ['that is stateless', { type: 'pflash', readonly: true, stateless: true, value: '/own' }],
+  ['that is writable', { type: 'pflash', readonly: false, value: '/own' }],
 ])('an image %s has no variable store', (_, loader) => {
   expect(filled({ loader }, []).os).toEqual({ ...q35, loader: { ...loader, format: 'raw' } })
 })

@@ -7,18 +7,18 @@ import { appendTo, fill, rule, type Context, type Rule, type Values } from './ru
 type Os = NonNullable<Domain['os']>
 type Loader = NonNullable<Os['loader']>
 
-/** Which kind of firmware a loader of a type holds. */
+/** The firmware interface of the requested firmware, or of a loader's type. */
 const interfaceOf = ({ firmware, loader }: Os): string | undefined => {
   if (firmware !== undefined) return firmware === 'efi' ? 'uefi' : firmware
   if (loader?.type === 'pflash') return 'uefi'
   return loader?.type === 'rom' ? 'bios' : undefined
 }
 
-export const loaderType = rule('loader-type', 'A firmware image without a type is a ROM.', ({ os }) =>
+export const loaderType = rule('loader-type', 'The type of a firmware image is `rom`.', ({ os }) =>
   os?.loader?.value !== undefined && os.firmware === undefined ? { os: { loader: { type: 'rom' } } } : undefined,
 )
 
-/** The requirements on a firmware: those of the domain, and the format if libvirt prefers one. */
+/** The requirements on a firmware: those of the domain, and the format if libvirt requires one. */
 interface Request {
   readonly domain: Domain
   readonly os: Os
@@ -27,9 +27,8 @@ interface Request {
 }
 
 /**
- * The format of the image: as the loader or else the variable store states it. When libvirt reads a stored domain
- * again, it assumes raw, once the only format. For a new domain without a stated format, the order of the descriptors
- * decides.
+ * The required format of the image: that of the loader, or else of the variable store. For a stored domain without
+ * either, libvirt assumes raw, once the only format. For a new domain, the order of the descriptors decides.
  */
 const formatOf = ({ firmware, loader, nvram }: Os, { isNew }: Context): string | undefined => {
   if (firmware === undefined) return loader?.format
@@ -95,7 +94,7 @@ const hasMapping = ({ mapping }: Firmware, { os: { loader = {}, nvram }, loaderF
   )
 }
 
-/** Whether the variable store is a file that can be made from a template. */
+/** Whether the variable store is local, so that it can be created from a template. */
 const isLocal = ({ nvram }: Os): boolean =>
   nvram?.type === undefined || nvram.type === 'file' || nvram.type === 'block' || nvram.type === 'dir'
 
@@ -128,7 +127,7 @@ const valuesOf = (firmware: Firmware, os: Os): Values<Domain> => {
 
 const formatName = (format: string): 'raw' | 'qcow2' => (format === 'qcow2' ? 'qcow2' : 'raw')
 
-/** The firmware that is chosen: the first that fits, in the order of the descriptors. */
+/** Selects the first matching firmware in the order of the descriptors. */
 const choose = (domain: Domain, context: Context): Firmware | undefined => {
   const { os } = domain
   const wanted = os && interfaceOf(os)
@@ -138,19 +137,19 @@ const choose = (domain: Domain, context: Context): Firmware | undefined => {
   return context.capabilities.firmware.find((firmware) => matches(firmware, request, context.capabilities))
 }
 
-/** The firmware of the node that has everything that a complete domain requests; undefined if none has. */
+/** The firmware of the node that meets all requirements of a complete domain; undefined if there is none. */
 export const firmwareFor = (domain: Domain, capabilities: Capabilities): Firmware | undefined =>
   choose(domain, { capabilities, entropy: { uid: '' } })
 
 export const firmware: Rule = {
   name: 'firmware',
   description:
-    'The image is that of the first firmware descriptor of the node with all requested features, and the domain records its features. A given image is found by its path.',
+    'The firmware is that of the node’s first firmware descriptor with all requested features, and the domain records its features. An image that is set is looked up by its path.',
   *apply(domain, context) {
     const chosen = choose(domain, context)
     const { os } = domain
     if (!chosen || !os) return
-    // The keys are in the variable store: of one that is elsewhere nothing is known.
+    // The keys are in the variable store; the content of a store elsewhere is unknown.
     const names =
       isLocal(os) || chosen.mapping.device === 'memory'
         ? (['enrolled-keys', 'secure-boot'] as const)
@@ -164,7 +163,7 @@ export const firmware: Rule = {
   },
 }
 
-/** Images from before there were descriptors, and the variable stores that go with them. */
+/** Images that predate descriptors, and their variable stores. */
 const legacy: ReadonlyMap<string, string> = new Map([
   ['/usr/share/OVMF/OVMF_CODE.fd', '/usr/share/OVMF/OVMF_VARS.fd'],
   ['/usr/share/OVMF/OVMF_CODE.secboot.fd', '/usr/share/OVMF/OVMF_VARS.fd'],
@@ -172,7 +171,7 @@ const legacy: ReadonlyMap<string, string> = new Map([
 
 export const legacyFirmware = rule(
   'firmware-legacy',
-  'The variable store of an image from before there were firmware descriptors is the one that goes with it.',
+  'An image that predates firmware descriptors has its known template for the variable store.',
   ({ os }) => {
     const template = legacy.get(os?.loader?.value ?? '')
     const { readonly: isReadonly, stateless } = os?.loader ?? {}
@@ -182,8 +181,8 @@ export const legacyFirmware = rule(
   },
 )
 
-export const loaderFormat = rule('loader-format', 'A firmware image is raw.', ({ os }, { isNew }) => {
-  // libvirt stores no format for a ROM, unless it has selected the ROM before.
+export const loaderFormat = rule('loader-format', 'The format of a firmware image is raw.', ({ os }, { isNew }) => {
+  // libvirt stores no format for a ROM unless it selected the ROM earlier.
   if (os?.loader?.type === 'rom' && (isNew === true || os.firmware === undefined)) return undefined
   return os?.loader || os?.firmware !== undefined ? { os: { loader: { format: 'raw' } } } : undefined
 })
@@ -192,11 +191,11 @@ const folderOfVariables = '/var/lib/libvirt/qemu/nvram'
 
 export const nvram = rule(
   'nvram',
-  'The variable store of a firmware that has one is a file that is called after the VM.',
+  'The variable store of a firmware that has one is a file that is named after the VM.',
   ({ os, name }) => {
     const loader = os?.loader
     if (loader?.type !== 'pflash' || loader.value === undefined || isOn(loader.readonly) !== true) return undefined
-    // No firmware fits: libvirt reports it when the VM starts.
+    // No firmware matches; libvirt reports it when the VM starts.
     if (os?.firmware !== undefined && os.firmwareSelection === undefined) return undefined
     if (isOn(loader.stateless) === true) return undefined
     const format = os?.nvram?.format ?? os?.nvram?.templateFormat ?? loader.format ?? 'raw'

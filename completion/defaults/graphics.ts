@@ -8,7 +8,7 @@ const listens = (type: Graphics['type']): boolean => type === 'vnc' || type === 
 export const graphicsListen: Rule = {
   name: 'graphics-listen',
   description:
-    'VNC, SPICE and RDP listen on an address, by default that of libvirt’s configuration for QEMU; `listen` and the first of `listens` are equal.',
+    'VNC, SPICE and RDP listen on an address, by default that of libvirt’s QEMU configuration; `listen` equals the first of `listens`.',
   about: ['graphics'],
   apply: (domain) => list(domain, 'graphics').flatMap(listenOf),
 }
@@ -30,11 +30,11 @@ const listenOf = (one: Graphics): Addition[] => {
   return [fill(one, { listens: [listen === undefined ? { type: 'address' } : { type: 'address', address: listen }] })]
 }
 
-/** Without a port, and without one to be chosen, SPICE is for a process that is handed the connection. */
+/** SPICE without a port and without autoport serves a process that is handed the connection. */
 const hasPort = ({ port, tlsPort, autoport }: Graphics): boolean =>
   isOn(autoport) === true || port !== undefined || tlsPort !== undefined
 
-export const graphicsPort = each('graphics')('graphics-port', 'A port that is not given is chosen at start.', (one) => {
+export const graphicsPort = each('graphics')('graphics-port', 'A missing port is assigned at start.', (one) => {
   const { type, port, autoport, listens: places = [] } = one
   if (!listens(type) || ['socket', 'none'].includes(places[0]?.type ?? '')) return undefined
   if (type === 'spice') return spicePort(one)
@@ -42,7 +42,7 @@ export const graphicsPort = each('graphics')('graphics-port', 'A port that is no
   return port === undefined || numberOf(port) === -1 ? { port: -1, autoport: true } : { autoport: false }
 })
 
-/** SPICE has up to two ports; where one is given, the other is not chosen. */
+/** SPICE has up to two ports. If one is set, the other is not assigned. */
 const spicePort = ({ port, tlsPort, listens: [place] = [] }: Graphics): Values<Graphics> | undefined => {
   const stated = [port, tlsPort].filter((one) => one !== undefined).map(numberOf)
   if (stated.length === 0) return place?.type === 'network' ? { autoport: false } : undefined

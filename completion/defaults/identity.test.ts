@@ -12,8 +12,8 @@ const shows = (...uuids: readonly string[]) => ({
   system: { entries: uuids.map((value) => ({ name: 'uuid' as const, value })) },
 })
 
-describe('what is drawn', () => {
-  test('is the same for the same request, and another for another', () => {
+describe('generated identities', () => {
+  test('are equal for the same request and different for another', () => {
     const other = { ...testContext, entropy: { uid: 'other' } }
     expect(drawUuid(testContext, 'uuid')).toBe(drawUuid(testContext, 'uuid'))
     expect(drawUuid(testContext, 'uuid')).not.toBe(drawUuid(testContext, 'genid'))
@@ -23,7 +23,7 @@ describe('what is drawn', () => {
     expect(drawMac(testContext, 0)).not.toBe(drawMac(other, 0))
   })
 
-  test('is of the right shape whatever the request', () => {
+  test('are well-formed for any request', () => {
     fc.assert(
       fc.property(fc.string(), fc.nat(), (uid, index) => {
         const context = { ...testContext, entropy: { uid } }
@@ -45,34 +45,34 @@ describe('MAC addresses', () => {
       ({ mac }) => mac?.address,
     ) ?? []
 
-  test('that are written stay, the others are drawn', () => {
+  test('that are set remain, and missing ones are generated', () => {
     expect(macs([{ mac: { address: '52:54:00:00:00:01' } }, {}])).toEqual([
       '52:54:00:00:00:01',
       drawMac(testContext, 1),
     ])
   })
 
-  test('that another interface of the VM has are drawn again, whatever the case', () => {
+  test('used by another interface of the VM are replaced, in any letter case', () => {
     const taken = drawMac(testContext, 0).toUpperCase()
     expect(macs([{}, { mac: { address: taken } }])).toEqual([drawMac(testContext, 0, 1), taken])
   })
 
-  test('that another VM of the cluster has are drawn again', () => {
+  test('used by another VM in the cluster are replaced', () => {
     const taken = new Set([drawMac(testContext, 0), drawMac(testContext, 0, 1)])
     expect(macs([{}], (address) => taken.has(address))).toEqual([drawMac(testContext, 0, 2)])
   })
 
-  test('that are derived from a config are never drawn again: no other VM changes those of its next start', () => {
+  test('that are derived from a config are never replaced: no other VM changes those of its next start', () => {
     const entropy = { ...testContext.entropy, isFixed: true }
     const domain = applied([macAddress], { devices: { interfaces: [{}] } }, { entropy, isMacTaken: () => true })
     expect(domain.devices?.interfaces?.map(({ mac }) => mac?.address)).toEqual([drawMac(testContext, 0)])
   })
 
-  test('run out: an error, not a loop without end', () => {
-    expect(() => macs([{}], () => true)).toThrow('no free MAC address in 1000 draws')
+  test('run out: an error instead of an endless loop', () => {
+    expect(() => macs([{}], () => true)).toThrow('no free MAC address in 1000 attempts')
   })
 
-  test('of many interfaces are all different', () => {
+  test('of many interfaces are distinct', () => {
     const all = macs(Array.from({ length: 400 }, () => ({})))
     expect(new Set(all).size).toBe(400)
   })
@@ -81,8 +81,8 @@ describe('MAC addresses', () => {
 test.each<[string, NonNullable<Domain['sysinfos']>, string]>([
   ['of SMBIOS', [shows('A94B43356A148BC4D6DAF7EA590B6816')], 'a94b4335-6a14-8bc4-d6da-f7ea590b6816'],
   ['of the last table that has one', [shows(last), shows(first, last), { type: 'smbios' }], first],
-  ['drawn where SMBIOS has none', [{ type: 'smbios' }, { type: 'fwcfg' }], drawUuid(testContext, 'uuid')],
-  ['drawn where SMBIOS shows nonsense', [shows('nonsense')], drawUuid(testContext, 'uuid')],
+  ['generated if SMBIOS has none', [{ type: 'smbios' }, { type: 'fwcfg' }], drawUuid(testContext, 'uuid')],
+  ['generated if that of SMBIOS is invalid', [shows('nonsense')], drawUuid(testContext, 'uuid')],
 ])('the UUID is the one %s', (_, sysinfos, expected) => {
   expect(applied([uuid], { sysinfos }).uuid).toBe(expected)
 })

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import type { Domain } from '../../api/domain/domain.ts'
 import { fill, list, rule, type Addition, type Context, type Rule } from './rule.ts'
 
-/** Hex digits that are the same for the same request and purpose, and look like chance otherwise. */
+/** Pseudorandom hexadecimal digits, equal for the same request and purpose. */
 const draw = ({ entropy: { uid } }: Context, purpose: string): string => hash('sha256', `${uid}\n${purpose}`, 'hex')
 
 const withDashes = (digits: string): string =>
@@ -10,19 +10,19 @@ const withDashes = (digits: string): string =>
 
 export const drawUuid = (context: Context, purpose: string): string => uuidOf(draw(context, purpose))
 
-/** A UUID of version 4, as libvirt draws them. */
+/** A UUID of version 4, as libvirt generates. */
 const uuidOf = (digits: string): string => {
   const variant = ((Number.parseInt(digits.charAt(16), 16) & 0x3) | 0x8).toString(16)
   return withDashes(`${digits.slice(0, 12)}4${digits.slice(13, 16)}${variant}${digits.slice(17, 32)}`)
 }
 
-/** 52:54:00 is the prefix that QEMU and libvirt use. `attempt`: drawn again after a clash. */
+/** 52:54:00 is the prefix of QEMU and libvirt. `attempt` is incremented after a clash. */
 export const drawMac = (context: Context, index: number, attempt = 0): string => {
   const digits = draw(context, `mac ${index} ${attempt}`)
   return `52:54:00:${digits.slice(0, 2)}:${digits.slice(2, 4)}:${digits.slice(4, 6)}`
 }
 
-/** The UUID that SMBIOS shows to the guest, as libvirt finds it: the first of the last table that has one. */
+/** The UUID that SMBIOS shows to the guest, found as libvirt does: the first of the last table that has one. */
 const smbiosUuid = ({ sysinfos = [] }: Domain): string | undefined => {
   const entries = sysinfos
     .filter(({ type }) => type === 'smbios')
@@ -33,7 +33,7 @@ const smbiosUuid = ({ sysinfos = [] }: Domain): string | undefined => {
 
 export const uuid = rule(
   'uuid',
-  'A VM without UUID has the one that its SMBIOS shows; without that it is given one, drawn from the request.',
+  'The UUID is the one that the VM’s SMBIOS shows, or else derived from the request.',
   (domain, context) =>
     domain.uuid
       ? undefined
@@ -42,26 +42,27 @@ export const uuid = rule(
 
 export const generationId = rule(
   'genid',
-  'An empty generation id is replaced by a generated one.',
+  'An empty generation ID is replaced by a generated one.',
   ({ genid }, context) => (genid === '' ? { genid: drawUuid(context, 'genid') } : undefined),
 )
 
-/** What a virtual switch knows an interface by. */
+/** The parameter by which each type of virtual switch identifies an interface. */
 const portIds: { readonly [type: string]: 'interfaceid' | 'instanceid' } = {
   openvswitch: 'interfaceid',
   '802.1Qbg': 'instanceid',
 }
 
 /**
- * Derived from stored values, so that a stored id can be checked: it is either this one, or a user chose it. With the
- * namespace in it, a VM that copies UUID and MAC address of one in another namespace does not get that one's port.
+ * Derived from stored values, so that a stored ID can be checked: it is either this one or chosen by a user. It
+ * includes the namespace, so that a VM that copies UUID and MAC address from another namespace does not get the same
+ * port.
  */
 const portId = ({ uuid: own = '' }: Domain, mac: string, { namespace = '' }: Context): string =>
   uuidOf(hash('sha256', ['virtual port', namespace, own.toLowerCase(), mac.toLowerCase()].join('\n'), 'hex'))
 
 export const virtualPort: Rule = {
   name: 'virtualport-id',
-  description: 'What a virtual switch knows an interface by is derived from namespace, UUID and MAC address.',
+  description: 'The ID of an interface on a virtual switch is derived from namespace, UUID and MAC address.',
   about: ['interfaces'],
   apply: (domain, context) =>
     list(domain, 'interfaces').flatMap(({ virtualport, mac }): Addition[] => {
@@ -71,14 +72,14 @@ export const virtualPort: Rule = {
     }),
 }
 
-export const name = rule('name', 'The domain is called as the VM is.', (_, context) =>
+export const name = rule('name', 'The name of the domain is the name of the VM.', (_, context) =>
   context.name === undefined ? undefined : { name: context.name },
 )
 
 export const macAddress: Rule = {
   name: 'interface-mac',
   description:
-    'An interface without MAC address is given one with the prefix 52:54:00, drawn from the request; one that is taken in the cluster is drawn again, except for the VM of a config.',
+    'The MAC address of an interface has the prefix 52:54:00 and is derived from the request; one that is in use in the cluster is replaced, except for the VM of a config.',
   about: ['interfaces'],
   apply: (domain, context) => {
     const interfaces = list(domain, 'interfaces')
@@ -94,7 +95,7 @@ export const macAddress: Rule = {
   },
 }
 
-/** A prefix has 2²⁴ addresses: in a cluster where this many draws find none that is free, nearly none is left. */
+/** A prefix has 2²⁴ addresses. If this many attempts find no free one, nearly all are in use. */
 const mostDraws = 1000
 
 const drawFreeMac = (context: Context, index: number, isTaken: (address: string) => boolean): string => {
@@ -102,5 +103,5 @@ const drawFreeMac = (context: Context, index: number, isTaken: (address: string)
     const address = drawMac(context, index, attempt)
     if (!isTaken(address)) return address
   }
-  throw new Error(`no free MAC address in ${mostDraws} draws`)
+  throw new Error(`no free MAC address in ${mostDraws} attempts`)
 }

@@ -16,9 +16,9 @@ test.each<[string, Domain, Domain]>([
       },
     },
   ],
-  ['one without its controller has none', { os: q35, devices: {}, features: { ps2: { state: false } } }, {}],
+  ['a PC without a PS/2 controller has none', { os: q35, devices: {}, features: { ps2: { state: false } } }, {}],
   [
-    'one on PS/2 is that one',
+    'an existing one on PS/2 is not duplicated',
     { os: i440fx, devices: { inputs: [{ type: 'mouse', bus: 'ps2' }] } },
     {
       devices: {
@@ -35,7 +35,7 @@ test.each<[string, Domain, Domain]>([
     { devices: { inputs: [{ type: 'tablet', bus: 'usb' }] } },
   ],
   [
-    'what is handed through is on virtio, events are on no bus',
+    'a passed-through device is on virtio, evdev on no bus',
     { devices: { inputs: [{ type: 'passthrough' }, { type: 'evdev' }] } },
     { devices: { inputs: [{ type: 'passthrough', bus: 'virtio' }, { type: 'evdev' }] } },
   ],

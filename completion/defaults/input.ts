@@ -4,7 +4,7 @@ import { append, each, list, type DeviceOf, type Rule } from './rule.ts'
 
 export const inputBus = each('inputs')(
   'input-bus',
-  'A mouse or keyboard is on PS/2, a tablet on USB, a device of the host handed through on virtio.',
+  'A mouse or keyboard is on PS/2, a tablet on USB, and a host device that is passed through on virtio.',
   ({ type }) => {
     if (type === 'passthrough') return { bus: 'virtio' }
     if (type === 'evdev') return undefined
@@ -12,7 +12,7 @@ export const inputBus = each('inputs')(
   },
 )
 
-/** Every PC has them, unless its PS/2 controller is switched off. */
+/** Every PC has these, unless its PS/2 controller is off. */
 const always: readonly NonNullable<DeviceOf<'inputs'>['type']>[] = ['mouse', 'keyboard']
 
 export const ps2Inputs: Rule = {

@@ -9,7 +9,7 @@ test.each<[string, Domain, Domain]>([
     { devices: { interfaces: [{}] } },
     { devices: { interfaces: [{ type: 'user', model: { type: 'rtl8139' } }] } },
   ],
-  ['a device of the host has no model', { devices: { interfaces: [{ type: 'hostdev' }] } }, {}],
+  ['a host device has no model', { devices: { interfaces: [{ type: 'hostdev' }] } }, {}],
   [
     'vDPA is virtio',
     { devices: { interfaces: [{ type: 'vdpa' }] } },
@@ -27,12 +27,12 @@ test.each<[string, Domain, Domain]>([
     },
   ],
   [
-    'a direct one goes through the switch',
+    'a direct one has mode vepa',
     { devices: { interfaces: [{ type: 'direct', model: { type: 'virtio' }, source: { dev: 'eth0' } }] } },
     { devices: { interfaces: [{ type: 'direct', model: { type: 'virtio' }, source: { dev: 'eth0', mode: 'vepa' } }] } },
   ],
   [
-    'an address is of the family that it looks like',
+    'the format of an address determines its family',
     { devices: { interfaces: [{ type: 'hostdev', ips: [{ address: '10.0.0.1' }, { address: 'fd00::1' }] }] } },
     {
       devices: {

@@ -1,31 +1,31 @@
 import { offers } from '../capabilities.ts'
 import { each, fill, list, type Addition, type DeviceOf, type Rule } from './rule.ts'
 
-/** Whether an interface is a USB network card of the host, which stays on USB in the guest. */
+/** Whether an interface is a USB network card of the host, which is on USB in the guest too. */
 export const isHostUsbCard = ({ type, source }: DeviceOf<'interfaces'>): boolean =>
   type === 'hostdev' && (source?.address?.type === 'usb' || source?.vendor !== undefined)
 
 export const interfaceType = each('interfaces')(
   'interface-type',
-  'A network card without a type is connected by QEMU itself.',
+  'The type of an interface is `user`: QEMU itself connects it.',
   () => ({ type: 'user' }),
 )
 
 export const interfaceMode = each('interfaces')(
   'interface-mode',
-  'What is connected directly to a network card of the node goes through its switch (`vepa`).',
+  'The mode of a `direct` interface is `vepa`: traffic passes through the external switch.',
   ({ type, source }) => (type === 'direct' && source ? { source: { mode: 'vepa' } } : undefined),
 )
 
 export const vhostuserMode = each('interfaces')(
   'vhostuser-mode',
-  'QEMU connects to the socket of a switch, rather than wait for it.',
+  'QEMU connects to the socket of a vhost-user switch rather than listening on it.',
   ({ type, source }) => (type === 'vhostuser' && source ? { source: { type: 'unix', mode: 'client' } } : undefined),
 )
 
 export const addressFamily: Rule = {
   name: 'ip-family',
-  description: 'The form of an IP address decides its family.',
+  description: 'The format of an IP address determines its family.',
   about: ['interfaces'],
   apply: (domain) =>
     list(domain, 'interfaces').flatMap(({ ips = [], source }) =>
@@ -37,7 +37,7 @@ export const addressFamily: Rule = {
 
 export const interfaceModel = each('interfaces')(
   'interface-model',
-  'A network card is an RTL8139 where QEMU has it, else an E1000, else virtio; with vDPA or a switch of processes it is virtio.',
+  'The model of an interface is `rtl8139` if QEMU has it, else `e1000`, else `virtio`; for vDPA and vhost-user it is always `virtio`.',
   ({ type }, _, { capabilities }) => {
     if (type === 'hostdev') return undefined
     if (type === 'vdpa' || type === 'vhostuser') return { model: { type: 'virtio' } }

@@ -6,7 +6,7 @@ import { interruptRemapping, largeIommu, splitIoapic } from './iommu.ts'
 test.each<[string, Domain, Domain]>([
   ['a small machine has none', { os: q35, vcpu: { value: 255 } }, {}],
   [
-    'a large one remaps interrupts, with the I/O APIC of QEMU',
+    'a large one remaps interrupts, with QEMU’s I/O APIC',
     { os: q35, vcpu: { value: 256 } },
     {
       devices: { iommu: { model: 'intel', driver: { intremap: true, eim: true } } },
@@ -15,7 +15,7 @@ test.each<[string, Domain, Domain]>([
   ],
   ['an i440fx has none', { os: i440fx, vcpu: { value: 256 } }, {}],
   [
-    'an I/O APIC that is named stays',
+    'an existing I/O APIC remains',
     { devices: { iommu: { driver: { intremap: 'on' } } }, features: { ioapic: { driver: 'kvm' } } } as object,
     {},
   ],

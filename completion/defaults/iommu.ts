@@ -3,7 +3,7 @@ import { chipsetOf } from './machine.ts'
 import { isOn, numberOf } from './reading.ts'
 import { rule } from './rule.ts'
 
-/** With more virtual CPUs, interrupts need an IOMMU that can address them. */
+/** With more virtual CPUs than this, interrupts require an IOMMU that can address them. */
 const mostCpusWithout = 255
 
 const isLarge = (domain: Domain): boolean =>
@@ -15,7 +15,7 @@ export const largeIommu = rule('iommu', 'A q35 machine with more than 255 virtua
 
 export const interruptRemapping = rule(
   'iommu-remapping',
-  'The Intel IOMMU of a machine with more than 255 virtual CPUs remaps interrupts, for all of them.',
+  'The Intel IOMMU of a machine with more than 255 virtual CPUs remaps interrupts in extended interrupt mode.',
   (domain) =>
     isLarge(domain) && domain.devices?.iommu?.model === 'intel'
       ? { devices: { iommu: { driver: { intremap: true, eim: true } } } }
@@ -24,7 +24,7 @@ export const interruptRemapping = rule(
 
 export const splitIoapic = rule(
   'ioapic',
-  'Where interrupts are remapped, QEMU itself emulates the I/O APIC.',
+  'If interrupts are remapped, QEMU emulates the I/O APIC.',
   ({ devices, features }) =>
     isOn(devices?.iommu?.driver?.intremap) === true && !features?.ioapic
       ? { features: { ioapic: { driver: 'qemu' } } }

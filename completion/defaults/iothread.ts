@@ -1,16 +1,18 @@
 import { numberOf } from './reading.ts'
 import { appendTo, rule, type Rule } from './rule.ts'
 
-export const iothreadCount = rule('iothread-count', 'There are as many I/O threads as are named.', ({ iothreadids }) =>
-  iothreadids?.iothreads?.length ? { iothreads: iothreadids.iothreads.length } : undefined,
+export const iothreadCount = rule(
+  'iothread-count',
+  'The number of I/O threads is the number of listed ones.',
+  ({ iothreadids }) => (iothreadids?.iothreads?.length ? { iothreads: iothreadids.iothreads.length } : undefined),
 )
 
-/** No disk has more queues to spread than a large machine has CPUs. `iothread-exists` refuses more. */
+/** No disk has more queues to distribute than a large machine has CPUs. `iothread-exists` refuses more. */
 export const mostIothreads = 256
 
 export const iothreadIds: Rule = {
   name: 'iothread-id',
-  description: 'Where some I/O threads are named, the others get the lowest free numbers.',
+  description: 'If only some I/O threads are listed, the others get the lowest free IDs.',
   *apply({ iothreads, iothreadids }) {
     const named = iothreadids?.iothreads
     if (!iothreadids || !named || (numberOf(iothreads) ?? 0) > mostIothreads) return

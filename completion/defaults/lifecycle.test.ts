@@ -5,7 +5,7 @@ import { onCrash, onPoweroff, onReboot } from './lifecycle.ts'
 
 test.each<[string, Domain, Domain]>([
   [
-    'a VM that powers off ends, one that reboots continues',
+    'a VM that powers off ends, and one that reboots continues',
     {},
     { onPoweroff: 'destroy', onReboot: 'restart', onCrash: 'destroy' },
   ],

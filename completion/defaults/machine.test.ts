@@ -17,25 +17,25 @@ test.each([
   ['isapc', 'isapc', false],
   ['microvm', 'microvm', false],
   ['x-remote', 'other', false],
-])('%s is a machine of the kind %s (PCI: %s)', (name, chipset, isPci) => {
+])('%s has the chipset %s (PCI: %s)', (name, chipset, isPci) => {
   expect([chipsetOf(named(name)), hasPci(named(name))]).toEqual([chipset, isPci])
 })
 
 describe('the machine type', () => {
   test.each<[string, boolean, string]>([
     ['a new VM has a version', true, 'pc-i440fx-10.0'],
-    ['one that libvirt has seen before has the alias', false, 'pc'],
+    ['a stored VM has the alias', false, 'pc'],
   ])('%s', (_, isNew, expected) => {
     expect(applied([architecture, machine], {}, { isNew }).os).toEqual({ type: { arch: 'x86_64', machine: expected } })
   })
 
-  test('that is written stays', () => expect(applied([machine], named('q35'))).toEqual(named('q35')))
+  test('that is set remains', () => expect(applied([machine], named('q35'))).toEqual(named('q35')))
 })
 
 describe('what to boot from', () => {
   test.each<[string, Domain, Domain['os']]>([
     ['is the first disk', {}, { boots: [{ dev: 'hd' }] }],
-    ['is what is written', { os: { boots: [{ dev: 'network' }] } }, { boots: [{ dev: 'network' }] }],
+    ['is as configured', { os: { boots: [{ dev: 'network' }] } }, { boots: [{ dev: 'network' }] }],
     ['is left to a device with a boot order', { devices: { interfaces: [{ boot: { order: 1 } }] } }, undefined],
   ])('%s', (_, domain, expected) => expect(applied([boot], domain).os).toEqual(expected))
 })
@@ -51,9 +51,9 @@ describe('mouse and keyboard', () => {
     ['are on every PC', { os: q35 }, both],
     ['are on isapc', named('isapc'), both],
     ['are not on microvm', named('microvm'), undefined],
-    ['are not there without a PS/2 controller', { os: i440fx, features: { ps2: { state: false } } }, undefined],
+    ['are not added without a PS/2 controller', { os: i440fx, features: { ps2: { state: false } } }, undefined],
     [
-      'come beside those on USB',
+      'are added to those on USB',
       { os: i440fx, devices: { inputs: [{ type: 'mouse', bus: 'usb' }] } },
       [{ type: 'mouse', bus: 'usb' }, ...both],
     ],
@@ -62,7 +62,7 @@ describe('mouse and keyboard', () => {
       { os: i440fx, devices: { inputs: [{ type: 'mouse' }, { type: 'tablet' }] } },
       [{ type: 'mouse', bus: 'ps2' }, { type: 'tablet', bus: 'usb' }, ...both],
     ],
-    ['are there once', { os: i440fx, devices: { inputs: [{ type: 'mouse', bus: 'ps2' }] } }, both],
+    ['are not duplicated', { os: i440fx, devices: { inputs: [{ type: 'mouse', bus: 'ps2' }] } }, both],
   ])('%s', (_, domain, expected) => expect(inputs(domain)).toEqual(expected))
 })
 
@@ -84,7 +84,7 @@ describe('more than 255 virtual CPUs', () => {
   ])('%s: nothing', (_, domain) => expect(applied(rules, domain)).toEqual(domain))
 })
 
-test('q35 has its own watchdog, which does what the first other one does', () => {
+test('q35 has its own watchdog, with the action of the first other one', () => {
   const rules = [watchdogAction, q35Watchdog]
   const watchdogs = (domain: Domain): unknown => applied(rules, { devices: {}, ...domain }).devices?.watchdogs
   expect(watchdogs({ os: q35 })).toEqual([{ model: 'itco', action: 'reset' }])

@@ -1,6 +1,6 @@
 import type { Domain } from '../../api/domain/domain.ts'
 
-/** The kind of machine, which decides about buses and the devices that are always there. */
+/** The kind of machine, which determines its buses and the devices that it always has. */
 export type Chipset = 'i440fx' | 'q35' | 'isapc' | 'microvm' | 'other'
 
 export const chipsetOf = (domain: Domain): Chipset => {
@@ -11,5 +11,5 @@ export const chipsetOf = (domain: Domain): Chipset => {
   return 'other'
 }
 
-/** Machines with a PCI bus. */
+/** Whether the machine has a PCI bus. */
 export const hasPci = (domain: Domain): boolean => ['i440fx', 'q35'].includes(chipsetOf(domain))

@@ -4,8 +4,8 @@ import { applied } from '../../test/applied.ts'
 import { memballoon } from './memballoon.ts'
 
 test.each<[string, Domain, Domain]>([
-  ['every VM has one', {}, { devices: { memballoon: { model: 'virtio' } } }],
-  ['but for one that wants none', { devices: { memballoon: { model: 'none' } } }, {}],
+  ['every VM has a virtio balloon', {}, { devices: { memballoon: { model: 'virtio' } } }],
+  ['except with model none', { devices: { memballoon: { model: 'none' } } }, {}],
 ])('%s', (_, domain, expected) => {
   expect(applied([memballoon], domain)).toEqual({ ...domain, ...expected })
 })

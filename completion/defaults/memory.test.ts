@@ -11,7 +11,7 @@ const cells = (...list: object[]): Domain => ({ cpu: { numa: { cells: list } } }
 describe('memory', () => {
   test.each<[string, Domain, Domain]>([
     [
-      'in MiB stays so; the balloon is in KiB',
+      'in MiB remains in MiB; the balloon is in KiB',
       { memory: { unit: 'MiB', value: 512 } },
       { memory: { unit: 'MiB', value: 512 }, currentMemory: { unit: 'KiB', value: 524288 } },
     ],
@@ -21,12 +21,12 @@ describe('memory', () => {
       { memory: { unit: 'KiB', value: '1000' }, currentMemory: { unit: 'KiB', value: 1000 } },
     ],
     [
-      'of the balloon stays',
+      'of the balloon remains',
       { memory: { unit: 'KiB', value: 1000 }, currentMemory: { value: 500 } },
       { memory: { unit: 'KiB', value: 1000 }, currentMemory: { unit: 'KiB', value: 500 } },
     ],
     [
-      'is that of the cells and the devices',
+      'is the sum of the cells and the devices',
       {
         ...cells({ memory: 1, unit: 'MiB' }, { memory: 1024 }),
         devices: { memories: [{ target: { size: { unit: 'MiB', value: 2 } } }] },
@@ -38,11 +38,11 @@ describe('memory', () => {
         currentMemory: { unit: 'KiB', value: 4096 },
       },
     ],
-    ['of nothing is nothing', {}, {}],
+    ['is not added if there is none', {}, {}],
   ])('%s', (_, domain, expected) => expect(applied(rules, domain)).toEqual(expected))
 })
 
-describe('a VM that memory can be plugged into', () => {
+describe('a VM with maxMemory', () => {
   const domain: Domain = {
     memory: { unit: 'KiB', value: 1_000_000 },
     maxMemory: { slots: 2, unit: 'GiB', value: 4 },
@@ -55,7 +55,7 @@ describe('a VM that memory can be plugged into', () => {
     },
   }
 
-  test('has a node with the rest of the memory, that its modules are on', () => {
+  test('gets a node with the other memory, which its modules are on', () => {
     expect(applied([hotplugCell], domain)).toEqual({
       ...domain,
       cpu: { numa: { cells: [{ id: 0, cpus: '0-3', memory: 700_000, unit: 'KiB' }] } },
@@ -69,11 +69,11 @@ describe('a VM that memory can be plugged into', () => {
   })
 
   test.each<[string, Domain, boolean]>([
-    ['libvirt has seen before', domain, false],
+    ['is stored', domain, false],
     ['has nodes', { ...domain, ...cells({ memory: 1_000_000 }) }, true],
-    ['is less than its devices', { ...domain, memory: { unit: 'KiB', value: 5 } }, true],
-    ['cannot grow', { memory: { unit: 'KiB', value: 5 } }, true],
-  ])('has none where it %s', (_, given, isNew) => expect(applied([hotplugCell], given, { isNew })).toEqual(given))
+    ['has less memory than its devices', { ...domain, memory: { unit: 'KiB', value: 5 } }, true],
+    ['has no maxMemory', { memory: { unit: 'KiB', value: 5 } }, true],
+  ])('gets no node if it %s', (_, given, isNew) => expect(applied([hotplugCell], given, { isNew })).toEqual(given))
 })
 
 describe('NUMA nodes', () => {
@@ -83,7 +83,7 @@ describe('NUMA nodes', () => {
     )
   })
 
-  test('the first gets the CPUs that no other lists, if it lists none', () => {
+  test('the first gets the CPUs that no other lists, unless it lists some', () => {
     const vcpu = { value: 4 }
     expect(applied([numaCpus], { vcpu, ...cells({}, { cpus: '2' }) }).cpu).toEqual(
       cells({ cpus: '0-1,3' }, { cpus: '2' }).cpu,
@@ -109,10 +109,10 @@ describe('NUMA nodes', () => {
   })
 })
 
-describe('where memory is placed', () => {
+describe('the placement of memory', () => {
   test.each<[string, Domain, Domain['numatune']]>([
     [
-      'follows virtual CPUs that numad places',
+      'follows virtual CPUs placed by numad',
       { vcpu: { placement: 'auto' } },
       { memory: { mode: 'strict', placement: 'auto' } },
     ],
@@ -122,7 +122,7 @@ describe('where memory is placed', () => {
       { memory: { mode: 'strict', nodeset: '0' } },
     ],
     [
-      'is strict, but where another mode is written',
+      'is strict unless another mode is set',
       { numatune: { memory: { mode: 'preferred', nodeset: '0' } } },
       { memory: { mode: 'preferred', nodeset: '0' } },
     ],

@@ -5,7 +5,7 @@ import { numaCellId, numaCpus } from './numa.ts'
 
 test.each<[string, Domain, Domain]>([
   [
-    'nodes are numbered, and have the CPUs that no other has',
+    'nodes are numbered, and the first gets the other CPUs',
     { vcpu: { value: 4 }, cpu: { numa: { cells: [{ memory: 1024 }, { memory: 1024, cpus: '2-3' }] } } },
     {
       cpu: {

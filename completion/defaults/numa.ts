@@ -7,7 +7,7 @@ import { appendTo, fill, list, type Addition, type DeviceOf, type Rule } from '.
 
 export const numaCellId: Rule = {
   name: 'numa-cell-id',
-  description: 'NUMA nodes are numbered in the order of the list; their memory is in KiB.',
+  description: 'NUMA nodes are numbered in the order of the list; the unit of their memory is KiB.',
   apply: ({ cpu }) =>
     (cpu?.numa?.cells ?? []).map((cell, index) =>
       fill(cell, {
@@ -20,7 +20,7 @@ export const numaCellId: Rule = {
 export const hotplugCell: Rule = {
   name: 'numa-hotplug-cell',
   description:
-    'A new VM that memory can be plugged into has a NUMA node: without any, one with all virtual CPUs and the memory that is not on devices.',
+    'A new VM with `maxMemory` has a NUMA node: if it has none, one is added with all virtual CPUs and the memory that is not on memory devices.',
   apply: (domain, { isNew }) => {
     const { cpu, maxMemory, vcpu } = domain
     if (isNew !== true || maxMemory === undefined || cpu?.numa?.cells?.length) return []
@@ -36,11 +36,11 @@ export const hotplugCell: Rule = {
   },
 }
 
-/** Persistent memory on virtio and enclaves are on none. */
+/** virtio-pmem devices and SGX enclaves are on no NUMA node. */
 const isOnNode = ({ model }: DeviceOf<'memories'>): boolean =>
   model === 'dimm' || model === 'nvdimm' || model === 'virtio-mem'
 
-/** What ACPI has for the way from a NUMA node to itself. */
+/** ACPI's distance from a NUMA node to itself. */
 const localDistance = 10
 
 export const numaDistance: Rule = {

@@ -2,7 +2,7 @@ import { fill, rule, type Rule } from './rule.ts'
 
 export const numatuneMemory = rule(
   'numatune-placement',
-  'Where numad places virtual CPUs, it places their memory, if no nodes are named for it.',
+  'If numad places virtual CPUs, it places their memory too, unless nodes are set for it.',
   ({ vcpu, numatune }) => {
     const { nodeset, placement } = numatune?.memory ?? {}
     if (vcpu?.placement !== 'auto' || nodeset !== undefined || placement !== undefined) return undefined
@@ -12,12 +12,12 @@ export const numatuneMemory = rule(
 
 export const numatuneMode = rule(
   'numatune-mode',
-  'Memory comes from the nodes that it is placed on, or from none.',
+  'The mode of memory is `strict`: it comes only from the nodes that it is placed on.',
   ({ numatune }) => numatune?.memory && { numatune: { memory: { mode: 'strict' } } },
 )
 
 export const numatuneNodeMode: Rule = {
   name: 'numatune-node-mode',
-  description: 'Memory of a NUMA node comes from the nodes that are named for it, or from none.',
+  description: 'The mode of a NUMA node’s memory is `strict`: it comes only from the nodes that are set for it.',
   apply: ({ numatune }) => (numatune?.memnodes ?? []).map((one) => fill(one, { mode: 'strict' })),
 }

@@ -7,7 +7,7 @@ export const architecture = rule('os-architecture', 'The architecture is that of
 
 export const machine = rule(
   'os-machine',
-  'The machine type is the default one of QEMU, the newest `pc`; a new VM is given its version, so that its hardware stays.',
+  'The machine type is QEMU’s default, the newest `pc`; for a new VM it includes the version, so that its hardware does not change.',
   (_, { capabilities: { machines }, isNew }) => {
     const standard = machines.find(({ isDefault }) => isDefault)
     const machine = isNew === true ? standard?.name : (standard?.alias ?? standard?.name)
@@ -15,7 +15,7 @@ export const machine = rule(
   },
 )
 
-/** Whether any device has a boot order: then `os.boots` does not apply. */
+/** Whether any device has a boot order, in which case `os.boots` does not apply. */
 const hasBootOrder = ({ devices = {} }: Domain): boolean =>
   [
     ...(devices.disks ?? []),

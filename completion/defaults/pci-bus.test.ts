@@ -13,7 +13,7 @@ import {
 const pci = connect.pciDevice | connect.automatic
 const pcie = connect.pcieDevice | connect.automatic
 
-/** Where a number of devices go, as `bus:slot.function`, and the models of the buses that there are then. */
+/** The addresses of some devices, as `bus:slot.function`, and the models of the buses afterwards. */
 const fillUp = (
   models: readonly PciModel[],
   asks: readonly number[],
@@ -29,23 +29,23 @@ const fillUp = (
 
 describe('the next free address', () => {
   test.each<[string, readonly PciModel[], readonly number[], string[], string[]]>([
-    ['begins with slot 1 of a root', ['pci-root'], [pci, pci], ['0:1.0', '0:2.0'], ['pci-root']],
+    ['starts at slot 1 of a root', ['pci-root'], [pci, pci], ['0:1.0', '0:2.0'], ['pci-root']],
     [
-      'is behind a port for PCI Express',
+      'is behind a root port for PCI Express',
       ['pcie-root', 'pcie-root-port'],
       [pcie],
       ['1:0.0'],
       ['pcie-root', 'pcie-root-port'],
     ],
     [
-      'adds a port where all are taken',
+      'adds a root port if all are in use',
       ['pcie-root', 'pcie-root-port'],
       [pcie, pcie],
       ['1:0.0', '2:0.0'],
       ['pcie-root', 'pcie-root-port', 'pcie-root-port'],
     ],
     [
-      'adds port and bridge for PCI on PCI Express',
+      'adds a root port and a bridge for PCI on PCI Express',
       ['pcie-root'],
       [pci],
       ['2:1.0'],
@@ -59,14 +59,14 @@ describe('the next free address', () => {
       ['pcie-root'],
     ],
     [
-      'is nowhere but on the root for a part of the chipset',
+      'is on the root only for a part of the chipset',
       ['pci-root'],
       [connect.pcieDevice | connect.integrated],
       ['none'],
       ['pci-root'],
     ],
     [
-      'cannot be had for a port of a switch without one',
+      'does not exist for a switch port without a switch',
       ['pcie-root'],
       [asksOf('pcie-switch-downstream-port')],
       ['none'],
@@ -74,7 +74,7 @@ describe('the next free address', () => {
     ],
   ])('%s', (_, models, asks, places, after) => expect(fillUp(models, asks)).toEqual({ places, models: after }))
 
-  test('is none where all are taken and no bus may be added', () => {
+  test('does not exist if all are in use and no bus may be added', () => {
     expect(fillUp(['pcie-root', 'pcie-root-port'], [pcie, pcie], false).places).toEqual(['1:0.0', 'none'])
   })
 
@@ -87,20 +87,20 @@ describe('the next free address', () => {
     expect(models).toEqual(['pci-root', 'pci-bridge'])
   })
 
-  test('goes to the next slot when eight functions are taken', () => {
+  test('is in the next slot if eight functions are in use', () => {
     const ports = Array.from({ length: 9 }, () => asksOf('pcie-root-port'))
     expect(fillUp(['pcie-root'], ports).places.slice(7)).toEqual(['0:1.7', '0:2.0'])
   })
 })
 
-test('does not assign an address twice, nor another function of an exclusive slot', () => {
+test('does not assign an address twice, or another function of an exclusive slot', () => {
   const buses = createBuses(['pci-root'], false)
   reserve(buses, { bus: 0, slot: 1, function: 3 }, pci)
   expect(isSlotUsed(buses, { bus: 0, slot: 1, function: 0 })).toBe(true)
   expect(reserveNext(buses, pci)).toEqual({ bus: 0, slot: 2, function: 0 })
 })
 
-test('what is taken on a bus that there is not yet is taken when there is', () => {
+test('an address reserved on a missing bus is in use once the bus is added', () => {
   const buses = createBuses(['pcie-root', 'pcie-root-port'], true)
   reserve(buses, { bus: 2, slot: 0, function: 0 }, asksOf('pcie-root-port'))
   expect(buses.list.length).toBe(2)

@@ -1,18 +1,18 @@
 /**
- * PCI buses and which of their slots are free. This file knows no devices: what can be plugged where is expressed as
- * connections, one bit each, that a bus offers and a device requires.
+ * PCI buses and their free slots. Independent of device types: compatibility is expressed as connections, one bit each,
+ * that a bus offers and a device requires.
  */
 
-/** What a device needs of a slot, and a bus offers: bits. */
+/** Bits for what a device requires of a slot and a bus offers. */
 export const connect = {
   /**
-   * A place that is given out by itself; a root bus of PCI Express, whose slots cannot be plugged into, is not for
-   * plain devices.
+   * Slots that are assigned automatically. A PCI Express root bus, whose slots do not support hot-plug, does not offer
+   * them to ordinary devices.
    */
   automatic: 1,
-  /** May share a slot with others of its kind, a function each. */
+  /** May share a slot with others of its kind, one function each. */
   aggregate: 2,
-  /** Part of the chipset: on the root bus only. */
+  /** Part of the chipset: only on the root bus. */
   integrated: 4,
   pciDevice: 8,
   pcieDevice: 16,
@@ -41,7 +41,7 @@ export type PciModel =
   | 'pcie-expander-bus'
 
 interface ModelOfBus {
-  /** What can be plugged into the bus. */
+  /** The connections that the bus offers. */
   readonly offers: number
   readonly firstSlot: number
   readonly lastSlot: number
@@ -97,10 +97,10 @@ const models: { readonly [model in PciModel]: ModelOfBus } = {
 
 export const isPciModel = (model: string | undefined): model is PciModel => model !== undefined && model in models
 
-/** What can be plugged into the bus of a controller of this model, and its slots. */
+/** The connections and slots that the bus of a controller of this model offers. */
 export const slotsOf = (model: PciModel): Omit<ModelOfBus, 'asks'> => models[model]
 
-/** What a controller of this model asks of the slot that it is plugged into. */
+/** The connections that a controller of this model requires of its own slot. */
 export const asksOf = (model: PciModel): number => models[model].asks
 
 export interface PciAddress {
@@ -112,22 +112,19 @@ export interface PciAddress {
 interface Bus {
   readonly model: PciModel
   readonly offers: number
-  /** A bit for each function in use, of each slot. */
+  /** A bit for each function in use, per slot. */
   readonly functions: Uint8Array
-  /** Slots whose first device shares. */
+  /** A bit for each slot whose first device may share it. */
   shared: number
 }
 
 export interface Buses {
   readonly list: Bus[]
-  /** Whether a bus may be added where all are full. */
+  /** Whether a bus may be added if all are full. */
   readonly canGrow: boolean
-  /**
-   * For each connection: the buses before this one have no room for it. A bus only fills up, so no search begins before
-   * it.
-   */
+  /** The first bus that may have room, by connection. Buses only fill up, so no search needs to start before it. */
   readonly searched: Map<number, number>
-  /** What is taken on buses that there are not; should one be added, it is taken there. */
+  /** Addresses reserved on buses that do not exist yet. They are marked when the bus is added. */
   readonly early: { readonly address: PciAddress; readonly asks: number }[]
 }
 
@@ -152,7 +149,7 @@ export const isSlotUsed = (buses: Buses, { bus, slot }: PciAddress): boolean =>
 export const hasOtherFunctions = (buses: Buses, { bus, slot, function: own }: PciAddress): boolean =>
   ((buses.list[bus]?.functions[slot] ?? 0) & ~(1 << own)) !== 0
 
-/** Whether any slot of any bus is still free. */
+/** Whether any slot of any bus is free. */
 export const hasFreeSlot = ({ list }: Buses): boolean =>
   list.some(({ model, functions }) => {
     const { firstSlot, lastSlot } = models[model]
@@ -160,7 +157,7 @@ export const hasFreeSlot = ({ list }: Buses): boolean =>
     return free >= 0 && free <= lastSlot
   })
 
-/** Takes an address, even if another device has it: the rules report two devices with one address. */
+/** Reserves an address, even if another device has it: rules report duplicate addresses. */
 export const reserve = (buses: Buses, address: PciAddress, asks: number): void => {
   if (buses.canGrow && address.bus >= buses.list.length) grow(buses, address.bus, asks)
   const bus = buses.list[address.bus]
@@ -176,8 +173,8 @@ const mark = (bus: Bus, address: PciAddress, asks: number): void => {
 }
 
 /**
- * The next free address for a device, which it takes; with `function`, that one of a slot.
- * @returns undefined where all buses are full and none can be added
+ * Reserves the next free address for a device; `wanted` requests that function of a slot.
+ * @returns undefined if all buses are full and none can be added
  */
 export const reserveNext = (buses: Buses, asks: number, wanted?: number): PciAddress | undefined => {
   const key = asks * 8 + (wanted ?? 0)
@@ -221,9 +218,9 @@ const nextOn = (buses: Buses, index: number, asks: number, wanted: number | unde
 const lowestFree = (used: number): number => 31 - Math.clz32(~used & -~used)
 
 /**
- * Adds buses up to number `bus`, of the model that what `asks` can be plugged into. A PCI device on a machine that has
- * PCI Express only first needs a bridge in a port of its own.
- * @returns the number of the bus that the device goes to; undefined where no controller can be added for it
+ * Adds buses up to number `bus`, of a model that offers what `asks` requires. On a machine with only PCI Express, a PCI
+ * device first needs a bridge in a root port of its own.
+ * @returns the number of the bus for the device; undefined if no controller can be added for it
  */
 const grow = (buses: Buses, bus: number, asks: number): number | undefined => {
   const { list } = buses

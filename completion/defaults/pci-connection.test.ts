@@ -6,7 +6,7 @@ const pci = connect.pciDevice | connect.automatic
 const pcie = connect.pcieDevice | connect.automatic
 const [conventional, express] = [connection.connectionsOf(false), connection.connectionsOf(true)]
 
-test('on a machine without PCI Express everything is a device of conventional PCI', () => {
+test('on a machine without PCI Express all devices are conventional PCI', () => {
   expect([conventional.pcie, connection.virtioConnection('virtio', conventional)]).toEqual([pci, pci])
 })
 
@@ -23,9 +23,9 @@ test.each<[string, number, number]>([
   ['a PC speaker', connection.soundConnection({ model: 'pcspk' }, express), 0],
   ['no graphics card', connection.videoConnection('none', express), 0],
   ['memory modules', connection.memoryConnection('dimm', express), 0],
-])('%s is plugged in as it is', (_, found, expected) => expect(found).toBe(expected))
+])('%s has the expected connection', (_, found, expected) => expect(found).toBe(expected))
 
-test('an IOMMU of virtio and a panic device are of the chipset', () => {
+test('a virtio IOMMU and a panic device are part of the chipset', () => {
   const integrated = connect.pcieDevice | connect.integrated
   expect(connection.iommuConnection('virtio', express)).toBe(integrated)
   expect(connection.panicConnection('pvpanic', express)).toBe(integrated)

@@ -1,11 +1,11 @@
 import { connect } from './pci-bus.ts'
 import type { DeviceOf } from './rule.ts'
 
-/** How devices of a machine are plugged in: what each kind asks of a PCI bus; 0 for what does not go on one. */
+/** What devices require of a PCI bus; 0 for a device that is not on one. */
 export interface Connections {
-  /** A device of conventional PCI. */
+  /** A device on conventional PCI. */
   readonly pci: number
-  /** A device of PCI Express, where the machine has it. */
+  /** A device on PCI Express, if the machine has it. */
   readonly pcie: number
 }
 
@@ -14,7 +14,7 @@ export const connectionsOf = (isExpress: boolean): Connections => {
   return { pci, pcie: isExpress ? connect.pcieDevice | connect.automatic : pci }
 }
 
-/** Virtio devices are PCI Express, but for the transitional model, which guests without virtio 1.0 drive. */
+/** Virtio devices are on PCI Express, except the transitional model, which supports guests without virtio 1.0. */
 export const virtioConnection = (model: string | undefined, { pci, pcie }: Connections): number =>
   model === 'virtio-transitional' ? pci : pcie
 
@@ -37,10 +37,7 @@ export const controllerConnection = ({ type, model }: DeviceOf<'controllers'>, c
   }
 }
 
-/**
- * Network cards that libvirt knows by name and that are of conventional PCI; what it does not know it takes for PCI
- * Express.
- */
+/** Network cards that libvirt knows to be conventional PCI. It assumes that unknown ones are PCI Express. */
 const conventionalCards = new Set([
   'netfront',
   'rtl8139',
@@ -75,18 +72,18 @@ export const videoConnection = (type: string | undefined, connections: Connectio
   return type === 'virtio' || type === 'bochs' ? connections.pcie : connections.pci
 }
 
-/** Whether a device of the host is PCI Express cannot be known here; libvirt, too, takes it for one then. */
+/** Whether a host device is PCI Express is unknown here. libvirt assumes PCI Express in that case too. */
 export const hostdevConnection = ({ type, model }: DeviceOf<'hostdevs'>, connections: Connections): number => {
   if (type === 'pci') return connections.pcie
   if (type === 'mdev') return model === undefined || model === 'vfio-pci' ? connections.pcie : 0
   return type === 'scsi_host' ? virtioConnection(model, connections) : 0
 }
 
-/** A virtio IOMMU belongs to the chipset. */
+/** A virtio IOMMU is part of the chipset. */
 export const iommuConnection = (model: string | undefined, { pcie }: Connections): number =>
   model === 'virtio' ? (pcie & ~connect.automatic) | connect.integrated : 0
 
-/** So does a panic device on PCI. */
+/** So is a panic device on PCI. */
 export const panicConnection = (model: string | undefined, { pcie }: Connections): number =>
   model === 'pvpanic' ? (pcie & ~connect.automatic) | connect.integrated : 0
 

@@ -36,12 +36,12 @@ const pci = (bus: number, slot: number, part = 0) => ({ address: { type: 'pci', 
 describe('i440fx', () => {
   test.each<[string, Devices, string[]]>([
     [
-      'gives slots in the order of kinds, whatever their order in the domain',
+      'assigns slots by kind of device, not by their order in the domain',
       { rngs: [{}], disks: [disk('vda')], interfaces: [card('virtio')], sounds: [{ model: 'ich6' }] },
       ['rngs[0]: 0:5.0', 'disks[0]: 0:4.0', 'interfaces[0]: 0:2.0', 'sounds[0]: 0:3.0', 'pci 0 pci-root'],
     ],
     [
-      'has the primary card in slot 2, IDE and USB in the slot of the chip',
+      'has the primary video card in slot 2, and IDE and USB in the slot of the chip',
       {
         controllers: [
           { type: 'ide', index: 0 },
@@ -52,17 +52,17 @@ describe('i440fx', () => {
       ['ide 0: 0:1.1', 'usb 0 piix3-uhci: 0:1.2', 'pci 0 pci-root', 'videos[0]: 0:3.0', 'videos[1]: 0:2.0'],
     ],
     [
-      'leaves what is written, and goes around it',
+      'retains existing addresses and avoids them',
       { disks: [{ ...disk('vda'), ...pci(0, 2) }, disk('vdb')] },
       ['disks[0]: 0:2.0', 'disks[1]: 0:3.0', 'pci 0 pci-root'],
     ],
     [
-      'adds the bridges that an address names',
+      'adds the bridges that an address refers to',
       { disks: [{ ...disk('vda'), ...pci(2, 3) }] },
       ['disks[0]: 2:3.0', 'pci 0 pci-root', 'pci 1 pci-bridge: 0:2.0', 'pci 2 pci-bridge: 0:3.0'],
     ],
     [
-      'sets multifunction where functions share a slot',
+      'sets multifunction if functions share a slot',
       {
         disks: [
           { ...disk('vda'), ...pci(0, 5) },
@@ -73,7 +73,7 @@ describe('i440fx', () => {
     ],
   ])('%s', (_, devices, expected) => expect(places(i440fx, devices)).toEqual(expected))
 
-  test('has a bridge before its slots are full', () => {
+  test('gets a bridge before its slots are full', () => {
     const interfaces = Array.from({ length: 30 }, () => card('virtio'))
     const found = places(i440fx, { interfaces })
     expect(found.filter((one) => one.startsWith('pci'))).toEqual(['pci 0 pci-root', 'pci 1 pci-bridge: 0:2.0'])
@@ -84,7 +84,7 @@ describe('i440fx', () => {
 describe('q35', () => {
   test.each<[string, Devices, string[]]>([
     [
-      'gives each PCI Express device a root port, and one more for what is plugged in later',
+      'gives each PCI Express device a root port, and adds one for hot-plug',
       { interfaces: [card('virtio')], disks: [disk('vda')] },
       [
         'interfaces[0]: 1:0.0',
@@ -107,7 +107,7 @@ describe('q35', () => {
       ],
     ],
     [
-      'takes a transitional device for one of PCI, one without a past for PCI Express',
+      'puts a transitional device on PCI, and a non-transitional one on PCI Express',
       { rngs: [{ model: 'virtio-transitional' }, { model: 'virtio-non-transitional' }] },
       [
         'rngs[0]: 2:1.0',
@@ -120,7 +120,7 @@ describe('q35', () => {
       ],
     ],
     [
-      'has the parts of its chipset where the board has them',
+      'has the parts of its chipset at the addresses of a real board',
       {
         controllers: [
           { type: 'sata', index: 0 },
@@ -144,26 +144,26 @@ describe('q35', () => {
       ],
     ],
     [
-      'uses the ports that are there, and adds none beyond what is needed',
+      'uses existing ports, and adds only those that are needed',
       { controllers: [{ type: 'pci', index: 1, model: 'pcie-root-port' }], disks: [disk('vda')] },
       ['pci 1 pcie-root-port: 0:1.0', 'pci 0 pcie-root', 'disks[0]: 1:0.0'],
     ],
     [
-      'fills a hole in the numbers with ports',
+      'fills gaps in the numbers with ports',
       { controllers: [{ type: 'pci', index: 2, model: 'pcie-root-port' }] },
       ['pci 2 pcie-root-port: 0:1.1', 'pci 0 pcie-root', 'pci 1 pcie-root-port: 0:1.0+'],
     ],
   ])('%s', (_, devices, expected) => expect(places(q35, devices)).toEqual(expected))
 })
 
-/** As libvirt itself gives them out. */
+/** As libvirt itself assigns them. */
 test.each([
   ['vdb vda:virtio', 'vdb vda'],
   ['vdc vdb:virtio vda vdd:virtio', 'vda vdc vdb vdd'],
   ['hda vdb:virtio hdb vda:virtio vdc', 'vdc vda vdb'],
   ['vdb:virtio hdb vda', 'vdb vda'],
   ['sdb:scsi vdb vda', 'vda vdb'],
-])('disks get slots by the buses that are written: %s', (names, expected) => {
+])('disks get slots by the buses that are set: %s', (names, expected) => {
   const disks = names.split(' ').map((name) => {
     const [dev = '', bus] = name.split(':')
     return { target: bus === undefined ? { dev } : { dev, bus: bus as 'virtio' } }
@@ -174,7 +174,7 @@ test.each([
   expect(bySlot.map(({ target }) => target?.dev).join(' ')).toBe(expected)
 })
 
-test('a machine without PCI has no addresses on it', () => {
+test('a machine without PCI has no PCI addresses', () => {
   expect(places(isapc, { interfaces: [card('ne2k_isa')] })).toEqual(['interfaces[0]'])
 })
 

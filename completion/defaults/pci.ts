@@ -34,39 +34,39 @@ import { inLibvirtOrder } from './stored-order.ts'
 type Controller = DeviceOf<'controllers'>
 type Address = NonNullable<Controller['address']>
 
-/** A device that sits on a PCI bus, or will. */
+/** A device that is or will be on a PCI bus. */
 interface Seat {
   readonly at: string
   readonly device: { readonly address?: Address }
-  /** What it asks of a slot; 0 for a root, which has none. */
+  /** What it requires of a slot; 0 for a root, which has none. */
   readonly asks: number
-  /** Its address, the user's or ours. */
+  /** Its address, set by the user or assigned here. */
   address: PciAddress | undefined
-  /** Whether we found the address. */
+  /** Whether the address was assigned here. */
   isNew: boolean
   /** Allows further functions in the slot, whether they exist or not. */
   multifunction?: true
 }
 
-/** All that sits on PCI, by what decides about the order in which addresses are given out. */
+/** All devices on PCI, grouped by the order in which they get addresses. */
 interface Plan {
   readonly chipset: Chipset
-  /** Whether the root is one of PCI Express. */
+  /** Whether the root bus is PCI Express. */
   readonly isExpress: boolean
   readonly controllers: readonly (Seat & { readonly controller: Controller })[]
   readonly bridges: readonly (Seat & { readonly controller: Controller })[]
   readonly videos: readonly Seat[]
   readonly sounds: readonly (Seat & { readonly isIch9: boolean })[]
-  /** In the order in which they get what is left: before the controllers, and after them. */
+  /** The other devices in the order of assignment: before the controllers, and after them. */
   readonly before: readonly Seat[]
   readonly after: readonly Seat[]
 }
 
-/** The highest numbers of PCI buses, slots and functions: rules report higher ones. */
+/** The highest numbers of PCI buses and slots. Rules report higher ones. */
 const lastBus = 0xff
 const lastSlot = 0x1f
 
-/** The address that is there, undefined where none is, only its type, or what is none. */
+/** The address that is set; undefined if there is none, or only its type, or if it is invalid. */
 const written = (address: Address | undefined): PciAddress | undefined => {
   if (address?.type !== 'pci') return undefined
   const [bus, slot] = [numberOf(address.bus) ?? 0, numberOf(address.slot) ?? 0]
@@ -79,11 +79,11 @@ const written = (address: Address | undefined): PciAddress | undefined => {
 /** Whether the device is on PCI: a device with an address of another type is not. */
 const isSeated = (address: Address | undefined): boolean => address?.type === undefined || address.type === 'pci'
 
-/** Machines that have no PCI of their own can be given it by the user. */
+/** The PCI root, which users can also add to machines that have none. */
 const rootOf = (domain: Domain): Controller | undefined =>
   list(domain, 'controllers').find(({ type, index }) => type === 'pci' && (numberOf(index) ?? 0) === 0)
 
-/** @param read the domain before anything was filled in */
+/** @param read the domain before any default was filled in */
 const planOf = (domain: Domain, read: Domain): Plan => {
   const { devices } = domain
   const chipset = chipsetOf(domain)
@@ -152,13 +152,13 @@ const seat = (at: string, device: { readonly address?: Address }, asks: number):
 const seats = <D extends { readonly address?: Address }>(
   key: string,
   devices: readonly D[] | undefined,
-  /** undefined for what another list has. */
+  /** undefined if the device belongs to another list. */
   asksOfDevice: (device: D) => number | undefined,
 ): (Seat & { readonly source: D })[] => {
   const found: (Seat & { readonly source: D })[] = []
   devices?.forEach((source, index) => {
     const asks = asksOfDevice(source)
-    // What is on no bus, but has an address on one, keeps others away from it.
+    // A device that is on no PCI bus but has an address on one still occupies it.
     if (asks === undefined || (asks === 0 && !written(source.address)) || !isSeated(source.address)) return
     found.push({ ...seat(`devices.${key}[${index}]`, source, asks), source })
   })
@@ -168,7 +168,7 @@ const seats = <D extends { readonly address?: Address }>(
 const single = (key: string, device: { readonly address?: Address } | undefined, asks: number): Seat[] =>
   device && asks !== 0 && isSeated(device.address) ? [seat(`devices.${key}`, device, asks)] : []
 
-/** libvirt's own order of a list decides which device gets the first address, not the order in which it is stored. */
+/** Addresses are assigned in libvirt's order of the list, not in the stored order. */
 const sortedControllers = (domain: Domain): (Seat & { controller: Controller })[] =>
   inLibvirtOrder('devices.controllers', list(domain, 'controllers'))
     .filter(({ item }) => isSeated(item.address))
@@ -178,14 +178,14 @@ const sortedControllers = (domain: Domain): (Seat & { controller: Controller })[
     }))
 
 /**
- * libvirt puts disks in order as it reads them, by the buses that are written, and gives out addresses when all have
+ * libvirt sorts disks while it reads them, by the buses that are set at that time, and assigns addresses once all have
  * one.
  */
 const sortedDisks = (domain: Domain, read: Domain, connections: Connections): Seat[] => {
   const disks = list(domain, 'disks')
   return inLibvirtOrder(
     'devices.disks',
-    // An object each: what was read may have one in two places.
+    // A new object for each disk, because the domain that was read may share one in two places.
     list(read, 'disks').map(({ target }) => ({ target })),
   ).flatMap(({ index }) => {
     const disk = disks[index]
@@ -202,9 +202,7 @@ const sortedVideos = (domain: Domain, connections: Connections): Seat[] => {
   return [...videos.filter(isPrimary), ...videos.filter((one) => !isPrimary(one))]
 }
 
-/**
- * How many buses there are and of what models, by the controllers; a hole in the numbers is filled as libvirt would.
- */
+/** The buses, as defined by the controllers. Gaps in the numbers are filled as libvirt would. */
 const busesOf = (plan: Plan, canGrow: boolean): Buses => {
   const known = new Map(
     plan.bridges
@@ -219,7 +217,7 @@ const busesOf = (plan: Plan, canGrow: boolean): Buses => {
   return createBuses(models, canGrow)
 }
 
-/** Every device that sits on a PCI bus, what it asks of its slot (0: nothing), and the address that is written. */
+/** Every device on a PCI bus, with what it requires of its slot (0: nothing) and its address. */
 export const pciSeats = (domain: Domain): readonly Pick<Seat, 'at' | 'asks' | 'address'>[] =>
   all(planOf(domain, domain))
 
@@ -245,12 +243,12 @@ const takeNext = (buses: Buses, one: Seat, wanted?: number): void => {
   one.isNew = true
 }
 
-/** Gives an address to everything on PCI that has none, as libvirt does; the seats of the plan are filled. */
+/** Assigns addresses to all devices on PCI that have none, as libvirt does. Modifies the seats of the plan. */
 const assign = (plan: Plan, buses: Buses, isTrial: boolean): void => {
   for (const one of all(plan)) if (one.address && !isOfChipset(plan.chipset, one)) reserve(buses, one.address, one.asks)
   if (plan.chipset === 'q35') seatQ35(plan, buses)
   if (plan.chipset === 'i440fx') seatI440fx(plan, buses)
-  // libvirt keeps a slot for what may be plugged in later.
+  // libvirt reserves a slot for hot-plug.
   if (isTrial && !plan.isExpress && hasFreeSlot(buses)) reserveNext(buses, connect.pciDevice | connect.automatic)
   for (const bridge of plan.bridges) takeNext(buses, bridge)
   for (const one of plan.before) takeNext(buses, one)
@@ -259,7 +257,7 @@ const assign = (plan: Plan, buses: Buses, isTrial: boolean): void => {
   for (const one of plan.after) takeNext(buses, one)
 }
 
-/** The IDE and USB controllers of the PIIX3 chip: what they have is reserved with the chip. */
+/** The IDE and USB controllers of the PIIX3 chip, whose addresses are reserved with the chip. */
 const isOfChipset = (chipset: Chipset, one: Seat): boolean =>
   chipset === 'i440fx' && one.address !== undefined && one.address.bus === 0 && one.address.slot === 1
 
@@ -272,7 +270,7 @@ const seatI440fx = (plan: Plan, buses: Buses): void => {
     one.address = { bus: 0, slot: 1, function: one.controller.type === 'ide' ? 1 : 2 }
     one.isNew = true
   }
-  // The ISA bridge, IDE, USB and power management: one chip in one slot.
+  // The ISA bridge, IDE, USB and power management are one chip in one slot.
   for (const index of [0, 1, 2, 3]) reserve(buses, { bus: 0, slot: 1, function: index }, 0)
   seatPrimaryVideo(plan, buses, 2)
 }
@@ -284,7 +282,7 @@ const seatPrimaryVideo = ({ videos: [primary] }: Plan, buses: Buses, slot: numbe
   else take(buses, primary, address)
 }
 
-/** Where the parts of the ICH9 chip sit on a real board. */
+/** Assigns the parts of the ICH9 chip the addresses that they have on a real board. */
 const seatQ35 = (plan: Plan, buses: Buses): void => {
   for (const one of plan.controllers) {
     const { type, model, index } = one.controller
@@ -310,7 +308,7 @@ const seatQ35 = (plan: Plan, buses: Buses): void => {
   }
 }
 
-/** The functions of one slot that the parts of a USB 2 controller have. */
+/** The functions in one slot of the parts of a USB 2 controller. */
 const usb2Functions = new Map([
   ['ich9-uhci1', 0],
   ['ich9-uhci2', 1],
@@ -342,15 +340,14 @@ const seatControllers = (plan: Plan, buses: Buses): void => {
 }
 
 /**
- * The controllers that are missing for everything to have a place: those that the devices' addresses name, and as many
- * as are needed.
+ * Controllers to add so that every device gets an address: those that addresses refer to, and as many as are needed.
  */
 const missingControllers = (domain: Domain, read: Domain): { readonly index: number; readonly model: string }[] => {
   const plan = planOf(domain, read)
   const numbers = new Set(plan.bridges.map(({ controller }) => numberOf(controller.index) ?? 0))
   const buses = busesOf(plan, true)
   assign(plan, buses, true)
-  // A machine that had no port of its own gets one that stays empty, for what is plugged in later.
+  // A machine without a port of its own gets one that remains empty for hot-plug.
   if (plan.isExpress && Math.max(...numbers) <= 0 && buses.list.length > 1) {
     reserveNext(buses, connect.pcieDevice | connect.automatic)
   }
@@ -380,7 +377,7 @@ export const pciControllers: Rule = {
 export const pciAddresses: Rule = {
   name: 'pci-address',
   description:
-    'Every PCI device without an address gets the first free slot of a bus that it fits on: bridges first, then file systems, interfaces, sound cards, controllers, virtio disks, host devices and the rest. Chipset devices, the primary video card and the parts of a USB 2 controller have fixed places; root ports share slots.',
+    'Every PCI device without an address gets the first free slot of a compatible bus: bridges first, then file systems, interfaces, sound cards, controllers, virtio disks, host devices and the rest. Chipset devices, the primary video card and the parts of a USB 2 controller have fixed addresses; root ports share slots.',
   apply: (domain, _, read) => {
     if (!rootOf(domain)) return []
     const plan = planOf(domain, read)

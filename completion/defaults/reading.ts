@@ -1,4 +1,4 @@
-/** How values that a user may spell in several ways are read: `10`, `"10"`, `"0x0a"`; `true`, `"yes"`, `"on"`. */
+/** Reads values that users may spell in several ways: `10`, `"10"`, `"0x0a"`; `true`, `"yes"`, `"on"`. */
 
 /** The number of a field; undefined if the field is missing or not a number. */
 export const numberOf = (value: unknown): number | undefined => {
@@ -8,7 +8,7 @@ export const numberOf = (value: unknown): number | undefined => {
   return Number.isNaN(number) ? undefined : number
 }
 
-/** Whether something is switched on; undefined if not set. */
+/** Whether a switch is on; undefined if it is not set. */
 export const isOn = (value: unknown): boolean | undefined => {
   if (value === undefined) return undefined
   return value === true || value === 'yes' || value === 'on'

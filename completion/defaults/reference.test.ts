@@ -9,7 +9,7 @@ test('docs/reference/defaults.md matches the rules; otherwise run `npm run refer
   expect(page).toBe(defaultsReference())
 })
 
-test('every rule has a name of its own', () => {
+test('every rule has a unique name', () => {
   const names = rules.map(({ name }) => name)
   expect(names).toEqual([...new Set(names)])
 })

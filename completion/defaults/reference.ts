@@ -5,9 +5,9 @@ export const defaultsReference = (): string =>
   [
     '# Defaults',
     '',
-    'What completion adds to a VM after the presets: what libvirt itself would fill in when it defines the domain. Nothing that is written is ever',
-    'changed. The name of the rule is what `kubectl vm explain` shows as `default: libvirt`, and what the provenance of the VM records. The rules are',
-    'applied in this order; each reads what those before it have left.',
+    'After the presets, completion adds to a VM what libvirt itself would fill in when it defines the domain. Existing values never',
+    'change. `kubectl vm explain` shows these values as `default: libvirt`, and the provenance of the VM records the name of the rule. The rules are',
+    'applied in this order; each reads what earlier rules filled in.',
     '',
     'This page is generated from the rules: `npm run reference`.',
     '',

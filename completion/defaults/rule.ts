@@ -1,36 +1,36 @@
 import type { Domain } from '../../api/domain/domain.ts'
 import type { Capabilities } from '../../api/capabilities.ts'
 
-/** What identities are drawn from: the same uid gives the same answer. */
+/** The source of identities: the same uid gives the same identities. */
 export interface Entropy {
   /** The UID of the admission request, or of the config that owns the VM. */
   readonly uid: string
-  /** Whether each start of the VM must draw the same values, whatever other VMs have. */
+  /** Whether each start of the VM must get the same identities, even if another VM uses them. */
   readonly isFixed?: boolean
-  /** What was drawn when this VM was completed before; it is not drawn a second time. */
+  /** The identities of this VM when it was completed before. They are reused. */
   readonly recalled?: Recalled
 }
 
 export interface Recalled {
   readonly uuid: string | undefined
-  /** By the place of the interface. */
+  /** By the index of the interface. */
   readonly macs: readonly (string | undefined)[]
 }
 
 export interface Context {
   readonly capabilities: Capabilities
   readonly entropy: Entropy
-  /** The name of the VM, where the domain has none of its own. */
+  /** The name of the VM, for a domain without a name. */
   readonly name?: string
-  /** The namespace of the VM; absent where there is none. */
+  /** The namespace of the VM, if it has one. */
   readonly namespace?: string
   /**
-   * Whether libvirt shall see the domain for the first time: then USB devices get addresses, and hubs where ports run
-   * out, and any format of firmware will do. For one that it reads again it does neither.
+   * Whether the domain is new to libvirt. Then USB devices get addresses, hubs are added if ports run out, and any
+   * firmware format is acceptable. None of this applies to a domain that libvirt reads again.
    */
   readonly isNew?: boolean
   /**
-   * Whether another VM of the cluster has a MAC address (lower case, with colons); without it only those of the domain
+   * Whether another VM in the cluster has a MAC address (lower case, with colons). If absent, only those of the domain
    * are known.
    */
   readonly isMacTaken?: (address: string) => boolean
@@ -44,39 +44,39 @@ export type DeviceList = {
 export type DeviceOf<K extends DeviceList> =
   NonNullable<Devices[K]> extends readonly (infer D extends object)[] ? D : never
 
-/** The same tree with everything optional, as a rule adds it. */
+/** The same tree with all members optional, as a rule adds it. */
 export type Values<T> = T extends object ? { readonly [K in keyof T]?: Values<T[K]> | undefined } : T
 
-/** What a rule adds: values below an object that is there, or a new item at the end of a list. */
+/** What a rule adds: values to an existing object, or a new item at the end of a list. */
 export type Addition =
   | { readonly kind: 'fill'; readonly to: object; readonly values: object }
   | { readonly kind: 'append'; readonly to: object; readonly key: string; readonly item: object }
 
 /**
- * One default. It reads the domain as the rules before it have left it, and gives back what it adds; what is there
- * already stays whatever a rule returns. A rule that is a generator sees each of its additions when it continues.
+ * A rule for one default. It reads the domain as earlier rules left it and returns what it adds; existing values never
+ * change. A rule that is a generator sees each of its additions when it continues.
  */
 export interface Rule {
-  /** Recorded in the provenance of what it adds. */
+  /** Recorded in the provenance of the values that it adds. */
   readonly name: string
   readonly description: string
-  /** Kinds of device: where none of them is there the rule adds nothing, and is not asked. Absent: always asked. */
+  /** Lists of devices. If all are absent, the rule would add nothing and is skipped. Without `about` it always runs. */
   readonly about?: readonly (keyof Devices)[]
   /** @param read the domain as it was before the first rule */
   readonly apply: (domain: Domain, context: Context, read: Domain) => Iterable<Addition>
 }
 
-/** Adds, below `to`, what of `values` is not there. */
+/** Adds those of `values` that are missing from `to`. */
 export const fill = <T extends object>(to: T, values: Values<T>): Addition => ({ kind: 'fill', to, values })
 
-/** Adds an item at the end of a list of `to`. */
+/** Adds an item at the end of a list in `to`. */
 export const appendTo = (to: object, key: string, item: object): Addition => ({ kind: 'append', to, key, item })
 
 /** Adds a device at the end of its list. */
 export const append = <K extends DeviceList>(devices: Devices, key: K, item: Values<DeviceOf<K>>): Addition =>
   appendTo(devices, key, item)
 
-/** A rule for the domain as a whole: what it gives back is filled in at the root. */
+/** Creates a rule for the whole domain; the values that it returns are filled in at the root. */
 export const rule = (
   name: string,
   description: string,
@@ -90,7 +90,7 @@ export const rule = (
   },
 })
 
-/** Makes rules for every device of a kind. */
+/** Creates rules for every device of a kind. */
 export const each =
   <K extends DeviceList>(key: K) =>
   (
@@ -111,10 +111,10 @@ export const each =
     },
   })
 
-/** The devices of a kind, in the order in which they are stored; the list itself, so that later additions are seen. */
+/** The devices of a kind, in stored order. Returns the list itself, so that later additions are visible. */
 export const list = <K extends DeviceList>(domain: Domain, key: K): readonly DeviceOf<K>[] => {
   const found: unknown = domain.devices?.[key]
-  // The key decides the type of the items; the compiler does not follow that through the mapped type.
+  // The key determines the type of the items, which the compiler does not infer through the mapped type.
   return Array.isArray(found) ? (found as DeviceOf<K>[]) : none
 }
 

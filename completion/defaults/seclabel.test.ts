@@ -5,22 +5,22 @@ import { seclabelModel, seclabelRelabel, sourceRelabel } from './seclabel.ts'
 
 test.each<[string, Domain, Domain]>([
   [
-    'a label without a module is for none',
+    'the module of a label without one is none',
     { seclabels: [{ type: 'dynamic' }] },
     { seclabels: [{ type: 'dynamic', model: 'none' }] },
   ],
   [
-    'a module that makes the label labels resources',
+    'a dynamic label relabels resources',
     { seclabels: [{ type: 'dynamic', model: 'selinux' }] },
     { seclabels: [{ type: 'dynamic', model: 'selinux', relabel: true }] },
   ],
   [
-    'with a given label it does not',
+    'a static label does not',
     { seclabels: [{ type: 'static', model: 'dac' }] },
     { seclabels: [{ type: 'static', model: 'dac', relabel: false }] },
   ],
   [
-    'an image with a label is labelled, and the image below it',
+    'an image with a label is relabelled, and so is its backing store',
     {
       devices: {
         disks: [

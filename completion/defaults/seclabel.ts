@@ -4,7 +4,7 @@ import { fill, type Addition, type Rule } from './rule.ts'
 
 export const seclabelModel: Rule = {
   name: 'seclabel-model',
-  description: 'A label without a security module is for none.',
+  description: 'The security module of a label that is not static is `none`.',
   apply: ({ seclabels }) =>
     (seclabels ?? []).flatMap((label): Addition[] => (label.type === 'static' ? [] : [fill(label, { model: 'none' })])),
 }
@@ -12,7 +12,7 @@ export const seclabelModel: Rule = {
 export const seclabelRelabel: Rule = {
   name: 'seclabel-relabel',
   description:
-    'Where a security module makes the label, it labels the resources of the VM as well; with a given label it does not.',
+    'With a dynamic label, the security module relabels the resources of the VM; with a static label it does not.',
   apply: ({ seclabels }) =>
     (seclabels ?? []).flatMap((label): Addition[] => {
       const { type, model } = label
@@ -23,7 +23,7 @@ export const seclabelRelabel: Rule = {
 
 export const sourceRelabel: Rule = {
   name: 'source-relabel',
-  description: 'An image or socket that is given a label is labelled with it.',
+  description: 'An image or socket with a label of its own is relabelled.',
   apply: (domain) =>
     [...imagesOf(domain.devices?.disks), ...characterSources(domain)].flatMap(({ seclabel, seclabels = [] }) =>
       [...(seclabel ? [seclabel] : []), ...seclabels]

@@ -5,7 +5,7 @@ import { spaprAddress } from './spapr-vio.ts'
 
 test.each<[string, Domain, Domain]>([
   [
-    'cards and controllers begin at their own addresses',
+    'cards and controllers start at their own addresses',
     {
       devices: {
         interfaces: [{ model: { type: 'spapr-vlan' } }, {}],
@@ -26,7 +26,7 @@ test.each<[string, Domain, Domain]>([
     },
   ],
   [
-    'one that is taken is passed by',
+    'an address in use is skipped',
     {
       devices: {
         controllers: [

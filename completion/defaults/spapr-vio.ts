@@ -3,7 +3,7 @@ import { fill, list, type DeviceOf, type Rule } from './rule.ts'
 
 type Address = NonNullable<DeviceOf<'controllers'>['address']>
 
-/** Where devices of each kind begin, and how far they are from each other. */
+/** The first address of each kind of device, and the distance between addresses. */
 const firstCard = 0x1000
 const firstController = 0x2000
 const step = 0x1000
@@ -11,7 +11,7 @@ const step = 0x1000
 export const spaprAddress: Rule = {
   name: 'spapr-vio-address',
   description:
-    'A network card or SCSI controller of POWER machines is on their bus, at the first address of its kind that is free.',
+    'A network card or SCSI controller of a POWER machine gets the first free address of its kind on the `spapr-vio` bus.',
   about: ['interfaces', 'controllers'],
   *apply(domain) {
     const seats = [

@@ -16,46 +16,46 @@ const ports = (devices: Devices, isNew = true): string[] => {
   return [...hubs.map((one) => `hub ${port(one)}`), ...disks.map((one) => `disk ${port(one)}`), ...inputs.map(port)]
 }
 
-describe('ports of USB', () => {
+describe('USB ports', () => {
   test.each<[string, Devices, string[]]>([
-    ['are given in order', { controllers: [xhci], inputs: tablets(2) }, ['0-1', '0-2']],
+    ['are assigned in order', { controllers: [xhci], inputs: tablets(2) }, ['0-1', '0-2']],
     [
-      'go around those that are taken',
+      'skip those in use',
       { controllers: [xhci], inputs: [{ ...tablet, address: { type: 'usb', bus: 0, port: '1' } }, tablet] },
       ['0-1', '0-2'],
     ],
     [
-      'of disks come before those of inputs',
+      'are assigned to disks before inputs',
       { controllers: [xhci], inputs: [tablet], disks: [{ target: { dev: 'sda', bus: 'usb' } }] },
       ['disk 0-1', '0-2'],
     ],
     [
-      'of the next controller follow',
+      'continue on the next controller',
       { controllers: [piix3, { ...piix3, index: 1 }], inputs: tablets(3) },
       ['0-1', '0-2', '1-1'],
     ],
     [
-      'of the bus that the device names',
+      'are on the bus that the device sets',
       { controllers: [xhci, { ...xhci, index: 1 }], inputs: [{ ...tablet, address: { type: 'usb', bus: 1 } }] },
       ['1-1'],
     ],
     [
-      'are as many as the controller sets',
+      'are limited by the number that the controller sets',
       { controllers: [{ ...xhci, ports: 6 }], inputs: tablets(6) },
       ['0-1', '0-2', '0-3', '0-4', '0-5', '0-6'],
     ],
     [
-      'behind a hub have its number before theirs',
+      'behind a hub are prefixed with the port of the hub',
       { controllers: [piix3], hubs: [{ type: 'usb' }], inputs: tablets(3) },
       ['hub 0-1', '0-2', '0-1.1', '0-1.2'],
     ],
   ])('%s', (_, devices, expected) => expect(ports(devices)).toEqual(expected))
 
-  test('of USB that is switched off are none, and no hub adds any', () => {
+  test('do not exist if USB is disabled, and no hub is added', () => {
     expect(ports({ controllers: [{ ...xhci, model: 'none' }], inputs: [tablet] })).toEqual(['none'])
   })
 
-  test('run out: hubs are added, at one port less each', () => {
+  test('run out: hubs are added, each of which occupies a port', () => {
     expect(ports({ controllers: [piix3], inputs: tablets(3) })).toEqual(['hub 0-1', '0-2', '0-1.1', '0-1.2'])
     expect(ports({ controllers: [xhci], inputs: tablets(12) }).filter((one) => one.startsWith('hub'))).toEqual([
       'hub 0-1',
@@ -63,7 +63,7 @@ describe('ports of USB', () => {
     ])
   })
 
-  test('are not given in a domain that libvirt has seen before', () => {
+  test('are not assigned in a stored domain', () => {
     expect(ports({ controllers: [piix3], inputs: tablets(3) }, false)).toEqual(['none', 'none', 'none'])
   })
 })

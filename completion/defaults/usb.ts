@@ -11,14 +11,14 @@ interface Seat {
   readonly device: { readonly address?: Address }
 }
 
-/** A controller or hub: which of its ports are taken, and the hubs on them. Ports are numbered from 1. */
+/** The ports of a controller or hub: those in use, and the hubs on them. Ports are numbered from 1. */
 interface Ports {
   readonly count: number
   readonly taken: Set<number>
   readonly hubs: Map<number, Ports>
 }
 
-/** How many ports controllers have; the USB 1 parts of a USB 2 controller share its ports. */
+/** The number of ports by controller model. The USB 1 companions of a USB 2 controller share its ports. */
 const portsOfModel: { readonly [model: string]: number } = {
   'piix3-uhci': 2,
   'piix4-uhci': 2,
@@ -32,7 +32,7 @@ const portsOfModel: { readonly [model: string]: number } = {
 
 const hubPorts = 8
 
-/** A hub behind a hub behind a hub: USB goes no deeper than this many ports in a row. */
+/** The maximum number of ports in a path: USB allows no deeper chain of hubs. */
 const maxDepth = 4
 
 const portsOf = ({ model, ports }: DeviceOf<'controllers'>): number =>
@@ -46,7 +46,7 @@ const seats = <D extends { readonly address?: Address }>(
   isUsb: (device: D) => boolean,
 ): Seat[] => devices.flatMap((device, index) => (isUsb(device) ? [{ at: `devices.${key}[${index}]`, device }] : []))
 
-/** Everything on USB but hubs, in the order in which ports are given out. */
+/** All USB devices except hubs, in the order in which ports are assigned. */
 const usbDevices = (domain: Domain): Seat[] => [
   ...inLibvirtOrder('devices.disks', list(domain, 'disks'), ({ target }) => target?.bus === 'usb').map(
     ({ item, index }) => ({ at: `devices.disks[${index}]`, device: item }),
@@ -73,24 +73,24 @@ const hubsOf = (domain: Domain): Seat[] => seats('hubs', list(domain, 'hubs'), (
 export const isUsbOff = (domain: Domain): boolean =>
   list(domain, 'controllers').some(({ type, model }) => type === 'usb' && model === 'none')
 
-/** The paths of everything on USB, below the domain. */
+/** The paths of all USB devices, relative to the domain. */
 export const usbPaths = (domain: Domain): readonly string[] =>
   [...hubsOf(domain), ...usbDevices(domain)].map(({ at }) => at)
 
 export const usbHubs: Rule = {
   name: 'usb-hub',
-  description: 'Where a new VM has more USB devices than ports, hubs are added.',
+  description: 'If a new VM has more USB devices than ports, hubs are added.',
   *apply(domain, { isNew }) {
     const { devices } = domain
     if (!devices || isNew !== true) return
     const hubs = hubsOf(domain)
     const controllers = list(domain, 'controllers').filter(({ type }) => type === 'usb')
-    // Without USB no hub can be plugged in: rules report the devices that need one.
+    // Without USB no hub can be plugged in. Rules report devices that need one.
     if (isUsbOff(domain)) return
     const available = controllers.reduce((sum, one) => sum + portsOf(one), 0) + hubs.length * hubPorts
     const missing = usbDevices(domain).length + hubs.length - available
     if (missing <= 0) return
-    // Each new hub takes a port itself, and one port is spared.
+    // Each new hub occupies a port itself, and one port is left free.
     for (let count = Math.ceil((missing + 1) / (hubPorts - 1)); count > 0; count -= 1) {
       yield append(devices, 'hubs', { type: 'usb' })
     }
@@ -99,7 +99,8 @@ export const usbHubs: Rule = {
 
 export const usbAddresses: Rule = {
   name: 'usb-address',
-  description: 'Each USB device of a new VM has a port: hubs first, then the first free port of the first controller.',
+  description:
+    'Each USB device of a new VM gets the first free port of the first controller that has one; hubs come first.',
   *apply(domain, { isNew }) {
     if (isNew !== true) return
     const buses = busesOf(domain)
@@ -122,7 +123,7 @@ const busesOf = (domain: Domain): Map<number, Ports> => {
   return new Map([...buses].toSorted(([a], [b]) => a - b))
 }
 
-/** Takes the port of an address that is there. */
+/** Reserves the port of an existing address. */
 const plug = (buses: ReadonlyMap<number, Ports>, address: Address | undefined, hub?: Ports): void => {
   const bus = buses.get(numberOf(address?.bus) ?? 0)
   if (address?.type !== 'usb' || address.port === undefined || !bus) return

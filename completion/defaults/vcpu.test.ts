@@ -4,24 +4,24 @@ import { applied } from '../../test/applied.ts'
 import { vcpuCount, vcpuPlacement } from './vcpu.ts'
 
 test.each<[string, Domain, Domain]>([
-  ['there is one', {}, { vcpu: { value: 1, placement: 'static' } }],
+  ['one is the default', {}, { vcpu: { value: 1, placement: 'static' } }],
   [
     'but not if another setting of them is there',
     { vcpu: { current: 1 } },
     { vcpu: { current: 1, placement: 'static' } },
   ],
   [
-    'they follow memory that numad places',
+    'they follow memory placed by numad',
     { vcpu: { value: 2 }, numatune: { memory: { placement: 'auto' } } },
     { vcpu: { value: 2, placement: 'auto' } },
   ],
   [
-    'but not where CPUs are named',
+    'but not if CPUs are set',
     { vcpu: { value: 2, cpuset: '0' }, numatune: { memory: { placement: 'auto' } } },
     { vcpu: { value: 2, cpuset: '0', placement: 'static' } },
   ],
   [
-    'nor where a thread is pinned',
+    'or a thread is pinned',
     { vcpu: { value: 2 }, numatune: { memory: { placement: 'auto' } }, cputune: { emulatorpin: { cpuset: '1' } } },
     { vcpu: { value: 2, placement: 'static' } },
   ],

@@ -6,7 +6,7 @@ export const vcpuCount = rule('vcpu-count', 'A VM that does not set `vcpu` has o
 
 export const vcpuPlacement = rule(
   'vcpu-placement',
-  'Virtual CPUs run on the CPUs in `cpuset`; if numad places memory and `placement` is not set, they follow it.',
+  'The placement of virtual CPUs is `static`: they run on the CPUs in `cpuset`. If numad places memory and no CPUs are set, it is `auto`.',
   ({ vcpu, numatune, cputune = {} }) => {
     const { vcpupins, emulatorpin, iothreadpins } = cputune
     const isPlaced = vcpu?.cpuset !== undefined || vcpupins?.length || emulatorpin || iothreadpins?.length

@@ -6,7 +6,7 @@ import { implicitVideo, videoHeads, videoMemory, videoModel, videoPrimary } from
 test.each<[string, Domain, Domain]>([
   ['is not added without a display server', { devices: {} }, {}],
   [
-    'a screen has a card',
+    'a display has a video card',
     { devices: { graphics: [{ type: 'vnc' }] } },
     {
       devices: {
@@ -16,7 +16,7 @@ test.each<[string, Domain, Domain]>([
     },
   ],
   [
-    'QXL has memory of three kinds',
+    'QXL has three kinds of memory',
     { devices: { videos: [{ model: { type: 'qxl' } }] } },
     {
       devices: {
@@ -24,9 +24,9 @@ test.each<[string, Domain, Domain]>([
       },
     },
   ],
-  ['no card has nothing', { devices: { videos: [{ model: { type: 'none' } }] } }, {}],
+  ['model none has nothing', { devices: { videos: [{ model: { type: 'none' } }] } }, {}],
   [
-    'the one that is primary stays so',
+    'the primary one remains primary',
     { devices: { videos: [{ model: { type: 'virtio' } }, { model: { type: 'virtio', primary: true } }] } },
     {
       devices: {

@@ -4,7 +4,7 @@ import { append, each, list, type DeviceOf, type Rule } from './rule.ts'
 
 export const implicitVideo: Rule = {
   name: 'video',
-  description: 'Where the screen can be seen there is a graphics card.',
+  description: 'A VM with a display in `graphics` has a video card.',
   apply: (domain) => {
     const { devices } = domain
     return devices && list(domain, 'graphics').length > 0 && list(domain, 'videos').length === 0
@@ -15,7 +15,7 @@ export const implicitVideo: Rule = {
 
 export const videoModel = each('videos')(
   'video-model',
-  'A graphics card is a Cirrus one where QEMU has it, else a standard VGA.',
+  'The model of a video card is `cirrus` if QEMU has it, else `vga`.',
   (_, __, { capabilities }) => ({
     model: { type: offers(capabilities, 'cirrus-vga') ? 'cirrus' : offers(capabilities, 'VGA') ? 'vga' : undefined },
   }),
@@ -23,7 +23,7 @@ export const videoModel = each('videos')(
 
 type VideoModel = NonNullable<DeviceOf<'videos'>['model']>
 
-/** In KiB: what libvirt gives a card whose memory is not stated. */
+/** libvirt's default memory of a video card, in KiB. */
 const memoryOf = (type: VideoModel['type']): Pick<VideoModel, 'ram' | 'vram' | 'vgamem'> => {
   switch (type) {
     case 'vga':
@@ -40,21 +40,19 @@ const memoryOf = (type: VideoModel['type']): Pick<VideoModel, 'ram' | 'vram' | '
 
 export const videoMemory = each('videos')(
   'video-memory',
-  'A VGA card has 16 MiB, a QXL one 64 and 64.',
+  'A VGA, Cirrus, VMware or Bochs card has 16 MiB of memory; a QXL card has 64 MiB of RAM, 64 MiB of video memory and 16 MiB of VGA memory.',
   ({ model }) => ({
     model: memoryOf(model?.type),
   }),
 )
 
-export const videoHeads = each('videos')(
-  'video-heads',
-  'One screen can be connected to a graphics card.',
-  ({ model }) => (model?.type === 'none' ? undefined : { model: { heads: 1 } }),
+export const videoHeads = each('videos')('video-heads', 'A video card has one head.', ({ model }) =>
+  model?.type === 'none' ? undefined : { model: { heads: 1 } },
 )
 
 export const videoPrimary = each('videos')(
   'video-primary',
-  'The first graphics card is the one that the firmware uses, if no other is.',
+  'The first video card is the primary one, which the firmware uses, unless another is.',
   ({ model }, domain, _, index) =>
     index === 0 && model?.type !== 'none' && !list(domain, 'videos').some((one) => isOn(one.model?.primary))
       ? { model: { primary: true } }

@@ -5,7 +5,7 @@ import { virtioSerialAddress } from './virtio-serial.ts'
 
 test.each<[string, Domain, Domain]>([
   [
-    'channels begin behind the port of the console',
+    'channels start after the port of the console',
     { devices: { controllers: [{ type: 'virtio-serial', index: 0 }], channels: [{ target: { type: 'virtio' } }] } },
     {
       devices: {
@@ -17,7 +17,7 @@ test.each<[string, Domain, Domain]>([
     },
   ],
   [
-    'a full controller is followed by another',
+    'another controller is added if one is full',
     {
       devices: {
         controllers: [{ type: 'virtio-serial', index: 0, ports: 1 }],

@@ -3,13 +3,13 @@ import { append, fill, list, type DeviceOf, type Rule } from './rule.ts'
 
 type Port = DeviceOf<'channels'> | DeviceOf<'consoles'>
 
-/** QEMU's limit for a controller, which libvirt uses for a controller that does not set `ports`. */
+/** QEMU's limit per controller, which libvirt uses for a controller that does not set `ports`. */
 const defaultPorts = 31
 
 export const virtioSerialAddress: Rule = {
   name: 'virtio-serial-address',
   description:
-    'Channels on virtio get the first free port, and consoles that request one; port 0 is for a console. A controller is added where all ports are taken.',
+    'Virtio channels get the first free port, and so do consoles that request one; port 0 is for a console. A controller is added if all ports are in use.',
   about: ['channels', 'consoles'],
   *apply(domain) {
     const { devices } = domain

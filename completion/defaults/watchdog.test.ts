@@ -11,7 +11,7 @@ test.each<[string, Domain, Domain]>([
   ],
   ['of q35 is an iTCO', { os: q35, devices: {} }, { devices: { watchdogs: [{ model: 'itco', action: 'reset' }] } }],
   [
-    'of q35 does what another one does',
+    'of q35 has the action of another one',
     { os: q35, devices: { watchdogs: [{ model: 'i6300esb', action: 'poweroff' }] } },
     {
       devices: {
