@@ -9,7 +9,7 @@ import type { Settings } from './settings.ts'
 interface Module {
   readonly name: string
   readonly programs: readonly string[]
-  /** The name that `go build` gives to a program, where it differs. */
+  /** The name that `go build` gives to a program, if it differs. */
   readonly renamed?: Readonly<Record<string, string>>
   readonly flags: readonly string[]
   readonly environment: Readonly<Record<string, string>>
@@ -59,8 +59,8 @@ export interface Binaries {
 }
 
 /**
- * Finds the cluster's programs in KUBE_BIN_DIR if it is set, else in the cache, else builds them from Go modules (some
- * 7 minutes on two cores, once for each version). KUBE_BIN_DIR must have all programs of Kubernetes; containerd and
+ * Finds the cluster's programs in KUBE_BIN_DIR if set, otherwise in the cache, otherwise builds them from Go modules
+ * (about 7 minutes on two cores, once per version). KUBE_BIN_DIR must have all programs of Kubernetes; containerd and
  * CoreDNS can come from the cache.
  */
 export async function ensureBinaries(step: Step, settings: Settings): Promise<Binaries> {

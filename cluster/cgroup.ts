@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileS
 import { join } from 'node:path'
 
 const root = '/sys/fs/cgroup'
-/** The parent of all nodes' groups, so that a kubelet does not find and remove another kubelet's pods. */
+/** The parent of all nodes' groups. It keeps a kubelet from finding and removing the pods of another kubelet. */
 const parent = 'virtset'
 
 /** The path of a node's group, for kubelet's `cgroupRoot`. */
@@ -10,9 +10,7 @@ export function cgroupOf(node: string): string {
   return `/${parent}/${node}`
 }
 
-/**
- * Every hierarchy: one for each controller of cgroup v1, often with a v2 hierarchy without controllers, or v2 alone.
- */
+/** All hierarchies: one per controller for cgroup v1, often with a v2 hierarchy without controllers, or only v2. */
 function hierarchies(): string[] {
   if (existsSync(join(root, 'cgroup.controllers'))) return [root]
   return readdirSync(root, { withFileTypes: true })
@@ -76,7 +74,7 @@ export function foldersBelow(group: string): string[] {
     .flatMap(({ name }) => [name, ...foldersBelow(join(group, name)).map((folder) => join(name, folder))])
 }
 
-/** Containers that end remove their groups at any time. */
+/** Returns an empty list if the group disappears, because containers can end at any time. */
 function unlessRemoved<T>(group: string, read: () => T[]): T[] {
   try {
     return read()

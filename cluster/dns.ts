@@ -1,6 +1,6 @@
 import { dnsServiceAddress } from './controlplane.ts'
 
-/** CoreDNS for the names of Services, at the address that kubelets configure in pods. */
+/** CoreDNS, which resolves the names of Services, at the address that kubelets configure in pods. */
 export function dnsManifest(image: string): string {
   return `apiVersion: v1
 kind: ServiceAccount

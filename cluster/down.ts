@@ -28,7 +28,7 @@ export async function bringDown(progress: Progress, settings: Settings): Promise
   }
   const remedy = `run it again; the processes that did not end are in ${ledger.records}`
   await progress.step('Pods', remedy, async (step) => {
-    // They would replace the deleted pods.
+    // These would replace the deleted pods.
     await stop('kube-controller-manager', 'kube-scheduler')
     const kubectl = kubectlIn(settings)
     if (kubectl === undefined) return step.show('no API server')

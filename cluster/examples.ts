@@ -10,7 +10,7 @@ import type { Settings } from './settings.ts'
 
 /** The example VM, and one that every preset selects. */
 const exampleVms = ['testvm', 'small-with-video'] as const
-/** A preset that the webhooks have not received after this time will not arrive. */
+/** A preset that has not reached the webhooks by then is not going to. */
 const presetDeadlineMs = 10_000
 
 /** The path of an example's manifest. */
@@ -51,7 +51,7 @@ export async function applyExamples(
   step.show(`${exampleVms.join(' and ')} run`)
 }
 
-/** Presets reach the webhooks by a watch. A dry run shows whether they have arrived. */
+/** Presets reach the webhooks through a watch. A dry run shows whether they have arrived. */
 async function untilPresetsAreKnown(step: Step, kubectl: readonly string[]): Promise<void> {
   step.show('waiting for the webhooks to receive the presets')
   const deadline = Date.now() + presetDeadlineMs

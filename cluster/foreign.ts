@@ -24,7 +24,7 @@ export interface Destination {
   readonly imagePrefix: string
 }
 
-/** @throws with all variables that must be set */
+/** @throws an error that names all variables that must be set */
 export function destinationOf({ kubeconfig, imagePrefix }: Settings): Destination {
   if (kubeconfig !== undefined && imagePrefix !== undefined)
     return { kubeconfig, imagePrefix: imagePrefix.replace(/\/+$/, '') }

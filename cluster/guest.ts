@@ -8,7 +8,7 @@ import type { Settings } from './settings.ts'
 
 /** What the guest prints on its serial console when it runs; `images/iscsi-demo/guest.asm` has the same text. */
 export const guestGreeting = 'virtset demo guest is up'
-/** Larger than its one sector, as disks are. */
+/** Larger than its single sector, like a real disk. */
 const diskBytes = 2 * 1024 * 1024
 
 /** Assembles the demo guest's disk from its source. Returns its path. */

@@ -36,7 +36,7 @@ export interface ImageSource {
   readonly npmPackages?: readonly string[]
 }
 
-/** An image that exists: its name with a tag that is the key of its content, and the OCI layout with its blobs. */
+/** A built image: its name with a tag that is the key of its content, and the OCI layout with its blobs. */
 export interface Image {
   readonly name: string
   readonly reference: string
@@ -50,7 +50,7 @@ const localPrefix = 'localhost/virtset'
 const isCode = (path: string) => path.endsWith('.ts') && !path.endsWith('.test.ts')
 const isCodeOrData = (path: string) => isCode(path) || path.endsWith('.json')
 
-/** Images of the cluster of `make up` itself. */
+/** The images that the cluster of `make up` itself needs. */
 function clusterSources(binaries: Binaries): ImageSource[] {
   return [
     { name: 'pause', files: [], extra: { catatonit: '/usr/bin/catatonit' }, hasBase: false },
@@ -177,7 +177,7 @@ function withDependencies(modules: string, names: readonly string[]): string[] {
   return [...found].sort()
 }
 
-/** Retries a registry that does not respond after a minute, not after npm's five. */
+/** Retries a registry that does not respond after one minute instead of npm's five. */
 const npmCi = ['npm', 'ci', '--omit=dev', '--ignore-scripts', '--no-audit', '--no-fund', '--fetch-timeout=60000']
 
 /** Files of packages that are not needed at run time. */
@@ -235,7 +235,7 @@ async function build(step: Step, settings: Settings, source: ImageSource, image:
   await unpackLayers(image.layout, image.reference)
 }
 
-/** Versions of an image in the cache: the current one, and those of a few other branches. */
+/** The number of versions of an image in the cache: the current one, and those of a few other branches. */
 const cachedVersions = 4
 
 async function removeOld(step: Step, settings: Settings, layout: string): Promise<void> {
@@ -260,7 +260,10 @@ function stageContext(settings: Settings, source: ImageSource, context: string):
     lutimesSync(join(entry.parentPath, entry.name), 0, 0)
 }
 
-/** The name of the base image: BASE, else Debian's if its registry responds, else one built by mmdebstrap. */
+/**
+ * The name of the base image: BASE if set, otherwise Debian's if its registry responds, otherwise one built by
+ * mmdebstrap.
+ */
 async function ensureBase(step: Step, settings: Settings): Promise<string> {
   if (settings.base !== undefined) return settings.base
   const local = `${localPrefix}/base:${suite}`
@@ -285,8 +288,8 @@ async function registryResponds(): Promise<boolean> {
 }
 
 /**
- * A buildah command whose storage is in the cache. In its own mount namespace, the cache's directory is mounted at
- * /var/lib/containers, so that neither files nor mounts are left on the host.
+ * A buildah command whose storage is in the cache. It runs in a mount namespace in which the cache's directory is
+ * mounted at /var/lib/containers, so that neither files nor mounts remain on the host.
  */
 function buildah(settings: Settings, command: readonly string[]): string[] {
   const own = join(settings.cache, 'buildah')

@@ -17,12 +17,12 @@ const kinds = [
   'nodeprofiles',
 ] as const
 
-/** An image's short name and the reference, with a tag or a digest, by which a cluster pulls it. */
+/** An image's short name, and the reference with a tag or digest by which a cluster pulls it. */
 type NamedImage = Pick<Image, 'name' | 'reference'>
 
 /**
- * A kustomization of `manifests/` with other images; controller and policy get the launcher's from the handler's
- * DaemonSet.
+ * A kustomization of `manifests/` with these images. The controller and the policy get the launcher image from the
+ * handler's DaemonSet.
  */
 export function overlay(manifests: string, images: readonly NamedImage[]): string {
   const used = images.filter(({ name }) => name === 'virtset' || name === 'launcher')
@@ -44,7 +44,7 @@ replacements:
 
 const modestRequest = { op: 'replace', path: '/spec/template/spec/containers/0/resources/requests/cpu', value: '50m' }
 
-/** Added to the kustomization of `make up`: a node with few CPUs must have room for the VMs of the tests. */
+/** Appended to the kustomization of `make up`: a node with few CPUs must have room for the tests' VMs. */
 export const modestRequests = `patches:
 ${['webhooks', 'controller', 'handler']
   .map((name) => `- {target: {name: virtset-${name}, group: apps}, patch: '${JSON.stringify([modestRequest])}'}\n`)
@@ -64,9 +64,9 @@ ${images
 }
 
 /**
- * Installs virtset with these images, and waits until all of it runs.
+ * Installs virtset with these images, and waits until it runs.
  * @param directory for the generated kustomization
- * @param addition text at the end of the kustomization
+ * @param addition text to append to the kustomization
  */
 export async function install(
   step: Step,
@@ -80,7 +80,7 @@ export async function install(
   await step.run([...kubectl, 'apply', '--server-side', '--force-conflicts', '-k', directory])
   for (const kind of kinds) {
     step.show(`waiting for ${kind}`)
-    // It fails at once on a CRD without conditions, hence the retries.
+    // `kubectl wait` fails immediately on a CRD without conditions, hence the retries.
     const wait = [...kubectl, 'wait', '--for=condition=Established', `crd/${kind}.virtset.io`, '--timeout=30s']
     await untilSucceeds(step, wait, `the kind ${kind}`)
   }
@@ -92,13 +92,13 @@ export async function install(
     step.show(`waiting for ${workload}`)
     await step.run([...kubectl, '-n', 'virtset-system', 'rollout', 'status', workload, '--timeout=120s'])
   }
-  // Until the aggregator knows that the webhooks answer, no VM can be created.
+  // VMs can be created only after the aggregator considers the webhooks available.
   const apiService = 'apiservice/v1alpha1.subresources.virtset.io'
   await step.run([...kubectl, 'wait', '--for=condition=Available', apiService, '--timeout=120s'])
   step.show('')
 }
 
-/** Writes the kustomization that installs virtset with these images, and `addition` at its end. */
+/** Writes the kustomization that installs virtset with these images, followed by `addition`. */
 export function writeKustomization(
   settings: Settings,
   images: readonly NamedImage[],

@@ -3,8 +3,8 @@ import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 
 /**
- * A key of content: equal parts have equal keys on every host. It has 12 hexadecimal digits: short enough for an
- * image's tag, and with 48 bits collisions are unlikely.
+ * A key of content: equal parts have equal keys on every host. It has 12 hexadecimal digits, which is short enough for
+ * an image tag; with 48 bits, collisions are unlikely.
  */
 export function keyOf(...parts: readonly (string | Buffer)[]): string {
   const hash = createHash('sha256')
@@ -12,7 +12,10 @@ export function keyOf(...parts: readonly (string | Buffer)[]): string {
   return hash.digest('hex').slice(0, 12)
 }
 
-/** The key of files below a directory: their names, contents and whether they are executable, but not their times. */
+/**
+ * The key of files below a directory. It covers their names, contents and whether they are executable, but not their
+ * times.
+ */
 export function keyOfFiles(directory: string, files: readonly string[]): string {
   return keyOf(
     ...[...files].sort().flatMap((file) => {

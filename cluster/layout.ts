@@ -55,9 +55,8 @@ export function digestsOf(layout: string, manifest: Descriptor): string[] {
 }
 
 /**
- * Unpacks an image's compressed layers within the layout. buildah always compresses what it writes to a layout, but
- * skips a layer that it finds there under the digest of its unpacked form, so pushing a large image again takes no
- * time.
+ * Unpacks an image's compressed layers within the layout. buildah always compresses layers that it writes to a layout,
+ * but skips a layer that it finds under the digest of its unpacked form, so pushing a large image again takes no time.
  */
 export async function unpackLayers(layout: string, reference: string): Promise<void> {
   const descriptor = findManifest(layout, reference)

@@ -6,7 +6,7 @@ import type { Step } from './progress.ts'
 
 /**
  * A mount namespace that outlives its processes. In it, a node's kubelet and containerd find their usual directories,
- * separate from those of other nodes. When the namespace is removed, so is every mount in it.
+ * separate from those of other nodes. Its mounts disappear with it.
  */
 export interface Namespace {
   /** The file on which the namespace is mounted. */
@@ -27,7 +27,7 @@ export async function ensureNamespace(step: Step, namespace: Namespace, created:
   }
   writeFileSync(namespace.file, '')
   for (const usual of Object.keys(namespace.directories)) ensureDirectory(usual, created)
-  // Private first, so that these mounts stay in the namespace; then shared, so that later mounts propagate to pods.
+  // Private first, so that these mounts remain in the namespace; then shared, so that later mounts propagate to pods.
   const script = [
     'mount --make-rprivate /',
     'while [ $# -gt 0 ]; do mkdir -p "$2"; mount --bind "$2" "$1"; shift 2; done',
@@ -67,7 +67,7 @@ export function removeCreated(created: string): void {
     try {
       rmdirSync(path)
     } catch {
-      // Another program uses it now, or has removed it.
+      // Another program now uses it, or has removed it.
     }
   }
   rmSync(created)

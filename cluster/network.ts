@@ -7,14 +7,14 @@ import type { Step } from './progress.ts'
 /** A node's address on its own link, and the range of its pods. */
 export interface NodeAddresses {
   readonly name: string
-  /** From TEST-NET-2 (RFC 5737): in no real network, and the same on every host and after every reboot. */
+  /** From TEST-NET-2 (RFC 5737): not used in any real network, and the same on every host and after every reboot. */
   readonly address: string
   readonly link: string
   readonly pods: string
 }
 
 export const podRange = '10.244.0.0/16'
-/** As many as one host can run. */
+/** The maximum that one host can run. */
 export const mostNodes = 3
 const table = 'virtset'
 const forwarding = '/proc/sys/net/ipv4/ip_forward'
@@ -29,8 +29,8 @@ export function nodesOf(count: number): NodeAddresses[] {
 }
 
 /**
- * Rules by which pods reach external addresses, with the host's address as source. They have their own table, so that
- * `make down` can delete it, and the CNI plugin adds none.
+ * Rules that masquerade pods as the host for external addresses. They have their own table, so that `make down` can
+ * delete it; the CNI plugin adds no rules.
  */
 function masqueradeRules(): string {
   return `add table ip ${table}
@@ -44,7 +44,9 @@ table ip ${table} {
 `
 }
 
-/** Configures the nodes' addresses and the pods' way out. Records the previous forwarding setting in `state`. */
+/**
+ * Configures the nodes' addresses and the pods' external access. Records the previous forwarding setting in `state`.
+ */
 export async function ensureNetwork(step: Step, state: string, nodes: readonly NodeAddresses[]): Promise<void> {
   for (const { link, address } of nodes) {
     // A bridge without ports: dummy devices do not exist on every kernel.

@@ -25,7 +25,7 @@ export interface NodePaths {
   readonly namespace: Namespace
 }
 
-/** The kubelet's usual root directory. Inside a node's mount namespace it is there. */
+/** The kubelet's usual root directory, which exists inside a node's mount namespace. */
 const kubeletRoot = '/var/lib/kubelet'
 
 export function nodePaths(state: string, node: string): NodePaths {
@@ -78,7 +78,7 @@ Root = "${join(paths.run, 'runc')}"
 
 /**
  * Each pod has its own link to the host, which routes. On a bridge, responses of a Service's pod to a pod on the same
- * bridge would bypass kube-proxy if the kernel does not filter bridges.
+ * bridge would bypass kube-proxy unless the kernel filters bridges.
  */
 function cniConfiguration(node: NodeAddresses): string {
   return JSON.stringify({
@@ -99,7 +99,7 @@ function cniConfiguration(node: NodeAddresses): string {
 }
 
 /**
- * Each kubelet has the usual ports, on its node's own address.
+ * Each kubelet has the usual ports on its node's own address.
  *
  * NeverVerify: an image that was pulled under one name (`make install` in a test) must not be verified under the name
  * of its import.

@@ -20,18 +20,18 @@ export interface Daemon {
   readonly name: string
   readonly command: readonly string[]
   readonly environment?: Readonly<Record<string, string>>
-  /** Contents of the files that it reads when it starts; a change restarts it. */
+  /** The contents of the files that it reads at start; a change restarts it. */
   readonly inputs?: readonly string[]
 }
 
-/** A record of a started process, sufficient to check later whether the PID is still that process. */
+/** A record of a started process, sufficient to check later whether the PID still belongs to that process. */
 export interface ProcessRecord {
   readonly name: string
   readonly pid: number
-  /** Clock ticks from boot to the process's start (field 22 of /proc/PID/stat); a reused PID has another. */
+  /** Clock ticks from boot to the process's start (field 22 of /proc/PID/stat). A reused PID has a different one. */
   readonly startTime: string
   readonly bootId: string
-  /** Of the command and the inputs. */
+  /** The key of the command and the inputs. */
   readonly key: string
 }
 
@@ -44,7 +44,9 @@ export interface Ledger {
 /** Time between SIGTERM and SIGKILL: the API server takes several seconds to stop. */
 const stopDeadlineMs = 15_000
 
-/** The start time in a line of /proc/PID/stat. The name in it is in parentheses and can hold spaces and parentheses. */
+/**
+ * The start time in a line of /proc/PID/stat. The name in it is in parentheses and can contain spaces and parentheses.
+ */
 export function parseStartTime(stat: string): string | undefined {
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]
 }
@@ -54,7 +56,7 @@ export function isZombie(stat: string): boolean {
   return stat.slice(stat.lastIndexOf(')') + 2).startsWith('Z')
 }
 
-/** Starts a daemon unless it already runs with the same command and inputs. Returns which of the two. */
+/** Starts a daemon unless it is already running with the same command and inputs. Returns whether it was running. */
 export async function ensureProcess(ledger: Ledger, daemon: Daemon): Promise<'running' | 'started'> {
   const key = keyOf(...daemon.command, ...Object.entries(daemon.environment ?? {}).flat(), ...(daemon.inputs ?? []))
   const record = readRecord(ledger, daemon.name)

@@ -50,7 +50,7 @@ test('a terminal shows a spinner after two seconds, until the end', async () => 
     step.show('1 of 2')
     fake.advance(200)
     expect(fake.written).toEqual([`\r\x1b[K${formatLine('⠋', 'Slow', 2100, '1 of 2')}`])
-    // Longer than the terminal is wide: what is wrapped could not be written over.
+    // Longer than the terminal is wide: a wrapped line could not be overwritten.
     step.show('building virtset: STEP 7/10: COPY node_modules node_modules')
     fake.advance(100)
     expect(fake.written.at(-1)?.length).toBe('\r\x1b[K'.length + 79)

@@ -8,7 +8,7 @@ export interface Display {
   write(text: string): void
   /** Whether a line can be overwritten; otherwise each step is one line when it is done. */
   readonly isTerminal: boolean
-  /** Of a terminal. Longer lines could not be overwritten. */
+  /** The width of the terminal. Longer lines could not be overwritten. */
   columns(): number
   now(): number
   /** Calls back at each tick of a spinner until the returned function is called. */
@@ -36,7 +36,7 @@ export class StepFailed extends Error {
 export interface Progress {
   /**
    * Runs a step and shows it as a line with its duration. If it fails, shows the end and the path of its log, and
-   * `remedy`: what the user should do.
+   * `remedy`, which advises the user.
    *
    * @throws StepFailed
    */

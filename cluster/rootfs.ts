@@ -9,8 +9,8 @@ import type { Settings } from './settings.ts'
 export const suite = 'trixie'
 
 /**
- * What tests need in addition to the launcher's packages: emulated TPMs, UEFI firmware, SPICE with its video cards,
- * OpenGL, and virsh to compare with.
+ * Packages that tests need in addition to the launcher's: emulated TPMs, UEFI firmware, SPICE with its video cards,
+ * OpenGL, and virsh for comparison.
  */
 const additionalPackages = [
   'swtpm',
@@ -21,7 +21,7 @@ const additionalPackages = [
   'qemu-system-modules-opengl',
 ]
 
-/** The UID of the launcher and everything in its pod; libvirtd requires it to have a name. */
+/** The UID of everything in a launcher pod; libvirtd requires it to have a name. */
 const launcherUser = 107
 
 /** The Debian packages of the launcher's image, one per line. The Containerfile reads the same file. */

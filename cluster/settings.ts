@@ -10,20 +10,20 @@ export interface Settings {
   readonly state: string
   /** The user's Kubernetes binaries; if undefined, they come from the cache or are built. */
   readonly kubeBinDir: string | undefined
-  /** How many nodes the cluster has: 1 to 3. */
+  /** The number of nodes of the cluster: 1 to 3. */
   readonly nodes: number
   /** Base image of the Containerfiles; if undefined, it comes from a registry or is built by mmdebstrap. */
   readonly base: string | undefined
-  /** Where `make install` pushes images, and the KUBECONFIG of the user's cluster. */
+  /** The registry that `make install` pushes images to, and the KUBECONFIG of the user's cluster. */
   readonly imagePrefix: string | undefined
   readonly kubeconfig: string | undefined
 }
 
-/** The longest socket path below the state directory (see node.ts), and Linux' limit for a socket path. */
+/** The longest socket path below the state directory (see node.ts), and Linux's limit for a socket path. */
 const longestSocket = '/nodes/node1/run/containerd.sock.ttrpc'
 const maxSocketPath = 107
 
-/** Reads the environment. @throws if a value is invalid, with what to set instead */
+/** Reads the environment. @throws an error that states the valid values if a value is invalid */
 export function readSettings(checkout: string, environment: Readonly<Record<string, string | undefined>>): Settings {
   const home = environment['HOME'] || '/root'
   const cache = join(environment['XDG_CACHE_HOME'] || join(home, '.cache'), 'virtset')

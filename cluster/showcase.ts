@@ -16,8 +16,8 @@ interface ShownVm {
 }
 
 /**
- * Explains virtset with the example: what the user wrote, where the other fields come from, what runs, and what to try
- * next.
+ * Explains virtset with the example: what the user wrote, where the other fields come from, what is running, and what
+ * to try next.
  */
 export async function showcase(settings: Settings, kubectl: readonly string[]): Promise<string> {
   const vm: ShownVm = JSON.parse(await run([...kubectl, 'get', 'vm', 'testvm', '-o', 'json']))
