@@ -1,24 +1,24 @@
-/** A field of an object that a value of the chart sets. */
+/** A field of an object that a chart value sets. */
 export interface Place {
   /** Kind and name: `Deployment virtset-webhooks`. */
   readonly object: string
-  /** As kustomize writes paths: `spec.template.spec.containers.[name=webhooks].resources`. */
+  /** In kustomize's form: `spec.template.spec.containers.[name=webhooks].resources`. */
   readonly path: string
-  /** The manifests leave the field unset, and so does the chart while the value is empty. */
+  /** The manifests leave the field unset, and so does the chart if the value is empty. */
   readonly isOptional?: boolean
-  /** The template expression for the field. Absent: the value itself. */
+  /** The template expression for the field. If absent, the value itself. */
   readonly expression?: string
 }
 
 export interface ChartValue {
-  /** As a user sets it: `webhooks.replicas`. */
+  /** The name that users set: `webhooks.replicas`. */
   readonly name: string
   /** One sentence. */
   readonly description: string
   readonly places: readonly Place[]
-  /** Absent: what the manifests have in the first place. */
+  /** If absent, the value in the first place of the manifests. */
   readonly default?: unknown
-  /** The default from what the manifests have, where the value is only a part of it. */
+  /** Extracts the default from the value in the manifests, if it is only a part of that. */
   readonly read?: (found: string) => unknown
 }
 
@@ -64,7 +64,7 @@ const deployment = (name: 'webhooks' | 'controller'): ChartValue[] => {
 const image = (name: string) => `printf "%s/%s" .Values.images.prefix .Values.images.${name} | toJson`
 const afterLastSlash = (reference: string) => reference.slice(reference.lastIndexOf('/') + 1)
 
-/** What users of the chart can set. Everything else is as `manifests/` has it. */
+/** The values that users of the chart can set. Everything else is as in `manifests/`. */
 export const chartValues: readonly ChartValue[] = [
   {
     name: 'images.prefix',
@@ -91,7 +91,7 @@ export const chartValues: readonly ChartValue[] = [
         path: `${container('controller')}.env.[name=LAUNCHER_IMAGE].value`,
         expression: image('launcher'),
       },
-      // An expression of CEL: a string within a string.
+      // A CEL expression: a string within a string.
       {
         object: 'ValidatingAdmissionPolicy virtset-controller-pods',
         path: 'spec.variables.[name=image].expression',

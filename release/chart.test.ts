@@ -15,7 +15,7 @@ function objectsWithEachPlace(): KubernetesObject[] {
   return [...objects.values()]
 }
 
-/** Sets a field, and makes what is on the way to it. */
+/** Sets a field, and creates missing parents. */
 function put(at: object, [step = '', ...rest]: readonly string[], value: string): void {
   const target = at as Record<string, unknown>
   const [, key = '', wanted] = /^\[(\w+)=(.+)\]$/.exec(step) ?? []
@@ -38,7 +38,7 @@ const plain: KubernetesObject = { apiVersion: 'v1', kind: 'ConfigMap', metadata:
 const labelled = (label: string) => ({ ...plain, metadata: { name: 'c', annotations: { label } } })
 const templateOf = (over: Partial<Renderings>) => renderChart(renderings(over), '1.2.3')['templates/configmap-c.yaml']
 
-test('an object that no overlay changes is rendered as it is, and its braces are escaped', () => {
+test('an object that no overlay changes is rendered unchanged, with its braces escaped', () => {
   expect(templateOf({ base: [...objectsWithEachPlace(), labelled('{{x}}')] })).toBe(
     'apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: c\n  annotations:\n    label: "{{ "{{" }}x}}"\n',
   )
@@ -84,7 +84,7 @@ test('a value whose field the manifests lack is an error', () => {
   )
 })
 
-test('defaults are what the manifests have; the image is split into prefix and name', () => {
+test('defaults come from the manifests; the image is split into prefix and name', () => {
   const values = parse(renderChart(renderings(), '1.2.3')['values.yaml'] ?? '')
   expect(values.images).toEqual({ prefix: 'r.example/v', virtset: 'image:1', launcher: 'image:1' })
   expect(values.imagePullSecrets).toEqual([])

@@ -2,7 +2,7 @@ import { stringify } from 'yaml'
 
 import { chartValues, expressionOf, type ChartValue, type Place } from './chart-values.ts'
 
-/** An object as kustomize renders it. */
+/** An object rendered by kustomize. */
 export interface KubernetesObject {
   readonly apiVersion: string
   readonly kind: string
@@ -13,14 +13,14 @@ export interface KubernetesObject {
   }
 }
 
-/** What kustomize renders of `manifests/`: the base, and the overlays that a value of the chart switches on. */
+/** The renderings of `manifests/` by kustomize: the base, and the overlays that a chart value enables. */
 export interface Renderings {
   readonly base: readonly KubernetesObject[]
-  /** By the value that switches the overlay on, e.g. `kvm.enabled`. */
+  /** By the value that enables the overlay, e.g. `kvm.enabled`. */
   readonly overlays: Readonly<Record<string, readonly KubernetesObject[]>>
 }
 
-/** The overlays of `manifests/` by the value that switches them on. */
+/** The overlays of `manifests/`, by the value that enables them. */
 export const switches: Readonly<Record<string, string>> = {
   'certManager.enabled': 'cert-manager',
   'kvm.enabled': 'kvm',
@@ -31,12 +31,12 @@ export const switches: Readonly<Record<string, string>> = {
 export type ChartFiles = Readonly<Record<string, string>>
 
 /**
- * A Helm chart that renders what kustomize does. Everything in it is derived from `manifests/`: an object that an
- * overlay changes becomes two branches of a condition, and the fields in `chart-values.ts` take their defaults from the
- * manifests.
+ * A Helm chart that renders the same objects as kustomize. Everything in it is derived from `manifests/`: an object
+ * that an overlay changes becomes two branches of a condition, and the fields in `chart-values.ts` take their defaults
+ * from the manifests.
  *
  * @param version semantic version without a leading v
- * @throws Error when two overlays change one object, or a value has a place that the manifests lack
+ * @throws Error if two overlays change the same object, or a value has a place that the manifests lack
  */
 export function renderChart(renderings: Renderings, version: string): ChartFiles {
   const values = chartValues.map((value) => ({ ...value, default: defaultOf(value, renderings) }))
@@ -65,7 +65,7 @@ function templates({ base, overlays }: Renderings): ChartFiles {
   )
 }
 
-/** A namespaced object can share kind and name with one of another namespace, as two RoleBindings do. */
+/** Includes the namespace, because objects of different namespaces can share kind and name, as two RoleBindings do. */
 const uniqueIdentity = (object: KubernetesObject) => `${identityOf(object)} ${object.metadata.namespace ?? ''}`.trim()
 
 function templateOf(identity: string, base: Renderings['base'], overlays: Renderings['overlays']): string {
@@ -85,7 +85,7 @@ function templateOf(identity: string, base: Renderings['base'], overlays: Render
   return guarded(identity, `${branches.join('')}{{- end }}\n`)
 }
 
-/** Objects that some installations have already or want to keep. */
+/** Makes objects optional that some installations already have or want to keep. */
 function guarded(identity: string, template: string): string {
   const [kind = ''] = identity.split(' ')
   const value = { Namespace: 'namespace.create', CustomResourceDefinition: 'crds.install' }[kind]
@@ -96,7 +96,7 @@ function objectTemplate(object: KubernetesObject): string {
   const places = chartValues
     .flatMap((value) => value.places.map((place) => ({ value, place })))
     .filter(({ place }) => place.object === identityOf(object))
-  // Deleting a release must not delete every VM with the CRDs.
+  // Deleting a release must not delete the CRDs, and every VM with them.
   const copied =
     object.kind === 'CustomResourceDefinition'
       ? withAnnotations(object, { 'helm.sh/resource-policy': 'keep' })
@@ -123,7 +123,7 @@ const withAnnotations = (object: KubernetesObject, added: Readonly<Record<string
 const markerOf = (index: number) => `value-${index}-here`
 
 /**
- * Puts a marker in the field of a place. Returns false when the object has no such field: an overlay has removed it.
+ * Puts a marker in the field of a place. Returns false if the object has no such field because an overlay removed it.
  */
 function mark(object: KubernetesObject, { path, isOptional = false }: Place, index: number): boolean {
   const steps = path.split('.')
@@ -134,7 +134,7 @@ function mark(object: KubernetesObject, { path, isOptional = false }: Place, ind
   return true
 }
 
-/** A step of a path as kustomize writes it: `spec`, or `0` or `[name=webhooks]` for an element of a list. */
+/** Resolves a step of a path in kustomize's form: `spec`, or `0` or `[name=webhooks]` for an item of a list. */
 function stepInto(value: unknown, step: string): unknown {
   if (!Array.isArray(value)) return isRecord(value) ? value[step] : undefined
   const [, key = '', wanted] = /^\[(\w+)=(.+)\]$/.exec(step) ?? []
@@ -146,7 +146,8 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 }
 
 /**
- * A value's default is what the manifests have in its first place, unless it states one. They must have all its places.
+ * The default of a value: the stated one, otherwise the value in its first place in the manifests. Throws unless the
+ * manifests have all its places.
  */
 function defaultOf(value: ChartValue, { base, overlays }: Renderings): unknown {
   const objects = [base, ...Object.values(overlays)].flat()
@@ -182,7 +183,7 @@ const notes = `virtset {{ .Chart.AppVersion }} is installed in the namespace vir
 Uninstalling the release keeps the CRDs, and with them your VMs and presets.
 `
 
-/** Values by their group: the part of the name before the dot. */
+/** Groups values by the part of the name before the dot. */
 const grouped = (values: readonly ValueWithDefault[]) => [
   ...Map.groupBy(values, ({ name }) => name.split('.')[0] ?? ''),
 ]
@@ -208,7 +209,7 @@ function schemaOf(values: readonly ValueWithDefault[]): object {
     const inner = members.map((each) => [each.name.slice(name.length + 1), leaf(each)])
     return [name, own === undefined ? object(Object.fromEntries(inner)) : leaf(own)]
   })
-  // Helm hands `global` to every chart.
+  // Helm passes `global` to every chart.
   return {
     $schema: 'http://json-schema.org/draft-07/schema#',
     ...object({ global: { type: 'object' }, ...Object.fromEntries(properties) }),
@@ -230,7 +231,7 @@ Virtual machines on Kubernetes. The chart renders exactly what \`manifests/\` of
 
     helm install virtset oci://ghcr.io/virtset/charts/virtset --version VERSION
 
-All objects are in the namespace \`virtset-system\`, whatever the namespace of the release: admission policies name the
+All objects are in the namespace \`virtset-system\`, regardless of the namespace of the release: admission policies name the
 accounts in it. Install the release into that namespace only with \`--set namespace.create=false\`, after creating it
 with the label \`pod-security.kubernetes.io/enforce: privileged\`.
 

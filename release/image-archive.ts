@@ -17,10 +17,10 @@ import {
 
 /**
  * Writes an image of the cache, whose layers are not compressed, to an OCI layout of its own with compressed layers, as
- * registries have them. Two runs write the same bytes.
+ * in registries. The output is reproducible.
  *
- * @param name of the image in the layout
- * @returns the digest of its manifest, which a registry to which the layout is copied as it is has too
+ * @param name the name of the image in the layout
+ * @returns the digest of its manifest, which is the same in a registry if the layout is copied unchanged
  */
 export async function writeArchive(image: Image, layout: string, name: string): Promise<string> {
   const manifest = manifestOf(image)
@@ -60,7 +60,7 @@ async function compressed(from: string, layer: Descriptor, to: string): Promise<
   return { ...layer, mediaType: `${layer.mediaType}+gzip`, digest, size }
 }
 
-/** dpkg's file with all packages of an image that is based on Debian: the one in the uppermost layer that has it. */
+/** dpkg's status file, which lists all packages of a Debian-based image, from the uppermost layer that contains it. */
 export async function debianStatus(image: Image): Promise<string> {
   for (const { digest } of manifestOf(image).layers.toReversed()) {
     const path = ['--wildcards', '--no-anchored', 'var/lib/dpkg/status']

@@ -9,7 +9,7 @@ export interface Archive {
 }
 
 /**
- * The manifest by which krew installs `kubectl vm` (https://krew.sigs.k8s.io/docs/developer-guide/plugin-manifest/).
+ * The manifest that krew uses to install `kubectl vm` (https://krew.sigs.k8s.io/docs/developer-guide/plugin-manifest/).
  */
 export function krewManifest(version: string, downloads: string, archives: readonly Archive[]): string {
   return stringify({

@@ -19,7 +19,7 @@ async function main(): Promise<void> {
 try {
   await main()
 } catch (error) {
-  // A step that failed has reported it already.
+  // The failure of a step has been shown.
   if (!(error instanceof StepFailed)) console.error(error instanceof Error ? error.message : error)
   process.exitCode = 1
 }

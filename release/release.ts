@@ -19,19 +19,19 @@ import { krewManifest, type Archive } from './krew.ts'
 import { billOfMaterials, debianComponents, nodeComponent, type Bom } from './sbom.ts'
 import { withoutV } from './version.ts'
 
-/** Images of a release: those that manifests name. */
+/** An image of a release, which the manifests refer to. */
 interface ReleasedImage {
   readonly name: string
-  /** By digest, as clusters pull it. */
+  /** The reference by digest that clusters pull. */
   readonly reference: string
   readonly archive: string
 }
 
 /**
- * Writes everything of a release to `dist/VERSION` and returns that directory. Where IMAGE_PREFIX is set, images and
- * chart are pushed too.
+ * Writes all files of a release to `dist/VERSION` and returns that directory. If IMAGE_PREFIX is set, also pushes the
+ * images and the chart.
  *
- * @param downloads where the files will be published, without a slash at the end
+ * @param downloads the URL where the files will be published, without a trailing slash
  */
 export async function release(
   progress: Progress,
@@ -129,7 +129,7 @@ async function archiveImage(
   return { name: image.name, reference: `${prefix}/${image.name}@${digest}`, archive }
 }
 
-/** Copies an archive to a registry as it is: a digest that changes would not be the one in install.yaml. */
+/** Copies an archive to a registry unchanged, because install.yaml refers to its digest. */
 async function pushArchive(step: Step, { archive }: ReleasedImage, reference: string): Promise<void> {
   const plain = isOnThisHost(reference) ? ['--dest-tls-verify=false'] : []
   const auth = process.env['REGISTRY_AUTH_FILE']

@@ -1,4 +1,4 @@
-/** A component of a CycloneDX document, as far as documents are changed here. */
+/** The members of a component of a CycloneDX document that are used here. */
 export interface Component {
   readonly type: string
   readonly name: string
@@ -7,7 +7,7 @@ export interface Component {
   readonly 'bom-ref'?: string
 }
 
-/** What `npm sbom --sbom-format cyclonedx` prints. */
+/** The output of `npm sbom --sbom-format cyclonedx`. */
 export interface Bom {
   readonly serialNumber?: string
   readonly metadata: { readonly timestamp?: string; readonly component: Component }
@@ -16,8 +16,8 @@ export interface Bom {
 }
 
 /**
- * The bill of materials of one artifact of a release: the npm packages in it and other components. Two runs give the
- * same document: it has neither a serial number nor the time of the run.
+ * The bill of materials of one artifact of a release: the npm packages in it and other components. It is reproducible:
+ * it has neither a serial number nor the time of the run.
  *
  * @param isIncluded whether the artifact contains an npm package
  */

@@ -1,7 +1,7 @@
-/** As https://semver.org has it, with a leading v: without build metadata, which tags of images cannot carry. */
+/** The syntax of https://semver.org with a leading v, but without build metadata, which image tags cannot contain. */
 const pattern = /^v(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)\.(?:0|[1-9]\d*)(?:-[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?$/
 
-/** @throws Error when VERSION is not a semantic version with a leading v */
+/** @throws Error if VERSION is not a semantic version with a leading v */
 export function parseVersion(text: string | undefined): string {
   if (text === undefined || text === '') throw new Error('VERSION is not set: make release VERSION=v0.2.0')
   if (!pattern.test(text))
@@ -9,5 +9,5 @@ export function parseVersion(text: string | undefined): string {
   return text
 }
 
-/** Charts carry their version without the v. */
+/** Versions of charts have no leading v. */
 export const withoutV = (version: string): string => version.slice(1)
