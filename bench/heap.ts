@@ -11,7 +11,7 @@ import { parseAdmissionReview } from '../webhooks/admission/request.ts'
 import { createHandlers } from '../webhooks/admission/handler.ts'
 
 /**
- * Whether the webhooks' heap grows over time: writes and deletes presets as fast as possible over HTTP, with an
+ * Tests whether the webhooks' heap grows over time: writes and deletes presets as fast as possible over HTTP, with an
  * admission request for a new VM after every tenth change, and measures the heap after each twentieth of the changes,
  * after garbage collection. Exits with 1 if it grows.
  *
@@ -84,7 +84,7 @@ const heaps: number[] = []
 for (let number = 0; number < changes; number++) {
   change(number)
   if (number % 10 === 0) await sendVm(number)
-  // When the last write has arrived, so have all before it.
+  // Once the last write has arrived, all previous ones have too.
   if (number % names === names - 1) {
     api.put(collection, {
       metadata: { name: 'last', namespace: 'default' },

@@ -1,6 +1,6 @@
 import type { Domain } from '../api/domain/domain.ts'
 
-/** The shortest VM: the example with which the project began. */
+/** The shortest VM: the project's first example. */
 export const seed: Domain = {
   type: 'qemu',
   memory: { unit: 'MB', value: 64 },

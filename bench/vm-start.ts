@@ -81,7 +81,7 @@ function barePod(of: Persisted<VirtualMachine>, image: string, name: string): Po
   const { spec } = launcherPod(of, { image, claims: new Map() })
   const [container] = spec.containers
   if (container === undefined) throw new Error('a launcher pod has a container')
-  // The script is not in the image; there it would be beside the folders that it imports.
+  // The script is not in the image. In the pod, the folders that it imports are beside it.
   const script = readFileSync(join(import.meta.dirname, 'libvirt-alone.ts'), 'utf8').replaceAll("'../", "'./")
   const xml = writeDomain(renderDomain(of.spec.domain, { uid: of.metadata.uid, name }, new Map()))
   const alone = {

@@ -28,7 +28,7 @@ describe('complete', () => {
     expect(spec.split('\n').filter((line) => line !== '' && !line.includes(' # '))).toEqual([])
   })
 
-  test('writes no file outside the directory, whatever an object is called', async () => {
+  test('writes no file outside the directory, regardless of the name of an object', async () => {
     const at = files({ 'all.yaml': `${vm('a')}---\n${vm('x/../../outside')}` })
     await runVm(['complete', at('all.yaml'), '--no-validate', '--out-dir', at('out'), '-o', 'json'])
     expect(readdirSync(at('')).toSorted()).toEqual(['all.yaml', 'out'])

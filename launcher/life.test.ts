@@ -81,7 +81,7 @@ const standings = () =>
   reports.map(({ phase, reason, exit: ended }) => [phase, reason, ended].filter(Boolean).join(' '))
 const count = (procedure: string) => fake.calls.filter((call) => call === procedure).length
 
-/** What a promise fails with, so that it may fail while something else is waited for. */
+/** The error of a promise. Allows it to reject while the test awaits something else. */
 const rejection = (promise: Promise<unknown>): Promise<unknown> =>
   promise.then(
     () => undefined,
@@ -326,7 +326,7 @@ describe('a VM that cannot run', () => {
     fake.refuseNext(procedure, new LibvirtError('unsupported configuration: no', 67, 10))
     expect((await start(vm('idle'))).message).toBe('unsupported configuration: no')
     expect(standings().at(-1)).toBe(standing)
-    // Given again it is not tried again.
+    // Sending the VM again does not retry the start.
     await start(vm('idle'))
     expect(count(procedure)).toBe(1)
     life.final()

@@ -73,11 +73,11 @@ describe('memory', () => {
 })
 
 describe('name and uuid', () => {
-  test('are the object’s where the domain has none', () => {
+  test('are the object’s if the domain has none', () => {
     expect(renderDomain({ type: 'kvm' }, vm, sources)).toEqual({ name: 'testvm', uuid: vm.uid, type: 'kvm' })
   })
 
-  test('are the domain’s own where it has them', () => {
+  test('are the domain’s if it has them', () => {
     const own = { name: 'own', uuid: '00000000-0000-4000-8000-000000000000' }
     expect(renderDomain(own, vm, sources)).toEqual(own)
   })

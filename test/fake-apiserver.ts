@@ -40,7 +40,7 @@ export type Fault =
   | 'reset'
   /** The request is performed, and then the connection is reset: the caller cannot know the outcome. */
   | 'reset-after'
-  /** There is never a response. */
+  /** No response is ever sent. */
   | 'hang'
   /** The request is performed once this resolves. */
   | { heldUntil: Promise<unknown> }
@@ -89,7 +89,7 @@ export interface FakeApiServer {
   backUp(): void
   /** Versions go back with the objects. As with a real server, a watch from a newer version sends nothing. */
   restore(): void
-  /** Ends every watch: cleanly, in the middle of a line, or with an ERROR event. */
+  /** Ends every watch: cleanly, by a reset, in the middle of a line, or with an ERROR event. */
   breakWatches(how: 'end' | 'reset' | 'expire' | 'error-500' | 'half-line'): void
   /** Sends each line of a watch in pieces of this many bytes. */
   chunkBytes: number | undefined
@@ -139,7 +139,7 @@ export async function startFakeApiServer(
     for (let at = 0; at < bytes.length; at += step) watcher.response.write(bytes.subarray(at, at + step))
   }
 
-  /** As with a real server, an object that starts or stops to match the selector is added or deleted for this watch. */
+  /** As with a real server, an object that starts or stops matching the selector is sent as added or deleted. */
   const send = (watcher: Watcher, entry: HistoryEntry) => {
     const { collection, object, before, isGone } = entry
     if (watcher.collection !== collection || entry.version <= watcher.since) return
@@ -176,7 +176,7 @@ export async function startFakeApiServer(
     return stored
   }
 
-  /** A pod remains until its kubelet has terminated it: a test does that with `remove`. */
+  /** A pod remains until its kubelet has terminated it; a test simulates that with `remove`. */
   const isGraceful = (object: FakeObject) => (object.metadata.deletionGracePeriodSeconds ?? 0) > 0
 
   const drop = (collection: string, object: FakeObject) => {
@@ -418,7 +418,7 @@ function persisted(object: FakeObject): FakeObject {
   return { ...object, metadata }
 }
 
-/** Kinds with a status subresource ignore `status` in a write of the whole, and count changes of `spec`. */
+/** Kinds with a status subresource ignore `status` in a write of the whole object, and count changes of `spec`. */
 function withoutStatus(before: FakeObject, changed: FakeObject): FakeObject {
   const { status: _ignored, ...rest } = changed
   const isChanged = JSON.stringify(before['spec']) !== JSON.stringify(changed['spec'])

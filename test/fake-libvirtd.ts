@@ -85,7 +85,7 @@ export function fakeLibvirtd(): FakeLibvirtd {
     const payload = encodeFields(kind.message, { callback_id: 0, msg: { dom: { name, uuid, id }, event, detail } })
     for (const connection of connections) {
       if (!connection.events.has(kind.id)) continue
-      // A real daemon's events have serial 1, whatever the serials of the calls.
+      // A real daemon's events have serial 1, regardless of the serials of the calls.
       const header = { procedure: kind.procedure, type: packetType.message, serial: 1, status: packetStatus.ok }
       send(connection, { ...header, payload })
     }
@@ -110,7 +110,7 @@ export function fakeLibvirtd(): FakeLibvirtd {
     send(connection, { ...header, payload: Buffer.alloc(0) })
   }
 
-  /** As a real daemon closes a console that another client opens with force. */
+  /** Closes the console like a real daemon does when another client opens it with force. */
   const breakConsole = (connection: FakeConnection) => {
     if (connection.console === undefined) return
     const { serial, procedure } = connection.console

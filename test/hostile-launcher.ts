@@ -2,7 +2,7 @@ import { rm } from 'node:fs/promises'
 import { createServer, type Socket } from 'node:net'
 import { listenAsLauncher } from './fake-launcher.ts'
 
-/** What a hostile process in a launcher's pod does with a connection after it has read the head of the request. */
+/** How a hostile process in a launcher's pod treats a connection after it has read the head of the request. */
 type Behaviour = (socket: Socket, path: string, vmUID: string) => void
 
 const observedAt = '2026-01-02T03:04:05Z'

@@ -1,8 +1,8 @@
 import { SaxesParser } from 'saxes'
 
 /**
- * XML for comparison: two documents are the same if their trees are deeply equal. The order of attributes, white space,
- * comments, and the order of elements with different names do not count.
+ * XML for comparison: two documents are equal if their trees are deeply equal. The order of attributes, white space,
+ * comments, and the order of elements with different names are ignored.
  */
 export interface XmlTree {
   readonly attributes: { readonly [name: string]: string }

@@ -60,7 +60,7 @@ const running = encodeFields(state.ret, { state: 1, reason: 1 })
 
 const readState = (deadlineMs?: number) => connection.call('domain_get_state', { dom, flags: 0 }, deadlineMs)
 
-/** What became of a promise; undefined while nothing did. */
+/** The outcome of a promise; undefined while it is pending. */
 function watch(promise: Promise<unknown>): { outcome: unknown } {
   const watched: { outcome: unknown } = { outcome: undefined }
   promise.then(
@@ -338,7 +338,7 @@ describe('a stream', () => {
     return stream
   }
 
-  /** What a stream did, in order. */
+  /** The events of a stream, in order. */
   function diary(stream: Duplex): string[] {
     const lines: string[] = []
     stream.on('data', (chunk: Buffer) => lines.push(chunk.toString()))

@@ -14,7 +14,7 @@ const packet: Packet = {
 }
 const bytes = '00000020' + '20008086' + '00000001' + '00000042' + '00000000' + '00000001' + '00000000' + '01020304'
 
-/** What the reader makes of it, in chunks of `size` bytes. */
+/** The packets that the reader returns for chunks of `size` bytes. */
 function read(hex: string, size: number): Packet[] {
   const reader = packetReader()
   const all = Buffer.from(hex, 'hex')

@@ -32,7 +32,7 @@ beforeEach(() => {
 const getVersion = (deadlineMs?: number) => session.call('connect_get_lib_version', {}, deadlineMs)
 const version = { lib_ver: 11_003_000n }
 
-/** What a promise fails with, so that it may fail while something else is waited for. */
+/** The error of a promise. Allows it to reject while the test awaits something else. */
 const rejection = (promise: Promise<unknown>): Promise<unknown> =>
   promise.then(
     () => undefined,

@@ -18,7 +18,7 @@ export interface SimulatedNode {
   /** The current objects in this node's caches. */
   readonly vms: () => readonly Persisted<VirtualMachine>[]
   readonly pods: () => readonly Persisted<Pod>[]
-  /** Calls back with each change of a VM or a pod. */
+  /** Called for each change of a VM or a pod. */
   onChange(handler: () => void): void
   stop(): Promise<void>
 }

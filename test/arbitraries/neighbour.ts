@@ -23,7 +23,7 @@ export const neighbours = (domains: readonly Domain[]): fc.Arbitrary<Domain> =>
       fc.constantFrom<Json>(...domains),
       fc.array(fc.tuple(fc.nat(), fc.nat(), fc.nat()), { minLength: 1, maxLength: 2 }),
     )
-    // Fields and values are those of the description.
+    // Fields and values come from the description.
     .map(([domain, changes]) => changes.reduce((changed, chosen) => changedBy(changed, chosen), domain) as Domain)
 
 const changedBy = (domain: Json, [place, key, value]: readonly [number, number, number]): Json => {

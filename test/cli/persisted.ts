@@ -18,7 +18,7 @@ export const withoutIdentity = (result: Result): Result =>
       .replaceAll(/"52:54:00(:[0-9a-f]{2}){3}"/g, '"a MAC address"'),
   )
 
-/** What must be equal wherever a VM is completed: the stored VM, or the output of kubectl. */
+/** The result that must be equal for every way of completion: the stored VM, or the output of kubectl. */
 export type Result = ReturnType<typeof stored> | { readonly refusal: string }
 
 /** @param creating the API server's response to the creation of a VM */

@@ -6,19 +6,19 @@ import type { Domain } from '../../api/domain/domain.ts'
 import recorded from './capabilities.json' with { type: 'json' }
 
 /**
- * A domain of our own with the answer of a real libvirt, recorded by `npm run judge:cases`: one file of cases/. Unlike
- * libvirt's own tests, these cases are part of the project, so that no checkout passes without any answer of libvirt.
+ * A domain of our own with the recorded answer of a real libvirt (`npm run judge:cases`): one file of cases/. Unlike
+ * libvirt's own tests, these cases are part of the project, so that every checkout is compared with libvirt.
  */
 export interface OwnCase {
   readonly name: string
-  /** What the case is about; `wholeDomain` adds what every domain needs. */
+  /** The subject of the case; `wholeDomain` adds what every domain needs. */
   readonly domain: Domain
-  /** The definition that libvirt stored; absent where it refused the domain. */
+  /** The definition that libvirt stored; absent if it refused the domain. */
   readonly stored?: string
-  /** Why libvirt refused the domain, and the rules of ours that do. */
+  /** Why libvirt refused the domain, and which of our rules refuse it. */
   readonly refused?: string
   readonly rules?: readonly string[]
-  /** Why completion differs from what libvirt stored, and where first. */
+  /** Why completion differs from what libvirt stored, and the first path where it does. */
   readonly differs?: { readonly path: string; readonly reason: string }
 }
 

@@ -8,8 +8,8 @@ import { fillDefaults } from '../../completion/defaults/defaults.ts'
 import { firstDifference, type Difference } from './difference.ts'
 
 /**
- * libvirt's own tests as ours: a folder `complete/` with `NAME.in.xml`, a domain as a user writes it, and
- * `NAME.out.xml`, the same after libvirt has defined it. From libvirt's source: tests/qemuxmlconfdata, `NAME.xml` and
+ * libvirt's own tests: a folder `complete/` with `NAME.in.xml`, a domain as a user writes it, and `NAME.out.xml`, the
+ * same domain after libvirt has defined it. From libvirt's source: tests/qemuxmlconfdata, `NAME.xml` and
  * `NAME.x86_64-latest.xml`, of the cases that tests/qemuxmlconftest.c runs with the newest QEMU on x86_64.
  */
 export interface Case {
@@ -41,6 +41,6 @@ export const parse = (xml: string): Domain => {
 export const complete = (domain: Domain): Domain =>
   fillDefaults(domain, { capabilities: bundledCapabilities, entropy: { uid: 'corpus' } }).domain
 
-/** Where what we make of `xml` is not what libvirt makes of it; undefined where it is. */
+/** The first difference between our completion of `xml` and libvirt's; undefined if they are equal. */
 export const difference = (xml: string, expected: string): Difference | undefined =>
   firstDifference(expected, writeDomain(canonical(complete(parse(xml)))))

@@ -7,9 +7,7 @@ export interface Difference {
   readonly actual: string | undefined
 }
 
-/**
- * The first difference between two documents, in the order of the expected one; see `xmlTree` for what does not count.
- */
+/** The first difference between two documents, in the order of the expected one; `xmlTree` lists what is ignored. */
 export const firstDifference = (expected: string, actual: string): Difference | undefined =>
   compareChildren(xmlTree(expected), xmlTree(actual), '')
 

@@ -1,6 +1,6 @@
 /**
- * `npm run corpus`: completes every case of LIBVIRT_CORPUS and prints where the result is not libvirt's, the commonest
- * causes first.
+ * `npm run corpus`: completes every case of LIBVIRT_CORPUS and prints the differences from libvirt's results, the most
+ * common causes first.
  */
 import { complete, difference, parse, readCases } from './corpus.ts'
 import { writeDomain } from '../../api/domain/xml.ts'

@@ -4,7 +4,7 @@ import { writeDomain } from '../../api/domain/xml.ts'
 import { complete, withIdentity } from './disagreement.ts'
 import type { Judge } from './judge.ts'
 
-/** What libvirt makes of a domain, in the form in which cases record it. */
+/** libvirt's result for a domain, in the form in which cases record it. */
 export async function answerOf(
   domain: Domain,
   judge: Judge,

@@ -1,4 +1,4 @@
-/** The words of a command line as libvirt prints one: separated by blanks, quoted as for a shell. */
+/** The words of a command line that libvirt printed: separated by blanks, quoted as for a shell. */
 export function commandLine(text: string): string[] {
   const words: string[] = []
   let word: string | undefined
@@ -27,7 +27,7 @@ function keysOf(word: string): string {
     return JSON.stringify(JSON.parse(word), (_, value: unknown) => (typeof value === 'string' ? '' : value))
   }
   if (/^-[A-Za-z]/.test(word)) return word
-  // A comma that belongs to a value is doubled.
+  // A comma within a value is doubled.
   return word
     .replaceAll(',,', '')
     .split(',')

@@ -11,26 +11,23 @@ import { checkRules } from '../../completion/rules/rules.ts'
 import { firstDifference } from '../corpus/difference.ts'
 import type { Judge } from './judge.ts'
 
-/** Where libvirt and we are not of one mind. */
+/** A disagreement between libvirt and our completion. */
 export interface Disagreement {
   /**
-   * `missing-rule`: libvirt refuses what we take. `false-refusal`: it takes what we refuse. `spoilt`: it takes the
-   * domain, but not with our defaults. `changed`: it changes what we have completed. `different`: its defaults are
-   * others than ours.
+   * `missing-rule`: libvirt refuses a domain that we accept. `false-refusal`: libvirt accepts a domain that we refuse.
+   * `spoilt`: libvirt accepts the domain, but not with our defaults. `changed`: libvirt changes our completed domain.
+   * `different`: libvirt's defaults differ from ours.
    */
   readonly kind: 'missing-rule' | 'false-refusal' | 'spoilt' | 'changed' | 'different'
   /**
-   * By which disagreements of one cause are known: libvirt's message or our rule, without names and numbers, or the
-   * path that differs.
+   * Groups disagreements with the same cause: libvirt's message or our rule, without names and numbers, or the path
+   * that differs.
    */
   readonly signature: string
   readonly detail: string
 }
 
-/**
- * `unsettled`: libvirt refuses or changes what it has made itself of the domain; then there is nothing that could be
- * completed.
- */
+/** `unsettled`: libvirt refuses or changes its own result for the domain, so that it cannot be completed. */
 export type Opinion =
   | { readonly outcome: 'taken' | 'refused' | 'unsettled'; readonly disagreement?: undefined }
   | { readonly outcome: 'disagreed'; readonly disagreement: Disagreement }
@@ -42,7 +39,7 @@ const name = 'judged'
 export const complete = (domain: Domain, capabilities: Capabilities): Domain =>
   fillDefaults(domain, { capabilities, entropy, name, isNew: true }).domain
 
-/** As libvirt prints it; it knows no machine type by its alias. */
+/** The domain as libvirt prints it, which does not use aliases of machine types. */
 export const printed = (domain: Domain, capabilities: Capabilities): string => {
   const machine = domain.os?.type?.machine
   const known = machine === undefined ? undefined : machineType(capabilities, machine)?.name
@@ -53,7 +50,7 @@ export const printed = (domain: Domain, capabilities: Capabilities): string => {
   )
 }
 
-/** Why libvirt does not start a domain that it accepts; it checks much only then. */
+/** Why libvirt does not start a domain that it accepts. It checks many things only at start. */
 export const startFault = (domain: Domain, judge: Judge): Promise<string | undefined> =>
   judge.start(writeDomain({ ...domain, name }))
 
@@ -65,7 +62,7 @@ export async function compare(domain: Domain, judge: Judge): Promise<Opinion> {
   const plain = whole === undefined ? domain : withIdentity(domain, whole)
   const judgement = await judge.judge(writeDomain(plain), false)
   if (refusal) {
-    // The launcher has libvirt's schema asked as well.
+    // The launcher also validates against libvirt's schema.
     const isRefused = judgement.outcome === 'refused' || (await judge.judge(writeDomain(plain))).outcome === 'refused'
     return isRefused ? { outcome: 'refused' } : disagreed('false-refusal', refusal.signature, refusal.message)
   }
@@ -82,7 +79,7 @@ export async function compare(domain: Domain, judge: Judge): Promise<Opinion> {
   return (await isSettled(judgement.xml, judge)) ? found : { outcome: 'unsettled' }
 }
 
-/** Whether libvirt makes the same of its own answer. */
+/** Whether libvirt's result is stable if it is defined again. */
 const isSettled = async (xml: string, judge: Judge): Promise<boolean> => {
   const again = await judge.judge(xml, false)
   return again.outcome === 'taken' && firstDifference(xml, again.xml) === undefined
@@ -107,7 +104,7 @@ const differs = (kind: Disagreement['kind'], libvirt: string, ours: string): Opi
   )
 }
 
-/** Disks in another order differ by whatever two of them do not share: that is one kind all the same. */
+/** Disks in another order differ in varying paths, but count as one kind of disagreement. */
 const areSameInOtherOrder = (left: readonly string[], right: readonly string[]): boolean =>
   left.join() !== right.join() && left.toSorted().join() === right.toSorted().join()
 
@@ -150,7 +147,7 @@ export const withoutNames = (message: string): string =>
     .replaceAll(/\s+/g, ' ')
     .trim()
 
-/** Random values of libvirt differ each time, so it gets ours. */
+/** libvirt generates random values each time, so it is given ours. */
 export const withIdentity = (domain: Domain, whole: Domain): Domain => {
   const interfaces = domain.devices?.interfaces?.map((one, index) => {
     const { mac, virtualport } = whole.devices?.interfaces?.[index] ?? {}
@@ -166,8 +163,8 @@ export const withIdentity = (domain: Domain, whole: Domain): Domain => {
 }
 
 /**
- * The smallest part of a value of which `holds` is still true: fields and items are taken away one after the other
- * until none can be. `holds` is asked about once for each field, and again after each that went.
+ * The smallest part of a value for which `holds` is still true: fields and items are removed one by one until none can
+ * be. `holds` is called once for each field, and again after each removal.
  */
 export async function shrink<T extends object>(value: T, holds: (smaller: T) => Promise<boolean>): Promise<T> {
   let smallest = value
@@ -185,7 +182,7 @@ export async function shrink<T extends object>(value: T, holds: (smaller: T) => 
 
 type Place = readonly (string | number)[]
 
-/** Every field and item, those above before those below. */
+/** Every field and item, parents before children. */
 const placesOf = (value: unknown, path: Place): Place[] => {
   if (typeof value !== 'object' || value === null) return []
   const keys = Array.isArray(value) ? value.map((_, index) => index) : Object.keys(value)

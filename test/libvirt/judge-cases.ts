@@ -1,6 +1,6 @@
 /**
- * `npm run judge:cases -- [NAME…]`: defines the cases of test/corpus/cases in the libvirt of LIBVIRT_ROOTFS and records
- * its answers, all of them or those of the cases named.
+ * `npm run judge:cases -- [NAME…]`: defines the cases of test/corpus/cases, or only the named ones, in the libvirt of
+ * LIBVIRT_ROOTFS and records its answers.
  */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

@@ -12,18 +12,21 @@ export type Judgement =
   | { readonly outcome: 'taken'; readonly xml: string }
   | { readonly outcome: 'refused'; readonly message: string }
 
-/** A real libvirt that is asked about domains, one at a time. */
+/** A real libvirt that judges domains, one at a time. */
 export interface Judge {
-  /** What its QEMU can do, as a node publishes it. */
+  /** The capabilities of its QEMU, as a node publishes them. */
   readonly capabilities: Capabilities
-  /** @param isChecked against libvirt's schema as well, as the launcher asks for it: 10 ms more */
+  /** @param isChecked whether to validate against libvirt's schema as well, as the launcher does; takes 10 ms more */
   judge(xml: string, isChecked?: boolean): Promise<Judgement>
-  /** Starts a domain that libvirt accepts, and destroys it. Returns why it did not start: much is checked only then. */
+  /**
+   * Starts a domain that libvirt accepts, and destroys it. Returns why it did not start, because many things are
+   * checked only at start.
+   */
   start(xml: string): Promise<string | undefined>
   stop(): Promise<void>
 }
 
-/** Managed save, snapshots; the variable store may stay. */
+/** Also removes a managed save and snapshots; the variable store may remain. */
 const undefineFlags = 1 | 2 | 8
 /** A daemon of a user keeps the files of its VMs in its own directory, one of the system in directories that we set. */
 const ownFiles = /\/tmp\/run-\w+\/libvirt\/qemu\//g
@@ -53,7 +56,7 @@ export async function startJudge(): Promise<Judge> {
       if (!isChecked) return define(daemon, xml, 0)
       const checked = await define(daemon, xml, validate)
       if (checked.outcome === 'taken' || !checked.message.includes(schemaFault)) return checked
-      // The schema gives no reason; libvirt itself does, unless the schema is the only one that minds.
+      // The schema gives no reason. libvirt without the schema does, unless only the schema refuses the domain.
       const plain = await define(daemon, xml, 0)
       return plain.outcome === 'refused' ? plain : checked
     },
@@ -79,7 +82,7 @@ async function define({ client, libvirtd }: Daemon, xml: string, flags: number):
     return { outcome: 'taken', xml: text.replaceAll(ownFiles, systemFiles) }
   } catch (error) {
     if (error instanceof LibvirtError) return { outcome: 'refused', message: error.message }
-    // The client connects to the next daemon.
+    // The client reconnects to the next daemon.
     if (error instanceof ConnectionLost) return { outcome: 'refused', message: 'libvirtd crashed' }
     if (error instanceof DeadlineExceeded) {
       await libvirtd.killDaemon()

@@ -16,9 +16,9 @@ import { eventually } from '../until.ts'
 /** A launcher in its "pod": a chroot with PID 1, the launcher, libvirtd and QEMU. */
 export interface RunningLauncher {
   readonly socket: string
-  /** Its directory, as the pod has it. */
+  /** Its directory, as seen in the pod. */
   readonly insideSockets: string
-  /** Paths under which the pod has its volumes, as the test reaches them. */
+  /** The directories of the pod's volumes, as seen by the test. */
   readonly volumes: string
   readonly blocks: string
   ask(method: string, path: string, body?: unknown): Promise<Answer>
@@ -26,7 +26,7 @@ export interface RunningLauncher {
   /** Writes to the volume `private` until it is full. */
   fillPrivate(): Promise<void>
   terminationLog(): Promise<string>
-  /** Hands the VM over, which must be accepted, and waits until it was started or could not be. */
+  /** Sends the VM, which must be accepted, and waits until it was started or failed to start. */
   put(vm: object): Promise<DomainReport>
   /** Waits until the report is as expected, for 20 s unless `timeoutMs` is given. */
   reported(what: string, isWanted: (report: DomainReport) => boolean, deadlineMs?: number): Promise<DomainReport>
@@ -105,7 +105,7 @@ export async function startLauncher(
         async () => {
           const now = await report().catch(() => undefined)
           if (now !== undefined && isWanted(now)) return now
-          // Each request takes memory in the launcher, which a test may have left little of.
+          // Each request needs memory in the launcher, of which a test may have left little.
           await sleep(100)
           return undefined
         },

@@ -7,18 +7,18 @@ import { qemuConf } from '../../launcher/qemu-conf.ts'
 import { confine, libvirtRootfs, makeOwned, makeRunDirectory, uid } from './rootfs.ts'
 import { eventually } from '../until.ts'
 
-/** Everything that libvirtd and the test share. */
+/** A running libvirtd, and the resources that it shares with the test. */
 export interface Libvirtd {
-  /** libvirtd's socket as the test reaches it; the URI to open is `qemu:///session`. */
+  /** libvirtd's socket, as seen by the test; the URI to open is `qemu:///session`. */
   readonly socket: string
-  /** The same as the root file system has it. */
+  /** The same socket, as seen in the root file system. */
   readonly insideSocket: string
   readonly rootfs: string
-  /** Its XDG_CACHE_HOME, as the test reaches it. */
+  /** Its XDG_CACHE_HOME, as seen by the test. */
   readonly cache: string
-  /** Writes a file that QEMU may read and write, and returns the path by which the domain names it. */
+  /** Writes a file that QEMU may read and write, and returns its path for the domain. */
   writeFile(name: string, content: Uint8Array | string): Promise<string>
-  /** Kills the daemon with SIGKILL; a new one is started at once. QEMU goes on. */
+  /** Kills the daemon with SIGKILL and starts a new one. QEMU continues to run. */
   killDaemon(): Promise<void>
   /** Kills every QEMU with SIGKILL. */
   killGuests(): Promise<void>
@@ -26,11 +26,11 @@ export interface Libvirtd {
 }
 
 /**
- * A real libvirtd of its own in the root file system, as in a launcher pod: uid 107, no capabilities, session URI, the
- * launcher's qemu.conf. Measured on 2 cores: 0.25 s until it answers, then 0.9 s for the first define (QEMU is probed),
- * 3 ms for a later one, 0.6 s for a start; `stop` 20 ms. So start one for a whole test file, not for each test. Nothing
- * is left behind, even if the test process is killed.
- * @param options withKvm: a device of its own for KVM, which the host may keep from uid 107
+ * A real libvirtd in the root file system, as in a launcher pod: UID 107, no capabilities, session URI, the launcher's
+ * qemu.conf. Measured on 2 cores: 0.25 s until it responds, 0.9 s for the first define (libvirt probes QEMU), 3 ms for
+ * later ones, 0.6 s for a start, 20 ms for `stop`. Start one per test file, not per test. It leaves nothing behind,
+ * even if the test process is killed.
+ * @param options withKvm: creates a KVM device node of its own, because the host's may deny access to UID 107
  */
 export async function startLibvirtd(options: { withKvm?: boolean } = {}): Promise<Libvirtd> {
   const rootfs = libvirtRootfs()
@@ -64,13 +64,16 @@ export async function startLibvirtd(options: { withKvm?: boolean } = {}): Promis
       return join(directory.inside, name)
     },
     killDaemon: () => kill('libvirtd'),
-    // The kernel cuts a command's name at 15 bytes.
+    // The kernel truncates a command's name to 15 bytes.
     killGuests: () => kill('qemu-system-x86'),
     stop: () => daemon.stop(),
   }
 }
 
-/** Numbers of the device as in Linux' Documentation/admin-guide/devices.txt. Read-only is its place, not the device. */
+/**
+ * The device numbers are those of Linux's Documentation/admin-guide/devices.txt. The directory is read-only, not the
+ * device.
+ */
 async function makeKvm(folder: string): Promise<string> {
   const path = join(folder, 'kvm')
   await promisify(execFile)('mknod', [path, 'c', '10', '232'])

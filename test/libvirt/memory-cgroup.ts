@@ -5,24 +5,24 @@ import { join } from 'node:path'
 const root = '/sys/fs/cgroup'
 const isV2 = existsSync(join(root, 'cgroup.controllers'))
 
-/** A memory cgroup as the kubelet makes one for a container. */
+/** A memory cgroup like the kubelet creates for a container. */
 export interface MemoryCgroup {
-  /** On the host. */
+  /** Its path on the host. */
   readonly path: string
   /** Where a container sees `path`, below its `/sys/fs/cgroup`. */
   readonly mountedAt: string
-  /** Without the page cache, which the kernel frees before it kills. */
+  /** The usage without the page cache, which the kernel frees before it kills. */
   readonly usedBytes: () => Promise<number>
   readonly limit: (bytes: number) => Promise<void>
   /** Succeeds once every process in it has ended. */
   readonly remove: () => Promise<void>
 }
 
-/** On cgroup v1 and on v2. Needs root. */
+/** Supports cgroup v1 and v2. Requires root. */
 export async function makeMemoryCgroup(limitBytes: number): Promise<MemoryCgroup> {
   const parent = isV2 ? root : join(root, 'memory')
   const path = await mkdtemp(join(parent, 'virtset-test-'))
-  // Whoever runs in a container may read its cgroup.
+  // Every user in a container may read its cgroup.
   await chmod(path, 0o755)
   const write = (name: string, bytes: number) => writeFile(join(path, name), String(bytes))
   const limit = (bytes: number) => write(isV2 ? 'memory.max' : 'memory.limit_in_bytes', bytes)

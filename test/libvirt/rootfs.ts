@@ -19,7 +19,7 @@ export interface RunDirectory {
   readonly outside: string
 }
 
-/** Short, since a socket's path may have 107 bytes at most and the root file system's own is part of it. */
+/** Creates a short directory, because a socket's path has at most 107 bytes, including that of the root file system. */
 export async function makeRunDirectory(rootfs: string): Promise<RunDirectory> {
   const outside = await mkdtemp(join(rootfs, 'tmp', 'run-'))
   await chown(outside, uid, uid)
@@ -30,16 +30,16 @@ export interface Confined {
   readonly process: ChildProcess
   /** Resolves when everything inside is gone. */
   readonly ended: Promise<void>
-  /** Pids, as the host counts them, of the processes inside whose command is `command`. */
+  /** The host PIDs of the processes inside whose command is `command`. */
   pids(command: string): Promise<number[]>
   stop(): Promise<void>
 }
 
 /**
- * Runs `script` by /bin/sh as PID 1 (a prompt reaper) of its own mount and pid namespace, chrooted into `rootfs`, under
- * uid 107 without capabilities. `binds` are host paths that appear read-only inside. `stop` kills PID 1, and with it
- * goes every process and mount. The same happens when the test process dies. Needs root; /sys must be there, for
- * libvirt reads CPU affinity from it.
+ * Runs `script` with /bin/sh as PID 1 (which reaps promptly) of its own mount and PID namespaces, chrooted into
+ * `rootfs`, with UID 107 and no capabilities. `binds` are host paths that are mounted read-only inside. `stop` kills
+ * PID 1, and with it every process and mount. The same happens when the test process dies. Requires root, and /sys,
+ * because libvirt reads CPU affinity from it.
  */
 export function confine(options: {
   rootfs: string
@@ -47,9 +47,9 @@ export function confine(options: {
   script: string
   env?: { [name: string]: string }
   binds?: { [inside: string]: string }
-  /** File systems in memory, owned by uid 107, by path inside: their size in bytes. */
+  /** In-memory file systems owned by UID 107: path inside → size in bytes. */
   memory?: { [inside: string]: number }
-  /** The path of a cgroup on the host that everything inside belongs to. */
+  /** The host path of the cgroup that contains everything inside. */
   cgroup?: string
   oomScoreAdj?: number
 }): Confined {
@@ -121,7 +121,7 @@ async function namespacePids(unsharePid: number | undefined, command: string): P
   return pids.filter((_, index) => found[index]).map(Number)
 }
 
-/** `directory/name`, made and owned by uid 107. */
+/** Creates a directory that is owned by UID 107. */
 export async function makeOwned(path: string): Promise<string> {
   await mkdir(path, { recursive: true })
   await chown(path, uid, uid)

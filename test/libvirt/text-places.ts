@@ -1,6 +1,6 @@
 import type { Domain } from '../../api/domain/domain.ts'
 
-/** A domain that libvirt takes, with the text at the place in question; and texts that it takes there. */
+/** A domain that libvirt accepts with the text at the place in question, and texts that it accepts there. */
 export interface Make {
   readonly valid: readonly [string, ...string[]]
   readonly domain: (value: string) => Domain
@@ -30,7 +30,7 @@ const smbios = (more: NonNullable<Domain['sysinfos']>[number]): Domain => ({
 
 const at = (domain: Make['domain'], ...valid: Make['valid']): Make => ({ valid, domain })
 
-/** By the path in the description. What admission lets through is tried there on the real libvirt. */
+/** By path in the description. Texts that admission allows are tried there on the real libvirt. */
 export const places: { readonly [path: string]: Make } = {
   name: at((name) => ({ name }), 'vm', 'a b,c=d', 'é'),
   title: at((title) => ({ title }), 'A title, with commas'),
@@ -196,7 +196,10 @@ export const places: { readonly [path: string]: Make } = {
   ),
 }
 
-/** Texts that libvirt or QEMU looks up in a list of its own: what is not there is refused before QEMU sees it. */
+/**
+ * Texts that libvirt or QEMU looks up in a list of its own. A text that is not in the list is refused before QEMU sees
+ * it.
+ */
 export const lookedUp: { readonly [path: string]: string } = {
   'os.type.arch': 'architectures',
   'os.type.machine': 'machine types',
@@ -205,7 +208,7 @@ export const lookedUp: { readonly [path: string]: string } = {
   'devices.disks.driver.name': 'drivers: there is `qemu` only',
 }
 
-/** Texts of which no command line is to be had without what the test lacks, and what keeps them in their place. */
+/** Texts that reach no command line without resources that the test lacks, and what confines them instead. */
 export const unseen: { readonly [path: string]: string } = {
   'devices.disks.source.volume': 'turned into a path by the launcher',
   'devices.disks.source.auth.username': 'needs a secret; JSON of -blockdev',

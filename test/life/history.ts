@@ -69,7 +69,7 @@ const schedule = fc.tuple(vmName, nodeName).map(
     }),
 )
 
-/** Steps that bring a VM on are listed more often, so that most histories get far. */
+/** Steps that advance a VM are listed more often, so that most histories reach late phases. */
 const steps = [
   ...Array.from({ length: 3 }, () => ofVm('create', (world, vm) => world.create(vm, true))),
   ofVm('create without finalizer', (world, vm) => world.create(vm, false)),
@@ -107,7 +107,7 @@ const steps = [
   ]),
 ]
 
-/** Histories of two VMs on two nodes. Each step, and the end, must keep: never two, never lost, never silent. */
+/** Histories of two VMs on two nodes. The invariants must hold after each step and at the end. */
 export const histories = (maxCommands: number) => fc.commands(steps, { maxCommands, size: 'max' })
 
 export function live(history: Iterable<fc.Command<object, World>>): void {

@@ -5,7 +5,10 @@ import type { World } from './world.ts'
 
 const isAlive = ({ guest }: { readonly guest: string }): boolean => guest === 'running' || guest === 'shuttingDown'
 
-/** What is wrong at any moment: never two, never lost, never silent. */
+/**
+ * Violations of the invariants, which hold at any moment: at most one guest per VM, no guest without its VM, no
+ * finished VM without a reason.
+ */
 export function faultsOf({ vms, processes, ended }: World): string[] {
   const alive = [...processes.values()].filter(isAlive)
   const faults: string[] = []
@@ -29,10 +32,10 @@ export function faultsOf({ vms, processes, ended }: World): string[] {
   return faults
 }
 
-/** Enough for the longest chain: a copy of a pod, a handler that does not confirm, a launcher that remains. */
+/** Enough for the longest chain: a copied pod, a handler that does not confirm, a launcher that remains. */
 const rounds = 14
 
-/** Everyone acts once, in the order that brings VMs on. */
+/** Every actor acts once, in the order that advances VMs. */
 export function actOnce(world: World): void {
   for (const name of vmNames) world.observeVm(name)
   world.observePods()
@@ -47,7 +50,7 @@ export function actOnce(world: World): void {
   }
 }
 
-/** Lets everyone act until nothing changes any more, with every node and no loss. */
+/** Lets every actor act until nothing changes, with all nodes restored and no lost writes. */
 export function settle(world: World): void {
   for (const node of nodeNames) world.restore(node)
   for (let round = 0; round < rounds; round++) {
@@ -64,7 +67,7 @@ export function settle(world: World): void {
   }
 }
 
-/** What is wrong after `settle`. */
+/** Violations that must not remain after `settle`. */
 export function leftoversOf({ vms, pods, processes }: World): string[] {
   const faults: string[] = []
   const alive = [...processes.values()].filter(isAlive)

@@ -29,16 +29,15 @@ interface Process {
   guest: 'none' | 'running' | 'shuttingDown' | 'ended'
   exit: 'Succeeded' | 'Failed' | undefined
   reason: string
-  /** Whether the launcher and all else in the pod has exited. */
+  /** Whether every process in the pod has exited. */
   hasExited: boolean
 }
 
-/** What happens to the `at`-th write of a pass. In each case the pass ends there. */
+/** A fault of the `at`-th write of a pass, which always ends the pass. */
 export interface Fault {
   readonly at: number
   /**
-   * lost: it never arrives. unanswered: it is carried out, and the response is lost. late: it arrives after other
-   * steps.
+   * lost: it never arrives. unanswered: it is performed, and the response is lost. late: it arrives after other steps.
    */
   readonly kind: 'lost' | 'unanswered' | 'late'
 }
@@ -51,13 +50,13 @@ export type VmName = (typeof vmNames)[number]
 const now = '2030-01-01T00:00:00Z'
 const image = 'launcher:1'
 
-/** A pass ends at a write that failed. */
+/** Thrown at a failed write, which ends the pass. */
 class PassEnded extends Error {}
 
 /**
- * A cluster in memory: an API server, its clients with caches of their own, and the processes on its nodes. The
- * controller and the handlers decide with the real plans; all else is the least that Kubernetes does. Nothing happens
- * but by a step, so that a history of steps has every delay, loss, repetition and order that the actors allow.
+ * A cluster in memory: an API server, its clients with their own caches, and the processes on its nodes. The controller
+ * and the handlers use the real plans; the rest is the minimum of Kubernetes' behaviour. Everything happens in explicit
+ * steps, so that a history of steps can contain every delay, loss, repetition and order that the actors allow.
  */
 export function createWorld() {
   let version = 1
@@ -384,7 +383,10 @@ export function createWorld() {
     deletePod: (pod: LauncherPod) => deletePod(pod.metadata.uid),
     evictPod: (pod: LauncherPod) =>
       deletePod(pod.metadata.uid, { type: disruptionTarget, status: 'True', reason: 'EvictionByEvictionAPI' }),
-    /** On a node that is dead, or responds: otherwise the operator's statement that the machine is off is false. */
+    /**
+     * Only if the pod has no node, or its node is dead, or its node responds: otherwise the operator's statement that
+     * the machine is off would be false.
+     */
     forceDeletePod(pod: LauncherPod): void {
       const name = pod.spec.nodeName ?? ''
       const isSeen = works(name) && controller.nodes.get(name) === 'responds'
@@ -401,7 +403,7 @@ export function createWorld() {
       const { labels = {} } = pod.metadata
       setPod({ ...pod, metadata: { ...pod.metadata, ownerReferences: [], labels: isUnlabelled ? {} : labels } })
     },
-    /** As a restore does: the same pod with its labels, by another name and without its owner. */
+    /** Copies a pod like a restore does: with its labels, under another name and without its owner. */
     copyPod(pod: LauncherPod): void {
       const name = `${pod.metadata.name}-copy`
       if (pods.has(name) || pod.metadata.labels?.[vmUidLabel] === undefined) return
@@ -428,7 +430,7 @@ export function createWorld() {
       for (const process of processes.values()) if (process.node === node) exitProcess(process)
     },
     restore: (node: NodeName) => void Object.assign(nodes.get(node) ?? {}, { isAlive: true, isReachable: true }),
-    /** The controller's view of a node: its lease expires, and is renewed, some time after the fact. */
+    /** Updates the controller's view of a node: its lease expires, or is renewed, some time after the fact. */
     observeNode: (node: NodeName) => void controller.nodes.set(node, works(node) ? 'responds' : 'silent'),
     crashGuest: (process: Process) => endGuest(process, 'Failed', 'crashed'),
     stopGuest: (process: Process) => endGuest(process, 'Succeeded', 'shutdown'),
@@ -457,8 +459,8 @@ export function createWorld() {
     },
     arriveLate: () => late.shift()?.(),
     /**
-     * Time passes. In half a minute every kubelet and handler that works gets to act: nothing is promised of slower
-     * ones.
+     * Advances the time. In half a minute every working kubelet and handler gets to act; slower ones are outside the
+     * guarantees.
      */
     advance(ms: number): void {
       for (let left = ms; left > 0; left -= 15_000) {

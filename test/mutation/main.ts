@@ -56,7 +56,7 @@ const progress: Reporter = {
   },
 }
 
-/** The tests beside the files run first: they are cheap, and mutants that they kill are not run with the others. */
+/** The tests beside the files run first: they are cheap, and mutants that they kill are not run with other tests. */
 const neighbours = new Set([...instrumented.keys()].map((file) => file.replace(/\.ts$/, '.test.ts')))
 const rank = ({ moduleId }: TestSpecification): number => (neighbours.has(moduleId) ? 0 : 1)
 

@@ -25,7 +25,7 @@ const fourTimes = (name: string): string => [name, name, name, name].join(' + ')
 const twenty = `[${Array.from({ length: 20 }, (_, index) => index + 1).join()}]`
 const isEmpty = (name: string): string => `${name}.size() == 0`
 
-/** Lists that each contain the previous one twice: small, until something traverses them. */
+/** Lists that each contain the previous one twice: small until they are traversed. */
 const tree = (depth: number): string =>
   bindChain(
     depth,

@@ -37,7 +37,7 @@ export function stolen(vm: VirtualMachine, presets: readonly Preset[], emulator:
       const isBy = (preset: object, path: readonly string[], value: unknown) => isSame(at(preset, path), value)
       const about = own.filter((preset) => isStar(preset) || keys.some((key) => isSameKey(preset, item, key)))
       const hasKey = (one: object) => keys.some((key) => at(one, key) !== undefined)
-      // Without a key, it is the item whose whole reach it has.
+      // Without a common key, a preset's item states this item only if it has its whole reach.
       const keyless = hasKey(item) ? own.filter((preset) => !hasKey(preset)) : own
       const lacking = leaves.filter(
         ({ path, value, isDefault }) => !isDefault && !about.some((preset) => isBy(preset, path, value)),
@@ -55,14 +55,14 @@ type Path = readonly string[]
 interface Leaf {
   readonly path: Path
   readonly value: unknown
-  /** What completion fills in by itself. */
+  /** Whether completion sets it by default. */
   readonly isDefault: boolean
 }
 
 interface List {
   readonly list: Path
   readonly keys: readonly Path[]
-  /** Whether an item reaches the host by being there. */
+  /** Whether the presence of an item reaches the host. */
   readonly isElement?: true
   /** The leaves of an item that reach the host. */
   readonly host: (item: object, vm: VirtualMachine) => readonly Leaf[]
@@ -120,7 +120,7 @@ function leaf(item: object, path: Path, defaults: readonly unknown[]): Leaf[] {
   return value === undefined ? [] : [{ path, value, isDefault: defaults.includes(value) }]
 }
 
-/** As docs/decisions/reach.md has it. */
+/** As specified in docs/decisions/reach.md. */
 function portId(item: object, { metadata, spec }: VirtualMachine): string {
   const mac = at(item, ['mac', 'address'])
   const text = `virtual port\n${metadata.namespace}\n${spec.domain.uuid}\n${typeof mac === 'string' ? mac : ''}`
@@ -144,7 +144,7 @@ function isMatch({ spec }: Preset, vm: VirtualMachine, cluster: readonly Preset[
   return isSelected && isNotExcluded && isInScope && isTrue
 }
 
-/** The conditions of `worlds.ts`, by their names. */
+/** The conditions of `worlds.ts`, by name. */
 function isConditionTrue(name: string, { spec: { domain } }: VirtualMachine, cluster: readonly Preset[]): boolean {
   const isOfCluster = (list: Path, item: object) =>
     cluster.some(({ spec }) =>
@@ -163,11 +163,11 @@ const isStar = (item: object): boolean => at(item, alias) === '*'
 const isSameKey = (left: object, right: object, key: Path): boolean =>
   at(left, key) !== undefined && isSame(at(left, key), at(right, key))
 
-/** Without what the presets for every item override. */
+/** The item without the members that presets for every item override. */
 const withoutStarred = (item: object): object =>
   Object.fromEntries(Object.entries(item).filter(([key]) => key !== 'managed' && key !== 'mode'))
 
-/** Whether the second contains everything of the first. */
+/** Whether `whole` contains everything in `part`. */
 const isWithin = (part: unknown, whole: unknown): boolean =>
   isRecord(part) && isRecord(whole)
     ? Object.entries(part).every(([key, value]) => isWithin(value, whole[key]))

@@ -7,17 +7,17 @@ import { compilePreset } from '../../presets/compile.ts'
 import { stolen } from './oracle.ts'
 import { edited, namespace, type World } from './worlds.ts'
 
-/** What was looked at in a world; the first that is wrong ends it. */
+/** The tally of a world. The first violation ends the world. */
 export interface Played {
-  /** VMs that were sent. */
+  /** The number of VMs sent. */
   readonly sent: number
   readonly stored: number
-  /** Of these, VMs with something of the host that is not the emulator. */
+  /** The stored VMs that reach the host with something other than the emulator. */
   readonly reaching: number
   readonly fault?: string
 }
 
-/** Sends a VM through all that happens to it, and asks the oracle about each that is stored. */
+/** Plays all steps of a world, and checks every stored VM with the oracle. */
 export function play({ presets, vm, steps }: World): Played {
   const tally = { sent: 0, stored: 0, reaching: 0 }
   let known = valid(presets)
@@ -29,7 +29,7 @@ export function play({ presets, vm, steps }: World): Played {
     if ('causes' in parsed) return undefined
     tally.sent += 1
     const outcome = complete(parsed.vm, options)
-    // What was stored while the webhooks were away is the controller's to check.
+    // The controller must check VMs that were stored while the webhooks were unavailable.
     if (ungrantedReach(parsed.vm, options).length === 0) {
       const taken = stolen(parsed.vm, known, capabilities.emulator)
       if (taken.length > 0) return `the controller would start ${taken.join()}: ${JSON.stringify(parsed.vm)}`
@@ -40,8 +40,8 @@ export function play({ presets, vm, steps }: World): Played {
     if (reachesHost(stored)) tally.reaching += 1
     const taken = stolen(stored, known, capabilities.emulator)
     if (taken.length > 0) return `stored ${taken.join()}: ${JSON.stringify(stored)}`
-    // A removal may take another item each time, and the VM does not record what it took: then the controller may
-    // refuse more.
+    // A removal may remove a different item each time, and the VM does not record which, so the controller may refuse
+    // more.
     if (known.some(({ spec }) => spec.remove !== undefined)) return undefined
     const doubted = ungrantedReach(stored, options)
     return doubted.length === 0 ? undefined : `the controller refuses ${doubted[0]?.field}: ${JSON.stringify(stored)}`
@@ -60,7 +60,7 @@ export function play({ presets, vm, steps }: World): Played {
   return { ...tally, ...(fault === undefined ? {} : { fault }) }
 }
 
-/** One of a name, and none that would be quarantined: those grant nothing, and take no part. */
+/** One preset per name, without those that would be quarantined, because these grant nothing and do not apply. */
 function valid(presets: readonly Preset[]): readonly Preset[] {
   const byName = new Map(presets.map((preset) => [`${preset.kind}/${preset.metadata.name}`, preset]))
   return [...byName.values()].filter((preset) => 'preset' in compilePreset(preset))

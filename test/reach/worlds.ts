@@ -3,7 +3,7 @@ import type { Domain } from '../../api/domain/domain.ts'
 import { completedByAnnotation, type VirtualMachine } from '../../api/virtual-machine.ts'
 import type { Preset, PresetSpec } from '../../api/preset.ts'
 
-/** What happens to a VM, one after the other. */
+/** A VM, presets, and the steps that happen to the VM in order. */
 export interface World {
   readonly presets: readonly Preset[]
   readonly vm: VirtualMachine
@@ -11,11 +11,11 @@ export interface World {
 }
 
 export type Step =
-  /** Sent again as it was stored. */
+  /** Sent again unchanged. */
   | { readonly kind: 'again' }
-  /** Sent again with other content, under a claim that may be forged. */
+  /** Sent again with other content, and a claim that may be forged. */
   | { readonly kind: 'edited'; readonly edit: Edit }
-  /** Sent again after a preset was deleted or written. */
+  /** Sent again after a preset was deleted or created. */
   | { readonly kind: 'presets'; readonly without: number; readonly more: readonly Preset[] }
 
 export interface Edit {
@@ -28,16 +28,16 @@ export interface Edit {
 
 type Labels = Readonly<Record<string, string>>
 
-/** A text for the annotation, `stored` for the unchanged one, or none. */
+/** A text for the provenance annotation, `stored` for the unchanged one, or none. */
 type Claim = 'stored' | 'none' | { readonly text: string }
 
 export const namespace = { name: 'team', labels: { team: 'yes' } }
 const apiVersion = 'virtset.io/v1alpha1'
 
-/** Absent so many times as often as it is there. */
+/** Absent `absent` times as often as present. */
 const maybe = <T>(value: fc.Arbitrary<T>, absent = 3) =>
   fc.oneof({ arbitrary: fc.constant(undefined), weight: absent }, { arbitrary: value, weight: 1 })
-/** Without the keys that are not there. */
+/** Omits undefined members. */
 const some = <T extends object>(model: { readonly [K in keyof T]: fc.Arbitrary<T[K]> }): fc.Arbitrary<Partial<T>> =>
   fc.record(model).map((record) => {
     const left = Object.entries(record).filter(([, value]) => value !== undefined)
@@ -88,7 +88,7 @@ const star = fc.constantFrom({ alias: { name: '*' }, managed: true }, { alias: {
 const emulator = fc.constantFrom('/usr/bin/qemu-system-x86_64', '/tmp/evil')
 const title = maybe(fc.constantFrom('a', 'b'))
 
-/** Items of one list, none of them the same item as another. */
+/** Items of one list with distinct keys. */
 const several = <T>(item: fc.Arbitrary<T>, weight?: number, keyOf: (item: T) => unknown = (one) => one) =>
   maybe(fc.uniqueArray(item, { minLength: 1, maxLength: 3, selector: (one) => keyOf(one) ?? Symbol('none') }), weight)
 
@@ -235,7 +235,7 @@ const namespacedPreset = fc
     spec: withStrength(spec, isEnforced),
   }))
 
-/** What is wrong with a preset is found when it is compiled. */
+/** Faults of a preset are found when it is compiled. */
 const presetsOf = (preset: fc.Arbitrary<object>, maxLength: number) =>
   fc.array(preset as fc.Arbitrary<Preset>, { minLength: 0, maxLength })
 
@@ -274,7 +274,7 @@ const by = [
   'user',
 ]
 
-/** Puts an end at a path of a tree; what was there goes. */
+/** Sets the value at a path of a tree, replacing what was there. */
 const planted = (tree: object, [key = '', ...rest]: readonly string[], end: unknown): object => {
   const below: unknown = Reflect.get(tree, key)
   const branch = typeof below === 'object' && below !== null && !Array.isArray(below) ? below : {}
@@ -322,7 +322,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   }),
 )
 
-/** Users of a VM without anything of the host are of no interest, but most who have some are refused: a mixture. */
+/** A mixture: a VM without host reach is not interesting, but most VMs with host reach are refused. */
 const written = fc.oneof({ arbitrary: harmless, weight: 2 }, anything)
 
 export const worlds: fc.Arbitrary<World> = fc

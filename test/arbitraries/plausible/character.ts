@@ -96,7 +96,7 @@ export const carefulConsole = ({ address, ...one }: Console, index: number): Con
   return { ...one, ...(target ? { target } : {}), ...(address && target?.type === 'virtio' ? { address } : {}) }
 }
 
-/** What a port of each kind is called, and the bus that it is on. */
+/** The name of a port of each kind, and its bus. */
 const kinds: { readonly [type: string]: { readonly name: string; readonly bus: string } } = {
   'isa-serial': { name: 'isa-serial', bus: 'isa' },
   'pci-serial': { name: 'pci-serial', bus: 'pci' },
@@ -115,7 +115,7 @@ export const carefulSerial = ({ address, target, ...one }: Serial): Serial => {
   } as Serial
 }
 
-/** What is spoken to a viewer needs one. */
+/** Drops SPICE channels if there is no SPICE display. */
 export const withViewer = <T extends { readonly type?: string }>(
   devices: readonly T[],
   graphics: NonNullable<Domain['devices']>['graphics'] = [],

@@ -46,7 +46,7 @@ export const memories = many(
 
 type Memory = DeviceOf<'memories'>
 
-/** A memory device needs room for it, a file if it is persistent, and an existing node. */
+/** Gives a memory device the room it needs, a file if it is persistent, and an existing node. */
 export const carefulMemory = (domain: Domain): Domain => {
   const memories = domain.devices?.memories
   if (!memories) return domain

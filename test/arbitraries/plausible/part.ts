@@ -33,13 +33,13 @@ export const any = (path: string): fc.Arbitrary<unknown> => {
   return scalars(field.scalar)
 }
 
-/** Mostly one of these words, now and then any that the field at this path has. */
+/** Mostly one of these words, sometimes any word that is valid at this path. */
 export const mostly = (path: string, ...words: readonly string[]): fc.Arbitrary<unknown> =>
   weighted([15, fc.constantFrom(...words)], [1, any(path)])
 
 export const small = (max: number): fc.Arbitrary<number> => fc.integer({ min: 0, max })
 
-/** A kind of device: some of them, each made by its number among them. */
+/** One to `maxLength` devices of a kind; a generated function gets the device's index. */
 export const many = (device: fc.Arbitrary<unknown>, maxLength = 3): fc.Arbitrary<unknown> =>
   fc
     .array(device, { minLength: 1, maxLength })
