@@ -59,7 +59,7 @@ function completed(vm: VirtualMachine, presets: readonly Preset[] = [], uid?: st
 
 const serial = preset('console', { domain: { devices: { serials: [{ type: 'pty' }] } } }, 'default')
 
-test('keeps every byte of what the user wrote, spelling included', () => {
+test('preserves every byte that the user wrote, including its spelling', () => {
   const vm = vmWith()
   const { spec } = completed(vm, [serial]).vm
   expect(spec.domain).toMatchObject(vm.spec.domain)
@@ -78,13 +78,13 @@ test('records the origin of each leaf', () => {
   expect(by('spec.domain.devices.emulator')).toEqual({ by: 'default', rule: 'emulator' })
 })
 
-test('completed again, in the same request or another one, nothing changes', () => {
+test('completing a VM again, in the same request or another one, changes nothing', () => {
   const once = completed(vmWith(), [serial]).vm
   expect(completed(once, [serial]).vm).toEqual(once)
   expect(completed(once, [serial], 'request-2').vm).toEqual(once)
 })
 
-test('the same request gives the same identity, another one another', () => {
+test('the same request gives the same identity, and another request another', () => {
   const uuid = (uid: string) => completed(vmWith(), [], uid).vm.spec.domain.uuid
   expect(uuid('a')).toBe(uuid('a'))
   expect(uuid('a')).not.toBe(uuid('b'))
@@ -115,7 +115,7 @@ test('a forged provenance does not change the origin of a host-reaching field', 
   expect(outcome.outcome === 'refused' && outcome.causes.map(({ rule }) => rule)).toContain('host-reach')
 })
 
-test('keeps the origins when another webhook adds a disk in between', () => {
+test('preserves the origins when another webhook adds a disk in between', () => {
   const { vm: once } = completed(vmWith(), [serial])
   const { devices = {} } = once.spec.domain
   const disk = {
@@ -138,7 +138,7 @@ test('keeps the origins when another webhook adds a disk in between', () => {
   expect(by('spec.domain.devices.disks[1].driver.name')).toMatchObject({ by: 'default' })
 })
 
-test('a user who calls their own values defaults is not believed', () => {
+test('a user cannot pass off their own values as defaults', () => {
   const { vm: once } = completed(vmWith())
   const claim = once.metadata.annotations?.[completedByAnnotation] ?? ''
   const mine = { ...once, spec: { ...once.spec, domain: { ...once.spec.domain, onCrash: 'preserve' as const } } }
@@ -146,13 +146,13 @@ test('a user who calls their own values defaults is not believed', () => {
   expect(originOf(completed(mine).origins, 'spec.domain.onCrash')).toEqual({ by: 'user' })
 })
 
-test('a user may repeat what completion would write, but no more', () => {
+test('a user may set a host-reaching field only to the value that completion would set', () => {
   const { emulator } = bundledCapabilities
   expect(run(vmWith({ devices: { emulator } })).outcome).toBe('completed')
   expect(run(vmWith({ devices: { emulator: '/tmp/evil' } })).outcome).toBe('refused')
 })
 
-test('a cluster preset grants, and so does one that states what the user wrote', () => {
+test('a cluster preset grants a value, even if the user has set the same', () => {
   const bridge = preset('bridge', {
     domain: { devices: { interfaces: [{ type: 'bridge', source: { bridge: 'br0' }, alias: { name: 'ua-lan' } }] } },
   })

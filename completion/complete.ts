@@ -24,28 +24,28 @@ import { checkRules } from './rules/rules.ts'
 
 export interface CompleteOptions extends InjectOptions {
   /**
-   * Of one kind of node, or of the nodes of a cluster: then of those on which the VM with its presets can be scheduled.
+   * The capabilities of one kind of node, or of a cluster's nodes, of which those apply on which the VM with its
+   * presets can be scheduled.
    */
   readonly capabilities: Capabilities | NodeCapabilities
   readonly entropy: Entropy
-  /** Lets the user write what reaches the host. To experiment offline; never at admission. */
+  /** Allows the user to set host-reaching fields. To experiment offline; never at admission. */
   readonly allowHostReach?: boolean
   /** Skips all rules, including reach, and returns the result whether it is valid or not. Offline only. */
   readonly skipRules?: boolean
   /**
-   * The domain is libvirt's own, from its XML: it is completed as when libvirt reads a stored domain, which adds less
-   * than what it fills in for a domain that is new (USB ports, a versioned machine type). Offline only.
+   * Whether the domain comes from libvirt's XML. It is then completed as a stored domain, to which libvirt adds less
+   * than to a new one (no USB ports, no versioned machine type). Offline only.
    */
   readonly isStored?: boolean
   /**
-   * The paths of invalid values that were removed from the VM (`faultlessMachine`): causes that depend on them are
-   * dropped.
+   * The paths of invalid values that were removed from the VM (`validPartOf`). Causes that depend on them are dropped.
    */
   readonly without?: readonly string[]
   /** Skips the annotation, a sixth of the work, if the VM is not stored. */
   readonly skipAnnotation?: boolean
   /**
-   * Whether another VM of the cluster has a MAC address (lower case, with colons); without it only those of the VM are
+   * Whether another VM in the cluster has a MAC address (lower case, with colons). If absent, only those of the VM are
    * known.
    */
   readonly isMacTaken?: (address: string) => boolean
@@ -60,25 +60,23 @@ type Report = Pick<Injection, 'audit' | 'participants' | 'warnings'>
 
 export interface Completed extends Report, Provenance {
   readonly outcome: 'completed'
-  /** Whole and valid, with its provenance in the annotation. */
+  /** Complete and valid, with its provenance in the annotation. */
   readonly vm: VirtualMachine
 }
 
 export interface Refused extends Report {
   readonly outcome: 'refused'
-  /** Everything that is wrong, at once. */
+  /** All causes. */
   readonly causes: readonly Cause[]
 }
 
 /**
- * Completes a VM: presets by their layers, then what libvirt itself would fill in, then the rules over the whole. Pure:
- * the same arguments give the same answer, nothing that comes in is changed, and a VM that is complete comes back with
- * nothing added.
+ * Completes a VM: presets by layer, then what libvirt itself would fill in, then the rules for the whole. Pure: the
+ * same arguments give the same result, none of them is modified, and completing a complete VM changes nothing.
  *
- * A VM with a provenance claims that it was completed before. That claim proves nothing: completion looks for a VM
+ * A VM with a provenance claims that it was completed before. The claim proves nothing: completion searches for a VM
  * without the claimed leaves that gives the same VM, and completes that one (docs/decisions/reach.md).
- *
- * @param vm a VM whose shape was checked (`parseMachine`)
+ * @param vm a VM that conforms to the schema (`parseVirtualMachine`)
  */
 export function complete(vm: VirtualMachine, options: CompleteOptions): Completed | Refused {
   const isAgain = vm.metadata.annotations?.[completedByAnnotation] !== undefined
@@ -100,10 +98,9 @@ function completeClaimed(vm: VirtualMachine, options: CompleteOptions): Complete
 }
 
 /**
- * Causes for the values of a stored VM that reach the host without a grant. The VM is checked as stored, not completed
- * again. Empty for every VM that `complete` returned, as long as presets and nodes are the same.
- *
- * @param vm a VM whose shape was checked (`parseMachine`)
+ * Causes for host-reaching values of a stored VM that are not granted. The VM is checked as stored, not completed
+ * again. Empty for every VM that `complete` returned, as long as presets and nodes do not change.
+ * @param vm a VM that conforms to the schema (`parseVirtualMachine`)
  */
 export function ungrantedReach(vm: VirtualMachine, options: CompleteOptions): readonly Cause[] {
   return within(
@@ -118,10 +115,10 @@ function reachOf(vm: VirtualMachine, options: CompleteOptions): readonly Cause[]
   const made = claim === undefined ? draft(bare, options) : reproduceDraft(bare, claim, options)
   const reaching = (grants: Grants) => {
     const { causes } = check(bare, made, made.injection.origins, grants, options)
-    // Where causes were only counted, nothing shows that none of them is about reach.
+    // If some causes were only counted, they might be about reach.
     return isCapped(causes) ? causes : causes.filter(({ rule }) => rule === reach.id)
   }
-  // All by the one or all by the other: half a device of each would be a third one.
+  // Either all values are granted as drafted or all as stated: combining halves of two devices would make a third.
   return reaching(draftedGrants(bare, made.vm, made.injection)).length === 0
     ? []
     : reaching(statedGrants(bare, made.injection))
@@ -163,7 +160,7 @@ function withDefaults(
 function reproduceDraft(vm: VirtualMachine, claim: Provenance, given: CompleteOptions): Draft {
   const { uuid, devices: { interfaces = [] } = {} } = vm.spec.domain
   const recalled = { uuid, macs: interfaces.map(({ mac }) => mac?.address) }
-  // All of this is one phase.
+  // The whole search counts as one phase.
   const { onPhase: _onPhase, ...rest } = given
   const options = { ...rest, entropy: { ...given.entropy, recalled } }
   return reproduce(vm, claim, function* (input) {
@@ -177,8 +174,8 @@ function reproduceDraft(vm: VirtualMachine, claim: Provenance, given: CompleteOp
 }
 
 /**
- * What the nodes can do that a VM may have been completed for, that which counts for it now first. It is the same VM
- * after a node came or went, and a default that was right then is not a value of its user's.
+ * The capabilities of nodes for which a VM may have been completed, those that apply now first. A VM does not change
+ * when nodes come or go, and a default that was right at the time is not the user's value.
  */
 const everKnown = (spec: VirtualMachineSpec, options: CompleteOptions): Set<Capabilities> =>
   new Set([
@@ -203,7 +200,7 @@ function finish(made: Draft, shown: Shown | undefined, options: CompleteOptions)
   const checked = check(made.vm, made, provenance.origins, injectedGrants(injection), options)
   options.onPhase?.('rules')
   const isLeftOut = relatedTo(options.without ?? [])
-  // A leaf on which presets conflict is missing: causes about it, or about what is above or below it, would be
+  // A leaf on which presets conflict is missing: causes about it, or about values above or below it, would be
   // misleading.
   const isDisputed = relatedTo(injection.unsettled)
   const found = [
@@ -218,15 +215,15 @@ function finish(made: Draft, shown: Shown | undefined, options: CompleteOptions)
   const oversize = objectSizeCauses(annotated)
   if (oversize.length > 0) return { outcome: 'refused', causes: oversize, ...report }
   options.onPhase?.('provenance')
-  // Most callers never ask.
+  // Most callers do not read the origins.
   const origins = lazyMap(() => allOrigins(provenance.origins, added, made.vm.spec.domain))
   const { overridden, removed } = provenance
   return { outcome: 'completed', vm: annotated, origins, overridden, removed, skipped, ...report }
 }
 
 /**
- * A VM that was completed again, as it was shown before: in the same order, and with what it no longer shows by itself,
- * which is what presets removed. All of that is only displayed, and decides nothing.
+ * A VM that was completed again, as it was shown before: in the same order, and with the values that presets removed,
+ * which the VM itself no longer shows. Only for display.
  */
 function displayed(sent: VirtualMachine, claim: Provenance, { vm, injection, added }: Draft): Shown {
   const { origins, overridden, removed, participants } = injection
@@ -257,7 +254,7 @@ function fill(
   return { spec: added.size === 0 ? spec : { ...spec, domain }, added }
 }
 
-/** What the rules of defaults know beside the domain. */
+/** The context of default rules, besides the domain. */
 export function contextOf(
   { name, generateName }: ObjectMeta,
   capabilities: Capabilities,
@@ -274,7 +271,7 @@ export function contextOf(
   }
 }
 
-/** The causes and warnings of the rules for a VM: the drafted one, or a stored one for which the draft was made. */
+/** The causes and warnings of the rules for the drafted VM, or for a stored VM for which the draft was created. */
 function check(vm: VirtualMachine, made: Draft, origins: Origins, grants: Grants, options: CompleteOptions): Checked {
   if (options.skipRules) return { causes: [], warnings: [] }
   const { injection, added, provided } = made
@@ -286,7 +283,7 @@ function check(vm: VirtualMachine, made: Draft, origins: Origins, grants: Grants
     return rule === undefined ? originOf(origins, path) : { by: 'default', rule }
   }
   const context = {
-    // The value before defaults decides the origin, since defaults may have filled in everything in it.
+    // The origin is that of the value before defaults, because defaults may have filled in all of its members.
     originOf: (path: string) =>
       originWithin(valueAtPath(injection.vm, path) ?? valueAtPath(vm, path), path, leafOrigin),
     isGranted: allowHostReach ? () => true : grants.isGranted,

@@ -33,11 +33,11 @@ const missed = (spec: VirtualMachineSpec): string[] => {
   return all.filter((rule) => !asked.has(rule) && [...rule.check(subject)].length > 0).map(({ id }) => id)
 }
 
-test('the keys of an object are those of all that it holds', () => {
+test('the keys of an object include those of nested objects', () => {
   expect([...keysWithin({ a: { b: 1 }, c: [{ d: [] }, 'e', [{ f: null }]] })]).toEqual(['a', 'b', 'c', 'd', 'f'])
 })
 
-test('rules are asked in their order: those about something that is there, and those about everything', () => {
+test('rules run in their order: those about an existing key, and those without keys', () => {
   const some = [{ about: ['x', 'a'] }, {}, { about: ['x'] }, { about: ['b', 'a'] }, { about: [] }]
   expect(indexRules(some)(new Set(['b', 'a']))).toEqual([some[0], some[1], some[3]])
 })

@@ -4,7 +4,7 @@ import type { About } from './rule.ts'
 /** Returns the rules that apply to a domain with these keys, in their order. */
 type Index<R> = (keys: ReadonlySet<string>) => readonly R[]
 
-/** Put together once, so that rules about what is not there are not even looked at. */
+/** Indexes rules by key once, so that rules about missing keys are not even visited. */
 export const indexRules = <R extends { readonly about?: About }>(rules: readonly R[]): Index<R> => {
   const places = new Map<string, number[]>()
   for (const [place, { about = [] }] of rules.entries()) {
@@ -18,7 +18,7 @@ export const indexRules = <R extends { readonly about?: About }>(rules: readonly
   }
 }
 
-/** Every key of an object, at whatever depth. */
+/** Every key of an object, at any depth. */
 export const keysWithin = (object: object): ReadonlySet<string> => {
   const keys = new Set<string>()
   const visit = (value: unknown): void => {

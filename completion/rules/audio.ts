@@ -58,7 +58,7 @@ const typesOf: { readonly [field: string]: readonly string[] } = {
   dspPolicy: ['oss'],
 }
 
-/** The same of each direction. */
+/** Fields of each direction that only some types of backend have. */
 const directionTypesOf: { readonly [field: string]: readonly string[] } = {
   bufferCount: ['coreaudio', 'oss', 'sdl'],
   dev: ['alsa', 'oss'],

@@ -189,7 +189,7 @@ interface Share {
 const isSame = (one: readonly number[], other: readonly number[]): boolean =>
   new Set(one).symmetricDifference(new Set(other)).size === 0
 
-/** The kernel has one group for a set of CPUs, with its share of the caches and that of the memory bandwidth. */
+/** The kernel has one group per set of CPUs, with its share of caches and of memory bandwidth. */
 function* partlyShared(caches: readonly Share[], memories: readonly Share[], count: number): Iterable<Finding> {
   for (const [index, { vcpus }] of memories.entries()) {
     const ids = cpusOf(vcpus, count)
@@ -214,7 +214,10 @@ const cputuneMonitors: Rule = {
       ...cachetunes.filter(({ caches = [] }) => caches.length > 0),
       ...memorytunes.filter(({ nodes = [] }) => nodes.length > 0),
     ].map(({ vcpus }) => cpusOf(vcpus, count))
-    /** The CPUs that are monitored apart, for caches and bandwidth alike: the kernel has one group for each of these sets. */
+    /**
+     * The sets of CPUs that are monitored separately. The kernel has one group for each, for caches and bandwidth
+     * alike.
+     */
     const apart: (readonly number[])[] = []
     for (const [key, shares] of Object.entries<readonly Share[]>({ cachetunes, memorytunes })) {
       for (const [index, { vcpus, monitors = [] }] of shares.entries()) {

@@ -99,7 +99,7 @@ const firmwareLoader: Rule = {
 }
 
 /**
- * Where no firmware has the format of the variable store, completion assumes a raw loader, which libvirt does not look
+ * If no firmware has the format of the variable store, completion assumes a raw loader, which libvirt does not search
  * for.
  */
 const withRequestedFormat = (subject: Subject, os: Os): Os => {

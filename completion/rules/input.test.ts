@@ -71,5 +71,5 @@ testRule('input', [
   },
 ])
 
-// Without a screen that needs them, completion still adds PS/2 devices, which the user cannot move to another bus.
+// Completion adds PS/2 devices even without a display that needs them, and the user cannot move them to another bus.
 testSilent('input', [{ features: { ps2: { state: false } }, devices: { graphics: [{ type: 'vnc' }] } }])

@@ -225,7 +225,7 @@ const interfaceVirtualport = eachDevice('interfaces', 'virtualport')(
   ),
 )
 
-/** An empty parameter is the same as none. */
+/** An empty parameter counts as missing. */
 const isSet = (parameters: object, key: string): boolean => (Reflect.get(parameters, key) ?? '') !== ''
 
 export const interfaceTypeRules: readonly Rule[] = [

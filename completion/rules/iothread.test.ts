@@ -74,7 +74,7 @@ testRule('iothread-exists', [
   },
 ])
 
-/** A disk whose queues these I/O threads have. */
+/** A disk whose queues are assigned to these I/O threads. */
 const mapped = (queues: number | undefined, ...threads: (readonly number[])[]): Domain =>
   disk({
     ...(queues === undefined ? {} : { queues }),

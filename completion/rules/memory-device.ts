@@ -169,7 +169,7 @@ interface Range {
 }
 
 const kibibyte = 1024n
-/** In KiB: an NVDIMM without its label is mapped in such steps. */
+/** The granularity, in KiB, at which an NVDIMM without its label area is mapped. */
 const stepOfNvdimm = 2048n
 
 /** In bytes. */

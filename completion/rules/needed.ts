@@ -34,7 +34,8 @@ const toggles = [
 
 /**
  * Fields that must be set if the element at the path exists, because libvirt or its schema requires them and has no
- * default. A path names the description of an element, which devices share: what holds for one alias holds for all.
+ * default. A path identifies the description of an element, which devices share: a requirement under one alias applies
+ * to all.
  */
 const neededAt: { readonly [path: string]: readonly string[] } = {
   ...Object.fromEntries(['hardLimit', 'softLimit', 'swapHardLimit'].map((limit) => [`memtune.${limit}`, ['value']])),
@@ -230,7 +231,8 @@ function elementAt(element: Element, key: string): Element {
 }
 
 /**
- * Removes the branches that need nothing. Elements can contain themselves: those that need something are found first.
+ * Removes the branches without required fields. Elements can be recursive, so those with required fields are found
+ * first.
  */
 function withoutIdle(root: Node): void {
   const busy = new Set([...nodes.values()].filter(({ needed }) => needed.size > 0))
@@ -241,7 +243,7 @@ function withoutIdle(root: Node): void {
   for (const { below } of [root, ...busy]) for (const [key, node] of below) if (!busy.has(node)) below.delete(key)
 }
 
-/** In XML, an element without text is the same as an empty text; an attribute can be empty. */
+/** In XML, an element without text equals one with an empty text; an attribute can be empty. */
 const isMissing = (value: unknown, { at }: Field): boolean =>
   value === undefined || (value === '' && at !== 'attribute') || (Array.isArray(value) && value.length === 0)
 

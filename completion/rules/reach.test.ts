@@ -33,9 +33,9 @@ test.each<[string, Domain, string[], string[]]>([
     [],
     ['spec.domain.devices.vsock'],
   ],
-  ['user networking stays in the pod', { devices: { interfaces: [{ type: 'user' }] } }, [], []],
+  ['user networking does not leave the pod', { devices: { interfaces: [{ type: 'user' }] } }, [], []],
   [
-    'a network disk over TCP stays in the pod',
+    'a network disk over TCP does not reach the host',
     { devices: { disks: [{ type: 'network', source: { protocol: 'iscsi', name: 'x', host: { name: 'h' } } }] } },
     [],
     [],
