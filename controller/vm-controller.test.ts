@@ -189,6 +189,29 @@ describe('controller', () => {
     await until(() => server.objects(pods).length === 1)
   })
 
+  it('handles other events between the checks of two VMs', async () => {
+    const { server, start } = await setUp()
+    const annotations = { [completedByAnnotation]: 'by the webhooks' }
+    for (const name of ['a', 'b', 'c', 'd', 'e', 'f', 'g'])
+      create(server, { metadata: { name, uid: `uid-${name}`, annotations } })
+    let eventLoopTurn = 0
+    let isOver = false
+    const countTurns = () => {
+      eventLoopTurn++
+      if (!isOver) setImmediate(countTurns)
+    }
+    countTurns()
+    const checks: { name: string; eventLoopTurn: number }[] = []
+    const refusals: Engine['refusals'] = ({ metadata: { name = '' } }) => {
+      checks.push({ name, eventLoopTurn })
+      return [{ rule: 'reach', field: 'spec.domain', reason: 'FieldValueForbidden', message: 'not granted' }]
+    }
+    start({ engine: { ...engine, refusals } })
+    await until(() => new Set(checks.map(({ name }) => name)).size === 7)
+    isOver = true
+    expect(new Set(checks.map((check) => check.eventLoopTurn)).size).toBe(checks.length)
+  })
+
   it('copies the reason of the scheduler, and clears it when a node is found', async () => {
     const { server, start } = await setUp()
     start()

@@ -8,6 +8,7 @@ import { startReflector } from '../runtime/reflector.ts'
 import type { Reflector } from '../runtime/reflector.ts'
 import { keyOf, refOf, unchanged, virtualMachines } from '../runtime/resource.ts'
 import type { Persisted } from '../runtime/resource.ts'
+import { createTurns } from '../runtime/turns.ts'
 import type { WorkQueueStatistics } from '../runtime/work-queue.ts'
 import type { CommonAction } from './action.ts'
 import type { Engine } from './engine.ts'
@@ -82,6 +83,7 @@ export function startVmController(options: VmControllerOptions): VmController {
       vmName: ({ metadata }: Pod) => [keyOf({ ...metadata, name: metadata.labels?.[vmNameLabel] ?? '' })],
     },
   })
+  const turns = createTurns()
   const stopwatch = createStopwatch<Mark>(clock)
   /** Uids of removed pods whose containers this process saw end. An entry is removed with its VM. */
   const endedPods = new Set<string>()
@@ -121,6 +123,8 @@ export function startVmController(options: VmControllerOptions): VmController {
   const observe = async (vm: Vm): Promise<Observed> => {
     const found = sortPods(vm, await findNamedPod(vm), podCache.store.byIndex('vm', vm.metadata.uid))
     const node = stateOf(nodeCache.store.get(vm.status?.nodeName ?? ''))
+    // To check a large VM takes tenths of a second: between two, the lease is renewed and other namespaces have a turn.
+    await turns.take({ namespace: vm.metadata.namespace ?? '', username: '' })
     const completion = completionOf(vm)
     const isStarting = completion.kind === 'done' && vm.status?.podUID === undefined && !isDeleting(vm)
     return {

@@ -17,7 +17,7 @@ import { defaultLimits, maxBodyBytes, admissionPath, startServer } from './serve
 import type { AdmissionHandler, ServerOptions, WebhookServer } from './server.ts'
 import { writePatch } from './admission/patch.ts'
 import type { FrontProxy } from './subresources/front-proxy.ts'
-import type { Owner, Turns } from './turns.ts'
+import type { Owner, Turns } from '../runtime/turns.ts'
 
 const closing: (() => Promise<unknown>)[] = []
 afterEach(async () => {

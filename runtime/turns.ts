@@ -11,10 +11,10 @@ export interface Owner {
 }
 
 /**
- * Handles admission requests one at a time. The next request is from the namespace that was served least recently, and
- * within it from the user who was served least recently. A user who sends many expensive requests delays other users by
- * only one of them. A request that is late when the next one is chosen is dropped, because its caller already has a
- * response.
+ * Handles requests one at a time, with other events in between. The next request is from the namespace that was served
+ * least recently, and within it from the user who was served least recently. A user who sends many expensive requests
+ * delays other users by only one of them. A request that is late when the next one is chosen is dropped, because its
+ * caller already has a response.
  */
 export type Turns = OneByOne<Owner>
 
