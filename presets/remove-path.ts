@@ -24,7 +24,7 @@ export function parseRemovePath(text: string): RemovePath | undefined {
   while (stepForm.lastIndex < text.length) {
     const isFirst = stepForm.lastIndex === 0
     const found = stepForm.exec(text)
-    if (found === null || (isFirst && text.startsWith('.'))) return undefined
+    if (found === null || text.startsWith('.')) return undefined
     const [whole, key, bracket] = found
     if (key !== undefined && !isFirst && !whole.startsWith('.')) return undefined
     steps.push(key === undefined ? bracketStep(bracket ?? '') : { kind: 'key', key })
