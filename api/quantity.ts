@@ -29,7 +29,7 @@ export function quantityNano(text: string): bigint | undefined {
   if (number === '') return undefined
   const [whole = '', fraction = ''] = number.split('.')
   const digits = BigInt(`${whole}${fraction}`)
-  const exponent = decimalExponents.get(suffix) ?? (/^[eE]./.test(suffix) ? Number(suffix.slice(1)) : 0)
+  const exponent = decimalExponents.get(suffix) ?? (/^[eE][+-]?\d/.test(suffix) ? Number(suffix.slice(1)) : 0)
   const scaled = digits * nano * (binary.get(suffix) ?? 1n)
   const magnitude = shift(scaled, exponent - fraction.length)
   return sign === '-' ? -magnitude : magnitude
