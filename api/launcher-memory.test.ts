@@ -100,7 +100,7 @@ describe('QEMU needs more', () => {
       { devices: { videos: [{ model: { type: 'virtio', acceleration: { accel3d: true } } }] } },
       64 + 512 + 0.25,
     ],
-    ['for no screen, as for any device', { devices: { videos: [{ model: { type: 'none' } }] } }, 0.25],
+    ['for no screen only as for any device', { devices: { videos: [{ model: { type: 'none' } }] } }, 0.25],
     ['for a viewer', { devices: { graphics: [{ type: 'vnc' }, { type: 'spice' }] } }, 96.5],
     ['for a directory', { devices: { filesystems: [{}] } }, 64.25],
     ['for a TPM', { devices: { tpms: [{}] } }, 16.25],
@@ -126,12 +126,12 @@ it('a limit set by an operator replaces the computed one for QEMU and its guest'
 describe('the cache of translated code', () => {
   it.each<[string, Domain, number]>([
     ['is a quarter of the memory', { memory: size('MiB', 400) }, 100],
-    ['is 32 MiB at least', {}, 32],
-    ['is 256 MiB at most', { memory: size('GiB', 8) }, 256],
+    ['is at least 32 MiB', {}, 32],
+    ['is at most 256 MiB', { memory: size('GiB', 8) }, 256],
     ['is whole MiB', { memory: size('KiB', 204_801) }, 50],
     ['is the stated one', { features: { tcg: { tbCache: size('GiB', 1) } } }, 1024],
-    ['is not what QEMU takes for nothing', { features: { tcg: { tbCache: size('MiB', 0) } } }, 32],
-    ['is not there with KVM', { type: 'kvm' }, 0],
+    ['is the default for 0', { features: { tcg: { tbCache: size('MiB', 0) } } }, 32],
+    ['is absent with KVM', { type: 'kvm' }, 0],
   ])('%s', (_, domain, expected) => {
     expect(mebibytes(translationCacheBytes({ ...small, type: 'qemu', ...domain }))).toBe(expected)
   })

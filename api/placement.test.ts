@@ -18,11 +18,11 @@ describe('a placement', () => {
       [],
     ],
     [
-      'on labels that cannot be',
+      'on invalid labels',
       { nodeSelector: { 'a b': '-' } },
       ['label-key spec.nodeSelector[a b]', 'label-value spec.nodeSelector[a b]'],
     ],
-    ['of a class that cannot be', { priorityClassName: 'High' }, ['priority-class-name spec.priorityClassName']],
+    ['of an invalid class', { priorityClassName: 'High' }, ['priority-class-name spec.priorityClassName']],
     [
       'with tolerations that the API server refuses on a pod',
       {

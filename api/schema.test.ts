@@ -67,7 +67,7 @@ describe('a value that does not fit', () => {
     ['null', opaque(''), null, ['spec FieldValueTypeInvalid: must be an object, not null']],
     ['a list for an object', opaque(''), [], ['spec FieldValueTypeInvalid: must be an object, not a list']],
     ['an object for a list', byName, {}, ['spec FieldValueTypeInvalid: must be a list, not an object']],
-    ['text for truth', boolean(''), 'yes', ['spec FieldValueTypeInvalid: must be true or false, not a string']],
+    ['a string for a boolean', boolean(''), 'yes', ['spec FieldValueTypeInvalid: must be true or false, not a string']],
     ['a fraction', integer(''), 1.5, ['spec FieldValueTypeInvalid: must be an integer, not a number']],
     [
       'a fraction or string',
@@ -117,13 +117,13 @@ describe('a value that does not fit', () => {
       ],
     ],
     [
-      'a list that is too long, whatever is in it',
+      'a list that is too long, regardless of its items',
       byName,
       Array.from({ length: 7 }, () => 1),
       ['spec FieldValueTooMany: must have at most 6 items'],
     ],
     [
-      'a map that is too large, whatever is in it',
+      'a map that is too large, regardless of its entries',
       { ...map('', string('')), maxProperties: 1 },
       { a: 1, b: 2 },
       ['spec FieldValueTooMany: must have at most 1 keys'],

@@ -15,7 +15,7 @@ test('a group controls the VM that refers to it as its controller', () => {
 
 test.each([
   ['another uid', vmWith({ uid: 'g-2' })],
-  ['another kind of ours', vmWith({ kind: 'VirtualMachineConfig' })],
+  ['another kind of virtset', vmWith({ kind: 'VirtualMachineConfig' })],
   ['a kind that users may refer to', vmWith({ apiVersion: 'v1', kind: 'ConfigMap' })],
   ['a group of another API', vmWith({ apiVersion: 'example.org/v1' })],
   ['an owner that is not the controller', vmWith({ controller: false })],

@@ -41,7 +41,7 @@ describe('parsing a VM', () => {
       ],
     ],
     [
-      'two volumes of one name',
+      'two volumes with the same name',
       vm({
         domain: {},
         volumes: [

@@ -14,7 +14,7 @@ describe('a volume', () => {
     ['of two kinds', { name: 'x', cloudInit: {}, ...data }, ['volume-kind v[0].cloudInit']],
     ['with a name that no pod volume can have', { name: 'A b', cloudInit: {} }, ['volume-name v[0].name']],
     [
-      'of a claim that cannot be',
+      'of an invalid claim name',
       { name: 'x', persistentVolumeClaim: { claimName: '../x' } },
       ['claim-name v[0].persistentVolumeClaim.claimName'],
     ],

@@ -14,7 +14,7 @@ test.each<[string, VirtualMachine, VirtualMachine, readonly object[]]>([
   ['nothing', vm({ title: 'x', devices: {} }), vm({ title: 'x', devices: {} }), []],
   ['a value', vm({ title: 'x' }), vm({ title: 'y' }), [{ path: 'spec.domain.title', before: 'x', after: 'y' }]],
   [
-    'what comes and what goes, what goes first',
+    'removed leaves, then added ones',
     vm({ clock: { offset: 'utc' }, title: 'x' }),
     vm({ devices: { serials: [{ type: 'pty' }, {}] }, title: 'x' }),
     [

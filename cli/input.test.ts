@@ -101,7 +101,7 @@ describe('unreadable and unwritable files', () => {
       'vm.yaml: is a file, not a directory',
     ],
     [
-      'results where no directory can be created',
+      'results if no directory can be created',
       (at) => ['complete', at('vm.yaml'), '--no-validate', '--out-dir', '/proc/x/y'],
       '/proc/x/y: its directory does not exist, or accepts no new files',
     ],

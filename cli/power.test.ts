@@ -16,7 +16,7 @@ describe('the progress', () => {
     ['a VM that runs', 'start', { phase: 'Running', instance: vm('u') }, 'done'],
     ['a VM that failed', 'start', { phase: 'Failed', instance: vm('u') }, 'failed'],
     ['a VM that stops', 'stop', { phase: 'Stopping', instance: vm('u') }, 'in progress'],
-    ['a VM that is gone', 'stop', { phase: 'Stopped' }, 'done'],
+    ['a deleted VM', 'stop', { phase: 'Stopped' }, 'done'],
     ['a cancelled restart', 'stop', { phase: 'Stopped', restart: { ...restart, cancelled: true } }, 'in progress'],
     ['a restart whose old VM ends', 'restart', { phase: 'Stopping', instance: vm('u'), restart }, 'in progress'],
     ['a restart without any VM', 'restart', { phase: 'Stopped', restart }, 'in progress'],

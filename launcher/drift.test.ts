@@ -6,8 +6,8 @@ describe('drift', () => {
   test.each([
     ['nothing', { memory: 1 }, { memory: 1 }, []],
     ['a value', { memory: 1 }, { memory: 2 }, [{ field: 'spec.domain.memory', spec: 1, libvirt: 2 }]],
-    ['what libvirt added', {}, { cpu: {} }, [{ field: 'spec.domain.cpu', libvirt: {} }]],
-    ['what libvirt dropped', { cpu: {} }, {}, [{ field: 'spec.domain.cpu', spec: {} }]],
+    ['a field that libvirt added', {}, { cpu: {} }, [{ field: 'spec.domain.cpu', libvirt: {} }]],
+    ['a field that libvirt dropped', { cpu: {} }, {}, [{ field: 'spec.domain.cpu', spec: {} }]],
     [
       'an item of a list',
       { devices: { disks: [{ target: 'vda' }, { target: 'vdb' }] } },

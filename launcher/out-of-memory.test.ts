@@ -38,7 +38,7 @@ describe('the memory of the container', () => {
       { 'memory/memory.oom_control': control, 'memory/memory.limit_in_bytes': '9223372036854771712\n' },
       [3, undefined, undefined],
     ],
-    ['where no cgroup can be read', {}, [0, undefined, undefined]],
+    ['if no cgroup can be read', {}, [0, undefined, undefined]],
   ] as const)('%s', async (_, files, expected) => {
     for (const [name, content] of Object.entries(files)) {
       await mkdir(dirname(join(directory, name)), { recursive: true })
@@ -64,7 +64,7 @@ test.each([
 test.each([
   ['a small container with the score that the kubelet gives it', 990, mebibytes(250), 1000],
   ['a small container with a low score', -997, mebibytes(256), -497],
-  ['a large container: only so much that QEMU comes first in it', 500, mebibytes(64 * 1024), 502],
+  ['a large container: just enough for QEMU to be killed first', 500, mebibytes(64 * 1024), 502],
   ['a container without a limit', 500, undefined, 501],
 ])('the score of QEMU in %s', (_, own, limit, expected) => expect(raisedScore(own, limit)).toBe(expected))
 

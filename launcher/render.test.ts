@@ -60,7 +60,7 @@ describe('memory', () => {
     ['for translated code is as stated', { type: 'qemu', ...cache(100) }, { type: 'qemu', ...cache(100) }],
     ['for translated code is not there with KVM', { type: 'kvm' }, { type: 'kvm' }],
     [
-      'has its limit at the pod: libvirt takes none in a session',
+      'has its limit at the pod, because libvirt accepts none in a session',
       { type: 'kvm', memtune: { hardLimit: { unit: 'MiB', value: 512 } } },
       { type: 'kvm' },
     ],

@@ -18,12 +18,12 @@ describe("libvirt's own spelling", () => {
       '{"memory":{"unit":"KiB","value":"18014398509481984"}}',
     ],
     [
-      'a size that libvirt cannot count stays',
+      "a size beyond libvirt's 64 bits is unchanged",
       '{"memory":{"unit":"EiB","value":16}}',
       '{"memory":{"unit":"EiB","value":16}}',
     ],
     [
-      'sizes in the largest unit without a fraction, where libvirt does so',
+      'sizes in the largest unit without a fraction, if libvirt uses it',
       '{"features":{"smm":{"tseg":{"unit":"KiB","value":49152}},"tcg":{"tbCache":{"value":128}}}}',
       '{"features":{"smm":{"tseg":{"unit":"MiB","value":48}},"tcg":{"tbCache":{"unit":"KiB","value":128}}}}',
     ],
@@ -38,13 +38,13 @@ describe("libvirt's own spelling", () => {
       '{"vcpu":{"value":4},"cpu":{"numa":{"cells":[{"id":0,"cpus":"0-1,3"},{"id":1,"cpus":"2"}]}}}',
     ],
     [
-      'texts that are empty are not stored',
+      'empty texts are not stored',
       '{"title":"","os":{"cmdline":"","kernel":"/k"},"devices":{"disks":[{"serial":"","target":{"dev":"vda"}}]}}',
       '{"os":{"kernel":"/k"},"devices":{"disks":[{"target":{"dev":"vda"}}]}}',
     ],
     ['an empty generation id', '{"genid":""}', '{}'],
     [
-      'elements that are empty are not stored',
+      'empty elements are not stored',
       '{"perf":{},"keywrap":{},"throttlegroups":{},"os":{"firmwareSelection":{}}}',
       '{"os":{}}',
     ],
@@ -75,7 +75,7 @@ describe("libvirt's own spelling", () => {
       '{"os":{"bootmenu":{"enable":true,"timeout":3000}}}',
     ],
     [
-      'hex in its width where the address is one of PCI',
+      'hex in full width for a PCI address',
       '{"devices":{"disks":[{"address":{"type":"pci","domain":0,"bus":0,"slot":"0x1","function":0}},{"address":{"type":"drive","bus":"0"}}]}}',
       '{"devices":{"disks":[{"address":{"type":"pci","domain":"0x0000","bus":"0x00","slot":"0x01","function":"0x0"}},{"address":{"type":"drive","bus":0}}]}}',
     ],
@@ -85,7 +85,7 @@ describe("libvirt's own spelling", () => {
       '{"devices":{"disks":[{"source":{"host":{"name":"a","port":3260}}}]}}',
     ],
     [
-      'disks where libvirt puts them',
+      "disks in libvirt's order",
       '{"devices":{"disks":[{"target":{"dev":"vdb"}},{"target":{"dev":"vda"}}]}}',
       '{"devices":{"disks":[{"target":{"dev":"vda"}},{"target":{"dev":"vdb"}}]}}',
     ],
@@ -100,18 +100,14 @@ describe("libvirt's own spelling", () => {
 })
 
 test.each([
+  ['unknown keys are unchanged', '{"cpu":{"x":1},"__proto__":{"y":2}}', '{"cpu":{"x":1},"__proto__":{"y":2}}'],
   [
-    'what the description does not know stays',
-    '{"cpu":{"x":1},"__proto__":{"y":2}}',
-    '{"cpu":{"x":1},"__proto__":{"y":2}}',
-  ],
-  [
-    'what is of the wrong type stays',
+    'values of the wrong type are unchanged',
     '{"devices":{"disks":{"a":1}},"memory":64}',
     '{"memory":64,"devices":{"disks":{"a":1}}}',
   ],
   [
-    'lists stay in their order',
+    'lists keep their order',
     '{"devices":{"disks":[{"target":{"dev":"vdb"}},{"target":{"dev":"vda"}}]}}',
     '{"devices":{"disks":[{"target":{"dev":"vdb"}},{"target":{"dev":"vda"}}]}}',
   ],

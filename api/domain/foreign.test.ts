@@ -6,10 +6,10 @@ describe('the canonical spelling of foreign XML', () => {
   test.each([
     ['quotes', `<a b='c"d'/>`, '<a b="c&quot;d"/>'],
     ['an element without content', '<a></a>', '<a/>'],
-    ['white space between elements goes', '<a>\n  <b/>\n</a>\n', '<a><b/></a>'],
-    ['white space that is all there is stays', '<a> </a>', '<a> </a>'],
+    ['white space between elements is dropped', '<a>\n  <b/>\n</a>\n', '<a><b/></a>'],
+    ['white space as the only content is kept', '<a> </a>', '<a> </a>'],
     ['text beside elements is trimmed', '<a> x <b/> y </a>', '<a>x<b/>y</a>'],
-    ['comments go', '<a><!-- x --><b/></a>', '<a><b/></a>'],
+    ['comments are dropped', '<a><!-- x --><b/></a>', '<a><b/></a>'],
     ['CDATA is text', '<a><![CDATA[<&]]></a>', '<a>&lt;&amp;</a>'],
     ['references', '<a b="&#10;&#9;&#x41;">&gt;&#13;</a>', '<a b="&#10;&#9;A">&gt;&#13;</a>'],
     ['namespaces', '<p:a xmlns:p="urn:x" p:b="1"><p:c/></p:a>', '<p:a xmlns:p="urn:x" p:b="1"><p:c/></p:a>'],

@@ -17,7 +17,7 @@ test.each([
   ['a key of a list below', 'machine', 'os', '"machine" belongs under os.type'],
   ['a key from elsewhere', 'disks', '', '"disks" belongs under devices'],
   ['a device beside its list', 'disks', 'os', '"disks" belongs under devices'],
-  ['a slip of the keyboard is left to others', 'memroy', '', undefined],
+  ['no place is suggested for a typo', 'memroy', '', undefined],
   ['a key that exists in many places', 'type', 'features.acpi', undefined],
   ['a key that does not exist', 'frobnicate', '', undefined],
   ['a key that is special in JavaScript', '__proto__', '', undefined],

@@ -16,12 +16,12 @@ describe("libvirt's order of disks", () => {
 
   test.each([
     ['by target within a bus', ['vdb', 'vda'], 'vda vdb'],
-    ['buses keep the places of their first disks', ['hdc:ide', 'vdb:virtio', 'hda:ide'], 'hda hdc vdb'],
-    ['those without a written bus are of one kind', ['hdb', 'vda:virtio', 'vdc', 'hda'], 'hda hdb vdc vda'],
-    ['of the same letter the first comes first', ['vda', 'fda', 'sdb:scsi', 'hda'], 'vda fda hda sdb'],
+    ['buses are in the order of their first disks', ['hdc:ide', 'vdb:virtio', 'hda:ide'], 'hda hdc vdb'],
+    ['disks without a stated bus form one group', ['hdb', 'vda:virtio', 'vdc', 'hda'], 'hda hdb vdc vda'],
+    ['disks with the same letter keep their order', ['vda', 'fda', 'sdb:scsi', 'hda'], 'vda fda hda sdb'],
     ['vdz is before vdaa', ['vdaa', 'vdz'], 'vdz vdaa'],
-    ['a bus that is written counts, not the name', ['sdb:usb', 'sda:sata', 'sda:usb'], 'sda sdb sda'],
-    ['what has no index is before what has one', ['vda', 'vdX'], 'vdX vda'],
+    ['a stated bus decides, not the name', ['sdb:usb', 'sda:sata', 'sda:usb'], 'sda sdb sda'],
+    ['a disk without an index precedes those with one', ['vda', 'vdX'], 'vdX vda'],
     ['equals keep their order', ['vda', 'vdb', 'vda'], 'vda vda vdb'],
   ])('%s', (_, targets, expected) => expect(order(...targets)).toBe(expected))
 

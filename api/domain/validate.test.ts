@@ -14,7 +14,7 @@ const lines = (json: string): string[] =>
 describe('a valid domain', () => {
   test.each([
     ['nothing', '{}'],
-    ['decimal strings and hex where libvirt writes hex', '{"memory":{"value":"64"},"launchSecurity":{"policy":"0x1"}}'],
+    ['decimal strings, and hex if libvirt writes hex', '{"memory":{"value":"64"},"launchSecurity":{"policy":"0x1"}}'],
     ['words for booleans', '{"os":{"bootmenu":{"enable":"yes"}},"features":{"pmu":{"state":"off"}}}'],
     ['64 bits as a string', '{"clock":{"timers":[{"name":"tsc","frequency":"18446744073709551615"}]}}'],
     ['a word beside numbers', '{"clock":{"offset":"utc","adjustment":"reset"}}'],
@@ -29,12 +29,12 @@ describe('reports all causes, each with the value, what is allowed and the likel
     ['no object', '[]', ['spec.domain: TypeInvalid: must be an object, not a list']],
     ['null', '{"cpu":null}', ['spec.domain.cpu: TypeInvalid: must be an object, not null']],
     [
-      'a slip of the keyboard in a key',
+      'a typo in a key',
       '{"memroy":{}}',
       ['spec.domain.memroy: Invalid: there is no such field (did you mean "memory"?)'],
     ],
     [
-      'the name that libvirt has for it',
+      "libvirt's name of a field",
       '{"on_reboot":"destroy","os":{"boot":{"dev":"hd"}}}',
       [
         'spec.domain.on_reboot: Invalid: there is no such field (did you mean "onReboot"?)',
@@ -51,7 +51,7 @@ describe('reports all causes, each with the value, what is allowed and the likel
     ],
     ['a key without a likely meaning', '{"cpu":{"a b":4}}', ['spec.domain.cpu[a b]: Invalid: there is no such field']],
     [
-      'two fields the wrong way round',
+      'two swapped fields',
       '{"devices":{"disks":[{"target":{"dev":"sata","bus":"sda"}}]}}',
       [
         'spec.domain.devices.disks[0].target.dev: Invalid: must be a disk name: `fd`, `hd`, `sd`, `vd`, `xvd` or `ubd` and letters or digits, e.g. `vda`',
@@ -59,7 +59,7 @@ describe('reports all causes, each with the value, what is allowed and the likel
       ],
     ],
     [
-      'a word that is none of the enumeration',
+      'a word that is not in the enumeration',
       '{"cpu":{"mode":"hostmodel"}}',
       [
         'spec.domain.cpu.mode: NotSupported: supported values: "custom", "host-model", "host-passthrough", "maximum" (did you mean "host-model"?)',
@@ -125,7 +125,7 @@ describe('reports all causes, each with the value, what is allowed and the likel
       ],
     ],
     [
-      'a list in both its forms',
+      'a list in both forms',
       '{"devices":{"disks":[{"source":{"hosts":[],"host":{"name":"a"}}}]}}',
       [
         'spec.domain.devices.disks[0].source.host: Forbidden: conflicts with hosts: it is the short form for a list of one',

@@ -78,7 +78,7 @@ describe('walking a domain', () => {
     ))
 
   test.each([{}, [], { cpu: 1 }, { devices: { disks: { a: 1 } } }, { devices: { disks: [1, null] } }])(
-    'passes over what is of the wrong type: %j',
+    'skips values of the wrong type: %j',
     (wrong) => {
       walk(wrong, ({ value, field }) => {
         if (field.at === 'attribute') throw new Error(JSON.stringify(value))

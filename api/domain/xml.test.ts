@@ -36,24 +36,24 @@ describe('from XML to JSON', () => {
     ],
     ['yes and no', `<domain><os><bootmenu enable='yes'/></os></domain>`, { os: { bootmenu: { enable: true } } }],
     [
-      'an attribute and a child of one name',
+      'an attribute and a child with the same name',
       `<domain><os firmware='efi'><firmware><feature enabled='no' name='secure-boot'/></firmware></os></domain>`,
       { os: { firmware: 'efi', firmwareSelection: { features: [{ enabled: false, name: 'secure-boot' }] } } },
     ],
     [
-      'elements of the namespace of QEMU, whatever the prefix',
+      "elements of QEMU's namespace, with any prefix",
       `<domain xmlns:q='http://libvirt.org/schemas/domain/qemu/1.0'><q:commandline><q:arg value='-s'/></q:commandline></domain>`,
       { qemuCommandline: { args: [{ value: '-s' }] } },
     ],
     ['CDATA and references', '<domain><title><![CDATA[a<b]]>&amp;&#x43;</title></domain>', { title: 'a<b&C' }],
     [
-      'comments and processing instructions go',
+      'comments and processing instructions are dropped',
       `<?xml version='1.0' encoding='UTF-8'?><!-- a --><domain><!-- b --><?c d?><name>e</name></domain><!-- f -->`,
       { name: 'e' },
     ],
     ['white space around numbers', '<domain><memory>\n 64 \n</memory></domain>', { memory: { value: 64 } }],
     [
-      'the white space of free text stays',
+      'the white space of free text is kept',
       '<domain><description> a\n b </description></domain>',
       { description: ' a\n b ' },
     ],
@@ -113,7 +113,7 @@ describe('reports everything that the description does not know at once', () => 
       ],
     ],
     [
-      'an element of the namespace of QEMU where libvirt has none',
+      "an element of QEMU's namespace in a place where libvirt has none",
       `<domain xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'><os><qemu:commandline/></os></domain>`,
       [['xml-unknown-element', '/domain/os/qemu:commandline', 'line 1: os has no element of this name']],
     ],

@@ -129,7 +129,7 @@ describe('invalid bytes are refused', () => {
       '00000003000000000000000000000000',
       'a length of 3 exceeds the limit of 2',
     ],
-    ['a value that is there twice', 'int?', '000000020000000000000000', 'an optional value occurs 2 times'],
+    ['a value that occurs twice', 'int?', '000000020000000000000000', 'an optional value occurs 2 times'],
   ])('%s', (_, type, hex, message) => {
     expect(() => valueOf(type, hex)).toThrow(ProtocolError)
     expect(() => valueOf(type, hex)).toThrow(message)

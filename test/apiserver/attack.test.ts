@@ -390,7 +390,7 @@ describe('no request of a user waits for a second while another user of the name
       })
       const waits: number[] = []
       do {
-        // Processor time: what else runs on the machine does not count.
+        // Measured in CPU time, so that other load on the machine does not count.
         const before = webhooks.usage().cpuSeconds
         expect((await post('jane', vmOf({ title: `${waits.length}` }))).response.allowed).toBe(true)
         waits.push(webhooks.usage().cpuSeconds - before)

@@ -7,7 +7,9 @@ import { renderChart, switches, type KubernetesObject } from '../../release/char
 import { objectsOf } from '../../release/release.ts'
 import { startApiServer, type TestApiServer } from './apiserver.ts'
 
-/** Compares what Helm renders from the chart of a release with what kustomize renders from `manifests/`. */
+/**
+ * Compares the objects that Helm renders from the release's chart with those that kustomize renders from `manifests/`.
+ */
 let api: TestApiServer
 let chart: string
 beforeAll(async () => {

@@ -153,7 +153,7 @@ describe('offline completion equals that of the webhooks', () => {
     )
   })
 
-  test('reports what the cluster does not have', async () => {
+  test('reports missing VMs and presets', async () => {
     expect(await online('explain', 'missing')).toEqual({
       code: 2,
       out: '',

@@ -86,7 +86,7 @@ test('one that is already stored is quarantined and costs nothing', async () => 
   })
 })
 
-test('conditions that are expensive only for a large VM are left out there, and another tenant gets a response', async () => {
+test('conditions that are expensive only for a large VM are skipped for it, and another tenant gets a response', async () => {
   const presets = Array.from({ length: 4 }, (_, index) => preset(`growing-${index}`, [growing]))
   for (const one of presets) expect(await apply(one)).toMatchObject({ code: 0 })
   const { attacked, other } = await besides(apply(vm('mallory', 'large', large), '--dry-run=server', '--server-side'))

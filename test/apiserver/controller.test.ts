@@ -113,7 +113,7 @@ describe('the controller on a real API server, without webhooks', () => {
     await kubectl('delete', 'vm,vmc', 'early')
   })
 
-  it('completes a VM, creates its pod, hands it over, and removes it; the other replica takes over from a killed leader', async () => {
+  it('completes a VM, creates its pod, assigns it to its node, and removes it; the other replica takes over from a killed leader', async () => {
     const one = startReplica('one')
     await eventually('the first replica leads', async () =>
       (await readFile(logFile('one'), 'utf8')).includes('"leading"'),

@@ -7,7 +7,7 @@ export interface Output {
   readonly err: string
 }
 
-/** Runs kubectl with `input`; returns its output, whatever its exit code. */
+/** Runs kubectl with `input`; returns its output, regardless of its exit code. */
 export const runKubectl = (
   { kubectl, kubeconfig }: Pick<TestApiServer, 'kubectl' | 'kubeconfig'>,
   input: string,

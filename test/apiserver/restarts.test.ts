@@ -76,7 +76,7 @@ async function ask(name: string, request: Verb): Promise<{ code: number; message
   }
 }
 
-/** Whether a VM is to be there after the last request was answered like this. */
+/** Whether a VM must exist after the last request had this response. */
 function isWanted(last: Verb, { code, message }: { code: number; message: string }): boolean {
   if (code !== 409) return last !== 'stop'
   return last === 'start' ? /it is (already running|restarting)/.test(message) : false

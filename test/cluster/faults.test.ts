@@ -97,7 +97,7 @@ describe('kill -9 of the processes in a VM’s pod', () => {
   })
 
   test('QEMU by the kernel, for memory: the VM reports that, with the limit of its pod', async () => {
-    // What a cluster preset gives to QEMU directly is what the limit does not count.
+    // The limit does not cover arguments that a cluster preset passes to QEMU directly.
     const args = ['-object', 'memory-backend-ram,id=hog,size=1G,prealloc=on'].map((value) => ({ value }))
     await cluster.apply(
       {

@@ -28,7 +28,7 @@ const dial = async () => {
   return socket
 }
 
-/** The domain as libvirt has it after it was given `domain`. */
+/** The domain that libvirt stored after `domain` was defined. */
 async function defined(domain: Domain): Promise<Domain> {
   const dom = await defineDomain(client, writeDomain(domain))
   const xml = await readXml(client, dom, { inactive: true })
@@ -49,13 +49,13 @@ const short: Domain = {
   },
 }
 
-test('a short domain drifts by what libvirt adds to it, and by nothing that it wrote', async () => {
+test('a short domain drifts only in fields that libvirt adds', async () => {
   const drift = specDrift(short, await defined(short))
   expect(drift.map(({ field }) => field)).toContain('spec.domain.uuid')
   expect(drift.filter(({ spec }) => spec !== undefined && typeof spec !== 'object')).toEqual([])
 })
 
-test('what libvirt made of it does not drift any more, in whatever spelling', async () => {
+test("libvirt's own result does not drift, in any spelling", async () => {
   const whole = await defined(short)
   expect(specDrift(whole, await defined(whole))).toEqual([])
   const respelled = { ...whole, memory: { unit: 'MB' as const, value: 64 } }

@@ -11,7 +11,7 @@ import { compare, complete, printed, withoutNames } from './disagreement.ts'
 import { type Judge, startJudge } from './judge.ts'
 import list from './known-disagreements.json' with { type: 'json' }
 
-/** What is so and not yet, or never, otherwise; it may only shrink. */
+/** The known disagreements. The list may only shrink. */
 const known: {
   readonly corpus: {
     /** By libvirt's message, without names. */
@@ -22,7 +22,7 @@ const known: {
     readonly kind: string
     readonly signature: string
     readonly reason: string
-    /** The smallest there is. */
+    /** The smallest known one. */
     readonly example: unknown
   }[]
 } = list
@@ -38,7 +38,7 @@ afterAll(() => judge.stop())
 const folder = process.env['LIBVIRT_CORPUS']
 
 describe(`libvirt's own cases${folder === undefined ? ', left out: LIBVIRT_CORPUS is not set' : ''}`, () => {
-  test('of what we complete, libvirt adds, drops and changes nothing, and takes all that this node can have', async () => {
+  test('libvirt neither changes nor refuses completed domains, except for known disagreements', async () => {
     const changed: { [name: string]: string } = {}
     const refused: { [message: string]: string[] } = {}
     const cases = folder === undefined ? [] : readCases(folder)
@@ -92,7 +92,7 @@ describe('generated domains', () => {
     const generated = near.length === 0 ? [] : fc.sample(mutants(near), { seed: 20_261_121, numRuns: 600 })
     const { taken, refused, found } = await ask(generated)
     process.stdout.write(`near libvirt's own cases: both take ${taken}, both refuse ${refused}\n`)
-    // What libvirt refuses of these is another matter.
+    // Cases that libvirt refuses are not tested here.
     const others = [...found].filter(([key]) => !key.startsWith('missing-rule') && !key.startsWith('false-refusal'))
     expect(others.filter(([key]) => !keys.has(key)).map(([key, example]) => [key, JSON.stringify(example)])).toEqual([])
   }, 180_000)

@@ -106,19 +106,19 @@ describe('a VM', () => {
     expect(await launcher.terminationLog()).toBe(message)
   })
 
-  test('goes on when libvirtd is killed, and is reported again', async () => {
+  test('continues to run when libvirtd is killed, and is reported again', async () => {
     await started('idle')
     const [qemu] = await launcher.pids('qemu-system-x86')
     await launcher.signal('libvirtd', 'SIGKILL')
     await eventually('another libvirtd', async () => (await launcher.pids('libvirtd')).length > 0)
     expect(await launcher.reported('it runs', ({ phase }) => phase === 'Running')).toMatchObject({ vmUID: uid })
     expect(await launcher.pids('qemu-system-x86')).toEqual([qemu])
-    // Events come again as well.
+    // Events are delivered again as well.
     await launcher.signal('qemu-system-x86', 'SIGKILL')
     await launcher.reported('it ended', ({ exit }) => exit === 'Failed')
   })
 
-  test('goes on with a full disk when libvirtd is killed, and libvirtd reconnects to it', async () => {
+  test('continues to run with a full disk when libvirtd is killed, and libvirtd reconnects to it', async () => {
     launcher = await startLauncher({ privateBytes: 8 * 2 ** 20 })
     await launcher.put(vmWith({}))
     const [qemu] = await launcher.pids('qemu-system-x86')
@@ -162,7 +162,7 @@ describe('shutdown', () => {
     expect(Date.parse(last.observedAt)).toBeGreaterThanOrEqual(Date.parse(first.deadline ?? ''))
   })
 
-  test('takes no deadline from metadata that the user wrote', async () => {
+  test('does not read a deadline from metadata that the user wrote', async () => {
     const metadata = '<v:grace xmlns:v="https://virtset.io/launcher/1" deadline="2999-01-01T00:00:00Z"/>'
     launcher = await startLauncher()
     expect(await launcher.put(vmWith({ domain: { metadata } }))).toMatchObject({ phase: 'Running' })
@@ -181,7 +181,7 @@ describe('shutdown', () => {
     await launcher.reported('it ended', ({ exit }) => exit === 'Failed', killMs)
   })
 
-  test('by the kubelet takes the VM’s own grace period', async () => {
+  test('by the kubelet uses the VM’s own grace period', async () => {
     const vm = await launcherWith('idle')
     await launcher.put({
       ...vm,
@@ -221,7 +221,7 @@ describe('a QEMU that hangs', () => {
   })
 })
 
-describe('what cannot run', () => {
+describe('a VM that cannot run', () => {
   test('is refused in libvirt’s own words, and the launcher exits 1 once that was read', async () => {
     launcher = await startLauncher()
     const twice = { type: 'file', source: { file: '/x.img' }, target: { dev: 'vda' } }

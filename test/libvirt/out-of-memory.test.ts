@@ -99,7 +99,7 @@ test('a guest that touches all its memory stays within the limit of its pod', as
   expect(await launcher.report()).toMatchObject({ phase: 'Running' })
 })
 
-test('QEMU and libvirtd have a higher score than the launcher, and no higher than it takes', async () => {
+test('QEMU and libvirtd have a higher score than the launcher, and no higher than necessary', async () => {
   await start(limitOf(256), 100)
   await put(domainOf(256))
   const scores = async (command: string) => {

@@ -33,7 +33,7 @@ async function profileWith(options: { withKvm?: boolean }): Promise<LibvirtProfi
   }
 }
 
-test('the QEMU of the launcher is the bundled one, but for what its build and its machine decide', async () => {
+test("the profile of the launcher's QEMU equals the bundled one, except for what its build and machine decide", async () => {
   const { libvirtVersion, capabilities } = await profileWith({})
   expect(libvirtVersion).toBe('11.3.0')
   expect(readCapabilities(capabilities)).toBe(capabilities)
@@ -44,7 +44,7 @@ test('the QEMU of the launcher is the bundled one, but for what its build and it
     machines: bundledCapabilities.machines,
     emulator: bundledCapabilities.emulator,
   })
-  // Debian builds QEMU without the kernel's cryptography; and there is no KVM here.
+  // Debian builds QEMU without the kernel's cryptography, and this host has no KVM.
   const lacking = bundledCapabilities.devices.filter((one) => !capabilities.devices.includes(one))
   expect(lacking).toEqual(['cryptodev-backend-lkcf', 'kvm'])
   expect(capabilities.devices.filter((one) => !bundledCapabilities.devices.includes(one))).toEqual([])

@@ -54,7 +54,7 @@ const pieces = [
   '\t',
 ]
 
-/** What ends a value or begins another one somewhere: in options of QEMU, in paths, in JSON, in a shell. */
+/** Characters that end a value or begin another one: in options of QEMU, in paths, in JSON, in a shell. */
 const hostile = fc.array(fc.constantFrom(...pieces), { minLength: 1, maxLength: 6 }).map((chosen) => chosen.join(''))
 
 /** Values that admission lets through at a leaf. */
@@ -73,7 +73,7 @@ const base = (part: Domain) => ({
   os: { type: { arch: 'x86_64', machine: 'q35', os: 'hvm' as const }, ...part.os },
 })
 
-/** The command lines that libvirt makes of domains; undefined where it refuses one. */
+/** The command lines that libvirt generates for domains; undefined for one that it refuses. */
 async function commandLines(xmls: readonly string[]): Promise<(string[] | undefined)[]> {
   const script: string[] = []
   for (const [index, xml] of xmls.entries()) {
@@ -99,7 +99,7 @@ async function commandLines(xmls: readonly string[]): Promise<(string[] | undefi
 
 const separator = '=== next'
 
-test.each(Object.entries(places))('%s stays a value of its own in the command line of QEMU', async (path, make) => {
+test.each(Object.entries(places))('%s remains a single value in the command line of QEMU', async (path, make) => {
   const scalar = scalarAt(path)
   const values = [...make.valid, ...admitted(scalar)]
   expect(make.valid.map((value) => valueFault(scalar, value))).toEqual(make.valid.map(() => undefined))

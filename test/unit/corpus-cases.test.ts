@@ -20,7 +20,7 @@ test('every case has the result of a libvirt', () => {
   expect([stored.length > 100, refused.length > 40]).toEqual([true, true])
 })
 
-describe('what libvirt stored', () => {
+describe('definitions that libvirt stored', () => {
   test.each(stored)('$name: is not refused', (one) => {
     const domain = wholeDomain(one)
     expect(validateDomain(domain)).toEqual([])

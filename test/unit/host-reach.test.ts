@@ -84,7 +84,7 @@ const alsoGranted = usb('0x1234', '0xbeef')
 const stolen = usb('0xdead', '0x0001')
 const usbPreset = cluster('usb', { domain: { devices: { hostdevs: [granted, alsoGranted] } } })
 
-/** Fields of the USB device at a place of the list; the mode is what completion would fill in. */
+/** Fields of the USB device at an index of the list; completion would set the mode. */
 const usbFields = (index: number) =>
   ['type', 'source.vendor.id', 'source.product.id'].map((field) => `devices.hostdevs[${index}].${field}`)
 
@@ -227,7 +227,7 @@ describe('namespaced presets are trusted no more than users', () => {
     expect(refused(vmWith({}), [grants, adds])).toEqual(usbFields(0))
   })
 
-  test('what a cluster preset adds is trusted', () => {
+  test('values that a cluster preset adds are trusted', () => {
     const net = cluster('net', { domain: { devices: { interfaces: [{ type: 'user' }] } } })
     const { vm } = completed(vmWith({}), [grant({ matchConditions: [noInterfaces] }), net])
     expect(vm.spec.domain.devices).toMatchObject({ hostdevs: [granted], interfaces: [{ type: 'user' }] })

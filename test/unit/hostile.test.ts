@@ -52,7 +52,7 @@ function review(domain: object, kind = 'VirtualMachine', handle = mutate) {
   }
 }
 
-/** Where the first causes are expected: fields of the domain, then of its devices. */
+/** The expected fields of the first causes: of the domain, then of its devices. */
 const rows: [string, object, { first: string; last?: string }][] = [
   ...[3000, 30_000, 300_000].map((count): [string, object, { first: string; last?: string }] => [
     `${count} unknown fields`,
@@ -123,7 +123,8 @@ const rows: [string, object, { first: string; last?: string }][] = [
   ],
 ]
 
-// Without other load each takes a tenth of the limit; an earlier version took ten times as much, or hours.
+// Without other load, each takes a tenth of the limit. An earlier version took ten times as long as the limit, or
+// hours.
 test.each(rows)(
   '%s are refused for no more than 500 ms of CPU, and 5 ms for each KB',
   (_, domain, expected) => {
@@ -147,7 +148,7 @@ describe.each(['VirtualMachineConfig', 'VirtualMachineGroup'])('the template of 
     120_000,
   )
 
-  test('is refused where its VM would be too large to be stored', () => {
+  test('is refused if its VM would be too large to be stored', () => {
     const entries = times(17, (index) => ({ name: `opt/virtset/${index}`, value: 'x'.repeat(65_000) }))
     expect(review({ sysinfos: [{ type: 'fwcfg', entries }] }, kind, validate)).toMatchObject({
       allowed: false,

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { instrument } from '../mutation/mutants.ts'
 import { compares, runs, state } from '../mutation/switches.ts'
 
-/** What a function body returns for `a`, or writes to `found`, with each of its mutants. */
+/** The value that a function body returns for `a`, or writes to `found`, with each of its mutants. */
 const results = (body: string, a: unknown): { readonly [mutant: string]: unknown } => {
   const { code, mutants } = instrument('rule.ts', `(a, found) => {\n${body}\n}`, 7)
   const run = (active: number): unknown => {

@@ -223,7 +223,7 @@ describe('through', () => {
       },
       undefined,
     ],
-  ])('%s nothing comes in', async (_, kind, object, oldObject) => {
+  ])('%s is refused, and changes no VM', async (_, kind, object, oldObject) => {
     for (const path of ['mutate', 'validate'] as const) {
       const result = await send(path, kind, { apiVersion: 'virtset.io/v1alpha1', kind, ...object }, oldObject)
       expect(result).toMatchObject({ allowed: false })

@@ -92,7 +92,7 @@ const insist = (what: string, act: () => Promise<unknown>) => eventually(what, (
 const isRunning = (vm: Machine) => vm.status?.phase === 'Running'
 const rollMs = 180_000
 
-/** What must not change of a running VM: the object, the pod, the QEMU. */
+/** The parts of a running VM that must not change: the object, the pod, the QEMU. */
 async function lifeOf(name: string): Promise<object> {
   const vm = await cluster.untilVm(name, 'runs', isRunning, rollMs)
   const podUid = vm.status?.podUID ?? ''
@@ -170,7 +170,7 @@ test('running VMs survive every combination of versions, and new ones start with
   }
   await install('CURRENT')
   await check('the new version')
-  // The new version shuts down what the old one started.
+  // The new version shuts down a VM that the old version started.
   expect(await lifeOf('obeys')).toEqual(obeys)
   await cluster.kubectl('delete', 'vm', 'obeys', '--wait=false')
   await cluster.untilGone('obeys', rollMs)

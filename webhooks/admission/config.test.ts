@@ -18,10 +18,10 @@ describe('a config', () => {
   const ending = { deletionTimestamp: '2026-11-21T09:00:00Z' }
   test.each<[string, unknown, unknown, readonly string[]]>([
     ['is completed as a dry run', config(), undefined, ['allowed']],
-    ['is refused where its VM would be', config({ spec: spec('bad') }), undefined, bad],
+    ['is refused if its VM would be', config({ spec: spec('bad') }), undefined, bad],
     ['is checked again when its template changes', config({ spec: spec('bad') }), config(), bad],
     [
-      'is not completed again when its template is unchanged, whatever presets exist now',
+      'is not completed again if its template is unchanged, regardless of the current presets',
       config({ spec: spec('bad') }, { labels }),
       config({ spec: spec('bad') }),
       ['allowed'],

@@ -103,7 +103,7 @@ describe('a patch', () => {
       Array.from({ length: 8 }, (_, index) => ({ op: 'replace', path: `/a/list/${index}`, value: 1 })),
     ],
     [
-      'becomes one operation where it would be more',
+      'becomes a single operation instead of many',
       { a: { list: [0, 0, 0, 0, 0, 0, 0, 0, 0] } },
       { a: { list: [1, 1, 1, 1, 1, 1, 1, 1, 1] } },
       [{ op: 'replace', path: '/a/list', value: [1, 1, 1, 1, 1, 1, 1, 1, 1] }],

@@ -35,7 +35,7 @@ describe('a new VM', () => {
       ['add /metadata/annotations', 'add /metadata/finalizers', 'add /spec/domain/title'],
     ],
     ['that is not a JSON object but null', null, ['type ']],
-    ['that is complete stays as it is', stored, ['allowed']],
+    ['that is complete is unchanged', stored, ['allowed']],
     ['that is not a JSON object', 7, ['type ']],
     ['of the wrong shape', vm({ domain: {}, nodeSelector: 1 }), ['type spec.nodeSelector']],
     [
@@ -128,7 +128,7 @@ describe('a stored VM', () => {
 
   test.each<[string, unknown, object, string[]]>([
     [
-      'applied again gets back what completion added',
+      'applied again is restored to the completed spec',
       short,
       stored,
       ['add /metadata/annotations', 'add /metadata/finalizers', 'add /spec/domain/title'],
@@ -155,7 +155,7 @@ describe('a stored VM', () => {
       ['add /metadata/finalizers/-'],
     ],
     [
-      'that never had the finalizer gets none',
+      'that never had the finalizer does not get one',
       vm(stored.spec, { annotations: ours.annotations }),
       vm(stored.spec, { annotations: ours.annotations }),
       ['allowed'],
