@@ -24,8 +24,8 @@ import { checkRules } from './rules/rules.ts'
 
 export interface CompleteOptions extends InjectOptions {
   /**
-   * The capabilities of one kind of node, or of a cluster's nodes, of which those apply on which the VM with its
-   * presets can be scheduled.
+   * The capabilities of one kind of node, or of the nodes of a cluster: then those of the nodes on which the VM with
+   * its presets can be scheduled are used.
    */
   readonly capabilities: Capabilities | NodeCapabilities
   readonly entropy: Entropy

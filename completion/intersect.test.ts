@@ -55,7 +55,7 @@ describe('the capabilities of two nodes', () => {
       { machines: [q35('10.0'), q35('9.2', { alias: 'q35' })] },
     ],
     [
-      'drop an alias of different machine families',
+      'omit an alias that refers to different machine families',
       {
         machines: [
           { ...q35('1'), name: 'a-1.0', alias: 'x' },

@@ -47,7 +47,8 @@ export function checkPreset(preset: Preset): Checked {
 }
 
 /**
- * The maximum size of a namespaced preset, in bytes of JSON. Each process caches all presets, at several times this.
+ * The maximum size of a namespaced preset in bytes of JSON. Every process caches all presets, which takes several times
+ * this size in memory.
  */
 export const maxPresetBytes = 64 * 1024
 

@@ -102,7 +102,7 @@ export const callCosts: ReadonlyMap<string, CallCost> = new Map<string, CallCost
     [`.${name}/0`, scalar],
     [`.${name}/1`, inTimeZone],
   ]),
-  // The library's pattern for durations backtracks from every position, for every position.
+  // The library's pattern for durations backtracks in cubic time.
   [
     'duration/1',
     { cost: ([length = 0]) => ({ steps: 20 + Math.ceil(length ** 3 / 32), bytes: 64, length: 0 }), longest: 64 },

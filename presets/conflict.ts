@@ -9,7 +9,10 @@ import { compareText, layerOf, originLabel, priorityOf } from './source.ts'
 
 const maxValue = 40
 
-/** One cause per leaf on which presets of one layer and priority disagree: the first ones of the VM, sorted. */
+/**
+ * One cause for each leaf on which presets of one layer and priority disagree, sorted by field. If there are too many,
+ * those that come first in the VM are listed.
+ */
 export function conflictCauses(conflicts: readonly Conflict[]): Cause[] {
   const causes = noCauses()
   for (const conflict of conflicts) report(causes, () => conflictCause(conflict))

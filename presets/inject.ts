@@ -47,7 +47,7 @@ export interface Injection extends Provenance {
   readonly warnings: readonly string[]
   /** What presets in mode Audit and Warn would have changed, for the audit annotations. */
   readonly audit: readonly Notice[]
-  /** Every preset that matched, strongest first. */
+  /** Every preset that applied: those that match the VM as sent, strongest first, then late ones. */
   readonly participants: readonly Participant[]
 }
 

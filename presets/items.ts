@@ -11,7 +11,10 @@ import { structureAt, valueAt } from './structure.ts'
 const everyItem = '*'
 
 interface Item extends Source {
-  /** The key under each alternative; undefined if a part is missing. Without any, the meaning is one more key. */
+  /**
+   * The key under each alternative, undefined if a part of it is missing. An item without any key has its meaning as an
+   * additional one.
+   */
   readonly ids: readonly (string | undefined)[]
 }
 
@@ -57,7 +60,10 @@ export function groupItems(structure: ListStructure, sources: readonly Source[],
   return { groups: groups.map(({ members }) => members), homeless }
 }
 
-/** The items of each source, strongest first; equals by item keys, so that names and given order do not matter. */
+/**
+ * The items of each source, strongest source first. Sources of equal rank are ordered by the keys of their items, so
+ * that neither names nor the given order matter.
+ */
 const inOrder = (structure: ListStructure, sources: readonly Source[]) =>
   sources
     .flatMap((source) => {

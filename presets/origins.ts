@@ -17,7 +17,7 @@ export interface Provenance {
   readonly origins: Origins
   /** Values that lost to a stronger source: the user's to Enforce, presets' to stronger presets or the user. */
   readonly overridden: ReadonlyMap<string, readonly LostValue[]>
-  /** Leaves that `remove` removed. Indexes refer to the list before any removal. */
+  /** Values that `remove` removed. Indexes refer to the list before any removal. */
   readonly removed: Origins
   /** Presets' values that were not applied. Paths in the merged VM; for volumes and their disks, in the preset. */
   readonly skipped: readonly Skipped[]

@@ -30,7 +30,10 @@ export interface Overlaps {
 /** The maximum number of values to compare, which takes about a quarter of a second. */
 const maxSteps = 50_000
 
-/** Finds the `others` with which a preset could disagree on some VM, real or not: the first `most` by ID. */
+/**
+ * Finds the presets among `others` that could disagree with a preset on some VM, whether or not such a VM exists.
+ * Returns the first `most` by ID.
+ */
 export function findOverlaps(
   preset: CompiledPreset,
   others: Iterable<CompiledPreset>,

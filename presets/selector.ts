@@ -73,7 +73,10 @@ export function requirementText({ key, oneOf, noneOf, presence }: Requirement): 
 export const selectorText = ({ requirements }: Selector): string =>
   requirements.length === 0 ? 'every VM' : requirements.map(requirementText).join()
 
-/** Returns labels that all selectors match, with only the keys that they require. undefined if there are none. */
+/**
+ * Returns labels that all selectors match, or undefined if there are none. Contains only the keys that the selectors
+ * require.
+ */
 export function commonLabels(selectors: readonly Selector[]): Labels | undefined {
   const byKey = Map.groupBy(
     selectors.flatMap(({ requirements }) => requirements),
