@@ -449,3 +449,46 @@ describe('half of a device', () => {
     expect(completed(vmWith({}), [byMac, byAlias]).vm.spec.domain.devices?.interfaces?.length).toBe(2)
   })
 })
+
+describe('the format of a granted image', () => {
+  const block = { target: { dev: 'vdb' }, type: 'block', source: { dev: '/dev/sdx' } } as const
+  const grant = (type?: 'qcow2') =>
+    cluster('image', { domain: { devices: { disks: [type === undefined ? block : { ...block, driver: { type } }] } } })
+  const opened = (type: 'raw' | 'qcow2') => ({ devices: { disks: [{ target: { dev: 'vdb' }, driver: { type } }] } })
+  const format = 'devices.disks[0].driver.type'
+
+  test('is raw by default', () => {
+    expect(completed(vmWith({}), [grant()]).vm.spec.domain.devices?.disks?.[0]?.driver).toEqual({
+      name: 'qemu',
+      type: 'raw',
+    })
+  })
+
+  test.each<[string, VirtualMachine, readonly Preset[], readonly string[]]>([
+    ['a user repeats the default', vmWith(opened('raw')), [grant()], []],
+    ['a user states another one', vmWith(opened('qcow2')), [grant()], [format]],
+    ['a user states the granted one', vmWith(opened('qcow2')), [grant('qcow2')], []],
+    [
+      'a preset of the namespace states another one',
+      vmWith({}),
+      [grant(), namespaced('format', { strength: 'Enforce', domain: opened('qcow2') })],
+      [format],
+    ],
+    [
+      'another preset of the cluster states it',
+      vmWith({}),
+      [grant(), cluster('format', { domain: opened('qcow2') })],
+      [],
+    ],
+  ])('%s', (_, vm, presets, fields) => {
+    expect(refused(vm, presets)).toEqual(fields)
+    if (fields.length > 0) return
+    expect(ungrantedReach(completed(vm, presets).vm, options(presets))).toEqual([])
+  })
+
+  test('is checked again before a stored VM starts', () => {
+    const { vm } = completed(vmWith({}), [grant()])
+    const edited: VirtualMachine = JSON.parse(JSON.stringify(vm).replace('"type":"raw"', '"type":"qcow2"'))
+    expect(ungrantedReach(edited, options([grant()])).map(({ field }) => field)).toEqual([`spec.domain.${format}`])
+  })
+})
