@@ -4,10 +4,10 @@ import { excludePresetsAnnotation } from '../../api/virtual-machine.ts'
 import type { Inventory } from '../../inventory/inventory.ts'
 import { exemptionsToAuthorize } from '../../presets/exclude.ts'
 import { needsGrant } from '../../presets/grant.ts'
-import { patchBetween } from './patch.ts'
 import { noPermissions } from './permission.ts'
 import type { MayAccess, Permissions } from './permission.ts'
 import type { AdmissionRequest } from './request.ts'
+import { isSameJson } from './same-json.ts'
 
 /**
  * Reviews the user's access if RBAC alone does not decide: `grant-host` for a cluster preset that grants host reach,
@@ -56,9 +56,7 @@ async function exemptFrom(
 }
 
 export const isSpecUnchanged = ({ object, oldObject }: AdmissionRequest): boolean =>
-  isRecord(object) &&
-  isRecord(oldObject) &&
-  patchBetween({ spec: oldObject['spec'] }, { spec: object['spec'] }).length === 0
+  isRecord(object) && isRecord(oldObject) && isSameJson(oldObject['spec'], object['spec'])
 
 const stringsOf = (value: unknown): { readonly [key: string]: string } =>
   Object.fromEntries(

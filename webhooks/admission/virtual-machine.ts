@@ -10,6 +10,7 @@ import type { Engine } from './engine.ts'
 import { isBeingDeleted, refuse, type Handle, type KindHandler, type Trust } from './kind.ts'
 import { patchBetween, writePatch } from './patch.ts'
 import type { Permissions } from './permission.ts'
+import { isSameJson } from './same-json.ts'
 import { recordedOrigins, restoreSpec, type RecordedOrigins } from './update.ts'
 import type { AdmissionRequest, AdmissionResult } from './request.ts'
 
@@ -81,7 +82,7 @@ function restoreMetadata(sent: { readonly [key: string]: unknown }, stored: Virt
 function validateStored({ object }: AdmissionRequest, stored: VirtualMachine, isTrusted: boolean): AdmissionResult {
   if (!isRecord(object)) return refuse([notAnObject])
   const mayComplete = isTrusted && !isCompleted(stored)
-  if (!mayComplete && patchBetween({ spec: stored.spec }, { spec: object['spec'] }).length > 0) {
+  if (!mayComplete && !isSameJson(stored.spec, object['spec'])) {
     // The mutating webhook has reported the user's changes in detail, so another webhook made this change.
     const outcome = restoreSpec(object['spec'], stored.spec, nothingAdded)
     return refuse('causes' in outcome ? outcome.causes : [respelled])
