@@ -48,7 +48,7 @@ export interface Preset {
   readonly status?: PresetStatus
 }
 
-/** The API server's own limit for a list of CEL expressions, and more conditions than anyone can read. */
+/** The API server's own limit for match conditions, and more than anyone can read. */
 const maxConditions = 64
 
 const namespacedSpec: Schema = bounded(

@@ -27,13 +27,13 @@ export interface TestSettings {
 
 const testNames = /\.vmtest\.ya?ml$/i
 const noNames = /^$/
-/** Identities are derived from it, the same in every run. */
+/** Makes the derived identities the same in every run. */
 const defaultUid = 'test'
 
 /**
- * `kubectl vm test`: completes the VM of each test with its presets alone and compares the result. Prints one line per
- * test and one for all.
- * @throws Usage where there is no test or a test is malformed
+ * `kubectl vm test`: completes the VM of each test with only its presets and compares the result. Prints one line per
+ * test and a summary.
+ * @throws Usage if there is no test or a test is malformed
  */
 export async function testPresets(
   paths: readonly string[],
@@ -125,7 +125,7 @@ function namespaceOf(
   return { name, labels: { ...Object.fromEntries(texts), 'kubernetes.io/metadata.name': name } }
 }
 
-/** Objects, or the objects of files whose paths are relative to the test's. */
+/** Given objects, or the objects of files, whose paths are relative to the test's. */
 async function objectsOf(file: string, value: unknown, key: string): Promise<readonly Manifest[]> {
   const all: readonly unknown[] = Array.isArray(value) ? value : [value]
   const objects = await Promise.all(
@@ -180,7 +180,7 @@ function completedBy(
   return { ...result, warnings: [...broken, ...result.warnings] }
 }
 
-/** Updates only what the test expects; of a subset, only its values. */
+/** Updates only members that the test expects, and for a subset only its values. */
 function update(document: Document, result: Result): void {
   const written: { readonly [key: string]: unknown } = {
     completed: result.completed,
@@ -203,7 +203,7 @@ function update(document: Document, result: Result): void {
   }
 }
 
-/** The part of `value` that `shape` has; lists are taken whole. */
+/** The members of `value` that `shape` has; lists are copied as a whole. */
 function narrowed(shape: unknown, value: unknown): unknown {
   if (!isRecord(shape) || !isRecord(value)) return value
   const members = Object.entries(shape).flatMap(([key, member]) =>

@@ -3,7 +3,7 @@ import type { Paint, Style } from './paint.ts'
 
 const styles: { readonly [mark: string]: Style } = { '+': 'green', '-': 'red' }
 
-/** As `diff -u` prints it, with three lines around each change; empty where the texts are equal. */
+/** The output of `diff -u` with three lines of context; empty if the texts are equal. */
 export function unifiedDiff(names: readonly [string, string], before: string, after: string, paint: Paint): string {
   const { hunks } = structuredPatch(...names, before, after, undefined, undefined, { context: 3 })
   if (hunks.length === 0) return ''

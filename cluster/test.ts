@@ -10,8 +10,8 @@ import type { Settings } from './settings.ts'
 import { bringUpAll } from './whole.ts'
 
 /**
- * Runs every test: types, lint and format, then all of vitest's projects with what they need: the Kubernetes binaries,
- * a root file system with libvirt, the cluster. Ends with vitest's summary and one line of figures.
+ * Runs every test: types, lint and format, then all of vitest's projects with their requirements: the Kubernetes
+ * binaries, a root file system with libvirt, the cluster. Ends with vitest's summary and a line with the totals.
  *
  * @returns whether everything passed
  */
@@ -19,7 +19,7 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
   const remedy = 'see the log; `npm run format` fixes format and some lint'
   const bin = (name: string) => join(settings.checkout, 'node_modules/.bin', name)
   const directory = settings.checkout
-  // The scripts of the checkers run `node`, which must be the one that runs this.
+  // The scripts of the checkers run `node`, which must be the Node that runs this.
   const environment = { PATH: `${dirname(process.execPath)}:${process.env['PATH'] ?? ''}`, NO_COLOR: '1' }
   const failedChecks: string[] = []
   for (const [title, ...command] of [
@@ -63,7 +63,7 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
     const blob = `--outputFile.blob=${join(blobs, name)}.json`
     return vitest('run', '--reporter=default', '--reporter=blob', blob, ...projects.map((each) => `--project=${each}`))
   }
-  // Tests on the cluster run one after the other and mostly wait; all others run at the same time.
+  // Tests on the cluster run sequentially and mostly wait; all others run concurrently with them.
   const halves = await Promise.all([half('cluster', 'cluster'), half('others', '!cluster', '!upgrade')])
   const whole = await vitest(
     `--merge-reports=${blobs}`,
@@ -80,8 +80,8 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
 }
 
 /**
- * The figures of vitest's JSON report. A file that could not be loaded counts as one failure, as does each failed
- * check, and a failure outside of tests: an uncaught error, or a half of the tests that ended without a report.
+ * The totals of vitest's JSON report. A file that could not be loaded counts as one failure, as do each failed check
+ * and a failure outside of tests: an uncaught error, or a half of the tests that ended without a report.
  */
 export function summary(report: string, failedChecks: number, hasPassed: boolean): string {
   const { numPassedTests, numFailedTests, testResults }: Report = JSON.parse(report)
@@ -102,7 +102,7 @@ export function runBeside(
   directory: string,
   environment: Readonly<Record<string, string>>,
 ): Promise<number | null> {
-  // Several run at once, so none can use the terminal.
+  // Several commands run concurrently, so none can use the terminal.
   const child = spawn(program, rest, {
     cwd: directory,
     stdio: ['ignore', 'pipe', 'pipe'],

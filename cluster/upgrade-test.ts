@@ -17,8 +17,8 @@ import { bringUpAll } from './whole.ts'
 const firstVersion = '8a5893a3e7d7cfafba9226915f9471ee372ff7d5'
 
 /**
- * Upgrades a cluster from the previous version to this one and back, while VMs run. It needs the history of the
- * repository and takes some ten minutes, so it is not part of `make test`.
+ * Upgrades a cluster from the previous version to this one and back while VMs are running. It requires the history of
+ * the repository and takes about ten minutes, so it is not part of `make test`.
  *
  * @returns whether everything passed
  */

@@ -423,7 +423,7 @@ function compiled(object: Json): CompiledPreset[] {
 /** A third of the API server's limit: the goal is a rate. */
 const maxBytes = 1024 * 1024
 
-/** The approximate length of the JSON, or more than `maxBytes`, without writing what is much longer. */
+/** The approximate length of the JSON, or more than `maxBytes` as soon as that is exceeded. */
 function textLength(value: unknown): number {
   if (typeof value === 'string') return value.length + 2
   if (typeof value !== 'object' || value === null) return 4

@@ -167,7 +167,7 @@ test('does not adopt a pod that a user created in place of the launcher’s', as
     spec: { nodeName: 'node1', containers: [{ name: 'compute', image: 'evil:1' }] },
   }
   expect((await create(evil)).err).toContain('set the label virtset.io/vm-uid of a pod')
-  // An operator may have taken the policy away: the controller does not rely on it.
+  // The controller does not rely on the policy, which an operator may have removed.
   await kubectl(undefined, 'delete', 'validatingadmissionpolicybinding', 'virtset-launcher-pods')
   let error = ''
   await eventually(

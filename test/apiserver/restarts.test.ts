@@ -45,7 +45,7 @@ afterAll(async () => {
 
 const configs = 20
 const storms = 10
-/** Milliseconds after the first: about as long as a restart takes here. */
+/** In milliseconds after the first: about the duration of a restart here. */
 const longestPause = 400
 const soon = { deadlineMs: 120_000 }
 

@@ -127,7 +127,7 @@ const characters = fc.oneof(
   { weight: 1, arbitrary: fc.constantFrom('&lt;', '&amp;', '&#10;', ']]>', '<!--', 'é', '😀') },
 )
 
-/** Special characters, where a kind of text does not exclude them. */
+/** Texts with special characters, except those that the kind of text excludes. */
 const texts = (of: Text): fc.Arbitrary<string> => {
   const matching = fc.stringMatching(new RegExp(of.pattern, 'u'))
   const any = of.pattern.includes('[^') ? fc.oneof(pieces, matching) : matching

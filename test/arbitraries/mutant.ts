@@ -28,7 +28,7 @@ export const mutants = (domains: readonly Domain[]): fc.Arbitrary<Domain> => {
 
 const machines = ['pc', 'q35', 'pc', 'q35', 'pc-i440fx-6.2', 'pc-q35-5.2', 'isapc', 'microvm'] as const
 
-/** Keys of devices that completion fills in where they are missing. */
+/** Keys of devices that completion sets if they are missing. */
 const oftenGiven = ['address', 'address', 'address', 'model', 'index', 'alias', 'target', 'driver', 'bus'] as const
 
 const onMachine =

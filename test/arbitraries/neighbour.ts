@@ -6,7 +6,7 @@ import { isRecord } from '../../api/schema.ts'
 
 type Json = { readonly [key: string]: unknown }
 
-/** An element of a domain: its description, its value, and how to put another value in its place. */
+/** An element of a domain: its description, its value, and a function that replaces its value. */
 interface Holder {
   readonly element: Element
   readonly value: Json

@@ -71,7 +71,7 @@ export const plausibleDomains = (): fc.Arbitrary<Domain> =>
       fc.integer({ min: 0, max: 9 }),
     )
     .map(([domain, list, carelessness]): Domain => {
-      // Of the description's shape: its words and fields are where these are from.
+      // Has the description's shape, because its words and fields come from there.
       const made = { ...domain, devices: list } as Domain
       return carelessness === 0 ? made : withCare(made)
     })
@@ -108,7 +108,7 @@ const withCarefulBoot = (domain: Domain): Domain => {
     const { boot, ...others } = one
     const isTaken = orders.has(boot.order)
     orders.add(boot.order)
-    // The same without an optional field.
+    // The same domain without an optional field.
     return isTaken ? (others as T) : one
   }
   const disksOf = list.disks?.map(bootable)

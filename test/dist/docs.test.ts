@@ -128,7 +128,7 @@ describe('the pre-commit hooks', () => {
     page('ci/pre-commit-config.yaml'),
   )
   const hooks = repos.flatMap((repo) => repo.hooks)
-  /** Runs a hook as pre-commit does, with the matching files if it takes them. */
+  /** Runs a hook like pre-commit, with the matching files if it accepts files. */
   const run = ({ entry, files, pass_filenames: wantsFiles = true }: Hook) => {
     const names = readdirSync(join(folder, 'repository'), { recursive: true, encoding: 'utf8' })
     const matching = names.filter((name) => new RegExp(files).test(name) && name.endsWith('.yaml'))

@@ -1,9 +1,9 @@
 /**
- * Guests of one boot sector, for real mode under SeaBIOS: they run 0.2 s after their start, and sleep by `hlt`, so that
- * emulation costs no CPU.
+ * Guests that consist of one boot sector, for real mode under SeaBIOS. They run 0.2 s after the start, and sleep with
+ * `hlt`, so that emulation costs no CPU.
  */
 
-/** SeaBIOS boots no virtio disk that is much smaller. */
+/** SeaBIOS does not boot a much smaller virtio disk. */
 const diskBytes = 1024 * 1024
 
 /** Writes ax = 0x2000 to port 0x604: ACPI power-off of QEMU's pc and q35 machines. Never returns. */
@@ -11,7 +11,7 @@ const powerOff = [0xba, 0x04, 0x06, 0xb8, 0x00, 0x20, 0xef, 0xfa, 0xf4, 0xeb, 0x
 
 const idle = [0xfb, 0xf4, 0xeb, 0xfd]
 
-/** Echoes what comes in on the first serial port, until a `q` comes: then on with what follows. */
+/** Echoes the input of the first serial port until a `q`, then continues with the following code. */
 const echoUntilQ = [
   [0xba, 0xfd, 0x03], // wait: mov dx, 0x3fd
   [0xec, 0xa8, 0x01], // in al, dx; test al, 1
@@ -31,7 +31,7 @@ function print(text: string): number[] {
 
 const loadAddress = 0x7c00
 
-/** Writes a byte to each page from 1 MiB up to 256 MiB, by addresses of 32 bits in real mode, then sleeps. */
+/** Writes a byte to each page from 1 MiB up to 256 MiB, with 32-bit addresses in real mode, then sleeps. */
 const touchMemory = withData(
   (gdt) => [
     [0xfa, 0x31, 0xc0, 0x8e, 0xd8], // cli; xor ax, ax; mov ds, ax
@@ -52,7 +52,7 @@ const touchMemory = withData(
   ],
 )
 
-/** A program and the data behind it; both are given the address of the data. */
+/** A program followed by its data; both functions get the address of the data. */
 function withData(code: (data: number) => number[][], data: (data: number) => number[][]): number[] {
   const address = loadAddress + code(0).flat().length
   return [...code(address), ...data(address)].flat()
@@ -63,11 +63,11 @@ function word(value: number): number[] {
 }
 
 const programs = {
-  /** Sleeps for ever and ignores the power button. */
+  /** Sleeps forever and ignores the power button. */
   idle,
-  /** Powers itself off at once. */
+  /** Powers itself off immediately. */
   powerOff,
-  /** Makes QEMU allocate all the memory that the guest has, up to 256 MiB. */
+  /** Makes QEMU allocate all of the guest's memory, up to 256 MiB. */
   touchMemory,
   /** Prints `up` on the serial console, echoes what is typed, and powers itself off at a `q`. */
   echo: [...print('up\n'), ...echoUntilQ, ...powerOff],
@@ -83,7 +83,7 @@ export function guestDisk(program: GuestProgram): Uint8Array {
   return disk
 }
 
-/** The smallest domain that boots it; `devices` is more XML. */
+/** The smallest domain that boots the disk; `devices` is additional XML. */
 export function guestXml(guest: {
   name: string
   disk: string

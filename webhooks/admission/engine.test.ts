@@ -33,7 +33,7 @@ const requestFor = (object: Preset | VirtualMachine, more: Partial<AdmissionRequ
     ...more,
   })
 
-/** Every look at it takes a millisecond. */
+/** Each read advances the clock by a millisecond. */
 const tickingClock = () => {
   let nowMs = 0
   return { ...clock, monotonic: () => ++nowMs }

@@ -38,7 +38,7 @@ function changes(before: unknown, after: unknown, path: string): Operation[] {
   return below
 }
 
-/** Undefined if the values are of different kinds. */
+/** Undefined if the value must be replaced as a whole. */
 function partChanges(before: unknown, after: unknown, path: string): Operation[] | undefined {
   if (Array.isArray(before)) return Array.isArray(after) ? listChanges(before, after, path) : undefined
   return isJson(before) && isJson(after) ? recordChanges(before, after, path) : undefined

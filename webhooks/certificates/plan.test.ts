@@ -146,7 +146,7 @@ describe('plans the next step', () => {
   })
 })
 
-/** A number generator that gives the same numbers each time (mulberry32). */
+/** A deterministic random number generator (mulberry32). */
 function seeded(seed: number): () => number {
   let state = seed
   return () => {

@@ -90,7 +90,7 @@ const redirdevs = many(
 
 export const characters = { serials, parallels, consoles, channels, smartcards, redirdevs }
 
-/** Only the first is a serial port, and only virtio has addresses. */
+/** Makes all consoles but the first virtio, and keeps addresses only on virtio consoles. */
 export const carefulConsole = ({ address, ...one }: Console, index: number): Console => {
   const target = index > 0 ? { ...one.target, type: 'virtio' as const } : one.target
   return { ...one, ...(target ? { target } : {}), ...(address && target?.type === 'virtio' ? { address } : {}) }
@@ -104,7 +104,7 @@ const kinds: { readonly [type: string]: { readonly name: string; readonly bus: s
   'isa-debug': { name: 'isa-debugcon', bus: 'isa' },
 }
 
-/** A port of a PC, on its own bus. */
+/** Makes a serial port consistent: the model of its kind, and an address on the bus of its kind. */
 export const carefulSerial = ({ address, target, ...one }: Serial): Serial => {
   const kind = target?.type === undefined ? undefined : kinds[target.type]
   const { type: _t, model: _m, ...rest } = target ?? {}

@@ -74,7 +74,7 @@ const controller = weighted(
 
 export const controllers = many(controller, 4)
 
-/** Controllers of the machine type, with options of their kind; PCI controllers include the root. */
+/** Drops controllers and options that do not fit the machine type, and adds the root of PCI if needed. */
 export const carefulControllers = (controllers: readonly Controller[], isQ35: boolean): Controller[] => {
   const fitting = controllers.filter((one) => fits(one, isQ35)).map(careful)
   const needsRoot = fitting.some(({ type }) => type === 'pci') && !fitting.some(({ model }) => model?.endsWith('-root'))
@@ -89,7 +89,7 @@ const fits = ({ type, index, model }: Controller, isQ35: boolean): boolean => {
   return model.endsWith('-root') ? index === 0 : Number(index ?? 1) > 0
 }
 
-/** A USB controller of the chipset has one place only, and the ports that it has. */
+/** Drops addresses, ports and driver options of models that do not support them. */
 const careful = ({ address, ports, driver, ...one }: Controller): Controller => ({
   ...one,
   ...(address && one.type !== 'ide' && one.model !== 'piix3-uhci' && one.model !== undefined ? { address } : {}),

@@ -43,7 +43,7 @@ export const cpu = rarely(
 
 type Cpu = NonNullable<Domain['cpu']>
 
-/** With as many virtual CPUs as sockets, cores and threads make, and fields of the model only with a model. */
+/** Sets the number of virtual CPUs to the product of the topology, and drops fields of the model without a model. */
 export const carefulCpu = ({ vcpu: stated, cpu, ...domain }: Domain): Domain => {
   if (!cpu) return { ...domain, ...(stated ? { vcpu: stated } : {}) }
   const { features, migratable, match, check, topology, cache, maxphysaddr, ...rest } = cpu
@@ -66,7 +66,7 @@ export const carefulCpu = ({ vcpu: stated, cpu, ...domain }: Domain): Domain => 
   return { ...domain, cpu: careful, ...(value === undefined ? (stated ? { vcpu: stated } : {}) : { vcpu: { value } }) }
 }
 
-/** An emulated cache is of level 3, the node's own of no level. */
+/** Gives an emulated cache level 3, and a passed-through cache no level. */
 const carefulCache = (cache: NonNullable<Cpu['cache']>, isHost: boolean): Pick<Cpu, 'cache'> => {
   if (cache.mode === 'passthrough') return isHost ? { cache: { mode: 'passthrough' } } : {}
   return { cache: cache.mode === 'emulate' ? { mode: 'emulate', level: 3 } : { mode: 'disable' } }

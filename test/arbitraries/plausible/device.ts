@@ -157,7 +157,7 @@ export const otherDevices = {
 type Input = DeviceOf<'inputs'>
 type Iommu = NonNullable<NonNullable<Domain['devices']>['iommu']>
 
-/** Models are those of virtio, and an address is on the bus. */
+/** Keeps the model only on virtio, and the address only if it matches the bus. */
 export const carefulInput = ({ model: stated, address, ...one }: Input): Input => ({
   ...one,
   ...(stated && one.bus === 'virtio' ? { model: stated } : {}),
@@ -166,7 +166,7 @@ export const carefulInput = ({ model: stated, address, ...one }: Input): Input =
     : {}),
 })
 
-/** The one of virtio is on PCI, the one of Intel has options. */
+/** Keeps the address only for virtio, and options only for Intel. */
 export const carefulIommu = ({ driver, address, ...one }: Iommu): Iommu => ({
   ...one,
   ...(one.model === 'intel' && driver ? { driver } : {}),

@@ -78,7 +78,7 @@ const disk = fc
     ...Object(source),
     ...rest,
     target: {
-      // Now and then two disks have one name.
+      // Sometimes two disks have the same name.
       dev: `${busPrefixes[String(bus)] ?? 'vd'}${String.fromCodePoint(97 + (other === 0 ? 0 : index))}`,
       ...(other % 2 === 0 || bus === 'usb' || bus === 'sata' ? { bus } : {}),
     },
@@ -89,10 +89,7 @@ const disk = fc
 
 export const disks = many(disk, 4)
 
-/**
- * A floppy drive and a disk are on buses that have them, options are those of the bus, and its medium is one of its
- * kind.
- */
+/** Makes the bus fit the device, the options fit the bus, and the medium fit its kind. */
 export const carefulDisk = (
   { model, driver, address, device: stated, readonly: isReadonly, ...disk }: Disk,
   threads: number,
@@ -123,7 +120,7 @@ export const carefulDisk = (
 const busOfName = (dev = ''): string =>
   Object.entries(busPrefixes).find(([, prefix]) => dev.startsWith(prefix))?.[0] ?? 'virtio'
 
-/** A drive whose name does not match its bus is renamed. */
+/** Renames a drive whose name does not match its bus. */
 const carefulTarget = (target: NonNullable<Disk['target']>, bus: string, named: string): object => {
   if (bus === named) return target
   return { ...target, dev: `${busPrefixes[bus]}${target.dev?.slice(2)}`, bus }

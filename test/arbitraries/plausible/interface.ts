@@ -58,7 +58,7 @@ const networkInterface = fc
 
 export const interfaces = many(networkInterface)
 
-/** Options of the driver are those of virtio, and sizes of packets those of an end that is ours. */
+/** Keeps driver options only for virtio, and the MTU only if the host end is virtset's. */
 export const carefulInterface = ({ driver, mtu, ...one }: Interface): Interface => ({
   ...one,
   ...(driver && (one.model?.type?.startsWith('virtio') ?? false) ? { driver } : {}),

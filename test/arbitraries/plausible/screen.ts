@@ -64,7 +64,7 @@ export const videos = many(
 
 type Video = DeviceOf<'videos'>
 
-/** Only the first card is of a kind that a PC boots with, and each has memory of its kind. */
+/** Makes later cards of a kind that is allowed there, and keeps only the memory sizes of each kind. */
 export const carefulVideo = ({ model = {}, address, ...one }: Video, index: number): Video => {
   const { type, vram, ram, vgamem, heads, acceleration, blob, resolution, primary, ...rest } = model
   const isSecond = index > 0 && type !== 'qxl' && type !== 'virtio'
