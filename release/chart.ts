@@ -231,9 +231,9 @@ Virtual machines on Kubernetes. The chart renders exactly what \`manifests/\` of
 
     helm install virtset oci://ghcr.io/virtset/charts/virtset --version VERSION
 
-All objects are in the namespace \`virtset-system\`, regardless of the namespace of the release: admission policies name the
-accounts in it. Install the release into that namespace only with \`--set namespace.create=false\`, after creating it
-with the label \`pod-security.kubernetes.io/enforce: privileged\`.
+All objects are in the namespace \`virtset-system\`, regardless of the namespace of the release: admission policies
+name the accounts in it. Install the release into that namespace only with \`--set namespace.create=false\`, after
+creating it with the label \`pod-security.kubernetes.io/enforce: privileged\`.
 
 | value | meaning | default |
 |---|---|---|
