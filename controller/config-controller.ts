@@ -38,7 +38,7 @@ const refusedRetryMs = 15_000
 
 export function startConfigController(options: ConfigControllerOptions): ConfigController {
   const { kube, vms, log, clock } = options
-  const configs = startReflector({ kube, resource: virtualMachineConfigs, log, clock })
+  const configs = startReflector({ kube, resource: virtualMachineConfigs, log, clock, isLarge: true })
 
   configs.onChange(({ kind, object }) => {
     if (kind === 'deleted') loop.forget(object.metadata)

@@ -5,6 +5,7 @@ import { decodeProvenance } from '../completion/provenance.ts'
 import { unfitNodes } from '../completion/unfit.ts'
 import { completeWith, ungrantedReachWith, type CreateRequest } from '../inventory/complete.ts'
 import type { Inventory } from '../inventory/inventory.ts'
+import type { CachedVm } from './slim-vm.ts'
 
 /** Completion with the caches that it needs; the webhooks use the same function. */
 export interface Engine {
@@ -16,7 +17,7 @@ export interface Engine {
    */
   refusals(vm: VirtualMachine): readonly Cause[]
   /** The presets that took part in completing a VM, by id; undefined for one that was never completed. */
-  presetsOf(vm: VirtualMachine): ReadonlyMap<string, Revision> | undefined
+  presetsOf(vm: CachedVm): ReadonlyMap<string, Revision> | undefined
   /** The nodes that cannot run a completed VM, though its placement allows them. */
   unfitNodes(vm: VirtualMachine): readonly string[]
 }
@@ -42,7 +43,8 @@ export function createEngine(inventory: Inventory): Engine {
       return 'causes' in parsed ? parsed.causes : ungrantedReachWith(inventory, vm, requestOf(vm))
     },
     unfitNodes: ({ spec }) => unfitNodes(spec, inventory.capabilities()),
-    presetsOf({ metadata }) {
+    presetsOf({ metadata, presets }) {
+      if (presets !== undefined) return presets
       const provenance = decodeProvenance(metadata.annotations?.[completedByAnnotation] ?? '')
       if (provenance === undefined) return undefined
       return new Map([...provenance.origins.values()].flatMap(presetOf))

@@ -73,6 +73,7 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     resource: virtualMachineGroups,
     log,
     clock,
+    isLarge: true,
     indexers: { namespace: ({ metadata }) => [metadata.namespace ?? ''] },
   })
   const budgetCache = startReflector({

@@ -7,9 +7,12 @@ import { createOwnWrites } from '../runtime/own-writes.ts'
 import type { Reflector } from '../runtime/reflector.ts'
 import { apiVersionOf, keyOf, refOf, unchanged } from '../runtime/resource.ts'
 import type { KubeObject, ObjectRef, Persisted, Resource } from '../runtime/resource.ts'
+import { statusPatch } from '../runtime/status-patch.ts'
 import { startWorkQueue } from '../runtime/work-queue.ts'
 import type { WorkQueue, WorkQueueStatistics } from '../runtime/work-queue.ts'
 import type { CommonAction } from './action.ts'
+
+type WithStatus = KubeObject & { readonly status?: object }
 
 /** What every controller needs from its process. */
 export interface ControllerContext {
@@ -21,7 +24,7 @@ export interface ControllerContext {
   readonly clock: Clock
 }
 
-interface LoopOptions extends ControllerContext {
+interface LoopOptions<T extends WithStatus> extends ControllerContext {
   /** One pass over the object with this key. It throws to be called again with back-off. */
   readonly reconcile: (key: string) => Promise<void>
   /** Keys to reconcile when the loop starts. */
@@ -32,6 +35,8 @@ interface LoopOptions extends ControllerContext {
   readonly concurrency: number
   /** Runs between the sync of the caches and the first key. */
   readonly prepare?: () => Promise<void>
+  /** What the cache keeps of an object, for the responses to this process's own writes. */
+  readonly transform?: (object: Persisted<T>) => Persisted<T>
 }
 
 /**
@@ -53,7 +58,7 @@ interface LoopOptions extends ControllerContext {
  * Assumptions: a plan is a function of what was observed, so a pass may end after any of its actions. Actions that are
  * not writes to the object, such as creating a pod, are idempotent.
  */
-interface Loop<T extends KubeObject> {
+interface Loop<T extends WithStatus> {
   /** Does nothing while the loop does not lead. */
   add(key: string): void
   addAfter(key: string, delayMs: number): void
@@ -67,7 +72,7 @@ interface Loop<T extends KubeObject> {
    * Performs the actions in order. `act` handles those that are not common; where it returns actions, they replace the
    * rest.
    */
-  perform<Status, Own extends { readonly do: string }>(
+  perform<Status extends object, Own extends { readonly do: string }>(
     target: Target<T>,
     actions: readonly (CommonAction<Status> | Own)[],
     act: (action: Own) => Promise<readonly (CommonAction<Status> | Own)[] | undefined>,
@@ -83,7 +88,7 @@ interface Loop<T extends KubeObject> {
 }
 
 /** An object and the kind of its resource. */
-interface Target<T extends KubeObject> {
+interface Target<T extends WithStatus> {
   readonly resource: Resource<T>
   readonly object: Persisted<T>
 }
@@ -96,8 +101,8 @@ const namespaceOf = (key: string): string => refOf(key).namespace ?? ''
 
 const commonActions: readonly string[] = ['updateStatus', 'recordEvent', 'requeueAfter']
 
-export function createLoop<T extends KubeObject>(options: LoopOptions): Loop<T> {
-  const { kube, events, log, isLeader, clock, concurrency } = options
+export function createLoop<T extends WithStatus>(options: LoopOptions<T>): Loop<T> {
+  const { kube, events, log, isLeader, clock, concurrency, transform = (object) => object } = options
   const groups = { of: namespaceOf, concurrency: Math.ceil(concurrency * shareOfNamespace) }
   const written = createOwnWrites<T>()
   const stopping = new AbortController()
@@ -116,10 +121,12 @@ export function createLoop<T extends KubeObject>(options: LoopOptions): Loop<T> 
     if (!isLeader()) throw new Error('no longer leading')
   }
 
-  const updateStatus = async ({ resource, object }: Target<T>, status: unknown): Promise<void> => {
-    const body = [...unchanged(object), { op: 'add', path: '/status', value: status }]
+  const noteWrite = (object: Persisted<T>) => written.note(transform(object))
+
+  const updateStatus = async ({ resource, object }: Target<T>, status: object): Promise<void> => {
+    const body = [...unchanged(object), ...statusPatch(object, status)]
     const ref = refOf(keyOf(object.metadata))
-    written.note(await kube.patch(resource, ref, { type: 'json', body }, { subresource: 'status' }))
+    noteWrite(await kube.patch(resource, ref, { type: 'json', body }, { subresource: 'status' }))
   }
 
   const recordEvent: Loop<T>['recordEvent'] = ({ resource, object }, type, reason, message) => {
@@ -132,7 +139,7 @@ export function createLoop<T extends KubeObject>(options: LoopOptions): Loop<T> 
     add: (key) => queue?.add(key),
     addAfter: (key, delayMs) => queue?.addAfter(key, delayMs),
     newest: (cached) => written.newest(cached),
-    noteWrite: (object) => written.note(object),
+    noteWrite,
     forget: (ref) => written.forget(ref),
     async perform(target, actions, act) {
       const { kind } = target.resource

@@ -3,7 +3,7 @@ import type { Affinity, Toleration } from '../api/placement.ts'
 import type { ObjectMeta } from '../api/object.ts'
 import { resource } from '../runtime/resource.ts'
 
-/** The part of Kubernetes' Pod that we write or read. */
+/** The part of Kubernetes' Pod that we write or read. A cached pod may lack what is optional: see `slimPod`. */
 export interface Pod {
   readonly apiVersion?: string
   readonly kind?: string
@@ -14,11 +14,11 @@ export interface Pod {
 
 interface PodSpec {
   readonly nodeName?: string
-  readonly restartPolicy: 'Never'
-  readonly automountServiceAccountToken: boolean
-  readonly enableServiceLinks: boolean
-  readonly terminationGracePeriodSeconds: number
-  readonly securityContext: object
+  readonly restartPolicy?: 'Never'
+  readonly automountServiceAccountToken?: boolean
+  readonly enableServiceLinks?: boolean
+  readonly terminationGracePeriodSeconds?: number
+  readonly securityContext?: object
   readonly containers: readonly Container[]
   readonly volumes: readonly ({ readonly name: string } & Readonly<Record<string, unknown>>)[]
   readonly nodeSelector?: { readonly [key: string]: string }
@@ -29,13 +29,13 @@ interface PodSpec {
 
 export interface Container {
   readonly name: string
-  readonly image: string
-  readonly imagePullPolicy: 'IfNotPresent'
+  readonly image?: string
+  readonly imagePullPolicy?: 'IfNotPresent'
   /** The end of the log becomes the termination message of a container that wrote none. */
-  readonly terminationMessagePolicy: 'FallbackToLogsOnError'
+  readonly terminationMessagePolicy?: 'FallbackToLogsOnError'
   readonly env?: readonly { readonly name: string; readonly value?: string }[]
   readonly resources: Resources
-  readonly securityContext: object
+  readonly securityContext?: object
   readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string; readonly readOnly?: boolean }[]
   readonly volumeDevices: readonly { readonly name: string; readonly devicePath: string }[]
 }

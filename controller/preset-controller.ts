@@ -1,6 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Preset, PresetStatus } from '../api/preset.ts'
-import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { WatchedInventory } from '../inventory/watched.ts'
 import { virtualMachineStructure } from '../presets/structure.ts'
 import { timestamp } from '../runtime/clock.ts'
@@ -9,16 +8,17 @@ import { clusterVirtualMachinePresets, keyOf, refOf, virtualMachinePresets } fro
 import type { Persisted } from '../runtime/resource.ts'
 import type { WorkQueueStatistics } from '../runtime/work-queue.ts'
 import type { CommonAction } from './action.ts'
-import type { Engine, Revision } from './engine.ts'
+import type { Engine } from './engine.ts'
 import { createLoop } from './loop.ts'
 import type { ControllerContext } from './loop.ts'
 import { createOverlaps } from './overlaps.ts'
 import { countUsage, presetStatus, unused } from './preset-status.ts'
 import type { Usage } from './preset-status.ts'
+import type { CachedVm } from './slim-vm.ts'
 
 interface PresetControllerOptions extends ControllerContext {
   readonly inventory: WatchedInventory
-  readonly vms: Pick<Reflector<VirtualMachine>, 'onChange' | 'store' | 'synced'>
+  readonly vms: Pick<Reflector<CachedVm>, 'onChange' | 'store' | 'synced'>
   readonly engine: Pick<Engine, 'presetsOf'>
 }
 
@@ -46,8 +46,6 @@ const concurrency = 4
 
 export function startPresetController(options: PresetControllerOptions): PresetController {
   const { inventory, vms, engine, clock } = options
-  /** Provenance is text; it is parsed once for each version of a VM. */
-  const used = new WeakMap<VirtualMachine, ReadonlyMap<string, Revision>>()
   const overlaps = createOverlaps(
     (id) => inventory.candidates.get(id),
     () => inventory.presets().flatMap(({ metadata }) => inventory.candidates.get(keyOf(metadata)) ?? []),
@@ -68,16 +66,15 @@ export function startPresetController(options: PresetControllerOptions): PresetC
     countLater()
   })
 
-  const presetsOf = (vm: VirtualMachine) => {
-    const known = used.get(vm) ?? engine.presetsOf(vm)
-    if (known) used.set(vm, known)
-    return known
-  }
-
   const countAll = async (): Promise<void> => {
     const startMs = clock.monotonic()
     const before = usages
-    usages = await countUsage(vms.store.list(), inventory.candidates, (name) => inventory.namespace(name), presetsOf)
+    usages = await countUsage(
+      vms.store.list(),
+      inventory.candidates,
+      (name) => inventory.namespace(name),
+      (vm) => engine.presetsOf(vm),
+    )
     const endMs = clock.monotonic()
     const ids = inventory.presets().map(({ metadata }) => keyOf(metadata))
     const writes = ids.filter((id) => !isDeepStrictEqual(before.get(id), usages.get(id))).length

@@ -1,12 +1,12 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Cause } from '../api/cause.ts'
-import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { Preset, PresetStatus } from '../api/preset.ts'
 import type { Candidates, Namespace } from '../presets/candidates.ts'
 import { setCondition } from '../runtime/condition.ts'
 import type { NewCondition } from '../runtime/condition.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import type { Revision } from './engine.ts'
+import type { CachedVm } from './slim-vm.ts'
 
 /** How VMs use a preset. */
 export interface Usage {
@@ -28,10 +28,10 @@ const sliceMs = 20
  * so the event loop gets a turn in between.
  */
 export async function countUsage(
-  vms: readonly VirtualMachine[],
+  vms: readonly CachedVm[],
   candidates: Pick<Candidates, 'select' | 'get'>,
   namespaceOf: (name: string) => Namespace,
-  presetsOf: (vm: VirtualMachine) => ReadonlyMap<string, Revision> | undefined,
+  presetsOf: (vm: CachedVm) => ReadonlyMap<string, Revision> | undefined,
 ): Promise<ReadonlyMap<string, Usage>> {
   const usages = new Map<string, { matched: number; applied: number; outdated: number }>()
   const usageOf = (id: string) => {

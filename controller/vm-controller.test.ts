@@ -12,6 +12,7 @@ import { createKubeClient } from '../runtime/kube.ts'
 import { createLogger } from '../runtime/log.ts'
 import { startVmController } from './vm-controller.ts'
 import type { Engine } from './engine.ts'
+import type { Pod } from './pod.ts'
 
 const vms = '/apis/virtset.io/v1alpha1/virtualmachines'
 const pods = '/api/v1/pods'
@@ -151,6 +152,48 @@ describe('controller', () => {
       `DELETE /api/v1/namespaces/default/pods/${podName}`,
       'PATCH /apis/virtset.io/v1alpha1/namespaces/default/virtualmachines/vm1',
     ])
+  })
+
+  it('does not cache the live domain, and keeps it in the status that it writes', async () => {
+    const { clock, server, start } = await setUp()
+    const { controller } = start()
+    create(server)
+    await scheduled(server)
+    const reported = { phase: 'Running', domain: { title: 'live' }, podIP: '10.0.0.1' }
+    const stored = server.find(vms, 'default', 'vm1')!
+    server.put(vms, { ...stored, status: { ...vm(server)!.status, ...reported } })
+    change(server, pod(server)!, {}, { phase: 'Failed' })
+    await until(
+      () => vm(server)?.status?.phase === 'Failed',
+      () => clock.advance(1000),
+    )
+    expect(vm(server)?.status).toMatchObject({ domain: { title: 'live' }, podIP: '10.0.0.1', cpus: 1 })
+    expect(controller.vms.store.get('default/vm1')?.spec.domain.title).toBeUndefined()
+    expect(controller.vms.store.get('default/vm1')?.status?.domain).toBeUndefined()
+  })
+
+  it.each<[string, string, string, object]>([
+    ['hands over', 'its own', 'launcher:1', { phase: 'Scheduled' }],
+    ['refuses', 'a foreign', 'other:1', { phase: 'Pending', reason: 'PodNotOwn' }],
+  ])('%s %s pod that runs since an earlier leader ended, and reads it once', async (_does, _whose, image, expected) => {
+    const { server, start } = await setUp()
+    const first = start()
+    create(server)
+    await until(() => pod(server) !== undefined)
+    await first.stop()
+    const containers = [{ ...(pod(server)!['spec'] as Pod['spec']).containers[0], image }]
+    change(server, pod(server)!, { nodeName: 'n1', containers }, { phase: 'Running' })
+    // Its VM is cached last, so that nothing tells that the pod must be cached whole.
+    const { promise, resolve } = Promise.withResolvers<void>()
+    server.fault = ({ path }) => (path === vms ? { heldUntil: promise } : undefined)
+    server.requests.length = 0
+    const { controller } = start()
+    await controller.pods.synced()
+    resolve()
+    await until(() => vm(server)?.status !== undefined)
+    expect(vm(server)?.status).toMatchObject(expected)
+    const gets = server.requests.filter(({ method, path }) => method === 'GET' && path.endsWith(podName))
+    expect(gets.length).toBe(1)
   })
 
   it('completes a VM that bypassed admission before anything starts', async () => {

@@ -6,7 +6,7 @@ import { timestamp } from '../runtime/clock.ts'
 import type { DeleteOptions } from '../runtime/kube.ts'
 import { startReflector } from '../runtime/reflector.ts'
 import type { Reflector } from '../runtime/reflector.ts'
-import { keyOf, refOf, unchanged, virtualMachines } from '../runtime/resource.ts'
+import { keyOf, refOf, resource, unchanged, virtualMachines } from '../runtime/resource.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { createTurns } from '../runtime/turns.ts'
 import type { WorkQueueStatistics } from '../runtime/work-queue.ts'
@@ -22,6 +22,9 @@ import type { Node } from './node.ts'
 import { hasEnded, sortPods } from './own-pod.ts'
 import { persistentVolumeClaims, pods } from './pod.ts'
 import type { Claim, Pod } from './pod.ts'
+import { isWhole, slimPod } from './slim-pod.ts'
+import { awaitsStart, vmSlimmer } from './slim-vm.ts'
+import type { CachedVm } from './slim-vm.ts'
 import { createStopwatch } from './stopwatch.ts'
 import type { Action } from './vm-action.ts'
 import { statesOf } from './vm-observed.ts'
@@ -29,7 +32,7 @@ import type { Completion, Mark, Observed } from './vm-observed.ts'
 import { plan, refusedToCreate } from './vm-plan.ts'
 import { completionRefused } from './vm-status.ts'
 
-type Vm = Persisted<VirtualMachine>
+type Vm = Persisted<CachedVm>
 type VmAction = Exclude<Action, CommonAction<unknown>>
 
 interface VmControllerOptions extends ControllerContext {
@@ -43,7 +46,7 @@ interface VmControllerOptions extends ControllerContext {
  * leads.
  */
 interface VmController {
-  readonly vms: Reflector<VirtualMachine, 'node' | 'mac' | 'uid'>
+  readonly vms: Reflector<CachedVm, 'node' | 'mac' | 'uid'>
   readonly pods: Reflector<Pod, 'vm' | 'vmName'>
   readonly nodes: Reflector<Node>
   lead(): Promise<void>
@@ -53,6 +56,9 @@ interface VmController {
   stop(): Promise<void>
 }
 
+const { accepts: _accepts, ...kind } = virtualMachines
+const cachedVms = resource<CachedVm>(kind)
+
 /** VMs worked on at once; a pass is a few requests, so this many fill the pool of connections. */
 const concurrency = 10
 /** How far the cache can lag when a pod exists that it does not have. */
@@ -60,24 +66,34 @@ const cacheLagMs = 100
 
 export function startVmController(options: VmControllerOptions): VmController {
   const { kube, engine, log, image, clock } = options
+  const slimVm = vmSlimmer((vm) => engine.presetsOf(vm))
   const vms = startReflector({
     kube,
-    resource: virtualMachines,
+    resource: cachedVms,
     log,
     clock,
+    isLarge: true,
+    transform: slimVm,
     indexers: {
       node: ({ status }: VirtualMachine) => (status?.nodeName === undefined ? [] : [status.nodeName]),
       mac: ({ spec }: VirtualMachine) => macsOf(spec),
       uid: ({ metadata }: VirtualMachine) => (metadata.uid === undefined ? [] : [metadata.uid]),
     },
   })
-  const nodeCache = startReflector({ kube, resource: nodes, log, clock, transform: onlyReadiness })
+  /** Whether its VM is not handed over to it yet. A VM that is not cached yet may be. */
+  const isStarting = ({ metadata, status }: Pod): boolean =>
+    status?.phase === undefined ||
+    status.phase === 'Pending' ||
+    vms.store.byIndex('uid', metadata.labels?.[vmUidLabel] ?? '').some(awaitsStart)
+  const nodeCache = startReflector({ kube, resource: nodes, log, clock, isLarge: true, transform: onlyReadiness })
   const podCache = startReflector({
     kube,
     resource: pods,
     log,
     clock,
     labelSelector: vmUidLabel,
+    isLarge: true,
+    transform: (pod) => (isStarting(pod) ? pod : slimPod(pod)),
     indexers: {
       vm: ({ metadata }: Pod) => [metadata.labels?.[vmUidLabel] ?? ''],
       vmName: ({ metadata }: Pod) => [keyOf({ ...metadata, name: metadata.labels?.[vmNameLabel] ?? '' })],
@@ -121,10 +137,12 @@ export function startVmController(options: VmControllerOptions): VmController {
   }
 
   const observe = async (vm: Vm): Promise<Observed> => {
-    const found = sortPods(vm, await findNamedPod(vm), podCache.store.byIndex('vm', vm.metadata.uid))
+    const name = podName(vm)
+    const others = podCache.store.byIndex('vm', vm.metadata.uid).filter((pod) => pod.metadata.name !== name)
+    const found = sortPods(vm, await findNamedPod(vm), others)
     const node = stateOf(nodeCache.store.get(vm.status?.nodeName ?? ''))
     // To check a large VM takes tenths of a second: between two, the lease is renewed and other namespaces have a turn.
-    await turns.take({ namespace: vm.metadata.namespace ?? '', username: '' })
+    if (awaitsStart(vm)) await turns.take({ namespace: vm.metadata.namespace ?? '', username: '' })
     const completion = completionOf(vm)
     const isStarting = completion.kind === 'done' && vm.status?.podUID === undefined && !isDeleting(vm)
     return {
@@ -143,11 +161,14 @@ export function startVmController(options: VmControllerOptions): VmController {
 
   /**
    * Reads a pod that the cache does not have from the API server: the cache may lag, and has no pod without our label.
+   * So is a pod that is cached only in part while its VM can still take it: an earlier leader created it.
    */
   const findNamedPod = async (vm: Vm): Promise<Persisted<Pod> | undefined> => {
     const ref = { ...refOf(keyOf(vm.metadata)), name: podName(vm) }
     const cached = podCache.store.get(keyOf(ref))
-    if (cached || (isFinished(vm) && !isDeleting(vm))) return cached
+    const mayAdopt = vm.status?.podUID === undefined && !isFinished(vm) && !isDeleting(vm)
+    const isEnough = cached !== undefined && (isWhole(cached) || !mayAdopt)
+    if (isEnough || (isFinished(vm) && !isDeleting(vm))) return cached
     return unlessNotFound(kube.get(pods, ref))
   }
 
@@ -168,12 +189,12 @@ export function startVmController(options: VmControllerOptions): VmController {
   }
 
   const completionOf = (vm: Vm): Completion => {
+    if (isDeleting(vm) || !awaitsStart(vm)) return { kind: 'done', presets: [] }
     const presets = engine.presetsOf(vm)
     if (presets) {
       const causes = vm.status?.podUID === undefined ? engine.refusals(vm) : []
       return causes.length > 0 ? { kind: 'refused', causes } : { kind: 'done', presets: [...presets.keys()].toSorted() }
     }
-    if (isDeleting(vm) || isFinished(vm)) return { kind: 'done', presets: [] }
     const outcome = engine.complete(vm)
     return 'causes' in outcome
       ? { kind: 'refused', causes: outcome.causes }
@@ -222,8 +243,9 @@ export function startVmController(options: VmControllerOptions): VmController {
       .filter(isMatch)
       .map(({ metadata }) => keyOf(metadata))
 
-  const loop = createLoop<VirtualMachine>({
+  const loop = createLoop<CachedVm>({
     ...options,
+    transform: slimVm,
     reconcile,
     keys: () => keysOf(() => true),
     caches: [vms, podCache, nodeCache],

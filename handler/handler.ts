@@ -10,6 +10,7 @@ import type { Logger } from '../runtime/log.ts'
 import { createOwnWrites } from '../runtime/own-writes.ts'
 import { startReflector, type Reflector } from '../runtime/reflector.ts'
 import { keyOf, unchanged, virtualMachines, type Persisted } from '../runtime/resource.ts'
+import { statusPatch } from '../runtime/status-patch.ts'
 import { startWorkQueue } from '../runtime/work-queue.ts'
 import {
   LauncherAbsent,
@@ -20,7 +21,7 @@ import {
   type LauncherLimits,
 } from './launcher.ts'
 import { plan, type Observation } from './plan.ts'
-import { slimVm, statusPatch } from './slim-vm.ts'
+import { slimVm } from './slim-vm.ts'
 import { countValues } from './status.ts'
 
 type Machine = Persisted<VirtualMachine>

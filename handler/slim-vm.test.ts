@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
-import type { VirtualMachine } from '../api/virtual-machine.ts'
-import { digestOf, slimVm, statusPatch } from './slim-vm.ts'
+import { digestOf, slimVm } from './slim-vm.ts'
 
 const vm = {
   apiVersion: 'virtset.io/v1alpha1',
@@ -31,25 +30,4 @@ test('the digest of a domain depends on its values and the order of its lists, n
     { d: null, a: [1, { c: 3, b: '2' }] },
   ].map((domain) => digestOf(domain).digest)
   expect(digests.map((digest) => digests.indexOf(digest))).toEqual([0, 0, 2, 3])
-})
-
-test.each<[string, VirtualMachine['status'], VirtualMachine['status'] & object, object[]]>([
-  [
-    'all of a first status',
-    undefined,
-    { phase: 'Running' },
-    [{ op: 'add', path: '/status', value: { phase: 'Running' } }],
-  ],
-  [
-    'what differs',
-    { phase: 'Running', reason: 'A', domain: digestOf({}), interfaces: [] },
-    { phase: 'Failed', domain: digestOf({}), interfaces: [{ name: 'net0' }] },
-    [
-      { op: 'add', path: '/status/phase', value: 'Failed' },
-      { op: 'add', path: '/status/interfaces', value: [{ name: 'net0' }] },
-      { op: 'remove', path: '/status/reason' },
-    ],
-  ],
-])('a patch has %s', (_, status, after, expected) => {
-  expect(statusPatch({ ...vm, ...(status === undefined ? {} : { status }) }, after)).toEqual(expected)
 })

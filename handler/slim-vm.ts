@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto'
-import { isDeepStrictEqual } from 'node:util'
 import type { VirtualMachineStatus, VirtualMachine } from '../api/virtual-machine.ts'
 import { gracePeriodAnnotation } from '../api/template.ts'
 import type { Persisted } from '../runtime/resource.ts'
@@ -26,16 +25,4 @@ export function digestOf(domain: NonNullable<VirtualMachineStatus['domain']>): {
 function sortKeys(_: string, value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
   return Object.fromEntries(Object.entries(value).toSorted(([one], [other]) => (one < other ? -1 : 1)))
-}
-
-/** Patches each field of the status that differs, so that the digest of a slim VM is never written. */
-export function statusPatch({ status: before }: VirtualMachine, after: VirtualMachineStatus): object[] {
-  if (before === undefined) return [{ op: 'add', path: '/status', value: after }]
-  const old = new Map<string, unknown>(Object.entries(before))
-  const changed = Object.entries(after).filter(([key, value]) => !isDeepStrictEqual(old.get(key), value))
-  const removed = Object.keys(before).filter((key) => !(key in after))
-  return [
-    ...changed.map(([key, value]) => ({ op: 'add', path: `/status/${key}`, value })),
-    ...removed.map((key) => ({ op: 'remove', path: `/status/${key}` })),
-  ]
 }

@@ -50,7 +50,7 @@ export function watchInventory({ kube, log, clock, withMac }: WatchOptions): Wat
   const candidates = createCandidates()
   const quarantined = new Map<string, QuarantinedPreset>()
   const presets = [virtualMachinePresets, clusterVirtualMachinePresets].map((resource) =>
-    startReflector({ kube, resource, log, clock, transform: withReadMetadata }),
+    startReflector({ kube, resource, log, clock, isLarge: true, transform: withReadMetadata }),
   )
   for (const reflector of presets) reflector.onChange((change) => apply(change, candidates, quarantined, log))
   const namespaceReflector = startReflector({ kube, resource: namespaces, log, clock, transform: withoutAnnotations })

@@ -268,6 +268,31 @@ describe('reflector', () => {
     expect(reflector.store.size).toBe(250)
   })
 
+  it('delivers the first list page by page, and as a whole when a page is too old', async () => {
+    const { server, start } = await setUp({ isLarge: true })
+    for (let count = 0; count < 150; count++) server.put(collection, pod(`p${count}`))
+    const { promise, resolve } = Promise.withResolvers<void>()
+    let isHeld = true
+    server.fault = ({ query }) => {
+      if (!query.has('continue')) return undefined
+      return isHeld ? { heldUntil: promise } : { status: 410 }
+    }
+    const reflector = start()
+    const delivered = new Map<string, number>()
+    reflector.onChange(({ kind, object: { metadata } }) => {
+      delivered.set(metadata.name, (delivered.get(metadata.name) ?? 0) + (kind === 'deleted' ? -1 : 1))
+    })
+    await until(() => reflector.store.size === 100)
+    expect([delivered.size, reflector.hasSynced()]).toEqual([100, false])
+    server.remove(collection, 'default', 'p0')
+    server.compact()
+    isHeld = false
+    resolve()
+    await reflector.synced()
+    expect(isEqual(reflector, server)).toBe(true)
+    expect([...delivered].filter(([, count]) => count !== 1)).toEqual([['p0', 0]])
+  })
+
   it('lists in one piece when a page is too old', async () => {
     const { server, clock, start } = await setUp()
     for (let count = 0; count < 600; count++) server.put(collection, pod(`p${count}`))
@@ -422,8 +447,9 @@ describe('random histories', () => {
       fc.asyncProperty(
         fc.array(step, { minLength: 1, maxLength: 25 }),
         fc.constantFrom(undefined, 1, 7),
-        async (steps, chunk) => {
-          const { server, clock, start, kube } = await setUp()
+        fc.boolean(),
+        async (steps, chunk, isLarge) => {
+          const { server, clock, start, kube } = await setUp({ isLarge })
           server.chunkBytes = chunk
           let faults: { left: number; status: number | 'reset' } = { left: 0, status: 500 }
           server.fault = () => {

@@ -25,8 +25,9 @@ interface ReflectorOptions<T extends KubeObject, Index extends string> {
    */
   readonly transform?: (object: Persisted<T>) => Persisted<T>
   /**
-   * There can be many and large objects: they are always listed in pages, and transformed page by page, which bounds
-   * both the memory for raw objects and the time that the event loop is blocked.
+   * There can be many objects, or large ones: they are always listed in pages. Each page is transformed, and at first
+   * stored and delivered, before the next is requested. That bounds the memory for raw objects and the time that the
+   * event loop is blocked.
    */
   readonly isLarge?: boolean
   readonly clock?: Clock
@@ -148,11 +149,21 @@ export function startReflector<T extends KubeObject, Index extends string = neve
     return options.transform ? options.transform(bare) : bare
   }
 
+  /**
+   * The first list fills the store page by page. Later the store goes from one state of the API server to another in
+   * one step: between pages, an object could be there beside the one that replaced it.
+   */
+  const take = (page: readonly Persisted<T>[]): Persisted<T>[] => {
+    const items = page.map(prepare)
+    if (!isSynced) for (const item of items) deliver(store.put(item))
+    return items
+  }
+
   const list = async (resourceVersion: string): Promise<Position> => {
     counts.lists++
     const version = options.isLarge ? '' : resourceVersion
     const limit = options.isLarge ? smallPageSize : pageSize
-    const found = await listAll(kube, resource, { ...selection, signal: stopping.signal }, version, limit, prepare)
+    const found = await listAll(kube, resource, { ...selection, signal: stopping.signal }, version, limit, take)
     heard()
     listedAtMs = clock.monotonic()
     const before = reached
@@ -331,18 +342,18 @@ async function listAll<T extends KubeObject>(
   selection: { namespace?: string; labelSelector?: string; fieldSelector?: string; signal: AbortSignal },
   resourceVersion: string,
   limit: number,
-  prepare: (object: Persisted<T>) => Persisted<T>,
+  take: (page: readonly Persisted<T>[]) => readonly Persisted<T>[],
 ): Promise<List<T>> {
   const whole = async (options: { resourceVersion?: string } = {}): Promise<List<T>> => {
     const found = await kube.list(resource, { ...selection, ...options })
-    return { ...found, items: found.items.map(prepare) }
+    return { ...found, items: take(found.items) }
   }
   if (resourceVersion !== '') return whole({ resourceVersion })
   const items: Persisted<T>[] = []
   let page = await kube.list(resource, { ...selection, limit })
-  const take = () => items.push(...page.items.map(prepare))
+  const add = () => items.push(...take(page.items))
   try {
-    for (take(); page.continue !== undefined; take()) {
+    for (add(); page.continue !== undefined; add()) {
       page = await kube.list(resource, { ...selection, limit, continue: page.continue })
     }
   } catch (error) {

@@ -1,0 +1,50 @@
+import { expect, it } from 'vitest'
+import { storedVm } from '../test/stored-vm.ts'
+import { launcherPod } from './launcher-pod.ts'
+import { isPodOf, vmUidOf } from './own-pod.ts'
+import type { PodStatus } from './pod.ts'
+import { isWhole, slimPod } from './slim-pod.ts'
+
+const vm = storedVm()
+const pod = (status: PodStatus) => {
+  const made = launcherPod(vm, { image: 'i', claims: new Map() })
+  const metadata = { ...made.metadata, name: 'p', uid: 'pod-1', resourceVersion: '5', deletionTimestamp: 't' }
+  return { ...made, metadata, spec: { ...made.spec, nodeName: 'n1' }, status }
+}
+
+it('of a running pod, the controller caches its VM, its node and what ends it', () => {
+  const evicted = { type: 'DisruptionTarget', status: 'True', reason: 'EvictionByEvictionAPI' } as const
+  const whole = pod({
+    phase: 'Failed',
+    reason: 'Evicted',
+    podIP: '10.0.0.1',
+    conditions: [{ type: 'Ready', status: 'False' }, { type: 'PodScheduled', status: 'True' }, evicted],
+    containerStatuses: [{ name: 'compute', state: { terminated: { exitCode: 1 } } }],
+  })
+  const slim = slimPod(whole)
+  expect([isWhole(whole), isWhole(slim)]).toEqual([true, false])
+  expect([vmUidOf(slim), isPodOf(vm, slim)]).toEqual([vm.metadata.uid, true])
+  expect(slim.metadata).toEqual({
+    name: 'p',
+    namespace: vm.metadata.namespace,
+    uid: 'pod-1',
+    resourceVersion: '5',
+    deletionTimestamp: 't',
+    labels: { 'virtset.io/vm-uid': vm.metadata.uid, 'virtset.io/vm-name': vm.metadata.name },
+  })
+  expect(slim.spec.nodeName).toBe('n1')
+  expect(slim.spec.containers[0]?.resources.limits['memory']).toBe(whole.spec.containers[0]?.resources.limits['memory'])
+  expect(slim.status).toEqual({
+    phase: 'Failed',
+    reason: 'Evicted',
+    conditions: [evicted],
+    containerStatuses: [{ name: 'compute', state: { terminated: { exitCode: 1 } } }],
+  })
+})
+
+it('keeps owners that its label does not name', () => {
+  const owner = { apiVersion: 'v1', kind: 'X', name: 'x', uid: 'other' }
+  const whole = pod({ phase: 'Running' })
+  const metadata = { ...whole.metadata, ownerReferences: [...(whole.metadata.ownerReferences ?? []), owner] }
+  expect(slimPod({ ...whole, metadata }).metadata.ownerReferences).toEqual([owner])
+})
