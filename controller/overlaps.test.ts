@@ -18,6 +18,7 @@ const put = (name: string, spec: Partial<PresetSpec>) => {
 
 /** Processes a change and all that follow from it, as the queue does; returns the presets that were examined. */
 const settle = (overlaps: ReturnType<typeof createOverlaps>, id: string): string[] => {
+  overlaps.update(id)
   const looked: string[] = []
   const waiting = [id]
   for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
@@ -29,11 +30,7 @@ const settle = (overlaps: ReturnType<typeof createOverlaps>, id: string): string
 
 describe('presets that could disagree', () => {
   it('are reported for both as they are created, changed and deleted', () => {
-    const overlaps = createOverlaps(
-      (id) => presets.get(id),
-      () => presets.values(),
-      virtualMachineStructure(),
-    )
+    const overlaps = createOverlaps((id) => presets.get(id), virtualMachineStructure())
     put('a', { domain: { title: 'one' } })
     expect(settle(overlaps, 'default/a')).toEqual(['default/a'])
     expect(overlaps.of('default/a')).toEqual([])
@@ -60,12 +57,11 @@ describe('presets that could disagree', () => {
 
   it('are limited in number, and the limit is reported', () => {
     presets.clear()
-    const overlaps = createOverlaps(
-      (id) => presets.get(id),
-      () => presets.values(),
-      virtualMachineStructure(),
-    )
-    for (let index = 0; index < 20; index++) put(`p${index}`, { domain: { title: `${index}` } })
+    const overlaps = createOverlaps((id) => presets.get(id), virtualMachineStructure())
+    for (let index = 0; index < 20; index++) {
+      put(`p${index}`, { domain: { title: `${index}` } })
+      overlaps.update(`default/p${index}`)
+    }
     overlaps.change('default/p0')
     const sentences = overlaps.of('default/p0')
     expect([sentences.length, sentences.at(-1)]).toEqual([17, 'may disagree with more presets: not all were compared'])

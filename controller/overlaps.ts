@@ -1,12 +1,15 @@
 import type { CompiledPreset } from '../presets/compile.ts'
+import { createOverlapIndex } from '../presets/overlap-index.ts'
 import { findOverlaps, overlapWarning } from '../presets/overlap.ts'
 import type { Structure } from '../presets/structure.ts'
 
-/** The presets that could conflict about a VM. Cached: comparing all pairs at each change would cost too much. */
+/** The presets that could conflict about a VM. Cached and indexed: comparing all pairs would cost too much. */
 interface Overlaps {
+  /** Records the change or deletion of the preset with this id. Costs little, and must precede each `change`. */
+  update(id: string): void
   /**
-   * Updates the cache after a change or deletion of the preset with this id. Returns the ids of the presets whose
-   * overlaps changed, for which this must be called next.
+   * Compares the preset with this id again, after its change or deletion. Returns the ids of the presets whose overlaps
+   * changed, for which this must be called next.
    */
   change(id: string): readonly string[]
   /** A sentence for each preset with which the one with this id could conflict. */
@@ -18,21 +21,24 @@ const maxOverlaps = 16
 
 const noOverlaps = { overlaps: [], isComplete: true }
 
-export function createOverlaps(
-  get: (id: string) => CompiledPreset | undefined,
-  all: () => Iterable<CompiledPreset>,
-  structure: Structure,
-): Overlaps {
+export function createOverlaps(get: (id: string) => CompiledPreset | undefined, structure: Structure): Overlaps {
   /** By id, and then by the id of the other preset. */
   const known = new Map<string, ReadonlyMap<string, string>>()
   const none: ReadonlyMap<string, string> = new Map()
   /** Ids of those that were not compared with all others. */
   const partial = new Set<string>()
+  const index = createOverlapIndex(structure)
+  const candidates = (preset: CompiledPreset) => [...index.candidates(preset)].flatMap((id) => get(id) ?? [])
   return {
+    update(id) {
+      const preset = get(id)
+      if (preset === undefined) index.delete(id)
+      else index.set(preset)
+    },
     change(id) {
       const before = known.get(id) ?? none
       const preset = get(id)
-      const found = preset ? findOverlaps(preset, all(), structure, maxOverlaps) : noOverlaps
+      const found = preset ? findOverlaps(preset, candidates(preset), structure, maxOverlaps) : noOverlaps
       if (found.isComplete) partial.delete(id)
       else partial.add(id)
       const now = new Map(found.overlaps.map((overlap) => [overlap.other.id, overlapWarning(overlap)]))

@@ -46,11 +46,7 @@ const concurrency = 4
 
 export function startPresetController(options: PresetControllerOptions): PresetController {
   const { inventory, vms, engine, clock } = options
-  const overlaps = createOverlaps(
-    (id) => inventory.candidates.get(id),
-    () => inventory.presets().flatMap(({ metadata }) => inventory.candidates.get(keyOf(metadata)) ?? []),
-    virtualMachineStructure(),
-  )
+  const overlaps = createOverlaps((id) => inventory.candidates.get(id), virtualMachineStructure())
   /** Presets whose overlaps must be computed again. */
   const changed = new Set<string>()
   let usages: ReadonlyMap<string, Usage> = new Map()
@@ -62,6 +58,7 @@ export function startPresetController(options: PresetControllerOptions): PresetC
   inventory.onPresetChange((id, isNewSpec) => {
     loop.add(id)
     if (!isNewSpec) return
+    overlaps.update(id)
     changed.add(id)
     countLater()
   })
