@@ -23,6 +23,8 @@ export interface TestApiServer {
   /** The directory with all its files, including etcd.log and apiserver.log. */
   readonly directory: string
   readonly kubectl: string
+  /** `http://127.0.0.1:PORT` */
+  readonly etcd: string
   stop(): Promise<void>
 }
 
@@ -94,6 +96,7 @@ export async function startApiServer(
       clientKey: key,
       directory,
       kubectl: join(binaries, 'kubectl'),
+      etcd: `http://127.0.0.1:${clientPort}`,
       stop,
     }
   } catch (error) {

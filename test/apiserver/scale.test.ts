@@ -1,0 +1,188 @@
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { Agent, request } from 'undici'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Preset } from '../../api/preset.ts'
+import type { VirtualMachine } from '../../api/virtual-machine.ts'
+import { nodes } from '../../controller/node.ts'
+import { podName, vmUidLabel, vmUidVariable } from '../../controller/launcher-pod.ts'
+import { pods } from '../../controller/pod.ts'
+import type { Pod } from '../../controller/pod.ts'
+import { kubeconfigAccess } from '../../runtime/access.ts'
+import { createKubeClient } from '../../runtime/kube.ts'
+import type { KubeClient } from '../../runtime/kube.ts'
+import { apiVersionOf, clusterVirtualMachinePresets, virtualMachines } from '../../runtime/resource.ts'
+import type { KubeObject, Persisted, Resource } from '../../runtime/resource.ts'
+import { eventually, until } from '../until.ts'
+import { startApiServer } from './apiserver.ts'
+import type { TestApiServer } from './apiserver.ts'
+import { installProcesses } from './processes.ts'
+import type { Processes, Replica } from './processes.ts'
+import { readAudit } from './rights.ts'
+import { startSimulatedNode } from './simulated-node.ts'
+
+/** The controller within the memory of its manifest, in a cluster whose VMs all run. */
+const vmCount = 10_000
+const presetCount = 1000
+const deadline = { deadlineMs: 600_000 }
+/** A transaction would give several objects one revision, and the API server's cache could miss some of them. */
+const puts = 32
+
+let api: TestApiServer
+let kube: KubeClient
+let processes: Processes
+
+const auditPolicy = {
+  apiVersion: 'audit.k8s.io/v1',
+  kind: 'Policy',
+  omitStages: ['RequestReceived'],
+  rules: [{ level: 'Metadata', userGroups: ['system:serviceaccounts:virtset-system'] }, { level: 'None' }],
+}
+
+beforeAll(async () => {
+  api = await startApiServer(undefined, { auditPolicy })
+  kube = createKubeClient({ access: await kubeconfigAccess({ file: api.kubeconfig }), userAgent: 'test' })
+  processes = await installProcesses(api)
+})
+afterAll(async () => {
+  await processes?.stop()
+  await kube?.close()
+  await api?.stop()
+})
+
+/** A VM as controller and handler leave it, and its pod. */
+async function runOne(): Promise<{ readonly vm: Persisted<VirtualMachine>; readonly pod: Persisted<Pod> }> {
+  const controller = await processes.startController('first')
+  const node = await startSimulatedNode(api)
+  const devices = { interfaces: [{ type: 'user' }], disks: [{ target: { dev: 'vda' }, source: { file: '/dev/null' } }] }
+  const domain = { type: 'qemu', memory: { unit: 'MiB', value: 64 }, os: { type: { os: 'hvm' } }, devices }
+  const { interfaces } = devices
+  const ref = { namespace: 'default', name: 'vm' }
+  await kube.create(virtualMachines, {
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'VirtualMachine',
+    metadata: { ...ref, labels: { app: 'web', tier: 'front' } },
+    spec: { domain: { ...domain, devices: { interfaces } } },
+  } as VirtualMachine)
+  const running = await until(
+    async () => {
+      const vm = await kube.get(virtualMachines, ref)
+      return vm.status?.phase === 'Running' ? vm : undefined
+    },
+    undefined,
+    { ...deadline, describe: () => controller.log() },
+  )
+  await node.stop()
+  controller.child.kill('SIGKILL')
+  await once(controller.child, 'exit')
+  const status = { domain: running.spec.domain, interfaces: [{ name: 'net0' }], podIP: '10.0.0.1' }
+  const vm = await kube.patch(virtualMachines, ref, { type: 'merge', body: { status } }, { subresource: 'status' })
+  const podRef = { namespace: 'default', name: podName(vm) }
+  const containerStatuses = [{ name: 'compute', ready: true, image: 'i', imageID: 'i', restartCount: 0, state: {} }]
+  const body = { status: { phase: 'Running', podIP: '10.0.0.1', containerStatuses } }
+  return { vm, pod: await kube.patch(pods, podRef, { type: 'merge', body }, { subresource: 'status' }) }
+}
+
+/** Another VM of the same kind, and its pod. */
+function copy(name: string, { vm, pod }: { readonly vm: Persisted<VirtualMachine>; readonly pod: Persisted<Pod> }) {
+  const uid = randomUUID()
+  const podUID = randomUUID()
+  const metadata = { ...vm.metadata, name, uid }
+  const [compute] = pod.spec.containers
+  if (compute === undefined) throw new Error('a launcher pod has a container')
+  return {
+    vm: { ...vm, metadata, status: { ...vm.status, podUID } },
+    pod: {
+      ...pod,
+      metadata: {
+        ...pod.metadata,
+        name: podName({ ...vm, metadata }),
+        uid: podUID,
+        labels: { ...pod.metadata.labels, [vmUidLabel]: uid },
+        ownerReferences: (pod.metadata.ownerReferences ?? []).map((owner) => ({ ...owner, name, uid })),
+      },
+      spec: { ...pod.spec, containers: [{ ...compute, env: [{ name: vmUidVariable, value: uid }] }] },
+    },
+  }
+}
+
+const keyOf = (resource: Resource<KubeObject>, { metadata }: KubeObject): string =>
+  ['/registry', ...(resource.group === '' ? [] : [resource.group]), resource.plural, metadata.namespace, metadata.name]
+    .filter((part) => part !== undefined)
+    .join('/')
+
+/** As if they had always been there: no admission, no watch, a twentieth of the time. */
+async function writeToEtcd(objects: Iterable<readonly [Resource<KubeObject>, KubeObject]>): Promise<void> {
+  const dispatcher = new Agent({ connections: puts })
+  const base64 = (text: string) => Buffer.from(text).toString('base64')
+  const waiting = objects[Symbol.iterator]()
+  const write = async () => {
+    for (let next = waiting.next(); next.done !== true; next = waiting.next()) {
+      const [resource, object] = next.value
+      const { resourceVersion: _version, ...metadata } = object.metadata
+      const value = JSON.stringify({ ...object, apiVersion: apiVersionOf(resource), kind: resource.kind, metadata })
+      const body = JSON.stringify({ key: base64(keyOf(resource, object)), value: base64(value) })
+      const response = await request(`${api.etcd}/v3/kv/put`, { dispatcher, method: 'POST', body })
+      const text = await response.body.text()
+      if (response.statusCode !== 200) throw new Error(`etcd: ${text}`)
+    }
+  }
+  await Promise.all(Array.from({ length: puts }, write))
+  await dispatcher.close()
+}
+
+function* cluster(one: Awaited<ReturnType<typeof runOne>>): Generator<readonly [Resource<KubeObject>, KubeObject]> {
+  for (let count = 0; count < vmCount; count++) {
+    const { vm, pod } = copy(`vm-${count}`, one)
+    yield [virtualMachines, vm]
+    yield [pods, pod]
+  }
+  for (let count = 0; count < presetCount; count++) yield [clusterVirtualMachinePresets, preset(count)]
+}
+
+/** Selects nothing, like most presets of a large cluster at most VMs. */
+const preset = (count: number): Preset => ({
+  apiVersion: 'virtset.io/v1alpha1',
+  kind: 'ClusterVirtualMachinePreset',
+  metadata: { name: `p${count}`, uid: randomUUID(), generation: 1, creationTimestamp: '2030-01-01T00:00:00Z' },
+  spec: { selector: { matchLabels: { team: `t${count}` } }, domain: { title: `${count}` } },
+})
+
+const metric = async ({ healthPort }: Replica, line: string): Promise<number> => {
+  const { body } = await request(`http://127.0.0.1:${healthPort}/metrics`)
+  const found = (await body.text()).split('\n').find((one) => one.startsWith(`${line} `))
+  return Number(found?.slice(line.length + 1) ?? NaN)
+}
+
+const leasePath = '/apis/coordination.k8s.io/v1/namespaces/virtset-system/leases/virtset-controller'
+const lease = async () => ((await kube.request('GET', leasePath)) as { readonly spec: object }).spec
+
+test(`${vmCount} VMs and ${presetCount} presets at rest: the controller starts, leads and writes only presets' status`, async () => {
+  const one = await runOne()
+  await kube.create(nodes, { metadata: { name: 'n1' } })
+  await writeToEtcd(cluster(one))
+  const before = readAudit(join(api.directory, 'audit.log')).length
+  const controller = await processes.startController('second')
+  const describe = () => `${JSON.stringify(controller.usage())} ${controller.log().slice(-3000)}`
+  const isDown = () => controller.child.exitCode !== null || controller.child.signalCode !== null
+  await eventually(
+    'the controller has looked at every VM and preset',
+    async () => {
+      if (isDown()) return true
+      const done = await metric(controller, 'virtset_queue{queue="vms",state="done"}')
+      const presets = (await kube.list(clusterVirtualMachinePresets)).items
+      return done >= vmCount && presets.every(({ status }) => status?.conditions?.length === 2)
+    },
+    deadline.deadlineMs,
+  )
+  expect([controller.usage().oomKills, isDown()], describe()).toEqual([0, false])
+  expect(await lease()).toMatchObject({ holderIdentity: 'second', leaseTransitions: 1 })
+  expect(await metric(controller, 'virtset_vms{phase="Running"}')).toBe(vmCount + 1)
+  const requests = readAudit(join(api.directory, 'audit.log')).slice(before)
+  const kinds = new Set(requests.map(({ verb, resource }) => `${verb} ${resource}`))
+  const lists = [...kinds].filter((kind) => !/^(list|watch) /.test(kind))
+  expect(lists.toSorted()).toEqual(['get leases', 'patch clustervirtualmachinepresets/status', 'update leases'])
+  const statuses = requests.filter(({ resource }) => resource === 'clustervirtualmachinepresets/status')
+  expect(statuses.length).toBe(presetCount)
+}, 1_800_000)
