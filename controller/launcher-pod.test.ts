@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Volume } from '../api/volume.ts'
 import { storedVm } from '../test/stored-vm.ts'
+import { volumeOfEachKind } from '../test/volumes.ts'
 import { claimsOf, launcherPod, podName } from './launcher-pod.ts'
 import type { Claim } from './pod.ts'
 
@@ -146,6 +147,10 @@ describe('launcher pod', () => {
     ],
   ])('has %s', (_name, volume, claim, placed) => {
     expect(withVolume(volume, claim)).toEqual(placed)
+  })
+
+  it('has a source and a mount for each kind of volume', () => {
+    for (const volume of volumeOfEachKind) expect(withVolume(volume).mounts).toHaveLength(1)
   })
 
   it('reads each claim once', () => {

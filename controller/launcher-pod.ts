@@ -147,7 +147,7 @@ function placed(volume: Volume, name: string, claims: ReadonlyMap<string, Claim>
     return { volume: { name, emptyDir: { sizeLimit: `${bytes}` } }, mount }
   }
   if (volume.cloudInit) return { volume: { name, emptyDir: { sizeLimit: `${seedBytes}` } }, mount }
-  if (!volume.persistentVolumeClaim) throw new Error(`volume ${volume.name} of a completed VM has no source`)
+  if (!volume.persistentVolumeClaim) throw new Error(`volume ${volume.name} of a completed VM is of an unknown kind`)
   const { claimName, readOnly = false } = volume.persistentVolumeClaim
   const inPod = { name, persistentVolumeClaim: { claimName, ...(readOnly ? { readOnly } : {}) } }
   if (claims.get(claimName)?.spec?.volumeMode === 'Block') {

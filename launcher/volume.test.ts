@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Volume } from '../api/volume.ts'
+import { volumeOfEachKind } from '../test/volumes.ts'
 import { prepareVolume } from './volume.ts'
 
 let pod: string
@@ -52,6 +53,13 @@ describe('a claim', () => {
       isReadOnly: true,
     })
   })
+})
+
+test('each kind of volume is supported', async () => {
+  for (const volume of volumeOfEachKind) {
+    const failure = await prepare(volume).then(() => '', String)
+    expect(failure).not.toContain('does not support')
+  }
 })
 
 describe('a missing volume is refused with a message for the user', () => {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { sizeOf } from '../api/steps.ts'
 import { clusterPreset, domainOf, injectSmall, preset, vmWith } from '../test/presets/make.ts'
+import { volumeOfEachKind } from '../test/volumes.ts'
 import type { CompiledPreset } from './compile.ts'
 
 const one = (spec: { readonly [key: string]: unknown }) => preset('p', spec)
@@ -594,6 +595,16 @@ describe('a disk and its volume', () => {
       preset('b', volumes({ name: 'data', cloudInit: {} })),
     ])
     expect(causes.map(({ field }) => field)).toEqual(['spec.volumes[0]'])
+  })
+
+  test('are injected for each kind of volume', () => {
+    const disks = volumeOfEachKind.map(({ name: volume }, index) => ({
+      type: 'volume',
+      source: { volume },
+      target: { dev: `vd${String.fromCharCode(97 + index)}` },
+    }))
+    const { vm } = injectSmall(vmWith({}), [preset('p', { volumes: volumeOfEachKind, domain: { devices: { disks } } })])
+    expect(vm.spec).toMatchObject({ volumes: volumeOfEachKind, domain: { devices: { disks } } })
   })
 })
 

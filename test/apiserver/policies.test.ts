@@ -8,6 +8,7 @@ import { keepOff } from '../../controller/keep-off.ts'
 import { launcherPod } from '../../controller/launcher-pod.ts'
 import type { Pod } from '../../controller/pod.ts'
 import { storedVm } from '../stored-vm.ts'
+import { volumeOfEachKind } from '../volumes.ts'
 import { installKinds } from './kinds.ts'
 
 /** The admission policies without webhooks: they apply while the webhooks are unavailable. */
@@ -303,15 +304,10 @@ describe('a handler', () => {
 describe('the controller', () => {
   const stored = storedVm()
   const claims = new Map([
-    ['files', { metadata: { name: 'files' } }],
+    ['claim', { metadata: { name: 'claim' } }],
     ['block', { metadata: { name: 'block' }, spec: { volumeMode: 'Block' as const } }],
   ])
-  const volumes = [
-    { name: 'a', emptyDisk: { capacity: '1Gi' } },
-    { name: 'b', persistentVolumeClaim: { claimName: 'files', readOnly: true } },
-    { name: 'c', persistentVolumeClaim: { claimName: 'block' } },
-    { name: 'd', cloudInit: { userData: '#cloud-config' } },
-  ]
+  const volumes = [...volumeOfEachKind, { name: 'block', persistentVolumeClaim: { claimName: 'block' } }]
   const vmWith = (spec: object) => ({ ...stored, spec: { ...stored.spec, ...spec } })
   const launcher = (spec: object = {}): Pod => launcherPod(vmWith(spec), { image: 'virtset-launcher', claims })
   const [compute] = launcher().spec.containers

@@ -1,0 +1,13 @@
+import type { Volume } from '../api/volume.ts'
+
+/** The compiler requires an example of each kind, and the tests that use them require support for it everywhere. */
+const examples: Required<Omit<Volume, 'name'>> = {
+  emptyDisk: { capacity: '1Gi' },
+  persistentVolumeClaim: { claimName: 'claim', readOnly: true },
+  cloudInit: { userData: '#cloud-config' },
+}
+
+export const volumeOfEachKind: readonly Volume[] = Object.entries(examples).map(([kind, source], index) => ({
+  name: `volume-${index}`,
+  [kind]: source,
+}))
