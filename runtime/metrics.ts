@@ -46,8 +46,8 @@ export function observeReflectors(registry: Registry, reflectors: readonly Obser
 }
 
 /**
- * The recorder, with `virtset_events_total`: starts, stops and failures are events. Dropped events are counted there too,
- * and once more by `virtset_events_dropped_total`.
+ * The recorder, with `virtset_events_total`: starts, stops and failures are events. Dropped events are counted there
+ * too, and once more by `virtset_events_dropped_total`.
  */
 export function countEvents(registry: Registry, recorder: EventRecorder): EventRecorder {
   const counter = new Counter({

@@ -251,8 +251,8 @@ describe('all creates of a user get a response while another user sends the most
   ]
 
   /**
-   * Sends the same object again after each response, four at a time. Collects the status codes, and instead of a failure
-   * the text of its response; a request of the flood itself may have to wait until it times out.
+   * Sends the same object again after each response, four at a time. Collects the status codes, and the text of
+   * failures; a request of the flood itself may have to wait until it times out.
    */
   function flood({ plural, body }: Hostile): {
     readonly answers: Set<number | string>

@@ -68,7 +68,8 @@ const selecting = (labels: object) => ({ selector: { matchLabels: labels } })
 const nested = (depth: number) => `${'{"deep":'.repeat(depth)}{}${'}'.repeat(depth)}`
 /** Nested nearly as deeply as the API server accepts. */
 const deepPreset = (name: string) =>
-  `{"apiVersion":"${apiVersion}","kind":"VirtualMachinePreset","metadata":{"name":"${name}","finalizers":${JSON.stringify(finalizers)}},` +
+  `{"apiVersion":"${apiVersion}","kind":"VirtualMachinePreset",` +
+  `"metadata":{"name":"${name}","finalizers":${JSON.stringify(finalizers)}},` +
   `"spec":{"selector":{},"strength":"Enforce","domain":${nested(9000)}}}`
 const vmps = 'virtualmachinepresets'
 const cvmps = 'clustervirtualmachinepresets'

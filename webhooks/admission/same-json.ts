@@ -1,6 +1,6 @@
 /**
- * Whether two values of JSON are the same, whatever the order of keys. Without recursion: an object can be nested deeper
- * than the stack allows.
+ * Whether two values of JSON are the same, whatever the order of keys. Without recursion: an object can be nested
+ * deeper than the stack allows.
  */
 export function isSameJson(one: unknown, other: unknown): boolean {
   const left: (readonly [unknown, unknown])[] = [[one, other]]
