@@ -13,7 +13,7 @@ import {
 } from '../launcher/libvirt/protocol.ts'
 import type { Value } from '../launcher/libvirt/xdr.ts'
 
-/** libvirt's error numbers that the tests use. */
+/** libvirt's numbers for states, lifecycle events and reasons that the tests use. */
 const states = { running: 1, shutoff: 5 } as const
 const lifecycle = { defined: 0, undefined: 1, started: 2, resumed: 4, stopped: 5 } as const
 const stateReason = { booted: 1, shutdown: 1, destroyed: 2, crashed: 3 } as const
