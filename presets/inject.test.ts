@@ -480,6 +480,27 @@ describe('unions', () => {
       ],
     },
     {
+      sentence: "Enforce selects a branch in which the user's fields are not valid, and removes them",
+      user: { clock: { timezone: 'Europe/Vienna', timers: [{ name: 'rtc' }] } },
+      presets: [enforce({ domain: { clock: { offset: 'utc', adjustment: 5 } } })],
+      result: { clock: { timers: [{ name: 'rtc' }], offset: 'utc', adjustment: 5 } },
+    },
+    {
+      sentence: 'a preset selects any branch if the user has no field of the union',
+      user: { clock: { timers: [{ name: 'rtc' }] } },
+      presets: [one({ domain: { clock: { offset: 'utc', adjustment: 5 } } })],
+      result: { clock: { timers: [{ name: 'rtc' }], offset: 'utc', adjustment: 5 } },
+    },
+    {
+      sentence: "a preset's fields without a branch do not keep a weaker preset from selecting one",
+      user: {},
+      presets: [
+        preset('a', { priority: 1, domain: { clock: { timezone: 'Asia/Tokyo', timers: [{ name: 'rtc' }] } } }),
+        preset('b', { domain: { clock: { offset: 'utc', adjustment: 5 } } }),
+      ],
+      result: { clock: { offset: 'utc', adjustment: 5, timers: [{ name: 'rtc' }] } },
+    },
+    {
       sentence: 'the branch of the higher priority is taken whole',
       user: {},
       presets: [
@@ -489,6 +510,145 @@ describe('unions', () => {
       result: { clock: { offset: 'utc' } },
     },
   ])('$sentence', (one) => expect(outcome(one)).toEqual(one.result))
+})
+
+describe('what a union leaves out', () => {
+  const clock = (given: object) => ({ clock: given })
+  const skips = ({ skipped }: ReturnType<typeof injectSmall>) => skipped.map(({ path, reason }) => `${path} ${reason}`)
+
+  test('of a preset that must not select a branch', () => {
+    const result = injectSmall(vmWith(clock({ timezone: 'Europe/Vienna' })), [
+      one({ domain: clock({ offset: 'utc', adjustment: 5, timers: [{ name: 'rtc' }] }) }),
+    ])
+    expect(domainOf(result)).toEqual(clock({ timezone: 'Europe/Vienna', timers: [{ name: 'rtc' }] }))
+    expect(skips(result)).toEqual([
+      'spec.domain.clock.adjustment other-branch',
+      'spec.domain.clock.offset other-branch',
+    ])
+  })
+
+  test('of a preset whose fields are not valid in the selected branch', () => {
+    const result = injectSmall(vmWith(clock({ offset: 'utc' })), [
+      one({ domain: clock({ timezone: 'Asia/Tokyo', adjustment: 5 }) }),
+    ])
+    expect(domainOf(result)).toEqual(clock({ offset: 'utc', adjustment: 5 }))
+    expect(skips(result)).toEqual(['spec.domain.clock.timezone other-branch'])
+  })
+
+  test('of the user, which is recorded with the preset that selected another branch', () => {
+    const { overridden, vm } = injectSmall(vmWith(clock({ offset: 'timezone', timezone: 'Europe/Vienna' })), [
+      enforce({ domain: { title: 'e', ...clock({ offset: 'utc' }) } }),
+    ])
+    expect(vm.spec.domain).toEqual({ title: 'e', ...clock({ offset: 'utc' }) })
+    expect([...overridden].map(([path, lost]) => [path, lost.map(({ value }) => value)])).toEqual([
+      ['spec.domain.clock.offset', ['timezone']],
+      ['spec.domain.clock.timezone', ['Europe/Vienna']],
+    ])
+  })
+
+  test("of presets that conflict; the user's fields and those outside the union remain", () => {
+    const { vm, unsettled } = injectSmall(vmWith(clock({ adjustment: 1, timers: [{ name: 'hpet' }] })), [
+      preset('a', { strength: 'Enforce', domain: clock({ offset: 'utc', adjustment: 5, timers: [{ name: 'rtc' }] }) }),
+      preset('b', { strength: 'Enforce', domain: clock({ offset: 'variable', adjustment: 6 }) }),
+    ])
+    expect(vm.spec.domain).toEqual(clock({ adjustment: 1, timers: [{ name: 'hpet' }, { name: 'rtc' }] }))
+    expect(unsettled).toEqual(['spec.domain.clock.offset'])
+  })
+})
+
+describe('the order of keys', () => {
+  test("the user's as they are, then those of presets in the order of the description, or of the alphabet", () => {
+    const sent = vmWith({ vcpu: { value: 1 }, type: 'kvm' }, { spec: { nodeSelector: { m: '1' } } })
+    const { vm } = injectSmall(sent, [
+      one({ domain: { boots: ['hd'], title: 'a' }, nodeSelector: JSON.parse('{"z":"1","__proto__":"2","a":"3"}') }),
+    ])
+    expect(Object.keys(vm.spec.domain)).toEqual(['vcpu', 'type', 'title', 'boots'])
+    expect(Object.entries(vm.spec.nodeSelector ?? {})).toEqual([
+      ['m', '1'],
+      ['__proto__', '2'],
+      ['a', '3'],
+      ['z', '1'],
+    ])
+  })
+})
+
+describe('what is not changed', () => {
+  test('is the very object of the user, and empty lists remain', () => {
+    const sent = vmWith({
+      title: 'u',
+      devices: { disks: [], videos: [{ model: { type: 'vga' } }, { model: { type: 'qxl' } }] },
+    })
+    const { vm } = injectSmall(sent, [
+      enforce({
+        domain: { title: 'e', devices: { disks: [{ target: { dev: 'vda' } }], videos: [{ model: { type: 'qxl' } }] } },
+      }),
+    ])
+    expect(vm.spec.domain.devices).toBe(sent.spec.domain.devices)
+    expect(vm.metadata).toBe(sent.metadata)
+    expect(vm.spec.domain).toEqual({ ...sent.spec.domain, title: 'e' })
+  })
+
+  test('an item of a list is replaced alone', () => {
+    const sent = vmWith({ devices: { disks: ['vda', 'vdb'].map((dev) => ({ type: 'file', target: { dev } })) } })
+    const { vm } = injectSmall(sent, [
+      one({ domain: { devices: { disks: [{ target: { dev: 'vda' }, serial: 's' }] } } }),
+    ])
+    const [before, after] = [sent, vm].map(({ spec }) => spec.domain.devices?.disks ?? [])
+    expect([after?.[1] === before?.[1], after?.[0] === before?.[0]]).toEqual([true, false])
+  })
+})
+
+describe('what cluster presets grant', () => {
+  const granted = (user: object, ...presets: CompiledPreset[]) => {
+    const { grants } = injectSmall(vmWith({ ...user }), presets)
+    return ['spec.domain.title', 'spec.domain.vcpu.value'].filter(grants.isInjected)
+  }
+  const cluster = (domain: object) => clusterPreset('c', { strength: 'Enforce', domain })
+
+  test('is what they state and what stands', () => {
+    expect(granted({}, cluster({ title: 'a' }))).toEqual(['spec.domain.title'])
+    expect(granted({ title: 'a' }, cluster({ title: 'a' }))).toEqual(['spec.domain.title'])
+    expect(granted({ title: 'u' }, clusterPreset('c', { domain: { title: 'a' } }))).toEqual([])
+    expect(granted({}, clusterPreset('c', { domain: { title: 'a' } }), one({ domain: { title: 'b' } }))).toEqual([])
+    expect(granted({}, clusterPreset('c', { domain: { title: 'a' } }), one({ domain: { title: 'a' } }))).toEqual([
+      'spec.domain.title',
+    ])
+    expect(granted({}, one({ domain: { title: 'a' } }))).toEqual([])
+  })
+
+  test('is not what a preset that only matches without those of the namespace states', () => {
+    const unless = clusterPreset('c', {
+      selector: { matchExpressions: [{ key: 'trusted', operator: 'DoesNotExist' }] },
+      domain: { title: 'a' },
+    })
+    const condition = clusterPreset('d', {
+      matchConditions: [{ name: 'one', expression: '!has(object.spec.domain.vcpu)' }],
+      domain: { title: 'a' },
+    })
+    const label = one({ metadata: { labels: { trusted: 'no' } } })
+    const cpus = one({ domain: { vcpu: { value: 2 } } })
+    expect([granted({}, unless), granted({}, unless, label)]).toEqual([['spec.domain.title'], []])
+    expect([granted({}, condition), granted({}, condition, cpus)]).toEqual([['spec.domain.title'], []])
+    expect(granted({}, unless, cpus)).toEqual(['spec.domain.title'])
+  })
+
+  test('holds for the same field of another VM', () => {
+    const { grants } = injectSmall(vmWith({}), [
+      clusterPreset('c', { domain: { title: 'a', devices: { disks: [{ type: 'file', target: { dev: 'vda' } }] } } }),
+      one({ domain: { vcpu: { value: 2 } } }),
+    ])
+    const isStated = grants.isStatedIn(
+      vmWith({ title: 'a', vcpu: { value: 2 }, devices: { disks: [{ type: 'file', target: { dev: 'vdb' } }] } }),
+    )
+    expect(
+      ['title', 'title.a', 'vcpu.value', 'devices.disks[0].type', 'devices.disks[1].type'].map((path) =>
+        isStated(`spec.domain.${path}`),
+      ),
+    ).toEqual([true, true, false, false, true])
+    expect(grants.isStatedIn(vmWith({ title: 'other' }))('spec.domain.title')).toBe(false)
+    expect(grants.grantorsAt('spec.domain.title')).toMatchObject([{ name: 'c' }])
+    expect(grants.grantorsAt('spec.domain.vcpu.value')).toEqual([])
+  })
 })
 
 describe('a disk and its volume', () => {

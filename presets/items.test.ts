@@ -1,0 +1,222 @@
+import { describe, expect, test } from 'vitest'
+import { attribute, children, element } from '../api/domain/description.ts'
+import { integer, oneOf } from '../api/domain/scalar.ts'
+import { line } from '../api/domain/text.ts'
+import { domainOf, injectSmall, preset, vmWith } from '../test/presets/make.ts'
+import { groupItems, keysOfItem, withoutStars } from './items.ts'
+import { byUser, rankOf, type Source, userRank } from './source.ts'
+import { structureAt, templateStructure, type ListStructure } from './structure.ts'
+
+const cells = structureAt(
+  templateStructure(
+    element('A domain.', {
+      cells: children(
+        'cell',
+        element('A cell.', {
+          row: attribute(integer(), 'Row.'),
+          column: attribute(line(), 'Column.'),
+          name: attribute(line(), 'Name.'),
+          type: attribute(oneOf('a', 'b'), 'Type.'),
+        }),
+        'Cells.',
+        { key: [['name'], ['row', 'column']] },
+      ),
+    }),
+  ),
+  ['spec', 'domain', 'cells'],
+) as ListStructure
+
+const users = (...value: unknown[]): Source => ({ rank: userRank, origin: byUser, value })
+const from = (name: string, priority: number, ...value: unknown[]): Source => ({
+  rank: rankOf('namespace Default', priority),
+  origin: { by: 'preset', namespace: 'team', name, revision: '1' },
+  value,
+})
+const grouped = (...sources: Source[]) =>
+  groupItems(cells, sources).groups.map((group) => group.map(({ value }) => value))
+
+describe('items that are the same', () => {
+  test.each<[string, Source[], unknown[][]]>([
+    [
+      'by the first key that both have',
+      [users({ name: 'x', row: 1, column: 'a' }), from('p', 0, { name: 'x', row: 2, column: 'b' })],
+      [
+        [
+          { name: 'x', row: 1, column: 'a' },
+          { name: 'x', row: 2, column: 'b' },
+        ],
+      ],
+    ],
+    [
+      'else by the next, of which they need all parts',
+      [
+        users({ row: 1, column: 'a' }, { row: 1 }),
+        from('p', 0, { row: '1', column: 'a', name: 'x' }, { row: 1, type: 'a' }),
+      ],
+      [
+        [
+          { row: 1, column: 'a' },
+          { row: '1', column: 'a', name: 'x' },
+        ],
+        [{ row: 1 }],
+        [{ row: 1, type: 'a' }],
+      ],
+    ],
+    [
+      'not if the first key differs',
+      [users({ name: 'x', row: 1, column: 'a' }), from('p', 0, { name: 'y', row: 1, column: 'a' })],
+      [[{ name: 'x', row: 1, column: 'a' }], [{ name: 'y', row: 1, column: 'a' }]],
+    ],
+    [
+      'the item with the same first key before that with the same second',
+      [users({ row: 1, column: 'a' }, { name: 'x' }), from('p', 0, { name: 'x', row: 1, column: 'a' })],
+      [[{ row: 1, column: 'a' }], [{ name: 'x' }, { name: 'x', row: 1, column: 'a' }]],
+    ],
+    [
+      'wherever it is',
+      [users({ name: 'x' }, { row: 1, column: 'a' }), from('p', 0, { name: 'x', row: 1, column: 'a' })],
+      [[{ name: 'x' }, { name: 'x', row: 1, column: 'a' }], [{ row: 1, column: 'a' }]],
+    ],
+    [
+      'the first of several',
+      [users({ name: 'x', row: 1, column: 'a' }, { name: 'x' }, { name: 'x' }), from('p', 0, { name: 'x' })],
+      [[{ name: 'x', row: 1, column: 'a' }, { name: 'x' }], [{ name: 'x' }], [{ name: 'x' }]],
+    ],
+    [
+      'the first of several, in the other order',
+      [users({ name: 'x' }, { name: 'x', row: 1, column: 'a' }), from('p', 0, { name: 'x' })],
+      [[{ name: 'x' }, { name: 'x' }], [{ name: 'x', row: 1, column: 'a' }]],
+    ],
+    [
+      'those of several presets',
+      [from('p', 2, { name: 'x' }), from('q', 1, { row: 1, column: 'a' }), from('r', 0, { name: 'y' })],
+      [[{ name: 'x' }], [{ row: 1, column: 'a' }], [{ name: 'y' }]],
+    ],
+    [
+      'also if only a third connects them',
+      [
+        from('p', 5, { name: 'x' }),
+        from('q', 4, { row: 1, column: 'a' }),
+        from('r', 3, { name: 'x', row: 1, column: 'a' }),
+        from('s', 2, { row: 1, column: 'a', type: 'b' }),
+        from('t', 1, { name: 'x', type: 'a' }),
+      ],
+      [
+        [
+          { name: 'x' },
+          { row: 1, column: 'a' },
+          { name: 'x', row: 1, column: 'a' },
+          { row: 1, column: 'a', type: 'b' },
+          { name: 'x', type: 'a' },
+        ],
+      ],
+    ],
+    [
+      'or a fourth connects two that were connected',
+      [
+        from('p', 6, { name: 'x' }),
+        from('q', 5, { row: 1, column: 'a' }),
+        from('r', 4, { name: 'y' }),
+        from('s', 3, { name: 'x', row: 2, column: 'b' }),
+        from('t', 2, { row: 2, column: 'b' }),
+        from('u', 1, { name: 'y', row: 1, column: 'a' }),
+      ],
+      [
+        [{ name: 'x' }, { name: 'x', row: 2, column: 'b' }, { row: 2, column: 'b' }],
+        [{ row: 1, column: 'a' }, { name: 'y' }, { name: 'y', row: 1, column: 'a' }],
+      ],
+    ],
+    [
+      'without any key, if one has all of the other',
+      [users({ type: 'a', row: 1 }), from('p', 0, { type: 'a' }, { type: 'b' })],
+      [[{ type: 'a', row: 1 }, { type: 'a' }], [{ type: 'b' }]],
+    ],
+    [
+      'a preset without a list has none',
+      [users({ name: 'x' }), { ...from('p', 0), value: { name: 'x' } }],
+      [[{ name: 'x' }]],
+    ],
+  ])('%s', (_, sources, expected) => expect(grouped(...sources)).toEqual(expected))
+
+  test('which takes one step for each item that a * could match', () => {
+    let count = 0
+    groupItems(cells, [users({ name: 'x' }, { name: 'y' }), from('p', 0, { name: '*', type: 'a' })], {
+      spend: (steps) => (count += steps),
+    })
+    expect(count).toBe(2)
+  })
+})
+
+describe("an item with '*'", () => {
+  test.each<[string, Source[], unknown[][]]>([
+    [
+      'matches every item',
+      [users({ name: 'x' }, { row: 1, column: 'a' }), from('p', 0, { name: '*', type: 'a' })],
+      [
+        [{ name: 'x' }, { type: 'a' }],
+        [{ row: 1, column: 'a' }, { type: 'a' }],
+      ],
+    ],
+    [
+      'matches the items that have its other key',
+      [
+        users({ row: 1, column: 'a' }, { row: 2, column: 'a' }, { row: '1', column: 'b' }, { name: 'x' }),
+        from('p', 0, { row: 1, column: '*', type: 'a' }),
+      ],
+      [
+        [
+          { row: 1, column: 'a' },
+          { row: 1, type: 'a' },
+        ],
+        [{ row: 2, column: 'a' }],
+        [
+          { row: '1', column: 'b' },
+          { row: 1, type: 'a' },
+        ],
+        [{ name: 'x' }],
+      ],
+    ],
+    [
+      'also those of presets',
+      [from('p', 1, { row: 1, column: '*', type: 'a' }), from('q', 0, { row: 1, column: 'a' })],
+      [
+        [
+          { row: 1, column: 'a' },
+          { row: 1, type: 'a' },
+        ],
+      ],
+    ],
+    [
+      'is a name like any other in the VM of a user',
+      [users({ name: '*' }, { name: 'x' })],
+      [[{ name: '*' }], [{ name: 'x' }]],
+    ],
+  ])('%s', (_, sources, expected) => expect(grouped(...sources)).toEqual(expected))
+
+  test('loses the * and what becomes empty', () => {
+    const disks = { kind: 'list', item: cells.item, maxItems: 1, keys: [[['target', 'dev']]] } as const
+    expect([
+      withoutStars(disks, { target: { dev: '*' }, type: 'a' }),
+      withoutStars(disks, { target: { dev: '*', bus: 'b' } }),
+      withoutStars(disks, { target: { dev: 'vda' } }),
+    ]).toEqual([{ type: 'a' }, { target: { bus: 'b' } }, { target: { dev: 'vda' } }])
+  })
+})
+
+test('the keys of an item, under each alternative that it has', () => {
+  expect(
+    [{ name: 'x', row: 1, column: 'a' }, { row: 1 }, { row: '1', column: 'a' }].map((item) => keysOfItem(cells, item)),
+  ).toEqual([['0 "x"', '1 1\0"a"'], [], ['1 1\0"a"']])
+})
+
+test('an item that matches none is skipped under its key, or its value where it has no key', () => {
+  const disks = (...list: unknown[]) => ({ domain: { devices: { disks: list } } })
+  const result = injectSmall(vmWith({}), [
+    preset('p', disks({ target: { dev: 'vda' }, serial: 's' }, { driver: { cache: 'none' } })),
+  ])
+  expect(domainOf(result)).toEqual({})
+  expect(result.skipped.map(({ path, reason }) => [path, reason])).toEqual([
+    ['spec.domain.devices.disks[target.dev=vda]', 'no-such-item'],
+    ['spec.domain.devices.disks[{"driver":{"cache":"none"}}]', 'no-such-item'],
+  ])
+})
