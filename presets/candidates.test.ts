@@ -142,3 +142,59 @@ test('the index finds the same presets as a full scan, after any changes', () =>
     { numRuns: 500 },
   )
 })
+
+describe('the index tests few presets', () => {
+  /** Counts how often the selectors of presets are read. */
+  const counted = (presets: readonly ReturnType<typeof preset>[]) => {
+    const read: string[] = []
+    const watched = presets.map((one) =>
+      Object.defineProperty({ ...one }, 'selector', { get: () => (read.push(one.name), one.selector) }),
+    )
+    const candidates = createCandidates(watched)
+    read.length = 0
+    return { candidates, read }
+  }
+  const labels = { app: 'web', size: 's3', zone: 'a' }
+
+  test('those of its rarest label', () => {
+    const { candidates, read } = counted([
+      preset('common', { selector: { matchLabels: { app: 'web' } } }),
+      ...Array.from({ length: 9 }, (_, at) =>
+        preset(`p${at}`, { selector: { matchLabels: { app: 'web', size: `s${at}` } } }),
+      ),
+    ])
+    expect(ids(candidates.select(labels, team))).toEqual(['team/common', 'team/p3'])
+    expect(read.toSorted()).toEqual(['common', 'p3'])
+  })
+
+  test('whatever the order of its labels', () => {
+    const { candidates, read } = counted([
+      preset('common', { selector: { matchLabels: { app: 'web' } } }),
+      ...Array.from({ length: 9 }, (_, at) =>
+        preset(`p${at}`, { selector: { matchLabels: { size: `s${at}`, app: 'web' } } }),
+      ),
+    ])
+    expect(ids(candidates.select(labels, team))).toEqual(['team/common', 'team/p3'])
+    expect(read.toSorted()).toEqual(['common', 'p3'])
+  })
+
+  test('one with up to 16 values is found by each of them, one with more by the key', () => {
+    const values = (count: number) => Array.from({ length: count }, (_, at) => `s${at + 4}`)
+    const among = (name: string, count: number) =>
+      preset(name, { selector: { matchExpressions: [{ key: 'size', operator: 'In', values: values(count) }] } })
+    const { candidates, read } = counted([among('many', 16), among('more', 17)])
+    expect(ids(candidates.select(labels, team))).toEqual([])
+    expect(read).toEqual(['more'])
+    expect(ids(candidates.select({ size: 's19' }, team))).toEqual(['team/many', 'team/more'])
+  })
+
+  test('none of another namespace, and those of a namespace by its labels', () => {
+    const { candidates, read } = counted([
+      preset('elsewhere', { selector: {} }, 'other'),
+      clusterPreset('gold', { selector: {}, namespaceSelector: { matchLabels: { tier: 'gold' } } }),
+      clusterPreset('all', { selector: {} }),
+    ])
+    expect(ids(candidates.select(labels, team))).toEqual(['all'])
+    expect(read).toEqual(['all'])
+  })
+})

@@ -74,7 +74,7 @@ export function createCandidates(
       const found = new Map<string, CompiledPreset>()
       for (const key of probes(labels, namespace)) {
         for (const [id, preset] of buckets.get(key) ?? []) {
-          if (!found.has(id) && selects(preset, labels, namespace)) found.set(id, preset)
+          if (selects(preset, labels, namespace)) found.set(id, preset)
         }
       }
       return [...found.values()]

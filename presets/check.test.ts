@@ -226,6 +226,34 @@ test('a path to remove that resembles no field is refused without a suggestion',
   ])
 })
 
+test.each([
+  ['domain.devices.disks[0].drivr.cache', 'does not exist: no field "drivr"'],
+  ['domain.devices.disks[0].driver.cach', 'does not exist: no field "cach"'],
+])('the path %s is refused below an item of a list', (path, message) => {
+  expect(checkPreset(written(enforce(path))).causes.map((cause) => cause.message)).toEqual([message])
+})
+
+test('a cluster preset for every VM is accepted with a warning', () => {
+  const { warnings } = checkPreset(written({ selector: {}, domain: { title: 't' } }, 'ClusterVirtualMachinePreset'))
+  expect(warnings).toEqual([expect.stringMatching(/^spec\.selector: \{\} selects every VM of every namespace/)])
+})
+
+test('the same item twice in a list within an item is refused', () => {
+  const timers = [{ name: 'rtc' }, { name: 'rtc' }]
+  expect(
+    checkPreset(written({ domain: { clock: { timers } } })).causes.map(({ field, message }) => [field, message]),
+  ).toEqual([['spec.domain.clock.timers[1]', 'is the same item as spec.domain.clock.timers[0]']])
+})
+
+test.each([
+  [16_384, []],
+  [16_385, ['preset-condition-cost']],
+])('expressions of %i characters together', (length, expected) => {
+  const expressions = [...Array.from({ length: 4 }, () => 'true'.padEnd(4000)), 'true'.padEnd(length - 16_000)]
+  const { causes } = checkPreset(written(conditions(...expressions)))
+  expect(causes.map(({ rule }) => rule)).toEqual(expected)
+})
+
 test('a preset can remove one field and set another in the same object', () => {
   const { causes } = checkPreset(
     written({ ...enforce('domain.os.bios'), domain: { title: 't', os: { type: { os: 'hvm' } } } }),
@@ -236,6 +264,22 @@ test('a preset can remove one field and set another in the same object', () => {
 test.each<[string, Given, string[]]>([
   ['for every VM', { selector: {}, domain: { title: 't' } }, ['spec.selector: {} selects every VM of its namespace']],
   ['without content', {}, ['spec: injects nothing and removes nothing']],
+  ['with a label only', { metadata: { labels: { a: 'b' } } }, []],
+  ['with a field beside the domain only', { nodeSelector: { a: 'b' } }, []],
+  [
+    'that removes a field of an item',
+    enforce('domain.devices.disks[0].driver.cache', 'domain.devices.disks[target.dev=vda].serial'),
+    [],
+  ],
+  [
+    'with items that differ in the only key that they have',
+    {
+      domain: {
+        devices: { interfaces: ['52:54:00:00:00:01', '52:54:00:00:00:02'].map((address) => ({ mac: { address } })) },
+      },
+    },
+    [],
+  ],
   [
     'with fields that are not valid in its union branch',
     {
@@ -308,6 +352,16 @@ describe('a broken preset that was stored anyway', () => {
       },
       'team/e',
       1,
+    ],
+    [
+      'a selector with a value that is no label',
+      {
+        kind: 'VirtualMachinePreset',
+        metadata: { name: 'l', namespace: 'team' },
+        spec: { selector: { matchLabels: { a: 'not a label' } }, domain: { gone: 1 } },
+      },
+      'team/l',
+      undefined,
     ],
     [
       'an invalid selector',

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import * as make from '../test/presets/make.ts'
 import { preset } from '../test/preset.ts'
 import { compilePreset } from './compile.ts'
 
@@ -30,4 +31,22 @@ test.each<[string, string | undefined, string]>([
       ],
     },
   })
+})
+
+test('a preset has only what it states', () => {
+  const [namespaced, cluster] = [
+    make.preset('p', { domain: { title: 'a' } }),
+    make.clusterPreset('c', { metadata: { labels: { a: 'b' } } }),
+  ]
+  expect([namespaced.content, cluster.content]).toStrictEqual([
+    { spec: { domain: { title: 'a' } } },
+    { metadata: { labels: { a: 'b' } } },
+  ])
+  expect([namespaced.namespace, Object.hasOwn(cluster, 'namespace')]).toEqual(['team', false])
+  expect([namespaced.id, namespaced.layer, cluster.id, cluster.layer]).toEqual([
+    'team/p',
+    'namespace Default',
+    'c',
+    'cluster Default',
+  ])
 })

@@ -83,6 +83,21 @@ describe('modes', () => {
     expect(participants).toEqual([])
   })
 
+  test('what a trial would change includes what it would remove, and what would be in conflict', () => {
+    const { audit, warnings } = injectSmall(vmWith({ title: 'u', type: 'kvm' }), [
+      preset('e', { strength: 'Enforce', domain: { title: 'e' } }),
+      preset('r', { mode: 'Audit', strength: 'Enforce', priority: 1, remove: ['domain.type', 'domain.title'] }),
+      preset('c', { mode: 'Audit', strength: 'Enforce', domain: { title: 'c' } }),
+      preset('none', { mode: 'Warn', domain: { title: 'w' } }),
+    ])
+    expect(audit.map(({ preset: { id }, fields }) => [id, fields])).toEqual([
+      ['team/r', ['spec.domain.title', 'spec.domain.type']],
+      ['team/c', ['spec.domain.title']],
+      ['team/none', []],
+    ])
+    expect(warnings).toEqual(['preset "team/e" changed spec.domain.title, which was "u"'])
+  })
+
   test('a preset in mode Warn whose condition fails does not refuse the VM', () => {
     const given = preset('p', title('a', { mode: 'Warn', strength: 'Enforce', ...when('object.gone.deeper') }))
     expect(titleOf([given]).causes).toEqual([])

@@ -126,6 +126,22 @@ describe('presets that could disagree', () => {
     expect([between(one, { ...two, exclusiveGroup: 'one' }), between(one, two)]).toEqual([1, 0])
   })
 
+  test('are found in the namespace that both select', () => {
+    const inTeam = clusterPreset('c', { exclusiveGroup: 'one', domain: { title: 'a' } })
+    const all = [preset('a', { exclusiveGroup: 'one' }), preset('b', { exclusiveGroup: 'one' }, 'other')]
+    expect(findOverlaps(inTeam, all, smallStructure).overlaps.map(({ other }) => other.id)).toEqual([
+      'other/b',
+      'team/a',
+    ])
+    expect(findOverlaps(preset('p', { exclusiveGroup: 'one' }), all, smallStructure).overlaps).toMatchObject([
+      { other: { id: 'team/a' }, namespaceLabels: { 'kubernetes.io/metadata.name': 'team' }, hasConditions: false },
+    ])
+    const silver = { namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'silver' } } }
+    expect(
+      findOverlaps(clusterPreset('d', { exclusiveGroup: 'one', ...silver }), all, smallStructure).overlaps,
+    ).toEqual([])
+  })
+
   test('of different rank only disagree on their exclusive group', () => {
     const left = preset('one', { exclusiveGroup: 'size', domain: { title: 'a' } })
     const right = preset('two', { exclusiveGroup: 'size', domain: { title: 'b' }, priority: 9 })
