@@ -66,7 +66,7 @@ test('reports a daemon without domains', async () => {
   })
 })
 
-test('domains that run and that do not become VMs, with all that libvirt has of them', async () => {
+test('running and stopped domains become VMs with everything that libvirt stores of them', async () => {
   const [running, resting] = [await define('runs'), await define('Rests_')]
   await startDomain(client, running)
   const { code, out, err } = await importAll()
@@ -76,7 +76,7 @@ test('domains that run and that do not become VMs, with all that libvirt has of 
     'VirtualMachine rests',
     'VirtualMachine runs',
   ])
-  // There and back, nothing is lost.
+  // The conversion to a VM and back loses nothing.
   const at = files({ 'vms.yaml': out })
   const back = (await runVm(['export', at('vms.yaml')])).out
   const expected = await Promise.all([running, resting].map((dom) => readXml(client, dom, { inactive: true })))
@@ -85,7 +85,7 @@ test('domains that run and that do not become VMs, with all that libvirt has of 
   expect(await listDomains(client)).toHaveLength(2)
 })
 
-/** Of several domains in one text, by name. */
+/** The trees of the domains in one text, by name. */
 const trees = (xml: string) =>
   xml
     .split(/(?<=<\/domain>)/)
@@ -93,7 +93,7 @@ const trees = (xml: string) =>
     .map((one) => xmlTree(one))
     .toSorted((left, right) => (JSON.stringify(left) < JSON.stringify(right) ? -1 : 1))
 
-test('a file a domain', async () => {
+test('writes each domain to a file', async () => {
   await define('one')
   await define('two')
   const at = files({})

@@ -11,7 +11,7 @@ import { compare, complete, printed, withoutNames } from './disagreement.ts'
 import { type Judge, startJudge } from './judge.ts'
 import list from './known-disagreements.json' with { type: 'json' }
 
-/** The known disagreements. The list may only shrink. */
+/** The known disagreements. Entries are only removed from the list. */
 const known: {
   readonly corpus: {
     /** By libvirt's message, without names. */
@@ -61,7 +61,7 @@ describe(`libvirt's own cases${folder === undefined ? ', left out: LIBVIRT_CORPU
   }, 120_000)
 })
 
-test('our own cases get the answers that are recorded; else run `npm run judge:cases`', async () => {
+test('our own cases get the recorded answers; otherwise run `npm run judge:cases`', async () => {
   const changed: string[] = []
   for (const one of readOwnCases()) {
     const { stored, refused } = await answerOf(wholeDomain(one), judge)
@@ -73,12 +73,12 @@ test('our own cases get the answers that are recorded; else run `npm run judge:c
 describe('generated domains', () => {
   const keys = new Set(known.generated.map(keyOf))
 
-  test.each(known.generated)('known and still so: $kind $signature', async (one) => {
+  test.each(known.generated)('known disagreement still exists: $kind $signature', async (one) => {
     const { disagreement } = await compare(one.example as Domain, judge)
     expect(disagreement === undefined ? 'solved: take it off the list' : keyOf(disagreement)).toBe(keyOf(one))
   })
 
-  test('plausible ones are taken with our defaults, which are libvirt’s, or refused by both', async () => {
+  test('libvirt and completion add the same defaults to plausible domains, or both refuse them', async () => {
     const { taken, refused, found } = await ask(fc.sample(plausibleDomains(), { seed: 20_261_121, numRuns: 1000 }))
     process.stdout.write(`plausible: both take ${taken}, both refuse ${refused}, known disagreements ${found.size}\n`)
     expect(
@@ -87,7 +87,7 @@ describe('generated domains', () => {
     expect(taken).toBeGreaterThan(600)
   }, 180_000)
 
-  test('those near libvirt’s own cases, which both take, have its defaults', async () => {
+  test('domains near libvirt’s own cases get libvirt’s defaults if both accept them', async () => {
     const near = folder === undefined ? [] : readCases(folder).map(({ before }) => parse(before))
     const generated = near.length === 0 ? [] : fc.sample(mutants(near), { seed: 20_261_121, numRuns: 600 })
     const { taken, refused, found } = await ask(generated)

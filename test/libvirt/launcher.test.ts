@@ -66,8 +66,8 @@ async function writeOwned(name: string, content: Uint8Array | string): Promise<v
 }
 
 /**
- * libvirt waits for 10 s after SIGTERM, and for as long again before SIGKILL; a power button that QEMU does not hear
- * holds it for 30 s.
+ * libvirt waits for 10 s after SIGTERM, and for as long again before SIGKILL; a power button that QEMU ignores
+ * delays it by 30 s.
  */
 const killMs = 100_000
 
@@ -86,7 +86,7 @@ describe('a VM', () => {
     })
   })
 
-  test('whose guest powers itself off has succeeded; the launcher waits until that was read, and exits 0', async () => {
+  test('whose guest powers itself off has succeeded; the launcher waits until that is read, and exits with 0', async () => {
     await started('powerOff')
     const report = await launcher.reported('it ended', ({ exit }) => exit !== undefined)
     expect(report).toMatchObject({ phase: 'Shutoff', reason: 'shutdown', exit: 'Succeeded' })
@@ -94,7 +94,7 @@ describe('a VM', () => {
     expect(await launcher.exitCode).toBe(0)
   })
 
-  test('whose QEMU is killed has failed; the launcher exits 1 and never starts another', async () => {
+  test('whose QEMU is killed has failed; the launcher exits with 1 and starts no other QEMU', async () => {
     await started('idle')
     await launcher.signal('qemu-system-x86', 'SIGKILL')
     const report = await launcher.reported('it ended', ({ exit }) => exit !== undefined)
@@ -106,7 +106,7 @@ describe('a VM', () => {
     expect(await launcher.terminationLog()).toBe(message)
   })
 
-  test('continues to run when libvirtd is killed, and is reported again', async () => {
+  test('continues to run when libvirtd is killed, and the new libvirtd reports it', async () => {
     await started('idle')
     const [qemu] = await launcher.pids('qemu-system-x86')
     await launcher.signal('libvirtd', 'SIGKILL')
@@ -150,7 +150,7 @@ describe('a VM', () => {
 })
 
 describe('shutdown', () => {
-  test('of a deaf guest destroys it at the deadline of the first request', async () => {
+  test('destroys a guest that ignores it at the deadline of the first request', async () => {
     await started('idle')
     expect(await launcher.ask('POST', '/shutdown', { gracePeriodSeconds: 2 })).toMatchObject({ status: 202 })
     const first = await launcher.reported('the deadline', ({ deadline }) => deadline !== undefined)
@@ -222,7 +222,7 @@ describe('a QEMU that hangs', () => {
 })
 
 describe('a VM that cannot run', () => {
-  test('is refused in libvirt’s own words, and the launcher exits 1 once that was read', async () => {
+  test('is reported with libvirt’s message, and the launcher exits with 1 when that is read', async () => {
     launcher = await startLauncher()
     const twice = { type: 'file', source: { file: '/x.img' }, target: { dev: 'vda' } }
     const report = await launcher.put(vmWith({ disks: [twice, twice] }))
@@ -232,7 +232,7 @@ describe('a VM that cannot run', () => {
     expect(await launcher.exitCode).toBe(1)
   })
 
-  test('since its iSCSI target is away has QEMU’s own message', async () => {
+  test('because its iSCSI target does not respond is reported with QEMU’s message', async () => {
     launcher = await startLauncher()
     const source = {
       protocol: 'iscsi',
@@ -280,7 +280,7 @@ describe('the socket of the launcher', () => {
     expect(await launcher.pids('qemu-system-x86')).toEqual([])
   })
 
-  test('cannot be replaced by QEMU, though they have one uid', async () => {
+  test('cannot be replaced by QEMU, although both have the same uid', async () => {
     launcher = await startLauncher()
     const { ino } = await stat(launcher.socket)
     const path = join(launcher.insideSockets, 'launcher.sock')
@@ -296,7 +296,7 @@ describe('the socket of the launcher', () => {
 })
 
 describe('volumes', () => {
-  test('an emptyDisk is sparse, cloud-init is an ISO that the guest may only read', async () => {
+  test('an emptyDisk is sparse, cloud-init is a read-only ISO', async () => {
     const vm = await launcherWith('idle')
     for (const name of ['scratch', 'seed']) {
       await mkdir(join(launcher.volumes, name))

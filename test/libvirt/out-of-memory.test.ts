@@ -64,7 +64,7 @@ const put = (domain: object) =>
     spec: { domain, volumes: [{ name: 'root', persistentVolumeClaim: { claimName: 'disk' } }] },
   })
 
-describe('a guest that needs more memory than its pod may have', () => {
+describe('a guest that needs more memory than the limit of its pod', () => {
   test.each<[name: string, limitBytes: number, guestMemory: number, oomScoreAdj: number]>([
     ['is killed, not its launcher, even where the launcher is larger than QEMU', mebibytes(128), 64, 0],
     [

@@ -33,7 +33,7 @@ async function profileWith(options: { withKvm?: boolean }): Promise<LibvirtProfi
   }
 }
 
-test("the profile of the launcher's QEMU equals the bundled one, except for what its build and machine decide", async () => {
+test("the profile of the launcher's QEMU equals the bundled one, except for what depends on its build and on the machine", async () => {
   const { libvirtVersion, capabilities } = await profileWith({})
   expect(libvirtVersion).toBe('11.3.0')
   expect(readCapabilities(capabilities)).toBe(capabilities)
@@ -52,13 +52,13 @@ test("the profile of the launcher's QEMU equals the bundled one, except for what
     ...bundledCapabilities.words,
     'crypto.backendModel': ['builtin'],
     'graphics.type': ['dbus', 'egl-headless', 'sdl', 'spice', 'vnc'],
-    // This machine has no IOMMU, the image has swtpm with both versions.
+    // This machine has no IOMMU, and the image has swtpm with both versions.
     'hostdev.pciBackend': [],
     'tpm.backendVersion': ['1.2', '2.0'],
   })
 })
 
-test('with /dev/kvm there is KVM, and all else is as without', async () => {
+test('/dev/kvm adds only KVM to the profile', async () => {
   const [without, withKvm] = [await profileWith({}), await profileWith({ withKvm: true })]
   expect(Object.keys(withKvm.capabilities.accelerators)).toEqual(['kvm', 'qemu'])
   const { machines, version, emulator, firmware, host } = without.capabilities

@@ -21,7 +21,7 @@ beforeAll(async () => {
 
 afterAll(() => libvirtd.stop())
 
-/** Every text below the host's reach, by its field: shared elements are looked at in one place. */
+/** Every text that does not reach the host, by field; shared elements are tested in one place. */
 const writable = new Map<Field, string>()
 const collect = (element: Element, path: string, above: readonly Element[]): void => {
   for (const [key, field] of Object.entries(element.fields)) {
@@ -42,7 +42,7 @@ const scalarAt = (path: string): Scalar => {
   return field.scalar
 }
 
-test('every text that a user may write is tried, or there is a reason', () => {
+test('every text that a user can write is tested, or has a reason why not', () => {
   const tried = new Set([...Object.keys(places), ...Object.keys(lookedUp), ...Object.keys(unseen)].map(fieldAt))
   expect([...writable].filter(([field]) => !tried.has(field)).map(([, path]) => path)).toEqual([])
 })
@@ -57,7 +57,7 @@ const pieces = [
 /** Characters that end a value or begin another one: in options of QEMU, in paths, in JSON, in a shell. */
 const hostile = fc.array(fc.constantFrom(...pieces), { minLength: 1, maxLength: 6 }).map((chosen) => chosen.join(''))
 
-/** Values that admission lets through at a leaf. */
+/** Values that admission accepts at a leaf. */
 const admitted = (scalar: Scalar): string[] =>
   fc
     .sample(fc.oneof({ weight: 3, arbitrary: hostile }, { weight: 1, arbitrary: scalars(scalar) }), 400)
