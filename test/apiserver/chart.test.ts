@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { CommandFailed, run } from '../../cluster/command.ts'
 import { renderChart, switches, type KubernetesObject } from '../../release/chart.ts'
 import { objectsOf } from '../../release/release.ts'
+import { publishedTag } from '../published-tag.ts'
 import { startApiServer, type TestApiServer } from './apiserver.ts'
 
 /**
@@ -86,7 +87,7 @@ describe('values', () => {
     [['webhooks.priorityClassName="mine"', 'certManager.enabled=true'], webhooks, `${pod}.priorityClassName`, 'mine'],
     [['imagePullSecrets=[{"name":"s"}]'], handler, `${pod}.imagePullSecrets`, [{ name: 's' }]],
     [['webhooks.resources.limits.memory="1Gi"'], webhooks, `${pod}.containers[0].resources.limits.memory`, '1Gi'],
-    [['images.prefix="r.example/v"'], webhooks, `${pod}.containers[0].image`, 'r.example/v/virtset:v0.1.0'],
+    [['images.prefix="r.example/v"'], webhooks, `${pod}.containers[0].image`, `r.example/v/virtset:${publishedTag}`],
     [
       ['images.prefix="r.example/v"', `images.launcher="launcher@${digest}"`],
       'ValidatingAdmissionPolicy virtset-controller-pods',

@@ -4,6 +4,7 @@ import { run } from '../../cluster/command.ts'
 import type { VirtualMachine } from '../../api/virtual-machine.ts'
 import { launcherPod } from '../../controller/launcher-pod.ts'
 import type { Persisted } from '../../runtime/resource.ts'
+import { publishedTag } from '../published-tag.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
 
@@ -76,7 +77,7 @@ describe('overlays', () => {
     const named = (folder: string) =>
       kubectl(['kustomize', folder]).then((text) => new Set(text.match(/[^\s"']+\/virtset\/\S+:v[\d.]+/g)))
     const [published, own] = [await named('manifests'), await named('manifests/overlays/own-images')]
-    expect(published).toEqual(new Set(['ghcr.io/virtset/virtset:v0.1.0', 'ghcr.io/virtset/launcher:v0.1.0']))
+    expect(published).toEqual(new Set(['virtset', 'launcher'].map((name) => `ghcr.io/virtset/${name}:${publishedTag}`)))
     expect(own).toEqual(new Set([...published].map((name) => name.replace('ghcr.io', 'registry.example.org'))))
   })
 

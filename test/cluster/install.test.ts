@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { nodePaths } from '../../cluster/node.ts'
 import { run } from '../../cluster/command.ts'
+import { publishedTag } from '../published-tag.ts'
 import { openCluster, type TestCluster } from './cluster.ts'
 import { deaf } from './vms.ts'
 
@@ -51,7 +52,9 @@ test('kubectl apply --server-side -k manifests/ is sufficient if the images can 
     launcher: await field(launcher, 'deployment/virtset-controller'),
   }
   const named = (await cluster.kubectl('kustomize', 'manifests/')).match(/ghcr\.io\/[^\s"]+/g) ?? []
-  expect(new Set(named)).toEqual(new Set(['ghcr.io/virtset/virtset:v0.1.0', 'ghcr.io/virtset/launcher:v0.1.0']))
+  expect(new Set(named)).toEqual(
+    new Set(['virtset', 'launcher'].map((name) => `ghcr.io/virtset/${name}:${publishedTag}`)),
+  )
   for (const name of new Set(named)) await tag(name.includes('launcher') ? built.launcher : built.virtset, name)
 
   await cluster.kubectl(...anywhere, 'apply', '--server-side', '-k', 'manifests/')
@@ -59,7 +62,7 @@ test('kubectl apply --server-side -k manifests/ is sufficient if the images can 
   await cluster.apply(deaf('plain', { terminationGracePeriodSeconds: 0 }))
   await cluster.untilVm('plain', 'runs', ({ status }) => status?.phase === 'Running')
   const images = await cluster.kubectl('get', 'pods', '-o', 'jsonpath={.items[*].spec.containers[*].image}')
-  expect(images).toBe('ghcr.io/virtset/launcher:v0.1.0')
+  expect(images).toBe(`ghcr.io/virtset/launcher:${publishedTag}`)
 
   const generations = () =>
     cluster.kubectl(...anywhere, 'get', '-k', 'manifests/', '-o', 'jsonpath={.items[*].metadata.generation}')
