@@ -7,7 +7,7 @@ import { annotationsSchema, checkMetadata, labelsSchema } from './metadata.ts'
 import type { Condition, LabelSelector, ObjectMeta } from './object.ts'
 import { checkPlacement, type Placement } from './placement.ts'
 import { reservedKeyCauses } from './reserved.ts'
-import { bounded, checkSchema, integer, isDeeper, isRecord, list, opaque, open, string } from './schema.ts'
+import { bounded, checkSchema, integer, isRecord, list, nestingCauses, opaque, open, string } from './schema.ts'
 import type { Schema, SchemasOf } from './schema.ts'
 import { specFields } from './virtual-machine.ts'
 import { checkVolumes } from './volume.ts'
@@ -130,18 +130,11 @@ export function parsePreset(value: unknown): { readonly preset: Preset } | { rea
   ]
   if (shape.length > 0) return { causes: shape }
   const preset = value as unknown as Preset
-  if (isDeeper(preset.spec.domain, deepest)) {
-    const message = `must not nest deeper than ${deepest} levels`
-    return { causes: [{ rule: 'nesting', field: 'spec.domain', reason: 'FieldValueInvalid', message }] }
-  }
-  const causes = checkNames(preset.spec)
+  const causes = [...nestingCauses(preset.spec.domain, 'spec.domain'), ...checkNames(preset.spec)]
   return causes.length > 0 ? { causes } : { preset }
 }
 
 const specMissing: Cause = { rule: 'required', field: 'spec', reason: 'FieldValueRequired', message: 'must be given' }
-
-/** Deeper than any valid domain. Code that walks a deeper value could overflow the stack. */
-const deepest = 150
 
 function checkNames(spec: PresetSpec): Cause[] {
   const { selector, namespaceSelector, exclusiveGroup, metadata = {} } = spec

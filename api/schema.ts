@@ -306,6 +306,16 @@ function wrongType(field: string, value: unknown, wanted: string): Cause {
   return { rule: 'type', field, value, reason: 'FieldValueTypeInvalid', message: `must be ${wanted}, not ${article}` }
 }
 
+/** More levels than any valid object has. Code that walks a deeper value could overflow the stack. */
+const mostLevels = 160
+
+/** The cause for a value that nests deeper than any valid object. */
+export function nestingCauses(value: unknown, field: string): Cause[] {
+  if (!isDeeper(value, mostLevels)) return []
+  const message = `must not nest deeper than ${mostLevels} levels`
+  return [{ rule: 'nesting', field, reason: 'FieldValueInvalid', message }]
+}
+
 /** Whether objects and lists nest deeper than `levels`; descends no deeper itself. */
 export const isDeeper = (value: unknown, levels: number): boolean =>
   typeof value === 'object' &&

@@ -39,6 +39,12 @@ describe('unreadable and unwritable files', () => {
     })
   })
 
+  test('more levels than any object has', async () => {
+    const at = files({ 'vm.json': `{"kind": "VirtualMachine", "spec": ${'['.repeat(20_000)}${']'.repeat(20_000)}}` })
+    const { code, err } = await runVm(['complete', at('vm.json'), '--no-validate'])
+    expect([code, err]).toEqual([2, `error: ${at('vm.json')}: must not nest deeper than 160 levels\n`])
+  })
+
   test('aliases that would fill the memory', async () => {
     const layers = Array.from(
       { length: 9 },

@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import { readFile, readdir, stat } from 'node:fs/promises'
 import { basename, extname, join } from 'node:path'
 import { jsonListItems } from '../api/json-list.ts'
-import { isRecord } from '../api/schema.ts'
+import { isRecord, nestingCauses } from '../api/schema.ts'
 import { parseManifest } from '../api/yaml.ts'
 import type { Manifest } from '../inventory/manifests.ts'
 import { Usage, fileFailure } from './failure.ts'
@@ -120,6 +120,8 @@ function inputsOf(file: string, bytes: Buffer): Iterable<Input> {
 function* manifestsOf(file: string, objects: Objects): Generator<Input> {
   const stem = stemOf(file)
   for (const object of objects) {
+    const [tooDeep] = nestingCauses(object, '')
+    if (tooDeep !== undefined) throw new Usage(`${file}: ${tooDeep.message}`)
     yield { file, stem: objects.length === 1 ? stem : `${stem}-${nameOf(object)}`, kind: 'manifest', object }
   }
 }

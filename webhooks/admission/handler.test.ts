@@ -51,6 +51,15 @@ describe.each(cases)('%s: %s', (kind, _, handle) => {
   test('allows a similar object that the engine allows', () =>
     expect(handled(objects[kind]?.('good')).allowed).toBe(true))
 
+  test.each([
+    ['spec', (deep: unknown) => ({ unknown: deep })],
+    ['the domain', (deep: unknown) => ({ domain: { unknown: deep } })],
+    ['a template', (deep: unknown) => ({ template: { spec: { domain: { unknown: deep } } } })],
+  ])('refuses 9,900 levels in %s', (_part, specOf) => {
+    const deep: unknown = JSON.parse(`${'['.repeat(9900)}${']'.repeat(9900)}`)
+    expect(outcomeOf(handled({ metadata, spec: specOf(deep) }))).toEqual(['nesting spec'])
+  })
+
   test('refuses an object of the wrong type', () => expect(outcomeOf(handled(7))).toEqual(['type ']))
 })
 

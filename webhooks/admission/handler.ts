@@ -1,3 +1,4 @@
+import { isRecord, nestingCauses } from '../../api/schema.ts'
 import type { AdmissionHandler, Turn } from '../server.ts'
 import { config } from './config.ts'
 import type { Engine } from './engine.ts'
@@ -37,7 +38,7 @@ export const mutate = (
   engine: Engine,
   trust: Trust,
   permissions = noPermissions,
-): AdmissionResult => handlerOf(request).mutate(request, engine, trust, permissions)
+): AdmissionResult => unlessTooDeep(request) ?? handlerOf(request).mutate(request, engine, trust, permissions)
 
 /** Handles `POST /validate`. */
 export const validate = (
@@ -45,7 +46,13 @@ export const validate = (
   engine: Engine,
   trust: Trust,
   permissions = noPermissions,
-): AdmissionResult => handlerOf(request).validate(request, engine, trust, permissions)
+): AdmissionResult => unlessTooDeep(request) ?? handlerOf(request).validate(request, engine, trust, permissions)
+
+/** The API server accepts 10,000 levels; nothing behind this check descends that far. */
+function unlessTooDeep({ object }: AdmissionRequest): AdmissionResult | undefined {
+  const causes = nestingCauses(isRecord(object) ? object['spec'] : undefined, 'spec')
+  return causes.length === 0 ? undefined : refuse(causes)
+}
 
 /**
  * Both webhooks, sharing one engine. A request is handled at once, unless it has to wait for permissions or a pending
