@@ -66,6 +66,11 @@ describe('YAML', () => {
       ).join('\n'),
       '2:10: Excessive alias count indicates a resource exhaustion attack',
     ],
+    [
+      'one too many to be merged',
+      ['b: &b {c: 1}', ...Array.from({ length: 501 }, (_, index) => `m${index}: {<<: *b}`)].join('\n'),
+      '502:12: more than 500 aliases',
+    ],
   ])('reports an alias that is %s', (_, text, problem) => expect(parseManifest(text)).toEqual({ problem }))
 
   test.each([

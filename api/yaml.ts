@@ -1,4 +1,13 @@
-import { LineCounter, parseAllDocuments, stringify, type Document, type ScalarTag, type Tags, visit } from 'yaml'
+import {
+  LineCounter,
+  parseAllDocuments,
+  stringify,
+  type Alias,
+  type Document,
+  type ScalarTag,
+  type Tags,
+  visit,
+} from 'yaml'
 import { isRecord } from './schema.ts'
 
 /**
@@ -49,6 +58,8 @@ export function parseDocuments(
   })) {
     const [error] = document.errors
     if (error !== undefined) return problemAt(error.pos[0], error.message)
+    const excess = aliasesOf(document)[mostAliases]
+    if (excess !== undefined) return problemAt(offsetOf(excess), `more than ${mostAliases} aliases`)
     try {
       documents.push({ document, value: valueOf(document) })
     } catch (failure) {
@@ -71,14 +82,21 @@ function valueOf(document: Document): unknown {
   return value
 }
 
+/** The library searches the whole document for the anchor of each alias that is merged. */
+const mostAliases = 500
+
+function aliasesOf(document: Document.Parsed): Alias[] {
+  const aliases: Alias[] = []
+  visit(document, { Alias: (_, alias) => void aliases.push(alias) })
+  return aliases
+}
+
+const offsetOf = (alias: Alias | undefined): number => alias?.range?.[0] ?? 0
+
 /** The offset of the first alias without an anchor, otherwise of the first alias. */
 function firstAlias(document: Document.Parsed): number {
-  const aliases: { readonly at: number; readonly isLost: boolean }[] = []
-  visit(document, {
-    Alias: (_, alias) =>
-      void aliases.push({ at: alias.range?.[0] ?? 0, isLost: alias.resolve(document) === undefined }),
-  })
-  return (aliases.find(({ isLost }) => isLost) ?? aliases[0])?.at ?? 0
+  const aliases = aliasesOf(document)
+  return offsetOf(aliases.find((alias) => alias.resolve(document) === undefined) ?? aliases[0])
 }
 
 /** The objects of a manifest, and the items of each List. Empty documents are skipped. */
