@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import {
   checkLabels,
   checkSelector,
+  cutName,
   isDnsLabel,
   isDnsSubdomain,
   isLabelValue,
@@ -73,4 +74,8 @@ describe('a selector', () => {
       ],
     ],
   ])('%s', (_, selector, expected) => expect(problems(selector)).toEqual(expected))
+})
+
+test('a cut name has no punctuation at its end', () => {
+  expect([cutName('web.shop', 8), cutName('web.shop', 4), cutName('web-.-shop', 6)]).toEqual(['web.shop', 'web', 'web'])
 })

@@ -23,6 +23,9 @@ export const isLabelValue = (text: string): boolean => text === '' || qualifiedP
 /** The prefix of a key, '' if it has none: `virtset.io` of `virtset.io/vm-uid`. */
 export const keyPrefix = (key: string): string => key.slice(0, Math.max(0, key.indexOf('/')))
 
+/** The first `length` characters, without punctuation at the end, which label values and DNS names do not allow. */
+export const cutName = (name: string, length: number): string => name.slice(0, length).replace(/[-._]+$/, '')
+
 export const qualifiedNameRule =
   'must be letters, digits, `-`, `_` and `.`, at most 63 and beginning and ending with a letter or digit, ' +
   'with an optional DNS name and `/` before it'

@@ -1,6 +1,6 @@
 import type { Cause } from './cause.ts'
 import { validateDomain } from './domain/validate.ts'
-import { checkLabels } from './label.ts'
+import { checkLabels, cutName } from './label.ts'
 import { excludePresetsAnnotation, virtualMachineSpecSchema } from './virtual-machine.ts'
 import type { VirtualMachineSpec, VirtualMachine } from './virtual-machine.ts'
 import { annotationsSchema, labelsSchema } from './metadata.ts'
@@ -107,6 +107,9 @@ export const ownerReference = ({ kind, metadata }: Pick<Owner, 'kind' | 'metadat
   controller: true,
   blockOwnerDeletion: true,
 })
+
+/** The `generateName` of VMs that are named after `name`. The generated suffix of five characters takes the rest of 63. */
+export const generateNameFor = (name: string): string => `${cutName(name, 57)}-`
 
 /** The reference to the owner that controls `object`, of any kind. */
 export const controllerOf = ({ metadata }: { readonly metadata: ObjectMeta }): OwnerReference | undefined =>

@@ -1,6 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import type { VirtualMachineGroup } from '../api/group.ts'
-import { controllerOf, isControlledBy, isOwning, ownerReference, virtualMachineOf } from '../api/template.ts'
+import {
+  controllerOf,
+  generateNameFor,
+  isControlledBy,
+  isOwning,
+  ownerReference,
+  virtualMachineOf,
+} from '../api/template.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { revisionOf } from '../presets/compile.ts'
 import { compileStoredSelector, isSelected, selectorText } from '../presets/selector.ts'
@@ -62,8 +69,6 @@ const gatherMs = 100
 const deletionsAtOnce = 8
 /** From a second to five minutes; reset after ten minutes without a failure. */
 const backOffMs = { firstMs: 1000, longestMs: 300_000, healthyMs: 600_000 }
-/** Of a name; the unique suffix takes the rest. */
-const longestPrefix = 57
 
 export function startGroupController(options: GroupControllerOptions): GroupController {
   const { kube, vms, log, clock, random = Math.random } = options
@@ -348,7 +353,7 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
 
 const ownedBy = (namespace = '', owner: string): string => `${namespace}/${owner}`
 
-const prefixOf = ({ metadata }: Group): string => `${metadata.name.slice(0, longestPrefix)}-`
+const prefixOf = ({ metadata }: Group): string => generateNameFor(metadata.name)
 
 const nameOf = (group: Group, suffix: string): string => `${prefixOf(group)}${suffix}`
 

@@ -1,3 +1,4 @@
+import { cutName } from '../api/label.ts'
 import { launcherResources } from '../api/launcher-resources.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { Volume } from '../api/volume.ts'
@@ -44,11 +45,11 @@ export function podName(vm: Persisted<VirtualMachine>): string {
   const { name, uid } = vm.metadata
   const prefix = 'virt-launcher-'
   const suffix = `-${uid.replaceAll('-', '').slice(0, 8)}`
-  return `${prefix}${cut(name, longestName - prefix.length - suffix.length)}${suffix}`
+  return `${prefix}${cutName(name, longestName - prefix.length - suffix.length)}${suffix}`
 }
 
 /** The value of the label `virtset.io/vm-name`: the name, cut where it is too long for a label. */
-export const nameLabelOf = (name: string): string => cut(name, longestName)
+export const nameLabelOf = (name: string): string => cutName(name, longestName)
 
 /** The VM as a pod: a pure function of the VM, the launcher's image and the claims. */
 export function launcherPod(vm: Persisted<VirtualMachine>, options: LauncherOptions): Pod {
@@ -154,11 +155,4 @@ function placed(volume: Volume, name: string, claims: ReadonlyMap<string, Claim>
     return { volume: inPod, device: { name, devicePath: `${root}/block/${volume.name}` } }
   }
   return { volume: inPod, mount: { ...mount, ...(readOnly ? { readOnly } : {}) } }
-}
-
-/**
- * The first `length` characters, without punctuation at the end, which a label's value and a host name do not allow.
- */
-function cut(name: string, length: number): string {
-  return name.slice(0, length).replace(/[-._]+$/, '')
 }

@@ -1,7 +1,7 @@
 import type { RestartRequest, VirtualMachineConfig } from '../../api/config.ts'
 import { isFinished } from '../../api/virtual-machine.ts'
 import type { VirtualMachine } from '../../api/virtual-machine.ts'
-import { gracePeriodAnnotation, isControlledBy, virtualMachineOf } from '../../api/template.ts'
+import { generateNameFor, gracePeriodAnnotation, isControlledBy, virtualMachineOf } from '../../api/template.ts'
 import { revisionOf } from '../../presets/compile.ts'
 import { isAlreadyExists, isConflict, unlessNotFound } from '../../runtime/api-error.ts'
 import { sleep, timestamp } from '../../runtime/clock.ts'
@@ -123,7 +123,7 @@ export function createPower(kube: KubeClient, clock: Clock): Power {
     const vm = virtualMachineOf({ ...config, kind: 'VirtualMachineConfig' }, name, revisionOf(config.spec.template))
     const { name: _taken, ...nameless } = vm.metadata
     // A dry run must not fail because of the old VM, which a real start would have deleted first.
-    const object = isFree ? vm : { ...vm, metadata: { ...nameless, generateName: `${name.slice(0, 57)}-` } }
+    const object = isFree ? vm : { ...vm, metadata: { ...nameless, generateName: generateNameFor(name) } }
     const query = new URLSearchParams({ fieldManager, ...(isDryRun ? { dryRun: 'All' } : {}) })
     // Not kube.create: the response to a dry run has no resourceVersion and would be rejected as malformed.
     const path = `${pathOf(virtualMachines, { namespace })}?${query.toString()}`
