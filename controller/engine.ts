@@ -20,6 +20,8 @@ export interface Engine {
   presetsOf(vm: CachedVm): ReadonlyMap<string, Revision> | undefined
   /** The nodes that cannot run a completed VM, though its placement allows them. */
   unfitNodes(vm: VirtualMachine): readonly string[]
+  /** Releases what is cached about a VM that was deleted. */
+  forget(uid: string): void
 }
 
 /** The hash of a preset's content. */
@@ -43,6 +45,7 @@ export function createEngine(inventory: Inventory): Engine {
       return 'causes' in parsed ? parsed.causes : ungrantedReachWith(inventory, vm, requestOf(vm))
     },
     unfitNodes: ({ spec }) => unfitNodes(spec, inventory.capabilities()),
+    forget() {},
     presetsOf({ metadata, presets }) {
       if (presets !== undefined) return presets
       const provenance = decodeProvenance(metadata.annotations?.[completedByAnnotation] ?? '')

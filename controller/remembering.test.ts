@@ -22,6 +22,7 @@ function counting(): Engine & { calls: number } {
     complete: (vm: VirtualMachine) => ({ vm }),
     presetsOf: () => new Map<string, string>(),
     unfitNodes: () => [],
+    forget() {},
     refusals: () => {
       engine.calls += 1
       return []
@@ -77,16 +78,16 @@ test.each(rows)('a waiting VM, when %s changes', (_, change, calls) => {
   expect(engine.calls).toBe(calls)
 })
 
-test('a thousand VMs are remembered, and the oldest is forgotten', () => {
+test('every VM is remembered until it is deleted', () => {
   const engine = counting()
   const remembered = remembering(engine, emptyInventory())
   const round = () => {
-    for (let index = 0; index <= 1000; index += 1) remembered.refusals(withMetadata({ uid: `uid-${index}` }))
+    for (let index = 0; index < 3000; index += 1) remembered.refusals(withMetadata({ uid: `uid-${index}` }))
   }
   round()
-  expect(engine.calls).toBe(1001)
-  remembered.refusals(withMetadata({ uid: 'uid-1000' }))
-  expect(engine.calls).toBe(1001)
-  remembered.refusals(withMetadata({ uid: 'uid-0' }))
-  expect(engine.calls).toBe(1002)
+  round()
+  expect(engine.calls).toBe(3000)
+  remembered.forget('uid-7')
+  round()
+  expect(engine.calls).toBe(3001)
 })

@@ -31,6 +31,7 @@ const engine: Engine = {
     metadata.annotations?.[completedByAnnotation] ? new Map([['default/console', 'r1']]) : undefined,
   refusals: () => [],
   unfitNodes: () => [],
+  forget() {},
   complete(vm) {
     if (vm.metadata.name === 'bad') {
       const field = 'spec.domain.memory'

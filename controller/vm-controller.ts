@@ -108,6 +108,7 @@ export function startVmController(options: VmControllerOptions): VmController {
     if (kind === 'deleted') {
       loop.forget(object.metadata)
       stopwatch.forget(object.metadata.uid)
+      engine.forget(object.metadata.uid)
       endedPods.delete(object.status?.podUID ?? '')
     }
     loop.add(keyOf(object.metadata))
@@ -133,7 +134,8 @@ export function startVmController(options: VmControllerOptions): VmController {
     const cached = vms.store.get(key)
     if (!cached) return
     const vm = loop.newest(cached)
-    await loop.perform({ resource: virtualMachines, object: vm }, plan(await observe(vm)), (action) => act(vm, action))
+    const observed = await observe(vm)
+    await loop.perform({ resource: virtualMachines, object: vm }, plan(observed), (action) => act(observed, action))
   }
 
   const observe = async (vm: Vm): Promise<Observed> => {
@@ -202,7 +204,8 @@ export function startVmController(options: VmControllerOptions): VmController {
   }
 
   /** Returns the actions that replace the rest of the plan if this one could not be done. */
-  const act = async (vm: Vm, action: VmAction): Promise<readonly Action[] | undefined> => {
+  const act = async (observed: Observed, action: VmAction): Promise<readonly Action[] | undefined> => {
+    const { vm } = observed
     switch (action.do) {
       case 'completeSpec':
         loop.noteWrite(await kube.update(virtualMachines, action.vm))
@@ -214,20 +217,20 @@ export function startVmController(options: VmControllerOptions): VmController {
         await unlessNotFound(patchFinalizers(vm, withoutFinalizer(vm)))
         return undefined
       case 'createPod':
-        return createPod(vm, keepOff(action.pod, engine.unfitNodes(vm)))
+        return createPod(observed, keepOff(action.pod, engine.unfitNodes(vm)))
       case 'deletePod':
         await unlessNotFound(kube.delete(pods, refOf(keyOf(action.pod.metadata)), deletionOf(vm, action.pod)))
         return undefined
     }
   }
 
-  const createPod = async (vm: Vm, pod: Pod): Promise<readonly Action[] | undefined> => {
+  const createPod = async (observed: Observed, pod: Pod): Promise<readonly Action[] | undefined> => {
     try {
       await unlessCounting(kube.create(pods, pod))
       return undefined
     } catch (error) {
       if (isAlreadyExists(error)) return [{ do: 'requeueAfter', afterMs: cacheLagMs }]
-      if (isForbidden(error) || isInvalid(error)) return refusedToCreate(vm, error.status.message, timestamp(clock))
+      if (isForbidden(error) || isInvalid(error)) return refusedToCreate(observed, error.status.message)
       throw error
     }
   }

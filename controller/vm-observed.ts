@@ -40,7 +40,7 @@ export type Completion =
   | { readonly kind: 'refused'; readonly causes: readonly Cause[] }
 
 /** The states whose duration matters. */
-export type Mark = 'finished' | 'podEnded' | 'podDeleting' | 'podMissing' | 'runningAgain'
+export type Mark = 'waiting' | 'finished' | 'podEnded' | 'podDeleting' | 'podMissing' | 'runningAgain'
 
 /** What to measure the duration of, before `plan`. */
 export function statesOf(vm: Vm, pods: readonly LauncherPod[], node: NodeState): ReadonlyMap<Mark, string> {
@@ -51,6 +51,7 @@ export function statesOf(vm: Vm, pods: readonly LauncherPod[], node: NodeState):
   )
   const [before, last] = times.slice(-2)
   const states: [Mark, string | undefined][] = [
+    ['waiting', vm.status?.phase === 'Pending' ? vm.status.reason : undefined],
     ['finished', isFinished(vm) ? 'finished' : undefined],
     ['podEnded', ended.length === 0 ? undefined : ended.join()],
     ['podDeleting', deleting.length === 0 ? undefined : deleting.join()],

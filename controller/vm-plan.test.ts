@@ -9,6 +9,7 @@ import type { Action } from './vm-action.ts'
 import { statesOf } from './vm-observed.ts'
 import type { Mark, Observed } from './vm-observed.ts'
 import { plan, refusedToCreate } from './vm-plan.ts'
+import { pendingStatus } from './vm-status.ts'
 import type { Pod, PodStatus } from './pod.ts'
 
 const now = Date.UTC(2030, 0, 1, 0, 10, 0)
@@ -17,6 +18,9 @@ const podUID = 'pod-uid'
 const name = 'virt-launcher-vm1-a1b2c3d4'
 
 const fresh = storedVm()
+const withClaim = storedVm({
+  spec: { ...fresh.spec, volumes: [{ name: 'v', persistentVolumeClaim: { claimName: 'c' } }] },
+})
 const withStatus = (status: VirtualMachineStatus, over: Parameters<typeof storedVm>[0] = {}) =>
   storedVm({ ...over, status })
 const inPhase = (phase: NonNullable<VirtualMachineStatus['phase']>, secondsAgo = 0) =>
@@ -231,13 +235,23 @@ const table: [string, Variation, string[]][] = [
   ],
   [
     'waits for a claim that does not exist',
-    {
-      vm: storedVm({
-        spec: { ...fresh.spec, volumes: [{ name: 'v', persistentVolumeClaim: { claimName: 'c' } }] },
-      }),
-    },
+    { vm: withClaim },
     ['updateStatus Pending ClaimNotFound: persistentvolumeclaim "c" not found', 'requeueAfter 5000'],
   ],
+  ...(
+    [
+      [200, 20_000],
+      [3600, 60_000],
+    ] as const
+  ).map(([waiting, afterMs]): [string, Variation, string[]] => {
+    const message = 'persistentvolumeclaim "c" not found'
+    const status = pendingStatus(withClaim, 'ClaimNotFound', message, at(0))
+    return [
+      `looks for a claim less often after ${waiting} s`,
+      { vm: { ...withClaim, status }, elapsed: { waiting } },
+      [`requeueAfter ${afterMs}`],
+    ]
+  }),
   [
     'waits for a foreign pod of its name to disappear',
     { pod: foreign },
@@ -733,7 +747,7 @@ describe('plan', () => {
   })
 
   it('reports a refused pod, and retries', () => {
-    expect(refusedToCreate(fresh, 'exceeded quota', at(0)).map(line)).toEqual([
+    expect(refusedToCreate(observed({}), 'exceeded quota').map(line)).toEqual([
       'recordEvent Warning FailedCreate: exceeded quota',
       'updateStatus Pending FailedCreate: exceeded quota',
       'requeueAfter 5000',

@@ -36,8 +36,13 @@ import { confirmEnd, reportUnreachable } from './vm-unobserved.ts'
 const handlerGraceMs = 5000
 /** A launcher whose guest ended exits within seconds; the controller deletes a pod that remains longer. */
 const finishedGraceMs = 60_000
-/** How often to poll what sends no events: claims, quota, a foreign pod. */
+/**
+ * How often to poll what sends no events: claims, quota, a foreign pod. The interval grows to a tenth of the time that
+ * the VM has waited, up to a minute.
+ */
 const pollMs = 5000
+const pollFraction = 10
+const longestPollMs = 60_000
 
 const mebibyte = 1024n * 1024n
 
@@ -75,7 +80,7 @@ export function plan(observed: Observed): Action[] {
   }
   if (foreignPod !== undefined) {
     const message = `the pod ${foreignPod.metadata.name} does not belong to this VM`
-    return wait(vm, 'PodNameTaken', message, observed.now)
+    return wait(observed, 'PodNameTaken', message)
   }
   return start(observed)
 }
@@ -101,21 +106,24 @@ function deleteOthers({ pods }: Observed, own: LauncherPod | undefined): Action[
  * From the first status that names a pod, the VM is that pod's: a pod that the controller did not create must never get
  * that far.
  */
-function refuseForeign({ vm, image, claims, now }: Observed, pod: LauncherPod): Action[] | undefined {
+function refuseForeign(observed: Observed, pod: LauncherPod): Action[] | undefined {
+  const { vm, image, claims } = observed
   const difference = differenceFrom(launcherPod(vm, { image, claims }), pod)
   if (difference === undefined) return undefined
   const reason = 'PodNotOwn'
   const message = `the pod ${pod.metadata.name} differs from the launcher pod that the controller would create: ${difference}; delete it, and the controller creates its own`
-  const actions = wait(vm, reason, message, now)
+  const actions = wait(observed, reason, message)
   const isNew = actions.some((action) => action.do === 'updateStatus')
   return isNew ? [...actions, { do: 'recordEvent', type: 'Warning', reason, message }] : actions
 }
 
+type Waiting = Pick<Observed, 'vm' | 'elapsed' | 'now'>
+
 /** What to do when the API server refused the pod: a quota, a policy, a terminating namespace. */
-export function refusedToCreate(vm: Vm, message: string, now: string): Action[] {
+export function refusedToCreate(observed: Waiting, message: string): Action[] {
   return [
     { do: 'recordEvent', type: 'Warning', reason: 'FailedCreate', message },
-    ...wait(vm, 'FailedCreate', message, now),
+    ...wait(observed, 'FailedCreate', message),
   ]
 }
 
@@ -181,16 +189,16 @@ function complete(vm: Vm, completion: Exclude<Completion, { kind: 'done' }>, now
 }
 
 function start(observed: Observed): Action[] {
-  const { vm, claims, image, predecessors, now } = observed
+  const { vm, claims, image, predecessors } = observed
   const [predecessor] = predecessors
   if (predecessor !== undefined) {
     const message = `the launcher pod ${predecessor.metadata.name} of an earlier VM of this name still exists; this VM starts when it has ended`
-    return wait(vm, 'PredecessorPodExists', message, now)
+    return wait(observed, 'PredecessorPodExists', message)
   }
   const missing = claimsOf(vm).filter((name) => !claims.has(name))
   if (missing.length > 0) {
     const message = `persistentvolumeclaim ${missing.map((name) => `"${name}"`).join(', ')} not found`
-    return wait(vm, 'ClaimNotFound', message, now)
+    return wait(observed, 'ClaimNotFound', message)
   }
   return [
     { do: 'createPod', pod: launcherPod(vm, { image, claims }) },
@@ -302,8 +310,10 @@ function fail({ vm, now }: Observed, ending: Ending): Action[] {
   ]
 }
 
-function wait(vm: Vm, reason: string, message: string, now: string): Action[] {
-  return [...writeStatus(vm, pendingStatus(vm, reason, message, now)), { do: 'requeueAfter', afterMs: pollMs }]
+function wait({ vm, elapsed, now }: Waiting, reason: string, message: string): Action[] {
+  const waitedMs = vm.status?.reason === reason ? (elapsed.get('waiting') ?? 0) : 0
+  const afterMs = Math.min(Math.max(pollMs, waitedMs / pollFraction), longestPollMs)
+  return [...writeStatus(vm, pendingStatus(vm, reason, message, now)), { do: 'requeueAfter', afterMs }]
 }
 
 /** The scheduler counts extended resources without explaining them. */
