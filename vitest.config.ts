@@ -15,7 +15,7 @@ export default defineConfig({
           isolate: false,
           expect: { requireAssertions: true },
           // Long enough for a busy host.
-          testTimeout: 20_000,
+          testTimeout: 120_000,
           setupFiles: ['test/seed.ts'],
           globalSetup: ['test/corpus/not-judged.ts'],
           include: [

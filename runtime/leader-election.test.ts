@@ -158,7 +158,7 @@ describe('leader election', () => {
 
   it(
     'never two leaders, with partitions, lost responses, silence and clocks of different speed',
-    { timeout: 60_000 },
+    { timeout: 240_000 },
     async () => {
       const fault = fc.constantFrom<Fault | undefined>(undefined, undefined, 'reset', 'reset-after', 'hang', {
         status: 500,
