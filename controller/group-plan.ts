@@ -63,17 +63,18 @@ const maxCreations = 63
 export function planGroup(observed: ObservedGroup): GroupAction[] {
   const { group, deleted, backOffMs } = observed
   if (group.metadata.deletionTimestamp !== undefined) return []
-  const { active, terminating, finished } = sort(membersOf(observed), observed)
+  const members = membersOf(observed)
+  const sorted = sort(members, observed)
+  const { active, terminating, finished, uncounted } = sorted
   const { replicas: desired = 1, paused = false } = group.spec
   const missing = Math.max(0, desired - active.length - terminating.length)
-  const status = statusOf(observed, { active, terminating, finished }, missing > 0 && !paused)
+  const status = statusOf(observed, sorted, missing > 0 && !paused)
   const update: GroupAction[] = isDeepStrictEqual(status, group.status) ? [] : [{ do: 'updateStatus', status }]
   if (paused) return [...update, ...planBudget(observed)]
-  const uncounted = finished.filter((vm) => !isCounted(group, vm))
-  const surplus = active.toSorted(byPriority).slice(0, Math.max(0, active.length - desired))
+  const surplus = active.length > desired ? active.toSorted(byPriority).slice(0, active.length - desired) : []
   const removed = [...finished.filter((vm) => !isTerminating(vm, deleted)), ...surplus]
   return [
-    ...claims(observed),
+    ...claims(observed, new Set(members)),
     ...update,
     ...uncounted.flatMap(reportEnd),
     ...(removed.length === 0 ? [] : [{ do: 'deleteVms', vms: removed } as const]),
@@ -95,13 +96,11 @@ function planBudget({ group, budget }: ObservedGroup): GroupAction[] {
 }
 
 /** Adopts only VMs without a controller, so two groups with overlapping selectors do not fight. */
-function claims(observed: ObservedGroup): GroupAction[] {
-  const { group, vms, deleted } = observed
-  const members = membersOf(observed)
+function claims({ group, vms, deleted }: ObservedGroup, members: ReadonlySet<Vm>): GroupAction[] {
   return vms.flatMap((vm): GroupAction[] => {
     const isOwn = isControlledBy(vm, { kind: 'VirtualMachineGroup', metadata: group.metadata })
-    if (isOwn && !members.includes(vm) && !isTerminating(vm, deleted)) return [{ do: 'releaseVm', vm }]
-    return !isOwn && members.includes(vm) ? [{ do: 'adoptVm', vm }] : []
+    if (isOwn && !members.has(vm) && !isTerminating(vm, deleted)) return [{ do: 'releaseVm', vm }]
+    return !isOwn && members.has(vm) ? [{ do: 'adoptVm', vm }] : []
   })
 }
 
@@ -126,15 +125,21 @@ interface Sorted {
   readonly active: readonly Vm[]
   readonly terminating: readonly Vm[]
   readonly finished: readonly Vm[]
+  /** Those of them that the status of the group does not count yet. */
+  readonly uncounted: readonly Vm[]
 }
 
 /** A VM that was deleted before it finished did not end on its own: it is neither counted nor reported. */
 function sort(members: readonly Vm[], { group, deleted }: ObservedGroup): Sorted {
+  const countedUids = new Set(group.status?.countedUids)
+  const isCounted = ({ metadata }: Vm): boolean => countedUids.has(metadata.uid)
+  const finished = members.filter((vm) => isFinished(vm) && (isCounted(vm) || !isTerminating(vm, deleted)))
   const unfinished = members.filter((vm) => !isFinished(vm))
   return {
     active: unfinished.filter((vm) => !isTerminating(vm, deleted)),
     terminating: unfinished.filter((vm) => isTerminating(vm, deleted)),
-    finished: members.filter((vm) => isFinished(vm) && (isCounted(group, vm) || !isTerminating(vm, deleted))),
+    finished,
+    uncounted: finished.filter((vm) => !isCounted(vm)),
   }
 }
 
@@ -161,12 +166,12 @@ const createdAt = ({ metadata }: Vm): string => metadata.creationTimestamp ?? ''
 const nameOf = ({ metadata }: Vm): string => metadata.name
 const compare = (left: string, right: string): number => (left < right ? -1 : left > right ? 1 : 0)
 
-function statusOf(observed: ObservedGroup, { active, terminating, finished }: Sorted, isMissing: boolean): GroupStatus {
+function statusOf(observed: ObservedGroup, sorted: Sorted, isMissing: boolean): GroupStatus {
+  const { active, terminating, finished, uncounted } = sorted
   const { group, revision, refusal, now } = observed
   const before = group.status ?? {}
   const observedGeneration = group.metadata.generation ?? 1
   const ready = active.filter(({ status }) => findCondition(status?.conditions, 'Ready')?.status === 'True').length
-  const uncounted = finished.filter((vm) => !isCounted(group, vm))
   const disrupted = uncounted.filter((vm) => disruptionOfVm(vm) !== undefined).length
   const failed = uncounted.filter(hasFailed).length
   const isOutdated = ({ metadata }: Vm) => metadata.annotations?.[templateRevisionAnnotation] !== revision
@@ -212,5 +217,3 @@ const hasFailed = (vm: Vm): boolean => vm.status?.phase === 'Failed' && disrupti
 
 const isTerminating = ({ metadata }: Vm, deleted: ReadonlySet<string>): boolean =>
   metadata.deletionTimestamp !== undefined || deleted.has(metadata.uid)
-
-const isCounted = ({ status }: Group, { metadata }: Vm): boolean => status?.countedUids?.includes(metadata.uid) === true
