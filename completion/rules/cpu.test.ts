@@ -1,5 +1,6 @@
 import type { Domain } from '../../api/domain/domain.ts'
-import { testRule } from '../../test/rule-table.ts'
+import { testRule, testSilent } from '../../test/rule-table.ts'
+import { bundledCapabilities } from '../capabilities.ts'
 
 type Cpu = NonNullable<Domain['cpu']>
 
@@ -287,3 +288,31 @@ testRule('vcpu-states', [
     accepted: vcpus(2, { id: 0, enabled: true }, { id: 1, enabled: false, hotpluggable: true }),
   },
 ])
+
+testRule('vcpu-states', [
+  {
+    refused: vcpus(
+      3,
+      { id: 0, enabled: true, order: 1 },
+      { id: 1, enabled: false, hotpluggable: true },
+      { id: 2, enabled: true },
+    ),
+    causes: ['spec.domain.vcpus.vcpus[2].order: Required value: must be set for all enabled CPUs or for none'],
+    accepted: vcpus(
+      3,
+      { id: 0, enabled: true, order: 1 },
+      { id: 1, enabled: false, hotpluggable: true },
+      { id: 2, enabled: true, order: 2 },
+    ),
+  },
+])
+
+testSilent('cpu-mode', [{ cpu: { mode: 'host-passthrough' } }], { base: {} })
+testSilent('cpu-cache', [{ cpu: { cache: { level: 2 } } }])
+testSilent('cpu-features', [{ cpu: { mode: 'host-model', vendor: 'Intel', model: { value: 'Skylake-Client' } } }])
+testSilent('vcpu-count', [{ vcpu: { value: 300 } }], {
+  capabilities: {
+    ...bundledCapabilities,
+    machines: bundledCapabilities.machines.map((machine) => ({ ...machine, maxCpus: 0 })),
+  },
+})

@@ -373,3 +373,22 @@ testSilent('cputune-monitors', [
   cputune({ cachetunes: [{ vcpus: '0', monitors: [{ level: 3 }] }] }),
   cputune({ cachetunes: [sized('0-1', '0')], memorytunes: [metered('0-1', '0-1')] }),
 ])
+
+testRule('cputune-monitors', [
+  {
+    refused: cputune({ cachetunes: [sized('0-2', '0-1', '1-2')] }, four),
+    causes: [
+      'spec.domain.cputune.cachetunes[0].monitors[1].vcpus: Duplicate value: "1-2": has CPU 1, which another monitor already has',
+    ],
+    accepted: cputune({ cachetunes: [sized('0-2', '0-1', '2')] }, four),
+  },
+  {
+    refused: cputune({ cachetunes: [sized('0-1'), monitored('2-3', '2-3', '2')] }, four),
+    causes: [
+      'spec.domain.cputune.cachetunes[1].monitors[1].vcpus: Duplicate value: "2": has CPU 2, which another monitor already has',
+    ],
+    accepted: cputune({ cachetunes: [sized('0-1'), sized('2-3', '2-3', '2')] }, four),
+  },
+])
+
+testSilent('cputune-shares', [cputune({ cachetunes: [sized('0')] })], { base: {} })

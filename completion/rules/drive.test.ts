@@ -1,5 +1,5 @@
 import type { Domain } from '../../api/domain/domain.ts'
-import { testRule } from '../../test/rule-table.ts'
+import { testRule, testSilent } from '../../test/rule-table.ts'
 import type { DeviceOf } from './device.ts'
 
 type Disk = DeviceOf<'disks'>
@@ -233,6 +233,68 @@ testRule('drive-address-unique', [
           { device: 'cdrom', target: { dev: 'sda', bus: 'sata' } },
         ],
       },
+    },
+  },
+])
+
+const behindSata = (target: number): Domain => ({
+  devices: {
+    controllers: [
+      { type: 'sata', index: 0 },
+      { type: 'scsi', index: 0, model: 'lsilogic' },
+    ],
+    disks: [
+      { source: { file: '/a' }, target: { dev: 'sda', bus: 'scsi' }, address: { type: 'drive', target, unit: 1 } },
+    ],
+  },
+})
+
+testRule('disk-address-range', [
+  {
+    refused: behindSata(1),
+    causes: ['spec.domain.devices.disks[0].address.target: Invalid value: 1: must be 0 on bus scsi'],
+    accepted: behindSata(0),
+  },
+])
+
+const passedThrough = (target: number): Domain => ({
+  devices: {
+    controllers: [
+      { type: 'sata', index: 0 },
+      { type: 'scsi', index: 0, model: 'lsilogic' },
+    ],
+    hostdevs: [
+      {
+        mode: 'subsystem',
+        type: 'scsi',
+        source: { adapter: { name: 'scsi_host0' }, address: { bus: 0, target: 0, unit: 0 } },
+        address: { type: 'drive', target, unit: 1 },
+      },
+    ],
+  },
+})
+
+testRule('hostdev-address-range', [
+  {
+    refused: passedThrough(1),
+    causes: ['spec.domain.devices.hostdevs[0].address.target: Invalid value: 1: must be 0 on a lsilogic'],
+    accepted: passedThrough(0),
+  },
+])
+
+testSilent('disk-address-type', [disk('sd', { type: 'drive', unit: 1 })])
+testSilent('drive-address-unique', [
+  {
+    devices: {
+      disks: [{ source: { file: '/a' }, target: { dev: 'sda', bus: 'scsi' }, address: { type: 'drive', unit: 1 } }],
+      hostdevs: [
+        {
+          mode: 'subsystem',
+          type: 'usb',
+          source: { address: { bus: 1, device: 2 } },
+          address: { type: 'drive', unit: 1 },
+        },
+      ],
     },
   },
 ])

@@ -64,7 +64,7 @@ const diskAddressRange = eachDevice('disks')(
     const controller = list(domain, 'controllers').find(
       ({ type, index }) => type === 'scsi' && numberOf(index) === (numberOf(address.controller) ?? 0),
     )
-    const isNarrow = target?.bus === 'scsi' && narrowScsi.has(controller?.model ?? '')
+    const isNarrow = narrowScsi.has(controller?.model ?? '')
     const findings: Finding[] = []
     const check = (key: 'bus' | 'target', max: number): void => {
       const value = numberOf(address[key]) ?? 0

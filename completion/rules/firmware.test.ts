@@ -208,6 +208,10 @@ type Nvram = NonNullable<Os['nvram']>
 
 const nvram = (nvram: Nvram): Domain => uefi({ loader: pflash, nvram })
 
+testSilent('firmware-machine', [
+  uefi({ firmware: 'efi', loader: { secure: true } }, { acpi: {}, smm: { state: false } }),
+])
+
 testRule('firmware-nvram-source', [
   {
     refused: nvram({ type: 'dir', source: { dir: '/d' } }),
@@ -234,5 +238,22 @@ testRule('firmware-nvram-source', [
       'spec.domain.os.nvram.source.reservations: Forbidden: must not be set for nvram',
     ],
     accepted: nvram({ type: 'network', source: { protocol: 'nbd', host: { name: 'h' } } }),
+  },
+])
+
+testRule('firmware-nvram', [
+  {
+    refused: bios({ firmware: 'bios', loader: { type: 'pflash', stateless: false } }),
+    causes: ['spec.domain.os.loader.stateless: Invalid value: false: must be true: only UEFI on pflash has variables'],
+    accepted: uefi({ firmware: 'efi', loader: { type: 'pflash', stateless: false } }),
+  },
+])
+
+testRule('firmware-machine', [
+  {
+    refused: uefi({ firmware: 'efi' }, {}),
+    causes: ['spec.domain.features.acpi: Required value: must be set: UEFI requires ACPI; features: {acpi: {}}'],
+    accepted: bios({}),
+    capabilities: { ...bundledCapabilities, firmware: [] },
   },
 ])

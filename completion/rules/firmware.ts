@@ -61,8 +61,7 @@ const firmwareNvram: Rule = {
   description: '`os.nvram` requires UEFI that is not stateless; a loader that is not stateless must be UEFI.',
   about: ['loader', 'nvram'],
   *check({ domain: { os } }) {
-    if (!os?.loader && !os?.nvram) return
-    const { firmware, loader, nvram } = os
+    const { firmware, loader, nvram } = os ?? {}
     if (nvram && firmware === 'bios') {
       yield forbidden(`${field}.nvram`, undefined, 'must not be set for firmware bios, which has no variables')
     }

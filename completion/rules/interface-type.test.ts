@@ -406,3 +406,28 @@ testRule('interface-routes', [
     accepted: route({ ...net, netmask: '255.255.255.0' }),
   },
 ])
+
+testRule('interface-type', [
+  {
+    refused: vhostuser({ filterref: { filter: 'clean-traffic' }, backend: { type: 'passt' }, source: {} }),
+    causes: [
+      'spec.domain.devices.interfaces[0].filterref: Forbidden: must not be set for type vhostuser, only for network, bridge, ethernet',
+    ],
+    accepted: vhostuser({ backend: { type: 'passt' }, source: {} }),
+  },
+  {
+    refused: bridge({ ips: [{ address: '10.0.0.1' }], backend: { type: 'passt' } }),
+    causes: ['spec.domain.devices.interfaces[0].ips: Forbidden: must not be set for type bridge, only for user'],
+    accepted: bridge({}),
+  },
+])
+
+testRule('interface-ips', [
+  {
+    refused: nic({ ips: [ipv4(32)] }),
+    causes: [
+      'spec.domain.devices.interfaces[0].ips[0].prefix: Invalid value: 32: must be from 4 to 27: QEMU itself uses 15 addresses',
+    ],
+    accepted: nic({ ips: [ipv4(27)] }),
+  },
+])
