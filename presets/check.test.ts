@@ -238,6 +238,22 @@ test('a cluster preset for every VM is accepted with a warning', () => {
   expect(warnings).toEqual([expect.stringMatching(/^spec\.selector: \{\} selects every VM of every namespace/)])
 })
 
+test('the same item twice in a list of an item is refused', () => {
+  const domain = { devices: { interfaces: [{ type: 'bridge', vlan: { tags: [{ id: 1 }, { id: 1 }] } }] } }
+  expect(checkPreset(written({ domain }, 'ClusterVirtualMachinePreset')).causes.map(({ field }) => field)).toEqual([
+    'spec.domain.devices.interfaces[0].vlan.tags[1]',
+  ])
+})
+
+test('of an element that reaches the host, nothing below is reported', () => {
+  const { causes } = checkPreset(written({ domain: { resource: { fibrechannel: { appid: 'a' } } } }))
+  expect(causes.map(({ field }) => field)).toEqual(['spec.domain.resource'])
+})
+
+test('a preset of a namespace needs no grant, since it must not reach the host', () => {
+  expect(needsGrant(written({ domain: { devices: { emulator: '/usr/bin/qemu' } } }))).toBe(false)
+})
+
 test('the same item twice in a list within an item is refused', () => {
   const timers = [{ name: 'rtc' }, { name: 'rtc' }]
   expect(

@@ -250,8 +250,7 @@ function checkDuplicates(spec: PresetSpec): Cause[] {
     }
   }
   const structure = virtualMachineStructure().field('spec')
-  const stated = contentKeys.filter((key) => key !== 'metadata' && spec[key] !== undefined)
-  visit(structure, Object.fromEntries(stated.map((key) => [key, spec[key]])), 'spec')
+  visit(structure, Object.fromEntries(contentKeys.map((key) => [key, spec[key]])), 'spec')
   return causes
 }
 

@@ -11,6 +11,7 @@ describe('one value covers another', () => {
     ['if it has every leaf', { title: 'a' }, { title: 'a', type: 'kvm' }, true],
     ['but not if one is missing', { title: 'a', type: 'kvm' }, { title: 'a' }, false],
     ['or differs', { title: 'a' }, { title: 'b' }, false],
+    ['or is null and missing', { title: null }, {}, false],
     ['in any spelling', { vcpu: { value: 1 } }, { vcpu: { value: '1' } }, true],
     ['if its list has every item', { words: ['b'] }, { words: ['a', 'b'] }, true],
     ['but not if an item is missing', { words: ['a', 'c'] }, { words: ['a', 'b'] }, false],

@@ -129,6 +129,17 @@ describe('records what it removed', () => {
     expect([...removed.values()]).toMatchObject([{ name: 'c' }])
   })
 
+  test('and names what follows in the list by its new place', () => {
+    const conflicting = ['none', 'unsafe'].map((cache) =>
+      preset(cache, { strength: 'Enforce', domain: disks({ target: { dev: 'vdb' }, driver: { cache } }) }),
+    )
+    const { causes } = injectSmall(vmWith(disks(disk('vda'), disk('vdb'))), [
+      ...conflicting,
+      clusterPreset('r', { strength: 'Enforce', remove: ['domain.devices.disks[target.dev=vda]'] }),
+    ])
+    expect(causes.map(({ field }) => field)).toEqual(['spec.domain.devices.disks[0].driver.cache'])
+  })
+
   test('and the origins of what follows in the list', () => {
     const { origins } = injectSmall(vmWith(disks(disk('vda'), disk('vdb'))), [
       byDefault(disks({ target: { dev: 'vdb' }, driver: { cache: 'none' } })),

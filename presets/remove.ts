@@ -6,7 +6,6 @@ import type { Conflict } from './merge.ts'
 import type { Path } from '../api/path.ts'
 import type { RemoveStep } from './remove-path.ts'
 import type { Source } from './source.ts'
-import { userRank } from './source.ts'
 import type { ListStructure, Structure } from './structure.ts'
 import { structureAt, valueAt } from './structure.ts'
 import type { ListItem, LeafNode, Node } from './tree.ts'
@@ -156,7 +155,7 @@ function strip(given: Node, path: Path, presets: readonly CompiledPreset[], work
 
 function stripLeaf(leaf: LeafNode, path: Path, preset: CompiledPreset, work: Work): Node | undefined {
   if (leaf.rank > preset.rank) return leaf
-  if (leaf.rank === preset.rank && leaf.rank !== userRank) {
+  if (leaf.rank === preset.rank) {
     const remover: Source = { rank: preset.rank, origin: preset.origin, value: undefined }
     const setters = leaf.stated.filter(({ rank }) => rank === preset.rank)
     work.conflicts.push({ path, sources: [...setters, remover] })

@@ -137,6 +137,7 @@ describe('the structure of an element', () => {
     expect(['isNew', 'dev', 'host', 'none'].map((key) => disk?.place(key))).toEqual([1, 3, 4, 4])
     expect([...(disk?.singles ?? [])]).toEqual([['host', 'hosts']])
     expect([disk?.field('none'), disk?.field('toString')]).toEqual([undefined, undefined])
+    expect(['type', 'isNew', 'dev'].map((key) => disk?.field(key)?.kind)).toEqual(['leaf', 'leaf', 'leaf'])
   })
 
   test('a field is made once', () => {

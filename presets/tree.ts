@@ -149,10 +149,10 @@ function emitObject(node: ObjectNode, path: string, emission: Emission): unknown
     const item = isSingle ? entry.items[0] : undefined
     const value =
       entry.kind === 'unchanged' ? entry.value : emitNode(item?.node ?? entry, joinPath(path, name), emission)
-    isChanged ||= user === undefined || !Object.hasOwn(user, name) || user[name] !== value
+    isChanged ||= user?.[name] !== value
     put(object, name, value)
   }
-  return isChanged || user === undefined ? object : user
+  return isChanged ? object : user
 }
 
 /** Assigning `__proto__` would set the prototype; here it is a key like any other. */
@@ -170,5 +170,5 @@ function emitList(node: ListNode, path: string, emission: Emission): unknown {
     isChanged ||= user?.[index] !== value
     return value
   })
-  return isChanged || user === undefined ? items : user
+  return isChanged ? items : user
 }
