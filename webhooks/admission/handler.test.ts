@@ -60,6 +60,15 @@ describe.each(cases)('%s: %s', (kind, _, handle) => {
     expect(outcomeOf(handled({ metadata, spec: specOf(deep) }))).toEqual(['nesting spec'])
   })
 
+  test('removes the finalizers of an object that is being deleted and nests 9,900 levels', () => {
+    const stored = (finalizers: readonly string[]) => ({
+      ...JSON.parse(`{"spec": ${'{"a":'.repeat(9900)}{}${'}'.repeat(9900)}}`),
+      metadata: { ...metadata, deletionTimestamp: '2026-11-21T09:00:00Z', finalizers },
+    })
+    const request = admissionRequest(kind, stored([]), stored(['tests/hold']))
+    expect(handle(request, titleEngine, trust).allowed).toBe(true)
+  })
+
   test('refuses an object of the wrong type', () => expect(outcomeOf(handled(7))).toEqual(['type ']))
 })
 
