@@ -14,26 +14,22 @@ import type { VirtualMachine } from '../api/virtual-machine.ts'
  * Guarantees
  *
  * - While the API server has a pod of the VM (`isPodOf`: by label, by owner or by `status.podUID`), the finalizer
- *   stays. An
- *   absent pod is confirmed by the API server itself, never by a cache.
+ *   stays. An absent pod is confirmed by the API server itself, never by a cache.
  * - No pod is created for a VM without the finalizer.
  * - A pod that was force-deleted on a node that responds: the finalizer stays until the handler reports that the
- *   launcher
- *   has ended, for at most a minute.
+ *   launcher has ended, for at most a minute.
  *
  * Assumptions
  *
  * - The kubelet removes a pod from the API only after its containers have ended. A forced deletion breaks this, and so
- *   does
- *   a node that is declared out of service or whose Node object is deleted: each is the operator's statement that nothing
- *   of the pod runs any more.
+ *   does a node that is declared out of service or whose Node object is deleted: each is the operator's statement that
+ *   nothing of the pod runs any more.
  * - etcd does not lose writes. docs/operate.md describes what to do after a restore from a backup.
  *
  * Caveats
  *
  * - Removing the finalizer by hand removes the guarantees. What is left then: a VM of the same name waits while a pod
- *   of its
- *   predecessor exists, and the controller deletes launcher pods whose VM no longer exists.
+ *   of its predecessor exists, and the controller deletes launcher pods whose VM no longer exists.
  */
 export const isHeld = ({ metadata }: VirtualMachine): boolean =>
   metadata.finalizers?.includes(launcherPodFinalizer) === true

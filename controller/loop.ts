@@ -40,7 +40,7 @@ interface LoopOptions<T extends WithStatus> extends ControllerContext {
 }
 
 /**
- * The loop that all controllers share: observe → plan → perform, one worker a key.
+ * The loop that all controllers share: observe → plan → perform, one worker for each key.
  *
  *     change of a watched object → add(key) → reconcile(key) → perform(actions) → wait for the next change
  *
@@ -49,11 +49,10 @@ interface LoopOptions<T extends WithStatus> extends ControllerContext {
  * - Nothing is reconciled before `lead()`, before the caches are filled, or after `stop()`.
  * - Namespaces take turns, and one never takes all workers, so a tenant with many or failing objects does not delay
  *   others.
- * - One worker a key. A change during a pass leads to another pass; a pass that throws is repeated with back-off.
+ * - One worker for each key. A change during a pass leads to another pass; a pass that throws is repeated with back-off.
  * - A pass starts from an object that is at least as new as the last write of this process (`newest`).
  * - Each action checks the leadership, and each write names the version it is based on. A conflict ends the pass
- *   silently: the
- *   change that caused it leads to the next one.
+ *   silently: the change that caused it leads to the next one.
  *
  * Assumptions: a plan is a function of what was observed, so a pass may end after any of its actions. Actions that are
  * not writes to the object, such as creating a pod, are idempotent.

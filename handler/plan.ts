@@ -52,8 +52,8 @@ const defaultGracePeriodSeconds = 30
 
 /** Three missed heartbeats. */
 const silenceMs = 30_000
-/** The longest interval between polls of a launcher that is silent or misbehaves. */
-const longestPollMs = 30_000
+/** The interval between polls of a launcher that is silent or misbehaves. */
+const pollMs = { shortest: 1000, longest: 30_000 }
 /** The interval between polls for the socket of a pod that is starting. */
 const socketPollMs = { shortest: 50, longest: 2000 }
 /** Most starts take half a second; only a slower one is worth a status update of its own. */
@@ -125,8 +125,13 @@ function onSilence(
   now: string,
 ): Action[] {
   const update = silentForMs < silenceMs ? [] : updateStatus(vm, silentStatus(vm, reason, message, now))
-  return [...update, { do: 'requeueAfter', afterMs: Math.min(Math.max(silentForMs / 4, 1000), longestPollMs) }]
+  return [...update, pollAgain(silentForMs / 4)]
 }
+
+const pollAgain = (afterMs: number): Action => ({
+  do: 'requeueAfter',
+  afterMs: Math.min(Math.max(afterMs, pollMs.shortest), pollMs.longest),
+})
 
 function onMisbehaviour(
   vm: VirtualMachine,
@@ -137,7 +142,7 @@ function onMisbehaviour(
   return [
     ...updateStatus(vm, silentStatus(vm, 'LauncherMisbehaving', message, now)),
     ...recordOnce(vm, 'LauncherMisbehaving', message),
-    { do: 'requeueAfter', afterMs: Math.min(Math.max(silentForMs, 1000), longestPollMs) },
+    pollAgain(silentForMs),
   ]
 }
 
@@ -173,7 +178,7 @@ function onIncompatibility(
   return [
     ...updateStatus(vm, silentStatus(vm, reason, message, now)),
     ...recordOnce(vm, reason, message),
-    { do: 'requeueAfter', afterMs: Math.min(Math.max(silentForMs, 1000), longestPollMs) },
+    pollAgain(silentForMs),
   ]
 }
 

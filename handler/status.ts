@@ -39,22 +39,18 @@ export function statusOf(
 /** The status of a VM that its launcher refused to run; `message` is libvirt's own. */
 export function failedStatus(vm: VirtualMachine, reason: string, message: string, now: string): VirtualMachineStatus {
   const before = vm.status ?? {}
-  const conditions: Asserted[] = [
-    { type: 'Synchronized', status: 'False', reason, message },
-    { type: 'Ready', status: 'False', reason, message },
-  ]
+  const conditions = neitherSynchronizedNorReady('False', reason, message)
   return conclude(before, { ...before, phase: 'Failed', reason, message }, conditions, vm, now)
 }
 
 /** The status of a VM whose launcher has been silent for long. The phase stays, since nothing is known. */
 export function silentStatus(vm: VirtualMachine, reason: string, message: string, now: string): VirtualMachineStatus {
   const before = vm.status ?? {}
-  const conditions: Asserted[] = [
-    { type: 'Synchronized', status: 'Unknown', reason, message },
-    { type: 'Ready', status: 'Unknown', reason, message },
-  ]
-  return conclude(before, before, conditions, vm, now)
+  return conclude(before, before, neitherSynchronizedNorReady('Unknown', reason, message), vm, now)
 }
+
+const neitherSynchronizedNorReady = (status: 'False' | 'Unknown', reason: string, message: string): Asserted[] =>
+  ['Synchronized', 'Ready'].map((type) => ({ type, status, reason, message }))
 
 /** The status for a controller that awaits the end of the launcher: it has ended. */
 export function endConfirmedStatus(vm: VirtualMachine, now: string): VirtualMachineStatus {

@@ -33,8 +33,8 @@ const responseBytes = { perSecond: 64 * 1024, burst: 4 * 1024 * 1024 }
 /**
  * Looks every minute for launchers on this node that run a guest, and whose pod is not that of a VM. That happens when
  * the API server has lost a VM: etcd was restored from a backup. Such a guest is reported, and never ended: an API
- * server that lost its objects must not end guests. Any pod can pretend to be a launcher: the report is only a hint. The kubelet ends the pod once it is sure that the API server does
- * not have it.
+ * server that lost its objects must not end guests. Any pod can pretend to be a launcher: the report is only a hint.
+ * The kubelet ends the pod once it is sure that the API server does not have it.
  */
 export function findUnknownGuests(options: {
   readonly kubeletRoot: string

@@ -11,7 +11,7 @@ export interface Bucket {
 }
 
 /** A token bucket: it fills with time, up to `burst`. */
-export function createBucket(perSecond: number, burst: number, clock: Clock): Bucket {
+export function createBucket(perSecond: number, burst: number, clock: Pick<Clock, 'monotonic'>): Bucket {
   let tokens = burst
   let atMs = clock.monotonic()
   const fill = () => {

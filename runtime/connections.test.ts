@@ -2,13 +2,14 @@ import { describe, expect, test } from 'vitest'
 import { createConnections } from './connections.ts'
 
 const limits = { pending: 4, pendingPerAddress: 2, burst: 3, perSecond: 1, proven: 2 }
+const stopped = { monotonic: () => 0 }
 const accepted = { isAccepted: true }
 const rejected = { isAccepted: false }
 
 describe('pending connections', () => {
   test('of one address: the oldest is closed for the newest', () => {
-    const connections = createConnections(limits)
-    expect([1, 2, 3].map((n) => connections.arrive(`a${n}`, 'a', 0))).toEqual([
+    const connections = createConnections(limits, stopped)
+    expect([1, 2, 3].map((n) => connections.arrive(`a${n}`, 'a'))).toEqual([
       accepted,
       accepted,
       { isAccepted: true, evicted: 'a1' },
@@ -16,26 +17,28 @@ describe('pending connections', () => {
   })
 
   test('of all addresses: the oldest is closed, whatever its address', () => {
-    const connections = createConnections(limits)
-    for (const address of ['a', 'b', 'c', 'd']) connections.arrive(address, address, 0)
-    expect(connections.arrive('e', 'e', 0)).toEqual({ isAccepted: true, evicted: 'a' })
+    const connections = createConnections(limits, stopped)
+    for (const address of ['a', 'b', 'c', 'd']) connections.arrive(address, address)
+    expect(connections.arrive('e', 'e')).toEqual({ isAccepted: true, evicted: 'a' })
   })
 
   test('that are proven or gone do not count', () => {
-    const connections = createConnections(limits)
-    connections.arrive('a1', 'a', 0)
+    const connections = createConnections(limits, stopped)
+    connections.arrive('a1', 'a')
     connections.prove('a1')
-    connections.arrive('a2', 'a', 0)
+    connections.arrive('a2', 'a')
     connections.leave('a2')
-    expect([3, 4].map((n) => connections.arrive(`a${n}`, 'a', 0))).toEqual([accepted, accepted])
+    expect([3, 4].map((n) => connections.arrive(`a${n}`, 'a'))).toEqual([accepted, accepted])
   })
 })
 
 describe('the rate of new connections', () => {
   test('is limited for each address separately, and recovers with time', () => {
-    const connections = createConnections(limits)
+    let atMs = 0
+    const connections = createConnections(limits, { monotonic: () => atMs })
     const arrive = (address: string, nowMs: number) => {
-      const arrival = connections.arrive(`${address} ${nowMs}`, address, nowMs)
+      atMs = nowMs
+      const arrival = connections.arrive(`${address} ${nowMs}`, address)
       connections.leave(`${address} ${nowMs}`)
       return arrival.isAccepted
     }
@@ -45,35 +48,32 @@ describe('the rate of new connections', () => {
   })
 
   test('is not limited for an address with a proven client, and unchanged for others', () => {
-    const connections = createConnections(limits)
-    connections.arrive('first', 'api', 0)
+    const connections = createConnections(limits, stopped)
+    connections.arrive('first', 'api')
     connections.prove('first')
     const all = Array.from({ length: 20 }, (_, n) => {
-      const { isAccepted } = connections.arrive(`${n}`, 'api', 0)
+      const { isAccepted } = connections.arrive(`${n}`, 'api')
       connections.leave(`${n}`)
       return isAccepted
     })
-    expect([new Set(all), connections.arrive('x', 'x', 0)]).toEqual([new Set([true]), accepted])
+    expect([new Set(all), connections.arrive('x', 'x')]).toEqual([new Set([true]), accepted])
   })
 
   test('the memory for ten thousand addresses is bounded', () => {
-    const connections = createConnections({ ...limits, burst: 1 })
-    for (let n = 0; n < 10_000; n++) connections.arrive(`${n}`, `${n}`, 0)
+    const connections = createConnections({ ...limits, burst: 1 }, stopped)
+    for (let n = 0; n < 10_000; n++) connections.arrive(`${n}`, `${n}`)
     // The first one was forgotten, the last one was not.
-    expect([connections.arrive('again', '0', 0).isAccepted, connections.arrive('again', '9999', 0)]).toEqual([
-      true,
-      rejected,
-    ])
+    expect([connections.arrive('again', '0').isAccepted, connections.arrive('again', '9999')]).toEqual([true, rejected])
   })
 })
 
 test('proven connections are limited', () => {
-  const connections = createConnections(limits)
+  const connections = createConnections(limits, stopped)
   for (const name of ['a', 'b']) {
-    connections.arrive(name, 'api', 0)
+    connections.arrive(name, 'api')
     connections.prove(name)
   }
-  expect(connections.arrive('c', 'api', 0)).toEqual(rejected)
+  expect(connections.arrive('c', 'api')).toEqual(rejected)
   connections.leave('a')
-  expect(connections.arrive('c', 'api', 0)).toEqual(accepted)
+  expect(connections.arrive('c', 'api')).toEqual(accepted)
 })

@@ -1,4 +1,7 @@
 import { LRUCache } from 'lru-cache'
+import { createBucket } from './bucket.ts'
+import type { Bucket } from './bucket.ts'
+import type { Clock } from './clock.ts'
 
 /** How many connections a server accepts. A connection is pending until its client is authenticated. */
 export interface ConnectionLimits {
@@ -23,7 +26,7 @@ interface Arrival {
 
 /** The open connections, by keys that the caller chooses. */
 interface Connections {
-  arrive(connection: string, address: string, nowMs: number): Arrival
+  arrive(connection: string, address: string): Arrival
   prove(connection: string): void
   leave(connection: string): void
 }
@@ -31,37 +34,36 @@ interface Connections {
 /** The number of remembered addresses; the oldest is forgotten first. */
 const mostAddresses = 4096
 
-/** A process in the same pod, such as a port-forward, could do harm without connections too. */
+/** The rate is not limited for a process in the same pod, or a port-forward: neither needs connections to do harm. */
 const ownAddresses = ['127.0.0.1', '::ffff:127.0.0.1', '::1']
 
-export function createConnections(limits: ConnectionLimits): Connections {
+export function createConnections(limits: ConnectionLimits, clock: Pick<Clock, 'monotonic'>): Connections {
   /** In the order of their arrival. */
   const pending = new Map<string, string>()
   const proven = new Map<string, string>()
   const provenAddresses = new LRUCache<string, true>({ max: mostAddresses })
-  const buckets = new LRUCache<string, { readonly tokens: number; readonly atMs: number }>({ max: mostAddresses })
+  const buckets = new LRUCache<string, Bucket>({ max: mostAddresses })
 
   /** Whether the address may open one more connection now. */
-  const takeToken = (address: string, nowMs: number): boolean => {
-    const { tokens, atMs } = buckets.get(address) ?? { tokens: limits.burst, atMs: nowMs }
-    const refilled = Math.min(limits.burst, tokens + ((nowMs - atMs) / 1000) * limits.perSecond)
-    buckets.set(address, { tokens: refilled < 1 ? refilled : refilled - 1, atMs: nowMs })
-    return refilled >= 1
+  const takeToken = (address: string): boolean => {
+    const bucket = buckets.get(address) ?? createBucket(limits.perSecond, limits.burst, clock)
+    buckets.set(address, bucket)
+    return bucket.takeIfAny()
   }
 
   const evict = (address: string): string | undefined => {
     const own = [...pending].filter(([, of]) => of === address).map(([connection]) => connection)
-    const isFull = own.length >= limits.pendingPerAddress ? own : pending.size >= limits.pending ? pending.keys() : []
-    const [oldest] = isFull
+    const tooMany = own.length >= limits.pendingPerAddress ? own : pending.size >= limits.pending ? pending.keys() : []
+    const [oldest] = tooMany
     if (oldest !== undefined) pending.delete(oldest)
     return oldest
   }
 
   return {
-    arrive(connection, address, nowMs) {
+    arrive(connection, address) {
       if (proven.size >= limits.proven) return { isAccepted: false }
       const isProven = ownAddresses.includes(address) || provenAddresses.has(address)
-      if (!isProven && !takeToken(address, nowMs)) return { isAccepted: false }
+      if (!isProven && !takeToken(address)) return { isAccepted: false }
       const evicted = evict(address)
       pending.set(connection, address)
       return { isAccepted: true, ...(evicted === undefined ? {} : { evicted }) }

@@ -39,7 +39,7 @@ export interface EventContent {
  * and namespaces take turns; beyond that, the namespace that has the most waiting loses its last one.
  */
 export interface EventRecorder {
-  record(happening: EventContent): void
+  record(content: EventContent): void
   /** `dropped`: events since the start that were too many of their object or namespace, or could not be written. */
   statistics(): { readonly waiting: number; readonly dropped: number }
   /** Sends the waiting events, for at most `limitMs`. */
@@ -100,11 +100,11 @@ export function createEventRecorder(options: {
     return !bucket.takeIfAny()
   }
 
-  const wait = (happening: EventContent): void => {
-    const { namespace = '' } = happening.regarding
+  const wait = (content: EventContent): void => {
+    const { namespace = '' } = content.regarding
     const remove = waiting.add(namespace, () => {
       place.release()
-      return happening
+      return content
     })
     const place = places.hold(namespace, () => {
       remove()
@@ -115,19 +115,19 @@ export function createEventRecorder(options: {
 
   const sendAll = async (): Promise<void> => {
     for (let next = waiting.take(); next && !stopping.signal.aborted; next = waiting.take()) {
-      const happening = next()
-      await send(happening).catch((error: unknown) => {
+      const content = next()
+      await send(content).catch((error: unknown) => {
         dropped++
-        log.warn({ err: error, reason: happening.reason }, 'could not write an event')
+        log.warn({ err: error, reason: content.reason }, 'could not write an event')
       })
     }
     sending = undefined
   }
 
-  const send = async (happening: EventContent): Promise<void> => {
+  const send = async (content: EventContent): Promise<void> => {
     for (let attempt = 1; ; attempt++) {
       try {
-        return await write(happening)
+        return await write(content)
       } catch (error) {
         const isRefused = error instanceof ApiError && error.status.code < 500 && error.status.code !== 429
         if (isRefused || attempt >= tries || stopping.signal.aborted) throw error
@@ -136,18 +136,18 @@ export function createEventRecorder(options: {
     }
   }
 
-  const write = async (happening: EventContent): Promise<void> => {
-    const { uid } = happening.regarding
-    const key = JSON.stringify([uid, happening.type, happening.reason, happening.message])
+  const write = async (content: EventContent): Promise<void> => {
+    const { uid } = content.regarding
+    const key = JSON.stringify([uid, content.type, content.reason, content.message])
     const now = timestamp(clock)
     const before = known.get(key)
-    if (before && clock.monotonic() - before.atMs < sameWithinMs && (await grow(happening, before, now))) {
+    if (before && clock.monotonic() - before.atMs < sameWithinMs && (await grow(content, before, now))) {
       known.set(key, { ...before, count: before.count + 1, atMs: clock.monotonic() })
       return
     }
     // A name must not end with a dot or a hyphen.
-    const name = `${happening.regarding.name.slice(0, 230).replace(/[-.]+$/, '')}.${suffix()}`
-    await kube.create(events, newEvent(happening, name, now), { signal: stopping.signal })
+    const name = `${content.regarding.name.slice(0, 230).replace(/[-.]+$/, '')}.${suffix()}`
+    await kube.create(events, newEvent(content, name, now), { signal: stopping.signal })
     known.set(key, { name, count: 1, firstTimestamp: now, atMs: clock.monotonic() })
   }
 
@@ -179,13 +179,13 @@ export function createEventRecorder(options: {
   })
 
   return {
-    record(happening) {
-      if (stopping.signal.aborted || isTooMany(happening.regarding)) {
+    record(content) {
+      if (stopping.signal.aborted || isTooMany(content.regarding)) {
         dropped++
         return
       }
       // Shortened before it is remembered: a message can be as long as a spec.
-      wait({ ...happening, message: cutBytes(happening.message, longestMessageBytes) })
+      wait({ ...content, message: cutBytes(content.message, longestMessageBytes) })
       sending ??= sendAll()
     },
     statistics: () => ({ waiting: waiting.size(), dropped }),

@@ -23,7 +23,7 @@ interface GuardOptions {
  * server requires one; a connection without TLS is always pending.
  */
 export function guardConnections(server: Server, { limits, deadlines, clock, rejected }: GuardOptions): void {
-  const connections = createConnections(limits)
+  const connections = createConnections(limits, clock)
   const closing = new Map<string, (reason: ConnectionRejection) => void>()
   const cancelling = new Map<string, () => void>()
   const settle = (name: string) => {
@@ -38,7 +38,7 @@ export function guardConnections(server: Server, { limits, deadlines, clock, rej
     // The client has disconnected already.
     if (remoteAddress === undefined) return socket.destroy()
     const name = nameOf(socket)
-    const { isAccepted, evicted } = connections.arrive(name, remoteAddress, clock.monotonic())
+    const { isAccepted, evicted } = connections.arrive(name, remoteAddress)
     if (evicted !== undefined) closing.get(evicted)?.('overloaded')
     if (!isAccepted) {
       rejected('overloaded')

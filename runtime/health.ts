@@ -5,6 +5,7 @@ import { createArrivalDeadlines } from './arrival-deadline.ts'
 import type { Clock } from './clock.ts'
 import type { ConnectionLimits } from './connections.ts'
 import { guardConnections } from './guard.ts'
+import { listen } from './listen.ts'
 import { isLogLevel, logLevels } from './log.ts'
 import type { Logger } from './log.ts'
 
@@ -57,13 +58,8 @@ export async function startHealth(options: HealthOptions): Promise<Health> {
     clock: options.clock,
     rejected: () => {},
   })
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(options.port, options.host, resolve)
-  })
-  const address = server.address()
   return {
-    port: typeof address === 'object' && address ? address.port : options.port,
+    port: await listen(server, options.port, options.host),
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve())

@@ -179,10 +179,8 @@ export function createKubeClient(options: KubeOptions): KubeClient {
 
   const attemptOnce = async (call: Call, name: string): Promise<{ value: unknown } | { error: ApiError }> => {
     const response = await sendAgainIfBroken(call, name)
-    const text = await response.body.text().catch((error: unknown) => unreachable(name, error, call.signal))
-    if (response.statusCode < 300) return { value: parseJson(text, name) }
-    const retryAfterMs = retryAfter(response.headers['retry-after'])
-    return { error: new ApiError(name, statusOf(response.statusCode, jsonOrText(text)), retryAfterMs) }
+    if (response.statusCode >= 300) return { error: await refusalOf(response, name, call.signal) }
+    return { value: parseJson(await textOf(response, name, call.signal), name) }
   }
 
   /** A keep-alive connection may have been closed while idle; only reads are safe to repeat. */
@@ -244,11 +242,7 @@ export function createKubeClient(options: KubeOptions): KubeClient {
       const name = `WATCH ${path}`
       const call: Call = { method: 'GET', path, signal }
       const response = await send(call, 'watches').catch((error: unknown) => unreachable(name, error, signal))
-      if (response.statusCode !== 200) {
-        const text = await response.body.text().catch((error: unknown) => unreachable(name, error, signal))
-        const retryAfterMs = retryAfter(response.headers['retry-after'])
-        throw new ApiError(name, statusOf(response.statusCode, jsonOrText(text)), retryAfterMs)
-      }
+      if (response.statusCode !== 200) throw await refusalOf(response, name, signal)
       try {
         for await (const line of jsonLines(response.body)) yield watchEvent(line, name)
       } catch (error) {
@@ -279,6 +273,19 @@ function refTo<T extends KubeObject>(object: Persisted<T>): ObjectRef {
 function unreachable(request: string, error: unknown, signal: AbortSignal | undefined): never {
   if (signal?.aborted) throw error
   throw new ApiUnreachable(request, { cause: error })
+}
+
+async function refusalOf(
+  response: Dispatcher.ResponseData,
+  request: string,
+  signal: AbortSignal | undefined,
+): Promise<ApiError> {
+  const status = statusOf(response.statusCode, jsonOrText(await textOf(response, request, signal)))
+  return new ApiError(request, status, retryAfter(response.headers['retry-after']))
+}
+
+function textOf({ body }: Dispatcher.ResponseData, request: string, signal: AbortSignal | undefined): Promise<string> {
+  return body.text().catch((error: unknown) => unreachable(request, error, signal))
 }
 
 function isWorthWaiting(error: ApiError): boolean {

@@ -6,6 +6,7 @@ import type { Clock } from './clock.ts'
 import type { ConnectionLimits } from './connections.ts'
 import { guardConnections } from './guard.ts'
 import type { KubeClient } from './kube.ts'
+import { listen } from './listen.ts'
 import type { Logger } from './log.ts'
 import { createScrapeAccess } from './scrape-access.ts'
 import type { ScrapeAccess } from './scrape-access.ts'
@@ -74,12 +75,7 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
     clock,
     rejected: () => {},
   })
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject)
-    server.listen(port, host, resolve)
-  })
-  const address = server.address()
-  const bound = typeof address === 'object' && address ? address.port : port
+  const bound = await listen(server, port, host)
   log.info({ port: bound }, 'serving metrics')
   return {
     port: bound,

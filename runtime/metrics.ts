@@ -67,10 +67,10 @@ export function countEvents(registry: Registry, recorder: EventRecorder): EventR
   })
   return {
     ...recorder,
-    record(happening) {
-      const { type, reason, regarding } = happening
+    record(content) {
+      const { type, reason, regarding } = content
       counter.inc({ kind: regarding.kind, type, reason })
-      recorder.record(happening)
+      recorder.record(content)
     },
   }
 }
