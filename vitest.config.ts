@@ -16,6 +16,7 @@ export default defineConfig({
           expect: { requireAssertions: true },
           // Long enough for a busy host.
           testTimeout: 120_000,
+          hookTimeout: 120_000,
           setupFiles: ['test/seed.ts'],
           globalSetup: ['test/corpus/not-judged.ts'],
           include: [

@@ -15,6 +15,7 @@ import { ApiError, isAlreadyExists, unlessNotFound } from '../runtime/api-error.
 import { createBackOff } from '../runtime/back-off.ts'
 import type { BackOff } from '../runtime/back-off.ts'
 import { timestamp } from '../runtime/clock.ts'
+import { eachPage, largePageSize } from '../runtime/pages.ts'
 import { startReflector } from '../runtime/reflector.ts'
 import type { Reflector } from '../runtime/reflector.ts'
 import { keyOf, refOf, unchanged, virtualMachineGroups, virtualMachines } from '../runtime/resource.ts'
@@ -182,9 +183,9 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
   const verify = async ({ metadata, spec }: Group, memory: Memory): Promise<void> => {
     const labelSelector = selectorText(compileStoredSelector(spec.selector))
     const { namespace } = metadata
-    const found = await kube.list(virtualMachines, { labelSelector, ...(namespace === undefined ? {} : { namespace }) })
-    for (const vm of found.items)
-      if (isControlledBy(vm, { kind: 'VirtualMachineGroup', metadata })) noteCreated(vm, memory)
+    const scope = { labelSelector, limit: largePageSize, ...(namespace === undefined ? {} : { namespace }) }
+    for await (const { items } of eachPage(kube, virtualMachines, scope))
+      for (const vm of items) if (isControlledBy(vm, { kind: 'VirtualMachineGroup', metadata })) noteCreated(vm, memory)
     memory.isVerified = true
   }
 

@@ -1,5 +1,6 @@
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { unlessNotFound } from '../runtime/api-error.ts'
+import { eachPage, largePageSize } from '../runtime/pages.ts'
 import type { Reflector } from '../runtime/reflector.ts'
 import { keyOf, refOf, virtualMachines } from '../runtime/resource.ts'
 import type { Persisted } from '../runtime/resource.ts'
@@ -28,7 +29,6 @@ interface OrphanController {
 /** Pods and VMs come through two watches, and one may lag: a pod often outlives its VM in the cache by a moment. */
 const settleMs = 5000
 const concurrency = 1
-const pageSize = 500
 
 export function startOrphanController(options: OrphanControllerOptions): OrphanController {
   const { kube, vms, pods: podCache } = options
@@ -60,13 +60,10 @@ export function startOrphanController(options: OrphanControllerOptions): OrphanC
   /** Reads the VMs of the namespace from the API server: the cache might not have one that was just created. */
   const exists = async ({ metadata }: Persisted<Pod>, vmUid: string): Promise<boolean> => {
     const { namespace } = metadata
-    const scope = { limit: pageSize, ...(namespace === undefined ? {} : { namespace }) }
-    let page = await kube.list(virtualMachines, scope)
-    while (!page.items.some((vm) => vm.metadata.uid === vmUid)) {
-      if (page.continue === undefined) return false
-      page = await kube.list(virtualMachines, { ...scope, continue: page.continue })
-    }
-    return true
+    const scope = { limit: largePageSize, ...(namespace === undefined ? {} : { namespace }) }
+    for await (const { items } of eachPage(kube, virtualMachines, scope))
+      if (items.some((vm) => vm.metadata.uid === vmUid)) return true
+    return false
   }
 
   const loop = createLoop<Pod>({

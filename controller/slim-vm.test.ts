@@ -47,6 +47,15 @@ describe('a cached VM', () => {
     expect(slimVm(vm)).toBe(vm)
   })
 
+  it('is partial while it waits and is large, and stays so when it is slimmed again', () => {
+    const vm = whole()
+    const large = { ...vm, spec: { domain: { ...vm.spec.domain, description: 'x'.repeat(20_000) } } }
+    const partial = slimVm(large)
+    expect(partial).toMatchObject({ isPartial: true, metadata: { name: 'vm' }, presets: used('default/small') })
+    expect(JSON.stringify(partial)).not.toContain('xx')
+    expect(slimVm(partial)).toBe(partial)
+  })
+
   it('has only what rounds read once its pod is on a node', () => {
     const vm = whole(running)
     expect(slimVm(vm)).toEqual({

@@ -9,7 +9,12 @@ import type { Revision } from './engine.ts'
 export interface CachedVm extends VirtualMachine {
   /** In place of its provenance: the presets that took part in completing it, by id. */
   readonly presets?: ReadonlyMap<string, Revision>
+  /** It awaits its start, and is so large that a pass reads the whole VM from the API server. */
+  readonly isPartial?: true
 }
+
+/** Characters of JSON. A usual VM has 7,000 before its start; presets can make a megabyte of a few hundred. */
+const maxWhole = 16 * 1024
 
 /** Whether it can still start: until its status names its pod and its node, rounds read the whole VM. */
 export const awaitsStart = (vm: VirtualMachine): boolean =>
@@ -21,7 +26,7 @@ const maxShared = 1000
 /**
  * What the controller caches of a VM. One that waits for its start is cached whole, since its pod is made of its spec.
  * From then on no round reads the domain, neither the stored nor the live one, nor the provenance: three quarters of a
- * VM, times ten thousand. So a VM is never read from the API server again for what the cache lacks.
+ * VM, times ten thousand. So only large VMs are read from the API server again for what the cache lacks, until they start.
  *
  * A status that starts from a slim VM must be written field by field, or the live domain would be lost.
  */
@@ -36,7 +41,8 @@ export function vmSlimmer(
     return known
   }
   return (vm) => {
-    if (awaitsStart(vm)) return vm
+    const isStarting = awaitsStart(vm)
+    if (isStarting && (vm.isPartial === true || JSON.stringify(vm).length <= maxWhole)) return vm
     const presets = vm.presets ?? presetsOf(vm)
     const { apiVersion, kind, metadata, spec, status = {} } = vm
     return {
@@ -46,6 +52,7 @@ export function vmSlimmer(
       spec: slimSpec(spec),
       status: slimStatus(status),
       ...(presets === undefined ? {} : { presets: share(presets) }),
+      ...(isStarting ? { isPartial: true as const } : {}),
     }
   }
 }

@@ -197,6 +197,19 @@ describe('controller', () => {
     expect(gets.length).toBe(1)
   })
 
+  it('starts a VM that is too large for the cache', async () => {
+    const { server, start } = await setUp()
+    start()
+    const volumes = [{ name: 'seed', cloudInit: { userData: 'x'.repeat(20_000) } }]
+    const annotations = { [completedByAnnotation]: 'by the webhooks' }
+    create(server, { metadata: { annotations }, spec: { domain: { type: 'qemu' }, volumes } })
+    await scheduled(server)
+    const { volumes: mounted } = pod(server)!['spec'] as { volumes: { name: string }[] }
+    expect(vm(server)!.status).toMatchObject({ podUID: pod(server)!.metadata.uid, presets: 'default/console' })
+    expect(vm(server)!.spec.volumes).toEqual(volumes)
+    expect(mounted.length).toBeGreaterThan(0)
+  })
+
   it('completes a VM that bypassed admission before anything starts', async () => {
     const { server, start } = await setUp()
     start()

@@ -133,9 +133,16 @@ export function startVmController(options: VmControllerOptions): VmController {
   const reconcile = async (key: string): Promise<void> => {
     const cached = vms.store.get(key)
     if (!cached) return
-    const vm = loop.newest(cached)
+    const vm = await wholeOf(loop.newest(cached))
+    if (vm === undefined) return
     const observed = await observe(vm)
     await loop.perform({ resource: virtualMachines, object: vm }, plan(observed), (action) => act(observed, action))
+  }
+
+  const wholeOf = async (vm: Vm): Promise<Vm | undefined> => {
+    if (vm.isPartial !== true) return vm
+    const found = await unlessNotFound(kube.get(virtualMachines, refOf(keyOf(vm.metadata))))
+    return found?.metadata.uid === vm.metadata.uid ? found : undefined
   }
 
   const observe = async (vm: Vm): Promise<Observed> => {

@@ -9,7 +9,7 @@ import { jsonLines } from './json-lines.ts'
 import { apiVersionOf, pathOf } from './resource.ts'
 import type { KubeObject, ObjectRef, Persisted, Resource } from './resource.ts'
 
-interface ListOptions {
+export interface ListOptions {
   /** Absent: all namespaces. */
   readonly namespace?: string
   readonly labelSelector?: string

@@ -263,7 +263,7 @@ describe('reflector', () => {
     await until(() => server.watchers() === 1)
     const lists = server.requests.filter(({ query }) => !query.has('watch'))
     expect(lists.map(({ query }) => [query.get('limit'), query.get('resourceVersion')])).toEqual(
-      Array.from({ length: 3 }, () => ['100', null]),
+      Array.from({ length: 10 }, () => ['25', null]),
     )
     expect(reflector.store.size).toBe(250)
   })
@@ -282,8 +282,8 @@ describe('reflector', () => {
     reflector.onChange(({ kind, object: { metadata } }) => {
       delivered.set(metadata.name, (delivered.get(metadata.name) ?? 0) + (kind === 'deleted' ? -1 : 1))
     })
-    await until(() => reflector.store.size === 100)
-    expect([delivered.size, reflector.hasSynced()]).toEqual([100, false])
+    await until(() => reflector.store.size === 25)
+    expect([delivered.size, reflector.hasSynced()]).toEqual([25, false])
     server.remove(collection, 'default', 'p0')
     server.compact()
     isHeld = false

@@ -5,6 +5,7 @@ import { sleep, systemClock } from './clock.ts'
 import type { Clock } from './clock.ts'
 import type { KubeClient, List } from './kube.ts'
 import type { Logger } from './log.ts'
+import { eachPage, largePageSize } from './pages.ts'
 import { isOlderVersion } from './resource.ts'
 import type { KubeObject, Persisted, Resource } from './resource.ts'
 import { createStore } from './store.ts'
@@ -86,8 +87,6 @@ const quietMs = 75_000
 /** How much longer than requested a watch may last before it is ended. */
 const overtimeMs = 30_000
 const pageSize = 500
-/** For large objects: a page is parsed within tens of milliseconds. */
-const smallPageSize = 100
 /** A watch that ends sooner than this without an event counts as a failure, or it would be repeated without pause. */
 const shortestHealthyWatchMs = 1000
 
@@ -162,7 +161,7 @@ export function startReflector<T extends KubeObject, Index extends string = neve
   const list = async (resourceVersion: string): Promise<Position> => {
     counts.lists++
     const version = options.isLarge ? '' : resourceVersion
-    const limit = options.isLarge ? smallPageSize : pageSize
+    const limit = options.isLarge ? largePageSize : pageSize
     const found = await listAll(kube, resource, { ...selection, signal: stopping.signal }, version, limit, take)
     heard()
     listedAtMs = clock.monotonic()
@@ -350,18 +349,18 @@ async function listAll<T extends KubeObject>(
   }
   if (resourceVersion !== '') return whole({ resourceVersion })
   const items: Persisted<T>[] = []
-  let page = await kube.list(resource, { ...selection, limit })
-  const add = () => items.push(...take(page.items))
+  let version = ''
   try {
-    for (add(); page.continue !== undefined; add()) {
-      page = await kube.list(resource, { ...selection, limit, continue: page.continue })
+    for await (const page of eachPage(kube, resource, { ...selection, limit })) {
+      items.push(...take(page.items))
+      version = page.resourceVersion
     }
   } catch (error) {
     // The list took longer than etcd keeps old versions: list again, in one piece.
     if (isExpired(error)) return whole()
     throw error
   }
-  return { items, resourceVersion: page.resourceVersion }
+  return { items, resourceVersion: version }
 }
 
 /** Aborts its signal unless patted every `idleMs`; follows `parent`. */
