@@ -50,3 +50,9 @@ test('a preset has only what it states', () => {
     'cluster Default',
   ])
 })
+
+test('a valid preset is compiled', () => {
+  expect(compilePreset(preset('p', { domain: { title: 'a' } }, 'team'))).toMatchObject({
+    preset: { id: 'team/p', namespace: 'team', mode: 'Apply', content: { spec: { domain: { title: 'a' } } } },
+  })
+})

@@ -527,6 +527,16 @@ describe('what a union leaves out', () => {
     ])
   })
 
+  test('of a preset that selects another branch, whose choice is recorded as overridden', () => {
+    const { overridden, skipped } = injectSmall(vmWith(clock({ offset: 'utc' })), [
+      one({ domain: clock({ offset: 'timezone', timezone: 'Asia/Tokyo' }) }),
+    ])
+    expect([...overridden].map(([path, lost]) => [path, lost.map(({ value }) => value)])).toEqual([
+      ['spec.domain.clock.offset', ['timezone']],
+    ])
+    expect(skipped.map(({ path }) => path)).toEqual(['spec.domain.clock.timezone'])
+  })
+
   test('of a preset whose fields are not valid in the selected branch', () => {
     const result = injectSmall(vmWith(clock({ offset: 'utc' })), [
       one({ domain: clock({ timezone: 'Asia/Tokyo', adjustment: 5 }) }),

@@ -127,6 +127,53 @@ describe('items that are the same', () => {
       ],
     ],
     [
+      'the first of those with the same keys',
+      [users({ name: 'x' }, { name: 'x' }), from('p', 0, { name: 'x' })],
+      [[{ name: 'x' }, { name: 'x' }], [{ name: 'x' }]],
+    ],
+    [
+      'the first of those with other keys',
+      [users({ name: 'z' }, { name: 'x', row: 1, column: 'a' }, { name: 'x' }), from('p', 0, { name: 'x' })],
+      [[{ name: 'z' }], [{ name: 'x', row: 1, column: 'a' }, { name: 'x' }], [{ name: 'x' }]],
+    ],
+    [
+      'the one with the same first key, behind one with the same second',
+      [users({ name: 'z' }, { row: 1, column: 'a' }, { name: 'x' }), from('p', 0, { name: 'x', row: 1, column: 'a' })],
+      [[{ name: 'z' }], [{ row: 1, column: 'a' }], [{ name: 'x' }, { name: 'x', row: 1, column: 'a' }]],
+    ],
+    [
+      'also by the second key of one that was connected',
+      [
+        from('p', 4, { row: 1, column: 'a' }),
+        from('q', 3, { name: 'x', row: 2, column: 'b' }),
+        from('r', 2, { name: 'x', row: 1, column: 'a' }),
+        from('s', 1, { row: 2, column: 'b' }),
+      ],
+      [
+        [
+          { row: 1, column: 'a' },
+          { name: 'x', row: 2, column: 'b' },
+          { name: 'x', row: 1, column: 'a' },
+          { row: 2, column: 'b' },
+        ],
+      ],
+    ],
+    [
+      'and two with one second key, if a third has only that',
+      [
+        from('p', 3, { name: 'x', row: 1, column: 'a' }),
+        from('q', 2, { name: 'y', row: 1, column: 'a' }),
+        from('r', 1, { row: 1, column: 'a' }),
+      ],
+      [
+        [
+          { name: 'x', row: 1, column: 'a' },
+          { name: 'y', row: 1, column: 'a' },
+          { row: 1, column: 'a' },
+        ],
+      ],
+    ],
+    [
       'without any key, if one has all of the other',
       [users({ type: 'a', row: 1 }), from('p', 0, { type: 'a' }, { type: 'b' })],
       [[{ type: 'a', row: 1 }, { type: 'a' }], [{ type: 'b' }]],

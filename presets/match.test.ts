@@ -83,6 +83,14 @@ describe('modes', () => {
     expect(participants).toEqual([])
   })
 
+  test('a trial changes nothing that a stronger preset sets', () => {
+    const { audit } = injectSmall(vmWith({}), [
+      preset('strong', { priority: 1, domain: { title: 'a' } }),
+      preset('weak', { mode: 'Audit', domain: { title: 'b', vcpu: { value: 1 } } }),
+    ])
+    expect(audit.map(({ fields }) => fields)).toEqual([['spec.domain.vcpu.value']])
+  })
+
   test('what a trial would change includes what it would remove, and what would be in conflict', () => {
     const { audit, warnings } = injectSmall(vmWith({ title: 'u', type: 'kvm' }), [
       preset('e', { strength: 'Enforce', domain: { title: 'e' } }),
