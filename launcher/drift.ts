@@ -2,7 +2,7 @@ import { canonical } from '../api/domain/canonical.ts'
 import type { Domain } from '../api/domain/domain.ts'
 import type { Json, JsonObject, SpecDrift } from '../runtime/launcher-api.ts'
 
-/** Nobody reads a longer list. */
+/** A longer list would not be read. */
 const maxDrifts = 100
 
 /** The fields in which `libvirt`, the domain as libvirt defined it, differs in meaning from `spec`. */

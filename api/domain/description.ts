@@ -3,7 +3,7 @@ import type { Scalar, ScalarInput } from './scalar.ts'
 
 /**
  * What a field can affect when a VM runs with it: only the `guest`, the `pod` that the VM runs in, or the `host`. A
- * user may not set a host-reaching field; only a ClusterVirtualMachinePreset may inject it.
+ * user cannot set a host-reaching field; only a ClusterVirtualMachinePreset can inject it.
  */
 export type Reach = 'guest' | 'pod' | 'host'
 

@@ -45,7 +45,7 @@ ${note}
 
 What libvirt's Domain XML can express, as JSON. An attribute or a child element is a key in camelCase, a repeatable
 element is a list with a plural name, and text beside attributes is \`value\`. Numbers may be written as decimal
-strings, and must be beyond 2^53. A user may not set a field that reaches the *host*; only a
+strings, and must be beyond 2^53. A user cannot set a field that reaches the *host*; only a
 ClusterVirtualMachinePreset can inject it.
 
 ${table(plain)}
