@@ -238,6 +238,12 @@ test('a cluster preset for every VM is accepted with a warning', () => {
   expect(warnings).toEqual([expect.stringMatching(/^spec\.selector: \{\} selects every VM of every namespace/)])
 })
 
+test('a field of an item that has no effect beside the others is accepted with a warning', () => {
+  const disk = { type: 'volume', source: { volume: 'v', file: '/x' }, target: { dev: 'vda' } }
+  const { warnings } = checkPreset(written({ domain: { devices: { disks: [disk] } } }, 'ClusterVirtualMachinePreset'))
+  expect(warnings).toEqual([expect.stringMatching(/^spec\.domain\.devices\.disks\[0\]\.source: has no effect/)])
+})
+
 test('the same item twice in a list of an item is refused', () => {
   const domain = { devices: { interfaces: [{ type: 'bridge', vlan: { tags: [{ id: 1 }, { id: 1 }] } }] } }
   expect(checkPreset(written({ domain }, 'ClusterVirtualMachinePreset')).causes.map(({ field }) => field)).toEqual([

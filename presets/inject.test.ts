@@ -425,6 +425,25 @@ describe('lists', () => {
       result: disks({ type: 'network', source: { host: { name: 'a', port: '1' }, name: 'x' }, target: { dev: 'vda' } }),
     },
     {
+      sentence: 'also under the short key of a preset, if the user has no such item',
+      user: {},
+      presets: [one({ domain: disks({ type: 'network', source: { host: { name: 'a' } }, target: { dev: 'vda' } }) })],
+      result: disks({ type: 'network', source: { host: { name: 'a' } }, target: { dev: 'vda' } }),
+    },
+    {
+      sentence: "an item under a preset's short key is added to the user's list",
+      user: disks({ type: 'network', source: { hosts: [{ name: 'a' }] }, target: { dev: 'vda' } }),
+      presets: [
+        preset('a', { domain: disks({ type: 'network', source: { host: { name: 'b' } }, target: { dev: 'vda' } }) }),
+        preset('b', { domain: disks({ type: 'network', source: { name: 'n' }, target: { dev: 'vda' } }) }),
+      ],
+      result: disks({
+        type: 'network',
+        source: { hosts: [{ name: 'a' }, { name: 'b' }], name: 'n' },
+        target: { dev: 'vda' },
+      }),
+    },
+    {
       sentence: 'and becomes a list if a preset adds an item',
       user: disks({ type: 'network', source: { host: { name: 'a' } }, target: { dev: 'vda' } }),
       presets: [

@@ -83,6 +83,19 @@ describe('modes', () => {
     expect(participants).toEqual([])
   })
 
+  test('a preset of the namespace does not match by the label of another', () => {
+    const label = preset('l', { metadata: { labels: { tier: 'gold' } } })
+    const gold = { selector: { matchLabels: { tier: 'gold' } }, strength: 'Enforce' }
+    const { vm } = injectSmall(vmWith({}), [label, preset('n', { ...gold, domain: { title: 'n' } })])
+    expect(vm.spec.domain).toEqual({})
+    const late = injectSmall(vmWith({}), [
+      label,
+      clusterPreset('c', { ...gold, domain: { title: 'c' } }),
+      preset('n', { ...gold, domain: { title: 'n' } }),
+    ])
+    expect(late.vm.spec.domain).toEqual({ title: 'c' })
+  })
+
   test('a trial changes nothing that a stronger preset sets', () => {
     const { audit } = injectSmall(vmWith({}), [
       preset('strong', { priority: 1, domain: { title: 'a' } }),

@@ -145,7 +145,7 @@ function mergeObject(structure: ObjectStructure, given: readonly Source[], path:
 function membersOf(sources: readonly ObjectSource[]): ReadonlyMap<string, readonly Source[]> {
   const members = new Map<string, Source[]>()
   for (const source of sources) {
-    if (!isUser(source)) for (const key of Object.keys(source.value)) if (!members.has(key)) members.set(key, [])
+    if (!isUser(source)) for (const key of Object.keys(source.value)) members.set(key, [])
   }
   for (const { rank, origin, value } of sources) {
     for (const key of Object.keys(value)) members.get(key)?.push({ rank, origin, value: value[key] })
