@@ -87,6 +87,15 @@ test('hands a VM over when its launcher listens, and reports it Running with one
   expect(writes()).toBe(1)
 })
 
+test('hands over a VM that is too large for its cache', async () => {
+  const spec = { domain: { description: 'x'.repeat(20_000) } }
+  schedule()
+  api.put(collection, { ...stored()!, spec })
+  launcher = await startFakeLauncher(root, podUID)
+  await until(() => phase() === 'Running')
+  expect(launcher.accepted?.spec).toEqual(spec)
+})
+
 test('does not touch the VMs of other nodes', async () => {
   launcher = await startFakeLauncher(root, podUID)
   schedule({ name: 'other' }, { nodeName: 'node2' })

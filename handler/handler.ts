@@ -21,10 +21,10 @@ import {
   type LauncherLimits,
 } from './launcher.ts'
 import { plan, type Observation } from './plan.ts'
-import { slimVm } from './slim-vm.ts'
+import { slimVm, type CachedVm } from './slim-vm.ts'
 import { countValues } from './status.ts'
 
-type Machine = Persisted<VirtualMachine>
+type Machine = Persisted<CachedVm>
 
 interface HandlerOptions {
   readonly kube: KubeClient
@@ -172,13 +172,26 @@ export function startHandler(options: HandlerOptions): Handler {
     }
   }
 
+  /** Listed, since a handler must not read the VMs of other nodes. */
+  async function wholeOf(vm: Machine): Promise<Machine | undefined> {
+    if (vm.isPartial !== true) return vm
+    const { namespace = '', name, uid } = vm.metadata
+    const fieldSelector = `metadata.name=${name},status.nodeName=${nodeName}`
+    const { items } = await kube.list(virtualMachines, { namespace, fieldSelector })
+    return items.find(({ metadata }) => metadata.uid === uid)
+  }
+
   async function perform(round: Round, before: Machine, observation: Observation): Promise<void> {
     let vm = before
     for (const action of plan(vm, observation, new Date(clock.now()).toISOString())) {
       log.debug({ vm: round.key, uid: vm.metadata.uid, action: action.do }, 'performing')
       switch (action.do) {
-        case 'startGuest':
-          return perform(round, vm, await observe(round, vm, () => putVm(round.launcher, vm)))
+        case 'startGuest': {
+          const whole = await wholeOf(vm)
+          // It was deleted: its event queues another round.
+          if (whole === undefined) return undefined
+          return perform(round, vm, await observe(round, vm, () => putVm(round.launcher, whole)))
+        }
         case 'shutDownGuest': {
           const failure = await shutDown(round, action.gracePeriodSeconds)
           if (failure !== undefined) return perform(round, vm, failure)

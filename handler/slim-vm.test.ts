@@ -18,6 +18,13 @@ test('a cached VM has neither the live domain nor annotations that are not read'
   })
 })
 
+test('a cached VM has no large spec, except for its grace period', () => {
+  const spec = { domain: { description: 'x'.repeat(20_000) }, terminationGracePeriodSeconds: 7 }
+  const slim = { ...vm, spec: { domain: {}, terminationGracePeriodSeconds: 7 }, isPartial: true }
+  expect(slimVm({ ...vm, spec })).toEqual(slim)
+  expect(slimVm(slimVm({ ...vm, spec }))).toEqual(slim)
+})
+
 test('a cached VM without them is unchanged', () => {
   expect(slimVm(vm)).toEqual(vm)
 })

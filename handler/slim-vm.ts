@@ -3,18 +3,35 @@ import type { VirtualMachineStatus, VirtualMachine } from '../api/virtual-machin
 import { gracePeriodAnnotation } from '../api/template.ts'
 import type { Persisted } from '../runtime/resource.ts'
 
+/** A VM as the handler caches it. */
+export interface CachedVm extends VirtualMachine {
+  /** Its spec is too large for the cache: it has to be read from the API server when the guest starts. */
+  readonly isPartial?: true
+}
+
+/** Characters of JSON. A usual spec has 3,000; presets can make a megabyte of a few hundred. */
+const maxSpec = 16 * 1024
+
 /**
- * A VM as the handler caches it: without the annotations that it does not read, and with a digest instead of the live
- * domain, which is only compared with new ones. Domains come from launchers, and those of a full node would not fit
- * into the handler's memory.
+ * A VM without the annotations that the handler does not read, without a large spec, which only the start of the guest
+ * needs, and with a digest instead of the live domain, which is only compared with new ones. Users and launchers decide
+ * how large these are, and those of a full node would not fit into the handler's memory.
  */
-export function slimVm(vm: Persisted<VirtualMachine>): Persisted<VirtualMachine> {
+export function slimVm(whole: Persisted<CachedVm>): Persisted<CachedVm> {
+  const vm = withoutLargeSpec(whole)
   const { annotations, ...metadata } = vm.metadata
   const grace = annotations?.[gracePeriodAnnotation]
   const slim = grace === undefined ? metadata : { ...metadata, annotations: { [gracePeriodAnnotation]: grace } }
   const { status } = vm
   if (status?.domain === undefined) return { ...vm, metadata: slim }
   return { ...vm, metadata: slim, status: { ...status, domain: digestOf(status.domain) } }
+}
+
+function withoutLargeSpec(vm: Persisted<CachedVm>): Persisted<CachedVm> {
+  if (JSON.stringify(vm.spec).length <= maxSpec) return vm
+  const { terminationGracePeriodSeconds: grace } = vm.spec
+  const spec = { domain: {}, ...(grace === undefined ? {} : { terminationGracePeriodSeconds: grace }) }
+  return { ...vm, spec, isPartial: true }
 }
 
 /** The digest of a domain in a slim VM, independent of the order of keys, which the API server does not preserve. */

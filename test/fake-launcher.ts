@@ -4,12 +4,15 @@ import { createServer, type ServerResponse } from 'node:http'
 import type { Server } from 'node:net'
 import { once } from 'node:events'
 import { join } from 'node:path'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { DomainReport, LauncherErrorReason } from '../runtime/launcher-api.ts'
 
 /** A fake launcher on its socket below a kubelet's root, with a guest controlled by the test. */
 export interface FakeLauncher {
   /** Method and path of each request except reads. */
   readonly asked: string[]
+  /** The VM of the last `PUT /vm`. */
+  accepted: VirtualMachine | undefined
   /** How often its state was read. */
   readonly reads: number
   /** Refuses `PUT /vm`. */
@@ -90,7 +93,8 @@ export async function startFakeLauncher(kubeletRoot: string, podUID: string): Pr
       } else if (request.url === '/vm' && launcher.refuse !== undefined) {
         response.writeHead(422).end(JSON.stringify({ error: launcher.refuse }))
       } else if (request.url === '/vm') {
-        accept(JSON.parse(body).metadata.uid, response)
+        launcher.accepted = JSON.parse(body)
+        accept(launcher.accepted?.metadata.uid ?? '', response)
       } else {
         if (request.url === '/shutdown') {
           const { gracePeriodSeconds } = JSON.parse(body)
@@ -105,6 +109,7 @@ export async function startFakeLauncher(kubeletRoot: string, podUID: string): Pr
 
   const launcher: FakeLauncher = {
     asked: [],
+    accepted: undefined,
     get reads() {
       return reads
     },
