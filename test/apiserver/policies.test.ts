@@ -4,9 +4,12 @@ import { run } from '../../cluster/command.ts'
 import { until } from '../until.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
+import type { VirtualMachineGroup } from '../../api/group.ts'
+import { budgetOf } from '../../controller/budget.ts'
 import { keepOff } from '../../controller/keep-off.ts'
 import { launcherPod } from '../../controller/launcher-pod.ts'
 import type { Pod } from '../../controller/pod.ts'
+import type { Persisted } from '../../runtime/resource.ts'
 import { storedVm } from '../stored-vm.ts'
 import { volumeOfEachKind } from '../volumes.ts'
 import { installKinds } from './kinds.ts'
@@ -83,6 +86,8 @@ const event = (component: string, instance: string, involvedObject: object) => (
 })
 const aboutNode = event('virtset-controller', 'controller-0', ofKind('v1', 'Node'))
 
+const pdbs = '/apis/policy/v1/namespaces/default/poddisruptionbudgets'
+
 /** A request that each policy refuses; once it is refused, the API server enforces the policy. */
 const foreign: readonly (readonly [string, object, { readonly user: string }])[] = [
   [pods, barePod('bare'), controller],
@@ -90,6 +95,7 @@ const foreign: readonly (readonly [string, object, { readonly user: string }])[]
   [vms, vm('foreign'), webhooks],
   [secrets, secretOf('foreign'), webhooks],
   [events, aboutNode, controller],
+  [pdbs, { metadata: { name: 'foreign' } }, controller],
 ]
 
 beforeAll(async () => {
@@ -102,7 +108,7 @@ beforeAll(async () => {
   await kubectl('create', 'namespace', 'virtset-system')
   await kubectl('apply', '-f', 'manifests/handler/rbac.yaml', '-f', 'manifests/handler/policy.yaml')
   for (const account of ['default', 'builder']) await kubectl('create', 'serviceaccount', account)
-  for (const file of ['controller/policy', 'controller/pods', 'webhooks/policy', 'base/events'])
+  for (const file of ['controller/policy', 'controller/pods', 'controller/budgets', 'webhooks/policy', 'base/events'])
     await kubectl('apply', '-f', `manifests/${file}.yaml`)
   await ask('POST', vms, vm('probe'))
   // A policy takes effect shortly after it is written.
@@ -166,6 +172,40 @@ describe('finalizer and owners of a VM', () => {
     expect((await ask('POST', vms, vm(of, before), controller)).code).toBe(201)
     const response = await ask('PATCH', `${vms}/${of}`, { metadata: patch }, as)
     expect([response.code, response.message.includes(message)]).toEqual([code, true])
+  })
+})
+
+describe('the controller and budgets', () => {
+  const group = { metadata: { name: 'g', namespace: 'default', uid: 'g-1', resourceVersion: '1' } }
+  const own = budgetOf({
+    ...group,
+    spec: { minAvailable: 1, selector: { matchLabels: { app: 'a' } }, template: { spec: { domain: {} } } },
+  } as unknown as Persisted<VirtualMachineGroup>)!
+  const { metadata } = own
+  const foreign = { metadata: { name: 'db' }, spec: { minAvailable: 1, selector: { matchLabels: { app: 'db' } } } }
+
+  test.each<[string, object, number, string]>([
+    ['of a group', own, 201, ''],
+    ['of another workload', foreign, 403, 'the owner of a budget'],
+    ['without a label', { ...own, metadata: { ...metadata, labels: {} } }, 403, 'the owner of a budget'],
+    ['of another name', { ...own, metadata: { ...metadata, name: 'h' } }, 403, 'the owner of a budget'],
+    ['for all pods', { ...own, spec: { minAvailable: 1, selector: {} } }, 403, 'must select only launcher pods'],
+  ])('creates one %s', async (_, budget, code, message) => {
+    const response = await ask('POST', `${pdbs}?dryRun=All`, budget, controller)
+    expect([response.code, response.message.includes(message)]).toEqual([code, true])
+  })
+
+  test('changes and deletes only those of groups, also after their label was removed', async () => {
+    const unlabelled = { ...own, metadata: { ...metadata, labels: {} } }
+    for (const budget of [foreign, unlabelled]) expect((await ask('POST', pdbs, budget, jane)).code).toBe(201)
+    const { labels } = metadata
+    const codes = [
+      await ask('PATCH', `${pdbs}/db`, { spec: { minAvailable: 0 } }, controller),
+      await ask('DELETE', `${pdbs}/db`, {}, controller),
+      await ask('PATCH', `${pdbs}/g`, { metadata: { labels } }, controller),
+      await ask('DELETE', `${pdbs}/g`, {}, controller),
+    ].map(({ code }) => code)
+    expect(codes).toEqual([403, 403, 200, 200])
   })
 })
 

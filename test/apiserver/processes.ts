@@ -40,7 +40,7 @@ const launcherImage = 'launcher:1'
 
 /** The admission policies with the controller's image in this test, as kustomize would set it. */
 const policies = (): string =>
-  ['controller/policy', 'controller/pods', 'webhooks/policy', 'base/events']
+  ['controller/policy', 'controller/pods', 'controller/budgets', 'webhooks/policy', 'base/events']
     .map((name) => readFileSync(`manifests/${name}.yaml`, 'utf8').replace('virtset-launcher', launcherImage))
     .join('---\n')
 
