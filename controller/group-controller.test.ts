@@ -65,7 +65,7 @@ async function setUp(replicas: number) {
       await kube.close()
     }
     opened.push(stop)
-    return stop
+    return { stop, controller, cache: reflector.store }
   }
   const scale = (to: number) => {
     const group = server.find(groups, 'default', 'web')
@@ -113,6 +113,26 @@ describe('a group', () => {
     await reaches(20)
     expect(writes(server).length).toBe(60)
     expect(most()).toBe(20)
+  })
+
+  test('that is paused makes no pass for VMs that nothing controls', async () => {
+    const { clock, server, start } = await setUp(0)
+    server.put(groups, { ...server.find(groups, 'default', 'web')!, spec: { ...spec(0), paused: true } })
+    const { controller, cache } = start()
+    await until(
+      () => status(server)?.conditions?.some(({ type }) => type === 'ReplicaPaused') === true,
+      () => clock.advance(100),
+    )
+    await until(
+      () => controller.statistics()?.working === 0,
+      () => clock.advance(1000),
+    )
+    const before = controller.statistics()?.done
+    server.put(vms, { metadata: { namespace: 'default', name: 'free', labels }, spec: {} })
+    change(server, 'free', {}, { labels: { ...labels, other: 'label' } })
+    await until(() => cache.get('default/free')?.metadata.labels?.['other'] === 'label')
+    await clock.advance(1000)
+    expect(controller.statistics()).toMatchObject({ done: before, waiting: 0, delayed: 0 })
   })
 
   test('starts slowly: after one and two come four, and none after a refusal', async () => {
@@ -199,7 +219,7 @@ describe('a group', () => {
 
   test('whose controller is killed reaches the requested number, and never exceeds it', async () => {
     const { server, start, reaches, clock, most } = await setUp(30)
-    const stop = start()
+    const { stop } = start()
     await until(
       () => server.objects(vms).length > 7,
       () => clock.advance(1),

@@ -131,7 +131,8 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
   })
 
   /**
-   * The group that controls the VM, or did before the change; of a VM without a controller, all groups that select it.
+   * The group that controls the VM, or did before the change; of a VM without a controller, all groups that could adopt
+   * it.
    */
   const groupsOf = (change: Change<VirtualMachine>): readonly Group[] => {
     const versions = change.kind === 'updated' ? [change.object, change.previous] : [change.object]
@@ -139,7 +140,8 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     const { namespace = '', labels = {} } = change.object.metadata
     return groups.store.byIndex('namespace', namespace).filter(({ metadata, spec }) => {
       if (owners.some((owner) => owner?.uid === metadata.uid)) return true
-      return controllerOf(change.object) === undefined && isSelected(compileStoredSelector(spec.selector), labels)
+      if (controllerOf(change.object) !== undefined || spec.paused === true) return false
+      return isSelected(compileStoredSelector(spec.selector), labels)
     })
   }
 
@@ -160,7 +162,8 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
 
   const observe = (group: Group, { expectations, backOffUntilMs, refusal }: Memory): ObservedGroup => {
     const { uid, namespace } = group.metadata
-    const known = [uid, 'nothing'].flatMap((owner) => owned.byIndex('owner', ownedBy(namespace, owner)))
+    const considered = group.spec.paused === true ? [uid] : [uid, 'nothing']
+    const known = considered.flatMap((owner) => owned.byIndex('owner', ownedBy(namespace, owner)))
     const uids = new Set(known.map(({ metadata }) => metadata.uid))
     const owner = { kind: 'VirtualMachineGroup', metadata: group.metadata } as const
     const unseen = expectations.unseen.filter(({ metadata }) => !uids.has(metadata.uid))
