@@ -101,7 +101,7 @@ const ownComponents: readonly Operation[] = ['handler', 'controller', 'webhooks'
   name: `kill ${component}`,
   weight: 2,
   run: async ({ chance }) => {
-    const pids = pidsOf((command) => command.includes(`${component}/main.ts`))
+    const pids = pidsInPods((command) => command.includes(`${component}/main.ts`))
     const pid = chance.pick(pids)
     return pid === undefined ? undefined : signal(pid, 'SIGKILL')
   },
@@ -282,7 +282,8 @@ const cutOff = (range: string) => `table ip virtset-chaos {
 }
 `
 
-const pidsOf = (isWanted: (command: string) => boolean) => processesOfPod('', isWanted)
+/** Only processes in pods: other tests run the same programs on this host at the same time. */
+const pidsInPods = (isWanted: (command: string) => boolean) => processesOfPod('/pod', isWanted)
 
 function signal(pid: number, name: NodeJS.Signals): string | undefined {
   try {
