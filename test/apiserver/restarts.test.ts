@@ -59,10 +59,7 @@ const storm = fc.record({
   last: verb,
 })
 
-/**
- * Resolves with 202 for 201, too. Where the connection to the webhooks broke, on a busy machine, the request is
- * repeated, as a user would.
- */
+/** Resolves with 202 for 201, too. */
 async function ask(name: string, request: Verb): Promise<{ code: number; message: string }> {
   const config = `namespaces/default/virtualmachineconfigs/${name}`
   const path = `/apis/subresources.virtset.io/v1alpha1/${config}/${request}${request === 'start' ? '?wait=true' : ''}`
@@ -70,7 +67,6 @@ async function ask(name: string, request: Verb): Promise<{ code: number; message
     await kube.request('POST', path, {})
     return { code: 202, message: '' }
   } catch (error) {
-    if (error instanceof ApiError && error.status.code === 503) return ask(name, request)
     if (!(error instanceof ApiError) || error.status.code !== 409) throw error
     return error.status
   }
