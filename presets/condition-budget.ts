@@ -1,3 +1,5 @@
+import { maxNamed } from './abridge.ts'
+
 /** The remaining budget of an evaluation. Counting is deterministic: the same evaluation always has the same cost. */
 export interface Meter {
   /** One step takes at most about 0.1 µs. */
@@ -90,14 +92,11 @@ export function spend<T>(
 const ownFault = (resource: Resource): string =>
   `takes more than ${amount(resource, presetLimit[resource])} on this VM, the limit of one preset`
 
-/** The number of presets that a message names if no single one is to blame. */
-const mostNamed = 3
-
 function sharedFault({ namespace }: Spender, spent: Scope['spent'], resource: Resource): string {
   const scope = namespace === undefined ? 'the cluster' : `namespace "${namespace}"`
   const most = [...spent]
     .toSorted(([, one], [, other]) => other[resource] - one[resource])
-    .slice(0, mostNamed)
+    .slice(0, maxNamed)
     .map(([id, took]) => `"${id}" takes ${amount(resource, took[resource])}`)
     .join(', ')
   return `the presets of ${scope} take more than ${amount(resource, scopeLimit[resource])} on this VM together: ${most}`

@@ -73,7 +73,7 @@ const inOrder = (structure: ListStructure, sources: readonly Source[]) =>
     })
     .toSorted((left, right) => right.rank - left.rank || compareText(left.text, right.text))
 
-/** The items of one source. Equal items without a key in one preset are separate items, told apart by their number. */
+/** The items of one source. Equal items without a key in one preset are separate items, distinguished by number. */
 function itemsOf(structure: ListStructure, source: Source, values: readonly unknown[]): Item[] {
   const seen = new Map<string, number>()
   return values.map((value) => {

@@ -85,7 +85,7 @@ test('quantities that a schema describes are equal in any spelling', () => {
   expect(limit.meaning('1Gi')).toBe(limit.meaning('1024Mi'))
 })
 
-/** Made anew for each test, because the structure of an element is made once. */
+/** Made again for each test, because the structure of an element is made once. */
 const fresh = () => {
   const size = element(
     'A size.',

@@ -37,7 +37,7 @@ export interface Gate {
 
 /**
  * Limits the memory that requests hold to `requests` × 64 KiB + `bytes`; bytes count when received, not when announced.
- * No namespace can block the others: beyond a share of the limits, the namespace that holds the most loses its latest
+ * No namespace can block the others: beyond a share of the limits, the namespace that holds the most loses its largest
  * request.
  */
 export function createGate(limits: Limits): Gate {
