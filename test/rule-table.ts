@@ -6,6 +6,7 @@ import type { Domain } from '../api/domain/domain.ts'
 import { validateDomain } from '../api/domain/validate.ts'
 import { renderCause } from '../api/refusal.ts'
 import type { VirtualMachineSpec } from '../api/virtual-machine.ts'
+import { imageVolumesOf } from '../api/volume.ts'
 import { bundledCapabilities } from '../completion/capabilities.ts'
 import { addedPaths } from '../completion/defaults/apply.ts'
 import { fillDefaults } from '../completion/defaults/defaults.ts'
@@ -49,7 +50,9 @@ export const takenMac = '52:54:00:00:00:0a'
  */
 export function prepare(domain: Domain, row: Surrounding = {}): [VirtualMachineSpec, RuleContext] {
   const { base = minimal, volumes, capabilities = bundledCapabilities } = row
-  const completed = fillDefaults({ ...base, ...domain }, { capabilities, entropy: { uid: 'test' }, name: 'test' })
+  const imageVolumes = imageVolumesOf(volumes)
+  const context = { capabilities, entropy: { uid: 'test' }, name: 'test', imageVolumes }
+  const completed = fillDefaults({ ...base, ...domain }, context)
   const paths = addedPaths(completed.added, completed.domain)
   const originOf = (path: string): Origin => {
     const rule = paths.get(path.replace(/^spec\.domain\./, ''))

@@ -11,7 +11,7 @@ describe("libvirt's own spelling", () => {
   test.each([
     ['sizes in KiB', '{"memory":{"unit":"MiB","value":1}}', '{"memory":{"unit":"KiB","value":1024}}'],
     ['sizes rounded up', '{"memory":{"unit":"MB","value":64}}', '{"memory":{"unit":"KiB","value":62500}}'],
-    ['a bare size in its unit', '{"memory":{"value":"064"}}', '{"memory":{"unit":"KiB","value":64}}'],
+    ['a bare size in its unit', '{"memory":{"value":"64"}}', '{"memory":{"unit":"KiB","value":64}}'],
     [
       'sizes beyond 2^53, exactly',
       '{"memory":{"unit":"b","value":"18446744073709551615"}}',

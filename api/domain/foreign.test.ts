@@ -7,7 +7,7 @@ describe('the canonical spelling of foreign XML', () => {
     ['quotes', `<a b='c"d'/>`, '<a b="c&quot;d"/>'],
     ['an element without content', '<a></a>', '<a/>'],
     ['white space between elements is dropped', '<a>\n  <b/>\n</a>\n', '<a><b/></a>'],
-    ['white space as the only content is kept', '<a> </a>', '<a> </a>'],
+    ['white space as the only content is preserved', '<a> </a>', '<a> </a>'],
     ['text beside elements is trimmed', '<a> x <b/> y </a>', '<a>x<b/>y</a>'],
     ['comments are dropped', '<a><!-- x --><b/></a>', '<a><b/></a>'],
     ['CDATA is text', '<a><![CDATA[<&]]></a>', '<a>&lt;&amp;</a>'],

@@ -1,4 +1,4 @@
-import { nearest } from '../nearest.ts'
+import { fieldNames, nearest } from '../nearest.ts'
 import { elementOf, xmlName, type Element } from './description.ts'
 import { domain as root } from './domain.ts'
 
@@ -17,7 +17,7 @@ export const placeFor = (key: string, element: Element, path: string): string | 
   const below = shortest(pathsTo(key, element))
   if (below !== undefined) return `${JSON.stringify(key)} belongs under ${path === '' ? below : `${path}.${below}`}`
   // A typo is likelier than a key from a distant element.
-  if (nearest(key, Object.keys(element.fields)) !== undefined) return undefined
+  if (nearest(key, fieldNames(element.fields)) !== undefined) return undefined
   const anywhere = shortest(pathsTo(key, root))
   return anywhere === undefined ? undefined : `${JSON.stringify(key)} belongs under ${anywhere}`
 }

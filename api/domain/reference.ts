@@ -181,7 +181,10 @@ const scalarText = (scalar: Scalar): string => {
       const { min, max, words: also = [] } = scalar
       const isHex = scalar.hexDigits !== undefined || scalar.hexFor !== undefined || scalar.hexBeside !== undefined
       const range = min === undefined && max === undefined ? '' : ` ${min ?? ''}…${max ?? ''}`
-      return [`integer${range}${isHex ? ', may be hex' : ''}`, ...also.map((word) => `\`${word}\``)].join(', ')
+      return [
+        `integer${range}${scalar.readAsHex ? ', hex with 0x' : isHex ? ', may be hex' : ''}`,
+        ...also.map((word) => `\`${word}\``),
+      ].join(', ')
     }
     default: {
       const limits = limitsOf(scalar)

@@ -44,15 +44,15 @@ const patterns: { readonly [kind: string]: { readonly pattern: RegExp; readonly 
 }
 
 /**
- * The exact integer of a number or text. With `isHex`, hex (0x…) and C's octal (0…) are accepted as well.
+ * The exact integer of a number or text. With `isHex`, hex (0x…) is accepted as well. Leading zeros are not: libvirt
+ * reads `010` as ten in some fields and as eight in others.
  * @returns undefined if it is not an integer, or if it is a number beyond 2^53, which may be inexact
  */
 export const integerOf = (value: unknown, isHex = true): bigint | undefined => {
   if (typeof value === 'number') return Number.isSafeInteger(value) ? BigInt(value) : undefined
   if (typeof value !== 'string' || value.length > 40) return undefined
-  if (!isHex) return /^-?\d+$/.test(value) ? BigInt(value) : undefined
-  if (/^0[0-7]+$/.test(value)) return BigInt(`0o${value}`)
-  return /^(?:0x[0-9a-f]+|0|-?[1-9]\d*)$/i.test(value) ? BigInt(value.toLowerCase()) : undefined
+  const pattern = isHex ? /^(?:0x[0-9a-f]+|0|-?[1-9]\d*)$/i : /^(?:0|-?[1-9]\d*)$/
+  return pattern.test(value) ? BigInt(value.toLowerCase()) : undefined
 }
 
 const readsHex = (scalar: Kind<'integer'>): boolean =>
@@ -104,17 +104,30 @@ const integerFault = (scalar: Kind<'integer'>, value: unknown): ValueFault | und
     return { reason: 'FieldValueInvalid', message: 'is too large to be exact as a number: write it as a string' }
   }
   const number = integerOf(value, readsHex(scalar))
-  if (number === undefined) {
-    const isHex = !readsHex(scalar) && typeof value === 'string' && /^0x[0-9a-f]{1,16}$/i.test(value)
+  if (number === undefined) return notAnInteger(scalar, String(value))
+  if (scalar.readAsHex && typeof value === 'string' && number > 9n && !isPrefixed(value)) {
     return {
       reason: 'FieldValueInvalid',
-      message: `must be ${integerWords(scalar)}`,
-      ...(isHex ? { suggestion: `did you mean ${BigInt(value)}?` } : {}),
+      message: 'must begin with 0x, because libvirt reads it as hex',
+      suggestion: `did you mean "0x${value}"?`,
     }
   }
   if (min !== undefined && number < min) return { reason: 'FieldValueInvalid', message: `must be at least ${min}` }
   if (max !== undefined && number > max) return { reason: 'FieldValueInvalid', message: `must be at most ${max}` }
   return undefined
+}
+
+const isPrefixed = (text: string): boolean => /^0x/i.test(text)
+
+const notAnInteger = (scalar: Kind<'integer'>, text: string): ValueFault => {
+  const plain = text.replace(/^(-?)0+(?=\d)/, '$1')
+  const isHex = !readsHex(scalar) && /^0x[0-9a-f]{1,16}$/i.test(text)
+  const isPadded = plain !== text && /^-?\d{1,20}$/.test(plain)
+  return {
+    reason: 'FieldValueInvalid',
+    message: `must be ${integerWords(scalar)}${isPadded ? ' without leading zeros' : ''}`,
+    ...(isHex || isPadded ? { suggestion: `did you mean ${isHex ? BigInt(text) : plain}?` } : {}),
+  }
 }
 
 const integerWords = ({ words = [] }: Kind<'integer'>): string =>

@@ -17,7 +17,8 @@ export type Scalar =
   /**
    * Bounds are inclusive; a bigint beyond 2^53. `hexDigits`: libvirt writes it in hex, padded to this width. `hexFor`:
    * the same, only if the sibling `type` has one of these values. `hexBeside`: the same, only if this sibling exists
-   * (`{}`: hex is accepted but never written). `words` are allowed instead of a number.
+   * (`{}`: hex is accepted but never written). `readAsHex`: libvirt reads hex even without 0x, so that `10` is sixteen.
+   * A text needs the prefix; a number is written with it. `words` are allowed instead of a number.
    */
   | {
       readonly kind: 'integer'
@@ -25,6 +26,7 @@ export type Scalar =
       readonly max?: number | bigint
       readonly hexDigits?: number
       readonly hexUpperCase?: true
+      readonly readAsHex?: true
       readonly hexFor?: { readonly [type: string]: number }
       readonly hexBeside?: { readonly [sibling: string]: number }
       readonly words?: readonly string[]
@@ -49,6 +51,8 @@ export const integer = (bounds: { min?: number | bigint; max?: number | bigint; 
 /** Written in hex by libvirt, `digits` wide (`0x0000:0x00:0x1f.0x7`). */
 export const hex = (digits: number, max: number | bigint) =>
   ({ kind: 'integer', min: 0, max, hexDigits: digits }) as const
+/** As `hex`, and libvirt reads hex even without 0x. */
+export const bareHex = (digits: number, max: number | bigint) => ({ ...hex(digits, max), readAsHex: true }) as const
 export const uint8 = integer({ min: 0, max: 255 })
 export const uint16 = integer({ min: 0, max: 65_535 })
 export const uint32 = integer({ min: 0, max: 4_294_967_295 })
@@ -87,6 +91,7 @@ export const fromXml = (scalar: Scalar, xml: string): ScalarValue => {
     case 'boolean':
       return xml === scalar.words[0] ? true : xml === scalar.words[1] ? false : xml
     case 'integer': {
+      if (scalar.readAsHex && bareHexText.test(xml)) return `0x${xml}`
       const value = Number(xml)
       return Number.isSafeInteger(value) && String(value) === xml ? value : xml
     }
@@ -99,11 +104,15 @@ export const fromXml = (scalar: Scalar, xml: string): ScalarValue => {
   }
 }
 
+/** Hex without a prefix, except a single decimal digit, which needs none. */
+const bareHexText = /^(?:[0-9a-f]{2,}|[a-f])$/i
+
 /** Without an exponent, which libvirt does not accept. */
 const plainDecimal = /^-?\d+(?:\.\d+)?$/
 
-/** The XML text of a JSON value, unchanged. */
+/** The XML text of a JSON value: unchanged, but for a number that libvirt would read as hex. */
 export const toXml = (scalar: Scalar, value: ScalarValue): string => {
+  if (typeof value === 'number' && scalar.kind === 'integer' && scalar.readAsHex) return `0x${value.toString(16)}`
   if (typeof value !== 'boolean') return String(value)
   if (scalar.kind === 'boolean') return scalar.words[value ? 0 : 1]
   return (scalar.kind === 'enumeration' ? wordOf(scalar.values, value) : undefined) ?? String(value)

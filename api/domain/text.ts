@@ -139,10 +139,13 @@ export const hypervisorVendor = text(
   48,
 )
 
-/** libvirt's `usbPort`, and the port numbers of virtio-serial and CCID controllers. */
+/**
+ * Port numbers of virtio-serial and CCID controllers, and libvirt's `usbPort` in its only spelling: libvirt reads
+ * `02` and `2.0` as `2`.
+ */
 export const busPort = text(
-  'a port number, or a USB port below hubs such as `1.2`',
-  '^(?:(?:0x)?[0-9A-Fa-f]{1,3}\\.){0,3}(?:0x)?[0-9A-Fa-f]{1,3}$',
+  'a port number, or a USB port below hubs such as `1.2`, without leading zeros',
+  '^(?:0|[1-9][0-9]{0,2}(?:\\.[1-9][0-9]{0,2}){0,3})$',
   32,
 )
 

@@ -1,6 +1,8 @@
 import type { Cause } from '../cause.ts'
 import { listCauses, noCauses, report, type Causes } from '../causes.ts'
+import { invalidValue, scalarValue, wrongType } from '../field-error.ts'
 import { joinPath } from '../path.ts'
+import { fieldNames } from '../nearest.ts'
 import { isRecord, unknownField } from '../schema.ts'
 import {
   elementOf,
@@ -75,7 +77,7 @@ const checkSize = (scale: Scale, object: { readonly [key: string]: unknown }, fo
   const value = object[scale.value]
   found.path.push(scale.value)
   const message = 'must be less than 16 EiB together with its unit'
-  reportAt(found, (field) => ({ rule: 'value', field, value, reason: 'FieldValueInvalid', message }))
+  reportAt(found, (field) => invalidValue('value', field, value, message))
   found.path.pop()
 }
 
@@ -178,14 +180,7 @@ const checkForeign = (value: unknown, found: Found): void => {
   const fault = foreignFault(value)
   if (!fault) return
   const message = `must be well-formed XML: line ${fault.line}: ${fault.message}`
-  reportAt(found, (field) => ({ rule: 'value', field, value, reason: 'FieldValueInvalid', message }))
-}
-
-const wrongType = (field: string, value: unknown, wanted: string): Cause => {
-  const is =
-    value === null ? 'null' : Array.isArray(value) ? 'a list' : isRecord(value) ? 'an object' : `a ${typeof value}`
-  const message = `must be ${wanted}, not ${is}`
-  return { rule: 'type', field, ...ofScalar(value), reason: 'FieldValueTypeInvalid', message }
+  reportAt(found, (field) => invalidValue('value', field, value, message))
 }
 
 const noObject = (element: Element, value: unknown, field: string): Cause => {
@@ -204,11 +199,8 @@ const unknownKey = (
   element: Element,
   path: readonly (string | number)[],
 ): Cause => {
-  const { value: _, ...unknown } = unknownField(field, key, value, Object.keys(element.fields))
-  const cause = { ...unknown, ...ofScalar(value) }
+  const { value: _, ...unknown } = unknownField(field, key, value, fieldNames(element.fields))
+  const cause = { ...unknown, ...scalarValue(value) }
   const place = placeFor(key, element, fieldOf('', path.slice(0, -1)))
   return place === undefined ? cause : { ...cause, suggestion: place }
 }
-
-/** Omits objects: they are unreadable in one line, and a deeply nested one cannot be printed. */
-const ofScalar = (value: unknown): { value?: unknown } => (typeof value === 'object' ? {} : { value })

@@ -10,6 +10,11 @@ const seed: Domain = {
   type: 'qemu',
 }
 
+test('a number that libvirt would read as hex is written with a prefix', () => {
+  const xml = writeDomain({ devices: { panics: [{ address: { type: 'isa', iobase: 0x505 } }] } })
+  expect(xml).toContain('iobase="0x505"')
+})
+
 describe('from XML to JSON', () => {
   test.each<[string, string, Domain]>([
     ['an attribute', `<domain type='kvm'/>`, { type: 'kvm' }],
@@ -51,9 +56,14 @@ describe('from XML to JSON', () => {
       `<?xml version='1.0' encoding='UTF-8'?><!-- a --><domain><!-- b --><?c d?><name>e</name></domain><!-- f -->`,
       { name: 'e' },
     ],
+    [
+      'a prefix for hex that libvirt reads without one',
+      `<domain><devices><panic><address type='isa' iobase='505'/></panic></devices></domain>`,
+      { devices: { panics: [{ address: { type: 'isa', iobase: '0x505' } }] } },
+    ],
     ['white space around numbers', '<domain><memory>\n 64 \n</memory></domain>', { memory: { value: 64 } }],
     [
-      'the white space of free text is kept',
+      'the white space of free text is preserved',
       '<domain><description> a\n b </description></domain>',
       { description: ' a\n b ' },
     ],

@@ -5,7 +5,7 @@ import { plausibleDomains } from '../../test/arbitraries/plausible.ts'
 import { i440fx, q35, testContext } from '../../test/applied.ts'
 import { addedPaths } from './apply.ts'
 import { fillDefaults, rules } from './defaults.ts'
-import { pciSeats } from './pci.ts'
+import { pciDevices } from './pci.ts'
 
 const modes = [
   ['a new domain', { ...testContext, name: 'vm', isNew: true }],
@@ -125,9 +125,9 @@ const placed = (domain: Domain): Domain => fillDefaults(domain, testContext).dom
 test('every device on PCI has a unique address', () => {
   fc.assert(
     fc.property(unplaced, (domain) => {
-      const seats = pciSeats(placed(domain)).filter(({ asks }) => asks !== 0)
-      expect(seats.filter(({ address }) => address === undefined)).toEqual([])
-      const places = seats.map(({ address }) => JSON.stringify(address))
+      const devices = pciDevices(placed(domain)).filter(({ asks }) => asks !== 0)
+      expect(devices.filter(({ address }) => address === undefined)).toEqual([])
+      const places = devices.map(({ address }) => JSON.stringify(address))
       expect(places).toEqual([...new Set(places)])
     }),
     { numRuns: 100 },

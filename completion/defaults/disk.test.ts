@@ -58,6 +58,18 @@ describe('the driver', () => {
     ['a volume of a pool', { type: 'volume', source: { pool: 'p', volume: 'v' } }, { name: 'qemu' }],
     ['a volume of the VM', { type: 'volume', source: { volume: 'v' } }, { name: 'qemu', type: 'raw' }],
   ])('of %s', (_, given, driver) => expect(one([disk.diskDriver], given)).toEqual({ ...given, driver }))
+
+  test.each<[string, string | undefined, Disk]>([
+    ['qcow2 for a volume with an image', 'qcow2', { type: 'volume', source: { volume: 'root' } }],
+    ['raw for another volume', 'raw', { type: 'volume', source: { volume: 'data' } }],
+    ['raw for a file', 'raw', { type: 'file' }],
+    ['raw for a volume without a name', 'raw', { type: 'volume' }],
+    ['unknown for a volume of a pool', undefined, { type: 'volume', source: { pool: 'p', volume: 'root' } }],
+  ])('is %s', (_, type, given) => {
+    const domain = { devices: { disks: [given] } }
+    const found = applied([disk.diskDriver], domain, { imageVolumes: new Set(['root']) }).devices?.disks?.[0]
+    expect(found?.driver?.type).toBe(type)
+  })
 })
 
 describe('servers', () => {

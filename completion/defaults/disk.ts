@@ -1,5 +1,5 @@
 import { diskIndex } from '../../api/domain/order.ts'
-import { each, fill, type Addition, type DeviceOf, type Rule } from './rule.ts'
+import { each, fill, type Addition, type Context, type DeviceOf, type Rule } from './rule.ts'
 
 type Disk = DeviceOf<'disks'>
 type Source = NonNullable<Disk['source']>
@@ -28,11 +28,15 @@ export const diskBus = each('disks')(
 
 export const diskDriver = each('disks')(
   'disk-driver',
-  'The driver of a disk is QEMU and its format is raw; a libvirt storage pool knows the format of its volumes.',
-  ({ type, source }) => ({
-    driver: { name: 'qemu', ...(type === 'volume' && source?.pool !== undefined ? {} : { type: 'raw' }) },
-  }),
+  'The driver of a disk is QEMU and its format is raw; a libvirt storage pool knows the format of its volumes, and what the guest writes to a volume of kind `image` is stored in qcow2.',
+  (disk, _, context) => ({ driver: { name: 'qemu', ...formatOf(disk, context) } }),
 )
+
+function formatOf({ type, source }: Disk, { imageVolumes }: Context): { readonly type?: 'raw' | 'qcow2' } {
+  if (type !== 'volume') return { type: 'raw' }
+  if (source?.pool !== undefined) return {}
+  return { type: imageVolumes?.has(source?.volume ?? '') === true ? 'qcow2' : 'raw' }
+}
 
 export const diskReadonly = each('disks')('disk-readonly', 'A CD-ROM is read-only.', ({ device }) =>
   device === 'cdrom' ? { readonly: {} } : undefined,

@@ -37,7 +37,7 @@ export const uuid = rule(
   (domain, context) =>
     domain.uuid
       ? undefined
-      : { uuid: smbiosUuid(domain) ?? context.entropy.recalled?.uuid ?? drawUuid(context, 'uuid') },
+      : { uuid: smbiosUuid(domain) ?? context.entropy.previous?.uuid ?? drawUuid(context, 'uuid') },
 )
 
 export const generationId = rule(
@@ -88,7 +88,7 @@ export const macAddress: Rule = {
     const isTaken = (address: string): boolean => taken.has(address) || isTakenElsewhere?.(address) === true
     return interfaces.flatMap((one, index): Addition[] => {
       if (one.mac?.address !== undefined) return []
-      const address = context.entropy.recalled?.macs[index] ?? drawFreeMac(context, index, isTaken)
+      const address = context.entropy.previous?.macs[index] ?? drawFreeMac(context, index, isTaken)
       taken.add(address)
       return [fill(one, { mac: { address } })]
     })

@@ -169,8 +169,8 @@ test.each([
     return { target: bus === undefined ? { dev } : { dev, bus: bus as 'virtio' } }
   })
   const found = applied([pciRoot, diskBus, pciControllers, pciAddresses], { os: i440fx, devices: { disks } })
-  const seated = (found.devices?.disks ?? []).filter(({ address }) => address?.type === 'pci')
-  const bySlot = seated.toSorted((a, b) => Number(a.address?.slot) - Number(b.address?.slot))
+  const onPci = (found.devices?.disks ?? []).filter(({ address }) => address?.type === 'pci')
+  const bySlot = onPci.toSorted((a, b) => Number(a.address?.slot) - Number(b.address?.slot))
   expect(bySlot.map(({ target }) => target?.dev).join(' ')).toBe(expected)
 })
 

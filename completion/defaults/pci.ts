@@ -35,7 +35,7 @@ type Controller = DeviceOf<'controllers'>
 type Address = NonNullable<Controller['address']>
 
 /** A device that is or will be on a PCI bus. */
-interface Seat {
+interface PciDevice {
   readonly at: string
   readonly device: { readonly address?: Address }
   /** What it requires of a slot; 0 for a root, which has none. */
@@ -53,13 +53,13 @@ interface Plan {
   readonly chipset: Chipset
   /** Whether the root bus is PCI Express. */
   readonly isExpress: boolean
-  readonly controllers: readonly (Seat & { readonly controller: Controller })[]
-  readonly bridges: readonly (Seat & { readonly controller: Controller })[]
-  readonly videos: readonly Seat[]
-  readonly sounds: readonly (Seat & { readonly isIch9: boolean })[]
+  readonly controllers: readonly (PciDevice & { readonly controller: Controller })[]
+  readonly bridges: readonly (PciDevice & { readonly controller: Controller })[]
+  readonly videos: readonly PciDevice[]
+  readonly sounds: readonly (PciDevice & { readonly isIch9: boolean })[]
   /** The other devices in the order of assignment: before the controllers, and after them. */
-  readonly before: readonly Seat[]
-  readonly after: readonly Seat[]
+  readonly before: readonly PciDevice[]
+  readonly after: readonly PciDevice[]
 }
 
 /** The highest numbers of PCI buses and slots. Rules report higher ones. */
@@ -77,7 +77,7 @@ const written = (address: Address | undefined): PciAddress | undefined => {
 }
 
 /** Whether the device is on PCI: a device with an address of another type is not. */
-const isSeated = (address: Address | undefined): boolean => address?.type === undefined || address.type === 'pci'
+const mayBePci = (address: Address | undefined): boolean => address?.type === undefined || address.type === 'pci'
 
 /** The PCI root, which users can also add to machines that have none. */
 const rootOf = (domain: Domain): Controller | undefined =>
@@ -100,48 +100,48 @@ const planOf = (domain: Domain, read: Domain): Plan => {
       .map((one) => ({ ...one, asks: controllerConnection(one.controller, connections) }))
       .filter(({ asks }) => asks !== 0),
     videos,
-    sounds: seats('sounds', devices?.sounds, (sound) => soundConnection(sound, connections)).map((one) => ({
+    sounds: devicesIn('sounds', devices?.sounds, (sound) => soundConnection(sound, connections)).map((one) => ({
       ...one,
       isIch9: one.source.model === 'ich9',
     })),
     before: [
-      ...seats('filesystems', devices?.filesystems, ({ model, driver }) =>
+      ...devicesIn('filesystems', devices?.filesystems, ({ model, driver }) =>
         driver?.type === 'mtp' ? 0 : virtioConnection(model, connections),
       ),
-      ...seats('interfaces', devices?.interfaces, ({ type, model }) =>
+      ...devicesIn('interfaces', devices?.interfaces, ({ type, model }) =>
         type === 'hostdev' ? undefined : interfaceConnection(model?.type, connections),
       ),
     ],
-    after: [...sortedDisks(domain, read, connections), ...laterSeats(domain, connections, videos)],
+    after: [...sortedDisks(domain, read, connections), ...laterDevices(domain, connections, videos)],
   }
 }
 
-const laterSeats = (domain: Domain, connections: Connections, videos: readonly Seat[]): Seat[] => {
+const laterDevices = (domain: Domain, connections: Connections, videos: readonly PciDevice[]): PciDevice[] => {
   const { devices = {} } = domain
   const virtio = (model: string | undefined): number => virtioConnection(model, connections)
   const { memballoon, vsock, iommu, pstore } = devices
   return [
-    ...seats('interfaces', devices.interfaces, (one) =>
+    ...devicesIn('interfaces', devices.interfaces, (one) =>
       one.type === 'hostdev' && !isHostUsbCard(one) ? connections.pcie : undefined,
     ),
-    ...seats('hostdevs', devices.hostdevs, (hostdev) => hostdevConnection(hostdev, connections)),
+    ...devicesIn('hostdevs', devices.hostdevs, (hostdev) => hostdevConnection(hostdev, connections)),
     ...single('memballoon', memballoon, memballoon?.model === 'none' ? 0 : virtio(memballoon?.model)),
-    ...seats('rngs', devices.rngs, ({ model }) => virtio(model)),
-    ...seats('watchdogs', devices.watchdogs, ({ model }) => (model === 'i6300esb' ? connections.pci : 0)),
+    ...devicesIn('rngs', devices.rngs, ({ model }) => virtio(model)),
+    ...devicesIn('watchdogs', devices.watchdogs, ({ model }) => (model === 'i6300esb' ? connections.pci : 0)),
     ...videos,
-    ...seats('shmems', devices.shmems, () => connections.pci),
-    ...seats('inputs', devices.inputs, ({ bus, model }) => (bus === 'virtio' ? virtio(model) : 0)),
-    ...seats('serials', devices.serials, ({ target }) => (target?.type === 'pci-serial' ? connections.pci : 0)),
+    ...devicesIn('shmems', devices.shmems, () => connections.pci),
+    ...devicesIn('inputs', devices.inputs, ({ bus, model }) => (bus === 'virtio' ? virtio(model) : 0)),
+    ...devicesIn('serials', devices.serials, ({ target }) => (target?.type === 'pci-serial' ? connections.pci : 0)),
     ...single('vsock', vsock, virtio(vsock?.model)),
-    ...seats('memories', devices.memories, ({ model }) => memoryConnection(model, connections)),
+    ...devicesIn('memories', devices.memories, ({ model }) => memoryConnection(model, connections)),
     ...single('iommu', iommu, iommuConnection(iommu?.model, connections)),
-    ...seats('cryptos', devices.cryptos, () => connections.pci),
-    ...seats('panics', devices.panics, ({ model }) => panicConnection(model, connections)),
+    ...devicesIn('cryptos', devices.cryptos, () => connections.pci),
+    ...devicesIn('panics', devices.panics, ({ model }) => panicConnection(model, connections)),
     ...single('pstore', pstore, connections.pci & ~connect.automatic),
   ]
 }
 
-const seat = (at: string, device: { readonly address?: Address }, asks: number): Seat => ({
+const pciDevice = (at: string, device: { readonly address?: Address }, asks: number): PciDevice => ({
   at,
   device,
   asks,
@@ -149,31 +149,31 @@ const seat = (at: string, device: { readonly address?: Address }, asks: number):
   isNew: false,
 })
 
-const seats = <D extends { readonly address?: Address }>(
+const devicesIn = <D extends { readonly address?: Address }>(
   key: string,
   devices: readonly D[] | undefined,
   /** undefined if the device belongs to another list. */
   asksOfDevice: (device: D) => number | undefined,
-): (Seat & { readonly source: D })[] => {
-  const found: (Seat & { readonly source: D })[] = []
+): (PciDevice & { readonly source: D })[] => {
+  const found: (PciDevice & { readonly source: D })[] = []
   devices?.forEach((source, index) => {
     const asks = asksOfDevice(source)
     // A device that is on no PCI bus but has an address on one still occupies it.
-    if (asks === undefined || (asks === 0 && !written(source.address)) || !isSeated(source.address)) return
-    found.push({ ...seat(`devices.${key}[${index}]`, source, asks), source })
+    if (asks === undefined || (asks === 0 && !written(source.address)) || !mayBePci(source.address)) return
+    found.push({ ...pciDevice(`devices.${key}[${index}]`, source, asks), source })
   })
   return found
 }
 
-const single = (key: string, device: { readonly address?: Address } | undefined, asks: number): Seat[] =>
-  device && asks !== 0 && isSeated(device.address) ? [seat(`devices.${key}`, device, asks)] : []
+const single = (key: string, device: { readonly address?: Address } | undefined, asks: number): PciDevice[] =>
+  device && asks !== 0 && mayBePci(device.address) ? [pciDevice(`devices.${key}`, device, asks)] : []
 
 /** Addresses are assigned in libvirt's order of the list, not in the stored order. */
-const sortedControllers = (domain: Domain): (Seat & { controller: Controller })[] =>
+const sortedControllers = (domain: Domain): (PciDevice & { controller: Controller })[] =>
   inLibvirtOrder('devices.controllers', list(domain, 'controllers'))
-    .filter(({ item }) => isSeated(item.address))
+    .filter(({ item }) => mayBePci(item.address))
     .map(({ item, index }) => ({
-      ...seat(`devices.controllers[${index}]`, item, isPciModel(item.model) ? asksOf(item.model) : 0),
+      ...pciDevice(`devices.controllers[${index}]`, item, isPciModel(item.model) ? asksOf(item.model) : 0),
       controller: item,
     }))
 
@@ -181,7 +181,7 @@ const sortedControllers = (domain: Domain): (Seat & { controller: Controller })[
  * libvirt sorts disks while it reads them, by the buses that are set at that time, and assigns addresses once all have
  * one.
  */
-const sortedDisks = (domain: Domain, read: Domain, connections: Connections): Seat[] => {
+const sortedDisks = (domain: Domain, read: Domain, connections: Connections): PciDevice[] => {
   const disks = list(domain, 'disks')
   return inLibvirtOrder(
     'devices.disks',
@@ -189,15 +189,15 @@ const sortedDisks = (domain: Domain, read: Domain, connections: Connections): Se
     list(read, 'disks').map(({ target }) => ({ target })),
   ).flatMap(({ index }) => {
     const disk = disks[index]
-    return disk?.target?.bus === 'virtio' && isSeated(disk.address)
-      ? [seat(`devices.disks[${index}]`, disk, virtioConnection(disk.model, connections))]
+    return disk?.target?.bus === 'virtio' && mayBePci(disk.address)
+      ? [pciDevice(`devices.disks[${index}]`, disk, virtioConnection(disk.model, connections))]
       : []
   })
 }
 
 /** The card that the firmware uses comes first. */
-const sortedVideos = (domain: Domain, connections: Connections): Seat[] => {
-  const videos = seats('videos', domain.devices?.videos, ({ model }) => videoConnection(model?.type, connections))
+const sortedVideos = (domain: Domain, connections: Connections): PciDevice[] => {
+  const videos = devicesIn('videos', domain.devices?.videos, ({ model }) => videoConnection(model?.type, connections))
   const isPrimary = ({ source }: { source: DeviceOf<'videos'> }): boolean => isOn(source.model?.primary) === true
   return [...videos.filter(isPrimary), ...videos.filter((one) => !isPrimary(one))]
 }
@@ -218,10 +218,10 @@ const busesOf = (plan: Plan, canGrow: boolean): Buses => {
 }
 
 /** Every device on a PCI bus, with what it requires of its slot (0: nothing) and its address. */
-export const pciSeats = (domain: Domain): readonly Pick<Seat, 'at' | 'asks' | 'address'>[] =>
+export const pciDevices = (domain: Domain): readonly Pick<PciDevice, 'at' | 'asks' | 'address'>[] =>
   all(planOf(domain, domain))
 
-const all = (plan: Plan): Seat[] => [
+const all = (plan: Plan): PciDevice[] => [
   ...plan.bridges,
   ...plan.before,
   ...plan.sounds,
@@ -229,13 +229,13 @@ const all = (plan: Plan): Seat[] => [
   ...plan.after,
 ]
 
-const take = (buses: Buses, one: Seat, address: PciAddress): void => {
+const take = (buses: Buses, one: PciDevice, address: PciAddress): void => {
   reserve(buses, address, one.asks)
   one.address = address
   one.isNew = true
 }
 
-const takeNext = (buses: Buses, one: Seat, wanted?: number): void => {
+const takeNext = (buses: Buses, one: PciDevice, wanted?: number): void => {
   if (one.address || one.asks === 0) return
   const address = reserveNext(buses, one.asks, wanted)
   if (!address) return
@@ -243,28 +243,28 @@ const takeNext = (buses: Buses, one: Seat, wanted?: number): void => {
   one.isNew = true
 }
 
-/** Assigns addresses to all devices on PCI that have none, as libvirt does. Modifies the seats of the plan. */
+/** Assigns addresses to all devices on PCI that have none, as libvirt does. Modifies the devices of the plan. */
 const assign = (plan: Plan, buses: Buses, isTrial: boolean): void => {
   for (const one of all(plan)) if (one.address && !isOfChipset(plan.chipset, one)) reserve(buses, one.address, one.asks)
-  if (plan.chipset === 'q35') seatQ35(plan, buses)
-  if (plan.chipset === 'i440fx') seatI440fx(plan, buses)
+  if (plan.chipset === 'q35') placeQ35(plan, buses)
+  if (plan.chipset === 'i440fx') placeI440fx(plan, buses)
   // libvirt reserves a slot for hot-plug.
   if (isTrial && !plan.isExpress && hasFreeSlot(buses)) reserveNext(buses, connect.pciDevice | connect.automatic)
   for (const bridge of plan.bridges) takeNext(buses, bridge)
   for (const one of plan.before) takeNext(buses, one)
   for (const one of plan.sounds) takeNext(buses, one)
-  seatControllers(plan, buses)
+  placeControllers(plan, buses)
   for (const one of plan.after) takeNext(buses, one)
 }
 
 /** The IDE and USB controllers of the PIIX3 chip, whose addresses are reserved with the chip. */
-const isOfChipset = (chipset: Chipset, one: Seat): boolean =>
+const isOfChipset = (chipset: Chipset, one: PciDevice): boolean =>
   chipset === 'i440fx' && one.address !== undefined && one.address.bus === 0 && one.address.slot === 1
 
 const isPiix3 = ({ type, index, model }: Controller): boolean =>
   (numberOf(index) ?? 0) === 0 && (type === 'ide' || (type === 'usb' && (model ?? 'piix3-uhci') === 'piix3-uhci'))
 
-const seatI440fx = (plan: Plan, buses: Buses): void => {
+const placeI440fx = (plan: Plan, buses: Buses): void => {
   for (const one of plan.controllers) {
     if (one.address || !isPiix3(one.controller)) continue
     one.address = { bus: 0, slot: 1, function: one.controller.type === 'ide' ? 1 : 2 }
@@ -272,10 +272,10 @@ const seatI440fx = (plan: Plan, buses: Buses): void => {
   }
   // The ISA bridge, IDE, USB and power management are one chip in one slot.
   for (const index of [0, 1, 2, 3]) reserve(buses, { bus: 0, slot: 1, function: index }, 0)
-  seatPrimaryVideo(plan, buses, 2)
+  placePrimaryVideo(plan, buses, 2)
 }
 
-const seatPrimaryVideo = ({ videos: [primary] }: Plan, buses: Buses, slot: number): void => {
+const placePrimaryVideo = ({ videos: [primary] }: Plan, buses: Buses, slot: number): void => {
   if (!primary || primary.address) return
   const address = { bus: 0, slot, function: 0 }
   if (isSlotUsed(buses, address)) takeNext(buses, primary)
@@ -283,7 +283,7 @@ const seatPrimaryVideo = ({ videos: [primary] }: Plan, buses: Buses, slot: numbe
 }
 
 /** Assigns the parts of the ICH9 chip the addresses that they have on a real board. */
-const seatQ35 = (plan: Plan, buses: Buses): void => {
+const placeQ35 = (plan: Plan, buses: Buses): void => {
   for (const one of plan.controllers) {
     const { type, model, index } = one.controller
     if (one.address) continue
@@ -301,7 +301,7 @@ const seatQ35 = (plan: Plan, buses: Buses): void => {
   }
   // The ISA bridge and the SMBus.
   for (const index of [0, 3]) reserve(buses, { bus: 0, slot: 0x1f, function: index }, 0)
-  seatPrimaryVideo(plan, buses, 1)
+  placePrimaryVideo(plan, buses, 1)
   const ich9 = plan.sounds.find(({ isIch9, address }) => isIch9 && !address)
   if (ich9 && !isSlotUsed(buses, { bus: 0, slot: 0x1b, function: 0 })) {
     take(buses, ich9, { bus: 0, slot: 0x1b, function: 0 })
@@ -316,7 +316,7 @@ const usb2Functions = new Map([
   ['ich9-ehci1', 7],
 ])
 
-const seatControllers = (plan: Plan, buses: Buses): void => {
+const placeControllers = (plan: Plan, buses: Buses): void => {
   /** The slot of each USB 2 controller, by its index. */
   const slots = new Map<number, PciAddress>()
   for (const { controller, address } of plan.controllers) {
@@ -392,7 +392,7 @@ export const pciAddresses: Rule = {
   },
 }
 
-const addressValues = (one: Seat, address: PciAddress, buses: Buses): object | undefined => {
+const addressValues = (one: PciDevice, address: PciAddress, buses: Buses): object | undefined => {
   const isShared = one.multifunction ?? (address.function === 0 && hasOtherFunctions(buses, address))
   const multifunction = isShared ? { multifunction: true } : {}
   return { type: 'pci', domain: 0, ...address, ...multifunction }

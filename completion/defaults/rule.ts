@@ -8,10 +8,10 @@ export interface Entropy {
   /** Whether each start of the VM must get the same identities, even if another VM uses them. */
   readonly isFixed?: boolean
   /** The identities of this VM when it was completed before. They are reused. */
-  readonly recalled?: Recalled
+  readonly previous?: PreviousIdentity
 }
 
-export interface Recalled {
+export interface PreviousIdentity {
   readonly uuid: string | undefined
   /** By the index of the interface. */
   readonly macs: readonly (string | undefined)[]
@@ -29,6 +29,8 @@ export interface Context {
    * firmware format is acceptable. None of this applies to a domain that libvirt reads again.
    */
   readonly isNew?: boolean
+  /** The names of the VM's volumes whose disk is in a container image. */
+  readonly imageVolumes?: ReadonlySet<string>
   /**
    * Whether another VM in the cluster has a MAC address (lower case, with colons). If absent, only those of the domain
    * are known.

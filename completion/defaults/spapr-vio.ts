@@ -14,7 +14,7 @@ export const spaprAddress: Rule = {
     'A network card or SCSI controller of a POWER machine gets the first free address of its kind on the `spapr-vio` bus.',
   about: ['interfaces', 'controllers'],
   *apply(domain) {
-    const seats = [
+    const devices = [
       ...list(domain, 'interfaces').map((device) => ({
         device,
         isOnBus: device.model?.type === 'spapr-vlan',
@@ -26,8 +26,8 @@ export const spaprAddress: Rule = {
         first: firstController,
       })),
     ].filter(({ isOnBus }) => isOnBus)
-    const taken = new Set(seats.map(({ device }) => registerOf(device.address)))
-    for (const { device, first } of seats) {
+    const taken = new Set(devices.map(({ device }) => registerOf(device.address)))
+    for (const { device, first } of devices) {
       if (device.address?.type !== undefined && device.address.type !== 'spapr-vio') continue
       if (registerOf(device.address) !== undefined) continue
       let register = first

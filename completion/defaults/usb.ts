@@ -6,7 +6,7 @@ import { inLibvirtOrder } from './stored-order.ts'
 
 type Address = NonNullable<DeviceOf<'inputs'>['address']>
 
-interface Seat {
+interface UsbDevice {
   readonly at: string
   readonly device: { readonly address?: Address }
 }
@@ -40,34 +40,35 @@ const portsOf = ({ model, ports }: DeviceOf<'controllers'>): number =>
     ? (numberOf(ports) ?? portsOfModel[model] ?? 0)
     : (portsOfModel[model ?? 'piix3-uhci'] ?? 0)
 
-const seats = <D extends { readonly address?: Address }>(
+const devicesIn = <D extends { readonly address?: Address }>(
   key: string,
   devices: readonly D[],
   isUsb: (device: D) => boolean,
-): Seat[] => devices.flatMap((device, index) => (isUsb(device) ? [{ at: `devices.${key}[${index}]`, device }] : []))
+): UsbDevice[] =>
+  devices.flatMap((device, index) => (isUsb(device) ? [{ at: `devices.${key}[${index}]`, device }] : []))
 
 /** All USB devices except hubs, in the order in which ports are assigned. */
-const usbDevices = (domain: Domain): Seat[] => [
+const usbDevices = (domain: Domain): UsbDevice[] => [
   ...inLibvirtOrder('devices.disks', list(domain, 'disks'), ({ target }) => target?.bus === 'usb').map(
     ({ item, index }) => ({ at: `devices.disks[${index}]`, device: item }),
   ),
-  ...seats(
+  ...devicesIn(
     'interfaces',
     list(domain, 'interfaces'),
     (one) => isHostUsbCard(one) || one.model?.type?.toLowerCase() === 'usb-net',
   ),
-  ...seats('sounds', list(domain, 'sounds'), ({ model }) => model === 'usb'),
-  ...seats('hostdevs', list(domain, 'hostdevs'), ({ type }) => type === 'usb'),
+  ...devicesIn('sounds', list(domain, 'sounds'), ({ model }) => model === 'usb'),
+  ...devicesIn('hostdevs', list(domain, 'hostdevs'), ({ type }) => type === 'usb'),
   ...inLibvirtOrder('devices.controllers', list(domain, 'controllers'), ({ type }) => type === 'ccid').map(
     ({ item, index }) => ({ at: `devices.controllers[${index}]`, device: item }),
   ),
-  ...seats('serials', list(domain, 'serials'), ({ target }) => target?.type === 'usb-serial'),
-  ...seats('inputs', list(domain, 'inputs'), ({ bus }) => bus === 'usb'),
-  ...seats('filesystems', list(domain, 'filesystems'), ({ driver }) => driver?.type === 'mtp'),
-  ...seats('redirdevs', list(domain, 'redirdevs'), () => true),
+  ...devicesIn('serials', list(domain, 'serials'), ({ target }) => target?.type === 'usb-serial'),
+  ...devicesIn('inputs', list(domain, 'inputs'), ({ bus }) => bus === 'usb'),
+  ...devicesIn('filesystems', list(domain, 'filesystems'), ({ driver }) => driver?.type === 'mtp'),
+  ...devicesIn('redirdevs', list(domain, 'redirdevs'), () => true),
 ]
 
-const hubsOf = (domain: Domain): Seat[] => seats('hubs', list(domain, 'hubs'), () => true)
+const hubsOf = (domain: Domain): UsbDevice[] => devicesIn('hubs', list(domain, 'hubs'), () => true)
 
 /** A controller of model `none` disables USB. */
 export const isUsbOff = (domain: Domain): boolean =>
@@ -138,7 +139,7 @@ const occupy = (ports: Ports, [first, ...rest]: readonly number[], hub: Ports | 
   if (rest.length === 0 && hub) ports.hubs.set(first, hub)
 }
 
-const assign = (buses: ReadonlyMap<number, Ports>, { device }: Seat, hub?: Ports): Addition[] => {
+const assign = (buses: ReadonlyMap<number, Ports>, { device }: UsbDevice, hub?: Ports): Addition[] => {
   const { address } = device
   if (address?.type !== undefined && (address.type !== 'usb' || address.port !== undefined)) return []
   const wanted = address?.bus === undefined ? undefined : numberOf(address.bus)

@@ -3,7 +3,7 @@ import { virtioModels } from '../../api/domain/elements/virtio.ts'
 import { chipsetOf } from '../defaults/machine.ts'
 import { numberOf } from '../defaults/reading.ts'
 import { eachDevice, list, type DeviceOf } from './device.ts'
-import { duplicate, forbidden, invalid, lacking, unsupported } from './finding.ts'
+import { duplicate, forbidden, invalid, missingCapability, unsupported } from './finding.ts'
 import { example, type Rule } from './rule.ts'
 
 type Controller = DeviceOf<'controllers'>
@@ -85,7 +85,7 @@ const controllerModel = eachDevice('controllers')(
     const name = scsiDevices[model]
     const finding = unsupported(`${at}.model`, model, 'is not supported by QEMU on this node')
     if (noScsi.has(model)) return [finding]
-    return name !== undefined && !devices.includes(name) ? [lacking(`SCSI controller ${model}`, finding)] : []
+    return name !== undefined && !devices.includes(name) ? [missingCapability(`SCSI controller ${model}`, finding)] : []
   },
   example(
     { devices: { controllers: [{ type: 'scsi', index: 0, model: 'buslogic' }] } },

@@ -2,7 +2,7 @@ import { numberOf } from '../defaults/reading.ts'
 import { chipsetOf } from '../defaults/machine.ts'
 import { machineType } from '../capabilities.ts'
 import type { Domain } from '../../api/domain/domain.ts'
-import { duplicate, forbidden, invalid, lacking, required } from './finding.ts'
+import { duplicate, forbidden, invalid, missingCapability, required } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
 type Cpu = NonNullable<Domain['cpu']>
@@ -159,7 +159,10 @@ const vcpuCount: Rule = {
     const machine = machineType(capabilities, os?.type?.machine ?? '')
     if (machine && count > machine.maxCpus && machine.maxCpus > 0) {
       const message = `must be at most ${machine.maxCpus} for machine type ${machine.name}`
-      yield lacking(`${count} CPUs for machine type ${machine.name}`, invalid(`${field}.value`, count, message))
+      yield missingCapability(
+        `${count} CPUs for machine type ${machine.name}`,
+        invalid(`${field}.value`, count, message),
+      )
     } else if (count > maxWithoutEim && chipsetOf(domain) === 'q35' && devices?.iommu?.driver?.eim !== true) {
       const message = `must be at most ${maxWithoutEim} without an IOMMU in extended interrupt mode`
       yield invalid(`${field}.value`, count, message, 'devices.iommu: {model: intel, driver: {intremap: on, eim: on}}')

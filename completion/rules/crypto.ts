@@ -1,5 +1,5 @@
 import { eachDevice } from './device.ts'
-import { lacking, required, unsupported } from './finding.ts'
+import { missingCapability, required, unsupported } from './finding.ts'
 import { example } from './rule.ts'
 
 export const crypto = eachDevice('cryptos')(
@@ -11,7 +11,7 @@ export const crypto = eachDevice('cryptos')(
     const known = words['crypto.backendModel']
     if (!known || known.includes(model)) return []
     const message = `QEMU on this node has no such backend; it has ${known.join(', ')}`
-    return [lacking(`crypto backend ${model}`, unsupported(`${at}.backend.model`, model, message, 'builtin'))]
+    return [missingCapability(`crypto backend ${model}`, unsupported(`${at}.backend.model`, model, message, 'builtin'))]
   },
   example(
     { devices: { cryptos: [{ model: 'virtio', type: 'qemu' }] } },

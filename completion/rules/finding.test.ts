@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { forbidden, forbidEach, invalid, lacking, required } from './finding.ts'
+import { forbidden, forbidEach, invalid, missingCapability, required } from './finding.ts'
 
 test('a finding has the value of its field, unless that is an object', () => {
   expect([
@@ -31,7 +31,7 @@ test('each of the fields that is set is forbidden, at any depth', () => {
 })
 
 test('a finding names the capability that the node is missing', () => {
-  expect(lacking('SCSI controller lsilogic', invalid('a', 1, 'must be 2'))).toEqual({
+  expect(missingCapability('SCSI controller lsilogic', invalid('a', 1, 'must be 2'))).toEqual({
     field: 'a',
     value: 1,
     reason: 'FieldValueInvalid',

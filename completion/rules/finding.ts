@@ -42,4 +42,4 @@ export function forbidEach(holder: object, at: string, fields: readonly string[]
 }
 
 /** A finding that a node with `what` would not report. */
-export const lacking = (what: string, of: Finding): Finding => ({ ...of, missingCapability: what })
+export const missingCapability = (what: string, of: Finding): Finding => ({ ...of, missingCapability: what })

@@ -1,7 +1,7 @@
 import { chipsetOf } from '../defaults/machine.ts'
 import { firmwareFor } from '../defaults/firmware.ts'
 import type { Domain } from '../../api/domain/domain.ts'
-import { forbidden, forbidEach, invalid, lacking, required, unsupported } from './finding.ts'
+import { forbidden, forbidEach, invalid, missingCapability, required, unsupported } from './finding.ts'
 import { example, type Rule, type Subject } from './rule.ts'
 
 const field = 'spec.domain.os'
@@ -121,7 +121,7 @@ const firmwareFound: Rule = {
     const requested = ['loader', 'nvram', 'firmwareSelection'].filter((key) => Object.hasOwn(os, key))
     const because = requested.length === 0 ? '' : ` and ${requested.join(', ')}`
     const message = `no firmware of the node fits machine type ${os.type?.machine}${because}`
-    yield lacking(
+    yield missingCapability(
       `firmware ${os.firmware} for machine type ${os.type?.machine}${because}`,
       invalid(`${field}.firmware`, os.firmware, message),
     )

@@ -1,6 +1,6 @@
 import { numberOf } from '../defaults/reading.ts'
 import { eachDevice, list } from './device.ts'
-import { duplicate, forbidden, forbidEach, invalid, lacking, required, unsupported } from './finding.ts'
+import { duplicate, forbidden, forbidEach, invalid, missingCapability, required, unsupported } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
 const graphicsType: Rule = {
@@ -21,7 +21,7 @@ const graphicsType: Rule = {
       if (type === 'desktop') yield unsupported(field, type, 'is not supported by QEMU')
       else if (known && !known.includes(type)) {
         const message = `QEMU on this node has no such display server; it has ${known.join(', ')}`
-        yield lacking(`display server ${type}`, unsupported(field, type, message))
+        yield missingCapability(`display server ${type}`, unsupported(field, type, message))
       }
       const other = seen.get(type)
       if (other === undefined) seen.set(type, index)

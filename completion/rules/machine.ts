@@ -1,6 +1,6 @@
 import { machineType } from '../capabilities.ts'
 import { nearest } from '../../api/nearest.ts'
-import { lacking, required, unsupported } from './finding.ts'
+import { missingCapability, required, unsupported } from './finding.ts'
 import { example, type Rule } from './rule.ts'
 
 const domainType: Rule = {
@@ -11,7 +11,10 @@ const domainType: Rule = {
     if (type === undefined) yield required('spec.domain.type', `must be set: ${known.join(' or ')}`)
     else if (!known.includes(type)) {
       const message = `QEMU on this node has no such accelerator; it has ${known.join(', ')}`
-      yield lacking(type === 'kvm' ? 'KVM' : `accelerator ${type}`, unsupported('spec.domain.type', type, message))
+      yield missingCapability(
+        type === 'kvm' ? 'KVM' : `accelerator ${type}`,
+        unsupported('spec.domain.type', type, message),
+      )
     }
   },
   example: example({ type: 'hvf' }, { type: 'kvm' }),
@@ -37,7 +40,7 @@ const osType: Rule = {
       const near = nearest(type.machine, names)
       const message = 'QEMU on this node has no such machine type; q35 and pc are aliases for the newest versions'
       const suggestion = near && `did you mean ${JSON.stringify(near)}?`
-      yield lacking(
+      yield missingCapability(
         `machine type ${type.machine}`,
         unsupported('spec.domain.os.type.machine', type.machine, message, suggestion),
       )

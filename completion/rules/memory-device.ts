@@ -2,7 +2,7 @@ import type { Domain } from '../../api/domain/domain.ts'
 import { integerOf } from '../../api/domain/scalar-value.ts'
 import { numberOf } from '../defaults/reading.ts'
 import { eachDevice, list, type DeviceOf } from './device.ts'
-import { duplicate, forbidden, invalid, lacking, notFound, required, unsupported } from './finding.ts'
+import { duplicate, forbidden, invalid, missingCapability, notFound, required, unsupported } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
 type Memory = DeviceOf<'memories'>
@@ -110,7 +110,9 @@ const memoryTarget = eachDevice('memories')(
     if (model === 'nvdimm' && uuid !== undefined)
       findings.push(forbidden(`${at}.uuid`, uuid, 'must not be set for nvdimm on x86'))
     if (model === 'sgx-epc' && !devices.includes('sgx-epc'))
-      findings.push(lacking('SGX', unsupported(`${at}.model`, model, 'is not supported by QEMU on this node')))
+      findings.push(
+        missingCapability('SGX', unsupported(`${at}.model`, model, 'is not supported by QEMU on this node')),
+      )
     if (model === 'virtio-pmem' && access === 'private') {
       findings.push(invalid(`${at}.access`, access, 'must be shared for virtio-pmem'))
     }

@@ -3,7 +3,7 @@ import type { Domain } from '../../api/domain/domain.ts'
 import { integerOf } from '../../api/domain/scalar-value.ts'
 import { memoryDemand } from '../../api/launcher-memory.ts'
 import { numberOf } from '../defaults/reading.ts'
-import { duplicate, forbidden, invalid, lacking, notFound, required, unsupported } from './finding.ts'
+import { duplicate, forbidden, invalid, missingCapability, notFound, required, unsupported } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
 /** In KiB: libvirt stores bytes in 63 bits. */
@@ -190,7 +190,7 @@ function* pageFaults(
   if (kibibytes === undefined || kibibytes === 0) yield required(`${at}.size`, 'must be set: the size of the pages')
   else if (sizes !== undefined && !sizes.includes(kibibytes)) {
     const message = `must be a page size that the node supports: ${sizes.join(', ')} KiB`
-    yield lacking(`pages of ${kibibytes} KiB`, invalid(`${at}.size`, `${kibibytes} KiB`, message))
+    yield missingCapability(`pages of ${kibibytes} KiB`, invalid(`${at}.size`, `${kibibytes} KiB`, message))
   }
   const missing = numbersOf(nodeset).find((node) => node >= cells)
   if (missing !== undefined) {

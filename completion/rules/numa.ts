@@ -1,7 +1,7 @@
 import { numbersOf } from '../../api/domain/cpuset.ts'
 import type { Domain } from '../../api/domain/domain.ts'
 import { numberOf } from '../defaults/reading.ts'
-import { duplicate, forbidden, invalid, lacking, notFound, required } from './finding.ts'
+import { duplicate, forbidden, invalid, missingCapability, notFound, required } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
 const cells = (...more: { id: number; cpus?: string }[]) => ({
@@ -154,7 +154,7 @@ function* missingNodes(nodeset: string | undefined, field: string, count: number
   const missing = numbersOf(nodeset).find((node) => node >= count)
   if (missing === undefined) return
   const message = `the node has no NUMA node ${missing}, only 0 to ${count - 1}`
-  yield lacking(`NUMA node ${missing}`, notFound(field, nodeset, message))
+  yield missingCapability(`NUMA node ${missing}`, notFound(field, nodeset, message))
 }
 
 type Interconnects = NonNullable<NonNullable<NonNullable<Domain['cpu']>['numa']>['interconnects']>

@@ -1,20 +1,20 @@
 import type { Domain } from '../../api/domain/domain.ts'
 import { chipsetOf, hasPci } from '../defaults/machine.ts'
 import { connect, isPciModel, slotsOf, type PciAddress, type PciModel } from '../defaults/pci-bus.ts'
-import { pciSeats } from '../defaults/pci.ts'
+import { pciDevices } from '../defaults/pci.ts'
 import { numberOf } from '../defaults/reading.ts'
 import { allDevices, list } from './device.ts'
 import { duplicate, forbidden, invalid, notFound } from './finding.ts'
 import { isRoot } from './pci-controller.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
-const known = new WeakMap<Domain, ReturnType<typeof pciSeats>>()
+const known = new WeakMap<Domain, ReturnType<typeof pciDevices>>()
 
-/** The seats of a domain, computed once for all rules. */
-const seatsOf = (domain: Domain): ReturnType<typeof pciSeats> => {
-  const seats = known.get(domain) ?? pciSeats(domain)
-  known.set(domain, seats)
-  return seats
+/** The devices of a domain, computed once for all rules. */
+const devicesOf = (domain: Domain): ReturnType<typeof pciDevices> => {
+  const devices = known.get(domain) ?? pciDevices(domain)
+  known.set(domain, devices)
+  return devices
 }
 
 const nic = (address: object): Domain => ({
@@ -69,7 +69,7 @@ const pciAddressUnique: Rule = {
     for (const [slot, part, what] of builtIn[chipsetOf(domain)] ?? []) {
       taken.set(numberOfPlace({ bus: 0, slot, function: part }), what)
     }
-    for (const { at, address } of seatsOf(domain)) {
+    for (const { at, address } of devicesOf(domain)) {
       if (!address) continue
       const place = numberOfPlace(address)
       const field = `spec.domain.${at}.address`
@@ -126,9 +126,9 @@ const pciConnection: Rule = {
   *check({ domain }) {
     if (!hasPci(domain)) return
     const models = controllersOf(domain)
-    for (const { at, asks, address } of seatsOf(domain)) {
+    for (const { at, asks, address } of devicesOf(domain)) {
       if (!address || asks === 0) continue
-      yield* checkSeat(`spec.domain.${at}.address`, asks, address, models)
+      yield* checkAddress(`spec.domain.${at}.address`, asks, address, models)
     }
   },
   example: example(
@@ -151,7 +151,7 @@ const pciConnection: Rule = {
   ),
 }
 
-function* checkSeat(
+function* checkAddress(
   field: string,
   asks: number,
   address: { readonly bus: number; readonly slot: number },
@@ -217,7 +217,7 @@ const pciNone: Rule = {
     const machine = chipsetOf(domain)
     if (machine !== 'isapc' && machine !== 'microvm') return
     if (list(domain, 'controllers').some(({ model }) => isRoot(model))) return
-    for (const { at, asks } of seatsOf(domain)) {
+    for (const { at, asks } of devicesOf(domain)) {
       if (asks === 0) continue
       const isBalloon = at === 'devices.memballoon'
       const suggestion = isBalloon ? 'memballoon: {model: none}' : 'remove the device, or use machine type pc or q35'

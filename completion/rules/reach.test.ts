@@ -20,24 +20,6 @@ const check = (domain: Domain, granted: readonly string[] = []) =>
 const bridge: Domain = { devices: { interfaces: [{ type: 'bridge', source: { bridge: 'br0' } }] } }
 const emulator: Domain = { devices: { emulator: '/usr/bin/evil' } }
 
-const image = (type: 'raw' | 'qcow2'): Domain => ({
-  devices: { disks: [{ type: 'block', driver: { type }, source: { dev: '/dev/sdx' } }] },
-})
-const imageFile = 'spec.domain.devices.disks[0].source.dev'
-const imageFormat = 'spec.domain.devices.disks[0].driver.type'
-const backed = (type: 'vmdk'): Domain => ({
-  devices: {
-    disks: [
-      {
-        type: 'block',
-        source: { dev: '/dev/sdx' },
-        backingStore: { type: 'file', format: { type }, source: { file: '/below' } },
-      },
-    ],
-  },
-})
-const belowFile = 'spec.domain.devices.disks[0].backingStore.source.file'
-
 const bridgeFields = ['spec.domain.devices.interfaces[0].type', 'spec.domain.devices.interfaces[0].source.bridge']
 
 test.each<[string, Domain, string[], string[]]>([
@@ -50,22 +32,6 @@ test.each<[string, Domain, string[], string[]]>([
     { devices: { vsock: { cid: { auto: true } } } },
     [],
     ['spec.domain.devices.vsock'],
-  ],
-  ['a granted image is opened as a raw one', image('raw'), [imageFile], []],
-  ['in another format it is refused', image('qcow2'), [imageFile], [imageFormat]],
-  ['in a format that is granted as well it is not', image('qcow2'), [imageFile, imageFormat], []],
-  ['an image that is not granted is reported once', image('qcow2'), [], [imageFile]],
-  [
-    'an image below a granted one is refused in another format',
-    backed('vmdk'),
-    [imageFile, belowFile],
-    ['spec.domain.devices.disks[0].backingStore.format.type'],
-  ],
-  [
-    'an image in the pod is opened in any format',
-    { devices: { disks: [{ type: 'volume', driver: { type: 'qcow2' }, source: { volume: 'v' } }] } },
-    [],
-    [],
   ],
   ['user networking does not leave the pod', { devices: { interfaces: [{ type: 'user' }] } }, [], []],
   [

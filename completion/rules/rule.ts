@@ -9,6 +9,8 @@ export interface RuleContext {
   readonly originOf: (path: string) => Origin
   /** Whether a cluster preset or completion grants the value at a path that reaches the host. */
   readonly isGranted: (path: string) => boolean
+  /** Whether a cluster preset itself states the value; as `isGranted` if absent. */
+  readonly isStated?: (path: string) => boolean
   /** Paths of values that were removed because they are invalid by themselves. */
   readonly without?: readonly string[]
   /** Whether another VM of the cluster has a MAC address (lower case, with colons); absent if unknown. */

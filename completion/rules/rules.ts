@@ -27,6 +27,7 @@ import { graphicsRules } from './graphics.ts'
 import { hostdevOptionRules } from './hostdev-options.ts'
 import { hostdevRules } from './hostdev.ts'
 import { idmapBoth } from './idmap.ts'
+import { imageFormat } from './image-format.ts'
 import { inputDevice } from './input.ts'
 import { interfaceTypeRules } from './interface-type.ts'
 import { interfaceRules } from './interface.ts'
@@ -68,6 +69,7 @@ import { warningsOf } from './warnings.ts'
 /** All rules; causes are reported in their order. */
 export const rules: readonly Rule[] = [
   reach,
+  imageFormat,
   requiredFields,
   ...machineRules,
   ...memoryRules,
@@ -170,15 +172,15 @@ const watchedSubject = (whole: Subject, without: readonly string[], misses: stri
  * such a rule are unreliable. Devices are excepted; `isSure` drops only the causes of incomplete devices.
  */
 function watched<T extends object>(object: T, path: string, without: readonly string[], misses: string[]): T {
-  const lacking = new Set(
+  const missing = new Set(
     without.flatMap((one) => (one.startsWith(`${path}.`) ? (/^\w+/.exec(one.slice(path.length + 1)) ?? []) : [])),
   )
-  lacking.delete('domain')
-  lacking.delete('devices')
-  if (lacking.size === 0) return object
+  missing.delete('domain')
+  missing.delete('devices')
+  if (missing.size === 0) return object
   return new Proxy(object, {
     get(target, key, receiver) {
-      if (typeof key === 'string' && lacking.has(key)) misses.push(key)
+      if (typeof key === 'string' && missing.has(key)) misses.push(key)
       return Reflect.get(target, key, receiver)
     },
   })
@@ -187,8 +189,8 @@ function watched<T extends object>(object: T, path: string, without: readonly st
 /** Drops causes about defaults that replace a removed value, and about devices from which a value was removed. */
 function sureWithout(without: readonly string[]): (cause: Cause) => boolean {
   if (without.length === 0) return () => true
-  const lacking = new Set(without.map(deviceOf))
-  return ({ field, origin }) => origin?.by !== 'default' && !lacking.has(deviceOf(field))
+  const missing = new Set(without.map(deviceOf))
+  return ({ field, origin }) => origin?.by !== 'default' && !missing.has(deviceOf(field))
 }
 
 /** The path of the device of a field; the field itself if it is not part of a device. */

@@ -1,6 +1,6 @@
 import { eachDevice, list, type DeviceOf } from './device.ts'
 import type { Domain } from '../../api/domain/domain.ts'
-import { forbidEach, invalid, lacking, required, tooMany, unsupported } from './finding.ts'
+import { forbidEach, invalid, missingCapability, required, tooMany, unsupported } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
 const tpm = (...tpms: DeviceOf<'tpms'>[]): Domain => ({ devices: { tpms } })
@@ -17,12 +17,12 @@ const tpmBackend = eachDevice('tpms')(
     if (type === 'emulator' && isWritten && versions?.length && !versions.includes(version)) {
       const message = `the TPM emulator on this node has no such version; it has ${versions.join(', ')}`
       const finding = unsupported(`${at}.backend.version`, version, message, 'use model: tpm-crb or version: "2.0"')
-      findings.push(lacking(`TPM emulator of version ${version}`, finding))
+      findings.push(missingCapability(`TPM emulator of version ${version}`, finding))
     }
     const backends = words['tpm.backendModel']
     if (backends && !backends.includes(type)) {
       const message = `QEMU on this node has no such TPM backend; it has ${backends.join(', ')}`
-      findings.push(lacking(`TPM backend ${type}`, unsupported(`${at}.backend.type`, type, message)))
+      findings.push(missingCapability(`TPM backend ${type}`, unsupported(`${at}.backend.type`, type, message)))
     }
     if (type === 'emulator' && version === '1.2' && model === 'tpm-crb') {
       findings.push(invalid(`${at}.model`, model, 'must be tpm-tis for version 1.2'))

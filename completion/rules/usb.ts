@@ -2,7 +2,7 @@ import { numberOf } from '../defaults/reading.ts'
 import type { Domain } from '../../api/domain/domain.ts'
 import { isUsbOff, usbPaths } from '../defaults/usb.ts'
 import { allDevices, list, type DeviceOf } from './device.ts'
-import { duplicate, forbidden, invalid, lacking, notFound } from './finding.ts'
+import { duplicate, forbidden, invalid, missingCapability, notFound } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
 type Controller = DeviceOf<'controllers'>
@@ -118,7 +118,7 @@ const usbModel: Rule = {
       const field = `spec.domain.devices.controllers[${index}].model`
       const supported = Object.keys(capabilityOf).filter((one) => devices.includes(capabilityOf[one] ?? ''))
       const message = `QEMU on this node has no such USB controller; it has ${supported.join(', ')}`
-      yield lacking(`USB controller ${model}`, invalid(field, model, message))
+      yield missingCapability(`USB controller ${model}`, invalid(field, model, message))
     }
   },
   example: example(

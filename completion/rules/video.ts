@@ -1,7 +1,7 @@
 import type { Domain } from '../../api/domain/domain.ts'
 import { numberOf } from '../defaults/reading.ts'
 import { eachDevice, list } from './device.ts'
-import { duplicate, forbidden, forbidEach, invalid, lacking, unsupported } from './finding.ts'
+import { duplicate, forbidden, forbidEach, invalid, missingCapability, unsupported } from './finding.ts'
 import { example, type Finding, type Rule } from './rule.ts'
 
 const videos = (...types: ('none' | 'qxl' | 'vga' | 'virtio' | 'cirrus')[]): Domain => ({
@@ -59,7 +59,7 @@ const videoModel = eachDevice('videos')(
     const known = words['video.modelType']
     if (type !== undefined && known && !known.includes(type)) {
       const message = `QEMU on this node has no such graphics card; it has ${known.join(', ')}`
-      findings.push(lacking(`graphics card ${type}`, unsupported(`${at}.model.type`, type, message)))
+      findings.push(missingCapability(`graphics card ${type}`, unsupported(`${at}.model.type`, type, message)))
     }
     for (const key of ['ram', 'vram64', 'vgamem'] as const) {
       if (model?.[key] !== undefined && type !== 'qxl') {

@@ -70,6 +70,49 @@ testRule('volume-once', [
   },
 ])
 
+const images = [{ name: 'root', image: { reference: 'quay.io/containerdisks/debian:13' } }]
+
+testRule('volume-image-format', [
+  {
+    volumes: images,
+    refused: disks({ volume: 'root', driver: { type: 'raw' } }),
+    causes: [
+      'spec.domain.devices.disks[0].driver.type: Invalid value: "raw": must be qcow2, in which the changes of the guest are stored; the format of the image is detected',
+    ],
+    accepted: disks({ volume: 'root', driver: { type: 'qcow2' } }),
+  },
+  {
+    volumes: [...images, ...volumes.slice(1)],
+    refused: disks({ volume: 'data', driver: { type: 'raw' } }, { volume: 'root', driver: { type: 'raw' } }),
+    causes: [
+      'spec.domain.devices.disks[1].driver.type: Invalid value: "raw": must be qcow2, in which the changes of the guest are stored; the format of the image is detected',
+    ],
+    accepted: disks({ volume: 'data', driver: { type: 'raw' } }, { volume: 'root' }),
+  },
+])
+
+testRule('volume-image-disk', [
+  {
+    volumes: images,
+    refused: disks({ volume: 'root', backingStore: {} }),
+    causes: [
+      'spec.domain.devices.disks[0].backingStore: Forbidden: is not supported for a disk from a container image',
+    ],
+    accepted: disks({ volume: 'root' }),
+  },
+  {
+    volumes: images,
+    refused: disks({
+      volume: 'root',
+      source: { volume: 'root', slices: { slice: { type: 'storage', offset: 0, size: 512 } } },
+    }),
+    causes: [
+      'spec.domain.devices.disks[0].source.slices: Forbidden: is not supported for a disk from a container image',
+    ],
+    accepted: disks({ volume: 'root' }),
+  },
+])
+
 testSilent('volume-found', [
   { devices: { disks: [{ type: 'file', source: { file: '/d', volume: 'x' }, target: { dev: 'vda' } }] } },
   { devices: { disks: [{ type: 'volume', source: {}, target: { dev: 'vda' } }] } },

@@ -1,7 +1,9 @@
-import { list } from './device.ts'
-import { duplicate, notFound } from './finding.ts'
+import { list, type DeviceOf } from './device.ts'
+import { duplicate, forbidEach, invalid, notFound } from './finding.ts'
 import { nearest } from '../../api/nearest.ts'
+import { imageVolumesOf } from '../../api/volume.ts'
 import type { Rule, Subject } from './rule.ts'
+import type { VirtualMachineSpec } from '../../api/virtual-machine.ts'
 
 /** Disks that use a volume of the VM, not one of a libvirt storage pool. */
 const volumeDisks = ({ domain }: Subject) =>
@@ -74,7 +76,58 @@ const volumeOnce: Rule = {
   },
 }
 
-export const volumeRules: readonly Rule[] = [volumeFound, volumeOnce]
+/** Disks that use a volume whose disk is in a container image; `at` is the path of the disk. */
+export const imageDisks = (subject: Subject) => {
+  const names = imageVolumesOf(subject.spec.volumes)
+  return volumeDisks(subject)
+    .filter(({ disk: { source } }) => names.has(source?.volume ?? ''))
+    .map(({ disk, field }) => ({ disk, at: field.slice(0, -'.source.volume'.length) }))
+}
+
+const fromImage = (more: DeviceOf<'disks'> = {}): VirtualMachineSpec => ({
+  domain: { devices: { disks: [{ type: 'volume', source: { volume: 'root' }, target: { dev: 'vda' }, ...more }] } },
+  volumes: [{ name: 'root', image: { reference: 'quay.io/containerdisks/debian:13' } }],
+})
+
+const imageFormat: Rule = {
+  id: 'volume-image-format',
+  description:
+    'The format of a disk from a container image must be qcow2, in which the changes of the guest are stored; the format of the image is detected.',
+  about: ['volume'],
+  *check(subject) {
+    for (const { disk, at } of imageDisks(subject)) {
+      const type = disk.driver?.type
+      if (type === undefined || type === 'qcow2') continue
+      const message = 'must be qcow2, in which the changes of the guest are stored; the format of the image is detected'
+      yield invalid(`${at}.driver.type`, type, message)
+    }
+  },
+  example: {
+    breaks: fromImage({ driver: { type: 'raw' } }),
+    holds: fromImage(),
+  },
+}
+
+/** What the launcher itself sets, or what does not apply to the file that it creates. */
+const notOfImages = ['backingStore', 'encryption', 'source.encryption', 'source.slices', 'source.dataStore']
+
+const imageDisk: Rule = {
+  id: 'volume-image-disk',
+  description:
+    'A disk from a container image cannot have a backing store, data store, slices or encryption of its own.',
+  about: ['volume'],
+  *check(subject) {
+    for (const { disk, at } of imageDisks(subject)) {
+      yield* forbidEach(disk, at, notOfImages, 'is not supported for a disk from a container image')
+    }
+  },
+  example: {
+    breaks: fromImage({ backingStore: {} }),
+    holds: fromImage(),
+  },
+}
+
+export const volumeRules: readonly Rule[] = [volumeFound, volumeOnce, imageFormat, imageDisk]
 
 /** Volumes that no disk uses. */
 export const unusedVolumes = (subject: Subject): readonly string[] => {

@@ -3,7 +3,7 @@ import { indexRules } from './about.ts'
 import type { Subject } from './rule.ts'
 import { bootDevice, bootKind, deprecatedMachine } from './warnings/boot.ts'
 import { unknownCpu } from './warnings/cpu.ts'
-import { oldScsi, unsafeCache, volumeUnused, windowsVirtio } from './warnings/disk.ts'
+import { oldScsi, uncachedImage, unsafeCache, volumeUnused, windowsVirtio } from './warnings/disk.ts'
 import { openScreen } from './warnings/graphics.ts'
 import { sameMac, takenMac, unknownCard } from './warnings/interface.ts'
 import { memoryAmount, memorySum } from './warnings/memory.ts'
@@ -21,6 +21,7 @@ export const warnings: readonly Warning[] = [
   oldScsi,
   windowsVirtio,
   volumeUnused,
+  uncachedImage,
   unknownCard,
   sameMac,
   takenMac,

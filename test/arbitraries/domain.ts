@@ -82,7 +82,11 @@ export const scalars = (scalar: Scalar): fc.Arbitrary<string | number | boolean>
       const hex = fc
         .tuple(fc.bigInt({ min: 0n, max: BigInt(max) }), fc.integer({ min: 1, max: 8 }))
         .map(([value, digits]) => `0x${value.toString(16).padStart(digits, '0')}`)
-      return fc.oneof(numbers, ...(isHex ? [hex] : []), ...(words.length > 0 ? [fc.constantFrom(...words)] : []))
+      return fc.oneof(
+        ...(scalar.readAsHex ? [] : [numbers]),
+        ...(isHex ? [hex] : []),
+        ...(words.length > 0 ? [fc.constantFrom(...words)] : []),
+      )
     }
     case 'decimal':
       return fc

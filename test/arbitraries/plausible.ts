@@ -50,7 +50,7 @@ export const plausibleDomains = (): fc.Arbitrary<Domain> =>
       rarely(
         {
           type: fc.constantFrom('qemu', 'qemu', 'qemu', 'kvm'),
-          name: fc.constant('judged'),
+          name: fc.constant('example'),
           uuid: fc.constant('6f3c2a5e-8d1b-4c7f-9a2e-3b4d5c6e7f80'),
           memory: size,
           os,

@@ -6,7 +6,7 @@ import type { Domain } from '../../api/domain/domain.ts'
 import recorded from './capabilities.json' with { type: 'json' }
 
 /**
- * A domain of our own with the recorded answer of a real libvirt (`npm run judge:cases`): one file of cases/. Unlike
+ * A domain of our own with the recorded answer of a real libvirt (`npm run record-cases`): one file of cases/. Unlike
  * libvirt's own tests, these cases are part of the project, so that every checkout is compared with libvirt.
  */
 export interface OwnCase {
@@ -38,7 +38,7 @@ export const recordedCapabilities: Capabilities = readCapabilities(recorded)
 
 export const wholeDomain = ({ domain }: Pick<OwnCase, 'domain'>): Domain => ({
   type: 'qemu',
-  name: 'judged',
+  name: 'example',
   memory: { unit: 'MiB', value: 512 },
   ...domain,
   os: { ...domain.os, type: { os: 'hvm', ...domain.os?.type } },

@@ -9,7 +9,7 @@ import { addedPaths } from '../../completion/defaults/apply.ts'
 import { fillDefaults } from '../../completion/defaults/defaults.ts'
 import { checkRules } from '../../completion/rules/rules.ts'
 import { firstDifference } from '../corpus/difference.ts'
-import type { Judge } from './judge.ts'
+import type { Oracle } from './oracle.ts'
 
 /** A disagreement between libvirt and our completion. */
 export interface Disagreement {
@@ -28,12 +28,12 @@ export interface Disagreement {
 }
 
 /** `unsettled`: libvirt refuses or changes its own result for the domain, so that it cannot be completed. */
-export type Opinion =
+export type Comparison =
   | { readonly outcome: 'taken' | 'refused' | 'unsettled'; readonly disagreement?: undefined }
   | { readonly outcome: 'disagreed'; readonly disagreement: Disagreement }
 
-const entropy = { uid: 'judge' }
-const name = 'judged'
+const entropy = { uid: 'example' }
+const name = 'example'
 
 /** Completes as at admission: libvirt has not seen the domain before. */
 export const complete = (domain: Domain, capabilities: Capabilities): Domain =>
@@ -51,46 +51,45 @@ export const printed = (domain: Domain, capabilities: Capabilities): string => {
 }
 
 /** Why libvirt does not start a domain that it accepts. It checks many things only at start. */
-export const startFault = (domain: Domain, judge: Judge): Promise<string | undefined> =>
-  judge.start(writeDomain({ ...domain, name }))
+export const startFault = (domain: Domain, oracle: Oracle): Promise<string | undefined> =>
+  oracle.start(writeDomain({ ...domain, name }))
 
-/** How we and libvirt judge a domain, and our completion of it. */
-export async function compare(domain: Domain, judge: Judge): Promise<Opinion> {
-  const { capabilities } = judge
+/** Compares our result for a domain with libvirt's, and libvirt's for our completed domain. */
+export async function compare(domain: Domain, oracle: Oracle): Promise<Comparison> {
+  const { capabilities } = oracle
   const refusal = refusalOf(domain, capabilities)
   const whole = refusal?.isMalformed ? undefined : complete(domain, capabilities)
   const plain = whole === undefined ? domain : withIdentity(domain, whole)
-  const judgement = await judge.judge(writeDomain(plain), false)
+  const result = await oracle.define(writeDomain(plain), false)
   if (refusal) {
     // The launcher also validates against libvirt's schema.
-    const isRefused = judgement.outcome === 'refused' || (await judge.judge(writeDomain(plain))).outcome === 'refused'
+    const isRefused = result.outcome === 'refused' || (await oracle.define(writeDomain(plain))).outcome === 'refused'
     return isRefused ? { outcome: 'refused' } : disagreed('false-refusal', refusal.signature, refusal.message)
   }
-  if (judgement.outcome === 'refused')
-    return disagreed('missing-rule', withoutNames(judgement.message), judgement.message)
+  if (result.outcome === 'refused') return disagreed('missing-rule', withoutNames(result.message), result.message)
   if (whole === undefined) throw new Error('what is not refused is completed')
   const expected = printed(whole, capabilities)
-  const again = await judge.judge(expected)
+  const again = await oracle.define(expected)
   const found =
     again.outcome === 'refused'
       ? disagreed('spoilt', withoutNames(again.message), again.message)
-      : (differs('different', judgement.xml, expected) ?? differs('changed', again.xml, expected))
+      : (differs('different', result.xml, expected) ?? differs('changed', again.xml, expected))
   if (!found) return { outcome: 'taken' }
-  return (await isSettled(judgement.xml, judge)) ? found : { outcome: 'unsettled' }
+  return (await isSettled(result.xml, oracle)) ? found : { outcome: 'unsettled' }
 }
 
 /** Whether libvirt's result is stable if it is defined again. */
-const isSettled = async (xml: string, judge: Judge): Promise<boolean> => {
-  const again = await judge.judge(xml, false)
+const isSettled = async (xml: string, oracle: Oracle): Promise<boolean> => {
+  const again = await oracle.define(xml, false)
   return again.outcome === 'taken' && firstDifference(xml, again.xml) === undefined
 }
 
-const disagreed = (kind: Disagreement['kind'], signature: string, detail: string): Opinion => ({
+const disagreed = (kind: Disagreement['kind'], signature: string, detail: string): Comparison => ({
   outcome: 'disagreed',
   disagreement: { kind, signature, detail },
 })
 
-const differs = (kind: Disagreement['kind'], libvirt: string, ours: string): Opinion | undefined => {
+const differs = (kind: Disagreement['kind'], libvirt: string, ours: string): Comparison | undefined => {
   const found = firstDifference(libvirt, ours)
   if (!found) return undefined
   const place = found.path.replaceAll(/\[\d+\]/g, '')

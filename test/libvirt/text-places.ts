@@ -208,7 +208,7 @@ export const lookedUp: { readonly [path: string]: string } = {
   'devices.disks.driver.name': 'drivers: there is `qemu` only',
 }
 
-/** Texts that reach no command line without resources that the test lacks, and what confines them instead. */
+/** Texts that reach no command line without resources that the test does not have, and what confines them instead. */
 export const unseen: { readonly [path: string]: string } = {
   'devices.disks.source.volume': 'turned into a path by the launcher',
   'devices.disks.source.auth.username': 'needs a secret; JSON of -blockdev',

@@ -1,5 +1,5 @@
 import { attribute, child, element } from '../description.ts'
-import { hex, oneOf, onOff, positive32, uint32, uint8, uuid } from '../scalar.ts'
+import { bareHex, hex, oneOf, onOff, positive32, uint32, uint8, uuid } from '../scalar.ts'
 import { busPort, fileIdentifier } from '../text.ts'
 
 /**
@@ -35,10 +35,10 @@ export const address = element(
     function: attribute(hex(1, 7), 'PCI function.'),
     multifunction: attribute(onOff, 'Whether further functions share this PCI slot.'),
     port: attribute(busPort, 'USB port, with a dot per hub (1.2), or the port of a virtio-serial device.'),
-    iobase: attribute(hex(1, 0xffff), 'ISA I/O port.'),
-    irq: attribute(hex(1, 0xff), 'ISA interrupt.'),
-    reg: attribute(hex(8, 0xffffffffffffffffn), 'Register of a spapr-vio device.'),
-    base: attribute(hex(1, 0xffffffffffffffffn), 'Guest-physical address of a memory device.'),
+    iobase: attribute(bareHex(1, 0xffff), 'ISA I/O port.'),
+    irq: attribute(bareHex(1, 0xff), 'ISA interrupt.'),
+    reg: attribute(bareHex(8, 0xffffffffffffffffn), 'Register of a spapr-vio device.'),
+    base: attribute(bareHex(1, 0xffffffffffffffffn), 'Guest-physical address of a memory device.'),
     uuid: attribute(uuid, 'UUID of a mediated device.'),
   },
 )

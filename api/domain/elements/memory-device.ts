@@ -1,6 +1,6 @@
 import { deviceFields } from './address.ts'
 import { attribute, child, element, leaf, present } from '../description.ts'
-import { cpuset, hex, oneOf, path, uint32, uuid, yesNo } from '../scalar.ts'
+import { bareHex, cpuset, oneOf, path, uint32, uuid, yesNo } from '../scalar.ts'
 import { kibibytes } from './size.ts'
 
 const host = { reach: 'host' } as const
@@ -35,7 +35,7 @@ const target = element('What the guest sees.', {
   readonly: present('The guest cannot write to an NVDIMM.'),
   address: child(
     element('The address where it begins.', {
-      base: attribute(hex(1, 0xffffffffffffffffn), 'Guest-physical address.'),
+      base: attribute(bareHex(1, 0xffffffffffffffffn), 'Guest-physical address.'),
     }),
     'The address where it begins, with virtio models.',
   ),

@@ -81,3 +81,21 @@ testWarning('volume-unused', [
     ],
   },
 ])
+
+const fromImage = (cache?: 'none' | 'directsync' | 'writeback'): Domain =>
+  disks({
+    type: 'volume',
+    source: { volume: 'root' },
+    target: { dev: 'vda' },
+    ...(cache === undefined ? {} : { driver: { cache } }),
+  })
+
+testWarning(
+  'volume-image-cache',
+  (['none', 'directsync'] as const).map((cache) => ({
+    volumes: [{ name: 'root', image: { reference: 'a' } }],
+    warned: fromImage(cache),
+    lines: [`devices.disks[0]: with cache ${cache}, each VM reads the image from the node's disk itself`],
+    silent: fromImage(cache === 'none' ? 'writeback' : undefined),
+  })),
+)

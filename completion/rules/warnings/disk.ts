@@ -1,6 +1,6 @@
 import { list } from '../device.ts'
 import { example, type Example } from '../rule.ts'
-import { unusedVolumes } from '../volume.ts'
+import { imageDisks, unusedVolumes } from '../volume.ts'
 import type { Warning } from './warning.ts'
 
 const cached = (cache: 'unsafe' | 'none'): Example['breaks']['domain'] => ({
@@ -75,4 +75,29 @@ export const volumeUnused: Warning = {
       volumes: [{ name: 'root', emptyDisk: { capacity: '1Gi' } }],
     },
   },
+}
+
+/** libvirt applies the cache mode of a disk to its backing images as well. */
+const uncached = ['none', 'directsync']
+
+const cachedImage = (cache: 'none' | 'writeback'): Example['breaks'] => ({
+  domain: {
+    devices: { disks: [{ type: 'volume', source: { volume: 'root' }, target: { dev: 'vda' }, driver: { cache } }] },
+  },
+  volumes: [{ name: 'root', image: { reference: 'quay.io/containerdisks/debian:13' } }],
+})
+
+export const uncachedImage: Warning = {
+  id: 'volume-image-cache',
+  description:
+    'Cache modes none and directsync bypass the page cache, through which the VMs of a node share the disk of an image.',
+  about: ['cache'],
+  *check(subject) {
+    for (const { disk, at } of imageDisks(subject)) {
+      const cache = disk.driver?.cache
+      if (cache === undefined || !uncached.includes(cache)) continue
+      yield `${at.replace('spec.domain.', '')}: with cache ${cache}, each VM reads the image from the node's disk itself`
+    }
+  },
+  example: { breaks: cachedImage('none'), holds: cachedImage('writeback') },
 }
