@@ -29,7 +29,7 @@ const batchMs = 5
 
 async function* nothing(): AsyncGenerator<never> {}
 
-async function readMachine(file: string): Promise<VirtualMachine> {
+async function readVm(file: string): Promise<VirtualMachine> {
   const found = (await readManifests([file], nothing())).find(({ kind }) => kind === 'VirtualMachine')
   const parsed = parseVirtualMachine(found)
   if ('causes' in parsed) throw new Error(`${file}: ${JSON.stringify(parsed.causes)}`)
@@ -108,7 +108,7 @@ const example: VirtualMachine = {
 }
 
 if (values.vm !== undefined && values.presets !== undefined) {
-  const result = measure(await readMachine(values.vm), await readPresets(values.presets))
+  const result = measure(await readVm(values.vm), await readPresets(values.presets))
   console.log(values.json ? JSON.stringify(result) : result)
 } else {
   const clone = Number(medianUs(() => structuredClone(example)).toFixed(2))

@@ -10,23 +10,26 @@ export interface Namespace {
   readonly labels: Labels
 }
 
+/** What the index reads of a preset. Groups have selectors, too. */
+export type Selecting = Pick<CompiledPreset, 'id' | 'namespace' | 'selector' | 'namespaceSelector'>
+
 /** An index of presets by required labels: finding the presets for a VM does not test every preset. */
-export interface Candidates {
+export interface Candidates<Preset extends Selecting = CompiledPreset> {
   /** Adds a preset, or replaces an earlier revision of it. */
-  readonly set: (preset: CompiledPreset) => void
+  readonly set: (preset: Preset) => void
   readonly delete: (id: string) => void
-  readonly get: (id: string) => CompiledPreset | undefined
+  readonly get: (id: string) => Preset | undefined
   readonly size: () => number
   /** In no particular order. */
-  readonly all: () => Iterable<CompiledPreset>
+  readonly all: () => Iterable<Preset>
   /** All presets whose selectors match, in no particular order. Empty for a protected namespace. */
-  readonly select: (labels: Labels, namespace: Namespace) => readonly CompiledPreset[]
+  readonly select: (labels: Labels, namespace: Namespace) => readonly Preset[]
   /** Every preset that could select a VM in this namespace, whatever its labels. Empty for a protected namespace. */
-  readonly inScope: (namespace: Namespace) => readonly CompiledPreset[]
+  readonly inScope: (namespace: Namespace) => readonly Preset[]
 }
 
 /** Presets by bucket key, then by ID. A bucket key stands for one label requirement; see `rarestKeys`. */
-type Buckets = Map<string, Map<string, CompiledPreset>>
+type Buckets<Preset extends Selecting> = Map<string, Map<string, Preset>>
 
 const anything = ''
 
@@ -35,13 +38,13 @@ const anything = ''
  * if the requirement allows several values. The cost of `select` grows with the labels of the VM and the presets in the
  * matching buckets, not with the number of all presets.
  */
-export function createCandidates(
-  presets: Iterable<CompiledPreset> = [],
+export function createCandidates<Preset extends Selecting = CompiledPreset>(
+  presets: Iterable<Preset> = [],
   protectedNamespaces: readonly string[] = defaultProtectedNamespaces,
-): Candidates {
-  const all = new Map<string, CompiledPreset>()
+): Candidates<Preset> {
+  const all = new Map<string, Preset>()
   const homes = new Map<string, readonly string[]>()
-  const buckets: Buckets = new Map()
+  const buckets: Buckets<Preset> = new Map()
   const remove = (id: string): void => {
     for (const key of homes.get(id) ?? []) {
       const bucket = buckets.get(key)
@@ -51,13 +54,13 @@ export function createCandidates(
     homes.delete(id)
     all.delete(id)
   }
-  const set = (preset: CompiledPreset): void => {
+  const set = (preset: Preset): void => {
     remove(preset.id)
     const keys = rarestKeys(preset, buckets)
     all.set(preset.id, preset)
     homes.set(preset.id, keys)
     for (const key of keys) {
-      const bucket = buckets.get(key) ?? new Map<string, CompiledPreset>()
+      const bucket = buckets.get(key) ?? new Map<string, Preset>()
       bucket.set(preset.id, preset)
       buckets.set(key, bucket)
     }
@@ -71,7 +74,7 @@ export function createCandidates(
     all: () => all.values(),
     select: (labels, namespace) => {
       if (protectedNamespaces.includes(namespace.name)) return []
-      const found = new Map<string, CompiledPreset>()
+      const found = new Map<string, Preset>()
       for (const key of probes(labels, namespace)) {
         for (const [id, preset] of buckets.get(key) ?? []) {
           if (selects(preset, labels, namespace)) found.set(id, preset)
@@ -103,7 +106,7 @@ export const selects = (
  * Returns the bucket keys of the requirement whose buckets contain the fewest presets. A key starts with its scope:
  * `n/NAME ` for one namespace, `c ` for all namespaces, `s ` for labels of the namespace itself.
  */
-function rarestKeys(preset: CompiledPreset, buckets: Buckets): readonly string[] {
+function rarestKeys<Preset extends Selecting>(preset: Preset, buckets: Buckets<Preset>): readonly string[] {
   const scope = preset.namespace === undefined ? 'c ' : `n/${preset.namespace} `
   const choices = [
     ...choicesOf(preset.selector, scope),

@@ -376,7 +376,7 @@ describe('a broken preset that was stored anyway', () => {
       1,
     ],
     [
-      'a selector with a value that is no label',
+      'a selector with an invalid label value',
       {
         kind: 'VirtualMachinePreset',
         metadata: { name: 'l', namespace: 'team' },

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import * as make from '../test/presets/make.ts'
 import { preset } from '../test/preset.ts'
-import { compilePreset } from './compile.ts'
+import { compilePreset, revisionOf } from './compile.ts'
 
 test.each<[string, string | undefined, string]>([
   ['a namespaced preset', 'team', 'team/broken'],
@@ -55,4 +55,10 @@ test('a valid preset is compiled', () => {
   expect(compilePreset(preset('p', { domain: { title: 'a' } }, 'team'))).toMatchObject({
     preset: { id: 'team/p', namespace: 'team', mode: 'Apply', content: { spec: { domain: { title: 'a' } } } },
   })
+})
+
+test('a template that nests 9,900 levels has a revision', () => {
+  const deep: unknown = JSON.parse(`${'{"a":'.repeat(9900)}0${'}'.repeat(9900)}`)
+  expect(revisionOf({ spec: deep })).toMatch(/^[0-9a-f]{16}$/)
+  expect(revisionOf({ spec: { a: 0 } })).not.toBe(revisionOf({ spec: deep }))
 })

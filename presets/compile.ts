@@ -6,7 +6,7 @@ import { checkSelector } from '../api/label.ts'
 import type { LabelSelector } from '../api/object.ts'
 import type { Preset, PresetSpec } from '../api/preset.ts'
 import { parsePreset } from '../api/preset.ts'
-import { checkSchema, isRecord } from '../api/schema.ts'
+import { checkSchema, isDeeper, isRecord, mostLevels } from '../api/schema.ts'
 import { specKeys, type VirtualMachineSpec } from '../api/virtual-machine.ts'
 import { checkPreset } from './check.ts'
 import type { Condition } from './condition.ts'
@@ -52,9 +52,15 @@ export interface QuarantinedPreset {
   readonly namespaceSelector: Selector | undefined
 }
 
-/** Returns 16 hexadecimal digits of a hash of the spec. The order of keys does not affect the hash. */
+/**
+ * Returns 16 hexadecimal digits of a hash of the spec. The order of keys does not affect the hash. A spec that nests
+ * deeper than any valid one was stored without the webhooks; all of these have one revision.
+ */
 export const revisionOf = (spec: unknown): string =>
-  createHash('sha256').update(jsonMeaning(spec)).digest('hex').slice(0, 16)
+  createHash('sha256')
+    .update(isDeeper(spec, mostLevels) ? 'too deep' : jsonMeaning(spec))
+    .digest('hex')
+    .slice(0, 16)
 
 const contentKeys: readonly (keyof VirtualMachineSpec)[] = ['domain', ...specKeys]
 

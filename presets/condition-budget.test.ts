@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { bombObject, bombs } from '../test/presets/bombs.ts'
 import { clusterPreset, injectSmall, preset, vmWith } from '../test/presets/make.ts'
 import { celValue, compileCondition } from './condition.ts'
-import { OverBudget, presetLimit, takeBytes, takeSteps } from './condition-budget.ts'
+import { createBudget, OverBudget, presetLimit, spend, takeBytes, takeSteps } from './condition-budget.ts'
 
 const variables = { object: celValue(bombObject), request: {}, namespaceObject: {} }
 
@@ -31,6 +31,39 @@ test.each([-1, -1e12, -Infinity, NaN, Infinity, 11])('%d exceeds a budget of 10 
   expect(() => takeSteps(meter, amount)).toThrow(OverBudget)
   expect(() => takeBytes(meter, amount)).toThrow(OverBudget)
   expect(meter).toEqual({ steps: 0, bytes: 0 })
+})
+
+test('a budget can be used up to its last step and byte', () => {
+  const meter = { steps: 10, bytes: 10 }
+  takeSteps(meter, 10)
+  takeBytes(meter, 10)
+  expect(meter).toEqual({ steps: 0, bytes: 0 })
+})
+
+test.each([
+  [undefined, 'the cluster'],
+  ['team', 'namespace "team"'],
+])('presets of namespace %s share a budget of memory with %s', (namespace, scope) => {
+  const budget = createBudget()
+  const use = (id: string, bytes: number) =>
+    spend(budget, { id, ...(namespace === undefined ? {} : { namespace }) }, (meter, whyOver) => {
+      const granted = meter.bytes
+      takeBytes(meter, Math.min(bytes, granted))
+      return bytes > granted ? whyOver('bytes') : 'enough'
+    })
+  const mebibytes = (count: number) => count * 1024 * 1024
+  expect([use('a', mebibytes(3)), use('b', mebibytes(3.55)), use('c', mebibytes(3)), use('d', 1)]).toEqual([
+    'enough',
+    'enough',
+    `the presets of ${scope} take more than 8 MiB on this VM together: "b" takes 3.6 MiB, "a" takes 3 MiB`,
+    `the presets of ${scope} take more than 8 MiB on this VM together: "b" takes 3.6 MiB, "a" takes 3 MiB, "c" takes 1.5 MiB`,
+  ])
+})
+
+test('a preset that alone takes more than its limit is at fault itself', () => {
+  expect(spend(createBudget(), { id: 'a' }, (_, whyOver) => whyOver('bytes'))).toBe(
+    'takes more than 4 MiB on this VM, the limit of one preset',
+  )
 })
 
 describe('presets whose conditions exceed the budget', () => {

@@ -1,7 +1,8 @@
 import { serialize, type ASTNode } from '@marcbachmann/cel-js'
+import { RE2JS } from 're2js'
 import type { Meter } from './condition-budget.ts'
 import { callCosts } from './condition-costs.ts'
-import { compileCost, compilePattern, largestFound, matchCost, patternBytes } from './condition-pattern.ts'
+import { compileCost, largestFound, matchCost, patternBytes } from './condition-pattern.ts'
 import { virtualMachineStructure, type Structure } from './structure.ts'
 import { partsOf } from './condition-tree.ts'
 import {
@@ -252,20 +253,20 @@ function methodSize([name, of, args]: readonly [string, ASTNode, readonly ASTNod
 }
 
 const loops: ReadonlySet<string> = new Set(['.all/2', '.exists/2', '.exists_one/2', '.map/2', '.map/3', '.filter/2'])
-const likeMachine = (): Size => ({ ...anything, structure: virtualMachineStructure() })
+const likeVm = (): Size => ({ ...anything, structure: virtualMachineStructure() })
 /** The metadata of a namespace is structured like that of a VM. */
 const roots: ReadonlyMap<string, () => Size> = new Map([
-  ['object', likeMachine],
-  ['namespaceObject', likeMachine],
+  ['object', likeVm],
+  ['namespaceObject', likeVm],
   ['request', () => anything],
 ])
 
 function matchSize({ characters }: Size, pattern: ASTNode | undefined, take: Visitor['take']): Size {
   const isWritten = pattern?.op === 'value' && typeof pattern.args === 'string'
-  const instructions = isWritten ? compilePattern(String(pattern.args)).programSize() : largestFound
+  const instructions = isWritten ? RE2JS.compile(String(pattern.args)).programSize() : largestFound
   take({
     steps: matchCost(characters, instructions) + (isWritten ? 0 : compileCost(largestFound)),
-    bytes: patternBytes(isWritten ? instructions : largestFound),
+    bytes: patternBytes(instructions),
   })
   return scalar
 }

@@ -26,6 +26,9 @@ test.each([
   ['a{0}', 6],
   ['a{0}{1000}{1000}', 3_001_004],
   ['a{0,0}(?i){1000}', 3004],
+  ['[Ā-￿]', 8],
+  ['(?i)[Ā-￿]', 2506],
+  ['a)', 7],
 ])('%s has about %d instructions', (pattern, length) => {
   expect(Math.round(unfoldedLength(pattern))).toBe(length)
 })

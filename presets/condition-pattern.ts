@@ -22,14 +22,6 @@ export const compileCost = (instructions: number): number => 200 + 40 * instruct
 /** The bytes of the instructions, and of a thread of the matcher for each. */
 export const patternBytes = (instructions: number): number => 200 * instructions
 
-/** @throws Error if the pattern is invalid or has more instructions than `largest` */
-export function compilePattern(pattern: string, largest = largestPattern): RE2JS {
-  if (unfoldedLength(pattern) > largest) throw new Error('too large')
-  const compiled = RE2JS.compile(pattern)
-  if (compiled.programSize() > largest) throw new Error('too large')
-  return compiled
-}
-
 /** The instructions that a Unicode class counts as. It is a table of ranges. */
 const namedClass = 50
 /** The same for patterns that ignore case, which look up each character of a range: `(?i)[Ā-￿]` takes 2.5 ms. */
@@ -111,7 +103,7 @@ export function matchesFound(text: string, pattern: string, meter: Meter): boole
 
 function compileFound(pattern: string, meter: Meter): RE2JS {
   try {
-    return compilePattern(pattern, largestFound)
+    return RE2JS.compile(pattern)
   } catch (error) {
     return fail(meter, error instanceof Error ? error.message : String(error))
   }

@@ -8,7 +8,7 @@ import { ownFunctions } from './condition-call.ts'
 import { callCosts } from './condition-costs.ts'
 import { createConditionEnvironment } from './condition-environment.ts'
 import { macros } from './condition-macros.ts'
-import { compileProgram } from './condition-program.ts'
+import { compileProgram, writtenInstructions } from './condition-program.ts'
 import { Failure } from './condition-values.ts'
 
 const environment = createConditionEnvironment()
@@ -73,6 +73,13 @@ test.each([
   '[1, 2] + [3] == [1, 2, 3]',
   '{"a": [1, {"b": 2}]} == {"a": [1, {"b": 2.0}]}',
   '[1, "a", true] == [1, "a", false]',
+  '[1] == [1, 2]',
+  '"ab" == "ac"',
+  '{"a": 1} == {"a": 1, "b": 2}',
+  '{"a": 1, "b": 2} == {"a": 1}',
+  '{"a": 1} == {"b": 1}',
+  '{"a": 1} == {"a": 2}',
+  'dyn([1]) == dyn({"a": 1}) || dyn([1]) == dyn(1) || dyn({"a": 1}) == dyn(1)',
   '[] == [] && {} == {}',
   '[[1]] != [[2]]',
   '"a" < "b" && "b" >= "b"',
@@ -82,6 +89,7 @@ test.each([
   '-object.spec.domain.memory.value',
   'object.spec.domain.on ? 1 : 2',
   'object.metadata.name ? 1 : 2',
+  'false ? 1 : 2',
   // Logic absorbs errors
   'object.gone || true',
   'true || object.gone',
@@ -107,6 +115,7 @@ test.each([
   '{1: "a"}[1]',
   '{true: "a"}[true]',
   '{"__proto__": 1, "a": 2}',
+  '{"constructor": 1, "a": 2}',
   'object.constructor',
   // Optional values
   'object.?metadata.?gone.orValue("x")',
@@ -115,6 +124,9 @@ test.each([
   `${disks}[?0].target.dev`,
   'object.metadata.?labels.size',
   'object.?a.b.c',
+  'object.?gone.?deeper.hasValue()',
+  'object.?gone.hasValue()',
+  `${disks}[?"0"].hasValue() || ${disks}[?2].hasValue()`,
   'optional.of(1).or(optional.none()).value() == 1',
   'optional.none().hasValue()',
   'optional.none().value()',
@@ -128,6 +140,7 @@ test.each([
   'has(object.metadata.name.deeper)',
   'has(object.spec.domain.nothing)',
   `has(${disks}.dev)`,
+  'cel.bind(x, dyn(optional.of(object)), has(x.gone))',
   // in
   '"devs" in request.userInfo.groups',
   '"size" in object.metadata.labels',
@@ -176,6 +189,7 @@ test.each([
   '"abc".split("")',
   '"a,b,c".split(",", 2)',
   '"a,b,c".split(",", 0)',
+  '"a,b,c".split(",", 5)',
   '"a,b,c".split(",", -1)',
   '"aaa".split("aa")',
   '["a", "b"].join("-") + ["a"].join() + [].join("x")',
@@ -222,4 +236,24 @@ test('every function of the library and every own function has a cost', () => {
   const functions = environment.getDefinitions().functions.map(keyOf)
   expect(functions.filter((key) => !known.has(key))).toEqual([])
   expect([...known].filter((key) => !functions.includes(key))).toEqual([])
+})
+
+test.each<[string, boolean | string]>([
+  ['namespaceObject == null', true],
+  ['request == null', 'Unknown variable: request'],
+])('%s without a namespace and a request: %s', (expression, expected) => {
+  const program = compileProgram(environment.parse(expression).ast)
+  const run = () => program.run({ object: {}, request: undefined, namespaceObject: null }, unlimited())
+  expect(outcomeOf(run)).toEqual(expected === true ? { value: true } : 'error')
+})
+
+test.each([
+  ['object.matches("a{30}")', 64],
+  ['object.matches("a" + "{30}")', 0],
+  ['object.startsWith("a{30}")', 0],
+  ['!object.matches("a{30}") && object.a.matches("b")', 69],
+  ['-size(object.matches("a{30}") ? "a" : "b") == 1', 64],
+  ['{"a": object.matches("a{30}")}.?a == [object.a.matches("b")]', 69],
+])('%s has literal patterns of %i instructions', (expression, instructions) => {
+  expect(Math.round(writtenInstructions(environment.parse(expression).ast))).toBe(instructions)
 })

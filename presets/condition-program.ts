@@ -1,10 +1,10 @@
 import { Optional, type ASTNode } from '@marcbachmann/cel-js'
-import type { RE2JS } from 're2js'
+import { RE2JS } from 're2js'
 import type { Meter } from './condition-budget.ts'
 import { takeSteps } from './condition-budget.ts'
 import { callLibrary, functionOf, lengthOf, library, messageOf, noOverload } from './condition-call.ts'
 import { macros } from './condition-macros.ts'
-import { compilePattern, matchesWritten, unfoldedLength } from './condition-pattern.ts'
+import { matchesWritten, unfoldedLength } from './condition-pattern.ts'
 import { attempt, type Frame, type Names, type Run, type Variables } from './condition-run.ts'
 import { partsOf } from './condition-tree.ts'
 import {
@@ -41,7 +41,7 @@ export function compileProgram(ast: ASTNode): Program {
   return { run: (variables, meter) => run({ variables, meter, bound: [] }) }
 }
 
-/** Counts the instructions of all literal patterns, without compiling them. */
+/** Counts the instructions of all literal patterns, without compiling them: `compileProgram` compiles any. */
 export const writtenInstructions = (ast: ASTNode): number =>
   writtenPatterns(ast).reduce((total, pattern) => total + unfoldedLength(pattern), 0)
 
@@ -284,7 +284,7 @@ function writtenPatterns(node: ASTNode): readonly string[] {
 
 function compileWritten(pattern: string): RE2JS {
   try {
-    return compilePattern(pattern)
+    return RE2JS.compile(pattern)
   } catch (error) {
     throw new Error(`invalid regular expression: ${pattern.slice(0, 100)} (${messageOf(error)})`, { cause: error })
   }

@@ -25,7 +25,7 @@ export type CelMap = { readonly [key: string]: unknown }
 export const isList = (value: unknown): value is List => Array.isArray(value)
 /** Class instances (durations, bytes, optional values) are scalars here. */
 export const isMap = (value: unknown): value is CelMap =>
-  isRecord(value) && (Object.getPrototypeOf(value) === Object.prototype || Object.getPrototypeOf(value) === null)
+  isRecord(value) && Object.getPrototypeOf(value) === Object.prototype
 export const isStructure = (value: unknown): value is List | CelMap => isList(value) || isMap(value)
 
 /** The name of a value's type, without the types of its members. */
@@ -70,15 +70,19 @@ export function take(meter: Meter, { steps, bytes }: Cost): void {
 /** Returns a member, or undefined if a map has none. An index out of bounds is a Failure. */
 export function member(value: unknown, key: unknown, meter: Meter): unknown {
   if (isList(value)) {
-    if (typeof key !== 'bigint' && typeof key !== 'number') return undefined
-    const found = value[Number(key)]
+    const index = indexOf(key)
+    if (index === undefined) return undefined
+    const found = value[index]
     if (found !== undefined) return found
-    const bound = key < 0 ? '< 0' : `>= size ${value.length}`
-    return fail(meter, `No such key: index out of bounds, index ${key} ${bound}`)
+    const bound = index < 0 ? '< 0' : `>= size ${value.length}`
+    return fail(meter, `No such key: index out of bounds, index ${index} ${bound}`)
   }
   const name = keyText(key)
   return name !== undefined && isMap(value) && Object.hasOwn(value, name) ? value[name] : undefined
 }
+
+const indexOf = (key: unknown): number | undefined =>
+  typeof key === 'bigint' || typeof key === 'number' ? Number(key) : undefined
 
 /** A scalar as a map key; undefined for anything else, whose text could be as long as the budget allows. */
 export function keyText(key: unknown): string | undefined {
@@ -97,14 +101,9 @@ export function field(value: unknown, key: unknown, meter: Meter): unknown {
 /** Implements `.?` and `[?]`: a missing member is an empty optional, not an error. */
 export function optionalField(value: unknown, key: unknown, meter: Meter): Optional {
   const within: unknown = value instanceof Optional ? value.orValue(undefined) : value
-  if (within === undefined) return Optional.none()
-  if (isList(within) && !hasIndex(within, key)) return Optional.none()
-  const found = member(within, key, meter)
+  const found = isList(within) ? within[indexOf(key) ?? -1] : member(within, key, meter)
   return found === undefined ? Optional.none() : Optional.of(found)
 }
-
-const hasIndex = (list: List, key: unknown): boolean =>
-  (typeof key === 'bigint' || typeof key === 'number') && list[Number(key)] !== undefined
 
 /** The maximum nesting of lists and maps. No Kubernetes object nests half as deeply, and the stack has room for it. */
 export const deepest = 100
@@ -121,7 +120,6 @@ export function isEqual(
   if (typeof left === 'string' && typeof right === 'string') {
     if (left.length !== right.length) return false
     takeSteps(meter, Math.ceil(left.length / charactersPerStep))
-    return left === right
   }
   if (left === right) return true
   if (depth > deepest) return fail(meter, `values nested more than ${deepest} deep cannot be compared`)

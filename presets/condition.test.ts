@@ -14,8 +14,12 @@ const object = {
 const request = { userInfo: { username: 'jane', groups: ['devs'] }, operation: 'CREATE' }
 const namespaceObject = { metadata: { name: 'team', labels: { tier: 'gold' } } }
 
+let uses = 0
+/** An expression with another number of spaces at its end, because equal expressions are compiled only once. */
+const uncached = (expression: string): string => expression + ' '.repeat(uses++ % 1000)
+
 const compiled = (expression: string): Condition => {
-  const condition = compileCondition('test', expression)
+  const condition = compileCondition('test', uncached(expression))
   if ('fault' in condition) throw new Error(condition.fault)
   return condition
 }
@@ -40,6 +44,11 @@ test.each([
   ['namespaceObject.metadata.labels.tier in ["gold", "silver"]', true],
   ['quantity(object.spec.volumes[0].emptyDisk.capacity).isGreaterThan(quantity("1Gi"))', true],
   ['quantity("1Gi").compareTo(quantity("1024Mi")) == 0', true],
+  ['quantity("1").compareTo(quantity("2")) == -1 && quantity("2").compareTo(quantity("1")) == 1', true],
+  ['quantity("1").isGreaterThan(quantity("1")) || quantity("1").isLessThan(quantity("1"))', false],
+  ['quantity("1500m").isInteger() || !quantity("2k").isInteger()', false],
+  ['quantity("2k").asInteger() == 2000 && quantity("1500m").asApproximateFloat() == 1.5', true],
+  ['quantity("1500m").sub(quantity("500m")).add(quantity("1")).asInteger() == 2', true],
   ['quantity("-1").sign() == -1 && quantity("0").sign() == 0 && quantity("1Ki").sign() == 1', true],
   ['isQuantity("12parsecs")', false],
   ['object.gone || true', true],
@@ -53,6 +62,7 @@ test.each([
   ['object.constructor == 1', 'No such key: constructor'],
   ['object.metadata.name', 'is string, not true or false'],
   ['quantity(object.metadata.name).isInteger()', 'not a quantity: vm'],
+  ['quantity("1500m").asInteger() == 1', 'the quantity is not a whole number'],
 ])('%s fails when evaluated: %s', (expression, error) => {
   expect(evaluate(expression)).toEqual({ error })
 })
@@ -60,7 +70,7 @@ test.each([
 test.each([
   ['object.', 'Expected IDENTIFIER, got EOF'],
   ['1 + "a" == 2', 'no such overload: int + string'],
-  ['machine.metadata.name == "a"', 'Unknown variable: machine'],
+  ['vm.metadata.name == "a"', 'Unknown variable: vm'],
   ['"three"', 'must be true or false, not string'],
   ['object.metadata.name.matches("(")', 'invalid regular expression: ( (error parsing regexp: missing closing ): `(`)'],
   [
@@ -68,7 +78,7 @@ test.each([
     'invalid regular expression: (?=a) (error parsing regexp: invalid or unsupported Perl syntax: `(?=`)',
   ],
 ])('%s is refused when written: %s', (expression, fault) => {
-  expect(compileCondition('test', expression)).toMatchObject({ fault })
+  expect(compileCondition('test', uncached(expression))).toMatchObject({ fault })
 })
 
 const patternsFault =
@@ -107,7 +117,7 @@ test.each([
   ['repeats a repetition of zero', 'a{0}{1000}{1000}{1000}{1000}'],
   ['compares large classes without regard to case', '(?i)[Ā-￿][Ā-￿]a{0}{1000}'],
 ])('a pattern that %s is refused when written, and not compiled', (_, pattern) => {
-  expect(compileCondition('test', `object.metadata.name.matches("${pattern}")`)).toEqual({
+  expect(compileCondition('test', uncached(`object.metadata.name.matches("${pattern}")`))).toEqual({
     fault: patternsFault,
     instructions: 0,
   })
@@ -115,7 +125,7 @@ test.each([
 
 test('patterns that are too large together are refused before any is compiled', () => {
   const one = 'object.metadata.name.matches("(?:a{40}){40}")'
-  expect(compileCondition('test', `${one} || ${one}`)).toEqual({ fault: patternsFault, instructions: 0 })
+  expect(compileCondition('test', uncached(`${one} || ${one}`))).toEqual({ fault: patternsFault, instructions: 0 })
 })
 
 test.each([
@@ -126,6 +136,21 @@ test.each([
   expect(compiled(`"a".matches(${pattern})`).evaluate(review, meter)).toEqual({ error: 'the pattern is too large' })
   expect(meter.steps).toBeLessThan(presetLimit.steps)
   expect(meter.bytes).toBeLessThanOrEqual(presetLimit.bytes)
+})
+
+test('a literal pattern can have as many instructions as the limit, and no more', () => {
+  const instructionsOf = (pattern: string) =>
+    compileCondition('test', uncached(`object.metadata.name.matches("${pattern}")`)).instructions
+  const [largest, larger] = [1498, 1499].map((count) => `a{1000}${'b'.repeat(count)}`)
+  expect([instructionsOf(largest ?? ''), instructionsOf(larger ?? '')]).toEqual([5000, 0])
+})
+
+test('an expression is compiled once', () => {
+  const expression = uncached('object.metadata.name == "vm"')
+  const conditions = ['one', 'other'].map((name) => compileCondition(name, expression))
+  const [one, other] = conditions.map((condition) => ('fault' in condition ? undefined : condition.evaluate))
+  expect(one).toBeDefined()
+  expect(other).toBe(one)
 })
 
 const nest = (depth: number): unknown => JSON.parse('['.repeat(depth) + ']'.repeat(depth))
@@ -147,6 +172,12 @@ test.each([
   ['what is compared within is a part of it', 'object.list == [1]', { list: nest(5000) }, { isTrue: false }],
 ])('%s', (_, expression, value, result) => {
   expect(evaluate(expression, { ...review, object: celValue(value) })).toEqual(result)
+})
+
+test('a list of a VM that is nested more than 100 deep is replaced by a placeholder', () => {
+  const depthOf = (value: unknown): number => (Array.isArray(value) ? 1 + depthOf(value[0]) : 0)
+  expect([depthOf(celValue(nest(100))), depthOf(celValue(nest(101)))]).toEqual([100, 100])
+  expect(celValue(null)).toBeNull()
 })
 
 test('a time zone longer than any name is refused before it is looked up', () => {
@@ -171,6 +202,9 @@ test.each([
   ['that is none', '(', { error: 'error parsing regexp: missing closing ): `(`' }],
   ['that is too large', 'a{1000}', { error: 'the pattern is too large' }],
   ['that is too long', 'a'.repeat(1001), { error: 'the pattern is too large' }],
+  ['with as many characters as the limit', '(?s)'.repeat(250), { isTrue: true }],
+  ['with as many instructions as the limit', 'a{498}', { isTrue: false }],
+  ['with more instructions than the limit', 'a{499}', { error: 'the pattern is too large' }],
 ])('a pattern from the object %s', (_, pattern, result) => {
   const variables = { ...review, object: { metadata: { name: 'vm' }, pattern } }
   expect(evaluate('object.metadata.name.matches(object.pattern)', variables)).toEqual(result)

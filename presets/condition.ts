@@ -1,6 +1,5 @@
 import { serialize } from '@marcbachmann/cel-js'
 import { LRUCache } from 'lru-cache'
-import { isRecord } from '../api/schema.ts'
 import { shorten } from '../api/shorten.ts'
 import { OverBudget, type Meter, type Resource } from './condition-budget.ts'
 import { createConditionEnvironment } from './condition-environment.ts'
@@ -101,7 +100,7 @@ class TooDeep {}
 /** Converts JSON to CEL values: a number without a fraction is an int. */
 export function celValue(value: unknown, depth = 0): unknown {
   if (typeof value === 'number') return Number.isSafeInteger(value) ? BigInt(value) : value
-  if (!Array.isArray(value) && !isRecord(value)) return value
+  if (typeof value !== 'object' || value === null) return value
   if (depth >= deepest) return new TooDeep()
   if (Array.isArray(value)) return value.map((item) => celValue(item, depth + 1))
   return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, celValue(member, depth + 1)]))

@@ -64,6 +64,6 @@ test.each<[readonly string[], readonly string[], boolean]>([
   [[], [], true],
 ])('%j allows %j: %s', (allowed, paths, expected) => expect(coversAll(allowed, paths)).toBe(expected))
 
-test('prunes the keys that are not kept', () => {
+test('prunes the other keys', () => {
   expect(prune({ a: 1, b: 2, c: 3 }, (key) => key !== 'b')).toEqual({ a: 1, c: 3 })
 })

@@ -52,5 +52,5 @@ export function leafPaths(value: unknown, at = ''): readonly string[] {
 export const coversAll = (allowed: readonly string[], paths: readonly string[]): boolean =>
   paths.every((path) => allowed.some((one) => path === one || path.startsWith(`${one}.`)))
 
-export const prune = (value: Fields, isKept: (key: string) => boolean): Fields =>
-  Object.fromEntries(Object.entries(value).filter(([key]) => isKept(key)))
+export const prune = (value: Fields, isWanted: (key: string) => boolean): Fields =>
+  Object.fromEntries(Object.entries(value).filter(([key]) => isWanted(key)))

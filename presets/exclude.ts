@@ -42,6 +42,9 @@ export function exemptionsToAuthorize(
     .slice(0, maxExemptions)
 }
 
+/** Why a preset that a VM excludes applies. */
+export const exemptionMissing = 'to exclude it requires the verb "exempt" on it'
+
 /** @param exempt IDs of presets that the user may be exempt from; empty if access cannot be reviewed */
 export function excludePresets(
   annotations: { readonly [key: string]: string } | undefined,
@@ -64,7 +67,7 @@ export function excludePresets(
     warnings: [
       ...firstWarnings(
         refused,
-        (id) => `${excludePresetsAnnotation}: preset "${id}" applies: to exclude it requires the verb "exempt" on it`,
+        (id) => `${excludePresetsAnnotation}: preset "${id}" applies: ${exemptionMissing}`,
         (count) => `${excludePresetsAnnotation}: ${count} more presets apply`,
       ),
       ...firstWarnings(

@@ -56,7 +56,6 @@ export function grantsOf({ granted, ...injected }: Injected): Grants {
 
 /** Entries exist for leaves only, so an entry above a path is an element that presets set as one value. */
 function statedAt(granted: Granted, path: string): readonly Origin[] {
-  if (granted.size === 0) return []
   for (let at = path; at !== ''; at = parentPath(at)) {
     const stated = granted.get(at)
     if (stated !== undefined) return stated

@@ -155,6 +155,23 @@ describe('a cluster preset that enforces', () => {
     const sent = injectSmall(vmWith({ vcpu: { value: 1 } }), [strict({ matchConditions, ...ofCluster }), label])
     expect(sent.causes).toHaveLength(1)
   })
+
+  test('is refused with the conditions that fail before and after the presets of the namespace are applied', () => {
+    const fails = (name: string, when: string) =>
+      clusterPreset(name, {
+        strength: 'Enforce',
+        matchConditions: [{ name, expression: `${when} && object.spec.domain.title == 1 / 0` }],
+      })
+    const { causes } = injectSmall(vmWith({}), [
+      fails('before', '!has(object.spec.domain.vcpu)'),
+      fails('after', 'has(object.spec.domain.vcpu)'),
+      one({ domain: { vcpu: { value: 1 } } }),
+    ])
+    expect(causes.map(({ message }) => message.replace(/, but.*/, ''))).toEqual([
+      'preset "before" has strength Enforce',
+      'preset "after" has strength Enforce',
+    ])
+  })
 })
 
 describe('one value in two fields', () => {
@@ -988,6 +1005,47 @@ describe('provenance', () => {
     expect(paths.filter(grants.isInjected)).toEqual(['spec.domain.title', 'spec.domain.vcpu.value'])
     expect([...origins.keys()]).toEqual(['spec.domain.vcpu.value', 'spec.domain.vcpu.cpuset'])
   })
+})
+
+test.each<[string, object, object, object]>([
+  [
+    'a list that the user wrote remains a list, even with one item',
+    { name: 'n', hosts: [{ name: 'a' }] },
+    { hosts: [{ name: 'a' }] },
+    { name: 'n', hosts: [{ name: 'a' }] },
+  ],
+  [
+    'the only item that the user wrote under the short key remains there',
+    { name: 'n', host: { name: 'a' } },
+    { host: { name: 'a' } },
+    { name: 'n', host: { name: 'a' } },
+  ],
+  [
+    'a preset that writes both gives all items to the list',
+    { name: 'n', hosts: [{ name: 'a' }] },
+    { host: { name: 'b' }, hosts: [{ name: 'c' }] },
+    { name: 'n', hosts: [{ name: 'a' }, { name: 'b' }, { name: 'c' }] },
+  ],
+])('%s', (_, users, presets, expected) => {
+  const disk = (source: object) => ({ devices: { disks: [{ type: 'network', source, target: { dev: 'vda' } }] } })
+  expect(domainOf(injectSmall(vmWith(disk(users)), [one({ domain: disk(presets) })]))).toEqual(disk(expected))
+})
+
+test('a key __proto__ is a key like any other', () => {
+  const { vm } = injectSmall(vmWith({}), [one({ nodeSelector: JSON.parse('{"__proto__": "a", "b": "c"}') })])
+  expect(Object.entries(vm.spec.nodeSelector ?? {})).toEqual([
+    ['__proto__', 'a'],
+    ['b', 'c'],
+  ])
+})
+
+test('volumes that disks use are not reported as removed', () => {
+  const disks = [{ type: 'volume', source: { volume: 'data' }, target: { dev: 'vdb' } }]
+  const volumes = [{ name: 'data', emptyDisk: { capacity: '1Gi' } }]
+  const { warnings } = injectSmall(vmWith({ devices: { disks } }, { spec: { volumes } }), [
+    one({ domain: { title: 'a' } }),
+  ])
+  expect(warnings).toEqual([])
 })
 
 test('unchanged parts are the same objects as in the input', () => {

@@ -27,12 +27,12 @@ export interface Failure {
 export function conditionInput(vm: VirtualMachine, namespace: Namespace, request: unknown): () => Variables {
   let made: Variables | undefined
   return () => {
-    made ??= makeReview(vm, namespace, request)
+    made ??= makeVariables(vm, namespace, request)
     return made
   }
 }
 
-function makeReview(vm: VirtualMachine, { name, labels }: Namespace, request: unknown): Variables {
+function makeVariables(vm: VirtualMachine, { name, labels }: Namespace, request: unknown): Variables {
   const object = withoutProvenance(vm)
   const namespaceObject = { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } }
   return {

@@ -5,7 +5,7 @@ import { coversAll, leafPaths, prune } from './cover.ts'
 import { groupItems } from './items.ts'
 import type { Path } from '../api/path.ts'
 import type { Source } from './source.ts'
-import { compareSources, isUser } from './source.ts'
+import { compareSources, compareText, isUser } from './source.ts'
 import type { LeafStructure, ListStructure, ObjectStructure, Structure, UnionStructure } from './structure.ts'
 import type { ListItem, Node } from './tree.ts'
 import { unchanged } from './tree.ts'
@@ -187,20 +187,15 @@ function presence(sources: readonly ObjectSource[]): Node | undefined {
 /** The user's keys as written, then keys that presets add, in the order of the description. */
 function keysOf(structure: ObjectStructure, own: Fields, stated: ReadonlyMap<string, unknown>): readonly string[] {
   const added = [...stated.keys()].filter((key) => !Object.hasOwn(own, key))
-  added.sort((left, right) => structure.place(left) - structure.place(right) || (left < right ? -1 : 1))
+  added.sort((left, right) => structure.place(left) - structure.place(right) || compareText(left, right))
   return [...Object.keys(own), ...added]
 }
 
 /** If one source writes the only item of a list under its short key and another writes the list, both become lists. */
 function withOneSpelling(structure: ObjectStructure, sources: readonly ObjectSource[]): readonly ObjectSource[] {
-  if (structure.singles.size === 0) return sources
   let result = sources
-  const written = new Set<string>()
-  for (const { value } of sources)
-    for (const key of Object.keys(value)) if (structure.singles.has(key)) written.add(key)
-  for (const single of written) {
-    const list = structure.singles.get(single)
-    if (list === undefined || !result.some(({ value }) => Object.hasOwn(value, list))) continue
+  for (const [single, list] of structure.singles) {
+    if (!result.some(({ value }) => Object.hasOwn(value, list))) continue
     result = result.map((source) => {
       if (!Object.hasOwn(source.value, single)) return source
       const { [single]: only, [list]: items = [], ...others } = source.value
@@ -237,9 +232,8 @@ function settleUnion(
   return sources.map((source) => {
     const own = union.branchOf(source.value)
     if (own === branch) return source
-    if (own !== undefined && !mayDecide(source)) return withoutUnion(union, source, path, merge)
-    if (own === undefined && branch !== undefined) return onlyValid(union, branch, source, path, merge)
-    return own === undefined ? source : withoutBranch(union, source, path, merge)
+    if (own === undefined) return branch === undefined ? source : onlyValid(union, branch, source, path, merge)
+    return mayDecide(source) ? withoutBranch(union, source, path, merge) : withoutUnion(union, source, path, merge)
   })
 }
 
@@ -261,8 +255,7 @@ function splitUnion(
   )
 }
 
-const ownedPaths = (union: UnionStructure, value: Fields): readonly string[] =>
-  leafPaths(prune(value, (key) => union.owns(key) && key !== union.by))
+const ownedPaths = (union: UnionStructure, value: Fields): readonly string[] => leafPaths(prune(value, union.owns))
 
 function arePathsValid(union: UnionStructure, branch: string | undefined, paths: readonly string[]): boolean {
   const valid = branch === undefined ? undefined : union.validIn(branch)
@@ -279,10 +272,9 @@ function onlyValid(
 ): ObjectSource {
   const valid = union.validIn(branch)
   if (valid === undefined) return source
-  const isKept = (key: string) => !union.owns(key) || coversAll(valid, leafPaths({ [key]: source.value[key] }))
-  if (Object.keys(source.value).every(isKept)) return source
-  noteLoss(source, (key) => !isKept(key), path, merge)
-  return { ...source, value: prune(source.value, isKept) }
+  const isValid = (key: string) => !union.owns(key) || coversAll(valid, leafPaths({ [key]: source.value[key] }))
+  noteLoss(source, (key) => !isValid(key), path, merge)
+  return { ...source, value: prune(source.value, isValid) }
 }
 
 /** For a source that selected another branch: drops all but the deciding attribute, which loses like any leaf. */

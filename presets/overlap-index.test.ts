@@ -44,6 +44,25 @@ describe('presets that are compared with one that sets a title where team=a', ()
     expect([...index.candidates(one)]).toEqual([])
   })
 
+  test('deleted presets leave nothing behind, and others in place', () => {
+    const presets = [
+      preset('two', { domain: { title: 'y' } }),
+      preset('three', { domain: { title: 'y' } }),
+      preset('four', { selector: { matchLabels: { team: 'a' } }, domain: { title: 'y' } }),
+      preset('five', { selector: { matchLabels: { team: 'a' } }, domain: { title: 'y' } }),
+      preset('six', { selector: { matchLabels: { app: 'b' } }, domain: { title: 'y' } }),
+    ]
+    const index = indexOf(presets)
+    index.set(preset('two', { selector: { matchLabels: { team: 'a', app: 'c' } }, domain: { title: 'y' } }))
+    for (const [deleted, { id }] of presets.entries()) {
+      const others = presets.slice(deleted + 1).map((other) => other.id)
+      index.delete(id)
+      index.delete(id)
+      expect([...index.candidates(one)].toSorted()).toEqual(others.toSorted())
+    }
+    expect(index.isEmpty()).toBe(true)
+  })
+
   test('few of a thousand that each select a value of their own beside a common one', () => {
     const many = Array.from({ length: 1000 }, (_, count) =>
       clusterPreset(`p${count}`, {
@@ -55,6 +74,23 @@ describe('presets that are compared with one that sets a title where team=a', ()
     const found = many.map((each) => index.candidates(each).size)
     expect(found.reduce((sum, size) => sum + size, 0)).toBeLessThan(2000)
   })
+})
+
+test.each<[string, object, object, boolean]>([
+  ['branches of a union', { domain: { clock: { adjustment: 1 } } }, { domain: { clock: { timezone: 'x' } } }, true],
+  ['keys that users choose', { nodeSelector: { a: '1' } }, { nodeSelector: { b: '1' } }, true],
+  ['items of a list', { domain: { words: ['a'] } }, { domain: { words: ['b'] } }, true],
+  ['different fields of an object', { domain: { vcpu: { value: 1 } } }, { domain: { vcpu: { cpuset: '1' } } }, false],
+])('presets that set %s', (_, left, right, isFound) => {
+  const found = indexOf([preset('two', { ...left })]).candidates(preset('one', { ...right }))
+  expect(found.has('team/two')).toBe(isFound)
+})
+
+test('presets of the cluster that select different namespaces are not compared', () => {
+  const inNamespace = (name: string, stage: string) =>
+    clusterPreset(name, { namespaceSelector: { matchLabels: { stage } }, domain: { title: name } })
+  const index = indexOf([inNamespace('a', 'test'), inNamespace('b', 'prod')])
+  expect([...index.candidates(inNamespace('c', 'prod'))]).toEqual(['b'])
 })
 
 const value = fc.constantFrom('1', '2')

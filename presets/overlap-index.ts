@@ -10,6 +10,8 @@ export interface OverlapIndex {
   delete(id: string): void
   /** Ids of all presets that could disagree with this one on some VM, and of few others. Not its own. */
   candidates(preset: CompiledPreset): ReadonlySet<string>
+  /** Whether nothing is stored, not even an empty part: deleted presets must leave nothing behind. */
+  isEmpty(): boolean
 }
 
 /**
@@ -112,6 +114,7 @@ export function createOverlapIndex(structure: Structure): OverlapIndex {
       found.delete(preset.id)
       return found
     },
+    isEmpty: () => entries.size + index.size + popularity.size === 0,
   }
 }
 

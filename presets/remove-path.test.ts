@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { parseRemovePath, type RemoveStep } from './remove-path.ts'
+import { canRemove, parseRemovePath, type RemoveStep } from './remove-path.ts'
 
 const key = (name: string): RemoveStep => ({ kind: 'key', key: name })
 const index = (at: number): RemoveStep => ({ kind: 'index', index: at })
@@ -32,4 +32,21 @@ test.each([
   'disks]',
   'disks[0]driver',
   'a[0].[1]',
-])('%j is no path', (text) => expect(parseRemovePath(text)).toBe(undefined))
+])('%j is not a path', (text) => expect(parseRemovePath(text)).toBe(undefined))
+
+test.each<[string, string, boolean]>([
+  ['domain.title', 'spec.domain.title', true],
+  ['domain.devices.tpms[0]', 'spec.domain.devices.tpms[0].model', true],
+  ['domain.devices.tpms[0]', 'spec.domain.devices.tpms[1]', false],
+  ['domain.devices.disks[target.dev=vdb]', 'spec.domain.devices.disks[3]', true],
+  ['domain.devices.disks[target.dev=vdb]', 'spec.domain.devices.disks', false],
+  ['nodeSelector[a/b]', 'spec.nodeSelector[a/b]', true],
+  ['domain.title', 'spec.domain.uuid', false],
+  ['domain.title', 'domain.title', false],
+  ['labels', 'metadata.labels', false],
+  ['domain.title.x', 'spec.domain.title', false],
+  ['domain.devices.disks[target.dev=vdb]', 'spec.domain.devices.disks.x', false],
+])('%s can remove %s: %s', (text, path, expected) => {
+  const parsed = parseRemovePath(text)
+  expect(parsed !== undefined && canRemove(parsed, path)).toBe(expected)
+})

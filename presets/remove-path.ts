@@ -1,3 +1,5 @@
+import { pathKeys } from '../api/path.ts'
+
 /** A parsed path to remove. */
 export interface RemovePath {
   readonly text: string
@@ -37,4 +39,18 @@ function bracketStep(text: string): RemoveStep {
   const equals = text.indexOf('=')
   if (equals <= 0) return { kind: 'key', key: text }
   return { kind: 'match', path: text.slice(0, equals).split('.'), value: text.slice(equals + 1) }
+}
+
+/** Whether a path may name what a `remove` path removed: the same keys, and an index for each item. */
+export function canRemove({ steps }: RemovePath, path: string): boolean {
+  const [root, ...keys] = pathKeys(path)
+  return (
+    root === 'spec' &&
+    steps.length <= keys.length &&
+    steps.every((step, index) => {
+      const key = keys[index]
+      if (step.kind === 'key') return String(key) === step.key
+      return typeof key === 'number' && (step.kind === 'match' || key === step.index)
+    })
+  )
 }

@@ -57,8 +57,10 @@ function removeIn(
   targets: readonly Target[],
   work: Work,
 ): Node | undefined {
-  const here = targets.filter(({ steps }) => steps.length === 0).map(({ preset }) => preset)
-  if (here.length > 0) return strip(given, path, here, work)
+  const [strongest] = targets
+    .filter(({ steps }) => steps.length === 0)
+    .toSorted((one, other) => other.preset.rank - one.preset.rank)
+  if (strongest !== undefined) return strip(given, path, strongest.preset, work)
   if (targets.length === 0) return given
   const node = open(given, structure, path)
   if (node.kind === 'object') return removeInObject(node, targets, work)
@@ -81,9 +83,8 @@ function removeInObject(
   return entries.size === 0 && node.entries.size > 0 && !isRoot(node.path) ? undefined : { ...node, entries }
 }
 
-/** The VM, its metadata, its spec and its domain remain even if they are empty. */
-const isRoot = ({ parent, key }: Path): boolean =>
-  parent === undefined || parent.parent === undefined || (parent.key === 'spec' && key === 'domain')
+/** The VM and its domain remain even if they are empty; so its spec and metadata never are. */
+const isRoot = ({ parent, key }: Path): boolean => parent === undefined || (parent.key === 'spec' && key === 'domain')
 
 function removeInList(node: Extract<Node, { kind: 'list' }>, targets: readonly Target[], work: Work): Node | undefined {
   work.steps.spend(node.items.length * targets.length)
@@ -119,17 +120,15 @@ function lazy<T>(make: () => T): () => T {
 function isWhole({ item: structure, keys }: ListStructure, left: Node, item: ListItem): boolean {
   const before = emit(item.node, item.path).value
   const after = emit(left, item.path).value
-  const isKept = (path: readonly string[]) => valueAt(before, path) === undefined || valueAt(after, path) !== undefined
-  if (!keys.flat().every(isKept)) return false
+  const remains = (path: readonly string[]) => valueAt(before, path) === undefined || valueAt(after, path) !== undefined
+  if (!keys.flat().every(remains)) return false
   const union = structure.kind === 'object' ? structure.union : undefined
   if (union === undefined || !isRecord(before) || !isRecord(after)) return true
   return union.branchOf(before) === undefined || union.branchOf(after) !== undefined
 }
 
-/** Removes all values at or below a place whose sources are weaker than the strongest of `presets`. */
-function strip(given: Node, path: Path, presets: readonly CompiledPreset[], work: Work): Node | undefined {
-  const [preset] = presets.toSorted((left, right) => right.rank - left.rank)
-  if (preset === undefined) return given
+/** Removes all values at or below a place whose sources are weaker than `preset`. */
+function strip(given: Node, path: Path, preset: CompiledPreset, work: Work): Node | undefined {
   switch (given.kind) {
     case 'unchanged':
       work.removed.push({ path, preset })
@@ -138,14 +137,14 @@ function strip(given: Node, path: Path, presets: readonly CompiledPreset[], work
       return stripLeaf(given, path, preset, work)
     case 'object': {
       const left = [...given.entries].flatMap(([key, entry]) => {
-        const node = strip(entry, { parent: path, key }, presets, work)
+        const node = strip(entry, { parent: path, key }, preset, work)
         return node === undefined ? [] : [[key, node] as const]
       })
       return left.length === 0 ? undefined : { ...given, entries: new Map(left) }
     }
     case 'list': {
       const left = given.items.flatMap((item) => {
-        const node = strip(item.node, item.path, presets, work)
+        const node = strip(item.node, item.path, preset, work)
         return node === undefined ? [] : [{ ...item, node }]
       })
       return left.length === 0 ? undefined : { ...given, items: left }

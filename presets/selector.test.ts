@@ -33,7 +33,7 @@ describe('a selector matches labels', () => {
     ['by none of several values, without the label', noneOf('a'), {}, true],
     ['that have a key', has, { size: '' }, true],
     ['not without the key', has, {}, false],
-    ['that lack a key', hasNot, {}, true],
+    ['without a key', hasNot, {}, true],
     ['not with the key', hasNot, { size: '' }, false],
     [
       'only if all requirements are met',

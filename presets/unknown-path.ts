@@ -14,12 +14,12 @@ export function unknownPaths(structure: Structure | undefined, value: unknown, p
   const { union } = structure
   const branch = union?.branchOf(value)
   const valid = branch === undefined ? undefined : union?.validIn(branch)
-  const isStray = (key: string) =>
+  const isUnknown = (key: string) =>
     valid !== undefined &&
     union?.owns(key) === true &&
     key !== union.by &&
     !coversAll(valid, leafPaths({ [key]: value[key] }))
   return Object.entries(value).flatMap(([key, member]) =>
-    isStray(key) ? [`${path}.${key}`] : unknownPaths(structure.field(key), member, `${path}.${key}`),
+    isUnknown(key) ? [`${path}.${key}`] : unknownPaths(structure.field(key), member, `${path}.${key}`),
   )
 }

@@ -61,26 +61,24 @@ export function pairVolumes(structure: ObjectStructure, sources: readonly Source
     const lost = new Set(
       listAt(source.value, volumesPath)
         .filter((volume) => !settled.holds(volume))
-        .map(nameOf),
+        .flatMap((volume) => nameOf(volume) ?? []),
     )
-    if (lost.size === 0) return source
     noteSkips(source, lost, 'volume-lost', merge)
-    return dropVolumes(source, (name) => lost.has(name))
+    return dropVolumes(source, lost)
   })
   const brought = new Set(withoutLosers.flatMap(({ value }) => listAt(value, volumesPath).map(nameOf)))
   const warnings: string[] = []
   const paired = withoutLosers.map((source) => {
     if (isUser(source)) return source
     const names = listAt(source.value, disksPath).map(volumeOf)
-    const missing = new Set(names.filter((name) => name !== undefined && !brought.has(name)))
-    if (missing.size === 0) return source
+    const missing = new Set(names.flatMap((name) => (name === undefined || brought.has(name) ? [] : [name])))
     noteSkips(source, missing, 'volume-missing', merge)
     for (const name of missing) {
       warnings.push(
         `preset "${originLabel(source.origin)}": its disk is left out because its volume "${name}" is missing`,
       )
     }
-    return dropVolumes(source, (name) => missing.has(name))
+    return dropVolumes(source, missing)
   })
   return { sources: paired, warnings }
 }
@@ -88,9 +86,7 @@ export function pairVolumes(structure: ObjectStructure, sources: readonly Source
 /** Merges the volumes alone. If they are in conflict, none counts as lost, because the conflict is reported anyway. */
 function settleVolumes(structure: ObjectStructure, sources: readonly Source[], steps: Steps) {
   const list = structureAt(structure, volumesPath)
-  const stated = sources.flatMap(({ rank, origin, value }) =>
-    listAt(value, volumesPath).length === 0 ? [] : [{ rank, origin, value: listAt(value, volumesPath) }],
-  )
+  const stated = sources.map((source) => ({ ...source, value: listAt(source.value, volumesPath) }))
   const merge = emptyMerge(steps)
   const node = list === undefined ? undefined : mergeSources(list, stated, rootPath, merge)
   const settled = node === undefined ? [] : listAt({ list: emit(node, rootPath).value }, ['list'])
@@ -104,7 +100,7 @@ function settleVolumes(structure: ObjectStructure, sources: readonly Source[], s
 
 function noteSkips(
   source: Source,
-  names: ReadonlySet<string | undefined>,
+  names: ReadonlySet<string>,
   reason: 'volume-lost' | 'volume-missing',
   merge: Merge,
 ): void {
@@ -114,10 +110,10 @@ function noteSkips(
     merge.skipped.push({ origin: source.origin, path: at, reason })
   }
   for (const [index, volume] of listAt(source.value, volumesPath).entries()) {
-    if (names.has(nameOf(volume))) note(volumesPath, index)
+    if (isIn(names, nameOf(volume))) note(volumesPath, index)
   }
   for (const [index, disk] of listAt(source.value, disksPath).entries()) {
-    if (volumeOf(disk) !== undefined && names.has(volumeOf(disk))) note(disksPath, index)
+    if (isIn(names, volumeOf(disk))) note(disksPath, index)
   }
 }
 
@@ -125,14 +121,18 @@ function noteSkips(
  * Returns the source without some volumes, and without the fields that make a disk of them. Its other fields for a disk
  * remain: like any item without a type, they change an existing disk but create none.
  */
-function dropVolumes(source: Source, isDropped: (name: string | undefined) => boolean): Source {
-  const withoutVolumes = replaceList(source.value, volumesPath, (volume) => (isDropped(nameOf(volume)) ? [] : [volume]))
+function dropVolumes(source: Source, names: ReadonlySet<string>): Source {
+  const withoutVolumes = replaceList(source.value, volumesPath, (volume) =>
+    isIn(names, nameOf(volume)) ? [] : [volume],
+  )
   const undecided = (disk: unknown): readonly unknown[] => {
-    if (volumeOf(disk) === undefined || !isDropped(volumeOf(disk)) || !isRecord(disk)) return [disk]
+    if (!isRecord(disk) || !isIn(names, volumeOf(disk))) return [disk]
     return [prune(disk, (key) => key !== 'type' && key !== 'source')]
   }
   return { ...source, value: replaceList(withoutVolumes, disksPath, undecided) }
 }
+
+const isIn = (names: ReadonlySet<string>, name: string | undefined): boolean => name !== undefined && names.has(name)
 
 /** Returns a copy in which each item of the list at a path is replaced. A list that becomes empty is removed. */
 function replaceList(value: unknown, path: readonly string[], replace: (item: unknown) => readonly unknown[]): unknown {
@@ -176,9 +176,9 @@ function filterVolumes(
   orphans: ReadonlySet<string>,
 ): Node {
   const node = open(given, structure, path)
-  if (node.kind === 'list' && key === undefined) {
+  if (node.kind === 'list') {
     const items = node.items.filter((item) => !orphans.has(nameOf(emit(item.node, item.path).value) ?? ''))
-    return items.length === node.items.length ? given : { ...node, items }
+    return { ...node, items }
   }
   if (node.kind !== 'object' || key === undefined) return given
   const entry = node.entries.get(key)

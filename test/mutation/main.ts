@@ -8,18 +8,20 @@ import { instrument, type Mutant } from './mutants.ts'
 const usage = `usage: npm run mutation -- [--threshold PERCENT] FOLDER [FILE...]
 
 Changes the code of FOLDER in one place at a time and runs the tests of FOLDER that reach the place. With FILEs: changes those,
-and runs the tests beside them. Prints the changes that neither tests nor types notice; fails if they are more than PERCENT (5) of all.`
+and runs the tests beside them and the tests (*.test.ts) among FILEs. Prints the changes that neither tests nor types notice; fails if they are more than PERCENT (5) of all.`
 
 const { positionals, values } = parseArgs({
   allowPositionals: true,
   options: { threshold: { type: 'string', default: '5' }, help: { type: 'boolean', default: false } },
 })
-const [folder, ...chosen] = positionals
+const [folder, ...named] = positionals
 if (folder === undefined || values.help) {
   process.stdout.write(`${usage}\n`)
   process.exit(values.help ? 0 : 2)
 }
 
+const isTest = (file: string): boolean => file.endsWith('.test.ts')
+const chosen = named.filter((file) => !isTest(file))
 const mutants: Mutant[] = []
 const instrumented = new Map<string, string>()
 const files = (chosen.length > 0 ? chosen : globSync(`${folder}/**/*.ts`, { exclude: ['**/*.test.ts'] })).toSorted()
@@ -56,16 +58,20 @@ const progress: Reporter = {
   },
 }
 
-/** The tests beside the files run first: they are cheap, and mutants that they kill are not run with other tests. */
-const neighbours = new Set([...instrumented.keys()].map((file) => file.replace(/\.ts$/, '.test.ts')))
-const rank = ({ moduleId }: TestSpecification): number => (neighbours.has(moduleId) ? 0 : 1)
+/** The tests that are named, then those beside the files, run first: mutants that they kill are not run with other tests. */
+const neighbours = [...instrumented.keys()].map((file) => file.replace(/\.ts$/, '.test.ts'))
+const tests = [...new Set([...named.filter(isTest).map((file) => resolve(file)), ...neighbours])]
+const rank = ({ moduleId }: TestSpecification): number => {
+  const index = tests.indexOf(moduleId)
+  return index < 0 ? tests.length : index
+}
 
 const vitest = await createVitest(
   'test',
   {
     // The projects of vitest.config.ts would not use this plugin and runner.
     config: false,
-    include: chosen.length > 0 ? [...neighbours].filter((path) => existsSync(path)) : [`${folder}/**/*.test.ts`],
+    include: chosen.length > 0 ? tests.filter((path) => existsSync(path)) : [`${folder}/**/*.test.ts`],
     setupFiles: ['test/seed.ts'],
     expect: { requireAssertions: true },
     isolate: false,

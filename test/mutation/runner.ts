@@ -15,7 +15,7 @@ declare module 'vitest' {
 }
 
 /** A test that needs more CPU time generates its cases and is not used. */
-const slowMs = 1500
+const slowMs = 300
 
 /** A mutant that takes this many times longer is assumed never to end. */
 const endless = 100
