@@ -3,14 +3,18 @@ import type { Cause, Origin } from '../api/cause.ts'
 import { capCauses, isCapped } from '../api/causes.ts'
 import { completedByAnnotation, type VirtualMachineSpec, type VirtualMachine } from '../api/virtual-machine.ts'
 import type { ObjectMeta } from '../api/object.ts'
+import { imageVolumesOf } from '../api/volume.ts'
 import { maxSteps, maxStepsAgain, sizeOf, unmetered, within } from '../api/steps.ts'
 import { inject, type InjectOptions, type Injection } from '../presets/inject.ts'
 import type { LostValue } from '../presets/origins.ts'
+import { canRemove } from '../presets/remove-path.ts'
+import { byUser } from '../presets/source.ts'
 import { relatedTo } from '../api/path.ts'
 import { inOrderOf, reproduce } from './claim.ts'
 import type { Added } from './defaults/apply.ts'
 import { fillDefaults } from './defaults/defaults.ts'
 import type { Context, Entropy } from './defaults/rule.ts'
+import { enforcedMetadata } from './enforced.ts'
 import { defaultsAlone, draftedGrants, injectedGrants, statedGrants, type Grants } from './grants.ts'
 import { lazyMap } from './lazy-map.ts'
 import { type Checked, nameNodes } from './node-causes.ts'
@@ -19,6 +23,7 @@ import type { NodeCapabilities, Provided } from './nodes.ts'
 import { objectSizeCauses } from './object-size.ts'
 import { allOrigins, originOf, originWithin, ruleAt, valueAtPath } from './origins.ts'
 import { decodeProvenance, encodeProvenance, type Attribution, type Origins, type Provenance } from './provenance.ts'
+import { imageFormat } from './rules/image-format.ts'
 import { reach } from './rules/reach.ts'
 import { checkRules } from './rules/rules.ts'
 
@@ -116,7 +121,7 @@ function reachOf(vm: VirtualMachine, options: CompleteOptions): readonly Cause[]
   const reaching = (grants: Grants) => {
     const { causes } = check(bare, made, made.injection.origins, grants, options)
     // If some causes were only counted, they might be about reach.
-    return isCapped(causes) ? causes : causes.filter(({ rule }) => rule === reach.id)
+    return isCapped(causes) ? causes : causes.filter(({ rule }) => rule === reach.id || rule === imageFormat.id)
   }
   // Either all values are granted as drafted or all as stated: combining halves of two devices would make a third.
   return reaching(draftedGrants(bare, made.vm, made.injection)).length === 0
@@ -159,10 +164,10 @@ function withDefaults(
 
 function reproduceDraft(vm: VirtualMachine, claim: Provenance, given: CompleteOptions): Draft {
   const { uuid, devices: { interfaces = [] } = {} } = vm.spec.domain
-  const recalled = { uuid, macs: interfaces.map(({ mac }) => mac?.address) }
+  const previous = { uuid, macs: interfaces.map(({ mac }) => mac?.address) }
   // The whole search counts as one phase.
   const { onPhase: _onPhase, ...rest } = given
-  const options = { ...rest, entropy: { ...given.entropy, recalled } }
+  const options = { ...rest, entropy: { ...given.entropy, previous } }
   return reproduce(vm, claim, function* (input) {
     const first = draft(input, options)
     yield first
@@ -211,7 +216,8 @@ function finish(made: Draft, shown: Shown | undefined, options: CompleteOptions)
   const report = { audit, participants, warnings: [...injection.warnings, ...checked.warnings] }
   if (causes.length > 0) return { outcome: 'refused', causes, ...report }
 
-  const annotated = options.skipAnnotation === true ? vm : annotate(vm, { ...provenance, skipped })
+  const enforced = enforcedMetadata(vm, participants)
+  const annotated = options.skipAnnotation === true ? vm : annotate(vm, { ...provenance, skipped, enforced })
   const oversize = objectSizeCauses(annotated)
   if (oversize.length > 0) return { outcome: 'refused', causes: oversize, ...report }
   options.onPhase?.('provenance')
@@ -222,21 +228,29 @@ function finish(made: Draft, shown: Shown | undefined, options: CompleteOptions)
 }
 
 /**
- * A VM that was completed again, as it was shown before: in the same order, and with the values that presets removed,
- * which the VM itself no longer shows. Only for display.
+ * A VM that was completed again, as it was shown before: in the same order, and with the values that presets removed or
+ * overrode, which the VM itself no longer shows. Only for display. A claim is shown only if the preset that it names
+ * takes part and does that.
  */
 function displayed(sent: VirtualMachine, claim: Provenance, { vm, injection, added }: Draft): Shown {
   const { origins, overridden, removed, participants } = injection
-  const here = new Set(participants.map(({ preset: { origin } }) => originKey(origin)))
-  const isHere = (origin: Origin): boolean => here.has(originKey(origin))
+  const presets = new Map(participants.map(({ preset }) => [originKey(preset.origin), preset]))
+  const presetOf = (origin: Origin | undefined) => (origin === undefined ? undefined : presets.get(originKey(origin)))
+  const hasRemoved = ([path, origin]: [string, Origin]): boolean =>
+    presetOf(origin)?.removes.some((one) => canRemove(one, path)) === true
   const isUnknown = ([path, lost]: [string, readonly LostValue[]]): boolean =>
-    origins.get(path)?.by === 'preset' && lost.some(({ origin, value }) => origin.by === 'user' && value === undefined)
+    presetOf(origins.get(path))?.strength === 'Enforce' &&
+    lost.some(({ origin, value }) => origin.by === 'user' && value === undefined)
+  const unknown = [{ origin: byUser, value: undefined }]
   return {
     // The same values in another order.
     vm: inOrderOf(vm, sent) as VirtualMachine,
     origins: allOrigins(origins, added, vm.spec.domain),
-    overridden: new Map([...[...claim.overridden].filter(isUnknown), ...overridden]),
-    removed: new Map([...[...claim.removed].filter(([, origin]) => isHere(origin)), ...removed]),
+    overridden: new Map([
+      ...[...claim.overridden].filter(isUnknown).map(([path]) => [path, unknown] as const),
+      ...overridden,
+    ]),
+    removed: new Map([...[...claim.removed].filter(hasRemoved), ...removed]),
   }
 }
 
@@ -250,13 +264,14 @@ function fill(
 ): { spec: VirtualMachineSpec; added: Added } {
   const { steps = unmetered } = options
   steps.spend(sizeOf(spec.domain))
-  const { domain, added } = fillDefaults(spec.domain, contextOf(metadata, capabilities, options))
+  const { domain, added } = fillDefaults(spec.domain, contextOf(metadata, spec, capabilities, options))
   return { spec: added.size === 0 ? spec : { ...spec, domain }, added }
 }
 
 /** The context of default rules, besides the domain. */
 export function contextOf(
   { name, generateName }: ObjectMeta,
+  { volumes }: Pick<VirtualMachineSpec, 'volumes'>,
   capabilities: Capabilities,
   { entropy, namespace, isStored = false, isMacTaken }: CompleteOptions,
 ): Context {
@@ -266,6 +281,7 @@ export function contextOf(
     entropy,
     namespace: namespace.name,
     isNew: !isStored,
+    ...(volumes === undefined ? {} : { imageVolumes: imageVolumesOf(volumes) }),
     ...(called === undefined ? {} : { name: called }),
     ...(isMacTaken === undefined ? {} : { isMacTaken }),
   }
@@ -286,7 +302,7 @@ function check(vm: VirtualMachine, made: Draft, origins: Origins, grants: Grants
     // The origin is that of the value before defaults, because defaults may have filled in all of its members.
     originOf: (path: string) =>
       originWithin(valueAtPath(injection.vm, path) ?? valueAtPath(vm, path), path, leafOrigin),
-    isGranted: allowHostReach ? () => true : grants.isGranted,
+    ...(allowHostReach ? { isGranted: () => true } : { isGranted: grants.isGranted, isStated: grants.isStated }),
     without,
     ...(isMacTaken === undefined ? {} : { isMacTaken }),
   }

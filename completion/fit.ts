@@ -8,7 +8,7 @@ export type Place = Pick<VirtualMachineSpec, 'nodeSelector' | 'affinity' | 'tole
 type Labels = { readonly [key: string]: string }
 
 /**
- * Whether the scheduler may place a VM's pod on a node, judged by labels and taints. Other pods and free resources
+ * Whether the scheduler may place a VM's pod on a node, by labels and taints. Other pods and free resources
  * change during the life of a VM and are ignored. The place is compiled once for all nodes.
  */
 export function fitsOn({ nodeSelector = {}, affinity, tolerations = [] }: Place): (node: NodeProfile) => boolean {

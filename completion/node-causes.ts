@@ -11,7 +11,7 @@ export interface Checked {
 
 /**
  * Names nodes in causes that depend on them: those without the capability, and those with it so that the user can
- * select them. If only a few nodes lack it, the cause becomes a warning instead: the VM's pod avoids them
+ * select them. If only a few nodes do not have it, the cause becomes a warning instead: the VM's pod avoids them
  * (`unfitNodes`).
  * @param check returns the causes on a node with these capabilities
  */
@@ -20,7 +20,7 @@ export function nameNodes(
   { groups, outliers }: Pick<Provided, 'groups' | 'outliers'>,
   check: (capabilities: Capabilities) => readonly Cause[],
 ): Checked {
-  if (groups.length === 0 || causes.every(({ missingCapability: lack }) => lack === undefined))
+  if (groups.length === 0 || causes.every(({ missingCapability }) => missingCapability === undefined))
     return { causes, warnings: [] }
   const limit = tolerated(countNodes(groups) + countNodes(outliers)) - countNodes(outliers)
   const results = groups.map(({ nodes, capabilities }) => ({ nodes, causes: check(capabilities) }))
@@ -34,17 +34,17 @@ export function nameNodes(
     // Each node alone satisfies the rule, but with a different capability.
     if (without.length === 0) return [cause]
     const [chosen] = having
-    const lack = `${nodesText(without)} ${without.length === 1 ? 'lacks' : 'lack'} ${cause.missingCapability}`
-    if (chosen === undefined) return [{ ...cause, message: `${cause.message} (${lack})` }]
+    const missing = `${nodesText(without)} ${without.length === 1 ? 'does' : 'do'} not have ${cause.missingCapability}`
+    if (chosen === undefined) return [{ ...cause, message: `${cause.message} (${missing})` }]
     if (new Set([...avoided, ...without]).size <= limit) {
       for (const node of without) avoided.add(node)
-      warnings.push(`${cause.field.replace(/^spec\.domain\./, '')}: ${lack}: the VM will not run there`)
+      warnings.push(`${cause.field.replace(/^spec\.domain\./, '')}: ${missing}: the VM will not run there`)
       return []
     }
     return [
       {
         ...cause,
-        message: `${lack}; ${nodesText(having)} ${having.length === 1 ? 'has' : 'have'} it`,
+        message: `${missing}; ${nodesText(having)} ${having.length === 1 ? 'has' : 'have'} it`,
         suggestion: `nodeSelector: {kubernetes.io/hostname: ${chosen}}`,
       },
     ]

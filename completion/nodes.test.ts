@@ -38,7 +38,7 @@ describe('the capabilities for a VM', () => {
     expect(capabilities).toEqual(intersect([bundledCapabilities, old]))
   })
 
-  test('ignore a few nodes that lack what nearly all others have', () => {
+  test('ignore a few nodes without what nearly all others have', () => {
     expect(known.providedFor(spec())).toEqual({
       capabilities: bundledCapabilities,
       groups: [{ capabilities: bundledCapabilities, nodes: ['new-1', 'new-2'] }],
@@ -159,18 +159,18 @@ describe('completion', () => {
 
   const newest = { domain: { ...vm().spec.domain, os: { type: { os: 'hvm' as const, machine: 'pc-q35-10.0' } } } }
 
-  test('refuses what some nodes lack, and names the nodes that have it', () => {
+  test('refuses what some nodes do not have, and names the nodes that have it', () => {
     expect(causesOf(vm(newest), options(pair))).toEqual([
       [
         'spec.domain.os.type.machine',
-        'node old lacks machine type pc-q35-10.0; node new-1 has it',
+        'node old does not have machine type pc-q35-10.0; node new-1 has it',
         'nodeSelector: {kubernetes.io/hostname: new-1}',
       ],
     ])
     expect(machineOf(vm({ ...newest, nodeSelector: { 'kubernetes.io/hostname': 'new-1' } }))).toBe('pc-q35-10.0')
   })
 
-  describe('if one node of four lacks a capability that a VM requires', () => {
+  describe('if one node of four does not have a capability that a VM requires', () => {
     const numa = { cpu: { numa: { cells: [{ id: 0, cpus: '0', memory: 64, unit: 'MiB' as const }] } } }
     const memoryBacking = { hugepages: { pages: [{ size: 1, unit: 'GiB' as const }] } }
     const asking = vm({ domain: { ...vm().spec.domain, ...numa, memoryBacking } })
@@ -181,11 +181,11 @@ describe('completion', () => {
       const outcome = complete(asking, options([...honest, nodeProfile('small', without)]))
       expect([outcome.outcome, outcome.warnings.at(-1)]).toEqual([
         'completed',
-        'memoryBacking.hugepages.pages[0].size: node small lacks pages of 1048576 KiB: the VM will not run there',
+        'memoryBacking.hugepages.pages[0].size: node small does not have pages of 1048576 KiB: the VM will not run there',
       ])
     })
 
-    test('the VM is refused if two of five lack it', () => {
+    test('the VM is refused if two of five do not have it', () => {
       const [one, two] = ['small-1', 'small-2'].map((name) => nodeProfile(name, without))
       const outcome = complete(asking, options([...honest, ...(one ? [one] : []), ...(two ? [two] : [])]))
       expect(outcome.outcome).toBe('refused')
@@ -218,7 +218,7 @@ describe('completion', () => {
     expect(causesOf(vm(newest), options(many))).toEqual([
       [
         'spec.domain.os.type.machine',
-        'QEMU on this node has no such machine type; q35 and pc are aliases for the newest versions (nodes a, b, c and 2 more lack machine type pc-q35-10.0)',
+        'QEMU on this node has no such machine type; q35 and pc are aliases for the newest versions (nodes a, b, c and 2 more do not have machine type pc-q35-10.0)',
         'did you mean "pc-q35-3.0"?',
       ],
     ])
@@ -227,7 +227,11 @@ describe('completion', () => {
   test('refuses KVM if no node has it', () => {
     const domain = { ...vm().spec.domain, type: 'kvm' as const }
     expect(causesOf(vm({ domain }), options([nodeProfile('plain', emulatedCapabilities)]))).toEqual([
-      ['spec.domain.type', 'QEMU on this node has no such accelerator; it has qemu (node plain lacks KVM)', undefined],
+      [
+        'spec.domain.type',
+        'QEMU on this node has no such accelerator; it has qemu (node plain does not have KVM)',
+        undefined,
+      ],
     ])
   })
 

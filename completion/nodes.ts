@@ -26,7 +26,8 @@ export interface Provided {
   /** These nodes, grouped by equal capabilities; empty if no node has published any. */
   readonly groups: readonly NodeGroup[]
   /**
-   * Nodes on which it could be scheduled but which are ignored because they lack something that nearly all others have.
+   * Nodes on which it could be scheduled but which are ignored because they do not have something that nearly all
+   * others have.
    */
   readonly outliers: readonly NodeGroup[]
 }

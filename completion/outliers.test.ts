@@ -69,7 +69,7 @@ describe('outliers', () => {
     ['not two of ten', [group('new', 8), group('old', 2, older)], []],
     ['two of twenty', [group('new', 18), group('old', 2, older)], ['old-0', 'old-1']],
     [
-      'those that lack the most, if there are too many',
+      'those without the most, if there are too many',
       [group('a', 8), group('old', 1, older), group('bad', 1, nothing)],
       ['bad-0'],
     ],

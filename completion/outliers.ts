@@ -12,10 +12,10 @@ export const countNodes = (groups: readonly NodeGroup[]): number =>
   groups.reduce((sum, { nodes }) => sum + nodes.length, 0)
 
 /**
- * Finds nodes that lack something of the launcher's image that nearly all others have. All nodes run the same image
+ * Finds nodes without something of the launcher's image that nearly all others have. All nodes run the same image
  * except during a rollout; a node that alone has less is either the last to be updated, broken or reporting false
  * capabilities. Capabilities of the hardware (KVM, CPU features, huge pages) differ between healthy nodes and are
- * ignored. Returns at most `tolerated` nodes, those that lack the most first.
+ * ignored. Returns at most `tolerated` nodes, those without the most first.
  */
 export function outliersOf(groups: readonly NodeGroup[]): readonly NodeGroup[] {
   const total = countNodes(groups)

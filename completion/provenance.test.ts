@@ -130,13 +130,14 @@ test.each([
   ['longer than the limit', `{"v":1,"by":["${'x'.repeat(32 * 1024)}"]}`, undefined],
   ['nested deeper than any VM', `{"v":1,"by":["=r"],"at":${'{"a":'.repeat(5000)}0${'}'.repeat(5000)}}`, nothing],
 ])('one that is %s claims nothing', (_, text, decoded) => {
-  expect(decodeProvenance(text)).toEqual(decoded && { ...decoded, left: 0 })
+  expect(decodeProvenance(text)).toEqual(decoded && { ...decoded, enforced: new Map(), left: 0 })
 })
 
 test('invalid parts of an annotation are ignored', () => {
   const text = '{"v":1,"by":[7,["a"],"=r"],"at":{"spec":{"a":0,"b":1,"c":2,"d":9,"__proto__":2}},"skip":[1,["x"]]}'
   expect(decodeProvenance(text)).toEqual({
     ...nothing,
+    enforced: new Map(),
     origins: new Map([
       ['spec.c', { by: 'default', rule: 'r' }],
       ['spec.__proto__', { by: 'default', rule: 'r' }],

@@ -23,7 +23,7 @@ export const maxProvenanceBytes = 32 * 1024
  * `by` lists the origins: a preset's namespace ('' for a cluster preset), name and revision, `=` and a default's rule,
  * or `user`. `at` is a tree of paths whose leaves are indexes into `by`; if all leaves of a subtree have one origin, the
  * tree ends there. Anything that it does not contain is the user's. `over` and `gone` are such trees for overridden and
- * removed values, and `skip` is a list of [by, path, reason]. `over` also holds the user's value if it is short:
+ * removed values, `lock` for labels and annotations that presets enforce, and `skip` is a list of [by, path, reason]. `over` also holds the user's value if it is short:
  * `[3, 0]` without, `[[3, "sata"], 0]` with it.
  */
 interface Encoded {
@@ -32,6 +32,7 @@ interface Encoded {
   readonly at?: Tree
   readonly over?: Tree
   readonly gone?: Tree
+  readonly lock?: Tree
   readonly skip?: readonly (readonly [number, string, string])[]
   /** The number of entries omitted because of the size limit. */
   readonly more?: number
@@ -44,6 +45,8 @@ const userMark = 'user'
 /** Provenance during completion: additions of default rules are recorded by object, not yet by path. */
 export interface Attribution extends Provenance {
   readonly added?: Added
+  /** Labels and annotations that presets enforce. Never omitted from the annotation. */
+  readonly enforced?: Origins
 }
 
 export interface EncodedProvenance {
@@ -82,7 +85,7 @@ export function encodeProvenance(
     if (Buffer.byteLength(text) <= maxBytes) return { text, left }
   }
   const { added = nothing, origins } = provenance
-  const whole = { origins: allOrigins(origins, added, vm.spec.domain), ...empty }
+  const whole = { ...provenance, added: nothing, origins: allOrigins(origins, added, vm.spec.domain), ...empty }
   return cutOrigins(whole, vm, provenance.skipped.length + extras, maxBytes)
 }
 
@@ -110,7 +113,7 @@ const fullEnough = 0.95
  * interpolates, and every other one bisects in case the growth is not linear.
  */
 function cutOrigins(
-  provenance: Provenance,
+  provenance: Attribution,
   vm: VirtualMachine,
   leftBefore: number,
   maxBytes: number,
@@ -158,6 +161,7 @@ function textOf(provenance: Attribution, vm: VirtualMachine, left: number): stri
     lost.map(({ origin, value }) => (isKept(origin, value) ? [placeOf(origin), value] : placeOf(origin))),
   )
   const gone = trieOf(provenance.removed, placeOf)
+  const lock = trieOf(provenance.enforced ?? new Map<string, Origin>(), placeOf)
   const skip = provenance.skipped.map(({ origin, path, reason }) => [placeOf(origin), path, reason] as const)
   return JSON.stringify({
     v: 1,
@@ -165,6 +169,7 @@ function textOf(provenance: Attribution, vm: VirtualMachine, left: number): stri
     ...(at === undefined ? {} : { at }),
     ...(over === undefined ? {} : { over }),
     ...(gone === undefined ? {} : { gone }),
+    ...(lock === undefined ? {} : { lock }),
     ...(skip.length === 0 ? {} : { skip }),
     ...(left === 0 ? {} : { more: left }),
   } satisfies Encoded)
@@ -271,6 +276,8 @@ const mapTree = (map: ReadonlyMap<string, unknown>): Tree =>
 export interface DecodedProvenance extends Provenance {
   /** The number of entries that were omitted. */
   readonly left: number
+  /** Labels and annotations that presets enforce. */
+  readonly enforced: Origins
 }
 
 /**
@@ -295,6 +302,7 @@ export function decodeProvenance(text: string): DecodedProvenance | undefined {
     origins: pathsOf(encoded['at'], one),
     overridden: pathsOf(encoded['over'], many),
     removed: pathsOf(encoded['gone'], one),
+    enforced: pathsOf(encoded['lock'], one),
     skipped: skipsOf(encoded['skip'], one),
     left: typeof encoded['more'] === 'number' ? encoded['more'] : 0,
   }

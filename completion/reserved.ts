@@ -8,8 +8,12 @@ import { isReservedKey } from '../api/reserved.ts'
 /** Kinds that own VMs: only their controller sets the owner references. */
 const owningKinds = ['VirtualMachineConfig', 'VirtualMachineGroup']
 
-/** Reserved keys that a user can set. The first is ignored and written again, so that `kubectl get | apply` works. */
-const writable = [completedByAnnotation, excludePresetsAnnotation]
+/**
+ * Reserved keys that a user can set. The provenance of a new VM is written again, so that `kubectl get | apply` works;
+ * that of a stored one was restored before.
+ */
+const writableIn = (stored: VirtualMachine | undefined): readonly string[] =>
+  stored === undefined ? [completedByAnnotation, excludePresetsAnnotation] : [excludePresetsAnnotation]
 
 /**
  * Causes for metadata that only virtset itself may set: reserved labels and annotations, owners of its own kinds, and
@@ -19,14 +23,19 @@ export function checkReserved(vm: VirtualMachine, stored: VirtualMachine | undef
   const { metadata } = vm
   const before: ObjectMeta = stored?.metadata ?? {}
   return [
-    ...changedKeys(metadata.labels, before.labels, 'metadata.labels'),
-    ...changedKeys(metadata.annotations, before.annotations, 'metadata.annotations'),
+    ...changedKeys(metadata.labels, before.labels, 'metadata.labels', []),
+    ...changedKeys(metadata.annotations, before.annotations, 'metadata.annotations', writableIn(stored)),
     ...changedOwners(metadata.ownerReferences ?? [], before.ownerReferences ?? []),
     ...lostFinalizer(metadata, before),
   ]
 }
 
-function changedKeys(now: ObjectMeta['labels'] = {}, before: ObjectMeta['labels'] = {}, field: string): Cause[] {
+function changedKeys(
+  now: ObjectMeta['labels'] = {},
+  before: ObjectMeta['labels'] = {},
+  field: string,
+  writable: readonly string[],
+): Cause[] {
   const keys = new Set([...Object.keys(now), ...Object.keys(before)])
   return [...keys]
     .filter((key) => isReservedKey(key) && !writable.includes(key) && valueOf(now, key) !== valueOf(before, key))

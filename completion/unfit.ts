@@ -11,7 +11,7 @@ export function unfitNodes(spec: VirtualMachineSpec, capabilities: NodeCapabilit
   const provided = capabilities.providedFor(spec)
   const isUnfit = (one: Capabilities): boolean => {
     const context = { originOf: () => ({ by: 'user' as const }), isGranted: () => true, capabilities: one }
-    return checkRules(spec, context).causes.some(({ missingCapability: lack }) => lack !== undefined)
+    return checkRules(spec, context).causes.some(({ missingCapability }) => missingCapability !== undefined)
   }
   // Nearly every VM is satisfied by the common capabilities.
   const unfit = isUnfit(provided.capabilities) ? provided.groups.filter((group) => isUnfit(group.capabilities)) : []

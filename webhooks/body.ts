@@ -1,6 +1,9 @@
 import type { Pass } from './gate.ts'
 
-/** The body was rejected. */
+/** The API server sends at most two objects of 3 MiB and a 1 MiB envelope. */
+export const maxBodyBytes = 7 * 1024 * 1024
+
+/** The body is too large, or too many bodies are being read. */
 export class BodyRejected extends Error {
   override readonly name = 'BodyRejected'
   readonly reason: 'too-large' | 'overloaded'
@@ -31,4 +34,18 @@ export async function readBody(payload: AsyncIterable<unknown>, maxBytes: number
   }
   if (rejection !== undefined) throw new BodyRejected(rejection)
   return Buffer.concat(chunks).toString('utf8')
+}
+
+/** @throws MalformedBody */
+export function parseBody(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (cause) {
+    throw new MalformedBody('the body is not valid JSON', { cause })
+  }
+}
+
+/** The body is not JSON. */
+export class MalformedBody extends Error {
+  override readonly name = 'MalformedBody'
 }

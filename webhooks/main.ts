@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises'
 import { defaultAccess } from '../runtime/access.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { createEventRecorder } from '../runtime/events.ts'
@@ -20,7 +21,10 @@ import { startServer, type Certificate, type WebhookServer } from './server.ts'
 import { readSettings, type ClusterSource, type FolderSource, type Settings } from './settings.ts'
 import { createApi, type Api } from './subresources/api.ts'
 import { watchFrontProxy, type FrontProxyWatch } from './subresources/front-proxy.ts'
+import { createDoorClient } from './subresources/node-door.ts'
 import { createPower } from './subresources/power.ts'
+import { createSessionMetrics } from './subresources/session-metrics.ts'
+import { createSessions } from './subresources/sessions.ts'
 import type { Tracer } from './tracing.ts'
 
 const clock = systemClock
@@ -103,13 +107,29 @@ async function serveCluster(context: Process, source: ClusterSource): Promise<vo
   await Promise.all(reflectors.map((reflector) => reflector.synced(shutdown.signal)))
   const mayAccess = createMayAccess(accessKube, clock)
   const power = createPower(kube, clock)
-  const api = createApi({ power, mayAccess, frontProxy: () => frontProxy.current(), log, clock })
+  const sessions =
+    source.handlerToken === undefined
+      ? undefined
+      : createSessions({
+          kube,
+          mayAccess,
+          doorOf: (node) => caches.door(node),
+          openDoor: createDoorClient(tokenFrom(source.handlerToken), clock),
+          metrics: createSessionMetrics(registry),
+          log,
+          clock,
+        })
+  const optional = sessions === undefined ? {} : { sessions }
+  const api = createApi({ power, ...optional, mayAccess, frontProxy: () => frontProxy.current(), log, clock })
   const engine = createEngine(caches, mayAccess, clock, createCompletionMetrics(registry))
   server = await serve(context, { key: first.key, cert: first.pem }, engine, { api, frontProxy })
   await (directory === undefined
     ? keepCertificates(keeper, first, shutdown.signal)
     : keepFromFiles(files, first, shutdown.signal))
 }
+
+/** The kubelet replaces the token long before it expires. */
+const tokenFrom = (file: string) => async (): Promise<string> => (await readFile(file, 'utf8')).trim()
 
 /** Serves without a cluster, with presets from files: for benchmarks, or to try presets. */
 async function serveFolder(context: Process, { folder, certificate, healthPort }: FolderSource): Promise<void> {

@@ -13,8 +13,9 @@ import { parseAuthorities } from './certificates/client.ts'
 import { createAdmissionMetrics } from './metrics.ts'
 import type { AdmissionResult } from './admission/request.ts'
 import type { Limits } from './gate.ts'
-import { defaultLimits, maxBodyBytes, admissionPath, startServer } from './server.ts'
-import type { AdmissionHandler, ServerOptions, WebhookServer } from './server.ts'
+import { maxBodyBytes } from './body.ts'
+import { admissionPath, defaultLimits, type AdmissionHandler } from './admission-routes.ts'
+import { startServer, type ServerOptions, type WebhookServer } from './server.ts'
 import { writePatch } from './admission/patch.ts'
 import type { FrontProxy } from './subresources/front-proxy.ts'
 import type { Owner, Turns } from '../runtime/turns.ts'
@@ -33,6 +34,7 @@ interface Response {
   code: number
   body: { kind?: string; code?: number; reason?: string; response?: object }
   connection: unknown
+  retryAfter: unknown
 }
 
 type Headers = { readonly [name: string]: string | string[] }
@@ -82,6 +84,7 @@ async function start(
         code: response.statusCode,
         body: (await response.body.json()) as Response['body'],
         connection: response.headers['connection'],
+        retryAfter: response.headers['retry-after'],
       }
     },
   }
@@ -161,7 +164,7 @@ describe('the server', () => {
     const three = ['a', 'b', 'c'].map((uid) => post('/mutate', reviewOf({}, uid)))
     // The last one to arrive is rejected while the other two wait.
     const rejected = await Promise.race(three)
-    expect([rejected.code, rejected.body.reason]).toEqual([429, 'TooManyRequests'])
+    expect([rejected.code, rejected.body.reason, rejected.retryAfter]).toEqual([429, 'TooManyRequests', '1'])
     expect(await metrics()).toContain('reason="overloaded"')
     resolve({ allowed: true })
     expect((await Promise.all(three)).map(({ code }) => code).toSorted((a, b) => a - b)).toEqual([200, 200, 429])

@@ -29,6 +29,7 @@ test('everything can be set', () => {
     SERVICE: 'hooks',
     SECRET: 'secret',
     CERTIFICATE_DIRECTORY: '/certificates',
+    HANDLER_TOKEN: '/token',
     PROPAGATION_SECONDS: '1.5',
   }
   expect(readSettings(env, [])).toEqual({
@@ -43,6 +44,7 @@ test('everything can be set', () => {
       service: 'hooks',
       secretName: 'secret',
       certificateDirectory: '/certificates',
+      handlerToken: '/token',
       propagationMs: 1500,
     },
   })

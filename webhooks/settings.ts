@@ -21,6 +21,8 @@ export interface ClusterSource {
   readonly secretName: string
   /** Absent: the webhooks issue their own certificates. */
   readonly certificateDirectory?: string
+  /** The file with the token for handlers. Absent: no sessions are served. */
+  readonly handlerToken?: string
   /** How long to serve after SIGTERM. */
   readonly propagationMs: number
 }
@@ -57,7 +59,7 @@ export function readSettings(env: { readonly [name: string]: string | undefined 
 }
 
 function readCluster(env: { readonly [name: string]: string | undefined }): ClusterSource {
-  const { METRICS_PORT: metricsPort, CERTIFICATE_DIRECTORY: certificateDirectory } = env
+  const { METRICS_PORT: metricsPort, CERTIFICATE_DIRECTORY: certificateDirectory, HANDLER_TOKEN: handlerToken } = env
   return {
     kind: 'cluster',
     healthPort: Number(env['HEALTH_PORT'] ?? 8080),
@@ -66,6 +68,7 @@ function readCluster(env: { readonly [name: string]: string | undefined }): Clus
     service: env['SERVICE'] ?? 'virtset-webhooks',
     secretName: env['SECRET'] ?? 'virtset-webhooks-certificates',
     ...(certificateDirectory === undefined ? {} : { certificateDirectory }),
+    ...(handlerToken === undefined ? {} : { handlerToken }),
     propagationMs: Number(env['PROPAGATION_SECONDS'] ?? 10) * 1000,
   }
 }

@@ -51,3 +51,26 @@ test('VMs, quotas and limit ranges follow the API server, and the webhooks are r
   })
   await until(() => caches.pendingPresets.wait('shop') === undefined)
 })
+
+test('a namespace that the watch has not reported is read with its labels', async () => {
+  const api = await startFakeApiServer()
+  closing.push(() => api.close())
+  const kube = createKubeClient({ access: api.access, userAgent: 'test' })
+  closing.push(() => kube.close())
+  /** The watch reports no namespace; a read of one has a field selector. */
+  const deaf: typeof kube = {
+    ...kube,
+    list: async (of, options) => {
+      const list = await kube.list(of, options)
+      return of.plural === 'namespaces' && options?.fieldSelector === undefined ? { ...list, items: [] } : list
+    },
+    watch: (of, options) =>
+      kube.watch(of, of.plural === 'namespaces' ? { ...options, fieldSelector: 'metadata.name=x' } : options),
+  }
+  api.put('/api/v1/namespaces', { metadata: { name: 'shop', labels: { team: 'a' } } })
+  const caches = startCaches(deaf, createLogger({ process: 'test', level: 'silent' }), systemClock)
+  closing.push(() => caches.stop())
+  await until(() => caches.unready().length === 0)
+  await caches.newNamespaces.wait('shop')
+  expect(caches.namespace('shop')).toEqual({ name: 'shop', labels: { team: 'a' } })
+})

@@ -1,24 +1,26 @@
 import { emptyInventory, type Inventory } from '../../inventory/inventory.ts'
-import { watchInventory } from '../../inventory/watched.ts'
+import { watchInventory, type WatchedInventory } from '../../inventory/watched.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { KubeClient } from '../../runtime/kube.ts'
 import type { Logger } from '../../runtime/log.ts'
 import { startReflector, type Reflector } from '../../runtime/reflector.ts'
-import type { KubeObject } from '../../runtime/resource.ts'
+import { namespaces, type KubeObject } from '../../runtime/resource.ts'
+import { createNewNamespaces, type NewNamespaces } from './new-namespaces.ts'
 import { createPendingPresets, type PendingPresets } from './pending-presets.ts'
-import { limitRanges, noQuota, resourceQuotas, type NamespaceQuota } from './quota.ts'
+import { limitRanges, noQuota, resourceQuotas, slimQuota, slimRange, type NamespaceQuota } from './quota.ts'
 import { watchVmMacs } from './vm-macs.ts'
 
 /** The state of the cluster that admission uses, so that handling a request needs no request to the API server. */
 export interface AdmissionCaches extends Inventory {
   readonly pendingPresets: PendingPresets
+  readonly newNamespaces: Pick<NewNamespaces, 'wait'>
   /** The limits of a namespace for its pods. */
   quota(namespace: string): NamespaceQuota
   /** Milliseconds since the API server last sent data to the stalest cache. */
   ageMs(): number
 }
 
-export interface WatchedCaches extends AdmissionCaches {
+export interface WatchedCaches extends AdmissionCaches, Pick<WatchedInventory, 'door'> {
   /** Why requests cannot be handled yet, one sentence each. */
   unready(): string[]
   readonly reflectors: readonly Pick<Reflector<KubeObject>, 'ageMs' | 'statistics' | 'hasSynced' | 'synced'>[]
@@ -29,13 +31,24 @@ export function startCaches(kube: KubeClient, log: Logger, clock: Clock): Watche
   const arrivals = createPendingPresets(clock)
   const vms = watchVmMacs(kube, log, clock)
   const indexers = { namespace: ({ metadata: { namespace = '' } }: KubeObject) => [namespace] }
-  const ranges = startReflector({ kube, resource: limitRanges, log, clock, indexers })
-  const quotas = startReflector({ kube, resource: resourceQuotas, log, clock, indexers })
+  const ranges = startReflector({ kube, resource: limitRanges, log, clock, indexers, slim: slimRange })
+  const quotas = startReflector({ kube, resource: resourceQuotas, log, clock, indexers, slim: slimQuota })
   const inventory = watchInventory({ kube, log, clock, withMac: (address) => vms.store.byIndex('mac', address) })
   inventory.onPresetChange((id) => arrivals.arrived(id))
+  const newNamespaces = createNewNamespaces(
+    (name) => inventory.hasNamespace(name),
+    async (name) => {
+      const { items } = await kube.list(namespaces, { fieldSelector: `metadata.name=${name}` })
+      return items.map(({ metadata }) => ({ name, labels: metadata.labels ?? {} }))[0]
+    },
+    clock,
+  )
   const reflectors = [...inventory.reflectors, vms, ranges, quotas]
   return {
     ...inventory,
+    namespace: (name) =>
+      (inventory.hasNamespace(name) ? undefined : newNamespaces.get(name)) ?? inventory.namespace(name),
+    newNamespaces,
     pendingPresets: arrivals,
     quota: (name) => ({
       ranges: ranges.store.byIndex('namespace', name),
@@ -57,6 +70,7 @@ export function startCaches(kube: KubeClient, log: Logger, clock: Clock): Watche
 export const cachesWithout = (clock: Clock, inventory: Inventory = emptyInventory()): AdmissionCaches => ({
   ...inventory,
   pendingPresets: createPendingPresets(clock),
+  newNamespaces: { wait: () => undefined },
   quota: () => noQuota,
   ageMs: () => 0,
 })

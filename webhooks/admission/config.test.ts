@@ -117,3 +117,29 @@ describe('a config', () => {
     ])
   })
 })
+
+test('a template is completed without the exemptions of its author, with a warning', () => {
+  const seen: unknown[] = []
+  const engine: Engine = {
+    ...titleEngine,
+    complete(vm, request, permissions) {
+      seen.push([...permissions.exempt])
+      const warnings = [
+        'virtset.io/exclude-presets: preset "site" applies: to exclude it requires the verb "exempt" on it',
+      ]
+      return { ...titleEngine.complete(vm, request, permissions), warnings }
+    },
+  }
+  const permissions = { ...noPermissions, exempt: new Set(['site']) }
+  const result = handler.validate(admissionRequest('VirtualMachineConfig', config()), engine, trust, permissions)
+  expect(seen).toEqual([[]])
+  expect(result.warnings).toEqual([
+    'virtset.io/exclude-presets: preset "site" applies: a template can exclude only defaults of its namespace',
+  ])
+})
+
+test('a template needs no review of access', () => {
+  const template = { metadata: { annotations: { 'virtset.io/exclude-presets': '*' } }, spec: spec() }
+  const wanted = handler.authorize?.(admissionRequest('VirtualMachineConfig', config(template)))
+  expect([wanted?.kind, wanted?.operation, wanted?.object]).toEqual(['VirtualMachine', 'CREATE', undefined])
+})

@@ -49,7 +49,7 @@ const persisted = (given: VirtualMachine, name: string) =>
   pack({ ...given, metadata: { ...given.metadata, name, uid: name, resourceVersion: '1' } })
 
 /** As the store looks them up. */
-const machinesOf = (...known: CachedVm[]): Pick<AdmissionCaches, 'isMacTaken'> => ({
+const cachesWith = (...known: CachedVm[]): Pick<AdmissionCaches, 'isMacTaken'> => ({
   isMacTaken: (address, vm) =>
     isTakenBy(
       known.filter(({ macs = [] }) => macs.includes(address)),
@@ -59,7 +59,7 @@ const machinesOf = (...known: CachedVm[]): Pick<AdmissionCaches, 'isMacTaken'> =
 
 describe('a MAC address', () => {
   const first = completed(vm('vm', { type: 'user' })).vm
-  const taken = engineWith(machinesOf(persisted(first, 'other')))
+  const taken = engineWith(cachesWith(persisted(first, 'other')))
 
   test('of another VM is generated again, the same for the same request', () => {
     const [again, oncemore] = [
@@ -72,7 +72,7 @@ describe('a MAC address', () => {
   })
 
   test('of the VM itself, in the cache already, is not generated again', () => {
-    const engine = engineWith(machinesOf(persisted(first, 'vm')))
+    const engine = engineWith(cachesWith(persisted(first, 'vm')))
     expect(macsOf(completed(vm('vm', { type: 'user' }), engine).vm)).toEqual(macsOf(first))
   })
 
@@ -100,4 +100,13 @@ test('a VM whose pod its namespace would reject is completed, with a warning', (
   expect(warnings.filter((line) => line.startsWith('ResourceQuota'))).toEqual([
     `ResourceQuota "small": the VM's pod needs 1509Mi requests.memory; 1024Mi of 1Gi are left`,
   ])
+})
+
+test('the first VM of a namespace waits until the labels of the namespace are known', async () => {
+  const known = Promise.withResolvers<void>()
+  const engine = engineWith({ newNamespaces: { wait: (name) => (name === 'shop' ? known.promise : undefined) } })
+  const waiting = engine.permissions(requestFor(vm('vm')))
+  expect(waiting).toBeInstanceOf(Promise)
+  known.resolve()
+  expect(await waiting).toEqual(noPermissions)
 })

@@ -23,8 +23,8 @@ import type { Audit, AdmissionRequest } from './request.ts'
 /** What handlers need from completion, presets and the cluster. It holds the caches, so that handlers stay pure. */
 export interface Engine {
   /**
-   * The permissions that the request needs beyond RBAC's own check, once every previously admitted preset is in the
-   * cache. Undefined if there is nothing to review or to wait for, which is the usual case.
+   * The permissions that the request needs beyond RBAC's own check, once every previously admitted preset and the
+   * namespace are known. Undefined if there is nothing to review or to wait for, which is the usual case.
    */
   permissions(request: AdmissionRequest): Promise<Permissions> | undefined
   /** Returns the complete VM with its provenance in the annotation. Equal requests have equal results. */
@@ -44,10 +44,11 @@ export interface Engine {
   wasCompletedHere(request: AdmissionRequest): boolean
   /** Makes requests for VMs wait until the cache has the preset that this request is about to store. */
   expectPreset(request: AdmissionRequest): void
-  /** Findings beyond the preset's schema. */
+  /** Findings beyond the preset's schema. `isCompared`: also those about other presets and the nodes. */
   checkPreset(
     preset: Preset,
     permissions: Permissions,
+    isCompared: boolean,
   ): { readonly causes: readonly Cause[]; readonly warnings: readonly string[] }
 }
 
@@ -78,16 +79,19 @@ export function createEngine(
     }
   }
   const warningsOf = (completed: Completed, { namespace }: AdmissionRequest): readonly string[] => {
-    const { domain, priorityClassName } = completed.vm.spec
-    const quota = quotaWarnings(caches.quota(namespace), () => launcherResources(domain), priorityClassName)
+    const { spec } = completed.vm
+    const quota = quotaWarnings(caches.quota(namespace), () => launcherResources(spec), spec.priorityClassName)
     return [...completed.warnings, ...staleWarnings(caches.ageMs()), ...quota]
   }
   return {
     permissions(request) {
       const isNewVm = request.kind === 'VirtualMachine' && request.operation === 'CREATE'
-      const pending = isNewVm ? caches.pendingPresets.wait(request.namespace) : undefined
-      if (pending === undefined) return requiredPermissions(caches, mayAccess, request)
-      return pending.then(() => requiredPermissions(caches, mayAccess, request) ?? noPermissions)
+      const waiting = isNewVm
+        ? [caches.pendingPresets.wait(request.namespace), caches.newNamespaces.wait(request.namespace)]
+        : []
+      const pending = waiting.filter((one) => one !== undefined)
+      if (pending.length === 0) return requiredPermissions(caches, mayAccess, request)
+      return Promise.all(pending).then(() => requiredPermissions(caches, mayAccess, request) ?? noPermissions)
     },
     complete(vm, request, { exempt }, without = []) {
       const outcome = completeWith(caches, vm, { ...request, exempt }, { without, onPhase: timer(request) })
@@ -111,7 +115,7 @@ export function createEngine(
       if (isDryRun || name === '' || !presetKinds.includes(kind) || isSpecUnchanged(request)) return
       caches.pendingPresets.expect(keyOf(namespace === '' ? { name } : { namespace, name }))
     },
-    checkPreset: (preset, permissions) => checkPresetAmong(caches, preset, permissions),
+    checkPreset: (preset, permissions, isCompared) => checkPresetAmong(caches, preset, permissions, isCompared),
   }
 }
 

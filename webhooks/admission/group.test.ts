@@ -12,6 +12,14 @@ const group = (more: object = {}) => ({
 const handled = (object: unknown, oldObject?: unknown) =>
   handler.validate(admissionRequest('VirtualMachineGroup', object, oldObject), titleEngine, trust, noPermissions)
 
+/** 500 characters of JSON each. */
+const manyValues = (count: number) =>
+  Array.from({ length: count }, (_, index) => ({
+    key: `k${index}`,
+    operator: 'NotIn' as const,
+    values: Array.from({ length: 8 }, (_, value) => `${value}${'x'.repeat(55)}`),
+  }))
+
 test.each<[string, unknown, unknown, readonly string[]]>([
   ['whose selector matches its template', group(), undefined, ['allowed']],
   [
@@ -27,6 +35,18 @@ test.each<[string, unknown, unknown, readonly string[]]>([
     ['selector-template spec.template.metadata.labels'],
   ],
   ['with an empty selector', group({ selector: {} }), undefined, ['selector-empty spec.selector']],
+  [
+    'with a selector of more characters than the controller caches',
+    group({ selector: { matchLabels: labels, matchExpressions: manyValues(20) } }),
+    undefined,
+    ['selector-size spec.selector'],
+  ],
+  [
+    'with a large selector',
+    group({ selector: { matchLabels: labels, matchExpressions: manyValues(12) } }),
+    undefined,
+    ['allowed'],
+  ],
   [
     'with another selector than the stored one',
     group({ selector: { matchExpressions: [{ key: 'app', operator: 'Exists' }] } }),

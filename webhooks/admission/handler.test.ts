@@ -60,6 +60,13 @@ describe.each(cases)('%s: %s', (kind, _, handle) => {
     expect(outcomeOf(handled({ metadata, spec: specOf(deep) }))).toEqual(['nesting spec'])
   })
 
+  test.each(['metadata', 'status', 'spec'])('refuses 9,900 levels in %s of the stored object alone', (key) => {
+    const deep: unknown = JSON.parse(`${'['.repeat(9900)}${']'.repeat(9900)}`)
+    const flat = { metadata, spec: { domain: {} } }
+    const request = admissionRequest(kind, flat, { ...flat, [key]: { unknown: deep } })
+    expect(outcomeOf(handle(request, titleEngine, trust))).toEqual([`nesting ${key}`])
+  })
+
   test('removes the finalizers of an object that is being deleted and nests 9,900 levels', () => {
     const stored = (finalizers: readonly string[]) => ({
       ...JSON.parse(`{"spec": ${'{"a":'.repeat(9900)}{}${'}'.repeat(9900)}}`),

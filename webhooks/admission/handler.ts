@@ -1,5 +1,6 @@
+import type { Cause } from '../../api/cause.ts'
 import { isRecord, nestingCauses } from '../../api/schema.ts'
-import type { AdmissionHandler, Turn } from '../server.ts'
+import type { AdmissionHandler, Turn } from '../admission-routes.ts'
 import { config } from './config.ts'
 import type { Engine } from './engine.ts'
 import { group } from './group.ts'
@@ -52,10 +53,18 @@ export const validate = (
 function unlessTooDeep(request: AdmissionRequest): AdmissionResult | undefined {
   // Stored without the webhooks, and must be removable all the same.
   if (isReleased(request)) return undefined
-  const { object } = request
-  const causes = nestingCauses(isRecord(object) ? object['spec'] : undefined, 'spec')
-  return causes.length === 0 ? undefined : refuse(causes)
+  const { object, oldObject } = request
+  const causes = nestingIn(object)
+  if (causes.length > 0) return refuse(causes)
+  // An update that makes the object flat would be compared with it.
+  const stored = nestingIn(oldObject)
+  return stored.length === 0 ? undefined : refuse(stored.map((cause) => ({ ...cause, suggestion: deleteStored })))
 }
+
+const nestingIn = (object: unknown): Cause[] =>
+  isRecord(object) ? Object.entries(object).flatMap(([key, value]) => nestingCauses(value, key)) : []
+
+const deleteStored = 'delete the stored object, which was written without the webhooks'
 
 /**
  * Both webhooks, sharing one engine. A request is handled at once, unless it has to wait for permissions or a pending

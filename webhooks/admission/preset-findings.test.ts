@@ -12,10 +12,15 @@ const faulty = preset('grant', {
   domain: { titel: 'x', os: { type: { machine: 'q53' } }, devices: { emulator: '/bin/qemu' } } as object,
 })
 const check = (checked: Preset, others: readonly Preset[] = [], mayGrantHost = false) =>
-  checkPresetAmong({ ...cachesWithout(fakeClock()), candidates: candidatesOf(...others) }, checked, {
-    ...noPermissions,
-    mayGrantHost,
-  })
+  checkPresetAmong(
+    { ...cachesWithout(fakeClock()), candidates: candidatesOf(...others) },
+    checked,
+    {
+      ...noPermissions,
+      mayGrantHost,
+    },
+    true,
+  )
 
 test.each<[string, Preset, boolean, readonly string[]]>([
   ['without the permission', granting, false, ['grant-host spec.domain']],
@@ -96,4 +101,9 @@ describe('the presets of a namespace together', () => {
       expected,
     )
   })
+})
+
+test('compares a preset with no other one if it is compared elsewhere', () => {
+  const inventory = { ...cachesWithout(fakeClock()), candidates: candidatesOf(...others) }
+  expect(checkPresetAmong(inventory, titled, noPermissions, false)).toEqual({ causes: [], warnings: [] })
 })

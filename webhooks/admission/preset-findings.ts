@@ -11,18 +11,20 @@ import type { Permissions } from './permission.ts'
 
 /**
  * The findings about a preset beyond its schema. It is compared with other presets and with the nodes only if it is
- * valid.
+ * valid, and if `isCompared`.
  */
 export function checkPresetAmong(
   inventory: Pick<Inventory, 'candidates' | 'capabilities'>,
   preset: Preset,
   { mayGrantHost }: Permissions,
+  isCompared: boolean,
 ): { readonly causes: readonly Cause[]; readonly warnings: readonly string[] } {
   const { causes, warnings } = checkPreset(preset)
   if (needsGrant(preset) && !mayGrantHost) return { causes: [...causes, grantMissing], warnings }
   if (causes.length > 0) return { causes, warnings }
   const tooMuch = namespaceSizeCauses(preset, inventory)
   if (tooMuch.length > 0) return { causes: tooMuch, warnings }
+  if (!isCompared) return { causes, warnings }
   return {
     causes,
     warnings: [

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { admissionRequest, outcomeOf, titleEngine, trust } from '../../test/admission.ts'
+import type { Engine } from './engine.ts'
 import { mutate, validate } from './handler.ts'
 import { noPermissions } from './permission.ts'
 
@@ -75,4 +76,18 @@ describe.each([
     })
     expect(handle(request, engine, trust, granted).warnings).toEqual([JSON.stringify(granted)])
   })
+})
+
+test('a preset is compared with others only by the validating webhook', () => {
+  const compared: boolean[] = []
+  const engine: Engine = {
+    ...titleEngine,
+    checkPreset(_preset, _permissions, isCompared) {
+      compared.push(isCompared)
+      return { causes: [], warnings: [] }
+    },
+  }
+  const request = admissionRequest('VirtualMachinePreset', preset({ selector }))
+  for (const handle of [mutate, validate]) handle(request, engine, trust)
+  expect(compared).toEqual([false, true])
 })

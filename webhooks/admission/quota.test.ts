@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Resources } from '../../api/launcher-resources.ts'
-import { quotaWarnings } from './quota.ts'
+import { quotaWarnings, slimQuota, slimRange } from './quota.ts'
+import type { KubeObject, Persisted } from '../../runtime/resource.ts'
 import type { LimitRange, ResourceQuota } from './quota.ts'
 
 /** 1 GiB, two virtual CPUs, with KVM. */
@@ -19,8 +20,32 @@ const quota = (hard: Record<string, string>, used: Record<string, string> = {}, 
   status: { hard, used },
 })
 
-const warned = (ranges: readonly LimitRange[], quotas: readonly ResourceQuota[], priority?: string) =>
-  quotaWarnings({ ranges, quotas }, () => pod, priority)
+const stored = <T extends KubeObject>(object: T): Persisted<T> => ({
+  ...object,
+  metadata: { name: '', uid: 'u', resourceVersion: '1', ...object.metadata },
+})
+
+/** The warnings are those of the cached objects, too. */
+const warned = (ranges: readonly LimitRange[], quotas: readonly ResourceQuota[], priority?: string) => {
+  const warnings = quotaWarnings({ ranges, quotas }, () => pod, priority)
+  const cached = { ranges: ranges.map(stored).map(slimRange), quotas: quotas.map(stored).map(slimQuota) }
+  expect(quotaWarnings(cached, () => pod, priority)).toEqual(warnings)
+  return warnings
+}
+
+test('cached quotas and ranges are small, whatever users wrote', () => {
+  const text = 'x'.repeat(200_000)
+  const many = Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`requests.example.org/r${index}`, '1']))
+  const metadata = { name: 'a', annotations: { text }, labels: { text } }
+  const items = Array.from({ length: 1000 }, () => ({ type: 'Container', max: many }))
+  const sizes = [
+    slimQuota(
+      stored({ ...quota(many, many, { scopes: Array.from({ length: 10_000 }, () => 'BestEffort') }), metadata }),
+    ),
+    slimRange(stored({ ...range(...items), metadata })),
+  ].map((one) => JSON.stringify(one).length)
+  expect(sizes.filter((size) => size > 64 * 1024)).toEqual([])
+})
 
 test('a namespace without ranges and quotas does not compute the resources of the pod', () => {
   const resources = () => {

@@ -1,7 +1,8 @@
 import type { Resources } from '../../api/launcher-resources.ts'
 import { quantityNano } from '../../api/quantity.ts'
 import { resource } from '../../runtime/resource.ts'
-import type { KubeObject } from '../../runtime/resource.ts'
+import type { KubeObject, Persisted } from '../../runtime/resource.ts'
+import { pick, slimMetadata } from '../../runtime/slim.ts'
 
 type Quantities = Readonly<Record<string, string>>
 
@@ -51,6 +52,48 @@ export const resourceQuotas = resource<ResourceQuota>({
   kind: 'ResourceQuota',
   namespaced: true,
 })
+
+/** Entries of one map of a quota or range; usual ones have ten. */
+const maxEntries = 64
+/** Items of a range, and scopes of a quota. */
+const maxItems = 16
+
+/** What `quotaWarnings` reads of a quota: not the counts of other objects. */
+export function slimQuota({ metadata, spec, status }: Persisted<ResourceQuota>): Persisted<ResourceQuota> {
+  const { hard = {}, scopes = [], scopeSelector } = spec ?? {}
+  const counted = Object.keys(status?.hard ?? hard).filter((key) => countedAs(key)[0] !== undefined)
+  const keys = counted.slice(0, maxEntries)
+  const expressions = scopeSelector?.matchExpressions ?? []
+  return {
+    metadata: slimMetadata(metadata),
+    spec: {
+      hard: pick(hard, ...keys),
+      scopes: scopes.slice(0, maxItems),
+      scopeSelector: {
+        matchExpressions: expressions
+          .slice(0, maxItems)
+          .map((expression) => ({ ...expression, values: (expression.values ?? []).slice(0, maxItems) })),
+      },
+    },
+    status: {
+      ...(status?.hard === undefined ? {} : { hard: pick(status.hard, ...keys) }),
+      used: pick(status?.used ?? {}, ...keys),
+    },
+  }
+}
+
+/** What `quotaWarnings` reads of a range: the limits of pods and containers. */
+export function slimRange({ metadata, spec }: Persisted<LimitRange>): Persisted<LimitRange> {
+  const items = (spec?.limits ?? []).filter(({ type }) => type === 'Container' || type === 'Pod').slice(0, maxItems)
+  const few = (quantities: Quantities) => Object.fromEntries(Object.entries(quantities).slice(0, maxEntries))
+  const limits = items.map(({ type, ...maps }) => ({
+    type,
+    ...Object.fromEntries(limitMaps.flatMap((key) => (maps[key] === undefined ? [] : [[key, few(maps[key])]]))),
+  }))
+  return { metadata: slimMetadata(metadata), spec: { limits } }
+}
+
+const limitMaps = ['max', 'min', 'default', 'maxLimitRequestRatio'] as const
 
 /** The limits of a namespace for its pods. */
 export interface NamespaceQuota {

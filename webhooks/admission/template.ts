@@ -3,10 +3,11 @@ import type { Cause } from '../../api/cause.ts'
 import { apiVersion } from '../../api/object.ts'
 import { isRecord } from '../../api/schema.ts'
 import type { VirtualMachineTemplate } from '../../api/template.ts'
+import { exemptionMissing } from '../../presets/exclude.ts'
 import { completeRequest } from './complete-request.ts'
 import type { Engine } from './engine.ts'
 import { isReleased, refuse, type Handle, type KindHandler } from './kind.ts'
-import type { Permissions } from './permission.ts'
+import { noPermissions } from './permission.ts'
 import type { AdmissionRequest } from './request.ts'
 
 /** The result of parsing the owner of a template. Without a template, the owner is malformed. */
@@ -21,22 +22,31 @@ export interface ParsedOwner {
  * unchanged template is not completed again: a preset created since must not block scaling.
  */
 export function templateHandler(parse: (request: AdmissionRequest) => ParsedOwner): KindHandler {
-  const check: Handle = (request, engine, _trust, permissions) => {
+  const check: Handle = (request, engine) => {
     if (isReleased(request)) return { allowed: true }
     const { template, causes } = parse(request)
     const isUnchanged = isDeepStrictEqual(templateIn(request.object), templateIn(request.oldObject))
     const { causes: found, warnings } = isUnchanged
       ? nothingFound
       : template === undefined
-        ? findInMalformed(request, engine, permissions)
-        : dryRun(template, request, engine, permissions)
+        ? findInMalformed(request, engine)
+        : dryRun(template, request, engine)
     const all = [...causes, ...found.map(inTemplate)]
     return all.length > 0 ? refuse(all, warnings) : { allowed: true, warnings }
   }
-  return { mutate: check, validate: check, authorize: requestForTemplate }
+  return { mutate: check, validate: check, authorize: requestWithoutObject }
 }
 
-/** The request to create the VM of the template, for which the user needs the same permissions. */
+/** Waits for the same presets as the VM of the template, but needs no permission. */
+const requestWithoutObject = (request: AdmissionRequest): AdmissionRequest => ({
+  ...requestForTemplate(request),
+  object: undefined,
+})
+
+/**
+ * The request to create the VM of the template. virtset creates that VM later, and a stored template does not prove who
+ * wrote it. So the exemptions of the user who sends it do not count.
+ */
 export function requestForTemplate(request: AdmissionRequest): AdmissionRequest {
   const template = templateIn(request.object)
   const metadata = isRecord(template) && isRecord(template['metadata']) ? template['metadata'] : {}
@@ -53,17 +63,12 @@ interface Findings {
 const nothingFound: Findings = { causes: [], warnings: [] }
 
 /** The rules' findings in the valid part of a malformed template. */
-function findInMalformed(request: AdmissionRequest, engine: Engine, permissions: Permissions): Findings {
-  const { causes } = completeRequest(requestForTemplate(request), engine, permissions, true)
+function findInMalformed(request: AdmissionRequest, engine: Engine): Findings {
+  const { causes } = completeRequest(requestForTemplate(request), engine, noPermissions, true)
   return { causes, warnings: [] }
 }
 
-function dryRun(
-  { metadata, spec }: VirtualMachineTemplate,
-  request: AdmissionRequest,
-  engine: Engine,
-  permissions: Permissions,
-): Findings {
+function dryRun({ metadata, spec }: VirtualMachineTemplate, request: AdmissionRequest, engine: Engine): Findings {
   const { name, namespace } = request
   const vm = {
     apiVersion,
@@ -71,8 +76,11 @@ function dryRun(
     metadata: { ...metadata, name: name || 'vm', namespace },
     spec,
   } as const
-  const outcome = engine.complete(vm, requestForTemplate(request), permissions)
-  return { causes: 'causes' in outcome ? outcome.causes : [], warnings: outcome.warnings }
+  const outcome = engine.complete(vm, requestForTemplate(request), noPermissions)
+  const warnings = outcome.warnings.map((one) =>
+    one.replace(exemptionMissing, 'a template can exclude only defaults of its namespace'),
+  )
+  return { causes: 'causes' in outcome ? outcome.causes : [], warnings }
 }
 
 /** `spec.domain…` of the VM is `spec.template.spec.domain…` of its owner. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { isSameValue, recordedOrigins, restoreSpec, type RecordedOrigins } from './update.ts'
+import { isSameValue, nothingRecorded, recordedOrigins, restoreSpec, type RecordedOrigins } from './update.ts'
 
 const stored = {
   domain: {
@@ -17,6 +17,7 @@ const users: ReadonlySet<string> = new Set([
   'spec.domain.devices.disks[0].target.dev',
 ])
 const origins: RecordedOrigins = {
+  enforced: new Map(),
   isUsers: (path: string) => users.has(path),
   // A preset enforced virtio instead of sata, and removed the user's title.
   isOverridden: (path: string) => ['spec.domain.devices.disks[1].target.bus', 'spec.domain.title'].includes(path),
@@ -80,7 +81,6 @@ describe('a manifest sent again', () => {
     )
   })
 
-  const users = { isUsers: () => true, isOverridden: () => false }
   const immutable = "a VM's spec is immutable after creation"
   test.each<[unknown, unknown, object]>([
     [
@@ -95,7 +95,9 @@ describe('a manifest sent again', () => {
     [{ a: 1 }, { a: 1, b: { c: [0] } }, { field: 'spec.b', message: `cannot be removed ({"c":[0]}): ${immutable}` }],
   ])('%j in place of %j', (sent, stored, expected) => {
     const reason = 'value' in expected ? 'FieldValueInvalid' : 'FieldValueForbidden'
-    expect(restoreSpec(sent, stored, users)).toEqual({ causes: [{ rule: 'spec-immutable', reason, ...expected }] })
+    expect(restoreSpec(sent, stored, nothingRecorded)).toEqual({
+      causes: [{ rule: 'spec-immutable', reason, ...expected }],
+    })
   })
 
   test('reports fifty differences and counts the rest', () => {

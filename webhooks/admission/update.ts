@@ -4,10 +4,12 @@ import { isRecord } from '../../api/schema.ts'
 import { shorten } from '../../api/shorten.ts'
 import { completedByAnnotation, type VirtualMachine } from '../../api/virtual-machine.ts'
 import { originOf } from '../../completion/origins.ts'
-import { decodeProvenance } from '../../completion/provenance.ts'
+import { decodeProvenance, type Origins } from '../../completion/provenance.ts'
 
 /** The origins of the values of a stored spec. Paths are in kubectl's form. */
 export interface RecordedOrigins {
+  /** The labels and annotations that presets enforce. */
+  readonly enforced: Origins
   /** Whether the user wrote the leaf at this path. */
   isUsers(path: string): boolean
   /** Whether a preset overrode or removed the user's value at this path, and that value may have been `value`. */
@@ -19,8 +21,8 @@ export interface RecordedOrigins {
  */
 export function recordedOrigins({ metadata }: VirtualMachine): RecordedOrigins {
   const provenance = decodeProvenance(metadata.annotations?.[completedByAnnotation] ?? '')
-  if (provenance === undefined) return { isUsers: () => true, isOverridden: () => false }
-  const { origins, overridden, removed } = provenance
+  if (provenance === undefined) return nothingRecorded
+  const { origins, overridden, removed, enforced } = provenance
   const lost = new Map(
     [...overridden].flatMap(([path, values]) => {
       const users = values.find(({ origin }) => origin.by === 'user')
@@ -28,6 +30,7 @@ export function recordedOrigins({ metadata }: VirtualMachine): RecordedOrigins {
     }),
   )
   return {
+    enforced,
     isUsers: (path) => originOf(origins, path).by === 'user',
     // A value that was too long to be recorded may have been any value.
     isOverridden: (path, value) => {
@@ -35,6 +38,13 @@ export function recordedOrigins({ metadata }: VirtualMachine): RecordedOrigins {
       return removed.has(path) || (lost.has(path) && (known === undefined || isSameValue(known, value)))
     },
   }
+}
+
+/** Every value is the user's. */
+export const nothingRecorded: RecordedOrigins = {
+  enforced: new Map(),
+  isUsers: () => true,
+  isOverridden: () => false,
 }
 
 /** The number of differences that are reported individually. */

@@ -110,6 +110,14 @@ test('a VM that was just completed is not completed again, but its owners are ch
   ])
 })
 
+test('a new VM is checked, even if the request has an old object', () => {
+  const bad = vm({ domain: { title: 'bad' } })
+  const request: AdmissionRequest = { ...requestFor(bad, bad), operation: 'CREATE' }
+  for (const handle of [mutate, validate]) {
+    expect(outcomeOf(handle(request, engine, trust))).toEqual(['title spec.domain.title'])
+  }
+})
+
 test('a new VM whose old object is null is completed', () => {
   expect(outcomeOf(mutate({ ...requestFor(stored), oldObject: null }, engine, trust))).toEqual(['allowed'])
 })
@@ -255,6 +263,70 @@ describe('a stored VM', () => {
   ])('whose metadata became %j is refused', (metadata, expected) => {
     const object = JSON.parse(JSON.stringify({ ...stored, metadata }))
     expect(outcomeOf(validate(requestFor(object, stored), engine, trust))).toEqual(expected)
+  })
+})
+
+describe('labels and annotations that a preset enforces', () => {
+  const provenance = JSON.stringify({
+    v: 1,
+    by: [['', 'site', 'r'], 'user'],
+    at: { spec: { domain: { title: 0 } } },
+    over: { metadata: { labels: { tier: [[1, 'mine']] } } },
+    lock: { metadata: { labels: { tier: 0, 'a.b/0': 0 }, annotations: { contact: 0 } } },
+  })
+  const enforced = {
+    labels: { tier: 'gold', 'a.b/0': 'x', app: 'web' },
+    annotations: { [completedByAnnotation]: provenance, contact: 'ops' },
+    finalizers: [launcherPodFinalizer],
+  }
+  const old = vm(stored.spec, enforced)
+  const { annotations } = enforced
+  const withLabels = (labels: object | undefined) =>
+    vm(stored.spec, { annotations, finalizers: [launcherPodFinalizer], ...(labels === undefined ? {} : { labels }) })
+  const rest = { 'a.b/0': 'x', app: 'web' }
+
+  test.each<[string, object, string[]]>([
+    ['are unchanged', old, ['allowed']],
+    ['can be extended', withLabels({ ...enforced.labels, more: 'y' }), ['allowed']],
+    ['are restored if they are removed', withLabels(rest), ['add /metadata/labels/tier']],
+    ['are restored if no label is sent', withLabels(undefined), ['add /metadata/labels']],
+    [
+      'are restored if the overridden value is sent',
+      withLabels({ ...rest, tier: 'mine' }),
+      ['replace /metadata/labels/tier'],
+    ],
+    ['cannot be changed', withLabels({ ...rest, tier: 'free' }), ['enforced-metadata metadata.labels.tier']],
+    [
+      'cannot be changed beside the spec',
+      vm({ domain: { type: 'kvm' } }, { ...enforced, labels: { ...enforced.labels, 'a.b/0': 'z' } }),
+      ['enforced-metadata metadata.labels[a.b/0]', 'spec-immutable spec.domain.type'],
+    ],
+    [
+      'cannot be changed in annotations',
+      vm(stored.spec, { ...enforced, annotations: { ...annotations, contact: 'me' } }),
+      ['enforced-metadata metadata.annotations.contact'],
+    ],
+  ])('%s', (_, object, expected) => expect(outcomeOf(mutate(requestFor(object, old), engine, trust))).toEqual(expected))
+
+  test('that were restored are reported', () => {
+    expect(mutate(requestFor(withLabels(rest), old), engine, trust).warnings).toEqual([
+      'metadata.labels.tier remains: preset "site" enforces it',
+    ])
+  })
+
+  test('are checked again before the VM is stored, except for the controller', () => {
+    const changed = withLabels(rest)
+    expect(outcomeOf(validate(requestFor(changed, old), engine, trust))).toEqual([
+      'enforced-metadata metadata.labels.tier',
+    ])
+    expect(outcomeOf(validate(requestFor(changed, old, controller), engine, trust))).toEqual(['allowed'])
+  })
+
+  test('the provenance that names them cannot be changed by another webhook either', () => {
+    const forged = vm(stored.spec, { ...enforced, annotations: { ...annotations, [completedByAnnotation]: '{}' } })
+    expect(outcomeOf(validate(requestFor(forged, old), engine, trust))).toEqual([
+      'reserved-key metadata.annotations[virtset.io/completed-by]',
+    ])
   })
 })
 

@@ -1,4 +1,5 @@
 import type { Cause } from '../../api/cause.ts'
+import { wrongType } from '../../api/field-error.ts'
 import { checkMetadata } from '../../api/metadata.ts'
 import { isRecord } from '../../api/schema.ts'
 import { completedByAnnotation, launcherPodFinalizer, parseVirtualMachine } from '../../api/virtual-machine.ts'
@@ -6,12 +7,13 @@ import type { VirtualMachine } from '../../api/virtual-machine.ts'
 import { decodeProvenance } from '../../completion/provenance.ts'
 import { checkReserved, withFinalizer } from '../../completion/reserved.ts'
 import { completeRequest } from './complete-request.ts'
+import { enforcedCauses, restoreEnforced } from './enforced-metadata.ts'
 import type { Engine } from './engine.ts'
 import { isBeingDeleted, refuse, type Handle, type KindHandler, type Trust } from './kind.ts'
 import { patchBetween, writePatch } from './patch.ts'
 import type { Permissions } from './permission.ts'
 import { isSameJson } from './same-json.ts'
-import { recordedOrigins, restoreSpec, type RecordedOrigins } from './update.ts'
+import { nothingRecorded, recordedOrigins, restoreSpec } from './update.ts'
 import type { AdmissionRequest, AdmissionResult } from './request.ts'
 
 const mutate: Handle = (request, engine, trust, permissions) => {
@@ -50,11 +52,18 @@ function mutateNew(request: AdmissionRequest, engine: Engine, trust: Trust, perm
 function mutateStored(request: AdmissionRequest, stored: VirtualMachine, isTrusted: boolean): AdmissionResult {
   const { object } = request
   if (isTrusted || !isRecord(object) || !isRecord(object['metadata'])) return { allowed: true }
-  const metadata = restoreMetadata(object['metadata'], stored, isBeingDeleted(request))
-  if (!isCompleted(stored)) return { allowed: true, patch: writePatch(patchBetween(object, { ...object, metadata })) }
-  const outcome = restoreSpec(object['spec'], stored.spec, recordedOrigins(stored))
-  if ('causes' in outcome) return refuse(outcome.causes)
-  return { allowed: true, patch: writePatch(patchBetween(object, { ...object, metadata, spec: outcome.restored })) }
+  const unfinished = restoreMetadata(object['metadata'], stored, isBeingDeleted(request))
+  if (!isCompleted(stored)) {
+    return { allowed: true, patch: writePatch(patchBetween(object, { ...object, metadata: unfinished })) }
+  }
+  const origins = recordedOrigins(stored)
+  const enforced = restoreEnforced(unfinished, stored, origins)
+  const outcome = restoreSpec(object['spec'], stored.spec, origins)
+  const causes = [enforced, outcome].flatMap((one) => ('causes' in one ? one.causes : []))
+  if ('causes' in outcome || 'causes' in enforced) return refuse(causes)
+  const { metadata, warnings } = enforced
+  const patch = writePatch(patchBetween(object, { ...object, metadata, spec: outcome.restored }))
+  return { allowed: true, patch, warnings }
 }
 
 /**
@@ -80,11 +89,11 @@ function restoreMetadata(sent: { readonly [key: string]: unknown }, stored: Virt
 
 /** The spec is immutable, except that a trusted account may complete a VM that was stored without completion. */
 function validateStored({ object }: AdmissionRequest, stored: VirtualMachine, isTrusted: boolean): AdmissionResult {
-  if (!isRecord(object)) return refuse([notAnObject])
+  if (!isRecord(object)) return refuse([wrongType('', object, 'an object')])
   const mayComplete = isTrusted && !isCompleted(stored)
   if (!mayComplete && !isSameJson(stored.spec, object['spec'])) {
     // The mutating webhook has reported the user's changes in detail, so another webhook made this change.
-    const outcome = restoreSpec(object['spec'], stored.spec, nothingAdded)
+    const outcome = restoreSpec(object['spec'], stored.spec, nothingRecorded)
     return refuse('causes' in outcome ? outcome.causes : [respelled])
   }
   if (isTrusted) {
@@ -94,14 +103,12 @@ function validateStored({ object }: AdmissionRequest, stored: VirtualMachine, is
   const faults = checkMetadata(object['metadata'], 'metadata')
   if (faults.length > 0) return refuse(faults)
   // The spec equals the stored one, and the metadata was checked above.
-  const reserved = checkReserved(object as unknown as VirtualMachine, stored)
+  const reserved = [
+    ...checkReserved(object as unknown as VirtualMachine, stored),
+    ...enforcedCauses(object['metadata'], stored, recordedOrigins(stored)),
+  ]
   return reserved.length > 0 ? refuse(reserved) : { allowed: true }
 }
-
-/** After mutation, no stored value may be missing. */
-const nothingAdded: RecordedOrigins = { isUsers: () => true, isOverridden: () => false }
-
-const notAnObject: Cause = { rule: 'type', field: '', reason: 'FieldValueTypeInvalid', message: 'must be an object' }
 
 const respelled: Cause = {
   rule: 'spec-immutable',
@@ -111,8 +118,8 @@ const respelled: Cause = {
 }
 
 /** Only admitted VMs are stored, so the old object is trusted to be a VM. */
-const storedVm = ({ oldObject }: AdmissionRequest): VirtualMachine | undefined =>
-  isRecord(oldObject) ? (oldObject as unknown as VirtualMachine) : undefined
+const storedVm = ({ operation, oldObject }: AdmissionRequest): VirtualMachine | undefined =>
+  operation === 'UPDATE' && isRecord(oldObject) ? (oldObject as unknown as VirtualMachine) : undefined
 
 const isCompleted = ({ metadata }: VirtualMachine): boolean =>
   decodeProvenance(metadata.annotations?.[completedByAnnotation] ?? '') !== undefined

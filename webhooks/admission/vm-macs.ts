@@ -6,6 +6,7 @@ import { startReflector } from '../../runtime/reflector.ts'
 import type { Reflector } from '../../runtime/reflector.ts'
 import { resource, virtualMachines } from '../../runtime/resource.ts'
 import type { KubeObject, Persisted } from '../../runtime/resource.ts'
+import { slimMetadata } from '../../runtime/slim.ts'
 
 /** A cached VM: its identity and its MAC addresses. */
 export interface CachedVm extends KubeObject {
@@ -22,17 +23,12 @@ export function watchVmMacs(kube: KubeClient, log: Logger, clock: Clock): Reflec
     resource: resource<CachedVm>(of),
     log,
     clock,
-    isLarge: true,
-    transform: pack,
+    slim: pack,
     indexers: { mac: ({ macs = [] }) => macs },
   })
 }
 
 /** Drops everything that the cache does not need. */
 export function pack({ metadata, spec }: Persisted<CachedVm>): Persisted<CachedVm> {
-  const { name, namespace, uid, resourceVersion } = metadata
-  return {
-    metadata: { name, uid, resourceVersion, ...(namespace === undefined ? {} : { namespace }) },
-    macs: spec === undefined ? [] : macsOf(spec),
-  }
+  return { metadata: slimMetadata(metadata), macs: spec === undefined ? [] : macsOf(spec) }
 }

@@ -2,6 +2,7 @@ import 'reflect-metadata'
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import type { webcrypto } from 'node:crypto'
 import * as x509 from '@peculiar/x509'
+import { pemBlocks } from './pem.ts'
 import { authorityLifeMs, backdateMs, leafLifeMs } from './plan.ts'
 import type { Authority, Certificate, Leaf } from './plan.ts'
 
@@ -59,7 +60,7 @@ export async function issueLeaf(
 
 /** The readable certificates in `text`. */
 export function readCertificates(text: string): Certificate[] {
-  return blocks(text, 'CERTIFICATE').flatMap((pem) => {
+  return pemBlocks(text, 'CERTIFICATE').flatMap((pem) => {
     try {
       return [describe(pem)]
     } catch {
@@ -70,7 +71,7 @@ export function readCertificates(text: string): Certificate[] {
 
 /** Each certificate with its key, if `keys` contains it. */
 export function readAuthorities(certificates: string, keys: string): (Authority | Certificate)[] {
-  const readable = blocks(keys, 'PRIVATE KEY')
+  const readable = pemBlocks(keys, 'PRIVATE KEY')
   return readCertificates(certificates).map((certificate) => {
     const key = readable.find((candidate) => matchesKey(certificate.pem, candidate))
     return key === undefined ? certificate : { ...certificate, key }
@@ -102,9 +103,6 @@ function describeLeaf(pem: string): Omit<Leaf, 'key'> {
   const dnsNames = subjectAltName.split(', ').map((name) => name.replace(/^DNS:/, ''))
   return { ...describe(pem), issuer, dnsNames }
 }
-
-const blocks = (text: string, label: string): string[] =>
-  text.match(new RegExp(`-----BEGIN ${label}-----[A-Za-z0-9+/=\\s]+-----END ${label}-----`, 'g')) ?? []
 
 async function privateKeyPem(key: webcrypto.CryptoKey): Promise<string> {
   return x509.PemConverter.encode(await crypto.subtle.exportKey('pkcs8', key), 'PRIVATE KEY')

@@ -1,4 +1,5 @@
 import { X509Certificate } from 'node:crypto'
+import { pemBlocks } from './pem.ts'
 
 /** Which client certificates are trusted. */
 export interface TrustedClients {
@@ -35,8 +36,7 @@ export function isTrustedClient(
 
 /** The readable certificates of a PEM file. */
 export function parseAuthorities(pem: string): X509Certificate[] {
-  const blocks = pem.match(/-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----/g) ?? []
-  return blocks.flatMap((block) => {
+  return pemBlocks(pem, 'CERTIFICATE').flatMap((block) => {
     try {
       return [new X509Certificate(block)]
     } catch {

@@ -93,7 +93,7 @@ describe('plans the next step', () => {
       ['issue', 'a'],
     ],
     [
-      'the leaf lacks a name that the served one has',
+      'the leaf has no name that the served one has',
       { keyring: { ...settledKeyring, leaf: { ...leaf, pem: 'other', dnsNames: [] } }, served: leaf },
       ['issue', 'a'],
     ],

@@ -1,0 +1,134 @@
+import { expect, test } from 'vitest'
+import type { Preset, PresetSpec } from '../api/preset.ts'
+import { completedByAnnotation, type VirtualMachine } from '../api/virtual-machine.ts'
+import { createCandidates } from '../presets/candidates.ts'
+import { compilePreset } from '../presets/compile.ts'
+import { bundledCapabilities as capabilities } from './capabilities.ts'
+import { complete } from './complete.ts'
+import { decodeProvenance } from './provenance.ts'
+
+const apiVersion = 'virtset.io/v1alpha1'
+
+const preset = (name: string, spec: Partial<PresetSpec>, namespace?: string): Preset => ({
+  apiVersion,
+  kind: namespace === undefined ? 'ClusterVirtualMachinePreset' : 'VirtualMachinePreset',
+  metadata: { name, ...(namespace === undefined ? {} : { namespace }) },
+  spec: { selector: {}, strength: 'Enforce', ...spec },
+})
+
+const vmWith = (metadata: object = {}, title?: string): VirtualMachine => ({
+  apiVersion,
+  kind: 'VirtualMachine',
+  metadata: { name: 'vm', namespace: 'team', ...metadata },
+  spec: {
+    domain: {
+      type: 'qemu',
+      memory: { unit: 'MiB', value: 64 },
+      os: { type: { os: 'hvm' } },
+      ...(title === undefined ? {} : { title }),
+    },
+  },
+})
+
+function completed(vm: VirtualMachine, presets: readonly Preset[]): VirtualMachine {
+  const compiled = presets.map((one) => {
+    const outcome = compilePreset(one)
+    if ('quarantined' in outcome) throw new Error(JSON.stringify(outcome.quarantined.causes))
+    return outcome.preset
+  })
+  const outcome = complete(vm, {
+    presets: createCandidates(compiled),
+    namespace: { name: 'team', labels: {} },
+    capabilities,
+    entropy: { uid: 'request' },
+  })
+  if (outcome.outcome === 'refused') throw new Error(JSON.stringify(outcome.causes))
+  return outcome.vm
+}
+
+const provenanceOf = ({ metadata }: VirtualMachine) =>
+  decodeProvenance(metadata.annotations?.[completedByAnnotation] ?? '')
+
+/** Lines of path and preset. */
+const enforcedIn = (vm: VirtualMachine): string[] =>
+  [...(provenanceOf(vm)?.enforced ?? [])]
+    .map(([path, origin]) => `${path} ${origin.by === 'preset' ? origin.name : ''}`)
+    .toSorted()
+
+const site = preset('site', { metadata: { labels: { tier: 'gold' }, annotations: { 'a.b/c': 'x' } } })
+const ofSite = ['metadata.annotations[a.b/c] site', 'metadata.labels.tier site']
+
+test.each<[string, object, readonly Preset[], readonly string[]]>([
+  ['set by the preset', {}, [site], ofSite],
+  ['that the user wrote as well', { labels: { tier: 'gold' } }, [site], ofSite],
+  ['overridden by the preset', { labels: { tier: 'free' } }, [site], ofSite],
+  ['of strength Default', {}, [preset('soft', { strength: 'Default', metadata: { labels: { tier: 'gold' } } })], []],
+  [
+    'of a stronger preset',
+    {},
+    [preset('own', { metadata: { labels: { tier: 'free', app: 'a' } } }, 'team'), site],
+    [ofSite[0] ?? '', 'metadata.labels.app own', ofSite[1] ?? ''],
+  ],
+])('records enforced labels and annotations: %s', (_, metadata, presets, expected) => {
+  const vm = completed(vmWith(metadata), presets)
+  expect(enforcedIn(vm)).toEqual(expected)
+  expect(enforcedIn(completed(vm, presets))).toEqual(expected)
+})
+
+test('records those of the cluster first if a namespace enforces too many', () => {
+  const labels = Object.fromEntries(Array.from({ length: 250 }, (_, index) => [`${'a'.repeat(50)}${index}`, 'x']))
+  const vm = completed(vmWith(), [preset('many', { metadata: { labels } }, 'team'), site])
+  expect(enforcedIn(vm).length).toBeLessThan(250)
+  expect(enforcedIn(vm)).toEqual(expect.arrayContaining(ofSite))
+})
+
+test('presets with long names do not displace those of the cluster', () => {
+  const many = Array.from({ length: 120 }, (_, index) =>
+    preset(`${'a'.repeat(240)}${index}`, { metadata: { labels: { [`k${index}`]: 'x' } } }, 'team'),
+  )
+  expect(enforcedIn(completed(vmWith(), [...many, site]))).toEqual(expect.arrayContaining(ofSite))
+})
+
+const overlong = 'long '.repeat(40)
+const claiming = (claim: object, title?: string) =>
+  vmWith({ annotations: { [completedByAnnotation]: JSON.stringify({ v: 1, ...claim }) } }, title)
+
+test('forged claims name no preset for what it does not do', () => {
+  const origin = provenanceOf(completed(vmWith(), [site]))?.enforced.get('metadata.labels.tier')
+  if (origin?.by !== 'preset') throw new Error('the label has no preset')
+  const forged = claiming(
+    {
+      by: [['', 'site', origin.revision], ['team', 'other', 'r'], 'user'],
+      at: { spec: { domain: { title: 0 } } },
+      over: { metadata: { labels: { tier: [2, 1] } }, spec: { domain: { title: [2, 1], memory: { value: [2, 0] } } } },
+      gone: { spec: { domain: { vcpu: 0 } } },
+      lock: { metadata: { labels: { app: 0 } } },
+      skip: [[0, 'spec.domain.title', 'no-such-item']],
+    },
+    'mine',
+  )
+  const vm = completed(forged, [site])
+  const found = provenanceOf(vm)
+  expect(found?.origins.get('spec.domain.title')).toBeUndefined()
+  expect([...(found?.overridden ?? [])]).toEqual([
+    ['metadata.labels.tier', [{ origin: { by: 'user' }, value: undefined }]],
+  ])
+  expect([...(found?.removed ?? [])]).toEqual([])
+  expect(found?.skipped).toEqual([])
+  expect(enforcedIn(vm)).toEqual(ofSite)
+})
+
+test.each<['Default' | 'Enforce', number]>([
+  ['Default', 0],
+  ['Enforce', 1],
+])('of a preset with strength %s, %d claims of an overridden value are shown', (strength, count) => {
+  const sets = preset('sets', { strength, domain: { title: overlong } })
+  const claim = { by: [['', 'sets', 'r'], 'user'], over: { spec: { domain: { title: [1, 0] } } } }
+  expect(provenanceOf(completed(claiming(claim), [sets]))?.overridden.size).toBe(count)
+})
+
+test('what a preset removed is shown again', () => {
+  const removes = preset('removes', { remove: ['domain.title'] })
+  const vm = completed(vmWith({}, 'mine'), [removes])
+  expect([...(provenanceOf(completed(vm, [removes]))?.removed.keys() ?? [])]).toEqual(['spec.domain.title'])
+})

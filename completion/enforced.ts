@@ -1,0 +1,39 @@
+import type { Origin } from '../api/cause.ts'
+import { joinPath } from '../api/path.ts'
+import { isRecord } from '../api/schema.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
+import type { Participant } from '../presets/inject.ts'
+import type { Origins } from '../presets/origins.ts'
+
+/**
+ * In characters of paths and of the names of presets. Without this limit, the provenance could exceed its own, and an
+ * update would not read it. Presets of the cluster come first, so those of a namespace cannot displace them.
+ */
+const maxCharacters = 8192
+
+/**
+ * The labels and annotations that presets of strength Enforce state, with the strongest preset that states each. Unlike
+ * the spec, metadata can change after creation, so these must be known then. A value counts even if the user wrote the
+ * same.
+ */
+export function enforcedMetadata({ metadata }: VirtualMachine, participants: readonly Participant[]): Origins {
+  const enforced = new Map<string, Origin>()
+  const named = new Set<Origin>()
+  let characters = 0
+  for (const { preset } of participants.toSorted((left, right) => right.preset.rank - left.preset.rank)) {
+    const { content, strength, origin } = preset
+    if (strength !== 'Enforce' || !isRecord(content.metadata)) continue
+    for (const field of ['labels', 'annotations'] as const) {
+      const stated = content.metadata[field]
+      for (const [key, value] of Object.entries(isRecord(stated) ? stated : {})) {
+        const path = joinPath(`metadata.${field}`, key)
+        if (metadata[field]?.[key] !== value || enforced.has(path)) continue
+        characters += path.length + (named.has(origin) ? 0 : JSON.stringify(origin).length)
+        named.add(origin)
+        if (characters > maxCharacters) return enforced
+        enforced.set(path, origin)
+      }
+    }
+  }
+  return enforced
+}

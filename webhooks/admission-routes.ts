@@ -1,0 +1,177 @@
+import type { IncomingMessage } from 'node:http'
+import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
+import type { Clock } from '../runtime/clock.ts'
+import type { Logger } from '../runtime/log.ts'
+import { createOneByOne } from '../runtime/one-by-one.ts'
+import { createTurns, type Turns } from '../runtime/turns.ts'
+import { admissionReviewOf, failedReview, parseAdmissionReview } from './admission/request.ts'
+import type { AdmissionRequest, AdmissionResult, AdmissionReview } from './admission/request.ts'
+import { BodyRejected, maxBodyBytes, parseBody, readBody } from './body.ts'
+import { callerOf, isApiServer } from './caller.ts'
+import { budgetMs, inTime } from './deadline.ts'
+import { createGate } from './gate.ts'
+import type { Limits, Pass } from './gate.ts'
+import type { AdmissionMetrics } from './metrics.ts'
+import { logResult, spanAttributes } from './request-log.ts'
+import { notApiServer, sendStatus, timeout } from './respond.ts'
+import { groupVersion } from './subresources/discovery.ts'
+import type { FrontProxy } from './subresources/front-proxy.ts'
+import type { Span, Tracer } from './tracing.ts'
+
+/**
+ * In characters; parsing this much takes two or three milliseconds. Smaller bodies do not wait: all of them are parsed
+ * in each round of the event loop, beside one large body or one request that takes its turn.
+ */
+const parsedAtOnce = 256 * 1024
+
+/**
+ * Measured: 50 bodies of 3 MiB at once, each with 14,000 disks, need 260 MiB on top of the 120 MiB of an idle process.
+ * Usual bodies have a few KiB, so 256 of them fit.
+ */
+export const defaultLimits: Limits = { requests: 256, bytes: 16 * 1024 * 1024 }
+
+/** The path below which the API server's aggregator sends admission requests. */
+export const admissionPath = `/apis/${groupVersion}/admissionreviews`
+
+/** Resolves when the request may be handled; undefined if that is now. */
+export type Turn = () => Promise<void> | undefined
+
+/**
+ * Returns synchronously, except for the few requests that need the API server, and while other requests are handled.
+ */
+export type AdmissionHandler = (request: AdmissionRequest, turn?: Turn) => AdmissionResult | Promise<AdmissionResult>
+
+export interface AdmissionOptions {
+  readonly mutate: AdmissionHandler
+  readonly validate: AdmissionHandler
+  readonly metrics: AdmissionMetrics
+  readonly log: Logger
+  readonly clock: Clock
+  readonly limits?: Limits
+  /**
+   * Identifies the API server by its client certificate. If present, the TLS handshake fails for every other client,
+   * and only the API server itself can send admission requests. If absent, every client can; for use without a cluster.
+   */
+  readonly frontProxy?: () => FrontProxy | undefined
+  /** The order in which requests are handled. */
+  readonly turns?: Turns
+  /** Exports spans of admission requests. */
+  readonly tracer?: Tracer
+}
+
+/** POST to `/mutate` and `/validate`, also below `admissionPath` for the aggregator. */
+export function admissionRoutes(options: AdmissionOptions): FastifyPluginAsync {
+  const { metrics, log, clock, frontProxy, tracer } = options
+  const gate = createGate(options.limits ?? defaultLimits)
+  const turns = options.turns ?? createTurns()
+  // Parsing a megabyte takes ten milliseconds or more, and the user is known only from the parsed body. So large bodies
+  // are parsed one by one, in the order of their arrival.
+  const parsing = createOneByOne<string>({ compare: () => 0 })
+  const arrivals = new WeakMap<IncomingMessage, number>()
+  const passes = new WeakMap<IncomingMessage, Pass>()
+
+  const passOf = (message: IncomingMessage): Pass => {
+    const pass = passes.get(message)
+    if (pass === undefined) throw new Error('reading the body of a request without a pass')
+    return pass
+  }
+
+  const respond = async (
+    path: string,
+    handle: AdmissionHandler,
+    http: FastifyRequest,
+    reply: FastifyReply,
+    request: AdmissionRequest,
+    span: Span | undefined,
+  ): Promise<AdmissionReview | FastifyReply> => {
+    const startedMs = clock.monotonic()
+    const leftMs = budgetMs(http.url) - (startedMs - (arrivals.get(http.raw) ?? startedMs))
+    const { namespace, user } = request
+    let isOver = false
+    const displaced = Promise.withResolvers<never>()
+    // Without a handler, a rejection before anything awaits the promise would end the process.
+    displaced.promise.catch(() => {})
+    passOf(http.raw).assign(namespace, () => {
+      isOver = true
+      displaced.reject(new BodyRejected('overloaded'))
+    })
+    if (isOver) return displaced.promise
+    // A timer can fire a fraction of a millisecond before its time on the clock.
+    const isLate = () => isOver || clock.monotonic() - startedMs >= leftMs
+    const turn = () => turns.take({ namespace, username: user.username }, isLate)
+    const pending = leftMs > 0 ? handle(span ? { ...request, onPart: span.part } : request, turn) : undefined
+    const result =
+      pending instanceof Promise ? await Promise.race([inTime(pending, leftMs, clock), displaced.promise]) : pending
+    isOver = true
+    const durationMs = clock.monotonic() - startedMs
+    span?.end(spanAttributes(request, result), result === undefined)
+    if (result === undefined) {
+      metrics.rejected(path, 'timeout')
+      const { uid } = request
+      log.warn({ path, uid, durationMs, leftMs }, "an admission request exceeded the caller's timeout")
+      return sendStatus(reply, timeout)
+    }
+    metrics.handled(path, request, result, durationMs / 1000)
+    logResult(log, path, http, request, result, durationMs)
+    const review = admissionReviewOf(request, result)
+    if (review.response.patch !== undefined) metrics.patched(review.response.patch.length * 0.75)
+    return review
+  }
+
+  /** Checks that the caller is the API server before any of the body is read. */
+  const admit = async (request: FastifyRequest, reply: FastifyReply) => {
+    const path = pathOf(request.routeOptions.url)
+    if (frontProxy !== undefined) {
+      const caller = callerOf(request.raw, frontProxy(), clock.now())
+      if (caller === undefined || !isApiServer(caller)) {
+        metrics.rejected(path, 'unauthenticated')
+        return sendStatus(reply, notApiServer)
+      }
+    }
+    const pass = gate.enter()
+    if (pass === undefined) throw new BodyRejected('overloaded')
+    arrivals.set(request.raw, clock.monotonic())
+    passes.set(request.raw, pass)
+    reply.raw.once('close', pass.leave)
+    return undefined
+  }
+
+  const handle =
+    (path: string, handler: AdmissionHandler) =>
+    async (request: FastifyRequest, reply: FastifyReply): Promise<AdmissionReview | FastifyReply> => {
+      const parsed = parseAdmissionReview(request.body)
+      if ('problem' in parsed) {
+        metrics.rejected(path, 'malformed')
+        return failedReview(parsed.uid, { code: 400, reason: 'BadRequest', message: parsed.problem })
+      }
+      const span = tracer?.begin(`admission ${path}`, textOf(request.headers.traceparent))
+      try {
+        return await respond(path, handler, request, reply, parsed.request, span)
+      } catch (error) {
+        span?.end({ 'virtset.outcome': 'error' }, true)
+        throw error
+      }
+    }
+
+  return async (admission) => {
+    admission.addHook('onRequest', admit)
+    admission.removeAllContentTypeParsers()
+    admission.addContentTypeParser('*', async (_request: FastifyRequest, payload: IncomingMessage) => {
+      const pass = passOf(payload)
+      // JSON.parse keeps a key `__proto__` as data, so it is refused by name as an unknown field.
+      const text = await readBody(payload, maxBodyBytes, pass)
+      if (text.length > parsedAtOnce) await parsing.take(text)
+      return parseBody(text)
+    })
+    for (const prefix of ['', admissionPath]) {
+      admission.post(`${prefix}/mutate`, handle('/mutate', options.mutate))
+      admission.post(`${prefix}/validate`, handle('/validate', options.validate))
+    }
+  }
+}
+
+const textOf = (header: unknown): string | undefined => (typeof header === 'string' ? header : undefined)
+
+/** `/mutate`, `/validate`, or `other` for every other path. */
+export const pathOf = (url = ''): string =>
+  ['/mutate', '/validate'].find((path) => url === path || url === admissionPath + path) ?? 'other'

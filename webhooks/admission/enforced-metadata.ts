@@ -1,0 +1,74 @@
+import type { Cause, Origin } from '../../api/cause.ts'
+import { pathKeys } from '../../api/path.ts'
+import { isRecord } from '../../api/schema.ts'
+import type { VirtualMachine } from '../../api/virtual-machine.ts'
+import { originLabel } from '../../presets/source.ts'
+import type { RecordedOrigins } from './update.ts'
+
+type Metadata = { readonly [key: string]: unknown }
+
+/** A label or annotation that a preset enforces, with its stored value. */
+interface Enforced {
+  readonly path: string
+  readonly field: 'labels' | 'annotations'
+  readonly key: string
+  readonly value: string
+  readonly origin: Origin
+}
+
+function enforcedIn({ metadata }: VirtualMachine, { enforced }: RecordedOrigins): readonly Enforced[] {
+  return [...enforced].flatMap(([path, origin]): readonly Enforced[] => {
+    const [, field, key] = pathKeys(path)
+    if (field !== 'labels' && field !== 'annotations') return []
+    const value = metadata[field]?.[String(key)]
+    return value === undefined ? [] : [{ path, field, key: String(key), value, origin }]
+  })
+}
+
+const valueIn = (metadata: Metadata, field: string, key: string): unknown => {
+  const values = metadata[field]
+  return isRecord(values) && Object.hasOwn(values, key) ? values[key] : undefined
+}
+
+/**
+ * Restores labels and annotations that presets enforce. As in the spec, a manifest may omit them, or contain the user's
+ * value that the preset overrode; any other value is refused.
+ * @param sent the metadata of the update
+ */
+export function restoreEnforced(
+  sent: Metadata,
+  stored: VirtualMachine,
+  origins: RecordedOrigins,
+): { readonly metadata: Metadata; readonly warnings: readonly string[] } | { readonly causes: readonly Cause[] } {
+  const changed = enforcedIn(stored, origins).filter(({ field, key, value }) => valueIn(sent, field, key) !== value)
+  const isRefused = ({ path, field, key }: Enforced): boolean => {
+    const value = valueIn(sent, field, key)
+    return value !== undefined && !origins.isOverridden(path, value)
+  }
+  const refused = changed.filter(isRefused)
+  if (refused.length > 0) return { causes: refused.map((one) => causeOf(one, valueIn(sent, one.field, one.key))) }
+  let metadata = sent
+  for (const { field, key, value } of changed) {
+    const others = metadata[field]
+    metadata = { ...metadata, [field]: { ...(isRecord(others) ? others : {}), [key]: value } }
+  }
+  return {
+    metadata,
+    warnings: changed.map(({ path, origin }) => `${path} remains: preset "${originLabel(origin)}" enforces it`),
+  }
+}
+
+/** Causes for each label and annotation that a preset enforces and that is not as stored. */
+export const enforcedCauses = (sent: unknown, stored: VirtualMachine, origins: RecordedOrigins): Cause[] =>
+  enforcedIn(stored, origins).flatMap((one) => {
+    const value = isRecord(sent) ? valueIn(sent, one.field, one.key) : undefined
+    return value === one.value ? [] : [causeOf(one, value)]
+  })
+
+const causeOf = ({ path, value, origin }: Enforced, sent: unknown): Cause => ({
+  rule: 'enforced-metadata',
+  field: path,
+  ...(sent === undefined ? {} : { value: sent }),
+  reason: sent === undefined ? 'FieldValueForbidden' : 'FieldValueInvalid',
+  message: `must remain ${JSON.stringify(value)}: preset "${originLabel(origin)}" enforces it`,
+})
