@@ -3,7 +3,7 @@ import { parse } from 'yaml'
 import { bundledCapabilities } from '../completion/capabilities.ts'
 import { createKubeClient } from '../runtime/kube.ts'
 import { files, preset, vm } from '../test/cli/files.ts'
-import { runVm } from '../test/cli/world.ts'
+import { noSessions, runVm } from '../test/cli/world.ts'
 import { nodeProfile, olderCapabilities } from '../test/node-profile.ts'
 import { startFakeApiServer, type Fault } from '../test/fake-apiserver.ts'
 
@@ -19,7 +19,11 @@ async function clusterWith(...manifests: readonly string[]) {
   }
   const run = (words: readonly string[]) =>
     runVm(words, {
-      cluster: async () => ({ kube: createKubeClient({ access: fake.access, userAgent: 'test' }), server: fake.url }),
+      cluster: async () => ({
+        ...noSessions,
+        kube: createKubeClient({ access: fake.access, userAgent: 'test' }),
+        server: fake.url,
+      }),
     })
   return { fake, run }
 }

@@ -1,9 +1,10 @@
 import { Argument, Option } from 'commander'
 import { Usage, exitCodes, type ExitCode } from './failure.ts'
 import { clusterFlags, completionFlags, outputFlag, repeatable, wholeNumber, type Flag, type Flags } from './flags.ts'
+import type { ConsoleFlags, LogFlags, SessionStreams } from './console.ts'
 import type { PowerFlags, Verb } from './power.ts'
 import { capabilitiesOf, clusterOf, paintOf, withCompletion, withOutput, withProgress } from './session.ts'
-import type { World } from './world.ts'
+import type { Cluster, World } from './world.ts'
 
 /** A command of `kubectl vm`. */
 export interface Entry {
@@ -313,6 +314,60 @@ const powerEntry = (name: Verb): Entry => ({
   },
 })
 
+const sessionFlags = [
+  new Option('-n, --namespace <name>', 'its namespace (default: that of the context)'),
+  ...clusterFlags,
+]
+
+const vmName = new Argument('<name>', 'a running VirtualMachine, or the VirtualMachineConfig of one')
+
+const tailFlag = new Option(
+  '--tail <bytes>',
+  'how much of the past to show (default: everything that is retained)',
+).argParser(wholeNumber)
+
+const consoleEntry: Entry = {
+  name: 'console',
+  description: 'connect the terminal with the serial console of a VM; ^] leaves',
+  example: 'web',
+  words: [vmName],
+  flags: [new Option('--no-input', 'only show the output'), tailFlag, ...sessionFlags],
+  async run([name = ''], flags: Flags & ConsoleFlags, world) {
+    const { attachConsole } = await import('./console.ts')
+    return withSession(flags, world, (cluster, streams) => attachConsole(name, flags, cluster, streams))
+  },
+}
+
+const log: Entry = {
+  name: 'log',
+  description: 'print what a VM has printed on its serial console',
+  example: 'web --tail 1000',
+  words: [vmName],
+  flags: [new Option('-f, --follow', 'continue with new output until the VM ends'), tailFlag, ...sessionFlags],
+  async run([name = ''], flags: Flags & LogFlags, world) {
+    const { printLog } = await import('./console.ts')
+    return withSession(flags, world, (cluster, streams) => printLog(name, flags, cluster, streams))
+  },
+}
+
+async function withSession(
+  flags: Flags,
+  world: World,
+  run: (cluster: Cluster, streams: SessionStreams) => Promise<ExitCode>,
+): Promise<ExitCode> {
+  const [cluster, terminal, { systemClock: clock }] = await Promise.all([
+    clusterOf(flags, world, ''),
+    world.terminal(),
+    import('../runtime/clock.ts'),
+  ])
+  const { out, err, isOutTerminal } = world
+  try {
+    return await run(cluster, { out, err, isOutTerminal, terminal, clock })
+  } finally {
+    await cluster.kube.close()
+  }
+}
+
 /** In the order shown by the help. */
 export const commands: readonly Entry[] = [
   complete,
@@ -323,6 +378,8 @@ export const commands: readonly Entry[] = [
   powerEntry('start'),
   powerEntry('stop'),
   powerEntry('restart'),
+  consoleEntry,
+  log,
   importing,
   exporting,
   lint,

@@ -26,7 +26,28 @@ const world: World = {
     })
     const { server, namespace } = access
     const kube = createKubeClient({ access, userAgent: 'kubectl-vm' })
-    return { kube, server, ...(namespace === undefined ? {} : { namespace }) }
+    return {
+      kube,
+      server,
+      attach: async (path, receiver) => (await import('./attachment.ts')).attach(access, path, receiver),
+      stream: async (path, receiver) => (await import('./attachment.ts')).stream(access, path, receiver),
+      ...(namespace === undefined ? {} : { namespace }),
+    }
+  },
+  async terminal() {
+    const { createTerminal } = await import('./terminal.ts')
+    // A signal whose default ends the process runs no exit listener.
+    for (const [signal, code] of [
+      ['SIGTERM', 143],
+      ['SIGHUP', 129],
+    ] as const) {
+      process.once(signal, () => process.exit(code))
+    }
+    return createTerminal({
+      input: process.stdin,
+      output: process.stdout,
+      onExit: (restore) => void process.once('exit', restore),
+    })
   },
   async dial(path) {
     const { connect } = await import('node:net')

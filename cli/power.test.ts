@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { ConfigStatus } from '../api/config.ts'
 import { createKubeClient } from '../runtime/kube.ts'
+import { noSessions } from '../test/cli/world.ts'
 import { startFakeApiServer } from '../test/fake-apiserver.ts'
 import { power, progressOf } from './power.ts'
 import type { PowerFlags, Verb } from './power.ts'
@@ -47,7 +48,7 @@ async function runVm(verb: Verb, flags: Partial<PowerFlags>, answer: { status: n
     err: (text: string) => void (result.err += text),
     now: () => performance.now(),
   }
-  const code = await power(verb, 'web', { timeout: 10, ...flags }, { kube, server: server.url }, world)
+  const code = await power(verb, 'web', { timeout: 10, ...flags }, { ...noSessions, kube, server: server.url }, world)
   const [first] = server.requests
   await kube.close()
   await server.close()

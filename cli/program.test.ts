@@ -8,7 +8,7 @@ import { fakeLibvirtd } from '../test/fake-libvirtd.ts'
 import { commands } from './commands.ts'
 import { painter } from './paint.ts'
 import { progress } from './output.ts'
-import type { World } from './world.ts'
+import type { Cluster, World } from './world.ts'
 
 describe('the command line', () => {
   test.each([
@@ -58,6 +58,16 @@ expect: {completed: {spec: {domain: {title: hello}}}}
 `,
 }
 
+/** The VM ends as soon as a session is open. */
+const endedSessions: Pick<Cluster, 'attach' | 'stream'> = {
+  attach: async () => ({
+    send: () => {},
+    close: () => {},
+    closed: Promise.resolve({ code: 1000, reason: 'the VM has ended' }),
+  }),
+  stream: async () => ({ ended: Promise.resolve() }),
+}
+
 /** A cluster with the VM `web`, and its config; a libvirt daemon with a domain. */
 async function exampleWorld(): Promise<Partial<World>> {
   const fake = await startFakeApiServer()
@@ -78,7 +88,12 @@ async function exampleWorld(): Promise<Partial<World>> {
   }
   const libvirtd = fakeLibvirtd()
   return {
-    cluster: async () => ({ kube: createKubeClient({ access: fake.access, userAgent: 'test' }), server: fake.url }),
+    cluster: async () => ({
+      ...endedSessions,
+      kube: createKubeClient({ access: fake.access, userAgent: 'test' }),
+      server: fake.url,
+    }),
+    terminal: async () => ({ isInteractive: false, setRaw: () => {}, read: () => () => {}, write: () => undefined }),
     dial: () => libvirtd.dial(),
   }
 }

@@ -1,5 +1,7 @@
 import type { Duplex } from 'node:stream'
 import type { KubeClient } from '../runtime/kube.ts'
+import type { Attachment, Receiver } from './attachment.ts'
+import type { Terminal } from './terminal.ts'
 
 /** The environment of the command line; `main.ts` creates the real one. */
 export interface World {
@@ -15,6 +17,8 @@ export interface World {
   readonly now: () => number
   /** The cluster that kubectl would use. */
   readonly cluster: (options: ClusterOptions) => Promise<Cluster>
+  /** Standard input and output as bytes. */
+  readonly terminal: () => Promise<Terminal>
   readonly dial: (socket: string) => Promise<Duplex>
   /** The paths of these files, or of manifests in these directories, that change after the call. */
   readonly changes: (paths: readonly string[]) => Promise<AsyncIterable<string>>
@@ -29,6 +33,9 @@ export interface Cluster {
   readonly kube: KubeClient
   /** `https://10.0.0.1:6443`, for messages. */
   readonly server: string
+  /** Opens a WebSocket; `stream` reads a response that goes on. Both throw ApiError and ApiUnreachable. */
+  attach(path: string, receiver: Receiver): Promise<Attachment>
+  stream(path: string, receiver: Receiver): Promise<{ readonly ended: Promise<void> }>
   /** The namespace of the context. */
   readonly namespace?: string
 }

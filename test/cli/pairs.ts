@@ -11,13 +11,13 @@ export interface Pairs {
 }
 
 /** The same in every run. */
-export function samplePairs(namespace: string, machineCount: number, presetCount: number): Pairs {
+export function samplePairs(namespace: string, vmCount: number, presetCount: number): Pairs {
   const sample = <T>(count: number, of: (namespace: string, index: number) => fc.Arbitrary<T>): readonly T[] =>
     fc.sample(fc.tuple(...Array.from({ length: count }, (_, index) => of(namespace, index))), {
       numRuns: 1,
       seed: 8,
     })[0] ?? []
-  return { vms: sample(machineCount, vmOf), presets: sample(presetCount, presetOf) }
+  return { vms: sample(vmCount, vmOf), presets: sample(presetCount, presetOf) }
 }
 
 type Devices = NonNullable<Domain['devices']>

@@ -1,4 +1,4 @@
-import type { World } from '../../cli/world.ts'
+import type { Cluster, World } from '../../cli/world.ts'
 import { run } from '../../cli/program.ts'
 
 /** The output of a command line and its exit code. */
@@ -6,6 +6,12 @@ export interface Output {
   readonly code: number
   readonly out: string
   readonly err: string
+}
+
+/** For clusters without sessions. */
+export const noSessions: Pick<Cluster, 'attach' | 'stream'> = {
+  attach: () => Promise.reject(new Error('no sessions')),
+  stream: () => Promise.reject(new Error('no sessions')),
 }
 
 /** Runs a command line in this process, without terminal, cluster and standard input except as given. */
@@ -27,6 +33,7 @@ export async function runVm(
     columns: 100,
     now: () => 0,
     cluster: () => Promise.reject(new Error('no cluster')),
+    terminal: () => Promise.reject(new Error('no terminal')),
     dial: () => Promise.reject(new Error('no daemon')),
     changes: async () => (async function* () {})(),
     ...parts,

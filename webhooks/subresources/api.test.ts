@@ -1,9 +1,10 @@
 import { X509Certificate } from 'node:crypto'
+import type { IncomingHttpHeaders } from 'node:http'
 import { request } from 'node:https'
 import { text } from 'node:stream/consumers'
 import type { AddressInfo } from 'node:net'
 import fastify from 'fastify'
-import { afterEach, expect, test } from 'vitest'
+import { afterEach, describe, expect, test } from 'vitest'
 import { createAuthority, createCertificate } from '../../cluster/certificates.ts'
 import { ApiError, ApiUnreachable } from '../../runtime/api-error.ts'
 import { systemClock } from '../../runtime/clock.ts'
@@ -11,8 +12,10 @@ import { createLogger } from '../../runtime/log.ts'
 import type { Access } from '../admission/permission.ts'
 import { until } from '../../test/until.ts'
 import { createApi, type ApiOptions } from './api.ts'
+import { DoorRefusal } from './node-door.ts'
 import type { PowerResponse } from './power.ts'
 import type { PowerRequest } from './route.ts'
+import type { Sessions } from './sessions.ts'
 
 const closing: (() => Promise<unknown>)[] = []
 afterEach(async () => {
@@ -47,6 +50,13 @@ interface Sent {
   readonly body?: string
   readonly type?: string
   readonly signal?: AbortSignal
+  readonly user?: string
+}
+
+interface Answer {
+  readonly code: number
+  readonly headers: IncomingHttpHeaders
+  readonly body: { readonly [key: string]: unknown }
 }
 
 /**
@@ -72,14 +82,21 @@ async function start(given: Partial<ApiOptions> = {}) {
   }).register(app)
   await app.listen({ port: 0, host: '127.0.0.1' })
   closing.push(() => app.close())
-  const post = ({ client = proxy, path = stopWeb, body = '{}', type = 'application/json', signal }: Sent = {}) => {
-    const { promise, resolve, reject } = Promise.withResolvers<{ code: number; body: { [key: string]: unknown } }>()
+  const post = ({
+    client = proxy,
+    path = stopWeb,
+    body = '{}',
+    type = 'application/json',
+    signal,
+    user = 'jane',
+  }: Sent = {}) => {
+    const { promise, resolve, reject } = Promise.withResolvers<Answer>()
     const options = {
       host: '127.0.0.1',
       port: (app.server.address() as AddressInfo).port,
       method: 'POST',
       path,
-      headers: { 'content-type': type, 'x-remote-user': 'jane', 'x-remote-group': 'devs' },
+      headers: { 'content-type': type, 'x-remote-user': user, 'x-remote-group': 'devs' },
       ca: authority.certificate,
       cert: client.certificate,
       key: client.key,
@@ -87,13 +104,14 @@ async function start(given: Partial<ApiOptions> = {}) {
       ...(signal === undefined ? {} : { signal }),
     }
     request(options, (response) => {
-      text(response).then((json) => resolve({ code: response.statusCode ?? 0, body: JSON.parse(json) }), reject)
+      const { statusCode: code = 0, headers } = response
+      text(response).then((json) => resolve({ code, headers, body: JSON.parse(json) }), reject)
     })
       .on('error', reject)
       .end(body)
     return promise
   }
-  return { post, performed, checked }
+  return { post, performed, checked, port: (app.server.address() as AddressInfo).port }
 }
 
 async function send(given?: Partial<ApiOptions>, sent?: Sent) {
@@ -208,4 +226,90 @@ test('a finished request makes room for the next one', async () => {
   const codes: number[] = []
   for (let count = 0; count < 3; count++) codes.push((await post()).code)
   expect(codes).toEqual([202, 202, 202])
+})
+
+test('the service accounts of a namespace have one share until their requests are authorized', async () => {
+  const waiting = Promise.withResolvers<boolean>()
+  let checked = 0
+  const mayAccess = () => {
+    checked++
+    return waiting.promise
+  }
+  const { post } = await start({ share: 2, mayAccess })
+  const inTeam = (name: string) => post({ user: `system:serviceaccount:team:${name}` })
+  const held = [inTeam('a'), inTeam('b')]
+  await until(() => checked === 2)
+  const refused = await inTeam('c')
+  expect([refused.code, refused.headers['retry-after']]).toEqual([429, '1'])
+  const path = stopWeb.replace('/default/', '/other/')
+  const others = [post({ path, user: 'system:serviceaccount:team-b:a' }), post({ path, user: 'team' })]
+  await until(() => checked === 4)
+  waiting.resolve(true)
+  expect((await Promise.all([...held, ...others])).map(({ code }) => code)).toEqual([202, 202, 202, 202])
+})
+
+describe('an upgrade', () => {
+  const consoleOf = (name: string) =>
+    `/apis/subresources.virtset.io/v1alpha1/namespaces/default/virtualmachines/${name}/attach/console`
+  const attached: unknown[] = []
+  const sessions: Sessions = {
+    respond: () => Promise.reject(new Error('not an upgrade')),
+    async attach(user, wanted, _, socket) {
+      attached.push([user.username, wanted.kind, wanted.name])
+      if (wanted.name === 'off') {
+        throw new DoorRefusal({ code: 409, reason: 'Conflict', message: 'its phase is Pending' })
+      }
+      if (wanted.name === 'broken') throw new ApiUnreachable('GET /')
+      socket.end('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n')
+    },
+    end: () => {},
+  }
+
+  async function upgrade(path: string, given: Partial<ApiOptions> = { sessions }, client = proxy) {
+    attached.length = 0
+    const { port } = await start(given)
+    return new Promise<{ code: number; body?: unknown }>((resolve, reject) => {
+      const headers = { connection: 'Upgrade', upgrade: 'websocket', 'x-remote-user': 'jane' }
+      const tls = { ca: authority.certificate, cert: client.certificate, key: client.key }
+      request({ host: '127.0.0.1', port, path, headers, ...tls, agent: false })
+        .on('upgrade', (response, socket) => {
+          socket.destroy()
+          resolve({ code: response.statusCode ?? 0 })
+        })
+        .on('response', (response) => {
+          text(response).then((json) => resolve({ code: response.statusCode ?? 0, body: JSON.parse(json) }), reject)
+        })
+        .on('error', reject)
+        .end()
+    })
+  }
+
+  test('opens a session for the user', async () => {
+    expect(await upgrade(consoleOf('web'))).toEqual({ code: 101 })
+    expect(attached).toEqual([['jane', 'console', 'web']])
+  })
+
+  test.each<[string, string, Partial<ApiOptions> | undefined, number, string]>([
+    ['of a subresource that does not exist', `${consoleOf('web')}s`, undefined, 404, 'does not exist; valid'],
+    ['of a power request', stopWeb, undefined, 400, 'cannot be upgraded'],
+    ['of a VM that does not run', consoleOf('off'), undefined, 409, 'its phase is Pending'],
+    ['while the API server does not respond', consoleOf('broken'), undefined, 503, 'could not reach the API server'],
+    ['without a token for handlers', consoleOf('web'), {}, 503, 'no token for the handlers'],
+    ['beyond the limit', consoleOf('web'), { sessions, limits: { requests: 0, bytes: 0 } }, 429, 'too many requests'],
+  ])('%s is refused with a Status', async (_, path, given, code, message) => {
+    expect(await upgrade(path, given)).toEqual({
+      code,
+      body: expect.objectContaining({
+        kind: 'Status',
+        status: 'Failure',
+        code,
+        message: expect.stringContaining(message),
+      }),
+    })
+  })
+
+  test('of a client that is not the front proxy is refused', async () => {
+    expect((await upgrade(consoleOf('web'), { sessions }, otherClient)).code).toBe(401)
+    expect(attached).toEqual([])
+  })
 })

@@ -1,38 +1,36 @@
 import type { IncomingMessage } from 'node:http'
+import type { Duplex } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { ApiError, ApiUnreachable } from '../../runtime/api-error.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { Logger } from '../../runtime/log.ts'
-import { BodyRejected, readBody } from '../body.ts'
+import { readBody } from '../body.ts'
 import { callerOf } from '../caller.ts'
+import { withRetryAfter } from '../respond.ts'
 import { createGate } from '../gate.ts'
 import type { Limits, Pass } from '../gate.ts'
 import type { MayAccess } from '../admission/permission.ts'
 import type { User } from '../admission/request.ts'
 import { group } from './discovery.ts'
+import { failure, maxBodyBytes, statusOf, tooMany, unauthorized, type Failure } from './failure.ts'
 import type { FrontProxy } from './front-proxy.ts'
 import type { PowerResponse, Power } from './power.ts'
 import { route } from './route.ts'
-import { createShares } from './shares.ts'
 import type { PowerRequest } from './route.ts'
+import type { Sessions } from './sessions.ts'
+import { createShares } from './shares.ts'
+import { tenantOf } from './tenant.ts'
 
 export interface ApiOptions {
   readonly power: Power
+  /** Absent: sessions are refused. */
+  readonly sessions?: Sessions
   readonly mayAccess: MayAccess
   readonly frontProxy: () => FrontProxy | undefined
   readonly log: Logger
   readonly clock: Clock
   readonly limits?: Limits
-  /** How many requests one user, and one namespace, may have in progress. */
+  /** How many requests one tenant, and one namespace, may have in progress. */
   readonly share?: number
-}
-
-/** The members of a `metav1.Status` with status Failure. */
-interface Failure {
-  readonly code: number
-  readonly reason: string
-  readonly message: string
-  readonly details?: object
 }
 
 /** Serves an aggregated API on the webhooks' port, beside admission. */
@@ -40,8 +38,6 @@ export interface Api {
   readonly register: (app: FastifyInstance) => void
 }
 
-/** DeleteOptions are a few hundred bytes. */
-const maxBodyBytes = 64 * 1024
 /** A start may wait 45 s. Admission requests have their own limit, so these cannot delay them. */
 const defaultLimits: Limits = { requests: 512, bytes: 0 }
 const defaultShare = 64
@@ -52,10 +48,10 @@ const defaultShare = 64
  * authorized again here, as `update`.
  */
 export function createApi(options: ApiOptions): Api {
-  const { power, mayAccess, frontProxy, log, clock } = options
+  const { power, sessions, mayAccess, frontProxy, log, clock } = options
   const gate = createGate(options.limits ?? defaultLimits)
   const { share = defaultShare } = options
-  const users = createShares(share)
+  const tenants = createShares(share)
   const namespaces = createShares(share)
   const admitted = new WeakMap<IncomingMessage, { readonly user: User; readonly pass: Pass }>()
 
@@ -65,6 +61,9 @@ export function createApi(options: ApiOptions): Api {
     const found = route(request.method, request.url, typeof request.body === 'string' ? request.body : '')
     if (found.kind === 'document') return found.document
     if (found.kind === 'refused') return send(reply, found.status)
+    if (found.kind === 'session') {
+      return sessions === undefined ? send(reply, noSessions) : sessions.respond(user, found.request, reply)
+    }
     const wanted = found.request
     if (!(await mayAccess(user, accessOf(wanted)))) return send(reply, forbidden(user, wanted))
     const leave = namespaces.take(wanted.namespace)
@@ -77,8 +76,33 @@ export function createApi(options: ApiOptions): Api {
     return sendResponse(reply, wanted, response)
   }
 
+  /** Upgrades bypass Fastify, so they are checked here as requests are above. */
+  const upgrade = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
+    // An error without a listener would end the process.
+    socket.on('error', (error) => log.debug({ err: error }, 'a session was disconnected'))
+    const refuse = (status: Failure) => refuseUpgrade(socket, status)
+    const user = callerOf(request, frontProxy(), clock.now())
+    if (user === undefined) return refuse(unauthorized)
+    const found = route(request.method ?? '', request.url ?? '', '')
+    if (found.kind === 'refused') return refuse(found.status)
+    if (found.kind !== 'session') return refuse(noUpgrade)
+    if (sessions === undefined) return refuse(noSessions)
+    const pass = gate.enter()
+    if (pass === undefined) return refuse(tooMany)
+    sessions
+      .attach(user, found.request, request, socket, head)
+      .catch((error: unknown) => {
+        const status = statusOf(error)
+        if (status.code >= 500) log.warn({ err: error, url: request.url }, 'a session could not be opened')
+        refuse(status)
+      })
+      .finally(pass.leave)
+  }
+
   return {
     register(app) {
+      app.server.on('upgrade', upgrade)
+      app.addHook('preClose', async () => sessions?.end())
       void app.register(async (own) => {
         // The body is optional. `route` parses it regardless of its content type.
         own.removeAllContentTypeParsers()
@@ -89,7 +113,7 @@ export function createApi(options: ApiOptions): Api {
         own.addHook('onRequest', async (request, reply) => {
           const user = callerOf(request.raw, frontProxy(), clock.now())
           if (user === undefined) return send(reply, unauthorized)
-          const leave = users.take(user.username)
+          const leave = tenants.take(tenantOf(user))
           if (leave === undefined) return send(reply, tooMany)
           reply.raw.once('close', leave)
           const pass = gate.enter()
@@ -129,39 +153,23 @@ function sendResponse(reply: FastifyReply, { name }: PowerRequest, response: Pow
 }
 
 const send = (reply: FastifyReply, status: Failure): FastifyReply =>
-  reply.code(status.code).send({ apiVersion: 'v1', kind: 'Status', metadata: {}, ...status, status: 'Failure' })
+  withRetryAfter(reply, status.code).code(status.code).send(failure(status))
 
-/** Errors of the API server are passed on unchanged, with all their causes. */
-function statusOf(error: unknown): Failure {
-  if (error instanceof ApiError) {
-    const { code, reason, message, details } = error.status
-    return { code, reason, message, ...(details === undefined ? {} : { details }) }
-  }
-  if (error instanceof ApiUnreachable) {
-    return { code: 503, reason: 'ServiceUnavailable', message: 'virtset could not reach the API server; try again' }
-  }
-  // The client disconnected while it waited; no one reads the response.
-  if (error instanceof Error && error.name === 'AbortError') {
-    return { code: 499, reason: 'ClientClosedRequest', message: error.message }
-  }
-  if (error instanceof BodyRejected) {
-    const message = `the body must be at most ${maxBodyBytes} bytes`
-    return error.reason === 'overloaded' ? tooMany : { code: 413, reason: 'RequestEntityTooLarge', message }
-  }
-  const code = error instanceof Error && 'statusCode' in error ? error.statusCode : 500
-  if (typeof code === 'number' && code >= 400 && code < 500) {
-    return { code, reason: 'BadRequest', message: error instanceof Error ? error.message : 'malformed' }
-  }
-  return { code: 500, reason: 'InternalError', message: 'internal error of virtset; see the log of virtset-webhooks' }
+function refuseUpgrade(socket: Duplex, status: Failure): void {
+  const body = JSON.stringify(failure(status))
+  const retry = status.code === 429 ? 'Retry-After: 1\r\n' : ''
+  const head = `Connection: close\r\n${retry}Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}`
+  // Destroyed even if the client does not close its side.
+  socket.end(`HTTP/1.1 ${status.code} ${status.reason}\r\n${head}\r\n\r\n${body}`, () => socket.destroy())
 }
 
-const unauthorized: Failure = {
-  code: 401,
-  reason: 'Unauthorized',
-  message: "only the API server's front proxy can send requests here",
+const noSessions: Failure = {
+  code: 503,
+  reason: 'ServiceUnavailable',
+  message: 'these webhooks serve no sessions: they have no token for the handlers',
 }
 
-const tooMany: Failure = { code: 429, reason: 'TooManyRequests', message: 'too many requests at once; try again' }
+const noUpgrade: Failure = { code: 400, reason: 'BadRequest', message: 'this subresource cannot be upgraded' }
 
 /** In the API server's wording. */
 const forbidden = ({ username }: User, { verb, namespace, name }: PowerRequest): Failure => ({

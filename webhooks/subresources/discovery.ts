@@ -15,6 +15,20 @@ const resource = (verb: string, kind: string) => ({
   verbs: ['get', 'create', 'update'],
 })
 
+/**
+ * A subresource of `virtualmachines`. The API server takes requests for these names for long-running, so an open
+ * session occupies no place of its Priority and Fairness and has no time limit.
+ */
+const session = (name: string) => ({
+  name: `virtualmachines/${name}`,
+  singularName: '',
+  namespaced: true,
+  group: '',
+  version: 'v1',
+  kind: 'Status',
+  verbs: ['get'],
+})
+
 const discovered = { groupVersion, version }
 
 /**
@@ -28,7 +42,13 @@ export const documents: ReadonlyMap<string, object> = new Map<string, object>([
       kind: 'APIResourceList',
       apiVersion: 'v1',
       groupVersion,
-      resources: [resource('start', 'VirtualMachine'), resource('stop', 'Status'), resource('restart', 'Status')],
+      resources: [
+        resource('start', 'VirtualMachine'),
+        resource('stop', 'Status'),
+        resource('restart', 'Status'),
+        session('attach'),
+        session('log'),
+      ],
     },
   ],
   [

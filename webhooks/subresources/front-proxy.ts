@@ -50,8 +50,7 @@ export interface FrontProxyWatch {
 
 /** Watches the ConfigMap. A new authority applies as soon as the watch reports it, also to open connections. */
 export function watchFrontProxy(kube: KubeClient, log: Logger, clock: Clock, changed: () => void): FrontProxyWatch {
-  const fieldSelector = `metadata.name=${name}`
-  const reflector = startReflector({ kube, resource: configMaps, namespace, fieldSelector, log, clock })
+  const reflector = startReflector({ kube, resource: configMaps, namespace, name, log, clock })
   let current: FrontProxy | undefined
   reflector.onChange(({ kind, object }) => {
     // The API server creates it again within a minute, with the same authorities.

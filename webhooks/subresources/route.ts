@@ -2,6 +2,7 @@ import { isDnsSubdomain } from '../../api/label.ts'
 import { isRecord } from '../../api/schema.ts'
 import type { Status } from '../admission/request.ts'
 import { documents, groupVersion } from './discovery.ts'
+import { parseSession, type SessionRequest } from './session-request.ts'
 
 const verbs = ['start', 'stop', 'restart'] as const
 export type Verb = (typeof verbs)[number]
@@ -20,6 +21,7 @@ export interface PowerRequest {
 export type Route =
   | { readonly kind: 'document'; readonly document: object }
   | { readonly kind: 'power'; readonly request: PowerRequest }
+  | { readonly kind: 'session'; readonly request: SessionRequest }
   | { readonly kind: 'refused'; readonly status: Status }
 
 /** All methods do the same and require the same permission. */
@@ -35,15 +37,15 @@ export function route(method: string, url: string, body: string): Route {
   if (document !== undefined) {
     return method === 'GET' ? { kind: 'document', document } : notAllowed(method, 'GET')
   }
-  const [, apis, group, version, namespaces, namespace = '', plural, name = '', verb, ...rest] = pathname
+  const [, apis, group, version, namespaces, namespace = '', plural, name = '', ...words] = pathname
     .split('/')
     .map(decoded)
   if (apis !== 'apis' || `${group}/${version}` !== groupVersion || namespaces !== 'namespaces')
     return notFound(pathname)
-  if (rest.length > 0) return notFound(pathname)
-  if (plural !== 'virtualmachineconfigs' || !isDnsSubdomain(namespace) || !isDnsSubdomain(name)) {
-    return notFound(pathname)
-  }
+  if (!isDnsSubdomain(namespace) || !isDnsSubdomain(name)) return notFound(pathname)
+  if (plural === 'virtualmachines') return sessionRoute(method, { namespace, name }, words.join('/'), searchParams)
+  const [verb, ...rest] = words
+  if (plural !== 'virtualmachineconfigs' || rest.length > 0) return notFound(pathname)
   const known = verbs.find((candidate) => candidate === verb)
   if (known === undefined) {
     return refused(404, 'NotFound', `subresource "${verb ?? ''}" does not exist; valid: ${verbs.join(', ')}`)
@@ -52,6 +54,17 @@ export function route(method: string, url: string, body: string): Route {
   const options = parseOptions(searchParams, body)
   if ('problem' in options) return refused(400, 'BadRequest', options.problem)
   return { kind: 'power', request: { verb: known, namespace, name, ...options } }
+}
+
+function sessionRoute(
+  method: string,
+  vm: { readonly namespace: string; readonly name: string },
+  subresource: string,
+  query: URLSearchParams,
+): Route {
+  const parsed = parseSession(vm, subresource, query)
+  if ('refused' in parsed) return { kind: 'refused', status: parsed.refused }
+  return method === 'GET' ? { kind: 'session', request: parsed } : notAllowed(method, 'GET')
 }
 
 type Options = Pick<PowerRequest, 'isDryRun' | 'isWaiting' | 'gracePeriodSeconds'>

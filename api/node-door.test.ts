@@ -1,0 +1,14 @@
+import { expect, test } from 'vitest'
+import { parseDoorAddress } from './node-door.ts'
+
+test.each([
+  ['10.0.0.1:8444', { host: '10.0.0.1', port: 8444 }],
+  ['[fd00::1]:8444', { host: 'fd00::1', port: 8444 }],
+  ['10.0.0.1', undefined],
+  ['fd00::1:8444', undefined],
+  ['example.org:8444', undefined],
+  ['10.0.0.1:99999', undefined],
+  ['10.0.0.1:8444/path', undefined],
+])('%s', (address, expected) => {
+  expect(parseDoorAddress(address)).toEqual(expected)
+})

@@ -1,0 +1,106 @@
+import { request } from 'node:https'
+import { text } from 'node:stream/consumers'
+import type { IncomingMessage } from 'node:http'
+import { WebSocket } from 'ws'
+import type { Access } from '../runtime/access.ts'
+import { ApiError, ApiUnreachable, statusOf } from '../runtime/api-error.ts'
+import { parsePosition, positionHeader, type ConsolePosition } from '../runtime/session-api.ts'
+
+/** How an open session ended. */
+export interface Closed {
+  /** A close code of WebSocket. */
+  readonly code: number
+  readonly reason: string
+}
+
+/** An open session with a guest. */
+export interface Attachment {
+  send(chunk: Uint8Array): void
+  close(): void
+  readonly closed: Promise<Closed>
+}
+
+/** Gets the output of a session. */
+export interface Receiver {
+  /** Called once, before the first chunk. @param position that of the first byte */
+  begin(position: ConsolePosition | undefined): void
+  /** The next chunk is received when the result is resolved. */
+  receive(chunk: Buffer): Promise<void> | undefined
+}
+
+const openMs = 30_000
+
+/** Opens a WebSocket to a subresource. @throws ApiError, ApiUnreachable */
+export async function attach(access: Access, path: string, receiver: Receiver): Promise<Attachment> {
+  const { headers, tls } = await access.prove()
+  const { promise, resolve, reject } = Promise.withResolvers<Attachment>()
+  const closed = Promise.withResolvers<Closed>()
+  const socket = new WebSocket(access.server.replace(/^http/, 'ws') + path, {
+    ...tls,
+    headers: { ...headers, 'user-agent': 'kubectl-vm' },
+    perMessageDeflate: false,
+    handshakeTimeout: openMs,
+  })
+  socket.on('upgrade', (response) => receiver.begin(positionIn(response)))
+  socket.on('open', () =>
+    resolve({
+      send: (chunk) => socket.send(chunk),
+      close: () => socket.close(1000),
+      closed: closed.promise,
+    }),
+  )
+  socket.on('message', (data) => {
+    if (!Buffer.isBuffer(data)) return
+    const blocked = receiver.receive(data)
+    if (blocked === undefined) return
+    socket.pause()
+    void blocked.then(() => socket.resume())
+  })
+  socket.on('unexpected-response', (_, response) => void refusalOf(path, response).then(reject))
+  // Followed by `close`, if the session was open.
+  socket.on('error', (error) => reject(new ApiUnreachable(`GET ${path}`, { cause: error })))
+  socket.on('close', (code, reason) => closed.resolve({ code, reason: reason.toString() }))
+  return promise
+}
+
+/**
+ * Reads a subresource as a stream; resolves when it begins, `ended` when it ends.
+ * @throws ApiError, ApiUnreachable
+ */
+export async function stream(access: Access, path: string, receiver: Receiver): Promise<{ ended: Promise<void> }> {
+  const { headers, tls } = await access.prove()
+  const { promise, resolve, reject } = Promise.withResolvers<{ ended: Promise<void> }>()
+  request(access.server + path, { ...tls, headers: { ...headers, 'user-agent': 'kubectl-vm' }, agent: false })
+    .on('response', (response) => {
+      if (response.statusCode !== 200) return void refusalOf(path, response).then(reject)
+      receiver.begin(positionIn(response))
+      resolve({ ended: readAll(response, receiver) })
+    })
+    .on('error', (error) => reject(new ApiUnreachable(`GET ${path}`, { cause: error })))
+    .end()
+  return promise
+}
+
+/** Also ends if the connection is lost. */
+async function readAll(response: IncomingMessage, receiver: Receiver): Promise<void> {
+  try {
+    for await (const chunk of response) if (Buffer.isBuffer(chunk)) await receiver.receive(chunk)
+  } catch (error) {
+    if (response.complete) throw error
+  }
+}
+
+const positionIn = ({ headers }: IncomingMessage): ConsolePosition | undefined =>
+  parsePosition(String(headers[positionHeader] ?? ''))
+
+async function refusalOf(path: string, response: IncomingMessage): Promise<Error> {
+  try {
+    const body = await text(response)
+    return new ApiError(
+      `GET ${path}`,
+      statusOf(response.statusCode ?? 0, body.startsWith('{') ? JSON.parse(body) : body),
+    )
+  } catch (error) {
+    return new ApiUnreachable(`GET ${path}`, { cause: error })
+  }
+}

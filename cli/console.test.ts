@@ -1,0 +1,231 @@
+import { expect, test } from 'vitest'
+import { ApiError, ApiUnreachable } from '../runtime/api-error.ts'
+import type { KubeClient } from '../runtime/kube.ts'
+import { fakeClock, settle } from '../test/fake-clock.ts'
+import type { Closed, Receiver } from './attachment.ts'
+import { attachConsole, printLog, type ConsoleFlags, type LogFlags } from './console.ts'
+import type { Cluster } from './world.ts'
+
+const refusal = (code: number, reason: string, message: string) => new ApiError('GET', { code, reason, message })
+const epoch = '0123abcd'
+
+/** A terminal and a cluster whose sessions the test opens, refuses and ends. */
+function start(given: { readonly hasConfig?: boolean; readonly isOutTerminal?: boolean } = {}) {
+  const clock = fakeClock()
+  const shown = { out: '', err: '' }
+  const modes: boolean[] = []
+  const paths: string[] = []
+  /** What the next sessions do. */
+  const answers: ((receiver: Receiver) => Promise<Closed>)[] = []
+  const typed: string[] = []
+  let isReading = false
+  let onInput: (chunk: Buffer) => void = () => {}
+  const answer = (path: string, receiver: Receiver): Promise<Closed> => {
+    paths.push(path)
+    const next = answers.shift()
+    if (next === undefined) throw refusal(409, 'Conflict', 'its phase is Succeeded')
+    return next(receiver)
+  }
+  const kube: Pick<KubeClient, 'get'> = {
+    get: async () => {
+      if (given.hasConfig === true) return {} as never
+      throw refusal(404, 'NotFound', 'not found')
+    },
+  }
+  const cluster: Cluster = {
+    kube: kube as KubeClient,
+    server: 'https://cluster',
+    namespace: 'team',
+    attach: async (path, receiver) => ({
+      closed: answer(path, receiver),
+      send: (chunk) => typed.push(Buffer.from(chunk).toString()),
+      close: () => {},
+    }),
+    stream: async (path, receiver) => ({ ended: answer(path, receiver).then(() => {}) }),
+  }
+  const world = {
+    out: (text: string) => void (shown.out += text),
+    err: (text: string) => void (shown.err += text),
+    isOutTerminal: given.isOutTerminal ?? false,
+    clock,
+    terminal: {
+      isInteractive: true,
+      setRaw: (isRaw: boolean) => void modes.push(isRaw),
+      read: (listener: (chunk: Buffer) => void) => {
+        isReading = true
+        onInput = listener
+        return () => {
+          isReading = false
+        }
+      },
+      write: (chunk: Uint8Array) => void (shown.out += Buffer.from(chunk).toString()),
+    },
+  }
+  return {
+    clock,
+    shown,
+    paths,
+    answers,
+    typed,
+    isReading: () => isReading,
+    isRaw: () => modes.at(-1) === true,
+    type: async (text: string) => {
+      onInput(Buffer.from(text))
+      await settle()
+    },
+    console: (flags: ConsoleFlags = {}) => attachConsole('web', flags, cluster, world),
+    log: (flags: LogFlags = {}) => printLog('web', flags, cluster, world),
+  }
+}
+
+/** A session that prints a text from a position on, and ends like this. */
+const prints =
+  (text: string, offset: number, closed: Promise<Closed> | Closed, of = epoch) =>
+  async (receiver: Receiver): Promise<Closed> => {
+    receiver.begin({ epoch: of, offset })
+    await receiver.receive(Buffer.from(text))
+    return closed
+  }
+const never = new Promise<Closed>(() => {})
+const ended = { code: 1000, reason: 'the VM has ended' }
+const restarted = { code: 1012, reason: 'service restart' }
+const subresource = '/apis/subresources.virtset.io/v1alpha1/namespaces/team/virtualmachines/web'
+
+test('shows the past, types, and leaves with ^], which is not typed', async () => {
+  const one = start()
+  one.answers.push(prints('login: ', 0, never))
+  const running = one.console()
+  await settle()
+  expect([one.isRaw(), one.shown.out]).toEqual([true, 'login: '])
+  await one.type('root\r')
+  await one.type('ls\u001Dnot typed')
+  expect(await running).toBe(0)
+  expect(one.typed).toEqual(['root\r', 'ls'])
+  expect(one.shown.err).toBe(
+    'Connected to web. Press ^] to leave.\n\nLeft the console of web. The VM continues to run.\n',
+  )
+  expect([one.isRaw(), one.isReading(), one.paths]).toEqual([false, false, [`${subresource}/attach/console`]])
+})
+
+test('ends with the VM', async () => {
+  const one = start()
+  one.answers.push(prints('bye\n', 0, ended))
+  expect(await one.console({ namespace: 'team', tail: 5 })).toBe(0)
+  expect(one.shown.err).toContain('The console was closed: the VM has ended.')
+  expect([one.isRaw(), one.isReading(), one.paths]).toEqual([
+    false,
+    false,
+    [`${subresource}/attach/console?tailBytes=5`],
+  ])
+})
+
+test('fails when the permission is revoked', async () => {
+  const one = start()
+  one.answers.push(prints('', 0, { code: 1008, reason: 'the permission for this session was revoked' }))
+  expect(await one.console()).toBe(1)
+  expect(one.shown.err).toContain('the permission for this session was revoked')
+})
+
+test('with --no-input it reads nothing and leaves the terminal as it is', async () => {
+  const one = start()
+  one.answers.push(prints('', 0, ended))
+  expect(await one.console({ input: false })).toBe(0)
+  expect([one.isRaw(), one.isReading()]).toEqual([false, false])
+  expect(one.shown.err).toContain('Connected to web.\n')
+})
+
+test('connects again where the output stopped, after a retry, and reports lost output', async () => {
+  const one = start()
+  one.answers.push(
+    prints('abc', 10, restarted),
+    () => {
+      throw refusal(503, 'ServiceUnavailable', 'no replica')
+    },
+    prints('def', 13, { code: 1006, reason: '' }),
+    prints('xyz', 20, ended),
+  )
+  const running = one.console()
+  await one.clock.advance(10_000)
+  expect(await running).toBe(0)
+  expect(one.shown.out).toBe('abcdefxyz')
+  expect(one.paths.slice(1)).toEqual([
+    `${subresource}/attach/console?after=0123abcd.13`,
+    `${subresource}/attach/console?after=0123abcd.13`,
+    `${subresource}/attach/console?after=0123abcd.16`,
+  ])
+  expect(one.shown.err).toContain('The connection was lost (service restart); connecting again …\nConnected again.\n')
+  expect(one.shown.err).toContain('The connection was lost (code 1006)')
+  expect(one.shown.err).toContain('4 bytes of the output were lost.')
+})
+
+test('says so if the VM was started again meanwhile', async () => {
+  const one = start()
+  one.answers.push(prints('abc', 10, restarted), prints('new', 0, ended, 'ffffffff'))
+  const running = one.console()
+  await one.clock.advance(1000)
+  expect(await running).toBe(0)
+  expect(one.shown.err).toContain('This is another start of the VM')
+})
+
+test('leaves with ^] while it connects again', async () => {
+  const one = start()
+  one.answers.push(
+    prints('', 0, restarted),
+    ...Array.from({ length: 20 }, () => () => {
+      throw new ApiUnreachable('GET')
+    }),
+  )
+  const running = one.console()
+  await one.clock.advance(3000)
+  await one.type('\u001D')
+  expect(await running).toBe(0)
+})
+
+test.each([
+  [
+    'a refusal',
+    refusal(403, 'Forbidden', 'User "jane" cannot update'),
+    {},
+    'Error from server (Forbidden): User "jane" cannot update\n',
+  ],
+  [
+    'a VM that does not exist',
+    refusal(404, 'NotFound', 'vm "web" not found'),
+    {},
+    'Error from server (NotFound): vm "web" not found\n',
+  ],
+  [
+    'a config that is off',
+    refusal(404, 'NotFound', 'vm "web" not found'),
+    { hasConfig: true },
+    'error: the VM of virtualmachineconfig "web" does not run; start it: kubectl vm start web\n',
+  ],
+])('reports %s in one line', async (_, error, given, line) => {
+  const one = start(given)
+  one.answers.push(() => {
+    throw error
+  })
+  expect(await one.console()).toBe(1)
+  expect([one.shown.err, one.isRaw(), one.isReading()]).toEqual([line, false, false])
+})
+
+test('prints the log and ends', async () => {
+  const one = start()
+  one.answers.push(prints('a\r\nb\u001B[2J', 0, ended))
+  expect(await one.log({ tail: 7 })).toBe(0)
+  expect([one.shown.out, one.paths]).toEqual(['a\r\nb\u001B[2J', [`${subresource}/log?tailBytes=7`]])
+})
+
+test('follows the log over a restart until the VM has ended', async () => {
+  const one = start()
+  one.answers.push(prints('abc', 0, restarted), prints('def', 3, restarted))
+  const running = one.log({ follow: true })
+  await one.clock.advance(1000)
+  expect(await running).toBe(0)
+  expect(one.shown.out).toBe('abcdef')
+  expect(one.paths).toEqual([
+    `${subresource}/log?follow=true`,
+    `${subresource}/log?after=0123abcd.3&follow=true`,
+    `${subresource}/log?after=0123abcd.6&follow=true`,
+  ])
+})

@@ -1,0 +1,233 @@
+import { ApiError, ApiUnreachable, isNotFound, unlessNotFound } from '../runtime/api-error.ts'
+import { sleep } from '../runtime/clock.ts'
+import type { Clock } from '../runtime/clock.ts'
+import { virtualMachineConfigs } from '../runtime/resource.ts'
+import { formatPosition, type ConsolePosition } from '../runtime/session-api.ts'
+import type { Attachment, Receiver } from './attachment.ts'
+import { clusterFailure } from './cluster.ts'
+import { exitCodes, type ExitCode } from './failure.ts'
+import type { Terminal } from './terminal.ts'
+import type { Cluster, World } from './world.ts'
+
+export interface ConsoleFlags {
+  readonly namespace?: string
+  /** False with `--no-input`. */
+  readonly input?: boolean
+  /** Bytes. */
+  readonly tail?: number
+}
+
+export interface LogFlags {
+  readonly namespace?: string
+  readonly follow?: true
+  readonly tail?: number
+}
+
+/** ^], as in telnet and virsh. */
+const leaveKey = 0x1d
+const firstRetryMs = 500
+const longestRetryMs = 5000
+/** The session is given up if it cannot be opened again for this long. */
+const givenUpMs = 120_000
+
+/** What a session uses of its environment. */
+export type SessionStreams = Pick<World, 'out' | 'err' | 'isOutTerminal'> & {
+  readonly terminal: Terminal
+  readonly clock: Clock
+}
+
+/** Where the output continues that was shown so far. */
+interface Progress {
+  position: ConsolePosition | undefined
+}
+
+/**
+ * Connects the terminal with the serial console of a VM until the user types ^] or the VM ends. Opens the session again
+ * whenever it is lost, where the output stopped.
+ */
+export async function attachConsole(
+  name: string,
+  flags: ConsoleFlags,
+  cluster: Cluster,
+  world: SessionStreams,
+): Promise<ExitCode> {
+  const { terminal, clock } = world
+  const vm = { namespace: flags.namespace ?? cluster.namespace ?? 'default', name }
+  const isTyping = flags.input !== false
+  const progress: Progress = { position: undefined }
+  const left = Promise.withResolvers<'left'>()
+  const leaving = new AbortController()
+  let session: Attachment | undefined
+  const stopReading = isTyping
+    ? terminal.read((chunk) => {
+        const at = chunk.indexOf(leaveKey)
+        const typed = at < 0 ? chunk : chunk.subarray(0, at)
+        if (typed.length > 0) session?.send(typed)
+        if (at >= 0) left.resolve('left')
+      })
+    : () => {}
+  /** Messages are written in the normal mode, because the raw mode does not translate line ends. */
+  const say = (text: string) => {
+    terminal.setRaw(false)
+    world.err(text)
+    if (isTyping && session !== undefined) terminal.setRaw(true)
+  }
+  const open = () =>
+    cluster.attach(
+      pathOf(vm, 'attach/console', { ...startOf(progress, flags.tail) }),
+      receiverOf(progress, terminal, say),
+    )
+
+  try {
+    for (let isFirst = true; ; isFirst = false) {
+      const opening = isFirst ? open() : openAgain(open, clock, leaving.signal)
+      const opened = await Promise.race([opening, left.promise])
+      if (opened === 'left') {
+        // Otherwise the program would wait for it.
+        opening.then(
+          (late) => late.close(),
+          () => {},
+        )
+        break
+      }
+      session = opened
+      say(isFirst ? `Connected to ${name}.${isTyping ? ' Press ^] to leave.' : ''}\n` : 'Connected again.\n')
+      const closed = await Promise.race([opened.closed, left.promise])
+      if (closed === 'left') break
+      session = undefined
+      if (closed.code === 1000 || closed.code === 1008) {
+        say(`\nThe console was closed: ${closed.reason || 'no reason given'}.\n`)
+        return closed.code === 1000 ? exitCodes.fine : exitCodes.refused
+      }
+      say(`\nThe connection was lost (${closed.reason || `code ${closed.code}`}); connecting again …\n`)
+    }
+    session?.close()
+    session = undefined
+    say(`\nLeft the console of ${name}. The VM continues to run.\n`)
+    return exitCodes.fine
+  } catch (error) {
+    session = undefined
+    terminal.setRaw(false)
+    return await refused(error, vm, cluster, world)
+  } finally {
+    leaving.abort()
+    stopReading()
+    terminal.setRaw(false)
+  }
+}
+
+/** Prints the output of the console of a VM, and with `--follow` what it prints from then on. */
+export async function printLog(
+  name: string,
+  flags: LogFlags,
+  cluster: Cluster,
+  world: SessionStreams,
+): Promise<ExitCode> {
+  const vm = { namespace: flags.namespace ?? cluster.namespace ?? 'default', name }
+  const progress: Progress = { position: undefined }
+  const decoder = new TextDecoder()
+  // On a terminal, the guest must not be able to send escape sequences; a file gets what the guest printed.
+  const print: Pick<Terminal, 'write'> = world.isOutTerminal
+    ? {
+        write: (chunk) => {
+          world.out(decoder.decode(chunk, { stream: true }).replaceAll('\r', ''))
+          return undefined
+        },
+      }
+    : world.terminal
+  const open = () => {
+    const query = { ...startOf(progress, flags.tail), ...(flags.follow ? { follow: 'true' } : {}) }
+    return cluster.stream(pathOf(vm, 'log', query), receiverOf(progress, print, world.err))
+  }
+  try {
+    await (
+      await open()
+    ).ended
+    if (flags.follow !== true) return exitCodes.fine
+    for (;;) await (await openAgain(open, world.clock)).ended
+  } catch (error) {
+    const isEnd = flags.follow === true && progress.position !== undefined && isRefusedForever(error)
+    if (!isEnd) return refused(error, vm, cluster, world)
+    world.err(`The VM ${name} has ended, or the log can no longer be read: ${error.status.message}\n`)
+    return exitCodes.fine
+  }
+}
+
+/** Writes what is received, counts it, and reports what is missing before it. */
+const receiverOf = (progress: Progress, to: Pick<Terminal, 'write'>, say: (text: string) => void): Receiver => ({
+  begin(position) {
+    const last = progress.position
+    progress.position = position
+    if (last === undefined || position === undefined) return
+    if (position.epoch !== last.epoch) say('This is another start of the VM; its output begins here.\n')
+    else if (position.offset > last.offset) say(`${position.offset - last.offset} bytes of the output were lost.\n`)
+  },
+  receive(chunk) {
+    const { position } = progress
+    if (position !== undefined) progress.position = { ...position, offset: position.offset + chunk.length }
+    return to.write(chunk)
+  },
+})
+
+function startOf({ position }: Progress, tail: number | undefined): { readonly [name: string]: string } {
+  if (position !== undefined) return { after: formatPosition(position) }
+  return tail === undefined ? {} : { tailBytes: String(tail) }
+}
+
+/** Tries to open the session until it is refused for a reason that does not pass. */
+async function openAgain<T>(open: () => Promise<T>, clock: Clock, signal?: AbortSignal): Promise<T> {
+  const startedMs = clock.monotonic()
+  for (let waitMs = firstRetryMs; ; waitMs = Math.min(waitMs * 2, longestRetryMs)) {
+    try {
+      return await open()
+    } catch (error) {
+      if (isRefusedForever(error) || clock.monotonic() - startedMs > givenUpMs) throw error
+      await sleep(clock, waitMs, signal)
+    }
+  }
+}
+
+const isRefusedForever = (error: unknown): error is ApiError =>
+  error instanceof ApiError && error.status.code < 500 && error.status.code !== 429
+
+function pathOf(
+  { namespace, name }: { readonly namespace: string; readonly name: string },
+  subresource: string,
+  query: { readonly [name: string]: string },
+): string {
+  const vm = `namespaces/${encodeURIComponent(namespace)}/virtualmachines/${encodeURIComponent(name)}`
+  const search = new URLSearchParams(query).toString()
+  return `/apis/subresources.virtset.io/v1alpha1/${vm}/${subresource}${search === '' ? '' : `?${search}`}`
+}
+
+/** Prints why the session was refused, in one line. */
+async function refused(
+  error: unknown,
+  vm: { readonly namespace: string; readonly name: string },
+  cluster: Cluster,
+  world: Pick<World, 'err'>,
+): Promise<ExitCode> {
+  if (error instanceof ApiUnreachable) throw clusterFailure(error, cluster, '')
+  if (!(error instanceof ApiError)) throw error
+  if (isNotFound(error) && (await isStoppedConfig(cluster, vm))) {
+    world.err(
+      `error: the VM of virtualmachineconfig "${vm.name}" does not run; start it: kubectl vm start ${vm.name}\n`,
+    )
+    return exitCodes.refused
+  }
+  world.err(`Error from server (${error.status.reason}): ${error.status.message}\n`)
+  return exitCodes.refused
+}
+
+/** The VM of a config has the config's name. */
+async function isStoppedConfig(
+  { kube }: Cluster,
+  vm: { readonly namespace: string; readonly name: string },
+): Promise<boolean> {
+  try {
+    return (await unlessNotFound(kube.get(virtualMachineConfigs, vm))) !== undefined
+  } catch (error) {
+    if (error instanceof ApiError) return false
+    throw error
+  }
+}

@@ -1,0 +1,165 @@
+import type { X509Certificate } from 'node:crypto'
+import { request } from 'node:https'
+import { text } from 'node:stream/consumers'
+import { type Duplex, duplexPair } from 'node:stream'
+import { connect, type TLSSocket } from 'node:tls'
+import { afterEach, expect, test } from 'vitest'
+import { systemClock } from '../runtime/clock.ts'
+import { InvalidLauncherResponse } from '../runtime/launcher-api.ts'
+import { createLogger } from '../runtime/log.ts'
+import { sessionsPerVm } from '../runtime/session-api.ts'
+import { until } from '../test/until.ts'
+import { openDoor, type Door } from './door.ts'
+import { LauncherAbsent, LauncherRefusal, LauncherUnreachable } from './launcher.ts'
+import type { LauncherSession } from './launcher-session.ts'
+
+const podUID = '0b9dd0ab-6a4a-4bbb-9f6f-0d2f7a1a6c11'
+const otherPod = '0b9dd0ab-6a4a-4bbb-9f6f-0d2f7a1a6c12'
+
+let door: Door
+const opened: Duplex[] = []
+afterEach(async () => {
+  for (const socket of opened.splice(0)) socket.destroy()
+  await door.close()
+})
+
+/** A door to launchers whose ends are in `launchers`; `ask` opens a session as the webhooks do. */
+async function start(given: { readonly open?: () => Promise<LauncherSession> } = {}) {
+  const launchers: Duplex[] = []
+  const asked: unknown[] = []
+  door = await openDoor({
+    port: 0,
+    host: '127.0.0.1',
+    address: '127.0.0.1',
+    accessOf: async (token) => (token === 'good' ? 'allowed' : token === 'busy' ? 'busy' : 'forbidden'),
+    isOfVm: (uid) => uid === podUID,
+    open: async (uid, target) => {
+      asked.push([uid, target])
+      if (given.open) return given.open()
+      const [ours, theirs] = duplexPair()
+      launchers.push(theirs)
+      return { socket: ours, position: { epoch: '0123abcd', offset: 7 } }
+    },
+    log: createLogger({ process: 'test', level: 'silent' }),
+    clock: systemClock,
+  })
+  const port = Number(door.published.address.split(':')[1])
+  const ask = (path = `/pods/${podUID}/console`, headers: object = { authorization: 'Bearer good' }) =>
+    new Promise<{ status: number; body?: string; socket?: Duplex; position?: unknown }>((resolve, reject) => {
+      request({
+        port,
+        host: '127.0.0.1',
+        path,
+        rejectUnauthorized: false,
+        agent: false,
+        headers: { connection: 'Upgrade', upgrade: 'virtset', ...headers },
+      })
+        .on('upgrade', (response, socket) => {
+          opened.push(socket)
+          socket.on('error', () => {})
+          resolve({ status: 101, socket, position: response.headers['virtset-position'] })
+        })
+        .on('response', (response) => {
+          text(response).then((body) => resolve({ status: response.statusCode ?? 0, body }), reject)
+        })
+        .on('error', reject)
+        .end()
+    })
+  return { ask, launchers, asked, port }
+}
+
+test('connects the webhooks with the launcher of a pod', async () => {
+  const { ask, launchers, asked } = await start()
+  const session = await ask(`/pods/${podUID}/console?tail=5`)
+  expect(session).toMatchObject({ status: 101, position: '0123abcd.7' })
+  expect(asked).toEqual([[podUID, { kind: 'console', tailBytes: 5, isFollowing: true }]])
+  let [heard, typed] = ['', '']
+  session.socket?.on('data', (chunk: Buffer) => (heard += chunk.toString()))
+  launchers[0]?.on('data', (chunk: Buffer) => (typed += chunk.toString()))
+  launchers[0]?.write('login: ')
+  session.socket?.write('root\r')
+  await until(() => heard === 'login: ' && typed === 'root\r')
+  expect([heard, typed]).toEqual(['login: ', 'root\r'])
+})
+
+test('publishes the digest of the certificate that it serves', async () => {
+  const { port } = await start()
+  const certificate = await new Promise<X509Certificate | undefined>((resolve, reject) => {
+    const socket: TLSSocket = connect({ port, host: '127.0.0.1', rejectUnauthorized: false }, () => {
+      resolve(socket.getPeerX509Certificate())
+      socket.destroy()
+    }).on('error', reject)
+  })
+  expect(certificate?.fingerprint256).toBe(door.published.certificateSha256)
+})
+
+test.each([
+  ['without a token', {}, undefined, 403],
+  ['with another token', { authorization: 'Bearer bad' }, undefined, 403],
+  ['while too many tokens are reviewed', { authorization: 'Bearer busy' }, undefined, 503],
+  ['to a pod of another node', undefined, `/pods/${otherPod}/console`, 404],
+  ['to an unknown path', undefined, `/pods/${podUID}/shell`, 404],
+  ['with another protocol', { authorization: 'Bearer good', upgrade: 'websocket' }, undefined, 404],
+])('refuses a session %s', async (_, headers, path, status) => {
+  const { ask, asked } = await start()
+  expect((await ask(path, headers)).status).toBe(status)
+  expect(asked).toEqual([])
+})
+
+test.each([
+  ['that has too many sessions', new LauncherRefusal('TooManySessions', 'has 16'), 429, 'has 16'],
+  ['that has no console', new LauncherRefusal('NotReady', 'no console'), 409, 'no console'],
+  ['that knows no sessions', new LauncherRefusal('NotFound', 'GET /console'), 409, 'version without sessions'],
+  ['that does not listen', new LauncherAbsent('does not listen'), 409, 'does not listen'],
+  ['that does not respond', new LauncherUnreachable('not within 5 s'), 502, 'not within 5 s'],
+  ['that is hostile', new InvalidLauncherResponse('it does not send HTTP'), 502, 'does not send HTTP'],
+  ['if the handler fails', new Error('EMFILE'), 503, 'see its log'],
+])('reports a launcher %s', async (_, error, status, message) => {
+  const { ask } = await start({ open: () => Promise.reject(error) })
+  const refused = await ask()
+  expect([refused.status, refused.body]).toEqual([status, expect.stringContaining(message)])
+  expect(door.sessions()).toBe(0)
+})
+
+test('a VM has at most its share of sessions', async () => {
+  const { ask } = await start()
+  for (let count = 0; count < sessionsPerVm; count++) expect((await ask()).status).toBe(101)
+  expect((await ask()).status).toBe(429)
+  opened[0]?.destroy()
+  await until(() => door.sessions() < sessionsPerVm)
+  expect((await ask()).status).toBe(101)
+})
+
+test('sessions of a pod end when its VM is no longer on this node', async () => {
+  const { ask, launchers } = await start()
+  const session = await ask()
+  const closed = new Promise((resolve) => session.socket?.once('close', resolve))
+  door.endSessionsOf(podUID)
+  await closed
+  await until(() => launchers[0]?.readableEnded === true || launchers[0]?.destroyed === true || !door.sessions())
+  expect(door.sessions()).toBe(0)
+})
+
+test('a session of a client that disconnects while the launcher is asked is closed', async () => {
+  const opening = Promise.withResolvers<LauncherSession>()
+  const { ask, asked } = await start({ open: () => opening.promise })
+  const asking = ask()
+  asking.catch(() => {})
+  await until(() => asked.length === 1)
+  door.endSessionsOf(podUID)
+  const [ours] = duplexPair()
+  opening.resolve({ socket: ours })
+  await until(() => ours.destroyed)
+  await expect(asking).rejects.toThrow('socket hang up')
+})
+
+test('a request that is not an upgrade is not found', async () => {
+  const { port } = await start()
+  const status = await new Promise((resolve, reject) => {
+    request({ port, host: '127.0.0.1', path: `/pods/${podUID}/console`, rejectUnauthorized: false, agent: false })
+      .on('response', (response) => resolve(response.resume().statusCode))
+      .on('error', reject)
+      .end()
+  })
+  expect(status).toBe(404)
+})

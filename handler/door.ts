@@ -1,0 +1,193 @@
+import { X509Certificate } from 'node:crypto'
+import { createServer } from 'node:https'
+import type { IncomingMessage } from 'node:http'
+import type { Duplex } from 'node:stream'
+import type { NodeDoor } from '../api/node-door.ts'
+import { createArrivalDeadlines } from '../runtime/arrival-deadline.ts'
+import { carry } from '../runtime/carry.ts'
+import type { Clock } from '../runtime/clock.ts'
+import type { ConnectionLimits } from '../runtime/connections.ts'
+import { parseDoorPath } from '../runtime/door-api.ts'
+import { guardConnections } from '../runtime/guard.ts'
+import { InvalidLauncherResponse } from '../runtime/launcher-api.ts'
+import { listen } from '../runtime/listen.ts'
+import type { Logger } from '../runtime/log.ts'
+import { createSelfSigned } from '../runtime/self-signed.ts'
+import {
+  formatPosition,
+  positionHeader,
+  sessionProtocol,
+  sessionsPerVm,
+  type SessionTarget,
+} from '../runtime/session-api.ts'
+import type { DoorAccess } from './door-access.ts'
+import { LauncherAbsent, LauncherRefusal, LauncherUnreachable } from './launcher.ts'
+import type { LauncherSession } from './launcher-session.ts'
+
+interface DoorOptions {
+  /** 0: any free port. */
+  readonly port: number
+  /** Absent: every address. */
+  readonly host?: string
+  /** The address of this pod, for the webhooks. */
+  readonly address: string
+  readonly accessOf: (token: string) => Promise<DoorAccess>
+  /** Whether the pod is that of a VM of this node. */
+  readonly isOfVm: (podUID: string) => boolean
+  readonly open: (podUID: string, target: SessionTarget) => Promise<LauncherSession>
+  readonly log: Logger
+  readonly clock: Clock
+}
+
+export interface Door {
+  /** For the NodeProfile. */
+  readonly published: NodeDoor
+  /** The number of open sessions. */
+  sessions(): number
+  /** The VM of the pod is no longer on this node: ends its sessions. */
+  endSessionsOf(podUID: string): void
+  close(): Promise<void>
+}
+
+/** The most sessions of a node. One takes 130 KiB, and up to 200 KiB while it is full; the handler has 256 MiB. */
+const mostSessions = 256
+
+/** The webhooks open a connection for each session. */
+const connectionLimits: ConnectionLimits = {
+  pending: 256,
+  pendingPerAddress: 64,
+  burst: 64,
+  perSecond: 32,
+  proven: mostSessions + 64,
+}
+/** 5 s for the handshake, and as long for the head of the request. */
+const deadlineTurns = 20
+const headersTimeoutMs = 5000
+
+interface Refusal {
+  readonly status: number
+  readonly reason: string
+  readonly message: string
+}
+
+/**
+ * The handler's door: a TLS server through which the webhooks reach the launchers of this node. Callers prove with a
+ * token that they are the webhooks, and reach only pods of VMs that are on this node.
+ */
+export async function openDoor(options: DoorOptions): Promise<Door> {
+  const { port, host, address, clock, log } = options
+  const certificate = createSelfSigned('virtset-handler', clock.now())
+  const sessions = new Map<Duplex, string>()
+  const server = createServer({ ...certificate, minVersion: 'TLSv1.3' }, (_, response) => {
+    response.writeHead(404, { connection: 'close' }).end()
+  })
+  server.headersTimeout = headersTimeoutMs
+  server.requestTimeout = headersTimeoutMs
+  guardConnections(server, {
+    limits: connectionLimits,
+    deadlines: createArrivalDeadlines(clock, deadlineTurns),
+    clock,
+    rejected: () => {},
+  })
+
+  const check = async (request: IncomingMessage): Promise<{ podUID: string; target: SessionTarget } | Refusal> => {
+    const [, token] = /^Bearer (\S+)$/i.exec(request.headers.authorization ?? '') ?? []
+    const access = token === undefined ? 'forbidden' : await options.accessOf(token)
+    if (access === 'busy') return { status: 503, reason: 'Busy', message: 'too many tokens are being reviewed' }
+    if (access === 'forbidden') return forbidden
+    const found = parseDoorPath(request.url ?? '')
+    if (found === undefined || request.headers.upgrade !== sessionProtocol) return unknownPath
+    if (!options.isOfVm(found.podUID)) return notHere
+    const own = [...sessions.values()].filter((podUID) => podUID === found.podUID).length
+    // The launcher counts as well. A hostile one does not.
+    if (own >= sessionsPerVm || sessions.size >= mostSessions) return tooMany
+    return found
+  }
+
+  const connect = async (request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> => {
+    const checked = await check(request)
+    if ('reason' in checked) return refuse(socket, checked)
+    const { podUID, target } = checked
+    sessions.set(socket, podUID)
+    try {
+      const inner = await options.open(podUID, target)
+      if (!sessions.has(socket) || socket.destroyed) {
+        inner.socket.destroy()
+        return
+      }
+      const position = inner.position === undefined ? '' : `${positionHeader}: ${formatPosition(inner.position)}\r\n`
+      socket.write(
+        `HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: ${sessionProtocol}\r\n${position}\r\n`,
+      )
+      if (head.length > 0) socket.unshift(head)
+      const { sent, received } = await carry(socket, inner.socket, clock)
+      log.debug({ podUID, kind: target.kind, sent, received }, 'a session ended')
+    } finally {
+      sessions.delete(socket)
+    }
+  }
+
+  server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    socket.on('error', (error) => log.debug({ err: error }, 'a session was disconnected'))
+    connect(request, socket, head).catch((error: unknown) => {
+      const refusal = refusalOf(error)
+      log.info({ err: error, path: request.url, ...refusal }, 'a session was refused')
+      refuse(socket, refusal)
+    })
+  })
+  const bound = await listen(server, port, host)
+  const published = {
+    address: `${address.includes(':') ? `[${address}]` : address}:${bound}`,
+    certificateSha256: new X509Certificate(certificate.cert).fingerprint256,
+  }
+  log.info({ ...published }, 'serving sessions')
+  const end = (socket: Duplex) => {
+    sessions.delete(socket)
+    socket.destroy()
+  }
+  return {
+    published,
+    sessions: () => sessions.size,
+    endSessionsOf(podUID) {
+      for (const [socket, of] of sessions) if (of === podUID) end(socket)
+    },
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve())
+        for (const socket of sessions.keys()) end(socket)
+        server.closeAllConnections()
+      }),
+  }
+}
+
+const forbidden: Refusal = { status: 403, reason: 'Forbidden', message: 'only the webhooks can open sessions' }
+const unknownPath: Refusal = { status: 404, reason: 'NotFound', message: 'the path is not that of a session' }
+const notHere: Refusal = { status: 404, reason: 'NotFound', message: 'the pod is not that of a VM of this node' }
+const tooMany: Refusal = {
+  status: 429,
+  reason: 'TooManySessions',
+  message: `the VM already has ${sessionsPerVm} sessions, or the node ${mostSessions}; close one of them`,
+}
+
+function refusalOf(error: unknown): Refusal {
+  const message = error instanceof Error ? error.message : String(error)
+  if (error instanceof LauncherRefusal && error.reason === 'TooManySessions') {
+    return { status: 429, reason: error.reason, message }
+  }
+  if (error instanceof LauncherRefusal && error.reason === 'NotFound') {
+    const older = "the VM's launcher is of a version without sessions; they work after the next start of the VM"
+    return { status: 409, reason: 'NotReady', message: older }
+  }
+  if (error instanceof LauncherRefusal) return { status: 409, reason: error.reason, message }
+  if (error instanceof LauncherAbsent) return { status: 409, reason: 'NotReady', message }
+  if (error instanceof LauncherUnreachable || error instanceof InvalidLauncherResponse) {
+    return { status: 502, reason: 'LauncherUnreachable', message }
+  }
+  return { status: 503, reason: 'Unavailable', message: 'the handler could not open the session; see its log' }
+}
+
+function refuse(socket: Duplex, { status, reason, message }: Refusal): void {
+  const body = JSON.stringify({ error: { reason, message: message.slice(0, 1024) } })
+  const head = `Connection: close\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}`
+  socket.end(`HTTP/1.1 ${status} Refused\r\n${head}\r\n\r\n${body}`)
+}

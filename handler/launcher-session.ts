@@ -1,0 +1,116 @@
+import { type IncomingMessage, request } from 'node:http'
+import { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
+import { pacedOptions } from '../runtime/carry.ts'
+import type { Clock } from '../runtime/clock.ts'
+import { InvalidLauncherResponse, parseJson, parseLauncherError } from '../runtime/launcher-api.ts'
+import {
+  parsePosition,
+  pathOfTarget,
+  positionHeader,
+  sessionProtocol,
+  type ConsolePosition,
+  type SessionTarget,
+} from '../runtime/session-api.ts'
+import { LauncherAbsent, LauncherRefusal, LauncherUnreachable } from './launcher.ts'
+import { openLauncherSocket, pathOf } from './socket.ts'
+
+/** A session with a launcher. */
+export interface LauncherSession {
+  readonly socket: Duplex
+  readonly position?: ConsolePosition
+}
+
+/** For the whole opening. A launcher responds at once, except while a console is being opened. */
+const openDeadlineMs = 5000
+/** A 101 has three headers. */
+const maxHeadBytes = 4096
+const maxRefusalBytes = 16 * 1024
+
+/**
+ * Opens a session with the launcher in the pod. The launcher can be hostile: the deadline, the size of the head and of
+ * a refusal are limited, and everything but one plain 101 or a refusal ends the attempt.
+ * @throws LauncherAbsent, LauncherUnreachable, LauncherRefusal, InvalidLauncherResponse
+ */
+export async function openLauncherSession(
+  kubeletRoot: string,
+  podUID: string,
+  target: SessionTarget,
+  clock: Clock,
+): Promise<LauncherSession> {
+  const handle = await openLauncherSocket(kubeletRoot, podUID)
+  if (handle === undefined) throw new LauncherAbsent('the launcher does not listen')
+  const { promise, resolve, reject } = Promise.withResolvers<LauncherSession>()
+  const socket = new Socket(pacedOptions)
+  // An error after the session was handed over has its own listener there.
+  socket.on('error', (error) => reject(new LauncherUnreachable(`could not reach the launcher: ${codeOf(error)}`)))
+  const fail = (error: Error) => {
+    reject(error)
+    socket.destroy()
+  }
+  const cancel = clock.after(openDeadlineMs, () =>
+    fail(new LauncherUnreachable(`the launcher did not respond within ${openDeadlineMs / 1000} s`)),
+  )
+  let hasResponded = false
+  const headers = { connection: 'Upgrade', upgrade: sessionProtocol }
+  request({
+    createConnection: () => socket.connect(pathOf(handle)),
+    path: pathOfTarget(target),
+    headers,
+    maxHeaderSize: maxHeadBytes,
+  })
+    .on('upgrade', (response, _, head) => {
+      hasResponded = true
+      if (response.headers.upgrade?.toLowerCase() !== sessionProtocol) return fail(misbehaves('another protocol'))
+      if (head.length > 0) socket.unshift(head)
+      const position = parsePosition(String(response.headers[positionHeader] ?? ''))
+      resolve({ socket, ...(position === undefined ? {} : { position }) })
+    })
+    .on('information', () => fail(misbehaves('an interim response')))
+    .on('response', (response) => {
+      hasResponded = true
+      void refusalOf(response).then(fail)
+    })
+    .on('error', (error) => fail(errorOf(error)))
+    .on('close', () => {
+      if (!hasResponded) fail(new LauncherUnreachable('the launcher closed the connection without a response'))
+    })
+    .end()
+  try {
+    return await promise
+  } finally {
+    cancel()
+    await handle.close()
+  }
+}
+
+const misbehaves = (what: string) => new InvalidLauncherResponse(`it responds to a session with ${what}`)
+
+const codeOf = (error: Error): string => ('code' in error ? String(error.code) : error.message)
+
+/** The paths of sockets differ each time, so only the code of an error is reported. */
+function errorOf(error: Error): Error {
+  return codeOf(error).startsWith('HPE_')
+    ? new InvalidLauncherResponse(`it does not send HTTP: ${error.message}`, { cause: error })
+    : new LauncherUnreachable(`could not reach the launcher: ${codeOf(error)}`, { cause: error })
+}
+
+/** The launcher's own refusal, or how it misbehaves. */
+async function refusalOf(response: IncomingMessage): Promise<Error> {
+  if (response.statusCode === 101) return misbehaves('a 101 that does not upgrade')
+  const chunks: Buffer[] = []
+  let bytes = 0
+  try {
+    for await (const chunk of response) {
+      if (!Buffer.isBuffer(chunk)) continue
+      bytes += chunk.length
+      if (bytes > maxRefusalBytes) return misbehaves('an endless refusal')
+      chunks.push(chunk)
+    }
+    const { reason, message } = parseLauncherError(parseJson(Buffer.concat(chunks).toString('utf8')))
+    return new LauncherRefusal(reason, message)
+  } catch (error) {
+    if (error instanceof InvalidLauncherResponse) return error
+    return new LauncherUnreachable('the launcher closed the connection during its response', { cause: error })
+  }
+}

@@ -1,0 +1,194 @@
+import { type Duplex, duplexPair } from 'node:stream'
+import { expect, test } from 'vitest'
+import { createLogger } from '../runtime/log.ts'
+import { consolePastBytes, sessionsPerVm, type SessionTarget } from '../runtime/session-api.ts'
+import { fakeClock, settle } from '../test/fake-clock.ts'
+import { ConsoleHub, maxLagBytes } from './console-hub.ts'
+
+const live: SessionTarget = { kind: 'console', isFollowing: true }
+const withPast = (tailBytes = consolePastBytes): SessionTarget => ({ ...live, tailBytes })
+
+/** A hub whose console is open, with the guest's end of it. */
+async function start() {
+  const clock = fakeClock()
+  const guests: Duplex[] = []
+  const fail: { next: Error | undefined } = { next: undefined }
+  const open = async () => {
+    if (fail.next !== undefined) throw fail.next
+    const [ours, theirs] = duplexPair()
+    guests.push(theirs)
+    return ours
+  }
+  const hub = new ConsoleHub({ open, clock, log: createLogger({ process: 'test', level: 'silent' }) })
+  hub.start()
+  await settle()
+  const print = async (text: string) => {
+    guests.at(-1)?.write(text)
+    await clock.advance(10)
+  }
+  const join = async (target: SessionTarget = live) => {
+    const session = await hub.join(target)
+    const [theirs, ours] = duplexPair()
+    const reader = { position: session.position, socket: ours, text: '', chunks: 0, hasEnded: false }
+    ours.on('data', (chunk: Buffer) => {
+      reader.text += chunk.toString('latin1')
+      reader.chunks++
+    })
+    ours.on('end', () => (reader.hasEnded = true))
+    session.start(theirs)
+    await settle()
+    return reader
+  }
+  return { clock, hub, guests, print, join, fail }
+}
+
+test('a session gets the past that it asks for, and what follows', async () => {
+  const { print, join } = await start()
+  await print('booting\n')
+  const [all, some, none] = [await join(withPast()), await join(withPast(3)), await join()]
+  await print('login: ')
+  expect([all.text, some.text, none.text]).toEqual(['booting\nlogin: ', 'ng\nlogin: ', 'login: '])
+  expect([all, some, none].map(({ position }) => position.offset)).toEqual([0, 5, 8])
+})
+
+test('a session continues after its position, and begins with the oldest bytes if the position is gone', async () => {
+  const { print, join } = await start()
+  await print('abc')
+  const { position } = await join()
+  await print('def')
+  const after = (offset: number, epoch = position.epoch) => join({ ...live, after: { epoch, offset } })
+  expect((await after(3)).text).toBe('def')
+  expect((await after(6)).text).toBe('')
+  expect((await after(7)).text).toBe('abcdef')
+  expect((await after(3, '00000000')).text).toBe('abcdef')
+  await print('x'.repeat(consolePastBytes))
+  const late = await after(3)
+  expect([late.position.offset, late.text.length]).toEqual([6, consolePastBytes])
+})
+
+test('everything that any session types reaches the guest', async () => {
+  const { guests, join } = await start()
+  const typed: string[] = []
+  guests[0]?.on('data', (chunk: Buffer) => typed.push(chunk.toString()))
+  const [one, other] = [await join(), await join()]
+  one.socket.write('a')
+  await settle()
+  other.socket.write('b')
+  await settle()
+  expect(typed.join('')).toBe('ab')
+})
+
+test('without following, a session ends with the past', async () => {
+  const { print, join } = await start()
+  await print('abc')
+  const log = await join({ kind: 'console', tailBytes: 2, isFollowing: false })
+  expect([log.text, log.hasEnded]).toEqual(['bc', true])
+})
+
+test('single bytes of the guest are sent together, the first one at once', async () => {
+  const { clock, guests, join } = await start()
+  const reader = await join()
+  for (const byte of 'abcdefgh') {
+    guests[0]?.write(byte)
+    await settle()
+  }
+  expect(reader.text).toBe('a')
+  await clock.advance(10)
+  expect([reader.text, reader.chunks]).toEqual(['abcdefgh', 2])
+})
+
+test('a reader that lags is disconnected and stalls neither the guest nor the others', async () => {
+  const { hub, print, join } = await start()
+  const [slow] = duplexPair()
+  const session = await hub.join(live)
+  session.start(slow)
+  const fast = await join()
+  const written = maxLagBytes + 256 * 1024
+  for (let sent = 0; sent < written; sent += 16 * 1024) await print('x'.repeat(16 * 1024))
+  expect(slow.destroyed).toBe(true)
+  expect(fast.text.length).toBe(written)
+})
+
+test('the number of sessions is limited, and one that ends makes room', async () => {
+  const { clock, join } = await start()
+  const readers = []
+  for (let count = 0; count < sessionsPerVm; count++) readers.push(await join())
+  await expect(join()).rejects.toMatchObject({ reason: 'TooManySessions' })
+  readers[0]?.socket.end()
+  await clock.advance(1)
+  expect((await join()).hasEnded).toBe(false)
+})
+
+test('a guest that does not read what is typed stops its writers, not its readers', async () => {
+  const { guests, join, print } = await start()
+  guests[0]?.pause()
+  const writer = await join()
+  let typed = 0
+  while (typed < 16 * 1024 * 1024 && writer.socket.write(Buffer.alloc(65_536))) typed += 65_536
+  await settle()
+  expect(typed).toBeLessThan(1024 * 1024)
+  await print('still printing')
+  expect(writer.text).toBe('still printing')
+})
+
+test('sessions survive a console that is closed, as by a restart of libvirtd', async () => {
+  const { clock, guests, print, join } = await start()
+  const reader = await join()
+  await print('before ')
+  guests[0]?.destroy()
+  guests[0]?.end()
+  await clock.advance(1000)
+  expect(guests.length).toBe(2)
+  await print('after')
+  expect([reader.text, reader.hasEnded]).toEqual(['before after', false])
+})
+
+test('what is typed while libvirtd restarts reaches the guest afterwards', async () => {
+  const { clock, guests, join } = await start()
+  const reader = await join()
+  guests[0]?.destroy()
+  await settle()
+  for (const text of ['bo', 'ot']) {
+    reader.socket.write(text)
+    await settle()
+  }
+  await clock.advance(20_000)
+  await settle()
+  expect(guests.at(-1)?.read()?.toString()).toBe('boot')
+})
+
+test('the last output of a guest arrives before its sessions end', async () => {
+  const { clock, hub, guests, join } = await start()
+  const reader = await join()
+  hub.end()
+  guests[0]?.end('powering off')
+  await clock.advance(10)
+  expect([reader.text, reader.hasEnded]).toEqual(['powering off', true])
+})
+
+test('sessions end even if libvirt does not close the console of a guest that has ended', async () => {
+  const { clock, hub, join } = await start()
+  const reader = await join()
+  hub.end()
+  await clock.advance(1000)
+  expect(reader.hasEnded).toBe(true)
+})
+
+test('without a console, a session is refused with the reason, until there is one', async () => {
+  const clock = fakeClock()
+  const [ours] = duplexPair()
+  let attempts = 0
+  const open = async () => {
+    if (attempts++ === 0) throw new Error('cannot find default console device')
+    return ours
+  }
+  const hub = new ConsoleHub({ open, clock, log: createLogger({ process: 'test', level: 'silent' }) })
+  await expect(hub.join(live)).rejects.toMatchObject({ reason: 'NotReady', message: /does not run yet/ })
+  hub.start()
+  await expect(hub.join(live)).rejects.toMatchObject({
+    reason: 'NotReady',
+    message: /cannot find default console device/,
+  })
+  await clock.advance(1000)
+  expect((await hub.join(live)).position.offset).toBe(0)
+})

@@ -1,0 +1,209 @@
+import { randomBytes } from 'node:crypto'
+import type { Duplex } from 'node:stream'
+import { createBackOff } from '../runtime/back-off.ts'
+import type { Clock } from '../runtime/clock.ts'
+import type { Logger } from '../runtime/log.ts'
+import { consolePastBytes, sessionsPerVm, type ConsolePosition, type SessionTarget } from '../runtime/session-api.ts'
+import { ConsolePast } from './console-past.ts'
+import { Refused } from './refused.ts'
+
+/** Output that arrives within this time is sent together: a guest that prints single bytes must cost its readers little. */
+const joinMs = 4
+/** This much is sent at once. */
+const joinBytes = 16 * 1024
+
+/**
+ * A reader that lags by more is disconnected; it can come back, and continue where it was if the past still has that.
+ * More than `consolePastBytes`, which each reader gets first. With 16 readers, these are 8 MiB, for which the launcher
+ * pod has memory.
+ */
+export const maxLagBytes = 512 * 1024
+
+/** How long libvirt has to close the console after the guest has ended. */
+const lastOutputMs = 1000
+
+const reopening = { firstMs: 500, longestMs: 10_000, healthyMs: 60_000 }
+
+/** A reader and writer of the console that was admitted. */
+export interface ConsoleSession {
+  /** The position of the first byte that it gets. */
+  readonly position: ConsolePosition
+  /** Sends the past and what follows to the socket, and what the socket sends to the guest. */
+  start(socket: Duplex): void
+}
+
+interface HubOptions {
+  /** Opens the console of the running guest, and disconnects any other client of it. */
+  readonly open: () => Promise<Duplex>
+  readonly clock: Clock
+  readonly log: Logger
+}
+
+/**
+ * The console of the guest, for any number of readers and writers up to `sessionsPerVm`. It reads the console from the
+ * start of the guest, always at full speed, so no reader can stall the guest or miss what it printed before.
+ */
+export class ConsoleHub {
+  readonly #options: HubOptions
+  readonly #past = new ConsolePast(consolePastBytes)
+  readonly #epoch = randomBytes(4).toString('hex')
+  readonly #sockets = new Set<Duplex>()
+  #stream: Duplex | undefined
+  /** The first attempt to open the console, once the guest runs. */
+  #opening: Promise<void> | undefined
+  #wasOpen = false
+  #isEnded = false
+  /** Why the console could not be opened. */
+  #trouble = 'the guest does not run yet'
+  /** What was typed while there was no console. */
+  readonly #held: { readonly socket: Duplex; readonly chunk: Buffer }[] = []
+  #waiting: Buffer[] = []
+  #waitingBytes = 0
+  #isJoining = false
+  readonly #backOff: ReturnType<typeof createBackOff>
+
+  constructor(options: HubOptions) {
+    this.#options = options
+    this.#backOff = createBackOff({ ...reopening, clock: options.clock, random: () => 0 })
+  }
+
+  /** The guest runs: opens its console, again whenever it is lost. Later calls have no effect. */
+  start(): void {
+    if (this.#opening !== undefined) return
+    const first = Promise.withResolvers<void>()
+    this.#opening = first.promise
+    void this.#follow(first.resolve)
+  }
+
+  /** The guest has ended: every session ends after the last output. */
+  end(): void {
+    if (this.#isEnded) return
+    this.#isEnded = true
+    if (this.#stream === undefined) return this.#finish()
+    // libvirt closes it after the last output.
+    this.#stream.once('close', () => this.#finish())
+    this.#options.clock.after(lastOutputMs, () => this.#stream?.destroy())
+  }
+
+  /**
+   * Waits until the console has been opened, if the guest has just started.
+   * @throws Refused if there is no console, or too many sessions
+   */
+  async join(target: SessionTarget): Promise<ConsoleSession> {
+    await this.#opening
+    if (!this.#wasOpen) throw new Refused('NotReady', `the VM has no serial console to connect to: ${this.#trouble}`)
+    if (this.#sockets.size >= sessionsPerVm) {
+      const message = `the VM already has ${sessionsPerVm} sessions, the most that it can have; close one of them`
+      throw new Refused('TooManySessions', message)
+    }
+    this.#send()
+    const offset = this.#offsetOf(target)
+    return {
+      position: { epoch: this.#epoch, offset },
+      start: (socket) => this.#carry(socket, offset, target.isFollowing),
+    }
+  }
+
+  #offsetOf({ tailBytes = 0, after }: SessionTarget): number {
+    const { start, end } = this.#past
+    if (after === undefined) return Math.max(start, end - tailBytes)
+    return after.epoch === this.#epoch && after.offset >= start && after.offset <= end ? after.offset : start
+  }
+
+  #carry(socket: Duplex, offset: number, isFollowing: boolean): void {
+    socket.write(this.#past.from(Math.max(offset, this.#past.start)))
+    if (!isFollowing || this.#isEnded) {
+      socket.resume().end()
+      return
+    }
+    this.#sockets.add(socket)
+    socket.on('data', (chunk: Buffer) => this.#type(socket, chunk))
+    if (socket.readableEnded) socket.end()
+    socket.once('end', () => socket.end())
+    socket.once('close', () => this.#sockets.delete(socket))
+  }
+
+  /** What is typed while libvirtd restarts waits for its console; at most a chunk of each session is held. */
+  #type(socket: Duplex, chunk: Buffer): void {
+    const stream = this.#stream
+    if (stream === undefined || stream.destroyed) {
+      socket.pause()
+      this.#held.push({ socket, chunk })
+      return
+    }
+    if (stream.write(chunk)) return
+    socket.pause()
+    const resume = () => {
+      stream.off('drain', resume).off('close', resume)
+      socket.resume()
+    }
+    stream.on('drain', resume).on('close', resume)
+  }
+
+  #typeHeld(): void {
+    for (const { socket, chunk } of this.#held.splice(0)) {
+      socket.resume()
+      this.#type(socket, chunk)
+    }
+  }
+
+  async #follow(tried: () => void): Promise<void> {
+    const { open, clock, log } = this.#options
+    try {
+      const stream = await open()
+      this.#stream = stream
+      this.#wasOpen = true
+      tried()
+      stream.on('data', (chunk: Buffer) => this.#hear(chunk))
+      this.#typeHeld()
+      await new Promise((resolve) => stream.once('close', resolve).once('end', resolve))
+      stream.destroy()
+    } catch (error) {
+      this.#trouble = error instanceof Error ? error.message : String(error)
+      tried()
+    }
+    this.#stream = undefined
+    if (this.#isEnded) return
+    const retryMs = this.#backOff.next()
+    log.info({ retryMs, wasOpen: this.#wasOpen, trouble: this.#trouble }, 'no console; opening it again')
+    clock.after(retryMs, () => {
+      if (!this.#isEnded) void this.#follow(() => {})
+    })
+  }
+
+  #finish(): void {
+    this.#send()
+    for (const socket of this.#sockets) socket.end()
+  }
+
+  #hear(chunk: Buffer): void {
+    this.#waiting.push(chunk)
+    this.#waitingBytes += chunk.length
+    if (this.#waitingBytes >= joinBytes) return this.#send()
+    if (this.#isJoining) return
+    this.#isJoining = true
+    this.#send()
+    this.#options.clock.after(joinMs, () => {
+      this.#isJoining = false
+      this.#send()
+    })
+  }
+
+  #send(): void {
+    if (this.#waiting.length === 0) return
+    const chunk = Buffer.concat(this.#waiting)
+    this.#waiting = []
+    this.#waitingBytes = 0
+    this.#past.append(chunk)
+    for (const socket of this.#sockets) {
+      if (socket.writableLength + chunk.length <= maxLagBytes) socket.write(chunk)
+      else {
+        this.#options.log.info(
+          { lagBytes: socket.writableLength },
+          'a reader of the console is too slow; disconnecting it',
+        )
+        socket.destroy()
+      }
+    }
+  }
+}

@@ -1,0 +1,33 @@
+import { expect, test } from 'vitest'
+import { parsePosition, parseTarget, pathOfTarget } from './session-api.ts'
+import type { SessionTarget } from './session-api.ts'
+
+test.each<[string, SessionTarget]>([
+  ['/console', { kind: 'console', isFollowing: true }],
+  ['/console?tail=100', { kind: 'console', tailBytes: 100, isFollowing: true }],
+  ['/console?tail=0&follow=false', { kind: 'console', tailBytes: 0, isFollowing: false }],
+  ['/console?after=0123abcd.7', { kind: 'console', after: { epoch: '0123abcd', offset: 7 }, isFollowing: true }],
+])('%s is written and parsed', (path, target) => {
+  expect(pathOfTarget(target)).toBe(path)
+  expect(parseTarget(path)).toEqual(target)
+})
+
+test.each([
+  '/',
+  '/consoles',
+  '/console/x',
+  '//console',
+  '/console?tail=-1',
+  '/console?tail=1e9',
+  '/console?tail=9999999999',
+  '/console?after=',
+  '/console?after=0123abcd',
+  '/console?after=0123abcd.1x',
+  '/console?after=0123ABCD.1',
+])('%s is malformed', (path) => {
+  expect(parseTarget(path)).toBeUndefined()
+})
+
+test('a position with a line break is malformed', () => {
+  expect(parsePosition('0123abcd.1\n')).toBeUndefined()
+})

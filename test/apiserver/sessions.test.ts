@@ -1,0 +1,259 @@
+import { once } from 'node:events'
+import type { IncomingMessage } from 'node:http'
+import { get } from 'node:https'
+import { duplexPair, type Duplex } from 'node:stream'
+import { text } from 'node:stream/consumers'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { WebSocket } from 'ws'
+import { run } from '../../cluster/command.ts'
+import { bundledCapabilities } from '../../completion/capabilities.ts'
+import { createDoorAccess } from '../../handler/door-access.ts'
+import { openDoor, type Door } from '../../handler/door.ts'
+import { ConsoleHub } from '../../launcher/console-hub.ts'
+import { kubeconfigAccess } from '../../runtime/access.ts'
+import { systemClock } from '../../runtime/clock.ts'
+import { createKubeClient, type KubeClient } from '../../runtime/kube.ts'
+import { createLogger } from '../../runtime/log.ts'
+import { until } from '../until.ts'
+import { accountOf, kubectlAs } from './accounts.ts'
+import { startApiServer, type TestApiServer } from './apiserver.ts'
+import { installProcesses, type Processes, type Replica } from './processes.ts'
+
+/**
+ * Sessions through the API server's aggregator and the webhooks' process, with a handler's door in this process. Behind
+ * the door is the launcher's hub with a guest that echoes.
+ */
+let api: TestApiServer
+let processes: Processes
+let webhooks: Replica
+let kube: KubeClient
+let door: Door
+let guest: Duplex
+
+const podUID = '0b9dd0ab-6a4a-4bbb-9f6f-0d2f7a1a6c11'
+const log = createLogger({ process: 'test', level: 'silent' })
+const kubectl = (rest: string[], input?: object) =>
+  run(
+    [api.kubectl, '--kubeconfig', api.kubeconfig, ...rest],
+    input === undefined ? {} : { input: JSON.stringify(input) },
+  )
+
+/** The launcher's console, whose guest echoes in capitals. */
+function startHub(): ConsoleHub {
+  const [ours, theirs] = duplexPair()
+  guest = theirs
+  guest.on('data', (chunk: Buffer) => guest.write(chunk.toString().toUpperCase()))
+  const hub = new ConsoleHub({ open: async () => ours, clock: systemClock, log })
+  hub.start()
+  guest.write('booting\n')
+  return hub
+}
+
+beforeAll(async () => {
+  api = await startApiServer()
+  const token = join(api.directory, 'handler-token')
+  processes = await installProcesses(api, { environment: { HANDLER_TOKEN: token } })
+  const audience = ['--audience', 'virtset-handler']
+  writeFileSync(token, await kubectl(['create', 'token', '-n', 'virtset-system', 'virtset-webhooks', ...audience]))
+  kube = createKubeClient({ access: await kubeconfigAccess({ file: api.kubeconfig }), userAgent: 'test' })
+  const hub = startHub()
+  door = await openDoor({
+    port: 0,
+    host: '127.0.0.1',
+    address: '127.0.0.1',
+    accessOf: createDoorAccess(kube, systemClock, 'system:serviceaccount:virtset-system:virtset-webhooks'),
+    isOfVm: (uid) => uid === podUID,
+    open: async (_, target) => {
+      const session = await hub.join(target)
+      const [ours, theirs] = duplexPair()
+      session.start(theirs)
+      return { socket: ours, position: session.position }
+    },
+    log,
+    clock: systemClock,
+  })
+  webhooks = await processes.startWebhooks('one')
+  await kubectl(['apply', '--server-side', '-f', '-'], {
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'NodeProfile',
+    metadata: { name: 'n1' },
+    spec: { libvirtVersion: '11.3.0', kvm: false, taints: [], door: door.published, capabilities: bundledCapabilities },
+  })
+  const domain = { type: 'qemu', memory: { unit: 'MB', value: 64 }, os: { type: { os: 'hvm' } } }
+  for (const name of ['web', 'idle']) {
+    const metadata = { name, namespace: 'default' }
+    await kubectl(['create', '-f', '-'], {
+      apiVersion: 'virtset.io/v1alpha1',
+      kind: 'VirtualMachine',
+      metadata,
+      spec: { domain },
+    })
+  }
+  const status = JSON.stringify({ status: { phase: 'Running', nodeName: 'n1', podUID } })
+  const asController = kubectlAs(accountOf('controller'))
+  await kubectl(['patch', 'vm', 'web', '--subresource=status', '--type=merge', '-p', status, ...asController])
+  for (const role of ['view', 'edit']) {
+    await kubectl(['create', 'rolebinding', role, `--clusterrole=virtset-${role}`, `--user=${role}`, '-n', 'default'])
+  }
+})
+afterAll(async () => {
+  await door?.close()
+  await kube?.close()
+  await processes?.stop()
+  await api?.stop()
+})
+
+const pathOf = (name: string, subresource: string) =>
+  `/apis/subresources.virtset.io/v1alpha1/namespaces/default/virtualmachines/${name}/${subresource}`
+const tls = () => ({ ca: api.certificateAuthority, cert: api.clientCertificate, key: api.clientKey })
+const headersOf = (user: string) => ({ 'impersonate-user': user, 'impersonate-group': 'system:authenticated' })
+
+interface Session {
+  readonly code: number
+  readonly message: string
+  readonly client: WebSocket
+  readonly position: string
+  readonly heard: () => string
+}
+
+function attach(name: string, user = 'edit', query = ''): Promise<Session> {
+  const client = new WebSocket(api.server.replace('https', 'wss') + pathOf(name, 'attach/console') + query, {
+    ...tls(),
+    headers: headersOf(user),
+  })
+  let [heard, position] = ['', '']
+  client.on('error', () => {})
+  client.on('message', (data: Buffer) => (heard += data.toString()))
+  client.on('upgrade', ({ headers }) => (position = String(headers['virtset-position'])))
+  const session = { client, heard: () => heard }
+  return new Promise((resolve) => {
+    client.on('open', () => resolve({ ...session, code: 101, message: '', position }))
+    client.on('unexpected-response', (_, response) => {
+      void text(response).then((body) => {
+        const { message } = JSON.parse(body)
+        resolve({ ...session, code: response.statusCode ?? 0, message, position })
+      })
+    })
+  })
+}
+
+const readLog = (name: string, user: string, query = '') =>
+  new Promise<IncomingMessage>((resolve, reject) => {
+    const options = { ...tls(), headers: headersOf(user), agent: false }
+    get(api.server + pathOf(name, 'log') + query, options, resolve).on('error', reject)
+  })
+
+test('a user with virtset-edit sees the past of a console and types on it', async () => {
+  // Until the API server applies the role binding.
+  const session = await until(async () => {
+    const opened = await attach('web')
+    return opened.code === 101 ? opened : undefined
+  })
+  expect([session.code, session.position]).toEqual([101, expect.stringMatching(/^[0-9a-f]{8}\.0$/)])
+  await until(() => session.heard().includes('booting'))
+  session.client.send('hello')
+  await until(() => session.heard().includes('HELLO'))
+  const closed = once(session.client, 'close')
+  session.client.close(1000)
+  await closed
+})
+
+test('a session continues at a position', async () => {
+  const first = await attach('web')
+  const [epoch] = first.position.split('.')
+  first.client.close()
+  const session = await attach('web', 'edit', `?after=${epoch}.4`)
+  await until(() => session.heard().startsWith('ing\n'))
+  expect(session.position).toBe(`${epoch}.4`)
+  session.client.close()
+})
+
+test('the log of a console is a plain response', async () => {
+  const response = await readLog('web', 'edit', '?tailBytes=100')
+  expect([response.statusCode, await text(response)]).toEqual([200, expect.stringContaining('booting\n')])
+})
+
+test('a user with virtset-view has neither', async () => {
+  expect(await attach('web', 'view')).toMatchObject({ code: 403, message: expect.stringContaining('cannot get') })
+  const response = await readLog('web', 'view')
+  response.resume()
+  expect(response.statusCode).toBe(403)
+})
+
+/** Allows a user this in the namespace `default`. */
+async function allow(user: string, verb: string, subresource: string, names: readonly string[] = []): Promise<void> {
+  const name = `${user}-${subresource}`
+  const rbac = { apiVersion: 'rbac.authorization.k8s.io/v1', metadata: { name, namespace: 'default' } }
+  const [apiGroups, resources] = [['subresources.virtset.io'], [`virtualmachines/${subresource}`]]
+  const rule = { apiGroups, resources, verbs: [verb], ...(names.length === 0 ? {} : { resourceNames: names }) }
+  await kubectl(['create', '-f', '-'], { ...rbac, kind: 'Role', rules: [rule] })
+  await kubectl(['create', 'rolebinding', name, `--role=${name}`, `--user=${user}`, '-n', 'default'])
+}
+
+/** Until the API server applies new permissions, and the webhooks no longer use an old result. */
+const untilRefused = (name: string, user: string, code: number, message: string) =>
+  until(async () => {
+    const session = await attach(name, user)
+    return session.code === code && session.message.includes(message)
+  })
+
+test('get of attach alone opens no console, and permissions can be for one VM', async () => {
+  await allow('one', 'get', 'attach')
+  const cannotUpdate = 'cannot update resource "virtualmachines/console"'
+  expect(await untilRefused('web', 'one', 403, cannotUpdate)).toBe(true)
+  await allow('one', 'update', 'console', ['idle'])
+  // Allowed, but the VM does not run.
+  expect(await untilRefused('idle', 'one', 409, 'must be Running')).toBe(true)
+  expect((await attach('web', 'one')).code).toBe(403)
+})
+
+test('refusals are a Status with the reason', async () => {
+  expect(await attach('absent')).toMatchObject({ code: 404, message: expect.stringContaining('"absent" not found') })
+  expect((await attach('web', 'edit', '?tailBytes=x')).code).toBe(400)
+})
+
+test('an open session occupies no seat of Priority and Fairness', async () => {
+  const session = await attach('web')
+  // Short requests of the webhooks and of this test occupy seats as well.
+  const busy = async () => {
+    const metrics = await kubectl(['get', '--raw', '/metrics'])
+    const seats = metrics
+      .split('\n')
+      .filter((line) => line.startsWith('apiserver_flowcontrol_current_executing_seats{'))
+    const limited = seats.filter((line) => !line.includes('priority_level="exempt"'))
+    return limited.length === 0 ? undefined : limited.filter((line) => !line.endsWith(' 0'))
+  }
+  await until(async () => (await busy())?.length === 0)
+  expect(session.client.readyState).toBe(WebSocket.OPEN)
+  session.client.close()
+})
+
+test('an account other than the webhooks cannot open the door', async () => {
+  const wrong = [
+    (await kubectl(['create', 'token', '-n', 'virtset-system', 'virtset-webhooks'])).trim(),
+    (await kubectl(['create', 'token', '-n', 'default', 'default', '--audience', 'virtset-handler'])).trim(),
+  ]
+  const statuses = await Promise.all(
+    wrong.map(
+      (token) =>
+        new Promise((resolve, reject) => {
+          const headers = { connection: 'Upgrade', upgrade: 'virtset', authorization: `Bearer ${token}` }
+          const url = `https://${door.published.address}/pods/${podUID}/console`
+          get(url, { rejectUnauthorized: false, headers, agent: false }, (response) => {
+            resolve(response.resume().statusCode)
+          }).on('error', reject)
+        }),
+    ),
+  )
+  expect(statuses).toEqual([403, 403])
+})
+
+test('when the webhooks stop, a session ends with 1012', async () => {
+  const session = await attach('web')
+  const closed = once(session.client, 'close')
+  webhooks.child.kill('SIGTERM')
+  const [code] = await closed
+  expect(code).toBe(1012)
+})

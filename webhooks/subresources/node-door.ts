@@ -1,0 +1,161 @@
+import { request, type IncomingMessage } from 'node:http'
+import { connect, type TLSSocket } from 'node:tls'
+import type { Duplex } from 'node:stream'
+import { parseDoorAddress, type NodeDoor } from '../../api/node-door.ts'
+import type { Clock } from '../../runtime/clock.ts'
+import { doorPath } from '../../runtime/door-api.ts'
+import { InvalidLauncherResponse, parseJson, parseLauncherError } from '../../runtime/launcher-api.ts'
+import {
+  parsePosition,
+  positionHeader,
+  sessionProtocol,
+  type ConsolePosition,
+  type SessionTarget,
+} from '../../runtime/session-api.ts'
+import type { Status } from '../admission/request.ts'
+
+/** A session through the door of a node. */
+export interface DoorSession {
+  readonly socket: Duplex
+  readonly position?: ConsolePosition
+}
+
+/** The handler, or the launcher behind it, refused the session, or cannot be reached. */
+export class DoorRefusal extends Error {
+  override name = 'DoorRefusal'
+  readonly status: Status
+  constructor(status: Status, options?: ErrorOptions) {
+    super(status.message, options)
+    this.status = status
+  }
+}
+
+export interface DoorRequest {
+  readonly node: string
+  readonly door: NodeDoor
+  readonly podUID: string
+  readonly target: SessionTarget
+}
+
+/** Opens a session. @throws DoorRefusal */
+export type OpenDoor = (wanted: DoorRequest) => Promise<DoorSession>
+
+/** The handler waits up to 5 s for the launcher, and reviews the token before. */
+const answerMs = 10_000
+const connectMs = 5000
+
+/** The handler's refusals have at most a tenth of this. */
+const maxRefusalBytes = 16 * 1024
+
+/** @param token reads the current token of audience `virtset-handler` */
+export function createDoorClient(token: () => Promise<string>, clock: Clock): OpenDoor {
+  return async ({ node, door, podUID, target }) => {
+    const socket = await connectTo(node, door, clock)
+    try {
+      const path = doorPath(podUID, target)
+      return await upgrade(socket, path, await token(), { clock, node, address: door.address })
+    } catch (error) {
+      socket.destroy()
+      throw error
+    }
+  }
+}
+
+/** The connection to the handler, with the certificate that it has published. Nothing has been sent on it. */
+function connectTo(node: string, { address, certificateSha256 }: NodeDoor, clock: Clock): Promise<TLSSocket> {
+  const to = parseDoorAddress(address)
+  if (to === undefined) {
+    return Promise.reject(unavailable(`the profile of node ${node} has an invalid address for sessions: ${address}`))
+  }
+  const { promise, resolve, reject } = Promise.withResolvers<TLSSocket>()
+  const unreachable = (why: string, cause?: Error) =>
+    unavailable(
+      `the handler of node ${node} cannot be reached at ${address}: ${why}; ` +
+        'firewalls and network policies must allow TCP from virtset-webhooks to that port',
+      cause,
+    )
+  // The certificate is compared below: it is self-signed.
+  const socket = connect({ ...to, rejectUnauthorized: false, minVersion: 'TLSv1.3' })
+  const cancel = clock.after(connectMs, () => {
+    reject(unreachable(`no connection within ${connectMs / 1000} s`))
+    socket.destroy()
+  })
+  socket.once('close', cancel).setNoDelay(true)
+  // The listener remains, for errors of the open session.
+  socket.on('error', (error) => reject(unreachable(error.message, error)))
+  socket.once('secureConnect', () => {
+    cancel()
+    if (socket.getPeerX509Certificate()?.fingerprint256 === certificateSha256) return resolve(socket)
+    reject(unavailable(`${address} is not the handler of node ${node}: it has another certificate; try again`))
+    socket.destroy()
+  })
+  return promise
+}
+
+function upgrade(
+  socket: TLSSocket,
+  path: string,
+  token: string,
+  { clock, node, address }: { readonly clock: Clock; readonly node: string; readonly address: string },
+): Promise<DoorSession> {
+  const { promise, resolve, reject } = Promise.withResolvers<DoorSession>()
+  const silent = () => reject(unavailable(`the handler of node ${node} does not respond at ${address}`))
+  const cancel = clock.after(answerMs, silent)
+  let hasResponded = false
+  const headers = { connection: 'Upgrade', upgrade: sessionProtocol, authorization: `Bearer ${token}` }
+  request({ createConnection: () => socket, path, headers, maxHeaderSize: 4096 })
+    .on('upgrade', (response, _, head) => {
+      hasResponded = true
+      if (head.length > 0) socket.unshift(head)
+      const position = parsePosition(String(response.headers[positionHeader] ?? ''))
+      resolve({ socket, ...(position === undefined ? {} : { position }) })
+    })
+    .on('response', (response) => {
+      hasResponded = true
+      void refusalOf(response, node).then(reject, silent)
+    })
+    .on('error', silent)
+    .on('close', () => {
+      if (!hasResponded) silent()
+    })
+    .end()
+  return promise.finally(cancel)
+}
+
+const reasons: { readonly [status: number]: Pick<Status, 'code' | 'reason'> } = {
+  404: { code: 409, reason: 'Conflict' },
+  409: { code: 409, reason: 'Conflict' },
+  429: { code: 429, reason: 'TooManyRequests' },
+}
+
+/** In the handler's or the launcher's own words. @throws if the response is too long, or breaks off */
+async function refusalOf(response: IncomingMessage, node: string): Promise<DoorRefusal> {
+  const { statusCode = 0 } = response
+  const { message } = errorIn(await readRefusal(response))
+  const status = reasons[statusCode] ?? { code: 503, reason: 'ServiceUnavailable' }
+  return new DoorRefusal({ ...status, message: `the handler of node ${node} refused the session: ${message}` })
+}
+
+async function readRefusal(response: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of response) {
+    if (!Buffer.isBuffer(chunk)) continue
+    bytes += chunk.length
+    if (bytes > maxRefusalBytes) throw new InvalidLauncherResponse('an endless refusal')
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString('utf8')
+}
+
+function errorIn(body: string): { readonly message: string } {
+  try {
+    return parseLauncherError(parseJson(body))
+  } catch (error) {
+    if (error instanceof InvalidLauncherResponse) return { message: error.message }
+    throw error
+  }
+}
+
+const unavailable = (message: string, cause?: Error): DoorRefusal =>
+  new DoorRefusal({ code: 503, reason: 'ServiceUnavailable', message }, cause === undefined ? {} : { cause })

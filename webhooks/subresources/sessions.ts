@@ -1,0 +1,336 @@
+import type { IncomingMessage } from 'node:http'
+import type { Duplex } from 'node:stream'
+import type { FastifyReply } from 'fastify'
+import { WebSocketServer, type WebSocket } from 'ws'
+import type { NodeDoor } from '../../api/node-door.ts'
+import { isFinished, type VirtualMachine } from '../../api/virtual-machine.ts'
+import { unlessNotFound } from '../../runtime/api-error.ts'
+import { readPaced, stalledMs } from '../../runtime/carry.ts'
+import { sleep, type Clock } from '../../runtime/clock.ts'
+import type { KubeClient } from '../../runtime/kube.ts'
+import type { Logger } from '../../runtime/log.ts'
+import { virtualMachines, type Persisted } from '../../runtime/resource.ts'
+import { formatPosition, positionHeader, sessionsPerVm, type ConsolePosition } from '../../runtime/session-api.ts'
+import type { MayAccess } from '../admission/permission.ts'
+import type { User } from '../admission/request.ts'
+import { group } from './discovery.ts'
+import { DoorRefusal, type DoorSession, type OpenDoor } from './node-door.ts'
+import { createLanes } from './lanes.ts'
+import type { SessionMetrics } from './session-metrics.ts'
+import { accessOfSession, type SessionRequest } from './session-request.ts'
+import { createShares } from './shares.ts'
+import { tenantOf } from './tenant.ts'
+import { bridge, lost, webSocketOptions, type Bridged, type Ending } from './web-socket.ts'
+
+export interface SessionOptions {
+  readonly kube: Pick<KubeClient, 'get'>
+  readonly mayAccess: MayAccess
+  /** The door of a node, as its handler has published it. */
+  readonly doorOf: (node: string) => NodeDoor | undefined
+  readonly openDoor: OpenDoor
+  readonly metrics: SessionMetrics
+  readonly log: Logger
+  readonly clock: Clock
+  readonly limits?: SessionLimits
+}
+
+/** The most sessions of a replica: in total, and of one user, namespace and VM. */
+export interface SessionLimits {
+  readonly all: number
+  readonly perUser: number
+  readonly perNamespace: number
+  readonly perVm: number
+}
+
+/** A session takes 100 to 200 KiB. */
+const defaultLimits: SessionLimits = { all: 256, perUser: 64, perNamespace: 64, perVm: sessionsPerVm }
+
+export interface Sessions {
+  /** Responds to a request that is not an upgrade. */
+  respond(user: User, wanted: SessionRequest, reply: FastifyReply): Promise<unknown>
+  /** Upgrades the request to a WebSocket. Rejects before the upgrade if the session is refused. */
+  attach(user: User, wanted: SessionRequest, request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void>
+  /** Ends all sessions; their clients connect to another replica. */
+  end(): void
+}
+
+/** A revoked permission ends a session within this time and the 10 s for which its result is cached. */
+const reviewMs = 30_000
+/** How long the status of a VM may take to show that its guest has ended. */
+const endKnownMs = 5000
+const endPollMs = 500
+/** Requests to the API server at once; its client has eight connections. */
+const lanes = { all: 2, perNamespace: 1 }
+
+const ended: Ending = { code: 1000, reason: 'the VM has ended' }
+const revoked: Ending = { code: 1008, reason: 'the permission for this session was revoked' }
+const restarting: Ending = { code: 1012, reason: 'service restart; connect again' }
+
+/** A session whose guest is connected. */
+interface Opened extends DoorSession {
+  readonly uid: string
+  readonly leave: () => void
+}
+
+/** Sessions of users with guests: authorized, limited, audited, and carried to the handler of the VM's node. */
+export function createSessions(options: SessionOptions): Sessions {
+  const { kube, mayAccess, doorOf, openDoor, metrics, log, clock } = options
+  const { all, perUser, perNamespace, perVm } = options.limits ?? defaultLimits
+  const inTurn = createLanes(lanes)
+  const shares = {
+    replica: createShares(all),
+    user: createShares(perUser),
+    namespace: createShares(perNamespace),
+    VM: createShares(perVm),
+  }
+  const server = new WebSocketServer(webSocketOptions)
+  const positions = new WeakMap<IncomingMessage, ConsolePosition>()
+  server.on('headers', (headers, request) => {
+    const position = positions.get(request)
+    if (position !== undefined) headers.push(`${positionHeader}: ${formatPosition(position)}`)
+  })
+  /** By what ends them. */
+  const open = new Set<(ending: Ending) => void>()
+
+  const take = (user: User, { namespace, name }: SessionRequest): (() => void) => {
+    const keys = { replica: '', user: tenantOf(user), namespace, VM: `${namespace}/${name}` } as const
+    const leaves: (() => void)[] = []
+    const leave = () => {
+      for (const one of leaves) one()
+    }
+    for (const owner of ['VM', 'namespace', 'user', 'replica'] as const) {
+      const one = shares[owner].take(keys[owner])
+      if (one === undefined) {
+        leave()
+        throw tooManySessions(owner)
+      }
+      leaves.push(one)
+    }
+    return leave
+  }
+
+  const find = (wanted: SessionRequest): Promise<Persisted<VirtualMachine>> =>
+    inTurn.run(wanted.namespace, () => kube.get(virtualMachines, wanted))
+
+  const openSession = async (user: User, wanted: SessionRequest): Promise<Opened> => {
+    if (!(await mayAccess(user, accessOfSession(wanted)))) throw forbidden(user, wanted)
+    const leave = take(user, wanted)
+    try {
+      const vm = await find(wanted)
+      const { phase = 'Pending', nodeName: node, podUID } = vm.status ?? {}
+      if (phase !== 'Running' || node === undefined || podUID === undefined) throw notRunning(wanted, phase)
+      const door = doorOf(node)
+      if (door === undefined) throw noDoor(node)
+      const session = await openDoor({ node, door, podUID, target: wanted.target })
+      return { ...session, uid: vm.metadata.uid, leave }
+    } catch (error) {
+      leave()
+      throw error
+    }
+  }
+
+  /** Why the handler closed a session: its status shows an end shortly afterwards. */
+  const endingOf = async (wanted: SessionRequest, uid: string): Promise<Ending> => {
+    for (let waitedMs = 0; waitedMs <= endKnownMs; waitedMs += endPollMs) {
+      const vm = await unlessNotFound(find(wanted))
+      if (vm === undefined || vm.metadata.uid !== uid || isFinished(vm)) return ended
+      await sleep(clock, endPollMs)
+    }
+    return lost
+  }
+
+  /** Ends the session when its user loses the permission. Returns what stops the reviews. */
+  const reviewAgain = (user: User, wanted: SessionRequest, end: (ending: Ending) => void): (() => void) => {
+    let cancel = () => {}
+    let isStopped = false
+    const review = async () => {
+      // An API server that does not respond revokes nothing.
+      const isAllowed = await mayAccess(user, accessOfSession(wanted)).catch(() => true)
+      if (isStopped) return
+      if (isAllowed) schedule()
+      else end(revoked)
+    }
+    const schedule = () => {
+      cancel = clock.after(reviewMs, () => void review())
+    }
+    schedule()
+    return () => {
+      isStopped = true
+      cancel()
+    }
+  }
+
+  /** Counts and logs a session, and ends it as needed. */
+  const follow = async (
+    user: User,
+    wanted: SessionRequest,
+    opened: Opened,
+    end: (ending: Ending) => void,
+    running: Promise<Bridged>,
+  ): Promise<void> => {
+    const { kind, namespace, name } = wanted
+    const startedMs = clock.monotonic()
+    const line = { kind, namespace, name, uid: opened.uid, user: user.username }
+    let isOpen = true
+    const endOnce = (ending: Ending) => {
+      if (isOpen) end(ending)
+    }
+    open.add(endOnce)
+    metrics.opened(kind)
+    log.info(line, 'a session was opened')
+    const stopReviews = reviewAgain(user, wanted, endOnce)
+    const { toGuest, fromGuest, code, reason } = await running
+    isOpen = false
+    stopReviews()
+    open.delete(endOnce)
+    opened.leave()
+    const seconds = (clock.monotonic() - startedMs) / 1000
+    metrics.ended(kind, seconds, { toGuest, fromGuest })
+    log.info({ ...line, toGuest, fromGuest, seconds: Math.round(seconds), code, reason }, 'a session has ended')
+  }
+
+  const counted = async (user: User, wanted: SessionRequest): Promise<Opened> => {
+    try {
+      return await openSession(user, wanted)
+    } catch (error) {
+      const code = error instanceof DoorRefusal ? error.status.code : 500
+      metrics.refused(wanted.kind, code)
+      const { kind, namespace, name } = wanted
+      log.info({ kind, namespace, name, user: user.username, code, err: error }, 'a session was refused')
+      throw error
+    }
+  }
+
+  const toWebSocket = (
+    request: IncomingMessage,
+    socket: Duplex,
+    head: Buffer,
+    { position }: DoorSession,
+  ): Promise<WebSocket> =>
+    new Promise((resolve, reject) => {
+      if (socket.destroyed) return reject(notWebSocket)
+      socket.once('close', () => reject(notWebSocket))
+      if (position !== undefined) positions.set(request, position)
+      server.handleUpgrade(request, socket, head, resolve)
+    })
+
+  return {
+    async respond(user, wanted, reply) {
+      if (wanted.kind !== 'log') throw notWebSocket
+      const opened = await counted(user, wanted)
+      reply.hijack()
+      // The client has gone meanwhile, and emits no further event.
+      if (reply.raw.destroyed) {
+        opened.leave()
+        opened.socket.destroy()
+        return undefined
+      }
+      const headers = {
+        'content-type': 'text/plain; charset=utf-8',
+        'x-content-type-options': 'nosniff',
+        connection: 'close',
+        ...(opened.position === undefined ? {} : { [positionHeader]: formatPosition(opened.position) }),
+      }
+      reply.raw.writeHead(200, headers).flushHeaders()
+      const { running, end } = stream(opened.socket, reply.raw, clock)
+      await follow(user, wanted, opened, end, running)
+      return undefined
+    },
+
+    async attach(user, wanted, request, socket, head) {
+      if (wanted.kind === 'log' || request.headers.upgrade?.toLowerCase() !== 'websocket') throw notWebSocket
+      const opened = await counted(user, wanted)
+      try {
+        const client = await toWebSocket(request, socket, head, opened)
+        const { ended: running, close } = bridge(client, opened.socket, {
+          clock,
+          endingOf: () => endingOf(wanted, opened.uid),
+        })
+        void follow(user, wanted, opened, close, running)
+      } catch (error) {
+        opened.leave()
+        opened.socket.destroy()
+        throw error
+      }
+    },
+
+    end() {
+      for (const one of open) one(restarting)
+    },
+  }
+}
+
+/** Writes a session to a response. A client that reads nothing for a minute is disconnected. */
+function stream(guest: Duplex, client: Duplex | FastifyReply['raw'], clock: Clock) {
+  const { promise: running, resolve } = Promise.withResolvers<Bridged>()
+  let fromGuest = 0
+  let ending = ended
+  const end = (why: Ending) => {
+    ending = why
+    guest.destroy()
+  }
+  readPaced(
+    guest,
+    (ms, run) => clock.after(ms, run),
+    (chunk) => {
+      fromGuest += chunk.length
+      if (client.write(chunk)) return undefined
+      const drained = Promise.withResolvers<void>()
+      const cancel = clock.after(stalledMs, () => client.destroy())
+      client.once('drain', () => {
+        cancel()
+        drained.resolve()
+      })
+      return drained.promise
+    },
+  )
+  guest.on('error', () => {}).once('close', () => client.end())
+  guest.once('end', () => client.end())
+  // The end can arrive together with the response that began the session.
+  if (guest.destroyed || guest.readableEnded) client.end()
+  client.on('error', () => {})
+  client.once('close', () => {
+    guest.destroy()
+    resolve({ ...ending, toGuest: 0, fromGuest })
+  })
+  return { running, end }
+}
+
+const refusal = (code: number, reason: string, message: string): DoorRefusal =>
+  new DoorRefusal({ code, reason, message })
+
+const notWebSocket = refusal(
+  400,
+  'BadRequest',
+  'attach/console requires a WebSocket (Upgrade: websocket); log requires a request without an upgrade',
+)
+
+function tooManySessions(owner: 'VM' | 'namespace' | 'user' | 'replica'): DoorRefusal {
+  const who = owner === 'replica' ? 'this replica of the webhooks' : `the ${owner}`
+  return refusal(429, 'TooManyRequests', `${who} has too many sessions; close one of them, or try again`)
+}
+
+const notRunning = ({ namespace, name }: SessionRequest, phase: string): DoorRefusal =>
+  refusal(
+    409,
+    'Conflict',
+    `VirtualMachine "${name}" in the namespace "${namespace}" has no guest to connect to: its phase is ${phase}; it must be Running`,
+  )
+
+const noDoor = (node: string): DoorRefusal =>
+  refusal(
+    503,
+    'ServiceUnavailable',
+    `the handler of node ${node} has not published where it serves sessions; it may be starting, or be of an older version`,
+  )
+
+/** In the API server's wording. */
+function forbidden({ username }: User, wanted: SessionRequest): DoorRefusal {
+  const { verb, resource, subresource, name, namespace } = accessOfSession(wanted)
+  return refusal(
+    403,
+    'Forbidden',
+    `${resource}.${group} "${name}" is forbidden: User "${username}" cannot ${verb} resource ` +
+      `"${resource}/${subresource}" in API group "${group}" in the namespace "${namespace}"`,
+  )
+}
