@@ -86,7 +86,7 @@ async function measure(given: Domain) {
     devices: { ...given.devices, disks: [boot, ...(given.devices?.disks ?? [])] },
   }
   const { domain } = fillDefaults(written, { capabilities, entropy: { uid }, name: 'testvm' })
-  const limit = Number(launcherResources(domain).limits['memory'])
+  const limit = Number(launcherResources({ domain }).limits['memory'])
   const cgroup = await makeMemoryCgroup(limit)
   const launcher = await startLauncher({ cgroup, oomScoreAdj: 990 })
   let peak = 0

@@ -10,6 +10,7 @@ import { fakeClock } from '../test/fake-clock.ts'
 import { until } from '../test/until.ts'
 import { systemClock, type Clock } from '../runtime/clock.ts'
 import { createKubeClient, type KubeClient } from '../runtime/kube.ts'
+import { launcherVersion } from '../runtime/launcher-api.ts'
 import { createLogger } from '../runtime/log.ts'
 import { virtualMachines } from '../runtime/resource.ts'
 import { startHandler, type Handler } from './handler.ts'
@@ -51,6 +52,7 @@ function start(clock: Clock = systemClock): Handler {
     nodeName: 'node1',
     launcherOf: (uid, limits) => launcherOf(root, uid, limits),
     addressOf: (uid) => readPodAddress(root, uid),
+    readCapabilities: async (type) => `{"name":"${type}"}`,
     recordEvent: (_, type, reason) => recorded.push(`${type} ${reason}`),
     log: createLogger({ process: 'handler', to: { write: (line) => logged.push(line) } }),
     clock,
@@ -85,6 +87,20 @@ test('hands a VM over when its launcher listens, and reports it Running with one
   await until(() => recorded.length > 0)
   expect(recorded).toEqual(['Normal Started'])
   expect(writes()).toBe(1)
+})
+
+test.each<[number, string | undefined, string[]]>([
+  [2, 'kvm', ['PUT /capabilities {"name":"kvm"}', 'PUT /vm']],
+  [2, 'qemu', ['PUT /capabilities {"name":"qemu"}', 'PUT /vm']],
+  [2, undefined, ['PUT /capabilities {"name":"qemu"}', 'PUT /vm']],
+  [1, 'kvm', ['PUT /vm']],
+])('sends a launcher of version %d the capabilities for type %s before the VM', async (version, type, asked) => {
+  schedule()
+  api.put(collection, { ...stored()!, spec: { domain: type === undefined ? {} : { type } } })
+  launcher = await startFakeLauncher(root, podUID)
+  launcher.become({ version })
+  await until(() => phase() === 'Running')
+  expect(launcher.asked).toEqual(asked)
 })
 
 test('hands over a VM that is too large for its cache', async () => {
@@ -327,13 +343,13 @@ describe('a launcher of another version', () => {
 
   test.each([
     [0, undefined],
-    [2, 2],
+    [3, 3],
   ])('that does not understand the VM does not fail it: version %d', async (expected, version) => {
     expect(await versions(version)).toMatchObject({
       status: 'Unknown',
       reason: 'LauncherIncompatible',
       message:
-        `The launcher (protocol version ${expected}) rejected a request of the handler (protocol version 1): ` +
+        `The launcher (protocol version ${expected}) rejected a request of the handler (protocol version ${launcherVersion}): ` +
         'spec.domain.quantum there is no such field. Complete the upgrade of virtset, then delete the VM and create it again',
     })
     expect([phase(), recorded]).toEqual(['Scheduled', ['Warning LauncherIncompatible']])

@@ -24,7 +24,7 @@ import { plan, type Observation } from './plan.ts'
 import { slimVm, type CachedVm } from './slim-vm.ts'
 import { countValues } from './status.ts'
 
-type Machine = Persisted<CachedVm>
+type Vm = Persisted<CachedVm>
 
 interface HandlerOptions {
   readonly kube: KubeClient
@@ -32,7 +32,9 @@ interface HandlerOptions {
   /** The launcher in the pod with this uid, and the pod's address once it has one. */
   readonly launcherOf: (podUID: string, limits: LauncherLimits) => Launcher
   readonly addressOf: (podUID: string) => Promise<string | undefined>
-  readonly recordEvent: (vm: Machine, type: 'Normal' | 'Warning', reason: string, message: string) => void
+  /** libvirtd's cache for VMs of this type, as JSON; undefined while there is none. */
+  readonly readCapabilities: (type: 'kvm' | 'qemu') => Promise<string | undefined>
+  readonly recordEvent: (vm: Vm, type: 'Normal' | 'Warning', reason: string, message: string) => void
   readonly log: Logger
   readonly clock: Clock
 }
@@ -77,6 +79,9 @@ const mostPendingBytes = 16 * 1024 * 1024
 /** Status updates of the whole node: a full node that starts at once has one per VM. */
 const writesPerSecond = 50
 const writeBurst = 200
+
+/** The first version of a launcher that accepts `PUT /capabilities`. */
+const withCapabilities = 2
 
 /** The back-off before a closed event stream is reopened. */
 const reopening = { firstMs: 1000, longestMs: 30_000, healthyMs: 60_000 }
@@ -134,8 +139,7 @@ export function startHandler(options: HandlerOptions): Handler {
     resource: virtualMachines,
     log,
     fieldSelector: `status.nodeName=${nodeName}`,
-    transform: slimVm,
-    isLarge: true,
+    slim: slimVm,
   })
   const groups = { of: (key: string) => key.slice(0, key.indexOf('/')), concurrency: namespaceConcurrency }
   const queue = startWorkQueue({ reconcile, concurrency, groups, log, clock })
@@ -173,7 +177,7 @@ export function startHandler(options: HandlerOptions): Handler {
   }
 
   /** Listed, since a handler must not read the VMs of other nodes. */
-  async function wholeOf(vm: Machine): Promise<Machine | undefined> {
+  async function wholeOf(vm: Vm): Promise<Vm | undefined> {
     if (vm.isPartial !== true) return vm
     const { namespace = '', name, uid } = vm.metadata
     const fieldSelector = `metadata.name=${name},status.nodeName=${nodeName}`
@@ -181,7 +185,7 @@ export function startHandler(options: HandlerOptions): Handler {
     return items.find(({ metadata }) => metadata.uid === uid)
   }
 
-  async function perform(round: Round, before: Machine, observation: Observation): Promise<void> {
+  async function perform(round: Round, before: Vm, observation: Observation): Promise<void> {
     let vm = before
     for (const action of plan(vm, observation, new Date(clock.now()).toISOString())) {
       log.debug({ vm: round.key, uid: vm.metadata.uid, action: action.do }, 'performing')
@@ -190,6 +194,7 @@ export function startHandler(options: HandlerOptions): Handler {
           const whole = await wholeOf(vm)
           // It was deleted: its event queues another round.
           if (whole === undefined) return undefined
+          await sendCapabilities(round, whole)
           return perform(round, vm, await observe(round, vm, () => putVm(round.launcher, whole)))
         }
         case 'shutDownGuest': {
@@ -220,11 +225,18 @@ export function startHandler(options: HandlerOptions): Handler {
     }
   }
 
-  async function observe(
-    { entry, podUID }: Round,
-    vm: Machine,
-    request: () => Promise<DomainReport>,
-  ): Promise<Observation> {
+  /** It only saves time, so a failure is not one of the VM. */
+  async function sendCapabilities({ key, entry, launcher }: Round, { spec }: Vm): Promise<void> {
+    if (entry.launcherVersion < withCapabilities) return
+    try {
+      const text = await options.readCapabilities(spec.domain.type === 'kvm' ? 'kvm' : 'qemu')
+      if (text !== undefined) await launcher.putCapabilities(text)
+    } catch (error) {
+      log.debug({ vm: key, err: error }, 'could not send the capabilities of the node')
+    }
+  }
+
+  async function observe({ entry, podUID }: Round, vm: Vm, request: () => Promise<DomainReport>): Promise<Observation> {
     try {
       const report = await request()
       entry.limits.responses.take(countValues(report.domain) * bytesPerValue)
@@ -307,7 +319,7 @@ export function startHandler(options: HandlerOptions): Handler {
   /**
    * Waits for the node's budget of updates: at most for the few updates of each other namespace that are in progress.
    */
-  async function updateStatus(vm: Machine, status: VirtualMachineStatus): Promise<Machine> {
+  async function updateStatus(vm: Vm, status: VirtualMachineStatus): Promise<Vm> {
     const { name, namespace } = vm.metadata
     const body = [...unchanged(vm), ...statusPatch(vm, status)]
     const waitMs = writes.take()
@@ -328,7 +340,7 @@ export function startHandler(options: HandlerOptions): Handler {
 
   const since = (startMs: number | undefined): number => (startMs === undefined ? 0 : clock.monotonic() - startMs)
 
-  function track({ metadata: { uid, namespace = '' } }: Machine): Tracked {
+  function track({ metadata: { uid, namespace = '' } }: Vm): Tracked {
     const known = tracked.get(uid)
     if (known) return known
     const bytes = (of: { perSecond: number; burst: number }) => createBucket(of.perSecond, of.burst, clock)
@@ -359,7 +371,7 @@ export function startHandler(options: HandlerOptions): Handler {
     entry.following = undefined
   }
 
-  function forget({ metadata }: Machine): void {
+  function forget({ metadata }: Vm): void {
     const entry = tracked.get(metadata.uid)
     if (entry !== undefined) stopFollowing(entry)
     tracked.delete(metadata.uid)
@@ -380,13 +392,13 @@ export function startHandler(options: HandlerOptions): Handler {
 }
 
 /** A launcher that accepts the VM and still waits for one would be handed it for ever. */
-async function putVm(launcher: Launcher, vm: Machine): Promise<DomainReport> {
+async function putVm(launcher: Launcher, vm: Vm): Promise<DomainReport> {
   const report = await launcher.put(vm)
   if (report.phase === 'Waiting') throw new InvalidLauncherResponse('it accepted the VM, but still waits for one')
   return report
 }
 
-function mustBeAbout({ metadata: { uid } }: Machine, { vmUID, phase }: DomainReport): void {
+function mustBeAbout({ metadata: { uid } }: Vm, { vmUID, phase }: DomainReport): void {
   if (vmUID === uid || (vmUID === '' && phase === 'Waiting')) return
   throw new InvalidLauncherResponse('its report is about another VirtualMachine')
 }

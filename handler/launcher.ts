@@ -43,6 +43,8 @@ export type LauncherEvent = 'change' | 'heartbeat'
 
 /** One launcher, looked up by its pod's uid for each request, so that no request can reach another pod. */
 export interface Launcher {
+  /** Sends a `CapabilitiesCache` as JSON. */
+  putCapabilities(text: string): Promise<void>
   put(vm: VirtualMachine): Promise<DomainReport>
   report(): Promise<DomainReport>
   shutdown(gracePeriodSeconds: number): Promise<void>
@@ -84,12 +86,14 @@ export function launcherOf(
   const { deadlineMs } = limits
   const late = () => new LauncherUnreachable(`the launcher did not respond within ${Math.round(deadlineMs / 1000)} s`)
 
-  const call = async (method: string, path: string, value?: unknown): Promise<unknown> => {
+  const call = (method: string, path: string, value?: unknown): Promise<unknown> =>
+    exchange(method, path, value === undefined ? {} : { body: JSON.stringify(value) })
+
+  const exchange = async (method: string, path: string, body: { readonly body?: string }): Promise<unknown> => {
     const stop = new AbortController()
     const cancel = afterRunning(clock, deadlineMs, () => stop.abort(late()))
     const held = limits.hold((bytes) => stop.abort(tooManyPending(bytes)))
     try {
-      const body = value === undefined ? {} : { body: JSON.stringify(value) }
       held.grow(body.body?.length ?? 0)
       const charge = (bytes: number) => {
         limits.responses.take(bytes)
@@ -108,6 +112,7 @@ export function launcherOf(
   }
 
   return {
+    putCapabilities: async (text) => void (await exchange('PUT', '/capabilities', { body: text })),
     put: async ({ apiVersion, kind, metadata: { name, namespace, uid }, spec }) =>
       // Only the part that the launcher reads: a status can be as large as the spec.
       parsePutResponse(await call('PUT', '/vm', { apiVersion, kind, metadata: { name, namespace, uid }, spec })),

@@ -4,23 +4,37 @@ import { createEventRecorder } from '../runtime/events.ts'
 import { startHealth } from '../runtime/health.ts'
 import { createKubeClient } from '../runtime/kube.ts'
 import { createLogger, type Logger } from '../runtime/log.ts'
+import { maxCapabilitiesBytes } from '../runtime/launcher-api.ts'
 import { countEvents, createMetrics, observeReflectors } from '../runtime/metrics.ts'
 import { serveMetrics } from '../runtime/metrics-server.ts'
 import { createShutdown } from '../runtime/shutdown.ts'
+import { offers } from './device-plugin/device.ts'
+import { ensureDeviceNode } from './device-plugin/device-node.ts'
+import { startDevicePlugins } from './device-plugin/device-plugins.ts'
+import { openDoor } from './door.ts'
+import { createDoorAccess } from './door-access.ts'
 import { startHandler } from './handler.ts'
 import { launcherOf } from './launcher.ts'
+import { openLauncherSession } from './launcher-session.ts'
 import { readPodAddress } from './pod-address.ts'
+import { followProfilePod } from './profile-pod.ts'
 import { publishProfile } from './profile.ts'
 import { readSettings, type Settings } from './settings.ts'
 import { findUnknownGuests, observeUnknownGuests } from './unknown-guests.ts'
 
-/** The node handler: reconciles the VMs of its node, publishes the node's profile, and reports unknown guests. */
+/** The only account whose tokens open the door. */
+const webhooksAccount = 'system:serviceaccount:virtset-system:virtset-webhooks'
+
+/**
+ * The node handler: reconciles the VMs of its node, offers its devices, publishes the node's profile, serves sessions to
+ * guests, and reports unknown guests.
+ */
 async function main(settings: Settings, log: Logger): Promise<void> {
-  const { nodeName, kubeletRoot, profileFile, healthPort, metricsPort } = settings
+  const { nodeName, kubeletRoot, devicePlugins, deviceCount, healthPort, metricsPort } = settings
   const clock = systemClock
   const shutdown = createShutdown({ source: process, log, exit: (code) => process.exit(code) })
   const kube = createKubeClient({ access: await defaultAccess(process.env), userAgent: 'virtset-handler' })
-  const profile = publishProfile({ kube, nodeName, file: profileFile, log, clock })
+  const profilePod = followProfilePod({ kube, nodeName, kubeletRoot, log, clock })
   const registry = createMetrics()
   const recorder = countEvents(
     registry,
@@ -31,6 +45,8 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     nodeName,
     launcherOf: (podUID, limits) => launcherOf(kubeletRoot, podUID, limits),
     addressOf: (podUID) => readPodAddress(kubeletRoot, podUID),
+    readCapabilities: async (type) =>
+      (await profilePod.read(`capabilities-${type}.json`, maxCapabilitiesBytes))?.toString(),
     recordEvent: ({ apiVersion, kind, metadata: { namespace, name, uid } }, type, reason, message) => {
       const regarding = { apiVersion, kind, name, uid, ...(namespace === undefined ? {} : { namespace }) }
       recorder.record({ regarding, type, reason, message })
@@ -38,6 +54,22 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     log,
     clock,
   })
+  const door =
+    settings.door === undefined
+      ? undefined
+      : await openDoor({
+          ...settings.door,
+          accessOf: createDoorAccess(kube, clock, webhooksAccount),
+          isOfVm: (podUID) => handler.podsOfVms()?.has(podUID) === true,
+          open: (podUID, target) => openLauncherSession(kubeletRoot, podUID, target, clock),
+          log,
+          clock,
+        })
+  handler.vms.onChange(({ kind, object }) => {
+    if (kind === 'deleted' && object.status?.podUID !== undefined) door?.endSessionsOf(object.status.podUID)
+  })
+  const published = door === undefined ? {} : { door: door.published }
+  const profile = publishProfile({ kube, nodeName, read: (...of) => profilePod.read(...of), ...published, log, clock })
   const unknownGuests = findUnknownGuests({
     kubeletRoot,
     podsOfVms: () => handler.podsOfVms(),
@@ -45,15 +77,30 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     log,
     clock,
   })
-  observeReflectors(registry, [handler.vms, profile.node])
+  const plugins =
+    devicePlugins === undefined
+      ? undefined
+      : startDevicePlugins({
+          offers,
+          directory: devicePlugins,
+          sysfs: '/sys',
+          count: deviceCount,
+          ensureNode: ensureDeviceNode,
+          log,
+          clock,
+        })
+  observeReflectors(registry, [handler.vms, profile.node, profilePod.pods])
   observeUnknownGuests(registry, unknownGuests)
   const unready = () => (handler.vms.hasSynced() ? [] : ['the VMs of this node are not listed yet'])
   const health = await startHealth({ port: healthPort, registry, log, clock, unready })
   const metrics = await serveMetrics({ port: metricsPort, registry, kube, log, clock })
 
+  shutdown.step('door', () => door?.close())
   shutdown.step('handler', () => handler.stop())
+  shutdown.step('device plugins', () => plugins?.stop())
   shutdown.step('unknown guests', () => unknownGuests.stop())
   shutdown.step('profile', () => profile.stop())
+  shutdown.step('profile pod', () => profilePod.stop())
   shutdown.step('events', () => recorder.stop())
   shutdown.step('health', () => health.close())
   shutdown.step('metrics', () => metrics?.close())

@@ -209,6 +209,30 @@ const rows: [string, Given, Observation, string[]][] = [
     [failed, 'recordEvent Warning GuestFailed', 'releaseLauncher'],
   ],
   [
+    'reports the end of a guest whose pod was terminated as a disruption',
+    { phase: 'Running' },
+    reported(report('Shutoff', { reason: 'destroyed', exit: 'Failed', isTerminated: true })),
+    [`${failed} DisruptionTarget=True:PodTerminated`, 'recordEvent Warning GuestFailed', 'releaseLauncher'],
+  ],
+  [
+    'also if the guest powered off',
+    { phase: 'Running' },
+    reported(report('Shutoff', { reason: 'shutdown', exit: 'Succeeded', isTerminated: true })),
+    [`${succeeded} DisruptionTarget=True:PodTerminated`, 'recordEvent Normal Stopped', 'releaseLauncher'],
+  ],
+  [
+    'but not the end of a deleted VM, whose pod the controller deletes',
+    { phase: 'Running', isDeleting: true },
+    reported(report('Shutoff', { reason: 'shutdown', exit: 'Succeeded', isTerminated: true })),
+    [succeeded, 'recordEvent Normal Stopped', 'releaseLauncher'],
+  ],
+  [
+    'nor a guest that is still shutting down',
+    { phase: 'Running' },
+    reported(report('ShuttingDown', { reason: 'booted', isTerminated: true })),
+    [],
+  ],
+  [
     'counts a crash during the shutdown as a failure',
     { phase: 'Running', isDeleting: true },
     reported(report('Crashed', { reason: 'failed', exit: 'Failed', message: 'QEMU was killed' })),
@@ -436,6 +460,21 @@ test('a status has the live domain, its interfaces, and each transition once', (
       },
     ],
   })
+})
+
+test('a disruption whose reason the controller knows stays as it is', () => {
+  const known = {
+    type: 'DisruptionTarget',
+    status: 'True',
+    reason: 'EvictionByEvictionAPI',
+    message: 'the launcher pod was evicted',
+    lastTransitionTime: seconds(-1),
+  } as const
+  const vm = vmWith({ phase: 'Running' })
+  const evicted = { ...vm, status: { ...vm.status, conditions: [known] } }
+  const ended = report('Shutoff', { reason: 'shutdown', exit: 'Succeeded', isTerminated: true })
+  const status = statusOf(evicted, ended, undefined, now)
+  expect(status.conditions?.filter(({ type }) => type === 'DisruptionTarget')).toEqual([known])
 })
 
 test('a spec that libvirt changed is a condition with the first fields', () => {

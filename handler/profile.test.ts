@@ -1,6 +1,3 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createKubeClient, type KubeClient } from '../runtime/kube.ts'
 import { createLogger } from '../runtime/log.ts'
@@ -47,33 +44,40 @@ describe('the profile of a node', () => {
     })
   })
 
+  test('has the door of its handler', () => {
+    const door = { address: '10.0.0.1:8444', certificateSha256: 'AA:BB' }
+    expect(nodeProfile(node, found, door).spec.door).toEqual(door)
+  })
+
   test('reports that KVM is missing', () => {
     expect(nodeProfile(node, { ...found, capabilities: emulatedCapabilities }).spec.kvm).toBe(false)
   })
 })
 
 describe('a handler', () => {
-  let directory: string
   let api: FakeApiServer
   let kube: KubeClient
   let clock: FakeClock
   let publisher: ProfilePublisher
   const path = '/apis/virtset.io/v1alpha1/nodeprofiles'
-  const write = (profile: object) => writeFile(join(directory, 'profile.json'), JSON.stringify(profile))
+  let written: Buffer | undefined
+  const write = (profile: object) => {
+    written = Buffer.from(JSON.stringify(profile))
+  }
   const put = (metadata: Partial<FakeObject['metadata']>) =>
     api.put('/api/v1/nodes', { metadata: { name: 'one', ...metadata } })
   const stored = () => api.find(path, undefined, 'one')
   const writes = () => api.requests.filter(({ method }) => method === 'PATCH').length
 
   beforeEach(async () => {
-    directory = await mkdtemp(join(tmpdir(), 'profile-'))
+    written = undefined
     api = await startFakeApiServer()
     kube = createKubeClient({ access: api.access, userAgent: 'virtset-handler' })
     clock = fakeClock()
     publisher = publishProfile({
       kube,
       nodeName: 'one',
-      file: join(directory, 'profile.json'),
+      read: () => Promise.resolve(written),
       log: createLogger({ process: 'test', level: 'silent' }),
       clock,
     })
@@ -83,7 +87,6 @@ describe('a handler', () => {
     await publisher.stop()
     await kube.close()
     await api.close()
-    await rm(directory, { recursive: true })
   })
 
   /** Lets time go by, as often as it takes. */
@@ -97,25 +100,25 @@ describe('a handler', () => {
     put({ labels: { zone: 'a' } })
     await publisher.node.synced()
     expect(stored()).toBeUndefined()
-    await write(found)
+    write(found)
     await later(() => stored() !== undefined)
     expect(stored()).toMatchObject({ metadata: { labels: { zone: 'a' } }, spec: { ...found, kvm: true, taints: [] } })
   })
 
   test('follows the labels of its node, and the capabilities of libvirt', async () => {
     put({ labels: { zone: 'a' } })
-    await write(found)
+    write(found)
     await later(() => stored() !== undefined)
     put({ labels: { zone: 'b' } })
     await until(() => stored()?.metadata.labels?.['zone'] === 'b')
-    await write({ ...found, capabilities: emulatedCapabilities })
+    write({ ...found, capabilities: emulatedCapabilities })
     await later(() => writes() === 3)
     expect(stored()).toMatchObject({ spec: { kvm: false } })
   })
 
   test('writes nothing without a change, except to repair a changed profile', async () => {
     put({})
-    await write(found)
+    write(found)
     await later(() => stored() !== undefined)
     for (let passed = 0; passed < 30; passed++) await clock.advance(10_000)
     expect(writes()).toBe(1)
@@ -126,10 +129,10 @@ describe('a handler', () => {
 
   test('publishes nothing that is not a profile', async () => {
     put({})
-    await write({ libvirtVersion: '11.3.0', capabilities: { architecture: 'x86_64' } })
+    write({ libvirtVersion: '11.3.0', capabilities: { architecture: 'x86_64' } })
     await publisher.node.synced()
     for (let passed = 0; passed < 30; passed++) await clock.advance(10_000)
-    await write(found)
+    write(found)
     await later(() => stored() !== undefined)
     expect(writes()).toBe(1)
   })

@@ -1,5 +1,5 @@
-import { readFile } from 'node:fs/promises'
 import { readCapabilities } from '../api/capabilities.ts'
+import type { NodeDoor } from '../api/node-door.ts'
 import type { LibvirtProfile, NodeProfile, Taint } from '../api/node-profile.ts'
 import { apiVersion } from '../api/object.ts'
 import { isRecord } from '../api/schema.ts'
@@ -8,6 +8,7 @@ import type { KubeClient } from '../runtime/kube.ts'
 import type { Logger } from '../runtime/log.ts'
 import { startReflector, type Reflector } from '../runtime/reflector.ts'
 import { nodeProfiles, resource, type KubeObject, type Persisted } from '../runtime/resource.ts'
+import { pick, slimMetadata } from '../runtime/slim.ts'
 import { startWorkQueue } from '../runtime/work-queue.ts'
 
 /** The part of Kubernetes' Node that a profile copies. */
@@ -22,30 +23,36 @@ export interface ProfilePublisher {
   stop(): Promise<void>
 }
 
-/** Another container of the pod writes the file when it has queried libvirt, and again after a restart. */
+/** The profile pod writes the file when it has queried libvirt, and again after a restart. */
 const readAgainMs = 10_000
+const profileFile = 'profile.json'
+/** The API server stores no object of this size. A profile takes 60 to 90 KB. */
+const maxBytes = 1024 * 1024
 /** A profile that was deleted or changed is published again after this time. */
 const repairMs = 600_000
 
 /**
- * Publishes the capabilities of a node, as the container with libvirt has written them to `file`, with the node's
- * labels and taints, as the NodeProfile with the node's name. It does so whenever they change.
+ * Publishes the capabilities of a node, as the pod with libvirt has written them to a file, with the node's labels and
+ * taints, as the NodeProfile with the node's name. It does so whenever they change.
  */
 export function publishProfile(options: {
   readonly kube: KubeClient
   readonly nodeName: string
-  readonly file: string
+  /** Reads a file of the profile pod; undefined while there is none. */
+  readonly read: (name: string, maxBytes: number) => Promise<Buffer | undefined>
+  /** Published with the profile. */
+  readonly door?: NodeDoor
   readonly log: Logger
   readonly clock: Clock
 }): ProfilePublisher {
-  const { kube, nodeName, file, log, clock } = options
+  const { kube, nodeName, read, door, log, clock } = options
   const node = startReflector({
     kube,
     resource: nodes,
     log,
     clock,
-    fieldSelector: `metadata.name=${nodeName}`,
-    transform: withoutStatus,
+    name: nodeName,
+    slim: slimNode,
   })
   const queue = startWorkQueue({ reconcile, concurrency: 1, log, clock })
   let published: { readonly text: string; readonly atMs: number } | undefined
@@ -53,10 +60,10 @@ export function publishProfile(options: {
 
   async function reconcile(): Promise<void> {
     queue.addAfter(nodeName, readAgainMs)
-    const found = await readProfile(file)
+    const found = parseProfile(await read(profileFile, maxBytes))
     const own = node.store.get(nodeName)
     if (found === undefined || own === undefined) return
-    const profile = nodeProfile(own, found)
+    const profile = nodeProfile(own, found, door)
     const text = JSON.stringify(profile)
     if (published?.text === text && clock.monotonic() - published.atMs < repairMs) return
     await kube.patch(
@@ -82,6 +89,7 @@ export function publishProfile(options: {
 export function nodeProfile(
   { metadata, spec }: Persisted<Node>,
   { libvirtVersion, capabilities }: LibvirtProfile,
+  door?: NodeDoor,
 ): NodeProfile {
   const { name, uid, labels = {} } = metadata
   return {
@@ -94,6 +102,7 @@ export function nodeProfile(
       taints: (spec?.taints ?? [])
         .filter(({ key }) => !ofCondition.test(key))
         .map(({ key, value, effect }) => ({ key, ...(value === undefined ? {} : { value }), effect })),
+      ...(door === undefined ? {} : { door }),
       capabilities,
     },
   }
@@ -103,26 +112,19 @@ export function nodeProfile(
 const ofCondition = /^node\.(cloudprovider\.)?kubernetes\.io\//
 
 /** Drops the megabyte of images that a Node can have. */
-function withoutStatus({ apiVersion: of, kind, metadata, spec }: Persisted<Node>): Persisted<Node> {
-  const { name, uid, resourceVersion, labels = {} } = metadata
-  const { taints = [] } = spec ?? {}
+function slimNode(node: Persisted<Node>): Persisted<Node> {
   return {
-    ...(of && { apiVersion: of }),
-    ...(kind && { kind }),
-    metadata: { name, uid, resourceVersion, labels },
-    spec: { taints },
+    ...pick(node, 'apiVersion', 'kind'),
+    metadata: slimMetadata(node.metadata, 'labels'),
+    spec: pick(node.spec ?? {}, 'taints'),
   }
 }
 
 /** Undefined until libvirt has been queried. */
-async function readProfile(file: string): Promise<LibvirtProfile | undefined> {
-  try {
-    const value: unknown = JSON.parse(await readFile(file, 'utf8'))
-    if (!isRecord(value) || typeof value['libvirtVersion'] !== 'string')
-      throw new Error(`${file} does not contain a profile`)
-    return { libvirtVersion: value['libvirtVersion'], capabilities: readCapabilities(value['capabilities']) }
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
-    throw error
-  }
+function parseProfile(bytes: Buffer | undefined): LibvirtProfile | undefined {
+  if (bytes === undefined) return undefined
+  const value: unknown = JSON.parse(bytes.toString('utf8'))
+  if (!isRecord(value) || typeof value['libvirtVersion'] !== 'string')
+    throw new Error(`${profileFile} does not contain a profile`)
+  return { libvirtVersion: value['libvirtVersion'], capabilities: readCapabilities(value['capabilities']) }
 }

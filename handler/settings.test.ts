@@ -5,7 +5,7 @@ test('a handler needs only the name of its node', () => {
   expect(readSettings({ NODE_NAME: 'node1' })).toEqual({
     nodeName: 'node1',
     kubeletRoot: '/var/lib/kubelet',
-    profileFile: '/var/run/virtset/profile/profile.json',
+    deviceCount: 1000,
     healthPort: 8080,
     logLevel: 'info',
   })
@@ -16,17 +16,28 @@ test('everything else can be set', () => {
   const env = {
     NODE_NAME: 'node1',
     KUBELET_ROOT: '/k',
-    PROFILE: '/p',
+    DEVICE_PLUGINS: '/d',
+    DEVICE_COUNT: '8',
     HEALTH_PORT: '1',
     METRICS_PORT: '2',
+    DOOR_PORT: '3',
+    POD_IP: '10.0.0.1',
     LOG_LEVEL: 'debug',
   }
   expect(readSettings(env)).toEqual({
     nodeName: 'node1',
     kubeletRoot: '/k',
-    profileFile: '/p',
+    devicePlugins: '/d',
+    deviceCount: 8,
     healthPort: 1,
     metricsPort: '2',
+    door: { port: 3, address: '10.0.0.1' },
     logLevel: 'debug',
   })
+})
+
+test.each(['0', '1.5', '10001', 'many'])('a device count of %s is refused', (count) => {
+  expect(() => readSettings({ NODE_NAME: 'node1', DEVICE_COUNT: count })).toThrow(
+    `DEVICE_COUNT=${count}: must be a whole number from 1 to 10000`,
+  )
 })

@@ -27,6 +27,28 @@ export async function openPodHosts(kubeletRoot: string, podUID: string): Promise
   return walk(kubeletRoot, podUID, ['etc-hosts'], 'file')
 }
 
+/**
+ * A file that the pod `podUID` has written to its volume `profile`; undefined while it does not exist.
+ * @throws if it is longer than `maxBytes`
+ */
+export async function readProfileFile(
+  kubeletRoot: string,
+  podUID: string,
+  name: string,
+  maxBytes: number,
+): Promise<Buffer | undefined> {
+  const handle = await walk(kubeletRoot, podUID, ['volumes', 'kubernetes.io~empty-dir', 'profile', name], 'file')
+  if (handle === undefined) return undefined
+  try {
+    const { size } = await handle.stat()
+    if (size > maxBytes) throw new Error(`${name} of the profile pod is longer than ${maxBytes} bytes`)
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(size), 0, size, 0)
+    return buffer.subarray(0, bytesRead)
+  } finally {
+    await handle.close()
+  }
+}
+
 /** A path to the inode of the handle, even if the directory changes meanwhile. */
 export function pathOf(handle: FileHandle): string {
   return `/proc/self/fd/${handle.fd}`

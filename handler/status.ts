@@ -3,7 +3,8 @@ import type { VirtualMachineStatus, Phase, VirtualMachine } from '../api/virtual
 import type { Condition } from '../api/object.ts'
 import { shorten } from '../api/shorten.ts'
 import type { DomainReport, Json, JsonObject } from '../runtime/launcher-api.ts'
-import { setCondition } from '../runtime/condition.ts'
+import { findCondition, setCondition } from '../runtime/condition.ts'
+import { disruptionTarget, podTerminated } from '../runtime/disruption.ts'
 import { enterPhase } from '../runtime/phase-times.ts'
 import { podEndedCondition } from '../runtime/pod-end.ts'
 import { digestOf } from './slim-vm.ts'
@@ -33,7 +34,7 @@ export function statusOf(
     ...(podIP === undefined ? {} : { podIP }),
     ...(domain === undefined ? {} : { domain: newDomain(before, domain), interfaces: interfacesOf(domain) }),
   }
-  return conclude(before, status, conditionsOf(report, misbehaviour), vm, now)
+  return conclude(before, status, [...conditionsOf(report, misbehaviour), ...disruptionOf(vm, report)], vm, now)
 }
 
 /** The status of a VM that its launcher refused to run; `message` is libvirt's own. */
@@ -110,6 +111,14 @@ function conditionsOf(report: DomainReport, misbehaviour: string | undefined): A
       ? []
       : [{ type: 'SpecDrift', status: 'True', reason: 'LibvirtChangedSpec', message: driftMessage(drifts) }]
   return [readiness(report), synchronization(report, misbehaviour), ...drift]
+}
+
+/** The end of a guest whose pod was terminated, unless that was requested or the controller knows the reason. */
+function disruptionOf(vm: VirtualMachine, { exit, isTerminated = false }: DomainReport): Asserted[] {
+  const isKnown = findCondition(vm.status?.conditions, disruptionTarget)?.status === 'True'
+  if (exit === undefined || !isTerminated || isKnown || vm.metadata.deletionTimestamp !== undefined) return []
+  const message = 'the launcher pod was deleted, evicted or drained from its node'
+  return [{ type: disruptionTarget, status: 'True', reason: podTerminated, message }]
 }
 
 function synchronization(report: DomainReport, misbehaviour: string | undefined): Asserted {

@@ -15,7 +15,7 @@ interface ProfileSources {
 }
 
 /** Features that rules check; unsupported if libvirt does not list them. */
-const judgedWords = ['video.modelType', 'tpm.backendModel', 'tpm.backendVersion']
+const checkedWords = ['video.modelType', 'tpm.backendModel', 'tpm.backendVersion']
 
 /** The profile of a node, from the descriptions of its libvirt. */
 export function profileOf(sources: ProfileSources): Capabilities {
@@ -109,7 +109,7 @@ function words(domain: Element): Capabilities['words'] {
       ]),
     ),
   )
-  const nothing = judgedWords.map((subject): [string, string[]] => [subject, []])
+  const nothing = checkedWords.map((subject): [string, string[]] => [subject, []])
   return Object.fromEntries([...new Map([...nothing, ...found])].toSorted(([a], [b]) => (a < b ? -1 : 1)))
 }
 

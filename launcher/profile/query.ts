@@ -1,6 +1,5 @@
-import { readFile, readdir } from 'node:fs/promises'
-import { join } from 'node:path'
 import type { LibvirtProfile } from '../../api/node-profile.ts'
+import { readCapabilities } from '../capabilities-cache.ts'
 import type { Client } from '../libvirt/client.ts'
 import { LibvirtError, ProtocolError } from '../libvirt/errors.ts'
 import { errorCodes } from '../libvirt/protocol.ts'
@@ -32,7 +31,7 @@ export async function queryProfile(
     throw error
   })
   const capabilities = profileOf({
-    qemu: await readKept(join(at.cache, 'libvirt/qemu/cache/capabilities')),
+    qemu: (await readCapabilities(at.cache)).text,
     domains: { qemu, ...(kvm === undefined ? {} : { kvm }) },
     host: textOf(host),
     firmware: await readDescriptors(at.root),
@@ -43,13 +42,4 @@ export async function queryProfile(
 function textOf(value: Value): string {
   if (typeof value !== 'string') throw new ProtocolError('the reply has no text')
   return value
-}
-
-/** libvirtd's cached capabilities of the QEMU for x86_64; there is one file for each QEMU. */
-async function readKept(folder: string): Promise<string> {
-  for (const name of await readdir(folder)) {
-    const text = await readFile(join(folder, name), 'utf8')
-    if (text.includes('<arch>x86_64</arch>')) return text
-  }
-  throw new Error(`libvirtd has cached no capabilities of a QEMU for x86_64 in ${folder}`)
 }

@@ -45,8 +45,8 @@ test("the profile of the launcher's QEMU equals the bundled one, except for what
     emulator: bundledCapabilities.emulator,
   })
   // Debian builds QEMU without the kernel's cryptography, and this host has no KVM.
-  const lacking = bundledCapabilities.devices.filter((one) => !capabilities.devices.includes(one))
-  expect(lacking).toEqual(['cryptodev-backend-lkcf', 'kvm'])
+  const missing = bundledCapabilities.devices.filter((one) => !capabilities.devices.includes(one))
+  expect(missing).toEqual(['cryptodev-backend-lkcf', 'kvm'])
   expect(capabilities.devices.filter((one) => !bundledCapabilities.devices.includes(one))).toEqual([])
   expect(capabilities.words).toEqual({
     ...bundledCapabilities.words,

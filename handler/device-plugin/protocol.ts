@@ -1,0 +1,53 @@
+import { join } from 'node:path'
+import { loadSync, type PackageDefinition, type ServiceDefinition } from '@grpc/proto-loader'
+
+/** The kubelet's device plugin API, as the published `v1beta1.proto` describes it. Field names are in camel case. */
+const definitions = loadSync(join(import.meta.dirname, 'v1beta1.proto'), { arrays: true, defaults: true })
+
+export const version = 'v1beta1'
+
+export const registrationService = serviceOf('v1beta1.Registration')
+export const devicePluginService = serviceOf('v1beta1.DevicePlugin')
+
+export interface RegisterRequest {
+  readonly version: string
+  /** The name of the plugin's socket beside the kubelet's. */
+  readonly endpoint: string
+  readonly resourceName: string
+  readonly options: PluginOptions
+}
+
+export interface PluginOptions {
+  readonly preStartRequired: boolean
+  readonly getPreferredAllocationAvailable: boolean
+}
+
+export interface DeviceList {
+  readonly devices: readonly { readonly ID: string; readonly health: 'Healthy' | 'Unhealthy' }[]
+}
+
+export interface AllocateRequest {
+  readonly containerRequests: readonly { readonly devicesIds: readonly string[] }[]
+}
+
+export interface AllocateResponse {
+  readonly containerResponses: readonly { readonly devices: readonly DeviceSpec[] }[]
+}
+
+/** A device that the container runtime creates in a container, with the type, numbers and mode of `hostPath`. */
+export interface DeviceSpec {
+  readonly containerPath: string
+  readonly hostPath: string
+  /** For the container's cgroup: `r`, `w` and `m` (mknod). */
+  readonly permissions: 'rw'
+}
+
+function serviceOf(name: string): ServiceDefinition {
+  const definition = definitions[name]
+  if (definition === undefined || !isService(definition)) throw new Error(`v1beta1.proto has no service ${name}`)
+  return definition
+}
+
+function isService(definition: PackageDefinition[string]): definition is ServiceDefinition {
+  return !('format' in definition)
+}
