@@ -12,7 +12,7 @@ export function knownPartOf(body: unknown): { readonly vm: VirtualMachine; reado
   if ('vm' in parsed) return { vm: parsed.vm, ignored: [] }
   const { causes } = parsed
   const valid = causes.every(({ rule }) => rule === 'unknown-field') ? validPartOf(body, causes) : undefined
-  // An object with only unknown fields would be removed as a whole, and the guest would lack a device.
+  // An object with only unknown fields would be removed as a whole, and a device would be missing in the guest.
   const isComplete = valid?.without.every((path) => causes.some(({ field }) => field === path)) ?? false
   if (valid === undefined || !isComplete) {
     throw new Refused('BadRequest', causes.map(({ field, message }) => `${field} ${message}`).join('; '))

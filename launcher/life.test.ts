@@ -19,6 +19,8 @@ let drift: SpecDrift[]
 let exit: string | undefined
 let prepareFailure: Error | undefined
 let oomKills: () => number
+/** The target of a disk without room. */
+let fullDisk: string | undefined
 
 beforeEach(() => {
   fake = fakeLibvirtd()
@@ -28,6 +30,7 @@ beforeEach(() => {
   exit = undefined
   prepareFailure = undefined
   oomKills = () => 0
+  fullDisk = undefined
   makeLife()
 })
 
@@ -41,6 +44,7 @@ function makeLife(vmUID?: string): void {
     clock,
     log: createLogger({ process: 'launcher', level: 'silent' }),
     ...(vmUID === undefined ? {} : { vmUID }),
+    hasRoom: async (targets) => !targets.includes(fullDisk ?? ''),
     readMemoryUse: async () => ({ oomKills: oomKills(), limitBytes: 2 ** 27, peakBytes: 2 ** 27 }),
     prepare: async (spec) => {
       if (prepareFailure !== undefined) throw prepareFailure
@@ -96,7 +100,7 @@ describe('a VM', () => {
   test('is defined, started and reported', async () => {
     const report = await start(vm('idle'))
     expect(report).toEqual({
-      version: 1,
+      version: 2,
       vmUID: 'u-1',
       phase: 'Running',
       reason: 'booted',
@@ -183,6 +187,52 @@ describe('the end', () => {
     life.final()
     await clock.advance(60_000)
     expect(exit).toBe(undefined)
+  })
+})
+
+describe('a disk without space', () => {
+  const paused = async (...errors: { disk: string; error: number }[]) => {
+    await start(vm('idle'))
+    fake.pauseGuests(errors)
+    await settle()
+  }
+
+  test('pauses the guest, and is reported', async () => {
+    fullDisk = 'vda'
+    await paused({ disk: 'vda', error: 2 })
+    expect(await life.report()).toMatchObject({
+      phase: 'Paused',
+      reason: 'ioerror',
+      message: 'the guest is paused: disk vda has no space left; it continues when there is space',
+    })
+    await clock.advance(60_000)
+    expect(count('domain_resume')).toBe(0)
+  })
+
+  test('resumes the guest when there is space, once', async () => {
+    fullDisk = 'vda'
+    await paused({ disk: 'vda', error: 2 })
+    fullDisk = undefined
+    await clock.advance(10_000)
+    expect(await life.report()).toMatchObject({ phase: 'Running' })
+    await clock.advance(60_000)
+    expect(count('domain_resume')).toBe(1)
+  })
+
+  test('does not resume a guest with another error', async () => {
+    await paused({ disk: 'vda', error: 2 }, { disk: 'vdb', error: 1 })
+    await clock.advance(60_000)
+    expect(count('domain_resume')).toBe(0)
+    expect((await life.report()).message).toContain('disk vdb has an I/O error')
+  })
+
+  test('is tried again when libvirt cannot resume the guest', async () => {
+    await paused({ disk: 'vda', error: 2 })
+    fake.refuseNext('domain_resume', new LibvirtError('busy', 55, 10))
+    await clock.advance(10_000)
+    expect((await life.report()).phase).toBe('Paused')
+    await clock.advance(10_000)
+    expect((await life.report()).phase).toBe('Running')
   })
 })
 
@@ -292,6 +342,15 @@ describe('shutdown', () => {
     expect(count('domain_destroy_flags')).toBe(0)
     await clock.advance(1)
     expect(standings().at(-1)).toBe('Shutoff destroyed Failed')
+    expect(reports.at(-1)).toMatchObject({ isTerminated: true })
+  })
+
+  test('by the handler is not reported as a termination of the pod', async () => {
+    await start(vm('idle'))
+    life.shutdown(0)
+    await clock.advance(1)
+    expect(standings().at(-1)).toBe('Shutoff destroyed Failed')
+    expect(reports.at(-1)).not.toHaveProperty('isTerminated')
   })
 
   test('by the kubelet before the launcher has a VM ends it at once', async () => {

@@ -11,18 +11,22 @@ import {
 } from '../runtime/launcher-api.ts'
 import type { Client } from './libvirt/client.ts'
 import {
+  type DiskError,
   type DomainRef,
   type DomainState,
   defineDomain,
   destroyDomain,
   killDomain,
   pingQemu,
+  readDiskErrors,
   readState,
   readXml,
+  resumeDomain,
   shutdownDomain,
   startDomain,
 } from './libvirt/domain.ts'
 import { LibvirtError } from './libvirt/errors.ts'
+import { pausedMessage } from './full-disk.ts'
 import type { Identity } from './identity.ts'
 import { type MemoryUse, outOfMemoryMessage } from './out-of-memory.ts'
 import type { Logger } from '../runtime/log.ts'
@@ -73,6 +77,8 @@ interface LifeOptions {
   /** Prepares the volumes; returns the domain to define. @throws Refused */
   readonly prepare: (spec: VirtualMachineSpec, identity: Identity) => Promise<Domain>
   readonly readMemoryUse: () => Promise<MemoryUse>
+  /** Whether these disks, by target, can be written again after they were full. */
+  readonly hasRoom: (targets: readonly string[], domain: Domain) => Promise<boolean>
   readonly writeXml: (domain: Domain) => string
   /** Undefined if the XML has elements that the description does not have. */
   readonly readXml: (xml: string) => JsonObject | undefined
@@ -94,6 +100,10 @@ export class Life {
   /** The error of a start that is retried. */
   #trouble: string | undefined
   #dom: DomainRef | undefined
+  /** As it was defined: the volumes are files. */
+  #domain: Domain | undefined
+  /** Of a guest that is paused because of them. */
+  #diskErrors: readonly DiskError[] = []
   #wasStarted = false
   #failure: { phase: 'Gone' | 'Shutoff'; reason: string; message: string } | undefined
   /** The kernel's count of processes killed for memory before QEMU was started. */
@@ -121,6 +131,11 @@ export class Life {
   /** Resolves when the launcher can exit: when the final report was read (`final`), or 15 s after it. */
   get ended(): Promise<LauncherExit> {
     return this.#ended.promise
+  }
+
+  /** Whether it has been given its VM. */
+  get hasVm(): boolean {
+    return this.#vm !== undefined
   }
 
   /** The defined domain. */
@@ -240,9 +255,12 @@ export class Life {
   }
 
   async #define(vm: VirtualMachine, identity: Identity): Promise<void> {
-    const { client, prepare, writeXml, compare, log } = this.#options
+    const { client, clock, prepare, writeXml, compare, log } = this.#options
     const domain = await prepare(vm.spec, identity)
+    this.#domain = domain
+    const beginMs = clock.monotonic()
     this.#dom = await refusedAs('DefineRefused', () => defineDomain(client, writeXml(domain)))
+    log.info({ defineMs: Math.round(clock.monotonic() - beginMs) }, 'defined the domain')
     const inactive = await readXml(client, this.#dom, { inactive: true })
     if (inactive !== undefined) this.#specDrift = [...this.#ignored, ...compare(domain, inactive)]
     if (this.#specDrift !== undefined && this.#specDrift.length > 0) {
@@ -256,6 +274,7 @@ export class Life {
       if (this.#isEnding) return
       this.hint()
       void this.#ping()
+      void this.#continueWhenThereIsRoom()
       this.#resync()
     })
   }
@@ -277,6 +296,22 @@ export class Life {
     this.#isPinging = false
     if (this.#unresponsiveSince === undefined) return
     this.#unresponsiveSince = undefined
+    this.hint()
+  }
+
+  /** QEMU pauses a guest whose write finds no space, so that the guest sees no error, and repeats the write. */
+  async #continueWhenThereIsRoom(): Promise<void> {
+    const { client, hasRoom, log } = this.#options
+    const full = this.#diskErrors.filter(({ isFull }) => isFull).map(({ target }) => target)
+    if (full.length === 0 || full.length < this.#diskErrors.length) return
+    if (this.#dom === undefined || this.#domain === undefined) return
+    try {
+      if (!(await hasRoom(full, this.#domain))) return
+      log.info({ disks: full }, 'there is space again; resuming the guest')
+      await resumeDomain(client, this.#dom)
+    } catch (error) {
+      log.warn({ err: error }, 'could not resume the guest')
+    }
     this.hint()
   }
 
@@ -315,6 +350,7 @@ export class Life {
     const dom = this.#dom
     if (dom === undefined || !this.#wasStarted) return this.#publish(this.#starting(uid))
     const state = await readState(client, dom)
+    this.#diskErrors = state?.state === 'paused' && state.reason === 'ioerror' ? await this.#readDiskErrors(dom) : []
     const domain = await this.#readDomain(dom)
     return this.#publish({ ...base, ...(await this.#explain(this.#phaseOf(state))), ...this.#details(domain) })
   }
@@ -340,8 +376,16 @@ export class Life {
     return this.#last?.domain
   }
 
+  /** The previous errors if QEMU does not respond in time. */
+  async #readDiskErrors(dom: DomainRef): Promise<readonly DiskError[]> {
+    return readDiskErrors(this.#options.client, dom, describeMs).catch(() => this.#diskErrors)
+  }
+
   /** To libvirt, a QEMU that the kernel killed for memory has crashed. */
   async #explain(end: PhaseReport): Promise<PhaseReport> {
+    if (end.phase === 'Paused' && end.reason === 'ioerror' && this.#vm !== undefined) {
+      return { ...end, message: pausedMessage(this.#diskErrors, this.#vm.spec) }
+    }
     if (end.exit !== 'Failed') return end
     if (end.reason === 'destroyed') return { ...end, message: this.#endedBy() }
     const message = await this.#outOfMemory()
@@ -379,6 +423,7 @@ export class Life {
       ...(this.#specDrift === undefined ? {} : { specDrift: this.#specDrift }),
       ...(this.#deadline === undefined ? {} : deadlineOf(this.#deadline)),
       ...(this.#unresponsiveSince === undefined ? {} : { unresponsiveSince: this.#unresponsiveSince }),
+      ...(this.#isTerminated ? { isTerminated: true } : {}),
     }
   }
 

@@ -7,13 +7,15 @@ import type { VirtualMachineSpec } from '../api/virtual-machine.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { type JsonObject, launcherSocketName } from '../runtime/launcher-api.ts'
 import { createLogger, type Logger } from '../runtime/log.ts'
+import { storeCapabilities } from './capabilities-cache.ts'
 import { isJsonObject, jsonOf, specDrift } from './drift.ts'
+import { ConsoleHub } from './console-hub.ts'
+import { hasRoom } from './full-disk.ts'
 import type { Identity } from './identity.ts'
 import { Life } from './life.ts'
 import type { LibvirtEvent } from './libvirt/connection.ts'
 import { openConsole } from './libvirt/domain.ts'
 import { readMemoryUse } from './out-of-memory.ts'
-import { Refused } from './refused.ts'
 import { renderDomain } from './render.ts'
 import { launcherServer } from './server.ts'
 import { type Settings, readSettings } from './settings.ts'
@@ -42,6 +44,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     ...(settings.vmUID === undefined ? {} : { vmUID: settings.vmUID }),
     prepare: (spec, vm) => prepare(spec, vm, settings),
     readMemoryUse: () => readMemoryUse(settings.cgroup),
+    hasRoom,
     // In libvirt's order: libvirt refuses a serial console after another console.
     writeXml: (domain) => writeDomain(canonical(domain)),
     readXml: (xml) => readLive(xml, log),
@@ -53,14 +56,24 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   client.start()
   await connected.promise
 
+  const hub = new ConsoleHub({
+    open: () => {
+      if (life.dom === undefined) throw new Error('opening the console without a domain')
+      return openConsole(client, life.dom)
+    },
+    clock,
+    log,
+  })
+  life.subscribe(({ phase, exit }) => {
+    if (exit !== undefined) hub.end()
+    else if (phase !== 'Waiting' && phase !== 'Defined') hub.start()
+  })
   const server = launcherServer({
     life,
     clock,
     log,
-    openConsole: async () => {
-      if (life.dom === undefined) throw new Refused('NotReady', 'the launcher has no VirtualMachine yet')
-      return openConsole(client, life.dom)
-    },
+    console: hub,
+    storeCapabilities: (cache) => storeCapabilities(settings.libvirtd['XDG_CACHE_HOME'] ?? '', cache),
   })
   const socket = join(settings.socketDirectory, launcherSocketName)
   await rm(`${socket}.tmp`, { force: true })

@@ -7,6 +7,24 @@ const vm = { uid: '33a0a1b2-0000-4000-8000-000000000001', name: 'testvm' }
 const sources = new Map<string, VolumeSource>([
   ['data', { kind: 'file', path: '/volumes/data/disk.img', isReadOnly: false }],
   ['raw', { kind: 'block', path: '/block/raw', isReadOnly: false }],
+  [
+    'root',
+    {
+      kind: 'overlay',
+      path: '/volumes/root/disk.qcow2',
+      isReadOnly: false,
+      backing: { path: '/images/root/disk/disk.raw', format: 'raw' },
+    },
+  ],
+  [
+    'compressed',
+    {
+      kind: 'overlay',
+      path: '/volumes/compressed/disk.qcow2',
+      isReadOnly: false,
+      backing: { path: '/images/compressed/disk.qcow2', format: 'qcow2' },
+    },
+  ],
   ['seed', { kind: 'file', path: '/volumes/seed/cloud-init.iso', isReadOnly: true }],
 ])
 
@@ -36,6 +54,44 @@ describe('a disk', () => {
       'of a volume that may only be read',
       { type: 'volume', device: 'cdrom', source: { volume: 'seed' }, target },
       { type: 'file', device: 'cdrom', source: { file: '/volumes/seed/cloud-init.iso' }, target, readonly: {} },
+    ],
+    [
+      'of a volume with an image, with a chain that ends',
+      {
+        type: 'volume',
+        source: { volume: 'root', startupPolicy: 'optional' },
+        target,
+        driver: { cache: 'writeback', type: 'raw' },
+        backingStore: { type: 'file', format: { type: 'raw' }, source: { file: '/etc/passwd' } },
+      },
+      {
+        type: 'file',
+        source: { file: '/volumes/root/disk.qcow2', startupPolicy: 'optional' },
+        target,
+        driver: { cache: 'writeback', type: 'qcow2' },
+        backingStore: {
+          type: 'file',
+          format: { type: 'raw' },
+          source: { file: '/images/root/disk/disk.raw' },
+          backingStore: {},
+        },
+      },
+    ],
+    [
+      'of a volume with an image in qcow2, with a limit of its cache',
+      { type: 'volume', source: { volume: 'compressed' }, target },
+      {
+        type: 'file',
+        source: { file: '/volumes/compressed/disk.qcow2' },
+        target,
+        driver: { type: 'qcow2' },
+        backingStore: {
+          type: 'file',
+          format: { type: 'qcow2', metadataCache: { maxSize: { unit: 'bytes', value: 4_194_304 } } },
+          source: { file: '/images/compressed/disk.qcow2' },
+          backingStore: {},
+        },
+      },
     ],
     [
       'of a volume in a storage pool',

@@ -1,5 +1,5 @@
 import type { Domain } from '../api/domain/domain.ts'
-import { translationCacheBytes } from '../api/launcher-memory.ts'
+import { imageCacheBytes, translationCacheBytes } from '../api/launcher-memory.ts'
 import { isRecord } from '../api/schema.ts'
 import type { Identity } from './identity.ts'
 import { Refused } from './refused.ts'
@@ -40,9 +40,34 @@ function renderDisk(disk: unknown, sources: ReadonlyMap<string, VolumeSource>, f
   if (source === undefined) {
     throw new Refused('DefineRefused', `${field}.source.volume: spec.volumes has no ${JSON.stringify(volume)}`)
   }
-  const where = source.kind === 'file' ? { file: source.path } : { dev: source.path }
   const readonly = source.isReadOnly ? { readonly: {} } : {}
+  if (source.kind === 'overlay') return { ...disk, ...overlayOf(disk, rest, source), ...readonly }
+  const where = source.kind === 'file' ? { file: source.path } : { dev: source.path }
   return { ...disk, type: source.kind, source: { ...rest, ...where }, ...readonly }
+}
+
+/** Without a limit, QEMU uses up to 33 MiB, which the memory of the pod does not cover. */
+const metadataCache = { maxSize: { unit: 'bytes', value: Number(imageCacheBytes) } }
+
+type Overlay = Extract<VolumeSource, { kind: 'overlay' }>
+
+/**
+ * The empty backing store ends the chain: without it, libvirt would read the header of the image and open the files
+ * that it names.
+ */
+function overlayOf(disk: object, rest: object, { path, backing }: Overlay): object {
+  const driver = 'driver' in disk && isRecord(disk.driver) ? disk.driver : {}
+  return {
+    type: 'file',
+    driver: { ...driver, type: 'qcow2' },
+    source: { ...rest, file: path },
+    backingStore: {
+      type: 'file',
+      format: { type: backing.format, ...(backing.format === 'qcow2' ? { metadataCache } : {}) },
+      source: { file: backing.path },
+      backingStore: {},
+    },
+  }
 }
 
 /** Every field of a domain is optional, and this one was valid before its disks were converted. */

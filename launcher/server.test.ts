@@ -1,10 +1,11 @@
 import { mkdtemp, rm } from 'node:fs/promises'
-import { type IncomingMessage, type Server, request } from 'node:http'
+import { type IncomingHttpHeaders, type IncomingMessage, type Server, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Duplex, duplexPair } from 'node:stream'
+import type { Duplex } from 'node:stream'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import {
+  type CapabilitiesCache,
   type DomainReport,
   heartbeatLine,
   maxResponseBytes,
@@ -15,6 +16,7 @@ import {
   parsePutResponse,
 } from '../runtime/launcher-api.ts'
 import { createLogger } from '../runtime/log.ts'
+import type { SessionTarget } from '../runtime/session-api.ts'
 import { type FakeClock, fakeClock, settle } from '../test/fake-clock.ts'
 import { type FakeLibvirtd, fakeLibvirtd } from '../test/fake-libvirtd.ts'
 import { ask, openConsole } from '../test/launcher-client.ts'
@@ -32,18 +34,20 @@ let client: Client
 let fake: FakeLibvirtd
 let clock: FakeClock
 let life: Life
-/** The guest's end of the console, or why there is none. */
-let guest: Duplex | Promise<Duplex> | Error
-
-let isConsoleAsked: boolean
+/** Why no session can be opened, or what one does. */
+let session: Error | ((socket: Duplex) => void)
+/** The targets of the sessions that were requested. */
+let targets: SessionTarget[]
+let stored: CapabilitiesCache[]
 
 beforeEach(async () => {
-  isConsoleAsked = false
+  targets = []
+  stored = []
   directory = await mkdtemp(join(tmpdir(), 'launcher-'))
   socket = join(directory, 'launcher.sock')
   fake = fakeLibvirtd()
   clock = fakeClock()
-  guest = new Refused('NotReady', 'the launcher has no VirtualMachine yet')
+  session = new Refused('NotReady', 'the guest does not run yet')
   client = new Client({ dial: () => fake.dial(), uri: 'qemu:///session', clock, onHint: () => life.hint() })
   const log = createLogger({ process: 'launcher', level: 'silent' })
   life = new Life({
@@ -51,18 +55,25 @@ beforeEach(async () => {
     clock,
     log,
     readMemoryUse: () => Promise.resolve({ oomKills: 0 }),
+    hasRoom: () => Promise.resolve(false),
     prepare: async (spec) => spec.domain,
     writeXml: ({ name, title }) => `<domain><name>${name}</name><title>${title}</title></domain>`,
     readXml: (xml) => ({ xml }),
     compare: () => [],
   })
   client.start()
-  const open = async () => {
-    isConsoleAsked = true
-    if (guest instanceof Error) throw guest
-    return guest
+  const joinConsole = async (target: SessionTarget) => {
+    targets.push(target)
+    if (session instanceof Error) throw session
+    return { position: { epoch: '0123abcd', offset: 7 }, start: session }
   }
-  server = launcherServer({ life, clock, log, openConsole: open })
+  server = launcherServer({
+    life,
+    clock,
+    log,
+    console: { join: joinConsole },
+    storeCapabilities: async (cache) => void stored.push(cache),
+  })
   await new Promise<void>((resolve) => server.listen(socket, resolve))
 })
 
@@ -118,6 +129,19 @@ describe('requests', () => {
   ])('%s: %d %s', async (_, status, reason, method, path, body) => {
     await put()
     expect(await ask(socket, method, path, body)).toMatchObject({ status, body: { error: { reason } } })
+  })
+
+  test('store the capabilities of the node, until the launcher has its VM', async () => {
+    const cache = { name: `${'0'.repeat(64)}.xml`, text: '<qemuCaps/>' }
+    const send = (body: object) => ask(socket, 'PUT', '/capabilities', body)
+    expect(await send(cache)).toEqual({ status: 202, body: {} })
+    expect(await send({ ...cache, name: '../x.xml' })).toMatchObject({
+      status: 400,
+      body: { error: { reason: 'BadRequest' } },
+    })
+    await put()
+    expect(await send(cache)).toMatchObject({ status: 409, body: { error: { reason: 'OtherVirtualMachine' } } })
+    expect(stored).toEqual([cache])
   })
 
   test('limit the length of a refusal to what the handler reads', async () => {
@@ -214,58 +238,61 @@ describe('events', () => {
   })
 })
 
-describe('a console', () => {
-  function pair(): Duplex {
-    const [ours, theirs] = duplexPair()
-    guest = ours
-    return theirs
-  }
+describe('a session', () => {
+  const upgrade = (path: string, protocol = 'virtset') =>
+    new Promise<{ status: number; headers: IncomingHttpHeaders; socket?: Duplex }>((resolve, reject) => {
+      const headers = { connection: 'Upgrade', upgrade: protocol }
+      request({ socketPath: socket, path, headers })
+        .on('upgrade', (response, inner) => resolve({ status: 101, headers: response.headers, socket: inner }))
+        .on('response', (response) => resolve({ status: response.statusCode ?? 0, headers: response.resume().headers }))
+        .on('error', reject)
+        .end()
+    })
 
-  test('carries bytes in both directions', async () => {
-    const theirs = pair()
-    const typed: string[] = []
-    theirs.on('data', (chunk: Buffer) => typed.push(chunk.toString()))
+  test('begins with the position of its first byte, and carries bytes in both directions', async () => {
+    session = (inner) => inner.on('data', (chunk: Buffer) => inner.write(chunk.toString().toUpperCase()))
+    const opened = await upgrade('/console?tail=10')
+    expect(opened).toMatchObject({ status: 101, headers: { 'virtset-position': '0123abcd.7', upgrade: 'virtset' } })
+    expect(targets).toEqual([{ kind: 'console', tailBytes: 10, isFollowing: true }])
+    let text = ''
+    opened.socket?.on('data', (chunk: Buffer) => (text += chunk.toString()))
+    opened.socket?.write('hello')
+    await eventually('the answer', () => text === 'HELLO')
+    opened.socket?.destroy()
+  })
+
+  test('can be opened by a handler that knows only consoles', async () => {
+    session = (inner) => inner.end('login: ')
     const console = await openConsole(socket)
     let text = ''
     console.on('data', (chunk: Buffer) => (text += chunk.toString()))
-    theirs.write('login: ')
-    console.write('root\n')
-    await eventually('both were heard', () => text === 'login: ' && typed.join('') === 'root\n')
-    expect([text, typed]).toEqual(['login: ', ['root\n']])
-    console.destroy()
+    await eventually('the prompt', () => text === 'login: ')
+    expect(targets).toEqual([{ kind: 'console', isFollowing: true }])
   })
 
-  test('ends with the guest', async () => {
-    const theirs = pair()
-    const console = await openConsole(socket)
-    const closed = new Promise((resolve) => console.resume().once('close', () => resolve('closed')))
-    theirs.end()
-    expect(await closed).toBe('closed')
+  test.each([
+    ['an unknown path', '/shell', 'virtset', 404],
+    ['a malformed position', '/console?after=x', 'virtset', 404],
+    ['another protocol', '/console', 'websocket', 404],
+    ['a guest that does not run', '/console', 'virtset', 409],
+  ])('is refused for %s', async (_, path, protocol, status) => {
+    expect((await upgrade(path, protocol)).status).toBe(status)
   })
 
-  test('ends when the client disconnects', async () => {
-    pair().resume()
-    const console = await openConsole(socket)
-    console.destroy()
-    expect(await eventually('the console is let go', () => 'destroyed' in guest && guest.destroyed)).toBe(true)
+  test('is refused beyond the limit', async () => {
+    session = new Refused('TooManySessions', 'the VM already has 16 sessions')
+    expect((await upgrade('/console')).status).toBe(429)
   })
 
-  test('is closed if the client disconnects while it is opened', async () => {
-    const [ours, theirs] = duplexPair()
-    theirs.resume()
-    const opening = Promise.withResolvers<Duplex>()
-    guest = opening.promise
-    const headers = { connection: 'Upgrade', upgrade: 'console' }
-    const reader = request({ socketPath: socket, path: '/console', headers }).on('error', () => {})
-    reader.end()
-    await eventually('it is being opened', () => isConsoleAsked)
+  test('of a client that has disconnected meanwhile does no harm', async () => {
+    const reader = request({
+      socketPath: socket,
+      path: '/console',
+      headers: { connection: 'Upgrade', upgrade: 'virtset' },
+    })
+    reader.on('error', () => {}).end()
+    await eventually('it is requested', () => targets.length === 1)
     reader.destroy()
-    opening.resolve(ours)
-    expect(await eventually('the console is let go', () => ours.destroyed)).toBe(true)
     expect(await ask(socket, 'GET', '/domain')).toMatchObject({ status: 200 })
-  })
-
-  test('that cannot be opened is refused', async () => {
-    await expect(openConsole(socket)).rejects.toThrow('refused with 409')
   })
 })

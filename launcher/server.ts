@@ -1,8 +1,8 @@
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http'
 import type { Duplex } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
 import type { Clock } from '../runtime/clock.ts'
 import {
+  type CapabilitiesCache,
   type DomainReport,
   InvalidLauncherResponse,
   type LauncherErrorReason,
@@ -11,10 +11,13 @@ import {
   maxResponseBytes,
   maxMessageBytes,
   maxTextLength,
+  parseCapabilitiesCache,
   parseJson,
   parseShutdownRequest,
 } from '../runtime/launcher-api.ts'
 import type { Logger } from '../runtime/log.ts'
+import { formatPosition, parseTarget, positionHeader, sessionProtocol } from '../runtime/session-api.ts'
+import type { ConsoleHub } from './console-hub.ts'
 import { knownPartOf } from './known-part.ts'
 import type { Life } from './life.ts'
 import { ConnectionLost, DeadlineExceeded, LibvirtError } from './libvirt/errors.ts'
@@ -23,7 +26,8 @@ import { Refused } from './refused.ts'
 export interface ServerOptions {
   readonly life: Life
   readonly clock: Clock
-  readonly openConsole: () => Promise<Duplex>
+  readonly console: Pick<ConsoleHub, 'join'>
+  readonly storeCapabilities: (cache: CapabilitiesCache) => Promise<void>
   readonly log: Logger
 }
 
@@ -37,6 +41,7 @@ const statusOf: { readonly [reason in LauncherErrorReason]: number } = {
   BadRequest: 400,
   NotFound: 404,
   LibvirtUnavailable: 503,
+  TooManySessions: 429,
   InternalError: 500,
 }
 
@@ -51,9 +56,16 @@ type Route = (body: () => Promise<unknown>) => Promise<HttpResponse>
 
 /** Serves the contract of runtime/launcher-api.ts over HTTP; the caller listens. */
 export function launcherServer(options: ServerOptions): Server {
-  const { life, clock, log } = options
+  const { life, clock, log, storeCapabilities } = options
   const accepted = { status: 202, body: {} }
   const routes: { readonly [request: string]: Route } = {
+    'PUT /capabilities': async (body) => {
+      const cache = parseCapabilitiesCache(await body())
+      // From then on, a guest that broke out of QEMU could send it.
+      if (life.hasVm) throw new Refused('OtherVirtualMachine', 'the launcher already has its VirtualMachine')
+      await storeCapabilities(cache)
+      return accepted
+    },
     'PUT /vm': async (body) => {
       const { vm, ignored } = knownPartOf(await body())
       return { status: 202, body: { domain: withinLimit(life.accept(vm, ignored)) } }
@@ -87,11 +99,8 @@ export function launcherServer(options: ServerOptions): Server {
   })
   server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
     // An error without a listener would end the launcher, and the VM with it.
-    socket.on('error', (error) => log.info({ err: error }, 'the client of a console is gone'))
-    carryConsole(request, socket, head, options).catch((error: unknown) => {
-      log.info({ err: error }, 'a console ended')
-      socket.destroy()
-    })
+    socket.on('error', (error) => log.info({ err: error }, 'the client of a session has disconnected'))
+    void openSession(request, socket, head, options)
   })
   return server
 }
@@ -148,33 +157,32 @@ function stream(response: ServerResponse, { life, clock, log }: ServerOptions): 
   })
 }
 
-async function carryConsole(
+async function openSession(
   request: IncomingMessage,
   socket: Duplex,
   head: Buffer,
-  { openConsole, log }: ServerOptions,
+  { console, log }: ServerOptions,
 ): Promise<void> {
-  if (request.method !== 'GET' || request.url !== '/console' || request.headers.upgrade !== 'console') {
-    return refuseUpgrade(socket, failure(new Refused('NotFound', 'only GET /console can be upgraded'), log))
+  const target = request.method === 'GET' ? parseTarget(request.url ?? '') : undefined
+  const { upgrade = '' } = request.headers
+  if (target === undefined || ![sessionProtocol, earlierProtocol].includes(upgrade)) {
+    const message = `a session is GET /console with the header Upgrade: ${sessionProtocol}`
+    return refuseUpgrade(socket, failure(new Refused('NotFound', message), log))
   }
-  let console: Duplex
   try {
-    console = await openConsole()
+    const session = await console.join(target)
+    if (socket.destroyed) return
+    const headers = `Connection: Upgrade\r\nUpgrade: ${upgrade}\r\n${positionHeader}: ${formatPosition(session.position)}`
+    socket.write(`HTTP/1.1 101 Switching Protocols\r\n${headers}\r\n\r\n`)
+    socket.unshift(head)
+    session.start(socket)
   } catch (error) {
-    return refuseUpgrade(socket, failure(error, log))
-  }
-  socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: console\r\n\r\n')
-  if (head.length > 0) console.write(head)
-  // Either side can end a console.
-  const ways = [pipeline(socket, console), pipeline(console, socket)]
-  try {
-    await Promise.race(ways)
-  } finally {
-    socket.destroy()
-    console.destroy()
-    await Promise.allSettled(ways)
+    refuseUpgrade(socket, failure(error, log))
   }
 }
+
+/** With which handlers opened the console before there were sessions. */
+const earlierProtocol = 'console'
 
 function refuseUpgrade(socket: Duplex, { status, body }: HttpResponse): void {
   const text = JSON.stringify(body)

@@ -4,7 +4,7 @@ import { readSettings } from './settings.ts'
 test('everything has the default that the image is built for', () => {
   expect(readSettings({})).toMatchObject({
     socketDirectory: '/var/run/virtset/sockets',
-    volumes: { files: '/var/run/virtset/volumes', blocks: '/var/run/virtset/block' },
+    volumes: { files: '/var/run/virtset/volumes', blocks: '/var/run/virtset/block', images: '/var/run/virtset/images' },
     libvirtSocket: '/var/run/virtset/private/run/libvirt/libvirt-sock',
     qemuConf: '/var/run/virtset/private/config/libvirt/qemu.conf',
     removable: ['/var/run/virtset/private', '/var/run/virtset/volumes', '/tmp', '/run/lock', '/dev/shm'],

@@ -35,6 +35,7 @@ export function readSettings(env: { readonly [name: string]: string | undefined 
     volumes: {
       files,
       blocks: env['VIRTSET_BLOCK_DIR'] ?? '/var/run/virtset/block',
+      images: env['VIRTSET_IMAGES_DIR'] ?? '/var/run/virtset/images',
     },
     libvirtd: {
       PATH: env['PATH'] ?? '/usr/sbin:/usr/bin:/sbin:/bin',

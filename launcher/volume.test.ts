@@ -16,7 +16,7 @@ afterEach(() => rm(pod, { recursive: true }))
 
 const prepare = (volume: Volume) =>
   prepareVolume(volume, {
-    directories: { files: join(pod, 'volumes'), blocks: join(pod, 'block') },
+    directories: { files: join(pod, 'volumes'), blocks: join(pod, 'block'), images: join(pod, 'images') },
     vm: { uid: 'u-1', name: 'testvm' },
   })
 

@@ -5,18 +5,25 @@ import { promisify } from 'node:util'
 import type { Volume } from '../api/volume.ts'
 import { quantityValue } from '../api/quantity.ts'
 import { isoArguments, seedFiles } from './cloud-init.ts'
+import { type Backing, prepareImageDisk } from './image-disk.ts'
 import type { Identity } from './identity.ts'
 import { Refused } from './refused.ts'
 
 /** The source of a disk that uses the volume. */
 export type VolumeSource =
   | { readonly kind: 'file'; readonly path: string; readonly isReadOnly: boolean }
+  /** A qcow2 file that contains what differs from `backing`. */
+  | { readonly kind: 'overlay'; readonly path: string; readonly isReadOnly: boolean; readonly backing: Backing }
   | { readonly kind: 'block'; readonly path: string; readonly isReadOnly: boolean }
 
-/** The directories of the pod's volumes: `files/NAME` is a directory, `blocks/NAME` a block device. */
+/**
+ * The directories of the pod's volumes: `files/NAME` is a directory, `blocks/NAME` a block device, and `images/NAME` the
+ * root of a container image.
+ */
 export interface VolumeDirectories {
   readonly files: string
   readonly blocks: string
+  readonly images: string
 }
 
 interface VolumeContext {
@@ -41,6 +48,11 @@ export async function prepareVolume(volume: Volume, { directories, vm }: VolumeC
     const files = seedFiles(volume.cloudInit, vm)
     await attempt(name, () => makeSeed(path, join(directory, 'seed'), files))
     return { kind: 'file', path, isReadOnly: true }
+  }
+  if (volume.image !== undefined) {
+    const image = join(directories.images, name)
+    const found = await prepareImageDisk(name, volume.image, { image, changes: directory })
+    return { kind: 'overlay', ...found, isReadOnly: false }
   }
   if (volume.persistentVolumeClaim !== undefined) {
     return findClaim(name, directories, volume.persistentVolumeClaim)

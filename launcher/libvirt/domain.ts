@@ -14,6 +14,16 @@ export interface DomainState {
   readonly reason: string
 }
 
+/** A disk of a running guest whose last operation failed. */
+export interface DiskError {
+  /** e.g. `vda` */
+  readonly target: string
+  /** Whether a write failed because no space is left. */
+  readonly isFull: boolean
+}
+
+const mostDiskErrors = 256
+const noSpace = 2
 const xmlInactive = 2
 const defineValidate = 1
 const shutdownAcpiPowerButton = 1
@@ -67,6 +77,26 @@ export async function readXml(
     const flags = options.inactive === true ? xmlInactive : 0
     return readText((await client.read('domain_get_xml_desc', { dom, flags }, options.deadlineMs)).xml)
   })
+}
+
+/** The disks with an error. libvirtd waits for QEMU. */
+export async function readDiskErrors(client: Client, dom: DomainRef, deadlineMs?: number): Promise<DiskError[]> {
+  const args = { dom, maxerrors: mostDiskErrors, flags: 0 }
+  const { errors } = await client.read('domain_get_disk_errors', args, deadlineMs)
+  if (!Array.isArray(errors)) throw new ProtocolError('the reply has no list of errors')
+  return errors.map(readDiskError)
+}
+
+function readDiskError(value: Value): DiskError {
+  if (typeof value === 'object' && value !== null && 'disk' in value && typeof value['disk'] === 'string') {
+    return { target: value['disk'], isFull: value['error'] === noSpace }
+  }
+  throw new ProtocolError('the reply has no error of a disk')
+}
+
+/** Continues a paused guest. Operations on disks that failed are repeated. */
+export async function resumeDomain(client: Client, dom: DomainRef): Promise<void> {
+  await client.mutate('domain_resume', { dom })
 }
 
 /** Presses the power button. The guest can ignore it. */

@@ -62,6 +62,20 @@ function word(value: number): number[] {
   return [value & 0xff, value >> 8]
 }
 
+/** Writes to every sector of the first disk after its own, 64 at a time by the BIOS, then sleeps. */
+const fillDisk = withData(
+  (packet) => [
+    [0x31, 0xc0, 0x8e, 0xd8, 0xbe, ...word(packet)], // xor ax, ax; mov ds, ax; mov si, packet
+    [0xb8, 0x00, 0x43, 0xb2, 0x80, 0xcd, 0x13], // next: mov ax, 0x4300; mov dl, 0x80; int 0x13
+    [0x72, 0x0a], // jc stop: the end of the disk
+    [0x83, 0x44, 0x08, 0x40, 0x83, 0x54, 0x0a, 0x00], // add word [si + 8], 64; adc word [si + 10], 0
+    [0xeb, 0xed], // jmp next
+    [0xfb, 0xf4, 0xeb, 0xfc], // stop: sti; hlt; jmp stop
+  ],
+  // 64 sectors from memory at 0x1000, to sector 1.
+  () => [[0x10, 0, 64, 0, 0x00, 0x10, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]],
+)
+
 const programs = {
   /** Sleeps forever and ignores the power button. */
   idle,
@@ -69,6 +83,8 @@ const programs = {
   powerOff,
   /** Makes QEMU allocate all of the guest's memory, up to 256 MiB. */
   touchMemory,
+  /** Writes to the whole disk. */
+  fillDisk,
   /** Prints `up` on the serial console, echoes what is typed, and powers itself off at a `q`. */
   echo: [...print('up\n'), ...echoUntilQ, ...powerOff],
 }

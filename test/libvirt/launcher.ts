@@ -21,6 +21,9 @@ export interface RunningLauncher {
   /** The directories of the pod's volumes, as seen by the test. */
   readonly volumes: string
   readonly blocks: string
+  readonly images: string
+  /** The path to a file of the pod, for the test. */
+  inPod(name: string): Promise<string>
   ask(method: string, path: string, body?: unknown): Promise<Answer>
   report(): Promise<DomainReport>
   /** Writes to the volume `private` until it is full. */
@@ -42,16 +45,22 @@ export interface RunningLauncher {
 
 /** Ready after 0.5 s; see `startLibvirtd` for the rest. */
 export async function startLauncher(
-  container: { readonly cgroup?: MemoryCgroup; readonly oomScoreAdj?: number; readonly privateBytes?: number } = {},
+  container: {
+    readonly cgroup?: MemoryCgroup
+    readonly oomScoreAdj?: number
+    readonly privateBytes?: number
+    /** The size of a file system in memory for the volumes, which only `inPod` reaches. */
+    readonly volumesBytes?: number
+  } = {},
 ): Promise<RunningLauncher> {
-  const { cgroup, oomScoreAdj = 0, privateBytes } = container
+  const { cgroup, oomScoreAdj = 0, privateBytes, volumesBytes } = container
   const rootfs = libvirtRootfs()
   const directory = await makeRunDirectory(rootfs)
   const inside = (name: string) => join(directory.inside, name)
   const outside = (name: string) => join(directory.outside, name)
   await mkdir(outside('project'))
   await mkdir(outside(join('cgroup', cgroup?.mountedAt ?? '')), { recursive: true })
-  for (const name of ['private', 'sockets', 'volumes', 'block']) await makeOwned(outside(name))
+  for (const name of ['private', 'sockets', 'volumes', 'block', 'images']) await makeOwned(outside(name))
   const node = `${inside('project')}/node_modules/node/bin/node`
   const pod = confine({
     rootfs,
@@ -63,6 +72,7 @@ export async function startLauncher(
       VIRTSET_SOCKET_DIR: inside('sockets'),
       VIRTSET_VOLUMES_DIR: inside('volumes'),
       VIRTSET_BLOCK_DIR: inside('block'),
+      VIRTSET_IMAGES_DIR: inside('images'),
       VIRTSET_TMP_DIR: inside('private'),
       VIRTSET_CGROUP_DIR: inside('cgroup'),
       VIRTSET_TERMINATION_LOG: inside('sockets/termination-log'),
@@ -73,6 +83,7 @@ export async function startLauncher(
     },
     memory: {
       ...(privateBytes === undefined ? {} : { [inside('private')]: privateBytes }),
+      ...(volumesBytes === undefined ? {} : { [inside('volumes')]: volumesBytes }),
       [inside('private/run')]: 16 * 2 ** 20,
     },
     oomScoreAdj,
@@ -91,6 +102,8 @@ export async function startLauncher(
     insideSockets: inside('sockets'),
     volumes: outside('volumes'),
     blocks: outside('block'),
+    images: outside('images'),
+    inPod: async (name) => `/proc/${(await pod.pids('virt-launcher'))[0]}/root${inside(name)}`,
     ask: (method, path, body) => ask(socket, method, path, body),
     report,
     async put(vm) {
@@ -112,8 +125,7 @@ export async function startLauncher(
         deadlineMs,
       ),
     async fillPrivate() {
-      const [pid] = await pod.pids('virt-launcher')
-      const file = await open(`/proc/${pid}/root${inside('private')}/filler`, 'w')
+      const file = await open(join(await launcher.inPod('private'), 'filler'), 'w')
       const full = async () => {
         for (;;) await file.write(Buffer.alloc(4096))
       }

@@ -44,7 +44,7 @@ const domainOf = (memory: number, more: Domain = {}): Domain => ({
   },
 })
 
-const limitOf = (memory: number) => Number(launcherResources(domainOf(memory)).limits['memory'])
+const limitOf = (memory: number) => Number(launcherResources({ domain: domainOf(memory) }).limits['memory'])
 
 async function start(limitBytes: number, oomScoreAdj: number): Promise<void> {
   cgroup = await makeMemoryCgroup(limitBytes)

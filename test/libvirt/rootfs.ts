@@ -72,6 +72,8 @@ export function confine(options: {
     `mount --rbind /dev ${rootfs}/dev`,
     `mount --rbind /sys ${rootfs}/sys`,
     `mount -t tmpfs tmpfs ${rootfs}/dev/shm`,
+    // libvirt's lock of an open console must not outlive the pod: the PID in it is that of another process in the next.
+    `mount -t tmpfs -o mode=1777 tmpfs ${rootfs}/run/lock`,
     ...Object.entries(options.memory ?? {}).flatMap(([inside, bytes]) => [
       `mkdir -p ${rootfs}${inside}`,
       `mount -t tmpfs -o size=${bytes},uid=107,gid=107,mode=700 tmpfs ${rootfs}${inside}`,

@@ -1,0 +1,216 @@
+import { execFile } from 'node:child_process'
+import { chmod, chown, mkdir, readFile, readdir, readlink, rm, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { ImageVolume } from '../../api/volume.ts'
+import { eventually } from '../until.ts'
+import { type GuestProgram, guestDisk } from './guest.ts'
+import { type RunningLauncher, startLauncher } from './launcher.ts'
+import { libvirtRootfs, uid as launcherUid } from './rootfs.ts'
+
+const uid = '5b0c0f4e-6d2a-4c2b-9a53-000000000018'
+const mebibyte = 1024 * 1024
+
+let launcher: RunningLauncher
+
+async function startPod(...options: Parameters<typeof startLauncher>): Promise<void> {
+  launcher = await startLauncher(...options)
+  await mkdir(join(launcher.images, 'root/disk'), { recursive: true })
+  const changes = join(await launcher.inPod('volumes'), 'root')
+  await mkdir(changes)
+  await chown(changes, launcherUid, launcherUid)
+}
+
+afterEach(() => launcher.stop())
+
+/** A path of the test, as the launcher sees it. */
+const inside = (path: string) => path.slice(libvirtRootfs().length)
+const inImage = (name: string) => join(launcher.images, 'root/disk', name)
+const overlay = () => join(launcher.volumes, 'root/disk.qcow2')
+
+async function qemuImg(...args: string[]): Promise<string> {
+  const { stdout } = await promisify(execFile)('chroot', [libvirtRootfs(), 'qemu-img', ...args])
+  return stdout
+}
+
+/** A disk that boots the program, which the launcher can only read. */
+async function bootable(
+  name: string,
+  format: 'raw' | 'qcow2' | 'vmdk' | 'vdi' | 'vhdx' | 'vpc',
+  program: GuestProgram = 'echo',
+): Promise<string> {
+  const raw = inImage('raw')
+  await writeFile(raw, guestDisk(program))
+  await qemuImg('convert', '-f', 'raw', '-O', format, inside(raw), inside(inImage(name)))
+  await rm(raw)
+  await chmod(inImage(name), 0o444)
+  return inImage(name)
+}
+
+const put = (image: Partial<ImageVolume> = {}) =>
+  launcher.put({
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'VirtualMachine',
+    metadata: { name: 'testvm', namespace: 'default', uid },
+    spec: {
+      domain: {
+        type: 'qemu',
+        memory: { unit: 'MiB', value: 32 },
+        os: { type: { os: 'hvm', arch: 'x86_64', machine: 'pc' } },
+        features: { acpi: {} },
+        devices: {
+          serials: [{ type: 'pty' }],
+          disks: [
+            {
+              type: 'volume',
+              device: 'disk',
+              driver: { name: 'qemu', type: 'qcow2' },
+              source: { volume: 'root' },
+              target: { dev: 'vda', bus: 'virtio' },
+            },
+          ],
+        },
+      },
+      volumes: [{ name: 'root', image: { reference: 'disks/test:1', ...image } }],
+    },
+  })
+
+/** The files of the VM's volumes that QEMU has open. */
+async function openFiles(): Promise<readonly string[]> {
+  const [pid] = await launcher.pids('qemu-system-x86')
+  const links = (await readdir(`/proc/${pid}/fd`)).map((fd) => readlink(`/proc/${pid}/fd/${fd}`).catch(() => ''))
+  const paths = (await Promise.all(links)).filter((path) => /\/(?:images|volumes)\//.test(path))
+  return [...new Set(paths)].map((path) => path.replace(/^.*\/(?=(?:images|volumes)\/)/, '')).toSorted()
+}
+
+async function guestEchoes(): Promise<void> {
+  const console = await launcher.console()
+  let text = ''
+  console.on('data', (chunk: Buffer) => (text += chunk.toString()))
+  console.write('hello')
+  await eventually('the guest echoes', () => text.includes('hello'))
+  console.destroy()
+}
+
+describe('the disk of an image', () => {
+  beforeEach(() => startPod())
+
+  test.each(['qcow2', 'raw'] as const)('in format %s boots, and is not written to', async (format) => {
+    const base = await bootable('disk', format)
+    const before = await readFile(base)
+    const report = await put({ capacity: '8Mi' })
+    expect(report.phase).toBe('Running')
+    const drift = report.specDrift?.map(({ field }) => field) ?? []
+    expect(drift.filter((field) => /disks\[0\]\.(?:driver|source|backingStore)/.test(field))).toEqual([])
+    await guestEchoes()
+    expect(await openFiles()).toEqual(['images/root/disk/disk', 'volumes/root/disk.qcow2'])
+    expect(JSON.parse(await qemuImg('info', '-U', '--output=json', inside(overlay())))).toMatchObject({
+      format: 'qcow2',
+      'virtual-size': 8 * 1024 * 1024,
+      'backing-filename': inside(base),
+      'backing-filename-format': format,
+    })
+    expect(await readFile(base)).toEqual(before)
+  })
+
+  test('has a chain that is stated and that ends', async () => {
+    const base = await bootable('disk', 'qcow2')
+    const { domain } = await put()
+    expect(domain?.['devices']).toMatchObject({
+      disks: [
+        {
+          type: 'file',
+          driver: { type: 'qcow2' },
+          source: { file: inside(overlay()) },
+          backingStore: { type: 'file', format: { type: 'qcow2' }, source: { file: inside(base) }, backingStore: {} },
+        },
+      ],
+    })
+  })
+})
+
+describe('an image is refused, and QEMU is not started,', () => {
+  beforeEach(() => startPod())
+
+  const create = (...args: string[]) => qemuImg('create', '-q', '-f', 'qcow2', ...args)
+  const secret = () => join(launcher.volumes, 'secret')
+  const converted = (format: 'vmdk' | 'vdi' | 'vhdx' | 'vpc') => () => bootable('disk', format)
+
+  test.each<[string, () => Promise<unknown>, Partial<ImageVolume>, string]>([
+    [
+      'whose disk has a backing file',
+      () => create('-u', '-b', inside(secret()), '-F', 'raw', inside(inImage('disk')), `${mebibyte}`),
+      {},
+      '"/disk/disk" has a backing file',
+    ],
+    [
+      'whose disk has an external data file',
+      () => create('-o', `data_file=${inside(secret())},data_file_raw=on`, inside(inImage('disk')), `${mebibyte}`),
+      {},
+      '"/disk/disk" has an external data file',
+    ],
+    [
+      'whose disk is encrypted',
+      () =>
+        create(
+          '--object',
+          'secret,id=key,data=key',
+          '-o',
+          'encrypt.format=luks,encrypt.key-secret=key,encrypt.iter-time=10',
+          inside(inImage('disk')),
+          `${mebibyte}`,
+        ),
+      {},
+      '"/disk/disk" is encrypted',
+    ],
+    ['whose disk is vmdk', converted('vmdk'), {}, '"/disk/disk" has the format vmdk'],
+    ['whose disk is vdi', converted('vdi'), {}, '"/disk/disk" has the format vdi'],
+    ['whose disk is vhdx', converted('vhdx'), {}, '"/disk/disk" has the format vhdx'],
+    ['whose disk is vhd', converted('vpc'), {}, '"/disk/disk" has the format vpc'],
+    [
+      'whose disk is too large for its capacity',
+      () => create(inside(inImage('disk')), '1G'),
+      { capacity: '512Mi' },
+      'is a disk of 1073741824 bytes, which is more than image.capacity',
+    ],
+    [
+      'whose disk states an absurd size',
+      () => create(inside(inImage('disk')), '1P'),
+      {},
+      'set image.capacity to at least that',
+    ],
+    [
+      'whose disk only root can read',
+      () => bootable('disk', 'raw').then((path) => chmod(path, 0o600)),
+      {},
+      '"/disk/disk" cannot be read by user 107',
+    ],
+    ['without a disk', async () => {}, {}, 'has no file in /disk'],
+  ])('%s', async (_, arrange, image, message) => {
+    await writeFile(secret(), Buffer.alloc(mebibyte))
+    await arrange()
+    const report = await put(image)
+    expect(report).toMatchObject({ phase: 'Gone', reason: 'volumeUnavailable', exit: 'Failed' })
+    expect(report.message).toContain(`volume "root": the image disks/test:1: `)
+    expect(report.message).toContain(message)
+    expect(await launcher.pids('qemu-system-x86')).toEqual([])
+  })
+})
+
+test('a guest whose changes find no space is paused, and continues when there is space', async () => {
+  await startPod({ volumesBytes: 8 * mebibyte })
+  await bootable('disk', 'raw', 'fillDisk')
+  const filler = join(await launcher.inPod('volumes'), 'filler')
+  await writeFile(filler, Buffer.alloc(6 * mebibyte))
+  await put({ capacity: '4Mi' })
+  const paused = await launcher.reported('the guest is paused', ({ phase }) => phase === 'Paused')
+  expect(paused).toMatchObject({
+    reason: 'ioerror',
+    message: 'the guest is paused: disk vda (volume "root") has no space left; it continues when there is space',
+  })
+  await rm(filler)
+  const changes = join(await launcher.inPod('volumes'), 'root/disk.qcow2')
+  await eventually('the guest has written to the whole disk', async () => (await stat(changes)).size > 4 * mebibyte)
+  expect(await launcher.report()).toMatchObject({ phase: 'Running', reason: 'unpaused' })
+})
