@@ -38,6 +38,6 @@ export interface Cause {
   readonly origin?: Origin
   /** The likely fix, one line. */
   readonly suggestion?: string
-  /** What the node lacks, e.g. `machine type pc-q35-10.1`. Another node may not have this cause. */
+  /** What the node does not have, e.g. `machine type pc-q35-10.1`. Another node may not have this cause. */
   readonly missingCapability?: string
 }

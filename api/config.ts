@@ -1,4 +1,5 @@
 import type { Cause } from './cause.ts'
+import { wrongType } from './field-error.ts'
 import { checkMetadata } from './metadata.ts'
 import type { Condition, ObjectMeta } from './object.ts'
 import { checkSchema, isRecord, open } from './schema.ts'
@@ -48,11 +49,7 @@ export const configSpecSchema = open(
 
 /** Parses a config. Reports everything that is wrong with its shape and with its template. */
 export function parseConfig(value: unknown): { readonly config: VirtualMachineConfig } | { readonly causes: Cause[] } {
-  if (!isRecord(value)) {
-    return {
-      causes: [{ rule: 'type', field: '', value, reason: 'FieldValueTypeInvalid', message: 'must be an object' }],
-    }
-  }
+  if (!isRecord(value)) return { causes: [wrongType('', value, 'an object')] }
   const { metadata, spec } = value
   const shape = [...checkMetadata(metadata, 'metadata'), ...checkSchema(configSpecSchema, spec ?? {}, 'spec')]
   const causes = [...shape, ...templateDomainCauses(isRecord(spec) ? spec['template'] : undefined, 'spec.template')]

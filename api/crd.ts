@@ -166,6 +166,13 @@ const vmColumns: readonly Column[] = [
     description: 'The reason for the phase, in one word.',
     priority: 1,
   },
+  {
+    name: 'Accelerator',
+    type: 'string',
+    jsonPath: '.spec.domain.type',
+    description: 'kvm: the CPU of the node runs the guest. qemu: QEMU emulates it.',
+    priority: 1,
+  },
   { name: 'Machine', type: 'string', jsonPath: '.status.machine', description: 'The machine type.', priority: 1 },
   { name: 'Memory', type: 'string', jsonPath: '.status.memory', description: 'The memory of the guest.', priority: 1 },
   { name: 'CPUs', type: 'integer', jsonPath: '.status.cpus', description: 'The virtual CPUs.', priority: 1 },

@@ -1,5 +1,6 @@
 import { labelSelector } from './affinity.ts'
 import type { Cause } from './cause.ts'
+import { wrongType } from './field-error.ts'
 import { checkSelector } from './label.ts'
 import { checkMetadata } from './metadata.ts'
 import type { Condition, LabelSelector, ObjectMeta } from './object.ts'
@@ -73,11 +74,7 @@ export const groupSpecSchema = bounded(
 
 /** Parses a group. Reports everything that is wrong with its shape, its selector and its template. */
 export function parseGroup(value: unknown): { readonly group: VirtualMachineGroup } | { readonly causes: Cause[] } {
-  if (!isRecord(value)) {
-    return {
-      causes: [{ rule: 'type', field: '', value, reason: 'FieldValueTypeInvalid', message: 'must be an object' }],
-    }
-  }
+  if (!isRecord(value)) return { causes: [wrongType('', value, 'an object')] }
   const { metadata, spec } = value
   const shape = [...checkMetadata(metadata, 'metadata'), ...checkSchema(groupSpecSchema, spec ?? {}, 'spec')]
   const causes = [...shape, ...templateDomainCauses(isRecord(spec) ? spec['template'] : undefined, 'spec.template')]
@@ -86,7 +83,18 @@ export function parseGroup(value: unknown): { readonly group: VirtualMachineGrou
   const { selector, template } = group.spec
   causes.push(...checkSelector(selector, 'spec.selector'), ...checkTemplate(template, 'spec.template'))
   if (isEmpty(selector)) causes.push(selectorEmpty)
+  causes.push(...selectorSizeCauses(selector))
   return causes.length > 0 ? { causes } : { group }
+}
+
+/** Characters of JSON. The controller caches the selectors of all groups, and compares the VMs of a namespace with each. */
+export const maxSelector = 8 * 1024
+
+function selectorSizeCauses(selector: LabelSelector): Cause[] {
+  const { length } = JSON.stringify(selector)
+  if (length <= maxSelector) return []
+  const message = `must have at most ${maxSelector} characters of JSON, has ${length}: select the VMs by fewer labels and values`
+  return [{ rule: 'selector-size', field: 'spec.selector', reason: 'FieldValueTooLong', message }]
 }
 
 const isEmpty = ({ matchLabels = {}, matchExpressions = [] }: LabelSelector): boolean =>

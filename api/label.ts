@@ -1,4 +1,5 @@
 import type { Cause } from './cause.ts'
+import { invalidValue } from './field-error.ts'
 import type { LabelSelector } from './object.ts'
 
 /** Kubernetes' syntax for names, label keys and label values (k8s.io/apimachinery/pkg/util/validation). */
@@ -39,8 +40,8 @@ export const dnsSubdomainRule =
 /** A cause for every key and value of `labels` that the API server would refuse on a pod or node. */
 export function checkLabels(labels: { readonly [key: string]: string }, field: string): Cause[] {
   return Object.entries(labels).flatMap(([key, value]) => [
-    ...(isQualifiedName(key) ? [] : [invalid('label-key', `${field}[${key}]`, key, qualifiedNameRule)]),
-    ...(isLabelValue(value) ? [] : [invalid('label-value', `${field}[${key}]`, value, labelValueRule)]),
+    ...(isQualifiedName(key) ? [] : [invalidValue('label-key', `${field}[${key}]`, key, qualifiedNameRule)]),
+    ...(isLabelValue(value) ? [] : [invalidValue('label-value', `${field}[${key}]`, value, labelValueRule)]),
   ])
 }
 
@@ -49,7 +50,7 @@ export function checkSelector(selector: LabelSelector, field: string): Cause[] {
   const causes = checkLabels(selector.matchLabels ?? {}, `${field}.matchLabels`)
   for (const [index, { key, operator, values = [] }] of (selector.matchExpressions ?? []).entries()) {
     const at = `${field}.matchExpressions[${index}]`
-    if (!isQualifiedName(key)) causes.push(invalid('label-key', `${at}.key`, key, qualifiedNameRule))
+    if (!isQualifiedName(key)) causes.push(invalidValue('label-key', `${at}.key`, key, qualifiedNameRule))
     const takesValues = operator === 'In' || operator === 'NotIn'
     if (takesValues && values.length === 0) {
       const message = `must name at least one value, since operator is ${operator}`
@@ -60,16 +61,9 @@ export function checkSelector(selector: LabelSelector, field: string): Cause[] {
       causes.push({ rule: 'selector-values', field: `${at}.values`, reason: 'FieldValueForbidden', message })
     }
     for (const [position, value] of values.entries()) {
-      if (!isLabelValue(value)) causes.push(invalid('label-value', `${at}.values[${position}]`, value, labelValueRule))
+      if (!isLabelValue(value))
+        causes.push(invalidValue('label-value', `${at}.values[${position}]`, value, labelValueRule))
     }
   }
   return causes
 }
-
-const invalid = (rule: string, field: string, value: string, message: string): Cause => ({
-  rule,
-  field,
-  value,
-  reason: 'FieldValueInvalid',
-  message,
-})

@@ -25,6 +25,11 @@ const diskBytes = 4n * mebibyte
 const cephBytes = 64n * mebibyte
 /** QEMU's default for the cache of a qcow2 image: enough for 256 GiB. */
 const defaultMetadataCacheBytes = 33n * mebibyte
+/**
+ * The cache that the launcher sets for the disk in a container image, enough for 32 GiB. What it lacks is read from the
+ * page cache of the node, since the image does not change.
+ */
+export const imageCacheBytes = 4n * mebibyte
 /** Buffers of one virtqueue of a disk or interface that has several. */
 const queueBytes = mebibyte / 4n
 /** The TCP/IP stack in QEMU for an interface of type `user`: buffers for 64 connections. */

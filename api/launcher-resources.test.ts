@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { Domain } from './domain/domain.ts'
-import { launcherResources } from './launcher-resources.ts'
+import { launcherResources, overlayBytes } from './launcher-resources.ts'
 
 const small: Domain = { memory: { unit: 'MiB', value: 64 } }
 const emulated = `${(64 + 90 + 64) * 2 ** 20 + 2 * 2 ** 20 + 2 ** 14 + 2 ** 17 + (32 + 4) * 2 ** 20}`
@@ -17,9 +17,35 @@ it.each<[string, Domain, ReturnType<typeof launcherResources>]>([
     },
   ],
 ])('the pod of a VM %s requests what it may use, and limits its memory', (_, over, resources) => {
-  expect(launcherResources({ ...small, ...over })).toEqual(resources)
+  expect(launcherResources({ domain: { ...small, ...over } })).toEqual(resources)
 })
 
 it('requests a tenth of a CPU for each virtual CPU', () => {
-  expect(launcherResources({ ...small, vcpu: { value: 4 } }).requests['cpu']).toBe('400m')
+  expect(launcherResources({ domain: { ...small, vcpu: { value: 4 } } }).requests['cpu']).toBe('400m')
+})
+
+it('requests the storage for changes to disks of images, as far as their size is known', () => {
+  const requested = (...capacities: (string | undefined)[]) => {
+    const volumes = capacities.map((capacity, index) => ({
+      name: `v${index}`,
+      image: { reference: 'a', ...(capacity === undefined ? {} : { capacity }) },
+    }))
+    return launcherResources({ domain: small, volumes }).requests['ephemeral-storage']
+  }
+  expect([requested(), requested(undefined), requested('50Gi', undefined)]).toEqual([
+    undefined,
+    `${64 * 2 ** 20}`,
+    `${51 * 2 ** 30 + 2 * 64 * 2 ** 20}`,
+  ])
+})
+
+it('counts the cache for each disk in an image', () => {
+  const volumes = ['a', 'b'].map((name) => ({ name, image: { reference: 'a' } }))
+  const { limits } = launcherResources({ domain: { type: 'qemu', ...small }, volumes })
+  expect(limits['memory']).toBe(`${BigInt(emulated) + 8n * 2n ** 20n}`)
+})
+
+it('allows more for these changes than qcow2 needs for a disk that is full', () => {
+  expect(overlayBytes({ reference: 'a', capacity: '50Gi' })).toBe(51n * 2n ** 30n + 64n * 2n ** 20n)
+  expect(overlayBytes({ reference: 'a' })).toBe(overlayBytes({ reference: 'a', capacity: '16Gi' }))
 })

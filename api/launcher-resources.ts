@@ -1,6 +1,8 @@
-import type { Domain } from './domain/domain.ts'
 import { integerOf } from './domain/scalar-value.ts'
-import { memoryDemand } from './launcher-memory.ts'
+import { imageCacheBytes, memoryDemand } from './launcher-memory.ts'
+import { quantityValue } from './quantity.ts'
+import type { VirtualMachineSpec } from './virtual-machine.ts'
+import { type ImageVolume, largestUnset } from './volume.ts'
 
 /**
  * A tenth of a CPU for each virtual CPU: guests idle most of the time, and the scheduler counts requests, not usage.
@@ -19,12 +21,31 @@ export interface Resources {
 /**
  * The resources of the only container of a VM's launcher pod, which the scheduler and the quotas of the namespace
  * count. The memory limit equals the request, because a guest never returns a page that it has touched. The CPU has no
- * limit.
+ * limit. What a guest may write to disks from images is requested as far as the VM states it.
  */
-export function launcherResources(domain: Domain): Resources {
+export function launcherResources({ domain, volumes = [] }: Pick<VirtualMachineSpec, 'domain' | 'volumes'>): Resources {
   const { guest, qemu, launcher } = memoryDemand(domain)
   const cpu = `${(integerOf(domain.vcpu?.value) ?? 1n) * cpuMillisPerVcpu}m`
+  const images = volumes.flatMap(({ image }) => image ?? [])
+  const memory = guest + qemu + launcher + BigInt(images.length) * imageCacheBytes
   // Extended resources need a limit equal to the request.
-  const limits = { memory: `${guest + qemu + launcher}`, ...(domain.type === 'kvm' ? { [kvmResource]: '1' } : {}) }
-  return { requests: { cpu, ...limits }, limits }
+  const limits = { memory: `${memory}`, ...(domain.type === 'kvm' ? { [kvmResource]: '1' } : {}) }
+  const bytes = images.reduce((sum, image) => sum + requestedBytes(image), 0n)
+  const storage = bytes === 0n ? {} : { 'ephemeral-storage': `${bytes}` }
+  return { requests: { cpu, ...storage, ...limits }, limits }
 }
+
+/** qcow2's own tables need 0.03 % of the disk with clusters of 64 KiB. */
+const metadataFraction = 50n
+/** The header and first tables of an empty disk are 196 KiB; the rest is for the file system of the node. */
+const overlaySlackBytes = 64n * 1024n * 1024n
+
+/** The most that the file for the guest's changes to the disk of an image can take, in bytes. */
+export function overlayBytes({ capacity }: ImageVolume): bigint {
+  const disk = (capacity === undefined ? undefined : quantityValue(capacity)) ?? largestUnset
+  return disk + disk / metadataFraction + overlaySlackBytes
+}
+
+/** Without a capacity, the size of the disk is not known yet. Most guests change little of their disk. */
+const requestedBytes = (image: ImageVolume): bigint =>
+  image.capacity === undefined ? overlaySlackBytes : overlayBytes(image)

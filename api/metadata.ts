@@ -1,4 +1,5 @@
 import type { Cause } from './cause.ts'
+import { requiredField } from './field-error.ts'
 import { boolean, bounded, checkSchema, closed, list, map, string } from './schema.ts'
 import type { Schema } from './schema.ts'
 
@@ -41,6 +42,4 @@ const metadata: Schema = bounded({
 })
 
 export const checkMetadata = (value: unknown, field: string): Cause[] =>
-  value === undefined
-    ? [{ rule: 'required', field, reason: 'FieldValueRequired', message: 'must be given' }]
-    : checkSchema(metadata, value, field)
+  value === undefined ? [requiredField(field)] : checkSchema(metadata, value, field)

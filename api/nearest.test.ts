@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { editDistance, nearest } from './nearest.ts'
+import { editDistance, fieldNames, nearest } from './nearest.ts'
 
 describe('the nearest word', () => {
   test.each([
@@ -33,4 +33,34 @@ describe('the distance', () => {
       }),
     )
   })
+
+  test('is cut at a limit', () => {
+    fc.assert(
+      fc.property(
+        fc.string({ maxLength: 12, unit: fc.constantFrom('a', 'b', 'c') }),
+        fc.string({ maxLength: 12, unit: fc.constantFrom('a', 'b', 'c') }),
+        fc.nat(8),
+        (left, right, limit) => {
+          expect(editDistance(left, right, limit)).toBe(Math.min(limit, editDistance(left, right)))
+        },
+      ),
+    )
+  })
+})
+
+test('is the same as by comparing all candidates', () => {
+  const words = fc.string({ maxLength: 10, unit: fc.constantFrom('a', 'b', 'c', 'A', 'B', '.', 'é') })
+  fc.assert(
+    fc.property(words, fc.array(words, { maxLength: 8 }), (word, candidates) => {
+      const distances = candidates.map((one) => editDistance(word.toLowerCase(), one.toLowerCase()))
+      const least = Math.min(...distances)
+      const isNear = least <= Math.max(1, Math.floor(word.length / 3))
+      expect(nearest(word, candidates)).toBe(isNear ? candidates[distances.indexOf(least)] : undefined)
+    }),
+  )
+})
+
+test('the names of fields are prepared once', () => {
+  const fields = { memory: 1, vcpu: 2 }
+  expect(fieldNames(fields)).toBe(fieldNames(fields))
 })

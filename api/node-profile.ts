@@ -1,4 +1,5 @@
 import { type Capabilities, capabilitiesSchema } from './capabilities.ts'
+import { type NodeDoor, nodeDoorSchema } from './node-door.ts'
 import type { ObjectMeta } from './object.ts'
 import { boolean, bounded, closed, list, string } from './schema.ts'
 import type { Schema, SchemasOf } from './schema.ts'
@@ -19,6 +20,8 @@ export interface NodeProfileSpec extends LibvirtProfile {
   readonly kvm: boolean
   /** The taints that administrators set, without those for the node's conditions. */
   readonly taints: readonly Taint[]
+  /** Absent while no session can be opened to the node's guests. */
+  readonly door?: NodeDoor
 }
 
 /** What the launcher's image reports about a node. */
@@ -52,6 +55,7 @@ export const nodeProfileSpecSchema: Schema = bounded(
           ['key', 'effect'],
         ),
       ),
+      door: nodeDoorSchema,
       capabilities: capabilitiesSchema,
     } satisfies SchemasOf<NodeProfileSpec>,
     ['libvirtVersion', 'kvm', 'taints', 'capabilities'],

@@ -1,5 +1,6 @@
 import { affinity } from './affinity.ts'
 import type { Cause } from './cause.ts'
+import { invalidValue } from './field-error.ts'
 import {
   checkLabels,
   dnsSubdomainRule,
@@ -17,6 +18,7 @@ export interface Placement {
   readonly affinity?: Affinity
   readonly tolerations?: readonly Toleration[]
   readonly priorityClassName?: string
+  readonly imagePullSecrets?: readonly { readonly name: string }[]
   /** Seconds that the guest has to power off after a shutdown request; 30 if absent. */
   readonly terminationGracePeriodSeconds?: number
 }
@@ -68,6 +70,11 @@ export const placement = {
     } satisfies SchemasOf<Toleration>),
   ),
   priorityClassName: string("The PriorityClass of the VM's pod.", { minLength: 1, maxLength: 253 }),
+  imagePullSecrets: list(
+    "Secrets of the VM's namespace with the credentials for the images of its volumes.",
+    open('A secret.', { name: string('The name of the secret.', { minLength: 1 }) }, ['name']),
+    { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'] },
+  ),
   terminationGracePeriodSeconds: integer(
     'Seconds that the guest has to power off after a shutdown request before it is killed. 30 if absent.',
     { minimum: 0, format: 'int64' },
@@ -80,7 +87,11 @@ export function checkPlacement(given: Placement, field: string): Cause[] {
   const { priorityClassName } = given
   if (priorityClassName !== undefined && !isDnsSubdomain(priorityClassName)) {
     const at = `${field}.priorityClassName`
-    causes.push(invalid('priority-class-name', at, priorityClassName, dnsSubdomainRule))
+    causes.push(invalidValue('priority-class-name', at, priorityClassName, dnsSubdomainRule))
+  }
+  for (const [index, { name }] of (given.imagePullSecrets ?? []).entries()) {
+    if (isDnsSubdomain(name)) continue
+    causes.push(invalidValue('secret-name', `${field}.imagePullSecrets[${index}].name`, name, dnsSubdomainRule))
   }
   for (const [index, toleration] of (given.tolerations ?? []).entries()) {
     causes.push(...checkToleration(toleration, `${field}.tolerations[${index}]`))
@@ -91,29 +102,21 @@ export function checkPlacement(given: Placement, field: string): Cause[] {
 function checkToleration({ key, operator, value, effect, tolerationSeconds }: Toleration, field: string): Cause[] {
   const causes: Cause[] = []
   if (key !== undefined && key !== '' && !isQualifiedName(key)) {
-    causes.push(invalid('label-key', `${field}.key`, key, qualifiedNameRule))
+    causes.push(invalidValue('label-key', `${field}.key`, key, qualifiedNameRule))
   }
   if ((key === undefined || key === '') && operator !== 'Exists') {
     const message = 'must be Exists if key is not set: it then tolerates every taint'
-    causes.push(invalid('toleration-operator', `${field}.operator`, operator ?? '', message))
+    causes.push(invalidValue('toleration-operator', `${field}.operator`, operator ?? '', message))
   }
   if (operator === 'Exists' && value !== undefined && value !== '') {
-    causes.push(invalid('toleration-value', `${field}.value`, value, 'must be empty, since operator is Exists'))
+    causes.push(invalidValue('toleration-value', `${field}.value`, value, 'must be empty, since operator is Exists'))
   }
   if (operator !== 'Exists' && value !== undefined && !isLabelValue(value)) {
-    causes.push(invalid('label-value', `${field}.value`, value, labelValueRule))
+    causes.push(invalidValue('label-value', `${field}.value`, value, labelValueRule))
   }
   if (tolerationSeconds !== undefined && effect !== 'NoExecute') {
     const message = 'must be NoExecute, since tolerationSeconds is given'
-    causes.push(invalid('toleration-effect', `${field}.effect`, effect ?? '', message))
+    causes.push(invalidValue('toleration-effect', `${field}.effect`, effect ?? '', message))
   }
   return causes
 }
-
-const invalid = (rule: string, field: string, value: string, message: string): Cause => ({
-  rule,
-  field,
-  value,
-  reason: 'FieldValueInvalid',
-  message,
-})

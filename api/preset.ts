@@ -1,6 +1,7 @@
 import { labelSelector } from './affinity.ts'
 import type { Cause } from './cause.ts'
 import type { Domain } from './domain/domain.ts'
+import { invalidValue, requiredField, wrongType } from './field-error.ts'
 import { checkLabels, checkSelector, dnsLabelRule, isDnsLabel } from './label.ts'
 import type { Volume } from './volume.ts'
 import { annotationsSchema, checkMetadata, labelsSchema } from './metadata.ts'
@@ -118,23 +119,17 @@ export const presetSpecSchema = (kind: Preset['kind']): Schema =>
  * expressions, paths, reach and conflicts with other presets.
  */
 export function parsePreset(value: unknown): { readonly preset: Preset } | { readonly causes: Cause[] } {
-  if (!isRecord(value)) {
-    return {
-      causes: [{ rule: 'type', field: '', value, reason: 'FieldValueTypeInvalid', message: 'must be an object' }],
-    }
-  }
+  if (!isRecord(value)) return { causes: [wrongType('', value, 'an object')] }
   const schema = value['kind'] === 'ClusterVirtualMachinePreset' ? clusterSpec : namespacedSpec
   const shape = [
     ...checkMetadata(value['metadata'], 'metadata'),
-    ...(Object.hasOwn(value, 'spec') ? checkSchema(schema, value['spec'], 'spec') : [specMissing]),
+    ...(Object.hasOwn(value, 'spec') ? checkSchema(schema, value['spec'], 'spec') : [requiredField('spec')]),
   ]
   if (shape.length > 0) return { causes: shape }
   const preset = value as unknown as Preset
   const causes = [...nestingCauses(preset.spec.domain, 'spec.domain'), ...checkNames(preset.spec)]
   return causes.length > 0 ? { causes } : { preset }
 }
-
-const specMissing: Cause = { rule: 'required', field: 'spec', reason: 'FieldValueRequired', message: 'must be given' }
 
 function checkNames(spec: PresetSpec): Cause[] {
   const { selector, namespaceSelector, exclusiveGroup, metadata = {} } = spec
@@ -148,14 +143,7 @@ function checkNames(spec: PresetSpec): Cause[] {
     ...checkPlacement(spec, 'spec'),
   ]
   if (exclusiveGroup !== undefined && !isDnsLabel(exclusiveGroup)) {
-    const field = 'spec.exclusiveGroup'
-    causes.push({
-      rule: 'group-name',
-      field,
-      value: exclusiveGroup,
-      reason: 'FieldValueInvalid',
-      message: dnsLabelRule,
-    })
+    causes.push(invalidValue('group-name', 'spec.exclusiveGroup', exclusiveGroup, dnsLabelRule))
   }
   return causes
 }

@@ -1,6 +1,7 @@
 import type { Cause } from './cause.ts'
 import { listCauses, noCauses, report, type Causes } from './causes.ts'
-import { nearest } from './nearest.ts'
+import { invalidValue, wrongType } from './field-error.ts'
+import { fieldNames, nearest } from './nearest.ts'
 import { quantityForm } from './quantity.ts'
 import { joinPath } from './path.ts'
 
@@ -37,8 +38,8 @@ export interface Schema {
 }
 
 /**
- * A schema for each field of a type and for nothing else. With `satisfies`, neither can have a field that the other
- * lacks.
+ * A schema for each field of a type and for nothing else. With `satisfies`, neither can have a field that is
+ * not in the other.
  */
 export type SchemasOf<T> = { readonly [K in keyof T]-?: Schema }
 
@@ -210,7 +211,7 @@ function checkObject(schema: Schema, value: { readonly [key: string]: unknown },
     } else if (additionalProperties !== undefined) {
       check(additionalProperties, item, `${field}[${key}]`, causes)
     } else if (properties !== undefined) {
-      report(causes, () => unknownField(joinPath(field, key), key, item, Object.keys(properties)))
+      report(causes, () => unknownField(joinPath(field, key), key, item, fieldNames(properties)))
     }
   }
 }
@@ -237,7 +238,7 @@ function checkList(schema: Schema, value: readonly unknown[], field: string, cau
   for (const [index, item] of value.entries()) check(items, item, `${field}[${index}]`, causes)
   if (value.length < minItems) {
     const message = `must have at least ${minItems} items`
-    report(causes, () => ({ rule: 'list-length', field, value: value.length, reason: 'FieldValueInvalid', message }))
+    report(causes, () => invalidValue('list-length', field, value.length, message))
   }
   const keys = schema['x-kubernetes-list-map-keys'] ?? []
   if (keys.length > 0) checkUnique(value, keys, field, causes)
@@ -270,10 +271,10 @@ function checkString(schema: Schema, value: string, field: string, causes: Cause
     report(causes, () => ({ rule: 'length', field, value, reason: 'FieldValueTooLong', message }))
   } else if (value.length < minLength) {
     const message = 'must not be empty'
-    report(causes, () => ({ rule: 'length', field, value, reason: 'FieldValueInvalid', message }))
+    report(causes, () => invalidValue('length', field, value, message))
   } else if (pattern !== undefined && !new RegExp(pattern, 'u').test(value)) {
     const message = isQuantity(schema) ? 'must be a quantity, e.g. 1Gi' : `must match ${pattern}`
-    report(causes, () => ({ rule: 'pattern', field, value, reason: 'FieldValueInvalid', message }))
+    report(causes, () => invalidValue('pattern', field, value, message))
   }
 }
 
@@ -297,17 +298,11 @@ function checkNumber(schema: Schema, value: unknown, field: string, causes: Caus
   const number = Number(value)
   if (number >= minimum && number <= maximum) return
   const message = number < minimum ? `must be at least ${minimum}` : `must be at most ${maximum}`
-  report(causes, () => ({ rule: 'range', field, value, reason: 'FieldValueInvalid', message }))
-}
-
-function wrongType(field: string, value: unknown, wanted: string): Cause {
-  const found = value === null ? 'null' : Array.isArray(value) ? 'a list' : `a ${typeof value}`
-  const article = found === 'a object' ? 'an object' : found
-  return { rule: 'type', field, value, reason: 'FieldValueTypeInvalid', message: `must be ${wanted}, not ${article}` }
+  report(causes, () => invalidValue('range', field, value, message))
 }
 
 /** More levels than any valid object has. Code that walks a deeper value could overflow the stack. */
-const mostLevels = 160
+export const mostLevels = 160
 
 /** The cause for a value that nests deeper than any valid object. */
 export function nestingCauses(value: unknown, field: string): Cause[] {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { shorten } from './shorten.ts'
+import { shorten, shortenToBytes } from './shorten.ts'
 
 test.each([
   ['abcd', 4, 'abcd'],
@@ -7,3 +7,14 @@ test.each([
   ['ab😀d', 4, 'ab…'],
   ['a😀cd', 4, 'a😀…'],
 ])('%j in %i units', (text, length, expected) => expect(shorten(text, length)).toBe(expected))
+
+test.each([
+  ['short', 10, 'short'],
+  ['exactly te', 10, 'exactly te'],
+  ['eleven char', 10, 'eleven …'],
+  ['ÄÖÜÄÖÜ', 10, 'ÄÖÜ…'],
+  ['🖥🖥🖥', 10, '🖥…'],
+])('%s in %d bytes is %s', (text, limit, shortened) => {
+  expect(shortenToBytes(text, limit)).toBe(shortened)
+  expect(Buffer.byteLength(shortened)).toBeLessThanOrEqual(limit)
+})

@@ -3,3 +3,15 @@ export function shorten(text: string, length: number): string {
   if (text.length <= length) return text
   return `${text.slice(0, length - 1).replace(/[\uD800-\uDBFF]$/, '')}…`
 }
+
+/**
+ * The text, shortened to at most `limit` bytes of UTF-8 at the end of a character, with an ellipsis if it was
+ * shortened.
+ */
+export function shortenToBytes(text: string, limit: number): string {
+  const bytes = Buffer.from(text)
+  if (bytes.length <= limit) return text
+  let end = limit - Buffer.byteLength('…')
+  while (((bytes[end] ?? 0) & 0b1100_0000) === 0b1000_0000) end--
+  return `${bytes.subarray(0, end).toString()}…`
+}

@@ -40,7 +40,7 @@ export const virtualMachineStatusSchema = withDefault(
     reason: string('Why the VM is in this phase, in one word.'),
     message: string('Why the VM is in this phase, in a sentence.'),
     nodeName: string('The node that the VM runs on.'),
-    podUID: string('The UID of the launcher pod. A VM never has a second one.'),
+    podUID: string('The UID of the launcher pod. A VM never has a second one, unless the kubelet rejected the first.'),
     podIP: string('The IP address of the launcher pod.'),
     domain: opaque(
       'The live domain as libvirt describes it, addresses included; fields as in spec: kubectl explain vm.spec.domain',

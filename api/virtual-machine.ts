@@ -3,6 +3,7 @@ import type { Domain } from './domain/domain.ts'
 import { canonicalValue } from './domain/scalar-value.ts'
 import { validateDomain } from './domain/validate.ts'
 import { capCauses } from './causes.ts'
+import { requiredField, wrongType } from './field-error.ts'
 import { faultless } from './valid-part.ts'
 import { checkMetadata } from './metadata.ts'
 import type { Condition, ObjectMeta } from './object.ts'
@@ -114,12 +115,10 @@ export function validPartOf(
 }
 
 function vmCauses(value: unknown): readonly Cause[] {
-  if (!isRecord(value)) {
-    return [{ rule: 'type', field: '', value, reason: 'FieldValueTypeInvalid', message: 'must be an object' }]
-  }
+  if (!isRecord(value)) return [wrongType('', value, 'an object')]
   const shape = [
     ...checkMetadata(value['metadata'], 'metadata'),
-    ...(Object.hasOwn(value, 'spec') ? checkSchema(specSchema, value['spec'], 'spec') : [specMissing]),
+    ...(Object.hasOwn(value, 'spec') ? checkSchema(specSchema, value['spec'], 'spec') : [requiredField('spec')]),
   ]
   const causes = [...shape, ...domainCauses(value['spec'])]
   if (shape.length > 0) return capCauses(causes, 'spec')
@@ -127,8 +126,6 @@ function vmCauses(value: unknown): readonly Cause[] {
   const found = [...causes, ...checkVolumes(spec.volumes ?? [], 'spec.volumes'), ...checkPlacement(spec, 'spec')]
   return capCauses(found, 'spec')
 }
-
-const specMissing: Cause = { rule: 'required', field: 'spec', reason: 'FieldValueRequired', message: 'must be given' }
 
 const domainCauses = (spec: unknown): Cause[] =>
   isRecord(spec) && isRecord(spec['domain']) ? validateDomain(spec['domain'], 'spec.domain') : []

@@ -1,4 +1,6 @@
 import type { Cause } from './cause.ts'
+import { invalidValue } from './field-error.ts'
+import { imageReferenceRule, isImageReference } from './image-reference.ts'
 import { dnsLabelRule, dnsSubdomainRule, isDnsLabel, isDnsSubdomain } from './label.ts'
 import { quantityValue } from './quantity.ts'
 import { boolean, list, open, quantity, string, union, type SchemasOf } from './schema.ts'
@@ -8,10 +10,28 @@ export interface Volume {
   readonly name: string
   /** A raw disk that is created empty with the pod and deleted with it. `capacity` is a Kubernetes quantity. */
   readonly emptyDisk?: { readonly capacity: string }
+  readonly image?: ImageVolume
   readonly persistentVolumeClaim?: { readonly claimName: string; readonly readOnly?: boolean }
   /** A NoCloud ISO, label `cidata`. */
   readonly cloudInit?: { readonly userData?: string; readonly metaData?: string; readonly networkData?: string }
 }
+
+/** The disk in a container image. What the guest writes goes to a file of the launcher pod and is deleted with it. */
+export interface ImageVolume {
+  readonly reference: string
+  /** As for the image of a container: Always for the tag `latest`, otherwise IfNotPresent. */
+  readonly pullPolicy?: 'Always' | 'IfNotPresent' | 'Never'
+  /** The path of the disk in the image. If absent: the only file in the folder `disk`. */
+  readonly path?: string
+  /** The size of the disk as a quantity. If absent: the size of the disk in the image, up to `largestUnset`. */
+  readonly capacity?: string
+}
+
+/**
+ * The size in bytes that a disk from an image can have without `capacity`. The launcher pod is created before the image
+ * is pulled, and its limit on what the guest writes must be above the size of the disk.
+ */
+export const largestUnset = 16n * 1024n ** 3n
 
 /** In characters. The limits of clouds range from 16 to 256 KiB. */
 const file = { maxLength: 262_144 }
@@ -25,6 +45,23 @@ const kinds = {
     'A raw disk that is created empty with the pod and deleted with it.',
     { capacity: quantity('The size as a quantity, e.g. 1Gi.') } satisfies SchemasOf<Required<Volume>['emptyDisk']>,
     ['capacity'],
+  ),
+  image: open(
+    'A disk in a container image, qcow2 or raw, as KubeVirt has them. The guest can write to it; its changes are deleted with the pod. Requires Kubernetes 1.35.',
+    {
+      reference: string('The container image, e.g. quay.io/containerdisks/debian:13; with a digest it never changes.', {
+        minLength: 1,
+      }),
+      pullPolicy: string(
+        'When the image is pulled: Always, IfNotPresent or Never. If absent: Always for the tag latest, otherwise IfNotPresent.',
+        { enum: ['Always', 'IfNotPresent', 'Never'] },
+      ),
+      path: string('The path of the disk in the image. If absent: the only file in the folder disk.', { minLength: 1 }),
+      capacity: quantity(
+        'The size of the disk as a quantity, not less than in the image; the node reserves it. If absent: the size in the image, which must then be at most 16Gi.',
+      ),
+    } satisfies SchemasOf<ImageVolume>,
+    ['reference'],
   ),
   persistentVolumeClaim: open(
     'A claim in the namespace of the VM; a block volume is the disk, a file system contains it as disk.img.',
@@ -61,28 +98,41 @@ export function checkVolumes(given: readonly Volume[], field: string): Cause[] {
 
 function checkVolume(volume: Volume, field: string): Cause[] {
   const causes = checkKind(volume, field)
-  const { name, emptyDisk, persistentVolumeClaim } = volume
+  const { name, emptyDisk, image, persistentVolumeClaim } = volume
   if (!isDnsLabel(name)) {
-    causes.push({
-      rule: 'volume-name',
-      field: `${field}.name`,
-      value: name,
-      reason: 'FieldValueInvalid',
-      message: dnsLabelRule,
-    })
+    causes.push(invalidValue('volume-name', `${field}.name`, name, dnsLabelRule))
   }
   if (emptyDisk !== undefined) causes.push(...checkCapacity(emptyDisk.capacity, `${field}.emptyDisk.capacity`))
+  if (image !== undefined) causes.push(...checkImage(image, `${field}.image`))
   if (persistentVolumeClaim !== undefined && !isDnsSubdomain(persistentVolumeClaim.claimName)) {
-    causes.push({
-      rule: 'claim-name',
-      field: `${field}.persistentVolumeClaim.claimName`,
-      value: persistentVolumeClaim.claimName,
-      reason: 'FieldValueInvalid',
-      message: dnsSubdomainRule,
-    })
+    const { claimName } = persistentVolumeClaim
+    causes.push(invalidValue('claim-name', `${field}.persistentVolumeClaim.claimName`, claimName, dnsSubdomainRule))
   }
   return causes
 }
+
+function checkImage({ reference, path, capacity }: ImageVolume, field: string): Cause[] {
+  const causes = capacity === undefined ? [] : checkCapacity(capacity, `${field}.capacity`)
+  if (!isImageReference(reference)) {
+    causes.push(invalidValue('image-reference', `${field}.reference`, reference, imageReferenceRule))
+  }
+  if (path !== undefined && !isPathInImage(path)) {
+    const message = 'must be the path of a file in the image, without empty parts, `.` and `..`, e.g. disk/disk.qcow2'
+    causes.push(invalidValue('image-path', `${field}.path`, path, message))
+  }
+  return causes
+}
+
+/** Whether `path` names a file in an image: printable, and without parts that lead elsewhere. */
+export const isPathInImage = (path: string): boolean =>
+  path
+    .replace(/^\//, '')
+    .split('/')
+    .every((part) => part !== '.' && part !== '..' && /^\P{C}+$/u.test(part))
+
+/** The names of the volumes whose disk is in a container image. */
+export const imageVolumesOf = (given: readonly Volume[] = []): ReadonlySet<string> =>
+  new Set(given.flatMap(({ name, image }) => (image === undefined ? [] : [name])))
 
 function checkKind(volume: Volume, field: string): Cause[] {
   const given = kindNames.filter((kind) => Object.hasOwn(volume, kind))

@@ -1,4 +1,3 @@
-import type { VirtualMachineConfig } from '../api/config.ts'
 import { controllerOf, gracePeriodAnnotation, isOwning, virtualMachineOf } from '../api/template.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { revisionOf } from '../presets/compile.ts'
@@ -6,7 +5,7 @@ import { isForbidden, isInvalid, unlessCounting, unlessNotFound } from '../runti
 import { timestamp } from '../runtime/clock.ts'
 import { startReflector } from '../runtime/reflector.ts'
 import type { Reflector } from '../runtime/reflector.ts'
-import { keyOf, refOf, virtualMachineConfigs, virtualMachines } from '../runtime/resource.ts'
+import { keyOf, refOf, resource, virtualMachineConfigs, virtualMachines } from '../runtime/resource.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import type { WorkQueueStatistics } from '../runtime/work-queue.ts'
 import type { CommonAction } from './action.ts'
@@ -14,8 +13,10 @@ import { planConfig, refusedToRestart } from './config-plan.ts'
 import type { ConfigAction, ObservedConfig } from './config-plan.ts'
 import { createLoop } from './loop.ts'
 import type { ControllerContext } from './loop.ts'
+import { configSlimmer } from './slim-owner.ts'
+import type { CachedConfig } from './slim-owner.ts'
 
-type Config = Persisted<VirtualMachineConfig>
+type Config = Persisted<CachedConfig>
 type Vm = Persisted<VirtualMachine>
 type OwnAction = Exclude<ConfigAction, CommonAction<unknown>>
 
@@ -25,12 +26,15 @@ interface ConfigControllerOptions extends ControllerContext {
 
 /** Maintains `status` of configs, and finishes restarts. */
 interface ConfigController {
-  readonly configs: Reflector<VirtualMachineConfig>
+  readonly configs: Reflector<CachedConfig>
   /** Resolves when every unfinished restart has been reconciled once: only then may finalizers of VMs be removed. */
   lead(): Promise<void>
   statistics(): WorkQueueStatistics | undefined
   stop(): Promise<void>
 }
+
+const { accepts: _accepts, ...kind } = virtualMachineConfigs
+const cachedConfigs = resource<CachedConfig>(kind)
 
 const concurrency = 4
 /** How soon a refused restart is tried again: a user may be correcting the preset that refused it. */
@@ -38,7 +42,8 @@ const refusedRetryMs = 15_000
 
 export function startConfigController(options: ConfigControllerOptions): ConfigController {
   const { kube, vms, log, clock } = options
-  const configs = startReflector({ kube, resource: virtualMachineConfigs, log, clock, isLarge: true })
+  const slim = configSlimmer()
+  const configs = startReflector({ kube, resource: cachedConfigs, log, clock, slim })
 
   configs.onChange(({ kind, object }) => {
     if (kind === 'deleted') loop.forget(object.metadata)
@@ -55,17 +60,17 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
     const cached = configs.store.get(key)
     const observed = cached && (await observe(key, loop.newest(cached)))
     if (observed === undefined) return
-    const target = { resource: virtualMachineConfigs, object: observed.config }
+    const target = { resource: cachedConfigs, object: observed.config }
     await loop.perform(target, planConfig(observed), (action) => act(key, observed, action))
   }
 
   /** A restart must happen once: while one is requested, nothing is concluded from a cache, which may lag. */
   const observe = async (key: string, known: Config): Promise<ObservedConfig | undefined> => {
     const isRestarting = known.status?.restart !== undefined
-    const config = isRestarting ? await unlessNotFound(kube.get(virtualMachineConfigs, refOf(key))) : known
+    const config = isRestarting ? await unlessNotFound(kube.get(cachedConfigs, refOf(key))) : known
     if (config === undefined) return undefined
     const vm = isRestarting ? await unlessNotFound(kube.get(virtualMachines, refOf(key))) : vms.store.get(key)
-    return { config, vm, revision: revisionOf(config.spec.template), now: timestamp(clock) }
+    return { config, vm, revision: config.revision ?? revisionOf(config.spec?.template), now: timestamp(clock) }
   }
 
   const act = async (
@@ -80,7 +85,8 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
 
   const createVm = async (observed: ObservedConfig): Promise<readonly ConfigAction[] | undefined> => {
     const { config, revision } = observed
-    const owner = { ...config, kind: 'VirtualMachineConfig' } as const
+    if (config.spec === undefined) throw new Error('a VM is created only during a restart, when the config is whole')
+    const owner = { ...config, spec: config.spec, kind: 'VirtualMachineConfig' } as const
     try {
       await unlessCounting(kube.create(virtualMachines, virtualMachineOf(owner, config.metadata.name, revision)))
       return undefined
@@ -108,8 +114,9 @@ export function startConfigController(options: ConfigControllerOptions): ConfigC
     }
   }
 
-  const loop = createLoop<VirtualMachineConfig>({
+  const loop = createLoop<CachedConfig>({
     ...options,
+    slim,
     reconcile,
     keys: () => configs.store.list().map(({ metadata }) => keyOf(metadata)),
     caches: [configs, vms],

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { ConfigPhase, ConfigStatus, RestartRequest, VirtualMachineConfig } from '../api/config.ts'
+import type { ConfigPhase, ConfigStatus, RestartRequest } from '../api/config.ts'
 import { isControlledBy, templateRevisionAnnotation } from '../api/template.ts'
 import { isFinished } from '../api/virtual-machine.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
@@ -7,14 +7,16 @@ import { findCondition, setCondition } from '../runtime/condition.ts'
 import type { NewCondition } from '../runtime/condition.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import type { CommonAction } from './action.ts'
+import type { CachedConfig } from './slim-owner.ts'
 
-type Config = Persisted<VirtualMachineConfig>
+type Config = Persisted<CachedConfig>
 type Vm = Persisted<VirtualMachine>
 
 export interface ObservedConfig {
   readonly config: Config
   /**
-   * The VM of the config's name, whatever its owner. During a restart, both come from the API server, not from a cache.
+   * The VM of the config's name, whatever its owner. During a restart, both come whole from the API server, not from a
+   * cache.
    */
   readonly vm: Vm | undefined
   /** The hash of the current template. */

@@ -1,5 +1,6 @@
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { findCondition } from '../runtime/condition.ts'
+import { disruptionTarget, podTerminated } from '../runtime/disruption.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import type { Pod } from './pod.ts'
 
@@ -9,9 +10,6 @@ export interface Disruption {
   readonly reason: string
   readonly message: string
 }
-
-/** The condition of VMs and, by the same name, of pods. */
-export const disruptionTarget = 'DisruptionTarget'
 
 const causes: Readonly<Record<string, string>> = {
   EvictionByEvictionAPI: 'the launcher pod was evicted, as `kubectl drain` does',
@@ -48,4 +46,10 @@ export function disruptionOfLive(pod: Persisted<Pod>): Disruption | undefined {
 export function disruptionOfVm({ status }: Pick<VirtualMachine, 'status'>): Disruption | undefined {
   const condition = findCondition(status?.conditions, disruptionTarget)
   return condition?.status === 'True' ? { reason: condition.reason, message: condition.message } : undefined
+}
+
+/** The same if the reason is the pod's, not only the handler's report that the pod was terminated. */
+export function disruptionByPod(vm: Pick<VirtualMachine, 'status'>): Disruption | undefined {
+  const found = disruptionOfVm(vm)
+  return found?.reason === podTerminated ? undefined : found
 }

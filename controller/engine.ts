@@ -13,7 +13,8 @@ export interface Engine {
   complete(vm: VirtualMachine): { readonly vm: VirtualMachine } | { readonly causes: readonly Cause[] }
   /**
    * Why a VM whose annotation states that it was completed must not run: it is invalid, or it reaches the host without
-   * a grant. Empty, unless it was written while the webhooks were away, or a preset that granted was changed since.
+   * a grant. Empty, unless it was written while the webhooks were unavailable, or a preset that granted was changed
+   * since.
    */
   refusals(vm: VirtualMachine): readonly Cause[]
   /** The presets that took part in completing a VM, by id; undefined for one that was never completed. */

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { VirtualMachineGroup } from '../api/group.ts'
+import type { OwnerReference } from '../api/object.ts'
 import {
   controllerOf,
   generateNameFor,
@@ -10,30 +11,33 @@ import {
 } from '../api/template.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { revisionOf } from '../presets/compile.ts'
-import { compileStoredSelector, isSelected, selectorText } from '../presets/selector.ts'
+import { compileStoredSelector, selectorText } from '../presets/selector.ts'
 import { ApiError, isAlreadyExists, unlessNotFound } from '../runtime/api-error.ts'
 import { createBackOff } from '../runtime/back-off.ts'
 import type { BackOff } from '../runtime/back-off.ts'
 import { timestamp } from '../runtime/clock.ts'
-import { eachPage, largePageSize } from '../runtime/pages.ts'
+import { eachPage, pageSize } from '../runtime/pages.ts'
 import { startReflector } from '../runtime/reflector.ts'
 import type { Reflector } from '../runtime/reflector.ts'
-import { keyOf, refOf, unchanged, virtualMachineGroups, virtualMachines } from '../runtime/resource.ts'
+import { keyOf, refOf, resource, unchanged, virtualMachineGroups, virtualMachines } from '../runtime/resource.ts'
 import type { Persisted } from '../runtime/resource.ts'
 import { createStore } from '../runtime/store.ts'
-import type { Change } from '../runtime/store.ts'
+import { startWorkQueue } from '../runtime/work-queue.ts'
 import type { WorkQueueStatistics } from '../runtime/work-queue.ts'
 import type { CommonAction } from './action.ts'
-import { budgets, groupUidLabel } from './budget.ts'
+import { budgets, groupUidLabel, slimBudget } from './budget.ts'
 import type { Budget } from './budget.ts'
+import { createGroupIndex, isToAdopt, ownersOf } from './group-index.ts'
 import { createExpectations } from './group-expectations.ts'
 import type { Expectations } from './group-expectations.ts'
 import { planGroup } from './group-plan.ts'
 import type { GroupAction, ObservedGroup } from './group-plan.ts'
 import { createLoop } from './loop.ts'
 import type { ControllerContext } from './loop.ts'
+import { groupSlimmer, isPaused } from './slim-owner.ts'
+import type { CachedGroup } from './slim-owner.ts'
 
-type Group = Persisted<VirtualMachineGroup>
+type Group = Persisted<CachedGroup>
 type Vm = Persisted<VirtualMachine>
 type OwnAction = Exclude<GroupAction, CommonAction<unknown>>
 
@@ -46,14 +50,14 @@ interface GroupControllerOptions extends ControllerContext {
 
 /** Maintains the number of VMs that each group requests. */
 interface GroupController {
-  readonly groups: Reflector<VirtualMachineGroup>
+  readonly groups: Reflector<CachedGroup>
   readonly budgets: Reflector<Budget>
   lead(): Promise<void>
   statistics(): WorkQueueStatistics | undefined
   stop(): Promise<void>
 }
 
-/** What this process remembers of a group. */
+/** The state of a group that only this process has. */
 interface Memory {
   readonly expectations: Expectations
   readonly backOff: BackOff
@@ -62,6 +66,9 @@ interface Memory {
   /** Whether the VMs were read from the API server, not from a cache, since this process leads. */
   isVerified: boolean
 }
+
+const { accepts: _accepts, ...kind } = virtualMachineGroups
+const cachedGroups = resource<CachedGroup>(kind)
 
 const concurrency = 4
 /** Statuses of VMs change in bursts; the status of the group follows once for all of them. */
@@ -74,13 +81,13 @@ const backOffMs = { firstMs: 1000, longestMs: 300_000, healthyMs: 600_000 }
 export function startGroupController(options: GroupControllerOptions): GroupController {
   const { kube, vms, log, clock, random = Math.random } = options
   const suffix = options.suffix ?? (() => randomBytes(4).toString('hex').slice(0, 5))
+  const slim = groupSlimmer()
   const groups = startReflector({
     kube,
-    resource: virtualMachineGroups,
+    resource: cachedGroups,
     log,
     clock,
-    isLarge: true,
-    indexers: { namespace: ({ metadata }) => [metadata.namespace ?? ''] },
+    slim,
   })
   const budgetCache = startReflector({
     kube,
@@ -88,6 +95,7 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     log,
     clock,
     labelSelector: groupUidLabel,
+    slim: slimBudget,
     indexers: { group: ({ metadata }: Budget) => [metadata.labels?.[groupUidLabel] ?? ''] },
   })
   /** VMs by namespace, and by the uid of the config or group that controls them. */
@@ -112,7 +120,27 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     return known
   }
 
-  groups.onChange(({ kind, object }) => {
+  const index = createGroupIndex()
+  /**
+   * Finds the groups that could adopt a VM, by the key of the VM. Namespaces take turns, since a tenant can have
+   * thousands of groups and change labels many times a second.
+   */
+  const adoptable = startWorkQueue({
+    reconcile: (key) => {
+      const vm = vms.store.get(key)
+      const found = vm === undefined || controllerOf(vm) !== undefined ? [] : index.adopting(vm)
+      for (const group of found) loop.add(group)
+      return Promise.resolve()
+    },
+    concurrency: 1,
+    groups: { of: (key) => refOf(key).namespace ?? '', concurrency: 1 },
+    log,
+    clock,
+  })
+
+  groups.onChange((change) => {
+    const { kind, object } = change
+    index.update(change)
     if (kind === 'deleted') {
       loop.forget(object.metadata)
       memories.delete(object.metadata.uid)
@@ -123,27 +151,15 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
   vms.onChange((change) => {
     if (change.kind === 'deleted') owned.remove(change.object)
     else owned.put(change.object)
-    for (const group of groupsOf(change)) {
-      memories.get(group.metadata.uid)?.expectations.observed(change.object, change.kind === 'deleted')
-      if (change.kind === 'updated') loop.addAfter(keyOf(group.metadata), gatherMs)
-      else loop.add(keyOf(group.metadata))
+    for (const uid of ownersOf(change)) {
+      const group = index.owning(change.object, uid)
+      if (group === undefined) continue
+      memories.get(uid)?.expectations.observed(change.object, change.kind === 'deleted')
+      if (change.kind === 'updated') loop.addAfter(group, gatherMs)
+      else loop.add(group)
     }
+    if (isToAdopt(change)) adoptable.add(keyOf(change.object.metadata))
   })
-
-  /**
-   * The group that controls the VM, or did before the change; of a VM without a controller, all groups that could adopt
-   * it.
-   */
-  const groupsOf = (change: Change<VirtualMachine>): readonly Group[] => {
-    const versions = change.kind === 'updated' ? [change.object, change.previous] : [change.object]
-    const owners = versions.map(controllerOf).filter((owner) => owner !== undefined && isOwning(owner))
-    const { namespace = '', labels = {} } = change.object.metadata
-    return groups.store.byIndex('namespace', namespace).filter(({ metadata, spec }) => {
-      if (owners.some((owner) => owner?.uid === metadata.uid)) return true
-      if (controllerOf(change.object) !== undefined || spec.paused === true) return false
-      return isSelected(compileStoredSelector(spec.selector), labels)
-    })
-  }
 
   const reconcile = async (key: string): Promise<void> => {
     const cached = groups.store.get(key)
@@ -155,14 +171,14 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     const isVerifying = !memory.isVerified && first.some((action) => action.do === 'createVms')
     if (isVerifying) await verify(group, memory)
     const actions = isVerifying ? planGroup(observe(group, memory)) : first
-    if (actions.some((action) => action.do === 'adoptVm')) await assertCurrent(group)
-    const target = { resource: virtualMachineGroups, object: group }
+    if (actions.some((action) => action.do === 'adoptVm')) await wholeOf(group)
+    const target = { resource: cachedGroups, object: group }
     await loop.perform(target, actions, (action) => act(key, group, memory, action))
   }
 
   const observe = (group: Group, { expectations, backOffUntilMs, refusal }: Memory): ObservedGroup => {
     const { uid, namespace } = group.metadata
-    const considered = group.spec.paused === true ? [uid] : [uid, 'nothing']
+    const considered = isPaused(group) ? [uid] : [uid, 'nothing']
     const known = considered.flatMap((owner) => owned.byIndex('owner', ownedBy(namespace, owner)))
     const uids = new Set(known.map(({ metadata }) => metadata.uid))
     const owner = { kind: 'VirtualMachineGroup', metadata: group.metadata } as const
@@ -172,7 +188,7 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
       vms: [...known, ...unseen],
       deleted: expectations.deletedUids,
       budget: budgetCache.store.byIndex('group', uid).find((found) => isControlledBy(found, owner)),
-      revision: revisionOf(group.spec.template),
+      revision: group.revision ?? '',
       refusal,
       backOffMs: Math.max(0, backOffUntilMs - clock.monotonic()),
       now: timestamp(clock),
@@ -186,7 +202,7 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
   const verify = async ({ metadata, spec }: Group, memory: Memory): Promise<void> => {
     const labelSelector = selectorText(compileStoredSelector(spec.selector))
     const { namespace } = metadata
-    const scope = { labelSelector, limit: largePageSize, ...(namespace === undefined ? {} : { namespace }) }
+    const scope = { labelSelector, limit: pageSize, ...(namespace === undefined ? {} : { namespace }) }
     for await (const { items } of eachPage(kube, virtualMachines, scope))
       for (const vm of items) if (isControlledBy(vm, { kind: 'VirtualMachineGroup', metadata })) noteCreated(vm, memory)
     memory.isVerified = true
@@ -211,12 +227,9 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
   const act = async (key: string, group: Group, memory: Memory, action: OwnAction): Promise<undefined> => {
     switch (action.do) {
       case 'adoptVm':
-        return setOwners(action.vm, [...(action.vm.metadata.ownerReferences ?? []), referenceTo(group)])
-      case 'releaseVm': {
-        const { ownerReferences = [] } = action.vm.metadata
-        const others = ownerReferences.filter(({ uid }) => uid !== group.metadata.uid)
-        return setOwners(action.vm, others)
-      }
+        return changeOwners(action.vm, (owners) => [...owners, referenceTo(group)])
+      case 'releaseVm':
+        return changeOwners(action.vm, (owners) => owners.filter(({ uid }) => uid !== group.metadata.uid))
       case 'createVms':
         return createAll(key, group, memory, action.count)
       case 'deleteVms':
@@ -246,28 +259,37 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     return undefined
   }
 
-  const setOwners = async (vm: Vm, ownerReferences: readonly object[]): Promise<undefined> => {
-    const body = [...unchanged(vm), { op: 'add', path: '/metadata/ownerReferences', value: ownerReferences }]
-    await kube.patch(virtualMachines, refOf(keyOf(vm.metadata)), { type: 'json', body })
+  /** Changes the owners of the version of the VM that the plan was made for; the cache does not have all of them. */
+  const changeOwners = async (
+    vm: Vm,
+    change: (owners: readonly OwnerReference[]) => readonly OwnerReference[],
+  ): Promise<undefined> => {
+    const ref = refOf(keyOf(vm.metadata))
+    const { metadata } = await kube.get(virtualMachines, ref)
+    const value = change(metadata.ownerReferences ?? [])
+    const body = [...unchanged(vm), { op: 'add', path: '/metadata/ownerReferences', value }]
+    await kube.patch(virtualMachines, ref, { type: 'json', body })
     return undefined
   }
 
-  /** A group that was deleted and created again under the same name must not adopt anything under the old uid. */
-  const assertCurrent = async ({ metadata }: Group): Promise<void> => {
+  /** A group that was deleted and created again under the same name must not own anything under the old uid. */
+  const wholeOf = async ({ metadata }: Group): Promise<Persisted<VirtualMachineGroup>> => {
     const current = await kube.get(virtualMachineGroups, refOf(keyOf(metadata)))
     if (current.metadata.uid !== metadata.uid || current.metadata.deletionTimestamp !== undefined) {
-      throw new Error(`the group ${metadata.uid} does not exist or terminates; it adopts no VM`)
+      throw new Error(`the group ${metadata.uid} does not exist or terminates; it gets no VM`)
     }
+    return current
   }
 
   /** One, then two, then four …: a template that is refused is refused once, not five hundred times. */
   const createAll = async (key: string, group: Group, memory: Memory, count: number): Promise<undefined> => {
+    const whole = await wholeOf(group)
     const uncertain = memory.expectations.uncertainNames
     const names = [...uncertain, ...Array.from({ length: count }, () => nameOf(group, suffix()))].slice(0, count)
     for (let at = 0, size = 1; at < names.length; at += size, size *= 2) {
       loop.assertLeading()
       const batch = names.slice(at, at + size)
-      const outcomes = await Promise.allSettled(batch.map((name) => create(group, memory, name)))
+      const outcomes = await Promise.allSettled(batch.map((name) => create(whole, memory, name)))
       const failed = outcomes.find((outcome) => outcome.status === 'rejected')
       if (failed !== undefined) return failCreation(key, group, memory, failed.reason)
     }
@@ -276,7 +298,7 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     return undefined
   }
 
-  const create = async (group: Group, memory: Memory, name: string): Promise<void> => {
+  const create = async (group: Persisted<VirtualMachineGroup>, memory: Memory, name: string): Promise<void> => {
     memory.expectations.uncertain(name)
     const owner = { ...group, kind: 'VirtualMachineGroup' } as const
     const vm = virtualMachineOf(owner, name, revisionOf(group.spec.template))
@@ -332,11 +354,12 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
   }
 
   const record = (group: Group, type: 'Normal' | 'Warning', reason: string, message: string): undefined => {
-    loop.recordEvent({ resource: virtualMachineGroups, object: group }, type, reason, message)
+    loop.recordEvent({ resource: cachedGroups, object: group }, type, reason, message)
   }
 
-  const loop = createLoop<VirtualMachineGroup>({
+  const loop = createLoop<CachedGroup>({
     ...options,
+    slim,
     reconcile,
     keys: () => groups.store.list().map(({ metadata }) => keyOf(metadata)),
     caches: [groups, budgetCache, vms],
@@ -349,7 +372,7 @@ export function startGroupController(options: GroupControllerOptions): GroupCont
     lead: () => loop.lead(),
     statistics: () => loop.statistics(),
     async stop() {
-      await loop.stop()
+      await Promise.all([loop.stop(), adoptable.drain()])
       await Promise.all([groups.stop(), budgetCache.stop()])
     },
   }

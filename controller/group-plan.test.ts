@@ -9,6 +9,7 @@ import { storedVm } from '../test/stored-vm.ts'
 import type { Budget } from './budget.ts'
 import { planGroup } from './group-plan.ts'
 import type { GroupAction, ObservedGroup } from './group-plan.ts'
+import type { CachedGroup } from './slim-owner.ts'
 
 type Vm = Persisted<VirtualMachine>
 
@@ -54,6 +55,10 @@ const ready = {
 const disrupted = {
   conditions: [{ type: 'DisruptionTarget', status: 'True', reason: 'Evicted', message: '', lastTransitionTime: '' }],
 } as const
+const terminated = {
+  reason: 'Shutdown',
+  conditions: [{ ...disrupted.conditions[0], reason: 'PodTerminated', message: 'the launcher pod was deleted' }],
+} as const
 const budget = (minAvailable: number): Persisted<Budget> => ({
   metadata: { namespace: 'default', name: 'web', uid: 'b-1', resourceVersion: '1' },
   spec: {
@@ -64,7 +69,7 @@ const budget = (minAvailable: number): Persisted<Budget> => ({
 })
 
 const observed = (
-  of: Persisted<VirtualMachineGroup>,
+  of: Persisted<CachedGroup>,
   vms: readonly Vm[],
   more: Partial<ObservedGroup> = {},
 ): ObservedGroup => ({
@@ -112,6 +117,7 @@ describe('a group of three', () => {
   test.each<[string, ObservedGroup, string[]]>([
     ['creates the missing VMs', observed(group(), [vm('a')]), ['create 2']],
     ['with enough VMs does nothing', observed(group(), three), []],
+    ['whose selector is too large does nothing', observed({ ...group({ selector: {} }), isTooLarge: true }, []), []],
     ['of zero deletes all', observed(group({ replicas: 0 }), three), ['delete a', 'delete b', 'delete c']],
     ['without a number is a group of one', observed(withoutReplicas, []), ['create 1']],
     ['waits for terminating VMs', observed(group(), [vm('a'), vm('b', 'Running', ending)]), ['create 1']],
@@ -148,6 +154,11 @@ describe('a group of three', () => {
     [
       'also replaces a drained VM whose guest powered off',
       observed(group(), [vm('a'), vm('b'), vm('c', 'Succeeded', {}, disrupted)]),
+      ['event Disrupted', 'delete c', 'create 1'],
+    ],
+    [
+      'also replaces a VM at once of which only the handler knows yet that its pod was terminated',
+      observed(group(), [vm('a'), vm('b'), vm('c', 'Succeeded', {}, terminated)]),
       ['event Disrupted', 'delete c', 'create 1'],
     ],
     ['gets the budget that it requests', observed(group({ minAvailable: 2 }), three), ['applyBudget']],
@@ -258,7 +269,7 @@ describe('a group of three', () => {
   })
 })
 
-const anyMachine = fc.record({
+const anyVm = fc.record({
   phase: fc.constantFrom<(Phase | undefined)[]>(
     undefined,
     'Pending',
@@ -276,7 +287,7 @@ const anyMachine = fc.record({
 
 test('never more than requested, never creation and deletion at once, and nothing of other owners is touched', () => {
   fc.assert(
-    fc.property(fc.array(anyMachine, { maxLength: 12 }), fc.nat(8), (given, replicas) => {
+    fc.property(fc.array(anyVm, { maxLength: 12 }), fc.nat(8), (given, replicas) => {
       const vms = given.map(({ phase, isEnding, owner, matches }, index) =>
         vm(`v${index}`, phase, {
           ...(isEnding ? ending : {}),
@@ -309,4 +320,16 @@ test('never more than requested, never creation and deletion at once, and nothin
       expect(active.length > 0 && created > 0).toBe(false)
     }),
   )
+})
+
+test('a group whose selector is too large reports it, and writes no selector', () => {
+  const tooLarge = { ...group({ selector: {}, minAvailable: 1 }, { selector: 'app=web' }), isTooLarge: true as const }
+  const own = vm('a', 'Running', { labels: {} })
+  const actions = planGroup(observed(tooLarge, [own, vm('b', 'Running', { ownerReferences: [] })]))
+  expect(shown(actions)).toEqual([])
+  expect(statusOf(actions)).toMatchObject({
+    replicas: 1,
+    selector: 'app=web',
+    conditions: [{ type: 'ReplicaPaused', status: 'True', reason: 'SelectorTooLarge' }],
+  })
 })

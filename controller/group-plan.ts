@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { GroupStatus, VirtualMachineGroup } from '../api/group.ts'
+import { maxSelector } from '../api/group.ts'
+import type { GroupStatus } from '../api/group.ts'
 import { controllerOf, isControlledBy, templateRevisionAnnotation } from '../api/template.ts'
 import { isFinished } from '../api/virtual-machine.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
@@ -10,8 +11,11 @@ import type { CommonAction } from './action.ts'
 import { budgetOf } from './budget.ts'
 import type { Budget } from './budget.ts'
 import { disruptionOfVm } from './disruption.ts'
+import type { Disruption } from './disruption.ts'
+import { isPaused } from './slim-owner.ts'
+import type { CachedGroup } from './slim-owner.ts'
 
-type Group = Persisted<VirtualMachineGroup>
+type Group = Persisted<CachedGroup>
 type Vm = Persisted<VirtualMachine>
 
 export interface ObservedGroup {
@@ -66,7 +70,8 @@ export function planGroup(observed: ObservedGroup): GroupAction[] {
   const members = membersOf(observed)
   const sorted = sort(members, observed)
   const { active, terminating, finished, uncounted } = sorted
-  const { replicas: desired = 1, paused = false } = group.spec
+  const { replicas: desired = 1 } = group.spec
+  const paused = isPaused(group)
   const missing = Math.max(0, desired - active.length - terminating.length)
   const status = statusOf(observed, sorted, missing > 0 && !paused)
   const update: GroupAction[] = isDeepStrictEqual(status, group.status) ? [] : [{ do: 'updateStatus', status }]
@@ -90,6 +95,7 @@ const create = (missing: number, backOffMs: number): GroupAction[] =>
     : [{ do: 'createVms', count: Math.min(missing, maxCreations) }]
 
 function planBudget({ group, budget }: ObservedGroup): GroupAction[] {
+  if (group.isTooLarge === true) return []
   const desired = budgetOf(group)
   if (desired === undefined) return budget === undefined ? [] : [{ do: 'deleteBudget', budget }]
   return isDeepStrictEqual(budget?.spec, desired.spec) ? [] : [{ do: 'applyBudget', budget: desired }]
@@ -109,8 +115,8 @@ function claims({ group, vms, deleted }: ObservedGroup, members: ReadonlySet<Vm>
  * none.
  */
 function membersOf({ group, vms, deleted }: ObservedGroup): readonly Vm[] {
-  const { selector, paused = false } = group.spec
-  const compiled = compileStoredSelector(selector)
+  const paused = isPaused(group)
+  const compiled = compileStoredSelector(group.spec.selector)
   return vms.filter((vm) => {
     if (isControlledBy(vm, { kind: 'VirtualMachineGroup', metadata: group.metadata })) {
       return paused || isTerminating(vm, deleted) || isSelected(compiled, vm.metadata.labels ?? {})
@@ -148,10 +154,15 @@ function reportEnd(vm: Vm): GroupAction[] {
   const { phase = 'Failed', reason, message } = status ?? {}
   const words = [reason, message].filter((part) => part !== undefined && part !== '').join(': ')
   const text = `VM ${metadata.name} ended${words === '' ? '' : `: ${words}`}`
-  if (disruptionOfVm(vm)) return [{ do: 'recordEvent', type: 'Normal', reason: 'Disrupted', message: text }]
+  const disruption = disruptionOfVm(vm)
+  if (disruption)
+    return [{ do: 'recordEvent', type: 'Normal', reason: 'Disrupted', message: withCause(text, disruption) }]
   if (phase === 'Succeeded') return [{ do: 'recordEvent', type: 'Normal', reason: phase, message: text }]
   return [{ do: 'recordEvent', type: 'Warning', reason: phase, message: text }, { do: 'backOff' }]
 }
+
+const withCause = (text: string, { message }: Disruption): string =>
+  text.includes(message) ? text : `${text}; ${message}`
 
 const phasesByPriority = ['Running', 'Unknown', 'Scheduled', 'Scheduling', 'Pending']
 
@@ -189,7 +200,7 @@ function statusOf(observed: ObservedGroup, sorted: Sorted, isMissing: boolean): 
     failed: (before.failed ?? 0) + failed,
     disrupted: (before.disrupted ?? 0) + disrupted,
     ...(countedUids.length === 0 ? {} : { countedUids }),
-    selector: selectorText(compileStoredSelector(group.spec.selector)),
+    ...(group.isTooLarge === true ? {} : { selector: selectorText(compileStoredSelector(group.spec.selector)) }),
     ...(conditions.length === 0 ? {} : { conditions }),
   }
 }
@@ -203,8 +214,12 @@ function conditionsOf(
 ): NonNullable<GroupStatus['conditions']> {
   const before = group.status?.conditions ?? []
   const failure = { type: 'ReplicaFailure', status: 'True', reason: 'FailedCreate', message: refusal ?? '' } as const
-  const pause = { type: 'ReplicaPaused', status: 'True', reason: 'Paused', message: 'spec.paused is true' } as const
-  const asserted = [...(refusal === undefined ? [] : [failure]), ...(group.spec.paused === true ? [pause] : [])]
+  const why =
+    group.isTooLarge === true
+      ? { reason: 'SelectorTooLarge', message: `spec.selector has more than ${maxSelector} characters of JSON` }
+      : { reason: 'Paused', message: 'spec.paused is true' }
+  const pause = { type: 'ReplicaPaused', status: 'True', ...why } as const
+  const asserted = [...(refusal === undefined ? [] : [failure]), ...(isPaused(group) ? [pause] : [])]
   const unchanged = before.filter(({ type }) => asserted.some((condition) => condition.type === type))
   return asserted.reduce<NonNullable<GroupStatus['conditions']>>(
     (all, condition) => setCondition(all, { ...condition, observedGeneration }, now),

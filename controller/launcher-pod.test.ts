@@ -13,8 +13,8 @@ const withVolume = (volume: Volume, claim: Claim = { metadata: { name: 'c' } }) 
   const pod = podOf({ spec: { ...spec, volumes: [volume] } }, new Map([['c', claim]]))
   const [container] = pod.spec.containers
   return {
-    volume: pod.spec.volumes.at(-1),
-    mounts: container?.volumeMounts.filter(({ name }) => name === 'volume-0'),
+    volumes: pod.spec.volumes.slice(4),
+    mounts: container?.volumeMounts.slice(5),
     devices: container?.volumeDevices,
   }
 }
@@ -89,6 +89,7 @@ describe('launcher pod', () => {
       affinity: { podAntiAffinity: {} },
       tolerations: [{ operator: 'Exists' as const }],
       priorityClassName: 'high',
+      imagePullSecrets: [{ name: 'registry' }],
     }
     expect(podOf({ spec: { ...spec, ...placement, terminationGracePeriodSeconds: 0 } }).spec).toMatchObject({
       ...placement,
@@ -110,7 +111,7 @@ describe('launcher pod', () => {
       { name: 'data', emptyDisk: { capacity: '1Gi' } },
       undefined,
       {
-        volume: { name: 'volume-0', emptyDir: { sizeLimit: String(2 ** 30 + 2 ** 24) } },
+        volumes: [{ name: 'volume-0', emptyDir: { sizeLimit: String(2 ** 30 + 2 ** 24) } }],
         mounts: [{ name: 'volume-0', mountPath: '/var/run/virtset/volumes/data' }],
         devices: [],
       },
@@ -120,8 +121,40 @@ describe('launcher pod', () => {
       { name: 'seed', cloudInit: { userData: '#cloud-config' } },
       undefined,
       {
-        volume: { name: 'volume-0', emptyDir: { sizeLimit: String(2 ** 24) } },
+        volumes: [{ name: 'volume-0', emptyDir: { sizeLimit: String(2 ** 24) } }],
         mounts: [{ name: 'volume-0', mountPath: '/var/run/virtset/volumes/seed' }],
+        devices: [],
+      },
+    ],
+    [
+      'an image, with space for the changes of the guest',
+      { name: 'root', image: { reference: 'debian:13', pullPolicy: 'Always', capacity: '100Gi' } },
+      undefined,
+      {
+        volumes: [
+          { name: 'volume-0', emptyDir: { sizeLimit: String(102 * 2 ** 30 + 2 ** 26) } },
+          { name: 'image-0', image: { reference: 'debian:13', pullPolicy: 'Always' } },
+        ],
+        mounts: [
+          { name: 'volume-0', mountPath: '/var/run/virtset/volumes/root' },
+          { name: 'image-0', mountPath: '/var/run/virtset/images/root', readOnly: true },
+        ],
+        devices: [],
+      },
+    ],
+    [
+      'an image of unknown size',
+      { name: 'root', image: { reference: 'debian:13', path: 'disk/a' } },
+      undefined,
+      {
+        volumes: [
+          { name: 'volume-0', emptyDir: { sizeLimit: '17590575431' } },
+          { name: 'image-0', image: { reference: 'debian:13' } },
+        ],
+        mounts: [
+          { name: 'volume-0', mountPath: '/var/run/virtset/volumes/root' },
+          { name: 'image-0', mountPath: '/var/run/virtset/images/root', readOnly: true },
+        ],
         devices: [],
       },
     ],
@@ -130,7 +163,7 @@ describe('launcher pod', () => {
       { name: 'data', persistentVolumeClaim: { claimName: 'c', readOnly: true } },
       { metadata: { name: 'c' }, spec: { volumeMode: 'Filesystem' } },
       {
-        volume: { name: 'volume-0', persistentVolumeClaim: { claimName: 'c', readOnly: true } },
+        volumes: [{ name: 'volume-0', persistentVolumeClaim: { claimName: 'c', readOnly: true } }],
         mounts: [{ name: 'volume-0', mountPath: '/var/run/virtset/volumes/data', readOnly: true }],
         devices: [],
       },
@@ -140,7 +173,7 @@ describe('launcher pod', () => {
       { name: 'data', persistentVolumeClaim: { claimName: 'c' } },
       { metadata: { name: 'c' }, spec: { volumeMode: 'Block' } },
       {
-        volume: { name: 'volume-0', persistentVolumeClaim: { claimName: 'c' } },
+        volumes: [{ name: 'volume-0', persistentVolumeClaim: { claimName: 'c' } }],
         mounts: [],
         devices: [{ name: 'volume-0', devicePath: '/var/run/virtset/block/data' }],
       },
@@ -150,7 +183,21 @@ describe('launcher pod', () => {
   })
 
   it('has a source and a mount for each kind of volume', () => {
-    for (const volume of volumeOfEachKind) expect(withVolume(volume).mounts).toHaveLength(1)
+    for (const volume of volumeOfEachKind) {
+      const { volumes, mounts } = withVolume(volume)
+      expect(mounts?.map(({ name }) => name)).toEqual(volumes.map(({ name }) => name))
+      expect(volumes).not.toEqual([])
+    }
+  })
+
+  it('requests the storage that disks of images can take, as far as it is known', () => {
+    const volumes: readonly Volume[] = [
+      { name: 'a', image: { reference: 'x', capacity: '100Gi' } },
+      { name: 'b', image: { reference: 'x' } },
+      { name: 'c', emptyDisk: { capacity: '1Gi' } },
+    ]
+    const { containers } = podOf({ spec: { ...spec, volumes } }).spec
+    expect(containers[0]?.resources.requests['ephemeral-storage']).toBe(String(102 * 2 ** 30 + 2 * 2 ** 26))
   })
 
   it('reads each claim once', () => {

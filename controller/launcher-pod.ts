@@ -1,5 +1,5 @@
 import { cutName } from '../api/label.ts'
-import { launcherResources } from '../api/launcher-resources.ts'
+import { launcherResources, overlayBytes } from '../api/launcher-resources.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { Volume } from '../api/volume.ts'
 import { apiVersion } from '../api/object.ts'
@@ -55,7 +55,7 @@ export const nameLabelOf = (name: string): string => cutName(name, longestName)
 export function launcherPod(vm: Persisted<VirtualMachine>, options: LauncherOptions): Pod {
   const { namespace, name, uid, labels } = vm.metadata
   const { spec } = vm
-  const volumes = (spec.volumes ?? []).map((volume, index) => placed(volume, `volume-${index}`, options.claims))
+  const volumes = (spec.volumes ?? []).map((volume, index) => placed(volume, index, options.claims))
   return {
     metadata: {
       name: podName(vm),
@@ -82,12 +82,13 @@ export function launcherPod(vm: Persisted<VirtualMachine>, options: LauncherOpti
         { name: 'private', emptyDir: {} },
         { name: 'run', emptyDir: { medium: 'Memory', sizeLimit: `${runBytes}` } },
         { name: 'tmp', emptyDir: {} },
-        ...volumes.map(({ volume }) => volume),
+        ...volumes.flatMap(({ volumes: ofPod }) => ofPod),
       ],
       ...(spec.nodeSelector ? { nodeSelector: spec.nodeSelector } : {}),
       ...(spec.affinity ? { affinity: spec.affinity } : {}),
       ...(spec.tolerations ? { tolerations: spec.tolerations } : {}),
       ...(spec.priorityClassName === undefined ? {} : { priorityClassName: spec.priorityClassName }),
+      ...(spec.imagePullSecrets ? { imagePullSecrets: spec.imagePullSecrets } : {}),
     },
   }
 }
@@ -114,7 +115,7 @@ function compute(vm: Persisted<VirtualMachine>, image: string, volumes: readonly
     imagePullPolicy: 'IfNotPresent',
     terminationMessagePolicy: 'FallbackToLogsOnError',
     env: [{ name: vmUidVariable, value: vm.metadata.uid }],
-    resources: launcherResources(vm.spec.domain),
+    resources: launcherResources(vm.spec),
     securityContext: {
       allowPrivilegeEscalation: false,
       capabilities: { drop: ['ALL'] },
@@ -127,7 +128,7 @@ function compute(vm: Persisted<VirtualMachine>, image: string, volumes: readonly
       { name: 'tmp', mountPath: '/tmp' },
       // libvirt locks the terminal of an open console there.
       { name: 'tmp', mountPath: '/run/lock' },
-      ...volumes.flatMap(({ mount }) => (mount ? [mount] : [])),
+      ...volumes.flatMap(({ mounts }) => mounts ?? []),
     ],
     volumeDevices: volumes.flatMap(({ device }) => (device ? [device] : [])),
   }
@@ -135,24 +136,35 @@ function compute(vm: Persisted<VirtualMachine>, image: string, volumes: readonly
 
 /** A volume of the VM in the pod, and where the launcher finds it. */
 interface Placed {
-  readonly volume: Pod['spec']['volumes'][number]
-  readonly mount?: Container['volumeMounts'][number]
+  readonly volumes: Pod['spec']['volumes']
+  readonly mounts?: Container['volumeMounts']
   readonly device?: Container['volumeDevices'][number]
 }
 
-/** `name` is the volume's index, since its own name can be as long as the name of a pod's volume. */
-function placed(volume: Volume, name: string, claims: ReadonlyMap<string, Claim>): Placed {
+/** The names are of the volume's index, since its own name can be as long as the name of a pod's volume. */
+function placed(volume: Volume, index: number, claims: ReadonlyMap<string, Claim>): Placed {
+  const name = `volume-${index}`
   const mount = { name, mountPath: `${root}/volumes/${volume.name}` }
+  const empty = (bytes: bigint) => ({ name, emptyDir: { sizeLimit: `${bytes}` } })
   if (volume.emptyDisk) {
     const bytes = (quantityValue(volume.emptyDisk.capacity) ?? 0n) + diskSlackBytes
-    return { volume: { name, emptyDir: { sizeLimit: `${bytes}` } }, mount }
+    return { volumes: [empty(bytes)], mounts: [mount] }
   }
-  if (volume.cloudInit) return { volume: { name, emptyDir: { sizeLimit: `${seedBytes}` } }, mount }
+  if (volume.cloudInit) return { volumes: [empty(seedBytes)], mounts: [mount] }
+  if (volume.image) {
+    const { reference, pullPolicy } = volume.image
+    const image = { reference, ...(pullPolicy === undefined ? {} : { pullPolicy }) }
+    const mounted = { name: `image-${index}`, mountPath: `${root}/images/${volume.name}`, readOnly: true }
+    return {
+      volumes: [empty(overlayBytes(volume.image)), { name: mounted.name, image }],
+      mounts: [mount, mounted],
+    }
+  }
   if (!volume.persistentVolumeClaim) throw new Error(`volume ${volume.name} of a completed VM is of an unknown kind`)
   const { claimName, readOnly = false } = volume.persistentVolumeClaim
   const inPod = { name, persistentVolumeClaim: { claimName, ...(readOnly ? { readOnly } : {}) } }
   if (claims.get(claimName)?.spec?.volumeMode === 'Block') {
-    return { volume: inPod, device: { name, devicePath: `${root}/block/${volume.name}` } }
+    return { volumes: [inPod], device: { name, devicePath: `${root}/block/${volume.name}` } }
   }
-  return { volume: inPod, mount: { ...mount, ...(readOnly ? { readOnly } : {}) } }
+  return { volumes: [inPod], mounts: [{ ...mount, ...(readOnly ? { readOnly } : {}) }] }
 }

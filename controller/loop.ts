@@ -35,8 +35,8 @@ interface LoopOptions<T extends WithStatus> extends ControllerContext {
   readonly concurrency: number
   /** Runs between the sync of the caches and the first key. */
   readonly prepare?: () => Promise<void>
-  /** What the cache keeps of an object, for the responses to this process's own writes. */
-  readonly transform?: (object: Persisted<T>) => Persisted<T>
+  /** What the cache stores of an object, for the responses to this process's own writes. */
+  readonly slim?: (object: Persisted<T>) => Persisted<T>
 }
 
 /**
@@ -101,7 +101,7 @@ const namespaceOf = (key: string): string => refOf(key).namespace ?? ''
 const commonActions: readonly string[] = ['updateStatus', 'recordEvent', 'requeueAfter']
 
 export function createLoop<T extends WithStatus>(options: LoopOptions<T>): Loop<T> {
-  const { kube, events, log, isLeader, clock, concurrency, transform = (object) => object } = options
+  const { kube, events, log, isLeader, clock, concurrency, slim = (object) => object } = options
   const groups = { of: namespaceOf, concurrency: Math.ceil(concurrency * shareOfNamespace) }
   const written = createOwnWrites<T>()
   const stopping = new AbortController()
@@ -120,7 +120,7 @@ export function createLoop<T extends WithStatus>(options: LoopOptions<T>): Loop<
     if (!isLeader()) throw new Error('no longer leading')
   }
 
-  const noteWrite = (object: Persisted<T>) => written.note(transform(object))
+  const noteWrite = (object: Persisted<T>) => written.note(slim(object))
 
   const updateStatus = async ({ resource, object }: Target<T>, status: object): Promise<void> => {
     const body = [...unchanged(object), ...statusPatch(object, status)]

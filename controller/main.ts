@@ -15,7 +15,7 @@ import { startGroupController } from './group-controller.ts'
 import { observeController } from './metrics.ts'
 import { startOrphanController } from './orphan-controller.ts'
 import { startPresetController } from './preset-controller.ts'
-import { remembering } from './remembering.ts'
+import { cacheRefusals } from './cached-refusals.ts'
 import { readSettings, type Settings } from './settings.ts'
 import { startVmController } from './vm-controller.ts'
 
@@ -32,7 +32,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   const isLeader = () => election.isLeader()
   const withMac = (address: string) => controller.vms.store.byIndex('mac', address)
   const inventory = watchInventory({ kube, log, clock, withMac })
-  const engine = remembering(createEngine(inventory), inventory)
+  const engine = cacheRefusals(createEngine(inventory), inventory)
   const context = { kube, events, log, isLeader, clock }
   const controller = startVmController({ ...context, engine, image: launcherImage })
   const { vms } = controller
@@ -40,7 +40,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   const presets = startPresetController({ ...context, inventory, vms, engine })
   const configs = startConfigController({ ...context, vms })
   const groups = startGroupController({ ...context, vms })
-  inventory.onChange(() => controller.reconsiderIncomplete())
+  inventory.onChange((namespace) => controller.reconsiderIncomplete(namespace))
 
   /** A VM must not be completed, and no usage counted, before all presets are loaded. */
   const lead = async (): Promise<void> => {

@@ -1,11 +1,10 @@
 import { Gauge } from 'prom-client'
 import type { Registry } from 'prom-client'
 import { configPhases } from '../api/config.ts'
-import type { VirtualMachineConfig } from '../api/config.ts'
-import type { VirtualMachineGroup } from '../api/group.ts'
 import { phases } from '../api/virtual-machine.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { WorkQueueStatistics } from '../runtime/work-queue.ts'
+import type { CachedConfig, CachedGroup } from './slim-owner.ts'
 
 interface Cache<T> {
   readonly store: { list(): readonly T[] }
@@ -13,8 +12,8 @@ interface Cache<T> {
 
 interface Observed {
   readonly vms: Cache<VirtualMachine>
-  readonly configs: Cache<VirtualMachineConfig>
-  readonly groups: Cache<VirtualMachineGroup>
+  readonly configs: Cache<CachedConfig>
+  readonly groups: Cache<CachedGroup>
   readonly presets: { readonly candidates: { size(): number }; readonly quarantined: { readonly size: number } }
   readonly profiles: () => { readonly nodes: number; readonly outliers: readonly string[] }
   /** By kind. */

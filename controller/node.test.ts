@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { onlyReadiness, stateOf } from './node.ts'
+import { slimNode, stateOf } from './node.ts'
 
 const node = (status: 'True' | 'False' | 'Unknown') => ({
   metadata: { name: 'n1', uid: 'u', resourceVersion: '1', labels: { zone: 'a' } },
@@ -23,7 +23,7 @@ describe('a node', () => {
   })
 
   it('is stored without unused fields', () => {
-    const slim = onlyReadiness(node('Unknown'))
+    const slim = slimNode(node('Unknown'))
     expect(slim).toEqual({
       metadata: { name: 'n1', uid: 'u', resourceVersion: '1' },
       status: { conditions: [{ type: 'Ready', status: 'Unknown' }] },

@@ -1,6 +1,7 @@
 import type { ObjectMeta } from '../api/object.ts'
 import { resource } from '../runtime/resource.ts'
 import type { Persisted } from '../runtime/resource.ts'
+import { pick, slimMetadata } from '../runtime/slim.ts'
 import type { PodCondition } from './pod.ts'
 
 /** The part of Kubernetes' Node that we read. */
@@ -22,11 +23,10 @@ export function stateOf(node: Node | undefined): NodeState {
   return node.status?.conditions?.find(({ type }) => type === 'Ready')?.status === 'Unknown' ? 'silent' : 'responds'
 }
 
-/** Drops the megabyte of images and labels that a Node can have. */
-export function onlyReadiness(node: Persisted<Node>): Persisted<Node> {
-  const { name, uid, resourceVersion } = node.metadata
+/** Whether it responds, without the megabyte of images and labels that a Node can have. */
+export function slimNode(node: Persisted<Node>): Persisted<Node> {
   const conditions = (node.status?.conditions ?? [])
     .filter(({ type }) => type === 'Ready')
-    .map(({ type, status }) => ({ type, status }))
-  return { ...node, metadata: { name, uid, resourceVersion }, status: { conditions } }
+    .map((condition) => pick(condition, 'type', 'status'))
+  return { ...pick(node, 'apiVersion', 'kind'), metadata: slimMetadata(node.metadata), status: { conditions } }
 }

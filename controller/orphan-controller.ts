@@ -1,6 +1,6 @@
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { unlessNotFound } from '../runtime/api-error.ts'
-import { eachPage, largePageSize } from '../runtime/pages.ts'
+import { eachPage, pageSize } from '../runtime/pages.ts'
 import type { Reflector } from '../runtime/reflector.ts'
 import { keyOf, refOf, virtualMachines } from '../runtime/resource.ts'
 import type { Persisted } from '../runtime/resource.ts'
@@ -60,7 +60,7 @@ export function startOrphanController(options: OrphanControllerOptions): OrphanC
   /** Reads the VMs of the namespace from the API server: the cache might not have one that was just created. */
   const exists = async ({ metadata }: Persisted<Pod>, vmUid: string): Promise<boolean> => {
     const { namespace } = metadata
-    const scope = { limit: largePageSize, ...(namespace === undefined ? {} : { namespace }) }
+    const scope = { limit: pageSize, ...(namespace === undefined ? {} : { namespace }) }
     for await (const { items } of eachPage(kube, virtualMachines, scope))
       if (items.some((vm) => vm.metadata.uid === vmUid)) return true
     return false

@@ -11,7 +11,7 @@ import type { Pod } from './pod.ts'
  * - `status.podUID` of the VM
  *
  * The owner reference is not needed: the garbage collector removes it with `--cascade=orphan`. A pod in another
- * namespace never belongs to the VM: whoever can write pods there must not be able to hold up the VM.
+ * namespace never belongs to the VM: a user who can write pods there must not be able to hold up the VM.
  */
 export function isPodOf({ metadata, status }: Persisted<VirtualMachine>, pod: Persisted<Pod>): boolean {
   const { uid, namespace } = metadata

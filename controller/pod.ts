@@ -3,7 +3,7 @@ import type { Affinity, Toleration } from '../api/placement.ts'
 import type { ObjectMeta } from '../api/object.ts'
 import { resource } from '../runtime/resource.ts'
 
-/** The part of Kubernetes' Pod that we write or read. A cached pod may lack what is optional: see `slimPod`. */
+/** The part of Kubernetes' Pod that we write or read. Optional fields may be absent from a cached pod: see `slimPod`. */
 export interface Pod {
   readonly apiVersion?: string
   readonly kind?: string
@@ -25,6 +25,7 @@ interface PodSpec {
   readonly affinity?: Affinity
   readonly tolerations?: readonly Toleration[]
   readonly priorityClassName?: string
+  readonly imagePullSecrets?: readonly { readonly name: string }[]
 }
 
 export interface Container {

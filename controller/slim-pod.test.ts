@@ -3,7 +3,7 @@ import { storedVm } from '../test/stored-vm.ts'
 import { launcherPod } from './launcher-pod.ts'
 import { isPodOf, vmUidOf } from './own-pod.ts'
 import type { PodStatus } from './pod.ts'
-import { isWhole, slimPod } from './slim-pod.ts'
+import { isWhole, slimPod, slimStartingPod } from './slim-pod.ts'
 
 const vm = storedVm()
 const pod = (status: PodStatus) => {
@@ -42,9 +42,20 @@ it('of a running pod, the controller caches its VM, its node and what ends it', 
   })
 })
 
-it('keeps owners that its label does not name', () => {
-  const owner = { apiVersion: 'v1', kind: 'X', name: 'x', uid: 'other' }
+it('has the VMs that own it and that its label does not name, and no owner that a user added', () => {
+  const owner = { apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachine', name: 'x', uid: 'other' }
+  const users = { apiVersion: 'v1', kind: 'X', name: 'x', uid: 'user' }
   const whole = pod({ phase: 'Running' })
-  const metadata = { ...whole.metadata, ownerReferences: [...(whole.metadata.ownerReferences ?? []), owner] }
+  const metadata = { ...whole.metadata, ownerReferences: [...(whole.metadata.ownerReferences ?? []), owner, users] }
   expect(slimPod({ ...whole, metadata }).metadata.ownerReferences).toEqual([owner])
+})
+
+it('has its spec until its VM has taken it, and nothing that users write into its metadata', () => {
+  const text = 'x'.repeat(200_000)
+  const whole = pod({ phase: 'Pending' })
+  const annotated = { ...whole, metadata: { ...whole.metadata, annotations: { text }, finalizers: [text] } }
+  const slim = slimStartingPod(annotated)
+  expect([slim.spec, slim.metadata]).toEqual([whole.spec, slimPod(whole).metadata])
+  const tolerations = [{ key: text, operator: 'Exists' as const }]
+  expect(isWhole(slimStartingPod({ ...whole, spec: { ...whole.spec, tolerations } }))).toBe(false)
 })

@@ -1,7 +1,12 @@
+import { group } from '../api/object.ts'
+import { disruptionTarget } from '../runtime/disruption.ts'
 import type { Persisted } from '../runtime/resource.ts'
-import { disruptionTarget } from './disruption.ts'
+import { pick, slimMap, slimMetadata } from '../runtime/slim.ts'
 import { vmNameLabel, vmUidLabel, vmUidVariable } from './launcher-pod.ts'
 import type { Container, Pod, PodStatus } from './pod.ts'
+
+/** Characters of JSON of a pod's spec. A launcher pod has 3,000; users can add tolerations to it. */
+const maxSpec = 32 * 1024
 
 const nothing: readonly never[] = Object.freeze([])
 const none = Object.freeze({})
@@ -13,11 +18,11 @@ export const isWhole = ({ spec }: Pod): boolean => spec.restartPolicy !== undefi
  * What the controller reads of a launcher pod whose VM it has handed over: which VM it belongs to, on which node it is,
  * and how it ends. Only before that, the rest is compared with the pod that the controller would create.
  */
-export function slimPod({ apiVersion, kind, metadata, spec, status = {} }: Persisted<Pod>): Persisted<Pod> {
+export function slimPod(pod: Persisted<Pod>): Persisted<Pod> {
+  const { metadata, spec, status = {} } = pod
   return {
-    ...(apiVersion === undefined ? {} : { apiVersion }),
-    ...(kind === undefined ? {} : { kind }),
-    metadata: slimMetadata(metadata),
+    ...pick(pod, 'apiVersion', 'kind'),
+    metadata: slimPodMetadata(metadata),
     spec: {
       ...(spec.nodeName === undefined ? {} : { nodeName: spec.nodeName }),
       containers: spec.containers.map(slimContainer),
@@ -27,23 +32,22 @@ export function slimPod({ apiVersion, kind, metadata, spec, status = {} }: Persi
   }
 }
 
-function slimMetadata(metadata: Persisted<Pod>['metadata']): Persisted<Pod>['metadata'] {
-  const { name, namespace, uid, resourceVersion, deletionTimestamp, deletionGracePeriodSeconds: grace } = metadata
-  const { [vmUidLabel]: vmUid, [vmNameLabel]: vmName } = metadata.labels ?? {}
-  // The owner of nearly every launcher pod is the VM that its label names, too.
-  const owners = metadata.ownerReferences?.filter((owner) => owner.uid !== vmUid) ?? []
+/** The same of a pod whose VM can still take it, with its spec. */
+export function slimStartingPod(pod: Persisted<Pod>): Persisted<Pod> {
+  const slim = slimPod(pod)
+  return JSON.stringify(pod.spec).length > maxSpec ? slim : { ...slim, spec: pod.spec }
+}
+
+function slimPodMetadata(metadata: Persisted<Pod>['metadata']): Persisted<Pod>['metadata'] {
+  const vmUid = metadata.labels?.[vmUidLabel]
+  // The owner of nearly every launcher pod is the VM that its label names, too. Users can add owners of other kinds.
+  const owners = (metadata.ownerReferences ?? []).filter(
+    ({ apiVersion, kind, uid }) => uid !== vmUid && kind === 'VirtualMachine' && apiVersion.startsWith(`${group}/`),
+  )
   return {
-    name,
-    ...(namespace === undefined ? {} : { namespace }),
-    uid,
-    resourceVersion,
-    labels: {
-      ...(vmUid === undefined ? {} : { [vmUidLabel]: vmUid }),
-      ...(vmName === undefined ? {} : { [vmNameLabel]: vmName }),
-    },
+    ...slimMetadata(metadata, 'deletionTimestamp', 'deletionGracePeriodSeconds'),
+    ...slimMap(metadata, 'labels', vmUidLabel, vmNameLabel),
     ...(owners.length === 0 ? {} : { ownerReferences: owners }),
-    ...(deletionTimestamp === undefined ? {} : { deletionTimestamp }),
-    ...(grace === undefined ? {} : { deletionGracePeriodSeconds: grace }),
   }
 }
 
@@ -59,15 +63,15 @@ function slimContainer({ name, env = [], resources }: Container): Container {
   }
 }
 
-function slimStatus({ phase, reason, message, conditions, containerStatuses }: PodStatus): PodStatus {
+function slimStatus(status: PodStatus): PodStatus {
+  const { conditions, containerStatuses } = status
   const read = conditions?.filter(
-    ({ type, status }) => type === disruptionTarget || (type === 'PodScheduled' && status === 'False'),
+    (condition) =>
+      condition.type === disruptionTarget || (condition.type === 'PodScheduled' && condition.status === 'False'),
   )
   const troubled = containerStatuses?.filter(({ state }) => (state?.waiting ?? state?.terminated) !== undefined)
   return {
-    ...(phase === undefined ? {} : { phase }),
-    ...(reason === undefined ? {} : { reason }),
-    ...(message === undefined ? {} : { message }),
+    ...pick(status, 'phase', 'reason', 'message'),
     ...(read === undefined || read.length === 0 ? {} : { conditions: read }),
     ...(troubled === undefined || troubled.length === 0
       ? {}

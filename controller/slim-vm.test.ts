@@ -3,9 +3,11 @@ import { completedByAnnotation } from '../api/virtual-machine.ts'
 import type { VirtualMachineStatus } from '../api/virtual-machine.ts'
 import { storedVm } from '../test/stored-vm.ts'
 import { vmSlimmer } from './slim-vm.ts'
+import { createStartingVms } from './starting-vms.ts'
 
 const used = (name: string) => new Map([[name, 'r1']])
-const slimVm = vmSlimmer(({ metadata }) => used(metadata.annotations?.[completedByAnnotation] ?? ''))
+const startingVms = createStartingVms()
+const slimVm = vmSlimmer(({ metadata }) => used(metadata.annotations?.[completedByAnnotation] ?? ''), startingVms)
 
 const conditions = [
   { type: 'Ready', status: 'True', reason: 'A', message: '', lastTransitionTime: '2030-01-01T00:00:00Z' },
@@ -42,21 +44,36 @@ describe('a cached VM', () => {
     ['without a status', undefined],
     ['without a pod', { phase: 'Pending' }],
     ['whose pod is not on a node', { phase: 'Scheduling', podUID: 'p' }],
-  ])('is whole %s', (_, status) => {
+  ])('is stored whole, apart, %s', (_, status) => {
     const vm = whole(status)
-    expect(slimVm(vm)).toBe(vm)
+    const slim = slimVm(vm)
+    expect([slim.isPartial, slim.spec.domain.title, slim.presets]).toEqual([true, undefined, used('default/small')])
+    expect(startingVms.get(slim)).toEqual(vm)
+    expect(slimVm(slim)).toBe(slim)
   })
 
-  it('is partial while it waits and is large, and stays so when it is slimmed again', () => {
-    const vm = whole()
-    const large = { ...vm, spec: { domain: { ...vm.spec.domain, description: 'x'.repeat(20_000) } } }
-    const partial = slimVm(large)
-    expect(partial).toMatchObject({ isPartial: true, metadata: { name: 'vm' }, presets: used('default/small') })
-    expect(JSON.stringify(partial)).not.toContain('xx')
-    expect(slimVm(partial)).toBe(partial)
+  it('is small, whatever its user and presets wrote', () => {
+    const text = 'x'.repeat(200_000)
+    const { spec, metadata } = whole()
+    const owner = { apiVersion: 'v1', kind: 'ConfigMap', name: text, uid: 'u' }
+    const large = {
+      metadata: {
+        ...metadata,
+        annotations: { ...metadata.annotations, text },
+        finalizers: [...(metadata.finalizers ?? []), text],
+        ownerReferences: [owner],
+        generateName: text,
+      },
+      spec: { ...spec, domain: { ...spec.domain, description: text } },
+    }
+    for (const status of [{}, running]) {
+      const slim = slimVm({ ...whole(status), ...large })
+      expect(JSON.stringify(slim).length).toBeLessThan(2000)
+      expect([slim.isPartial, slim.metadata.finalizers]).toEqual([true, metadata.finalizers])
+    }
   })
 
-  it('has only what rounds read once its pod is on a node', () => {
+  it('has only what passes read once its pod is on a node', () => {
     const vm = whole(running)
     expect(slimVm(vm)).toEqual({
       apiVersion: vm.apiVersion,
@@ -72,6 +89,19 @@ describe('a cached VM', () => {
       status: { phase: 'Running', podUID: 'p', nodeName: 'n1', conditions },
       presets: used('default/small'),
     })
+  })
+
+  it('has the images of its volumes until its guest runs', () => {
+    const vm = whole({ ...running, phase: 'Scheduled' })
+    const volumes = [
+      { name: 'root', image: { reference: 'a', capacity: '1Gi' } },
+      { name: 'seed', cloudInit: { userData: 'x' } },
+    ]
+    const withImage = { ...vm, spec: { ...vm.spec, volumes } }
+    const scheduled = slimVm(withImage)
+    expect(scheduled.spec.volumes).toEqual([{ name: 'root', image: { reference: 'a' } }])
+    expect(slimVm(scheduled)).toEqual(scheduled)
+    expect(slimVm({ ...withImage, status: running }).spec).not.toHaveProperty('volumes')
   })
 
   it('is the same when it is slimmed again, and after its guest ended without a pod', () => {

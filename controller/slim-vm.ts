@@ -1,37 +1,40 @@
 import { LRUCache } from 'lru-cache'
-import { gracePeriodAnnotation, templateRevisionAnnotation } from '../api/template.ts'
-import { isFinished, macsOf } from '../api/virtual-machine.ts'
+import { controllerOf, gracePeriodAnnotation, templateRevisionAnnotation } from '../api/template.ts'
+import { isFinished, launcherPodFinalizer, macsOf } from '../api/virtual-machine.ts'
 import type { VirtualMachine, VirtualMachineStatus } from '../api/virtual-machine.ts'
+import type { Volume } from '../api/volume.ts'
 import type { Persisted } from '../runtime/resource.ts'
+import { pick, slimMap, slimMetadata } from '../runtime/slim.ts'
 import type { Revision } from './engine.ts'
+import type { StartingVms } from './starting-vms.ts'
 
 /** A VM as the controller caches it. */
 export interface CachedVm extends VirtualMachine {
   /** In place of its provenance: the presets that took part in completing it, by id. */
   readonly presets?: ReadonlyMap<string, Revision>
-  /** It awaits its start, and is so large that a pass reads the whole VM from the API server. */
+  /** A pass needs the whole VM: it awaits its start, or has large finalizers or owners. */
   readonly isPartial?: true
 }
 
-/** Characters of JSON. A usual VM has 7,000 before its start; presets can make a megabyte of a few hundred. */
-const maxWhole = 16 * 1024
-
-/** Whether it can still start: until its status names its pod and its node, rounds read the whole VM. */
+/** Whether it can still start: until its status names its pod and its node, passes need the whole VM. */
 export const awaitsStart = (vm: VirtualMachine): boolean =>
   !isFinished(vm) && (vm.status?.podUID === undefined || vm.status.nodeName === undefined)
 
 /** Sets of presets that are stored once for all VMs with them. */
 const maxShared = 1000
+/** Characters of JSON of finalizers and owners; usual ones have 200. */
+const maxReferences = 1024
 
 /**
- * What the controller caches of a VM. One that waits for its start is cached whole, since its pod is made of its spec.
- * From then on no round reads the domain, neither the stored nor the live one, nor the provenance: three quarters of a
- * VM, times ten thousand. So only large VMs are read from the API server again for what the cache lacks, until they start.
+ * What the controller caches of a VM: the fields that a pass over a VM with a pod reads, that its config or group reads,
+ * and that presets are counted by. Only a VM that awaits its start needs its spec and its provenance, since its pod is
+ * made of them: `starting` stores these, as many as fit.
  *
  * A status that starts from a slim VM must be written field by field, or the live domain would be lost.
  */
 export function vmSlimmer(
   presetsOf: (vm: VirtualMachine) => ReadonlyMap<string, Revision> | undefined,
+  starting: StartingVms,
 ): (vm: Persisted<CachedVm>) => Persisted<CachedVm> {
   const shared = new LRUCache<string, ReadonlyMap<string, Revision>>({ max: maxShared })
   const share = (presets: ReadonlyMap<string, Revision>) => {
@@ -41,39 +44,53 @@ export function vmSlimmer(
     return known
   }
   return (vm) => {
+    if (vm.isPartial === true) return vm
     const isStarting = awaitsStart(vm)
-    if (isStarting && (vm.isPartial === true || JSON.stringify(vm).length <= maxWhole)) return vm
+    if (isStarting) starting.put(vm)
     const presets = vm.presets ?? presetsOf(vm)
-    const { apiVersion, kind, metadata, spec, status = {} } = vm
+    const { apiVersion, kind, metadata, status = {} } = vm
+    const isLarge = JSON.stringify(pick(metadata, 'finalizers', 'ownerReferences')).length > maxReferences
     return {
       apiVersion,
       kind,
-      metadata: slimMetadata(metadata),
-      spec: slimSpec(spec),
+      metadata: { ...slimVmMetadata(metadata), ...(isLarge ? ownReferences(vm) : {}) },
+      spec: slimSpec(vm),
       status: slimStatus(status),
       ...(presets === undefined ? {} : { presets: share(presets) }),
-      ...(isStarting ? { isPartial: true as const } : {}),
+      ...(isStarting || isLarge ? { isPartial: true as const } : {}),
     }
   }
 }
 
-function slimMetadata(metadata: Persisted<VirtualMachine>['metadata']): Persisted<VirtualMachine>['metadata'] {
-  const { annotations = {}, generateName: _prefix, ...rest } = metadata
-  const read = [templateRevisionAnnotation, gracePeriodAnnotation].flatMap((key): [string, string][] => {
-    const value = annotations[key]
-    return value === undefined ? [] : [[key, value]]
-  })
-  return read.length === 0 ? rest : { ...rest, annotations: Object.fromEntries(read) }
+const slimVmMetadata = (metadata: Persisted<VirtualMachine>['metadata']): Persisted<VirtualMachine>['metadata'] => ({
+  ...slimMetadata(metadata, 'generation', 'creationTimestamp', 'deletionTimestamp', 'labels'),
+  ...pick(metadata, 'deletionGracePeriodSeconds', 'finalizers', 'ownerReferences'),
+  ...slimMap(metadata, 'annotations', templateRevisionAnnotation, gracePeriodAnnotation),
+})
+
+/** Without the finalizers and owners that other clients added. */
+function ownReferences(vm: VirtualMachine): Pick<VirtualMachine['metadata'], 'finalizers' | 'ownerReferences'> {
+  const owner = controllerOf(vm)
+  return {
+    finalizers: (vm.metadata.finalizers ?? []).filter((name) => name === launcherPodFinalizer),
+    ownerReferences: owner === undefined ? [] : [owner],
+  }
 }
 
-function slimSpec(spec: VirtualMachine['spec']): VirtualMachine['spec'] {
+function slimSpec({ spec, status }: VirtualMachine): VirtualMachine['spec'] {
   const { terminationGracePeriodSeconds: grace } = spec
+  const images = status?.phase === 'Scheduled' ? (spec.volumes ?? []).flatMap(slimImage) : []
   const interfaces = macsOf(spec).map((address) => ({ mac: { address } }))
   return {
     domain: interfaces.length === 0 ? {} : { devices: { interfaces } },
+    ...(images.length === 0 ? {} : { volumes: images }),
     ...(grace === undefined ? {} : { terminationGracePeriodSeconds: grace }),
   }
 }
+
+/** Until the guest runs, a message about an image must name its volume. */
+const slimImage = ({ name, image }: Volume): readonly Volume[] =>
+  image === undefined ? [] : [{ name, image: { reference: image.reference } }]
 
 function slimStatus(status: VirtualMachineStatus): VirtualMachineStatus {
   const { domain: _domain, interfaces: _interfaces, podIP: _ip, ...rest } = status

@@ -184,7 +184,7 @@ describe('controller', () => {
     await first.stop()
     const containers = [{ ...(pod(server)!['spec'] as Pod['spec']).containers[0], image }]
     change(server, pod(server)!, { nodeName: 'n1', containers }, { phase: 'Running' })
-    // Its VM is cached last, so that nothing tells that the pod must be cached whole.
+    // Its VM is cached last, so that nothing yet shows that the pod must be cached whole.
     const { promise, resolve } = Promise.withResolvers<void>()
     server.fault = ({ path }) => (path === vms ? { heldUntil: promise } : undefined)
     server.requests.length = 0
@@ -226,7 +226,7 @@ describe('controller', () => {
   })
 
   it('does not start a VM that cannot be completed, reports why, and retries when presets change', async () => {
-    const { server, start } = await setUp()
+    const { clock, server, start } = await setUp()
     let isBad = true
     const moody: Engine = {
       ...engine,
@@ -242,8 +242,47 @@ describe('controller', () => {
     })
     expect(server.objects(pods)).toEqual([])
     isBad = false
-    controller.reconsiderIncomplete()
-    await until(() => server.objects(pods).length === 1)
+    await until(() => controller.vms.store.get('default/bad')?.status?.reason === 'CompletionRefused')
+    controller.reconsiderIncomplete('other')
+    expect(controller.statistics()?.delayed).toBe(0)
+    controller.reconsiderIncomplete('default')
+    controller.reconsiderIncomplete(undefined)
+    expect(controller.statistics()?.delayed).toBe(1)
+    await until(
+      () => server.objects(pods).length === 1,
+      () => clock.advance(1000),
+    )
+  })
+
+  it('makes one pass a second for a VM or pod whose labels change often, and one at once for its status', async () => {
+    const { clock, server, start } = await setUp()
+    const { controller } = start()
+    create(server)
+    await scheduled(server)
+    const isIdle = () => controller.statistics()?.working === 0 && controller.statistics()?.waiting === 0
+    await until(isIdle)
+    await clock.advance(1000)
+    await until(isIdle)
+    const before = controller.statistics()?.done ?? 0
+    const write = (labels: Record<string, string>, status: object = {}) => {
+      const object = server.find(vms, 'default', 'vm1')!
+      const { metadata } = object
+      server.put(vms, {
+        ...object,
+        metadata: { ...metadata, labels },
+        status: { ...(object['status'] as object), ...status },
+      })
+    }
+    for (let count = 0; count < 30; count++) {
+      write({ count: `${count}` })
+      change(server, { ...pod(server)!, metadata: { ...pod(server)!.metadata, annotations: { count } } }, {})
+    }
+    await until(() => controller.vms.store.get('default/vm1')?.metadata.labels?.['count'] === '29')
+    expect(controller.statistics()).toMatchObject({ done: before, waiting: 0, working: 0, delayed: 1 })
+    await clock.advance(1000)
+    await until(() => controller.statistics()?.done === before + 1)
+    write({ count: '29' }, { phase: 'Running' })
+    await until(() => (controller.statistics()?.done ?? 0) > before + 1)
   })
 
   it('handles other events between the checks of two VMs', async () => {

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { isFinished, macsOf } from '../api/virtual-machine.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { requestedGraceSeconds } from '../api/template.ts'
@@ -7,24 +8,26 @@ import type { DeleteOptions } from '../runtime/kube.ts'
 import { startReflector } from '../runtime/reflector.ts'
 import type { Reflector } from '../runtime/reflector.ts'
 import { keyOf, refOf, resource, unchanged, virtualMachines } from '../runtime/resource.ts'
-import type { Persisted } from '../runtime/resource.ts'
+import type { KubeObject, Persisted } from '../runtime/resource.ts'
+import type { Change } from '../runtime/store.ts'
 import { createTurns } from '../runtime/turns.ts'
 import type { WorkQueueStatistics } from '../runtime/work-queue.ts'
 import type { CommonAction } from './action.ts'
 import type { Engine } from './engine.ts'
 import { withFinalizer, withoutFinalizer } from './finalizer.ts'
-import { keepOff } from './keep-off.ts'
+import { excludeNodes } from './exclude-nodes.ts'
 import { claimsOf, nameLabelOf, podGraceSeconds, podName, vmNameLabel, vmUidLabel } from './launcher-pod.ts'
 import { createLoop } from './loop.ts'
 import type { ControllerContext } from './loop.ts'
-import { nodes, onlyReadiness, stateOf } from './node.ts'
+import { nodes, slimNode, stateOf } from './node.ts'
 import type { Node } from './node.ts'
 import { hasEnded, sortPods } from './own-pod.ts'
 import { persistentVolumeClaims, pods } from './pod.ts'
 import type { Claim, Pod } from './pod.ts'
-import { isWhole, slimPod } from './slim-pod.ts'
+import { isWhole, slimPod, slimStartingPod } from './slim-pod.ts'
 import { awaitsStart, vmSlimmer } from './slim-vm.ts'
 import type { CachedVm } from './slim-vm.ts'
+import { createStartingVms } from './starting-vms.ts'
 import { createStopwatch } from './stopwatch.ts'
 import type { Action } from './vm-action.ts'
 import { statesOf } from './vm-observed.ts'
@@ -46,12 +49,15 @@ interface VmControllerOptions extends ControllerContext {
  * leads.
  */
 interface VmController {
-  readonly vms: Reflector<CachedVm, 'node' | 'mac' | 'uid'>
+  readonly vms: Reflector<CachedVm, 'node' | 'mac' | 'uid' | 'refused'>
   readonly pods: Reflector<Pod, 'vm' | 'vmName'>
   readonly nodes: Reflector<Node>
   lead(): Promise<void>
-  /** A preset or a namespace changed: completes the VMs that completion refused again. */
-  reconsiderIncomplete(): void
+  /**
+   * A preset, the labels of a namespace, or a node profile changed: completes the VMs again that completion refused, of
+   * one namespace or of all.
+   */
+  reconsiderIncomplete(namespace: string | undefined): void
   statistics(): WorkQueueStatistics | undefined
   stop(): Promise<void>
 }
@@ -61,23 +67,26 @@ const cachedVms = resource<CachedVm>(kind)
 
 /** VMs worked on at once; a pass is a few requests, so this many fill the pool of connections. */
 const concurrency = 10
+/** Users can change labels many times a second; a pass follows once for all changes. */
+const gatherMs = 1000
 /** How far the cache can lag when a pod exists that it does not have. */
 const cacheLagMs = 100
 
 export function startVmController(options: VmControllerOptions): VmController {
   const { kube, engine, log, image, clock } = options
-  const slimVm = vmSlimmer((vm) => engine.presetsOf(vm))
+  const startingVms = createStartingVms()
+  const slimVm = vmSlimmer((vm) => engine.presetsOf(vm), startingVms)
   const vms = startReflector({
     kube,
     resource: cachedVms,
     log,
     clock,
-    isLarge: true,
-    transform: slimVm,
+    slim: slimVm,
     indexers: {
       node: ({ status }: VirtualMachine) => (status?.nodeName === undefined ? [] : [status.nodeName]),
       mac: ({ spec }: VirtualMachine) => macsOf(spec),
       uid: ({ metadata }: VirtualMachine) => (metadata.uid === undefined ? [] : [metadata.uid]),
+      refused: (vm: VirtualMachine) => (isRefused(vm) ? [vm.metadata.namespace ?? ''] : []),
     },
   })
   /** Whether its VM is not handed over to it yet. A VM that is not cached yet may be. */
@@ -85,15 +94,14 @@ export function startVmController(options: VmControllerOptions): VmController {
     status?.phase === undefined ||
     status.phase === 'Pending' ||
     vms.store.byIndex('uid', metadata.labels?.[vmUidLabel] ?? '').some(awaitsStart)
-  const nodeCache = startReflector({ kube, resource: nodes, log, clock, isLarge: true, transform: onlyReadiness })
+  const nodeCache = startReflector({ kube, resource: nodes, log, clock, slim: slimNode })
   const podCache = startReflector({
     kube,
     resource: pods,
     log,
     clock,
     labelSelector: vmUidLabel,
-    isLarge: true,
-    transform: (pod) => (isStarting(pod) ? pod : slimPod(pod)),
+    slim: (pod) => (isStarting(pod) ? slimStartingPod(pod) : slimPod(pod)),
     indexers: {
       vm: ({ metadata }: Pod) => [metadata.labels?.[vmUidLabel] ?? ''],
       vmName: ({ metadata }: Pod) => [keyOf({ ...metadata, name: metadata.labels?.[vmNameLabel] ?? '' })],
@@ -104,23 +112,31 @@ export function startVmController(options: VmControllerOptions): VmController {
   /** Uids of removed pods whose containers this process saw end. An entry is removed with its VM. */
   const endedPods = new Set<string>()
 
-  vms.onChange(({ kind, object }) => {
+  /** Queues the VM with this key after a change of it or of a pod. */
+  const note = (change: Change<KubeObject>, key: string) => {
+    if (isLabelling(change)) loop.addAfter(key, gatherMs)
+    else loop.add(key)
+  }
+
+  vms.onChange((change) => {
+    const { kind, object } = change
     if (kind === 'deleted') {
       loop.forget(object.metadata)
       stopwatch.forget(object.metadata.uid)
       engine.forget(object.metadata.uid)
       endedPods.delete(object.status?.podUID ?? '')
     }
-    loop.add(keyOf(object.metadata))
+    note(change, keyOf(object.metadata))
   })
-  podCache.onChange(({ kind, object }) => {
+  podCache.onChange((change) => {
+    const { kind, object } = change
     const { labels = {}, ownerReferences = [] } = object.metadata
     for (const uid of new Set([labels[vmUidLabel] ?? '', ...ownerReferences.map((owner) => owner.uid)])) {
       for (const vm of vms.store.byIndex('uid', uid)) {
         if (kind === 'deleted' && vm.status?.podUID === object.metadata.uid && hasEnded(object)) {
           endedPods.add(object.metadata.uid)
         }
-        loop.add(keyOf(vm.metadata))
+        note(change, keyOf(vm.metadata))
       }
     }
   })
@@ -140,7 +156,8 @@ export function startVmController(options: VmControllerOptions): VmController {
   }
 
   const wholeOf = async (vm: Vm): Promise<Vm | undefined> => {
-    if (vm.isPartial !== true) return vm
+    const known = vm.isPartial === true ? startingVms.get(vm) : vm
+    if (known !== undefined) return known
     const found = await unlessNotFound(kube.get(virtualMachines, refOf(keyOf(vm.metadata))))
     return found?.metadata.uid === vm.metadata.uid ? found : undefined
   }
@@ -224,7 +241,7 @@ export function startVmController(options: VmControllerOptions): VmController {
         await unlessNotFound(patchFinalizers(vm, withoutFinalizer(vm)))
         return undefined
       case 'createPod':
-        return createPod(observed, keepOff(action.pod, engine.unfitNodes(vm)))
+        return createPod(observed, excludeNodes(action.pod, engine.unfitNodes(vm)))
       case 'deletePod':
         await unlessNotFound(kube.delete(pods, refOf(keyOf(action.pod.metadata)), deletionOf(vm, action.pod)))
         return undefined
@@ -247,17 +264,11 @@ export function startVmController(options: VmControllerOptions): VmController {
     return kube.patch(virtualMachines, refOf(keyOf(vm.metadata)), { type: 'json', body })
   }
 
-  const keysOf = (isMatch: (vm: Vm) => boolean) =>
-    vms.store
-      .list()
-      .filter(isMatch)
-      .map(({ metadata }) => keyOf(metadata))
-
   const loop = createLoop<CachedVm>({
     ...options,
-    transform: slimVm,
+    slim: slimVm,
     reconcile,
-    keys: () => keysOf(() => true),
+    keys: () => vms.store.list().map(({ metadata }) => keyOf(metadata)),
     caches: [vms, podCache, nodeCache],
     concurrency,
   })
@@ -267,8 +278,9 @@ export function startVmController(options: VmControllerOptions): VmController {
     pods: podCache,
     nodes: nodeCache,
     lead: () => loop.lead(),
-    reconsiderIncomplete() {
-      for (const key of keysOf(({ status }) => status?.reason === completionRefused)) loop.add(key)
+    reconsiderIncomplete(namespace) {
+      const refused = namespace === undefined ? vms.store.list() : vms.store.byIndex('refused', namespace)
+      for (const vm of refused) if (isRefused(vm)) loop.addAfter(keyOf(vm.metadata), gatherMs)
     },
     statistics: () => loop.statistics(),
     async stop() {
@@ -276,6 +288,18 @@ export function startVmController(options: VmControllerOptions): VmController {
       await Promise.all([vms.stop(), podCache.stop(), nodeCache.stop()])
     },
   }
+}
+
+const isRefused = ({ status }: VirtualMachine): boolean => status?.reason === completionRefused
+
+/** Whether an update changed nothing of a cached object but labels and annotations. */
+export function isLabelling(change: Change<KubeObject>): boolean {
+  if (change.kind !== 'updated') return false
+  const rest = ({ metadata, ...object }: KubeObject) => {
+    const { labels: _labels, annotations: _annotations, resourceVersion: _version, ...others } = metadata
+    return { ...object, metadata: others }
+  }
+  return isDeepStrictEqual(rest(change.object), rest(change.previous))
 }
 
 /** Deletes only the pod with this uid; overrides its grace period only if the user requested that. */

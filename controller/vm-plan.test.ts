@@ -167,6 +167,7 @@ const evicted = seen({
 })
 const drained = 'the launcher pod was evicted, as `kubectl drain` does: Eviction API: evicting'
 const evicting = withCondition('DisruptionTarget', 'EvictionByEvictionAPI', drained)
+const endedWithPod = withCondition('DisruptionTarget', 'PodTerminated', 'the launcher pod was deleted')
 const awaited = withStatus({
   ...inPhase('Running'),
   conditions: [
@@ -190,6 +191,23 @@ const copy = seen({ metadata: { name: `${name}-copy`, uid: 'copy', ownerReferenc
 const noSpace = `{"level":"info","msg":"starting"}
 {"level":"error","err":{"message":"ENOSPC: no space left on device"},"msg":"cannot start"}
 `
+
+const rejection =
+  'Pod was rejected: Allocate failed due to no healthy devices present; cannot allocate unhealthy devices devices.virtset.io/kvm, which is unexpected'
+const rejected = (over: PodStatus = {}) =>
+  seen({
+    nodeName: 'n1',
+    status: { phase: 'Failed', reason: 'UnexpectedAdmissionError', message: rejection, ...over },
+  })
+const wasRejected = `the kubelet of node n1 rejected the launcher pod ${name}, which ran nothing; the controller creates it again (UnexpectedAdmissionError: ${rejection})`
+const rejecting = withStatus({
+  phase: 'Pending',
+  reason: 'PodRejected',
+  message: wasRejected,
+  phaseTransitionTimestamps: [{ phase: 'Pending', time: at(4) }],
+  observedGeneration: 1,
+  conditions: pendingStatus(fresh, 'PodRejected', wasRejected, at(4)).conditions ?? [],
+})
 
 const table: [string, Variation, string[]][] = [
   ['a new VM gets its pod', {}, [`createPod ${name}`, `recordEvent Normal SuccessfulCreate: Created pod ${name}`]],
@@ -416,6 +434,15 @@ const table: [string, Variation, string[]][] = [
       `recordEvent Warning EvictionByEvictionAPI: ${drained}`,
     ],
   ],
+  [
+    'and where the handler only knew that the pod was terminated',
+    { vm: finishedAfter(endedWithPod), pod: { ...evicted, status: { ...evicted.status, phase: 'Failed' } } },
+    [
+      `updateStatus Failed EvictionByEvictionAPI: ${drained}; how the guest ended: Destroyed`,
+      `recordEvent Warning EvictionByEvictionAPI: ${drained}`,
+    ],
+  ],
+  ['which stays the reason if the pod has no other', { vm: finishedAfter(endedWithPod) }, []],
   [
     'a pod that the controller deletes after the end of the guest is not a reason',
     {
@@ -676,7 +703,88 @@ const table: [string, Variation, string[]][] = [
   ],
 ]
 
+const rejections: typeof table = [
+  [
+    'a pod that the kubelet rejected has run nothing: the VM gives it up',
+    { vm: withStatus(inPhase('Scheduled')), pod: rejected() },
+    [
+      `updateStatus Pending PodRejected: ${wasRejected}`,
+      `recordEvent Warning PodRejected: ${wasRejected}`,
+      'requeueAfter 5000',
+    ],
+  ],
+  [
+    'also before the VM was handed over',
+    { pod: rejected() },
+    [
+      `updateStatus Pending PodRejected: ${wasRejected}`,
+      `recordEvent Warning PodRejected: ${wasRejected}`,
+      'requeueAfter 5000',
+    ],
+  ],
+  [
+    'a rejected pod remains for a moment',
+    { vm: rejecting, pod: rejected(), elapsed: { waiting: 2 } },
+    ['requeueAfter 3000'],
+  ],
+  ['then it is deleted', { vm: rejecting, pod: rejected(), elapsed: { waiting: 5 } }, [`deletePod ${name}`]],
+  [
+    'and the VM gets another one',
+    { vm: rejecting },
+    [`createPod ${name}`, `recordEvent Normal SuccessfulCreate: Created pod ${name}`],
+  ],
+  [
+    'a VM that has run fails when its pod is rejected after a restart of the node',
+    { vm: running, pod: rejected(), elapsed: { podEnded: 5 } },
+    [
+      `updateStatus Failed UnexpectedAdmissionError: ${rejection}`,
+      `recordEvent Warning UnexpectedAdmissionError: ${rejection}`,
+    ],
+  ],
+  [
+    'so does a VM whose pod has a container that ended',
+    {
+      vm: withStatus(inPhase('Scheduled')),
+      pod: rejected(terminated(137, { reason: 'ContainerStatusUnknown' })),
+      elapsed: { podEnded: 5 },
+    },
+    [
+      `updateStatus Failed UnexpectedAdmissionError: ${rejection}`,
+      `recordEvent Warning UnexpectedAdmissionError: ${rejection}`,
+    ],
+  ],
+  [
+    'so does a VM whose launcher the handler has seen',
+    {
+      vm: withStatus({
+        ...inPhase('Scheduled'),
+        conditions: [
+          { type: 'Synchronized', status: 'True', reason: 'Synchronized', message: '', lastTransitionTime: at(9) },
+        ],
+      }),
+      pod: rejected(),
+      elapsed: { podEnded: 5 },
+    },
+    [
+      `updateStatus Failed UnexpectedAdmissionError: ${rejection}`,
+      `recordEvent Warning UnexpectedAdmissionError: ${rejection}`,
+    ],
+  ],
+]
+
 describe('plan', () => {
+  it.each(rejections)('%s', (_sentence, over, actions) => {
+    expect(plan(observed(over)).map(line)).toEqual(actions)
+  })
+
+  it('a VM whose pod was rejected names neither the pod nor the node', () => {
+    const [action] = plan(observed({ vm: withStatus(inPhase('Scheduled')), pod: rejected() }))
+    expect(action?.do === 'updateStatus' && [action.status.podUID, action.status.nodeName]).toEqual([
+      undefined,
+      undefined,
+    ])
+  })
+
   it.each(table)('%s', (_sentence, over, actions) => {
     expect(plan(observed(over)).map(line)).toEqual(actions)
   })
@@ -752,6 +860,24 @@ describe('plan', () => {
       'updateStatus Pending FailedCreate: exceeded quota',
       'requeueAfter 5000',
     ])
+  })
+
+  it('names the volume whose image cannot be pulled', () => {
+    const volumes = [{ name: 'root', image: { reference: 'debian:13' } }]
+    const vm = withStatus({ ...inPhase('Scheduled'), nodeName: 'n1', podUID }, { spec: { ...fresh.spec, volumes } })
+    const status = waiting('ImagePullBackOff', 'Back-off pulling image "debian:13"')
+    expect(plan(observed({ vm, pod: seen({ nodeName: 'n1', status }) })).map(line)).toEqual([
+      'updateStatus Scheduled Ready False ImagePullBackOff: volume "root": Back-off pulling image "debian:13"',
+      'recordEvent Warning ImagePullBackOff: volume "root": Back-off pulling image "debian:13"',
+    ])
+  })
+
+  it('explains a cluster without image volumes', () => {
+    const vm = storedVm({ spec: { ...fresh.spec, volumes: [{ name: 'root', image: { reference: 'debian:13' } }] } })
+    const refused = 'spec.volumes[5]: Required value: must specify a volume type'
+    expect(refusedToCreate(observed({ vm }), refused)[1]).toMatchObject({
+      status: { phase: 'Pending', reason: 'FailedCreate', message: expect.stringContaining('Kubernetes 1.35') },
+    })
   })
 
   it('a pod that does not end has a condition of its own: the handler sets Ready', () => {

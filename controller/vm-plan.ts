@@ -3,13 +3,15 @@ import { kvmResource } from '../api/launcher-resources.ts'
 import { quantityValue } from '../api/quantity.ts'
 import { isFinished } from '../api/virtual-machine.ts'
 import { differenceFrom } from './adopt.ts'
-import { disruptionOf, disruptionOfLive, disruptionOfVm } from './disruption.ts'
+import { disruptionByPod, disruptionOf, disruptionOfLive, disruptionOfVm } from './disruption.ts'
 import type { Disruption } from './disruption.ts'
 import { isHeld } from './finalizer.ts'
-import { lastWords } from './last-words.ts'
+import { explainPull, explainUnsupported } from './image-volume.ts'
+import { lastLine } from './termination-message.ts'
 import { claimsOf, launcherPod, podName } from './launcher-pod.ts'
 import { isTerminal } from './own-pod.ts'
 import type { ContainerStatus, Pod } from './pod.ts'
+import { isRejected } from './rejected-pod.ts'
 import { writeStatus } from './vm-action.ts'
 import type { Action } from './vm-action.ts'
 import { isHandedOver } from './vm-observed.ts'
@@ -22,6 +24,7 @@ import {
   isChanged,
   pendingStatus,
   refusedStatus,
+  rejectedStatus,
   scheduledStatus,
   schedulingStatus,
   troubledStatus,
@@ -44,6 +47,9 @@ const pollMs = 5000
 const pollFraction = 10
 const longestPollMs = 60_000
 
+/** How long a rejected pod remains: the device plugin that it needed restarts within seconds. */
+const rejectedMs = 5000
+
 const mebibyte = 1024n * 1024n
 
 /** Reasons for which a container waits that do not pass within a moment. */
@@ -63,7 +69,9 @@ const troubles = [
  * process acted before, or died in between.
  *
  * At most one QEMU ever runs: the handler hands a VM only to the pod that `status.podUID` names. Until the status names
- * a pod, a lost pod has run nothing; once it does, no pod is created any more.
+ * a pod, a lost pod has run nothing; once it does, no pod is created any more. The only exception is a pod that the
+ * kubelet has rejected, which has run nothing either: the status stops naming it, and it is deleted before another one
+ * is created.
  */
 export function plan(observed: Observed): Action[] {
   const { vm, completion, foreignPod } = observed
@@ -120,7 +128,8 @@ function refuseForeign(observed: Observed, pod: LauncherPod): Action[] | undefin
 type Waiting = Pick<Observed, 'vm' | 'elapsed' | 'now'>
 
 /** What to do when the API server refused the pod: a quota, a policy, a terminating namespace. */
-export function refusedToCreate(observed: Waiting, message: string): Action[] {
+export function refusedToCreate(observed: Waiting, refusal: string): Action[] {
+  const message = explainUnsupported(refusal, observed.vm.spec)
   return [
     { do: 'recordEvent', type: 'Warning', reason: 'FailedCreate', message },
     ...wait(observed, 'FailedCreate', message),
@@ -141,7 +150,7 @@ function cleanUp(observed: Observed): Action[] {
 /** The handler sees how a guest ended, not why: an evicted guest looks like one that was powered off. */
 function explainEnd({ vm, pods, now }: Observed): Action[] {
   const own = pods.find(({ metadata }) => metadata.uid === vm.status?.podUID)
-  const known = disruptionOfVm(vm)
+  const known = disruptionByPod(vm)
   const disruption = known ?? (own && disruptionOf(own))
   if (disruption === undefined || disruption.reason === vm.status?.reason) return []
   const updated: Action = { do: 'updateStatus', status: explainedStatus(vm, disruption, now) }
@@ -237,6 +246,7 @@ function noteDisruption({ vm, now }: Observed, disruption: Disruption): Action[]
 /** The launcher's exit code states how the guest ended if the handler did not. */
 function conclude(observed: Observed, pod: LauncherPod): Action[] {
   const { vm, elapsed } = observed
+  if (isRejected(vm, pod)) return replace(observed, pod)
   if (isHandedOver(vm)) {
     const leftMs = handlerGraceMs - (elapsed.get('podEnded') ?? 0)
     if (leftMs > 0) return [{ do: 'requeueAfter', afterMs: leftMs }]
@@ -253,9 +263,27 @@ function conclude(observed: Observed, pod: LauncherPod): Action[] {
   const words =
     (reason === 'OOMKilled' ? outOfMemory(pod) : undefined) ??
     pod.status?.message ??
-    lastWords(ended?.message) ??
+    lastLine(ended?.message) ??
     (ended ? `the launcher exited with code ${ended.exitCode}` : '')
   return fail(observed, { phase, reason, message: words || `the launcher pod ${pod.metadata.name} failed`, podUID })
+}
+
+/** Both pods would have the same name, so the other one cannot be created before this one is gone. */
+function replace({ vm, elapsed, now }: Observed, pod: LauncherPod): Action[] {
+  const reason = 'PodRejected'
+  const { status = {}, spec, metadata } = pod
+  const message = `the kubelet of node ${spec.nodeName} rejected the launcher pod ${metadata.name}, which ran nothing; the controller creates it again (${status.reason}: ${status.message})`
+  const next = rejectedStatus(vm, reason, message, now)
+  const update = writeStatus(vm, next)
+  if (update.length > 0) {
+    return [
+      ...update,
+      { do: 'recordEvent', type: 'Warning', reason, message },
+      { do: 'requeueAfter', afterMs: rejectedMs },
+    ]
+  }
+  const leftMs = rejectedMs - (elapsed.get('waiting') ?? 0)
+  return leftMs > 0 ? [{ do: 'requeueAfter', afterMs: leftMs }] : [{ do: 'deletePod', pod }]
 }
 
 /** Undefined for a pod without a limit, which an older controller created. */
@@ -267,10 +295,11 @@ function outOfMemory({ spec }: Pod): string | undefined {
 }
 
 /** Between Scheduled and Running the kubelet may report why the container does not start. */
-function reportTrouble({ vm, now }: Observed, pod: LauncherPod): Action[] {
+function reportTrouble({ vm, image, now }: Observed, pod: LauncherPod): Action[] {
   if (vm.status?.phase !== 'Scheduled') return []
-  const { reason, message = '' } = computeOf(pod)?.state?.waiting ?? {}
+  const { reason, message: waiting = '' } = computeOf(pod)?.state?.waiting ?? {}
   if (reason === undefined || !troubles.includes(reason)) return []
+  const message = explainPull(waiting, vm.spec, image)
   const status = troubledStatus(vm, reason, message, now)
   if (!isChanged(vm, status)) return []
   return [

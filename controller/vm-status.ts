@@ -5,10 +5,10 @@ import { integerOf } from '../api/domain/scalar-value.ts'
 import type { Phase, VirtualMachine, VirtualMachineStatus } from '../api/virtual-machine.ts'
 import { setCondition } from '../runtime/condition.ts'
 import type { NewCondition } from '../runtime/condition.ts'
+import { disruptionTarget } from '../runtime/disruption.ts'
 import { enterPhase } from '../runtime/phase-times.ts'
 import { podEndedCondition } from '../runtime/pod-end.ts'
 import type { Persisted } from '../runtime/resource.ts'
-import { disruptionTarget } from './disruption.ts'
 import type { Disruption } from './disruption.ts'
 import type { Pod } from './pod.ts'
 
@@ -52,6 +52,15 @@ export function pendingStatus(vm: Vm, reason: string, message: string, now: stri
     { type: 'PodScheduled', status: 'False', reason, message },
     { type: 'Ready', status: 'False', reason: 'PodNotScheduled', message: 'the launcher pod cannot be created yet' },
   ])
+}
+
+/**
+ * The kubelet has rejected the pod: it ran nothing, so the VM can have another one, and no handler may act on it until
+ * then.
+ */
+export function rejectedStatus(vm: Vm, reason: string, message: string, now: string): VirtualMachineStatus {
+  const { podUID: _pod, nodeName: _node, ...rest } = pendingStatus(vm, reason, message, now)
+  return rest
 }
 
 /** The pod exists and is not scheduled. */

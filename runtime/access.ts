@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
+import type { RequestOptions } from 'node:https'
 import type { ConnectionOptions } from 'node:tls'
-import type { KubeConfig } from '@kubernetes/client-node'
 import { systemClock } from './clock.ts'
 import type { Clock } from './clock.ts'
 
@@ -87,7 +87,7 @@ export async function kubeconfigAccess(options: { file?: string; context?: strin
     server: cluster.server,
     ...(namespace ? { namespace } : {}),
     async prove() {
-      const applied: Applied = {}
+      const applied: RequestOptions = {}
       await config.applyToHTTPSOptions(applied)
       const { headers = {}, auth, ca, cert, key, passphrase, rejectUnauthorized, servername } = applied
       const basic = auth ? { authorization: `Basic ${Buffer.from(auth).toString('base64')}` } : {}
@@ -105,8 +105,6 @@ export async function defaultAccess(environment: Readonly<Record<string, string 
     ? podAccess(environment)
     : kubeconfigAccess()
 }
-
-type Applied = Parameters<KubeConfig['applyToHTTPSOptions']>[0]
 
 function lowerCase(headers: object): Record<string, string> {
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), String(value)]))

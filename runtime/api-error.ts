@@ -53,7 +53,7 @@ export function isExpired(error: unknown): error is ApiError {
 }
 
 /** The API server does not respond, is not ready, or has lost its etcd: a retry can succeed. */
-export function isAway(error: unknown): boolean {
+export function isUnavailable(error: unknown): boolean {
   return error instanceof ApiUnreachable || (error instanceof ApiError && error.status.code >= 500)
 }
 

@@ -1,6 +1,6 @@
 import { longestConditionMessage } from '../api/object.ts'
 import type { Condition } from '../api/object.ts'
-import { cutBytes } from './cut.ts'
+import { shortenToBytes } from '../api/shorten.ts'
 
 /** A condition without its transition time. */
 export type NewCondition = Omit<Condition, 'lastTransitionTime'>
@@ -14,7 +14,7 @@ export function setCondition(
   given: NewCondition,
   now: string,
 ): readonly Condition[] {
-  const condition = { ...given, message: cutBytes(given.message, longestConditionMessage) }
+  const condition = { ...given, message: shortenToBytes(given.message, longestConditionMessage) }
   const before = conditions?.find(({ type }) => type === condition.type)
   if (!before) return [...(conditions ?? []), { ...condition, lastTransitionTime: now }]
   const lastTransitionTime = before.status === condition.status ? before.lastTransitionTime : now

@@ -117,7 +117,7 @@ describe('event recorder', () => {
     expect(recorder.statistics().dropped).toBe(16)
   })
 
-  it('retries when the API server is away for a moment, and drops an Event that is refused', async () => {
+  it('retries when the API server is unavailable for a moment, and drops an Event that is refused', async () => {
     const { server, clock, recorder, counts } = await setUp()
     let faults = 2
     server.fault = () => (faults-- > 0 ? 'reset' : undefined)

@@ -6,7 +6,7 @@ import { createBucket } from './bucket.ts'
 import type { Bucket } from './bucket.ts'
 import { sleep, systemClock, timestamp } from './clock.ts'
 import type { Clock } from './clock.ts'
-import { cutBytes } from './cut.ts'
+import { shortenToBytes } from '../api/shorten.ts'
 import { createFairLimit } from './fair-limit.ts'
 import { createFairQueue } from './fair-queue.ts'
 import type { KubeClient } from './kube.ts'
@@ -185,7 +185,7 @@ export function createEventRecorder(options: {
         return
       }
       // Shortened before it is remembered: a message can be as long as a spec.
-      wait({ ...content, message: cutBytes(content.message, longestMessageBytes) })
+      wait({ ...content, message: shortenToBytes(content.message, longestMessageBytes) })
       sending ??= sendAll()
     },
     statistics: () => ({ waiting: waiting.size(), dropped }),

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
+import { isDeeper } from '../api/schema.ts'
 import { startFakeApiServer } from '../test/fake-apiserver.ts'
 import type { FakeApiServer } from '../test/fake-apiserver.ts'
 import { fakeClock } from '../test/fake-clock.ts'
@@ -24,7 +25,7 @@ interface Pod extends KubeObject {
 }
 
 const pods = resource<Pod>({ group: '', version: 'v1', plural: 'pods', kind: 'Pod', namespaced: true })
-const machines = resource<Pod>({
+const vms = resource<Pod>({
   group: 'virtset.io',
   version: 'v1alpha1',
   plural: 'virtualmachines',
@@ -106,9 +107,7 @@ describe('requests', () => {
     const { server, kube } = await setUp()
     server.put('/apis/virtset.io/v1alpha1/virtualmachines', { metadata: ref })
     server.put('/api/v1/namespaces', { metadata: { name: 'default' } })
-    expect((await kube.list(machines)).items).toMatchObject([
-      { apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachine' },
-    ])
+    expect((await kube.list(vms)).items).toMatchObject([{ apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachine' }])
     expect((await kube.get(namespaces, { name: 'default' })).metadata.name).toBe('default')
     server.fault = () => ({ status: 201, body: { status: { allowed: true } } })
     const review = '/apis/authorization.k8s.io/v1/subjectaccessreviews'
@@ -125,6 +124,16 @@ describe('requests', () => {
     expect(first.continue).toBeDefined()
     const second = await kube.list(pods, { limit: 2, continue: first.continue! })
     expect([...first.items, ...second.items].map(({ metadata }) => metadata.name)).toEqual(['a', 'b', 'c'])
+  })
+
+  it('returns no object nested deeper than code can walk', async () => {
+    const { kube, server } = await setUp()
+    const deep: unknown = JSON.parse(`${'{"a":'.repeat(500)}1${'}'.repeat(500)}`)
+    server.put('/api/v1/pods', { metadata: { namespace: 'default', name: 'deep' }, spec: deep })
+    const read = await kube.get(pods, { namespace: 'default', name: 'deep' })
+    const listed = (await kube.list(pods)).items
+    for (const object of [read, ...listed])
+      expect([isDeeper(object, 199), isDeeper(object, 200)]).toEqual([true, false])
   })
 
   it('reuses connections', async () => {

@@ -1,11 +1,13 @@
 import { Agent } from 'undici'
 import type { Dispatcher } from 'undici'
 import type { Access, Proof } from './access.ts'
+import { prune } from '../api/prune.ts'
 import { isRecord } from '../api/schema.ts'
 import { ApiError, ApiUnreachable, statusOf } from './api-error.ts'
 import { sleep, systemClock } from './clock.ts'
 import type { Clock } from './clock.ts'
 import { jsonLines } from './json-lines.ts'
+import { listParts } from './list-parts.ts'
 import { apiVersionOf, pathOf } from './resource.ts'
 import type { KubeObject, ObjectRef, Persisted, Resource } from './resource.ts'
 
@@ -21,8 +23,12 @@ export interface ListOptions {
   readonly signal?: AbortSignal
 }
 
-export interface List<T extends KubeObject> {
+export interface List<T extends KubeObject> extends ListEnd {
   readonly items: readonly Persisted<T>[]
+}
+
+/** What a list has besides its objects. */
+interface ListEnd {
   readonly resourceVersion: string
   readonly continue?: string
 }
@@ -71,6 +77,12 @@ interface WatchEvent {
 export interface KubeClient {
   get<T extends KubeObject>(of: Resource<T>, ref: ObjectRef, options?: { signal?: AbortSignal }): Promise<Persisted<T>>
   list<T extends KubeObject>(of: Resource<T>, options?: ListOptions): Promise<List<T>>
+  /** The same, with one object in memory at a time. If it throws, `take` may have been called for some of them. */
+  listEach<T extends KubeObject>(
+    of: Resource<T>,
+    options: ListOptions,
+    take: (object: Persisted<T>) => void,
+  ): Promise<ListEnd>
   create<T extends KubeObject>(
     of: Resource<T>,
     object: T,
@@ -169,18 +181,17 @@ export function createKubeClient(options: KubeOptions): KubeClient {
 
   const request = async (call: Call): Promise<unknown> => {
     const name = `${call.method} ${call.path}`
-    for (let attempt = 1; ; attempt++) {
-      const outcome = await attemptOnce(call, name)
-      if ('value' in outcome) return outcome.value
-      if (attempt >= tries || !isWorthWaiting(outcome.error)) throw outcome.error
-      await sleep(clock, outcome.error.retryAfterMs ?? 1000, call.signal)
-    }
+    return parseJson(await textOf(await respond(call, name), name, call.signal), name)
   }
 
-  const attemptOnce = async (call: Call, name: string): Promise<{ value: unknown } | { error: ApiError }> => {
-    const response = await sendAgainIfBroken(call, name)
-    if (response.statusCode >= 300) return { error: await refusalOf(response, name, call.signal) }
-    return { value: parseJson(await textOf(response, name, call.signal), name) }
+  const respond = async (call: Call, name: string): Promise<Dispatcher.ResponseData> => {
+    for (let attempt = 1; ; attempt++) {
+      const response = await sendAgainIfBroken(call, name)
+      if (response.statusCode < 300) return response
+      const error = await refusalOf(response, name, call.signal)
+      if (attempt >= tries || !isWorthWaiting(error)) throw error
+      await sleep(clock, error.retryAfterMs ?? 1000, call.signal)
+    }
   }
 
   /** A keep-alive connection may have been closed while idle; only reads are safe to repeat. */
@@ -194,7 +205,7 @@ export function createKubeClient(options: KubeOptions): KubeClient {
   }
 
   const one = async <T extends KubeObject>(of: Resource<T>, call: Call): Promise<Persisted<T>> => {
-    const value = await request(call)
+    const value = shallow(await request(call))
     if (!of.accepts(value))
       throw new ApiUnreachable(`${call.method} ${call.path}: the response is not of kind ${of.kind}`)
     return value
@@ -206,6 +217,17 @@ export function createKubeClient(options: KubeOptions): KubeClient {
     async list(of, { signal, namespace, ...rest } = {}) {
       const path = `${pathOf(of, { namespace })}${query({ ...rest })}`
       return readList(of, await request({ method: 'GET', path, signal }), path)
+    },
+
+    async listEach(of, { signal, namespace, ...rest }, take) {
+      const path = `${pathOf(of, { namespace })}${query({ ...rest })}`
+      const name = `GET ${path}`
+      const response = await respond({ method: 'GET', path, signal }, name)
+      for await (const part of parsed(listParts(response.body), name, signal)) {
+        if ('list' in part) return endOf(part.list, path)
+        take(itemOf(of, part.item, path))
+      }
+      throw new ApiUnreachable(`${name}: the response has no end`)
     },
 
     create: (of, object, { signal, dryRun } = {}) => {
@@ -243,11 +265,7 @@ export function createKubeClient(options: KubeOptions): KubeClient {
       const call: Call = { method: 'GET', path, signal }
       const response = await send(call, 'watches').catch((error: unknown) => unreachable(name, error, signal))
       if (response.statusCode !== 200) throw await refusalOf(response, name, signal)
-      try {
-        for await (const line of jsonLines(response.body)) yield watchEvent(line, name)
-      } catch (error) {
-        throw error instanceof ApiUnreachable || signal.aborted ? error : new ApiUnreachable(name, { cause: error })
-      }
+      for await (const line of parsed(jsonLines(response.body), name, signal)) yield watchEvent(line, name)
     },
 
     request: (method, path, body) => request({ method, path, ...(body ? { body } : {}) }),
@@ -284,6 +302,19 @@ async function refusalOf(
   return new ApiError(request, status, retryAfter(response.headers['retry-after']))
 }
 
+/** The same values; a response that breaks or cannot be parsed is an ApiUnreachable. */
+async function* parsed<T>(
+  values: AsyncIterable<T>,
+  request: string,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<T> {
+  try {
+    for await (const value of values) yield value
+  } catch (error) {
+    unreachable(request, error, signal)
+  }
+}
+
 function textOf({ body }: Dispatcher.ResponseData, request: string, signal: AbortSignal | undefined): Promise<string> {
   return body.text().catch((error: unknown) => unreachable(request, error, signal))
 }
@@ -312,6 +343,14 @@ function query(parameters: Readonly<Record<string, string | number | undefined>>
   return search.size ? `?${search.toString()}` : ''
 }
 
+/**
+ * More levels than any valid object has, and than validation accepts, so it still refuses a pruned object. The API
+ * server accepts 10,000; code that walks so deep a value would overflow the stack.
+ */
+const mostLevels = 200
+
+const shallow = (object: unknown): unknown => prune(object, mostLevels)
+
 function withKind<T extends KubeObject>(of: Resource<T>, object: T): T {
   return { ...object, apiVersion: apiVersionOf(of), kind: of.kind }
 }
@@ -332,29 +371,33 @@ function jsonOrText(text: string): unknown {
   }
 }
 
-/**
- * The items of a list of a built-in kind have no apiVersion and kind; they are added, so that lists and watches agree.
- */
 function readList<T extends KubeObject>(of: Resource<T>, value: unknown, path: string): List<T> {
-  if (!isRecord(value) || !Array.isArray(value['items']) || !isRecord(value['metadata'])) {
-    throw new ApiUnreachable(`GET ${path}: the response is not a list`)
-  }
-  const { resourceVersion, continue: next } = value['metadata']
-  const apiVersion = apiVersionOf(of)
-  const items = value['items'].map((item: unknown) => {
-    const object: unknown = isRecord(item) ? { apiVersion, kind: of.kind, ...item } : item
-    if (!of.accepts(object)) throw new ApiUnreachable(`GET ${path}: an item of the list is not of kind ${of.kind}`)
-    return object
-  })
+  const end = endOf(value, path)
+  if (!isRecord(value) || !Array.isArray(value['items'])) throw notList(path)
+  return { items: value['items'].map((item: unknown) => itemOf(of, item, path)), ...end }
+}
+
+/** The items of a list of a built-in kind have no apiVersion and kind; they are added, so that lists and watches agree. */
+function itemOf<T extends KubeObject>(of: Resource<T>, item: unknown, path: string): Persisted<T> {
+  const object: unknown = isRecord(item) ? shallow({ apiVersion: apiVersionOf(of), kind: of.kind, ...item }) : item
+  if (!of.accepts(object)) throw new ApiUnreachable(`GET ${path}: an item of the list is not of kind ${of.kind}`)
+  return object
+}
+
+function endOf(list: unknown, path: string): ListEnd {
+  const metadata = isRecord(list) ? list['metadata'] : undefined
+  if (!isRecord(metadata)) throw notList(path)
+  const { resourceVersion, continue: next } = metadata
   return {
-    items,
     resourceVersion: typeof resourceVersion === 'string' ? resourceVersion : '',
     ...(typeof next === 'string' && next ? { continue: next } : {}),
   }
 }
 
+const notList = (path: string) => new ApiUnreachable(`GET ${path}: the response is not a list`)
+
 function watchEvent(line: unknown, request: string): WatchEvent {
   if (!isRecord(line) || typeof line['type'] !== 'string')
     throw new ApiUnreachable(`${request}: a line is not an event`)
-  return { type: line['type'], object: line['object'] }
+  return { type: line['type'], object: shallow(line['object']) }
 }

@@ -2,7 +2,9 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
   InvalidLauncherResponse,
+  maxCapabilitiesBytes,
   maxMessageBytes,
+  parseCapabilitiesCache,
   parseDomainReport,
   parseJson,
   parseLauncherError,
@@ -13,9 +15,10 @@ import {
 const report = { vmUID: 'u-1', phase: 'Running', reason: 'booted', observedAt: '2026-11-21T09:00:00Z' } as const
 const full = {
   ...report,
-  version: 1,
+  version: 2,
   gracePeriodSeconds: 30,
   unresponsiveSince: '2026-11-21T08:59:00Z',
+  isTerminated: true,
   message: 'x',
   domain: { type: 'qemu', devices: { disks: [{ target: { dev: 'vda' } }] } },
   specDrift: [{ field: 'spec.domain.memory', spec: 1, libvirt: 2 }, { field: 'spec.domain.cpu' }],
@@ -58,6 +61,7 @@ describe('a report is accepted unchanged', () => {
 describe('a report is rejected', () => {
   test.each([
     ['null', null, 'report is not an object'],
+    ['a flag that is a text', { ...report, isTerminated: 'yes' }, 'isTerminated is not a boolean'],
     ['a list', [report], 'report is not an object'],
     ['no uid', { ...report, vmUID: undefined }, 'report is not an object'],
     ['a uid that is not a string', { ...report, vmUID: 7 }, 'vmUID is not a string'],
@@ -111,6 +115,17 @@ describe('the other messages', () => {
     expect(parseShutdownRequest({ gracePeriodSeconds: 0 })).toEqual({ gracePeriodSeconds: 0 })
     for (const gracePeriodSeconds of [-1, 1.5, '3', 1e10, undefined]) {
       expect(() => parseShutdownRequest({ gracePeriodSeconds })).toThrow(InvalidLauncherResponse)
+    }
+  })
+
+  test('the file of a cache has the name of a hash and a limited length', () => {
+    const cache = { name: `${'0'.repeat(64)}.xml`, text: '<qemuCaps/>' }
+    expect(parseCapabilitiesCache({ ...cache, more: 1 })).toEqual(cache)
+    for (const name of ['0.xml', `../${'0'.repeat(61)}.xml`, `${cache.name}/x`, `${'0'.repeat(64)}.xml\n`, undefined]) {
+      expect(() => parseCapabilitiesCache({ ...cache, name })).toThrow(InvalidLauncherResponse)
+    }
+    for (const text of ['x'.repeat(maxCapabilitiesBytes + 1), 7, undefined]) {
+      expect(() => parseCapabilitiesCache({ ...cache, text })).toThrow(InvalidLauncherResponse)
     }
   })
 

@@ -2,6 +2,8 @@
  * The contract between the handler and the launcher: HTTP and JSON over the unix socket `launcher.sock` of a launcher
  * pod.
  *
+ *     PUT  /capabilities   CapabilitiesCache                   202 | 409 once it has a VM. Since version 2; sent before the
+ *                                                              VM, and only speeds up its start
  *     PUT  /vm         the VirtualMachine as persisted         202 {domain: DomainReport} | 409 | 400 {error}
  *     GET  /domain                                             200 DomainReport | 503 {error} after 3 s without libvirt
  *     POST /shutdown   {gracePeriodSeconds}                    202: the guest is asked to power off, and ended after the
@@ -11,6 +13,7 @@
  *     GET  /events                                             one line of JSON per change: a DomainReport without
  *                                                              `domain` and `specDrift`; or a heartbeat, every 10 s
  *     GET  /console    Upgrade: console                        101: bytes of the first serial console, both ways
+ *     GET  /console?…  Upgrade: virtset                        101: a session (runtime/session-api.ts)
  *
  * Every response but that of `GET /domain` is immediate and does not wait for libvirt. A start that fails is a report
  * with `exit`.
@@ -28,8 +31,11 @@
  * `InvalidLauncherResponse`.
  */
 
-/** The version of this contract. 1: reports have `version`, `gracePeriodSeconds` and `unresponsiveSince`. */
-export const launcherVersion = 1
+/**
+ * The version of this contract. 1: reports have `version`, `gracePeriodSeconds` and `unresponsiveSince`. 2: the launcher
+ * accepts `PUT /capabilities`.
+ */
+export const launcherVersion = 2
 
 /** JSON from the wire. */
 export type Json = null | boolean | number | string | Json[] | JsonObject
@@ -46,6 +52,19 @@ export const maxResponseBytes = 1024 * 1024
 
 /** The longest `message`; longer messages of libvirt and QEMU are cut. */
 export const maxTextLength = 64 * 1024
+
+/**
+ * A file of libvirtd's cache with what QEMU can do, as a libvirtd of the same image on the same node has written it.
+ */
+export interface CapabilitiesCache {
+  /** The file's name: the hash of QEMU's path. */
+  readonly name: string
+  /** 100 KB; 270 KB with KVM. */
+  readonly text: string
+}
+
+/** The longest `CapabilitiesCache` as JSON. */
+export const maxCapabilitiesBytes = 1024 * 1024
 
 /** The socket's name in the volume `sockets`. It appears, by rename, when libvirtd responds. */
 export const launcherSocketName = 'launcher.sock'
@@ -104,6 +123,8 @@ export interface DomainReport {
   gracePeriodSeconds?: number
   /** RFC 3339, for people: since when QEMU has not responded on its monitor. Absent while it responds. */
   unresponsiveSince?: string
+  /** Whether the launcher was asked to terminate before the guest ended: its pod was deleted, evicted or drained. */
+  isTerminated?: boolean
   exit?: LauncherExit
   /** RFC 3339. */
   observedAt: string
@@ -119,6 +140,7 @@ const errorReasons = [
   'NotFound',
   'NotReady',
   'LibvirtUnavailable',
+  'TooManySessions',
   'InternalError',
 ] as const
 
@@ -126,6 +148,7 @@ const errorReasons = [
  * DefineRefused, StartFailed, VolumeUnavailable: the VM cannot run here, the launcher ends non-zero. OOMKilled: QEMU
  * needed more memory than the launcher pod has; the launcher ends non-zero. OtherVirtualMachine: this launcher belongs
  * to another uid. NotReady: no VM yet, or no console. LibvirtUnavailable: retry.
+ * TooManySessions: this VM has as many as it can have.
  */
 export type LauncherErrorReason = (typeof errorReasons)[number]
 
@@ -159,6 +182,7 @@ export function parseDomainReport(value: unknown): DomainReport {
   if (fields['unresponsiveSince'] !== undefined) {
     report.unresponsiveSince = parseTime(fields['unresponsiveSince'], 'unresponsiveSince')
   }
+  if (fields['isTerminated'] !== undefined) report.isTerminated = parseFlag(fields['isTerminated'], 'isTerminated')
   if (fields['exit'] !== undefined) report.exit = parseOneOf(fields['exit'], 'exit', exits)
   return report
 }
@@ -182,6 +206,19 @@ export function parseLauncherError(value: unknown): LauncherError {
     reason: errorReasons.find((known) => known === reason) ?? 'InternalError',
     message: parseText(error['message'], 'error.message', maxTextLength),
   }
+}
+
+/**
+ * The body of `PUT /capabilities`.
+ * @throws InvalidLauncherResponse
+ */
+export function parseCapabilitiesCache(value: unknown): CapabilitiesCache {
+  const { name, text } = parseObject(value, 'request')
+  if (typeof name !== 'string' || !/^[0-9a-f]{64}\.xml$/.test(name))
+    throw new InvalidLauncherResponse('name is not 64 hexadecimal digits with the suffix .xml')
+  if (typeof text !== 'string' || text.length > maxCapabilitiesBytes)
+    throw new InvalidLauncherResponse(`text is not a string of at most ${maxCapabilitiesBytes} characters`)
+  return { name, text }
 }
 
 /**
@@ -233,6 +270,11 @@ function parseCount(value: Json | undefined, what: string): number {
   if (typeof value !== 'number' || !Number.isInteger(value) || value < 0 || value > 1e9) {
     throw new InvalidLauncherResponse(`${what} is not an integer from 0 to 1000000000`)
   }
+  return value
+}
+
+function parseFlag(value: Json, what: string): boolean {
+  if (typeof value !== 'boolean') throw new InvalidLauncherResponse(`${what} is not a boolean`)
   return value
 }
 

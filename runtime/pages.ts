@@ -1,8 +1,8 @@
 import type { KubeClient, List, ListOptions } from './kube.ts'
-import type { KubeObject, Resource } from './resource.ts'
+import type { KubeObject, Persisted, Resource } from './resource.ts'
 
 /** Objects of at most 1.5 MiB each: a page of these takes up to 37 MiB as text. */
-export const largePageSize = 25
+export const pageSize = 25
 
 /**
  * The pages of a list, read from etcd one after the other. The last one has the version to watch from.
@@ -20,4 +20,21 @@ export async function* eachPage<T extends KubeObject>(
     page = await kube.list(of, { ...options, continue: page.continue })
     yield page
   }
+}
+
+/**
+ * Reads all objects of a list from etcd, page by page, with one of them in memory at a time. Returns the version to
+ * watch from.
+ *
+ * @throws ApiError Expired if reading takes longer than etcd stores old versions
+ */
+export async function readEach<T extends KubeObject>(
+  kube: Pick<KubeClient, 'listEach'>,
+  of: Resource<T>,
+  options: Omit<ListOptions, 'continue' | 'resourceVersion'> & { readonly limit: number },
+  take: (object: Persisted<T>) => void,
+): Promise<string> {
+  let page = await kube.listEach(of, options, take)
+  while (page.continue !== undefined) page = await kube.listEach(of, { ...options, continue: page.continue }, take)
+  return page.resourceVersion
 }

@@ -28,7 +28,7 @@ afterEach(async () => {
   for (const one of opened.splice(0).reverse()) await one.stop()
 })
 
-async function setUp(options: { random?: () => number; fieldSelector?: string; isLarge?: boolean } = {}) {
+async function setUp(options: { random?: () => number; fieldSelector?: string; name?: string } = {}) {
   const server = await startFakeApiServer()
   opened.push({ stop: () => server.close() })
   const clock = fakeClock()
@@ -43,7 +43,7 @@ async function setUp(options: { random?: () => number; fieldSelector?: string; i
       random: options.random ?? (() => 0),
       indexers: { node: ({ spec }) => (spec?.nodeName ? [spec.nodeName] : []) },
       ...(options.fieldSelector ? { fieldSelector: options.fieldSelector } : {}),
-      ...(options.isLarge ? { isLarge: true } : {}),
+      ...(options.name ? { name: options.name } : {}),
     })
     opened.push(reflector)
     return reflector
@@ -62,7 +62,7 @@ const isEqual = (reflector: Reflector<Pod, 'node'>, server: FakeApiServer) =>
   JSON.stringify(server.objects(collection).map(identity).toSorted())
 
 describe('reflector', () => {
-  it("lists from the API server's cache first, then watches with bookmarks, and follows", async () => {
+  it('lists, then watches with bookmarks, and follows', async () => {
     const { server, start } = await setUp()
     server.put(collection, pod('a'))
     const reflector = start()
@@ -76,7 +76,7 @@ describe('reflector', () => {
     await until(() => names(reflector).join() === 'b')
     expect(reflector.store.byIndex('node', 'n1').map(({ metadata }) => metadata.name)).toEqual(['b'])
     expect(server.requests.map(({ query }) => query.toString())).toEqual([
-      'resourceVersion=0',
+      'limit=25',
       'resourceVersion=1001&timeoutSeconds=300&watch=true&allowWatchBookmarks=true',
     ])
   })
@@ -151,9 +151,9 @@ describe('reflector', () => {
     expect(server.requests.length).toBe(1)
   })
 
-  it('lists from etcd, in pages and at once, after 410', async () => {
+  it('lists at once after 410', async () => {
     const { server, clock, start } = await setUp()
-    for (let count = 0; count < 1200; count++) server.put(collection, pod(`p${count}`))
+    for (let count = 0; count < 60; count++) server.put(collection, pod(`p${count}`))
     const reflector = start()
     await until(() => server.watchers() === 1)
     await clock.advance(10_000)
@@ -161,8 +161,8 @@ describe('reflector', () => {
     server.breakWatches('expire')
     await until(() => server.watchers() === 1)
     const lists = server.requests.map(({ query }) => query.get('limit'))
-    expect(lists).toEqual(['500', '500', '500', null])
-    expect(reflector.store.size).toBe(1200)
+    expect(lists).toEqual(['25', '25', '25', null])
+    expect(reflector.store.size).toBe(60)
     server.breakWatches('expire')
     await until(() => clock.nextMs() === 800)
     expect(reflector.statistics().lists).toBe(2)
@@ -256,8 +256,8 @@ describe('reflector', () => {
     })
   })
 
-  it('lists large kinds in small pages from the start', async () => {
-    const { server, start } = await setUp({ isLarge: true })
+  it('lists in small pages', async () => {
+    const { server, start } = await setUp()
     for (let count = 0; count < 250; count++) server.put(collection, pod(`p${count}`))
     const reflector = start()
     await until(() => server.watchers() === 1)
@@ -268,15 +268,12 @@ describe('reflector', () => {
     expect(reflector.store.size).toBe(250)
   })
 
-  it('delivers the first list page by page, and as a whole when a page is too old', async () => {
-    const { server, start } = await setUp({ isLarge: true })
+  it('delivers the first list page by page, and starts over when a page is too old', async () => {
+    const { server, clock, start } = await setUp()
     for (let count = 0; count < 150; count++) server.put(collection, pod(`p${count}`))
     const { promise, resolve } = Promise.withResolvers<void>()
     let isHeld = true
-    server.fault = ({ query }) => {
-      if (!query.has('continue')) return undefined
-      return isHeld ? { heldUntil: promise } : { status: 410 }
-    }
+    server.fault = ({ query }) => (query.has('continue') && isHeld ? { heldUntil: promise } : undefined)
     const reflector = start()
     const delivered = new Map<string, number>()
     reflector.onChange(({ kind, object: { metadata } }) => {
@@ -288,22 +285,62 @@ describe('reflector', () => {
     server.compact()
     isHeld = false
     resolve()
-    await reflector.synced()
+    await until(
+      () => reflector.hasSynced(),
+      () => clock.advance(800),
+    )
     expect(isEqual(reflector, server)).toBe(true)
     expect([...delivered].filter(([, count]) => count !== 1)).toEqual([['p0', 0]])
   })
 
-  it('lists in one piece when a page is too old', async () => {
+  it('never lists in one piece, however often a page is too old', async () => {
     const { server, clock, start } = await setUp()
-    for (let count = 0; count < 600; count++) server.put(collection, pod(`p${count}`))
+    for (let count = 0; count < 60; count++) server.put(collection, pod(`p${count}`))
     const reflector = start()
     await until(() => server.watchers() === 1)
+    let expired = 0
     server.breakWatches('expire')
-    server.fault = ({ query }) => (query.has('continue') ? { status: 410 } : undefined)
+    server.fault = ({ query }) => (query.has('continue') && expired++ < 5 ? { status: 410 } : undefined)
     server.remove(collection, 'default', 'p0')
-    await clock.advance(800)
-    await until(() => reflector.store.size === 599)
-    expect(reflector.statistics().lists).toBe(2)
+    await until(
+      () => reflector.store.size === 59,
+      () => clock.advance(30_000),
+    )
+    const lists = server.requests.filter(({ query }) => !query.has('watch'))
+    expect([expired >= 5, lists.filter(({ query }) => !query.has('limit'))]).toEqual([true, []])
+  })
+
+  it('lists in smaller pages after each page without a response, until a list is complete', async () => {
+    const { server, clock, start } = await setUp()
+    for (let count = 0; count < 30; count++) server.put(collection, pod(`p${count}`))
+    server.fault = ({ query }) => (Number(query.get('limit')) > 6 ? 'reset' : undefined)
+    const reflector = start()
+    await until(
+      () => reflector.hasSynced(),
+      () => clock.advance(5000),
+    )
+    const limits = () =>
+      server.requests.filter(({ query }) => !query.has('watch')).map(({ query }) => query.get('limit'))
+    expect([...new Set(limits())]).toEqual(['25', '12', '6'])
+    server.fault = undefined
+    await until(() => server.watchers() === 1)
+    server.breakWatches('expire')
+    await until(
+      () => reflector.statistics().lists > 3,
+      () => clock.advance(5000),
+    )
+    expect(limits().at(-1)).toBe('25')
+  })
+
+  it('watches one object by its name, and checks the version with the same permission', async () => {
+    const { server, clock, start } = await setUp({ name: 'a' })
+    start()
+    await until(() => server.watchers() === 1)
+    await clock.advance(75_000)
+    await until(() => server.requests.some(({ query }) => query.get('limit') === '1'))
+    expect(new Set(server.requests.map(({ query }) => query.get('fieldSelector')))).toEqual(
+      new Set(['metadata.name=a']),
+    )
   })
 
   it('reconnects when the watch is silent for longer than bookmarks take', async () => {
@@ -447,9 +484,8 @@ describe('random histories', () => {
       fc.asyncProperty(
         fc.array(step, { minLength: 1, maxLength: 25 }),
         fc.constantFrom(undefined, 1, 7),
-        fc.boolean(),
-        async (steps, chunk, isLarge) => {
-          const { server, clock, start, kube } = await setUp({ isLarge })
+        async (steps, chunk) => {
+          const { server, clock, start, kube } = await setUp()
           server.chunkBytes = chunk
           let faults: { left: number; status: number | 'reset' } = { left: 0, status: 500 }
           server.fault = () => {

@@ -1,13 +1,14 @@
 import { isRecord } from '../api/schema.ts'
-import { ApiError, isAway, isExpired } from './api-error.ts'
+import { ApiError, isUnavailable, isExpired } from './api-error.ts'
 import { createBackOff } from './back-off.ts'
 import { sleep, systemClock } from './clock.ts'
 import type { Clock } from './clock.ts'
-import type { KubeClient, List } from './kube.ts'
+import type { KubeClient } from './kube.ts'
 import type { Logger } from './log.ts'
-import { eachPage, largePageSize } from './pages.ts'
+import { pageSize, readEach } from './pages.ts'
 import { isOlderVersion } from './resource.ts'
 import type { KubeObject, Persisted, Resource } from './resource.ts'
+import { pick } from './slim.ts'
 import { createStore } from './store.ts'
 import type { Change, Indexers, Store } from './store.ts'
 
@@ -19,24 +20,24 @@ interface ReflectorOptions<T extends KubeObject, Index extends string> {
   readonly namespace?: string
   readonly labelSelector?: string
   readonly fieldSelector?: string
+  /** Only the object of this name. */
+  readonly name?: string
   readonly indexers?: Indexers<T, Index>
   /**
-   * Drops unused fields before an object is stored. managedFields and kubectl's last-applied annotation are always
-   * dropped.
+   * What the cache stores of an object (`slim.ts`); absent: everything but managedFields and kubectl's last-applied
+   * annotation, which no cache stores.
    */
-  readonly transform?: (object: Persisted<T>) => Persisted<T>
-  /**
-   * There can be many objects, or large ones: they are always listed in pages. Each page is transformed, and at first
-   * stored and delivered, before the next is requested. That bounds the memory for raw objects and the time that the
-   * event loop is blocked.
-   */
-  readonly isLarge?: boolean
+  readonly slim?: (object: Persisted<T>) => Persisted<T>
   readonly clock?: Clock
   readonly random?: () => number
 }
 
 /**
  * Keeps a store equal to the API server's objects: lists, then watches, until it is stopped.
+ *
+ * Lists come in pages, which are parsed object by object. Each object is slimmed, and at first stored and delivered,
+ * before the next is parsed. That bounds the memory for raw objects and the time that the event loop is blocked,
+ * whatever users store.
  *
  * Promised: every change is delivered once and in order, deletions included, even those that happened while no watch
  * was open. Neither a response of the API server nor a handler can end it; only `stop` does. An API server that was
@@ -86,12 +87,11 @@ const idleMs = 200_000
 const quietMs = 75_000
 /** How much longer than requested a watch may last before it is ended. */
 const overtimeMs = 30_000
-const pageSize = 500
 /** A watch that ends sooner than this without an event counts as a failure, or it would be repeated without pause. */
 const shortestHealthyWatchMs = 1000
 
 /** Where to continue: a version to watch from, or a list to be made first. */
-type Position = { readonly watch: string } | { readonly list: string }
+type Position = { readonly watch: string } | 'list'
 
 /**
  * The API server's versions went back: etcd was restored from a backup. A watch from the old version would stay silent.
@@ -106,12 +106,11 @@ class RolledBack extends Error {
 export function startReflector<T extends KubeObject, Index extends string = never>(
   options: ReflectorOptions<T, Index>,
 ): Reflector<T, Index> {
-  const { kube, resource, namespace, labelSelector, fieldSelector, clock = systemClock, random = Math.random } = options
+  const { kube, resource, name, clock = systemClock, random = Math.random } = options
   const log = options.log.child({ resource: resource.plural })
   const selection = {
-    ...(namespace === undefined ? {} : { namespace }),
-    ...(labelSelector === undefined ? {} : { labelSelector }),
-    ...(fieldSelector === undefined ? {} : { fieldSelector }),
+    ...pick(options, 'namespace', 'labelSelector', 'fieldSelector'),
+    ...(name === undefined ? {} : { fieldSelector: `metadata.name=${name}` }),
   }
   const store = createStore<T, Index>(options.indexers)
   const handlers: ((change: Change<T>) => void | Promise<void>)[] = []
@@ -121,6 +120,8 @@ export function startReflector<T extends KubeObject, Index extends string = neve
   let isSynced = false
   let heardAtMs = -Infinity
   let listedAtMs = -Infinity
+  /** Halved after a page that the API server did not send in time: large objects can take it a second each. */
+  let limit = pageSize
   /** The newest version that the API server has shown. */
   let reached: string | undefined
   /** Ends the open watch with an error. */
@@ -145,29 +146,31 @@ export function startReflector<T extends KubeObject, Index extends string = neve
 
   const prepare = (object: Persisted<T>): Persisted<T> => {
     const bare = withoutBallast(object)
-    return options.transform ? options.transform(bare) : bare
+    return options.slim ? options.slim(bare) : bare
   }
 
   /**
-   * The first list fills the store page by page. Later the store goes from one state of the API server to another in
-   * one step: between pages, an object could be there beside the one that replaced it.
+   * The first list fills the store object by object. Later the store goes from one state of the API server to another
+   * in one step: meanwhile, an object could be there beside the one that replaced it.
    */
-  const take = (page: readonly Persisted<T>[]): Persisted<T>[] => {
-    const items = page.map(prepare)
-    if (!isSynced) for (const item of items) deliver(store.put(item))
-    return items
+  const take = (object: Persisted<T>): Persisted<T> => {
+    const item = prepare(object)
+    if (!isSynced) deliver(store.put(item))
+    return item
   }
 
-  const list = async (resourceVersion: string): Promise<Position> => {
+  /** @throws ApiError Expired if reading took longer than etcd stores old versions; the next list starts over */
+  const list = async (): Promise<Position> => {
     counts.lists++
-    const version = options.isLarge ? '' : resourceVersion
-    const limit = options.isLarge ? largePageSize : pageSize
-    const found = await listAll(kube, resource, { ...selection, signal: stopping.signal }, version, limit, take)
+    const items: Persisted<T>[] = []
+    const scope = { ...selection, limit, signal: stopping.signal }
+    const version = await readEach(kube, resource, scope, (object) => items.push(take(object)))
+    limit = pageSize
     heard()
     listedAtMs = clock.monotonic()
     const before = reached
-    reached = found.resourceVersion
-    deliver(store.replace(found.items))
+    reached = version
+    deliver(store.replace(items))
     isSynced = true
     firstList.resolve()
     if (before !== undefined && isOlderVersion(reached, before)) {
@@ -176,15 +179,15 @@ export function startReflector<T extends KubeObject, Index extends string = neve
         'versions went back: etcd was restored from a backup; listed everything again',
       )
     }
-    return { watch: found.resourceVersion }
+    return { watch: version }
   }
 
   /**
-   * @throws RolledBack. The version is of etcd, not of a cache. Large kinds are listed without their selector, which
-   * could make etcd read all objects.
+   * @throws RolledBack. The version is of etcd, not of a cache. Objects of any name are listed without a selector, which
+   * could make etcd read all of them.
    */
   const verify = async (version: string): Promise<void> => {
-    const scope = options.isLarge ? (namespace === undefined ? {} : { namespace }) : selection
+    const scope = name === undefined ? pick(options, 'namespace') : selection
     const { resourceVersion } = await kube.list(resource, { ...scope, limit: 1, signal: stopping.signal })
     if (isOlderVersion(resourceVersion, version)) throw new RolledBack(version, resourceVersion)
   }
@@ -256,15 +259,15 @@ export function startReflector<T extends KubeObject, Index extends string = neve
     const refused = createBackOff({ ...refusedBackOffMs, clock, random })
     const waitAfter = (position: Position, error: unknown): number => {
       const isRecent = clock.monotonic() - listedAtMs < shortestListIntervalMs
-      if ('watch' in position && isStale(error) && !isRecent) return 0
-      const waitMs = (isAway(error) ? away : refused).next()
+      if (position !== 'list' && isStale(error) && !isRecent) return 0
+      const waitMs = (isUnavailable(error) ? away : refused).next()
       return Math.max(waitMs, error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0)
     }
-    let position: Position = { list: '0' }
+    let position: Position = 'list'
     let hasFailed = false
     while (!stopping.signal.aborted) {
       try {
-        if ('list' in position) position = await list(position.list)
+        if (position === 'list') position = await list()
         else {
           // etcd may have been restored while the API server was away.
           if (hasFailed) await verify(position.watch)
@@ -279,6 +282,7 @@ export function startReflector<T extends KubeObject, Index extends string = neve
         if (stopping.signal.aborted) return
         counts.failures++
         hasFailed = true
+        if (position === 'list' && isUnavailable(error)) limit = Math.max(1, Math.floor(limit / 2))
         const waitMs = waitAfter(position, error)
         position = afterFailure(position, error)
         log.warn({ err: error, waitMs: Math.round(waitMs), next: position }, 'list or watch failed; retrying')
@@ -318,49 +322,12 @@ export function startReflector<T extends KubeObject, Index extends string = neve
 const isStale = (error: unknown): boolean => isExpired(error) || error instanceof RolledBack
 
 /**
- * An expired version requires a list from etcd: a cache could return the same version again. So does a server that
- * refuses the request itself. All other errors (network, 429, 5xx) prove nothing about the version: the watch continues
- * from it.
+ * An expired version requires a list, and so does a server that refuses the request itself. All other errors (network,
+ * 429, 5xx) prove nothing about the version: the watch continues from it.
  */
 function afterFailure(position: Position, error: unknown): Position {
-  if (isStale(error)) return { list: '' }
-  if ('list' in position) {
-    const isTooNew = error instanceof ApiError && error.status.code === 504
-    return isTooNew ? { list: '' } : position
-  }
   const isRefused = error instanceof ApiError && error.status.code < 500 && error.status.code !== 429
-  return isRefused ? { list: position.watch } : position
-}
-
-/**
- * From etcd in pages, which keeps the event loop responsive; from the API server's cache ('0', or a version) in one.
- */
-async function listAll<T extends KubeObject>(
-  kube: KubeClient,
-  resource: Resource<T>,
-  selection: { namespace?: string; labelSelector?: string; fieldSelector?: string; signal: AbortSignal },
-  resourceVersion: string,
-  limit: number,
-  take: (page: readonly Persisted<T>[]) => readonly Persisted<T>[],
-): Promise<List<T>> {
-  const whole = async (options: { resourceVersion?: string } = {}): Promise<List<T>> => {
-    const found = await kube.list(resource, { ...selection, ...options })
-    return { ...found, items: take(found.items) }
-  }
-  if (resourceVersion !== '') return whole({ resourceVersion })
-  const items: Persisted<T>[] = []
-  let version = ''
-  try {
-    for await (const page of eachPage(kube, resource, { ...selection, limit })) {
-      items.push(...take(page.items))
-      version = page.resourceVersion
-    }
-  } catch (error) {
-    // The list took longer than etcd keeps old versions: list again, in one piece.
-    if (isExpired(error)) return whole()
-    throw error
-  }
-  return { items, resourceVersion: version }
+  return isStale(error) || isRefused ? 'list' : position
 }
 
 /** Aborts its signal unless patted every `idleMs`; follows `parent`. */

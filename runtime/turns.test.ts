@@ -54,7 +54,7 @@ test.each<[string, readonly string[], readonly string[]]>([
   expect(handled).toEqual(expected)
 })
 
-test('a user who was served before is behind one who was not, whoever arrived first', async () => {
+test('a user who was served before is behind one who was not, regardless of who arrived first', async () => {
   const { arrive, goOn, handled } = recorded()
   arrive('a/mallory/1')
   await goOn()

@@ -3,7 +3,7 @@ import type { Bucket } from './bucket.ts'
 import { systemClock } from './clock.ts'
 import type { Clock } from './clock.ts'
 import type { Logger } from './log.ts'
-import { isAway } from './api-error.ts'
+import { isUnavailable } from './api-error.ts'
 
 export interface WorkQueueOptions {
   /** Reconciles the object with this key. Its errors are logged, and the key is retried. */
@@ -23,8 +23,8 @@ export interface WorkQueueOptions {
 /**
  * A queue of keys to reconcile. A key is never in progress twice at a time; adding it while it waits changes nothing;
  * adding it while it is in progress runs it once more afterwards, so no addition is lost. A failing key is retried
- * after 5 ms, 10 ms, … up to 1000 s, or 5 s while the API server is away. All failing keys of a group together are
- * retried ten times a second, after a first hundred.
+ * after 5 ms, 10 ms, … up to 1000 s, or 5 s while the API server is unavailable. All failing keys of a group together
+ * are retried ten times a second, after a first hundred.
  *
  * Groups take turns, one key at a time, so a group that is slow or fails delays its own keys only. Between two passes
  * the event loop gets a turn, even if passes only compute: a lease is renewed, a probe answered.
@@ -62,8 +62,8 @@ interface Group {
 /** All as in client-go's default controller rate limiter. */
 const firstRetryMs = 5
 const longestRetryMs = 1_000_000
-/** While the API server is away: it must not take longer than this to continue once it is back. */
-const longestRetryWhileAwayMs = 5000
+/** While the API server is unavailable: it must not take longer than this to continue once it is back. */
+const longestRetryUnavailableMs = 5000
 const retriesPerSecond = 10
 const retryBurst = 100
 
@@ -159,7 +159,7 @@ export function startWorkQueue(options: WorkQueueOptions): WorkQueue {
     const failed = failures.get(key) ?? 0
     counts.failures++
     if (failed === 0) group.failing++
-    const longestMs = isAway(error) ? longestRetryWhileAwayMs : longestRetryMs
+    const longestMs = isUnavailable(error) ? longestRetryUnavailableMs : longestRetryMs
     const ownMs = Math.min(firstRetryMs * 2 ** failed, longestMs)
     // Not incremented at the limit: an error of another kind, after an outage, must not begin with the longest delay.
     failures.set(key, ownMs < longestMs ? failed + 1 : failed)

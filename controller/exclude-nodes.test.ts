@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import type { Affinity } from '../api/placement.ts'
 import { storedVm } from '../test/stored-vm.ts'
-import { keepOff } from './keep-off.ts'
+import { excludeNodes } from './exclude-nodes.ts'
 import { launcherPod } from './launcher-pod.ts'
 
 const { spec } = storedVm()
@@ -15,7 +15,7 @@ const required = (...nodeSelectorTerms: object[]) => ({
 
 test('a pod that that may run on all nodes is unchanged', () => {
   const pod = podWith()
-  expect(keepOff(pod, [])).toBe(pod)
+  expect(excludeNodes(pod, [])).toBe(pod)
 })
 
 test.each<[string, Affinity | undefined, Affinity]>([
@@ -34,11 +34,11 @@ test.each<[string, Affinity | undefined, Affinity]>([
     ),
   ],
 ])('a pod %s avoids nodes', (_, affinity, expected) => {
-  expect(keepOff(podWith(affinity), ['a', 'b']).spec.affinity).toEqual(expected)
+  expect(excludeNodes(podWith(affinity), ['a', 'b']).spec.affinity).toEqual(expected)
 })
 
 test('avoids at most a hundred nodes', () => {
-  const { affinity } = keepOff(
+  const { affinity } = excludeNodes(
     podWith(),
     Array.from({ length: 200 }, (_, index) => `n${index}`),
   ).spec

@@ -5,7 +5,7 @@ import type { Pod } from './pod.ts'
 const maxNodes = 100
 
 /** The pod with a required node affinity that excludes these nodes, in addition to its own requirements. */
-export function keepOff(pod: Pod, nodes: readonly string[]): Pod {
+export function excludeNodes(pod: Pod, nodes: readonly string[]): Pod {
   if (nodes.length === 0) return pod
   const { affinity = {} } = pod.spec
   const { nodeAffinity = {} } = affinity

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { lastWords } from './last-words.ts'
+import { lastLine } from './termination-message.ts'
 
 test.each([
   [undefined, undefined],
@@ -13,5 +13,5 @@ test.each([
   ['{"level":"error","msg":', '{"level":"error","msg":'],
   ['{"level":"error"}', '{"level":"error"}'],
 ])('of %j: %j', (message, words) => {
-  expect(lastWords(message)).toBe(words)
+  expect(lastLine(message)).toBe(words)
 })

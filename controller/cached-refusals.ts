@@ -2,10 +2,11 @@ import { hash } from 'node:crypto'
 import type { Cause } from '../api/cause.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { Inventory } from '../inventory/inventory.ts'
+import { pick } from '../runtime/slim.ts'
 import type { Engine } from './engine.ts'
 
-interface Remembered {
-  readonly circumstances: readonly unknown[]
+interface CachedRefusals {
+  readonly inputs: readonly unknown[]
   readonly causes: readonly Cause[]
 }
 
@@ -15,28 +16,29 @@ interface Remembered {
  * namespace change. The cache has no limit besides the number of VMs: with one, the VMs beyond it would be checked again
  * in each pass.
  */
-export function remembering(engine: Engine, inventory: Inventory): Engine {
-  const known = new Map<string, Remembered>()
+export function cacheRefusals(engine: Engine, inventory: Inventory): Engine {
+  const cache = new Map<string, CachedRefusals>()
   return {
     ...engine,
     refusals(vm) {
       const { uid = '' } = vm.metadata
-      const circumstances = circumstancesOf(vm, inventory)
-      const remembered = known.get(uid)
-      if (remembered !== undefined && isSame(remembered.circumstances, circumstances)) return remembered.causes
-      const causes = engine.refusals(vm)
-      known.set(uid, { circumstances, causes })
+      const inputs = inputsOf(vm, inventory)
+      const cached = cache.get(uid)
+      if (cached !== undefined && isSame(cached.inputs, inputs)) return cached.causes
+      // A value can be as large as the VM, and no status shows it.
+      const causes = engine.refusals(vm).map((cause) => pick(cause, 'rule', 'field', 'reason', 'message'))
+      cache.set(uid, { inputs, causes })
       return causes
     },
     forget(uid) {
-      known.delete(uid)
+      cache.delete(uid)
       engine.forget(uid)
     },
   }
 }
 
 /** The inputs of completion. Presets and capabilities are immutable objects, so identity implies equality. */
-function circumstancesOf({ metadata }: VirtualMachine, inventory: Inventory): readonly unknown[] {
+function inputsOf({ metadata }: VirtualMachine, inventory: Inventory): readonly unknown[] {
   const { namespace: name = '', generation, labels = {}, annotations = {}, ownerReferences } = metadata
   const namespace = inventory.namespace(name)
   return [

@@ -4,7 +4,7 @@ import { isRecord } from '../api/schema.ts'
  * The last line of a container's termination message. That is the end of its log where the container wrote no message
  * of its own (`FallbackToLogsOnError`): lines of JSON as our logger writes them, or any other text.
  */
-export function lastWords(message: string | undefined): string | undefined {
+export function lastLine(message: string | undefined): string | undefined {
   const line = message
     ?.split('\n')
     .map((one) => one.trim())

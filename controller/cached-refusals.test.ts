@@ -5,7 +5,7 @@ import { createCandidates } from '../presets/candidates.ts'
 import { compileParsed } from '../presets/compile.ts'
 import { storedVm } from '../test/stored-vm.ts'
 import type { Engine } from './engine.ts'
-import { remembering } from './remembering.ts'
+import { cacheRefusals } from './cached-refusals.ts'
 
 const preset = (title: string) =>
   compileParsed({
@@ -71,23 +71,23 @@ const rows: [string, (inventory: { -readonly [K in keyof Inventory]: Inventory[K
 test.each(rows)('a waiting VM, when %s changes', (_, change, calls) => {
   const inventory = { ...emptyInventory(), candidates: createCandidates([preset('one')]) }
   const engine = counting()
-  const remembered = remembering(engine, inventory)
-  remembered.refusals(vm)
-  remembered.refusals(vm)
-  remembered.refusals(change(inventory))
+  const cached = cacheRefusals(engine, inventory)
+  cached.refusals(vm)
+  cached.refusals(vm)
+  cached.refusals(change(inventory))
   expect(engine.calls).toBe(calls)
 })
 
-test('every VM is remembered until it is deleted', () => {
+test('the refusals of every VM are cached until it is deleted', () => {
   const engine = counting()
-  const remembered = remembering(engine, emptyInventory())
+  const cached = cacheRefusals(engine, emptyInventory())
   const round = () => {
-    for (let index = 0; index < 3000; index += 1) remembered.refusals(withMetadata({ uid: `uid-${index}` }))
+    for (let index = 0; index < 3000; index += 1) cached.refusals(withMetadata({ uid: `uid-${index}` }))
   }
   round()
   round()
   expect(engine.calls).toBe(3000)
-  remembered.forget('uid-7')
+  cached.forget('uid-7')
   round()
   expect(engine.calls).toBe(3001)
 })

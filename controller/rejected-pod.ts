@@ -1,0 +1,27 @@
+import { kvmResource } from '../api/launcher-resources.ts'
+import type { VirtualMachine } from '../api/virtual-machine.ts'
+import { findCondition } from '../runtime/condition.ts'
+import type { Pod } from './pod.ts'
+
+/**
+ * The kubelet's reasons to reject a pod whose devices it cannot allocate. That happens to a pod which is bound while the
+ * device plugin restarts: the scheduler counts devices that the kubelet considers unhealthy by then.
+ */
+const reasons = ['UnexpectedAdmissionError', `OutOf${kvmResource}`]
+
+/**
+ * Whether the kubelet rejected the pod, so that no container of it ever ran. A kubelet also rejects pods that have run,
+ * after the node was restarted; their VMs have been reported by a handler, or their containers have an end.
+ */
+export function isRejected({ status: vm = {} }: VirtualMachine, { status: pod = {} }: Pod): boolean {
+  const isUnseen = (findCondition(vm.conditions, 'Synchronized')?.reason ?? 'AwaitingHandler') === 'AwaitingHandler'
+  const hasNotRun = vm.phase === undefined || ['Pending', 'Scheduling', 'Scheduled'].includes(vm.phase)
+  const containers = pod.containerStatuses ?? []
+  return (
+    pod.phase === 'Failed' &&
+    reasons.includes(pod.reason ?? '') &&
+    containers.every(({ state }) => state?.terminated === undefined) &&
+    hasNotRun &&
+    isUnseen
+  )
+}

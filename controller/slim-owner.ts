@@ -1,0 +1,88 @@
+import { LRUCache } from 'lru-cache'
+import type { VirtualMachineConfig } from '../api/config.ts'
+import { maxSelector } from '../api/group.ts'
+import type { GroupSpec, VirtualMachineGroup } from '../api/group.ts'
+import type { LabelSelector } from '../api/object.ts'
+import type { VirtualMachineTemplate } from '../api/template.ts'
+import { revisionOf } from '../presets/compile.ts'
+import type { Persisted } from '../runtime/resource.ts'
+import { pick, slimMetadata } from '../runtime/slim.ts'
+
+/**
+ * A config as the controller caches it, without its template, which can have a megabyte. The whole config is
+ * read when a VM is created.
+ */
+export type CachedConfig = Omit<VirtualMachineConfig, 'spec'> &
+  Revised & { readonly spec?: VirtualMachineConfig['spec'] }
+
+/** A group as the controller caches it, without its template. */
+export type CachedGroup = Omit<VirtualMachineGroup, 'spec'> &
+  Revised & {
+    readonly spec: Omit<GroupSpec, 'template'> & Partial<Pick<GroupSpec, 'template'>>
+    /** Its selector is larger than admission accepts, and not cached. It is handled as if it were paused. */
+    readonly isTooLarge?: true
+  }
+
+export const isPaused = ({ spec, isTooLarge }: CachedGroup): boolean => spec.paused === true || isTooLarge === true
+
+interface Revised {
+  /** The hash of the template; absent in an object as the API server sends it. */
+  readonly revision?: string
+}
+
+/** What is computed of a spec, until it changes. */
+interface Derived {
+  readonly generation: number | undefined
+  readonly revision: string
+  readonly selector?: LabelSelector
+}
+
+/** More objects than this are hashed at each change of their metadata or status. */
+const maxDerived = 20_000
+
+export function configSlimmer(): (config: Persisted<CachedConfig>) => Persisted<CachedConfig> {
+  const derived = createDerived()
+  return (config) => {
+    if (config.spec === undefined) return config
+    const { revision } = derived(config, config.spec.template)
+    return {
+      ...pick(config, 'apiVersion', 'kind', 'status'),
+      metadata: slimMetadata(config.metadata, 'generation', 'deletionTimestamp'),
+      revision,
+    }
+  }
+}
+
+/** The selector is the same object until it changes, so it is compiled once. */
+export function groupSlimmer(): (group: Persisted<CachedGroup>) => Persisted<CachedGroup> {
+  const derived = createDerived()
+  return (group) => {
+    const { template } = group.spec
+    if (template === undefined) return group
+    const isTooLarge = JSON.stringify(group.spec.selector).length > maxSelector
+    const { revision, selector = {} } = derived(group, template, isTooLarge ? {} : group.spec.selector)
+    return {
+      ...pick(group, 'apiVersion', 'kind', 'status'),
+      metadata: slimMetadata(group.metadata, 'generation', 'deletionTimestamp'),
+      spec: { ...pick(group.spec, 'replicas', 'paused', 'minAvailable'), selector },
+      revision,
+      ...(isTooLarge ? { isTooLarge } : {}),
+    }
+  }
+}
+
+/** The API server increments the generation when the spec changes, so what is derived from it is stored by generation. */
+function createDerived() {
+  const stored = new LRUCache<string, Derived>({ max: maxDerived })
+  return (
+    { metadata: { uid, generation } }: Persisted<Pick<CachedConfig, 'metadata'>>,
+    template: VirtualMachineTemplate,
+    selector?: LabelSelector,
+  ): Derived => {
+    const known = stored.get(uid)
+    if (known !== undefined && generation !== undefined && known.generation === generation) return known
+    const found = { generation, revision: revisionOf(template), ...(selector === undefined ? {} : { selector }) }
+    stored.set(uid, found)
+    return found
+  }
+}

@@ -1,0 +1,29 @@
+import { expect, it } from 'vitest'
+import { pick, slimMap, slimMetadata } from './slim.ts'
+
+const metadata = {
+  name: 'a',
+  namespace: 'n',
+  uid: 'u',
+  resourceVersion: '1',
+  generation: 2,
+  labels: { a: '1', b: '2' },
+  annotations: { large: 'x'.repeat(1000) },
+}
+
+it('stores the identity of an object, and the fields of its metadata that are named', () => {
+  const identity = { name: 'a', namespace: 'n', uid: 'u', resourceVersion: '1' }
+  expect(slimMetadata(metadata)).toEqual(identity)
+  expect(slimMetadata(metadata, 'generation', 'finalizers')).toStrictEqual({ ...identity, generation: 2 })
+})
+
+it('stores the labels that are named, and no empty map', () => {
+  expect(slimMap(metadata, 'labels', 'b', 'c')).toStrictEqual({ labels: { b: '2' } })
+  expect(slimMap(metadata, 'annotations', 'b')).toStrictEqual({})
+  expect(slimMap({}, 'annotations', 'b')).toStrictEqual({})
+})
+
+it('picks no inherited member', () => {
+  expect(pick({ a: 1, b: undefined }, 'a', 'b')).toStrictEqual({ a: 1 })
+  expect(slimMap(metadata, 'labels', 'toString', 'constructor')).toStrictEqual({})
+})
