@@ -10,7 +10,7 @@ import { removeNetwork } from './network.ts'
 import { recordedNames, stopProcess } from './process.ts'
 import type { Progress } from './progress.ts'
 import type { Settings } from './settings.ts'
-import { kubeconfigOf, kubectlOf, ledgerOf } from './up.ts'
+import { kubeconfigOf, kubectlOf, processDirectories } from './up.ts'
 
 const podsDeadlineMs = 20_000
 
@@ -21,12 +21,12 @@ const podsDeadlineMs = 20_000
 export async function bringDown(progress: Progress, settings: Settings): Promise<void> {
   const { state } = settings
   if (!existsSync(state)) return
-  const ledger = ledgerOf(settings)
+  const directories = processDirectories(settings)
   const stop = async (...prefixes: string[]) => {
-    for (const name of recordedNames(ledger))
-      if (prefixes.some((prefix) => name.startsWith(prefix))) await stopProcess(ledger, name)
+    for (const name of recordedNames(directories))
+      if (prefixes.some((prefix) => name.startsWith(prefix))) await stopProcess(directories, name)
   }
-  const remedy = `run it again; the processes that did not end are in ${ledger.records}`
+  const remedy = `run it again; the processes that did not end are in ${directories.records}`
   await progress.step('Pods', remedy, async (step) => {
     // These would replace the deleted pods.
     await stop('kube-controller-manager', 'kube-scheduler')

@@ -48,13 +48,14 @@ export interface Image {
 const localPrefix = 'localhost/virtset'
 
 const isCode = (path: string) => path.endsWith('.ts') && !path.endsWith('.test.ts')
-const isCodeOrData = (path: string) => isCode(path) || path.endsWith('.json')
+const isCodeOrData = (path: string) => isCode(path) || /\.(json|proto)$/.test(path)
 
-/** The images that the cluster of `make up` itself needs. */
-function clusterSources(binaries: Binaries): ImageSource[] {
+/** The images that the cluster of `make up` itself needs, and the disk of one of its VMs. */
+function clusterSources(binaries: Binaries, disk: string): ImageSource[] {
   return [
     { name: 'pause', files: [], extra: { catatonit: '/usr/bin/catatonit' }, hasBase: false },
     { name: 'coredns', files: [], extra: { coredns: join(binaries.coredns, 'coredns') }, hasBase: false },
+    { name: 'demo-disk', files: [], extra: { 'disk.img': disk }, hasBase: false },
   ]
 }
 
@@ -107,7 +108,7 @@ export async function ensureImages(step: Step, settings: Settings, binaries?: Bi
   const modules = await ensureModules(step, settings)
   const disk = await guestDisk(step, settings)
   const sources = [
-    ...(binaries === undefined ? [] : clusterSources(binaries)),
+    ...(binaries === undefined ? [] : clusterSources(binaries, disk)),
     ...virtsetSources(settings, modules, disk),
   ]
   const layout = join(settings.cache, 'images')

@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 
 import type { Image } from './images.ts'
@@ -22,9 +22,13 @@ type NamedImage = Pick<Image, 'name' | 'reference'>
 
 /**
  * A kustomization of `manifests/` with these images. The controller and the policy get the launcher image from the
- * handler's DaemonSet.
+ * DaemonSet with the container `profile`.
  */
-export function overlay(manifests: string, images: readonly NamedImage[]): string {
+export function overlay(
+  manifests: string,
+  images: readonly NamedImage[],
+  daemonSet: 'virtset-profile' | 'virtset-handler' = 'virtset-profile',
+): string {
   const used = images.filter(({ name }) => name === 'virtset' || name === 'launcher')
   return `apiVersion: kustomize.config.k8s.io/v1beta1
 kind: Kustomization
@@ -32,7 +36,7 @@ resources: [${manifests}]
 images:
 ${used.map(imageEntry).join('\n')}
 replacements:
-- source: {kind: DaemonSet, name: virtset-handler, fieldPath: "spec.template.spec.containers.[name=profile].image"}
+- source: {kind: DaemonSet, name: ${daemonSet}, fieldPath: "spec.template.spec.containers.[name=profile].image"}
   targets:
   - select: {kind: Deployment, name: virtset-controller}
     fieldPaths: ["spec.template.spec.containers.[name=controller].env.[name=LAUNCHER_IMAGE].value"]
@@ -88,6 +92,7 @@ export async function install(
     'deployment/virtset-webhooks',
     'deployment/virtset-controller',
     'daemonset/virtset-handler',
+    'daemonset/virtset-profile',
   ]) {
     step.show(`waiting for ${workload}`)
     await step.run([...kubectl, '-n', 'virtset-system', 'rollout', 'status', workload, '--timeout=120s'])
@@ -106,8 +111,11 @@ export function writeKustomization(
   addition: string,
 ): void {
   mkdirSync(directory, { recursive: true })
-  const manifests = relative(directory, join(settings.checkout, 'manifests'))
-  writeFileSync(join(directory, 'kustomization.yaml'), overlay(manifests, images) + addition)
+  const path = join(settings.checkout, 'manifests')
+  // The upgrade test installs a version whose handler had this container.
+  const daemonSet = existsSync(join(path, 'profile')) ? 'virtset-profile' : 'virtset-handler'
+  const text = overlay(relative(directory, path), images, daemonSet)
+  writeFileSync(join(directory, 'kustomization.yaml'), text + addition)
 }
 
 function imageEntry({ name, reference }: NamedImage): string {

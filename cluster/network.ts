@@ -17,16 +17,32 @@ export const podRange = '10.244.0.0/16'
 /** The maximum that one host can run. */
 export const mostNodes = 3
 const table = 'virtset'
+/** The table by which the chaos suite cuts a node off. It is left behind if the suite is killed meanwhile. */
+export const chaosTable = 'virtset-chaos'
+/** The tables that `make down` deletes: its own, those of kube-proxy, and that of the chaos suite. */
+export const tables = [
+  ['ip', table],
+  ['ip', 'kube-proxy'],
+  ['ip6', 'kube-proxy'],
+  ['ip', chaosTable],
+] as const
 const forwarding = '/proc/sys/net/ipv4/ip_forward'
 
 export function nodesOf(count: number): NodeAddresses[] {
-  return Array.from({ length: count }, (_, index) => ({
-    name: `node${index + 1}`,
-    address: `198.51.100.${index + 1}`,
-    link: `virtset-node${index + 1}`,
-    pods: `10.244.${index}.0/24`,
-  }))
+  return Array.from({ length: count }, (_, index) => addressesOf(`node${index + 1}`, index))
 }
+
+const addressesOf = (name: string, index: number): NodeAddresses => ({
+  name,
+  address: `198.51.100.${index + 1}`,
+  link: `virtset-${name}`,
+  pods: `10.244.${index}.0/24`,
+})
+
+/** The node that `make test` adds, cordoned, for the tests that break a node. Only DaemonSets run on it. */
+export const spareNode = addressesOf('spare', mostNodes)
+/** Every node that a cluster can have. */
+export const possibleNodes: readonly NodeAddresses[] = [...nodesOf(mostNodes), spareNode]
 
 /**
  * Rules that masquerade pods as the host for external addresses. They have their own table, so that `make down` can
@@ -62,15 +78,11 @@ export async function ensureNetwork(step: Step, state: string, nodes: readonly N
   await step.run(['nft', '-f', '-'], { input: masqueradeRules() })
 }
 
-/** Reverts `ensureNetwork`, and removes the tables of kube-proxy. */
+/** Reverts `ensureNetwork`, and removes the tables of other programs. */
 export async function removeNetwork(step: Step, state: string): Promise<void> {
-  for (const { link } of nodesOf(mostNodes))
+  for (const { link } of possibleNodes)
     if ((await attempt(['ip', 'link', 'show', link])) !== undefined) await step.run(['ip', 'link', 'delete', link])
-  for (const [family, name] of [
-    ['ip', table],
-    ['ip', 'kube-proxy'],
-    ['ip6', 'kube-proxy'],
-  ] as const)
+  for (const [family, name] of tables)
     if ((await attempt(['nft', 'list', 'table', family, name])) !== undefined)
       await step.run(['nft', 'delete', 'table', family, name])
   const before = join(state, 'ip_forward')

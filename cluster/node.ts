@@ -12,7 +12,7 @@ import { blobPath, digestsOf, findManifest } from './layout.ts'
 import { ensureNamespace, inNamespace, namespaceHolder, type Namespace } from './namespace.ts'
 import { podRange, type NodeAddresses } from './network.ts'
 import { renderKubeconfig, type Pki } from './pki.ts'
-import { bootId, ensureProcess, untilSettled, type Ledger } from './process.ts'
+import { bootId, ensureProcess, untilSettled, type ProcessDirectories } from './process.ts'
 import type { Step } from './progress.ts'
 
 /** The paths of a node's files on the host. */
@@ -147,7 +147,7 @@ metricsBindAddress: 127.0.0.1:10249
 /** Starts a node's containerd, imports the images, and starts its kubelet. */
 export async function ensureNode(
   step: Step,
-  ledger: Ledger,
+  directories: ProcessDirectories,
   state: string,
   node: NodeAddresses,
   binaries: Binaries,
@@ -166,7 +166,7 @@ export async function ensureNode(
   const containerd = ensureFile(file('containerd.toml'), containerdConfiguration(paths, pause.reference))
   ensureFile(file('cni/10-virtset.conflist'), cniConfiguration(node))
   step.show('containerd')
-  await ensureProcess(ledger, {
+  await ensureProcess(directories, {
     name: `containerd-${node.name}`,
     command: inNamespace(paths.namespace, [
       join(binaries.containerd, 'containerd'),
@@ -182,7 +182,7 @@ export async function ensureNode(
   step.show('kubelet')
   const kubelet = ensureFile(file('kubelet.yaml'), kubeletConfiguration(node, paths, pki))
   ensureFile(file('kubeconfig'), renderKubeconfig(pki, server, node.name), 0o600)
-  await ensureProcess(ledger, {
+  await ensureProcess(directories, {
     name: `kubelet-${node.name}`,
     command: inNamespace(paths.namespace, [
       join(binaries.kubernetes, 'kubelet'),
@@ -195,7 +195,7 @@ export async function ensureNode(
     environment: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin' },
     inputs: [kubelet],
   })
-  await untilSettled(ledger, `kubelet-${node.name}`)
+  await untilSettled(directories, `kubelet-${node.name}`)
 }
 
 /** A `ctr` command for a node's containerd, in the namespace of Kubernetes. */

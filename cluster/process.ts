@@ -36,7 +36,7 @@ export interface ProcessRecord {
 }
 
 /** The directories of the records and logs of a cluster's processes. */
-export interface Ledger {
+export interface ProcessDirectories {
   readonly records: string
   readonly logs: string
 }
@@ -51,22 +51,26 @@ export function parseStartTime(stat: string): string | undefined {
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]
 }
 
-/** Whether the process has ended but its parent has not reaped it. */
+/**
+ * Whether the process has ended but its parent has not reaped it. The main thread can end before the others, and until
+ * the last one has ended, the ports of the process are in use.
+ */
 export function isZombie(stat: string): boolean {
-  return stat.slice(stat.lastIndexOf(')') + 2).startsWith('Z')
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  return fields[0] === 'Z' && fields[17] === '1'
 }
 
 /** Starts a daemon unless it is already running with the same command and inputs. Returns whether it was running. */
-export async function ensureProcess(ledger: Ledger, daemon: Daemon): Promise<'running' | 'started'> {
+export async function ensureProcess(directories: ProcessDirectories, daemon: Daemon): Promise<'running' | 'started'> {
   const key = keyOf(...daemon.command, ...Object.entries(daemon.environment ?? {}).flat(), ...(daemon.inputs ?? []))
-  const record = readRecord(ledger, daemon.name)
+  const record = readRecord(directories, daemon.name)
   if (record !== undefined && record.key === key && isAlive(record)) return 'running'
-  await stopProcess(ledger, daemon.name)
-  mkdirSync(ledger.records, { recursive: true })
-  mkdirSync(ledger.logs, { recursive: true })
+  await stopProcess(directories, daemon.name)
+  mkdirSync(directories.records, { recursive: true })
+  mkdirSync(directories.logs, { recursive: true })
   const [program, ...rest] = daemon.command
   if (program === undefined) throw new Error(`no command for ${daemon.name}`)
-  const log = openSync(join(ledger.logs, `${daemon.name}.log`), 'a')
+  const log = openSync(join(directories.logs, `${daemon.name}.log`), 'a')
   const child = spawn(program, rest, {
     detached: true,
     stdio: ['ignore', log, log],
@@ -82,29 +86,29 @@ export async function ensureProcess(ledger: Ledger, daemon: Daemon): Promise<'ru
   const { pid } = child
   const startTime = pid === undefined ? undefined : parseStartTime(readStat(pid) ?? '')
   if (pid === undefined || startTime === undefined)
-    throw new Error(`${daemon.name} ended at once: ${join(ledger.logs, `${daemon.name}.log`)}`)
+    throw new Error(`${daemon.name} ended at once: ${join(directories.logs, `${daemon.name}.log`)}`)
   const started: ProcessRecord = { name: daemon.name, pid, startTime, bootId: bootId(), key }
-  writeFileSync(recordPath(ledger, daemon.name), JSON.stringify(started))
+  writeFileSync(recordPath(directories, daemon.name), JSON.stringify(started))
   return 'started'
 }
 
 /** Records the new PID of a process that was restarted by another program. */
-export function recordRestart(ledger: Ledger, record: ProcessRecord, pid: number): void {
+export function recordRestart(directories: ProcessDirectories, record: ProcessRecord, pid: number): void {
   const startTime = parseStartTime(readStat(pid) ?? '')
   if (startTime === undefined) throw new Error(`${record.name} ended at once`)
-  writeFileSync(recordPath(ledger, record.name), JSON.stringify({ ...record, pid, startTime }))
+  writeFileSync(recordPath(directories, record.name), JSON.stringify({ ...record, pid, startTime }))
 }
 
 /** Stops a recorded process, if it still runs, and removes its record. Kills it after a grace period. */
-export async function stopProcess(ledger: Ledger, name: string): Promise<void> {
-  const record = readRecord(ledger, name)
+export async function stopProcess(directories: ProcessDirectories, name: string): Promise<void> {
+  const record = readRecord(directories, name)
   if (record === undefined) return
   const deadline = Date.now() + stopDeadlineMs
   signal(record, 'SIGTERM')
   while (isAlive(record) && Date.now() < deadline) await sleep(50)
   signal(record, 'SIGKILL')
   while (isAlive(record)) await sleep(20)
-  rmSync(recordPath(ledger, name), { force: true })
+  rmSync(recordPath(directories, name), { force: true })
 }
 
 function signal(record: ProcessRecord, name: 'SIGTERM' | 'SIGKILL'): void {
@@ -120,14 +124,14 @@ function signal(record: ProcessRecord, name: 'SIGTERM' | 'SIGKILL'): void {
 const settledAfterMs = 1000
 
 /** Waits until a process has run for a second. @throws if it ended before */
-export async function untilSettled(ledger: Ledger, name: string): Promise<void> {
-  const record = readRecord(ledger, name)
-  const ageMs = () => Date.now() - statSync(recordPath(ledger, name)).mtimeMs
+export async function untilSettled(directories: ProcessDirectories, name: string): Promise<void> {
+  const record = readRecord(directories, name)
+  const ageMs = () => Date.now() - statSync(recordPath(directories, name)).mtimeMs
   while (record !== undefined && isAlive(record)) {
     if (ageMs() > settledAfterMs) return
     await sleep(50)
   }
-  throw new Error(`${name} has ended: ${join(ledger.logs, `${name}.log`)}`)
+  throw new Error(`${name} has ended: ${join(directories.logs, `${name}.log`)}`)
 }
 
 /** Whether a recorded process still runs: same boot, same PID, same start time. */
@@ -137,8 +141,8 @@ export function isAlive(record: ProcessRecord): boolean {
   return stat !== undefined && !isZombie(stat) && parseStartTime(stat) === record.startTime
 }
 
-export function readRecord(ledger: Ledger, name: string): ProcessRecord | undefined {
-  const path = recordPath(ledger, name)
+export function readRecord(directories: ProcessDirectories, name: string): ProcessRecord | undefined {
+  const path = recordPath(directories, name)
   if (!existsSync(path)) return undefined
   // A record that was truncated by a crash of the host is from another boot anyway.
   try {
@@ -148,17 +152,17 @@ export function readRecord(ledger: Ledger, name: string): ProcessRecord | undefi
   }
 }
 
-export function recordedNames(ledger: Ledger): string[] {
-  if (!existsSync(ledger.records)) return []
-  return readdirSync(ledger.records).map((file) => file.replace(/\.json$/, ''))
+export function recordedNames(directories: ProcessDirectories): string[] {
+  if (!existsSync(directories.records)) return []
+  return readdirSync(directories.records).map((file) => file.replace(/\.json$/, ''))
 }
 
 export function bootId(): string {
   return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
 }
 
-function recordPath(ledger: Ledger, name: string): string {
-  return join(ledger.records, `${name}.json`)
+function recordPath(directories: ProcessDirectories, name: string): string {
+  return join(directories.records, `${name}.json`)
 }
 
 function readStat(pid: number): string | undefined {

@@ -35,7 +35,7 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
       failedChecks.push(title)
     }
   }
-  const cluster = await bringUpAll(progress, settings)
+  const cluster = await bringUpAll(progress, settings, true)
   const rootfs = await progress.step('Root file system with libvirt', 'check that a Debian mirror responds', (step) =>
     ensureRootfs(step, settings),
   )

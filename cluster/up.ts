@@ -12,11 +12,11 @@ import {
 import { dnsManifest } from './dns.ts'
 import { ensureFile } from './file.ts'
 import { ensureImages, type Image } from './images.ts'
-import { ensureNetwork, mostNodes, nodesOf } from './network.ts'
+import { ensureNetwork, possibleNodes, spareNode, type NodeAddresses } from './network.ts'
 import { ensureNode, proxyConfiguration, untilSucceeds } from './node.ts'
 import { ensurePackages, hostPackages } from './packages.ts'
 import { ensurePki, renderKubeconfig } from './pki.ts'
-import { ensureProcess, untilSettled, type Ledger } from './process.ts'
+import { ensureProcess, untilSettled, type ProcessDirectories } from './process.ts'
 import type { Progress, Step } from './progress.ts'
 import type { Settings } from './settings.ts'
 
@@ -32,7 +32,7 @@ export interface Cluster {
 const apiServerPort = 6443
 const etcdPorts = { clientPort: 23790, peerPort: 23800 }
 
-export function ledgerOf(settings: Settings): Ledger {
+export function processDirectories(settings: Settings): ProcessDirectories {
   return { records: join(settings.state, 'processes'), logs: join(settings.state, 'log') }
 }
 
@@ -46,8 +46,11 @@ export function kubectlOf(settings: Settings, program: string): string[] {
   return [program, '--kubeconfig', kubeconfigOf(settings), '--cache-dir', cache]
 }
 
-/** Starts a cluster on this host. Processes that already run with the right configuration are not restarted. */
-export async function bringUp(progress: Progress, settings: Settings): Promise<Cluster> {
+/**
+ * Starts a cluster on this host. Processes that already run with the right configuration are not restarted.
+ * @param hasSpare adds the spare node, cordoned
+ */
+export async function bringUp(progress: Progress, settings: Settings, hasSpare = false): Promise<Cluster> {
   await progress.step('System packages', 'check that apt-get works as root', (step) =>
     ensurePackages(step, Object.keys(hostPackages)),
   )
@@ -62,35 +65,36 @@ export async function bringUp(progress: Progress, settings: Settings): Promise<C
   const kubeconfig = kubeconfigOf(settings)
   const kubectl = kubectlOf(settings, join(binaries.kubernetes, 'kubectl'))
   // An existing node remains until `make down`, even if NODES is smaller now.
-  const nodes = nodesOf(mostNodes).filter(
-    ({ name }, index) => index < settings.nodes || existsSync(join(settings.state, 'nodes', name)),
+  const isWanted = (node: NodeAddresses, index: number) => (node === spareNode ? hasSpare : index < settings.nodes)
+  const nodes = possibleNodes.filter(
+    (node, index) => isWanted(node, index) || existsSync(join(settings.state, 'nodes', node.name)),
   )
   const [first] = nodes
   if (first === undefined) throw new Error('a cluster has at least one node')
   const server = `https://${first.address}:${apiServerPort}`
-  const ledger = ledgerOf(settings)
+  const directories = processDirectories(settings)
 
   mkdirSync(settings.state, { recursive: true })
   await progress.step('Network of the nodes', 'run as root, and check the output of `ip link`', (step) =>
     ensureNetwork(step, settings.state, nodes),
   )
-  const pki = await progress.step('Control plane', `see ${ledger.logs}; a port may be in use`, async (step) => {
+  const pki = await progress.step('Control plane', `see ${directories.logs}; a port may be in use`, async (step) => {
     const made = await ensurePki(
       join(settings.state, 'pki'),
       ['127.0.0.1', first.address, apiServerServiceAddress],
-      nodesOf(mostNodes),
+      possibleNodes,
       new Date(),
     )
     const conf = join(settings.state, 'conf')
     ensureFile(kubeconfig, renderKubeconfig(made, server, 'admin'), 0o600)
-    const audit = { policy: join(conf, 'audit.yaml'), log: join(ledger.logs, 'audit.log') }
+    const audit = { policy: join(conf, 'audit.yaml'), log: join(directories.logs, 'audit.log') }
     ensureFile(audit.policy, auditPolicy)
     const programs = binaries.kubernetes
     const data = join(settings.state, 'etcd')
     const etcd = { program: join(programs, 'etcd'), data, ...etcdPorts, isVolatile: false }
-    await ensureProcess(ledger, { name: 'etcd', command: etcdCommand(etcd) })
+    await ensureProcess(directories, { name: 'etcd', command: etcdCommand(etcd) })
     const apiServer = { program: join(programs, 'kube-apiserver'), pki: made, etcdPort: etcdPorts.clientPort, audit }
-    await ensureProcess(ledger, {
+    await ensureProcess(directories, {
       name: 'kube-apiserver',
       command: apiServerCommand({ ...apiServer, address: first.address, port: apiServerPort }),
       inputs: [auditPolicy],
@@ -102,7 +106,7 @@ export async function bringUp(progress: Progress, settings: Settings): Promise<C
     }
     // The default roles exist only once the API server is ready; without them the other processes exit.
     await untilSucceeds(step, [...kubectl, 'get', '--raw', '/readyz'], 'kube-apiserver')
-    await ensureProcess(ledger, {
+    await ensureProcess(directories, {
       name: 'kube-controller-manager',
       command: controllerManagerCommand(
         join(programs, 'kube-controller-manager'),
@@ -111,29 +115,37 @@ export async function bringUp(progress: Progress, settings: Settings): Promise<C
         join(settings.state, 'volume-plugins'),
       ),
     })
-    await ensureProcess(ledger, {
+    await ensureProcess(directories, {
       name: 'kube-scheduler',
       command: schedulerCommand(join(programs, 'kube-scheduler'), kubeconfigFor('scheduler')),
     })
     const proxy = ensureFile(join(conf, 'proxy.yaml'), proxyConfiguration(kubeconfigFor('proxy')))
-    await ensureProcess(ledger, {
+    await ensureProcess(directories, {
       name: 'kube-proxy',
       command: [join(programs, 'kube-proxy'), `--config=${join(conf, 'proxy.yaml')}`],
       inputs: [proxy],
     })
     for (const name of ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kube-scheduler', 'kube-proxy'])
-      await untilSettled(ledger, name)
+      await untilSettled(directories, name)
     return made
   })
   for (const node of nodes)
-    await progress.step(`Node ${node.name}`, `see ${ledger.logs}/kubelet-${node.name}.log`, async (step) => {
-      await ensureNode(step, ledger, settings.state, node, binaries, pki, server, images)
+    await progress.step(`Node ${node.name}`, `see ${directories.logs}/kubelet-${node.name}.log`, async (step) => {
+      if (node === spareNode) await registerCordoned(step, kubectl, node.name)
+      await ensureNode(step, directories, settings.state, node, binaries, pki, server, images)
       await untilReady(step, kubectl, node.name)
     })
   await progress.step('Cluster DNS', `${kubectl.join(' ')} -n kube-system describe pods`, (step) =>
     ensureDns(step, kubectl, images),
   )
   return { kubeconfig, binaries, images, kubectl }
+}
+
+/** Creates a Node before its kubelet starts, so that nothing is ever scheduled to it. */
+async function registerCordoned(step: Step, kubectl: readonly string[], name: string): Promise<void> {
+  const node = { apiVersion: 'v1', kind: 'Node', metadata: { name }, spec: { unschedulable: true } }
+  const apply = [...kubectl, 'apply', '--server-side', '--force-conflicts', '-f', '-']
+  await step.run(apply, { input: JSON.stringify(node) })
 }
 
 async function untilReady(step: Step, kubectl: readonly string[], node: string): Promise<void> {

@@ -6,9 +6,12 @@ import type { Progress } from './progress.ts'
 import type { Settings } from './settings.ts'
 import { bringUp, type Cluster } from './up.ts'
 
-/** Starts the cluster, installs virtset and starts the examples. */
-export async function bringUpAll(progress: Progress, settings: Settings): Promise<Cluster> {
-  const cluster = await bringUp(progress, settings)
+/**
+ * Starts the cluster, installs virtset and starts the examples.
+ * @param hasSpare adds the spare node, cordoned
+ */
+export async function bringUpAll(progress: Progress, settings: Settings, hasSpare = false): Promise<Cluster> {
+  const cluster = await bringUp(progress, settings, hasSpare)
   const kubectl = cluster.kubectl.join(' ')
   await progress.step('virtset', `${kubectl} -n virtset-system describe pods`, (step) =>
     install(step, settings, cluster.kubectl, cluster.images, join(settings.state, 'install'), modestRequests),

@@ -52,7 +52,7 @@ export function starvedLimitsOf(manifest: string, container: string): Limits {
   const { cpu } = containerOf(manifest, container).resources?.requests ?? {}
   const request = cpu === undefined ? undefined : quantityNano(`${cpu}`)
   if (request === undefined) throw new Error(`${container} of ${manifest} requests no CPU`)
-  const ofVms = BigInt(busyNode.vms) * (quantityNano(launcherResources({}).requests['cpu'] ?? '') ?? 0n)
+  const ofVms = BigInt(busyNode.vms) * (quantityNano(launcherResources({ domain: {} }).requests['cpu'] ?? '') ?? 0n)
   return { ...limitsOf(manifest, container), cpus: (busyNode.cpus * Number(request)) / Number(request + ofVms) }
 }
 

@@ -9,7 +9,7 @@ import type { DomainReport, LauncherErrorReason } from '../runtime/launcher-api.
 
 /** A fake launcher on its socket below a kubelet's root, with a guest controlled by the test. */
 export interface FakeLauncher {
-  /** Method and path of each request except reads. */
+  /** Method and path of each request except reads; with the body of `PUT /capabilities`. */
   readonly asked: string[]
   /** The VM of the last `PUT /vm`. */
   accepted: VirtualMachine | undefined
@@ -84,7 +84,8 @@ export async function startFakeLauncher(kubeletRoot: string, podUID: string): Pr
         reads++
         if (launcher.isFickle && report.vmUID !== '') report = { ...report, phase: 'Paused', message: String(reads) }
       }
-      if (request.method !== 'GET') launcher.asked.push(`${request.method} ${request.url}`)
+      const shown = request.url === '/capabilities' ? ` ${body}` : ''
+      if (request.method !== 'GET') launcher.asked.push(`${request.method} ${request.url}${shown}`)
       if (request.url === '/events') {
         followers.add(response)
         response.on('close', () => followers.delete(response))

@@ -14,9 +14,9 @@ import {
 import type { Value } from '../launcher/libvirt/xdr.ts'
 
 /** libvirt's numbers for states, lifecycle events and reasons that the tests use. */
-const states = { running: 1, shutoff: 5 } as const
-const lifecycle = { defined: 0, undefined: 1, started: 2, resumed: 4, stopped: 5 } as const
-const stateReason = { booted: 1, shutdown: 1, destroyed: 2, crashed: 3 } as const
+const states = { running: 1, paused: 3, shutoff: 5 } as const
+const lifecycle = { defined: 0, undefined: 1, started: 2, suspended: 3, resumed: 4, stopped: 5 } as const
+const stateReason = { booted: 1, shutdown: 1, destroyed: 2, crashed: 3, ioerror: 5, unpaused: 5 } as const
 
 interface FakeDomain {
   readonly name: string
@@ -56,6 +56,8 @@ export interface FakeLibvirtd {
    */
   hangGuests(): void
   resumeGuests(): void
+  /** The disks of every running guest have these errors, which pause it. */
+  pauseGuests(errors: readonly { readonly disk: string; readonly error: number }[]): void
   /** The next call of `procedure` is refused. */
   refuseNext(procedure: string, error: LibvirtError): void
   /** The calls received, by name, in order. */
@@ -70,6 +72,7 @@ export function fakeLibvirtd(): FakeLibvirtd {
   let refusedDials = 0
   let isMute = false
   let areGuestsHung = false
+  let diskErrors: readonly { readonly disk: string; readonly error: number }[] = []
   const held: (() => void)[] = []
   let nextId = 1
   let nextCallback = 0
@@ -196,6 +199,14 @@ export function fakeLibvirtd(): FakeLibvirtd {
       end(domain, stateReason.destroyed)
       return {}
     },
+    domain_get_disk_errors: () => ({ errors: [...diskErrors], nerrors: diskErrors.length }),
+    domain_resume: (args) => {
+      const domain = find(args['dom'])
+      diskErrors = []
+      Object.assign(domain, { state: states.running, reason: stateReason.unpaused })
+      emit(domain, lifecycle.resumed, 0)
+      return {}
+    },
     domain_undefine_flags: (args) => {
       const domain = find(args['dom'])
       domains.delete(Buffer.from(domain.uuid).toString('hex'))
@@ -317,6 +328,14 @@ export function fakeLibvirtd(): FakeLibvirtd {
     resumeGuests: () => {
       areGuestsHung = false
       for (const respond of held.splice(0)) respond()
+    },
+    pauseGuests: (errors) => {
+      diskErrors = errors
+      for (const domain of domains.values()) {
+        if (domain.state !== states.running) continue
+        Object.assign(domain, { state: states.paused, reason: stateReason.ioerror })
+        emit(domain, lifecycle.suspended, 2)
+      }
     },
     refuseNext: (procedure, error) => {
       refusals.set(procedure, error)

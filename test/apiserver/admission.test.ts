@@ -207,6 +207,31 @@ describe('a stored VM', () => {
     expect((await kubectl('', 'patch', 'vm', 'fixed', '--type=json', '-p', patch)).err).toContain('cannot be removed')
   })
 
+  test('preserves the labels that a preset enforces, and its provenance', async () => {
+    await apply(`
+apiVersion: virtset.io/v1alpha1
+kind: VirtualMachinePreset
+metadata: {name: billing}
+spec: {selector: {matchLabels: {billed: "yes"}}, strength: Enforce, metadata: {labels: {tier: gold}}}`)
+    await known('default/billing')
+    expect((await apply(vmWith('billed', '', ', labels: {billed: "yes", tier: free}'))).code).toBe(0)
+    const { metadata } = await read('vm', 'billed')
+    const provenance = metadata.annotations['virtset.io/completed-by']
+    const message =
+      'metadata.labels.tier: Invalid value: "free": must remain "gold": preset "default/billing" enforces it'
+    expect((await kubectl('', 'label', 'vm', 'billed', '--overwrite', 'tier=cheap')).err).toContain(
+      message.replace('free', 'cheap'),
+    )
+    expect((await kubectl('', 'label', 'vm', 'billed', 'tier-')).err).toContain(
+      'Warning: metadata.labels.tier remains: preset "default/billing" enforces it',
+    )
+    expect((await kubectl('', 'label', 'vm', 'billed', 'billed-')).code).toBe(0)
+    expect((await apply(vmWith('billed', '', ', labels: {tier: free}'))).code).toBe(0)
+    await kubectl('', 'annotate', 'vm', 'billed', '--overwrite', 'virtset.io/completed-by={"v":1,"by":[]}')
+    const after = (await read('vm', 'billed')).metadata
+    expect([after.labels, after.annotations['virtset.io/completed-by']]).toEqual([{ tier: 'gold' }, provenance])
+  })
+
   test('accepts labels, but only the controller can change owners and the finalizer', async () => {
     await apply(vmWith('held'))
     expect((await kubectl('', 'label', 'vm', 'held', 'a=b', '--as=jane')).code).toBe(0)
@@ -317,6 +342,33 @@ test('completes a disk that another webhook adds, and preserves the provenance',
   } finally {
     await kubectl('', 'delete', 'mutatingwebhookconfiguration', 'zz-other')
     await other.drain(0)
+  }
+})
+
+test('a request that an overloaded replica rejects is sent again', async () => {
+  const other = await startOtherWebhook(api, 2)
+  try {
+    expect((await apply(vmWith('again', '', ', labels: {extra-disk: "yes"}'))).err).toBe('')
+    expect((await read('vm', 'again')).spec.domain.devices.disks).toHaveLength(2)
+  } finally {
+    await kubectl('', 'delete', 'mutatingwebhookconfiguration', 'zz-other')
+    await other.drain(0)
+  }
+})
+
+test('a preset that selects namespaces by labels applies to the first VM of a new namespace', async () => {
+  await apply(`
+apiVersion: virtset.io/v1alpha1
+kind: ClusterVirtualMachinePreset
+metadata: {name: of-tenants}
+spec: {selector: {}, namespaceSelector: {matchLabels: {tenant: "yes"}}, strength: Enforce, domain: {title: of a tenant}}`)
+  await known('of-tenants')
+  for (const name of ['tenant-a', 'tenant-b', 'tenant-c']) {
+    const namespace = `{apiVersion: v1, kind: Namespace, metadata: {name: ${name}, labels: {tenant: "yes"}}}`
+    const { err } = await apply(`${namespace}\n---${vmWith('first', '', `, namespace: ${name}`)}`)
+    expect(err.split('\n').filter((line) => line !== '' && !line.startsWith('Warning: '))).toEqual([])
+    const vm = JSON.parse((await kubectl('', 'get', 'vm', 'first', '-n', name, '-o', 'json')).out)
+    expect(vm.spec.domain.title).toBe('of a tenant')
   }
 })
 

@@ -100,7 +100,9 @@ describe('values', () => {
       `${pod}.containers[0].env[2].value`,
       `ghcr.io/virtset/launcher@${digest}`,
     ],
-    [['handler.kubeletRoot="/k"'], handler, `${pod}.volumes[4].hostPath.path`, '/k/pods'],
+    [['handler.kubeletRoot="/k"'], handler, `${pod}.volumes[1].hostPath.path`, '/k/pods'],
+    [['handler.deviceCount=8'], handler, `${pod}.containers[0].env[3].value`, '8'],
+    [['handler.tolerations=[]'], 'DaemonSet virtset-profile', `${pod}.tolerations`, []],
     [
       ['certManager.enabled=true', 'certManager.issuerRef={"name":"ca","kind":"ClusterIssuer"}'],
       'Certificate virtset-webhooks',
@@ -130,7 +132,7 @@ describe('values', () => {
   test.each([
     ['webhooks.replica=3', /replica/],
     ['webhooks.replicas="3"', /got string, want integer/],
-    ['kvm=true', /want object/],
+    ['namespace=true', /want object/],
   ])('%s is refused', async (setting, words) => {
     expect(await refusalOf('template', 'virtset', chart, '--set-json', setting)).toMatch(words)
   })

@@ -9,7 +9,7 @@ import { clusterVirtualMachinePresets, virtualMachinePresets, virtualMachines } 
 import { createEngine } from '../../webhooks/admission/engine.ts'
 import { samplePairs } from '../cli/pairs.ts'
 import { resultOfCluster, resultOfOutput } from '../cli/persisted.ts'
-import { runVm } from '../cli/world.ts'
+import { noSessions, runVm } from '../cli/world.ts'
 import { until } from '../until.ts'
 import { startApiServer, type TestApiServer } from './apiserver.ts'
 import { startWebhooks, type TestWebhooks } from './webhooks.ts'
@@ -51,7 +51,7 @@ const online = (...words: string[]) =>
   runVm(words, {
     cluster: async () => {
       const access = await kubeconfigAccess({ file: api.kubeconfig })
-      return { kube: createKubeClient({ access, userAgent: 'kubectl-vm' }), server: access.server }
+      return { ...noSessions, kube: createKubeClient({ access, userAgent: 'kubectl-vm' }), server: access.server }
     },
   })
 

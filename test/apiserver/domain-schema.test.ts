@@ -26,7 +26,7 @@ const stored = async (...specs: unknown[]): Promise<unknown[]> => {
     metadata: { name: `vm-${index}`, namespace: 'default' },
     spec: { domain },
   }))
-  const file = join(api.directory, 'machines.json')
+  const file = join(api.directory, 'vms.json')
   await writeFile(file, JSON.stringify({ apiVersion: 'v1', kind: 'List', items }))
   const lines = await kubectl('create', '--dry-run=server', '-o', 'jsonpath={.spec.domain}{"\\n"}', '-f', file)
   return lines

@@ -11,7 +11,7 @@ import { createEngine } from '../../webhooks/admission/engine.ts'
 import { examples, presetFiles, presetsIn } from '../cli/examples.ts'
 import { files } from '../cli/files.ts'
 import { resultOfCluster, resultOfOutput } from '../cli/persisted.ts'
-import { runVm } from '../cli/world.ts'
+import { noSessions, runVm } from '../cli/world.ts'
 import { until } from '../until.ts'
 import { startApiServer, type TestApiServer } from './apiserver.ts'
 import { startWebhooks, type TestWebhooks } from './webhooks.ts'
@@ -133,7 +133,7 @@ describe('as a plugin', () => {
       columns: 80,
       cluster: async () => {
         const access = await kubeconfigAccess({ file: api.kubeconfig })
-        return { kube: createKubeClient({ access, userAgent: 'kubectl-vm' }), server: access.server }
+        return { ...noSessions, kube: createKubeClient({ access, userAgent: 'kubectl-vm' }), server: access.server }
       },
     })
   beforeAll(() => createNamespace('plugin', presetFiles('')))

@@ -164,7 +164,7 @@ test('adopts an orphan, and releases a VM that no longer matches', async () => {
 })
 
 test.each(['config', 'group'])('the example of a %s is accepted', async (name) => {
-  const output = await kubectl(['apply', '--dry-run=server', '-f', `manifests/examples/machines/${name}.yaml`])
+  const output = await kubectl(['apply', '--dry-run=server', '-f', `manifests/examples/vms/${name}.yaml`])
   expect(output).toContain('created')
 })
 

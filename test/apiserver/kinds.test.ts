@@ -63,7 +63,9 @@ describe('the API server', () => {
       return line.trim().split(/\s+/).join(' ')
     }
     expect(await header()).toBe('NAME PHASE NODE IP READY AGE')
-    expect(await header('-o', 'wide')).toBe('NAME PHASE NODE IP READY AGE PRESETS REASON MACHINE MEMORY CPUS')
+    expect(await header('-o', 'wide')).toBe(
+      'NAME PHASE NODE IP READY AGE PRESETS REASON ACCELERATOR MACHINE MEMORY CPUS',
+    )
   })
 
   test('selects VMs by node and phase', async () => {

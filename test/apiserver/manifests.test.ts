@@ -1,3 +1,4 @@
+import { volumeOfEachKind } from '../volumes.ts'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import { run } from '../../cluster/command.ts'
@@ -66,7 +67,6 @@ describe('overlays', () => {
       ],
     ],
     ['own-images', []],
-    ['kvm', []],
   ])('%s contains the base and its own objects', async (name, own) => {
     const base = (await render('manifests')).map(nameOf)
     const overlay = (await render(`manifests/overlays/${name}`)).map(nameOf)
@@ -106,14 +106,14 @@ test('a NetworkPolicy that the API server accepts selects every pod of virtset',
   const created = await kubectl(['create', '--dry-run=server', '-o', 'json', '-f', '-'], { ...policy, metadata })
   const { podSelector, policyTypes, ingress } = JSON.parse(created).spec
   const templates = documents.flatMap(({ spec }) => (spec?.template === undefined ? [] : [spec.template]))
-  expect(templates.length).toBe(3)
+  expect(templates.length).toBe(4)
   for (const template of templates) expect(template.metadata).toMatchObject({ labels: podSelector.matchLabels })
   expect([policyTypes, ingress]).toEqual([['Ingress', 'Egress'], undefined])
 })
 
 test('the API server accepts and stores every field of the workloads', async () => {
   const workloads = (await render('manifests')).filter(({ kind }) => ['Deployment', 'DaemonSet'].includes(kind))
-  expect(workloads.length).toBe(3)
+  expect(workloads.length).toBe(4)
   for (const workload of workloads) {
     const there = { ...workload, metadata: { ...workload.metadata, namespace: 'default' } }
     const created = await kubectl(['create', '--dry-run=server', '--validate=strict', '-o', 'json', '-f', '-'], there)
@@ -134,6 +134,7 @@ describe('Pod Security', () => {
   test.each([
     ['virtset-webhooks', true],
     ['virtset-controller', true],
+    ['virtset-profile', true],
     ['virtset-handler', false],
   ])('%s passes `restricted`: %s', async (name, isRestricted) => {
     const found = (await render('manifests')).find(
@@ -143,14 +144,10 @@ describe('Pod Security', () => {
     expect([message === '', message.includes('hostPath')]).toEqual([isRestricted, !isRestricted])
   })
 
-  test('the container `profile` of the handler passes `restricted`, and has no token', async () => {
-    const found = (await render('manifests')).find(({ kind }) => kind === 'DaemonSet')
-    const { containers = [], volumes = [], ...rest } = found?.spec?.template?.spec ?? {}
-    const [profile] = containers.filter(({ name }) => name === 'profile')
-    const mounted = profile?.volumeMounts?.map(({ name }) => name) ?? []
-    const spec = { ...rest, containers: [profile], volumes: volumes.filter(({ name }) => mounted.includes(name)) }
-    expect(await refusal(spec)).toBe('')
-    expect([found?.spec?.template?.spec.automountServiceAccountToken, mounted]).toEqual([
+  test('the pod that queries libvirt has no token', async () => {
+    const found = (await render('manifests')).find(({ metadata }) => metadata.name === 'virtset-profile')
+    const { automountServiceAccountToken, volumes = [] } = found?.spec?.template?.spec ?? {}
+    expect([automountServiceAccountToken, volumes.map(({ name }) => name)]).toEqual([
       false,
       ['profile', 'private', 'tmp'],
     ])
@@ -163,16 +160,12 @@ describe('Pod Security', () => {
       metadata: { name: 'vm', namespace: 'strict', uid: 'f2a7c1de-0000-4000-8000-000000000000', resourceVersion: '1' },
       spec: {
         domain: { type: 'qemu', memory: { unit: 'MiB', value: 64 }, os: { type: { os: 'hvm' } } },
-        volumes: [
-          { name: 'a', emptyDisk: { capacity: '1Gi' } },
-          { name: 'b', persistentVolumeClaim: { claimName: 'b' } },
-          { name: 'c', cloudInit: { userData: '#cloud-config' } },
-        ],
+        volumes: volumeOfEachKind,
       },
     }
     const { spec, metadata } = launcherPod(vm, {
       image: 'launcher:1',
-      claims: new Map([['b', { metadata: { name: 'b' } }]]),
+      claims: new Map([['claim', { metadata: { name: 'claim' } }]]),
     })
     expect(await refusal(spec ?? {}, metadata)).toBe('')
   })

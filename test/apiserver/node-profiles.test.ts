@@ -1,6 +1,3 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Capabilities } from '../../api/capabilities.ts'
 import { attempt, run } from '../../cluster/command.ts'
@@ -22,7 +19,8 @@ import type { TestWebhooks } from './webhooks.ts'
 let api: TestApiServer
 let webhooks: TestWebhooks
 const stops: (() => Promise<void>)[] = []
-const directory = mkdtempSync(join(tmpdir(), 'virtset-profiles-'))
+/** What the profile pods have written, by node. */
+const written = new Map<string, Buffer>()
 
 const kubectl = (rest: string[], input?: object) =>
   run(
@@ -53,16 +51,15 @@ async function handlerOf(node: string) {
   return kube
 }
 
-const fileOf = (node: string) => join(directory, `${node}.json`)
 const find = (node: string, capabilities: Capabilities) =>
-  writeFileSync(fileOf(node), JSON.stringify({ libvirtVersion: '11.3.0', capabilities }))
+  written.set(node, Buffer.from(JSON.stringify({ libvirtVersion: '11.3.0', capabilities })))
 
 async function publish(node: string, as = node): Promise<ProfilePublisher & { readonly lines: string[] }> {
   const lines: string[] = []
   const publisher = publishProfile({
     kube: await handlerOf(as),
     nodeName: node,
-    file: fileOf(node),
+    read: () => Promise.resolve(written.get(node)),
     log: createLogger({ process: 'handler', to: { write: (line) => lines.push(line) } }),
     clock: systemClock,
   })
@@ -91,10 +88,9 @@ afterAll(async () => {
   for (const stop of stops) await stop()
   await webhooks?.stop()
   await api?.stop()
-  rmSync(directory, { recursive: true })
 })
 
-const machine = (name: string, machineType?: string, spec: object = {}) => ({
+const vm = (name: string, machineType?: string, spec: object = {}) => ({
   apiVersion: 'virtset.io/v1alpha1',
   kind: 'VirtualMachine',
   metadata: { name, namespace: 'default' },
@@ -116,7 +112,7 @@ const refusalOf = (of: object): Promise<string> =>
   )
 
 test('without profiles, VMs are completed for the bundled profile', async () => {
-  expect(await completedFor(machine('before'))).toBe('pc-i440fx-10.0')
+  expect(await completedFor(vm('before'))).toBe('pc-i440fx-10.0')
 })
 
 test('handlers publish the profiles of their nodes, and kubectl shows them', async () => {
@@ -148,22 +144,22 @@ test('handlers publish the profiles of their nodes, and kubectl shows them', asy
 })
 
 test('a VM is completed for the common profile of all nodes, or of the nodes that it selects', async () => {
-  expect(await completedFor(machine('anywhere'))).toBe('pc-i440fx-9.2')
-  expect(await completedFor(machine('selecting', undefined, { nodeSelector: { pool: 'new' } }))).toBe('pc-i440fx-10.0')
+  expect(await completedFor(vm('anywhere'))).toBe('pc-i440fx-9.2')
+  expect(await completedFor(vm('selecting', undefined, { nodeSelector: { pool: 'new' } }))).toBe('pc-i440fx-10.0')
 })
 
-test('a refusal names the node that lacks a feature and the node that has it', async () => {
-  expect(await refusalOf(machine('newest', 'pc-q35-10.0'))).toContain(
-    'spec.domain.os.type.machine: Unsupported value: "pc-q35-10.0": node old lacks machine type pc-q35-10.0; node new has it',
+test('a refusal names the node without a feature and the node that has it', async () => {
+  expect(await refusalOf(vm('newest', 'pc-q35-10.0'))).toContain(
+    'spec.domain.os.type.machine: Unsupported value: "pc-q35-10.0": node old does not have machine type pc-q35-10.0; node new has it',
   )
-  expect(await refusalOf(machine('newest', 'pc-q35-10.0', { nodeSelector: { pool: 'new' } }))).toBe('created')
-  expect(await refusalOf(machine('none', 'pc-q35-11.0'))).toContain('nodes new, old lack machine type pc-q35-11.0')
+  expect(await refusalOf(vm('newest', 'pc-q35-10.0', { nodeSelector: { pool: 'new' } }))).toBe('created')
+  expect(await refusalOf(vm('none', 'pc-q35-11.0'))).toContain('nodes new, old do not have machine type pc-q35-11.0')
 })
 
 test('a stored VM does not change', async () => {
   const before = await kubectl(['get', 'vm', 'before', '-o', 'jsonpath={.spec}'])
   await kubectl(['label', 'vm', 'before', 'a=b'])
-  const applied = machine('before')
+  const applied = vm('before')
   await kubectl(['apply', '--server-side', '--force-conflicts', '-f', '-'], applied)
   expect(await kubectl(['get', 'vm', 'before', '-o', 'jsonpath={.spec}'])).toBe(before)
 })
@@ -186,13 +182,13 @@ test('a feature that a node loses no longer counts, nor does a node that is dele
         'name',
       ])) === 'nodeprofile.virtset.io/old\n',
   )
-  const kvm = machine('kvm', undefined, { nodeSelector: { pool: 'new' } })
+  const kvm = vm('kvm', undefined, { nodeSelector: { pool: 'new' } })
   const refusal = await refusalOf({ ...kvm, spec: { ...kvm.spec, domain: { ...kvm.spec.domain, type: 'kvm' } } })
-  expect(refusal).toContain('node new lacks KVM')
+  expect(refusal).toContain('node new does not have KVM')
   // In a cluster, garbage collection deletes it.
   await kubectl(['delete', 'nodeprofile', 'old'])
   await until(() => known().length === 1)
-  expect(await completedFor(machine('later'))).toBe('pc-i440fx-10.0')
+  expect(await completedFor(vm('later'))).toBe('pc-i440fx-10.0')
 })
 
 test('a node that publishes an empty profile does not affect VMs for other nodes', async () => {
@@ -216,10 +212,10 @@ test('a node that publishes an empty profile does not affect VMs for other nodes
   const namesOf = (groups: readonly NodeGroup[]) => groups.flatMap(({ nodes }) => nodes)
   await until(() => namesOf([...counted().groups, ...counted().outliers]).length === 3)
   expect([namesOf(counted().groups), namesOf(counted().outliers)]).toEqual([['honest-1', 'honest-2'], ['liar']])
-  expect(await completedFor(machine('shared', undefined, { nodeSelector: pool }))).toBe('pc-i440fx-10.0')
-  expect(await refusalOf(machine('new', 'pc-q35-10.0', { nodeSelector: pool }))).toBe('created')
+  expect(await completedFor(vm('shared', undefined, { nodeSelector: pool }))).toBe('pc-i440fx-10.0')
+  expect(await refusalOf(vm('new', 'pc-q35-10.0', { nodeSelector: pool }))).toBe('created')
   const selecting = { nodeSelector: { 'kubernetes.io/hostname': 'liar' } }
-  expect(await refusalOf(machine('there', 'pc-q35-10.0', selecting))).toContain('node liar lacks machine type')
+  expect(await refusalOf(vm('there', 'pc-q35-10.0', selecting))).toContain('node liar does not have machine type')
 })
 
 test('a profile has limits', async () => {

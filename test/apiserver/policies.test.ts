@@ -2,11 +2,12 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Agent, request } from 'undici'
 import { run } from '../../cluster/command.ts'
 import { until } from '../until.ts'
+import { accountOf } from './accounts.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
 import type { VirtualMachineGroup } from '../../api/group.ts'
 import { budgetOf } from '../../controller/budget.ts'
-import { keepOff } from '../../controller/keep-off.ts'
+import { excludeNodes } from '../../controller/exclude-nodes.ts'
 import { launcherPod } from '../../controller/launcher-pod.ts'
 import type { Pod } from '../../controller/pod.ts'
 import type { Persisted } from '../../runtime/resource.ts'
@@ -55,8 +56,8 @@ const vm = (name: string, metadata: object = {}) => ({
   metadata: { name, ...metadata },
   spec: { domain: { type: 'qemu' } },
 })
-const controller = { user: 'system:serviceaccount:virtset-system:virtset-controller' }
-const webhooks = { user: 'system:serviceaccount:virtset-system:virtset-webhooks' }
+const controller = { user: accountOf('controller') }
+const webhooks = { user: accountOf('webhooks') }
 const jane = { user: 'jane' }
 
 const pods = '/api/v1/namespaces/default/pods'
@@ -108,16 +109,22 @@ beforeAll(async () => {
   await kubectl('create', 'namespace', 'virtset-system')
   await kubectl('apply', '-f', 'manifests/handler/rbac.yaml', '-f', 'manifests/handler/policy.yaml')
   for (const account of ['default', 'builder']) await kubectl('create', 'serviceaccount', account)
-  for (const file of ['controller/policy', 'controller/pods', 'controller/budgets', 'webhooks/policy', 'base/events'])
+  const inController = ['controller/policy', 'controller/pods', 'controller/budgets']
+  for (const file of [...inController, 'webhooks/policy', 'base/events', 'base/status'])
     await kubectl('apply', '-f', `manifests/${file}.yaml`)
   await ask('POST', vms, vm('probe'))
   // A policy takes effect shortly after it is written.
   const owned = { metadata: { finalizers: ['virtset.io/launcher-pod'] } }
-  await until(
-    async () => (await ask('PATCH', `${vms}/probe?dryRun=All`, owned, jane)).code !== 200,
-    () => {},
-    { deadlineMs: 120_000 },
-  )
+  for (const [path, patch] of [
+    ['probe', owned],
+    ['probe/status', { status: { phase: 'Running' } }],
+  ] as const) {
+    await until(
+      async () => (await ask('PATCH', `${vms}/${path}?dryRun=All`, patch, jane)).code !== 200,
+      () => {},
+      { deadlineMs: 120_000 },
+    )
+  }
   for (const [path, body, as] of foreign) {
     let response: Response | undefined
     const isRefused = async () => (response = await ask('POST', `${path}?dryRun=All`, body, as)).code === 403
@@ -172,6 +179,72 @@ describe('finalizer and owners of a VM', () => {
     expect((await ask('POST', vms, vm(of, before), controller)).code).toBe(201)
     const response = await ask('PATCH', `${vms}/${of}`, { metadata: patch }, as)
     expect([response.code, response.message.includes(message)]).toEqual([code, true])
+  })
+})
+
+describe('status', () => {
+  const apis = '/apis/virtset.io/v1alpha1'
+  const template = { spec: { domain: { type: 'qemu' } } }
+  const selector = { matchLabels: { app: 'a' } }
+  const running = { phase: 'Running', podUID: 'forged', nodeName: 'node1' }
+  const restart = { restart: { uid: 'u', requestedAt: '2030-01-01T00:00:00Z' } }
+  const accepted = { revision: 'forged' }
+
+  test.each<[string, string, string, object, object, { readonly user: string }]>([
+    ['VM', 'VirtualMachine', 'namespaces/default/virtualmachines', vm('s').spec, running, controller],
+    ['config', 'VirtualMachineConfig', 'namespaces/default/virtualmachineconfigs', { template }, restart, webhooks],
+    [
+      'group',
+      'VirtualMachineGroup',
+      'namespaces/default/virtualmachinegroups',
+      { selector, template },
+      { replicas: 3 },
+      controller,
+    ],
+    ['preset', 'VirtualMachinePreset', 'namespaces/default/virtualmachinepresets', { selector }, accepted, controller],
+    [
+      'cluster preset',
+      'ClusterVirtualMachinePreset',
+      'clustervirtualmachinepresets',
+      { selector },
+      accepted,
+      controller,
+    ],
+  ])('of a %s: only the account that observes it can write it', async (_, kind, path, spec, status, writer) => {
+    const stored = await ask('POST', `${apis}/${path}`, {
+      kind,
+      apiVersion: vm('s').apiVersion,
+      metadata: { name: 's' },
+      spec,
+    })
+    expect(stored.code).toBe(201)
+    const plural = path.split('/').at(-1)
+    const refused = await ask('PATCH', `${apis}/${path}/s/status`, { status }, jane)
+    expect([refused.code, refused.message]).toEqual([
+      403,
+      expect.stringContaining(`only virtset's controller, handlers and webhooks can write the status of ${plural}`),
+    ])
+    expect((await ask('PATCH', `${apis}/${path}/s/status`, { status }, writer)).code).toBe(200)
+  })
+
+  test('sent when a VM is created or its metadata is changed has no effect', async () => {
+    await ask('POST', vms, { ...vm('created'), status: running }, jane)
+    const changed = await ask('PATCH', `${vms}/created`, { metadata: { labels: { a: 'b' } }, status: running }, jane)
+    expect([changed.code, changed.object.status]).toEqual([200, { phase: 'Pending' }])
+  })
+
+  test('of a group does not restrict its scale', async () => {
+    const groups = `${apis}/namespaces/default/virtualmachinegroups`
+    const group = { kind: 'VirtualMachineGroup', apiVersion: vm('s').apiVersion, metadata: { name: 'scaled' } }
+    await ask('POST', groups, { ...group, spec: { selector, template } })
+    expect((await ask('PATCH', `${groups}/scaled/scale`, { spec: { replicas: 2 } }, jane)).code).toBe(200)
+  })
+
+  test('cannot be edited with kubectl, which shows why', async () => {
+    const edit = ['edit', 'vm', 'probe', '--subresource=status']
+    const environment = { KUBE_EDITOR: 'sed -i s/Pending/Running/' }
+    const edited = run([api.kubectl, '--kubeconfig', api.kubeconfig, ...edit], { environment })
+    await expect(edited).rejects.toThrow('it reports what they observed; change the spec instead')
   })
 })
 
@@ -367,7 +440,7 @@ describe('the controller', () => {
     ['the pod of a VM with volumes', launcher({ volumes }), 201, ''],
     ['the pod of a VM of type kvm', launcher({ domain: { ...stored.spec.domain, type: 'kvm' } }), 201, ''],
     ['the pod of a VM with a placement', launcher(placement), 201, ''],
-    ['the pod of a VM with excluded nodes', keepOff(launcher(placement), ['node1', 'node2']), 201, ''],
+    ['the pod of a VM with excluded nodes', excludeNodes(launcher(placement), ['node1', 'node2']), 201, ''],
     ['a pod without the label', withMetadata({ labels: {} }), 403, 'label virtset.io/vm-uid'],
     ['a pod without an owner', withMetadata({ ownerReferences: [] }), 403, 'the one owner of a launcher pod'],
     [

@@ -29,7 +29,7 @@ export interface Processes {
   /** Resolves when it is ready and the API server can reach it. */
   startWebhooks(name: string): Promise<Replica>
   startController(name: string): Promise<Replica>
-  /** With the permissions of an administrator: a handler's token is bound to a node, and there is none. */
+  /** Without the policy virtset-handler-node: a handler's token is bound to a node, and there is none. */
   startHandler(name: string, nodeName: string): Promise<Replica>
   /** Removes a replica from the Service, as failing readiness would. */
   withdraw(replica: Replica): Promise<void>
@@ -40,7 +40,7 @@ const launcherImage = 'launcher:1'
 
 /** The admission policies with the controller's image in this test, as kustomize would set it. */
 const policies = (): string =>
-  ['controller/policy', 'controller/pods', 'controller/budgets', 'webhooks/policy', 'base/events']
+  ['controller/policy', 'controller/pods', 'controller/budgets', 'webhooks/policy', 'base/events', 'base/status']
     .map((name) => readFileSync(`manifests/${name}.yaml`, 'utf8').replace('virtset-launcher', launcherImage))
     .join('---\n')
 
@@ -65,6 +65,8 @@ export async function installProcesses(
     'apply',
     '-f',
     'manifests/controller/rbac.yaml',
+    '-f',
+    'manifests/handler/rbac.yaml',
     '-f',
     'manifests/webhooks/rbac.yaml',
     '-f',
@@ -134,7 +136,8 @@ export async function installProcesses(
       return start(name, 'controller', 0, env)
     },
     async startHandler(name, nodeName) {
-      const env = { KUBECONFIG: api.kubeconfig, NODE_NAME: nodeName, KUBELET_ROOT: api.directory }
+      const kubeconfig = await kubeconfigOf('virtset-handler')
+      const env = { KUBECONFIG: kubeconfig, NODE_NAME: nodeName, KUBELET_ROOT: api.directory }
       return start(name, 'handler', 0, env)
     },
     async withdraw(replica) {

@@ -69,6 +69,25 @@ async function handlerToken(node: string): Promise<string> {
   return (await kubectl(['create', 'token', '-n', 'virtset-system', 'virtset-handler', ...bound])).trim()
 }
 
+/** Acts as the pod that queries libvirt on a node. */
+async function writeProfile(node: string): Promise<void> {
+  const metadata = {
+    name: `profile-${node}`,
+    namespace: 'virtset-system',
+    labels: { 'app.kubernetes.io/component': 'profile' },
+    ownerReferences: [
+      { apiVersion: 'apps/v1', kind: 'DaemonSet', name: 'virtset-profile', uid: 'u', controller: true },
+    ],
+  }
+  const spec = { nodeName: node, serviceAccountName: 'virtset-handler', containers: [{ name: 'c', image: 'i' }] }
+  await kubectl(['create', '-f', '-'], { apiVersion: 'v1', kind: 'Pod', metadata, spec })
+  const uid = await field('{.metadata.uid}', '-n', 'virtset-system', 'pod', metadata.name)
+  const directory = join(kubeletRoot, 'pods', uid, 'volumes/kubernetes.io~empty-dir/profile')
+  mkdirSync(directory, { recursive: true })
+  const profile = { libvirtVersion: '11.3.0', capabilities: bundledCapabilities }
+  writeFileSync(join(directory, 'profile.json'), JSON.stringify(profile))
+}
+
 async function startHandler(): Promise<ChildProcess> {
   await kubectl(['apply', '-f', 'manifests/handler/rbac.yaml', '-f', 'manifests/handler/policy.yaml'])
   const token = await handlerToken('n1')
@@ -84,12 +103,10 @@ async function startHandler(): Promise<ChildProcess> {
   mkdirSync(join(kubeletRoot, 'pods'), { recursive: true })
   const log = openSync(join(api.directory, 'handler.log'), 'a')
   healthPort = await freePort()
-  const profile = join(kubeletRoot, 'profile.json')
-  writeFileSync(profile, JSON.stringify({ libvirtVersion: '11.3.0', capabilities: bundledCapabilities }))
+  await writeProfile('n1')
   const env = {
     NODE_NAME: 'n1',
     KUBELET_ROOT: kubeletRoot,
-    PROFILE: profile,
     HEALTH_PORT: String(healthPort),
     METRICS_PORT: '0',
     KUBECONFIG: kubeconfig,

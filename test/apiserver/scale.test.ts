@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { Agent, request } from 'undici'
+import { request } from 'undici'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Preset } from '../../api/preset.ts'
 import type { VirtualMachine } from '../../api/virtual-machine.ts'
@@ -13,11 +13,13 @@ import type { Pod } from '../../controller/pod.ts'
 import { kubeconfigAccess } from '../../runtime/access.ts'
 import { createKubeClient } from '../../runtime/kube.ts'
 import type { KubeClient } from '../../runtime/kube.ts'
-import { apiVersionOf, clusterVirtualMachinePresets, virtualMachines } from '../../runtime/resource.ts'
+import { clusterVirtualMachinePresets, virtualMachines } from '../../runtime/resource.ts'
 import type { KubeObject, Persisted, Resource } from '../../runtime/resource.ts'
 import { until } from '../until.ts'
+import { accessAs, accountOf } from './accounts.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
+import { writeToEtcd } from './etcd.ts'
 import { installProcesses } from './processes.ts'
 import type { Processes, Replica } from './processes.ts'
 import { readAudit } from './rights.ts'
@@ -29,11 +31,10 @@ const presetCount = 1000
 const deadline = { deadlineMs: 600_000 }
 /** Between two looks: the API server and the controller need the CPU. */
 const pause = () => delay(500)
-/** A transaction would give several objects one revision, and the API server's cache could miss some of them. */
-const puts = 32
 
 let api: TestApiServer
 let kube: KubeClient
+let handler: KubeClient
 let processes: Processes
 
 const auditPolicy = {
@@ -45,12 +46,15 @@ const auditPolicy = {
 
 beforeAll(async () => {
   api = await startApiServer(undefined, { auditPolicy })
-  kube = createKubeClient({ access: await kubeconfigAccess({ file: api.kubeconfig }), userAgent: 'test' })
+  const access = await kubeconfigAccess({ file: api.kubeconfig })
+  kube = createKubeClient({ access, userAgent: 'test' })
+  handler = createKubeClient({ access: accessAs(accountOf('handler'), access), userAgent: 'test' })
   processes = await installProcesses(api)
 })
 afterAll(async () => {
   await processes?.stop()
   await kube?.close()
+  await handler?.close()
   await api?.stop()
 })
 
@@ -80,7 +84,7 @@ async function runOne(): Promise<{ readonly vm: Persisted<VirtualMachine>; reado
   controller.child.kill('SIGKILL')
   await once(controller.child, 'exit')
   const status = { domain: running.spec.domain, interfaces: [{ name: 'net0' }], podIP: '10.0.0.1' }
-  const vm = await kube.patch(virtualMachines, ref, { type: 'merge', body: { status } }, { subresource: 'status' })
+  const vm = await handler.patch(virtualMachines, ref, { type: 'merge', body: { status } }, { subresource: 'status' })
   const podRef = { namespace: 'default', name: podName(vm) }
   const containerStatuses = [{ name: 'compute', ready: true, image: 'i', imageID: 'i', restartCount: 0, state: {} }]
   const body = { status: { phase: 'Running', podIP: '10.0.0.1', containerStatuses } }
@@ -108,31 +112,6 @@ function copy(name: string, { vm, pod }: { readonly vm: Persisted<VirtualMachine
       spec: { ...pod.spec, containers: [{ ...compute, env: [{ name: vmUidVariable, value: uid }] }] },
     },
   }
-}
-
-const keyOf = (resource: Resource<KubeObject>, { metadata }: KubeObject): string =>
-  ['/registry', ...(resource.group === '' ? [] : [resource.group]), resource.plural, metadata.namespace, metadata.name]
-    .filter((part) => part !== undefined)
-    .join('/')
-
-/** As if they had always been there: no admission, no watch, a twentieth of the time. */
-async function writeToEtcd(objects: Iterable<readonly [Resource<KubeObject>, KubeObject]>): Promise<void> {
-  const dispatcher = new Agent({ connections: puts })
-  const base64 = (text: string) => Buffer.from(text).toString('base64')
-  const waiting = objects[Symbol.iterator]()
-  const write = async () => {
-    for (let next = waiting.next(); next.done !== true; next = waiting.next()) {
-      const [resource, object] = next.value
-      const { resourceVersion: _version, ...metadata } = object.metadata
-      const value = JSON.stringify({ ...object, apiVersion: apiVersionOf(resource), kind: resource.kind, metadata })
-      const body = JSON.stringify({ key: base64(keyOf(resource, object)), value: base64(value) })
-      const response = await request(`${api.etcd}/v3/kv/put`, { dispatcher, method: 'POST', body })
-      const text = await response.body.text()
-      if (response.statusCode !== 200) throw new Error(`etcd: ${text}`)
-    }
-  }
-  await Promise.all(Array.from({ length: puts }, write))
-  await dispatcher.close()
 }
 
 function* cluster(one: Awaited<ReturnType<typeof runOne>>): Generator<readonly [Resource<KubeObject>, KubeObject]> {
@@ -164,7 +143,7 @@ const lease = async () => ((await kube.request('GET', leasePath)) as { readonly 
 test(`${vmCount} VMs and ${presetCount} presets at rest: the controller starts, leads and writes only presets' status`, async () => {
   const one = await runOne()
   await kube.create(nodes, { metadata: { name: 'n1' } })
-  await writeToEtcd(cluster(one))
+  await writeToEtcd(api, cluster(one))
   const before = readAudit(join(api.directory, 'audit.log')).length
   const controller = await processes.startController('second')
   const describe = () => `${JSON.stringify(controller.usage())} ${controller.log().slice(-3000)}`

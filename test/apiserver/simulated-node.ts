@@ -10,6 +10,7 @@ import { startReflector } from '../../runtime/reflector.ts'
 import { keyOf, pathOf, refOf, virtualMachines } from '../../runtime/resource.ts'
 import type { Persisted } from '../../runtime/resource.ts'
 import { startWorkQueue } from '../../runtime/work-queue.ts'
+import { accessAs, accountOf } from './accounts.ts'
 import type { TestApiServer } from './apiserver.ts'
 
 const nodeName = 'n1'
@@ -24,12 +25,14 @@ export interface SimulatedNode {
 }
 
 /**
- * Acts as scheduler, kubelet, handler and guest, as an admin and not as one of virtset's accounts: binds every pod to
- * one node, reports every VM that is assigned to it as running, and terminates every deleted pod.
+ * Acts as scheduler, kubelet, handler and guest, as an admin: binds every pod to one node, reports every VM that is
+ * assigned to it as running, and terminates every deleted pod.
  */
 export async function startSimulatedNode(api: TestApiServer): Promise<SimulatedNode> {
   const log = createLogger({ process: 'node', level: 'silent' })
-  const kube = createKubeClient({ access: await kubeconfigAccess({ file: api.kubeconfig }), userAgent: 'node' })
+  const access = await kubeconfigAccess({ file: api.kubeconfig })
+  const kube = createKubeClient({ access, userAgent: 'node' })
+  const handler = createKubeClient({ access: accessAs(accountOf('handler'), access), userAgent: 'node' })
   const podCache = startReflector({ kube, resource: pods, log })
   const vmCache = startReflector({ kube, resource: virtualMachines, log })
 
@@ -52,7 +55,7 @@ export async function startSimulatedNode(api: TestApiServer): Promise<SimulatedN
     if (vm?.status?.phase !== 'Scheduled') return
     const { uid, resourceVersion } = vm.metadata
     const body = { metadata: { uid, resourceVersion }, status: { phase: 'Running' } }
-    await kube.patch(virtualMachines, refOf(key), { type: 'merge', body }, { subresource: 'status' })
+    await handler.patch(virtualMachines, refOf(key), { type: 'merge', body }, { subresource: 'status' })
   }
   const concurrency = 8
   const podQueue = startWorkQueue({ reconcile: unlessOutdated(tendPod), concurrency, log, clock: systemClock })
@@ -70,7 +73,7 @@ export async function startSimulatedNode(api: TestApiServer): Promise<SimulatedN
     async stop() {
       await Promise.all([podQueue.drain(), vmQueue.drain()])
       await Promise.all([podCache.stop(), vmCache.stop()])
-      await kube.close()
+      await Promise.all([kube.close(), handler.close()])
     },
   }
 }

@@ -6,6 +6,7 @@ import { createAuthority, createCertificate } from '../../cluster/certificates.t
 import type { Pair } from '../../cluster/certificates.ts'
 import { run } from '../../cluster/command.ts'
 import { until } from '../until.ts'
+import { accountOf, kubectlAs } from './accounts.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
 import { installProcesses } from './processes.ts'
@@ -88,6 +89,18 @@ const ask = async (
 
 /** Acts as scheduler, handler and kubelet. */
 const podOf = (name: string) => field('{.items[*].metadata.name}', 'pods', '-l', `virtset.io/vm-name=${name}`)
+const reports = (name: string, phase: string) => {
+  const patch = [
+    'patch',
+    'vm',
+    name,
+    '--subresource=status',
+    '--type=merge',
+    '-p',
+    JSON.stringify({ status: { phase } }),
+  ]
+  return kubectl([...patch, ...kubectlAs(accountOf('handler'))])
+}
 const runs = async (name: string) => {
   await eventually(`${name} has a pod`, async () => (await podOf(name)) !== '')
   const pod = await podOf(name)
@@ -102,7 +115,7 @@ const runs = async (name: string) => {
     JSON.stringify(binding),
   )
   await eventually(`${name} is scheduled`, async () => (await field('{.status.phase}', 'vm', name)) === 'Scheduled')
-  await kubectl(['patch', 'vm', name, '--subresource=status', '--type=merge', '-p', '{"status":{"phase":"Running"}}'])
+  await reports(name, 'Running')
 }
 const podEnds = async (name: string) => {
   await eventually(
@@ -227,15 +240,7 @@ describe('the flow', () => {
     await apply(config('finished'))
     const first = await ask('POST', subresource('start', 'finished'))
     await runs('finished')
-    await kubectl([
-      'patch',
-      'vm',
-      'finished',
-      '--subresource=status',
-      '--type=merge',
-      '-p',
-      '{"status":{"phase":"Succeeded"}}',
-    ])
+    await reports('finished', 'Succeeded')
     await hasPhase('finished', 'Stopped')
     expect((await ask('POST', subresource('stop', 'finished'))).code).toBe(409)
     const next = ask('POST', subresource('start', 'finished'))
@@ -555,6 +560,8 @@ describe('the aggregated API', () => {
       'virtualmachineconfigs/start',
       'virtualmachineconfigs/stop',
       'virtualmachineconfigs/restart',
+      'virtualmachines/attach',
+      'virtualmachines/log',
     ])
     expect(JSON.parse(await kubectl(['get', '--raw', '/openapi/v3'])).paths).toHaveProperty([
       'apis/subresources.virtset.io/v1alpha1',

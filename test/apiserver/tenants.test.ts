@@ -2,6 +2,7 @@ import { Agent, request } from 'undici'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { run } from '../../cluster/command.ts'
 import { until } from '../until.ts'
+import { accountOf } from './accounts.ts'
 import { startApiServer } from './apiserver.ts'
 import type { TestApiServer } from './apiserver.ts'
 import { installProcesses } from './processes.ts'
@@ -125,7 +126,10 @@ describe('while 64 starts of four namespaces wait', () => {
     // No controller runs that would finish the cancelled restart, for whose end a start waits.
     const status = { restart: { uid: 'gone', requestedAt: '2030-01-01T00:00:00Z', cancelled: true } }
     const patches = items.map(({ metadata: { name, namespace } }) =>
-      send('PATCH', `${pathOf('virtualmachineconfigs', namespace, name)}/status`, { body: { status } }),
+      send('PATCH', `${pathOf('virtualmachineconfigs', namespace, name)}/status`, {
+        body: { status },
+        user: accountOf('webhooks'),
+      }),
     )
     await Promise.all(patches.map(accepted))
     const answers: { [namespace: string]: number[] } = {}

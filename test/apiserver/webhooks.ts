@@ -15,6 +15,7 @@ import { watchFrontProxy } from '../../webhooks/subresources/front-proxy.ts'
 import { createPower } from '../../webhooks/subresources/power.ts'
 import { createHandlers, trustedAccounts } from '../../webhooks/admission/handler.ts'
 import type { AdmissionRequest, AdmissionResult } from '../../webhooks/admission/request.ts'
+import { BodyRejected } from '../../webhooks/body.ts'
 import { startServer } from '../../webhooks/server.ts'
 import type { WebhookServer } from '../../webhooks/server.ts'
 import { run } from '../../cluster/command.ts'
@@ -33,11 +34,15 @@ export interface TestWebhooks {
 /**
  * Another mutating webhook for VMs with the label `extra-disk`, called after virtset's; it adds the disk `vdz` if it is
  * missing.
+ * @param rejections how many requests it first rejects as if it were overloaded
  */
-export async function startOtherWebhook(api: TestApiServer): Promise<WebhookServer> {
+export async function startOtherWebhook(api: TestApiServer, rejections = 0): Promise<WebhookServer> {
+  let requests = 0
   const authority = await createAuthority(Date.now())
   const leaf = await issueLeaf(authority, ['localhost'], Date.now())
   const add = ({ object }: AdmissionRequest): AdmissionResult => {
+    requests += 1
+    if (requests <= rejections) throw new BodyRejected('overloaded')
     const source = { protocol: 'nbd', name: 'x', host: { name: 'disks.default' } }
     const value = { type: 'network', device: 'disk', source, target: { dev: 'vdz' } }
     const patch = JSON.stringify(object).includes('vdz')

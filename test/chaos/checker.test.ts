@@ -1,11 +1,12 @@
 import { describe, expect, test } from 'vitest'
 
-import { createChecker, type Look, type Qemu, type SeenVm } from './checker.ts'
+import { createChecker, type Snapshot, type Qemu, type SeenVm } from './checker.ts'
 
 const qemu = (pid: number, more: Partial<Qemu> = {}): Qemu => ({
   pid,
   startTime: String(pid),
   podUid: `pod-${pid}`,
+  node: 'node1',
   uuid: `uuid-${pid}`,
   disks: [],
   ...more,
@@ -20,14 +21,14 @@ const vm = (more: Partial<SeenVm> = {}): SeenVm => ({
   ...more,
 })
 const pod = { name: 'launcher', uid: 'pod-1', vmUid: 'v1' }
-const at = (seconds: number, vms: readonly SeenVm[], qemus: readonly Qemu[] = [], pods = [pod]): Look => ({
+const at = (seconds: number, vms: readonly SeenVm[], qemus: readonly Qemu[] = [], pods = [pod]): Snapshot => ({
   atMs: seconds * 1000,
   qemus,
   objects: { vms, pods },
 })
-const breaches = (...looks: readonly Look[]) => {
+const breaches = (...snapshots: readonly Snapshot[]) => {
   const checker = createChecker()
-  return looks
+  return snapshots
     .flatMap((look) => checker.look(look))
     .map(({ promise, subject, words }) => `${promise}: ${subject}: ${words}`)
 }
@@ -35,7 +36,7 @@ const breaches = (...looks: readonly Look[]) => {
 const running = at(0, [vm()], [qemu(1)])
 
 describe('reports a breach', () => {
-  test.each<[string, readonly Look[], readonly string[]]>([
+  test.each<[string, readonly Snapshot[], readonly string[]]>([
     [
       'two QEMUs of one domain',
       [{ atMs: 0, qemus: [qemu(1), qemu(2, { uuid: 'uuid-1' })] }],
@@ -101,11 +102,11 @@ describe('reports a breach', () => {
         'nothing-left: QEMU 1 started at 1: still there 21 s after its VM',
       ],
     ],
-  ])('%s', (_, looks, expected) => expect(breaches(...looks)).toEqual(expected))
+  ])('%s', (_, snapshots, expected) => expect(breaches(...snapshots)).toEqual(expected))
 })
 
 describe('reports no breach', () => {
-  test.each<[string, readonly Look[]]>([
+  test.each<[string, readonly Snapshot[]]>([
     ['a VM that runs', [running, at(300, [vm()], [qemu(1)])]],
     ['Unknown in between', [running, at(1, [vm({ phase: 'Unknown' })], [qemu(1)]), at(2, [vm()], [qemu(1)])]],
     [
@@ -129,7 +130,7 @@ describe('reports no breach', () => {
         at(1, [vm({ uid: 'v2', phase: 'Pending' })], [], []),
       ],
     ],
-  ])('%s', (_, looks) => expect(breaches(...looks)).toEqual([]))
+  ])('%s', (_, snapshots) => expect(breaches(...snapshots)).toEqual([]))
 })
 
 test('phases that go back with a restore of etcd are not a breach', () => {

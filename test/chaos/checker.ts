@@ -3,13 +3,13 @@
  * snapshot of the cluster after the other and returns each breach once.
  */
 export interface Checker {
-  look(look: Look): readonly Breach[]
+  look(look: Snapshot): readonly Breach[]
   /** etcd is about to be restored: objects can go back to an earlier state. */
   forgetPhases(): void
 }
 
 /** A snapshot of processes and objects. */
-export interface Look {
+export interface Snapshot {
   /** Monotonic. */
   readonly atMs: number
   readonly qemus: readonly Qemu[]
@@ -24,6 +24,8 @@ export interface Qemu {
   readonly startTime: string
   /** The UID of the pod that contains it, by its cgroup. */
   readonly podUid: string
+  /** The node whose kubelet started the pod, by its cgroup. */
+  readonly node: string
   /** The domain's UUID, from `-uuid`. */
   readonly uuid: string
   /** Files and block devices that are open for writing, as `device:inode`. */
@@ -52,6 +54,7 @@ export interface SeenPod {
   readonly uid: string
   /** Of the label `virtset.io/vm-uid`. */
   readonly vmUid: string
+  readonly nodeName?: string
 }
 
 export interface Breach {

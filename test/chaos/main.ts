@@ -2,7 +2,7 @@
 import { resolve } from 'node:path'
 
 import { readSettings } from '../../cluster/settings.ts'
-import { kubeconfigOf, ledgerOf } from '../../cluster/up.ts'
+import { kubeconfigOf, processDirectories } from '../../cluster/up.ts'
 import { openCluster } from '../cluster/cluster.ts'
 import { allOperations } from './operations.ts'
 import { play } from './play.ts'
@@ -21,7 +21,7 @@ const report = (line: string) => {
 const cluster = await openCluster()
 const storage = await prepareStorage(cluster)
 try {
-  const base = { cluster, ledger: ledgerOf(settings), storage: storage.path, report }
+  const base = { cluster, directories: processDirectories(settings), storage: storage.path, report }
   const played = await play({ ...base, seed, seconds: minutes * 60, operations: allOperations })
   const { breaches, done, looks, qemus } = played
   report(`seed ${seed}: ${looks} looks, ${qemus} QEMUs, ${breaches.length} broken promises`)

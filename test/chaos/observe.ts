@@ -2,32 +2,34 @@ import { readdirSync, readFileSync, statSync } from 'node:fs'
 
 import { attempt } from '../../cluster/command.ts'
 import { parseStartTime } from '../../cluster/process.ts'
-import type { Machine, TestCluster } from '../cluster/cluster.ts'
-import type { Look, Qemu, SeenVm } from './checker.ts'
+import type { VirtualMachine, TestCluster } from '../cluster/cluster.ts'
+import type { Snapshot, Qemu, SeenVm } from './checker.ts'
 
-interface SeenObject extends Machine {
+interface SeenObject extends VirtualMachine {
   readonly kind: string
-  readonly metadata: Machine['metadata'] & { readonly labels?: Readonly<Record<string, string>> }
+  readonly metadata: VirtualMachine['metadata'] & { readonly labels?: Readonly<Record<string, string>> }
+  readonly spec: VirtualMachine['spec'] & { readonly nodeName?: string }
 }
 
 /**
  * Takes a snapshot of all namespaces. Processes first: a QEMU whose VM is missing in the later list is checked again.
  */
-export async function observe(cluster: TestCluster): Promise<Look> {
+export async function observe(cluster: TestCluster): Promise<Snapshot> {
   const atMs = performance.now()
   const qemus = findQemus()
   const list = await attempt([...cluster.command, 'get', 'vm,pods', '-A', '-o', 'json', '--request-timeout=4s'])
   if (list === undefined) return { atMs, qemus }
   const items: readonly SeenObject[] = JSON.parse(list).items
-  const pods = items.flatMap(({ kind, metadata: { name, uid, labels } }) => {
+  const pods = items.flatMap(({ kind, metadata: { name, uid, labels }, spec: { nodeName } }) => {
     const vmUid = labels?.['virtset.io/vm-uid']
-    return kind === 'Pod' && vmUid !== undefined ? [{ name, uid, vmUid }] : []
+    if (kind !== 'Pod' || vmUid === undefined) return []
+    return [{ name, uid, vmUid, ...(nodeName === undefined ? {} : { nodeName }) }]
   })
   const vms = items.filter(({ kind }) => kind === 'VirtualMachine').map(seenVm)
   return { atMs, qemus, objects: { vms, pods } }
 }
 
-function seenVm({ metadata: { name, uid, deletionTimestamp }, status = {} }: Machine): SeenVm {
+function seenVm({ metadata: { name, uid, deletionTimestamp }, status = {} }: VirtualMachine): SeenVm {
   const { phase, podUID: podUid, reason, message, conditions = [] } = status
   return {
     name,
@@ -56,14 +58,17 @@ export function findQemus(): readonly Qemu[] {
     })
 }
 
+/** As cluster/cgroup.ts and the kubelet name them. */
+const podCgroup = /\/virtset\/([^/]+)\/.*\/pod([0-9a-f-]{36})/
+
 function qemuOf(pid: number): readonly Qemu[] {
   const [program = '', ...rest] = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')
   const uuid = rest[rest.indexOf('-uuid') + 1]
   if (!program.startsWith('/usr/bin/qemu-system-') || !rest.includes('-uuid') || uuid === undefined) return []
-  const podUid = /\/pod([0-9a-f-]{36})/.exec(readFileSync(`/proc/${pid}/cgroup`, 'utf8'))?.[1]
+  const [, node, podUid] = podCgroup.exec(readFileSync(`/proc/${pid}/cgroup`, 'utf8')) ?? []
   const startTime = parseStartTime(readFileSync(`/proc/${pid}/stat`, 'utf8'))
-  if (podUid === undefined || startTime === undefined) return []
-  return [{ pid, startTime, podUid, uuid, disks: writtenBy(pid) }]
+  if (node === undefined || podUid === undefined || startTime === undefined) return []
+  return [{ pid, startTime, podUid, node, uuid, disks: writtenBy(pid) }]
 }
 
 /** The access mode within the flags of open(2); 0 is O_RDONLY. */

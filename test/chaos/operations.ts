@@ -1,21 +1,22 @@
 import { spawn } from 'node:child_process'
-import { cpSync, readdirSync, rmSync } from 'node:fs'
+import { once } from 'node:events'
+import { cpSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 import { attempt, run } from '../../cluster/command.ts'
-import { namespaceHolder } from '../../cluster/namespace.ts'
-import { podRange } from '../../cluster/network.ts'
-import { recordedNames, type Ledger } from '../../cluster/process.ts'
+import { chaosTable, possibleNodes } from '../../cluster/network.ts'
+import { recordedNames, type ProcessDirectories } from '../../cluster/process.ts'
 import type { Chance } from '../chance.ts'
 import { processesOfPod, type TestCluster } from '../cluster/cluster.ts'
 import { deaf } from '../cluster/vms.ts'
 import { crash, freeze } from './daemons.ts'
-import { findQemus } from './observe.ts'
+import { findQemus, observe } from './observe.ts'
+import { restore, unboundQemus } from './restore.ts'
 
 export interface World {
   readonly cluster: TestCluster
-  readonly ledger: Ledger
+  readonly directories: ProcessDirectories
   readonly chance: Chance
   /** Must be called before etcd is restored. */
   readonly onSetBack: () => void
@@ -110,7 +111,7 @@ const ownComponents: readonly Operation[] = ['handler', 'controller', 'webhooks'
 /** Processes of the cluster itself. Each runs again when the operation ends. */
 const clusterProcesses: readonly Operation[] = [
   ...['kubelet', 'containerd'].map((program) =>
-    outage(`kill ${program}`, 1, ({ chance, ledger }) => chance.pick(namesOf(ledger, program))),
+    outage(`kill ${program}`, 1, ({ chance, directories }) => chance.pick(namesOf(directories, program))),
   ),
   ...['kube-apiserver', 'etcd'].map((name) => outage(`kill ${name}`, 1, () => name)),
 ]
@@ -119,14 +120,15 @@ const nodes: readonly Operation[] = [
   {
     name: 'cut off',
     weight: 1,
-    async run({ ledger, chance }) {
-      const kubelet = chance.pick(namesOf(ledger, 'kubelet').filter((name) => name !== 'kubelet-node1'))
+    async run({ directories, chance }) {
+      const kubelet = chance.pick(namesOf(directories, 'kubelet').filter((name) => name !== 'kubelet-node1'))
       if (kubelet === undefined) return undefined
-      const number = Number(/\d+$/.exec(kubelet)?.[0])
-      const goOn = freeze(ledger, kubelet)
-      await run(['nft', '-f', '-'], { input: cutOff(podRange.replace(/\d+\.0\/16$/, `${number - 1}.0/24`)) })
+      const node = possibleNodes.find(({ name }) => kubelet === `kubelet-${name}`)
+      if (node === undefined) throw new Error(`no such node: ${kubelet}`)
+      const goOn = freeze(directories, kubelet)
+      await run(['nft', '-f', '-'], { input: cutOff(node.pods) })
       await sleep(55_000)
-      await run(['nft', 'delete', 'table', 'ip', 'virtset-chaos'])
+      await run(['nft', 'delete', 'table', 'ip', chaosTable])
       goOn()
       return kubelet
     },
@@ -135,11 +137,10 @@ const nodes: readonly Operation[] = [
     name: 'starve',
     weight: 1,
     async run() {
-      const hogs = Array.from({ length: 8 }, () =>
-        spawn('nice', ['-n', '-10', process.execPath, '-e', 'for (;;);'], { stdio: 'ignore' }),
-      )
-      await sleep(40_000)
-      for (const hog of hogs) hog.kill('SIGKILL')
+      // They end by themselves, even if this process is killed meanwhile.
+      const command = ['--signal=KILL', '40', 'nice', '-n', '-10', process.execPath, '-e', 'for (;;);']
+      const hogs = Array.from({ length: 8 }, () => spawn('timeout', command, { stdio: 'ignore' }))
+      await Promise.all(hogs.map((hog) => once(hog, 'exit')))
       return 'all nodes'
     },
   },
@@ -167,38 +168,46 @@ const nodes: readonly Operation[] = [
     }
   }),
   {
-    // A restore from a backup of half a minute ago, followed by a restart of the cluster's processes as in
-    // docs/operate.md.
     name: 'set back etcd',
     weight: 1,
-    async run({ cluster, ledger, onSetBack }) {
+    async run({ cluster, directories, onSetBack }) {
       const data = join(cluster.state, 'etcd')
       const backup = `${data}.backup`
-      const goOn = freeze(ledger, 'etcd')
+      const goOn = freeze(directories, 'etcd')
       cpSync(data, backup, { recursive: true })
       goOn()
       await sleep(30_000)
-      const kill = (name: string) => crash(ledger, name, namespaceOf(cluster, name))
-      const startEtcd = kill('etcd')
-      const startApiServer = kill('kube-apiserver')
-      const startOthers = namesOf(ledger, 'kube')
-        .filter((name) => name !== 'kube-proxy' && name !== 'kube-apiserver')
-        .map(kill)
-      rmSync(data, { recursive: true })
-      cpSync(backup, data, { recursive: true })
-      rmSync(backup, { recursive: true })
-      onSetBack()
-      await startEtcd()
-      await startApiServer()
-      // kube-controller-manager exits if the API server is not ready within ten seconds.
-      await cluster.until('the API server is ready', () =>
-        attempt([...cluster.command, 'get', '--raw', '/readyz', '--request-timeout=5s']),
-      )
-      for (const start of startOthers) await start()
+      await restore(recordedNames(directories), {
+        kill: (name) => crash(directories, cluster.state, name),
+        replaceData() {
+          rmSync(data, { recursive: true })
+          renameSync(backup, data)
+          onSetBack()
+        },
+        // kube-controller-manager exits if the API server is not ready within ten seconds.
+        untilReady: () => untilReady(cluster),
+        untilOnlyBoundPodsRun: () => untilOnlyBoundPodsRun(cluster),
+      })
       return '30 s'
     },
   },
 ]
+
+const untilReady = (cluster: TestCluster) =>
+  cluster
+    .until('the API server is ready', () =>
+      attempt([...cluster.command, 'get', '--raw', '/readyz', '--request-timeout=5s']),
+    )
+    .then(() => {})
+
+const untilOnlyBoundPodsRun = (cluster: TestCluster) =>
+  cluster
+    .until(
+      'each QEMU is in a pod that is bound to its node',
+      async () => (unboundQemus(await observe(cluster))?.length === 0 ? true : undefined),
+      120_000,
+    )
+    .then(() => {})
 
 /** The operations of the short run in `make test`, on one node that other tests use afterwards. */
 export const quickOperations: readonly Operation[] = [...user, ...insidePods, ...ownComponents]
@@ -259,7 +268,7 @@ function outage(name: string, weight: number, of: (world: World) => string | und
     async run(world) {
       const victim = of(world)
       if (victim === undefined) return undefined
-      const start = crash(world.ledger, victim, namespaceOf(world.cluster, victim))
+      const start = await crash(world.directories, world.cluster.state, victim)
       await sleep(world.chance.pick([1000, 8000, 30_000])!)
       await start()
       return victim
@@ -267,15 +276,10 @@ function outage(name: string, weight: number, of: (world: World) => string | und
   }
 }
 
-/** Processes on a node see that node's directories. */
-function namespaceOf({ state }: TestCluster, name: string): string | undefined {
-  const node = /-(node\d+)$/.exec(name)?.[1]
-  return node === undefined ? undefined : join(namespaceHolder(state), node)
-}
+const namesOf = (directories: ProcessDirectories, prefix: string) =>
+  recordedNames(directories).filter((name) => name.startsWith(prefix))
 
-const namesOf = (ledger: Ledger, prefix: string) => recordedNames(ledger).filter((name) => name.startsWith(prefix))
-
-const cutOff = (range: string) => `table ip virtset-chaos {
+const cutOff = (range: string) => `table ip ${chaosTable} {
   chain forward { type filter hook forward priority 0; ip saddr ${range} drop; ip daddr ${range} drop; }
   chain input { type filter hook input priority 0; ip saddr ${range} drop; }
   chain output { type filter hook output priority 0; ip daddr ${range} drop; }

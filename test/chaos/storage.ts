@@ -1,6 +1,7 @@
 import { chown, mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
+import { attempt } from '../../cluster/command.ts'
 import type { TestCluster } from '../cluster/cluster.ts'
 import { claimedNames } from './operations.ts'
 
@@ -17,7 +18,8 @@ export async function prepareStorage(cluster: TestCluster): Promise<{ path: stri
     await chown(image, launcherUser, launcherUser)
   }
   const remove = async () => {
-    await cluster.kubectl('delete', 'pv', '-l', `chaos=${cluster.namespace}`, '--wait=false')
+    // After a failure, the API server may be unavailable, which must not hide the failure.
+    await attempt([...cluster.command, 'delete', 'pv', '-l', `chaos=${cluster.namespace}`, '--wait=false'])
     await rm(path, { recursive: true })
   }
   return { path, remove }

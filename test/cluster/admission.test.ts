@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { kubeconfigAccess } from '../../runtime/access.ts'
 import { createKubeClient } from '../../runtime/kube.ts'
 import type { KubeClient } from '../../runtime/kube.ts'
-import { openCluster, processesOfPod, type Machine, type TestCluster } from './cluster.ts'
+import { openCluster, processesOfPod, type VirtualMachine, type TestCluster } from './cluster.ts'
 import { deaf } from './vms.ts'
 
 /** Creates VMs while the webhooks stop and start. */
@@ -135,8 +135,8 @@ describe('under load', () => {
   })
 })
 
-const isCompleted = ({ metadata }: Machine) => metadata.annotations?.['virtset.io/completed-by'] !== undefined
-const conditionOf = (vm: Machine, type: string) => vm.status?.conditions?.find((each) => each.type === type)
+const isCompleted = ({ metadata }: VirtualMachine) => metadata.annotations?.['virtset.io/completed-by'] !== undefined
+const conditionOf = (vm: VirtualMachine, type: string) => vm.status?.conditions?.find((each) => each.type === type)
 
 describe('without webhooks', () => {
   const setPolicy = async (failurePolicy: 'Fail' | 'Ignore') => {

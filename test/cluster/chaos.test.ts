@@ -3,14 +3,14 @@ import { resolve } from 'node:path'
 import { expect, test } from 'vitest'
 
 import { readSettings } from '../../cluster/settings.ts'
-import { ledgerOf } from '../../cluster/up.ts'
+import { processDirectories } from '../../cluster/up.ts'
 import { quickOperations } from '../chaos/operations.ts'
 import { play } from '../chaos/play.ts'
 import { prepareStorage } from '../chaos/storage.ts'
 import { openCluster } from './cluster.ts'
 
 test('keeps its guarantees while VMs, launchers and components are killed for a minute', async () => {
-  const ledger = ledgerOf(readSettings(resolve(import.meta.dirname, '../..'), process.env))
+  const directories = processDirectories(readSettings(resolve(import.meta.dirname, '../..'), process.env))
   const cluster = await openCluster()
   const storage = await prepareStorage(cluster)
   const lines: string[] = []
@@ -18,7 +18,7 @@ test('keeps its guarantees while VMs, launchers and components are killed for a 
   try {
     const played = await play({
       cluster,
-      ledger,
+      directories,
       storage: storage.path,
       report,
       seed: 1,

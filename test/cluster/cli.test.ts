@@ -39,7 +39,7 @@ const createDry = (vm: object): Promise<Result> => {
 
 /** Offline, there are no nodes to name. */
 const withoutNodes = (result: Result): Result =>
-  'refusal' in result ? { refusal: result.refusal.replaceAll(/ \(nodes? .+? lacks? [^()]+\)/g, '') } : result
+  'refusal' in result ? { refusal: result.refusal.replaceAll(/ \(nodes? .+? do(es)? not have [^()]+\)/g, '') } : result
 
 async function completeOffline(words: readonly string[]): Promise<Result> {
   return withoutIdentity(

@@ -9,7 +9,7 @@ import { attempt, CommandFailed, run } from '../../cluster/command.ts'
 import { openConsole } from '../launcher-client.ts'
 
 /** The parts of a VM that tests read. */
-export interface Machine {
+export interface VirtualMachine {
   readonly metadata: {
     readonly name: string
     readonly uid: string
@@ -49,14 +49,19 @@ export interface TestCluster {
   apply(...objects: object[]): Promise<void>
   /** Creates an object with kubectl; returns its exit status and output. */
   create(object: object): Promise<{ readonly status: number | undefined; readonly output: string }>
-  vm(name: string): Promise<Machine | undefined>
+  vm(name: string): Promise<VirtualMachine | undefined>
   /** Waits until a VM reaches a state; dumps the namespace if it does not before the deadline. */
-  untilVm(name: string, what: string, isWanted: (vm: Machine) => boolean, deadlineMs?: number): Promise<Machine>
+  untilVm(
+    name: string,
+    what: string,
+    isWanted: (vm: VirtualMachine) => boolean,
+    deadlineMs?: number,
+  ): Promise<VirtualMachine>
   untilGone(name: string, deadlineMs?: number): Promise<void>
   /** Waits until `read` returns something. */
   until<T>(what: string, read: () => Promise<T | undefined>, deadlineMs?: number): Promise<T>
   /** The serial console of a VM, through its launcher's socket. */
-  console(vm: Machine): Promise<Console>
+  console(vm: VirtualMachine): Promise<Console>
   close(): Promise<void>
 }
 
@@ -144,7 +149,7 @@ export async function openCluster(): Promise<TestCluster> {
 }
 
 /** The kubelet's directory for the volumes of a VM's pod. */
-export function podDirectory(state: string, { metadata, status }: Machine): string {
+export function podDirectory(state: string, { metadata, status }: VirtualMachine): string {
   if (status?.nodeName === undefined || status.podUID === undefined) throw new Error(`${metadata.name} has no node yet`)
   return join(state, 'nodes', status.nodeName, 'kubelet/pods', status.podUID)
 }

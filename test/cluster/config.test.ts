@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openCluster, type Machine, type TestCluster } from './cluster.ts'
+import { openCluster, type VirtualMachine, type TestCluster } from './cluster.ts'
 import { deaf } from './vms.ts'
 
 let cluster: TestCluster
@@ -11,7 +11,7 @@ beforeAll(async () => {
 })
 afterAll(() => cluster.close())
 
-const running = (vm: Machine) => vm.status?.phase === 'Running'
+const running = (vm: VirtualMachine) => vm.status?.phase === 'Running'
 
 function config(name: string): object {
   const { spec } = deaf(name, { terminationGracePeriodSeconds: 1 }) as { spec: object }

@@ -1,23 +1,28 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 
 import { run } from '../../cluster/command.ts'
-import { openCluster, processesOfPod, type Machine, type TestCluster } from './cluster.ts'
+import { findQemus } from '../chaos/observe.ts'
+import { openCluster, processesOfPod, type VirtualMachine, type TestCluster } from './cluster.ts'
+import { hasSpareNode, openSpare, type Spare } from './spare.ts'
 import { deaf } from './vms.ts'
 
-/** Users and operators take away the pod of a VM, and a QEMU hangs. */
+/** Users and operators take away the pod of a VM or its node, and a QEMU hangs. */
 let cluster: TestCluster
 beforeAll(async () => {
   cluster = await openCluster()
 })
 afterAll(() => cluster.close())
 
-const endedAs = (reason: string) => (vm: Machine) => vm.status?.phase === 'Failed' && vm.status.reason === reason
-const readyReason = ({ status }: Machine) => status?.conditions?.find(({ type }) => type === 'Ready')?.reason
-const qemusOf = ({ status }: Machine) =>
+const endedAs = (reason: string) => (vm: VirtualMachine) => vm.status?.phase === 'Failed' && vm.status.reason === reason
+const readyReason = ({ status }: VirtualMachine) => status?.conditions?.find(({ type }) => type === 'Ready')?.reason
+const qemusOf = ({ status }: VirtualMachine) =>
   processesOfPod(status?.podUID ?? 'no pod', (command) => command.startsWith('/usr/bin/qemu-system-'))
 
 /** A running VM that ignores the power button, and the name of its pod. */
-async function running(name: string, terminationGracePeriodSeconds: number): Promise<{ vm: Machine; pod: string }> {
+async function running(
+  name: string,
+  terminationGracePeriodSeconds: number,
+): Promise<{ vm: VirtualMachine; pod: string }> {
   await cluster.apply(deaf(name, { terminationGracePeriodSeconds }))
   const vm = await cluster.untilVm(name, 'runs', ({ status }) => status?.phase === 'Running')
   expect(qemusOf(vm)).toHaveLength(1)
@@ -34,6 +39,33 @@ function evict(pod: string): Promise<string> {
   return run([...cluster.command, 'create', '--raw', path, '-f', '-'], { input: JSON.stringify(eviction) })
 }
 
+/** A group of one VM. */
+function group(name: string, more: object = {}): object {
+  const { spec } = deaf('template', { terminationGracePeriodSeconds: 0, ...more }) as { spec: object }
+  const labels = { app: name }
+  return {
+    apiVersion: 'virtset.io/v1alpha1',
+    kind: 'VirtualMachineGroup',
+    metadata: { name },
+    spec: { replicas: 1, selector: { matchLabels: labels }, template: { metadata: { labels }, spec } },
+  }
+}
+
+/** The running VM of a group, other than `except`. */
+async function runningVmOf(name: string, except?: string): Promise<VirtualMachine | undefined> {
+  const vms = await cluster.kubectl('get', 'vm', '-l', `app=${name}`, '-o', 'json')
+  const all: readonly VirtualMachine[] = JSON.parse(vms).items
+  return all.find(({ metadata, status }) => status?.phase === 'Running' && metadata.name !== except)
+}
+
+async function untilCountedAsDisrupted(name: string): Promise<void> {
+  const status = await cluster.until('the group has counted it', async () => {
+    const { status: now } = JSON.parse(await cluster.kubectl('get', 'vmg', name, '-o', 'json'))
+    return now?.disrupted === 1 ? now : undefined
+  })
+  expect(status.failed ?? 0).toBe(0)
+}
+
 test('a VM whose pod is deleted fails, and reports that', async () => {
   const { pod } = await running('pod-deleted', 0)
   await cluster.kubectl('delete', 'pod', pod, '--wait=false')
@@ -42,31 +74,15 @@ test('a VM whose pod is deleted fails, and reports that', async () => {
   expect(qemusOf(failed)).toEqual([])
 })
 
-test('a VM of a group that is evicted reports that, is no failure of the group, and is replaced', async () => {
-  const { spec } = deaf('template', { terminationGracePeriodSeconds: 0 }) as { spec: object }
-  const labels = { app: 'evicted' }
-  await cluster.apply({
-    apiVersion: 'virtset.io/v1alpha1',
-    kind: 'VirtualMachineGroup',
-    metadata: { name: 'group' },
-    spec: { replicas: 1, selector: { matchLabels: labels }, template: { metadata: { labels }, spec } },
-  })
-  const readyVm = async (except?: string) => {
-    const vms = await cluster.kubectl('get', 'vm', '-l', 'app=evicted', '-o', 'json')
-    const all: readonly Machine[] = JSON.parse(vms).items
-    return all.find(({ metadata, status }) => status?.phase === 'Running' && metadata.name !== except)
-  }
-  const { metadata } = await cluster.until('a VM of the group', () => readyVm())
+test('a VM of a group that is evicted reports that, is not a failure of the group, and is replaced', async () => {
+  await cluster.apply(group('evicted'))
+  const { metadata } = await cluster.until('a VM of the group', () => runningVmOf('evicted'))
   await evict(await podOf(metadata.name))
-  await cluster.until('another VM of the group', () => readyVm(metadata.name))
+  await cluster.until('another VM of the group', () => runningVmOf('evicted', metadata.name))
   const events = ['get', 'events', '--field-selector', `involvedObject.name=${metadata.name},type=Warning`]
   expect(await cluster.kubectl(...events)).toContain('EvictionByEvictionAPI')
-  const group = await cluster.until('the group has counted it', async () => {
-    const { status } = JSON.parse(await cluster.kubectl('get', 'vmg', 'group', '-o', 'json'))
-    return status?.disrupted === 1 ? status : undefined
-  })
-  expect(group.failed ?? 0).toBe(0)
-  await cluster.kubectl('delete', 'vmg', 'group', '--timeout=60s')
+  await untilCountedAsDisrupted('evicted')
+  await cluster.kubectl('delete', 'vmg', 'evicted', '--timeout=60s')
 })
 
 test('a VM whose pod is deleted by force has not failed before its QEMU has ended', async () => {
@@ -105,4 +121,99 @@ test('a VM whose QEMU hangs is not ready until it responds again', async () => {
     Boolean(status?.conditions?.some((one) => one.type === 'Ready' && one.status === 'True')),
   )
   expect(qemusOf(vm)).toEqual([qemu])
+})
+
+/** On the cluster of `make up`, which has no spare node, this block does not run. */
+describe.runIf(hasSpareNode())('the node of a VM, the spare node of `make test`,', () => {
+  let spare: Spare
+  beforeAll(() => {
+    spare = openSpare(cluster)
+  })
+  afterEach(() => spare.repair())
+
+  /** Starts a VM and a group on the spare node, which is cordoned again. @returns the VM of the group */
+  async function startOnSpare(name: string): Promise<VirtualMachine> {
+    const isOnSpare = { key: 'kubernetes.io/hostname', operator: 'In', values: [spare.name] }
+    const preferred = { weight: 100, preference: { matchExpressions: [isOnSpare] } }
+    const nodeAffinity = { preferredDuringSchedulingIgnoredDuringExecution: [preferred] }
+    await spare.uncordon()
+    const nodeSelector = { 'kubernetes.io/hostname': spare.name }
+    await cluster.apply(deaf(name, { terminationGracePeriodSeconds: 0, nodeSelector }))
+    // From then on the scheduler knows that the node is not cordoned.
+    await cluster.untilVm(name, 'has a node', ({ status }) => status?.nodeName === spare.name)
+    await cluster.apply(group(`${name}-group`, { affinity: { nodeAffinity } }))
+    await cluster.untilVm(name, 'runs', ({ status }) => status?.phase === 'Running')
+    const vm = await cluster.until('a VM of the group', () => runningVmOf(`${name}-group`))
+    expect(vm.status?.nodeName).toBe(spare.name)
+    await spare.cordon()
+    return vm
+  }
+
+  /** Waits until the group runs another VM. Its VMs never have two QEMUs meanwhile. @returns the VM's node */
+  async function untilReplaced(name: string, lost: VirtualMachine): Promise<string | undefined> {
+    const uids = new Set<string>()
+    const replacement = await cluster.until('another VM of the group', async () => {
+      const path = 'jsonpath={.items[*].metadata.uid}'
+      for (const uid of (await cluster.kubectl('get', 'pods', '-l', `app=${name}`, '-o', path)).split(' '))
+        uids.add(uid)
+      expect(findQemus().filter(({ podUid }) => uids.has(podUid)).length).toBeLessThanOrEqual(1)
+      return runningVmOf(name, lost.metadata.name)
+    })
+    await untilCountedAsDisrupted(name)
+    return replacement.status?.nodeName
+  }
+
+  /** What a VM and a VM of a group report that have lost their node. */
+  async function endOf(name: string, inGroup: VirtualMachine, reason: string) {
+    const node = await untilReplaced(`${name}-group`, inGroup)
+    const vm = await cluster.untilVm(name, `has failed as ${reason}`, endedAs(reason))
+    const selector = `involvedObject.name=${name},type=Warning,reason=${reason}`
+    const path = 'jsonpath={.items[*].message}'
+    const event = await cluster.until(
+      'the event',
+      async () => (await cluster.kubectl('get', 'events', '--field-selector', selector, '-o', path)) || undefined,
+    )
+    await cluster.kubectl('delete', 'vmg', `${name}-group`, '--wait=false')
+    const qemus = [...qemusOf(vm), ...qemusOf(inGroup)]
+    return { message: vm.status?.message, event, qemus, isReplacedElsewhere: node !== spare.name }
+  }
+
+  const disruption = (words: string) => {
+    const message = expect.stringContaining(words)
+    return { message, event: message, qemus: [], isReplacedElsewhere: true }
+  }
+
+  test('is drained: the VM reports that, and its group replaces it elsewhere', async () => {
+    const inGroup = await startOnSpare('drained')
+    await cluster.kubectl('drain', spare.name, '--ignore-daemonsets', '--delete-emptydir-data', '--timeout=60s')
+    expect(await endOf('drained', inGroup, 'EvictionByEvictionAPI')).toEqual(
+      disruption('the launcher pod was evicted, as `kubectl drain` does'),
+    )
+  })
+
+  test('is short of memory: the VM reports the kubelet’s reason, and its group replaces it elsewhere', async () => {
+    const inGroup = await startOnSpare('starved')
+    // More than any node has: nothing needs to be filled.
+    await spare.reconfigureKubelet(`evictionSoft: {memory.available: 1Pi}
+evictionSoftGracePeriod: {memory.available: 0s}
+evictionMaxPodGracePeriod: 60
+`)
+    expect(await endOf('starved', inGroup, 'Evicted')).toEqual(disruption('The node was low on resource: memory'))
+  })
+
+  test('is lost: nothing is replaced until the node is declared out of service, then the group replaces its VM', async () => {
+    const inGroup = await startOnSpare('lost')
+    await spare.powerOff()
+    // The node controller does this when the kubelet has not reported for 50 s.
+    const ready = { type: 'Ready', status: 'Unknown', reason: 'NodeStatusUnknown', message: 'powered off by a test' }
+    const patch = JSON.stringify({ status: { conditions: [ready] } })
+    await cluster.kubectl('patch', 'node', spare.name, '--subresource=status', '-p', patch)
+    const isUnknown = ({ status }: VirtualMachine) => status?.phase === 'Unknown' && status.reason === 'NodeUnreachable'
+    for (const name of ['lost', inGroup.metadata.name]) await cluster.untilVm(name, 'is unknown', isUnknown)
+    expect(await runningVmOf('lost-group')).toBeUndefined()
+    await cluster.kubectl('taint', 'node', spare.name, 'node.kubernetes.io/out-of-service=nodeshutdown:NoExecute')
+    expect(await endOf('lost', inGroup, 'DeletionByTaintManager')).toEqual(
+      disruption('a taint of the node evicted the launcher pod'),
+    )
+  })
 })

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 
 import { guestGreeting } from '../../cluster/guest.ts'
-import { openCluster, processesOfPod, type Condition, type Machine, type TestCluster } from './cluster.ts'
+import { openCluster, processesOfPod, type Condition, type VirtualMachine, type TestCluster } from './cluster.ts'
 import { deaf, guest, presets } from './vms.ts'
 
 let cluster: TestCluster
@@ -11,8 +11,8 @@ beforeAll(async () => {
 })
 afterAll(() => cluster.close())
 
-const inPhase = (phase: string) => (vm: Machine) => vm.status?.phase === phase
-const condition = (vm: Machine, type: string): Condition | undefined =>
+const inPhase = (phase: string) => (vm: VirtualMachine) => vm.status?.phase === phase
+const condition = (vm: VirtualMachine, type: string): Condition | undefined =>
   vm.status?.conditions?.find((each) => each.type === type)
 /** Its guest is killed at once on deletion, so that no test waits for it. */
 const impatient = { terminationGracePeriodSeconds: 0 }
@@ -22,14 +22,14 @@ const isLibvirtd = (command: string) => command.startsWith('libvirtd')
 const isQemu = (command: string) => command.startsWith('/usr/bin/qemu-system-')
 
 /** The only process of a VM's pod whose command line matches. */
-function processOf(vm: Machine, isWanted: (command: string) => boolean): number {
+function processOf(vm: VirtualMachine, isWanted: (command: string) => boolean): number {
   const pids = processesOfPod(vm.status?.podUID ?? 'no pod', isWanted)
   const [pid] = pids
   if (pid === undefined || pids.length > 1) throw new Error(`not one process, but ${pids.length}`)
   return pid
 }
 
-async function running(name: string, spec: object = impatient): Promise<Machine> {
+async function running(name: string, spec: object = impatient): Promise<VirtualMachine> {
   await cluster.apply(deaf(name, spec))
   return cluster.untilVm(name, 'runs', inPhase('Running'))
 }
@@ -243,11 +243,6 @@ describe('a VM that cannot run', () => {
       message: expect.stringContaining("didn't match Pod's node affinity/selector"),
     })
     await cluster.kubectl('delete', 'vm', 'nowhere', '--timeout=120s')
-  })
-
-  test('is refused with the name of the node if it needs KVM and no node has it', async () => {
-    const { status, output } = await cluster.create(deaf('needs-kvm', impatient, { type: 'kvm' }))
-    expect([status, output]).toEqual([1, expect.stringMatching(/spec\.domain\.type: .*"kvm".*node node1 lacks KVM/)])
   })
 
   test('it is refused: every cause in one response, exit status 1, and nothing is stored', async () => {

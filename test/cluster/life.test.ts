@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
 import { guestGreeting } from '../../cluster/guest.ts'
-import { openCluster, type Machine, type TestCluster } from './cluster.ts'
+import { openCluster, type VirtualMachine, type TestCluster } from './cluster.ts'
 import { deaf, guest, presets } from './vms.ts'
 
 let cluster: TestCluster
@@ -11,8 +11,8 @@ beforeAll(async () => {
 })
 afterAll(() => cluster.close())
 
-const inPhase = (phase: string) => (vm: Machine) => vm.status?.phase === phase
-const condition = (vm: Machine, type: string) => vm.status?.conditions?.find((each) => each.type === type)
+const inPhase = (phase: string) => (vm: VirtualMachine) => vm.status?.phase === phase
+const condition = (vm: VirtualMachine, type: string) => vm.status?.conditions?.find((each) => each.type === type)
 
 test('a guest from an iSCSI disk, found by its Service’s name, writes to the console that a preset added', async () => {
   await cluster.apply(guest('talks'))

@@ -26,7 +26,7 @@ test('kubectl shows the capabilities of each node', async () => {
   const rows = (await cluster.kubectl('get', 'nodeprofiles')).trim().split('\n')
   expect(rows[0]?.split(/\s+/)).toEqual(['NAME', 'QEMU', 'LIBVIRT', 'MACHINE', 'KVM', 'AGE'])
   for (const row of rows.slice(1)) {
-    expect(row).toMatch(/^node\d +10\.0\.\d+ +11\.3\.0 +pc-i440fx-10\.0 +(true|false) +\S+$/)
+    expect(row).toMatch(/^(node\d|spare) +10\.0\.\d+ +11\.3\.0 +pc-i440fx-10\.0 +(true|false) +\S+$/)
   }
 })
 
@@ -46,9 +46,9 @@ test('the QEMU of the nodes equals the bundled profile, except for differences o
       emulator: ourEmulator,
       architecture: ourArchitecture,
     })
-    const lacking = bundledCapabilities.devices.filter((one) => !devices.includes(one))
+    const missing = bundledCapabilities.devices.filter((one) => !devices.includes(one))
     // Debian builds QEMU without the kernel's cryptography; the launcher's image has no SPICE and OpenGL.
-    expect(lacking.filter((one) => one !== 'kvm' && !/^(spice|qxl|virtio-(gpu|vga)-gl)/.test(one))).toEqual([
+    expect(missing.filter((one) => one !== 'kvm' && !/^(spice|qxl|virtio-(gpu|vga)-gl)/.test(one))).toEqual([
       'cryptodev-backend-lkcf',
     ])
     // The launcher's image has no UEFI.
@@ -58,7 +58,7 @@ test('the QEMU of the nodes equals the bundled profile, except for differences o
 
 describe('a VM', () => {
   test('is stored as completed for these nodes, and libvirt changes nothing', async () => {
-    const given = deaf('vm')
+    const given = deaf('vm', { terminationGracePeriodSeconds: 0 })
     await cluster.apply(given)
     const running = await cluster.untilVm('vm', 'Running', ({ status }) => status?.phase === 'Running')
     const parsed = parseVirtualMachine({ ...given, metadata: { name: 'vm', namespace: cluster.namespace } })
@@ -79,7 +79,7 @@ describe('a VM', () => {
 
   test('that requires a capability that no node has is refused, with the names of the nodes', async () => {
     const names = profiles.map(({ metadata }) => metadata.name ?? '').toSorted()
-    const nodes = `${names.length === 1 ? 'node' : 'nodes'} ${names.join(', ')} ${names.length === 1 ? 'lacks' : 'lack'}`
+    const nodes = `${names.length === 1 ? 'node' : 'nodes'} ${names.join(', ')} ${names.length === 1 ? 'does' : 'do'} not have`
     const { status, output } = await cluster.create(
       deaf('refused', {}, { features: { acpi: {} }, os: { firmware: 'efi', type: { os: 'hvm', machine: 'q35' } } }),
     )

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 
 import { run } from '../../cluster/command.ts'
 import { guestGreeting } from '../../cluster/guest.ts'
-import { openCluster, podDirectory, type Machine, type TestCluster } from './cluster.ts'
+import { openCluster, podDirectory, type VirtualMachine, type TestCluster } from './cluster.ts'
 import { deaf, presets } from './vms.ts'
 
 let cluster: TestCluster
@@ -29,7 +29,7 @@ afterAll(async () => {
   await rm(storage, { recursive: true })
 })
 
-const inPhase = (phase: string) => (vm: Machine) => vm.status?.phase === phase
+const inPhase = (phase: string) => (vm: VirtualMachine) => vm.status?.phase === phase
 /** The UID of every process in a VM's pod. */
 const launcherUser = 107
 const impatient = { terminationGracePeriodSeconds: 0 }
@@ -43,7 +43,7 @@ const disk = (volume: string, target: string, more: object = {}) => ({
   ...more,
 })
 
-async function running(name: string, volume: object, disks: readonly object[]): Promise<Machine> {
+async function running(name: string, volume: object, disks: readonly object[]): Promise<VirtualMachine> {
   await cluster.apply(deaf(name, { ...impatient, volumes: [volume] }, { devices: { disks } }))
   const vm = await cluster.untilVm(name, 'runs', inPhase('Running'))
   expect(vm.status?.conditions?.find(({ type }) => type === 'SpecDrift')).toBeUndefined()
@@ -51,13 +51,13 @@ async function running(name: string, volume: object, disks: readonly object[]): 
 }
 
 /** The disks of libvirt's domain. */
-function liveDisks(vm: Machine): unknown {
+function liveDisks(vm: VirtualMachine): unknown {
   const devices = vm.status?.domain?.['devices']
   return typeof devices === 'object' && devices !== null && 'disks' in devices ? devices.disks : undefined
 }
 
 /** The path of the VM's first volume in the kubelet's directory. */
-function emptyVolume(vm: Machine): string {
+function emptyVolume(vm: VirtualMachine): string {
   return join(podDirectory(cluster.state, vm), 'volumes/kubernetes.io~empty-dir/volume-0')
 }
 
@@ -98,14 +98,14 @@ async function claim(name: string, volumeMode: string, source: object): Promise<
   )
 }
 
-async function greets(vm: Machine): Promise<void> {
+async function greets(vm: VirtualMachine): Promise<void> {
   const console = await cluster.console(vm)
   console.write('boot\r')
   await console.hear(guestGreeting)
   console.close()
 }
 
-async function remove(vm: Machine): Promise<void> {
+async function remove(vm: VirtualMachine): Promise<void> {
   await cluster.kubectl('delete', 'vm', vm.metadata.name, '--timeout=120s')
   await cluster.until('the pod’s directory is gone', async () =>
     existsSync(podDirectory(cluster.state, vm)) ? undefined : true,

@@ -1,6 +1,5 @@
 import { launcherPodFinalizer } from '../../api/virtual-machine.ts'
 import type { Phase, VirtualMachine } from '../../api/virtual-machine.ts'
-import { disruptionTarget } from '../../controller/disruption.ts'
 import { withFinalizer, withoutFinalizer } from '../../controller/finalizer.ts'
 import { podName, vmUidLabel } from '../../controller/launcher-pod.ts'
 import type { NodeState } from '../../controller/node.ts'
@@ -13,6 +12,7 @@ import type { Mark } from '../../controller/vm-observed.ts'
 import { plan as planVm } from '../../controller/vm-plan.ts'
 import { plan as planHandler } from '../../handler/plan.ts'
 import type { Observation } from '../../handler/plan.ts'
+import { disruptionTarget } from '../../runtime/disruption.ts'
 import type { DomainReport } from '../../runtime/launcher-api.ts'
 import type { Persisted } from '../../runtime/resource.ts'
 import { storedVm } from '../stored-vm.ts'
@@ -29,6 +29,8 @@ interface Process {
   guest: 'none' | 'running' | 'shuttingDown' | 'ended'
   exit: 'Succeeded' | 'Failed' | undefined
   reason: string
+  /** Whether the kubelet sent SIGTERM before the guest ended. */
+  isTerminated: boolean
   /** Whether every process in the pod has exited. */
   hasExited: boolean
 }
@@ -245,8 +247,8 @@ export function createWorld() {
     return { kind: 'report', report: reportOf(process) }
   }
 
-  const reportOf = ({ guest, vmUid, exit, reason }: Process): DomainReport => {
-    const common = { vmUID: vmUid, observedAt: now }
+  const reportOf = ({ guest, vmUid, exit, reason, isTerminated }: Process): DomainReport => {
+    const common = { vmUID: vmUid, observedAt: now, isTerminated }
     if (guest === 'none') return { ...common, phase: 'Waiting', reason: 'none' }
     if (guest === 'running') return { ...common, phase: 'Running', reason: 'booted' }
     if (guest === 'shuttingDown') {
@@ -312,7 +314,7 @@ export function createWorld() {
       const process = processes.get(uid)
       const isDeleting = deletionTimestamp !== undefined
       if (process === undefined && !isDeleting && !hasEnded(pod)) {
-        const fresh = { guest: 'none', exit: undefined, reason: '', hasExited: false } as const
+        const fresh = { guest: 'none', exit: undefined, reason: '', isTerminated: false, hasExited: false } as const
         processes.set(uid, { podUid: uid, node, vmUid: '', vmName: '', ...fresh })
         setPod({ ...pod, status: { ...pod.status, phase: 'Running' } })
       } else if (process?.hasExited === true && !hasEnded(pod)) {
@@ -321,6 +323,7 @@ export function createWorld() {
         removePod({ ...pod, status: { ...pod.status, phase: process?.exit ?? 'Failed' } })
       } else if (isDeleting && process !== undefined) {
         // SIGTERM: the launcher shuts the guest down and exits; with no guest it exits at once.
+        process.isTerminated ||= process.guest !== 'ended'
         if (process.guest === 'running') process.guest = 'shuttingDown'
         else if (process.guest !== 'shuttingDown') exitProcess(process)
       }

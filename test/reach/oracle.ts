@@ -10,7 +10,7 @@ import { isRecord } from '../../api/schema.ts'
  * A VM may hold a value that reaches the host if a cluster preset in mode Apply states it for this item, selects the VM
  * by its labels, and its condition holds for what remains of the VM without what cluster presets state.
  */
-export function stolen(vm: VirtualMachine, presets: readonly Preset[], emulator: string): string[] {
+export function ungranted(vm: VirtualMachine, presets: readonly Preset[], emulator: string): string[] {
   const cluster = presets.filter(({ kind, spec }) => kind === 'ClusterVirtualMachinePreset' && modeOf(spec) === 'Apply')
   const granting = cluster.filter((preset) => isMatch(preset, vm, cluster))
   const { domain } = vm.spec
@@ -39,12 +39,12 @@ export function stolen(vm: VirtualMachine, presets: readonly Preset[], emulator:
       const hasKey = (one: object) => keys.some((key) => at(one, key) !== undefined)
       // Without a common key, a preset's item states this item only if it has its whole reach.
       const keyless = hasKey(item) ? own.filter((preset) => !hasKey(preset)) : own
-      const lacking = leaves.filter(
+      const missing = leaves.filter(
         ({ path, value, isDefault }) => !isDefault && !about.some((preset) => isBy(preset, path, value)),
       )
-      const isWhole = keyless.some((preset) => lacking.every(({ path, value }) => isBy(preset, path, value)))
+      const isWhole = keyless.some((preset) => missing.every(({ path, value }) => isBy(preset, path, value)))
       const isPresent = !isElement || about.length + keyless.length > 0
-      if (!isPresent || (lacking.length > 0 && !isWhole)) found.push(`${list.join('.')}[${index}]`)
+      if (!isPresent || (missing.length > 0 && !isWhole)) found.push(`${list.join('.')}[${index}]`)
     }
   }
   return found

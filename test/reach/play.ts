@@ -4,7 +4,7 @@ import { bundledCapabilities as capabilities } from '../../completion/capabiliti
 import { complete, ungrantedReach, type CompleteOptions } from '../../completion/complete.ts'
 import { createCandidates } from '../../presets/candidates.ts'
 import { compilePreset } from '../../presets/compile.ts'
-import { stolen } from './oracle.ts'
+import { ungranted } from './oracle.ts'
 import { edited, namespace, type World } from './worlds.ts'
 
 /** The tally of a world. The first violation ends the world. */
@@ -31,14 +31,14 @@ export function play({ presets, vm, steps }: World): Played {
     const outcome = complete(parsed.vm, options)
     // The controller must check VMs that were stored while the webhooks were unavailable.
     if (ungrantedReach(parsed.vm, options).length === 0) {
-      const taken = stolen(parsed.vm, known, capabilities.emulator)
+      const taken = ungranted(parsed.vm, known, capabilities.emulator)
       if (taken.length > 0) return `the controller would start ${taken.join()}: ${JSON.stringify(parsed.vm)}`
     }
     if (outcome.outcome === 'refused') return undefined
     tally.stored += 1
     stored = outcome.vm
     if (reachesHost(stored)) tally.reaching += 1
-    const taken = stolen(stored, known, capabilities.emulator)
+    const taken = ungranted(stored, known, capabilities.emulator)
     if (taken.length > 0) return `stored ${taken.join()}: ${JSON.stringify(stored)}`
     // A removal may remove a different item each time, and the VM does not record which, so the controller may refuse
     // more.

@@ -111,7 +111,7 @@ test('a union names the fields of each value, and each field belongs to a value'
         ...paths.filter((path) => !below(element, path)).map((path) => `${path} is not a field`),
         ...(union.branches
           ? [
-              ...values.filter((value) => !branches.some(([name]) => name === value)).map((value) => `lacks ${value}`),
+              ...values.filter((value) => !branches.some(([name]) => name === value)).map((value) => `has no ${value}`),
               ...branches.filter(([name]) => !values.includes(name)).map(([name]) => `knows ${name}`),
               ...owned.filter((path) => !paths.includes(path)).map((path) => `${path} never counts`),
             ]
@@ -125,7 +125,7 @@ test('a size has only a value and a unit', () => {
   expect(
     faults((element) =>
       element.scale && !(below(element, element.scale.value) && below(element, element.scale.unit))
-        ? ['lacks a part']
+        ? ['has no part']
         : [],
     ),
   ).toEqual([])

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import type { Domain } from '../../api/domain/domain.ts'
+import { elementOf, type Element } from '../../api/domain/description.ts'
+import { domain, type Domain } from '../../api/domain/domain.ts'
 import { completedByAnnotation, type VirtualMachine } from '../../api/virtual-machine.ts'
 import type { Preset, PresetSpec } from '../../api/preset.ts'
 import { bundledCapabilities as capabilities } from '../../completion/capabilities.ts'
@@ -73,7 +74,9 @@ function completed(vm: VirtualMachine, presets: readonly Preset[]): Completed {
 const refused = (vm: VirtualMachine, presets: readonly Preset[]): string[] => {
   const outcome = run(vm, presets)
   return outcome.outcome === 'refused'
-    ? outcome.causes.filter(({ rule }) => rule === 'host-reach').map(({ field }) => field.replace('spec.domain.', ''))
+    ? outcome.causes
+        .filter(({ rule }) => rule.startsWith('host-'))
+        .map(({ field }) => field.replace('spec.domain.', ''))
     : []
 }
 
@@ -484,6 +487,69 @@ describe('the format of a granted image', () => {
     expect(refused(vm, presets)).toEqual(fields)
     if (fields.length > 0) return
     expect(ungrantedReach(completed(vm, presets).vm, options(presets))).toEqual([])
+  })
+
+  const firmware = (os: NonNullable<Domain['os']>): Domain => ({ os: { ...base.os, ...os } })
+  const code = { type: 'pflash', readonly: true, value: '/srv/code.fd' } as const
+  test.each<[string, NonNullable<Domain['os']>, NonNullable<Domain['os']>, readonly string[]]>([
+    ['a firmware', { loader: code }, { loader: { format: 'qcow2' } }, ['os.loader.format']],
+    ['a granted firmware', { loader: { ...code, format: 'qcow2' } }, { loader: { format: 'qcow2' } }, []],
+    [
+      'the template of a store',
+      { nvram: { template: '/srv/vars.fd' } },
+      { firmware: 'efi', nvram: { templateFormat: 'qcow2' } },
+      ['os.nvram.templateFormat'],
+    ],
+    [
+      'a store',
+      { nvram: { value: '/srv/vars.fd' } },
+      { firmware: 'efi', nvram: { format: 'qcow2' } },
+      ['os.nvram.format'],
+    ],
+    [
+      'a store, by the default that follows the template',
+      { nvram: { value: '/srv/vars.fd' } },
+      { firmware: 'efi', nvram: { templateFormat: 'qcow2' } },
+      ['os.nvram.format'],
+    ],
+    [
+      'a store on a device',
+      { nvram: { type: 'block', source: { dev: '/dev/sdx' } } },
+      { firmware: 'efi', nvram: { format: 'qcow2' } },
+      ['os.nvram.format'],
+    ],
+    ['the firmware of the node', {}, { firmware: 'efi', loader: { format: 'qcow2' } }, []],
+  ])('%s is opened in a format that a preset of the cluster states', (_, granted, sent, fields) => {
+    expect(refused(vmWith(firmware(sent)), [cluster('firmware', { domain: { os: granted } })])).toEqual(fields)
+  })
+
+  test('covers every image of a domain', () => {
+    const paths: string[] = []
+    const collect = (element: Element, path: string, above: readonly Element[]): void => {
+      for (const [key, field] of Object.entries(element.fields)) {
+        const isFormat =
+          'scalar' in field && field.scalar.kind === 'enumeration' && field.scalar.values.includes('qcow2')
+        if (isFormat) paths.push(`${path}${key}`)
+        if (field.at !== 'child' && field.at !== 'children') continue
+        const below = elementOf(field)
+        if (!above.includes(below)) collect(below, `${path}${key}.`, [...above, element])
+      }
+    }
+    collect(domain, '', [])
+    const ofRunningVm = paths.filter((path) => path.startsWith('devices.disks.mirror.'))
+    const readByLxcOnly = ['devices.filesystems.driver.format']
+    expect(paths.filter((path) => ![...ofRunningVm, ...readByLxcOnly].includes(path))).toEqual([
+      'os.loader.format',
+      'os.nvram.templateFormat',
+      'os.nvram.format',
+      'os.nvram.source.dataStore.format.type',
+      'devices.disks.driver.type',
+      'devices.disks.source.dataStore.format.type',
+      'devices.disks.backingStore.format.type',
+      'devices.disks.backingStore.source.dataStore.format.type',
+      'devices.disks.backingStore.backingStore.format.type',
+      'devices.disks.backingStore.backingStore.source.dataStore.format.type',
+    ])
   })
 
   test('is checked again before a stored VM starts', () => {

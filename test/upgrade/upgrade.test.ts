@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import { run } from '../../cluster/command.ts'
 import { eventually } from '../until.ts'
-import { openCluster, processesOfPod, type Machine, type TestCluster } from '../cluster/cluster.ts'
+import { openCluster, processesOfPod, type VirtualMachine, type TestCluster } from '../cluster/cluster.ts'
 import { deaf, guest, presets } from '../cluster/vms.ts'
 
 /**
@@ -89,7 +89,7 @@ async function roll(component: Component, version: Version): Promise<void> {
 /** Under load, an admission request can exceed its five seconds: clients retry. */
 const insist = (what: string, act: () => Promise<unknown>) => eventually(what, () => act().then(() => true), rollMs)
 
-const isRunning = (vm: Machine) => vm.status?.phase === 'Running'
+const isRunning = (vm: VirtualMachine) => vm.status?.phase === 'Running'
 const rollMs = 180_000
 
 /** The parts of a running VM that must not change: the object, the pod, the QEMU. */

@@ -1,0 +1,20 @@
+import type { Access } from '../../runtime/access.ts'
+
+/** One of virtset's service accounts. Only these can write status. */
+export const accountOf = (component: 'controller' | 'handler' | 'webhooks'): string =>
+  `system:serviceaccount:virtset-system:virtset-${component}`
+
+/** Flags of kubectl that let an administrator act as a user, with all permissions. */
+export const kubectlAs = (user: string): string[] => [`--as=${user}`, '--as-group=system:masters']
+
+/** The access of an administrator who acts as a user, with all permissions. */
+export function accessAs(user: string, access: Access): Access {
+  const impersonation = { 'impersonate-user': user, 'impersonate-group': 'system:masters' }
+  return {
+    ...access,
+    async prove() {
+      const proof = await access.prove()
+      return { ...proof, headers: { ...proof.headers, ...impersonation } }
+    },
+  }
+}

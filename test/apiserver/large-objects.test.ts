@@ -1,0 +1,72 @@
+import { randomUUID } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
+import { request } from 'undici'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { budgets, groupUidLabel } from '../../controller/budget.ts'
+import { virtualMachineConfigs, virtualMachineGroups } from '../../runtime/resource.ts'
+import type { KubeObject, Resource } from '../../runtime/resource.ts'
+import { limitsOf } from '../confinement.ts'
+import { until } from '../until.ts'
+import { startApiServer } from './apiserver.ts'
+import type { TestApiServer } from './apiserver.ts'
+import { writeToEtcd } from './etcd.ts'
+import { installProcesses } from './processes.ts'
+import type { Processes } from './processes.ts'
+
+/**
+ * A tenant's objects, and the controller with half of the memory of its manifest: with all of it, the test would need
+ * twice as many objects.
+ */
+let api: TestApiServer
+let processes: Processes
+const count = 120
+const namespace = 'default'
+
+const half: typeof limitsOf = (manifest, component) => {
+  const { memoryBytes = 0, ...rest } = limitsOf(manifest, component)
+  return { ...rest, memoryBytes: memoryBytes / 2 }
+}
+
+beforeAll(async () => {
+  api = await startApiServer()
+  processes = await installProcesses(api, { limitsFor: half })
+})
+afterAll(async () => {
+  await processes?.stop()
+  await api?.stop()
+})
+
+const text = 'x'.repeat(1000)
+const domain = Object.fromEntries(Array.from({ length: 600 }, (_, index) => [`key-${index}`, text]))
+const labels = { app: 'web' }
+const template = { metadata: { labels }, spec: { domain } }
+const annotations = { text: 'x'.repeat(250_000) }
+
+function* objects(): Generator<readonly [Resource<KubeObject>, KubeObject]> {
+  for (let index = 0; index < count; index++) {
+    const metadata = { name: `large-${index}`, namespace, generation: 1, creationTimestamp: '2030-01-01T00:00:00Z' }
+    const of = (spec: object, more: object = {}): KubeObject =>
+      ({ metadata: { ...metadata, ...more, uid: randomUUID() }, spec }) as KubeObject
+    yield [virtualMachineConfigs, of({ template })]
+    yield [virtualMachineGroups, of({ replicas: 0, selector: { matchLabels: labels }, template })]
+    yield [budgets, of({ minAvailable: 0 }, { labels: { [groupUidLabel]: 'u' }, annotations })]
+  }
+}
+
+test(`${count} configs, groups and budgets of up to 600 KB: the controller handles each in half of its memory`, async () => {
+  await writeToEtcd(api, objects())
+  const controller = await processes.startController('controller')
+  const isDown = () => controller.child.exitCode !== null || controller.child.signalCode !== null
+  const metric = async (line: string): Promise<number> => {
+    const { body } = await request(`http://127.0.0.1:${controller.healthPort}/metrics`)
+    const found = (await body.text()).split('\n').find((one) => one.startsWith(`${line} `))
+    return Number(found?.slice(line.length + 1) ?? NaN)
+  }
+  const handled = (queue: string) => metric(`virtset_queue{queue="${queue}",state="done"}`).catch(() => 0)
+  await until(
+    async () => isDown() || ((await handled('configs')) >= count && (await handled('groups')) >= count),
+    () => delay(500),
+    { deadlineMs: 240_000, describe: () => `${JSON.stringify(controller.usage())} ${controller.log().slice(-2000)}` },
+  )
+  expect([controller.usage().oomKills, isDown()], controller.log().slice(-2000)).toEqual([0, false])
+}, 300_000)
