@@ -18,7 +18,7 @@ export default defineConfig({
           testTimeout: 120_000,
           hookTimeout: 120_000,
           setupFiles: ['test/seed.ts'],
-          globalSetup: ['test/corpus/not-judged.ts'],
+          globalSetup: ['test/corpus/not-compared.ts'],
           include: [
             '{api,presets,completion,inventory,runtime,webhooks,controller,handler,launcher,cli,cluster,release}/**/*.test.ts',
             'test/{unit,chaos}/**/*.test.ts',

@@ -145,3 +145,27 @@ test('a stored profile that exceeds the limits of its schema is ignored, whateve
   expect(groups.map(({ nodes }) => nodes)).toEqual([['honest']])
   expect(capabilities).toEqual(bundledCapabilities)
 })
+
+test('reports which namespace a change concerns, and no change that completion does not read', async () => {
+  const api = await startFakeApiServer()
+  closing.push(() => api.close())
+  const kube = createKubeClient({ access: api.access, userAgent: 'test' })
+  closing.push(() => kube.close())
+  const inventory = watchInventory({ kube, log, clock: systemClock, withMac: () => [] })
+  closing.push(() => inventory.stop())
+  await inventory.synced()
+  const reported: (string | undefined)[] = []
+  inventory.onChange((namespace) => reported.push(namespace))
+  const label = (labels: Record<string, string>, annotations: Record<string, string> = {}) =>
+    api.put('/api/v1/namespaces', { metadata: { name: 'shop', uid: 'n', labels, annotations } })
+  label({ a: '1' })
+  label({ a: '1' }, { note: 'x' })
+  label({ a: '2' })
+  await until(() => inventory.namespace('shop').labels['a'] === '2')
+  expect(reported).toEqual(['shop', 'shop'])
+  const spec = { selector: {} }
+  api.put('/apis/virtset.io/v1alpha1/virtualmachinepresets', { metadata: { name: 'one', namespace: 'shop' }, spec })
+  api.put('/apis/virtset.io/v1alpha1/clustervirtualmachinepresets', { metadata: { name: 'two' }, spec })
+  await until(() => inventory.presets().length === 2)
+  expect(new Set(reported.slice(2))).toEqual(new Set(['shop', undefined]))
+})

@@ -1,4 +1,6 @@
+import { isDeepStrictEqual } from 'node:util'
 import { isCapabilities } from '../api/capabilities.ts'
+import type { NodeDoor } from '../api/node-door.ts'
 import type { NodeProfile } from '../api/node-profile.ts'
 import type { Preset } from '../api/preset.ts'
 import { nodeCapabilities, shareCapabilities, type NodeCapabilities } from '../completion/nodes.ts'
@@ -17,6 +19,7 @@ import {
   type KubeObject,
   type Persisted,
 } from '../runtime/resource.ts'
+import { pick, slimMetadata } from '../runtime/slim.ts'
 import type { Change } from '../runtime/store.ts'
 import { isTakenBy, unlabelledNamespace, type Inventory } from './inventory.ts'
 
@@ -32,14 +35,21 @@ type CacheReflector = Pick<Reflector<KubeObject>, 'ageMs' | 'hasSynced' | 'onCha
 
 /** An inventory that watches the API server. It sends no request while a VM is completed. */
 export interface WatchedInventory extends Inventory {
+  /** Whether the watch has reported a namespace. Until then, `namespace` knows only its name. */
+  hasNamespace(name: string): boolean
   /** Every preset of both kinds, as stored. */
   presets(): readonly Persisted<Preset>[]
   /** @param id `NAMESPACE/NAME`, or `NAME` for a cluster preset */
   preset(id: string): Persisted<Preset> | undefined
   /** Called for each change, including status updates; `isNewSpec` distinguishes them. */
   onPresetChange(listener: (id: string, isNewSpec: boolean) => void): void
-  /** Calls `listener` after each change of a preset's spec, a namespace or a node profile. */
-  onChange(listener: () => void): void
+  /**
+   * Calls `listener` after each change of a preset's spec, of the labels of a namespace or of a node profile, with the
+   * namespace whose VMs it concerns; undefined: all.
+   */
+  onChange(listener: (namespace: string | undefined) => void): void
+  /** Where the handler of a node serves sessions with its guests, if it does. */
+  door(node: string): NodeDoor | undefined
   hasSynced(): boolean
   synced(signal?: AbortSignal): Promise<void>
   readonly reflectors: readonly CacheReflector[]
@@ -50,11 +60,11 @@ export function watchInventory({ kube, log, clock, withMac }: WatchOptions): Wat
   const candidates = createCandidates()
   const quarantined = new Map<string, QuarantinedPreset>()
   const presets = [virtualMachinePresets, clusterVirtualMachinePresets].map((resource) =>
-    startReflector({ kube, resource, log, clock, isLarge: true, transform: withReadMetadata }),
+    startReflector({ kube, resource, log, clock, slim: slimPreset }),
   )
   for (const reflector of presets) reflector.onChange((change) => apply(change, candidates, quarantined, log))
-  const namespaceReflector = startReflector({ kube, resource: namespaces, log, clock, transform: withoutAnnotations })
-  const profiles = startReflector({ kube, resource: nodeProfiles, log, clock, transform: shareCapabilities() })
+  const namespaceReflector = startReflector({ kube, resource: namespaces, log, clock, slim: slimNamespace })
+  const profiles = startReflector({ kube, resource: nodeProfiles, log, clock, slim: slimProfile(shareCapabilities()) })
   let capabilities: NodeCapabilities | undefined
   const isUsable = createUsable()
   profiles.onChange(({ kind, object }) => {
@@ -71,6 +81,7 @@ export function watchInventory({ kube, log, clock, withMac }: WatchOptions): Wat
       const labels = namespaceReflector.store.get(name)?.metadata.labels
       return labels === undefined ? unlabelledNamespace(name) : { name, labels }
     },
+    hasNamespace: (name) => namespaceReflector.store.get(name) !== undefined,
     capabilities: () => (capabilities ??= nodeCapabilities(profiles.store.list().filter(isUsable))),
     isMacTaken: (address, vm) => isTakenBy(withMac(address), vm),
     presets: () => presets.flatMap(({ store }) => store.list()),
@@ -82,10 +93,14 @@ export function watchInventory({ kube, log, clock, withMac }: WatchOptions): Wat
     onChange(listener) {
       for (const reflector of presets)
         reflector.onChange((change) => {
-          if (isNewSpec(change)) listener()
+          if (isNewSpec(change)) listener(change.object.metadata.namespace)
         })
-      for (const reflector of [namespaceReflector, profiles]) reflector.onChange(listener)
+      namespaceReflector.onChange((change) => {
+        if (isRelabelled(change)) listener(change.object.metadata.name)
+      })
+      profiles.onChange(() => listener(undefined))
     },
+    door: (node) => profiles.store.get(node)?.spec.door,
     hasSynced: () => reflectors.every((reflector) => reflector.hasSynced()),
     async synced(signal) {
       await Promise.all(reflectors.map((reflector) => reflector.synced(signal)))
@@ -116,6 +131,9 @@ const isNewSpec = (change: Change<Preset>): boolean =>
   change.object.metadata.generation === undefined ||
   change.object.metadata.generation !== change.previous.metadata.generation
 
+const isRelabelled = (change: Change<KubeObject>): boolean =>
+  change.kind !== 'updated' || !isDeepStrictEqual(change.object.metadata.labels, change.previous.metadata.labels)
+
 function apply(
   change: Change<Preset>,
   candidates: Inventory['candidates'],
@@ -133,22 +151,20 @@ function apply(
   log.warn({ preset: id, causes: compiled.quarantined.causes }, 'a broken preset is quarantined')
 }
 
-/** Users write the rest of the metadata, which can be large: the size limit of a preset covers only its spec. */
-function withReadMetadata(preset: Persisted<Preset>): Persisted<Preset> {
-  const { name, namespace, uid, resourceVersion, generation, deletionTimestamp } = preset.metadata
-  const metadata = {
-    name,
-    uid,
-    resourceVersion,
-    ...(namespace === undefined ? {} : { namespace }),
-    ...(generation === undefined ? {} : { generation }),
-    ...(deletionTimestamp === undefined ? {} : { deletionTimestamp }),
-  }
-  return { ...preset, metadata }
-}
+/** The size limit of a preset covers only its spec, and users write its metadata. */
+const slimPreset = (preset: Persisted<Preset>): Persisted<Preset> => ({
+  ...preset,
+  metadata: slimMetadata(preset.metadata, 'generation', 'deletionTimestamp'),
+})
 
-/** Nothing reads the annotations of namespaces, and they can be large. */
-function withoutAnnotations(namespace: Persisted<KubeObject>): Persisted<KubeObject> {
-  const { annotations: _unread, ...metadata } = namespace.metadata
-  return { ...namespace, metadata }
-}
+const slimNamespace = ({ metadata }: Persisted<KubeObject>): Persisted<KubeObject> => ({
+  metadata: slimMetadata(metadata, 'labels'),
+})
+
+const slimProfile =
+  (share: (profile: NodeProfile) => NodeProfile) =>
+  (profile: Persisted<NodeProfile>): Persisted<NodeProfile> => ({
+    ...pick(profile, 'apiVersion', 'kind'),
+    metadata: slimMetadata(profile.metadata, 'labels'),
+    spec: share(profile).spec,
+  })

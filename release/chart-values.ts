@@ -29,6 +29,7 @@ const workloads = {
   webhooks: 'Deployment virtset-webhooks',
   controller: 'Deployment virtset-controller',
   handler: 'DaemonSet virtset-handler',
+  profile: 'DaemonSet virtset-profile',
 }
 const container = (name: string) => `${pod}.containers.[name=${name}]`
 
@@ -61,6 +62,10 @@ const deployment = (name: 'webhooks' | 'controller'): ChartValue[] => {
   ]
 }
 
+/** The handler runs on the nodes that can run VMs, and so does the pod that queries their libvirt. */
+const onNodes = (field: string): Place[] =>
+  [workloads.handler, workloads.profile].map((object) => ({ object, path: `${pod}.${field}` }))
+
 const image = (name: string) => `printf "%s/%s" .Values.images.prefix .Values.images.${name} | toJson`
 const afterLastSlash = (reference: string) => reference.slice(reference.lastIndexOf('/') + 1)
 
@@ -85,7 +90,12 @@ export const chartValues: readonly ChartValue[] = [
     name: 'images.launcher',
     description: 'Image that VMs run in, below the prefix, by tag or digest.',
     places: [
-      { object: workloads.handler, path: `${container('profile')}.image`, expression: image('launcher') },
+      { object: workloads.profile, path: `${container('profile')}.image`, expression: image('launcher') },
+      {
+        object: workloads.profile,
+        path: `${pod}.initContainers.[name=emulation].image`,
+        expression: image('launcher'),
+      },
       {
         object: workloads.controller,
         path: `${container('controller')}.env.[name=LAUNCHER_IMAGE].value`,
@@ -118,12 +128,12 @@ export const chartValues: readonly ChartValue[] = [
     name: 'handler.nodeSelector',
     description:
       'Labels of the nodes that can run VMs. Helm merges it into the default; set a label to null to drop it.',
-    places: [{ object: workloads.handler, path: `${pod}.nodeSelector` }],
+    places: onNodes('nodeSelector'),
   },
   {
     name: 'handler.tolerations',
-    description: 'Taints that the handler tolerates. It must run wherever a VM can.',
-    places: [{ object: workloads.handler, path: `${pod}.tolerations` }],
+    description: 'Taints that the handler and the profile pod tolerate. They must run wherever a VM can.',
+    places: onNodes('tolerations'),
   },
   {
     name: 'handler.kubeletRoot',
@@ -143,10 +153,16 @@ export const chartValues: readonly ChartValue[] = [
     ],
   },
   {
-    name: 'kvm.enabled',
-    description: 'Profile nodes with KVM. One container of the handler is privileged then.',
-    places: [],
-    default: false,
+    name: 'handler.deviceCount',
+    description: 'Containers of a node that can have each device, such as /dev/kvm, at once: 1 to 10000.',
+    places: [
+      {
+        object: workloads.handler,
+        path: `${container('handler')}.env.[name=DEVICE_COUNT].value`,
+        expression: 'toString .Values.handler.deviceCount | toJson',
+      },
+    ],
+    default: 1000,
   },
   {
     name: 'certManager.enabled',

@@ -77,7 +77,7 @@ test('two overlays must not change one object', () => {
   )
 })
 
-test('a value whose field the manifests lack is an error', () => {
+test('a value whose field is not in the manifests is an error', () => {
   const base = objectsWithEachPlace().filter(({ metadata }) => metadata.name !== 'virtset-handler')
   expect(() => renderChart(renderings({ base }), '1.2.3')).toThrow(
     'DaemonSet virtset-handler has no spec.template.spec.containers.[name=handler].image for the value images.virtset',

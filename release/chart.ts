@@ -16,14 +16,13 @@ export interface KubernetesObject {
 /** The renderings of `manifests/` by kustomize: the base, and the overlays that a chart value enables. */
 export interface Renderings {
   readonly base: readonly KubernetesObject[]
-  /** By the value that enables the overlay, e.g. `kvm.enabled`. */
+  /** By the value that enables the overlay, e.g. `monitoring.enabled`. */
   readonly overlays: Readonly<Record<string, readonly KubernetesObject[]>>
 }
 
 /** The overlays of `manifests/`, by the value that enables them. */
 export const switches: Readonly<Record<string, string>> = {
   'certManager.enabled': 'cert-manager',
-  'kvm.enabled': 'kvm',
   'monitoring.enabled': 'monitoring',
 }
 
@@ -36,7 +35,7 @@ export type ChartFiles = Readonly<Record<string, string>>
  * from the manifests.
  *
  * @param version semantic version without a leading v
- * @throws Error if two overlays change the same object, or a value has a place that the manifests lack
+ * @throws Error if two overlays change the same object, or a value has a place that is not in the manifests
  */
 export function renderChart(renderings: Renderings, version: string): ChartFiles {
   const values = chartValues.map((value) => ({ ...value, default: defaultOf(value, renderings) }))
