@@ -2,7 +2,7 @@ import { join, resolve } from 'node:path'
 
 import { ensureBinaries } from './binaries.ts'
 import { bringDown } from './down.ts'
-import { installElsewhere } from './foreign.ts'
+import { installOnExistingCluster } from './existing-cluster.ts'
 import { ensureImages } from './images.ts'
 import { ensurePackages, hostPackages } from './packages.ts'
 import { createProgress, StepFailed } from './progress.ts'
@@ -12,7 +12,7 @@ import { showcase } from './showcase.ts'
 import { terminal } from './terminal.ts'
 import { runTests } from './test.ts'
 import { runUpgradeTest } from './upgrade-test.ts'
-import { bringUpAll } from './whole.ts'
+import { bringUpWithVirtset } from './with-virtset.ts'
 
 const checkout = resolve(import.meta.dirname, '..')
 
@@ -29,7 +29,7 @@ async function main(command: string | undefined): Promise<void> {
     )
   switch (command) {
     case 'up': {
-      const cluster = await bringUpAll(progress, settings)
+      const cluster = await bringUpWithVirtset(progress, settings)
       console.log(await showcase(settings, cluster.kubectl))
       return
     }
@@ -43,7 +43,7 @@ async function main(command: string | undefined): Promise<void> {
       if (!(await runUpgradeTest(progress, settings))) process.exitCode = 1
       return
     case 'install':
-      await installElsewhere(progress, settings)
+      await installOnExistingCluster(progress, settings)
       return
     case 'binaries':
       console.log((await binaries()).kubernetes)

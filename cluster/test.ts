@@ -7,7 +7,7 @@ import { ensurePackages, testPackages } from './packages.ts'
 import { StepFailed, type Progress } from './progress.ts'
 import { ensureRootfs } from './rootfs.ts'
 import type { Settings } from './settings.ts'
-import { bringUpAll } from './whole.ts'
+import { bringUpWithVirtset } from './with-virtset.ts'
 
 /**
  * Runs every test: types, lint and format, then all of vitest's projects with their requirements: the Kubernetes
@@ -35,7 +35,7 @@ export async function runTests(progress: Progress, settings: Settings): Promise<
       failedChecks.push(title)
     }
   }
-  const cluster = await bringUpAll(progress, settings, true)
+  const cluster = await bringUpWithVirtset(progress, settings, true)
   const rootfs = await progress.step('Root file system with libvirt', 'check that a Debian mirror responds', (step) =>
     ensureRootfs(step, settings),
   )

@@ -8,7 +8,7 @@ import { importImages, nodePaths } from './node.ts'
 import type { Progress, Step } from './progress.ts'
 import type { Settings } from './settings.ts'
 import { runBeside } from './test.ts'
-import { bringUpAll } from './whole.ts'
+import { bringUpWithVirtset } from './with-virtset.ts'
 
 /**
  * The upgrade test starts from this commit while the repository has no tag: the last one before v0.2.0 was prepared,
@@ -23,7 +23,7 @@ const firstVersion = '8a5893a3e7d7cfafba9226915f9471ee372ff7d5'
  * @returns whether everything passed
  */
 export async function runUpgradeTest(progress: Progress, settings: Settings): Promise<boolean> {
-  const cluster = await bringUpAll(progress, settings)
+  const cluster = await bringUpWithVirtset(progress, settings)
   const directory = join(settings.state, 'previous')
   await progress.step('Previous version', 'requires a clone with full history', async (step) => {
     const commit = await previousVersion(step, settings)

@@ -3,7 +3,7 @@ import type { Origin } from '../api/cause.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { hostPaths } from '../presets/grant.ts'
 import type { Injection } from '../presets/inject.ts'
-import { withoutLeaves } from './claim.ts'
+import { withoutLeaves } from './reproduce.ts'
 import { leavesBelow, valueAtPath } from './origins.ts'
 
 /** The values of a VM that cluster presets grant. */

@@ -5,7 +5,7 @@ import { renderCause } from '../api/refusal.ts'
 import { isReservedKey } from '../api/reserved.ts'
 import type { Candidates, Namespace } from '../presets/candidates.ts'
 import type { Labels } from '../presets/selector.ts'
-import { asSent } from './claim.ts'
+import { asSent } from './reproduce.ts'
 import type { Completed, Refused } from './complete.ts'
 import { decodeProvenance } from './provenance.ts'
 

@@ -5,7 +5,7 @@ import { pipeline } from 'node:stream/promises'
 import { parseAllDocuments } from 'yaml'
 
 import { ensureTool } from '../cluster/binaries.ts'
-import { buildPackages, findKubectl } from '../cluster/foreign.ts'
+import { buildPackages, findKubectl } from '../cluster/existing-cluster.ts'
 import { ensureImages, isOnThisHost, type Image } from '../cluster/images.ts'
 import { overlay, published } from '../cluster/install.ts'
 import { ensurePackages } from '../cluster/packages.ts'

@@ -14,7 +14,11 @@ import { createHandlers, trustedAccounts } from './admission/handler.ts'
 import { createMayAccess } from './admission/permission.ts'
 import { warmUp } from './admission/warm-up.ts'
 import { firstFromFiles, keepFromFiles } from './certificates/files.ts'
-import { keepCertificates, settleFirst, type KeeperOptions } from './certificates/keeper.ts'
+import {
+  runCertificateController,
+  reconcileFirst,
+  type CertificateControllerOptions,
+} from './certificates/certificate-controller.ts'
 import type { Leaf } from './certificates/plan.ts'
 import { createAdmissionMetrics, createCompletionMetrics, observeCertificate } from './metrics.ts'
 import { startServer, type Certificate, type WebhookServer } from './server.ts'
@@ -80,7 +84,7 @@ async function serveCluster(context: Process, source: ClusterSource): Promise<vo
   }
   const regarding = { apiVersion: 'v1', kind: 'Pod', namespace, name: pod.name, uid: pod.uid }
   const recorder = createEventRecorder({ kube, log, component: 'virtset-webhooks', instance: pod.name })
-  const keeper: KeeperOptions = {
+  const certificateOptions: CertificateControllerOptions = {
     kube,
     clock,
     log,
@@ -102,7 +106,7 @@ async function serveCluster(context: Process, source: ClusterSource): Promise<vo
 
   const files = { directory: directory ?? '', clock, log, serve: use }
   const first = await (directory === undefined
-    ? settleFirst(keeper, shutdown.signal)
+    ? reconcileFirst(certificateOptions, shutdown.signal)
     : firstFromFiles(files, shutdown.signal))
   await Promise.all(reflectors.map((reflector) => reflector.synced(shutdown.signal)))
   const mayAccess = createMayAccess(accessKube, clock)
@@ -124,7 +128,7 @@ async function serveCluster(context: Process, source: ClusterSource): Promise<vo
   const engine = createEngine(caches, mayAccess, clock, createCompletionMetrics(registry))
   server = await serve(context, { key: first.key, cert: first.pem }, engine, { api, frontProxy })
   await (directory === undefined
-    ? keepCertificates(keeper, first, shutdown.signal)
+    ? runCertificateController(certificateOptions, first, shutdown.signal)
     : keepFromFiles(files, first, shutdown.signal))
 }
 

@@ -9,8 +9,8 @@ import { resource } from '../../runtime/resource.ts'
 import type { KubeObject } from '../../runtime/resource.ts'
 import { createLogger } from '../../runtime/log.ts'
 import { createMetrics } from '../../runtime/metrics.ts'
-import { settleCertificates } from '../../webhooks/certificates/keeper.ts'
-import type { KeeperOptions } from '../../webhooks/certificates/keeper.ts'
+import { reconcileCertificates } from '../../webhooks/certificates/certificate-controller.ts'
+import type { CertificateControllerOptions } from '../../webhooks/certificates/certificate-controller.ts'
 import type { CertificateEvent } from '../../webhooks/certificates/event.ts'
 import type { Leaf } from '../../webhooks/certificates/plan.ts'
 import { createAdmissionMetrics } from '../../webhooks/metrics.ts'
@@ -58,7 +58,7 @@ function replica(
   dnsNames = ['localhost'],
   recordEvent: (event: CertificateEvent) => void = () => {},
 ): Replica {
-  const options: KeeperOptions = {
+  const options: CertificateControllerOptions = {
     kube,
     clock,
     log,
@@ -72,7 +72,7 @@ function replica(
   const it: Replica = {
     served: undefined,
     async settle() {
-      it.served = await settleCertificates(options, it.served)
+      it.served = await reconcileCertificates(options, it.served)
     },
   }
   return it

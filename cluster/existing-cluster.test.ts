@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 
-import { destinationOf } from './foreign.ts'
+import { destinationOf } from './existing-cluster.ts'
 import { readSettings } from './settings.ts'
 
 const destination = (environment: Record<string, string>) =>

@@ -30,7 +30,7 @@ const apiServices = resource<ApiService>({
   namespaced: false,
 })
 
-export interface KeeperOptions {
+export interface CertificateControllerOptions {
   readonly kube: KubeClient
   readonly clock: Clock
   readonly log: Logger
@@ -53,7 +53,10 @@ const firstIntervalMs = 1000
 const maxSteps = 20
 
 /** Performs steps until a certificate can be served. Conflicts are retried; other errors are thrown. */
-export async function settleCertificates(options: KeeperOptions, served: Leaf | undefined): Promise<Leaf> {
+export async function reconcileCertificates(
+  options: CertificateControllerOptions,
+  served: Leaf | undefined,
+): Promise<Leaf> {
   for (let count = 0; count < maxSteps; count++) {
     const { observed, secret } = await observe(options, served)
     const step = planCertificates(observed)
@@ -74,10 +77,10 @@ export async function settleCertificates(options: KeeperOptions, served: Leaf | 
 }
 
 /** Retries until there is a certificate, because without one nothing can be served. Throws when the signal aborts. */
-export async function settleFirst(options: KeeperOptions, signal: AbortSignal): Promise<Leaf> {
+export async function reconcileFirst(options: CertificateControllerOptions, signal: AbortSignal): Promise<Leaf> {
   for (;;) {
     try {
-      return await settleCertificates(options, undefined)
+      return await reconcileCertificates(options, undefined)
     } catch (error) {
       options.log.warn({ err: error }, 'no certificate yet; retrying')
       await sleep(options.clock, firstIntervalMs, signal)
@@ -86,13 +89,17 @@ export async function settleFirst(options: KeeperOptions, signal: AbortSignal): 
 }
 
 /** Settles the certificates every 15 s until the signal aborts. Errors are logged and retried in the next round. */
-export async function keepCertificates(options: KeeperOptions, first: Leaf, signal: AbortSignal): Promise<void> {
+export async function runCertificateController(
+  options: CertificateControllerOptions,
+  first: Leaf,
+  signal: AbortSignal,
+): Promise<void> {
   let served = first
   for (;;) {
     await sleep(options.clock, intervalMs, signal).catch(() => {})
     if (signal.aborted) return
     try {
-      served = await settleCertificates(options, served)
+      served = await reconcileCertificates(options, served)
     } catch (error) {
       options.log.warn({ err: error }, 'could not settle the certificates; retrying')
     }
@@ -100,7 +107,7 @@ export async function keepCertificates(options: KeeperOptions, first: Leaf, sign
 }
 
 async function observe(
-  { kube, clock, namespace, secretName, apiServiceName, dnsNames }: KeeperOptions,
+  { kube, clock, namespace, secretName, apiServiceName, dnsNames }: CertificateControllerOptions,
   served: Leaf | undefined,
 ): Promise<{ observed: Observed; secret: Persisted<Secret> | undefined }> {
   const [secret, apiService] = await Promise.all([
@@ -115,7 +122,7 @@ async function observe(
 
 /** False if another replica wrote first. */
 async function perform(
-  options: KeeperOptions,
+  options: CertificateControllerOptions,
   step: Exclude<Step, { kind: 'serve' }>,
   secret: Persisted<Secret> | undefined,
 ): Promise<boolean> {
@@ -138,7 +145,7 @@ async function perform(
 
 /** Writes only if the Secret is unchanged since it was read. */
 async function store(
-  options: KeeperOptions,
+  options: CertificateControllerOptions,
   keyring: Keyring,
   secret: Persisted<Secret> | undefined,
 ): Promise<boolean> {
@@ -151,7 +158,10 @@ async function store(
   )
 }
 
-async function publish({ kube, apiServiceName: name }: KeeperOptions, caBundle: string): Promise<boolean> {
+async function publish(
+  { kube, apiServiceName: name }: CertificateControllerOptions,
+  caBundle: string,
+): Promise<boolean> {
   const apiService = await ifFound(kube.get(apiServices, { name }))
   if (apiService === undefined || apiService.spec?.caBundle === caBundle) return false
   const body = [

@@ -42,7 +42,7 @@ export function destinationOf({ kubeconfig, imagePrefix }: Settings): Destinatio
 }
 
 /** Builds the images, pushes them, and installs virtset on the user's cluster. Starts nothing on this host. */
-export async function installElsewhere(progress: Progress, settings: Settings): Promise<void> {
+export async function installOnExistingCluster(progress: Progress, settings: Settings): Promise<void> {
   const { imagePrefix } = destinationOf(settings)
   await progress.step('System packages', 'check that apt-get works as root', (step) =>
     ensurePackages(step, buildPackages),

@@ -10,7 +10,7 @@ import { bringUp, type Cluster } from './up.ts'
  * Starts the cluster, installs virtset and starts the examples.
  * @param hasSpare adds the spare node, cordoned
  */
-export async function bringUpAll(progress: Progress, settings: Settings, hasSpare = false): Promise<Cluster> {
+export async function bringUpWithVirtset(progress: Progress, settings: Settings, hasSpare = false): Promise<Cluster> {
   const cluster = await bringUp(progress, settings, hasSpare)
   const kubectl = cluster.kubectl.join(' ')
   await progress.step('virtset', `${kubectl} -n virtset-system describe pods`, (step) =>

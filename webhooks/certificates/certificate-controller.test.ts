@@ -6,8 +6,8 @@ import type { FakeApiServer } from '../../test/fake-apiserver.ts'
 import { fakeClock } from '../../test/fake-clock.ts'
 import { until } from '../../test/until.ts'
 import { createAuthority, readCertificates } from './authority.ts'
-import { keepCertificates, settleCertificates, settleFirst } from './keeper.ts'
-import type { KeeperOptions } from './keeper.ts'
+import { runCertificateController, reconcileCertificates, reconcileFirst } from './certificate-controller.ts'
+import type { CertificateControllerOptions } from './certificate-controller.ts'
 import type { Certificate, Leaf } from './plan.ts'
 
 const closing: (() => Promise<unknown>)[] = []
@@ -34,7 +34,7 @@ async function setUp() {
   const served: { leaf: Leaf; authority: Certificate | undefined }[] = []
   const events: string[] = []
   const lines: { [key: string]: unknown }[] = []
-  const options: KeeperOptions = {
+  const options: CertificateControllerOptions = {
     kube,
     clock,
     log: createLogger({ process: 'test', to: { write: (line: string) => lines.push(JSON.parse(line)) } }),
@@ -63,10 +63,10 @@ const toBase64 = (text: string) => Buffer.from(text).toString('base64')
 const writes = (server: FakeApiServer) =>
   server.requests.filter(({ method }) => method !== 'GET').map(({ method, path }) => `${method} ${path}`)
 
-describe('settleCertificates', () => {
+describe('reconcileCertificates', () => {
   test('creates an authority, publishes it, issues a leaf and serves it', async () => {
     const { server, options, served, events } = await setUp()
-    const leaf = await settleCertificates(options, undefined)
+    const leaf = await reconcileCertificates(options, undefined)
     expect(served).toMatchObject([
       { leaf: { pem: leaf.pem, dnsNames: ['webhooks.svc'] }, authority: { subject: leaf.issuer } },
     ])
@@ -82,27 +82,27 @@ describe('settleCertificates', () => {
 
   test('does nothing when everything is in order', async () => {
     const { server, options, served, events } = await setUp()
-    const first = await settleCertificates(options, undefined)
+    const first = await reconcileCertificates(options, undefined)
     const before = [writes(server).length, served.length, events.length]
-    expect((await settleCertificates(options, first)).pem).toBe(first.pem)
+    expect((await reconcileCertificates(options, first)).pem).toBe(first.pem)
     expect([writes(server).length, served.length, events.length]).toEqual(before)
   })
 
   test('serves the leaf that another replica issued', async () => {
     const { options, served, events } = await setUp()
-    const first = await settleCertificates(options, undefined)
+    const first = await reconcileCertificates(options, undefined)
     events.length = 0
-    expect((await settleCertificates(options, undefined)).pem).toBe(first.pem)
+    expect((await reconcileCertificates(options, undefined)).pem).toBe(first.pem)
     expect([served.map(({ leaf }) => leaf.pem), events]).toEqual([[first.pem, first.pem], []])
   })
 
   test('repairs a caBundle that was overwritten', async () => {
     const { server, options, events, lines } = await setUp()
-    const first = await settleCertificates(options, undefined)
+    const first = await reconcileCertificates(options, undefined)
     const foreign = await createAuthority(options.clock.now())
     server.put(apiServices, { metadata: { name: apiServiceName }, spec: { caBundle: toBase64(foreign.pem) } })
     events.length = 0
-    await settleCertificates(options, first)
+    await reconcileCertificates(options, first)
     expect([bundleOf(server), events]).toEqual([[first.issuer], ['Warning CaBundleRepaired']])
     expect(lines.map(({ level }) => level)).toEqual(['info', 'info', 'info', 'warn'])
     expect(lines.at(-1)).toMatchObject({ level: 'warn', step: 'publish', reason: 'CaBundleRepaired' })
@@ -110,42 +110,42 @@ describe('settleCertificates', () => {
 
   test('restores a leaf that was removed from the Secret', async () => {
     const { server, options, events } = await setUp()
-    const first = await settleCertificates(options, undefined)
+    const first = await reconcileCertificates(options, undefined)
     const { 'ca.crt': certificates = '', 'ca.key': keys = '' } = secretOf(server)
     const data = { 'ca.crt': toBase64(certificates), 'ca.key': toBase64(keys) }
     server.put(secrets, { metadata: { namespace, name: secretName }, data })
     events.length = 0
-    expect((await settleCertificates(options, first)).pem).toBe(first.pem)
+    expect((await reconcileCertificates(options, first)).pem).toBe(first.pem)
     expect([secretOf(server)['tls.crt'], events]).toEqual([`${first.pem}\n`, ['Warning SecretRepaired']])
   })
 
   test('changes the caBundle only at the resourceVersion that it has read', async () => {
     const { server, options } = await setUp()
-    await settleCertificates(options, undefined)
+    await reconcileCertificates(options, undefined)
     const patch = server.requests.find(({ method }) => method === 'PATCH')
     expect(patch?.body).toMatchObject([{ op: 'test', path: '/metadata/resourceVersion' }, { op: 'add' }])
   })
 
   test('replaces a deleted Secret and trusts the old authority while its leaf is served', async () => {
     const { server, options, served, events } = await setUp()
-    const first = await settleCertificates(options, undefined)
+    const first = await reconcileCertificates(options, undefined)
     server.remove(secrets, namespace, secretName)
     events.length = 0
-    const next = await settleCertificates(options, first)
+    const next = await reconcileCertificates(options, first)
     expect([next.pem, bundleOf(server).length, events.includes('Warning AuthorityLost')]).toEqual([first.pem, 2, true])
     expect(bundleOf(server)).toContain(first.issuer)
     expect(readCertificates(secretOf(server)['ca.crt'] ?? '').map(({ subject }) => subject)).toContain(first.issuer)
     // Another replica that starts now presents the same chain.
-    await settleCertificates(options, undefined)
+    await reconcileCertificates(options, undefined)
     expect(served.at(-1)).toMatchObject({ leaf: { pem: first.pem }, authority: { subject: first.issuer } })
   })
 
   test('trusts the previous authority beside the next one', async () => {
     const { clock, server, options, events } = await setUp()
-    const first = await settleCertificates(options, undefined)
+    const first = await reconcileCertificates(options, undefined)
     await clock.advance(250 * 24 * 3_600_000)
     events.length = 0
-    await settleCertificates(options, first)
+    await reconcileCertificates(options, first)
     expect(events).toEqual(['Normal AuthorityRenewed', 'Normal CaBundlePublished', 'Warning CertificateExpired'])
     expect([bundleOf(server).length, bundleOf(server)]).toEqual([2, expect.arrayContaining([first.issuer])])
   })
@@ -161,7 +161,7 @@ describe('settleCertificates', () => {
       if (reads === 3) server.put(apiServices, { metadata: { name: apiServiceName }, spec: { caBundle } })
       return undefined
     }
-    const leaf = await settleCertificates(options, undefined)
+    const leaf = await reconcileCertificates(options, undefined)
     expect([bundleOf(server), events]).toEqual([[leaf.issuer], ['Normal AuthorityCreated', 'Normal CertificateIssued']])
   })
 
@@ -178,7 +178,7 @@ describe('settleCertificates', () => {
       failures += 1
       return { status, body: { kind: 'Status', status: 'Failure', code: status, reason, message: reason } }
     }
-    await settleCertificates(options, undefined)
+    await reconcileCertificates(options, undefined)
     expect([failures, events.length]).toEqual([1, 3])
   })
 
@@ -189,17 +189,17 @@ describe('settleCertificates', () => {
       server.fault = ({ method }) => (method === 'POST' ? { status, body } : undefined)
     }
     failWith(403, 'Forbidden')
-    await expect(settleCertificates(options, undefined)).rejects.toThrow('Forbidden')
+    await expect(reconcileCertificates(options, undefined)).rejects.toThrow('Forbidden')
     failWith(409, 'AlreadyExists')
-    await expect(settleCertificates(options, undefined)).rejects.toThrow('did not settle in 20 steps')
+    await expect(reconcileCertificates(options, undefined)).rejects.toThrow('did not settle in 20 steps')
     expect(writes(server).length).toBe(1 + 20)
   })
 })
 
-test('settleFirst retries every second until there is a certificate', async () => {
+test('reconcileFirst retries every second until there is a certificate', async () => {
   const { clock, server, options, lines } = await setUp()
   server.fault = () => 'reset'
-  const first = settleFirst(options, new AbortController().signal)
+  const first = reconcileFirst(options, new AbortController().signal)
   await until(() => lines.length === 1)
   server.fault = undefined
   await until(() => clock.pending() > 0)
@@ -208,11 +208,11 @@ test('settleFirst retries every second until there is a certificate', async () =
   expect(lines[0]).toMatchObject({ level: 'warn', msg: 'no certificate yet; retrying' })
 })
 
-test('keepCertificates settles every 15 s, logs errors and continues, until its signal aborts', async () => {
+test('runCertificateController settles every 15 s, logs errors and continues, until its signal aborts', async () => {
   const { clock, server, options, events, lines } = await setUp()
-  const first = await settleCertificates(options, undefined)
+  const first = await reconcileCertificates(options, undefined)
   const stop = new AbortController()
-  const keeping = keepCertificates(options, first, stop.signal)
+  const keeping = runCertificateController(options, first, stop.signal)
   await until(() => clock.pending() > 0)
   server.fault = () => 'reset'
   await clock.advance(15_000)

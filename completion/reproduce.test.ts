@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Origin } from '../api/cause.ts'
 import { vmWith } from '../test/presets/make.ts'
-import { asSent, inOrderOf, reproduce } from './claim.ts'
+import { asSent, inOrderOf, reproduce } from './reproduce.ts'
 
 const small: Origin = { by: 'preset', namespace: 'team', name: 'small', revision: '0123456789abcdef' }
 const bus: Origin = { by: 'default', rule: 'disk-bus' }
