@@ -35,8 +35,8 @@ export interface CompiledPreset {
   readonly namespaceSelector: Selector | undefined
   readonly conditions: readonly Condition[]
   readonly exclusiveGroup: string | undefined
-  /** What the preset injects, in the form of a VM: metadata and spec. */
-  readonly content: { readonly metadata?: unknown; readonly spec?: unknown }
+  /** What the preset injects, in the form of the object: metadata and spec, and other fields of its kind. */
+  readonly content: { readonly metadata?: unknown; readonly spec?: unknown; readonly [key: string]: unknown }
   readonly removes: readonly RemovePath[]
   /** The size of the spec in bytes of JSON. */
   readonly bytes: number

@@ -11,11 +11,11 @@ const maxValue = 40
 
 /**
  * One cause for each leaf on which presets of one layer and priority disagree, sorted by field. If there are too many,
- * those that come first in the VM are listed.
+ * those that come first in the object are listed.
  */
-export function conflictCauses(conflicts: readonly Conflict[]): Cause[] {
+export function conflictCauses(conflicts: readonly Conflict[], noun = 'VM'): Cause[] {
   const causes = noCauses()
-  for (const conflict of conflicts) report(causes, () => conflictCause(conflict))
+  for (const conflict of conflicts) report(causes, () => conflictCause(conflict, noun))
   causes.list.sort((left, right) => compareText(left.field, right.field) || compareText(left.message, right.message))
   const isRepeated = ({ field, message }: Cause, before: Cause | undefined) =>
     field === before?.field && message === before.message
@@ -23,7 +23,7 @@ export function conflictCauses(conflicts: readonly Conflict[]): Cause[] {
   return listCauses({ list, more: causes.more }, 'spec')
 }
 
-function conflictCause({ path, sources }: Conflict): Cause {
+function conflictCause({ path, sources }: Conflict, noun: string): Cause {
   const [first] = sources
   const layer = layerOf(first?.rank ?? 0)
   const presets = new Set(sources.map(({ origin }) => originLabel(origin)))
@@ -34,7 +34,7 @@ function conflictCause({ path, sources }: Conflict): Cause {
     field: pathText(path),
     reason: 'FieldValueInvalid',
     message: `presets of one layer (${layer}) and priority (${priorityOf(first?.rank ?? 0)}) disagree: ${claims.join(', ')}${more}`,
-    suggestion: waysOut(layer, sources),
+    suggestion: waysOut(layer, sources, noun),
   }
 }
 
@@ -50,11 +50,11 @@ const claimText = ({ origin, value }: Source): string => {
   return `"${originLabel(origin)}" ${text}`
 }
 
-function waysOut(layer: string, sources: readonly Source[]): string {
+function waysOut(layer: string, sources: readonly Source[], noun: string): string {
   const isDefault = layer.endsWith('Default')
   const names = [...new Set(sources.map(({ origin }) => (origin.by === 'preset' ? origin.name : '')))]
   return [
-    ...(isDefault ? ['set the field in the VM'] : []),
+    ...(isDefault ? [`set the field in the ${noun}`] : []),
     'give one preset a higher priority',
     ...(layer === 'namespace Default'
       ? [`exclude one by virtset.io/exclude-presets (${nameSome(names, ' or ')})`]

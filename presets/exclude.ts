@@ -50,6 +50,7 @@ export function excludePresets(
   annotations: { readonly [key: string]: string } | undefined,
   selected: readonly CompiledPreset[],
   exempt: ReadonlySet<string>,
+  noun = 'VM',
 ): Exclusion {
   const names = parseExclusion(annotations)
   if (names.size === 0) return { remaining: selected, excluded: [], warnings: [] }
@@ -72,8 +73,8 @@ export function excludePresets(
       ),
       ...firstWarnings(
         idle,
-        (name) => `${excludePresetsAnnotation}: no preset "${name}" selects this VM`,
-        (count) => `${excludePresetsAnnotation}: ${count} more presets do not select this VM`,
+        (name) => `${excludePresetsAnnotation}: no preset "${name}" selects this ${noun}`,
+        (count) => `${excludePresetsAnnotation}: ${count} more presets do not select this ${noun}`,
       ),
     ],
   }

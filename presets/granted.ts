@@ -1,41 +1,40 @@
 import type { Origin } from '../api/cause.ts'
 import type { Steps } from '../api/steps.ts'
-import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { Namespace } from './candidates.ts'
 import { selects } from './candidates.ts'
 import type { CompiledPreset } from './compile.ts'
+import type { Kind, Subject } from './kind.ts'
 import { createBudget } from './condition-budget.ts'
 import { matchConditions, conditionInput } from './match.ts'
 import { parentPath } from '../api/path.ts'
 import { settle } from './settle.ts'
 import { rankOf } from './source.ts'
-import type { ObjectStructure } from './structure.ts'
 import type { Granted } from './tree.ts'
 
-/** The leaves that cluster presets grant to one VM. */
+/** The leaves that cluster presets grant to one object. */
 export interface Grants {
-  /** Whether a granting preset states the leaf at a path of the VM after injection. */
+  /** Whether a granting preset states the leaf at a path of the object after injection. */
   readonly isInjected: (path: string) => boolean
   /** The granting presets that state the leaf. */
   readonly grantorsAt: (path: string) => readonly Origin[]
-  /** Whether a granting preset states the leaf at a path of another VM, for the same item. */
-  readonly isStatedIn: (vm: VirtualMachine) => (path: string) => boolean
+  /** Whether a granting preset states the leaf at a path of another object, for the same item. */
+  readonly isStatedIn: (object: Subject) => (path: string) => boolean
 }
 
 interface Injected {
   /** As the user sent it. */
-  readonly vm: VirtualMachine
+  readonly object: Subject
   readonly applied: readonly CompiledPreset[]
   readonly namespace: Namespace
   readonly request: unknown
-  readonly structure: ObjectStructure
+  readonly kind: Kind
   readonly granted: Granted
   readonly steps: Steps
 }
 
 /**
  * A namespace's presets are no more trusted than its users. A cluster preset therefore grants only if its selectors and
- * conditions also match the VM with the namespace's presets applied. Otherwise these could add what the cluster preset
+ * conditions also match the object with the namespace's presets applied. Otherwise these could add what the cluster preset
  * excludes.
  */
 export function grantsOf({ granted, ...injected }: Injected): Grants {
@@ -45,10 +44,10 @@ export function grantsOf({ granted, ...injected }: Injected): Grants {
   return {
     isInjected: (path) => statedAt(granted, path).some(isByGrantor),
     grantorsAt: (path) => statedAt(granted, path).filter(isByGrantor),
-    isStatedIn: (vm) => {
-      // Applied below the VM's own values, so that those are unchanged.
+    isStatedIn: (object) => {
+      // Applied below the object's own values, so that those are unchanged.
       const lowest = grantors().map((preset) => ({ ...preset, rank: rankOf('cluster Default', 0), removes: [] }))
-      const stated = settle(vm, lowest, injected.structure, injected.steps).granted
+      const stated = settle(object, lowest, injected.kind, injected.steps).granted
       return (path) => statedAt(stated, path).length > 0
     },
   }
@@ -63,11 +62,11 @@ function statedAt(granted: Granted, path: string): readonly Origin[] {
   return []
 }
 
-function grantorsOf({ vm, applied, namespace, request, structure, steps }: Omit<Injected, 'granted'>) {
+function grantorsOf({ object, applied, namespace, request, kind, steps }: Omit<Injected, 'granted'>) {
   const cluster = applied.filter((preset) => preset.namespace === undefined)
   if (cluster.length === applied.length) return cluster
   const namespaced = applied.filter((preset) => preset.namespace !== undefined)
-  const written = settle(vm, namespaced, structure, steps).vm
+  const written = settle(object, namespaced, kind, steps).object
   const review = conditionInput(written, namespace, request)
   const budget = createBudget()
   return cluster.filter(

@@ -9,6 +9,7 @@ import type { CompiledPreset, QuarantinedPreset } from './compile.ts'
 import { conflictCauses } from './conflict.ts'
 import { exclusiveCauses } from './exclusive.ts'
 import { grantsOf, type Grants } from './granted.ts'
+import { virtualMachineKind, type Kind, type Subject } from './kind.ts'
 import { longListCauses } from './long-list.ts'
 import type { Provenance } from './origins.ts'
 import { participationIn } from './participation.ts'
@@ -17,7 +18,6 @@ import { settle } from './settle.ts'
 import { isSelected } from './selector.ts'
 import { compareText, originLabel } from './source.ts'
 import type { ObjectStructure } from './structure.ts'
-import { virtualMachineStructure } from './structure.ts'
 
 export interface InjectOptions {
   readonly presets: Pick<Candidates, 'select'>
@@ -28,17 +28,15 @@ export interface InjectOptions {
   readonly request?: unknown
   /** IDs of presets that the user may be exempt from; none if absent. */
   readonly exempt?: ReadonlySet<string>
-  /** The structure of VMs. Tests pass a smaller one. */
-  readonly structure?: ObjectStructure
   /** Counts the work; unmetered if absent. */
   readonly steps?: Steps
 }
 
-/** The result of applying presets to a VM. */
-export interface Injection extends Provenance {
-  /** If there are causes: the VM without the disputed fields, so that the response can include other rules' causes. */
-  readonly vm: VirtualMachine
-  /** Why the VM is refused; empty if it is not. */
+/** The result of applying presets to an object. */
+export interface Injected extends Provenance {
+  /** If there are causes: without the disputed fields, so that the response can include other rules' causes. */
+  readonly object: Subject
+  /** Why the object is refused; empty if it is not. */
   readonly causes: readonly Cause[]
   /** Leaves on which presets disagree, and lists that they make too long. Rules about these are not applied. */
   readonly unsettled: readonly string[]
@@ -51,9 +49,14 @@ export interface Injection extends Provenance {
   readonly participants: readonly Participant[]
 }
 
+/** The result of applying presets to a VM. */
+export interface Injection extends Omit<Injected, 'object'> {
+  readonly vm: VirtualMachine
+}
+
 export interface Participant {
   readonly preset: CompiledPreset
-  /** The number of leaves that it set or removed; 0 if the VM already had all its values. */
+  /** The number of leaves that it set or removed; 0 if the object already had all its values. */
   readonly changes: number
 }
 
@@ -63,48 +66,54 @@ export interface Notice {
 }
 
 /**
- * Merges the presets that select a VM into it. Pure: the same VM, presets, namespace and request give the same result,
- * in any order of presets. The arguments are not modified, and unchanged parts of the VM are the same objects.
+ * Merges the presets that select a VM into it.
+ * @param options `structure` is that of VMs; tests pass a smaller one
+ */
+export function inject(
+  vm: VirtualMachine,
+  options: InjectOptions & { readonly structure?: ObjectStructure },
+): Injection {
+  const { object, ...rest } = injectInto(vm, virtualMachineKind(options.structure), options)
+  // The structure is that of a VM.
+  return { vm: object as VirtualMachine, ...rest }
+}
+
+/**
+ * Merges the presets that select an object into it. Pure: the same object, presets, namespace and request give the same
+ * result, in any order of presets. The arguments are not modified, and unchanged parts are the same objects.
  * Idempotent.
  */
-export function inject(vm: VirtualMachine, options: InjectOptions): Injection {
-  const {
-    presets,
-    namespace,
-    request = {},
-    exempt = new Set<string>(),
-    structure = virtualMachineStructure(),
-    steps = unmetered,
-  } = options
-  const apply = (given: VirtualMachine, chosen: readonly CompiledPreset[]) => {
+export function injectInto(object: Subject, kind: Kind, options: InjectOptions): Injected {
+  const { presets, namespace, request = {}, exempt = new Set<string>(), steps = unmetered } = options
+  const apply = (given: Subject, chosen: readonly CompiledPreset[]) => {
     steps.spend(stepsOf(given, chosen))
-    return settle(given, chosen, structure, steps).vm
+    return settle(given, chosen, kind, steps).object
   }
-  const taking = participationIn(vm, { presets, namespace, request, exempt, apply })
+  const taking = participationIn(object, { presets, namespace, request, exempt, kind, apply })
   const matched = taking.matching.filter(({ mode }) => mode === 'Apply')
   const applied = [...matched, ...taking.late]
-  steps.spend(taking.tested + stepsOf(vm, applied))
-  const settled = settle(vm, applied, structure, steps)
-  const trial = tryOut(vm, applied, taking.matching, structure)
+  steps.spend(taking.tested + stepsOf(object, applied))
+  const settled = settle(object, applied, kind, steps)
+  const trial = tryOut(object, applied, taking.matching, kind)
   const { notices } = trial
   return {
-    vm: settled.vm,
+    object: settled.object,
     origins: settled.origins,
     overridden: settled.overridden,
     removed: settled.removed,
     skipped: settled.skipped,
-    // A late preset does not match the VM as the user sent it, so it grants nothing.
-    grants: grantsOf({ vm, applied: matched, namespace, request, structure, granted: settled.granted, steps }),
+    // A late preset does not match the object as the user sent it, so it grants nothing.
+    grants: grantsOf({ object, applied: matched, namespace, request, kind, granted: settled.granted, steps }),
     causes: [
       ...taking.causes,
       ...exclusiveCauses(applied),
-      ...conflictCauses(settled.conflicts),
+      ...conflictCauses(settled.conflicts, kind.noun),
       ...longListCauses(settled.longLists),
     ],
     unsettled: settled.unsettled,
     warnings: [
       ...taking.warnings,
-      ...quarantineWarnings(options.quarantined ?? [], vm, namespace),
+      ...quarantineWarnings(options.quarantined ?? [], object, namespace),
       ...settled.warnings,
       ...overrideWarnings(settled),
       ...notices.filter(({ preset }) => preset.mode === 'Warn').flatMap(noticeWarning),
@@ -125,7 +134,7 @@ function participantsOf(applied: readonly CompiledPreset[], { origins, removed }
 
 const quarantineWarnings = (
   quarantined: Iterable<QuarantinedPreset>,
-  { metadata: { labels = {} } }: VirtualMachine,
+  { metadata: { labels = {} } }: Subject,
   namespace: Namespace,
 ): string[] => {
   const selecting = [...quarantined].filter(
@@ -146,11 +155,18 @@ function contentSize({ content }: CompiledPreset): number {
   return size
 }
 
-/** The steps to visit all values of a VM and its presets once. */
-const stepsOf = ({ metadata, spec }: VirtualMachine, presets: readonly CompiledPreset[]): number =>
-  presets.reduce((steps, preset) => steps + contentSize(preset), sizeOf(metadata) + sizeOf(spec))
+/** The steps to visit all values of an object and its presets once. */
+function stepsOf(object: Subject, presets: readonly CompiledPreset[]): number {
+  let steps = 0
+  for (const [key, value] of Object.entries(object)) if (!unmerged.has(key)) steps += sizeOf(value)
+  for (const preset of presets) steps += contentSize(preset)
+  return steps
+}
 
-/** Presets in mode Warn or Audit have their own limit, because they must not keep a VM from being completed. */
+/** What no preset can set. */
+const unmerged: ReadonlySet<string> = new Set(['apiVersion', 'kind', 'status'])
+
+/** Presets in mode Warn or Audit have their own limit, because they must not keep an object from being completed. */
 const trialSteps = 50_000
 
 /** Each trial merges all presets again. */
@@ -161,10 +177,10 @@ const maxTrials = 16
  * and namespaced presets have separate limits, so that a namespace cannot keep cluster presets from being tried.
  */
 function tryOut(
-  vm: VirtualMachine,
+  object: Subject,
   applied: readonly CompiledPreset[],
   matching: readonly CompiledPreset[],
-  structure: ObjectStructure,
+  kind: Kind,
 ): { readonly notices: readonly Notice[]; readonly warnings: readonly string[] } {
   const presets = matching.filter(({ mode }) => mode !== 'Apply')
   const scopes = [
@@ -175,8 +191,8 @@ function tryOut(
   for (const scope of scopes) {
     const tryAll = (steps: Steps): void => {
       for (const preset of scope.slice(0, maxTrials)) {
-        steps.spend(stepsOf(vm, [...applied, preset]))
-        tried.set(preset, wouldChange(vm, applied, preset, structure, steps))
+        steps.spend(stepsOf(object, [...applied, preset]))
+        tried.set(preset, wouldChange(object, applied, preset, kind, steps))
       }
     }
     within(trialSteps, tryAll, () => {})
@@ -198,13 +214,13 @@ function untriedWarning(presets: readonly CompiledPreset[]): readonly string[] {
 
 /** The paths that a preset would change if it applied. Each is tried alone, without others in mode Warn or Audit. */
 function wouldChange(
-  vm: VirtualMachine,
+  object: Subject,
   applied: readonly CompiledPreset[],
   preset: CompiledPreset,
-  structure: ObjectStructure,
+  kind: Kind,
   steps: Steps,
 ): readonly string[] {
-  const settled = settle(vm, [...applied, preset], structure, steps)
+  const settled = settle(object, [...applied, preset], kind, steps)
   const changed = [...settled.origins, ...settled.removed].filter(([, origin]) => origin === preset.origin)
   return [...new Set([...changed.map(([path]) => path), ...settled.unsettled])].toSorted(compareText)
 }

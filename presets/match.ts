@@ -1,14 +1,14 @@
 import type { Cause } from '../api/cause.ts'
 import { shorten } from '../api/shorten.ts'
-import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { completedByAnnotation } from '../api/virtual-machine.ts'
 import type { Namespace } from './candidates.ts'
 import type { CompiledPreset } from './compile.ts'
 import { celValue } from './condition.ts'
 import { spend, type Budget } from './condition-budget.ts'
+import type { Subject } from './kind.ts'
 import type { Variables } from './condition-run.ts'
 
-/** The result of a preset's conditions for a VM. */
+/** The result of a preset's conditions for an object. */
 export type Match =
   | { readonly outcome: 'matches' }
   | { readonly outcome: 'unmet'; readonly condition: string }
@@ -21,19 +21,19 @@ export interface Failure {
 }
 
 /**
- * The variables of conditions: the VM as its user sent it, the request and the namespace. Created on first use.
+ * The variables of conditions: the object as its user sent it, the request and the namespace. Created on first use.
  * @param request an AdmissionRequest as the API server sends it; {} offline
  */
-export function conditionInput(vm: VirtualMachine, namespace: Namespace, request: unknown): () => Variables {
+export function conditionInput(object: Subject, namespace: Namespace, request: unknown): () => Variables {
   let made: Variables | undefined
   return () => {
-    made ??= makeVariables(vm, namespace, request)
+    made ??= makeVariables(object, namespace, request)
     return made
   }
 }
 
-function makeVariables(vm: VirtualMachine, { name, labels }: Namespace, request: unknown): Variables {
-  const object = withoutProvenance(vm)
+function makeVariables(given: Subject, { name, labels }: Namespace, request: unknown): Variables {
+  const object = withoutProvenance(given)
   const namespaceObject = { apiVersion: 'v1', kind: 'Namespace', metadata: { name, labels } }
   return {
     object: celValue(object),
@@ -43,11 +43,11 @@ function makeVariables(vm: VirtualMachine, { name, labels }: Namespace, request:
 }
 
 /** The provenance annotation does not come from the user. */
-function withoutProvenance(vm: VirtualMachine): VirtualMachine {
-  const { annotations } = vm.metadata
-  if (annotations?.[completedByAnnotation] === undefined) return vm
+function withoutProvenance(object: Subject): Subject {
+  const { annotations } = object.metadata
+  if (annotations?.[completedByAnnotation] === undefined) return object
   const { [completedByAnnotation]: _, ...others } = annotations
-  return { ...vm, metadata: { ...vm.metadata, annotations: others } }
+  return { ...object, metadata: { ...object.metadata, annotations: others } }
 }
 
 /**
@@ -70,7 +70,7 @@ export function matchConditions(preset: CompiledPreset, review: () => Variables,
 
 const maxExpression = 256
 
-/** A Default preset whose condition fails is left out. An Enforce preset must not be left out, so the VM is refused. */
+/** A Default preset whose condition fails is left out. An Enforce preset must not be left out, so the object is refused. */
 export const conditionCause = ({ id, conditions }: CompiledPreset, { condition, error }: Failure): Cause => ({
   rule: 'preset-condition',
   field: 'metadata',

@@ -1,19 +1,19 @@
 import type { Cause } from '../api/cause.ts'
 import { listCauses, noCauses, report } from '../api/causes.ts'
 import { isRecord } from '../api/schema.ts'
-import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { firstWarnings } from './abridge.ts'
 import type { Candidates, Namespace } from './candidates.ts'
 import type { CompiledPreset } from './compile.ts'
 import { createBudget } from './condition-budget.ts'
 import { excludePresets } from './exclude.ts'
+import type { Kind, Subject } from './kind.ts'
 import { conditionCause, conditionInput, matchConditions, type Failure } from './match.ts'
 import type { Labels } from './selector.ts'
 import { compareText } from './source.ts'
 
-/** The presets that apply to a VM. */
+/** The presets that apply to an object. */
 export interface Participation {
-  /** Presets of every mode that match the VM as its user sent it, strongest first. */
+  /** Presets of every mode that match the object as its user sent it, strongest first. */
   readonly matching: readonly CompiledPreset[]
   /** Cluster presets with strength Enforce that match only after the presets of the namespace are applied. */
   readonly late: readonly CompiledPreset[]
@@ -28,26 +28,27 @@ export interface ParticipationOptions {
   readonly namespace: Namespace
   readonly request: unknown
   readonly exempt: ReadonlySet<string>
-  /** Returns the VM with these presets applied. */
-  readonly apply: (vm: VirtualMachine, presets: readonly CompiledPreset[]) => VirtualMachine
+  readonly kind: Pick<Kind, 'noun'>
+  /** Returns the object with these presets applied. */
+  readonly apply: (object: Subject, presets: readonly CompiledPreset[]) => Subject
 }
 
 /**
- * Determines the presets that apply to a VM. A cluster preset with strength Enforce applies if it matches the VM either
+ * Determines the presets that apply to an object. A cluster preset with strength Enforce applies if it matches it either
  * as it was sent or with the presets of its namespace applied. Otherwise, these could add something that the cluster
  * preset restricts after it was tested. Cluster presets do not make other presets match.
  */
-export function participationIn(vm: VirtualMachine, options: ParticipationOptions): Participation {
-  const first = matchesOf(vm, vm, options)
+export function participationIn(object: Subject, options: ParticipationOptions): Participation {
+  const first = matchesOf(object, object, options)
   const namespaced = first.matching.filter(({ namespace, mode }) => namespace !== undefined && mode === 'Apply')
   const known = new Set([...first.matching, ...first.failed])
   const isLate = (preset: CompiledPreset): boolean =>
     preset.namespace === undefined && preset.strength === 'Enforce' && preset.mode === 'Apply' && !known.has(preset)
-  const labels = labelsWith(namespaced, vm, options.apply)
+  const labels = labelsWith(namespaced, object, options.apply)
   // Few VMs have late presets, and applying the presets of the namespace is half of the work.
   const isPossible = namespaced.length > 0 && options.presets.select(labels, options.namespace).some(isLate)
   if (!isPossible) return { ...first, late: [], tested: first.remaining.length }
-  const second = matchesOf(options.apply(vm, namespaced), vm, options, isLate)
+  const second = matchesOf(options.apply(object, namespaced), object, options, isLate)
   return {
     matching: first.matching,
     late: second.matching,
@@ -59,7 +60,7 @@ export function participationIn(vm: VirtualMachine, options: ParticipationOption
 
 function labelsWith(
   presets: readonly CompiledPreset[],
-  { metadata, ...vm }: VirtualMachine,
+  { metadata }: Subject,
   apply: ParticipationOptions['apply'],
 ): Labels {
   const labelling = presets.filter(setsLabels)
@@ -69,25 +70,25 @@ function labelsWith(
     content: { metadata: preset.content.metadata },
     removes: [],
   }))
-  return apply({ ...vm, metadata, spec: { domain: {} } }, contents).metadata.labels ?? {}
+  return apply({ metadata }, contents).metadata.labels ?? {}
 }
 
 const setsLabels = ({ content: { metadata } }: CompiledPreset): boolean =>
   isRecord(metadata) && Object.hasOwn(metadata, 'labels')
 
-/** @param sent the VM as its user sent it; its annotations decide which presets it excludes */
+/** @param sent the object as its user sent it; its annotations decide which presets it excludes */
 function matchesOf(
-  vm: VirtualMachine,
-  sent: VirtualMachine,
-  { presets, namespace, request, exempt }: ParticipationOptions,
+  object: Subject,
+  sent: Subject,
+  { presets, namespace, request, exempt, kind }: ParticipationOptions,
   isTested: (preset: CompiledPreset) => boolean = () => true,
 ) {
   const selected = presets
-    .select(vm.metadata.labels ?? {}, namespace)
+    .select(object.metadata.labels ?? {}, namespace)
     .filter(isTested)
     .toSorted(comparePresets)
-  const { remaining, warnings } = excludePresets(sent.metadata.annotations, selected, exempt)
-  const decided = decideConditions(remaining, conditionInput(vm, namespace, request))
+  const { remaining, warnings } = excludePresets(sent.metadata.annotations, selected, exempt, kind.noun)
+  const decided = decideConditions(remaining, conditionInput(object, namespace, request))
   return { ...decided, remaining, warnings: [...warnings, ...decided.warnings] }
 }
 

@@ -1,7 +1,7 @@
 import type { Origin } from '../api/cause.ts'
-import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { unmetered, type Steps } from '../api/steps.ts'
 import type { CompiledPreset } from './compile.ts'
+import type { Kind, Subject } from './kind.ts'
 import type { Conflict, LongList, Merge } from './merge.ts'
 import { emptyMerge, mergeSources } from './merge.ts'
 import type { LostValue, Provenance, Skipped } from './origins.ts'
@@ -10,14 +10,13 @@ import { removePaths } from './remove.ts'
 import type { Removal } from './remove.ts'
 import type { Source } from './source.ts'
 import { byUser, compareText, isUser, userRank } from './source.ts'
-import type { ObjectStructure } from './structure.ts'
 import type { Emitted, Granted } from './tree.ts'
 import { emit, unchanged } from './tree.ts'
 import { concernsVolumes, dropOrphans, pairVolumes, volumeNames } from './volumes.ts'
 
-/** The result of merging a VM with the presets that apply to it. */
+/** The result of merging an object with the presets that apply to it. */
 export interface Settled extends Provenance {
-  readonly vm: VirtualMachine
+  readonly object: Subject
   readonly conflicts: readonly Conflict[]
   readonly longLists: readonly LongList[]
   readonly unsettled: readonly string[]
@@ -28,32 +27,33 @@ export interface Settled extends Provenance {
 
 /** @param presets all that apply, in any order */
 export function settle(
-  vm: VirtualMachine,
+  object: Subject,
   presets: readonly CompiledPreset[],
-  structure: ObjectStructure,
+  { structure, removesBelow, pairsVolumes }: Kind,
   steps = unmetered,
 ): Settled {
-  if (presets.length === 0) return untouched(vm)
+  if (presets.length === 0) return untouched(object)
   const merge = emptyMerge(steps)
   const given: readonly Source[] = [
-    { rank: userRank, origin: byUser, value: vm },
+    { rank: userRank, origin: byUser, value: object },
     ...presets.map(({ rank, origin, content }) => ({ rank, origin, value: content })),
   ]
-  const isAboutVolumes = concernsVolumes(given)
+  const isAboutVolumes = pairsVolumes && concernsVolumes(given)
   const { sources, warnings } = isAboutVolumes ? pairVolumes(structure, given, merge) : { sources: given, warnings: [] }
-  const merged = mergeSources(structure, sources, rootPath, merge) ?? unchanged(vm)
+  const merged = mergeSources(structure, sources, rootPath, merge) ?? unchanged(object)
+  const above = removesBelow.map((key) => ({ kind: 'key', key }) as const)
   const removes = presets.flatMap((preset) =>
-    preset.removes.map(({ steps }) => ({ preset, steps: [inSpec, ...steps] })),
+    preset.removes.map(({ steps }) => ({ preset, steps: [...above, ...steps] })),
   )
   const left = removes.length === 0 ? undefined : removePaths(merged, structure, rootPath, removes, steps)
   const node = left?.node ?? merged
-  const isTaking = isAboutVolumes || presets.some(({ strength }) => strength === 'Enforce')
+  const isTaking = isAboutVolumes || (pairsVolumes && presets.some(({ strength }) => strength === 'Enforce'))
   const remaining = isTaking ? dropOrphans(node, structure, given) : node
   const emitted = emit(remaining, rootPath)
   const conflicts = [...merge.conflicts, ...(left?.conflicts ?? [])]
   return {
-    // The structure is that of a VM, and the content of presets was checked against the same schema.
-    vm: emitted.value as VirtualMachine,
+    // The structure is that of the object's kind, and the content of presets was checked against it.
+    object: emitted.value as Subject,
     origins: emitted.origins,
     overridden: overriddenOf(emitted, merge, steps),
     removed: removedOf(left?.removed ?? []),
@@ -62,23 +62,20 @@ export function settle(
     longLists: merge.longLists,
     unsettled: [...new Set([...conflicts, ...merge.longLists].map(({ path }) => pathText(path)))].toSorted(compareText),
     granted: emitted.granted,
-    warnings: [...warnings, ...orphanWarnings(vm, emitted.value)].toSorted(compareText),
+    warnings: [...warnings, ...(pairsVolumes ? orphanWarnings(object, emitted.value) : [])].toSorted(compareText),
   }
 }
 
-/** `remove` paths are relative to `spec`. */
-const inSpec = { kind: 'key', key: 'spec' } as const
-
 /** Warns of the user's volumes that were removed with the last disk that used them. */
-function orphanWarnings({ spec }: VirtualMachine, value: unknown): string[] {
+function orphanWarnings(given: Subject, value: unknown): string[] {
   const left = new Set(volumeNames(value))
-  return (spec.volumes ?? [])
-    .filter(({ name }) => !left.has(name))
-    .map(({ name }) => `volume "${name}" is removed because no disk uses it any more`)
+  return volumeNames(given)
+    .filter((name) => !left.has(name))
+    .map((name) => `volume "${name}" is removed because no disk uses it any more`)
 }
 
-const untouched = (vm: VirtualMachine): Settled => ({
-  vm,
+const untouched = (object: Subject): Settled => ({
+  object,
   origins: new Map(),
   overridden: new Map(),
   removed: new Map(),
