@@ -95,6 +95,9 @@ const writes = (server: FakeApiServer) =>
     .filter(({ method, path }) => method !== 'GET' && !path.includes('/events'))
     .map(({ method, path }) => `${method} ${path}`)
 
+const readsOfPod = (server: FakeApiServer) =>
+  server.requests.filter(({ method, path }) => method === 'GET' && path.endsWith(podName))
+
 const scheduled = async (server: FakeApiServer) => {
   await until(() => pod(server) !== undefined)
   change(server, pod(server)!, { nodeName: 'n1' })
@@ -123,11 +126,12 @@ describe('controller', () => {
     expect(controller.statistics()).toBeUndefined()
   })
 
-  it('takes a VM from its creation to its end with four writes', async () => {
+  it('takes a VM from its creation to its end with four writes, and asks for its pod only before it lets the VM go', async () => {
     const { server, start } = await setUp()
     start()
     create(server)
     await scheduled(server)
+    expect(readsOfPod(server)).toEqual([])
     expect(vm(server)!.status).toMatchObject({
       phase: 'Scheduled',
       nodeName: 'n1',
@@ -193,8 +197,7 @@ describe('controller', () => {
     resolve()
     await until(() => vm(server)?.status !== undefined)
     expect(vm(server)?.status).toMatchObject(expected)
-    const gets = server.requests.filter(({ method, path }) => method === 'GET' && path.endsWith(podName))
-    expect(gets.length).toBe(1)
+    expect(readsOfPod(server).length).toBe(1)
   })
 
   it('starts a VM that is too large for the cache', async () => {
@@ -465,6 +468,24 @@ describe('controller', () => {
     markDeleted(server)
     await until(() => pod(server)?.metadata.deletionTimestamp !== undefined)
     expect(vm(server)).toBeDefined()
+  })
+
+  it.each([
+    ['while a quota refuses another one', { status: 403, body: { kind: 'Status', code: 403, reason: 'Forbidden' } }],
+    ['that its cache does not have', undefined],
+  ])('hands over its pod %s', async (_how, refusal) => {
+    const { server, start } = await setUp()
+    const first = start()
+    create(server)
+    await until(() => pod(server) !== undefined)
+    await first.stop()
+    // Without the label, no cache has it.
+    change(server, { ...pod(server)!, metadata: { ...pod(server)!.metadata, labels: {} } }, { nodeName: 'n1' })
+    server.fault = ({ method, path }) => (method === 'POST' && path.endsWith('/pods') ? refusal : undefined)
+    start()
+    await until(() => vm(server)?.status !== undefined)
+    expect(vm(server)?.status).toMatchObject({ phase: 'Scheduled', podUID: pod(server)!.metadata.uid })
+    expect(readsOfPod(server).length).toBe(1)
   })
 
   it('does not wait for the handler if it saw the containers of the pod end', async () => {

@@ -69,8 +69,8 @@ const cachedVms = resource<CachedVm>(kind)
 const concurrency = 10
 /** Users can change labels many times a second; a pass follows once for all changes. */
 const gatherMs = 1000
-/** How far the cache can lag when a pod exists that it does not have. */
-const cacheLagMs = 100
+/** A pod existed when it was created, and no longer when it was read. */
+const goneMs = 100
 
 export function startVmController(options: VmControllerOptions): VmController {
   const { kube, engine, log, image, clock } = options
@@ -163,9 +163,7 @@ export function startVmController(options: VmControllerOptions): VmController {
   }
 
   const observe = async (vm: Vm): Promise<Observed> => {
-    const name = podName(vm)
-    const others = podCache.store.byIndex('vm', vm.metadata.uid).filter((pod) => pod.metadata.name !== name)
-    const found = sortPods(vm, await findNamedPod(vm), others)
+    const found = podsOf(vm, await findNamedPod(vm))
     const node = stateOf(nodeCache.store.get(vm.status?.nodeName ?? ''))
     // To check a large VM takes tenths of a second: between two, the lease is renewed and other namespaces have a turn.
     if (awaitsStart(vm)) await turns.take({ namespace: vm.metadata.namespace ?? '', username: '' })
@@ -185,18 +183,26 @@ export function startVmController(options: VmControllerOptions): VmController {
     }
   }
 
+  const podsOf = (vm: Vm, named: Persisted<Pod> | undefined) => {
+    const name = podName(vm)
+    const others = podCache.store.byIndex('vm', vm.metadata.uid).filter((pod) => pod.metadata.name !== name)
+    return sortPods(vm, named, others)
+  }
+
   /**
-   * Reads a pod that the cache does not have from the API server: the cache may lag, and has no pod without our label.
-   * So is a pod that is cached only in part while its VM can still take it: an earlier leader created it.
+   * The cache may lag, and has no pod without our label. If it has no pod of this name while the VM needs one,
+   * `createPod` detects an existing pod without a read. If the VM has a pod already, the API server is asked. So it is
+   * for a pod that is cached only in part while its VM can still take it: an earlier leader created it.
    */
   const findNamedPod = async (vm: Vm): Promise<Persisted<Pod> | undefined> => {
-    const ref = { ...refOf(keyOf(vm.metadata)), name: podName(vm) }
-    const cached = podCache.store.get(keyOf(ref))
-    const mayAdopt = vm.status?.podUID === undefined && !isFinished(vm) && !isDeleting(vm)
-    const isEnough = cached !== undefined && (isWhole(cached) || !mayAdopt)
-    if (isEnough || (isFinished(vm) && !isDeleting(vm))) return cached
-    return unlessNotFound(kube.get(pods, ref))
+    const cached = podCache.store.get(keyOf(namedPod(vm)))
+    if (isFinished(vm) && !isDeleting(vm)) return cached
+    const needsPod = vm.status?.podUID === undefined && !isDeleting(vm)
+    const isEnough = cached === undefined ? needsPod : isWhole(cached) || !needsPod
+    return isEnough ? cached : readNamedPod(vm)
   }
+
+  const readNamedPod = (vm: Vm): Promise<Persisted<Pod> | undefined> => unlessNotFound(kube.get(pods, namedPod(vm)))
 
   /** Pods of VMs of the same name that no longer exist. The finalizer prevents them, unless it is removed by hand. */
   const predecessorsOf = ({ metadata }: Vm): readonly Persisted<Pod>[] =>
@@ -253,9 +259,13 @@ export function startVmController(options: VmControllerOptions): VmController {
       await unlessCounting(kube.create(pods, pod))
       return undefined
     } catch (error) {
-      if (isAlreadyExists(error)) return [{ do: 'requeueAfter', afterMs: cacheLagMs }]
-      if (isForbidden(error) || isInvalid(error)) return refusedToCreate(observed, error.status.message)
-      throw error
+      const isRefused = isForbidden(error) || isInvalid(error)
+      if (!isRefused && !isAlreadyExists(error)) throw error
+      // Admission may refuse the pod before the API server notices that it exists.
+      const existing = await readNamedPod(observed.vm)
+      if (existing !== undefined) return plan({ ...observed, ...podsOf(observed.vm, existing) })
+      if (isRefused) return refusedToCreate(observed, error.status.message)
+      return [{ do: 'requeueAfter', afterMs: goneMs }]
     }
   }
 
@@ -316,6 +326,8 @@ function withIdentity(completed: VirtualMachine, stored: Vm): Vm {
   const finalizers = withFinalizer(stored)
   return { ...completed, metadata: { ...completed.metadata, name, uid, resourceVersion, finalizers } }
 }
+
+const namedPod = (vm: Vm) => ({ ...refOf(keyOf(vm.metadata)), name: podName(vm) })
 
 function isDeleting({ metadata }: VirtualMachine): boolean {
   return metadata.deletionTimestamp !== undefined

@@ -13,7 +13,10 @@ export type LauncherPod = Persisted<Pod>
 /** Everything that decides what to do for a VM. It has no clock: `elapsed` is measured, and `now` is only written. */
 export interface Observed {
   readonly vm: Vm
-  /** Every pod of the VM (`isPodOf`). Empty only if the API server itself reported that the VM's pod does not exist. */
+  /**
+   * Every pod of the VM (`isPodOf`). Once the VM has taken a pod, or is deleted, it is empty only if the API server
+   * itself reported that the pod does not exist. Before, the cache may lag: the creation of a pod detects an existing one.
+   */
   readonly pods: readonly LauncherPod[]
   /** A pod that has the name of the VM's pod and does not belong to the VM. */
   readonly foreignPod: LauncherPod | undefined

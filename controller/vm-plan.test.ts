@@ -216,8 +216,7 @@ const table: [string, Variation, string[]][] = [
     { completion: { kind: 'done', presets: ['site', 'default/small'] } },
     [
       `createPod ${name}`,
-      `recordEvent Normal SuccessfulCreate: Created pod ${name}`,
-      'recordEvent Normal PresetsApplied: Completed with the presets site, default/small',
+      `recordEvent Normal SuccessfulCreate: Created pod ${name}; the presets of the VM are site, default/small`,
     ],
   ],
   [
@@ -318,11 +317,7 @@ const table: [string, Variation, string[]][] = [
       'recordEvent Warning FailedScheduling: 0/1 nodes are available',
     ],
   ],
-  [
-    'a scheduled pod hands the VM to the node',
-    { pod: seen({ nodeName: 'n1' }) },
-    ['updateStatus Scheduled', `recordEvent Normal Scheduled: Pod ${name} is on node n1`],
-  ],
+  ['a scheduled pod hands the VM to the node', { pod: seen({ nodeName: 'n1' }) }, ['updateStatus Scheduled']],
   [
     'a pod that was deleted before that is a failed VM',
     { pod: seen({ nodeName: 'n1', metadata: { deletionTimestamp: at(0) } }) },

@@ -211,16 +211,15 @@ function start(observed: Observed): Action[] {
   }
   return [
     { do: 'createPod', pod: launcherPod(vm, { image, claims }) },
-    { do: 'recordEvent', type: 'Normal', reason: 'SuccessfulCreate', message: `Created pod ${podName(vm)}` },
-    ...reportPresets(observed),
+    { do: 'recordEvent', type: 'Normal', reason: 'SuccessfulCreate', message: creationOf(observed) },
   ]
 }
 
-/** For `kubectl describe`, once in the life of a VM. */
-function reportPresets({ completion }: Observed): Action[] {
-  if (completion.kind !== 'done' || completion.presets.length === 0) return []
-  const message = `Completed with the presets ${completion.presets.join(', ')}`
-  return [{ do: 'recordEvent', type: 'Normal', reason: 'PresetsApplied', message }]
+/** The only event of the controller for a VM that starts as usual: an event is a write to the API server. */
+function creationOf({ vm, completion }: Observed): string {
+  const created = `Created pod ${podName(vm)}`
+  if (completion.kind !== 'done' || completion.presets.length === 0) return created
+  return `${created}; the presets of the VM are ${completion.presets.join(', ')}`
 }
 
 function follow(observed: Observed, pod: LauncherPod): Action[] {
@@ -324,11 +323,7 @@ function awaitNode({ vm, now }: Observed, pod: LauncherPod): Action[] {
 
 function handOver({ vm, completion, now }: Observed, pod: LauncherPod, nodeName: string): Action[] {
   const presets = completion.kind === 'done' ? completion.presets : []
-  const message = `Pod ${pod.metadata.name} is on node ${nodeName}`
-  return [
-    { do: 'updateStatus', status: scheduledStatus(vm, pod, nodeName, presets, now) },
-    { do: 'recordEvent', type: 'Normal', reason: 'Scheduled', message },
-  ]
+  return [{ do: 'updateStatus', status: scheduledStatus(vm, pod, nodeName, presets, now) }]
 }
 
 function fail({ vm, now }: Observed, ending: Ending): Action[] {

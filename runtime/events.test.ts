@@ -140,7 +140,7 @@ describe('event recorder', () => {
     server.fault = () => 'hang'
     for (let count = 0; count < 1100; count++)
       recorder.record({ ...created, regarding: { ...regarding, uid: `u${count}` } })
-    expect(recorder.statistics()).toEqual({ waiting: 1000, dropped: 99 })
+    expect(recorder.statistics()).toEqual({ waiting: 1000, dropped: 96 })
     const stopping = recorder.stop(2000)
     await clock.advance(2000)
     await stopping
@@ -149,24 +149,43 @@ describe('event recorder', () => {
 
   it('drops events of the namespace that has the most waiting, and sends those of all namespaces in turn', async () => {
     const { server, recorder, counts } = await setUp()
-    const held = Promise.withResolvers<void>()
-    server.fault = () => (server.requests.length === 1 ? { heldUntil: held.promise } : undefined)
+    const [one, others] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const holds = [one, others, others, others]
+    server.fault = () => {
+      const hold = holds.shift()
+      return hold && { heldUntil: hold.promise }
+    }
     const record = (namespace: string, count: number) => {
       for (let index = 0; index < count; index++) {
         const name = `${namespace}-${index}`
         recorder.record({ ...created, message: name, regarding: { ...regarding, namespace, name, uid: name } })
       }
     }
-    record('busy', 1002)
-    await until(() => server.requests.length === 1)
+    record('busy', 1005)
+    await until(() => server.requests.length === 4)
     record('calm', 3)
     record('other', 2)
     expect(recorder.statistics()).toEqual({ waiting: 1000, dropped: 6 })
-    held.resolve()
+    // Three of four senders are held, so the order of the rest is known.
+    one.resolve()
     await until(() => recorder.statistics().waiting === 0)
-    await recorder.stop()
+    await until(() => counts().length === 1001)
     const sent = counts().map(([message]) => String(message))
-    expect(sent.slice(0, 8)).toEqual(['busy-0', 'busy-1', 'calm-0', 'other-0', 'busy-2', 'calm-1', 'other-1', 'busy-3'])
-    expect([sent.length, sent.at(-1)]).toEqual([1001, 'busy-995'])
+    expect(sent.slice(1, 8)).toEqual(['busy-4', 'calm-0', 'other-0', 'busy-5', 'calm-1', 'other-1', 'busy-6'])
+    expect(sent.at(-1)).toBe('busy-998')
+    others.resolve()
+    await recorder.stop()
+    expect(counts().length).toBe(1004)
+  })
+
+  it('writes events of four objects at once, and those of an object one by one', async () => {
+    const { server, recorder, counts } = await setUp()
+    const held = Promise.withResolvers<void>()
+    server.fault = () => ({ heldUntil: held.promise })
+    for (const uid of ['u1', 'u1', 'u2', 'u3', 'u4']) recorder.record({ ...created, regarding: { ...regarding, uid } })
+    await until(() => server.requests.length === 3)
+    held.resolve()
+    await recorder.stop()
+    expect(counts().map(([, count]) => count)).toEqual([2, 1, 1, 1])
   })
 })

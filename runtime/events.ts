@@ -35,8 +35,9 @@ export interface EventContent {
 /**
  * Writes Events for `kubectl describe`: of the core group, since kubectl prints those with their count ("x3 over 2m").
  * Recording never blocks and never fails. Events with the same object, type, reason and message within ten minutes
- * become one Event whose count grows. An object gets 25 Events and then one per five minutes. A thousand events wait,
- * and namespaces take turns; beyond that, the namespace that has the most waiting loses its last one.
+ * become one Event whose count grows. An object gets 25 Events and then one per five minutes. Four are written at once,
+ * those of an object in order. A thousand events wait, and namespaces take turns; beyond that, the namespace that has the
+ * most waiting loses its last one.
  */
 export interface EventRecorder {
   record(content: EventContent): void
@@ -63,6 +64,8 @@ const sameWithinMs = 600_000
 const longestMessageBytes = 1024
 const mostRemembered = 4096
 const mostWaiting = 1000
+/** A write takes milliseconds, so this is hundreds of events a second. */
+const mostAtOnce = 4
 const tries = 3
 const retryMs = 1000
 
@@ -91,7 +94,10 @@ export function createEventRecorder(options: {
   const waiting = createFairQueue<() => EventContent>()
   const places = createFairLimit(mostWaiting)
   const stopping = new AbortController()
-  let sending: Promise<void> | undefined
+  let senders = 0
+  const sending = new Set<Promise<void>>()
+  /** The last event of each object that is being written. */
+  const lastOf = new Map<string, Promise<void>>()
   let dropped = 0
 
   const isTooMany = ({ uid }: Regarding) => {
@@ -114,15 +120,25 @@ export function createEventRecorder(options: {
   }
 
   const sendAll = async (): Promise<void> => {
-    for (let next = waiting.take(); next && !stopping.signal.aborted; next = waiting.take()) {
-      const content = next()
-      await send(content).catch((error: unknown) => {
-        dropped++
-        log.warn({ err: error, reason: content.reason }, 'could not write an event')
-      })
-    }
-    sending = undefined
+    for (let next = waiting.take(); next && !stopping.signal.aborted; next = waiting.take()) await sendInOrder(next())
+    // In the same turn as the last look at the queue: an event that is added later starts another sender.
+    senders--
   }
+
+  /** Two events of an object at once could be the same one, whose count grows. */
+  const sendInOrder = async (content: EventContent): Promise<void> => {
+    const { uid } = content.regarding
+    const sent = (lastOf.get(uid) ?? Promise.resolve()).then(() => sendOrDrop(content))
+    lastOf.set(uid, sent)
+    await sent
+    if (lastOf.get(uid) === sent) lastOf.delete(uid)
+  }
+
+  const sendOrDrop = (content: EventContent): Promise<void> =>
+    send(content).catch((error: unknown) => {
+      dropped++
+      log.warn({ err: error, reason: content.reason }, 'could not write an event')
+    })
 
   const send = async (content: EventContent): Promise<void> => {
     for (let attempt = 1; ; attempt++) {
@@ -186,12 +202,16 @@ export function createEventRecorder(options: {
       }
       // Shortened before it is remembered: a message can be as long as a spec.
       wait({ ...content, message: shortenToBytes(content.message, longestMessageBytes) })
-      sending ??= sendAll()
+      if (senders === mostAtOnce) return
+      senders++
+      const sender = sendAll()
+      sending.add(sender)
+      void sender.then(() => sending.delete(sender))
     },
     statistics: () => ({ waiting: waiting.size(), dropped }),
     async stop(limitMs = 2000) {
       const cancel = clock.after(limitMs, () => stopping.abort(new Error('no time left to write events')))
-      await sending
+      await Promise.all(sending)
       cancel()
       stopping.abort(new Error('the event recorder was stopped'))
     },

@@ -165,7 +165,7 @@ describe('the controller on a real API server, without webhooks', () => {
       '-o',
       'jsonpath={.items[*].reason}',
     )
-    const reasons = ['Completed', 'PresetsApplied', 'Scheduled', 'SuccessfulCreate', 'SuccessfulDelete']
+    const reasons = ['Completed', 'SuccessfulCreate', 'SuccessfulDelete']
     expect(reported.split(' ').toSorted()).toEqual(reasons)
   })
 
