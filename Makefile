@@ -15,8 +15,9 @@ help:
 	@echo 'make release   builds dist/VERSION for VERSION=v0.2.0: manifests, chart, images, kubectl-vm, SBOMs, checksums (docs/release.md)'
 	@echo 'make binaries  finds or builds the Kubernetes binaries and prints their path'
 	@echo 'make rootfs    builds the root file system with libvirt for tests and prints its path'
+	@echo 'make linux-guest  builds the disk of a small Linux for VMs of tests and prints its path'
 
-up down install images binaries rootfs upgrade-test: node_modules/.package-lock.json
+up down install images binaries rootfs linux-guest upgrade-test: node_modules/.package-lock.json
 	@$(CLUSTER) $@
 
 check: node_modules/.package-lock.json
@@ -40,4 +41,4 @@ node_modules/.package-lock.json: package-lock.json
 	@if [ -d node_modules ]; then npm install --no-save --no-audit --no-fund --loglevel=error; else npm ci --no-audit --no-fund --loglevel=error; fi
 	@touch $@
 
-.PHONY: help up down install images binaries rootfs upgrade-test check dist test release chaos
+.PHONY: help up down install images binaries rootfs linux-guest upgrade-test check dist test release chaos

@@ -19,6 +19,7 @@ import { guestDisk } from './guest.ts'
 import { packagesOf } from './imports.ts'
 import { filesBelow, keyOf, keyOfFiles } from './key.ts'
 import { findManifest, listReferences, prune, unpackLayers } from './layout.ts'
+import { ensureLinuxGuest } from './linux-guest.ts'
 import type { Step } from './progress.ts'
 import { ensureBaseTar, suite } from './rootfs.ts'
 import type { Settings } from './settings.ts'
@@ -50,12 +51,19 @@ const localPrefix = 'localhost/virtset'
 const isCode = (path: string) => path.endsWith('.ts') && !path.endsWith('.test.ts')
 const isCodeOrData = (path: string) => isCode(path) || /\.(json|proto)$/.test(path)
 
-/** The images that the cluster of `make up` itself needs, and the disk of one of its VMs. */
-function clusterSources(binaries: Binaries, disk: string): ImageSource[] {
+/** The disks in images of the cluster of `make up`: the demo guest, and a small Linux. */
+interface GuestDisks {
+  readonly demo: string
+  readonly linux: string
+}
+
+/** The images that the cluster of `make up` itself needs, and the disks of VMs. */
+function clusterSources(binaries: Binaries, disks: GuestDisks): ImageSource[] {
   return [
     { name: 'pause', files: [], extra: { catatonit: '/usr/bin/catatonit' }, hasBase: false },
     { name: 'coredns', files: [], extra: { coredns: join(binaries.coredns, 'coredns') }, hasBase: false },
-    { name: 'demo-disk', files: [], extra: { 'disk.img': disk }, hasBase: false },
+    { name: 'demo-disk', files: [], extra: { 'disk.img': disks.demo }, hasBase: false },
+    { name: 'linux-guest', files: [], extra: { 'disk.qcow2': disks.linux }, hasBase: false },
   ]
 }
 
@@ -106,11 +114,10 @@ function virtsetSources(settings: Settings, modules: string, disk: string): Imag
  */
 export async function ensureImages(step: Step, settings: Settings, binaries?: Binaries): Promise<Image[]> {
   const modules = await ensureModules(step, settings)
-  const disk = await guestDisk(step, settings)
-  const sources = [
-    ...(binaries === undefined ? [] : clusterSources(binaries, disk)),
-    ...virtsetSources(settings, modules, disk),
-  ]
+  const demo = await guestDisk(step, settings)
+  const ofCluster =
+    binaries === undefined ? [] : clusterSources(binaries, { demo, linux: await ensureLinuxGuest(step, settings) })
+  const sources = [...ofCluster, ...virtsetSources(settings, modules, demo)]
   const layout = join(settings.cache, 'images')
   let built = 0
   const images: Image[] = []

@@ -4,6 +4,7 @@ import { ensureBinaries } from './binaries.ts'
 import { bringDown } from './down.ts'
 import { installOnExistingCluster } from './existing-cluster.ts'
 import { ensureImages } from './images.ts'
+import { ensureLinuxGuest } from './linux-guest.ts'
 import { ensurePackages, hostPackages } from './packages.ts'
 import { createProgress, StepFailed } from './progress.ts'
 import { ensureRootfs } from './rootfs.ts'
@@ -56,6 +57,14 @@ async function main(command: string | undefined): Promise<void> {
       console.log(path)
       return
     }
+    case 'linux-guest': {
+      await packages()
+      const path = await progress.step('Linux guest', 'check that a Debian mirror responds', (step) =>
+        ensureLinuxGuest(step, settings),
+      )
+      console.log(path)
+      return
+    }
     case 'images': {
       await packages()
       const programs = await binaries()
@@ -65,7 +74,7 @@ async function main(command: string | undefined): Promise<void> {
     }
     default:
       throw new Error(
-        `usage: main.ts up | down | test | upgrade-test | install | images | binaries | rootfs, not ${command}`,
+        `usage: main.ts up | down | test | upgrade-test | install | images | binaries | rootfs | linux-guest, not ${command}`,
       )
   }
 }

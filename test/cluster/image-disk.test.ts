@@ -1,16 +1,19 @@
 import { readdir, stat } from 'node:fs/promises'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 
 import { afterAll, beforeAll, expect, test } from 'vitest'
 
 import { run } from '../../cluster/command.ts'
 import { guestGreeting } from '../../cluster/guest.ts'
+import { listReferences } from '../../cluster/layout.ts'
+import { readSettings } from '../../cluster/settings.ts'
 import { openCluster, podDirectory, type TestCluster, type VirtualMachine } from './cluster.ts'
 import { deaf, presets } from './vms.ts'
 
 let cluster: TestCluster
-/** The image of the example VM: a disk with the demo guest. */
+/** The image that is a disk with the demo guest. */
 let reference: string
+let example: VirtualMachine
 const absent = 'localhost/virtset/absent:1'
 
 beforeAll(async () => {
@@ -18,8 +21,10 @@ beforeAll(async () => {
   await cluster.kubectl('label', 'namespace', cluster.namespace, 'pod-security.kubernetes.io/enforce=restricted')
   await cluster.apply(...presets)
   const [kubectl = '', ...flags] = cluster.command
-  const path = 'jsonpath={.spec.volumes[0].image.reference}'
-  reference = await run([kubectl, ...flags, '-n', 'default', 'get', 'vm', 'from-image', '-o', path])
+  example = JSON.parse(await run([kubectl, ...flags, '-n', 'default', 'get', 'vm', 'from-image', '-o', 'json']))
+  const { cache } = readSettings(resolve(import.meta.dirname, '../..'), process.env)
+  const built = listReferences(join(cache, 'images'))
+  reference = built.findLast((name) => name.includes('/demo-disk:')) ?? 'no demo-disk'
   await cluster.apply(
     vmFrom('one', { reference, capacity: '16Mi' }),
     vmFrom('two', { reference }),
@@ -36,6 +41,13 @@ const vmFrom = (name: string, image: object) => {
 }
 
 const readyOf = ({ status }: VirtualMachine) => status?.conditions?.find(({ type }) => type === 'Ready')
+
+test('the example boots Linux from its image', async () => {
+  const console = await cluster.console(example)
+  // What it printed before is sent first. Emulated, on a busy host.
+  await expect(console.hear('from-image login:', 200_000)).resolves.toBeUndefined()
+  console.close()
+})
 
 test('two VMs boot from one image, each with its own changes', async () => {
   for (const name of ['one', 'two']) {
