@@ -281,6 +281,7 @@ export function contextOf(
     entropy,
     namespace: namespace.name,
     isNew: !isStored,
+    isOurs: !isStored,
     ...(volumes === undefined ? {} : { imageVolumes: imageVolumesOf(volumes) }),
     ...(called === undefined ? {} : { name: called }),
     ...(isMacTaken === undefined ? {} : { isMacTaken }),

@@ -15,9 +15,11 @@ import type { Logger } from '../runtime/log.ts'
 import { createSelfSigned } from '../runtime/self-signed.ts'
 import {
   formatPosition,
+  poolOf,
   positionHeader,
   sessionProtocol,
   sessionsPerVm,
+  type SessionPool,
   type SessionTarget,
 } from '../runtime/session-api.ts'
 import type { DoorAccess } from './door-access.ts'
@@ -77,7 +79,7 @@ interface Refusal {
 export async function openDoor(options: DoorOptions): Promise<Door> {
   const { port, host, address, clock, log } = options
   const certificate = createSelfSigned('virtset-handler', clock.now())
-  const sessions = new Map<Duplex, string>()
+  const sessions = new Map<Duplex, { readonly podUID: string; readonly pool: SessionPool }>()
   const server = createServer({ ...certificate, minVersion: 'TLSv1.3' }, (_, response) => {
     response.writeHead(404, { connection: 'close' }).end()
   })
@@ -98,9 +100,10 @@ export async function openDoor(options: DoorOptions): Promise<Door> {
     const found = parseDoorPath(request.url ?? '')
     if (found === undefined || request.headers.upgrade !== sessionProtocol) return unknownPath
     if (!options.isOfVm(found.podUID)) return notHere
-    const own = [...sessions.values()].filter((podUID) => podUID === found.podUID).length
+    const pool = poolOf(found.target)
+    const own = [...sessions.values()].filter((one) => one.podUID === found.podUID && one.pool === pool).length
     // The launcher counts as well. A hostile one does not.
-    if (own >= sessionsPerVm || sessions.size >= mostSessions) return tooMany
+    if (own >= sessionsPerVm[pool] || sessions.size >= mostSessions) return tooMany(sessionsPerVm[pool])
     return found
   }
 
@@ -108,7 +111,7 @@ export async function openDoor(options: DoorOptions): Promise<Door> {
     const checked = await check(request)
     if ('reason' in checked) return refuse(socket, checked)
     const { podUID, target } = checked
-    sessions.set(socket, podUID)
+    sessions.set(socket, { podUID, pool: poolOf(target) })
     try {
       const inner = await options.open(podUID, target)
       if (!sessions.has(socket) || socket.destroyed) {
@@ -149,7 +152,7 @@ export async function openDoor(options: DoorOptions): Promise<Door> {
     published,
     sessions: () => sessions.size,
     endSessionsOf(podUID) {
-      for (const [socket, of] of sessions) if (of === podUID) end(socket)
+      for (const [socket, one] of sessions) if (one.podUID === podUID) end(socket)
     },
     close: () =>
       new Promise((resolve) => {
@@ -163,11 +166,11 @@ export async function openDoor(options: DoorOptions): Promise<Door> {
 const forbidden: Refusal = { status: 403, reason: 'Forbidden', message: 'only the webhooks can open sessions' }
 const unknownPath: Refusal = { status: 404, reason: 'NotFound', message: 'the path is not that of a session' }
 const notHere: Refusal = { status: 404, reason: 'NotFound', message: 'the pod is not that of a VM of this node' }
-const tooMany: Refusal = {
+const tooMany = (most: number): Refusal => ({
   status: 429,
   reason: 'TooManySessions',
-  message: `the VM already has ${sessionsPerVm} sessions, or the node ${mostSessions}; close one of them`,
-}
+  message: `the VM already has ${most} sessions of this kind, or the node ${mostSessions}; close one of them`,
+})
 
 function refusalOf(error: unknown): Refusal {
   const message = error instanceof Error ? error.message : String(error)
@@ -175,7 +178,8 @@ function refusalOf(error: unknown): Refusal {
     return { status: 429, reason: error.reason, message }
   }
   if (error instanceof LauncherRefusal && error.reason === 'NotFound') {
-    const older = "the VM's launcher is of a version without sessions; they work after the next start of the VM"
+    const older =
+      "the VM's launcher is of a version without sessions of this kind; they work after the next start of the VM"
     return { status: 409, reason: 'NotReady', message: older }
   }
   if (error instanceof LauncherRefusal) return { status: 409, reason: error.reason, message }

@@ -1,12 +1,12 @@
 import { type Duplex, duplexPair } from 'node:stream'
 import { expect, test } from 'vitest'
 import { createLogger } from '../runtime/log.ts'
-import { consolePastBytes, sessionsPerVm, type SessionTarget } from '../runtime/session-api.ts'
+import { consolePastBytes, sessionsPerVm, type ConsoleTarget } from '../runtime/session-api.ts'
 import { fakeClock, settle } from '../test/fake-clock.ts'
 import { ConsoleHub, maxLagBytes } from './console-hub.ts'
 
-const live: SessionTarget = { kind: 'console', isFollowing: true }
-const withPast = (tailBytes = consolePastBytes): SessionTarget => ({ ...live, tailBytes })
+const live: ConsoleTarget = { kind: 'console', isFollowing: true }
+const withPast = (tailBytes = consolePastBytes): ConsoleTarget => ({ ...live, tailBytes })
 
 /** A hub whose console is open, with the guest's end of it. */
 async function start() {
@@ -26,7 +26,7 @@ async function start() {
     guests.at(-1)?.write(text)
     await clock.advance(10)
   }
-  const join = async (target: SessionTarget = live) => {
+  const join = async (target: ConsoleTarget = live) => {
     const session = await hub.join(target)
     const [theirs, ours] = duplexPair()
     const reader = { position: session.position, socket: ours, text: '', chunks: 0, hasEnded: false }
@@ -112,7 +112,7 @@ test('a reader that lags is disconnected and stalls neither the guest nor the ot
 test('the number of sessions is limited, and one that ends makes room', async () => {
   const { clock, join } = await start()
   const readers = []
-  for (let count = 0; count < sessionsPerVm; count++) readers.push(await join())
+  for (let count = 0; count < sessionsPerVm.others; count++) readers.push(await join())
   await expect(join()).rejects.toMatchObject({ reason: 'TooManySessions' })
   readers[0]?.socket.end()
   await clock.advance(1)

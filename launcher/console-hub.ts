@@ -3,8 +3,9 @@ import type { Duplex } from 'node:stream'
 import { createBackOff } from '../runtime/back-off.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Logger } from '../runtime/log.ts'
-import { consolePastBytes, sessionsPerVm, type ConsolePosition, type SessionTarget } from '../runtime/session-api.ts'
+import { consolePastBytes, sessionsPerVm, type ConsolePosition, type ConsoleTarget } from '../runtime/session-api.ts'
 import { ConsolePast } from './console-past.ts'
+import type { GuestSession } from './guest-session.ts'
 import { Refused } from './refused.ts'
 
 /** Output that arrives within this time is sent together: a guest that prints single bytes must cost its readers little. */
@@ -24,13 +25,8 @@ const lastOutputMs = 1000
 
 const reopening = { firstMs: 500, longestMs: 10_000, healthyMs: 60_000 }
 
-/** A reader and writer of the console that was admitted. */
-export interface ConsoleSession {
-  /** The position of the first byte that it gets. */
-  readonly position: ConsolePosition
-  /** Sends the past and what follows to the socket, and what the socket sends to the guest. */
-  start(socket: Duplex): void
-}
+/** A reader and writer of the console that was admitted. It gets the past and what follows. */
+export type ConsoleSession = GuestSession & { readonly position: ConsolePosition }
 
 interface HubOptions {
   /** Opens the console of the running guest, and disconnects any other client of it. */
@@ -40,7 +36,7 @@ interface HubOptions {
 }
 
 /**
- * The console of the guest, for any number of readers and writers up to `sessionsPerVm`. It reads the console from the
+ * The console of the guest, for any number of readers and writers up to `sessionsPerVm.others`. It reads the console from the
  * start of the guest, always at full speed, so no reader can stall the guest or miss what it printed before.
  */
 export class ConsoleHub {
@@ -89,11 +85,11 @@ export class ConsoleHub {
    * Waits until the console has been opened, if the guest has just started.
    * @throws Refused if there is no console, or too many sessions
    */
-  async join(target: SessionTarget): Promise<ConsoleSession> {
+  async join(target: ConsoleTarget): Promise<ConsoleSession> {
     await this.#opening
     if (!this.#wasOpen) throw new Refused('NotReady', `the VM has no serial console to connect to: ${this.#trouble}`)
-    if (this.#sockets.size >= sessionsPerVm) {
-      const message = `the VM already has ${sessionsPerVm} sessions, the most that it can have; close one of them`
+    if (this.#sockets.size >= sessionsPerVm.others) {
+      const message = `the VM already has ${sessionsPerVm.others} sessions, the most that it can have; close one of them`
       throw new Refused('TooManySessions', message)
     }
     this.#send()
@@ -101,10 +97,11 @@ export class ConsoleHub {
     return {
       position: { epoch: this.#epoch, offset },
       start: (socket) => this.#carry(socket, offset, target.isFollowing),
+      cancel: () => {},
     }
   }
 
-  #offsetOf({ tailBytes = 0, after }: SessionTarget): number {
+  #offsetOf({ tailBytes = 0, after }: ConsoleTarget): number {
     const { start, end } = this.#past
     if (after === undefined) return Math.max(start, end - tailBytes)
     return after.epoch === this.#epoch && after.offset >= start && after.offset <= end ? after.offset : start

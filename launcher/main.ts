@@ -1,4 +1,5 @@
 import { rename, rm, writeFile } from 'node:fs/promises'
+import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
 import type { Domain } from '../api/domain/domain.ts'
 import { canonical } from '../api/domain/canonical.ts'
@@ -14,9 +15,13 @@ import { hasRoom } from './full-disk.ts'
 import type { Identity } from './identity.ts'
 import { Life } from './life.ts'
 import type { LibvirtEvent } from './libvirt/connection.ts'
-import { openConsole } from './libvirt/domain.ts'
+import { openConsole, openScreenshot } from './libvirt/domain.ts'
 import { readMemoryUse } from './out-of-memory.ts'
+import { createPorts } from './port.ts'
+import { Refused } from './refused.ts'
 import { renderDomain } from './render.ts'
+import { createScreen } from './screen.ts'
+import { createScreenshots } from './screenshot.ts'
 import { launcherServer } from './server.ts'
 import { type Settings, readSettings } from './settings.ts'
 import { startLibvirt } from './start-libvirt.ts'
@@ -72,7 +77,19 @@ async function main(settings: Settings, log: Logger): Promise<void> {
     life,
     clock,
     log,
-    console: hub,
+    sessions: {
+      console: (target) => hub.join(target),
+      screen: createScreen(async () => (await life.report()).domain, clock),
+      port: createPorts({ interfaces: networkInterfaces, clock }),
+      screenshot: createScreenshots({
+        open: () => {
+          if (life.dom === undefined) throw new Refused('NotReady', 'the guest does not run yet')
+          return openScreenshot(client, life.dom)
+        },
+        clock,
+        log,
+      }),
+    },
     storeCapabilities: (cache) => storeCapabilities(settings.libvirtd['XDG_CACHE_HOME'] ?? '', cache),
   })
   const socket = join(settings.socketDirectory, launcherSocketName)

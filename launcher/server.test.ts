@@ -62,16 +62,21 @@ beforeEach(async () => {
     compare: () => [],
   })
   client.start()
-  const joinConsole = async (target: SessionTarget) => {
+  const admit = async (target: SessionTarget) => {
     targets.push(target)
     if (session instanceof Error) throw session
-    return { position: { epoch: '0123abcd', offset: 7 }, start: session }
+    return { start: session, cancel: () => {} }
   }
   server = launcherServer({
     life,
     clock,
     log,
-    console: { join: joinConsole },
+    sessions: {
+      console: async (target) => ({ ...(await admit(target)), position: { epoch: '0123abcd', offset: 7 } }),
+      screen: () => admit({ kind: 'vnc' }),
+      port: (port) => admit({ kind: 'tcp', port }),
+      screenshot: () => admit({ kind: 'screenshot' }),
+    },
     storeCapabilities: async (cache) => void stored.push(cache),
   })
   await new Promise<void>((resolve) => server.listen(socket, resolve))
@@ -271,7 +276,20 @@ describe('a session', () => {
   })
 
   test.each([
+    ['/vnc', { kind: 'vnc' }],
+    ['/tcp/22', { kind: 'tcp', port: 22 }],
+    ['/screenshot', { kind: 'screenshot' }],
+  ])('of another kind has no position: %s', async (path, target) => {
+    session = (inner) => inner.end()
+    const opened = await upgrade(path)
+    expect([opened.status, opened.headers['virtset-position']]).toEqual([101, undefined])
+    expect(targets).toEqual([target])
+    opened.socket?.destroy()
+  })
+
+  test.each([
     ['an unknown path', '/shell', 'virtset', 404],
+    ['a port that does not exist', '/tcp/65536', 'virtset', 404],
     ['a malformed position', '/console?after=x', 'virtset', 404],
     ['another protocol', '/console', 'websocket', 404],
     ['a guest that does not run', '/console', 'virtset', 409],

@@ -17,7 +17,7 @@ import {
 } from '../runtime/launcher-api.ts'
 import type { Logger } from '../runtime/log.ts'
 import { formatPosition, parseTarget, positionHeader, sessionProtocol } from '../runtime/session-api.ts'
-import type { ConsoleHub } from './console-hub.ts'
+import { openGuestSession, type GuestSessions } from './guest-session.ts'
 import { knownPartOf } from './known-part.ts'
 import type { Life } from './life.ts'
 import { ConnectionLost, DeadlineExceeded, LibvirtError } from './libvirt/errors.ts'
@@ -26,7 +26,7 @@ import { Refused } from './refused.ts'
 export interface ServerOptions {
   readonly life: Life
   readonly clock: Clock
-  readonly console: Pick<ConsoleHub, 'join'>
+  readonly sessions: GuestSessions
   readonly storeCapabilities: (cache: CapabilitiesCache) => Promise<void>
   readonly log: Logger
 }
@@ -161,19 +161,20 @@ async function openSession(
   request: IncomingMessage,
   socket: Duplex,
   head: Buffer,
-  { console, log }: ServerOptions,
+  { sessions, log }: ServerOptions,
 ): Promise<void> {
   const target = request.method === 'GET' ? parseTarget(request.url ?? '') : undefined
   const { upgrade = '' } = request.headers
   if (target === undefined || ![sessionProtocol, earlierProtocol].includes(upgrade)) {
-    const message = `a session is GET /console with the header Upgrade: ${sessionProtocol}`
+    const message = `a session is GET of /console, /vnc, /tcp/PORT or /screenshot with Upgrade: ${sessionProtocol}`
     return refuseUpgrade(socket, failure(new Refused('NotFound', message), log))
   }
   try {
-    const session = await console.join(target)
-    if (socket.destroyed) return
-    const headers = `Connection: Upgrade\r\nUpgrade: ${upgrade}\r\n${positionHeader}: ${formatPosition(session.position)}`
-    socket.write(`HTTP/1.1 101 Switching Protocols\r\n${headers}\r\n\r\n`)
+    const session = await openGuestSession(sessions, target)
+    if (socket.destroyed) return session.cancel()
+    const position = session.position && `${positionHeader}: ${formatPosition(session.position)}\r\n`
+    const headers = `Connection: Upgrade\r\nUpgrade: ${upgrade}\r\n${position ?? ''}`
+    socket.write(`HTTP/1.1 101 Switching Protocols\r\n${headers}\r\n`)
     socket.unshift(head)
     session.start(socket)
   } catch (error) {

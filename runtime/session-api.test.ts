@@ -7,6 +7,10 @@ test.each<[string, SessionTarget]>([
   ['/console?tail=100', { kind: 'console', tailBytes: 100, isFollowing: true }],
   ['/console?tail=0&follow=false', { kind: 'console', tailBytes: 0, isFollowing: false }],
   ['/console?after=0123abcd.7', { kind: 'console', after: { epoch: '0123abcd', offset: 7 }, isFollowing: true }],
+  ['/vnc', { kind: 'vnc' }],
+  ['/screenshot', { kind: 'screenshot' }],
+  ['/tcp/1', { kind: 'tcp', port: 1 }],
+  ['/tcp/65535', { kind: 'tcp', port: 65535 }],
 ])('%s is written and parsed', (path, target) => {
   expect(pathOfTarget(target)).toBe(path)
   expect(parseTarget(path)).toEqual(target)
@@ -16,6 +20,13 @@ test.each([
   '/',
   '/consoles',
   '/console/x',
+  '/vnc/x',
+  '/tcp',
+  '/tcp/0',
+  '/tcp/65536',
+  '/tcp/-1',
+  '/tcp/1.5',
+  '/tcp/22/x',
   '//console',
   '/console?tail=-1',
   '/console?tail=1e9',

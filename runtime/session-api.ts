@@ -4,6 +4,9 @@
  *
  *     GET /console?tail=BYTES           Upgrade: virtset   101: the first serial console, both ways
  *     GET /console?after=POSITION
+ *     GET /vnc                                             101: RFB with QEMU's VNC server, both ways
+ *     GET /tcp/PORT                                        101: a TCP connection to a port of the pod, both ways
+ *     GET /screenshot                                      101: a PNG of the first screen, then the end
  *
  * The launcher retains the last output of the console. A session begins `tail` bytes before its end, or after a position,
  * or with the oldest bytes that are retained if that is later. The header `virtset-position` of the 101 has the position of
@@ -18,13 +21,21 @@ export interface ConsolePosition {
   readonly offset: number
 }
 
-/** What a session connects to. */
-export interface SessionTarget {
+export interface ConsoleTarget {
   readonly kind: 'console'
   readonly tailBytes?: number
   readonly after?: ConsolePosition
   readonly isFollowing: boolean
 }
+
+export interface PortTarget {
+  readonly kind: 'tcp'
+  /** From 1 to 65535. */
+  readonly port: number
+}
+
+/** What a session connects to. */
+export type SessionTarget = ConsoleTarget | PortTarget | { readonly kind: 'vnc' } | { readonly kind: 'screenshot' }
 
 /** The protocol in the header `Upgrade`. */
 export const sessionProtocol = 'virtset'
@@ -34,21 +45,41 @@ export const positionHeader = 'virtset-position'
 /** How much output of a console a launcher retains. */
 export const consolePastBytes = 256 * 1024
 
-/** The most sessions of one VM. */
-export const sessionsPerVm = 16
+/** A PNG of a large screen with noise has no more. */
+export const maxScreenshotBytes = 32 * 1024 * 1024
+
+/** Whether a picture begins like a PNG. */
+export const isPng = (picture: Uint8Array): boolean =>
+  Buffer.from('89504e470d0a1a0a', 'hex').equals(picture.subarray(0, 8))
+
+/** The most sessions of one VM, by kind. Connections to ports count on their own, since programs open many at once. */
+export const sessionsPerVm = { ports: 32, others: 16 } as const
+
+export type SessionPool = keyof typeof sessionsPerVm
+
+export const poolOf = ({ kind }: SessionTarget): SessionPool => (kind === 'tcp' ? 'ports' : 'others')
 
 /** The path and query of a request to the launcher. */
-export function pathOfTarget({ kind, tailBytes, after, isFollowing }: SessionTarget): string {
+export function pathOfTarget(target: SessionTarget): string {
+  if (target.kind === 'console') return consolePath(target)
+  return target.kind === 'tcp' ? `/tcp/${target.port}` : `/${target.kind}`
+}
+
+function consolePath({ tailBytes, after, isFollowing }: ConsoleTarget): string {
   const query = new URLSearchParams({
     ...(tailBytes === undefined ? {} : { tail: String(tailBytes) }),
     ...(after === undefined ? {} : { after: formatPosition(after) }),
     ...(isFollowing ? {} : { follow: 'false' }),
   })
-  return `/${kind}${query.size > 0 ? `?${query.toString()}` : ''}`
+  return `/console${query.size > 0 ? `?${query.toString()}` : ''}`
 }
 
 /** Parses a path of `pathOfTarget`; undefined if it is malformed. */
 export function parseTarget(path: string): SessionTarget | undefined {
+  const port = /^\/tcp\/(\d{1,5})$/.exec(path)?.[1]
+  if (port !== undefined) return isPort(Number(port)) ? { kind: 'tcp', port: Number(port) } : undefined
+  if (path === '/vnc') return { kind: 'vnc' }
+  if (path === '/screenshot') return { kind: 'screenshot' }
   const url = URL.parse(path, 'http://launcher')
   if (url?.pathname !== '/console') return undefined
   const [tail, after, follow] = ['tail', 'after', 'follow'].map((name) => url.searchParams.get(name) ?? undefined)
@@ -63,6 +94,8 @@ export function parseTarget(path: string): SessionTarget | undefined {
     isFollowing: follow !== 'false',
   }
 }
+
+export const isPort = (port: number): boolean => Number.isInteger(port) && port >= 1 && port <= 65535
 
 export const formatPosition = ({ epoch, offset }: ConsolePosition): string => `${epoch}.${offset}`
 

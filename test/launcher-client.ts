@@ -23,11 +23,14 @@ export function ask(socketPath: string, method: string, path: string, body?: unk
   })
 }
 
-/** Upgrades `GET /console` and returns the socket; rejects with the status and the reason if it was refused. */
-export function openConsole(socketPath: string): Promise<Socket> {
+/** Upgrades `GET /console`; see `openSession`. */
+export const openConsole = (socketPath: string): Promise<Socket> => openSession(socketPath, '/console', 'console')
+
+/** Upgrades a GET and returns the socket; rejects with the status and the reason if it was refused. */
+export function openSession(socketPath: string, path: string, upgrade = 'virtset'): Promise<Socket> {
   return new Promise((resolve, reject) => {
-    const headers = { connection: 'Upgrade', upgrade: 'console' }
-    const asked = request({ socketPath, method: 'GET', path: '/console', headers })
+    const headers = { connection: 'Upgrade', upgrade }
+    const asked = request({ socketPath, method: 'GET', path, headers })
     asked.on('upgrade', (_, socket, head) => {
       socket.unshift(head)
       resolve(socket)

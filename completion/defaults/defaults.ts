@@ -144,6 +144,7 @@ export const rules: readonly Rule[] = [
   character.consolePort,
   character.tcpProtocol,
   character.socketMode,
+  graphics.privateScreen,
   graphics.graphicsListen,
   graphics.graphicsPort,
   video.implicitVideo,
@@ -176,7 +177,8 @@ export const rules: readonly Rule[] = [
 ]
 
 /**
- * Fills in what libvirt itself would when it defines this domain, no more and no less. Existing values, their spelling
+ * Fills in what libvirt itself would when it defines this domain, no more and no less; with `isOurs`, also what the
+ * rules add that say so. Existing values, their spelling
  * and order are unchanged; new devices are added after existing ones.
  * @returns the domain with its defaults, and what each rule added; `addedPaths` converts that to paths
  */

@@ -3,7 +3,7 @@ import type { Domain } from '../../api/domain/domain.ts'
 import { bundledCapabilities } from '../capabilities.ts'
 import { applied } from '../../test/applied.ts'
 import { audio } from './audio.ts'
-import { graphicsListen, graphicsPort } from './graphics.ts'
+import { graphicsListen, graphicsPort, privateScreen } from './graphics.ts'
 import { implicitVideo, videoHeads, videoMemory, videoModel, videoPrimary } from './video.ts'
 
 type Devices = NonNullable<Domain['devices']>
@@ -41,6 +41,31 @@ describe('a display', () => {
     expect(applied([graphicsListen, graphicsPort], { devices: { graphics: [given] } }).devices?.graphics).toEqual([
       { ...given, ...more },
     ])
+  })
+})
+
+describe('a VNC screen of virtset', () => {
+  const rules = [privateScreen, graphicsListen, graphicsPort]
+  const complete = (one: Graphics, isOurs = true) =>
+    applied(rules, { devices: { graphics: [one] } }, { isOurs }).devices?.graphics?.[0]
+
+  test('listens on a unix socket, and lets several viewers in', () => {
+    expect(complete({ type: 'vnc' })).toEqual({ type: 'vnc', sharePolicy: 'ignore', listens: [{ type: 'socket' }] })
+    expect(complete({ type: 'vnc', sharePolicy: 'force-shared' })).toMatchObject({ sharePolicy: 'force-shared' })
+  })
+
+  test.each<Graphics>([
+    { type: 'vnc', port: 5901 },
+    { type: 'vnc', autoport: true },
+    { type: 'vnc', listen: '127.0.0.1' },
+    { type: 'vnc', websocket: 5700 },
+    { type: 'vnc', socket: '/s' },
+    { type: 'vnc', listens: [{ type: 'none' }] },
+    { type: 'spice' },
+  ])('is not the default of %j', (one) => expect(complete(one)).toEqual(complete(one, false)))
+
+  test('is not libvirt’s default', () => {
+    expect(complete({ type: 'vnc' }, false)).toMatchObject({ listens: [{ type: 'address' }], autoport: true })
   })
 })
 

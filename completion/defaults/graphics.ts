@@ -5,6 +5,26 @@ type Graphics = DeviceOf<'graphics'>
 
 const listens = (type: Graphics['type']): boolean => type === 'vnc' || type === 'spice' || type === 'rdp'
 
+/** With one of these, the user has chosen where the screen is served. */
+const places = ['listen', 'listens', 'socket', 'port', 'autoport', 'websocket'] as const
+
+/**
+ * The only default that is not libvirt's. libvirt's own is a port of the pod's loopback address, which processes of the
+ * pod can connect to, and a share policy with which a viewer that asks for the screen alone disconnects all others.
+ */
+export const privateScreen: Rule = {
+  name: 'private-screen',
+  description:
+    'VNC without a place to listen listens on a unix socket in the pod, which only sessions reach, and lets several viewers in. This default is virtset’s; libvirt’s would be a TCP port.',
+  about: ['graphics'],
+  apply: (domain, { isOurs }) =>
+    isOurs === true
+      ? list(domain, 'graphics')
+          .filter((one) => one.type === 'vnc' && places.every((place) => one[place] === undefined))
+          .map((one) => fill(one, { sharePolicy: 'ignore', listens: [{ type: 'socket' }] }))
+      : [],
+}
+
 export const graphicsListen: Rule = {
   name: 'graphics-listen',
   description:

@@ -32,6 +32,10 @@ export interface Context {
   /** The names of the VM's volumes whose disk is in a container image. */
   readonly imageVolumes?: ReadonlySet<string>
   /**
+   * Whether the rules apply that are virtset's and not libvirt's. Off where the result is compared with libvirt's.
+   */
+  readonly isOurs?: boolean
+  /**
    * Whether another VM in the cluster has a MAC address (lower case, with colons). If absent, only those of the domain
    * are known.
    */

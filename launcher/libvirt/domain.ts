@@ -141,6 +141,11 @@ export function openConsole(client: Client, dom: DomainRef): Promise<Duplex> {
   return client.stream('domain_open_console', { dom, dev_name: null, flags: consoleForce })
 }
 
+/** Begins a picture of the first screen, as the stream of a PNG. */
+export function openScreenshot(client: Client, dom: DomainRef): Promise<Duplex> {
+  return client.stream('domain_screenshot', { dom, screen: 0, flags: 0 })
+}
+
 async function unlessError<T>(code: number, run: () => Promise<T>): Promise<T | undefined> {
   try {
     return await run()

@@ -66,8 +66,13 @@ beforeAll(async () => {
     accessOf: createDoorAccess(kube, systemClock, 'system:serviceaccount:virtset-system:virtset-webhooks'),
     isOfVm: (uid) => uid === podUID,
     open: async (_, target) => {
-      const session = await hub.join(target)
       const [ours, theirs] = duplexPair()
+      if (target.kind !== 'console') {
+        theirs.write(`${target.kind}${target.kind === 'tcp' ? target.port : ''}`)
+        if (target.kind === 'screenshot') theirs.end()
+        return { socket: ours }
+      }
+      const session = await hub.join(target)
       session.start(theirs)
       return { socket: ours, position: session.position }
     },
@@ -94,7 +99,7 @@ beforeAll(async () => {
   const status = JSON.stringify({ status: { phase: 'Running', nodeName: 'n1', podUID } })
   const asController = kubectlAs(accountOf('controller'))
   await kubectl(['patch', 'vm', 'web', '--subresource=status', '--type=merge', '-p', status, ...asController])
-  for (const role of ['view', 'edit']) {
+  for (const role of ['view', 'edit', 'admin']) {
     await kubectl(['create', 'rolebinding', role, `--clusterrole=virtset-${role}`, `--user=${role}`, '-n', 'default'])
   }
 })
@@ -118,8 +123,8 @@ interface Session {
   readonly heard: () => string
 }
 
-function attach(name: string, user = 'edit', query = ''): Promise<Session> {
-  const client = new WebSocket(api.server.replace('https', 'wss') + pathOf(name, 'attach/console') + query, {
+function attach(name: string, user = 'edit', query = '', subresource = 'attach/console'): Promise<Session> {
+  const client = new WebSocket(api.server.replace('https', 'wss') + pathOf(name, subresource) + query, {
     ...tls(),
     headers: headersOf(user),
   })
@@ -139,11 +144,12 @@ function attach(name: string, user = 'edit', query = ''): Promise<Session> {
   })
 }
 
-const readLog = (name: string, user: string, query = '') =>
+const readPlain = (name: string, user: string, subresource: string) =>
   new Promise<IncomingMessage>((resolve, reject) => {
     const options = { ...tls(), headers: headersOf(user), agent: false }
-    get(api.server + pathOf(name, 'log') + query, options, resolve).on('error', reject)
+    get(api.server + pathOf(name, subresource), options, resolve).on('error', reject)
   })
+const readLog = (name: string, user: string, query = '') => readPlain(name, user, `log${query}`)
 
 test('a user with virtset-edit sees the past of a console and types on it', async () => {
   // Until the API server applies the role binding.
@@ -173,6 +179,29 @@ test('a session continues at a position', async () => {
 test('the log of a console is a plain response', async () => {
   const response = await readLog('web', 'edit', '?tailBytes=100')
   expect([response.statusCode, await text(response)]).toEqual([200, expect.stringContaining('booting\n')])
+})
+
+test.each([
+  ['attach/vnc', 'vnc'],
+  ['portforward/22', 'tcp22'],
+])('a user with virtset-edit has a session of %s', async (subresource, greeting) => {
+  const session = await attach('web', 'edit', '', subresource)
+  await until(() => session.heard() === greeting)
+  session.client.close()
+  expect(await attach('web', 'view', '', subresource)).toMatchObject({ code: 403 })
+})
+
+test('a screenshot requires virtset-admin', async () => {
+  const take = async (user: string) => {
+    const response = await readPlain('web', user, 'screenshot')
+    return [response.statusCode, await text(response)]
+  }
+  const taken = await until(async () => {
+    const answer = await take('admin')
+    return answer[0] === 200 ? answer : undefined
+  })
+  expect(taken).toEqual([200, 'screenshot'])
+  expect((await take('edit'))[0]).toBe(403)
 })
 
 test('a user with virtset-view has neither', async () => {

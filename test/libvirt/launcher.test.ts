@@ -1,9 +1,11 @@
 import { execFile } from 'node:child_process'
 import { chown, mkdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { buffer } from 'node:stream/consumers'
 import { promisify } from 'node:util'
 import { afterEach, describe, expect, test } from 'vitest'
 import type { DomainReport } from '../../runtime/launcher-api.ts'
+import { isPng } from '../../runtime/session-api.ts'
 import { type GuestProgram, guestDisk } from './guest.ts'
 import { type RunningLauncher, startLauncher } from './launcher.ts'
 import { uid as launcherUid } from './rootfs.ts'
@@ -45,7 +47,7 @@ function disk(volume: string, dev: string) {
 }
 
 /** A launcher whose volume `root` is a claim with a disk that boots the program. */
-async function launcherWith(program: GuestProgram): Promise<object> {
+async function launcherWith(program: GuestProgram): Promise<ReturnType<typeof vmWith>> {
   launcher = await startLauncher()
   await writeOwned('root/disk.img', guestDisk(program))
   return vmWith({ disks: [disk('root', 'vda')], volumes: [claim('disk-of-testvm')] })
@@ -322,9 +324,25 @@ describe('volumes', () => {
   })
 })
 
-describe('a console', () => {
-  test('is the guest’s first serial port', async () => {
-    await started('echo')
+describe('a session', () => {
+  test('reaches the guest’s first serial port, its screen, and a picture of that', async () => {
+    const vm = await launcherWith('echo')
+    const graphics = [{ type: 'vnc', sharePolicy: 'ignore', listens: [{ type: 'socket' }] }]
+    const videos = [{ model: { type: 'vga' } }]
+    const { domain } = vm.spec
+    const screen = { ...domain, devices: { ...domain.devices, graphics, videos } }
+    await launcher.put({ ...vm, spec: { ...vm.spec, domain: screen } })
+
+    const viewer = await launcher.session('/vnc')
+    let greeting = ''
+    viewer.on('data', (chunk: Buffer) => (greeting += chunk.toString()))
+    await eventually('the server greets', () => greeting === 'RFB 003.008\n')
+    viewer.destroy()
+    const picture = await buffer(await launcher.session('/screenshot'))
+    expect([isPng(picture), picture.toString('latin1').endsWith('IEND\u00AEB`\u0082')]).toEqual([true, true])
+    // Nothing in the pod listens on a port.
+    await expect(launcher.session('/tcp/5900')).rejects.toThrow('refused with 409')
+
     const console = await launcher.console()
     let text = ''
     console.on('data', (chunk: Buffer) => (text += chunk.toString()))

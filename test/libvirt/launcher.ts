@@ -8,7 +8,7 @@ import {
   parseDomainReport,
   parsePutResponse,
 } from '../../runtime/launcher-api.ts'
-import { type Answer, ask, openConsole } from '../launcher-client.ts'
+import { type Answer, ask, openConsole, openSession } from '../launcher-client.ts'
 import { confine, libvirtRootfs, makeOwned, makeRunDirectory } from './rootfs.ts'
 import type { MemoryCgroup } from './memory-cgroup.ts'
 import { eventually } from '../until.ts'
@@ -35,6 +35,8 @@ export interface RunningLauncher {
   reported(what: string, isWanted: (report: DomainReport) => boolean, deadlineMs?: number): Promise<DomainReport>
   /** The socket after `GET /console` was upgraded, or the status it was refused with. */
   console(): Promise<Socket>
+  /** A session of another kind. */
+  session(path: string): Promise<Socket>
   pids(command: string): Promise<number[]>
   signal(command: string, signal: NodeJS.Signals): Promise<void>
   /** The exit code of the "pod". */
@@ -136,6 +138,7 @@ export async function startLauncher(
     },
     terminationLog: () => readFile(outside('sockets/termination-log'), 'utf8'),
     console: () => openConsole(socket),
+    session: (path) => openSession(socket, path),
     pids: (command) => pod.pids(command),
     signal: async (command, signal) => {
       for (const pid of await pod.pids(command)) process.kill(pid, signal)

@@ -16,11 +16,12 @@ const resource = (verb: string, kind: string) => ({
 })
 
 /**
- * A subresource of `virtualmachines`. The API server takes requests for these names for long-running, so an open
- * session occupies no place of its Priority and Fairness and has no time limit.
+ * A session with the guest of a VM, or of the VM of a config. The API server takes requests for these names, except
+ * `screenshot`, for long-running, so an open session occupies no place of its Priority and Fairness and has no time
+ * limit.
  */
-const session = (name: string) => ({
-  name: `virtualmachines/${name}`,
+const session = (plural: string) => (name: string) => ({
+  name: `${plural}/${name}`,
   singularName: '',
   namespaced: true,
   group: '',
@@ -28,6 +29,8 @@ const session = (name: string) => ({
   kind: 'Status',
   verbs: ['get'],
 })
+
+const sessions = ['attach', 'log', 'portforward', 'screenshot']
 
 const discovered = { groupVersion, version }
 
@@ -46,8 +49,8 @@ export const documents: ReadonlyMap<string, object> = new Map<string, object>([
         resource('start', 'VirtualMachine'),
         resource('stop', 'Status'),
         resource('restart', 'Status'),
-        session('attach'),
-        session('log'),
+        ...sessions.map(session('virtualmachines')),
+        ...sessions.map(session('virtualmachineconfigs')),
       ],
     },
   ],

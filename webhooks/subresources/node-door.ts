@@ -1,4 +1,5 @@
 import { request, type IncomingMessage } from 'node:http'
+import { connect as connectPlain } from 'node:net'
 import { connect, type TLSSocket } from 'node:tls'
 import type { Duplex } from 'node:stream'
 import { parseDoorAddress, type NodeDoor } from '../../api/node-door.ts'
@@ -43,9 +44,25 @@ export type OpenDoor = (wanted: DoorRequest) => Promise<DoorSession>
 /** The handler waits up to 5 s for the launcher, and reviews the token before. */
 const answerMs = 10_000
 const connectMs = 5000
+const probeMs = 1000
 
 /** The handler's refusals have at most a tenth of this. */
 const maxRefusalBytes = 16 * 1024
+
+/** Whether a process listens at the address of a handler. */
+export function isDoorOpen({ address }: NodeDoor, clock: Pick<Clock, 'after'>): Promise<boolean> {
+  const to = parseDoorAddress(address)
+  if (to === undefined) return Promise.resolve(false)
+  const { promise, resolve } = Promise.withResolvers<boolean>()
+  const socket = connectPlain(to)
+  const finish = (isOpen: boolean) => {
+    resolve(isOpen)
+    socket.destroy()
+  }
+  const cancel = clock.after(probeMs, () => finish(false))
+  socket.once('connect', () => finish(true)).once('error', () => finish(false))
+  return promise.finally(cancel)
+}
 
 /** @param token reads the current token of audience `virtset-handler` */
 export function createDoorClient(token: () => Promise<string>, clock: Clock): OpenDoor {

@@ -2,7 +2,7 @@ import { isDnsSubdomain } from '../../api/label.ts'
 import { isRecord } from '../../api/schema.ts'
 import type { Status } from '../admission/request.ts'
 import { documents, groupVersion } from './discovery.ts'
-import { parseSession, type SessionRequest } from './session-request.ts'
+import { isSession, parseSession, sessionSubresources, type SessionRequest } from './session-request.ts'
 
 const verbs = ['start', 'stop', 'restart'] as const
 export type Verb = (typeof verbs)[number]
@@ -43,12 +43,15 @@ export function route(method: string, url: string, body: string): Route {
   if (apis !== 'apis' || `${group}/${version}` !== groupVersion || namespaces !== 'namespaces')
     return notFound(pathname)
   if (!isDnsSubdomain(namespace) || !isDnsSubdomain(name)) return notFound(pathname)
-  if (plural === 'virtualmachines') return sessionRoute(method, { namespace, name }, words.join('/'), searchParams)
-  const [verb, ...rest] = words
+  const [verb = '', ...rest] = words
+  if (plural === 'virtualmachines' || (plural === 'virtualmachineconfigs' && isSession(verb))) {
+    return sessionRoute(method, { resource: plural, namespace, name }, words.join('/'), searchParams)
+  }
   if (plural !== 'virtualmachineconfigs' || rest.length > 0) return notFound(pathname)
   const known = verbs.find((candidate) => candidate === verb)
   if (known === undefined) {
-    return refused(404, 'NotFound', `subresource "${verb ?? ''}" does not exist; valid: ${verbs.join(', ')}`)
+    const valid = [...verbs, ...sessionSubresources].join(', ')
+    return refused(404, 'NotFound', `subresource "${verb}" does not exist; valid: ${valid}`)
   }
   if (!methods.includes(method)) return notAllowed(method, methods.join(', '))
   const options = parseOptions(searchParams, body)
@@ -58,7 +61,7 @@ export function route(method: string, url: string, body: string): Route {
 
 function sessionRoute(
   method: string,
-  vm: { readonly namespace: string; readonly name: string },
+  vm: Pick<SessionRequest, 'resource' | 'namespace' | 'name'>,
   subresource: string,
   query: URLSearchParams,
 ): Route {

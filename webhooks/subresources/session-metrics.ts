@@ -38,7 +38,7 @@ export function createSessionMetrics(registry: Registry): SessionMetrics {
   return {
     opened(kind) {
       open.inc({ kind })
-      requests.inc({ kind, code: kind === 'log' ? 200 : 101 })
+      requests.inc({ kind, code: kind === 'log' || kind === 'screenshot' ? 200 : 101 })
     },
     refused: (kind, code) => requests.inc({ kind, code }),
     ended(kind, seconds, { toGuest, fromGuest }) {

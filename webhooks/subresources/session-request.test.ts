@@ -2,7 +2,8 @@ import { expect, test } from 'vitest'
 import { consolePastBytes } from '../../runtime/session-api.ts'
 import { accessOfSession, parseSession } from './session-request.ts'
 
-const vm = { namespace: 'default', name: 'web' }
+const vm = { resource: 'virtualmachines', namespace: 'default', name: 'web' } as const
+const valid = 'attach/console, attach/vnc, portforward/PORT, log, screenshot'
 const parse = (subresource: string, query = '') => parseSession(vm, subresource, new URLSearchParams(query))
 
 test.each([
@@ -16,9 +17,23 @@ test.each([
 })
 
 test.each([
-  ['attach', '', 404, 'subresource "attach" does not exist; valid: attach/console, log'],
-  ['attach/console/x', '', 404, 'subresource "attach/console/x" does not exist; valid: attach/console, log'],
-  ['toString', '', 404, 'subresource "toString" does not exist; valid: attach/console, log'],
+  ['attach/vnc', 'vnc', { kind: 'vnc' }],
+  ['portforward/22', 'portforward', { kind: 'tcp', port: 22 }],
+  ['portforward/65535', 'portforward', { kind: 'tcp', port: 65535 }],
+  ['screenshot', 'screenshot', { kind: 'screenshot' }],
+])('%s', (subresource, kind, target) => {
+  expect(parse(subresource)).toEqual({ ...vm, kind, target })
+})
+
+test.each([
+  ['attach', '', 404, `subresource "attach" does not exist; valid: ${valid}`],
+  ['attach/console/x', '', 404, `subresource "attach/console/x" does not exist; valid: ${valid}`],
+  ['toString', '', 404, `subresource "toString" does not exist; valid: ${valid}`],
+  ['portforward/22/x', '', 404, `subresource "portforward/22/x" does not exist; valid: ${valid}`],
+  ['portforward', '', 400, 'portforward/PORT: must be a port from 1 to 65535'],
+  ['portforward/0', '', 400, 'portforward/PORT: must be a port from 1 to 65535'],
+  ['portforward/65536', '', 400, 'portforward/PORT: must be a port from 1 to 65535'],
+  ['portforward/-1', '', 400, 'portforward/PORT: must be a port from 1 to 65535'],
   ['log', 'tailBytes=-1', 400, 'tailBytes: must be a whole number of bytes, 0 or more'],
   ['log', 'after=x', 400, 'after: must be a position from the header virtset-position'],
   ['log', 'follow=yes', 400, 'follow: must be true or false'],
@@ -31,7 +46,10 @@ test('a console requires update of a subresource of its own, a log only what the
     const parsed = parse(subresource)
     return 'refused' in parsed ? undefined : accessOfSession(parsed)
   }
-  const common = { group: 'subresources.virtset.io', resource: 'virtualmachines', ...vm }
+  const common = { group: 'subresources.virtset.io', ...vm }
   expect(accessOf('attach/console')).toEqual({ ...common, verb: 'update', subresource: 'console' })
   expect(accessOf('log')).toEqual({ ...common, verb: 'get', subresource: 'log' })
+  expect(accessOf('attach/vnc')).toEqual({ ...common, verb: 'update', subresource: 'vnc' })
+  expect(accessOf('portforward/22')).toEqual({ ...common, verb: 'update', subresource: 'portforward' })
+  expect(accessOf('screenshot')).toEqual({ ...common, verb: 'get', subresource: 'screenshot' })
 })

@@ -1,31 +1,62 @@
-import { consolePastBytes, parsePosition, type SessionTarget } from '../../runtime/session-api.ts'
+import { consolePastBytes, isPort, parsePosition, type SessionTarget } from '../../runtime/session-api.ts'
 import type { Access } from '../admission/permission.ts'
 import type { Status } from '../admission/request.ts'
 import { group } from './discovery.ts'
 
 /** A request for a session with the guest of a VM. */
 export interface SessionRequest {
-  /** console: a WebSocket. log: a plain response with the output of the console. */
-  readonly kind: 'console' | 'log'
+  /** console, vnc, portforward: a WebSocket. log: a plain response with the output of the console. screenshot: a PNG. */
+  readonly kind: 'console' | 'vnc' | 'portforward' | 'log' | 'screenshot'
+  /** Whether the name is that of a VM, or of the config that controls it. */
+  readonly resource: 'virtualmachines' | 'virtualmachineconfigs'
   readonly namespace: string
   readonly name: string
   readonly target: SessionTarget
 }
 
-/** The subresources of `virtualmachines`, without the path of a port. */
-const kinds: { readonly [subresource: string]: SessionRequest['kind'] } = { 'attach/console': 'console', log: 'log' }
+type OfVm = Pick<SessionRequest, 'resource' | 'namespace' | 'name'>
+
+/** Sessions without options, by subresource. */
+const plain: ReadonlyMap<string, Pick<SessionRequest, 'kind' | 'target'>> = new Map([
+  ['attach/vnc', { kind: 'vnc', target: { kind: 'vnc' } }],
+  ['screenshot', { kind: 'screenshot', target: { kind: 'screenshot' } }],
+])
+const consoles: { readonly [subresource: string]: 'console' | 'log' } = { 'attach/console': 'console', log: 'log' }
+
+/** The subresources of sessions, for messages. */
+export const sessionSubresources = ['attach/console', 'attach/vnc', 'portforward/PORT', 'log', 'screenshot']
+
+/** Whether the first word below a name begins a session. */
+export const isSession = (word: string): boolean =>
+  sessionSubresources.some((subresource) => subresource.split('/')[0] === word)
 
 /** @param subresource the path below the VM */
 export function parseSession(
-  vm: Pick<SessionRequest, 'namespace' | 'name'>,
+  vm: OfVm,
   subresource: string,
   query: URLSearchParams,
 ): SessionRequest | { readonly refused: Status } {
-  const kind = Object.hasOwn(kinds, subresource) ? kinds[subresource] : undefined
-  if (kind === undefined) {
-    const valid = Object.keys(kinds).join(', ')
-    return refused(404, 'NotFound', `subresource "${subresource}" does not exist; valid: ${valid}`)
-  }
+  const known = plain.get(subresource)
+  if (known !== undefined) return { ...vm, ...known }
+  const [word, port, ...rest] = subresource.split('/')
+  if (word === 'portforward' && rest.length === 0) return portRequest(vm, port ?? '')
+  const kind = Object.hasOwn(consoles, subresource) ? consoles[subresource] : undefined
+  if (kind !== undefined) return consoleRequest(vm, kind, query)
+  const valid = sessionSubresources.join(', ')
+  return refused(404, 'NotFound', `subresource "${subresource}" does not exist; valid: ${valid}`)
+}
+
+function portRequest(vm: OfVm, text: string): SessionRequest | { readonly refused: Status } {
+  const port = /^\d{1,5}$/.test(text) ? Number(text) : 0
+  if (!isPort(port)) return refused(400, 'BadRequest', 'portforward/PORT: must be a port from 1 to 65535')
+  return { ...vm, kind: 'portforward', target: { kind: 'tcp', port } }
+}
+
+function consoleRequest(
+  vm: OfVm,
+  kind: 'console' | 'log',
+  query: URLSearchParams,
+): SessionRequest | { readonly refused: Status } {
   const [tail, after, follow] = ['tailBytes', 'after', 'follow'].map((name) => query.get(name) ?? undefined)
   if (tail !== undefined && !/^\d{1,9}$/.test(tail)) {
     return refused(400, 'BadRequest', 'tailBytes: must be a whole number of bytes, 0 or more')
@@ -46,10 +77,10 @@ export function parseSession(
  * which covers several kinds of sessions, and users with read access to everything have that. So a session that can
  * change the guest requires `update` of a subresource of its own.
  */
-export const accessOfSession = ({ kind, namespace, name }: SessionRequest): Access => ({
-  verb: kind === 'log' ? 'get' : 'update',
+export const accessOfSession = ({ kind, resource, namespace, name }: SessionRequest): Access => ({
+  verb: kind === 'log' || kind === 'screenshot' ? 'get' : 'update',
   group,
-  resource: 'virtualmachines',
+  resource,
   subresource: kind,
   namespace,
   name,

@@ -9,6 +9,7 @@ import { afterEach, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { ApiError } from '../../runtime/api-error.ts'
 import { createLogger } from '../../runtime/log.ts'
+import { maxScreenshotBytes } from '../../runtime/session-api.ts'
 import { fakeClock } from '../../test/fake-clock.ts'
 import { until } from '../../test/until.ts'
 import type { Access } from '../admission/permission.ts'
@@ -26,7 +27,16 @@ afterEach(async () => {
 const running = { phase: 'Running', nodeName: 'n1', podUID: 'p1' }
 const door = { address: '10.0.0.1:8444', certificateSha256: 'AA' }
 
-/** Sessions behind a plain HTTP server, at `/console/NAMESPACE/NAME` and `/log/NAMESPACE/NAME`. */
+const consoleTarget = { kind: 'console', tailBytes: 5, isFollowing: true } as const
+const kinds: { readonly [kind: string]: Pick<SessionRequest, 'kind' | 'target'> } = {
+  console: { kind: 'console', target: consoleTarget },
+  log: { kind: 'log', target: consoleTarget },
+  vnc: { kind: 'vnc', target: { kind: 'vnc' } },
+  portforward: { kind: 'portforward', target: { kind: 'tcp', port: 22 } },
+  screenshot: { kind: 'screenshot', target: { kind: 'screenshot' } },
+}
+
+/** Sessions behind a plain HTTP server, at `/KIND/NAMESPACE/NAME`; followed by `/config`, of the VM of a config. */
 async function start(given: { readonly limits?: SessionLimits; readonly open?: () => Promise<never> } = {}) {
   const clock = fakeClock()
   const guests: Duplex[] = []
@@ -35,6 +45,9 @@ async function start(given: { readonly limits?: SessionLimits; readonly open?: (
   const state: {
     status: object | undefined
     uid: string
+    /** Of the config that controls the VM. */
+    ownerUid: string
+    isListening: boolean
     isAllowed: boolean
     door: typeof door | undefined
     /** The guest's side ends together with the response that begins the session. */
@@ -46,6 +59,8 @@ async function start(given: { readonly limits?: SessionLimits; readonly open?: (
     hasEnded: false,
     status: running,
     uid: 'u1',
+    ownerUid: 'c1',
+    isListening: true,
     isAllowed: true,
     door,
   }
@@ -54,11 +69,21 @@ async function start(given: { readonly limits?: SessionLimits; readonly open?: (
   const sessions = createSessions({
     // The part of the client that is used; each VM is as in `state`.
     kube: {
-      get: async (_: unknown, { name }: { readonly name: string }): Promise<never> => {
+      get: async ({ kind }, { name }): Promise<never> => {
+        const namespace = 'default'
+        if (kind === 'VirtualMachineConfig') return { metadata: { name, namespace, uid: 'c1' } } as never
         if (state.status === undefined) {
           throw new ApiError('GET', { code: 404, reason: 'NotFound', message: `vm "${name}" not found` })
         }
-        return { metadata: { name, uid: state.uid, resourceVersion: '1' }, status: state.status } as never
+        const owner = {
+          apiVersion: 'virtset.io/v1alpha1',
+          kind: 'VirtualMachineConfig',
+          name,
+          uid: state.ownerUid,
+          controller: true,
+        }
+        const metadata = { name, namespace, uid: state.uid, resourceVersion: '1', ownerReferences: [owner] }
+        return { metadata, status: state.status } as never
       },
     },
     mayAccess: async (_, access) => {
@@ -79,6 +104,7 @@ async function start(given: { readonly limits?: SessionLimits; readonly open?: (
       }
       return { socket: ours, position: { epoch: '0123abcd', offset: 7 } }
     },
+    isDoorOpen: async () => state.isListening,
     metrics: createSessionMetrics(registry),
     log: createLogger({ process: 'test', to: { write: (line: string) => lines.push(JSON.parse(line)) } }),
     clock,
@@ -86,9 +112,9 @@ async function start(given: { readonly limits?: SessionLimits; readonly open?: (
   })
   const userOf = ({ headers }: IncomingMessage): User => ({ username: String(headers['x-user'] ?? 'jane'), groups: [] })
   const wantedOf = ({ url = '' }: IncomingMessage): SessionRequest => {
-    const [, kind, namespace = '', name = ''] = url.split('/')
-    const target = { kind: 'console', tailBytes: 5, isFollowing: true } as const
-    return { kind: kind === 'log' ? 'log' : 'console', namespace, name, target }
+    const [, kind = '', namespace = '', name = '', config] = url.split('/')
+    const resource = config === undefined ? 'virtualmachines' : 'virtualmachineconfigs'
+    return { ...kinds[kind]!, resource, namespace, name }
   }
   const app = fastify()
   app.get('/*', (request, reply) =>
@@ -137,6 +163,8 @@ async function start(given: { readonly limits?: SessionLimits; readonly open?: (
   return { clock, guests, asked, checked, connections, state, lines, registry, sessions, attach, read }
 }
 
+const perVm = (most: number) => ({ ports: most, others: most })
+
 const closeOf = async (client: WebSocket) => {
   const [code, reason] = await once(client, 'close')
   return [code, String(reason)]
@@ -170,20 +198,22 @@ test.each<[string, Partial<Awaited<ReturnType<typeof start>>['state']>, number, 
 
 test('a refusal of the handler reaches the user, and holds no place', async () => {
   const refusal = new DoorRefusal({ code: 429, reason: 'TooManyRequests', message: 'the VM already has 16 sessions' })
-  const limits = { all: 1, perUser: 1, perNamespace: 1, perVm: 1 }
+  const limits = { all: 1, perUser: 1, perNamespace: 1, perVm: perVm(1) }
   const { attach } = await start({ limits, open: () => Promise.reject(refusal) })
   for (let count = 0; count < 3; count++) expect(await attach()).toMatchObject({ code: 429, body: refusal.message })
 })
 
 test.each([
-  ['of a VM', { perVm: 1 }, 'default/web', 'jo', 'default/web', 'the VM has too many sessions'],
+  ['of a VM', { perVm: perVm(1) }, 'default/web', 'jo', 'default/web', 'the VM has too many sessions'],
   ['of a namespace', { perNamespace: 1 }, 'default/web', 'jo', 'default/db', 'the namespace has too many sessions'],
   ['of a user', { perUser: 1 }, 'one/web', 'jane', 'other/web', 'the user has too many sessions'],
   ['of a replica', { all: 1 }, 'one/web', 'jo', 'other/web', 'this replica of the webhooks has too many sessions'],
 ])(
   'the sessions %s are limited, and a session that ends makes room',
   async (_, limit, first, user, second, message) => {
-    const { lines, attach } = await start({ limits: { all: 9, perUser: 9, perNamespace: 9, perVm: 9, ...limit } })
+    const { lines, attach } = await start({
+      limits: { all: 9, perUser: 9, perNamespace: 9, perVm: perVm(9), ...limit },
+    })
     const { client } = await attach(first)
     expect(await attach(second, user)).toMatchObject({ code: 429, body: expect.stringContaining(message) })
     client.close()
@@ -279,7 +309,7 @@ test('a session that has ended before it was connected ends', async () => {
 
 test('a log whose client leaves before the guest is connected holds no place', async () => {
   const { state, asked, checked, connections, read, attach } = await start({
-    limits: { all: 9, perUser: 9, perNamespace: 9, perVm: 1 },
+    limits: { all: 9, perUser: 9, perNamespace: 9, perVm: perVm(1) },
   })
   const opening = Promise.withResolvers<void>()
   state.waits = opening.promise
@@ -333,6 +363,81 @@ test('a client of a log that reads nothing is disconnected after a minute', asyn
     () => clock.advance(10_000),
   )
   expect(lines.at(-1)).toMatchObject({ msg: 'a session has ended', kind: 'log' })
+})
+
+test.each([
+  ['vnc', 'vnc', { kind: 'vnc' }],
+  ['portforward', 'portforward', { kind: 'tcp', port: 22 }],
+])('a session of kind %s requires update of it, and reaches its target', async (kind, subresource, target) => {
+  const { guests, asked, checked, attach } = await start()
+  const { client } = await attach('default/web', 'jane', kind)
+  expect(checked).toEqual([expect.objectContaining({ verb: 'update', subresource, resource: 'virtualmachines' })])
+  expect(asked).toMatchObject([{ target }])
+  client.send('to the guest')
+  await until(() => guests[0]?.readableLength === 12)
+})
+
+test('connections to ports count apart from the other sessions of a VM', async () => {
+  const { attach } = await start({ limits: { all: 9, perUser: 9, perNamespace: 9, perVm: { ports: 1, others: 1 } } })
+  const kinds = ['portforward', 'vnc', 'portforward', 'console']
+  const codes: number[] = []
+  for (const kind of kinds) codes.push((await attach('default/web', 'jane', kind)).code)
+  expect(codes).toEqual([101, 101, 429, 429])
+})
+
+test.each([
+  ['1000 if the guest closes it', true, [1000, 'the connection was closed']],
+  ['1012 if the handler stops', false, [1012, 'the connection to the node was lost; connect again']],
+])('a connection to a port ends with %s', async (_, isListening, expected) => {
+  const { guests, state, attach } = await start()
+  const { client } = await attach('default/web', 'jane', 'portforward')
+  state.isListening = isListening
+  const closed = closeOf(client)
+  guests[0]?.end()
+  expect(await closed).toEqual(expected)
+})
+
+test('a session with the VM of a config is authorized for the config', async () => {
+  const { checked, asked, attach } = await start()
+  expect((await attach('default/web/config')).code).toBe(101)
+  expect(checked).toMatchObject([{ resource: 'virtualmachineconfigs', subresource: 'console', name: 'web' }])
+  expect(asked).toMatchObject([{ podUID: 'p1' }])
+})
+
+test('a permission for a config does not reach a VM that another owner controls', async () => {
+  const { asked, state, attach } = await start()
+  state.ownerUid = 'c0'
+  expect(await attach('default/web/config')).toMatchObject({
+    code: 409,
+    body: expect.stringContaining('VirtualMachineConfig "web" in the namespace "default" has no VM'),
+  })
+  expect(asked).toEqual([])
+})
+
+test('a screenshot is a PNG without a position, and has a limit', async () => {
+  const { clock, checked, guests, registry, read } = await start()
+  const take = async () => {
+    const opening = read('screenshot/default/web')
+    const count = guests.length
+    await until(() => guests.length > count)
+    return { opening, guest: guests.at(-1)! }
+  }
+  const first = await take()
+  first.guest.end('PNG')
+  const response = await first.opening
+  expect(response.headers).toMatchObject({ 'content-type': 'image/png', 'x-content-type-options': 'nosniff' })
+  const advance = (isDone: () => boolean) => until(isDone, () => clock.advance(10))
+  const [picture] = await Promise.all([text(response), advance(() => response.complete)])
+  expect(picture).toBe('PNG')
+  expect(checked).toMatchObject([{ verb: 'get', subresource: 'screenshot' }])
+  expect(await registry.metrics()).toContain('virtset_sessions_total{kind="screenshot",code="200"} 1')
+
+  const second = await take()
+  second.guest.on('error', () => {}).write(Buffer.alloc(maxScreenshotBytes + 1))
+  const endless = await second.opening
+  endless.on('error', () => {}).resume()
+  await advance(() => endless.destroyed)
+  expect(endless.complete).toBe(false)
 })
 
 test('a console requires a WebSocket, and a log must not be one', async () => {

@@ -3,14 +3,23 @@ import type { Duplex } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import { WebSocketServer, type WebSocket } from 'ws'
 import type { NodeDoor } from '../../api/node-door.ts'
+import { isControlledBy } from '../../api/template.ts'
 import { isFinished, type VirtualMachine } from '../../api/virtual-machine.ts'
 import { unlessNotFound } from '../../runtime/api-error.ts'
 import { readPaced, stalledMs } from '../../runtime/carry.ts'
 import { sleep, type Clock } from '../../runtime/clock.ts'
 import type { KubeClient } from '../../runtime/kube.ts'
 import type { Logger } from '../../runtime/log.ts'
-import { virtualMachines, type Persisted } from '../../runtime/resource.ts'
-import { formatPosition, positionHeader, sessionsPerVm, type ConsolePosition } from '../../runtime/session-api.ts'
+import { virtualMachineConfigs, virtualMachines, type Persisted } from '../../runtime/resource.ts'
+import {
+  formatPosition,
+  maxScreenshotBytes,
+  poolOf,
+  positionHeader,
+  sessionsPerVm,
+  type ConsolePosition,
+  type SessionPool,
+} from '../../runtime/session-api.ts'
 import type { MayAccess } from '../admission/permission.ts'
 import type { User } from '../admission/request.ts'
 import { group } from './discovery.ts'
@@ -28,6 +37,8 @@ export interface SessionOptions {
   /** The door of a node, as its handler has published it. */
   readonly doorOf: (node: string) => NodeDoor | undefined
   readonly openDoor: OpenDoor
+  /** Whether the handler of a node still listens. */
+  readonly isDoorOpen: (door: NodeDoor) => Promise<boolean>
   readonly metrics: SessionMetrics
   readonly log: Logger
   readonly clock: Clock
@@ -39,7 +50,7 @@ export interface SessionLimits {
   readonly all: number
   readonly perUser: number
   readonly perNamespace: number
-  readonly perVm: number
+  readonly perVm: { readonly [pool in SessionPool]: number }
 }
 
 /** A session takes 100 to 200 KiB. */
@@ -63,25 +74,28 @@ const endPollMs = 500
 const lanes = { all: 2, perNamespace: 1 }
 
 const ended: Ending = { code: 1000, reason: 'the VM has ended' }
+const pictured: Ending = { code: 1000, reason: 'the screenshot was sent' }
+const closed: Ending = { code: 1000, reason: 'the connection was closed' }
 const revoked: Ending = { code: 1008, reason: 'the permission for this session was revoked' }
 const restarting: Ending = { code: 1012, reason: 'service restart; connect again' }
 
 /** A session whose guest is connected. */
 interface Opened extends DoorSession {
   readonly uid: string
+  readonly door: NodeDoor
   readonly leave: () => void
 }
 
 /** Sessions of users with guests: authorized, limited, audited, and carried to the handler of the VM's node. */
 export function createSessions(options: SessionOptions): Sessions {
-  const { kube, mayAccess, doorOf, openDoor, metrics, log, clock } = options
+  const { kube, mayAccess, doorOf, openDoor, isDoorOpen, metrics, log, clock } = options
   const { all, perUser, perNamespace, perVm } = options.limits ?? defaultLimits
   const inTurn = createLanes(lanes)
   const shares = {
     replica: createShares(all),
     user: createShares(perUser),
     namespace: createShares(perNamespace),
-    VM: createShares(perVm),
+    VM: { ports: createShares(perVm.ports), others: createShares(perVm.others) },
   }
   const server = new WebSocketServer(webSocketOptions)
   const positions = new WeakMap<IncomingMessage, ConsolePosition>()
@@ -92,14 +106,15 @@ export function createSessions(options: SessionOptions): Sessions {
   /** By what ends them. */
   const open = new Set<(ending: Ending) => void>()
 
-  const take = (user: User, { namespace, name }: SessionRequest): (() => void) => {
+  const take = (user: User, { namespace, name, target }: SessionRequest): (() => void) => {
     const keys = { replica: '', user: tenantOf(user), namespace, VM: `${namespace}/${name}` } as const
+    const sharesOf = { ...shares, VM: shares.VM[poolOf(target)] }
     const leaves: (() => void)[] = []
     const leave = () => {
       for (const one of leaves) one()
     }
     for (const owner of ['VM', 'namespace', 'user', 'replica'] as const) {
-      const one = shares[owner].take(keys[owner])
+      const one = sharesOf[owner].take(keys[owner])
       if (one === undefined) {
         leave()
         throw tooManySessions(owner)
@@ -110,7 +125,17 @@ export function createSessions(options: SessionOptions): Sessions {
   }
 
   const find = (wanted: SessionRequest): Promise<Persisted<VirtualMachine>> =>
-    inTurn.run(wanted.namespace, () => kube.get(virtualMachines, wanted))
+    inTurn.run(wanted.namespace, async () => {
+      const { namespace, name } = wanted
+      if (wanted.resource === 'virtualmachines') return kube.get(virtualMachines, { namespace, name })
+      const config = await kube.get(virtualMachineConfigs, { namespace, name })
+      const vm = await unlessNotFound(kube.get(virtualMachines, { namespace, name }))
+      // A permission for the config must not reach a VM of the same name that somebody else has created.
+      if (vm === undefined || !isControlledBy(vm, { kind: 'VirtualMachineConfig', metadata: config.metadata })) {
+        throw noVm(wanted)
+      }
+      return vm
+    })
 
   const openSession = async (user: User, wanted: SessionRequest): Promise<Opened> => {
     if (!(await mayAccess(user, accessOfSession(wanted)))) throw forbidden(user, wanted)
@@ -122,17 +147,21 @@ export function createSessions(options: SessionOptions): Sessions {
       const door = doorOf(node)
       if (door === undefined) throw noDoor(node)
       const session = await openDoor({ node, door, podUID, target: wanted.target })
-      return { ...session, uid: vm.metadata.uid, leave }
+      return { ...session, uid: vm.metadata.uid, door, leave }
     } catch (error) {
       leave()
       throw error
     }
   }
 
-  /** Why the handler closed a session: its status shows an end shortly afterwards. */
-  const endingOf = async (wanted: SessionRequest, uid: string): Promise<Ending> => {
+  /**
+   * Why the handler closed a session: if the VM has ended, its status shows that shortly afterwards. The connection of
+   * a port ends at any time, and a handler that restarts no longer listens.
+   */
+  const endingOf = async (wanted: SessionRequest, { uid, door }: Opened): Promise<Ending> => {
+    if (wanted.kind === 'portforward') return (await isDoorOpen(door)) ? closed : lost
     for (let waitedMs = 0; waitedMs <= endKnownMs; waitedMs += endPollMs) {
-      const vm = await unlessNotFound(find(wanted))
+      const vm = await unlessNotFound(find({ ...wanted, resource: 'virtualmachines' }))
       if (vm === undefined || vm.metadata.uid !== uid || isFinished(vm)) return ended
       await sleep(clock, endPollMs)
     }
@@ -168,9 +197,10 @@ export function createSessions(options: SessionOptions): Sessions {
     end: (ending: Ending) => void,
     running: Promise<Bridged>,
   ): Promise<void> => {
-    const { kind, namespace, name } = wanted
+    const { kind, resource, namespace, name, target } = wanted
     const startedMs = clock.monotonic()
-    const line = { kind, namespace, name, uid: opened.uid, user: user.username }
+    const port = target.kind === 'tcp' ? { port: target.port } : {}
+    const line = { kind, ...port, resource, namespace, name, uid: opened.uid, user: user.username }
     let isOpen = true
     const endOnce = (ending: Ending) => {
       if (isOpen) end(ending)
@@ -216,7 +246,8 @@ export function createSessions(options: SessionOptions): Sessions {
 
   return {
     async respond(user, wanted, reply) {
-      if (wanted.kind !== 'log') throw notWebSocket
+      const { [wanted.kind]: content } = contents
+      if (content === undefined) throw notWebSocket
       const opened = await counted(user, wanted)
       reply.hijack()
       // The client has gone meanwhile, and emits no further event.
@@ -226,25 +257,26 @@ export function createSessions(options: SessionOptions): Sessions {
         return undefined
       }
       const headers = {
-        'content-type': 'text/plain; charset=utf-8',
+        'content-type': content.type,
         'x-content-type-options': 'nosniff',
         connection: 'close',
         ...(opened.position === undefined ? {} : { [positionHeader]: formatPosition(opened.position) }),
       }
       reply.raw.writeHead(200, headers).flushHeaders()
-      const { running, end } = stream(opened.socket, reply.raw, clock)
+      const { running, end } = stream(opened.socket, reply.raw, { ...content, clock })
       await follow(user, wanted, opened, end, running)
       return undefined
     },
 
     async attach(user, wanted, request, socket, head) {
-      if (wanted.kind === 'log' || request.headers.upgrade?.toLowerCase() !== 'websocket') throw notWebSocket
+      if (contents[wanted.kind] !== undefined || request.headers.upgrade?.toLowerCase() !== 'websocket')
+        throw notWebSocket
       const opened = await counted(user, wanted)
       try {
         const client = await toWebSocket(request, socket, head, opened)
         const { ended: running, close } = bridge(client, opened.socket, {
           clock,
-          endingOf: () => endingOf(wanted, opened.uid),
+          endingOf: () => endingOf(wanted, opened),
         })
         void follow(user, wanted, opened, close, running)
       } catch (error) {
@@ -260,11 +292,27 @@ export function createSessions(options: SessionOptions): Sessions {
   }
 }
 
+/** What a response without an upgrade has. */
+interface Content {
+  readonly type: string
+  readonly maxBytes: number
+  readonly ending: Ending
+}
+
+const contents: { readonly [kind in SessionRequest['kind']]?: Content } = {
+  log: { type: 'text/plain; charset=utf-8', maxBytes: Infinity, ending: ended },
+  screenshot: { type: 'image/png', maxBytes: maxScreenshotBytes, ending: pictured },
+}
+
 /** Writes a session to a response. A client that reads nothing for a minute is disconnected. */
-function stream(guest: Duplex, client: Duplex | FastifyReply['raw'], clock: Clock) {
+function stream(
+  guest: Duplex,
+  client: Duplex | FastifyReply['raw'],
+  { maxBytes, ending: usual, clock }: Content & { readonly clock: Clock },
+) {
   const { promise: running, resolve } = Promise.withResolvers<Bridged>()
   let fromGuest = 0
-  let ending = ended
+  let ending = usual
   const end = (why: Ending) => {
     ending = why
     guest.destroy()
@@ -274,6 +322,7 @@ function stream(guest: Duplex, client: Duplex | FastifyReply['raw'], clock: Cloc
     (ms, run) => clock.after(ms, run),
     (chunk) => {
       fromGuest += chunk.length
+      if (fromGuest > maxBytes) client.destroy()
       if (client.write(chunk)) return undefined
       const drained = Promise.withResolvers<void>()
       const cancel = clock.after(stalledMs, () => client.destroy())
@@ -302,7 +351,7 @@ const refusal = (code: number, reason: string, message: string): DoorRefusal =>
 const notWebSocket = refusal(
   400,
   'BadRequest',
-  'attach/console requires a WebSocket (Upgrade: websocket); log requires a request without an upgrade',
+  'attach and portforward require a WebSocket (Upgrade: websocket); log and screenshot require a request without an upgrade',
 )
 
 function tooManySessions(owner: 'VM' | 'namespace' | 'user' | 'replica'): DoorRefusal {
@@ -315,6 +364,13 @@ const notRunning = ({ namespace, name }: SessionRequest, phase: string): DoorRef
     409,
     'Conflict',
     `VirtualMachine "${name}" in the namespace "${namespace}" has no guest to connect to: its phase is ${phase}; it must be Running`,
+  )
+
+const noVm = ({ namespace, name }: SessionRequest): DoorRefusal =>
+  refusal(
+    409,
+    'Conflict',
+    `VirtualMachineConfig "${name}" in the namespace "${namespace}" has no VM to connect to; start it`,
   )
 
 const noDoor = (node: string): DoorRefusal =>
