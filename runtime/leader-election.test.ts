@@ -132,6 +132,36 @@ describe('leader election', () => {
     expect(election.isLeader()).toBe(false)
   })
 
+  it.each<[string, string | undefined, string[]]>([
+    ['continues if nobody wrote the lease', undefined, ['leading']],
+    ['continues if the last write was its own', 'one', ['leading']],
+    ['stops leading if another took the lease', 'two', ['leading', 'lost: "two" took the lease']],
+    [
+      'stops leading if another led and released the lease',
+      '',
+      ['leading', 'lost: the lease could not be renewed in time'],
+    ],
+  ])('after its event loop was blocked for 30 s it %s', async (_what, holderIdentity, expected) => {
+    const server = await startServer()
+    const clock = fakeClock()
+    let blockedMs = 0
+    const { election, calls } = startElector(server, 'one', {
+      ...clock,
+      monotonic: () => clock.monotonic() + blockedMs,
+    })
+    await until(() => election.isLeader() && clock.nextMs() === 2000)
+    const stored = server.find(collection, lease.namespace, lease.name)!
+    const leaseTransitions = holderIdentity === 'one' ? 0 : 1
+    const spec = { ...(stored['spec'] as object), holderIdentity, leaseTransitions }
+    if (holderIdentity !== undefined) server.put(collection, { ...stored, spec })
+    blockedMs = 30_000
+    expect(election.isLeader()).toBe(false)
+    await clock.advance(2000)
+    await until(() => election.isLeader() || calls.length === 2)
+    expect(calls).toEqual(expected)
+    expect(election.isLeader()).toBe(expected.length === 1)
+  })
+
   it('releases the lease when it stops', async () => {
     const server = await startServer()
     const one = startElector(server, 'one')

@@ -53,6 +53,9 @@ interface LeaderElectionOptions {
  * At most one process leads. The leader renews the lease every 2 s, and stops leading when that failed for 10 s,
  * counted from when it *sent* the last successful write. Another process takes over when it has seen the lease
  * unchanged for 15 s of its own time: clocks are never compared, and their speeds may differ by less than half.
+ *
+ * A leader whose event loop was blocked for longer does nothing before it has renewed the lease once more. That succeeds
+ * only if nobody else has written it meanwhile.
  */
 interface LeaderElection {
   /**
@@ -72,6 +75,8 @@ const leaseDurationMs = 15_000
 const renewDeadlineMs = 10_000
 const retryPeriodMs = 2000
 const jitter = 1.2
+/** A timer that fires later than this was delayed by a blocked event loop or a suspended process. */
+const blockedMs = 500
 
 export function startLeaderElection(options: LeaderElectionOptions): LeaderElection {
   const { kube, log, lease, identity, clock = systemClock, random = Math.random } = options
@@ -156,13 +161,22 @@ export function startLeaderElection(options: LeaderElectionOptions): LeaderElect
     while (!(await attempt(renewDeadlineMs))) await pause(retryPeriodMs * (1 + random() * jitter))
     log.info({ lease, identity }, 'leading')
     options.onLeading()
-    while (leadsUntilMs !== undefined && clock.monotonic() < leadsUntilMs) {
-      await pause(Math.min(retryPeriodMs, leadsUntilMs - clock.monotonic()))
-      const remainingMs = leadsUntilMs - clock.monotonic()
-      if (remainingMs > 0) await attempt(remainingMs)
-      if (isHeldByAnother()) break
-    }
+    do {
+      await pause(Math.min(retryPeriodMs, remainingMs()))
+      if (remainingMs() > 0) await attempt(remainingMs())
+    } while (!isHeldByAnother() && (remainingMs() > 0 || (remainingMs() < -blockedMs && (await confirm()))))
     lose(isHeldByAnother() ? `"${holder()}" took the lease` : 'the lease could not be renewed in time')
+  }
+
+  const remainingMs = () => (leadsUntilMs ?? 0) - clock.monotonic()
+
+  /** Renews the lease late; returns whether nobody else can have led meanwhile. */
+  const confirm = async (): Promise<boolean> => {
+    const transitions = observed?.spec?.leaseTransitions
+    const limitMs = leaseDurationMs - renewDeadlineMs
+    // The first attempt conflicts with an own write whose response was not read in time; the second reads it.
+    const isRenewed = (await attempt(limitMs)) || (!isHeldByAnother() && (await attempt(limitMs)))
+    return isRenewed && observed?.spec?.leaseTransitions === transitions
   }
 
   const lose = (why: string) => {
