@@ -40,7 +40,15 @@ const launcherImage = 'launcher:1'
 
 /** The admission policies with the controller's image in this test, as kustomize would set it. */
 const policies = (): string =>
-  ['controller/policy', 'controller/pods', 'controller/budgets', 'webhooks/policy', 'base/events', 'base/status']
+  [
+    'controller/policy',
+    'controller/pods',
+    'controller/budgets',
+    'webhooks/policy',
+    'base/events',
+    'base/status',
+    'base/flow-control',
+  ]
     .map((name) => readFileSync(`manifests/${name}.yaml`, 'utf8').replace('virtset-launcher', launcherImage))
     .join('---\n')
 

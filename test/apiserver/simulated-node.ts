@@ -9,6 +9,7 @@ import { createLogger } from '../../runtime/log.ts'
 import { startReflector } from '../../runtime/reflector.ts'
 import { keyOf, pathOf, refOf, virtualMachines } from '../../runtime/resource.ts'
 import type { Persisted } from '../../runtime/resource.ts'
+import { startFakeLauncher, type FakeLauncher } from '../fake-launcher.ts'
 import { startWorkQueue } from '../../runtime/work-queue.ts'
 import { accessAs, accountOf } from './accounts.ts'
 import type { TestApiServer } from './apiserver.ts'
@@ -24,17 +25,26 @@ export interface SimulatedNode {
   stop(): Promise<void>
 }
 
+interface SimulatedNodeOptions {
+  /** Runs launchers with guests below this kubelet's root, for a real handler, in place of a handler. */
+  readonly kubeletRoot?: string
+}
+
 /**
  * Acts as scheduler, kubelet, handler and guest, as an admin: binds every pod to one node, reports every VM that is
  * assigned to it as running, and terminates every deleted pod.
  */
-export async function startSimulatedNode(api: TestApiServer): Promise<SimulatedNode> {
+export async function startSimulatedNode(
+  api: TestApiServer,
+  { kubeletRoot }: SimulatedNodeOptions = {},
+): Promise<SimulatedNode> {
   const log = createLogger({ process: 'node', level: 'silent' })
   const access = await kubeconfigAccess({ file: api.kubeconfig })
   const kube = createKubeClient({ access, userAgent: 'node' })
   const handler = createKubeClient({ access: accessAs(accountOf('handler'), access), userAgent: 'node' })
   const podCache = startReflector({ kube, resource: pods, log })
   const vmCache = startReflector({ kube, resource: virtualMachines, log })
+  const launchers: FakeLauncher[] = []
 
   const tendPod = async (key: string): Promise<void> => {
     const pod = podCache.store.get(key)
@@ -46,13 +56,14 @@ export async function startSimulatedNode(api: TestApiServer): Promise<SimulatedN
       return kube.delete(pods, refOf(key), { uid, gracePeriodSeconds: 0 })
     }
     if (pod.spec.nodeName !== undefined) return
+    if (kubeletRoot !== undefined) launchers.push(await startFakeLauncher(kubeletRoot, uid))
     const target = { apiVersion: 'v1', kind: 'Node', name: nodeName }
     const binding = { apiVersion: 'v1', kind: 'Binding', metadata: { name }, target }
     await kube.request('POST', `${pathOf(pods, { namespace, name })}/binding`, binding)
   }
   const tendVm = async (key: string): Promise<void> => {
     const vm = vmCache.store.get(key)
-    if (vm?.status?.phase !== 'Scheduled') return
+    if (vm?.status?.phase !== 'Scheduled' || kubeletRoot !== undefined) return
     const { uid, resourceVersion } = vm.metadata
     const body = { metadata: { uid, resourceVersion }, status: { phase: 'Running' } }
     await handler.patch(virtualMachines, refOf(key), { type: 'merge', body }, { subresource: 'status' })
@@ -72,6 +83,7 @@ export async function startSimulatedNode(api: TestApiServer): Promise<SimulatedN
     },
     async stop() {
       await Promise.all([podQueue.drain(), vmQueue.drain()])
+      await Promise.all(launchers.map((launcher) => launcher.close()))
       await Promise.all([podCache.stop(), vmCache.stop()])
       await Promise.all([kube.close(), handler.close()])
     },
