@@ -42,9 +42,7 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   const groups = startGroupController({ ...context, vms })
   inventory.onChange((namespace) => controller.reconsiderIncomplete(namespace))
 
-  /** A VM must not be completed, and no usage counted, before all presets are loaded. */
   const lead = async (): Promise<void> => {
-    await Promise.all([inventory.synced(), vms.synced()])
     // Before any VM is removed: the restart that a VM completes is finished only by a pass that sees the VM.
     await configs.lead()
     await controller.lead()
@@ -54,14 +52,18 @@ async function main(settings: Settings, log: Logger): Promise<void> {
   }
   const onLeading = () => {
     lead().catch((error: unknown) => {
-      if (shutdown.signal.aborted) log.info('stopped before the caches were filled')
+      if (shutdown.signal.aborted) log.info('stopped while starting to lead')
       else shutdown.fail('the leader could not start', error)
     })
   }
   const onLost = (why: string) => shutdown.fail(why)
-  const election = startLeaderElection({ kube, log, lease: { namespace, name }, identity, onLeading, onLost })
-
   const own = [vms, controller.pods, configs.configs, groups.groups, groups.budgets, controller.nodes]
+  /** Among others because no VM must be completed, and no usage counted, before all presets are loaded. */
+  const ready = (signal: AbortSignal) =>
+    Promise.all([inventory.synced(signal), ...own.map((reflector) => reflector.synced(signal))])
+  const lease = { namespace, name }
+  const election = startLeaderElection({ kube, log, lease, identity, ready, onLeading, onLost })
+
   observeReflectors(registry, [...own, ...inventory.reflectors])
   observeController(registry, {
     vms,

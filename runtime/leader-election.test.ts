@@ -24,7 +24,12 @@ async function startServer() {
   return server
 }
 
-function startElector(server: FakeApiServer, identity: string, clock = fakeClock()) {
+function startElector(
+  server: FakeApiServer,
+  identity: string,
+  clock = fakeClock(),
+  ready?: (signal: AbortSignal) => Promise<unknown>,
+) {
   const kube = createKubeClient({ access: server.access, userAgent: identity, clock })
   const calls: string[] = []
   const election = startLeaderElection({
@@ -34,6 +39,7 @@ function startElector(server: FakeApiServer, identity: string, clock = fakeClock
     identity,
     clock,
     random: () => 0,
+    ...(ready === undefined ? {} : { ready }),
     onLeading: () => calls.push('leading'),
     onLost: (why) => calls.push(`lost: ${why}`),
   })
@@ -63,6 +69,25 @@ describe('leader election', () => {
     await until(() => JSON.stringify(record(server)).includes('"renewTime":"2030-01-01T00:00:02.000000Z"'))
     expect(record(server)).toMatchObject({ acquireTime: '2030-01-01T00:00:00.000000Z', leaseTransitions: 0 })
     expect(server.requests.map(({ method }) => method)).toEqual(['GET', 'POST', 'PUT'])
+  })
+
+  it('is not a candidate until it is ready', async () => {
+    const server = await startServer()
+    const caches = Promise.withResolvers<void>()
+    const { election, clock } = startElector(server, 'one', fakeClock(), () => caches.promise)
+    await clock.advance(20_000)
+    expect([server.requests, election.isLeader()]).toEqual([[], false])
+    caches.resolve()
+    await until(() => election.isLeader())
+  })
+
+  it('can be stopped before it is ready', async () => {
+    const server = await startServer()
+    const never = (signal: AbortSignal) =>
+      new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+    const { election } = startElector(server, 'one', fakeClock(), never)
+    await election.stop()
+    expect(server.requests).toEqual([])
   })
 
   it('another takes over 15 s of its own time after the last change that it saw, whatever the clocks show', async () => {

@@ -38,6 +38,11 @@ interface LeaderElectionOptions {
    * to expire.
    */
   readonly identity: string
+  /**
+   * The candidacy begins when this resolves: a process that still fills its caches cannot act as leader, and can be too
+   * busy to renew the lease in time. Absent: at once.
+   */
+  readonly ready?: (signal: AbortSignal) => Promise<unknown>
   /** Called once, when this process becomes the leader. */
   readonly onLeading: () => void
   /**
@@ -158,6 +163,7 @@ export function startLeaderElection(options: LeaderElectionOptions): LeaderElect
   }
 
   const run = async (): Promise<void> => {
+    await options.ready?.(stopping.signal)
     while (!(await attempt(renewDeadlineMs))) await pause(retryPeriodMs * (1 + random() * jitter))
     log.info({ lease, identity }, 'leading')
     options.onLeading()

@@ -47,7 +47,7 @@ const eventually = async (what: string, isTrue: () => Promise<boolean>) => {
     const logs = await Promise.all(['one', 'two'].map((name) => readFile(logFile(name), 'utf8').catch(() => '')))
     throw new Error(`${what} did not come true\n${logs.map((log) => lastLines(log, 15)).join('\n')}`)
   }
-  await until(isTrue, () => {}, { deadlineMs: 120_000 }).catch(failed)
+  await until(isTrue, undefined, { deadlineMs: 120_000 }).catch(failed)
 }
 
 /** Acts as the scheduler. */

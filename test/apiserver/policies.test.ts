@@ -119,16 +119,14 @@ beforeAll(async () => {
     ['probe', owned],
     ['probe/status', { status: { phase: 'Running' } }],
   ] as const) {
-    await until(
-      async () => (await ask('PATCH', `${vms}/${path}?dryRun=All`, patch, jane)).code !== 200,
-      () => {},
-      { deadlineMs: 120_000 },
-    )
+    await until(async () => (await ask('PATCH', `${vms}/${path}?dryRun=All`, patch, jane)).code !== 200, undefined, {
+      deadlineMs: 120_000,
+    })
   }
   for (const [path, body, as] of foreign) {
     let response: Response | undefined
     const isRefused = async () => (response = await ask('POST', `${path}?dryRun=All`, body, as)).code === 403
-    await until(isRefused, () => {}, { deadlineMs: 120_000, describe: () => `${path}: ${JSON.stringify(response)}` })
+    await until(isRefused, undefined, { deadlineMs: 120_000, describe: () => `${path}: ${JSON.stringify(response)}` })
   }
 })
 afterAll(async () => {

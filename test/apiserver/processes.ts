@@ -119,11 +119,13 @@ export async function installProcesses(
     return { name, child, port, healthPort, log: () => readFileSync(file, 'utf8'), usage: confinement.usage }
   }
 
-  const untilLogged = (replica: Replica, words: string) =>
-    until(() => replica.log().includes(words), undefined, {
-      deadlineMs: startDeadlineMs,
-      describe: () => `${replica.name} does not log "${words}"\n${lastLines(replica.log(), 15)}`,
-    })
+  const untilLogged = async (replica: Replica, words: string): Promise<void> => {
+    const describe = () => `${replica.name} does not log "${words}"\n${lastLines(replica.log(), 15)}`
+    const isLogged = () => replica.log().includes(words)
+    const hasEnded = () => replica.child.exitCode !== null
+    await until(() => isLogged() || hasEnded(), undefined, { deadlineMs: startDeadlineMs, describe })
+    if (!isLogged()) throw new Error(`ended with ${replica.child.exitCode}: ${describe()}`)
+  }
 
   const slice = (replica: Replica) => `virtset-webhooks-${replica.name}`
   let service: WebhookService | undefined

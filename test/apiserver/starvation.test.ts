@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { request } from 'undici'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { run } from '../../cluster/command.ts'
+import { lastLines, run } from '../../cluster/command.ts'
 import { kubeconfigAccess } from '../../runtime/access.ts'
 import { createKubeClient, type KubeClient } from '../../runtime/kube.ts'
 import { probesOf, starvedLimitsOf, type Probe } from '../confinement.ts'
@@ -33,36 +33,54 @@ afterAll(async () => {
   await api?.stop()
 })
 
-/** Whether a probe succeeds, by the kubelet's rules: a status from 200 to 399 within the timeout. */
-async function succeeds({ healthPort }: Replica, { httpGet, timeoutSeconds }: Probe): Promise<boolean> {
+/** A probe, by the kubelet's rules: undefined for a status from 200 to 399 within the timeout, otherwise what failed. */
+async function failureOf({ healthPort }: Replica, { httpGet, timeoutSeconds }: Probe): Promise<string | undefined> {
   const signal = AbortSignal.timeout(timeoutSeconds * 1000)
   try {
     const { statusCode, body } = await request(`http://127.0.0.1:${healthPort}${httpGet.path}`, { signal })
-    await body.dump()
-    return statusCode >= 200 && statusCode < 400
-  } catch {
-    return false
+    const text = await body.text()
+    return statusCode >= 200 && statusCode < 400 ? undefined : `${statusCode} ${text}`
+  } catch (error) {
+    return String(error)
   }
 }
 
-/** Probes until one succeeds; returns whether that was before the kubelet would have restarted the container. */
-async function startsInTime(replica: Replica, probe: Probe): Promise<boolean> {
-  for (let failures = 0; failures < probe.failureThreshold; failures++) {
-    if (await succeeds(replica, probe)) return true
+/**
+ * Probes at the kubelet's interval until one succeeds. More probes would use up the CPU that the process needs to
+ * become ready.
+ *
+ * @throws Error after `mostFailures`, or when the process has ended, with the last failure and the end of the log
+ */
+async function succeeds(replica: Replica, probe: Probe, mostFailures: number): Promise<void> {
+  let failure = ''
+  for (let failures = 0; failures < mostFailures; failures++) {
+    const again = await failureOf(replica, probe)
+    if (again === undefined) return
+    failure = again
+    if (replica.child.exitCode !== null) break
     await sleep(probe.periodSeconds * 1000)
   }
-  return false
+  const which = `${replica.name}: no probe of ${probe.httpGet.path} succeeded, the last failed with: ${failure}`
+  throw new Error(`${which}\n${stateOf(replica)}`)
 }
 
-/** Probes at the kubelet's interval until `signal` aborts; returns whether the kubelet would never have acted. */
-async function holdsUntil(signal: AbortSignal, replica: Replica, probe: Probe): Promise<boolean> {
-  let failures = 0
+/** For the message of a failure. */
+function stateOf(replica: Replica): string {
+  const cpuSeconds = replica.usage().cpuSeconds.toFixed(1)
+  return `exit code ${replica.child.exitCode}, ${cpuSeconds} s of CPU time, log:\n${lastLines(replica.log(), 15)}`
+}
+
+/** Probes at the kubelet's interval until `signal` aborts; returns the failures on which the kubelet would have acted. */
+async function failuresUntil(signal: AbortSignal, replica: Replica, probe: Probe): Promise<string[]> {
+  const failures: string[] = []
   while (!signal.aborted) {
-    failures = (await succeeds(replica, probe)) ? 0 : failures + 1
-    if (failures === probe.failureThreshold) return false
+    const failure = await failureOf(replica, probe)
+    if (failure === undefined) failures.length = 0
+    else failures.push(`${replica.name} ${probe.httpGet.path}: ${failure}`)
+    if (failures.length === probe.failureThreshold) return failures
     await sleep(probe.periodSeconds * 1000, undefined, { signal }).catch(() => {})
   }
-  return true
+  return []
 }
 
 interface Lease {
@@ -85,28 +103,38 @@ test('on a node with 50 busy VMs the processes start, stay ready and live, keep 
     ['handler', await processes.startHandler('handler-1', 'node1')],
   ]
   const probes = (component: Component) => probesOf(manifestOf[component], component)
-  const starts = replicas.map(([component, replica]) => startsInTime(replica, probes(component).startupProbe))
-  expect(await Promise.all(starts)).toEqual([true, true, true])
-  for (const [component, replica] of replicas)
-    await until(() => succeeds(replica, probes(component).readinessProbe), undefined, { deadlineMs: startDeadlineMs })
+  const starts = replicas.map(async ([component, replica]) => {
+    const { startupProbe, readinessProbe } = probes(component)
+    await succeeds(replica, startupProbe, startupProbe.failureThreshold)
+    await succeeds(replica, readinessProbe, startDeadlineMs / 1000 / readinessProbe.periodSeconds)
+  })
+  await Promise.all(starts)
 
   const done = new AbortController()
   const held = replicas.flatMap(([component, replica]) => {
     const { readinessProbe, livenessProbe } = probes(component)
-    return [readinessProbe, livenessProbe].map((probe) => holdsUntil(done.signal, replica, probe))
+    return [readinessProbe, livenessProbe].map((probe) => failuresUntil(done.signal, replica, probe))
   })
-  const first = await eventually('the controller leads', lease, startDeadlineMs)
-  const renewals = new Set<string>()
+  const states = () => replicas.map(([, replica]) => `${replica.name}: ${stateOf(replica)}`).join('\n')
+  const first = await eventually('the controller leads', lease, startDeadlineMs).catch((error: unknown) => {
+    throw new Error(states(), { cause: error })
+  })
   const path = '/apis/virtset.io/v1alpha1/namespaces/default/virtualmachines'
   // A lease renewal every two seconds, with a VM to complete and watch for each.
-  while (renewals.size < 10) {
-    const { renewTime, ...holder } = await lease()
-    expect(holder).toMatchObject({ holderIdentity: 'controller-1', leaseTransitions: first.leaseTransitions })
-    if (!renewals.has(renewTime)) await kube.request('POST', path, vm(`vm-${renewals.size}`))
-    renewals.add(renewTime)
-    await sleep(200)
+  let { renewTime } = first
+  for (let renewals = 0; renewals < 10; renewals++) {
+    await kube.request('POST', path, vm(`vm-${renewals}`))
+    const next = async () => {
+      const now = await lease()
+      return now.renewTime === renewTime ? undefined : now
+    }
+    const describe = () => `renewal ${renewals + 1} of the lease\n${states()}`
+    const renewed = await until(next, () => sleep(200), { describe })
+    const { leaseTransitions } = first
+    expect(renewed, states()).toMatchObject({ holderIdentity: 'controller-1', leaseTransitions })
+    renewTime = renewed.renewTime
   }
   done.abort()
-  expect(await Promise.all(held)).toEqual(replicas.flatMap(() => [true, true]))
+  expect((await Promise.all(held)).flat()).toEqual([])
   expect(replicas.map(([, { child }]) => child.exitCode)).toEqual([null, null, null])
 }, 2_000_000)
