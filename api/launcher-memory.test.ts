@@ -46,8 +46,33 @@ const disk = (more_: object = {}) => ({ target: { dev: 'vda' }, ...more_ })
 const qcow2 = (maxSize: object) => ({ type: 'qcow2' as const, metadataCache: { maxSize } })
 const onPci = { address: { type: 'pci' as const } }
 
+const passt = { type: 'user', backend: { type: 'passt' } } as const
+
 describe('QEMU needs more', () => {
   it.each<[string, Domain, number]>([
+    ['for passt', { devices: { interfaces: [passt] } }, 24.25],
+    [
+      'for ports that passt forwards',
+      {
+        devices: {
+          interfaces: [
+            {
+              ...passt,
+              portForwards: [
+                {
+                  ranges: [
+                    { start: 1, end: '1024' },
+                    { start: 5, exclude: true },
+                  ],
+                },
+              ],
+            },
+            { ...passt, type: 'vhostuser', portForwards: [{ ranges: [{ start: 9 }] }, {}] },
+          ],
+        },
+      },
+      48.5 + (1025 * 5) / 1024,
+    ],
     ['for page tables', { memory: size('GiB', 8) }, (3 * (8192 - 64)) / 512],
     ['for virtual CPUs', { vcpu: { value: 8 } }, 14 + 63 / 64],
     ['for many virtual CPUs, more each', { vcpu: { value: 128 } }, 254 + (128 * 128 - 1) / 64],

@@ -6,6 +6,7 @@ import { checkLabels, checkSelector, dnsLabelRule, isDnsLabel } from './label.ts
 import type { Volume } from './volume.ts'
 import { annotationsSchema, checkMetadata, labelsSchema } from './metadata.ts'
 import type { Condition, LabelSelector, ObjectMeta } from './object.ts'
+import { checkPorts, type Port } from './port.ts'
 import { checkPlacement, type Placement } from './placement.ts'
 import { reservedKeyCauses } from './reserved.ts'
 import { bounded, checkSchema, integer, isRecord, list, nestingCauses, opaque, open, string } from './schema.ts'
@@ -28,6 +29,7 @@ export interface PresetSpec extends Placement {
   }
   readonly domain?: Domain
   readonly volumes?: readonly Volume[]
+  readonly ports?: readonly Port[]
   /** Paths relative to `spec`, e.g. `domain.devices.disks[target.dev=vdb]`; `Enforce` only. */
   readonly remove?: readonly string[]
 }
@@ -140,6 +142,7 @@ function checkNames(spec: PresetSpec): Cause[] {
     ...reservedKeyCauses(metadata.labels ?? {}, 'spec.metadata.labels'),
     ...reservedKeyCauses(metadata.annotations ?? {}, 'spec.metadata.annotations'),
     ...checkVolumes(spec.volumes ?? [], 'spec.volumes'),
+    ...checkPorts(spec.ports ?? [], 'spec.ports'),
     ...checkPlacement(spec, 'spec'),
   ]
   if (exclusiveGroup !== undefined && !isDnsLabel(exclusiveGroup)) {

@@ -6,6 +6,7 @@ import type { VirtualMachineSpec, VirtualMachine } from './virtual-machine.ts'
 import { annotationsSchema, labelsSchema } from './metadata.ts'
 import { apiVersion, group } from './object.ts'
 import type { ObjectMeta, OwnerReference } from './object.ts'
+import { checkPorts } from './port.ts'
 import { checkPlacement } from './placement.ts'
 import { reservedKeyCauses } from './reserved.ts'
 import { bounded, isRecord, opaque, open } from './schema.ts'
@@ -70,6 +71,7 @@ export function checkTemplate({ metadata = {}, spec }: VirtualMachineTemplate, f
     ...reservedKeyCauses(labels, `${field}.metadata.labels`),
     ...reservedKeyCauses(annotations, `${field}.metadata.annotations`, [excludePresetsAnnotation]),
     ...checkVolumes(spec.volumes ?? [], `${field}.spec.volumes`),
+    ...checkPorts(spec.ports ?? [], `${field}.spec.ports`),
     ...checkPlacement(spec, `${field}.spec`),
   ]
 }

@@ -7,6 +7,7 @@ import { requiredField, wrongType } from './field-error.ts'
 import { faultless } from './valid-part.ts'
 import { checkMetadata } from './metadata.ts'
 import type { Condition, ObjectMeta } from './object.ts'
+import { checkPorts, ports, type Port } from './port.ts'
 import { checkPlacement, placement, type Placement } from './placement.ts'
 import { bounded, checkSchema, isRecord, opaque, open } from './schema.ts'
 import type { Schema, SchemasOf } from './schema.ts'
@@ -15,6 +16,7 @@ import { checkVolumes, volumes, type Volume } from './volume.ts'
 export interface VirtualMachineSpec extends Placement {
   readonly domain: Domain
   readonly volumes?: readonly Volume[]
+  readonly ports?: readonly Port[]
 }
 
 export const phases = ['Pending', 'Scheduling', 'Scheduled', 'Running', 'Succeeded', 'Failed', 'Unknown'] as const
@@ -59,7 +61,7 @@ export const excludePresetsAnnotation = 'virtset.io/exclude-presets'
 export const launcherPodFinalizer = 'virtset.io/launcher-pod'
 
 /** The fields of `spec` beside the domain. Presets can set each of them; their schemas define how they merge. */
-export const specFields = { volumes, ...placement } satisfies SchemasOf<Omit<VirtualMachineSpec, 'domain'>>
+export const specFields = { volumes, ports, ...placement } satisfies SchemasOf<Omit<VirtualMachineSpec, 'domain'>>
 
 export const specKeys = Object.keys(specFields) as readonly (keyof typeof specFields)[]
 
@@ -123,7 +125,12 @@ function vmCauses(value: unknown): readonly Cause[] {
   const causes = [...shape, ...domainCauses(value['spec'])]
   if (shape.length > 0) return capCauses(causes, 'spec')
   const { spec } = value as unknown as VirtualMachine
-  const found = [...causes, ...checkVolumes(spec.volumes ?? [], 'spec.volumes'), ...checkPlacement(spec, 'spec')]
+  const found = [
+    ...causes,
+    ...checkVolumes(spec.volumes ?? [], 'spec.volumes'),
+    ...checkPorts(spec.ports ?? [], 'spec.ports'),
+    ...checkPlacement(spec, 'spec'),
+  ]
   return capCauses(found, 'spec')
 }
 

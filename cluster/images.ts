@@ -100,6 +100,9 @@ function virtsetSources(settings: Settings, modules: string, disk: string): Imag
       extra: {
         'bin/node': node['bin/node'],
         packages: inImages('launcher/packages'),
+        ...Object.fromEntries(
+          ['pod.c', 'passt', 'install'].map((name) => [`passt/${name}`, inImages(`launcher/passt/${name}`)]),
+        ),
         ...Object.fromEntries(ofLauncher.map((name) => [`node_modules/${name}`, join(modules, name)])),
       },
       hasBase: true,

@@ -1,7 +1,7 @@
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, appendFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, appendFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-import { keyOf } from './key.ts'
+import { keyOf, keyOfFiles } from './key.ts'
 import type { Step } from './progress.ts'
 import type { Settings } from './settings.ts'
 
@@ -21,6 +21,10 @@ const additionalPackages = [
   'qemu-system-modules-opengl',
 ]
 
+/** Files from which `install` makes the passt of launcher pods, which requires a compiler. */
+const passtFolder = 'images/launcher/passt'
+const passtCompiler = ['gcc', 'libc6-dev']
+
 /** The UID of everything in a launcher pod; libvirtd requires it to have a name. */
 const launcherUser = 107
 
@@ -34,13 +38,20 @@ function launcherPackages(settings: Settings): string[] {
  * `additionalPackages`. Use it with `chroot` as UID 107. Built once in the cache (30 s, 400 MB). Returns its path.
  */
 export async function ensureRootfs(step: Step, settings: Settings): Promise<string> {
-  const packages = [...launcherPackages(settings), ...additionalPackages]
-  const directory = join(settings.cache, `rootfs-${keyOf(suite, ...packages)}`)
+  const packages = [...launcherPackages(settings), ...additionalPackages, ...passtCompiler]
+  const passt = join(settings.checkout, passtFolder)
+  const passtKey = keyOfFiles(passt, readdirSync(passt))
+  const directory = join(settings.cache, `rootfs-${keyOf(suite, ...packages, passtKey)}`)
   if (existsSync(directory)) return directory
   const unfinished = `${directory}.unfinished`
   rmSync(unfinished, { recursive: true, force: true })
   mkdirSync(settings.cache, { recursive: true })
-  await step.run([...mmdebstrap, `--include=${packages.join(',')}`, suite, unfinished], {
+  const installPasst = [
+    `--customize-hook=copy-in ${passt} /tmp`,
+    '--customize-hook=chroot "$1" /tmp/passt/install',
+    '--customize-hook=rm -r "$1/tmp/passt"',
+  ]
+  await step.run([...mmdebstrap, ...installPasst, `--include=${packages.join(',')}`, suite, unfinished], {
     onLine: (line) => step.show(line.slice(0, 60)),
   })
   const user = `launcher:x:${launcherUser}:${launcherUser}::/nonexistent:/usr/sbin/nologin\n`

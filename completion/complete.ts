@@ -271,7 +271,7 @@ function fill(
 /** The context of default rules, besides the domain. */
 export function contextOf(
   { name, generateName }: ObjectMeta,
-  { volumes }: Pick<VirtualMachineSpec, 'volumes'>,
+  { ports = [], volumes }: Pick<VirtualMachineSpec, 'ports' | 'volumes'>,
   capabilities: Capabilities,
   { entropy, namespace, isStored = false, isMacTaken }: CompleteOptions,
 ): Context {
@@ -282,6 +282,7 @@ export function contextOf(
     namespace: namespace.name,
     isNew: !isStored,
     isOurs: !isStored,
+    ports,
     ...(volumes === undefined ? {} : { imageVolumes: imageVolumesOf(volumes) }),
     ...(called === undefined ? {} : { name: called }),
     ...(isMacTaken === undefined ? {} : { isMacTaken }),
@@ -305,6 +306,7 @@ function check(vm: VirtualMachine, made: Draft, origins: Origins, grants: Grants
       originWithin(valueAtPath(injection.vm, path) ?? valueAtPath(vm, path), path, leafOrigin),
     ...(allowHostReach ? { isGranted: () => true } : { isGranted: grants.isGranted, isStated: grants.isStated }),
     without,
+    isInPod: options.isStored !== true,
     ...(isMacTaken === undefined ? {} : { isMacTaken }),
   }
   const checked = checkRules(spec, { ...context, capabilities: provided.capabilities })

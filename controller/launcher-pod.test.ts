@@ -207,6 +207,30 @@ describe('launcher pod', () => {
   })
 })
 
+describe('ports', () => {
+  const withPorts = (given: Pick<typeof spec, 'ports' | 'domain'>) => podOf({ spec: { ...spec, ...given } }).spec
+  const forwards = (start: number | string) => ({
+    domain: { ...spec.domain, devices: { interfaces: [{ portForwards: [{ ranges: [{ start }] }] }] } },
+  })
+
+  it('are those of the container', () => {
+    const ports = [{ name: 'web', port: 8080 } as const, { name: 'dns', port: 5353, protocol: 'UDP' } as const]
+    expect(withPorts({ ...forwards(8080), ports }).containers[0]?.ports).toEqual([
+      { name: 'web', containerPort: 8080, protocol: 'TCP' },
+      { name: 'dns', containerPort: 5353, protocol: 'UDP' },
+    ])
+  })
+
+  it.each([
+    [80, [{ name: 'net.ipv4.ip_unprivileged_port_start', value: '0' }]],
+    ['0x50', [{ name: 'net.ipv4.ip_unprivileged_port_start', value: '0' }]],
+    [1024, undefined],
+  ])('%s: the pod may listen on it', (start, sysctls) => {
+    const { securityContext } = withPorts(forwards(start))
+    expect(Object.entries(securityContext ?? {}).find(([key]) => key === 'sysctls')?.[1]).toEqual(sysctls)
+  })
+})
+
 describe('its name', () => {
   it.each([
     ['vm1', 'virt-launcher-vm1-a1b2c3d4'],

@@ -2,6 +2,7 @@ import { cutName } from '../api/label.ts'
 import { launcherResources, overlayBytes } from '../api/launcher-resources.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { Volume } from '../api/volume.ts'
+import { protocolOf, type Port } from '../api/port.ts'
 import { apiVersion } from '../api/object.ts'
 import { quantityValue } from '../api/quantity.ts'
 import { requestedGraceSeconds } from '../api/template.ts'
@@ -75,6 +76,7 @@ export function launcherPod(vm: Persisted<VirtualMachine>, options: LauncherOpti
         fsGroup: user,
         runAsNonRoot: true,
         seccompProfile: { type: 'RuntimeDefault' },
+        ...(forwardsLowPort(vm) ? { sysctls: [lowPorts] } : {}),
       },
       containers: [compute(vm, options.image, volumes)],
       volumes: [
@@ -109,11 +111,13 @@ export function claimsOf({ spec }: VirtualMachine): readonly string[] {
 }
 
 function compute(vm: Persisted<VirtualMachine>, image: string, volumes: readonly Placed[]): Container {
+  const { ports = [] } = vm.spec
   return {
     name: 'compute',
     image,
     imagePullPolicy: 'IfNotPresent',
     terminationMessagePolicy: 'FallbackToLogsOnError',
+    ...(ports.length === 0 ? {} : { ports: ports.map(containerPort) }),
     env: [{ name: vmUidVariable, value: vm.metadata.uid }],
     resources: launcherResources(vm.spec),
     securityContext: {
@@ -133,6 +137,17 @@ function compute(vm: Persisted<VirtualMachine>, image: string, volumes: readonly
     volumeDevices: volumes.flatMap(({ device }) => (device ? [device] : [])),
   }
 }
+
+/** Allows passt to listen on ports below 1024. A safe sysctl, which Pod Security admits; containerd 2 sets it itself. */
+const lowPorts = { name: 'net.ipv4.ip_unprivileged_port_start', value: '0' }
+
+const forwardsLowPort = ({ spec }: VirtualMachine): boolean =>
+  (spec.domain.devices?.interfaces ?? []).some(({ portForwards = [] }) =>
+    portForwards.some(({ ranges = [] }) => ranges.some(({ start }) => Number(start) < 1024)),
+  )
+
+/** passt accepts connections for the guest in the pod, so the guest's ports are the container's. */
+const containerPort = (one: Port) => ({ name: one.name, containerPort: one.port, protocol: protocolOf(one) })
 
 /** A volume of the VM in the pod, and where the launcher finds it. */
 interface Placed {

@@ -34,6 +34,11 @@ export interface Container {
   readonly imagePullPolicy?: 'IfNotPresent'
   /** The end of the log becomes the termination message of a container that wrote none. */
   readonly terminationMessagePolicy?: 'FallbackToLogsOnError'
+  readonly ports?: readonly {
+    readonly name: string
+    readonly containerPort: number
+    readonly protocol: 'TCP' | 'UDP'
+  }[]
   readonly env?: readonly { readonly name: string; readonly value?: string }[]
   readonly resources: Resources
   readonly securityContext?: object

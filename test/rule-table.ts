@@ -18,6 +18,7 @@ interface Surrounding {
   /** Completes the domains of the row; by default a VM with KVM, 1 GiB and `hvm`. */
   readonly base?: Domain
   readonly volumes?: VirtualMachineSpec['volumes']
+  readonly ports?: VirtualMachineSpec['ports']
   /** The node's capabilities; by default `bundledCapabilities`. */
   readonly capabilities?: Capabilities
 }
@@ -49,7 +50,7 @@ export const takenMac = '52:54:00:00:00:0a'
  * granted.
  */
 export function prepare(domain: Domain, row: Surrounding = {}): [VirtualMachineSpec, RuleContext] {
-  const { base = minimal, volumes, capabilities = bundledCapabilities } = row
+  const { base = minimal, volumes, ports, capabilities = bundledCapabilities } = row
   const imageVolumes = imageVolumesOf(volumes)
   const context = { capabilities, entropy: { uid: 'test' }, name: 'test', imageVolumes }
   const completed = fillDefaults({ ...base, ...domain }, context)
@@ -59,8 +60,12 @@ export function prepare(domain: Domain, row: Surrounding = {}): [VirtualMachineS
     return rule === undefined ? { by: 'user' } : { by: 'default', rule }
   }
   return [
-    { domain: completed.domain, ...(volumes === undefined ? {} : { volumes }) },
-    { capabilities, originOf, isGranted: () => true, isMacTaken: (address) => address === takenMac },
+    {
+      domain: completed.domain,
+      ...(volumes === undefined ? {} : { volumes }),
+      ...(ports === undefined ? {} : { ports }),
+    },
+    { capabilities, originOf, isInPod: true, isGranted: () => true, isMacTaken: (address) => address === takenMac },
   ]
 }
 

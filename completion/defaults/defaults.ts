@@ -24,6 +24,7 @@ import * as numa from './numa.ts'
 import * as numatune from './numatune.ts'
 import * as os from './os.ts'
 import * as pci from './pci.ts'
+import { portForwards } from './port-forward.ts'
 import type { Context, Rule } from './rule.ts'
 import * as seclabel from './seclabel.ts'
 import { spaprAddress } from './spapr-vio.ts'
@@ -119,10 +120,12 @@ export const rules: readonly Rule[] = [
   identity.macAddress,
   identity.virtualPort,
   networkInterface.interfaceType,
+  networkInterface.interfaceBackend,
   networkInterface.interfaceModel,
   networkInterface.interfaceMode,
   networkInterface.vhostuserMode,
   networkInterface.addressFamily,
+  portForwards,
 
   // Devices that the machine always has. The PS/2 mouse is added before `inputBus` gives the user's mice a bus.
   input.ps2Inputs,

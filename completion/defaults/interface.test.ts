@@ -1,7 +1,14 @@
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { Domain } from '../../api/domain/domain.ts'
 import { applied } from '../../test/applied.ts'
-import { addressFamily, interfaceMode, interfaceModel, interfaceType, vhostuserMode } from './interface.ts'
+import {
+  addressFamily,
+  interfaceBackend,
+  interfaceMode,
+  interfaceModel,
+  interfaceType,
+  vhostuserMode,
+} from './interface.ts'
 
 test.each<[string, Domain, Domain]>([
   [
@@ -52,5 +59,30 @@ test.each<[string, Domain, Domain]>([
   expect(applied([interfaceType, interfaceModel, interfaceMode, vhostuserMode, addressFamily], domain)).toEqual({
     ...domain,
     ...expected,
+  })
+})
+
+describe('in a pod, an interface', () => {
+  type Interfaces = NonNullable<NonNullable<Domain['devices']>['interfaces']>
+  const passt = { type: 'user', backend: { type: 'passt' }, model: { type: 'virtio' } }
+  test.each<[string, Interfaces[number], object]>([
+    ['without a type is virtio, connected by passt', {}, passt],
+    ['keeps its model', { model: { type: 'e1000e' } }, { ...passt, model: { type: 'e1000e' } }],
+    [
+      'keeps the options of its backend',
+      { backend: { logFile: '/l' } },
+      { ...passt, backend: { logFile: '/l', type: 'passt' } },
+    ],
+    [
+      'with backend default is as in libvirt',
+      { backend: { type: 'default' } },
+      { type: 'user', backend: { type: 'default' }, model: { type: 'rtl8139' } },
+    ],
+    ['of another type is as in libvirt', { type: 'ethernet' }, { type: 'ethernet', model: { type: 'rtl8139' } }],
+  ])('%s', (_, given, expected) => {
+    const rules = [interfaceType, interfaceBackend, interfaceModel]
+    expect(applied(rules, { devices: { interfaces: [given] } }, { isOurs: true })).toEqual({
+      devices: { interfaces: [expected] },
+    })
   })
 })

@@ -11,6 +11,15 @@ export const interfaceType = each('interfaces')(
   () => ({ type: 'user' }),
 )
 
+export const interfaceBackend = each('interfaces')(
+  'interface-backend',
+  'In a launcher pod, passt connects an interface of type `user`, and its model is `virtio`: the guest has the address of the pod. libvirt itself would use the network stack of QEMU, which `backend: {type: default}` selects.',
+  ({ type, backend }, _, { isOurs }) =>
+    isOurs !== true || type !== 'user' || backend?.type === 'default'
+      ? undefined
+      : { backend: { type: 'passt' }, model: { type: 'virtio' } },
+)
+
 export const interfaceMode = each('interfaces')(
   'interface-mode',
   'The mode of a `direct` interface is `vepa`: traffic passes through the external switch.',

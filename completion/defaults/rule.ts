@@ -1,4 +1,5 @@
 import type { Domain } from '../../api/domain/domain.ts'
+import type { Port } from '../../api/port.ts'
 import type { Capabilities } from '../../api/capabilities.ts'
 
 /** The source of identities: the same uid gives the same identities. */
@@ -29,6 +30,8 @@ export interface Context {
    * firmware format is acceptable. None of this applies to a domain that libvirt reads again.
    */
   readonly isNew?: boolean
+  /** The ports of the VM. */
+  readonly ports?: readonly Port[]
   /** The names of the VM's volumes whose disk is in a container image. */
   readonly imageVolumes?: ReadonlySet<string>
   /**

@@ -13,6 +13,8 @@ export interface RuleContext {
   readonly isStated?: (path: string) => boolean
   /** Paths of values that were removed because they are invalid by themselves. */
   readonly without?: readonly string[]
+  /** Whether the domain will run in a launcher pod. If absent, only what libvirt itself requires is checked. */
+  readonly isInPod?: boolean
   /** Whether another VM of the cluster has a MAC address (lower case, with colons); absent if unknown. */
   readonly isMacTaken?: (address: string) => boolean
 }

@@ -46,6 +46,7 @@ import { panics } from './panic.ts'
 import { pciAddressRules } from './pci-address.ts'
 import { pciControllerRules } from './pci-controller.ts'
 import { perfEvents } from './perf.ts'
+import { portForwardRules } from './port-forward.ts'
 import { pstoreSize } from './pstore.ts'
 import { reach } from './reach.ts'
 import { rng } from './rng.ts'
@@ -102,6 +103,7 @@ export const rules: readonly Rule[] = [
   ...usbRules,
   ...interfaceRules,
   ...interfaceTypeRules,
+  ...portForwardRules,
   rom,
   ...hostdevRules,
   ...hostdevOptionRules,

@@ -433,12 +433,27 @@ describe('the controller', () => {
   const security = { ...compute?.securityContext }
   const placement = { nodeSelector: { a: 'b' }, tolerations: [{ operator: 'Exists' }], affinity: { nodeAffinity: {} } }
 
+  const portForwards = [{ proto: 'tcp', ranges: [{ start: 80 }] }]
+  const reachable = { domain: { ...stored.spec.domain, devices: { interfaces: [{ portForwards }] } } }
+
   test.each<[string, object, number, string]>([
     ['the pod of a VM', launcher(), 201, ''],
     ['the pod of a VM with volumes', launcher({ volumes }), 201, ''],
     ['the pod of a VM of type kvm', launcher({ domain: { ...stored.spec.domain, type: 'kvm' } }), 201, ''],
     ['the pod of a VM with a placement', launcher(placement), 201, ''],
     ['the pod of a VM with excluded nodes', excludeNodes(launcher(placement), ['node1', 'node2']), 201, ''],
+    ['the pod of a VM with ports', launcher({ ...reachable, ports: [{ name: 'web', port: 80 }] }), 201, ''],
+    [
+      'another sysctl',
+      withSpec({
+        securityContext: {
+          ...launcher().spec.securityContext,
+          sysctls: [{ name: 'net.ipv4.ip_local_port_range', value: '1 2' }],
+        },
+      }),
+      403,
+      'as user 107',
+    ],
     ['a pod without the label', withMetadata({ labels: {} }), 403, 'label virtset.io/vm-uid'],
     ['a pod without an owner', withMetadata({ ownerReferences: [] }), 403, 'the one owner of a launcher pod'],
     [
