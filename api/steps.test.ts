@@ -1,6 +1,10 @@
 import { expect, test } from 'vitest'
 import { sizeOf, within } from './steps.ts'
 
+/** An empty object below this many others. */
+const nested = (levels: number): unknown =>
+  Array.from({ length: levels }).reduce<object>((below) => ({ backingStore: below }), {})
+
 test.each<[unknown, number]>([
   [1, 1],
   [null, 1],
@@ -8,6 +12,9 @@ test.each<[unknown, number]>([
   ['a'.repeat(64), 2],
   [{}, 1],
   [[{ type: 'pty' }, { type: 'pty' }], 5],
+  [nested(16), 17],
+  [nested(17), 18 + 1],
+  [nested(20), 21 + 1 + 2 + 3 + 4],
 ])('%j takes %i steps', (value, steps) => expect(sizeOf(value)).toBe(steps))
 
 const spendAll = (limit: number, steps: readonly number[]): readonly number[] | 'refused' =>

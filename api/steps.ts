@@ -47,11 +47,15 @@ export function within<T>(limit: number, run: (steps: Steps) => T, refuse: () =>
 /** A long string counts as several values. */
 const charactersPerStep = 64
 
+/** The path of a value below this level is long: each further level counts as one more value. */
+const shallowLevels = 16
+
 /** The number of steps needed to visit each value once. It allocates no lists, because it runs for every VM. */
-export function sizeOf(value: unknown): number {
-  if (typeof value === 'string') return 1 + Math.floor(value.length / charactersPerStep)
-  let size = 1
-  if (Array.isArray(value)) for (const item of value) size += sizeOf(item)
-  else if (isRecord(value)) for (const key in value) size += sizeOf(value[key])
+export function sizeOf(value: unknown, level = 0): number {
+  const own = 1 + Math.max(0, level - shallowLevels)
+  if (typeof value === 'string') return own + Math.floor(value.length / charactersPerStep)
+  let size = own
+  if (Array.isArray(value)) for (const item of value) size += sizeOf(item, level + 1)
+  else if (isRecord(value)) for (const key in value) size += sizeOf(value[key], level + 1)
   return size
 }

@@ -221,8 +221,9 @@ const mutations: readonly ((attack: Attack, random: Chance) => void)[] = [
       holdersOf(object['spec']).filter(({ key, holder }) => key === 'disks' && isRecord(holder)),
     )?.holder
     if (!isRecord(disk)) return
+    const link = pick<Json>([{ type: 'file' }, { type: 'file', format: { type: 'qcow2' }, source: { file: '/b' } }])
     let chain: Json = {}
-    for (let depth = pick([5, 40, 120]) ?? 5; depth > 0; depth -= 1) chain = { type: 'file', backingStore: chain }
+    for (let depth = pick([5, 40, 120]) ?? 5; depth > 0; depth -= 1) chain = { ...link, backingStore: chain }
     Reflect.set(disk, 'backingStore', chain)
   },
   ({ object }, chances) => {
