@@ -58,6 +58,13 @@ describe('a default value', () => {
     expect(isGrantedWithout({ 'spec.domain.devices.interfaces[1].model': cluster })).toBe(true)
     expect(isGrantedWithout({ 'spec.domain.devices.disks[1].driver': tenant })).toBe(true)
   })
+
+  test('is not granted if any preset removed a part of what identifies a device in the list', () => {
+    const isGrantedWithout = (path: string) => injectedGrants(injected(vm, {}, { [path]: cluster })).isGranted(bridge)
+    expect(isGrantedWithout('spec.domain.devices.interfaces[1].source.dev')).toBe(false)
+    expect(isGrantedWithout('spec.domain.devices.interfaces[1].source')).toBe(false)
+    expect(isGrantedWithout('spec.domain.devices.interfaces[1]')).toBe(true)
+  })
 })
 
 describe('a value of a stored VM', () => {
@@ -68,6 +75,8 @@ describe('a value of a stored VM', () => {
   test('is granted as in its draft only if it is equal there', () => {
     expect(draftedGrants(drafted, drafted, granting).isGranted(bridge)).toBe(true)
     expect(draftedGrants(changed, drafted, granting).isGranted(bridge)).toBe(false)
+    const renamed = vmWith({ interfaces: [{ ...lan, alias: { name: 'ua-other' } }] })
+    expect(draftedGrants(renamed, drafted, granting).isGranted(bridge)).toBe(false)
   })
 
   test('is granted without its draft if presets state all of its leaves', () => {

@@ -12,10 +12,7 @@ export interface Grants {
   readonly isGranted: (path: string) => boolean
   /** Whether they state a leaf. */
   readonly isStated: (path: string) => boolean
-  /**
-   * Whether a preset of the namespace removed a part of a device in the same list: defaults would then fill in another
-   * device.
-   */
+  /** Whether presets removed a part of a device in the same list, which defaults would complete to another device. */
   readonly isCut: (path: string) => boolean
 }
 
@@ -38,15 +35,17 @@ export function injectedGrants({ vm, grants, removed }: Injected): Grants {
 }
 
 const devicePath = /^spec\.domain\.devices\.\w+\[\d+\]/
+const sourcePath = /^spec\.domain\.devices\.\w+\[\d+\]\.source\b/
 const deviceList = (path: string): string | undefined => /^spec\.domain\.devices\.\w+/.exec(path)?.[0]
 
-/** Compares lists rather than items, because a removal shifts the items that follow. */
+/**
+ * Compares lists rather than items, because a removal shifts the items that follow. A preset of the cluster can remove
+ * an option and leave it to the defaults, but not a part of what identifies the device.
+ */
 function cutBy(removed: ReadonlyMap<string, Origin>): (path: string) => boolean {
-  const lists = new Set(
-    [...removed].flatMap(([path, origin]) =>
-      origin.by === 'preset' && origin.namespace !== undefined && !path.endsWith(']') ? [deviceList(path)] : [],
-    ),
-  )
+  const isCutting = (path: string, origin: Origin): boolean =>
+    origin.by === 'preset' && !path.endsWith(']') && (origin.namespace !== undefined || sourcePath.test(path))
+  const lists = new Set([...removed].flatMap(([path, origin]) => (isCutting(path, origin) ? [deviceList(path)] : [])))
   return (path) => lists.size > 0 && lists.has(deviceList(path))
 }
 
@@ -78,10 +77,16 @@ function lazy<T>(make: () => T): () => T {
   return () => (made ??= make())
 }
 
-/** The grants of a stored VM, for values equal to those of `drafted`, the injection's result with defaults. */
+/**
+ * The grants of a stored VM, for values equal to those of `drafted`, the injection's result with defaults. A device must
+ * be equal as a whole: where presets remove items, another device can stand at the same index.
+ */
 export function draftedGrants(stored: VirtualMachine, drafted: VirtualMachine, injected: Injected): Grants {
   const { isGranted, isStated, isCut } = injectedGrants(injected)
-  const isSame = (path: string): boolean => isDeepStrictEqual(valueAtPath(stored, path), valueAtPath(drafted, path))
+  const isSame = (path: string): boolean => {
+    const place = devicePath.exec(path)?.[0] ?? path
+    return isDeepStrictEqual(valueAtPath(stored, place), valueAtPath(drafted, place))
+  }
   return {
     isGranted: (path) => isSame(path) && isGranted(path),
     isStated: (path) => isSame(path) && isStated(path),

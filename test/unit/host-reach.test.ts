@@ -374,6 +374,19 @@ describe('a VM that was stored without the webhooks', () => {
       expect(ungrantedReach(one, options(presets)).map(({ field }) => field)).toEqual(['spec.domain.devices.emulator'])
   })
 
+  test('has no granted device under the name of another, though that stands at its index after a removal', () => {
+    const named = (name: string) => ({ ...granted, alias: { name } })
+    const presets = [
+      cluster('usb', { domain: { devices: { hostdevs: [named('ua-a')] } } }),
+      namespaced('first', { strength: 'Enforce', remove: ['domain.devices.hostdevs[0]'] }),
+    ]
+    const fieldsOf = (vm: VirtualMachine) => ungrantedReach(vm, options(presets)).map(({ field }) => field)
+    expect(fieldsOf(vmWith({ devices: { hostdevs: [named('ua-b')] } }))).toEqual(
+      usbFields(0).map((field) => `spec.domain.${field}`),
+    )
+    expect(fieldsOf(vmWith({ devices: { hostdevs: [named('ua-a')] } }))).toEqual([])
+  })
+
   function emulator(name: string, strength: 'Enforce' | 'Default', path: string): Preset {
     return cluster(name, { strength, domain: { devices: { emulator: path } } })
   }
@@ -435,6 +448,12 @@ describe('half of a device', () => {
       expect(completed(vmWith({}), [gpu]).outcome).toBe('completed')
     },
   )
+  test('is not made another device by a cluster preset that removes a part of its address', () => {
+    const remove = ['domain.devices.hostdevs[0].source.address.function']
+    expect(refused(vmWith({}), [gpu, cluster('cut', { strength: 'Enforce', remove })])).toEqual([
+      'devices.hostdevs[0].source.address.function',
+    ])
+  })
 
   const mac = { address: '52:54:00:00:00:01' }
   const alias = { name: 'ua-y' }

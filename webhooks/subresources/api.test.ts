@@ -268,8 +268,12 @@ describe('an upgrade', () => {
   async function upgrade(path: string, given: Partial<ApiOptions> = { sessions }, client = proxy) {
     attached.length = 0
     const { port } = await start(given)
+    return upgradeAt(port, path, 'jane', client)
+  }
+
+  function upgradeAt(port: number, path: string, user: string, client = proxy) {
     return new Promise<{ code: number; body?: unknown }>((resolve, reject) => {
-      const headers = { connection: 'Upgrade', upgrade: 'websocket', 'x-remote-user': 'jane' }
+      const headers = { connection: 'Upgrade', upgrade: 'websocket', 'x-remote-user': user }
       const tls = { ca: authority.certificate, cert: client.certificate, key: client.key }
       request({ host: '127.0.0.1', port, path, headers, ...tls, agent: false })
         .on('upgrade', (response, socket) => {
@@ -306,6 +310,29 @@ describe('an upgrade', () => {
         message: expect.stringContaining(message),
       }),
     })
+  })
+
+  test('takes the share of its tenant while the session opens, as other requests do', async () => {
+    const opening = Promise.withResolvers<void>()
+    let asked = 0
+    const waiting: Sessions = {
+      ...sessions,
+      async attach(user, wanted, request, socket, head) {
+        asked++
+        await opening.promise
+        return sessions.attach(user, wanted, request, socket, head)
+      },
+    }
+    const { port } = await start({ sessions: waiting, share: 2 })
+    const inTeam = (name: string) => upgradeAt(port, consoleOf('web'), `system:serviceaccount:team:${name}`)
+    const held = [inTeam('a'), inTeam('b')]
+    await until(() => asked === 2)
+    expect((await inTeam('c')).code).toBe(429)
+    const other = upgradeAt(port, consoleOf('web'), 'jane')
+    await until(() => asked === 3)
+    opening.resolve()
+    expect((await Promise.all([...held, other])).map(({ code }) => code)).toEqual([101, 101, 101])
+    expect((await inTeam('c')).code).toBe(101)
   })
 
   test('of a client that is not the front proxy is refused', async () => {

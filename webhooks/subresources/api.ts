@@ -87,8 +87,13 @@ export function createApi(options: ApiOptions): Api {
     if (found.kind === 'refused') return refuse(found.status)
     if (found.kind !== 'session') return refuse(noUpgrade)
     if (sessions === undefined) return refuse(noSessions)
+    const leave = tenants.take(tenantOf(user))
+    if (leave === undefined) return refuse(tooMany)
     const pass = gate.enter()
-    if (pass === undefined) return refuse(tooMany)
+    if (pass === undefined) {
+      leave()
+      return refuse(tooMany)
+    }
     sessions
       .attach(user, found.request, request, socket, head)
       .catch((error: unknown) => {
@@ -96,7 +101,10 @@ export function createApi(options: ApiOptions): Api {
         if (status.code >= 500) log.warn({ err: error, url: request.url }, 'a session could not be opened')
         refuse(status)
       })
-      .finally(pass.leave)
+      .finally(() => {
+        pass.leave()
+        leave()
+      })
   }
 
   return {
