@@ -32,7 +32,7 @@ async function ask(
   method: 'POST' | 'PATCH' | 'GET' | 'DELETE',
   path: string,
   body: object = {},
-  as: { readonly token?: string; readonly user?: string } = {},
+  as: { readonly token?: string; readonly user?: string; readonly group?: string } = {},
 ): Promise<Response> {
   const answer = await request(api.server + path, {
     method,
@@ -40,7 +40,9 @@ async function ask(
     headers: {
       'content-type': method === 'PATCH' ? merge : 'application/json',
       ...(as.token === undefined ? {} : { authorization: `Bearer ${as.token}` }),
-      ...(as.user === undefined ? {} : { 'impersonate-user': as.user, 'impersonate-group': 'system:masters' }),
+      ...(as.user === undefined
+        ? {}
+        : { 'impersonate-user': as.user, 'impersonate-group': as.group ?? 'system:masters' }),
     },
     ...(method === 'GET' ? {} : { body: JSON.stringify(body) }),
   })
@@ -109,7 +111,7 @@ beforeAll(async () => {
   await kubectl('create', 'namespace', 'virtset-system')
   await kubectl('apply', '-f', 'manifests/handler/rbac.yaml', '-f', 'manifests/handler/policy.yaml')
   for (const account of ['default', 'builder']) await kubectl('create', 'serviceaccount', account)
-  const inController = ['controller/policy', 'controller/pods', 'controller/budgets']
+  const inController = ['policy', 'pods', 'pod-status', 'budgets'].map((name) => `controller/${name}`)
   for (const file of [...inController, 'webhooks/policy', 'base/events', 'base/status'])
     await kubectl('apply', '-f', `manifests/${file}.yaml`)
   await ask('POST', vms, vm('probe'))
@@ -551,10 +553,19 @@ describe('a launcher pod', () => {
   const replicaSets = { user: 'system:serviceaccount:kube-system:replicaset-controller' }
   const garbageCollector = { user: 'system:serviceaccount:kube-system:generic-garbage-collector' }
   const controllerManager = { user: 'system:kube-controller-manager' }
+  const computeStatus = { name: 'compute', image: 'i', imageID: 'i', ready: false, restartCount: 0 }
   const podWith = (metadata: object, name = 'p') => ({
     ...barePod(name),
     metadata: { ...barePod(name).metadata, ...metadata },
   })
+
+  /** The name of a launcher pod, or of a pod that a user created. */
+  async function podOf(isLauncher: boolean): Promise<string> {
+    const own = launcherPod(storedVm(), { image: 'virtset-launcher', claims: new Map() })
+    const name = isLauncher ? (own.metadata.name ?? '') : 'mine'
+    await ask('POST', pods, isLauncher ? own : barePod(name), isLauncher ? controller : jane)
+    return name
+  }
 
   test.each<[string, object, { readonly user: string }, number, string]>([
     ['a user creates a pod', podWith({}), jane, 201, ''],
@@ -592,11 +603,59 @@ describe('a launcher pod', () => {
     ['garbage collection takes its owner', true, { ownerReferences: null }, garbageCollector, 200, ''],
     ['so does a shared controller manager', true, { ownerReferences: null }, controllerManager, 200, ''],
   ])('%s', async (_, isLauncher, patch, as, code, message) => {
-    const own = launcherPod(storedVm(), { image: 'virtset-launcher', claims: new Map() })
-    const name = isLauncher ? (own.metadata.name ?? '') : 'mine'
-    await ask('POST', pods, isLauncher ? own : barePod(name), isLauncher ? controller : jane)
+    const name = await podOf(isLauncher)
     const response = await ask('PATCH', `${pods}/${name}?dryRun=All`, { metadata: patch }, as)
     expect([response.code, response.message]).toEqual([code, expect.stringContaining(message)])
+  })
+
+  const kubelet = { user: 'kubelet', group: 'system:nodes' }
+  const scheduler = { user: 'system:kube-scheduler' }
+  const nodeController = { user: 'system:serviceaccount:kube-system:node-controller' }
+  const rejected = { phase: 'Failed', reason: 'UnexpectedAdmissionError', message: 'no devices' }
+  const disrupted = { conditions: [{ type: 'DisruptionTarget', status: 'True', reason: 'a' }] }
+  const unscheduled = { conditions: [{ type: 'PodScheduled', status: 'False', reason: 'Unschedulable' }] }
+  const gate = { conditions: [{ type: 'example.com/gate', status: 'True' }] }
+  const ended = { containerStatuses: [{ ...computeStatus, state: { terminated: { exitCode: 0, message: 'a' } } }] }
+  const ownReport = 'only Kubernetes can report'
+
+  beforeAll(() => kubectl('create', 'clusterrolebinding', 'kubelet', '--clusterrole=cluster-admin', '--user=kubelet'))
+
+  test.each<[string, boolean, object, { readonly user: string }, number, string]>([
+    ['a user reports its rejection', true, { status: rejected }, jane, 403, `${ownReport} the phase`],
+    ['a user reports the end of its container', true, { status: ended }, jane, 403, `${ownReport} the phase`],
+    ['a user reports its disruption', true, { status: disrupted }, jane, 403, `${ownReport} these conditions`],
+    ['another controller sets its own condition', true, { status: gate }, jane, 200, ''],
+    ['another scheduler reports on it', true, { status: unscheduled }, jane, 200, ''],
+    [
+      'a user sets its label through the status',
+      true,
+      { metadata: { labels: { 'virtset.io/vm-uid': 'b' } } },
+      jane,
+      403,
+      ownLabel,
+    ],
+    ['a user labels a pod of their own through the status', false, { metadata: { labels } }, jane, 403, ownLabel],
+    ['a user reports on a pod of their own', false, { status: rejected }, jane, 200, ''],
+    ['the kubelet reports its rejection', true, { status: rejected }, kubelet, 200, ''],
+    ['the kubelet reports the end of its container', true, { status: ended }, kubelet, 200, ''],
+    ['the scheduler preempts it', true, { status: disrupted }, scheduler, 200, ''],
+    ['the node controller evicts it', true, { status: disrupted }, nodeController, 200, ''],
+    ['a shared controller manager evicts it', true, { status: disrupted }, controllerManager, 200, ''],
+  ])('status: %s', async (_, isLauncher, patch, as, code, message) => {
+    const name = await podOf(isLauncher)
+    const response = await ask('PATCH', `${pods}/${name}/status?dryRun=All`, patch, as)
+    expect([response.code, response.message]).toEqual([code, expect.stringContaining(message)])
+  })
+
+  test.each([
+    ['pods', (name: string) => `${pods}/${name}/binding`],
+    ['bindings', () => '/api/v1/namespaces/default/bindings'],
+  ])('a user cannot label it by a binding of %s', async (_, path) => {
+    const name = await podOf(false)
+    const binding = (of: object) => ({ metadata: { name, ...of }, target: { kind: 'Node', name: 'node1' } })
+    const refused = await ask('POST', `${path(name)}?dryRun=All`, binding({ labels }), jane)
+    expect([refused.code, refused.message]).toEqual([403, expect.stringContaining(ownLabel)])
+    expect((await ask('POST', `${path(name)}?dryRun=All`, binding({}), scheduler)).code).toBe(201)
   })
 })
 
