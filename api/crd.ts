@@ -149,7 +149,12 @@ const age: Column = {
 const vmColumns: readonly Column[] = [
   { name: 'Phase', type: 'string', jsonPath: '.status.phase', description: 'The phase of the VM.' },
   { name: 'Node', type: 'string', jsonPath: '.status.nodeName', description: 'The node that the VM runs on.' },
-  { name: 'IP', type: 'string', jsonPath: '.status.podIP', description: 'The IP address of the launcher pod.' },
+  {
+    name: 'IP',
+    type: 'string',
+    jsonPath: '.status.podIP',
+    description: 'The IP address at which others reach the VM.',
+  },
   { name: 'Ready', type: 'string', jsonPath: condition('Ready'), description: 'Whether the guest is running.' },
   age,
   {

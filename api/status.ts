@@ -41,7 +41,7 @@ export const virtualMachineStatusSchema = withDefault(
     message: string('Why the VM is in this phase, in a sentence.'),
     nodeName: string('The node that the VM runs on.'),
     podUID: string('The UID of the launcher pod. A VM never has a second one, unless the kubelet rejected the first.'),
-    podIP: string('The IP address of the launcher pod.'),
+    podIP: string('The IP address of the launcher pod, and of a guest that passt connects to it.'),
     domain: opaque(
       'The live domain as libvirt describes it, addresses included; fields as in spec: kubectl explain vm.spec.domain',
     ),
@@ -50,6 +50,10 @@ export const virtualMachineStatusSchema = withDefault(
       closed('An interface.', {
         name: string('Its alias.'),
         mac: string('Its MAC address as the guest sees it.'),
+        podInterface: string('The interface of the launcher pod whose network it shares.'),
+        ips: list('The IP addresses at which others reach the guest.', string('An IP address.'), {
+          'x-kubernetes-list-type': 'atomic',
+        }),
       }),
       { 'x-kubernetes-list-type': 'atomic' },
     ),

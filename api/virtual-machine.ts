@@ -22,6 +22,14 @@ export interface VirtualMachineSpec extends Placement {
 export const phases = ['Pending', 'Scheduling', 'Scheduled', 'Running', 'Succeeded', 'Failed', 'Unknown'] as const
 export type Phase = (typeof phases)[number]
 
+export interface InterfaceStatus {
+  readonly name?: string
+  readonly mac?: string
+  /** The interface of the launcher pod whose network it shares, and the addresses at which others reach the guest. */
+  readonly podInterface?: string
+  readonly ips?: readonly string[]
+}
+
 export interface VirtualMachineStatus {
   readonly observedGeneration?: number
   readonly phase?: Phase
@@ -36,7 +44,7 @@ export interface VirtualMachineStatus {
    * The live domain as libvirt describes it, addresses included. Limited in size, otherwise as the launcher sent it.
    */
   readonly domain?: { readonly [key: string]: unknown }
-  readonly interfaces?: readonly { readonly name?: string; readonly mac?: string }[]
+  readonly interfaces?: readonly InterfaceStatus[]
   readonly phaseTransitionTimestamps?: readonly { readonly phase: Phase; readonly time: string }[]
   /** For printer columns: the applied presets, machine type, memory, virtual CPUs. */
   readonly presets?: string

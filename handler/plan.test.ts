@@ -429,14 +429,20 @@ test('a domain that is stored already is unchanged, in whatever order its keys a
 test('a status has the live domain, its interfaces, and each transition once', () => {
   const domain = {
     type: 'qemu',
-    devices: { interfaces: [{ mac: { address: '52:54:00:00:00:01' }, alias: { name: 'net0' } }, {}, 7] },
+    devices: {
+      interfaces: [
+        { type: 'user', backend: { type: 'passt' }, mac: { address: '52:54:00:00:00:01' }, alias: { name: 'net0' } },
+        { type: 'user' },
+        7,
+      ],
+    },
   }
   const status = statusOf(vmWith({ phase: 'Scheduled' }), report('Running', { domain }), '10.0.0.1', now)
   expect(status).toEqual({
     phase: 'Running',
     podIP: '10.0.0.1',
     domain,
-    interfaces: [{ name: 'net0', mac: '52:54:00:00:00:01' }, {}, {}],
+    interfaces: [{ name: 'net0', mac: '52:54:00:00:00:01', podInterface: 'eth0', ips: ['10.0.0.1'] }, {}, {}],
     phaseTransitionTimestamps: [
       { phase: 'Scheduled', time: seconds(-3600) },
       { phase: 'Running', time: seconds(0) },

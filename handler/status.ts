@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { VirtualMachineStatus, Phase, VirtualMachine } from '../api/virtual-machine.ts'
+import type { InterfaceStatus, VirtualMachineStatus, Phase, VirtualMachine } from '../api/virtual-machine.ts'
 import type { Condition } from '../api/object.ts'
 import { shorten } from '../api/shorten.ts'
 import type { DomainReport, Json, JsonObject } from '../runtime/launcher-api.ts'
@@ -32,7 +32,9 @@ export function statusOf(
     ...(isAlive(report) ? rest : before),
     ...phaseOf(report),
     ...(podIP === undefined ? {} : { podIP }),
-    ...(domain === undefined ? {} : { domain: newDomain(before, domain), interfaces: interfacesOf(domain) }),
+    ...(domain === undefined
+      ? {}
+      : { domain: newDomain(before, domain), interfaces: interfacesOf(domain, podIP ?? before.podIP) }),
   }
   return conclude(before, status, [...conditionsOf(report, misbehaviour), ...disruptionOf(vm, report)], vm, now)
 }
@@ -184,14 +186,23 @@ export function countValues(value: unknown): number {
   return Object.values(value).reduce<number>((sum, one: unknown) => sum + countValues(one), 1)
 }
 
-function interfacesOf(domain: JsonObject): { name?: string; mac?: string }[] {
+function interfacesOf(domain: JsonObject, podIP: string | undefined): InterfaceStatus[] {
   const interfaces = objectAt(domain, 'devices')?.['interfaces']
   if (!Array.isArray(interfaces)) return []
   return interfaces.map((one) => {
     const name = textAt(objectAt(one, 'alias'), 'name')
     const mac = textAt(objectAt(one, 'mac'), 'address')
-    return { ...(name === undefined ? {} : { name }), ...(mac === undefined ? {} : { mac }) }
+    return { ...(name === undefined ? {} : { name }), ...(mac === undefined ? {} : { mac }), ...inPod(one, podIP) }
   })
+}
+
+/** Every runtime and CNI calls the interface of a pod so. */
+const podInterface = 'eth0'
+
+/** Where clients reach the guest: passt gives it the address of its pod, whatever the guest itself configures. */
+function inPod(one: Json | undefined, podIP: string | undefined): Pick<InterfaceStatus, 'podInterface' | 'ips'> {
+  if (textAt(objectAt(one, 'backend'), 'type') !== 'passt') return {}
+  return { podInterface, ...(podIP === undefined ? {} : { ips: [podIP] }) }
 }
 
 function objectAt(value: Json | undefined, key: string): JsonObject | undefined {
