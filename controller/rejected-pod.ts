@@ -2,6 +2,12 @@ import { kvmResource } from '../api/launcher-resources.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import { findCondition } from '../runtime/condition.ts'
 import type { Pod } from './pod.ts'
+import type { Elapsed } from './stopwatch.ts'
+import type { Mark } from './vm-observed.ts'
+
+/** The device plugin that a rejected pod needed restarts within seconds. */
+const firstDelayMs = 5000
+const longestDelayMs = 300_000
 
 /**
  * The kubelet's reasons to reject a pod whose devices it cannot allocate. That happens to a pod which is bound while the
@@ -24,4 +30,13 @@ export function isRejected({ status: vm = {} }: VirtualMachine, { status: pod = 
     hasNotRun &&
     isUnseen
   )
+}
+
+/**
+ * How long a rejected pod remains before the next one is created: half of the time for which the pods of the VM have
+ * been rejected when this one was.
+ */
+export function rejectedDelayMs(elapsed: Elapsed<Mark>): number {
+  const rejectedForMs = (elapsed.get('rejected') ?? 0) - (elapsed.get('podEnded') ?? 0)
+  return Math.min(Math.max(firstDelayMs, Math.round(rejectedForMs / 2)), longestDelayMs)
 }

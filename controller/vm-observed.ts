@@ -42,8 +42,11 @@ export type Completion =
   | { readonly kind: 'todo'; readonly vm: Vm }
   | { readonly kind: 'refused'; readonly causes: readonly Cause[] }
 
+/** The reason of a VM whose launcher pod the kubelet rejected. */
+export const podRejected = 'PodRejected'
+
 /** The states whose duration matters. */
-export type Mark = 'waiting' | 'finished' | 'podEnded' | 'podDeleting' | 'podMissing' | 'runningAgain'
+export type Mark = 'waiting' | 'rejected' | 'finished' | 'podEnded' | 'podDeleting' | 'podMissing' | 'runningAgain'
 
 /** What to measure the duration of, before `plan`. */
 export function statesOf(vm: Vm, pods: readonly LauncherPod[], node: NodeState): ReadonlyMap<Mark, string> {
@@ -55,6 +58,7 @@ export function statesOf(vm: Vm, pods: readonly LauncherPod[], node: NodeState):
   const [before, last] = times.slice(-2)
   const states: [Mark, string | undefined][] = [
     ['waiting', vm.status?.phase === 'Pending' ? vm.status.reason : undefined],
+    ['rejected', isRejectedAgain(vm) ? 'rejected' : undefined],
     ['finished', isFinished(vm) ? 'finished' : undefined],
     ['podEnded', ended.length === 0 ? undefined : ended.join()],
     ['podDeleting', deleting.length === 0 ? undefined : deleting.join()],
@@ -63,6 +67,13 @@ export function statesOf(vm: Vm, pods: readonly LauncherPod[], node: NodeState):
     ['runningAgain', before?.phase === 'Unknown' && last?.phase === 'Running' ? last.time : undefined],
   ]
   return new Map(states.flatMap(([mark, state]) => (state === undefined ? [] : [[mark, state]])))
+}
+
+/** Whether the kubelet rejected a pod of the VM, which has not run since: only that leads back to Pending. */
+function isRejectedAgain({ status: { phase, reason, phaseTransitionTimestamps: times = [] } = {} }: Vm): boolean {
+  if (phase === 'Pending' && reason === podRejected) return true
+  const isStarting = phase === 'Pending' || phase === 'Scheduling' || phase === 'Scheduled'
+  return isStarting && times.slice(1).some((one) => one.phase === 'Pending')
 }
 
 /** Whether the handler of a node may have given the VM to a launcher. */

@@ -199,7 +199,7 @@ const rejected = (over: PodStatus = {}) =>
     nodeName: 'n1',
     status: { phase: 'Failed', reason: 'UnexpectedAdmissionError', message: rejection, ...over },
   })
-const wasRejected = `the kubelet of node n1 rejected the launcher pod ${name}, which ran nothing; the controller creates it again (UnexpectedAdmissionError: ${rejection})`
+const wasRejected = `the kubelet of node n1 rejected the launcher pod ${name}, which ran nothing; the controller creates it again after 5 s (UnexpectedAdmissionError: ${rejection})`
 const rejecting = withStatus({
   phase: 'Pending',
   reason: 'PodRejected',
@@ -719,10 +719,47 @@ const rejections: typeof table = [
   ],
   [
     'a rejected pod remains for a moment',
-    { vm: rejecting, pod: rejected(), elapsed: { waiting: 2 } },
+    { vm: rejecting, pod: rejected(), elapsed: { podEnded: 2 } },
     ['requeueAfter 3000'],
   ],
-  ['then it is deleted', { vm: rejecting, pod: rejected(), elapsed: { waiting: 5 } }, [`deletePod ${name}`]],
+  ['then it is deleted', { vm: rejecting, pod: rejected(), elapsed: { podEnded: 5 } }, [`deletePod ${name}`]],
+  [
+    'a pod that is rejected again at once remains as long',
+    { vm: rejecting, pod: rejected(), elapsed: { waiting: 8, rejected: 8, podEnded: 1 } },
+    ['requeueAfter 4000'],
+  ],
+  [
+    'the delay grows with the time for which pods are rejected',
+    {
+      vm: withStatus({
+        ...inPhase('Scheduled'),
+        phaseTransitionTimestamps: (['Pending', 'Scheduled', 'Pending', 'Scheduled'] as const).map((phase) => ({
+          phase,
+          time: at(4),
+        })),
+      }),
+      pod: rejected(),
+      elapsed: { rejected: 60 },
+    },
+    [
+      `updateStatus Pending PodRejected: ${wasRejected.replace('5 s', '30 s')}`,
+      `recordEvent Warning PodRejected: ${wasRejected.replace('5 s', '30 s')}`,
+      'requeueAfter 30000',
+    ],
+  ],
+  [
+    'up to five minutes',
+    {
+      vm: withStatus({ ...rejecting.status, message: wasRejected.replace('5 s', '300 s') }),
+      pod: rejected(),
+      elapsed: { rejected: 3600, podEnded: 299 },
+    },
+    [
+      `updateStatus Pending PodRejected: ${wasRejected.replace('5 s', '300 s')}`,
+      `recordEvent Warning PodRejected: ${wasRejected.replace('5 s', '300 s')}`,
+      'requeueAfter 1000',
+    ],
+  ],
   [
     'and the VM gets another one',
     { vm: rejecting },

@@ -11,10 +11,10 @@ import { lastLine } from './termination-message.ts'
 import { claimsOf, launcherPod, podName } from './launcher-pod.ts'
 import { isTerminal } from './own-pod.ts'
 import type { ContainerStatus, Pod } from './pod.ts'
-import { isRejected } from './rejected-pod.ts'
+import { isRejected, rejectedDelayMs } from './rejected-pod.ts'
 import { writeStatus } from './vm-action.ts'
 import type { Action } from './vm-action.ts'
-import { isHandedOver } from './vm-observed.ts'
+import { isHandedOver, podRejected } from './vm-observed.ts'
 import type { Completion, LauncherPod, Observed, Vm } from './vm-observed.ts'
 import {
   completionRefused,
@@ -46,9 +46,6 @@ const finishedGraceMs = 60_000
 const pollMs = 5000
 const pollFraction = 10
 const longestPollMs = 60_000
-
-/** How long a rejected pod remains: the device plugin that it needed restarts within seconds. */
-const rejectedMs = 5000
 
 const mebibyte = 1024n * 1024n
 
@@ -269,20 +266,15 @@ function conclude(observed: Observed, pod: LauncherPod): Action[] {
 
 /** Both pods would have the same name, so the other one cannot be created before this one is gone. */
 function replace({ vm, elapsed, now }: Observed, pod: LauncherPod): Action[] {
-  const reason = 'PodRejected'
+  const reason = podRejected
+  const delayMs = rejectedDelayMs(elapsed)
   const { status = {}, spec, metadata } = pod
-  const message = `the kubelet of node ${spec.nodeName} rejected the launcher pod ${metadata.name}, which ran nothing; the controller creates it again (${status.reason}: ${status.message})`
-  const next = rejectedStatus(vm, reason, message, now)
-  const update = writeStatus(vm, next)
-  if (update.length > 0) {
-    return [
-      ...update,
-      { do: 'recordEvent', type: 'Warning', reason, message },
-      { do: 'requeueAfter', afterMs: rejectedMs },
-    ]
-  }
-  const leftMs = rejectedMs - (elapsed.get('waiting') ?? 0)
-  return leftMs > 0 ? [{ do: 'requeueAfter', afterMs: leftMs }] : [{ do: 'deletePod', pod }]
+  const message = `the kubelet of node ${spec.nodeName} rejected the launcher pod ${metadata.name}, which ran nothing; the controller creates it again after ${Math.round(delayMs / 1000)} s (${status.reason}: ${status.message})`
+  const update = writeStatus(vm, rejectedStatus(vm, reason, message, now))
+  const event: Action = { do: 'recordEvent', type: 'Warning', reason, message }
+  const leftMs = delayMs - (elapsed.get('podEnded') ?? 0)
+  const next: Action = leftMs > 0 ? { do: 'requeueAfter', afterMs: leftMs } : { do: 'deletePod', pod }
+  return update.length > 0 ? [...update, event, next] : [next]
 }
 
 /** Undefined for a pod without a limit, which an older controller created. */
