@@ -158,6 +158,15 @@ test('connects again where the output stopped, after a retry, and reports lost o
   expect(one.shown.err).toContain('4 bytes of the output were lost.')
 })
 
+test('connects again from the oldest output if the position is out of range', async () => {
+  const one = start()
+  one.answers.push(prints('abc', 999_999_999_999_999, restarted), prints('old', 0, ended))
+  const running = one.console({ tail: 5 })
+  await one.clock.advance(1000)
+  expect(await running).toBe(0)
+  expect(one.paths).toEqual([`${subresource}/attach/console?tailBytes=5`, `${subresource}/attach/console`])
+})
+
 test('says so if the VM was started again meanwhile', async () => {
   const one = start()
   one.answers.push(prints('abc', 10, restarted), prints('new', 0, ended, 'ffffffff'))

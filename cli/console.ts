@@ -2,7 +2,7 @@ import { ApiError, ApiUnreachable, isNotFound, unlessNotFound } from '../runtime
 import { sleep } from '../runtime/clock.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { virtualMachineConfigs } from '../runtime/resource.ts'
-import { formatPosition, type ConsolePosition } from '../runtime/session-api.ts'
+import { formatPosition, parsePosition, type ConsolePosition } from '../runtime/session-api.ts'
 import type { Attachment, Receiver } from './attachment.ts'
 import { clusterFailure } from './cluster.ts'
 import { exitCodes, type ExitCode } from './failure.ts'
@@ -170,7 +170,12 @@ const receiverOf = (progress: Progress, to: Pick<Terminal, 'write'>, say: (text:
 })
 
 function startOf({ position }: Progress, tail: number | undefined): { readonly [name: string]: string } {
-  if (position !== undefined) return { after: formatPosition(position) }
+  if (position !== undefined) {
+    const after = formatPosition(position)
+    // A launcher chooses the position, and can choose one that is out of range after some output. Then the session
+    // begins with the oldest output.
+    return parsePosition(after) === undefined ? {} : { after }
+  }
   return tail === undefined ? {} : { tailBytes: String(tail) }
 }
 

@@ -192,3 +192,15 @@ test('without a console, a session is refused with the reason, until there is on
   await clock.advance(1000)
   expect((await hub.join(live)).position.offset).toBe(0)
 })
+
+test('sessions that have not started count, and one that is cancelled makes room', async () => {
+  const { hub, join } = await start()
+  const joins = await Promise.allSettled(Array.from({ length: sessionsPerVm.others + 2 }, () => hub.join(live)))
+  const admitted = joins.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
+  expect(admitted.length).toBe(sessionsPerVm.others)
+  await expect(join()).rejects.toMatchObject({ reason: 'TooManySessions' })
+  admitted[0]?.cancel()
+  admitted[1]?.start(duplexPair()[0])
+  await join()
+  await expect(join()).rejects.toMatchObject({ reason: 'TooManySessions' })
+})

@@ -44,6 +44,8 @@ export class ConsoleHub {
   readonly #past = new ConsolePast(consolePastBytes)
   readonly #epoch = randomBytes(4).toString('hex')
   readonly #sockets = new Set<Duplex>()
+  /** Sessions that were admitted, and have no socket yet: several can be admitted before the first one starts. */
+  #joining = 0
   #stream: Duplex | undefined
   /** The first attempt to open the console, once the guest runs. */
   #opening: Promise<void> | undefined
@@ -88,16 +90,20 @@ export class ConsoleHub {
   async join(target: ConsoleTarget): Promise<ConsoleSession> {
     await this.#opening
     if (!this.#wasOpen) throw new Refused('NotReady', `the VM has no serial console to connect to: ${this.#trouble}`)
-    if (this.#sockets.size >= sessionsPerVm.others) {
+    if (this.#sockets.size + this.#joining >= sessionsPerVm.others) {
       const message = `the VM already has ${sessionsPerVm.others} sessions, the most that it can have; close one of them`
       throw new Refused('TooManySessions', message)
     }
     this.#send()
     const offset = this.#offsetOf(target)
+    this.#joining++
     return {
       position: { epoch: this.#epoch, offset },
-      start: (socket) => this.#carry(socket, offset, target.isFollowing),
-      cancel: () => {},
+      start: (socket) => {
+        this.#joining--
+        this.#carry(socket, offset, target.isFollowing)
+      },
+      cancel: () => void this.#joining--,
     }
   }
 
