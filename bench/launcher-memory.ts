@@ -104,7 +104,7 @@ async function measure(given: Domain) {
       metadata: { name: 'testvm', namespace: 'default', uid },
       spec: { domain, volumes: volumes.map((name) => ({ name, persistentVolumeClaim: { claimName: name } })) },
     })
-    if (answer.status !== 200) throw new Error(JSON.stringify(answer.body))
+    if (answer.status !== 202) throw new Error(JSON.stringify(answer.body))
     await sleep(5000)
     const { phase, message = '' } = await launcher.report()
     return { phase, message, limit, peak }

@@ -9,16 +9,16 @@ import type { Settings } from './settings.ts'
 export const suite = 'trixie'
 
 /**
- * Packages that tests need in addition to the launcher's: emulated TPMs, UEFI firmware, SPICE with its video cards,
- * OpenGL, and virsh for comparison.
+ * Packages that tests need in addition to the launcher's: virsh for comparison, SPICE with its video cards, OpenGL, and
+ * boot loaders with and without a signature.
  */
 const additionalPackages = [
-  'swtpm',
-  'swtpm-tools',
-  'ovmf',
   'libvirt-clients',
   'qemu-system-modules-spice',
   'qemu-system-modules-opengl',
+  'mtools',
+  'shim-signed',
+  'grub-efi-amd64-signed',
 ]
 
 /** Files from which `install` makes the passt of launcher pods, which requires a compiler. */

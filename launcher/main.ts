@@ -10,6 +10,7 @@ import { type JsonObject, launcherSocketName } from '../runtime/launcher-api.ts'
 import { createLogger, type Logger } from '../runtime/log.ts'
 import { storeCapabilities } from './capabilities-cache.ts'
 import { isJsonObject, jsonOf, specDrift } from './drift.ts'
+import { placeDeviceState } from './device-state.ts'
 import { ConsoleHub } from './console-hub.ts'
 import { hasRoom } from './full-disk.ts'
 import type { Identity } from './identity.ts'
@@ -116,7 +117,7 @@ async function prepare(spec: VirtualMachineSpec, vm: Identity, settings: Setting
   for (const volume of spec.volumes ?? []) {
     sources.set(volume.name, await prepareVolume(volume, { directories: settings.volumes, vm }))
   }
-  return renderDomain(spec.domain, vm, sources)
+  return placeDeviceState(renderDomain(spec.domain, vm, sources), settings.nvram)
 }
 
 /** The live domain for the status. Unknown elements must not prevent the rest of the report. */

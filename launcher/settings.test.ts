@@ -7,6 +7,7 @@ test('everything has the default that the image is built for', () => {
     volumes: { files: '/var/run/virtset/volumes', blocks: '/var/run/virtset/block', images: '/var/run/virtset/images' },
     libvirtSocket: '/var/run/virtset/private/run/libvirt/libvirt-sock',
     qemuConf: '/var/run/virtset/private/config/libvirt/qemu.conf',
+    nvram: '/var/run/virtset/private/config/libvirt/qemu/nvram',
     removable: ['/var/run/virtset/private', '/var/run/virtset/volumes', '/tmp', '/run/lock', '/dev/shm'],
     vmUID: undefined,
   })

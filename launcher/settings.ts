@@ -11,6 +11,8 @@ export interface Settings {
   readonly libvirtd: { readonly [name: string]: string }
   readonly libvirtSocket: string
   readonly qemuConf: string
+  /** libvirtd's directory for the variables of UEFI firmware, which it creates. */
+  readonly nvram: string
   /** Created before libvirtd starts. */
   readonly directories: readonly string[]
   /**
@@ -48,6 +50,7 @@ export function readSettings(env: { readonly [name: string]: string | undefined 
     },
     libvirtSocket: join(at('run'), 'libvirt', 'libvirt-sock'),
     qemuConf: join(at('config'), 'libvirt', 'qemu.conf'),
+    nvram: join(at('config'), 'libvirt', 'qemu', 'nvram'),
     directories: [at('run'), join(at('config'), 'libvirt'), at('cache'), at('data'), at('tmp')],
     removable: [run, files, env['VIRTSET_TMP_DIR'] ?? '/tmp', '/run/lock', '/dev/shm'],
     vmUID: env['VIRTSET_VM_UID'],

@@ -1,5 +1,6 @@
 import type { Domain } from '../../api/domain/domain.ts'
 import type { Capabilities, Firmware } from '../../api/capabilities.ts'
+import { nvramDirectory } from '../../api/nvram-directory.ts'
 import { machineType } from '../capabilities.ts'
 import { isOn } from './reading.ts'
 import { appendTo, fill, rule, type Context, type Rule, type Values } from './rule.ts'
@@ -187,8 +188,6 @@ export const loaderFormat = rule('loader-format', 'The format of a firmware imag
   return os?.loader || os?.firmware !== undefined ? { os: { loader: { format: 'raw' } } } : undefined
 })
 
-const folderOfVariables = '/var/lib/libvirt/qemu/nvram'
-
 export const nvram = rule(
   'nvram',
   'The variable store of a firmware that has one is a file that is named after the VM.',
@@ -200,7 +199,7 @@ export const nvram = rule(
     if (isOn(loader.stateless) === true) return undefined
     const format = os?.nvram?.format ?? os?.nvram?.templateFormat ?? loader.format ?? 'raw'
     const isElsewhere = os?.nvram?.source !== undefined || os?.nvram?.type !== undefined
-    const path = `${folderOfVariables}/${name ?? ''}_VARS.${format === 'qcow2' ? 'qcow2' : 'fd'}`
+    const path = `${nvramDirectory}/${name ?? ''}_VARS.${format === 'qcow2' ? 'qcow2' : 'fd'}`
     return { os: { nvram: { format, ...(isElsewhere ? {} : { value: path }) } } }
   },
 )
