@@ -30,6 +30,7 @@ export interface PresetSpec extends Placement {
   readonly domain?: Domain
   readonly volumes?: readonly Volume[]
   readonly ports?: readonly Port[]
+  readonly deviceStateVolume?: string
   /** Paths relative to `spec`, e.g. `domain.devices.disks[target.dev=vdb]`; `Enforce` only. */
   readonly remove?: readonly string[]
 }

@@ -9,7 +9,7 @@ import { checkMetadata } from './metadata.ts'
 import type { Condition, ObjectMeta } from './object.ts'
 import { checkPorts, ports, type Port } from './port.ts'
 import { checkPlacement, placement, type Placement } from './placement.ts'
-import { bounded, checkSchema, isRecord, opaque, open } from './schema.ts'
+import { bounded, checkSchema, isRecord, opaque, open, string } from './schema.ts'
 import type { Schema, SchemasOf } from './schema.ts'
 import { checkVolumes, volumes, type Volume } from './volume.ts'
 
@@ -17,6 +17,8 @@ export interface VirtualMachineSpec extends Placement {
   readonly domain: Domain
   readonly volumes?: readonly Volume[]
   readonly ports?: readonly Port[]
+  /** The name of a volume on a claim. */
+  readonly deviceStateVolume?: string
 }
 
 export const phases = ['Pending', 'Scheduling', 'Scheduled', 'Running', 'Succeeded', 'Failed', 'Unknown'] as const
@@ -69,7 +71,15 @@ export const excludePresetsAnnotation = 'virtset.io/exclude-presets'
 export const launcherPodFinalizer = 'virtset.io/launcher-pod'
 
 /** The fields of `spec` beside the domain. Presets can set each of them; their schemas define how they merge. */
-export const specFields = { volumes, ports, ...placement } satisfies SchemasOf<Omit<VirtualMachineSpec, 'domain'>>
+export const specFields = {
+  volumes,
+  ports,
+  deviceStateVolume: string(
+    'The name of a volume of kind persistentVolumeClaim that keeps the variables of UEFI firmware and the state of a TPM, as files NAME_VARS.fd and NAME_TPM for the VM of this name. If absent, they are deleted with the VM.',
+    { minLength: 1 },
+  ),
+  ...placement,
+} satisfies SchemasOf<Omit<VirtualMachineSpec, 'domain'>>
 
 export const specKeys = Object.keys(specFields) as readonly (keyof typeof specFields)[]
 

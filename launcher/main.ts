@@ -10,7 +10,7 @@ import { type JsonObject, launcherSocketName } from '../runtime/launcher-api.ts'
 import { createLogger, type Logger } from '../runtime/log.ts'
 import { storeCapabilities } from './capabilities-cache.ts'
 import { isJsonObject, jsonOf, specDrift } from './drift.ts'
-import { placeDeviceState } from './device-state.ts'
+import { placeDeviceState, stateFiles } from './device-state.ts'
 import { ConsoleHub } from './console-hub.ts'
 import { hasRoom } from './full-disk.ts'
 import type { Identity } from './identity.ts'
@@ -20,7 +20,7 @@ import { openConsole, openScreenshot } from './libvirt/domain.ts'
 import { readMemoryUse } from './out-of-memory.ts'
 import { createPorts } from './port.ts'
 import { Refused } from './refused.ts'
-import { renderDomain } from './render.ts'
+import { diskVolumes, renderDomain } from './render.ts'
 import { createScreen } from './screen.ts'
 import { createScreenshots } from './screenshot.ts'
 import { launcherServer } from './server.ts'
@@ -114,10 +114,14 @@ async function main(settings: Settings, log: Logger): Promise<void> {
 
 async function prepare(spec: VirtualMachineSpec, vm: Identity, settings: Settings): Promise<Domain> {
   const sources = new Map<string, VolumeSource>()
+  const disks = diskVolumes(spec)
   for (const volume of spec.volumes ?? []) {
+    // A claim for the state of devices contains no disk.
+    if (volume.name === spec.deviceStateVolume && !disks.has(volume.name)) continue
     sources.set(volume.name, await prepareVolume(volume, { directories: settings.volumes, vm }))
   }
-  return placeDeviceState(renderDomain(spec.domain, vm, sources), settings.nvram)
+  const state = await stateFiles(spec, vm, settings)
+  return placeDeviceState(renderDomain(spec.domain, vm, sources), state)
 }
 
 /** The live domain for the status. Unknown elements must not prevent the rest of the report. */

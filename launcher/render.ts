@@ -1,6 +1,7 @@
 import type { Domain } from '../api/domain/domain.ts'
 import { imageCacheBytes, translationCacheBytes } from '../api/launcher-memory.ts'
 import { isRecord } from '../api/schema.ts'
+import type { VirtualMachineSpec } from '../api/virtual-machine.ts'
 import type { Identity } from './identity.ts'
 import { Refused } from './refused.ts'
 import type { VolumeSource } from './volume.ts'
@@ -29,6 +30,12 @@ function bounded({ memtune, ...domain }: Domain): Domain {
   if (rest.type !== 'qemu') return rest
   const tbCache = { unit: 'MiB', value: Number(translationCacheBytes(domain) / 1024n / 1024n) }
   return { ...rest, features: { ...rest.features, tcg: { ...rest.features?.tcg, tbCache } } }
+}
+
+/** The names of the volumes that disks use. */
+export function diskVolumes({ domain }: Pick<VirtualMachineSpec, 'domain'>): ReadonlySet<string> {
+  const disks = domain.devices?.disks ?? []
+  return new Set(disks.flatMap(({ type, source }) => (type === 'volume' ? (source?.volume ?? []) : [])))
 }
 
 function renderDisk(disk: unknown, sources: ReadonlyMap<string, VolumeSource>, field: string): unknown {

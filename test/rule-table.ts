@@ -19,6 +19,7 @@ interface Surrounding {
   readonly base?: Domain
   readonly volumes?: VirtualMachineSpec['volumes']
   readonly ports?: VirtualMachineSpec['ports']
+  readonly deviceStateVolume?: string
   /** The node's capabilities; by default `bundledCapabilities`. */
   readonly capabilities?: Capabilities
 }
@@ -50,7 +51,7 @@ export const takenMac = '52:54:00:00:00:0a'
  * granted.
  */
 export function prepare(domain: Domain, row: Surrounding = {}): [VirtualMachineSpec, RuleContext] {
-  const { base = minimal, volumes, ports, capabilities = bundledCapabilities } = row
+  const { base = minimal, volumes, ports, deviceStateVolume, capabilities = bundledCapabilities } = row
   const imageVolumes = imageVolumesOf(volumes)
   const context = { capabilities, entropy: { uid: 'test' }, name: 'test', imageVolumes }
   const completed = fillDefaults({ ...base, ...domain }, context)
@@ -64,6 +65,7 @@ export function prepare(domain: Domain, row: Surrounding = {}): [VirtualMachineS
       domain: completed.domain,
       ...(volumes === undefined ? {} : { volumes }),
       ...(ports === undefined ? {} : { ports }),
+      ...(deviceStateVolume === undefined ? {} : { deviceStateVolume }),
     },
     { capabilities, originOf, isInPod: true, isGranted: () => true, isMacTaken: (address) => address === takenMac },
   ]

@@ -22,6 +22,7 @@ import { diskRules } from './disk.ts'
 import { driveRules } from './drive.ts'
 import { featureRules } from './feature.ts'
 import { filesystem } from './filesystem.ts'
+import { deviceStateVolume } from './device-state-volume.ts'
 import { firmwareRules } from './firmware.ts'
 import { graphicsRules } from './graphics.ts'
 import { hostdevOptionRules } from './hostdev-options.ts'
@@ -89,6 +90,7 @@ export const rules: readonly Rule[] = [
   idmapBoth,
   ...seclabelRules,
   ...volumeRules,
+  deviceStateVolume,
   ...diskRules,
   ...diskDriverRules,
   ...diskIdentityRules,

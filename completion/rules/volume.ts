@@ -129,8 +129,9 @@ const imageDisk: Rule = {
 
 export const volumeRules: readonly Rule[] = [volumeFound, volumeOnce, imageFormat, imageDisk]
 
-/** Volumes that no disk uses. */
+/** Volumes that neither a disk nor the state of devices uses. */
 export const unusedVolumes = (subject: Subject): readonly string[] => {
   const used = new Set(volumeDisks(subject).map(({ disk }) => disk.source?.volume))
+  used.add(subject.spec.deviceStateVolume)
   return (subject.spec.volumes ?? []).map(({ name }) => name).filter((name) => !used.has(name))
 }

@@ -28,20 +28,6 @@ test('a guest from an iSCSI disk, found by its Service’s name, writes to the c
   expect(ended.status?.reason).toBe('Shutdown')
 })
 
-test('a VM with UEFI and a TPM runs in its unprivileged pod', async () => {
-  const tpms = [{ model: 'tpm-crb', backend: { type: 'emulator', version: '2.0' } }]
-  const os = { firmware: 'efi', type: { os: 'hvm', machine: 'q35' } }
-  const memory = { unit: 'MiB', value: 128 }
-  await cluster.apply(deaf('uefi', { terminationGracePeriodSeconds: 0 }, { os, memory, devices: { tpms } }))
-  const vm = await cluster.untilVm('uefi', 'runs', inPhase('Running'))
-  expect(vm.spec.domain['os']).toMatchObject({ loader: { secure: true, value: expect.stringContaining('OVMF') } })
-  expect(condition(vm, 'SpecDrift')).toBeUndefined()
-  const console = await cluster.console(vm)
-  await console.hear('BdsDxe: No bootable option or device was found', 240_000)
-  console.close()
-  await cluster.kubectl('delete', 'vm', 'uefi', '--wait=false')
-})
-
 test('a deleted VM powers off long before the end of its grace period, and leaves no pod', async () => {
   await cluster.apply(guest('polite', { terminationGracePeriodSeconds: 120 }))
   const vm = await cluster.untilVm('polite', 'runs', inPhase('Running'))

@@ -1,6 +1,9 @@
-import { chown, mkdir, writeFile } from 'node:fs/promises'
+import { execFile } from 'node:child_process'
+import { chown, copyFile, cp, mkdir, mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, expect, test } from 'vitest'
+import { promisify } from 'node:util'
+import { afterEach, expect, onTestFinished, test } from 'vitest'
 import type { Domain } from '../../api/domain/domain.ts'
 import { apiVersion } from '../../api/object.ts'
 import type { VirtualMachine } from '../../api/virtual-machine.ts'
@@ -22,8 +25,8 @@ afterEach(() => launcher.stop())
 
 const uid = '5b0c0f4e-6d2a-4c2b-9a53-000000000003'
 const serials = [{ type: 'pty' as const }]
-/** Emulated UEFI takes 6 s, and several times that on a busy machine. */
-const bootMs = 240_000
+/** Emulated UEFI takes 10 s, and ten times that on a busy machine. */
+const bootMs = 480_000
 
 async function completed(domain: Domain, volumes: readonly string[] = []): Promise<VirtualMachine> {
   const vm: VirtualMachine = {
@@ -33,6 +36,7 @@ async function completed(domain: Domain, volumes: readonly string[] = []): Promi
     spec: {
       domain: { type: 'qemu', ...domain },
       volumes: volumes.map((name) => ({ name, persistentVolumeClaim: { claimName: name } })),
+      ...(volumes.includes('state') ? { deviceStateVolume: 'state' } : {}),
     },
   }
   const texts = await readDescriptors(libvirtRootfs())
@@ -58,13 +62,14 @@ const disk = (volume: string, dev: string, order: number): Disk => ({
   boot: { order },
 })
 
-/** Creates `disk.img` in a volume of the pod. */
-async function fillVolume(name: string, write: (path: string) => Promise<void>): Promise<void> {
-  const directory = join(launcher.volumes, name)
-  const path = join(directory, 'disk.img')
+/** Creates a file in a volume of the pod, and returns its path. */
+async function fillVolume(volume: string, name: string, write: (path: string) => Promise<void>): Promise<string> {
+  const directory = join(launcher.volumes, volume)
+  const path = join(directory, name)
   await mkdir(directory)
   await write(path)
   for (const each of [directory, path]) await chown(each, launcherUid, launcherUid)
+  return path
 }
 
 /** Starts the VM, and returns what it has printed when that matches. */
@@ -82,8 +87,12 @@ test(
   'firmware: efi enforces Secure Boot: an unsigned boot loader is refused, and a signed one starts',
   async () => {
     launcher = await startLauncher()
-    await fillVolume('unsigned', (path) => makeEfiDisk(path, 'unsigned'))
-    await fillVolume('signed', (path) => makeEfiDisk(path, 'signed'))
+    await fillVolume('unsigned', 'disk.img', (path) => makeEfiDisk(path, 'unsigned'))
+    await fillVolume('signed', 'disk.img', (path) => makeEfiDisk(path, 'signed'))
+    // As an earlier start of the VM has left it.
+    const template = join(libvirtRootfs(), '/usr/share/OVMF/OVMF_VARS_4M.ms.fd')
+    const variables = await fillVolume('state', 'testvm_VARS.fd', (path) => copyFile(template, path))
+    const { ino } = await stat(variables)
     const vm = await completed(
       {
         memory: { unit: 'MiB', value: 256 },
@@ -91,30 +100,48 @@ test(
         features: { acpi: {} },
         devices: { serials, disks: [disk('unsigned', 'vda', 1), disk('signed', 'vdb', 2)] },
       },
-      ['unsigned', 'signed'],
+      ['unsigned', 'signed', 'state'],
     )
     const text = await printed(vm, /GNU GRUB/)
     expect(text).toMatch(/failed to load Boot0001 .*: Access Denied/)
-    expect((await launcher.report()).specDrift).toBeUndefined()
+    expect((await launcher.report()).specDrift).toEqual([])
+    expect((await stat(variables)).ino).toBe(ino)
+    expect(await readFile(variables)).not.toEqual(await readFile(template))
   },
   bootMs,
 )
 
 test(
-  'a TPM has measured the firmware when the guest reads it',
+  'a TPM has measured the firmware, and keeps its state on a claim',
   async () => {
-    launcher = await startLauncher()
-    await fillVolume('root', (path) => writeFile(path, guestDisk('readTpm')))
     const tpms = [{ model: 'tpm-crb' as const, backend: { type: 'emulator' as const, version: '2.0' as const } }]
     const vm = await completed(
       {
         memory: { unit: 'MiB', value: 32 },
         os: { type: { os: 'hvm', machine: 'pc' } },
+        // SeaBIOS finds the TPM by its ACPI table.
+        features: { acpi: {} },
         devices: { serials, tpms, disks: [disk('root', 'vda', 1)] },
       },
-      ['root'],
+      ['root', 'state'],
     )
-    expect(await printed(vm, /^[0-9A-F]{8} (?!0{64})[0-9A-F]{64}\r?$/m)).toBeDefined()
+    /** How often the TPM was reset in its life. */
+    const started = async (state: string | undefined): Promise<number> => {
+      launcher = await startLauncher()
+      await fillVolume('root', 'disk.img', (path) => writeFile(path, guestDisk('readTpm')))
+      await mkdir(join(launcher.volumes, 'state'))
+      if (state !== undefined) await cp(state, join(launcher.volumes, 'state'), { recursive: true })
+      await promisify(execFile)('chown', ['-R', `${launcherUid}:${launcherUid}`, join(launcher.volumes, 'state')])
+      const text = await printed(vm, /^[0-9A-F]{8} (?!0{64})[0-9A-F]{64}\r?$/m)
+      return parseInt(/^([0-9A-F]{8}) (?!0{64})[0-9A-F]{64}\r?$/m.exec(text)?.[1] ?? '', 16)
+    }
+    const first = await started(undefined)
+    expect(await readdir(join(launcher.volumes, 'state'))).toEqual(['testvm_TPM'])
+    const copy = await mkdtemp(join(tmpdir(), 'state-'))
+    onTestFinished(() => rm(copy, { recursive: true }))
+    await cp(join(launcher.volumes, 'state'), copy, { recursive: true })
+    await launcher.stop()
+    expect(await started(copy)).toBe(first + 1)
   },
   bootMs,
 )
