@@ -14,15 +14,22 @@ import type { Schema, SchemasOf } from './schema.ts'
 import { specFields } from './virtual-machine.ts'
 import { checkVolumes } from './volume.ts'
 
-export interface PresetSpec extends Placement {
+/** The fields that presets of every kind have. */
+export interface PresetFields {
   readonly selector: LabelSelector
-  /** ClusterVirtualMachinePreset only. If absent: every namespace except kube-system and virtset's own. */
+  /** Cluster presets only. If absent: every namespace except kube-system and virtset's own. */
   readonly namespaceSelector?: LabelSelector
   readonly matchConditions?: readonly { readonly name: string; readonly expression: string }[]
   readonly strength?: 'Default' | 'Enforce'
   readonly priority?: number
   readonly exclusiveGroup?: string
   readonly mode?: 'Apply' | 'Warn' | 'Audit'
+  /** Paths to remove; `Enforce` only. */
+  readonly remove?: readonly string[]
+}
+
+/** The paths in `remove` are relative to `spec`, e.g. `domain.devices.disks[target.dev=vdb]`. */
+export interface PresetSpec extends PresetFields, Placement {
   readonly metadata?: {
     readonly labels?: { readonly [key: string]: string }
     readonly annotations?: { readonly [key: string]: string }
@@ -31,8 +38,6 @@ export interface PresetSpec extends Placement {
   readonly volumes?: readonly Volume[]
   readonly ports?: readonly Port[]
   readonly deviceStateVolume?: string
-  /** Paths relative to `spec`, e.g. `domain.devices.disks[target.dev=vdb]`; `Enforce` only. */
-  readonly remove?: readonly string[]
 }
 
 export interface PresetStatus {
@@ -55,38 +60,47 @@ export interface Preset {
 /** The API server's own limit for match conditions, and more than anyone can read. */
 const maxConditions = 64
 
+/** @param noun what presets select: `VM`; `one` with its article */
+export const presetFields = (noun: string, one: string) =>
+  ({
+    selector: labelSelector(`Selects ${noun}s by their labels; {} selects every ${noun} in scope.`),
+    matchConditions: list(
+      'CEL expressions over object, request and namespaceObject; all must be true for the preset to match.',
+      open(
+        'One condition.',
+        {
+          name: string('The name of the condition in messages.', { minLength: 1, maxLength: 253 }),
+          expression: string('A CEL expression that returns a boolean.', { minLength: 1, maxLength: 4096 }),
+        },
+        ['name', 'expression'],
+      ),
+      { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'], maxItems: maxConditions },
+    ),
+    strength: string('Default sets absent fields; Enforce overrides the user. Default if absent.', {
+      enum: ['Default', 'Enforce'],
+    }),
+    priority: integer(
+      'The higher priority wins within a layer; different values with equal priority are a conflict. 0 if absent.',
+      {
+        format: 'int32',
+        minimum: -2_147_483_648,
+        maximum: 2_147_483_647,
+      },
+    ),
+    exclusiveGroup: string(`At most one preset of a group may match ${one}.`, { minLength: 1, maxLength: 63 }),
+    mode: string('Warn: only report what the preset would do; Audit: only count it. Apply if absent.', {
+      enum: ['Apply', 'Warn', 'Audit'],
+    }),
+  }) satisfies SchemasOf<Omit<PresetFields, 'namespaceSelector' | 'remove'>>
+
+export const removeSchema = (description: string): Schema =>
+  list(description, string('A path.', { minLength: 1, maxLength: 1024 }))
+
 const namespacedSpec: Schema = bounded(
   open(
     'What to inject, and into which VMs.',
     {
-      selector: labelSelector('Selects VMs by their labels; {} selects every VM in scope.'),
-      matchConditions: list(
-        'CEL expressions over object, request and namespaceObject; all must be true for the preset to match.',
-        open(
-          'One condition.',
-          {
-            name: string('The name of the condition in messages.', { minLength: 1, maxLength: 253 }),
-            expression: string('A CEL expression that returns a boolean.', { minLength: 1, maxLength: 4096 }),
-          },
-          ['name', 'expression'],
-        ),
-        { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'], maxItems: maxConditions },
-      ),
-      strength: string('Default sets absent fields; Enforce overrides the user. Default if absent.', {
-        enum: ['Default', 'Enforce'],
-      }),
-      priority: integer(
-        'The higher priority wins within a layer; different values with equal priority are a conflict. 0 if absent.',
-        {
-          format: 'int32',
-          minimum: -2_147_483_648,
-          maximum: 2_147_483_647,
-        },
-      ),
-      exclusiveGroup: string('At most one preset of a group may match a VM.', { minLength: 1, maxLength: 63 }),
-      mode: string('Warn: only report what the preset would do; Audit: only count it. Apply if absent.', {
-        enum: ['Apply', 'Warn', 'Audit'],
-      }),
+      ...presetFields('VM', 'a VM'),
       metadata: open('Labels and annotations to inject, except reserved ones.', {
         labels: labelsSchema,
         annotations: annotationsSchema,
@@ -95,24 +109,28 @@ const namespacedSpec: Schema = bounded(
         "What to inject into the domain; the same fields as a VM's, none required: kubectl explain vm.spec.domain",
       ),
       ...specFields,
-      remove: list(
+      remove: removeSchema(
         'Paths below spec to remove, e.g. domain.devices.disks[target.dev=vdb]; with strength Enforce only.',
-        string('A path.', { minLength: 1, maxLength: 1024 }),
       ),
     } satisfies SchemasOf<Omit<PresetSpec, 'namespaceSelector'>>,
     ['selector'],
   ),
 )
 
-const clusterSpec: Schema = bounded({
-  ...namespacedSpec,
-  properties: {
-    ...namespacedSpec.properties,
-    namespaceSelector: labelSelector(
-      "Selects namespaces by their labels. If absent: all except kube-system and virtset's own.",
-    ),
-  },
-})
+const clusterSpec: Schema = clusterSpecOf(namespacedSpec)
+
+/** A cluster preset has the fields of a namespaced one, and a selector of namespaces. */
+export function clusterSpecOf(namespaced: Schema): Schema {
+  return bounded({
+    ...namespaced,
+    properties: {
+      ...namespaced.properties,
+      namespaceSelector: labelSelector(
+        "Selects namespaces by their labels. If absent: all except kube-system and virtset's own.",
+      ),
+    },
+  })
+}
 
 export const presetSpecSchema = (kind: Preset['kind']): Schema =>
   kind === 'ClusterVirtualMachinePreset' ? clusterSpec : namespacedSpec

@@ -2,7 +2,7 @@ import type { Cause } from '../api/cause.ts'
 import type { Domain } from '../api/domain/domain.ts'
 import { validateDomain } from '../api/domain/validate.ts'
 import { nearest } from '../api/nearest.ts'
-import type { Preset, PresetSpec } from '../api/preset.ts'
+import type { Preset, PresetFields, PresetSpec } from '../api/preset.ts'
 import { isRecord } from '../api/schema.ts'
 import { specKeys } from '../api/virtual-machine.ts'
 import { shorten } from '../api/shorten.ts'
@@ -11,7 +11,8 @@ import { amount, presetLimit, resources, type Meter } from './condition-budget.t
 import { largestPattern } from './condition-pattern.ts'
 import { ordinary, type Estimate } from './condition-estimate.ts'
 import { hostPaths } from './grant.ts'
-import { keysOfItem, withoutStars } from './items.ts'
+import { duplicateCauses } from './duplicates.ts'
+import { withoutStars } from './items.ts'
 import type { RemovePath } from './remove-path.ts'
 import { parseRemovePath } from './remove-path.ts'
 import { commonLabels, compileSelector } from './selector.ts'
@@ -39,8 +40,8 @@ export function checkPreset(preset: Preset): Checked {
       ...checkDomain(spec),
       ...checkIdentity(spec),
       ...checkReach(preset),
-      ...checkRemoves(spec),
-      ...checkDuplicates(spec),
+      ...checkRemoves(spec, { content: spec, structure: specStructure(), whole: ['domain'], example }),
+      ...duplicateCauses(specStructure(), pick(spec, contentKeys), 'spec'),
     ],
     warnings: warningsOf(preset),
   }
@@ -56,16 +57,16 @@ export const maxPresetBytes = 64 * 1024
 export const maxNamespaceBytes = 1024 * 1024
 
 /** Tenants write namespaced presets, and could otherwise exhaust the memory of every process. */
-function checkSize({ kind, spec }: Preset): Cause[] {
+export function checkSize({ kind, spec }: { readonly kind: string; readonly spec: unknown }): Cause[] {
   const value = Buffer.byteLength(JSON.stringify(spec))
-  if (kind === 'ClusterVirtualMachinePreset' || value <= maxPresetBytes) return []
+  if (kind.startsWith('Cluster') || value <= maxPresetBytes) return []
   const message = `must be at most ${maxPresetBytes} bytes of JSON`
-  const suggestion = 'split it, or use a ClusterVirtualMachinePreset'
+  const suggestion = `split it, or use a Cluster${kind}`
   return [{ rule: 'preset-size', field: 'spec', value, reason: 'FieldValueTooLong', message, suggestion }]
 }
 
 /** A selector that contradicts itself can never match. */
-const checkSelectors = ({ selector, namespaceSelector }: PresetSpec): Cause[] =>
+export const checkSelectors = ({ selector, namespaceSelector }: PresetFields): Cause[] =>
   Object.entries({ selector, namespaceSelector }).flatMap(([key, one]): Cause[] => {
     if (one === undefined || commonLabels([compileSelector(one)]) !== undefined) return []
     const message = 'contradicts itself: no labels can match it'
@@ -75,7 +76,8 @@ const checkSelectors = ({ selector, namespaceSelector }: PresetSpec): Cause[] =>
 /** The maximum length of all expressions of a preset, in characters. They are parsed whenever the preset changes. */
 const longestExpressions = 16_384
 
-function checkConditions({ matchConditions = [] }: PresetSpec): Cause[] {
+/** @param one what presets select, in messages */
+export function checkConditions({ matchConditions = [] }: PresetFields, one = 'a VM'): Cause[] {
   const length = matchConditions.reduce((total, { expression }) => total + expression.length, 0)
   if (length > longestExpressions) {
     const message = `the expressions have ${length} characters together; at most ${longestExpressions} are allowed`
@@ -91,7 +93,7 @@ function checkConditions({ matchConditions = [] }: PresetSpec): Cause[] {
       causes.push({ rule: 'preset-condition', field, value: expression, reason: 'FieldValueInvalid', message })
     } else {
       const { estimate } = condition
-      causes.push(...costCauses(field, `condition "${name}"`, estimate))
+      causes.push(...costCauses(field, `condition "${name}"`, one, estimate))
       total.steps += estimate.steps
       total.bytes += estimate.bytes
     }
@@ -99,7 +101,7 @@ function checkConditions({ matchConditions = [] }: PresetSpec): Cause[] {
     // A faulty condition takes as long to compile, so it counts too. The remaining conditions are not compiled.
     if (total.instructions > largestPattern) return [...causes, patternsCause]
   }
-  return causes.length > 0 ? causes : costCauses('spec.matchConditions', 'the conditions together', total)
+  return causes.length > 0 ? causes : costCauses('spec.matchConditions', 'the conditions together', one, total)
 }
 
 const patternsCause: Cause = {
@@ -112,12 +114,12 @@ const patternsCause: Cause = {
 }
 
 /** As in Kubernetes, the cost is estimated from the maximum sizes of the values that a condition handles. */
-function costCauses(field: string, what: string, estimate: Readonly<Meter> & Partial<Estimate>): Cause[] {
+function costCauses(field: string, what: string, one: string, estimate: Readonly<Meter> & Partial<Estimate>): Cause[] {
   const resource = resources.find((one) => estimate[one] > presetLimit[one])
   if (resource === undefined) return []
   const { members, characters } = ordinary
   const where = estimate.dearest === undefined ? '' : `, most of them in ${shorten(estimate.dearest, 80)}`
-  const message = `${what} could take ${amount(resource, estimate[resource])} on a VM with lists of ${members} items and texts of ${characters} characters${where}; a preset is allowed ${amount(resource, presetLimit[resource])}`
+  const message = `${what} could take ${amount(resource, estimate[resource])} on ${one} with lists of ${members} items and texts of ${characters} characters${where}; a preset is allowed ${amount(resource, presetLimit[resource])}`
   const suggestion = 'avoid nested loops, texts and lists that are concatenated with themselves, and large patterns'
   return [{ rule: 'preset-condition-cost', field, reason: 'FieldValueInvalid', message, suggestion }]
 }
@@ -125,15 +127,18 @@ function costCauses(field: string, what: string, estimate: Readonly<Meter> & Par
 const checkDomain = ({ domain }: PresetSpec): Cause[] =>
   domain === undefined ? [] : validateDomain(plainDomain(domain), 'spec.domain')
 
+const specStructure = (): Structure | undefined => virtualMachineStructure().field('spec')
+
 function domainStructure(): Structure | undefined {
-  const spec = virtualMachineStructure().field('spec')
+  const spec = specStructure()
   return spec?.kind === 'object' ? spec.field('domain') : undefined
 }
 
 /** A preset's domain without the `'*'` keys that match every item: `'*'` is not a valid value of those fields. */
 export const plainDomain = (domain: Domain): Domain => withoutEveryItem(domainStructure(), domain) as Domain
 
-function withoutEveryItem(structure: Structure | undefined, value: unknown): unknown {
+/** The value without the `'*'` keys of its items. */
+export function withoutEveryItem(structure: Structure | undefined, value: unknown): unknown {
   if (structure?.kind === 'list' && Array.isArray(value)) {
     return value.map((item) => withoutEveryItem(structure.item, withoutStars(structure, item)))
   }
@@ -164,7 +169,23 @@ function checkReach({ kind, spec: { domain } }: Preset): Cause[] {
   }))
 }
 
-function checkRemoves({ strength = 'Default', remove = [], ...spec }: PresetSpec): Cause[] {
+const example = 'domain.devices.disks[target.dev=vdb]'
+
+interface RemoveContext {
+  /** What the preset sets. */
+  readonly content: object
+  /** That of the value to which the paths are relative. */
+  readonly structure: Structure | undefined
+  /** Fields that must not be removed as a whole. */
+  readonly whole: readonly string[]
+  /** A valid path, for messages. */
+  readonly example: string
+}
+
+export function checkRemoves(
+  { strength = 'Default', remove = [] }: PresetFields,
+  { content, structure, whole, example }: RemoveContext,
+): Cause[] {
   const causes: Cause[] = []
   if (remove.length > 0 && strength !== 'Enforce') {
     const message = 'needs strength Enforce: a default only fills what is absent'
@@ -174,10 +195,10 @@ function checkRemoves({ strength = 'Default', remove = [], ...spec }: PresetSpec
     const field = `spec.remove[${index}]`
     const path = parseRemovePath(text)
     const fault =
-      path === undefined ? { message: 'must be a path such as domain.devices.disks[target.dev=vdb]' } : pathFault(path)
+      path === undefined ? { message: `must be a path such as ${example}` } : pathFault(path, structure, whole)
     if (fault !== undefined) {
       causes.push({ rule: 'preset-remove', field, value: text, reason: 'FieldValueInvalid', ...fault })
-    } else if (path !== undefined && isStated(path, spec)) {
+    } else if (path !== undefined && isStated(path, content)) {
       const message = 'is also set by this preset: a preset cannot both set and remove a field'
       causes.push({ rule: 'preset-remove', field, value: text, reason: 'FieldValueInvalid', message })
     }
@@ -185,10 +206,14 @@ function checkRemoves({ strength = 'Default', remove = [], ...spec }: PresetSpec
   return causes
 }
 
-/** Returns why a path does not exist in a VM, or undefined if it exists. */
-function pathFault({ text, steps }: RemovePath): { message: string; suggestion?: string } | undefined {
-  if (text === 'domain') return { message: 'would remove the whole domain' }
-  let at: Structure | undefined = virtualMachineStructure().field('spec')
+/** Returns why a path does not exist, or undefined if it exists. */
+function pathFault(
+  { text, steps }: RemovePath,
+  structure: Structure | undefined,
+  whole: readonly string[],
+): { message: string; suggestion?: string } | undefined {
+  if (whole.includes(text)) return { message: `would remove the whole ${text}` }
+  let at = structure
   for (const step of steps) {
     if (step.kind === 'key' && at?.kind === 'object') {
       const next: Structure | undefined = at.field(step.key)
@@ -214,8 +239,8 @@ function unknownKey(key: string, keys: readonly string[]): { message: string; su
 }
 
 /** Whether a preset sets a value at or below a path that consists of keys only. */
-function isStated({ steps }: RemovePath, spec: { readonly [key: string]: unknown }): boolean {
-  let at: unknown = spec
+function isStated({ steps }: RemovePath, content: object): boolean {
+  let at: unknown = content
   for (const step of steps) {
     if (step.kind !== 'key') return false
     if (!isRecord(at) || !Object.hasOwn(at, step.key)) return false
@@ -224,35 +249,8 @@ function isStated({ steps }: RemovePath, spec: { readonly [key: string]: unknown
   return true
 }
 
-/** Two items with the same key in one list would conflict in every VM. */
-function checkDuplicates(spec: PresetSpec): Cause[] {
-  const causes: Cause[] = []
-  const visit = (structure: Structure | undefined, value: unknown, field: string): void => {
-    if (structure?.kind === 'list' && Array.isArray(value)) {
-      const seen = new Map<string, number>()
-      for (const [index, item] of value.entries()) {
-        for (const id of keysOfItem(structure, item)) {
-          const before = seen.get(id)
-          if (before !== undefined) {
-            const message = `is the same item as ${field}[${before}]`
-            causes.push({
-              rule: 'preset-duplicate',
-              field: `${field}[${index}]`,
-              reason: 'FieldValueDuplicate',
-              message,
-            })
-          } else seen.set(id, index)
-        }
-        visit(structure.item, item, `${field}[${index}]`)
-      }
-    } else if (structure?.kind === 'object' && isRecord(value)) {
-      for (const [key, member] of Object.entries(value)) visit(structure.field(key), member, `${field}.${key}`)
-    }
-  }
-  const structure = virtualMachineStructure().field('spec')
-  visit(structure, Object.fromEntries(contentKeys.map((key) => [key, spec[key]])), 'spec')
-  return causes
-}
+const pick = (spec: PresetSpec, keys: readonly (keyof PresetSpec)[]): object =>
+  Object.fromEntries(keys.map((key) => [key, spec[key]]))
 
 const contentKeys: readonly (keyof PresetSpec)[] = ['metadata', 'domain', ...specKeys]
 

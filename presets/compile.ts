@@ -3,8 +3,8 @@ import { labelSelector } from '../api/affinity.ts'
 import type { Cause, Origin } from '../api/cause.ts'
 import { deepFreeze } from '../api/deep-freeze.ts'
 import { checkSelector } from '../api/label.ts'
-import type { LabelSelector } from '../api/object.ts'
-import type { Preset, PresetSpec } from '../api/preset.ts'
+import type { LabelSelector, ObjectMeta } from '../api/object.ts'
+import type { Preset, PresetFields, PresetSpec } from '../api/preset.ts'
 import { parsePreset } from '../api/preset.ts'
 import { checkSchema, isDeeper, isRecord, mostLevels } from '../api/schema.ts'
 import { specKeys, type VirtualMachineSpec } from '../api/virtual-machine.ts'
@@ -83,10 +83,10 @@ export function compilePreset(
   }
 }
 
-const withoutSpec = (value: unknown): unknown =>
+export const withoutSpec = (value: unknown): unknown =>
   isRecord(value) ? { kind: value['kind'], metadata: value['metadata'] } : {}
 
-const unreadable = (error: unknown): Cause => ({
+export const unreadable = (error: unknown): Cause => ({
   rule: 'preset-unreadable',
   field: 'spec',
   reason: 'FieldValueInvalid',
@@ -94,7 +94,17 @@ const unreadable = (error: unknown): Cause => ({
 })
 
 /** Compiles a preset that has passed `checkPreset`. */
-export function compileParsed(preset: Preset): CompiledPreset {
+export const compileParsed = (preset: Preset): CompiledPreset => compileWith(preset, contentOf(preset.spec))
+
+/** A preset of any kind that has been checked. */
+interface CheckedPreset {
+  readonly kind: string
+  readonly metadata: ObjectMeta
+  readonly spec: PresetFields
+}
+
+/** @param content what it injects, in the form of the object */
+export function compileWith(preset: CheckedPreset, content: CompiledPreset['content']): CompiledPreset {
   const { spec } = preset
   const origin = originOf(preset)
   const strength = spec.strength ?? 'Default'
@@ -112,7 +122,7 @@ export function compileParsed(preset: Preset): CompiledPreset {
     namespaceSelector: spec.namespaceSelector === undefined ? undefined : compileSelector(spec.namespaceSelector),
     conditions: compileConditions(spec),
     exclusiveGroup: spec.exclusiveGroup,
-    content: deepFreeze(contentOf(spec)),
+    content: deepFreeze(content),
     removes: (spec.remove ?? []).map((text) => {
       const path = parseRemovePath(text)
       if (path === undefined) throw new Error(`remove path was not checked: ${text}`)
@@ -122,17 +132,15 @@ export function compileParsed(preset: Preset): CompiledPreset {
   })
 }
 
-function originOf({ kind, metadata, spec }: Preset): Origin & { readonly by: 'preset' } {
+function originOf({ kind, metadata, spec }: CheckedPreset): Origin & { readonly by: 'preset' } {
   const { name = '', namespace = 'default' } = metadata
   const revision = revisionOf(spec)
   return Object.freeze(
-    kind === 'ClusterVirtualMachinePreset'
-      ? { by: 'preset', name, revision }
-      : { by: 'preset', namespace, name, revision },
+    isClusterPreset(kind) ? { by: 'preset', name, revision } : { by: 'preset', namespace, name, revision },
   )
 }
 
-const compileConditions = (spec: PresetSpec): readonly Condition[] =>
+const compileConditions = (spec: PresetFields): readonly Condition[] =>
   (spec.matchConditions ?? []).map(({ name, expression }) => {
     const condition = compileCondition(name, expression)
     if ('fault' in condition) throw new Error(`condition was not checked: ${condition.fault}`)
@@ -148,11 +156,14 @@ function contentOf(spec: PresetSpec): CompiledPreset['content'] {
   }
 }
 
+/** Whether presets of this kind are cluster-scoped. */
+export const isClusterPreset = (kind: unknown): boolean => typeof kind === 'string' && kind.startsWith('Cluster')
+
 /** Reads as much of a broken preset as possible. */
-function quarantine(value: unknown, causes: readonly Cause[]): QuarantinedPreset {
+export function quarantine(value: unknown, causes: readonly Cause[]): QuarantinedPreset {
   const metadata = isRecord(value) && isRecord(value['metadata']) ? value['metadata'] : {}
   const name = textOf(metadata['name'])
-  const isCluster = isRecord(value) && value['kind'] === 'ClusterVirtualMachinePreset'
+  const isCluster = isRecord(value) && isClusterPreset(value['kind'])
   const namespace = textOf(metadata['namespace']) || 'default'
   const spec = isRecord(value) && isRecord(value['spec']) ? value['spec'] : {}
   return {

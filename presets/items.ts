@@ -96,9 +96,9 @@ export const keysOfItem = ({ keys, item }: ListStructure, value: unknown): reado
 function idOf(structure: Structure, paths: readonly (readonly string[])[], value: unknown): string | undefined {
   const parts: string[] = []
   for (const path of paths) {
-    const part = valueAt(value, path)
-    if (part === undefined) return undefined
     const leaf = structureAt(structure, path)
+    const part = valueAt(value, path) ?? (leaf?.kind === 'leaf' ? leaf.absent : undefined)
+    if (part === undefined) return undefined
     parts.push(leaf?.kind === 'leaf' ? leaf.meaning(part) : JSON.stringify(part))
   }
   return parts.join('\0')
@@ -220,7 +220,7 @@ function canBegin(structure: ListStructure, members: readonly Item[]): boolean {
 }
 
 const isStar = (structure: ListStructure, value: unknown): boolean =>
-  structure.keys.some((paths) => paths.some((path) => valueAt(value, path) === everyItem))
+  structure.keys.some((paths) => paths.some((path) => path.length > 0 && valueAt(value, path) === everyItem))
 
 /** Applies a `'*'` item to each item whose other key fields are equal. */
 function spread(structure: ListStructure, star: Item, groups: readonly Group[]): void {

@@ -1,3 +1,4 @@
+import type { Cause } from '../api/cause.ts'
 import { elementSpelling } from '../api/domain/canonical.ts'
 import type { Element, Field, Union } from '../api/domain/description.ts'
 import { elementOf, maxItemsOf } from '../api/domain/description.ts'
@@ -24,6 +25,10 @@ export interface LeafStructure {
   readonly meaning: (value: unknown) => string
   /** The canonical spelling of all values with one meaning. */
   readonly spelling: (value: unknown) => unknown
+  /** The causes for a value of the wrong form. Absent if values are checked elsewhere. */
+  readonly check?: (value: unknown, field: string) => readonly Cause[]
+  /** The value that identifies an item of a list if this key of it is missing. */
+  readonly absent?: unknown
 }
 
 export interface ObjectStructure {
@@ -54,11 +59,15 @@ export interface ListStructure {
   readonly kind: 'list'
   readonly item: Structure
   readonly maxItems: number
-  /** Alternative keys, each a set of paths. The first that two items both have decides whether they are the same. */
+  /**
+   * Alternative keys, each a set of paths. The first that two items both have decides whether they are the same. The
+   * empty path stands for the item itself, in a set of values.
+   */
   readonly keys: readonly (readonly (readonly string[])[])[]
 }
 
-const asJson: LeafStructure = {
+/** Any JSON, set as a whole. */
+export const asJson: LeafStructure = {
   kind: 'leaf',
   meaning: jsonMeaning,
   spelling: (value) => value,
@@ -165,7 +174,8 @@ function ofUnion(union: Union, element: Element): UnionStructure {
   }
 }
 
-const object = (
+/** An object of known fields. */
+export const objectOf = (
   fields: { readonly [key: string]: Structure },
   options: Pick<ObjectStructure, 'union'> = {},
 ): ObjectStructure => {
@@ -180,7 +190,7 @@ const object = (
   }
 }
 
-const quantity: LeafStructure = {
+export const quantity: LeafStructure = {
   ...asJson,
   meaning: (value) => (typeof value === 'string' ? quantityNano(value)?.toString() : undefined) ?? jsonMeaning(value),
   spelling: quantitySpelling,
@@ -211,14 +221,14 @@ function ofSchema(schema: Schema): Structure {
   if (additionalProperties !== undefined) return mapOf(ofSchema(additionalProperties))
   if (properties === undefined) return asJson
   const fields = Object.entries(properties).map(([key, below]) => [key, ofSchema(below)] as const)
-  return object(
+  return objectOf(
     Object.fromEntries(fields),
-    oneOf === undefined ? {} : { union: ofKinds(oneOf.map((one) => one.required[0])) },
+    oneOf === undefined ? {} : { union: unionOf(oneOf.map((one) => one.required[0])) },
   )
 }
 
 /** A map whose keys the user chooses. */
-const mapOf = (values: Structure): ObjectStructure => ({
+export const mapOf = (values: Structure): ObjectStructure => ({
   kind: 'object',
   field: () => values,
   keys: () => [],
@@ -227,7 +237,7 @@ const mapOf = (values: Structure): ObjectStructure => ({
 })
 
 /** A union in which the key that is present decides. */
-const ofKinds = (kinds: readonly string[]): UnionStructure => ({
+export const unionOf = (kinds: readonly string[]): UnionStructure => ({
   branchOf: (value) => kinds.find((kind) => Object.hasOwn(value, kind)),
   owns: (key) => kinds.includes(key),
   validIn: () => undefined,
@@ -244,9 +254,9 @@ export const templateStructure = (
   domainElement: Element,
   fields: { readonly [key: string]: Schema } = specFields,
 ): ObjectStructure =>
-  object({
-    metadata: object(fieldsOf({ labels: labelsSchema, annotations: annotationsSchema })),
-    spec: object({ domain: ofElement(domainElement), ...fieldsOf(fields) }),
+  objectOf({
+    metadata: objectOf(fieldsOf({ labels: labelsSchema, annotations: annotationsSchema })),
+    spec: objectOf({ domain: ofElement(domainElement), ...fieldsOf(fields) }),
   })
 
 let ofDomain: ObjectStructure | undefined

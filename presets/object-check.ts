@@ -1,0 +1,136 @@
+import type { Cause } from '../api/cause.ts'
+import { capCauses, listCauses, noCauses, report, type Causes } from '../api/causes.ts'
+import { requiredField, wrongType } from '../api/field-error.ts'
+import { checkLabels } from '../api/label.ts'
+import type { ObjectPreset, ObjectPresetSpec } from '../api/object-preset.ts'
+import { joinPath } from '../api/path.ts'
+import { reservedKeyCauses } from '../api/reserved.ts'
+import { isRecord, unknownField } from '../api/schema.ts'
+import { checkConditions, checkRemoves, checkSelectors, checkSize, type Checked } from './check.ts'
+import { duplicateCauses } from './duplicates.ts'
+import { withoutStars } from './items.ts'
+import type { ObjectKind } from './object-kind.ts'
+import { parseRemovePath, type RemovePath } from './remove-path.ts'
+import type { ListStructure, Structure } from './structure.ts'
+import { structureAt, valueAt } from './structure.ts'
+
+/** Checks a preset for objects beyond its schema, with the structure of its kind. */
+export function checkObjectPreset(preset: ObjectPreset, kind: ObjectKind): Checked {
+  const { spec } = preset
+  const tooLarge = checkSize(preset)
+  if (tooLarge.length > 0) return { causes: tooLarge, warnings: [] }
+  const { object = {}, remove = [] } = spec
+  const causes = [
+    ...checkScope(preset, kind),
+    ...checkSelectors(spec),
+    ...checkConditions(spec, 'an object'),
+    ...checkObject(object, kind.structure, 'spec.object'),
+    ...checkLabelsOf(object),
+    ...duplicateCauses(kind.structure, object, 'spec.object'),
+    ...forbiddenFields(object, 'spec.object'),
+    ...checkRemoves(spec, { content: object, structure: kind.structure, whole: ['metadata', 'spec'], example }),
+    ...remove.flatMap(forbiddenRemoval),
+  ]
+  return { causes: [...capCauses(causes, 'spec')], warnings: warningsOf(preset) }
+}
+
+const example = 'spec.containers[name=debug]'
+
+function checkScope({ kind }: ObjectPreset, { isNamespaced, noun }: ObjectKind): readonly Cause[] {
+  if (isNamespaced || kind === 'ClusterObjectPreset') return []
+  const message = `is cluster-scoped: only a ClusterObjectPreset can select a ${noun}`
+  return [{ rule: 'preset-target', field: 'spec.target.kind', value: noun, reason: 'FieldValueInvalid', message }]
+}
+
+/** A cause for each field that the kind does not have, and each value of the wrong form. */
+function checkObject(object: unknown, structure: Structure, field: string): readonly Cause[] {
+  const causes = noCauses()
+  checkValue(structure, object, field, causes)
+  return listCauses(causes, field)
+}
+
+function checkValue(structure: Structure, value: unknown, field: string, causes: Causes): void {
+  switch (structure.kind) {
+    case 'leaf':
+      for (const cause of structure.check?.(value, field) ?? []) report(causes, () => cause)
+      return
+    case 'object':
+      if (!isRecord(value)) return report(causes, () => wrongType(field, value, 'an object'))
+      for (const [key, member] of Object.entries(value)) {
+        const below = structure.field(key)
+        const at = joinPath(field, key)
+        if (below === undefined) report(causes, () => unknownField(at, key, member, structure.keys()))
+        else checkValue(below, member, at, causes)
+      }
+      return
+    case 'list':
+      if (!Array.isArray(value)) return report(causes, () => wrongType(field, value, 'a list'))
+      for (const [index, item] of value.entries()) checkItem(structure, item, `${field}[${index}]`, causes)
+  }
+}
+
+function checkItem(structure: ListStructure, item: unknown, field: string, causes: Causes): void {
+  checkValue(structure.item, withoutStars(structure, item), field, causes)
+  for (const path of isRecord(item) ? structure.keys.flat() : []) {
+    const leaf = structureAt(structure.item, path)
+    const hasDefault = leaf?.kind === 'leaf' && leaf.absent !== undefined
+    if (path.length === 0 || hasDefault || valueAt(item, path) !== undefined) continue
+    report(causes, () => requiredField(`${field}.${path.join('.')}`))
+  }
+}
+
+function checkLabelsOf({ metadata }: NonNullable<ObjectPresetSpec['object']>): readonly Cause[] {
+  const { labels, annotations } = isRecord(metadata) ? metadata : {}
+  return [
+    ...(isTexts(labels) ? [...checkLabels(labels, labelsPath), ...reservedKeyCauses(labels, labelsPath)] : []),
+    ...(isTexts(annotations) ? reservedKeyCauses(annotations, 'spec.object.metadata.annotations') : []),
+  ]
+}
+
+const labelsPath = 'spec.object.metadata.labels'
+
+const isTexts = (value: unknown): value is { readonly [key: string]: string } =>
+  isRecord(value) && Object.values(value).every((one) => typeof one === 'string')
+
+/**
+ * A preset must not decide whose rights a pod has, or when and with what an object is deleted, anywhere in it: pods are
+ * also in the templates of other kinds.
+ */
+const forbidden: ReadonlySet<string> = new Set([
+  'serviceAccountName',
+  'serviceAccount',
+  'ownerReferences',
+  'finalizers',
+])
+
+const forbiddenField = (field: string): Cause => ({
+  rule: 'preset-forbidden-field',
+  field,
+  reason: 'FieldValueForbidden',
+  message: 'must not be set or removed by a preset',
+})
+
+function forbiddenFields(value: unknown, field: string): readonly Cause[] {
+  if (Array.isArray(value)) return value.flatMap((item, index) => forbiddenFields(item, `${field}[${index}]`))
+  if (!isRecord(value)) return []
+  return Object.entries(value).flatMap(([key, member]) =>
+    forbidden.has(key) ? [forbiddenField(joinPath(field, key))] : forbiddenFields(member, joinPath(field, key)),
+  )
+}
+
+function forbiddenRemoval(text: string, index: number): readonly Cause[] {
+  const steps: RemovePath['steps'] = parseRemovePath(text)?.steps ?? []
+  const isForbidden = steps.some((step) => step.kind === 'key' && forbidden.has(step.key))
+  return isForbidden ? [{ ...forbiddenField(`spec.remove[${index}]`), value: text }] : []
+}
+
+function warningsOf({ kind, spec: { selector, object = {}, remove = [] } }: ObjectPreset): string[] {
+  const { matchLabels = {}, matchExpressions = [] } = selector
+  const isForAll = Object.keys(matchLabels).length + matchExpressions.length === 0
+  const scope = kind === 'ObjectPreset' ? 'its namespace' : 'every namespace that it applies to'
+  const changesNothing = Object.keys(object).length + remove.length === 0
+  return [
+    ...(isForAll ? [`spec.selector: {} selects every object of its kind in ${scope}`] : []),
+    ...(changesNothing ? ['spec: injects nothing and removes nothing'] : []),
+  ]
+}

@@ -1,0 +1,164 @@
+import { describe, expect, test } from 'vitest'
+import { gadgetCrd, gadgetTarget, gadgets } from '../test/presets/objects.ts'
+import { kindsIn } from './object-kind.ts'
+import { compileObjectPreset } from './object-preset.ts'
+
+type Given = { readonly [key: string]: unknown }
+
+const preset = (spec: Given, kind = 'ObjectPreset') => ({
+  apiVersion: 'virtset.io/v1alpha1',
+  kind,
+  metadata: { name: 'p', ...(kind === 'ObjectPreset' ? { namespace: 'team' } : {}) },
+  spec: { target: gadgetTarget, selector: { matchLabels: { a: 'b' } }, ...spec },
+})
+
+function causesOf(value: unknown, kinds = gadgets): readonly string[] {
+  const made = compileObjectPreset(value, kinds)
+  return 'quarantined' in made
+    ? made.quarantined.causes.map(({ field, message, suggestion = '' }) =>
+        `${field}: ${message} ${suggestion}`.trimEnd(),
+      )
+    : []
+}
+
+const inSpec = (spec: Given) => ({ object: { spec } })
+
+describe('a preset for objects is refused for', () => {
+  test.each<[string, Given, readonly string[]]>([
+    ['an unknown field', inSpec({ sise: 1 }), ['spec.object.spec.sise: there is no such field did you mean "size"?']],
+    [
+      'an unknown field of an item',
+      inSpec({ parts: [{ name: 'a', weigt: 1 }] }),
+      ['spec.object.spec.parts[0].weigt: there is no such field did you mean "weight"?'],
+    ],
+    ['a value of another type', inSpec({ size: '1' }), ['spec.object.spec.size: must be an integer, not a string']],
+    ['a value out of range', inSpec({ size: 10 }), ['spec.object.spec.size: must be at most 9']],
+    [
+      'a value that is not listed',
+      inSpec({ mode: 'fast' }),
+      ['spec.object.spec.mode: supported values: "Fast", "Safe" did you mean "Fast"?'],
+    ],
+    [
+      'a text that is no quantity',
+      inSpec({ memory: '1 GB' }),
+      ['spec.object.spec.memory: must be a quantity, e.g. 1Gi'],
+    ],
+    [
+      'a field of an object without fields',
+      inSpec({ empty: { a: 1 } }),
+      ['spec.object.spec.empty.a: there is no such field'],
+    ],
+    ['an item without its key', inSpec({ parts: [{ weight: 1 }] }), ['spec.object.spec.parts[0].name: must be given']],
+    [
+      'an item that is there twice',
+      inSpec({ parts: [{ name: 'a' }, { name: 'a' }] }),
+      ['spec.object.spec.parts[1]: is the same item as spec.object.spec.parts[0]'],
+    ],
+    [
+      'a value of a set that is there twice',
+      inSpec({ words: ['a', 'a'] }),
+      ['spec.object.spec.words[1]: is the same item as spec.object.spec.words[0]'],
+    ],
+    ['null', inSpec({ size: null }), ['spec.object.spec.size: must be an integer, not null']],
+    ['a status', { object: { status: { ready: true } } }, ['spec.object.status: there is no such field']],
+    ['a name', { object: { metadata: { name: 'x' } } }, ['spec.object.metadata.name: there is no such field']],
+    [
+      'a reserved label',
+      { object: { metadata: { labels: { 'virtset.io/x': 'y' } } } },
+      ['spec.object.metadata.labels[virtset.io/x]: keys of virtset.io are reserved for virtset itself'],
+    ],
+    [
+      'a service account, however deep',
+      inSpec({ free: { pods: [{ spec: { serviceAccountName: 'admin' } }] } }),
+      ['spec.object.spec.free.pods[0].spec.serviceAccountName: must not be set or removed by a preset'],
+    ],
+    [
+      'a finalizer that it removes',
+      { strength: 'Enforce', remove: ['spec.half.finalizers'] },
+      ['spec.remove[0]: must not be set or removed by a preset'],
+    ],
+    [
+      'a path that does not exist',
+      { strength: 'Enforce', remove: ['spec.partz[name=a]'] },
+      ['spec.remove[0]: does not exist: no field "partz" did you mean "parts"?'],
+    ],
+    ['the whole spec', { strength: 'Enforce', remove: ['spec'] }, ['spec.remove[0]: would remove the whole spec']],
+    [
+      'a removal by default',
+      { remove: ['spec.size'] },
+      ['spec.remove: needs strength Enforce: a default only fills what is absent'],
+    ],
+    [
+      'an expensive condition',
+      {
+        matchConditions: [
+          {
+            name: 'c',
+            expression: 'object.spec.parts.all(a, object.spec.parts.all(b, object.spec.parts.all(c, true)))',
+          },
+        ],
+      },
+      [expect.stringMatching(/could take .* steps on an object with lists of 32 items/)],
+    ],
+    [
+      'a target without a schema',
+      { target: { ...gadgetTarget, kind: 'Gadgets' } },
+      ['spec.target: there is no schema of Gadgets of example.com/v1 did you mean Gadget of example.com/v1?'],
+    ],
+    [
+      'a target of virtset',
+      { target: { apiVersion: 'virtset.io/v1alpha1', kind: 'VirtualMachine' } },
+      ['spec.target.apiVersion: must be another group: presets for VMs are of kind VirtualMachinePreset'],
+    ],
+    ['no target', { target: {} }, ['spec.target.apiVersion: must be given', 'spec.target.kind: must be given']],
+  ])('%s', (_, spec, causes) => expect(causesOf(preset(spec))).toEqual(causes))
+
+  test('more than 64 KiB, unless it is of the cluster', () => {
+    const large = inSpec({ free: { text: 'x'.repeat(65_536) } })
+    expect(causesOf(preset(large))).toEqual([
+      'spec: must be at most 65536 bytes of JSON split it, or use a ClusterObjectPreset',
+    ])
+    expect(causesOf(preset(large, 'ClusterObjectPreset'))).toEqual([])
+  })
+
+  test('a kind that is not in namespaces, unless it is of the cluster', () => {
+    const kinds = kindsIn({ ...gadgetCrd, spec: { ...gadgetCrd.spec, scope: 'Cluster' } })
+    expect(causesOf(preset(inSpec({ size: 1 })), kinds)).toEqual([
+      'spec.target.kind: is cluster-scoped: only a ClusterObjectPreset can select a Gadget',
+    ])
+    expect(causesOf(preset(inSpec({ size: 1 }), 'ClusterObjectPreset'), kinds)).toEqual([])
+  })
+
+  test('a kind whose schema is recursive', () => {
+    const document = {
+      openapi: '3.0.0',
+      components: {
+        schemas: {
+          'com.example.v1.Gadget': {
+            type: 'object',
+            properties: {
+              metadata: { $ref: '#/components/schemas/io.k8s.ObjectMeta' },
+              spec: { $ref: '#/components/schemas/Tree' },
+            },
+            'x-kubernetes-group-version-kind': [{ group: 'example.com', version: 'v1', kind: 'Gadget' }],
+          },
+          'io.k8s.ObjectMeta': { type: 'object' },
+          Tree: { type: 'object', properties: { left: { $ref: '#/components/schemas/Tree' } } },
+        },
+      },
+    }
+    expect(causesOf(preset(inSpec({})), kindsIn(document))).toEqual([
+      'spec.target: the schema of Gadget of example.com/v1 cannot be used: spec.left is recursive: Tree contains itself',
+    ])
+  })
+})
+
+test('nothing but a CRD or an OpenAPI document has kinds', () => {
+  expect([null, [], {}, { kind: 'Pod' }].map((one) => kindsIn(one))).toEqual([
+    undefined,
+    undefined,
+    undefined,
+    undefined,
+  ])
+  expect([...(kindsIn({ kind: 'CustomResourceDefinition' }) ?? [])]).toEqual([])
+})
