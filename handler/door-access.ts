@@ -1,52 +1,24 @@
-import { createHash } from 'node:crypto'
-import { LRUCache } from 'lru-cache'
 import { isRecord } from '../api/schema.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { doorAudience } from '../runtime/door-api.ts'
 import type { KubeClient } from '../runtime/kube.ts'
+import { createTokenAccess, type Reviewed } from '../runtime/token-access.ts'
 
-/** `busy`: too many tokens are being reviewed; the client must retry. */
-export type DoorAccess = 'allowed' | 'forbidden' | 'busy'
-
-/** A revoked token is refused after this time at the latest. */
-const freshMs = 60_000
-/** Otherwise a client with invented tokens could overload the API server through this process. */
-const maxAsking = 4
-const maxCached = 100
+type Access = 'allowed' | 'forbidden'
+export type DoorAccess = Reviewed<Access>
 
 /**
  * Whether a bearer token may open the door: the API server authenticates it for the audience `virtset-handler` as the
  * account of the webhooks. Results are cached for a minute. Throws the errors of the client.
  */
-export function createDoorAccess(
+export const createDoorAccess = (
   kube: Pick<KubeClient, 'request'>,
-  clock: Pick<Clock, 'monotonic'>,
+  clock: Pick<Clock, 'monotonic' | 'after'>,
   account: string,
-): (token: string) => Promise<DoorAccess> {
-  const results = new LRUCache<string, DoorAccess>({
-    max: maxCached,
-    ttl: freshMs,
-    ttlResolution: 0,
-    perf: { now: () => clock.monotonic() },
-  })
-  let asking = 0
-  return async (token) => {
-    const key = createHash('sha256').update(token).digest('base64')
-    const cached = results.get(key)
-    if (cached !== undefined) return cached
-    if (asking >= maxAsking) return 'busy'
-    asking++
-    try {
-      const access = await review(kube, token, account)
-      results.set(key, access)
-      return access
-    } finally {
-      asking--
-    }
-  }
-}
+): ((token: string, address: string) => Promise<DoorAccess>) =>
+  createTokenAccess((token) => review(kube, token, account), clock)
 
-async function review(kube: Pick<KubeClient, 'request'>, token: string, account: string): Promise<DoorAccess> {
+async function review(kube: Pick<KubeClient, 'request'>, token: string, account: string): Promise<Access> {
   const response = await kube.request('POST', '/apis/authentication.k8s.io/v1/tokenreviews', {
     apiVersion: 'authentication.k8s.io/v1',
     kind: 'TokenReview',

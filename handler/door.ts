@@ -1,18 +1,15 @@
 import { X509Certificate } from 'node:crypto'
-import { createServer } from 'node:https'
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { NodeDoor } from '../api/node-door.ts'
-import { createArrivalDeadlines } from '../runtime/arrival-deadline.ts'
 import { carry } from '../runtime/carry.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { ConnectionLimits } from '../runtime/connections.ts'
 import { parseDoorPath } from '../runtime/door-api.ts'
-import { guardConnections } from '../runtime/guard.ts'
+import { createGuardedServer } from '../runtime/guarded-server.ts'
 import { InvalidLauncherResponse } from '../runtime/launcher-api.ts'
 import { listen } from '../runtime/listen.ts'
 import type { Logger } from '../runtime/log.ts'
-import { createSelfSigned } from '../runtime/self-signed.ts'
 import {
   formatPosition,
   poolOf,
@@ -33,7 +30,7 @@ interface DoorOptions {
   readonly host?: string
   /** The address of this pod, for the webhooks. */
   readonly address: string
-  readonly accessOf: (token: string) => Promise<DoorAccess>
+  readonly accessOf: (token: string, address: string) => Promise<DoorAccess>
   /** Whether the pod is that of a VM of this node. */
   readonly isOfVm: (podUID: string) => boolean
   readonly open: (podUID: string, target: SessionTarget) => Promise<LauncherSession>
@@ -62,10 +59,6 @@ const connectionLimits: ConnectionLimits = {
   perSecond: 32,
   proven: mostSessions + 64,
 }
-/** 5 s for the handshake, and as long for the head of the request. */
-const deadlineTurns = 20
-const headersTimeoutMs = 5000
-
 interface Refusal {
   readonly status: number
   readonly reason: string
@@ -78,23 +71,18 @@ interface Refusal {
  */
 export async function openDoor(options: DoorOptions): Promise<Door> {
   const { port, host, address, clock, log } = options
-  const certificate = createSelfSigned('virtset-handler', clock.now())
   const sessions = new Map<Duplex, { readonly podUID: string; readonly pool: SessionPool }>()
-  const server = createServer({ ...certificate, minVersion: 'TLSv1.3' }, (_, response) => {
-    response.writeHead(404, { connection: 'close' }).end()
-  })
-  server.headersTimeout = headersTimeoutMs
-  server.requestTimeout = headersTimeoutMs
-  guardConnections(server, {
+  const { server, certificate } = createGuardedServer({
+    name: 'virtset-handler',
+    minVersion: 'TLSv1.3',
     limits: connectionLimits,
-    deadlines: createArrivalDeadlines(clock, deadlineTurns),
     clock,
-    rejected: () => {},
+    respond: (_, response) => response.writeHead(404, { connection: 'close' }).end(),
   })
 
   const check = async (request: IncomingMessage): Promise<{ podUID: string; target: SessionTarget } | Refusal> => {
     const [, token] = /^Bearer (\S+)$/i.exec(request.headers.authorization ?? '') ?? []
-    const access = token === undefined ? 'forbidden' : await options.accessOf(token)
+    const access = token === undefined ? 'forbidden' : await options.accessOf(token, request.socket.remoteAddress ?? '')
     if (access === 'busy') return { status: 503, reason: 'Busy', message: 'too many tokens are being reviewed' }
     if (access === 'forbidden') return forbidden
     const found = parseDoorPath(request.url ?? '')
@@ -141,7 +129,7 @@ export async function openDoor(options: DoorOptions): Promise<Door> {
   const bound = await listen(server, port, host)
   const published = {
     address: `${address.includes(':') ? `[${address}]` : address}:${bound}`,
-    certificateSha256: new X509Certificate(certificate.cert).fingerprint256,
+    certificateSha256: new X509Certificate(certificate).fingerprint256,
   }
   log.info({ ...published }, 'serving sessions')
   const end = (socket: Duplex) => {

@@ -1,6 +1,7 @@
 import { type IncomingMessage, request } from 'node:http'
 import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
+import { boundedText } from '../runtime/bounded-text.ts'
 import { pacedOptions } from '../runtime/carry.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { InvalidLauncherResponse, parseJson, parseLauncherError } from '../runtime/launcher-api.ts'
@@ -98,16 +99,10 @@ function errorOf(error: Error): Error {
 /** The launcher's own refusal, or how it misbehaves. */
 async function refusalOf(response: IncomingMessage): Promise<Error> {
   if (response.statusCode === 101) return misbehaves('a 101 that does not upgrade')
-  const chunks: Buffer[] = []
-  let bytes = 0
   try {
-    for await (const chunk of response) {
-      if (!Buffer.isBuffer(chunk)) continue
-      bytes += chunk.length
-      if (bytes > maxRefusalBytes) return misbehaves('an endless refusal')
-      chunks.push(chunk)
-    }
-    const { reason, message } = parseLauncherError(parseJson(Buffer.concat(chunks).toString('utf8')))
+    const body = await boundedText(response, maxRefusalBytes)
+    if (body === undefined) return misbehaves('an endless refusal')
+    const { reason, message } = parseLauncherError(parseJson(body))
     return new LauncherRefusal(reason, message)
   } catch (error) {
     if (error instanceof InvalidLauncherResponse) return error

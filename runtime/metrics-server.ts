@@ -1,16 +1,13 @@
-import { createServer } from 'node:https'
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Registry } from 'prom-client'
-import { createArrivalDeadlines } from './arrival-deadline.ts'
 import type { Clock } from './clock.ts'
 import type { ConnectionLimits } from './connections.ts'
-import { guardConnections } from './guard.ts'
+import { createGuardedServer } from './guarded-server.ts'
 import type { KubeClient } from './kube.ts'
 import { listen } from './listen.ts'
 import type { Logger } from './log.ts'
 import { createScrapeAccess } from './scrape-access.ts'
 import type { ScrapeAccess } from './scrape-access.ts'
-import { createSelfSigned } from './self-signed.ts'
 
 export interface MetricsServer {
   readonly port: number
@@ -36,10 +33,6 @@ const connectionLimits: ConnectionLimits = {
   perSecond: 4,
   proven: 64,
 }
-/** 5 s for the handshake, and as long for the head of the request. */
-const deadlineTurns = 20
-const headersTimeoutMs = 5000
-
 const codes: Readonly<Record<ScrapeAccess, number>> = { allowed: 200, unauthenticated: 401, forbidden: 403, busy: 503 }
 
 /**
@@ -52,11 +45,10 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
   const respond = async (request: IncomingMessage): Promise<readonly [number, string]> => {
     if (request.method !== 'GET' || request.url?.split('?', 1)[0] !== '/metrics') return [404, 'not found\n']
     const [, token] = /^Bearer (\S+)$/i.exec(request.headers.authorization ?? '') ?? []
-    const access = token === undefined ? 'unauthenticated' : await accessOf(token)
+    const access = token === undefined ? 'unauthenticated' : await accessOf(token, request.socket.remoteAddress ?? '')
     return access === 'allowed' ? [200, await registry.metrics()] : [codes[access], `${access}\n`]
   }
-  const certificate = createSelfSigned('virtset-metrics', clock.now())
-  const server = createServer({ ...certificate, minVersion: 'TLSv1.2' }, (request, response) => {
+  const answer = (request: IncomingMessage, response: ServerResponse): void => {
     const reply = (code: number, body: string) =>
       response.writeHead(code, { 'content-type': code === 200 ? registry.contentType : 'text/plain' }).end(body)
     respond(request).then(
@@ -66,14 +58,13 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
         reply(503, 'the API server does not respond\n')
       },
     )
-  })
-  server.headersTimeout = headersTimeoutMs
-  server.requestTimeout = headersTimeoutMs
-  guardConnections(server, {
+  }
+  const { server } = createGuardedServer({
+    name: 'virtset-metrics',
+    minVersion: 'TLSv1.2',
     limits: connectionLimits,
-    deadlines: createArrivalDeadlines(clock, deadlineTurns),
     clock,
-    rejected: () => {},
+    respond: answer,
   })
   const bound = await listen(server, port, host)
   log.info({ port: bound }, 'serving metrics')

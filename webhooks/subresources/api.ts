@@ -17,7 +17,7 @@ import type { PowerResponse, Power } from './power.ts'
 import { route } from './route.ts'
 import type { PowerRequest } from './route.ts'
 import type { Sessions } from './sessions.ts'
-import { createShares } from './shares.ts'
+import { createShares } from '../../runtime/shares.ts'
 import { tenantOf } from './tenant.ts'
 
 export interface ApiOptions {

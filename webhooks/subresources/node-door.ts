@@ -3,6 +3,7 @@ import { connect as connectPlain } from 'node:net'
 import { connect, type TLSSocket } from 'node:tls'
 import type { Duplex } from 'node:stream'
 import { parseDoorAddress, type NodeDoor } from '../../api/node-door.ts'
+import { boundedText } from '../../runtime/bounded-text.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import { doorPath } from '../../runtime/door-api.ts'
 import { InvalidLauncherResponse, parseJson, parseLauncherError } from '../../runtime/launcher-api.ts'
@@ -148,21 +149,11 @@ const reasons: { readonly [status: number]: Pick<Status, 'code' | 'reason'> } = 
 /** In the handler's or the launcher's own words. @throws if the response is too long, or breaks off */
 async function refusalOf(response: IncomingMessage, node: string): Promise<DoorRefusal> {
   const { statusCode = 0 } = response
-  const { message } = errorIn(await readRefusal(response))
+  const body = await boundedText(response, maxRefusalBytes)
+  if (body === undefined) throw new InvalidLauncherResponse('an endless refusal')
+  const { message } = errorIn(body)
   const status = reasons[statusCode] ?? { code: 503, reason: 'ServiceUnavailable' }
   return new DoorRefusal({ ...status, message: `the handler of node ${node} refused the session: ${message}` })
-}
-
-async function readRefusal(response: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = []
-  let bytes = 0
-  for await (const chunk of response) {
-    if (!Buffer.isBuffer(chunk)) continue
-    bytes += chunk.length
-    if (bytes > maxRefusalBytes) throw new InvalidLauncherResponse('an endless refusal')
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks).toString('utf8')
 }
 
 function errorIn(body: string): { readonly message: string } {

@@ -10,9 +10,9 @@ import type { KubeClient } from '../../runtime/kube.ts'
 import { pathOf, virtualMachineConfigs, virtualMachines } from '../../runtime/resource.ts'
 import type { Persisted } from '../../runtime/resource.ts'
 import type { Status } from '../admission/request.ts'
-import { createLanes } from './lanes.ts'
+import { createLanes } from '../../runtime/lanes.ts'
 import type { PowerRequest } from './route.ts'
-import { createShares } from './shares.ts'
+import { createShares } from '../../runtime/shares.ts'
 
 type Config = Persisted<VirtualMachineConfig>
 type StoredVm = Persisted<VirtualMachine>

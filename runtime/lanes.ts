@@ -1,4 +1,4 @@
-import { createFairQueue } from '../../runtime/fair-queue.ts'
+import { createFairQueue } from './fair-queue.ts'
 import { createShares } from './shares.ts'
 
 /** Limits concurrent work in total and per namespace. Namespaces with waiting work take turns. */
