@@ -90,6 +90,12 @@ async function start(
   }
 }
 
+/** Closing the server does not wait for this fake clock. */
+const closable = (clock: Clock): Clock => ({
+  ...clock,
+  after: (ms, run) => (ms === 0 ? systemClock : clock).after(ms, run),
+})
+
 const reviewOf = (object: unknown, uid = 'u-1') =>
   JSON.stringify({
     apiVersion: 'admission.k8s.io/v1',
@@ -310,7 +316,7 @@ describe('the server', () => {
       uidHeaders: [],
       extraPrefixes: [],
     })
-    const begin = async () => {
+    const begin = async (clock: Clock = systemClock) => {
       const proxy = await createAuthority(Date.now())
       const seen: string[] = []
       const running = await start(
@@ -319,7 +325,7 @@ describe('the server', () => {
           return { allowed: true }
         },
         defaultLimits,
-        { frontProxy: () => frontProxyOf(proxy) },
+        { frontProxy: () => frontProxyOf(proxy), clock },
       )
       return { ...running, proxy, seen }
     }
@@ -328,6 +334,31 @@ describe('the server', () => {
       const { post, authority, proxy } = await begin()
       const agent = await agentOf(authority, proxy)
       expect((await post(`${admissionPath}/mutate`, reviewOf({}), agent, apiServer)).body).toEqual(allowed)
+    })
+
+    test.each<[string, Headers, number]>([
+      ['closes a connection 1.25 s after a body that the API server forwards began', { 'x-remote-user': 'jane' }, 5],
+      ['waits 5 s longer for a body of the API server itself', apiServer, 25],
+    ])('%s', async (_, headers, expectedTurns) => {
+      const clock = fakeClock(Date.now())
+      const { server, authority, proxy, metrics } = await begin(closable(clock))
+      const { key, pem } = await issueLeaf(proxy, ['front-proxy-client'], Date.now(), 'client')
+      const socket = connect({ port: server.port, ca: authority.pem, servername: 'localhost', key, cert: pem })
+      closing.push(async () => socket.destroy())
+      let isClosed = false
+      socket.on('error', () => {}).once('close', () => (isClosed = true))
+      const fields = Object.entries(headers).map(([name, value]) => `${name}: ${String(value)}\r\n`)
+      const rest = `content-type: application/json\r\ncontent-length: 100\r\nexpect: 100-continue\r\n${fields.join('')}`
+      socket.write(`POST /mutate HTTP/1.1\r\nhost: x\r\n${rest}\r\n{`)
+      // The server has read the headers.
+      await new Promise((resolve) => socket.once('data', resolve))
+      const isRejected = async () =>
+        (await metrics()).includes('virtset_admission_rejected_total{path="/mutate",reason="deadline"} 1')
+      let turns = 0
+      for (; !(await isRejected()) && turns < 100; turns++) await clock.advance(250)
+      // The clock has already been ticking for the handshake.
+      expect([expectedTurns, expectedTurns + 1]).toContain(turns)
+      await until(() => isClosed)
     })
 
     test.each<[string, Headers]>([
@@ -388,9 +419,7 @@ describe('the server', () => {
     /** A request that announces `announced` bytes and sends only `sent`. */
     const begin = async () => {
       const clock = fakeClock()
-      // Closing the server must not wait for the fake clock.
-      const after: Clock['after'] = (ms, run) => (ms === 0 ? systemClock : clock).after(ms, run)
-      const running = await start(() => ({ allowed: true }), defaultLimits, { clock: { ...clock, after } })
+      const running = await start(() => ({ allowed: true }), defaultLimits, { clock: closable(clock) })
       const send = (announced: number, sent: string) => {
         const socket = connect({ port: running.server.port, ca: running.authority.pem, servername: 'localhost' })
         closing.push(async () => socket.destroy())

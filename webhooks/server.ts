@@ -6,6 +6,7 @@ import { sleep } from '../runtime/clock.ts'
 import type { ConnectionLimits } from '../runtime/connections.ts'
 import { guardConnections } from '../runtime/guard.ts'
 import { admissionRoutes, pathOf, type AdmissionOptions } from './admission-routes.ts'
+import { callerOf, isApiServer } from './caller.ts'
 import { freeBytes } from './gate.ts'
 import { failureOf, sendStatus } from './respond.ts'
 import type { Api } from './subresources/api.ts'
@@ -23,8 +24,14 @@ export const connectionLimits: ConnectionLimits = {
   proven: 2048,
 }
 
-/** 1.25 s for the handshake and for each 64 KiB of a body, so that fifty bodies of 3 MiB can arrive concurrently. */
-const deadlineTurns = 5
+/** 1.25 s for each 64 KiB of a body that the API server forwards, so that fifty of 3 MiB can arrive concurrently. */
+const forwardedTurns = 5
+
+/**
+ * 5 s for a handshake, and in addition for each 64 KiB of the API server's own admission requests: as long as it waits
+ * for the response. On an overloaded node it sends nothing for seconds.
+ */
+const apiServerTurns = 20
 
 /**
  * Longer than the 90 s after which Go's client drops an idle connection, so that the client closes it. Go opens
@@ -64,7 +71,8 @@ export interface WebhookServer {
  */
 export async function startServer(options: ServerOptions, port: number, host = '::'): Promise<WebhookServer> {
   const { certificate, metrics, log, clock, api, frontProxy } = options
-  const deadlines = createArrivalDeadlines(clock, deadlineTurns)
+  const forwarded = createArrivalDeadlines(clock, forwardedTurns)
+  const fromApiServer = createArrivalDeadlines(clock, apiServerTurns)
   let isDraining = false
   let current = certificate
 
@@ -93,7 +101,7 @@ export async function startServer(options: ServerOptions, port: number, host = '
   })
   guardConnections(app.server, {
     limits: options.connections ?? connectionLimits,
-    deadlines,
+    deadlines: fromApiServer,
     clock,
     rejected: metrics.connectionRejected,
   })
@@ -103,13 +111,20 @@ export async function startServer(options: ServerOptions, port: number, host = '
     expectBody(request.raw, pathOf(request.routeOptions.url))
   })
 
+  const isOfApiServer = (message: IncomingMessage): boolean => {
+    const caller = callerOf(message, frontProxy?.(), clock.now())
+    return caller !== undefined && isApiServer(caller)
+  }
+
   /** Closes the connection unless 64 KiB of the body, or its end, arrive within each deadline. */
-  const expectBody = (message: IncomingMessage, path: string): void => {
+  const expectBody = (message: IncomingMessage, path: string, deadlines = forwarded): void => {
     const { socket } = message
     const before = socket.bytesRead
     const cancel = deadlines.start(() => {
       if (message.complete || message.destroyed) return
       if (socket.bytesRead - before >= freeBytes) return expectBody(message, path)
+      const isExtended = deadlines === fromApiServer
+      if (!isExtended && path !== 'other' && isOfApiServer(message)) return expectBody(message, path, fromApiServer)
       metrics.rejected(path, 'deadline')
       socket.destroy()
     })
