@@ -45,6 +45,16 @@ it('counts the cache for each disk in an image', () => {
   expect(limits['memory']).toBe(`${BigInt(emulated) + 8n * 2n ** 20n}`)
 })
 
+it('counts the ISO of a Secret or ConfigMap, which is in memory', () => {
+  const volumes = [
+    { name: 'a', cloudInit: { userData: 'x' } },
+    { name: 'b', cloudInit: { userDataSecretRef: { name: 'vm.b' } } },
+    { name: 'c', configMap: { name: 'c' } },
+  ]
+  const { limits } = launcherResources({ domain: { type: 'qemu', ...small }, volumes })
+  expect(limits['memory']).toBe(`${BigInt(emulated) + 12n * 2n ** 20n}`)
+})
+
 it('allows more for these changes than qcow2 needs for a disk that is full', () => {
   expect(overlayBytes({ reference: 'a', capacity: '50Gi' })).toBe(51n * 2n ** 30n + 64n * 2n ** 20n)
   expect(overlayBytes({ reference: 'a' })).toBe(overlayBytes({ reference: 'a', capacity: '16Gi' }))

@@ -1,5 +1,6 @@
 import { integerOf } from './domain/scalar-value.ts'
 import { imageCacheBytes, memoryDemand } from './launcher-memory.ts'
+import { mountedSources } from './mounted-source.ts'
 import { quantityValue } from './quantity.ts'
 import type { VirtualMachineSpec } from './virtual-machine.ts'
 import { type ImageVolume, largestUnset } from './volume.ts'
@@ -27,13 +28,18 @@ export function launcherResources({ domain, volumes = [] }: Pick<VirtualMachineS
   const { guest, qemu, launcher } = memoryDemand(domain)
   const cpu = `${(integerOf(domain.vcpu?.value) ?? 1n) * cpuMillisPerVcpu}m`
   const images = volumes.flatMap(({ image }) => image ?? [])
-  const memory = guest + qemu + launcher + BigInt(images.length) * imageCacheBytes
+  const isos = volumes.filter((volume) => mountedSources(volume).length > 0)
+  const files = BigInt(images.length) * imageCacheBytes + BigInt(isos.length) * mountedIsoBytes
+  const memory = guest + qemu + launcher + files
   // Extended resources need a limit equal to the request.
   const limits = { memory: `${memory}`, ...(domain.type === 'kvm' ? { [kvmResource]: '1' } : {}) }
   const bytes = images.reduce((sum, image) => sum + requestedBytes(image), 0n)
   const storage = bytes === 0n ? {} : { 'ephemeral-storage': `${bytes}` }
   return { requests: { cpu, ...storage, ...limits }, limits }
 }
+
+/** The ISO of a Secret or ConfigMap is in memory: two files of 1 MiB, what they are made of, and the file system. */
+export const mountedIsoBytes = 6n * 1024n * 1024n
 
 /** qcow2's own tables need 0.03 % of the disk with clusters of 64 KiB. */
 const metadataFraction = 50n

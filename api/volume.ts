@@ -2,6 +2,7 @@ import type { Cause } from './cause.ts'
 import { invalidValue } from './field-error.ts'
 import { imageReferenceRule, isImageReference } from './image-reference.ts'
 import { dnsLabelRule, dnsSubdomainRule, isDnsLabel, isDnsSubdomain } from './label.ts'
+import { checkMountedSources, configMapVolume, secretKey, secretVolume, type SecretKey } from './mounted-source.ts'
 import { quantityValue } from './quantity.ts'
 import { boolean, list, open, quantity, string, union, type SchemasOf } from './schema.ts'
 
@@ -13,7 +14,18 @@ export interface Volume {
   readonly image?: ImageVolume
   readonly persistentVolumeClaim?: { readonly claimName: string; readonly readOnly?: boolean }
   /** A NoCloud ISO, label `cidata`. */
-  readonly cloudInit?: { readonly userData?: string; readonly metaData?: string; readonly networkData?: string }
+  readonly cloudInit?: CloudInit
+  /** A read-only ISO with a file for each key. */
+  readonly configMap?: { readonly name: string; readonly label?: string }
+  readonly secret?: { readonly secretName: string; readonly label?: string }
+}
+
+export interface CloudInit {
+  readonly userData?: string
+  readonly userDataSecretRef?: SecretKey
+  readonly metaData?: string
+  readonly networkData?: string
+  readonly networkDataSecretRef?: SecretKey
 }
 
 /** The disk in a container image. What the guest writes goes to a file of the launcher pod and is deleted with it. */
@@ -73,9 +85,13 @@ const kinds = {
   ),
   cloudInit: open('A NoCloud image (an ISO with the label cidata) for cloud-init in the guest.', {
     userData: string('The file user-data, e.g. beginning with `#cloud-config`.', file),
+    userDataSecretRef: secretKey('userData'),
     metaData: string('The file meta-data. If absent: instance-id and local-hostname of the VM.', file),
     networkData: string('The file network-config.', file),
-  } satisfies SchemasOf<Required<Volume>['cloudInit']>),
+    networkDataSecretRef: secretKey('networkData'),
+  } satisfies SchemasOf<CloudInit>),
+  configMap: configMapVolume,
+  secret: secretVolume,
 } satisfies SchemasOf<Omit<Volume, 'name'>>
 
 export const volumes = list(
@@ -102,6 +118,7 @@ function checkVolume(volume: Volume, field: string): Cause[] {
   if (!isDnsLabel(name)) {
     causes.push(invalidValue('volume-name', `${field}.name`, name, dnsLabelRule))
   }
+  causes.push(...checkMountedSources(volume, field))
   if (emptyDisk !== undefined) causes.push(...checkCapacity(emptyDisk.capacity, `${field}.emptyDisk.capacity`))
   if (image !== undefined) causes.push(...checkImage(image, `${field}.image`))
   if (persistentVolumeClaim !== undefined && !isDnsSubdomain(persistentVolumeClaim.claimName)) {

@@ -127,6 +127,28 @@ describe('launcher pod', () => {
       },
     ],
     [
+      'a Secret of cloud-init, which the kubelet mounts, in memory',
+      { name: 'seed', cloudInit: { userDataSecretRef: { name: 'vm.web', key: 'user' } } },
+      undefined,
+      {
+        volumes: [
+          { name: 'volume-0', emptyDir: { medium: 'Memory', sizeLimit: String(6 * 2 ** 20) } },
+          {
+            name: 'source-0',
+            projected: {
+              defaultMode: 0o440,
+              sources: [{ secret: { name: 'vm.web', items: [{ key: 'user', path: 'user-data' }] } }],
+            },
+          },
+        ],
+        mounts: [
+          { name: 'volume-0', mountPath: '/var/run/virtset/volumes/seed' },
+          { name: 'source-0', mountPath: '/var/run/virtset/sources/seed', readOnly: true },
+        ],
+        devices: [],
+      },
+    ],
+    [
       'an image, with space for the changes of the guest',
       { name: 'root', image: { reference: 'debian:13', pullPolicy: 'Always', capacity: '100Gi' } },
       undefined,

@@ -1,5 +1,6 @@
 import { cutName } from '../api/label.ts'
-import { launcherResources, overlayBytes } from '../api/launcher-resources.ts'
+import { launcherResources, mountedIsoBytes, overlayBytes } from '../api/launcher-resources.ts'
+import { mountedSources } from '../api/mounted-source.ts'
 import type { VirtualMachine } from '../api/virtual-machine.ts'
 import type { Volume } from '../api/volume.ts'
 import { protocolOf, type Port } from '../api/port.ts'
@@ -164,6 +165,18 @@ function placed(volume: Volume, index: number, claims: ReadonlyMap<string, Claim
   if (volume.emptyDisk) {
     const bytes = (quantityValue(volume.emptyDisk.capacity) ?? 0n) + diskSlackBytes
     return { volumes: [empty(bytes)], mounts: [mount] }
+  }
+  const sources = mountedSources(volume)
+  if (sources.length > 0) {
+    const mounted = { name: `source-${index}`, mountPath: `${root}/sources/${volume.name}`, readOnly: true }
+    return {
+      // In memory, like the kubelet's own files: a Secret is not written to the disk of the node.
+      volumes: [
+        { name, emptyDir: { medium: 'Memory', sizeLimit: `${mountedIsoBytes}` } },
+        { name: mounted.name, projected: { defaultMode: 0o440, sources } },
+      ],
+      mounts: [mount, mounted],
+    }
   }
   if (volume.cloudInit) return { volumes: [empty(seedBytes)], mounts: [mount] }
   if (volume.image) {

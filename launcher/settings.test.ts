@@ -4,7 +4,12 @@ import { readSettings } from './settings.ts'
 test('everything has the default that the image is built for', () => {
   expect(readSettings({})).toMatchObject({
     socketDirectory: '/var/run/virtset/sockets',
-    volumes: { files: '/var/run/virtset/volumes', blocks: '/var/run/virtset/block', images: '/var/run/virtset/images' },
+    volumes: {
+      files: '/var/run/virtset/volumes',
+      blocks: '/var/run/virtset/block',
+      images: '/var/run/virtset/images',
+      sources: '/var/run/virtset/sources',
+    },
     libvirtSocket: '/var/run/virtset/private/run/libvirt/libvirt-sock',
     qemuConf: '/var/run/virtset/private/config/libvirt/qemu.conf',
     nvram: '/var/run/virtset/private/config/libvirt/qemu/nvram',

@@ -16,7 +16,12 @@ afterEach(() => rm(pod, { recursive: true }))
 
 const prepare = (volume: Volume) =>
   prepareVolume(volume, {
-    directories: { files: join(pod, 'volumes'), blocks: join(pod, 'block'), images: join(pod, 'images') },
+    directories: {
+      files: join(pod, 'volumes'),
+      blocks: join(pod, 'block'),
+      images: join(pod, 'images'),
+      sources: join(pod, 'sources'),
+    },
     vm: { uid: 'u-1', name: 'testvm' },
   })
 

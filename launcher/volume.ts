@@ -1,12 +1,11 @@
-import { execFile } from 'node:child_process'
-import { mkdir, open, rm, stat, writeFile } from 'node:fs/promises'
+import { open, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
 import type { Volume } from '../api/volume.ts'
 import { quantityValue } from '../api/quantity.ts'
-import { isoArguments, seedFiles } from './cloud-init.ts'
+import { seedFiles, seedLabel } from './cloud-init.ts'
 import { type Backing, prepareImageDisk } from './image-disk.ts'
 import type { Identity } from './identity.ts'
+import { filesIn, longestLabel, makeIso } from './iso.ts'
 import { Refused } from './refused.ts'
 
 /** The source of a disk that uses the volume. */
@@ -18,12 +17,13 @@ export type VolumeSource =
 
 /**
  * The directories of the pod's volumes: `files/NAME` is a directory, `blocks/NAME` a block device, and `images/NAME` the
- * root of a container image.
+ * root of a container image, and `sources/NAME` has the files of Secrets and ConfigMaps.
  */
 export interface VolumeDirectories {
   readonly files: string
   readonly blocks: string
   readonly images: string
+  readonly sources: string
 }
 
 interface VolumeContext {
@@ -45,8 +45,15 @@ export async function prepareVolume(volume: Volume, { directories, vm }: VolumeC
   }
   if (volume.cloudInit !== undefined) {
     const path = join(directory, 'cloud-init.iso')
-    const files = seedFiles(volume.cloudInit, vm)
-    await attempt(name, () => makeSeed(path, join(directory, 'seed'), files))
+    const files = seedFiles(volume.cloudInit, vm, join(directories.sources, name))
+    await attempt(name, () => makeIso(path, seedLabel, files))
+    return { kind: 'file', path, isReadOnly: true }
+  }
+  const files = volume.secret ?? volume.configMap
+  if (files !== undefined) {
+    const path = join(directory, 'files.iso')
+    const label = files.label ?? name.slice(0, longestLabel)
+    await attempt(name, async () => makeIso(path, label, await filesIn(join(directories.sources, name))))
     return { kind: 'file', path, isReadOnly: true }
   }
   if (volume.image !== undefined) {
@@ -98,14 +105,6 @@ async function makeSparse(path: string, capacity: string): Promise<void> {
   } finally {
     await file.close()
   }
-}
-
-async function makeSeed(image: string, directory: string, files: { [name: string]: string }): Promise<void> {
-  if ((await kindOf(image)) === 'file') return
-  await mkdir(directory, { recursive: true })
-  for (const [file, content] of Object.entries(files)) await writeFile(join(directory, file), content)
-  await promisify(execFile)('genisoimage', isoArguments(image, directory))
-  await rm(directory, { recursive: true })
 }
 
 async function attempt(name: string, make: () => Promise<void>): Promise<void> {

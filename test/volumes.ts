@@ -10,7 +10,9 @@ const examples: Required<Omit<Volume, 'name'>> = {
     capacity: '20Gi',
   },
   persistentVolumeClaim: { claimName: 'claim', readOnly: true },
-  cloudInit: { userData: '#cloud-config' },
+  cloudInit: { userDataSecretRef: { name: 'vm.web', key: 'user' }, networkDataSecretRef: { name: 'vm.web' } },
+  configMap: { name: 'settings' },
+  secret: { secretName: 'vm.sysprep', label: 'sysprep' },
 }
 
 export const volumeOfEachKind: readonly Volume[] = Object.entries(examples).map(([kind, source], index) => ({

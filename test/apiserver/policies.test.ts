@@ -487,6 +487,12 @@ describe('the controller', () => {
     ['a path of the host', withVolume({ hostPath: { path: '/' } }), 403, 'the volumes of'],
     ['a volume of a Secret', withVolume({ secret: { secretName: 's' } }), 403, 'the volumes of'],
     [
+      'a projected volume of a Secret that is not for VMs',
+      withVolume({ projected: { sources: [{ configMap: { name: 'vm.a' } }, { secret: { name: 'vm-a' } }] } }),
+      403,
+      'the volumes of',
+    ],
+    [
       'a volume with a token',
       withVolume({ projected: { sources: [{ serviceAccountToken: { path: 't' } }] } }),
       403,

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { chown, mkdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { chown, mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { promisify } from 'node:util'
@@ -321,6 +321,39 @@ describe('volumes', () => {
     expect((await readFile(iso)).includes('instance-id: ' + uid)).toBe(true)
     const { domain } = await launcher.report()
     expect(JSON.stringify(domain)).toMatch(/cloud-init\.iso.*"readonly":\{\}|"readonly":\{\}.*cloud-init\.iso/)
+  })
+
+  test('what the kubelet mounts of Secrets is in an ISO, and nowhere else', async () => {
+    const vm = await launcherWith('idle')
+    for (const name of ['seed', 'files']) {
+      await mkdir(join(launcher.volumes, name))
+      await chown(join(launcher.volumes, name), launcherUid, launcherUid)
+      // As the kubelet mounts them: links to a folder that is exchanged as a whole.
+      await mkdir(join(launcher.sources, name, '..2026'), { recursive: true })
+      await symlink('..2026', join(launcher.sources, name, '..data'))
+    }
+    const mounted = { seed: { 'user-data': 'user-secret' }, files: { '-a.xml': 'xml-secret', b: 'b-secret' } }
+    for (const [name, files] of Object.entries(mounted)) {
+      for (const [file, text] of Object.entries(files)) {
+        await writeFile(join(launcher.sources, name, '..2026', file), text)
+        await symlink(`..data/${file}`, join(launcher.sources, name, file))
+      }
+    }
+    const volumes = [
+      claim('root'),
+      { name: 'seed', cloudInit: { userDataSecretRef: { name: 'vm.web' } } },
+      { name: 'files', secret: { secretName: 'vm.sysprep', label: 'SYSPREP' } },
+    ]
+    const disks = [disk('root', 'vda'), disk('seed', 'vdb'), disk('files', 'vdc')]
+    expect(await launcher.put({ ...vm, spec: vmWith({ disks, volumes }).spec })).toMatchObject({ phase: 'Running' })
+    const isos = ['seed/cloud-init.iso', 'files/files.iso'].map((path) => join(launcher.volumes, path))
+    const contents = await Promise.all(isos.map((path) => readFile(path, 'latin1')))
+    for (const text of ['cidata', 'user-secret', 'meta-data', `instance-id: ${uid}`])
+      expect(contents[0]).toContain(text)
+    for (const text of ['SYSPREP', '-a.xml', 'xml-secret', 'b-secret']) expect(contents[1]).toContain(text)
+    expect(contents.join('')).not.toContain('..data')
+    expect(await readdir(join(launcher.volumes, 'seed'))).toEqual(['cloud-init.iso'])
+    expect(JSON.stringify(await launcher.report()) + launcher.log()).not.toContain('-secret')
   })
 })
 

@@ -22,6 +22,7 @@ export interface RunningLauncher {
   readonly volumes: string
   readonly blocks: string
   readonly images: string
+  readonly sources: string
   /** The path to a file of the pod, for the test. */
   inPod(name: string): Promise<string>
   ask(method: string, path: string, body?: unknown): Promise<Answer>
@@ -62,7 +63,7 @@ export async function startLauncher(
   const outside = (name: string) => join(directory.outside, name)
   await mkdir(outside('project'))
   await mkdir(outside(join('cgroup', cgroup?.mountedAt ?? '')), { recursive: true })
-  for (const name of ['private', 'sockets', 'volumes', 'block', 'images']) await makeOwned(outside(name))
+  for (const name of ['private', 'sockets', 'volumes', 'block', 'images', 'sources']) await makeOwned(outside(name))
   const node = `${inside('project')}/node_modules/node/bin/node`
   const pod = confine({
     rootfs,
@@ -75,6 +76,7 @@ export async function startLauncher(
       VIRTSET_VOLUMES_DIR: inside('volumes'),
       VIRTSET_BLOCK_DIR: inside('block'),
       VIRTSET_IMAGES_DIR: inside('images'),
+      VIRTSET_SOURCES_DIR: inside('sources'),
       VIRTSET_TMP_DIR: inside('private'),
       VIRTSET_CGROUP_DIR: inside('cgroup'),
       VIRTSET_TERMINATION_LOG: inside('sockets/termination-log'),
@@ -105,6 +107,7 @@ export async function startLauncher(
     volumes: outside('volumes'),
     blocks: outside('block'),
     images: outside('images'),
+    sources: outside('sources'),
     inPod: async (name) => `/proc/${(await pod.pids('virt-launcher'))[0]}/root${inside(name)}`,
     ask: (method, path, body) => ask(socket, method, path, body),
     report,

@@ -29,6 +29,6 @@ test.each([
     { name: 'data', emptyDisk: { capacity: '1Gi' } },
     { name: 'seed', cloudInit: { userData } },
   ]
-  const lines = isWarned ? [`volumes[1].cloudInit.userData: ${readers}`] : []
+  const lines = isWarned ? [`volumes[1].cloudInit.userData: ${readers}; use userDataSecretRef`] : []
   expect(linesOf({ domain: {}, volumes })).toEqual(lines)
 })

@@ -20,7 +20,8 @@ export const inlineSecret: Warning = {
       if (passwd !== undefined) yield `devices.graphics[${index}].passwd: ${readers}`
     }
     for (const [index, { cloudInit }] of (spec.volumes ?? []).entries()) {
-      if (secretText.test(cloudInit?.userData ?? '')) yield `volumes[${index}].cloudInit.userData: ${readers}`
+      if (secretText.test(cloudInit?.userData ?? ''))
+        yield `volumes[${index}].cloudInit.userData: ${readers}; use userDataSecretRef`
     }
   },
   example: example(

@@ -1,0 +1,49 @@
+import { describe, expect, test } from 'vitest'
+import { checkMountedSources, mountedSources } from './mounted-source.ts'
+import type { Volume } from './volume.ts'
+
+describe('a volume mounts', () => {
+  test.each<[string, Omit<Volume, 'name'>, ReturnType<typeof mountedSources>]>([
+    ['nothing for cloud-init in the VM', { cloudInit: { userData: 'x', networkData: 'y' } }, []],
+    ['nothing for an empty disk', { emptyDisk: { capacity: '1Gi' } }, []],
+    ['a ConfigMap', { configMap: { name: 'a' } }, [{ configMap: { name: 'a' } }]],
+    ['a Secret', { secret: { secretName: 'vm.a', label: 'x' } }, [{ secret: { name: 'vm.a' } }]],
+    [
+      'the keys of cloud-init',
+      { cloudInit: { userDataSecretRef: { name: 'vm.a' }, networkDataSecretRef: { name: 'vm.b', key: 'net' } } },
+      [
+        { secret: { name: 'vm.a', items: [{ key: 'userData', path: 'user-data' }] } },
+        { secret: { name: 'vm.b', items: [{ key: 'net', path: 'network-config' }] } },
+      ],
+    ],
+  ])('%s', (_, source, mounted) => expect(mountedSources({ name: 'v', ...source })).toEqual(mounted))
+})
+
+describe('a volume is refused', () => {
+  const problems = (source: Omit<Volume, 'name'>) =>
+    checkMountedSources({ name: 'v', ...source }, 'v').map(({ rule, field }) => `${rule} ${field}`)
+
+  test.each<[string, Omit<Volume, 'name'>, string[]]>([
+    ['with a Secret that is not for VMs', { secret: { secretName: 'vm-a' } }, ['secret-name v.secret.secretName']],
+    ['with a name of no Secret', { secret: { secretName: 'vm./a' } }, ['secret-name v.secret.secretName']],
+    ['with a name of no ConfigMap', { configMap: { name: '../a' } }, ['config-map-name v.configMap.name']],
+    [
+      'with cloud-init in Secrets that are not for VMs',
+      { cloudInit: { userDataSecretRef: { name: 'a' }, networkDataSecretRef: { name: 'b' } } },
+      ['secret-name v.cloudInit.userDataSecretRef.name', 'secret-name v.cloudInit.networkDataSecretRef.name'],
+    ],
+    [
+      'with two sources for a file of cloud-init',
+      {
+        cloudInit: {
+          userData: 'x',
+          userDataSecretRef: { name: 'vm.a' },
+          networkData: 'y',
+          networkDataSecretRef: { name: 'vm.a' },
+        },
+      },
+      ['volume-cloud-init v.cloudInit.userDataSecretRef', 'volume-cloud-init v.cloudInit.networkDataSecretRef'],
+    ],
+    ['not at all otherwise', { secret: { secretName: 'vm.a' }, configMap: { name: 'a' } }, []],
+  ])('%s', (_, source, expected) => expect(problems(source)).toEqual(expected))
+})
