@@ -221,7 +221,8 @@ function dependenciesOf({ checkout }: Settings): Readonly<Record<string, string>
 
 async function build(step: Step, settings: Settings, source: ImageSource, image: Image): Promise<void> {
   step.show(`building ${source.name}`)
-  const context = join(settings.cache, 'context', source.name)
+  // Another checkout can be building the same image.
+  const context = join(settings.cache, 'context', `${source.name}-${process.pid}`)
   stageContext(settings, source, context)
   const base = source.hasBase ? ['--build-arg', `BASE=${await ensureBase(step, settings)}`] : []
   const containerfile = join(settings.checkout, 'images', source.name, 'Containerfile')
