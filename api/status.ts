@@ -42,9 +42,13 @@ export const virtualMachineStatusSchema = withDefault(
     nodeName: string('The node that the VM runs on.'),
     podUID: string('The UID of the launcher pod. A VM never has a second one, unless the kubelet rejected the first.'),
     podIP: string('The IP address of the launcher pod, and of a guest that passt connects to it.'),
-    domain: opaque(
-      'The live domain as libvirt describes it, addresses included; fields as in spec: kubectl explain vm.spec.domain',
-    ),
+    // Else managedFields would list each of its fields, which takes 2 KB of each VM and of each event of a watch.
+    domain: {
+      ...opaque(
+        'The live domain as libvirt describes it, addresses included; fields as in spec: kubectl explain vm.spec.domain',
+      ),
+      'x-kubernetes-map-type': 'atomic',
+    },
     interfaces: list(
       'The network interfaces of the guest.',
       closed('An interface.', {

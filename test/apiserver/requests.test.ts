@@ -103,6 +103,22 @@ test('the start of a VM takes three writes and two events of virtset, and no rea
   expect(requestsSince(before)).toEqual(expected)
 }, 600_000)
 
+test('managedFields list the live domain of a VM as one field', async () => {
+  const { metadata, status } = await kube.get(virtualMachines, { namespace: 'default', name: 'first' })
+  const { managedFields = [] } = metadata as { readonly managedFields?: readonly ManagedFields[] }
+  const owners = managedFields.flatMap(({ manager, fieldsV1 }) => {
+    const domain = fieldsV1?.['f:status']?.['f:domain']
+    return domain === undefined ? [] : [[manager, domain]]
+  })
+  expect(status?.domain).toMatchObject({ name: 'vm' })
+  expect(owners).toEqual([['virtset-handler', {}]])
+})
+
+interface ManagedFields {
+  readonly manager: string
+  readonly fieldsV1?: { readonly 'f:status'?: { readonly 'f:domain'?: object } }
+}
+
 interface FlowSchema {
   readonly metadata: { readonly uid: string }
 }

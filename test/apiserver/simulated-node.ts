@@ -46,6 +46,12 @@ export async function startSimulatedNode(
   const vmCache = startReflector({ kube, resource: virtualMachines, log })
   const launchers: FakeLauncher[] = []
 
+  const startLauncher = async (root: string, podUID: string) => {
+    const launcher = await startFakeLauncher(root, podUID)
+    launcher.become({ domain: { name: 'vm', devices: { emulator: '/usr/bin/qemu-system-x86_64' } } })
+    launchers.push(launcher)
+  }
+
   const tendPod = async (key: string): Promise<void> => {
     const pod = podCache.store.get(key)
     if (pod === undefined) return
@@ -56,7 +62,7 @@ export async function startSimulatedNode(
       return kube.delete(pods, refOf(key), { uid, gracePeriodSeconds: 0 })
     }
     if (pod.spec.nodeName !== undefined) return
-    if (kubeletRoot !== undefined) launchers.push(await startFakeLauncher(kubeletRoot, uid))
+    if (kubeletRoot !== undefined) await startLauncher(kubeletRoot, uid)
     const target = { apiVersion: 'v1', kind: 'Node', name: nodeName }
     const binding = { apiVersion: 'v1', kind: 'Binding', metadata: { name }, target }
     await kube.request('POST', `${pathOf(pods, { namespace, name })}/binding`, binding)
